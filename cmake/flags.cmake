@@ -1,0 +1,13 @@
+# What every target of ours is compiled with. The baseline is x86-64-v2; wider vectors come from Highway's target regions.
+add_library(polyhead_flags INTERFACE)
+target_compile_features(polyhead_flags INTERFACE cxx_std_20)
+target_compile_options(polyhead_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(polyhead_flags INTERFACE -march=x86-64-v2)
+endif()
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET default)

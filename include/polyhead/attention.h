@@ -1,0 +1,156 @@
+// Fused attention that shows its heads.
+//
+//   s_ij = scale * q_i . k_j   -> softcap -> + bias -> + alibi -> masked
+//   p_i  = softmax(s_i)        o_i = gate * sum_j p_ij v_j
+//
+// Letters: B batch, H query heads, G key/value heads, T queries, S keys, D head dim, E value dim.
+// Shapes:  q [B,H,T,D], k [B,G,S,D], v [B,G,S,E], output [B,H,T,E]. Any strides, as long as the last one is 1: memory
+// laid out [B,T,H,D] is passed as a view and never transposed. Memory use is O(T); no [T,S] matrix exists unless
+// weights are asked for.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "polyhead/context.h"
+#include "polyhead/tensor.h"
+
+namespace polyhead {
+
+// Where query i stands among the keys, p_i. top_left: p_i = i. bottom_right: the last query stands at the last key,
+// p_i = i + S_b - T_b with each sequence's own lengths. Must be said when T != S and anything depends on position.
+enum class Align : std::uint8_t { unset, top_left, bottom_right };
+
+inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
+// Key j is in the window of query i if p_i - left <= j <= p_i + right, or j < always_first.
+struct Window {
+  std::int64_t left = kUnlimited;
+  std::int64_t right = kUnlimited;
+  std::int64_t always_first = 0;
+};
+
+// Philox4x32-10 keyed by seed; the same mask for any backend, thread count and block size.
+struct Dropout {
+  double p = 0;
+  std::uint64_t seed = 0;
+};
+
+// Everything is optional. Tensors left out are default-made views.
+struct AttentionOptions {
+  std::optional<double> scale;  // default 1/sqrt(D)
+  double softcap = 0;           // c > 0: s <- c * tanh(s / c)
+  Align align = Align::unset;
+  bool causal = false;  // j <= p_i
+  Window window;
+
+  ConstTensorView keep;   // bool, broadcastable to [B,H,T,S]: true = may attend
+  ConstTensorView bias;   // float, broadcastable to [B,H,T,S], added after the softcap; -inf masks, +inf is an error
+  ConstTensorView alibi;  // [H] slopes: s <- s - slope * |p_i - j|
+
+  // Padded batches: of sequence b, keys [key_start, key_lengths) and queries [0, query_lengths) exist. i32 [B].
+  // Positions count from key_start.
+  ConstTensorView key_lengths, key_start, query_lengths;
+  // Packed batches: B = 1, sequence n owns queries [cu_q[n], cu_q[n+1]) and keys [cu_k[n], cu_k[n+1]). i32 [N+1].
+  ConstTensorView cu_q, cu_k;
+
+  ConstTensorView sink_logit;  // [H]: one more logit in the denominator, with no value
+  Dropout dropout;
+  ConstTensorView gates;  // [H] or [B,H] ([N,H] if packed): o <- gate * o; a head with gate 0 costs nothing
+};
+
+// What every head did, computed inside the fused loop. All but max_logit (which is a maximum) are sums over rows;
+// divide by the count beside them for a mean. "Weight" is softmax weight before dropout; a sink takes its share of it.
+enum class Statistic : int {
+  rows,                // count: rows with a visible key
+  entropy,             // in nats, over keys and sink; by rows
+  normalised_rows,     // count: rows with two or more outcomes
+  normalised_entropy,  // entropy / ln(outcomes of the row); by normalised_rows
+  max_weight,          // largest weight of a key; by rows
+  max_offset,          // j - p_i of that key (the first, if equal); by rows
+  max_logit,           // largest logit of all: the one maximum among these sums
+  first_weight,        // on the first visible key; by rows
+  self_rows,           // count: rows that see j = p_i
+  self_weight,
+  previous_rows,  // count: rows that see j = p_i - 1
+  previous_weight,
+  next_rows,  // count: rows that see j = p_i + 1
+  next_weight,
+  // The full set goes on:
+  distance,                         // sum_j p_ij |p_i - j|; by rows
+  marked_weight,                    // on the marked keys; by rows
+  target_rows,                      // count: rows that see their target key, slots 0 to 3
+  target_weight = target_rows + 4,  // on that key, slots 0 to 3
+  sink_weight = target_weight + 4,  // on the sink; by rows
+};
+inline constexpr int kLightStatistics = static_cast<int>(Statistic::distance);
+inline constexpr int kFullStatistics = static_cast<int>(Statistic::sink_weight) + 1;
+std::string_view name_of(Statistic statistic) noexcept;
+
+enum class StatisticsSet : std::uint8_t { none, light, full };
+
+// What is wanted beyond the output.
+struct AttentionWants {
+  bool lse = false;                                     // [B,H,T]: log of the denominator
+  bool weights = false;                                 // [B,heads,rows,S]; packed: S is the longest sequence's
+  std::vector<std::int32_t> weight_heads, weight_rows;  // which heads and rows, in this order; empty: all
+  bool weights_f32 = false;                             // f32 weights where the input is f16 or bf16
+  StatisticsSet statistics = StatisticsSet::none;       // [B,H,kLightStatistics or kFullStatistics]; packed: [N,H,..]
+  bool row_statistics = false;                          // the same fields of every row, [B,H,T,..]
+  ConstTensorView marked_keys;                          // bool [B,S]: separators, rare tokens ... (full set)
+  ConstTensorView target_keys;  // i32 [B,T,4]: up to four keys per query, -1 for none (full set)
+};
+
+// The results that were wanted; the others are absent. lse and statistics are f32 (f64 for f64 input).
+struct Attention {
+  Tensor output, lse, weights, statistics, row_statistics;
+};
+struct AttentionOutputs {
+  TensorView output, lse, weights, statistics, row_statistics;
+};
+
+Attention attend(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                 const AttentionOptions& options = {}, const AttentionWants& wants = {});
+
+// The same into memory of the caller, which must not overlap the inputs. Exactly the wanted outputs must be present.
+void attend_into(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                 const AttentionOptions& options, const AttentionWants& wants, const AttentionOutputs& outputs);
+
+// Which gradients of optional inputs are wanted; those of q, k and v always come.
+struct GradientWants {
+  bool bias = false, sink_logit = false, gates = false;
+};
+
+// Gradients that arrive from above: of the output [B,H,T,E], and optionally of lse [B,H,T] and of all weights
+// [B,H,T,S].
+struct UpstreamGradients {
+  ConstTensorView output, lse, weights;
+};
+
+// Shapes and types of the inputs; dbias is summed over broadcast axes; dgates is per sequence, [B,H] ([N,H] if packed).
+struct AttentionGradients {
+  Tensor dq, dk, dv, dbias, dsink_logit, dgates;
+};
+struct AttentionGradientOutputs {
+  TensorView dq, dk, dv, dbias, dsink_logit, dgates;
+};
+
+AttentionGradients attend_backward(Context& context, const ConstTensorView& q, const ConstTensorView& k,
+                                   const ConstTensorView& v, const AttentionOptions& options,
+                                   const UpstreamGradients& upstream, const GradientWants& wants = {});
+void attend_backward_into(Context& context, const ConstTensorView& q, const ConstTensorView& k,
+                          const ConstTensorView& v, const AttentionOptions& options, const UpstreamGradients& upstream,
+                          const GradientWants& wants, const AttentionGradientOutputs& outputs);
+
+// Adds statistics of further rows (another batch, chunk or rank) to a sum: counts and sums add, max_logit takes the
+// larger.
+void merge_statistics(const TensorView& into, const ConstTensorView& more);
+
+// The path a call would take, in words, and why no faster one; throws what the call would throw.
+std::string explain(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                    const AttentionOptions& options = {}, const AttentionWants& wants = {});
+
+}  // namespace polyhead

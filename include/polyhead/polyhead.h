@@ -1,0 +1,5 @@
+// Everything polyhead offers.
+#pragma once
+
+#include "polyhead/attention.h"
+#include "polyhead/version.h"

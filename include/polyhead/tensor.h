@@ -1,0 +1,201 @@
+// Tensors: element types, views with free strides onto memory of the caller, and tensors that own theirs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "polyhead/error.h"
+
+namespace polyhead {
+
+enum class DType : std::uint8_t { f64, f32, f16, bf16, i32, boolean };
+
+std::size_t size_of(DType dtype) noexcept;       // bytes of one element
+std::string_view name_of(DType dtype) noexcept;  // "f32"
+constexpr bool is_float(DType dtype) noexcept { return dtype <= DType::bf16; }
+
+// IEEE half precision: storage only. Rounds to nearest even, keeps infinities and NaN.
+struct float16 {
+  std::uint16_t bits = 0;
+  float16() = default;
+  explicit float16(float value) noexcept;
+  explicit operator float() const noexcept;
+};
+
+// The upper half of an f32: storage only. Rounds to nearest even, keeps infinities and NaN.
+struct bfloat16 {
+  std::uint16_t bits = 0;
+  bfloat16() = default;
+  explicit bfloat16(float value) noexcept;
+  explicit operator float() const noexcept;
+};
+
+// The DType of a C++ type: dtype_of<float> == DType::f32.
+template <class T>
+consteval DType dtype_for() {
+  if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, float16>)
+    return DType::f16;
+  else if constexpr (std::is_same_v<T, bfloat16>)
+    return DType::bf16;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::i32;
+  else {
+    static_assert(std::is_same_v<T, bool>, "tensors hold double, float, float16, bfloat16, int32_t or bool");
+    return DType::boolean;
+  }
+}
+template <class T>
+inline constexpr DType dtype_of = dtype_for<std::remove_cv_t<T>>();
+
+struct Device {
+  enum class Kind : std::uint8_t { cpu, cuda };
+  Kind kind = Kind::cpu;
+  int index = 0;
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+// Sizes or strides of up to kMaxRank axes.
+inline constexpr int kMaxRank = 6;
+class Dims {
+ public:
+  Dims() = default;
+  Dims(std::initializer_list<std::int64_t> values);
+  Dims(int rank, std::int64_t fill);
+
+  int rank() const noexcept { return rank_; }
+  std::int64_t operator[](int axis) const noexcept { return values_[static_cast<std::size_t>(axis)]; }
+  std::int64_t& operator[](int axis) noexcept { return values_[static_cast<std::size_t>(axis)]; }
+  const std::int64_t* begin() const noexcept { return values_.data(); }
+  const std::int64_t* end() const noexcept { return values_.data() + rank_; }
+  friend bool operator==(const Dims&, const Dims&) = default;
+
+ private:
+  std::array<std::int64_t, kMaxRank> values_{};
+  int rank_ = 0;
+};
+
+std::string to_string(const Dims& dims);     // "[2,8,16,64]"
+std::int64_t count_of(const Dims& shape);    // product of the sizes; throws if it overflows or a size is negative
+Dims contiguous_strides(const Dims& shape);  // row-major, in elements
+
+// A view onto memory that somebody else owns: data, element type, sizes and strides (in elements). A default-made view
+// is "absent", which is how optional tensors are left out. Void is `void` (TensorView) or `const void`
+// (ConstTensorView).
+template <class Void>
+class BasicView {
+ public:
+  BasicView() = default;
+  BasicView(Void* data, DType dtype, const Dims& shape, const Dims& strides, Device device = {});
+
+  // Row-major memory of a known C++ type: TensorView(pointer, {2, 8, 16, 64}).
+  template <class T>
+  requires(!std::is_void_v<T> && std::is_convertible_v<T*, Void*>) BasicView(T* data, const Dims& shape)
+      : BasicView(data, dtype_of<T>, shape, contiguous_strides(shape)) {}
+
+  // A TensorView serves wherever a ConstTensorView is asked for.
+  template <class Other>
+  requires(std::is_const_v<Void> && !std::is_const_v<Other>) BasicView(const BasicView<Other>& other)
+      : BasicView(other.data(), other.dtype(), other.shape(), other.strides(), other.device()) {}
+
+  bool present() const noexcept { return present_; }
+  Void* data() const noexcept { return data_; }
+  DType dtype() const noexcept { return dtype_; }
+  Device device() const noexcept { return device_; }
+  int rank() const noexcept { return shape_.rank(); }
+  const Dims& shape() const noexcept { return shape_; }
+  const Dims& strides() const noexcept { return strides_; }
+  std::int64_t shape(int axis) const noexcept { return shape_[axis]; }
+  std::int64_t stride(int axis) const noexcept { return strides_[axis]; }
+  std::int64_t count() const { return count_of(shape_); }
+
+  // The data as T; throws if T is not the element type.
+  template <class T>
+  auto* as() const {
+    using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
+    expect_dtype(dtype_of<T>);
+    return static_cast<Element*>(data_);
+  }
+
+  // Views of the same memory. Heads are split and merged this way, without a copy:
+  // [B,T,C] .split(2, H) -> [B,T,H,C/H] .transpose(1, 2) -> [B,H,T,C/H].
+  BasicView transpose(int axis_a, int axis_b) const;
+  BasicView slice(int axis, std::int64_t begin, std::int64_t end) const;
+  BasicView split(int axis, std::int64_t parts) const;
+
+ private:
+  void expect_dtype(DType wanted) const;
+
+  Void* data_ = nullptr;
+  DType dtype_ = DType::f32;
+  bool present_ = false;
+  Device device_;
+  Dims shape_;
+  Dims strides_;
+};
+
+using TensorView = BasicView<void>;
+using ConstTensorView = BasicView<const void>;
+extern template class BasicView<void>;
+extern template class BasicView<const void>;
+
+// "f32 [2,8,16,64]", for messages.
+std::string describe(const ConstTensorView& view);
+
+// Where tensors get their memory. Another device implements this.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  virtual Device device() const noexcept = 0;
+  virtual void* allocate(std::size_t bytes) = 0;  // aligned for any vector unit; throws std::bad_alloc
+  virtual void release(void* data, std::size_t bytes) noexcept = 0;
+  virtual void zero(void* data, std::size_t bytes) = 0;
+};
+
+// Host memory, aligned to 64 bytes.
+Allocator& host_allocator() noexcept;
+
+// A row-major tensor that owns its memory. Moves; a copy is asked for by name.
+class Tensor {
+ public:
+  Tensor() = default;  // absent
+  static Tensor empty(const Dims& shape, DType dtype, Allocator& allocator = host_allocator());
+  static Tensor zeros(const Dims& shape, DType dtype, Allocator& allocator = host_allocator());
+
+  TensorView view() noexcept { return view_; }
+  ConstTensorView view() const noexcept { return view_; }
+  operator TensorView() noexcept { return view_; }
+  operator ConstTensorView() const noexcept { return view_; }
+
+  bool present() const noexcept { return view_.present(); }
+  const Dims& shape() const noexcept { return view_.shape(); }
+  DType dtype() const noexcept { return view_.dtype(); }
+  template <class T>
+  T* as() {
+    return view_.as<T>();
+  }
+  template <class T>
+  const T* as() const {
+    return view_.as<T>();
+  }
+
+ private:
+  struct Release {
+    Allocator* allocator;
+    std::size_t bytes;
+    void operator()(void* data) const noexcept { allocator->release(data, bytes); }
+  };
+  std::unique_ptr<void, Release> memory_{nullptr, Release{nullptr, 0}};
+  TensorView view_;
+};
+
+}  // namespace polyhead

@@ -1,0 +1,27 @@
+// What a Context holds.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/team.h"
+#include "polyhead/context.h"
+
+namespace polyhead {
+
+struct Context::Impl {
+  explicit Impl(int thread_count);
+  ~Impl();
+
+  // The team of this process. After a fork the parent's team is left alone (its threads are not here) and a new one
+  // made.
+  Team& team();
+
+  const int threads;
+
+ private:
+  std::atomic<Team*> team_{nullptr};
+  std::atomic<std::uint32_t> born_;  // the number of forks above this process when team_ was made
+};
+
+}  // namespace polyhead

@@ -1,0 +1,201 @@
+#include "polyhead/tensor.h"
+
+#include <cstring>
+#include <new>
+
+namespace polyhead {
+namespace {
+
+class HostAllocator final : public Allocator {
+ public:
+  Device device() const noexcept override { return {}; }
+  void* allocate(std::size_t bytes) override { return ::operator new(bytes, kAlignment); }
+  void release(void* data, std::size_t bytes) noexcept override { ::operator delete(data, bytes, kAlignment); }
+  void zero(void* data, std::size_t bytes) override { std::memset(data, 0, bytes); }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+};
+
+void expect_axis(std::string_view op, int axis, int rank) {
+  if (axis < 0 || axis >= rank) {
+    throw Error(ErrorCode::shape, op,
+                "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank) + "; expected 0 to " +
+                    std::to_string(rank - 1));
+  }
+}
+
+}  // namespace
+
+std::size_t size_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f64: return 8;
+    case DType::f32:
+    case DType::i32: return 4;
+    case DType::f16:
+    case DType::bf16: return 2;
+    case DType::boolean: return 1;
+  }
+  return 0;
+}
+
+std::string_view name_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f64: return "f64";
+    case DType::f32: return "f32";
+    case DType::f16: return "f16";
+    case DType::bf16: return "bf16";
+    case DType::i32: return "i32";
+    case DType::boolean: return "bool";
+  }
+  return "?";
+}
+
+Dims::Dims(std::initializer_list<std::int64_t> values) : Dims(static_cast<int>(values.size()), 0) {
+  int axis = 0;
+  for (const std::int64_t value : values) (*this)[axis++] = value;
+}
+
+Dims::Dims(int rank, std::int64_t fill) : rank_(rank) {
+  if (rank < 0 || rank > kMaxRank) {
+    throw Error(ErrorCode::shape, "tensor",
+                "rank " + std::to_string(rank) + "; expected at most " + std::to_string(kMaxRank));
+  }
+  for (int axis = 0; axis < rank; ++axis) (*this)[axis] = fill;
+}
+
+std::string to_string(const Dims& dims) {
+  std::string text = "[";
+  for (int axis = 0; axis < dims.rank(); ++axis) {
+    if (axis > 0) text += ',';
+    text += std::to_string(dims[axis]);
+  }
+  return text + "]";
+}
+
+std::int64_t count_of(const Dims& shape) {
+  // Sizes of 0 are left for last, so that [huge,huge,0] is an overflow whatever the order of its axes.
+  std::int64_t count = 1;
+  bool empty = false;
+  for (const std::int64_t size : shape) {
+    if (size < 0) throw Error(ErrorCode::shape, "tensor", "negative size in " + to_string(shape));
+    if (size == 0) empty = true;
+    if (size != 0 && __builtin_mul_overflow(count, size, &count)) {
+      throw Error(ErrorCode::shape, "tensor", "the number of elements of " + to_string(shape) + " overflows 64 bits");
+    }
+  }
+  return empty ? 0 : count;
+}
+
+Dims contiguous_strides(const Dims& shape) {
+  count_of(shape);  // refuses what would overflow below
+  Dims strides(shape.rank(), 1);
+  for (int axis = shape.rank() - 2; axis >= 0; --axis) {
+    strides[axis] = strides[axis + 1] * (shape[axis + 1] > 0 ? shape[axis + 1] : 1);
+  }
+  return strides;
+}
+
+template <class Void>
+BasicView<Void>::BasicView(Void* data, DType dtype, const Dims& shape, const Dims& strides, Device device)
+    : data_(data), dtype_(dtype), present_(true), device_(device), shape_(shape), strides_(strides) {
+  if (shape.rank() != strides.rank()) {
+    throw Error(ErrorCode::shape, "tensor",
+                "shape " + to_string(shape) + " and strides " + to_string(strides) +
+                    " differ in rank; give one stride per axis");
+  }
+}
+
+template <class Void>
+BasicView<Void> BasicView<Void>::transpose(int axis_a, int axis_b) const {
+  expect_axis("transpose", axis_a, rank());
+  expect_axis("transpose", axis_b, rank());
+  BasicView result = *this;
+  std::swap(result.shape_[axis_a], result.shape_[axis_b]);
+  std::swap(result.strides_[axis_a], result.strides_[axis_b]);
+  return result;
+}
+
+template <class Void>
+BasicView<Void> BasicView<Void>::slice(int axis, std::int64_t begin, std::int64_t end) const {
+  expect_axis("slice", axis, rank());
+  if (begin < 0 || begin > end || end > shape(axis)) {
+    throw Error(ErrorCode::shape, "slice",
+                "[" + std::to_string(begin) + "," + std::to_string(end) + ") of axis " + std::to_string(axis) + " of " +
+                    to_string(shape_) + "; expected 0 <= begin <= end <= " + std::to_string(shape(axis)));
+  }
+  using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+  BasicView result = *this;
+  if (data_ != nullptr) {
+    result.data_ = static_cast<Byte*>(data_) + begin * stride(axis) * static_cast<std::int64_t>(size_of(dtype_));
+  }
+  result.shape_[axis] = end - begin;
+  return result;
+}
+
+template <class Void>
+BasicView<Void> BasicView<Void>::split(int axis, std::int64_t parts) const {
+  expect_axis("split", axis, rank());
+  if (parts <= 0 || shape(axis) % parts != 0) {
+    throw Error(ErrorCode::shape, "split",
+                "axis " + std::to_string(axis) + " of " + to_string(shape_) + " into " + std::to_string(parts) +
+                    " parts; expected a number that divides " + std::to_string(shape(axis)));
+  }
+  const std::int64_t inner = shape(axis) / parts;
+  Dims shape(rank() + 1, 0);
+  Dims strides(rank() + 1, 0);
+  for (int from = 0, to = 0; from < rank(); ++from, ++to) {
+    shape[to] = shape_[from];
+    strides[to] = strides_[from];
+    if (from == axis) {
+      shape[to] = parts;
+      strides[to] = strides_[from] * inner;
+      ++to;
+      shape[to] = inner;
+      strides[to] = strides_[from];
+    }
+  }
+  return BasicView(data_, dtype_, shape, strides, device_);
+}
+
+template <class Void>
+void BasicView<Void>::expect_dtype(DType wanted) const {
+  if (dtype_ != wanted) {
+    throw Error(
+        ErrorCode::dtype, "tensor",
+        "data read as " + std::string(name_of(wanted)) + ", but the elements are " + std::string(name_of(dtype_)));
+  }
+}
+
+template class BasicView<void>;
+template class BasicView<const void>;
+
+std::string describe(const ConstTensorView& view) {
+  if (!view.present()) return "nothing";
+  return std::string(name_of(view.dtype())) + " " + to_string(view.shape());
+}
+
+Allocator& host_allocator() noexcept {
+  static HostAllocator allocator;
+  return allocator;
+}
+
+Tensor Tensor::empty(const Dims& shape, DType dtype, Allocator& allocator) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(count_of(shape), static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
+    throw Error(ErrorCode::shape, "tensor", "the bytes of " + to_string(shape) + " overflow 64 bits");
+  }
+  const auto size = static_cast<std::size_t>(bytes);
+  Tensor tensor;
+  tensor.memory_ = {allocator.allocate(size), Release{&allocator, size}};
+  tensor.view_ = TensorView(tensor.memory_.get(), dtype, shape, contiguous_strides(shape), allocator.device());
+  return tensor;
+}
+
+Tensor Tensor::zeros(const Dims& shape, DType dtype, Allocator& allocator) {
+  Tensor tensor = empty(shape, dtype, allocator);
+  allocator.zero(tensor.memory_.get(), tensor.memory_.get_deleter().bytes);
+  return tensor;
+}
+
+}  // namespace polyhead
