@@ -41,25 +41,25 @@ struct Dropout {
 
 // Everything is optional. Tensors left out are default-made views.
 struct AttentionOptions {
-  std::optional<double> scale;  // default 1/sqrt(D)
-  double softcap = 0;           // c > 0: s <- c * tanh(s / c)
+  std::optional<double> scale{};  // default 1/sqrt(D)
+  double softcap = 0;             // c > 0: s <- c * tanh(s / c)
   Align align = Align::unset;
   bool causal = false;  // j <= p_i
-  Window window;
+  Window window{};
 
-  ConstTensorView keep;   // bool, broadcastable to [B,H,T,S]: true = may attend
-  ConstTensorView bias;   // float, broadcastable to [B,H,T,S], added after the softcap; -inf masks, +inf is an error
-  ConstTensorView alibi;  // [H] slopes: s <- s - slope * |p_i - j|
+  ConstTensorView keep{};   // bool, broadcastable to [B,H,T,S]: true = may attend
+  ConstTensorView bias{};   // float, broadcastable to [B,H,T,S], added after the softcap; -inf masks, +inf is an error
+  ConstTensorView alibi{};  // [H] slopes: s <- s - slope * |p_i - j|
 
   // Padded batches: of sequence b, keys [key_start, key_lengths) and queries [0, query_lengths) exist. i32 [B].
   // Positions count from key_start.
-  ConstTensorView key_lengths, key_start, query_lengths;
+  ConstTensorView key_lengths{}, key_start{}, query_lengths{};
   // Packed batches: B = 1, sequence n owns queries [cu_q[n], cu_q[n+1]) and keys [cu_k[n], cu_k[n+1]). i32 [N+1].
-  ConstTensorView cu_q, cu_k;
+  ConstTensorView cu_q{}, cu_k{};
 
-  ConstTensorView sink_logit;  // [H]: one more logit in the denominator, with no value
-  Dropout dropout;
-  ConstTensorView gates;  // [H] or [B,H] ([N,H] if packed): o <- gate * o; a head with gate 0 costs nothing
+  ConstTensorView sink_logit{};  // [H]: one more logit in the denominator, with no value
+  Dropout dropout{};
+  ConstTensorView gates{};  // [H] or [B,H] ([N,H] if packed): o <- gate * o; a head with gate 0 costs nothing
 };
 
 // What every head did, computed inside the fused loop. All but max_logit (which is a maximum) are sums over rows;
@@ -94,14 +94,14 @@ enum class StatisticsSet : std::uint8_t { none, light, full };
 
 // What is wanted beyond the output.
 struct AttentionWants {
-  bool lse = false;                                     // [B,H,T]: log of the denominator
-  bool weights = false;                                 // [B,heads,rows,S]; packed: S is the longest sequence's
-  std::vector<std::int32_t> weight_heads, weight_rows;  // which heads and rows, in this order; empty: all
-  bool weights_f32 = false;                             // f32 weights where the input is f16 or bf16
-  StatisticsSet statistics = StatisticsSet::none;       // [B,H,kLightStatistics or kFullStatistics]; packed: [N,H,..]
-  bool row_statistics = false;                          // the same fields of every row, [B,H,T,..]
-  ConstTensorView marked_keys;                          // bool [B,S]: separators, rare tokens ... (full set)
-  ConstTensorView target_keys;  // i32 [B,T,4]: up to four keys per query, -1 for none (full set)
+  bool lse = false;                                         // [B,H,T]: log of the denominator
+  bool weights = false;                                     // [B,heads,rows,S]; packed: S is the longest sequence's
+  std::vector<std::int32_t> weight_heads{}, weight_rows{};  // which heads and rows, in this order; empty: all
+  bool weights_f32 = false;                                 // f32 weights where the input is f16 or bf16
+  StatisticsSet statistics = StatisticsSet::none;  // [B,H,kLightStatistics or kFullStatistics]; packed: [N,H,..]
+  bool row_statistics = false;                     // the same fields of every row, [B,H,T,..]
+  ConstTensorView marked_keys{};                   // bool [B,S]: separators, rare tokens ... (full set)
+  ConstTensorView target_keys{};                   // i32 [B,T,4]: up to four keys per query, -1 for none (full set)
 };
 
 // The results that were wanted; the others are absent. lse and statistics are f32 (f64 for f64 input).
@@ -109,7 +109,7 @@ struct Attention {
   Tensor output, lse, weights, statistics, row_statistics;
 };
 struct AttentionOutputs {
-  TensorView output, lse, weights, statistics, row_statistics;
+  TensorView output{}, lse{}, weights{}, statistics{}, row_statistics{};
 };
 
 Attention attend(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
@@ -127,7 +127,7 @@ struct GradientWants {
 // Gradients that arrive from above: of the output [B,H,T,E], and optionally of lse [B,H,T] and of all weights
 // [B,H,T,S].
 struct UpstreamGradients {
-  ConstTensorView output, lse, weights;
+  ConstTensorView output{}, lse{}, weights{};
 };
 
 // Shapes and types of the inputs; dbias is summed over broadcast axes; dgates is per sequence, [B,H] ([N,H] if packed).
@@ -135,7 +135,7 @@ struct AttentionGradients {
   Tensor dq, dk, dv, dbias, dsink_logit, dgates;
 };
 struct AttentionGradientOutputs {
-  TensorView dq, dk, dv, dbias, dsink_logit, dgates;
+  TensorView dq{}, dk{}, dv{}, dbias{}, dsink_logit{}, dgates{};
 };
 
 AttentionGradients attend_backward(Context& context, const ConstTensorView& q, const ConstTensorView& k,

@@ -2,4 +2,5 @@
 #pragma once
 
 #include "polyhead/attention.h"
+#include "polyhead/info.h"
 #include "polyhead/version.h"

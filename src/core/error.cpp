@@ -5,7 +5,7 @@
 namespace polyhead {
 
 Error::Error(ErrorCode code, std::string_view op, const std::string& message)
-    : std::runtime_error("[" + std::string(op) + "] " + message), code_(code) {}
+    : std::runtime_error(std::string("[").append(op).append("] ").append(message)), code_(code) {}
 
 const char* version() noexcept {
 #define POLYHEAD_TEXT_OF(x) #x

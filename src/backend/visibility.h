@@ -1,0 +1,61 @@
+// Which keys a query may see, as far as positions decide: causal, window, always-first. Shared by all kernels.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "polyhead/attention.h"
+
+namespace polyhead::backend {
+
+struct KeyRange {
+  std::int64_t begin = 0, end = 0;
+  bool empty() const noexcept { return begin >= end; }
+};
+
+// For a query at position p among `keys` keys, the visible ones are [0, head_end(p)) and [window_begin(p),
+// window_end(p)). All three grow with p, so the first and last row of a block bound the whole block.
+struct Visibility {
+  bool causal = false;
+  Window window;
+  std::int64_t keys = 0;
+
+  bool everything() const noexcept { return !causal && window.left == kUnlimited && window.right == kUnlimited; }
+
+  std::int64_t window_begin(std::int64_t p) const noexcept {
+    return window.left == kUnlimited || p <= window.left ? 0 : std::min(p - window.left, keys);
+  }
+  std::int64_t window_end(std::int64_t p) const noexcept {
+    const std::int64_t right = causal ? 0 : window.right;
+    return right == kUnlimited || p >= keys - right ? keys : std::max<std::int64_t>(p + right + 1, 0);
+  }
+  std::int64_t head_end(std::int64_t p) const noexcept {
+    const std::int64_t limit = causal ? std::clamp<std::int64_t>(p + 1, 0, keys) : keys;
+    return std::min(window.always_first, limit);
+  }
+
+  // How many keys the row at p sees.
+  std::int64_t count(std::int64_t p) const noexcept {
+    const std::int64_t begin = std::max(window_begin(p), head_end(p));
+    return head_end(p) + std::max<std::int64_t>(window_end(p) - begin, 0);
+  }
+  // The lowest key that the row at p sees; meaningless if it sees none.
+  std::int64_t first(std::int64_t p) const noexcept { return head_end(p) > 0 ? 0 : window_begin(p); }
+
+  // The smallest range of keys within [begin, end) that holds all that rows at positions [p_first, p_last] see there.
+  KeyRange hull(std::int64_t p_first, std::int64_t p_last, KeyRange within) const noexcept {
+    const KeyRange head{within.begin, std::min(within.end, head_end(p_last))};
+    const KeyRange body{std::max(within.begin, window_begin(p_first)), std::min(within.end, window_end(p_last))};
+    if (head.empty()) return body;
+    if (body.empty()) return head;
+    return {head.begin, std::max(head.end, body.end)};
+  }
+
+  // Does every row at positions [p_first, p_last] see every key of the range?
+  bool sees_all(std::int64_t p_first, std::int64_t p_last, KeyRange range) const noexcept {
+    const std::int64_t covered_from = head_end(p_first) >= window_begin(p_last) ? 0 : window_begin(p_last);
+    return range.end <= head_end(p_first) || (range.begin >= covered_from && range.end <= window_end(p_first));
+  }
+};
+
+}  // namespace polyhead::backend

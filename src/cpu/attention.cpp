@@ -1,0 +1,124 @@
+// Attention on the CPU: the list of work items, and one compilation of the kernel per vector instruction set.
+#include "backend/attention.h"
+
+#include "cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/attention.cpp"
+#include <hwy/foreach_target.h>  // includes this file once per target
+
+#include "cpu/group-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// A group of query rows of one head.
+struct Item {
+  std::int64_t sequence, head, group;
+};
+
+// Below this many multiply-adds a second thread costs more than it brings: waking one takes microseconds.
+inline constexpr double kWorkPerThread = 1e6;
+
+template <class T>
+std::vector<Item> items_of(const backend::AttentionProblem& problem) {
+  std::vector<Item> items;
+  for (std::size_t n = 0; n < problem.sequences.size(); ++n) {
+    const std::int64_t groups = (problem.sequences[n].rows + kGroupRows<T> - 1) / kGroupRows<T>;
+    for (std::int64_t h = 0; h < problem.heads; ++h) {
+      // Last rows first: under a causal mask they are the longest, and short items at the end even out the threads.
+      for (std::int64_t g = groups; g-- > 0;) items.push_back({static_cast<std::int64_t>(n), h, g});
+    }
+  }
+  return items;
+}
+
+double work_of(const backend::AttentionProblem& problem) {
+  double scores = 0;
+  for (const backend::Sequence& sequence : problem.sequences) {
+    scores += static_cast<double>(sequence.queries) * static_cast<double>(sequence.keys);
+  }
+  const double share = problem.causal ? 0.5 : 1.0;
+  return share * scores * static_cast<double>(problem.heads * (problem.head_dim + problem.value_dim));
+}
+
+// Adds up the groups of every sequence and head in their order: the same bits for any number of threads.
+template <class T>
+void store_statistics(const backend::AttentionProblem& problem, const std::vector<Item>& items,
+                      const std::vector<double>& partial) {
+  const TensorView& out = problem.statistics;
+  const int width = problem.statistics_width();
+  std::vector<double> sums(static_cast<std::size_t>(width));
+  const auto store = [&](std::int64_t n, std::int64_t h) {
+    T* to = static_cast<T*>(out.data()) + n * out.stride(0) + h * out.stride(1);
+    for (int f = 0; f < width; ++f) to[f * out.stride(2)] = static_cast<T>(sums[static_cast<std::size_t>(f)]);
+  };
+  const auto clear = [&] {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    sums[static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
+  };
+  clear();
+  for (std::size_t n = 0; n < problem.sequences.size(); ++n) {
+    if (problem.sequences[n].rows > 0) continue;
+    for (std::int64_t h = 0; h < problem.heads; ++h) store(static_cast<std::int64_t>(n), h);
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    for (int f = 0; f < width; ++f) {
+      double& sum = sums[static_cast<std::size_t>(f)];
+      const double more = partial[i * static_cast<std::size_t>(width) + static_cast<std::size_t>(f)];
+      sum = static_cast<Statistic>(f) == Statistic::max_logit ? (more <= sum ? sum : more) : sum + more;
+    }
+    if (items[i].group == 0) {
+      store(items[i].sequence, items[i].head);
+      clear();
+    }
+  }
+}
+
+template <class T>
+void attend_as(Team& team, const backend::AttentionProblem& problem) {
+  const std::vector<Item> items = items_of<T>(problem);
+  const auto width = static_cast<std::size_t>(problem.statistics_width());
+  const bool reports = problem.statistics_set != StatisticsSet::none;
+  std::vector<double> partial(reports ? items.size() * width : 0);
+  for (std::size_t i = 0; i < partial.size(); i += width) {
+    partial[i + static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
+  }
+  const auto count = static_cast<std::int64_t>(items.size());
+  const double work = work_of(problem);
+  const auto useful = static_cast<std::int64_t>(std::min(work / kWorkPerThread, 1024.0)) + 1;
+  const auto members =
+      static_cast<int>(std::min<std::int64_t>({team.threads(), useful, std::max<std::int64_t>(count, 1)}));
+  const auto grain =
+      static_cast<std::int64_t>(std::clamp(static_cast<double>(count) * kWorkPerThread / 4 / (work + 1), 1.0,
+                                           std::max(static_cast<double>(count) / (4 * members), 1.0)));
+  team.for_each(count, grain, members, [&](std::int64_t i, int member) {
+    const Item& item = items[static_cast<std::size_t>(i)];
+    const Head<T> head(problem, item.sequence, item.head);
+    const auto workspace = Workspace<T>::carve(team.scratch(member), head.D, head.padded_E);
+    const std::int64_t first = item.group * kGroupRows<T>;
+    Group<T> group(head, first, std::min(kGroupRows<T>, head.sequence.rows - first), workspace);
+    group.run(reports ? partial.data() + static_cast<std::size_t>(i) * width : nullptr);
+  });
+  if (problem.statistics.present()) store_statistics<T>(problem, items, partial);
+}
+
+void attend(Team& team, const backend::AttentionProblem& problem) {
+  problem.dtype == DType::f64 ? attend_as<double>(team, problem) : attend_as<float>(team, problem);
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace polyhead::cpu {
+
+HWY_EXPORT(attend);
+
+void attend(Team& team, const backend::AttentionProblem& problem) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(attend)(team, problem);
+}
+
+}  // namespace polyhead::cpu
+#endif

@@ -1,0 +1,400 @@
+// A group: consecutive panels of one head that walk over the keys together, so that a block of K and V is fetched once
+// for all of them. This is the unit of work of a thread; its result depends on nothing but the problem.
+#if defined(POLYHEAD_CPU_GROUP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_GROUP_INL_H_
+#undef POLYHEAD_CPU_GROUP_INL_H_
+#else
+#define POLYHEAD_CPU_GROUP_INL_H_
+#endif
+
+#include "core/team.h"
+#include "cpu/statistics-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// Keys per block: S^T [kBlock][kPanel] is half of a 32 KB L1, and out is rescaled once per block.
+inline constexpr std::size_t kBlock = 128;
+// Panels per group: K and V blocks are fetched from L2 or beyond once per this many panels.
+inline constexpr std::size_t kGroupPanels = 8;
+template <class T>
+inline constexpr std::int64_t kGroupRows = static_cast<std::int64_t>(kGroupPanels* kPanel<T>);
+
+// A block of keys and values as T: the caller's memory where that serves, else a copy.
+template <class T>
+struct KeyBlock {
+  const T* k;
+  std::size_t k_stride;
+  const T* v;
+  std::size_t v_stride;
+};
+
+// A thread's scratch, carved up. Everything is aligned to 64 bytes.
+template <class T>
+struct Workspace {
+  Panel<T>* panels;  // [kGroupPanels]
+  T* st;             // [kBlock][kPanel] logits, then weights
+  T* tile;           // [kBlock][kPanel] bias, or weights on their way out
+  T* rows;           // [kPanel][kBlock] the same, not transposed
+  T* q_rows;         // [kPanel][D] widened
+  T* k;              // [kBlock][D]
+  T* v;              // [kBlock][padded E]
+  T* live_v;         // [kBlock][padded E] values of keys that somebody sees
+
+  static Workspace carve(Scratch& scratch, std::size_t D, std::size_t padded_E) {
+    std::byte* base = nullptr;
+    std::size_t used = 0;
+    const auto take = [&](auto*& pointer, std::size_t count) {
+      using Element = std::remove_reference_t<decltype(*pointer)>;
+      pointer = reinterpret_cast<Element*>(base + used);
+      used += (count * sizeof(Element) + 63) / 64 * 64;
+    };
+    Workspace w;
+    T* per_panel = nullptr;
+    const std::size_t padded_D = (D + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+    for (int pass = 0; pass < 2; ++pass) {  // the first pass measures
+      used = 0;
+      take(w.panels, kGroupPanels);
+      take(per_panel, kGroupPanels * kPanel<T> * (D + padded_E));
+      take(w.st, kBlock * kPanel<T>);
+      take(w.tile, kBlock * kPanel<T>);
+      take(w.rows, kBlock * kPanel<T>);
+      take(w.q_rows, kPanel<T> * padded_D);
+      take(w.k, kBlock * D);
+      take(w.v, kBlock * padded_E);
+      take(w.live_v, kBlock * padded_E);
+      if (pass == 0) base = scratch.reserve(used);
+    }
+    for (std::size_t i = 0; i < kGroupPanels; ++i) {
+      w.panels[i].qt = per_panel + i * kPanel<T> * (D + padded_E);
+      w.panels[i].out = w.panels[i].qt + kPanel<T> * D;
+    }
+    return w;
+  }
+};
+
+template <class T>
+class Group {
+ public:
+  // Rows [first_row, first_row + rows) of the sequence.
+  Group(const Head<T>& head, std::int64_t first_row, std::int64_t rows, const Workspace<T>& workspace)
+      : head_(head),
+        problem_(head.problem),
+        w_(workspace),
+        first_row_(first_row),
+        rows_(rows),
+        existing_(std::clamp<std::int64_t>(head.sequence.queries - first_row, 0, rows)),
+        panels_((static_cast<std::size_t>(existing_) + kPanel<T> - 1) / kPanel<T>),
+        values_(head.gate != 0) {}
+
+  // `sums` [fields] receives the statistics, if they are wanted.
+  void run(double* sums) {
+    if (!values_) clear_output(0, rows_);
+    if (values_ || reports()) {
+      load_queries();
+      for_key_blocks([&](backend::KeyRange block) { visit(block); });
+      for (std::size_t i = 0; i < panels_; ++i) finish(w_.panels[i], sums);
+    }
+    clear_padding();
+  }
+
+ private:
+  bool reports() const {
+    return problem_.lse.present() || wants_weights() || problem_.statistics_set != StatisticsSet::none;
+  }
+  bool wants_weights() const {
+    return problem_.weights.present() && problem_.weight_head_of[static_cast<std::size_t>(head_.h)] >= 0;
+  }
+
+  // q_factor * q, transposed to [D][kPanel]; lanes without a query hold 0.
+  void load_queries() {
+    for (std::size_t i = 0; i < panels_; ++i) {
+      Panel<T>& panel = w_.panels[i];
+      panel.row = first_row_ + static_cast<std::int64_t>(i * kPanel<T>);
+      panel.rows = std::min(kPanel<T>, static_cast<std::size_t>(existing_) - i * kPanel<T>);
+      panel.position = panel.row + head_.sequence.offset;
+      panel.reset();
+      if (problem_.statistics_set != StatisticsSet::none) watch_keys(head_, panel);
+      if (panel.rows < kPanel<T>) std::fill(panel.qt, panel.qt + head_.D * kPanel<T>, T{0});
+      const std::byte* from = head_.q.row(panel.row);
+      if (head_.q.dtype == dtype_of<T>) {
+        transpose(reinterpret_cast<const T*>(from), static_cast<std::size_t>(head_.q.stride), panel.rows, head_.D,
+                  head_.q_factor, panel.qt, kPanel<T>);
+      } else {
+        for (std::size_t r = 0; r < panel.rows; ++r) {
+          widen(head_.q.row(panel.row + static_cast<std::int64_t>(r)), head_.q.dtype, head_.D, w_.q_rows + r * head_.D);
+        }
+        transpose(w_.q_rows, head_.D, panel.rows, head_.D, head_.q_factor, panel.qt, kPanel<T>);
+      }
+    }
+  }
+
+  // Calls visit with blocks of keys that cover all that any row of the group sees, in order, and nothing that none
+  // sees.
+  template <class Visit>
+  void for_key_blocks(const Visit& visit) const {
+    if (panels_ == 0) return;
+    const backend::Visibility& visibility = head_.visibility;
+    const std::int64_t p_first = w_.panels[0].position, p_last = w_.panels[panels_ - 1].last_position();
+    const std::int64_t head_end = visibility.head_end(p_last);
+    backend::KeyRange body{visibility.window_begin(p_first), visibility.window_end(p_last)};
+    if (head_end >= body.begin || body.empty()) {
+      body = {head_end > 0 ? 0 : body.begin, std::max(head_end, body.end)};
+    } else {
+      for_blocks_of({0, head_end}, visit);
+    }
+    for_blocks_of(body, visit);
+  }
+  template <class Visit>
+  void for_blocks_of(backend::KeyRange range, const Visit& visit) const {
+    if (range.empty()) return;
+    const std::int64_t size = range.end - range.begin;
+    const std::int64_t blocks = (size + static_cast<std::int64_t>(kBlock) - 1) / static_cast<std::int64_t>(kBlock);
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      visit(backend::KeyRange{range.begin + size * b / blocks, range.begin + size * (b + 1) / blocks});
+    }
+  }
+
+  // Rows as T: in place, or widened (and gathered, if their stride would crowd them into a few cache sets).
+  const T* rows_as_T(const Rows& from, backend::KeyRange range, std::size_t columns, std::size_t padded, T* copy,
+                     std::size_t& stride) const {
+    const bool crowded = from.stride * static_cast<std::int64_t>(sizeof(T)) % 4096 == 0 ||
+                         (panels_ > 2 && from.stride > 2 * static_cast<std::int64_t>(padded));
+    if (from.dtype == dtype_of<T> && columns == padded && !crowded) {
+      stride = static_cast<std::size_t>(from.stride);
+      return reinterpret_cast<const T*>(from.row(range.begin));
+    }
+    stride = padded;
+    for (std::int64_t j = range.begin; j < range.end; ++j) {
+      T* to = copy + static_cast<std::size_t>(j - range.begin) * padded;
+      widen(from.row(j), from.dtype, columns, to);
+      std::fill(to + columns, to + padded, T{0});
+    }
+    return copy;
+  }
+
+  void visit(backend::KeyRange range) {
+    KeyBlock<T> block{};
+    block.k = rows_as_T(head_.k, range, head_.D, head_.D, w_.k, block.k_stride);
+    if (values_) block.v = rows_as_T(head_.v, range, head_.E, head_.padded_E, w_.v, block.v_stride);
+    for (std::size_t i = 0; i < panels_; ++i) {
+      Panel<T>& panel = w_.panels[i];
+      const backend::KeyRange seen = head_.visibility.hull(panel.position, panel.last_position(), range);
+      if (!seen.empty()) attend_tile(panel, seen, skip(block, seen.begin - range.begin));
+    }
+  }
+  static KeyBlock<T> skip(const KeyBlock<T>& block, std::int64_t keys) {
+    const auto n = static_cast<std::size_t>(keys);
+    return {block.k + n * block.k_stride, block.k_stride, block.v + n * block.v_stride, block.v_stride};
+  }
+
+  // st = masked base-2 logits of the keys for the panel.
+  void logits(const Panel<T>& panel, backend::KeyRange keys, const KeyBlock<T>& block) const {
+    const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+    if (panel.narrow()) {
+      scores<T, 1>(block.k, block.k_stride, n, panel.qt, head_.D, w_.st);
+    } else {
+      scores<T, 2>(block.k, block.k_stride, n, panel.qt, head_.D, w_.st);
+    }
+    if (head_.softcap > 0) soften(w_.st, n, head_.softcap);
+    if (head_.bias.data != nullptr) {
+      gather_bias(head_.bias, panel, keys.begin, n, w_.rows, w_.tile);
+      add_bias(w_.st, w_.tile, n);
+    }
+    if (head_.slope != 0) lean_on_distance(panel, keys.begin, n, head_.slope, w_.st);
+    if (head_.keep.data != nullptr) hide_by_keep(head_.keep, panel, keys.begin, n, w_.st);
+    if (!head_.visibility.sees_all(panel.position, panel.last_position(), keys)) {
+      hide_by_position(head_.visibility, panel, keys.begin, n, w_.st);
+    }
+  }
+
+  void attend_tile(Panel<T>& panel, backend::KeyRange keys, KeyBlock<T> block) {
+    auto n = static_cast<std::size_t>(keys.end - keys.begin);
+    logits(panel, keys, block);
+    if (problem_.statistics_set != StatisticsSet::none) watch_tile(head_, panel, w_.st, n, keys.begin);
+    bool hidden[kBlock];
+    std::size_t dead = 0;
+    if (head_.masked_by_tensor()) {
+      for (std::size_t j = 0; j < n; ++j) dead += hidden[j] = all_hidden(w_.st + j * kPanel<T>, panel.rows);
+      if (dead == n) return;
+    }
+    absorb_tile(panel, n, keys.begin);
+    if (!values_) return;
+    if (head_.drops()) drop(head_.dropout, panel, keys.begin, n, w_.st);
+    if (dead > 0) n = gather_live(hidden, n, block);
+    const auto keys_of = [&](std::size_t row) {
+      if (dead > 0) return n;
+      const std::int64_t p = panel.position + static_cast<std::int64_t>(row);
+      const std::int64_t end = std::max(head_.visibility.window_end(p), head_.visibility.head_end(p));
+      return static_cast<std::size_t>(std::clamp<std::int64_t>(end - keys.begin, 0, static_cast<std::int64_t>(n)));
+    };
+    accumulate_values(w_.st, panel.rows, keys_of, block.v, block.v_stride, panel.alpha, panel.fresh, panel.out,
+                      head_.padded_E);
+    panel.fresh = false;
+  }
+
+  void absorb_tile(Panel<T>& panel, std::size_t n, std::int64_t first_key) {
+    const bool* marked = head_.marked == nullptr ? nullptr : head_.marked + first_key;
+    const auto with_set = [&](auto set) {
+      constexpr StatisticsSet kSet = decltype(set)::value;
+      if (panel.narrow()) {
+        absorb<T, 1, kSet>(panel, w_.st, n, first_key, marked);
+      } else {
+        absorb<T, 2, kSet>(panel, w_.st, n, first_key, marked);
+      }
+    };
+    switch (problem_.statistics_set) {
+      case StatisticsSet::none: return with_set(std::integral_constant<StatisticsSet, StatisticsSet::none>{});
+      case StatisticsSet::light: return with_set(std::integral_constant<StatisticsSet, StatisticsSet::light>{});
+      case StatisticsSet::full: return with_set(std::integral_constant<StatisticsSet, StatisticsSet::full>{});
+    }
+  }
+
+  // Closes the gaps that keys hidden from the whole panel leave, in the weights (in place) and the values (in a copy).
+  std::size_t gather_live(const bool* hidden, std::size_t n, KeyBlock<T>& block) const {
+    std::size_t live = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+      if (hidden[j]) continue;
+      if (live != j) std::copy_n(w_.st + j * kPanel<T>, kPanel<T>, w_.st + live * kPanel<T>);
+      std::copy_n(block.v + j * block.v_stride, head_.padded_E, w_.live_v + live * head_.padded_E);
+      ++live;
+    }
+    block.v = w_.live_v;
+    block.v_stride = head_.padded_E;
+    return live;
+  }
+
+  // ---- results
+  // -----------------------------------------------------------------------------------------------------------
+
+  void finish(Panel<T>& panel, double* sums) {
+    RowResults<T> results;
+    complete_rows(panel, head_.sink, problem_.lse.present(), results);
+    if (values_) store_output(panel, results);
+    if (problem_.lse.present()) {
+      for (std::size_t r = 0; r < panel.rows; ++r) *lse_at(panel.row + static_cast<std::int64_t>(r)) = results.lse[r];
+    }
+    if (sums != nullptr) report_rows(head_, panel, results, sums);
+    if (wants_weights()) store_weights(panel, results);
+  }
+
+  std::byte* output_row(std::int64_t row) const {
+    const TensorView& o = problem_.output;
+    const std::int64_t at =
+        head_.sequence.batch * o.stride(0) + head_.h * o.stride(1) + head_.tensor_row(row) * o.stride(2);
+    return static_cast<std::byte*>(o.data()) + at * static_cast<std::int64_t>(size_of(o.dtype()));
+  }
+  T* lse_at(std::int64_t row) const {
+    const TensorView& lse = problem_.lse;
+    return static_cast<T*>(lse.data()) + head_.sequence.batch * lse.stride(0) + head_.h * lse.stride(1) +
+           head_.tensor_row(row) * lse.stride(2);
+  }
+
+  // output = gate / (1 - dropout) * norm * out
+  void store_output(Panel<T>& panel, const RowResults<T>& results) const {
+    const Tag<T> d;
+    const T common = static_cast<T>(head_.gate / (1 - problem_.dropout.p));
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      T* row = panel.out + r * head_.padded_E;
+      std::byte* to = output_row(panel.row + static_cast<std::int64_t>(r));
+      if (panel.fresh) {  // no key was ever seen
+        std::memset(to, 0, head_.E * size_of(problem_.output.dtype()));
+        continue;
+      }
+      const Vec<T> factor = hn::Set(d, common * results.norm[r]);
+      const bool direct = problem_.output.dtype() == dtype_of<T> && head_.E == head_.padded_E;
+      T* scaled = direct ? reinterpret_cast<T*>(to) : row;
+      for (std::size_t e = 0; e < head_.padded_E; e += kLanes<T>) {
+        hn::StoreU(hn::Mul(factor, hn::Load(d, row + e)), d, scaled + e);
+      }
+      if (!direct) narrow(row, head_.E, to, problem_.output.dtype());
+    }
+  }
+
+  // The weights themselves come from a second walk over the keys, which leaves the output's path as it is.
+  void store_weights(Panel<T>& panel, const RowResults<T>& results) {
+    bool any = false;
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      std::byte* row = weights_row(panel.row + static_cast<std::int64_t>(r));
+      if (row == nullptr) continue;
+      any = true;
+      std::memset(row, 0, static_cast<std::size_t>(problem_.weights.shape(3)) * size_of(problem_.weights.dtype()));
+    }
+    if (!any) return;
+    for_key_blocks([&](backend::KeyRange range) {
+      const backend::KeyRange seen = head_.visibility.hull(panel.position, panel.last_position(), range);
+      if (!seen.empty()) store_weights_of(panel, results, seen);
+    });
+  }
+
+  void store_weights_of(const Panel<T>& panel, const RowResults<T>& results, backend::KeyRange keys) {
+    const Tag<T> d;
+    const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+    KeyBlock<T> block{};
+    block.k = rows_as_T(head_.k, keys, head_.D, head_.D, w_.k, block.k_stride);
+    logits(panel, keys, block);
+    for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+      const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + at));
+      const Vec<T> norm = hn::Load(d, results.norm + at);
+      for (std::size_t j = 0; j < n; ++j) {
+        T* z = w_.st + j * kPanel<T> + at;
+        hn::Store(hn::Mul(norm, exp2_of_nonpositive<T>(hn::Sub(hn::Load(d, z), max))), d, z);
+      }
+    }
+    transpose(w_.st, kPanel<T>, n, panel.rows, T{1}, w_.rows, kBlock);
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      std::byte* row = weights_row(panel.row + static_cast<std::int64_t>(r));
+      if (row == nullptr) continue;
+      const DType dtype = problem_.weights.dtype();
+      const std::int64_t column = head_.sequence.weights_column + keys.begin;
+      narrow(w_.rows + r * kBlock, n, row + column * static_cast<std::int64_t>(size_of(dtype)), dtype);
+    }
+  }
+
+  // Where the weights of a row go, or null if they are not wanted.
+  std::byte* weights_row(std::int64_t row) const {
+    const TensorView& weights = problem_.weights;
+    const std::int32_t h = problem_.weight_head_of[static_cast<std::size_t>(head_.h)];
+    const std::int32_t t = problem_.weight_row_of[static_cast<std::size_t>(head_.tensor_row(row))];
+    if (h < 0 || t < 0) return nullptr;
+    const std::int64_t at = head_.sequence.batch * weights.stride(0) + h * weights.stride(1) + t * weights.stride(2);
+    return static_cast<std::byte*>(weights.data()) + at * static_cast<std::int64_t>(size_of(weights.dtype()));
+  }
+
+  void clear_output(std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t r = begin; r < end; ++r) {
+      std::memset(output_row(first_row_ + r), 0, head_.E * size_of(problem_.output.dtype()));
+    }
+  }
+
+  // Queries beyond the sequence's own.
+  void clear_padding() const {
+    clear_output(existing_, rows_);
+    for (std::int64_t r = first_row_ + existing_; r < first_row_ + rows_; ++r) {
+      if (problem_.lse.present()) *lse_at(r) = -kInfinity<T>;
+      if (wants_weights() && weights_row(r) != nullptr) {
+        std::memset(weights_row(r), 0,
+                    static_cast<std::size_t>(problem_.weights.shape(3)) * size_of(problem_.weights.dtype()));
+      }
+      const TensorView& out = problem_.row_statistics;
+      if (!out.present()) continue;
+      T* fields = static_cast<T*>(out.data()) + head_.sequence.batch * out.stride(0) + head_.h * out.stride(1) +
+                  head_.tensor_row(r) * out.stride(2);
+      for (int f = 0; f < problem_.statistics_width(); ++f) {
+        fields[f * out.stride(3)] = static_cast<Statistic>(f) == Statistic::max_logit ? -kInfinity<T> : T{0};
+      }
+    }
+  }
+
+  const Head<T>& head_;
+  const backend::AttentionProblem& problem_;
+  const Workspace<T>& w_;
+  const std::int64_t first_row_, rows_, existing_;
+  const std::size_t panels_;
+  const bool values_;
+};
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,101 @@
+// One head of one sequence, resolved for the kernel: pointers, strides and options in the type we compute in.
+#if defined(POLYHEAD_CPU_HEAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_HEAD_INL_H_
+#undef POLYHEAD_CPU_HEAD_INL_H_
+#else
+#define POLYHEAD_CPU_HEAD_INL_H_
+#endif
+
+#include <cmath>
+
+#include "cpu/logits-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// Rows of one head in a [B,H,T,D] tensor: row i starts at data + i * stride elements.
+struct Rows {
+  const std::byte* data = nullptr;
+  std::int64_t stride = 0;
+  DType dtype = DType::f32;
+
+  Rows() = default;
+  Rows(const ConstTensorView& view, std::int64_t b, std::int64_t h, std::int64_t row)
+      : stride(view.stride(2)), dtype(view.dtype()) {
+    const std::int64_t at = b * view.stride(0) + h * view.stride(1) + row * view.stride(2);
+    data = static_cast<const std::byte*>(view.data()) + at * static_cast<std::int64_t>(size_of(dtype));
+  }
+  const std::byte* row(std::int64_t i) const { return data + i * stride * static_cast<std::int64_t>(size_of(dtype)); }
+};
+
+// One number of an f32 or f64 tensor, at an offset in elements.
+inline double number_at(const ConstTensorView& view, std::int64_t offset) {
+  return view.dtype() == DType::f64 ? static_cast<const double*>(view.data())[offset]
+                                    : static_cast<double>(static_cast<const float*>(view.data())[offset]);
+}
+
+template <class T>
+struct Head {
+  const backend::AttentionProblem& problem;
+  const backend::Sequence& sequence;
+  std::int64_t n, h;  // sequence and query head
+  backend::Visibility visibility;
+  std::size_t D, E, padded_E;
+  Rows q, k, v;
+  Plane keep, bias;
+  T q_factor;     // folded into q: logits come out in base 2, or divided by the softcap
+  T softcap = 0;  // in base 2; 0: none
+  T slope = 0;    // in base 2
+  T sink = -kInfinity<T>;
+  double gate = 1;
+  DropoutKey dropout{};
+  const bool* marked = nullptr;
+
+  Head(const backend::AttentionProblem& p, std::int64_t sequence_index, std::int64_t head)
+      : problem(p),
+        sequence(p.sequences[static_cast<std::size_t>(sequence_index)]),
+        n(sequence_index),
+        h(head),
+        visibility(p.visibility(sequence)),
+        D(static_cast<std::size_t>(p.head_dim)),
+        E(static_cast<std::size_t>(p.value_dim)),
+        padded_E((E + kLanes<T> - 1) / kLanes<T> * kLanes<T>) {
+    const std::int64_t b = sequence.batch;
+    const std::int64_t g = h / (p.heads / p.kv_heads);
+    q = Rows(p.q, b, h, sequence.query_begin);
+    k = Rows(p.k, b, g, sequence.key_begin);
+    v = Rows(p.v, b, g, sequence.key_begin);
+    keep = plane(p.keep);
+    bias = plane(p.bias);
+    q_factor = static_cast<T>(p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2E);
+    if (p.softcap > 0) softcap = static_cast<T>(p.softcap * kLog2E);
+    if (p.alibi.present()) slope = static_cast<T>(number_at(p.alibi, h * p.alibi.stride(0)) * kLog2E);
+    if (p.sink_logit.present()) sink = static_cast<T>(number_at(p.sink_logit, h * p.sink_logit.stride(0)) * kLog2E);
+    if (p.gates.present()) gate = number_at(p.gates, n * p.gates.stride(0) + h * p.gates.stride(1));
+    dropout = {p.dropout.seed, static_cast<std::uint32_t>(h), static_cast<std::uint32_t>(n),
+               static_cast<std::uint32_t>(std::lround(65536.0 * p.dropout.p))};
+    if (p.marked_keys.present()) {
+      marked = static_cast<const bool*>(p.marked_keys.data()) + b * p.marked_keys.stride(0) + sequence.key_begin;
+    }
+  }
+
+  bool drops() const { return problem.dropout.p > 0; }
+  // Only the logits tell whether a key is visible.
+  bool masked_by_tensor() const { return keep.data != nullptr || bias.data != nullptr; }
+  std::int64_t tensor_row(std::int64_t row) const { return sequence.query_begin + row; }
+
+ private:
+  Plane plane(const ConstTensorView& view) const {
+    if (!view.present()) return {};
+    const std::int64_t at = sequence.batch * view.stride(0) + h * view.stride(1) +
+                            sequence.query_begin * view.stride(2) + sequence.key_begin * view.stride(3);
+    const auto* data =
+        static_cast<const std::byte*>(view.data()) + at * static_cast<std::int64_t>(size_of(view.dtype()));
+    return {data, view.dtype(), view.stride(2), view.stride(3)};
+  }
+};
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,211 @@
+// Vector building blocks: tags, exp2, conversion between storage types and the type we compute in, transposition.
+#if defined(POLYHEAD_CPU_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_LANES_INL_H_
+#undef POLYHEAD_CPU_LANES_INL_H_
+#else
+#define POLYHEAD_CPU_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "hwy/contrib/math/math-inl.h"
+#include "polyhead/tensor.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// T is float (for f32, f16 and bf16 storage) or double (for f64).
+template <class T>
+using Tag = hn::ScalableTag<T>;
+template <class T>
+using Vec = hn::Vec<Tag<T>>;
+template <class T>
+inline constexpr std::size_t kLanes = HWY_LANES(T);
+template <class T>
+inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
+inline constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
+
+// 2^t for t <= 0. t at or below the floor, -inf included, gives exactly 0; NaN stays NaN. t is clamped in place, so
+// that t * 2^t is 0 for hidden keys too.
+template <class T>
+HWY_INLINE Vec<T> exp2_nonpositive(Vec<T>& t) {
+  const Tag<T> d;
+  if constexpr (sizeof(T) == 8) {
+    t = hn::Max(hn::Set(d, -1500.0), t);
+    return hn::Exp(d, hn::Mul(t, hn::Set(d, kLn2)));
+  } else {
+    // 2^t = 2^n * p(t - n), n = round(t): the low bits of t + 1.5 * 2^23 are n. At the floor of -127 p is exactly 1,
+    // and adding n to its exponent gives the bits of 0. p: degree 6, relative error 8e-8 in f32.
+    const hn::RebindToSigned<Tag<T>> di;
+    t = hn::Max(hn::Set(d, -127.0f), t);
+    const Vec<T> shift = hn::Set(d, 12582912.0f);
+    const Vec<T> n = hn::Add(t, shift);
+    const Vec<T> f = hn::Sub(t, hn::Sub(n, shift));
+    Vec<T> p = hn::MulAdd(hn::Set(d, 1.5353361e-4f), f, hn::Set(d, 1.3398875e-3f));
+    p = hn::MulAdd(p, f, hn::Set(d, 9.6184369e-3f));
+    p = hn::MulAdd(p, f, hn::Set(d, 5.5503324e-2f));
+    p = hn::MulAdd(p, f, hn::Set(d, 2.4022648e-1f));
+    p = hn::MulAdd(p, f, hn::Set(d, 6.9314718e-1f));
+    p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
+    return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, n))));
+  }
+}
+
+template <class T>
+HWY_INLINE Vec<T> exp2_of_nonpositive(Vec<T> t) {
+  return exp2_nonpositive<T>(t);
+}
+
+// ---- storage <-> T
+// -------------------------------------------------------------------------------------------------------
+
+template <class T, class From>
+void widen_scalar(const From* from, std::size_t n, T* to) {
+  for (std::size_t i = 0; i < n; ++i) {
+    if constexpr (std::is_arithmetic_v<From>) {
+      to[i] = static_cast<T>(from[i]);
+    } else {
+      to[i] = static_cast<T>(static_cast<float>(from[i]));
+    }
+  }
+}
+
+// 16-bit floats, a vector at a time where the target converts them.
+inline void widen_half(const float16* from, std::size_t n, float* to) {
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SSSE3 && HWY_TARGET != HWY_SSE4
+  const Tag<float> d;
+  const hn::Rebind<hwy::float16_t, Tag<float>> dh;
+  for (; i + kLanes<float> <= n; i += kLanes<float>) {
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from + i))), d, to + i);
+  }
+#endif
+  widen_scalar(from + i, n - i, to + i);
+}
+
+inline void widen_half(const bfloat16* from, std::size_t n, float* to) {
+  const Tag<float> d;
+  const hn::RebindToUnsigned<Tag<float>> du;
+  const hn::Rebind<std::uint16_t, Tag<float>> dh;
+  std::size_t i = 0;
+  for (; i + kLanes<float> <= n; i += kLanes<float>) {
+    const auto bits = hn::PromoteTo(du, hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(from + i)));
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(bits)), d, to + i);
+  }
+  widen_scalar(from + i, n - i, to + i);
+}
+
+// to[0..n) = from[0..n), `from` being n elements of the type.
+template <class T>
+void widen(const void* from, DType dtype, std::size_t n, T* to) {
+  switch (dtype) {
+    case DType::f64: return widen_scalar(static_cast<const double*>(from), n, to);
+    case DType::f32: return widen_scalar(static_cast<const float*>(from), n, to);
+    case DType::f16:
+      if constexpr (sizeof(T) == 4) return widen_half(static_cast<const float16*>(from), n, to);
+      return widen_scalar(static_cast<const float16*>(from), n, to);
+    case DType::bf16:
+      if constexpr (sizeof(T) == 4) return widen_half(static_cast<const bfloat16*>(from), n, to);
+      return widen_scalar(static_cast<const bfloat16*>(from), n, to);
+    default: return;
+  }
+}
+
+inline void narrow_half(const float* from, std::size_t n, float16* to) {
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SSSE3 && HWY_TARGET != HWY_SSE4
+  const Tag<float> d;
+  const hn::Rebind<hwy::float16_t, Tag<float>> dh;
+  for (; i + kLanes<float> <= n; i += kLanes<float>) {
+    hn::StoreU(hn::DemoteTo(dh, hn::LoadU(d, from + i)), dh, reinterpret_cast<hwy::float16_t*>(to + i));
+  }
+#endif
+  for (; i < n; ++i) to[i] = float16(from[i]);
+}
+
+inline void narrow_half(const float* from, std::size_t n, bfloat16* to) {
+  // Round to nearest even on the bits; a NaN keeps its quiet bit.
+  const Tag<float> d;
+  const hn::RebindToUnsigned<Tag<float>> du;
+  const hn::Rebind<std::uint16_t, Tag<float>> dh;
+  std::size_t i = 0;
+  for (; i + kLanes<float> <= n; i += kLanes<float>) {
+    const Vec<float> value = hn::LoadU(d, from + i);
+    const auto bits = hn::BitCast(du, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
+    const auto quiet = hn::Or(bits, hn::Set(du, 0x400000u));
+    const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), quiet, rounded);
+    const hn::RebindToSigned<decltype(du)> ds;  // values are below 2^16, so the signed demotion saturates nothing
+    hn::StoreU(hn::DemoteTo(dh, hn::BitCast(ds, hn::ShiftRight<16>(chosen))), dh,
+               reinterpret_cast<std::uint16_t*>(to + i));
+  }
+  for (; i < n; ++i) to[i] = bfloat16(from[i]);
+}
+
+// to[0..n) = from[0..n), `to` being n elements of the type.
+template <class T>
+void narrow(const T* from, std::size_t n, void* to, DType dtype) {
+  if constexpr (sizeof(T) == 8) {
+    if (dtype == DType::f64) std::memcpy(to, from, n * sizeof(T));
+    if (dtype == DType::f32) widen_scalar(from, n, static_cast<float*>(to));
+  } else {
+    if (dtype == DType::f32) std::memcpy(to, from, n * sizeof(T));
+    if (dtype == DType::f16) narrow_half(from, n, static_cast<float16*>(to));
+    if (dtype == DType::bf16) narrow_half(from, n, static_cast<bfloat16*>(to));
+  }
+}
+
+// ---- transposition
+// -------------------------------------------------------------------------------------------------------
+
+// to[c][r] = factor * from[r][c], rows x columns.
+template <class T>
+void transpose(const T* HWY_RESTRICT from, std::size_t from_stride, std::size_t rows, std::size_t columns, T factor,
+               T* HWY_RESTRICT to, std::size_t to_stride) {
+  std::size_t r = 0;
+  if constexpr (sizeof(T) == 4) {
+    // Blocks of 4 x 4, each row one 128-bit vector.
+    const hn::Full128<T> d;
+    const hn::Repartition<double, decltype(d)> d64;
+    const auto scale = hn::Set(d, factor);
+    for (; r + 4 <= rows; r += 4) {
+      const T* row = from + r * from_stride;
+      std::size_t c = 0;
+      for (; c + 4 <= columns; c += 4) {
+        const auto r0 = hn::Mul(hn::LoadU(d, row + c), scale);
+        const auto r1 = hn::Mul(hn::LoadU(d, row + c + from_stride), scale);
+        const auto r2 = hn::Mul(hn::LoadU(d, row + c + 2 * from_stride), scale);
+        const auto r3 = hn::Mul(hn::LoadU(d, row + c + 3 * from_stride), scale);
+        const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1));
+        const auto low23 = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
+        const auto high01 = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1));
+        const auto high23 = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
+        T* column = to + c * to_stride + r;
+        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, low01, low23)), d, column);
+        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, low01, low23)), d, column + to_stride);
+        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, high01, high23)), d, column + 2 * to_stride);
+        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, high01, high23)), d, column + 3 * to_stride);
+      }
+      for (; c < columns; ++c) {
+        for (std::size_t k = 0; k < 4; ++k) to[c * to_stride + r + k] = factor * row[k * from_stride + c];
+      }
+    }
+  }
+  for (; r < rows; ++r) {
+    for (std::size_t c = 0; c < columns; ++c) to[c * to_stride + r] = factor * from[r * from_stride + c];
+  }
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

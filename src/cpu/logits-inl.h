@@ -1,0 +1,222 @@
+// What happens to a tile of logits S^T [n keys][kPanel queries] between the product and the softmax, and to the weights
+// after it: softcap, bias, keep, alibi, positions, dropout. Each is a pass of its own over a tile that lies in L1.
+#if defined(POLYHEAD_CPU_LOGITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_LOGITS_INL_H_
+#undef POLYHEAD_CPU_LOGITS_INL_H_
+#else
+#define POLYHEAD_CPU_LOGITS_INL_H_
+#endif
+
+#include <bit>
+
+#include "core/philox.h"
+#include "cpu/panel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// A [T,S] tensor of one sequence and head: keep or bias.
+struct Plane {
+  const std::byte* data = nullptr;  // element (0,0); null: absent
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0, key_stride = 0;
+
+  const std::byte* at(std::int64_t row, std::int64_t key) const {
+    return data + (row * row_stride + key * key_stride) * static_cast<std::int64_t>(size_of(dtype));
+  }
+};
+
+// z <- c * tanh(z / c); the division is in the scale of q, c comes in base 2.
+template <class T>
+void soften(T* st, std::size_t n, T c) {
+  const Tag<T> d;
+  for (std::size_t at = 0; at < n * kPanel<T>; at += kLanes<T>) {
+    hn::Store(hn::Mul(hn::Set(d, c), hn::Tanh(d, hn::Load(d, st + at))), d, st + at);
+  }
+}
+
+// Fills `tile` [n][kPanel] with log2(e) * bias, rows beyond the panel's with anything.
+template <class T>
+void gather_bias(const Plane& bias, const Panel<T>& panel, std::int64_t first_key, std::size_t n, T* rows_buffer,
+                 T* tile) {
+  const T factor = static_cast<T>(kLog2E);
+  const std::size_t rows = bias.row_stride == 0 ? 1 : panel.rows;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::byte* from = bias.at(panel.row + static_cast<std::int64_t>(row), first_key);
+    T* to = rows_buffer + row * n;
+    if (bias.key_stride == 1) {
+      widen(from, bias.dtype, n, to);
+    } else {
+      for (std::size_t j = 0; j < n; ++j) {
+        widen(bias.at(panel.row + static_cast<std::int64_t>(row), first_key + static_cast<std::int64_t>(j)), bias.dtype,
+              1, to + j);
+      }
+    }
+  }
+  if (rows > 1) return transpose(rows_buffer, n, rows, n, factor, tile, kPanel<T>);
+  const Tag<T> d;
+  for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+      hn::Store(hn::Set(d, factor * rows_buffer[j]), d, tile + j * kPanel<T> + at);
+    }
+  }
+}
+
+// z <- z + bias, and -inf where the bias is -inf, whatever z was.
+template <class T>
+void add_bias(T* HWY_RESTRICT st, const T* HWY_RESTRICT tile, std::size_t n) {
+  const Tag<T> d;
+  const Vec<T> hidden = hn::Set(d, -kInfinity<T>);
+  for (std::size_t at = 0; at < n * kPanel<T>; at += kLanes<T>) {
+    const Vec<T> bias = hn::Load(d, tile + at);
+    const Vec<T> sum = hn::Add(hn::Load(d, st + at), bias);
+    hn::Store(hn::IfThenElse(hn::Eq(bias, hidden), hidden, sum), d, st + at);
+  }
+}
+
+// Hides what keep does not let through.
+template <class T>
+void hide_by_keep(const Plane& keep, const Panel<T>& panel, std::int64_t first_key, std::size_t n, T* st) {
+  if (keep.row_stride == 0) {
+    for (std::size_t j = 0; j < n; ++j) {
+      const std::byte* flag = keep.at(panel.row, first_key + static_cast<std::int64_t>(j));
+      if (*flag == std::byte{0}) std::fill(st + j * kPanel<T>, st + (j + 1) * kPanel<T>, -kInfinity<T>);
+    }
+    return;
+  }
+  for (std::size_t lane = 0; lane < panel.rows; ++lane) {
+    const std::byte* flags = keep.at(panel.row + static_cast<std::int64_t>(lane), first_key);
+    for (std::size_t j = 0; j < n; ++j) {
+      T& z = st[j * kPanel<T> + lane];
+      z = flags[static_cast<std::int64_t>(j) * keep.key_stride] != std::byte{0} ? z : -kInfinity<T>;
+    }
+  }
+}
+
+// z <- z - slope * |p_i - j|, the slope in base 2.
+template <class T>
+void lean_on_distance(const Panel<T>& panel, std::int64_t first_key, std::size_t n, T slope, T* st) {
+  const Tag<T> d;
+  for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+    Vec<T> behind = hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));
+    for (std::size_t j = 0; j < n; ++j) {
+      T* z = st + j * kPanel<T> + at;
+      hn::Store(hn::NegMulAdd(hn::Set(d, slope), hn::Abs(behind), hn::Load(d, z)), d, z);
+      behind = hn::Sub(behind, hn::Set(d, T{1}));
+    }
+  }
+}
+
+// Hides keys outside the causal triangle and the window. Seen from key j, the lanes that see it are an interval.
+template <class T>
+void hide_by_position(const backend::Visibility& visibility, const Panel<T>& panel, std::int64_t first_key,
+                      std::size_t n, T* st) {
+  const Tag<T> d;
+  const auto limit = static_cast<std::int64_t>(kPanel<T>);
+  const auto lane_of = [&](std::int64_t position) {
+    return static_cast<T>(std::clamp<std::int64_t>(position - panel.position, -1, limit));
+  };
+  for (std::size_t row = 0; row < n; ++row) {
+    const std::int64_t j = first_key + static_cast<std::int64_t>(row);
+    const bool always = j < visibility.window.always_first;
+    const std::int64_t right = visibility.causal ? 0 : (always ? kUnlimited : visibility.window.right);
+    const std::int64_t left = always ? kUnlimited : visibility.window.left;
+    const Vec<T> first = hn::Set(d, right == kUnlimited ? T{-1} : lane_of(j - right));
+    const Vec<T> last = hn::Set(d, left >= kUnlimited - j ? static_cast<T>(limit) : lane_of(j + left));
+    for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+      T* z = st + row * kPanel<T> + at;
+      const Vec<T> lane = hn::Iota(d, static_cast<T>(at));
+      const auto seen = hn::And(hn::Ge(lane, first), hn::Le(lane, last));
+      hn::Store(hn::IfThenElse(seen, hn::Load(d, z), hn::Set(d, -kInfinity<T>)), d, z);
+    }
+  }
+}
+
+// Is key row j hidden from every query of the panel? Its value must then not be touched: 0 * NaN is NaN.
+template <class T>
+bool all_hidden(const T* st_row, std::size_t rows) {
+  for (std::size_t lane = 0; lane < rows; ++lane) {
+    if (st_row[lane] != -kInfinity<T>) return false;
+  }
+  return true;
+}
+
+// ---- dropout
+// -------------------------------------------------------------------------------------------------------------
+
+// High and low halves of a * multiplier, lane by lane.
+template <class V, class DU>
+HWY_INLINE void multiply_wide(DU du, V a, std::uint32_t multiplier, V& high, V& low) {
+  const hn::RepartitionToWide<DU> dw;
+  const V m = hn::Set(du, multiplier);
+  const auto even = hn::MulEven(a, m);
+  const auto odd = hn::MulEven(hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(dw, a))), m);
+  high = hn::OddEven(hn::BitCast(du, odd), hn::BitCast(du, hn::ShiftRight<32>(even)));
+  low = hn::OddEven(hn::BitCast(du, hn::ShiftLeft<32>(odd)), hn::BitCast(du, even));
+}
+
+struct DropoutKey {
+  std::uint64_t seed;
+  std::uint32_t head, sequence, threshold;  // kept iff a key's 16 bits >= threshold
+};
+
+// Zeroes the dropped weights of `lanes` queries from lane `at`. Counter (j/8, i, h, b): eight keys share four words.
+inline void drop_lanes(const DropoutKey& key, const Panel<float>& panel, std::int64_t first_key, std::size_t n,
+                       std::size_t at, float* st) {
+  const Tag<float> d;
+  const hn::RebindToUnsigned<Tag<float>> du;
+  hn::Vec<decltype(du)> words[4];
+  const auto row = static_cast<std::uint32_t>(panel.row + static_cast<std::int64_t>(at));
+  std::int64_t made_for = -1;
+  for (std::size_t r = 0; r < n; ++r) {
+    const std::int64_t j = first_key + static_cast<std::int64_t>(r);
+    if (j / 8 != made_for) {
+      made_for = j / 8;
+      words[0] = hn::Set(du, static_cast<std::uint32_t>(made_for));
+      words[1] = hn::Iota(du, row);
+      words[2] = hn::Set(du, key.head);
+      words[3] = hn::Set(du, key.sequence);
+      auto k0 = static_cast<std::uint32_t>(key.seed), k1 = static_cast<std::uint32_t>(key.seed >> 32);
+      for (int round = 0; round < Philox::kRounds; ++round) {
+        hn::Vec<decltype(du)> high0, low0, high1, low1;
+        multiply_wide(du, words[0], Philox::kMultiplier0, high0, low0);
+        multiply_wide(du, words[2], Philox::kMultiplier1, high1, low1);
+        words[0] = hn::Xor(hn::Xor(high1, words[1]), hn::Set(du, k0));
+        words[2] = hn::Xor(hn::Xor(high0, words[3]), hn::Set(du, k1));
+        words[1] = low1;
+        words[3] = low0;
+        k0 += Philox::kWeyl0;
+        k1 += Philox::kWeyl1;
+      }
+    }
+    const auto word = words[(j % 8) / 2];
+    const auto bits = j % 2 != 0 ? hn::ShiftRight<16>(word) : hn::And(word, hn::Set(du, 0xffffu));
+    const auto kept = hn::RebindMask(d, hn::Not(hn::Lt(bits, hn::Set(du, key.threshold))));
+    float* p = st + r * kPanel<float> + at;
+    hn::Store(hn::IfThenElseZero(kept, hn::Load(d, p)), d, p);
+  }
+}
+
+template <class T>
+void drop(const DropoutKey& key, const Panel<T>& panel, std::int64_t first_key, std::size_t n, T* st) {
+  if constexpr (sizeof(T) == 4) {
+    for (std::size_t at = 0; at < panel.rows; at += kLanes<T>) drop_lanes(key, panel, first_key, n, at, st);
+  } else {
+    for (std::size_t r = 0; r < n; ++r) {
+      const std::int64_t j = first_key + static_cast<std::int64_t>(r);
+      for (std::size_t lane = 0; lane < panel.rows; ++lane) {
+        const Philox::Words words =
+            Philox::words(key.seed, {static_cast<std::uint32_t>(j / 8),
+                                     static_cast<std::uint32_t>(panel.row + static_cast<std::int64_t>(lane)), key.head,
+                                     key.sequence});
+        const std::uint32_t bits = (words[static_cast<std::size_t>((j % 8) / 2)] >> (16 * (j % 2))) & 0xffffu;
+        if (bits < key.threshold) st[r * kPanel<T> + lane] = T{0};
+      }
+    }
+  }
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

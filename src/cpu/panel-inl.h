@@ -1,0 +1,220 @@
+// A panel: up to 2 vectors of queries of one head, one query per lane, and the state of their rows. The softmax and all
+// the statistics are vertical operations on S^T [keys][lanes]; logits are in base 2 throughout (z = s * log2 e).
+#if defined(POLYHEAD_CPU_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_PANEL_INL_H_
+#undef POLYHEAD_CPU_PANEL_INL_H_
+#else
+#define POLYHEAD_CPU_PANEL_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "backend/attention.h"
+#include "cpu/products-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// Keys whose logits are kept aside as their tile passes, so that their weights are known once the row is complete.
+enum Watch { kFirst, kSelf, kPrevious, kNext, kTarget0, kWatches = kTarget0 + 4 };
+inline constexpr std::int32_t kNoKey = -1;
+
+template <class T>
+struct Panel {
+  static constexpr std::size_t kSize = kPanel<T>;
+  using Index = hwy::MakeSigned<T>;
+
+  // Row state: m = max z, l = sum 2^(z-m); alpha is what the last tile rescaled the row by.
+  alignas(64) T max[kSize], sum[kSize], alpha[kSize];
+  // Statistics: u = sum (z-m) 2^(z-m), sum |p-j| 2^(z-m), the same over marked keys, visible keys, key of the maximum.
+  alignas(64) T log_sum[kSize], distance[kSize], marked[kSize], visible[kSize];
+  alignas(64) Index arg_max[kSize];
+  alignas(64) T watched[kWatches][kSize];
+  std::int32_t watch_key[kWatches][kSize];
+
+  T* qt;             // [D][kSize], scaled
+  T* out;            // [kSize][padded E]
+  std::int64_t row;  // of the sequence, in lane 0
+  std::int64_t position;
+  std::size_t rows;
+  bool fresh;  // nothing has been added to out yet
+
+  std::int64_t last_position() const { return position + static_cast<std::int64_t>(rows) - 1; }
+  bool narrow() const { return rows <= kLanes<T>; }
+
+  void reset() {
+    fresh = true;
+    std::fill(max, max + kSize, -kInfinity<T>);
+    for (T* zeroed : {sum, alpha}) std::fill(zeroed, zeroed + kSize, T{0});
+  }
+  void reset_statistics() {
+    for (T* zeroed : {log_sum, distance, marked, visible}) std::fill(zeroed, zeroed + kSize, T{0});
+    std::fill(arg_max, arg_max + kSize, Index{0});
+    for (auto& logits : watched) std::fill(logits, logits + kSize, -kInfinity<T>);
+    for (auto& keys : watch_key) std::fill(keys, keys + kSize, kNoKey);
+  }
+};
+
+// m and its arg-max over a tile. st [n][kPanel]; key of row 0 is first_key.
+template <class T, int kWidth, StatisticsSet kSet>
+HWY_INLINE void raise_maximum(Panel<T>& panel, const T* HWY_RESTRICT st, std::size_t n, std::int64_t first_key,
+                              Vec<T> (&top)[kWidth]) {
+  const Tag<T> d;
+  const hn::RebindToSigned<Tag<T>> di;
+  Vec<T> where[kWidth];
+  for (int w = 0; w < kWidth; ++w) {
+    top[w] = hn::Load(d, panel.max + w * kLanes<T>);
+    where[w] = hn::Set(d, T{-1});
+  }
+  for (std::size_t j = 0; j < n; ++j) {
+    for (int w = 0; w < kWidth; ++w) {
+      const Vec<T> z = hn::Load(d, st + j * kPanel<T> + w * kLanes<T>);
+      if constexpr (kSet != StatisticsSet::none) {
+        where[w] = hn::IfThenElse(hn::Gt(z, top[w]), hn::Set(d, static_cast<T>(static_cast<int>(j))), where[w]);
+      }
+      top[w] = hn::Max(top[w], z);
+    }
+  }
+  if constexpr (kSet != StatisticsSet::none) {
+    for (int w = 0; w < kWidth; ++w) {
+      auto* arg_max = panel.arg_max + w * kLanes<T>;
+      const auto raised = hn::RebindMask(di, hn::Ge(where[w], hn::Zero(d)));
+      const auto key = hn::Add(hn::ConvertTo(di, where[w]), hn::Set(di, static_cast<hwy::MakeSigned<T>>(first_key)));
+      hn::Store(hn::IfThenElse(raised, key, hn::Load(di, arg_max)), di, arg_max);
+    }
+  }
+}
+
+// Takes a tile of logits into the row state and turns it into unnormalised weights in place: z -> 2^(z-m).
+// st [n][kPanel]; `marked` are the flags of these keys, or null.
+template <class T, int kWidth, StatisticsSet kSet>
+void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t first_key, const bool* marked) {
+  constexpr bool kLight = kSet != StatisticsSet::none, kFull = kSet == StatisticsSet::full;
+  const Tag<T> d;
+  Vec<T> top[kWidth], sum[kWidth], log_sum[kWidth], distance[kWidth], marks[kWidth], behind[kWidth];
+  raise_maximum<T, kWidth, kSet>(panel, st, n, first_key, top);
+  for (int w = 0; w < kWidth; ++w) {
+    const std::size_t at = w * kLanes<T>;
+    const Vec<T> old = hn::Load(d, panel.max + at);
+    hn::Store(top[w], d, panel.max + at);
+    top[w] = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), top[w]);  // so that -inf minus it is not NaN
+    Vec<T> change = hn::Sub(old, top[w]);
+    const Vec<T> alpha = exp2_nonpositive<T>(change);
+    hn::Store(alpha, d, panel.alpha + at);
+    const Vec<T> old_sum = hn::Load(d, panel.sum + at);
+    sum[w] = hn::Mul(alpha, old_sum);
+    if constexpr (kLight) {
+      log_sum[w] = hn::Mul(alpha, hn::MulAdd(change, old_sum, hn::Load(d, panel.log_sum + at)));
+    }
+    if constexpr (kFull) {
+      distance[w] = hn::Mul(alpha, hn::Load(d, panel.distance + at));
+      marks[w] = hn::Mul(alpha, hn::Load(d, panel.marked + at));
+      behind[w] = hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));  // p_i - j
+    }
+  }
+  for (std::size_t j = 0; j < n; ++j) {
+    for (int w = 0; w < kWidth; ++w) {
+      T* z = st + j * kPanel<T> + w * kLanes<T>;
+      Vec<T> t = hn::Sub(hn::Load(d, z), top[w]);
+      const Vec<T> e = exp2_nonpositive<T>(t);
+      hn::Store(e, d, z);
+      sum[w] = hn::Add(sum[w], e);
+      if constexpr (kLight) log_sum[w] = hn::MulAdd(t, e, log_sum[w]);
+      if constexpr (kFull) {
+        distance[w] = hn::MulAdd(hn::Abs(behind[w]), e, distance[w]);
+        behind[w] = hn::Sub(behind[w], hn::Set(d, T{1}));
+        if (marked != nullptr && marked[j]) marks[w] = hn::Add(marks[w], e);
+      }
+    }
+  }
+  for (int w = 0; w < kWidth; ++w) {
+    const std::size_t at = w * kLanes<T>;
+    hn::Store(sum[w], d, panel.sum + at);
+    if constexpr (kLight) hn::Store(log_sum[w], d, panel.log_sum + at);
+    if constexpr (kFull) {
+      hn::Store(distance[w], d, panel.distance + at);
+      hn::Store(marks[w], d, panel.marked + at);
+    }
+  }
+}
+
+// Keeps aside the logits of watched keys that lie in the tile. st [n][kPanel] holds logits, key of row 0 is first_key.
+template <class T>
+void catch_watched(Panel<T>& panel, const T* st, std::size_t n, std::int64_t first_key, int watches) {
+  const auto begin = static_cast<std::int32_t>(first_key);
+  const auto size = static_cast<std::uint32_t>(n);
+  for (int watch = 0; watch < watches; ++watch) {
+    for (std::size_t lane = 0; lane < panel.rows; ++lane) {
+      const auto at = static_cast<std::uint32_t>(panel.watch_key[watch][lane] - begin);
+      if (at < size) panel.watched[watch][lane] = st[at * kPanel<T> + lane];
+    }
+  }
+}
+
+// The first visible key of rows for which only the tile's logits can tell (keep, bias): -inf is hidden.
+template <class T>
+void catch_first(Panel<T>& panel, const T* st, std::size_t n) {
+  const Tag<T> d;
+  for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+    Vec<T> first = hn::Load(d, panel.watched[kFirst] + at);
+    for (std::size_t j = 0; j < n; ++j) {
+      const auto none_yet = hn::Eq(first, hn::Set(d, -kInfinity<T>));
+      if (hn::AllFalse(d, none_yet)) break;
+      first = hn::IfThenElse(none_yet, hn::Load(d, st + j * kPanel<T> + at), first);
+    }
+    hn::Store(first, d, panel.watched[kFirst] + at);
+  }
+}
+
+// How many keys of the tile each row sees, where only the logits can tell.
+template <class T>
+void count_visible(Panel<T>& panel, const T* st, std::size_t n) {
+  const Tag<T> d;
+  for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+    Vec<T> visible = hn::Load(d, panel.visible + at);
+    for (std::size_t j = 0; j < n; ++j) {
+      const auto seen = hn::Ne(hn::Load(d, st + j * kPanel<T> + at), hn::Set(d, -kInfinity<T>));
+      visible = hn::Add(visible, hn::IfThenElseZero(seen, hn::Set(d, T{1})));
+    }
+    hn::Store(visible, d, panel.visible + at);
+  }
+}
+
+// What a complete row comes to: the factor for its output and weights, and lse.
+template <class T>
+struct RowResults {
+  alignas(64) T norm[kPanel<T>], lse[kPanel<T>];
+};
+
+// Adds the sink (base-2 logit, -inf for none) to every row's denominator and normalises. Leaves the total in sum and,
+// for statistics, in log_sum; max stays that of the keys. Returns weights per unit of 2^(z - max) in `norm`.
+template <class T>
+void complete_rows(Panel<T>& panel, T sink, bool with_lse, RowResults<T>& results) {
+  const Tag<T> d;
+  for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+    const Vec<T> lowest = hn::Set(d, std::numeric_limits<T>::lowest());
+    const Vec<T> keys_max = hn::Load(d, panel.max + at);
+    const Vec<T> top = hn::Max(lowest, hn::Max(keys_max, hn::Set(d, sink)));
+    Vec<T> key_change = hn::Sub(keys_max, top), sink_change = hn::Sub(hn::Set(d, sink), top);
+    const Vec<T> key_factor = exp2_nonpositive<T>(key_change), sink_weight = exp2_nonpositive<T>(sink_change);
+    const Vec<T> key_sum = hn::Load(d, panel.sum + at);
+    const Vec<T> sum = hn::MulAdd(key_factor, key_sum, sink_weight);
+    const Vec<T> log_sum =
+        hn::MulAdd(sink_change, sink_weight,
+                   hn::Mul(key_factor, hn::MulAdd(key_change, key_sum, hn::Load(d, panel.log_sum + at))));
+    const auto empty = hn::Eq(sum, hn::Zero(d));
+    hn::Store(hn::IfThenZeroElse(empty, hn::Div(key_factor, sum)), d, results.norm + at);
+    hn::Store(sum, d, panel.sum + at);
+    hn::Store(log_sum, d, panel.log_sum + at);
+    if (with_lse) {
+      const Vec<T> safe_sum = hn::IfThenElse(empty, hn::Set(d, T{1}), sum);
+      const Vec<T> lse = hn::MulAdd(top, hn::Set(d, static_cast<T>(kLn2)), hn::Log(d, safe_sum));
+      hn::Store(hn::IfThenElse(empty, hn::Set(d, -kInfinity<T>), lse), d, results.lse + at);
+    }
+  }
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

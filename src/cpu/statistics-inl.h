@@ -1,0 +1,163 @@
+// What a head did, from the state of complete rows: the fields of Statistic, one vector of rows at a time.
+#if defined(POLYHEAD_CPU_STATISTICS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_STATISTICS_INL_H_
+#undef POLYHEAD_CPU_STATISTICS_INL_H_
+#else
+#define POLYHEAD_CPU_STATISTICS_INL_H_
+#endif
+
+#include "cpu/head-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// [field][row of the panel]
+template <class T>
+struct Fields {
+  alignas(64) T of[kFullStatistics][kPanel<T>];
+  T* operator[](Statistic statistic) { return of[static_cast<int>(statistic)]; }
+};
+
+inline Statistic slot(Statistic first, int index) { return static_cast<Statistic>(static_cast<int>(first) + index); }
+
+// Says which keys to watch while the tiles of this panel pass.
+template <class T>
+void watch_keys(const Head<T>& head, Panel<T>& panel) {
+  panel.reset_statistics();
+  const ConstTensorView& targets = head.problem.target_keys;
+  for (std::size_t lane = 0; lane < panel.rows; ++lane) {
+    const std::int64_t p = panel.position + static_cast<std::int64_t>(lane);
+    const auto watch = [&](int which, std::int64_t key) {
+      if (key >= 0 && key < head.sequence.keys) panel.watch_key[which][lane] = static_cast<std::int32_t>(key);
+    };
+    if (!head.masked_by_tensor()) {
+      panel.visible[lane] = static_cast<T>(head.visibility.count(p));
+      if (head.visibility.count(p) > 0) watch(kFirst, head.visibility.first(p));
+    }
+    watch(kSelf, p);
+    watch(kPrevious, p - 1);
+    watch(kNext, p + 1);
+    if (targets.present()) {
+      const std::int64_t row = head.tensor_row(panel.row) + static_cast<std::int64_t>(lane);
+      const auto* places = static_cast<const std::int32_t*>(targets.data()) + head.sequence.batch * targets.stride(0) +
+                           row * targets.stride(1);
+      for (int k = 0; k < 4; ++k) {
+        const std::int32_t place = places[k * targets.stride(2)];
+        if (place >= 0) watch(kTarget0 + k, place - head.sequence.key_begin);
+      }
+    }
+  }
+}
+
+// The part of the statistics that needs a tile's logits, before absorb turns them into weights.
+template <class T>
+void watch_tile(const Head<T>& head, Panel<T>& panel, const T* st, std::size_t n, std::int64_t first_key) {
+  if (head.masked_by_tensor()) {
+    catch_first(panel, st, n);
+    count_visible(panel, st, n);
+  }
+  catch_watched(panel, st, n, first_key, head.problem.target_keys.present() ? kWatches : kTarget0);
+}
+
+// Weight of a watched key; its count field is 1 where the row sees it.
+template <class T>
+HWY_INLINE void watched_weight(const Panel<T>& panel, const RowResults<T>& rows, int watch, std::size_t at, T* weight,
+                               T* count) {
+  const Tag<T> d;
+  const Vec<T> z = hn::Load(d, panel.watched[watch] + at);
+  const auto unseen = hn::Eq(z, hn::Set(d, -kInfinity<T>));
+  const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + at));
+  const Vec<T> e = exp2_of_nonpositive<T>(hn::Sub(z, max));
+  hn::Store(hn::Mul(e, hn::Load(d, rows.norm + at)), d, weight + at);
+  if (count != nullptr) hn::Store(hn::IfThenZeroElse(unseen, hn::Set(d, T{1})), d, count + at);
+}
+
+template <class T>
+HWY_INLINE void light_fields(const Head<T>& head, const Panel<T>& panel, const RowResults<T>& rows, std::size_t at,
+                             Fields<T>& fields) {
+  const Tag<T> d;
+  const hn::RebindToSigned<Tag<T>> di;
+  const Vec<T> one = hn::Set(d, T{1}), zero = hn::Zero(d);
+  const Vec<T> visible = hn::Load(d, panel.visible + at);
+  const auto counted = hn::Gt(visible, zero);
+  const auto put = [&](Statistic statistic, Vec<T> value) {
+    hn::Store(hn::IfThenElseZero(counted, value), d, fields[statistic] + at);
+  };
+  const Vec<T> sum = hn::Load(d, panel.sum + at);
+  const Vec<T> safe_sum = hn::IfThenElse(counted, sum, one);
+  // H = ln l - u/l: both terms are of the size of H, nothing cancels.
+  const Vec<T> mean_log = hn::Div(hn::Load(d, panel.log_sum + at), safe_sum);
+  const Vec<T> entropy = hn::Max(zero, hn::NegMulAdd(mean_log, hn::Set(d, static_cast<T>(kLn2)), hn::Log(d, safe_sum)));
+  const Vec<T> outcomes = hn::Add(visible, hn::Set(d, head.sink == -kInfinity<T> ? T{0} : T{1}));
+  const auto several = hn::And(counted, hn::Gt(outcomes, one));
+  const Vec<T> most = hn::Log(d, hn::IfThenElse(several, outcomes, hn::Set(d, T{2})));
+  put(Statistic::rows, one);
+  put(Statistic::entropy, entropy);
+  put(Statistic::normalised_rows, hn::IfThenElseZero(several, one));
+  put(Statistic::normalised_entropy, hn::IfThenElseZero(several, hn::Div(entropy, most)));
+  put(Statistic::max_weight, hn::Load(d, rows.norm + at));
+  const auto first_position = static_cast<hwy::MakeSigned<T>>(panel.position + static_cast<std::int64_t>(at));
+  const auto offset = hn::Sub(hn::Load(di, panel.arg_max + at), hn::Iota(di, first_position));
+  put(Statistic::max_offset, hn::ConvertTo(d, offset));
+  const Vec<T> logit = hn::Mul(hn::Load(d, panel.max + at), hn::Set(d, static_cast<T>(kLn2)));
+  hn::Store(hn::IfThenElse(counted, logit, hn::Set(d, -kInfinity<T>)), d, fields[Statistic::max_logit] + at);
+  watched_weight<T>(panel, rows, kFirst, at, fields[Statistic::first_weight], nullptr);
+  watched_weight<T>(panel, rows, kSelf, at, fields[Statistic::self_weight], fields[Statistic::self_rows]);
+  watched_weight<T>(panel, rows, kPrevious, at, fields[Statistic::previous_weight], fields[Statistic::previous_rows]);
+  watched_weight<T>(panel, rows, kNext, at, fields[Statistic::next_weight], fields[Statistic::next_rows]);
+}
+
+template <class T>
+HWY_INLINE void full_fields(const Head<T>& head, const Panel<T>& panel, const RowResults<T>& rows, std::size_t at,
+                            Fields<T>& fields) {
+  const Tag<T> d;
+  const Vec<T> norm = hn::Load(d, rows.norm + at);
+  hn::Store(hn::Mul(norm, hn::Load(d, panel.distance + at)), d, fields[Statistic::distance] + at);
+  hn::Store(hn::Mul(norm, hn::Load(d, panel.marked + at)), d, fields[Statistic::marked_weight] + at);
+  for (int k = 0; k < 4; ++k) {
+    watched_weight<T>(panel, rows, kTarget0 + k, at, fields[slot(Statistic::target_weight, k)],
+                      fields[slot(Statistic::target_rows, k)]);
+  }
+  const auto counted = hn::Gt(hn::Load(d, panel.visible + at), hn::Zero(d));
+  const Vec<T> top = hn::Max(hn::Load(d, panel.max + at), hn::Set(d, head.sink));
+  const Vec<T> sink = hn::Div(exp2_of_nonpositive<T>(hn::Sub(hn::Set(d, head.sink), top)), hn::Load(d, panel.sum + at));
+  hn::Store(hn::IfThenElseZero(counted, sink), d, fields[Statistic::sink_weight] + at);
+}
+
+// Adds the panel's rows to `sums` [fields] and, if wanted, writes each row's fields.
+template <class T>
+void report_rows(const Head<T>& head, const Panel<T>& panel, const RowResults<T>& rows, double* sums) {
+  const backend::AttentionProblem& problem = head.problem;
+  const bool full = problem.statistics_set == StatisticsSet::full;
+  const int width = problem.statistics_width();
+  Fields<T> fields;
+  for (std::size_t at = 0; at < panel.rows; at += kLanes<T>) {
+    light_fields(head, panel, rows, at, fields);
+    if (full) full_fields(head, panel, rows, at, fields);
+  }
+  for (int f = 0; f < width; ++f) {
+    const T* values = fields.of[f];
+    if (static_cast<Statistic>(f) == Statistic::max_logit) {
+      for (std::size_t lane = 0; lane < panel.rows; ++lane) {
+        if (!(values[lane] <= sums[f])) sums[f] = static_cast<double>(values[lane]);  // NaN wins
+      }
+    } else {
+      double sum = 0;
+      for (std::size_t lane = 0; lane < panel.rows; ++lane) sum += static_cast<double>(values[lane]);
+      sums[f] += sum;
+    }
+  }
+  const TensorView& out = problem.row_statistics;
+  if (!out.present()) return;
+  for (std::size_t lane = 0; lane < panel.rows; ++lane) {
+    const std::int64_t row = head.tensor_row(panel.row) + static_cast<std::int64_t>(lane);
+    T* to = static_cast<T*>(out.data()) + head.sequence.batch * out.stride(0) + head.h * out.stride(1) +
+            row * out.stride(2);
+    for (int f = 0; f < width; ++f) to[f * out.stride(3)] = fields.of[f][lane];
+  }
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

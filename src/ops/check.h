@@ -1,0 +1,33 @@
+// Small checks with messages that say what was expected and what was found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "polyhead/tensor.h"
+
+namespace polyhead::ops {
+
+// A tensor argument under the name that messages call it by.
+struct Argument {
+  std::string_view op, name;
+  ConstTensorView view;
+
+  [[noreturn]] void refuse(ErrorCode code, const std::string& expected, const std::string& mend = {}) const;
+  void expect_shape(const Dims& shape) const;
+  void expect_dtype(DType dtype) const;
+  // On the CPU, data there unless empty, aligned to its elements, extents within 64 bits.
+  void expect_memory() const;
+  void expect_last_stride_one() const;
+  // Distinct elements at distinct addresses, so that it can be written.
+  void expect_writable_strides() const;
+};
+
+// Do the bytes that two tensors span meet?
+bool overlap(const ConstTensorView& a, const ConstTensorView& b);
+
+// A view of the tensor as `shape`, NumPy's rules: axes align at the right, sizes of 1 (and missing axes) get stride 0.
+ConstTensorView broadcast(const Argument& argument, const Dims& shape);
+
+}  // namespace polyhead::ops

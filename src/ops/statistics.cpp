@@ -1,0 +1,51 @@
+#include "ops/check.h"
+#include "polyhead/attention.h"
+
+namespace polyhead {
+namespace {
+
+template <class T>
+void merge(const TensorView& into, const ConstTensorView& more) {
+  const std::int64_t fields = into.shape(2);
+  for (std::int64_t b = 0; b < into.shape(0); ++b) {
+    for (std::int64_t h = 0; h < into.shape(1); ++h) {
+      T* to = static_cast<T*>(into.data()) + b * into.stride(0) + h * into.stride(1);
+      const T* from = static_cast<const T*>(more.data()) + b * more.stride(0) + h * more.stride(1);
+      for (std::int64_t f = 0; f < fields; ++f) {
+        T& sum = to[f * into.stride(2)];
+        const T value = from[f * more.stride(2)];
+        sum = f == static_cast<std::int64_t>(Statistic::max_logit) ? (value <= sum ? sum : value) : sum + value;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void merge_statistics(const TensorView& into, const ConstTensorView& more) {
+  const ops::Argument target{"merge_statistics", "into", into}, source{"merge_statistics", "more", more};
+  const bool numbers = into.dtype() == DType::f32 || into.dtype() == DType::f64;
+  if (into.rank() != 3 || !numbers || (into.shape(2) != kLightStatistics && into.shape(2) != kFullStatistics)) {
+    target.refuse(ErrorCode::shape, "statistics [B,H," + std::to_string(kLightStatistics) + " or " +
+                                        std::to_string(kFullStatistics) + "] of f32 or f64");
+  }
+  source.expect_dtype(into.dtype());
+  source.expect_shape(into.shape());
+  target.expect_memory();
+  source.expect_memory();
+  target.expect_writable_strides();
+  into.dtype() == DType::f64 ? merge<double>(into, more) : merge<float>(into, more);
+}
+
+std::string_view name_of(Statistic statistic) noexcept {
+  static constexpr std::string_view kNames[kFullStatistics] = {
+      "rows",          "entropy",       "normalised_rows", "normalised_entropy", "max_weight",      "max_offset",
+      "max_logit",     "first_weight",  "self_rows",       "self_weight",        "previous_rows",   "previous_weight",
+      "next_rows",     "next_weight",   "distance",        "marked_weight",      "target_0_rows",   "target_1_rows",
+      "target_2_rows", "target_3_rows", "target_0_weight", "target_1_weight",    "target_2_weight", "target_3_weight",
+      "sink_weight"};
+  const auto index = static_cast<std::size_t>(statistic);
+  return index < std::size(kNames) ? kNames[index] : std::string_view("?");
+}
+
+}  // namespace polyhead

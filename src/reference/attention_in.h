@@ -1,0 +1,225 @@
+// Attention forward and backward, as the contract states it, in the numbers of one's choice.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "polyhead/attention.h"
+#include "reference/row_statistics.h"
+#include "reference/softmax_row.h"
+
+namespace polyhead::reference {
+
+// Collects the wanted results, each filled beforehand with what a row that is not there gets.
+template <class Real>
+class Results {
+ public:
+  Results(const AttentionWants& wants, const AttentionOutputs& outputs)
+      : output(like(outputs.output, 0)),
+        lse_(like(outputs.lse, kNone)),
+        weights_(like(outputs.weights, 0)),
+        statistics_(like(outputs.statistics, 0)),
+        row_statistics_(like(outputs.row_statistics, 0)),
+        watched_(wants),
+        heads_(wants.weight_heads),
+        rows_(wants.weight_rows) {
+    for (Array<Real>* sums : {&statistics_, &row_statistics_}) {
+      const auto fields = static_cast<std::size_t>(sums->present() ? sums->shape()[sums->rank() - 1] : 1);
+      for (std::size_t f = static_cast<std::size_t>(Statistic::max_logit); f < sums->values().size(); f += fields) {
+        sums->values()[f] = kNone;
+      }
+    }
+    if (heads_.empty() && weights_.present()) heads_ = all(weights_.shape()[1]);
+    if (rows_.empty() && weights_.present()) rows_ = all(weights_.shape()[2]);
+  }
+
+  bool about_heads() const noexcept {
+    return lse_.present() || weights_.present() || statistics_.present() || row_statistics_.present();
+  }
+
+  void report(const AttentionOptions& options, const Sequence& sequence, std::int64_t h, std::int64_t i,
+              const Row<Real>& row) {
+    const std::int64_t b = sequence.batch, query = sequence.query_place(i);
+    if (lse_.present()) lse_(b, h, query) = row.lse;
+    if (weights_.present()) report_weights(options, sequence, h, i, row);
+    if (!statistics_.present() && !row_statistics_.present()) return;
+    const RowStatistics<Real> contribution(row, sequence, i, options.sink_logit.present(), watched_);
+    if (statistics_.present()) contribution.add_to(statistics_.at(sequence.index, h), statistics_.shape()[2]);
+    if (row_statistics_.present()) contribution.add_to(row_statistics_.at(b, h, query), row_statistics_.shape()[3]);
+  }
+
+  void store_to(const AttentionOutputs& outputs) const {
+    output.store_to(outputs.output);
+    if (lse_.present()) lse_.store_to(outputs.lse);
+    if (weights_.present()) weights_.store_to(outputs.weights);
+    if (statistics_.present()) statistics_.store_to(outputs.statistics);
+    if (row_statistics_.present()) row_statistics_.store_to(outputs.row_statistics);
+  }
+
+  Array<Real> output;  // [B,H,T,E]
+
+ private:
+  static constexpr Real kNone = -std::numeric_limits<Real>::infinity();
+
+  static Array<Real> like(const TensorView& tensor, Real fill) {
+    return tensor.present() ? Array<Real>(tensor.shape(), fill) : Array<Real>();
+  }
+  static std::vector<std::int32_t> all(std::int64_t count) {
+    std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+  }
+
+  // The same head or row may have been asked for more than once.
+  void report_weights(const AttentionOptions& options, const Sequence& sequence, std::int64_t h, std::int64_t i,
+                      const Row<Real>& row) {
+    for (std::size_t a = 0; a < heads_.size(); ++a) {
+      for (std::size_t r = 0; r < rows_.size(); ++r) {
+        if (heads_[a] != h || rows_[r] != sequence.query_place(i)) continue;
+        Real* line = weights_.at(sequence.batch, static_cast<std::int64_t>(a), static_cast<std::int64_t>(r));
+        for (std::size_t n = 0; n < row.keys.size(); ++n) {
+          line[weight_column(options, sequence, row.keys[n])] = row.weights[n];
+        }
+      }
+    }
+  }
+
+  Array<Real> lse_, weights_, statistics_, row_statistics_;
+  Watched watched_;
+  std::vector<std::int32_t> heads_, rows_;
+};
+
+template <class Numbers>
+void attend_in(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+               const AttentionOptions& options, const AttentionWants& wants, const AttentionOutputs& outputs) {
+  using Real = typename Numbers::Real;
+  const Heads<Numbers> heads(q, k, v, options);
+  Results<Real> results(wants, outputs);
+  for (const Sequence& sequence : heads.sequences) {
+    for (std::int64_t h = 0; h < heads.count(); ++h) {
+      const Real gate = heads.gate(sequence, h);
+      if (gate == 0 && !results.about_heads()) continue;
+      for (std::int64_t i = 0; i < sequence.queries; ++i) {
+        const Row<Real> row = heads.row(sequence, h, i, gate != 0);
+        results.report(options, sequence, h, i, row);
+        Real* o = results.output.at(sequence.batch, h, sequence.query_place(i));
+        for (std::size_t e = 0; e < row.output.size(); ++e) o[e] = gate * row.output[e];
+      }
+    }
+  }
+  results.store_to(outputs);
+}
+
+// Sums up the gradients of one call, row by row.
+template <class Numbers>
+class Gradients {
+ public:
+  using Real = typename Numbers::Real;
+
+  Gradients(const Heads<Numbers>& heads, const UpstreamGradients& upstream)
+      : heads_(heads),
+        doutput_(upstream.output),
+        dlse_(upstream.lse),
+        dweights_(upstream.weights),
+        dq_(zeros(heads.queries)),
+        dk_(zeros(heads.keys)),
+        dv_(zeros(heads.values)),
+        dbias_(zeros(heads.bias)),
+        dsink_logit_(zeros(heads.sink_logit)),
+        dgates_({static_cast<std::int64_t>(heads.sequences.size()), heads.count()}, 0) {}
+
+  void add_row(const Sequence& sequence, std::int64_t h, std::int64_t i, bool want_dgate) {
+    const Real gate = heads_.gate(sequence, h);
+    const bool beside = dlse_.present() || dweights_.present();  // gradients that do not come through the gate
+    if (gate == 0 && !want_dgate && !beside) return;
+    const Row<Real> row = heads_.row(sequence, h, i, want_dgate);
+    const Real* dout = doutput_.at(sequence.batch, h, sequence.query_place(i));
+    for (std::size_t e = 0; e < row.output.size(); ++e) dgates_(sequence.index, h) += dout[e] * row.output[e];
+    if (gate == 0 && !beside) return;
+
+    std::vector<Real> dp(row.keys.size(), 0);
+    if (gate != 0) through_values(sequence, h, row, gate, dout, dp);
+    if (dweights_.present()) {
+      const Real* dw = dweights_.at(sequence.batch, h, sequence.query_place(i));
+      for (std::size_t n = 0; n < dp.size(); ++n) dp[n] += dw[weight_column(heads_.options, sequence, row.keys[n])];
+    }
+    through_softmax(sequence, h, i, row, dp);
+  }
+
+  void store_to(const AttentionGradientOutputs& outputs) const {
+    dq_.store_to(outputs.dq);
+    dk_.store_to(outputs.dk);
+    dv_.store_to(outputs.dv);
+    if (outputs.dbias.present()) dbias_.store_to(outputs.dbias);
+    if (outputs.dsink_logit.present()) dsink_logit_.store_to(outputs.dsink_logit);
+    if (outputs.dgates.present()) dgates_.store_to(outputs.dgates);
+  }
+
+ private:
+  static Array<Real> zeros(const Array<Real>& like) {
+    return like.present() ? Array<Real>(like.shape(), 0) : Array<Real>();
+  }
+
+  // o = gate * sum_j kept_j p_j v_j: dv_j += gate kept_j p_j dO and dp_j = gate kept_j dO . v_j.
+  void through_values(const Sequence& sequence, std::int64_t h, const Row<Real>& row, Real gate, const Real* dout,
+                      std::vector<Real>& dp) {
+    for (std::size_t n = 0; n < row.keys.size(); ++n) {
+      const std::int64_t g = heads_.kv_head(h), key = sequence.key_place(row.keys[n]);
+      const Real* v = heads_.values.at(sequence.batch, g, key);
+      Real* dv = dv_.at(sequence.batch, g, key);
+      Real dot = 0;
+      for (std::int64_t e = 0; e < heads_.values.shape()[3]; ++e) {
+        dot += gate * dout[e] * v[e];
+        dv[e] += row.dropped[n] * (gate * dout[e]);
+      }
+      dp[n] = row.kept[n] * Numbers::stored(dot);
+    }
+  }
+
+  // ds_j = p_j (dp_j - delta + dlse) with delta = sum_j p_j dp_j; the sink is one more j with dp = 0.
+  void through_softmax(const Sequence& sequence, std::int64_t h, std::int64_t i, const Row<Real>& row,
+                       const std::vector<Real>& dp) {
+    const std::int64_t b = sequence.batch, query = sequence.query_place(i);
+    const Real dlse = dlse_.present() ? dlse_(b, h, query) : 0;
+    Real delta = 0;
+    for (std::size_t n = 0; n < dp.size(); ++n) delta += row.weights[n] * dp[n];
+    if (dsink_logit_.present()) dsink_logit_(h) += row.sink_weight * (dlse - delta);
+    for (std::size_t n = 0; n < dp.size(); ++n) {
+      const std::int64_t key = sequence.key_place(row.keys[n]);
+      const Real ds = Numbers::stored(row.weights[n] * (dp[n] - delta + dlse));
+      if (dbias_.present()) dbias_.spread(b, h, query, key) += ds;
+      const Real factor = Numbers::stored(heads_.scale * ds * row.slopes[n]);
+      const std::int64_t g = heads_.kv_head(h);
+      const Real* q = heads_.queries.at(b, h, query);
+      const Real* k = heads_.keys.at(b, g, key);
+      Real* dq = dq_.at(b, h, query);
+      Real* dk = dk_.at(b, g, key);
+      for (std::int64_t d = 0; d < heads_.queries.shape()[3]; ++d) {
+        dq[d] += factor * k[d];
+        dk[d] += factor * q[d];
+      }
+    }
+  }
+
+  const Heads<Numbers>& heads_;
+  const Array<Real> doutput_, dlse_, dweights_;
+  Array<Real> dq_, dk_, dv_, dbias_, dsink_logit_, dgates_;
+};
+
+template <class Numbers>
+void attend_backward_in(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                        const AttentionOptions& options, const UpstreamGradients& upstream, const GradientWants& wants,
+                        const AttentionGradientOutputs& outputs) {
+  const Heads<Numbers> heads(q, k, v, options);
+  Gradients<Numbers> gradients(heads, upstream);
+  for (const Sequence& sequence : heads.sequences) {
+    for (std::int64_t h = 0; h < heads.count(); ++h) {
+      for (std::int64_t i = 0; i < sequence.queries; ++i) gradients.add_row(sequence, h, i, wants.gates);
+    }
+  }
+  gradients.store_to(outputs);
+}
+
+}  // namespace polyhead::reference
