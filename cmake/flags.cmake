@@ -1,12 +1,22 @@
 # What every target of ours is compiled with. The baseline is x86-64-v2; wider vectors come from Highway's target regions.
+set(POLYHEAD_SANITIZE "" CACHE STRING "Sanitizers to build everything with: address,undefined or thread")
+
 add_library(polyhead_flags INTERFACE)
 target_compile_features(polyhead_flags INTERFACE cxx_std_20)
 target_compile_options(polyhead_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  # False alarms from inside std::string and std::sort (GCC bug 105651 and its kin).
+  target_compile_options(polyhead_flags INTERFACE -Wno-restrict -Wno-array-bounds)
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(polyhead_flags INTERFACE -march=x86-64-v2)
 endif()
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
+endif()
+if(POLYHEAD_SANITIZE)
+  add_compile_options(-fsanitize=${POLYHEAD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${POLYHEAD_SANITIZE})
 endif()
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)

@@ -16,7 +16,11 @@ namespace polyhead {
 
 enum class DType : std::uint8_t { f64, f32, f16, bf16, i32, boolean };
 
-std::size_t size_of(DType dtype) noexcept;       // bytes of one element
+// Bytes of one element.
+constexpr std::size_t size_of(DType dtype) noexcept {
+  constexpr std::size_t kSizes[] = {8, 4, 2, 2, 4, 1};
+  return kSizes[static_cast<std::size_t>(dtype)];
+}
 std::string_view name_of(DType dtype) noexcept;  // "f32"
 constexpr bool is_float(DType dtype) noexcept { return dtype <= DType::bf16; }
 
@@ -99,13 +103,17 @@ class BasicView {
 
   // Row-major memory of a known C++ type: TensorView(pointer, {2, 8, 16, 64}).
   template <class T>
-  requires(!std::is_void_v<T> && std::is_convertible_v<T*, Void*>) BasicView(T* data, const Dims& shape)
-      : BasicView(data, dtype_of<T>, shape, contiguous_strides(shape)) {}
+  BasicView(T* data, const Dims& shape) : BasicView(data, dtype_of<T>, shape, contiguous_strides(shape)) {}
 
-  // A TensorView serves wherever a ConstTensorView is asked for.
-  template <class Other>
-  requires(std::is_const_v<Void> && !std::is_const_v<Other>) BasicView(const BasicView<Other>& other)
-      : BasicView(other.data(), other.dtype(), other.shape(), other.strides(), other.device()) {}
+  // A TensorView serves wherever a ConstTensorView is asked for; what is absent stays so.
+  BasicView(const BasicView<std::remove_const_t<Void>>& other)
+      : data_(other.data()),
+        dtype_(other.dtype()),
+        present_(other.present()),
+        device_(other.device()),
+        shape_(other.shape()),
+        strides_(other.strides()) {}
+  BasicView& operator=(const BasicView&) = default;
 
   bool present() const noexcept { return present_; }
   Void* data() const noexcept { return data_; }

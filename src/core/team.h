@@ -43,15 +43,17 @@ class Team {
         members, [](const void* w, int member) { (*static_cast<const Work*>(w))(member); }, &work);
   }
 
-  // work(item, member) for every item. Members claim `grain` items at a time, in order, so a thread that the machine
-  // slows down holds nobody up; who computes an item must not change its bits.
-  template <class Work>
-  void for_each(std::int64_t items, std::int64_t grain, int members, const Work& work) {
+  // work(item) for every item, each member with the work that make_work(member) gives it. Members claim `grain` items
+  // at a time, in order, so a thread that the machine slows down holds nobody up; who computes an item must not change
+  // its bits.
+  template <class MakeWork>
+  void for_each(std::int64_t items, std::int64_t grain, int members, const MakeWork& make_work) {
     std::atomic<std::int64_t> next{0};
     run(members, [&](int member) {
+      auto work = make_work(member);
       for (std::int64_t begin; (begin = next.fetch_add(grain, std::memory_order_relaxed)) < items;) {
         const std::int64_t end = begin + grain < items ? begin + grain : items;
-        for (std::int64_t item = begin; item < end; ++item) work(item, member);
+        for (std::int64_t item = begin; item < end; ++item) work(item);
       }
     });
   }

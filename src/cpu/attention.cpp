@@ -92,13 +92,15 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
   const auto grain =
       static_cast<std::int64_t>(std::clamp(static_cast<double>(count) * kWorkPerThread / 4 / (work + 1), 1.0,
                                            std::max(static_cast<double>(count) / (4 * members), 1.0)));
-  team.for_each(count, grain, members, [&](std::int64_t i, int member) {
-    const Item& item = items[static_cast<std::size_t>(i)];
-    const Head<T> head(problem, item.sequence, item.head);
-    const auto workspace = Workspace<T>::carve(team.scratch(member), head.D, head.padded_E);
-    const std::int64_t first = item.group * kGroupRows<T>;
-    Group<T> group(head, first, std::min(kGroupRows<T>, head.sequence.rows - first), workspace);
-    group.run(reports ? partial.data() + static_cast<std::size_t>(i) * width : nullptr);
+  team.for_each(count, grain, members, [&](int member) {
+    const auto workspace = Workspace<T>::carve(team.scratch(member), problem);
+    return [&, workspace](std::int64_t i) {
+      const Item& item = items[static_cast<std::size_t>(i)];
+      const Head<T> head(problem, item.sequence, item.head);
+      const std::int64_t first = item.group * kGroupRows<T>;
+      Group<T> group(head, first, std::min(kGroupRows<T>, head.sequence.rows - first), workspace);
+      group.run(reports ? partial.data() + static_cast<std::size_t>(i) * width : nullptr);
+    };
   });
   if (problem.statistics.present()) store_statistics<T>(problem, items, partial);
 }

@@ -41,7 +41,9 @@ struct Workspace {
   T* v;              // [kBlock][padded E]
   T* live_v;         // [kBlock][padded E] values of keys that somebody sees
 
-  static Workspace carve(Scratch& scratch, std::size_t D, std::size_t padded_E) {
+  static Workspace carve(Scratch& scratch, const backend::AttentionProblem& problem) {
+    const auto D = static_cast<std::size_t>(problem.head_dim);
+    const std::size_t padded_E = padded<T>(static_cast<std::size_t>(problem.value_dim));
     std::byte* base = nullptr;
     std::size_t used = 0;
     const auto take = [&](auto*& pointer, std::size_t count) {
@@ -51,7 +53,6 @@ struct Workspace {
     };
     Workspace w;
     T* per_panel = nullptr;
-    const std::size_t padded_D = (D + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
     for (int pass = 0; pass < 2; ++pass) {  // the first pass measures
       used = 0;
       take(w.panels, kGroupPanels);
@@ -59,7 +60,7 @@ struct Workspace {
       take(w.st, kBlock * kPanel<T>);
       take(w.tile, kBlock * kPanel<T>);
       take(w.rows, kBlock * kPanel<T>);
-      take(w.q_rows, kPanel<T> * padded_D);
+      take(w.q_rows, kPanel<T> * D);
       take(w.k, kBlock * D);
       take(w.v, kBlock * padded_E);
       take(w.live_v, kBlock * padded_E);
@@ -115,7 +116,9 @@ class Group {
       panel.position = panel.row + head_.sequence.offset;
       panel.reset();
       if (problem_.statistics_set != StatisticsSet::none) watch_keys(head_, panel);
-      if (panel.rows < kPanel<T>) std::fill(panel.qt, panel.qt + head_.D * kPanel<T>, T{0});
+      for (std::size_t c = 0; panel.rows < panel.width() && c < head_.D; ++c) {
+        std::fill(panel.qt + c * kPanel<T> + panel.rows, panel.qt + c * kPanel<T> + panel.width(), T{0});
+      }
       const std::byte* from = head_.q.row(panel.row);
       if (head_.q.dtype == dtype_of<T>) {
         transpose(reinterpret_cast<const T*>(from), static_cast<std::size_t>(head_.q.stride), panel.rows, head_.D,
@@ -188,7 +191,7 @@ class Group {
     return {block.k + n * block.k_stride, block.k_stride, block.v + n * block.v_stride, block.v_stride};
   }
 
-  // st = masked base-2 logits of the keys for the panel.
+  // st = masked logits of the keys for the panel.
   void logits(const Panel<T>& panel, backend::KeyRange keys, const KeyBlock<T>& block) const {
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
     if (panel.narrow()) {
@@ -196,10 +199,10 @@ class Group {
     } else {
       scores<T, 2>(block.k, block.k_stride, n, panel.qt, head_.D, w_.st);
     }
-    if (head_.softcap > 0) soften(w_.st, n, head_.softcap);
+    if (head_.softcap > 0) soften(panel, n, head_.softcap, w_.st);
     if (head_.bias.data != nullptr) {
       gather_bias(head_.bias, panel, keys.begin, n, w_.rows, w_.tile);
-      add_bias(w_.st, w_.tile, n);
+      add_bias(panel, n, w_.tile, w_.st);
     }
     if (head_.slope != 0) lean_on_distance(panel, keys.begin, n, head_.slope, w_.st);
     if (head_.keep.data != nullptr) hide_by_keep(head_.keep, panel, keys.begin, n, w_.st);
@@ -333,14 +336,12 @@ class Group {
     KeyBlock<T> block{};
     block.k = rows_as_T(head_.k, keys, head_.D, head_.D, w_.k, block.k_stride);
     logits(panel, keys, block);
-    for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
-      const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + at));
-      const Vec<T> norm = hn::Load(d, results.norm + at);
-      for (std::size_t j = 0; j < n; ++j) {
-        T* z = w_.st + j * kPanel<T> + at;
-        hn::Store(hn::Mul(norm, exp2_of_nonpositive<T>(hn::Sub(hn::Load(d, z), max))), d, z);
-      }
-    }
+    for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+      T* s = w_.st + j * kPanel<T> + lane;
+      const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + lane));
+      const Vec<T> e = exp_of_nonpositive<T>(hn::Sub(hn::Load(d, s), max));
+      hn::Store(hn::Mul(hn::Load(d, results.norm + lane), e), d, s);
+    });
     transpose(w_.st, kPanel<T>, n, panel.rows, T{1}, w_.rows, kBlock);
     for (std::size_t r = 0; r < panel.rows; ++r) {
       std::byte* row = weights_row(panel.row + static_cast<std::int64_t>(r));

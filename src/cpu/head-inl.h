@@ -43,9 +43,9 @@ struct Head {
   std::size_t D, E, padded_E;
   Rows q, k, v;
   Plane keep, bias;
-  T q_factor;     // folded into q: logits come out in base 2, or divided by the softcap
-  T softcap = 0;  // in base 2; 0: none
-  T slope = 0;    // in base 2
+  T q_factor;     // folded into q: the scale, divided by the softcap if there is one
+  T softcap = 0;  // 0: none
+  T slope = 0;    // of alibi
   T sink = -kInfinity<T>;
   double gate = 1;
   DropoutKey dropout{};
@@ -59,7 +59,7 @@ struct Head {
         visibility(p.visibility(sequence)),
         D(static_cast<std::size_t>(p.head_dim)),
         E(static_cast<std::size_t>(p.value_dim)),
-        padded_E((E + kLanes<T> - 1) / kLanes<T> * kLanes<T>) {
+        padded_E(padded<T>(E)) {
     const std::int64_t b = sequence.batch;
     const std::int64_t g = h / (p.heads / p.kv_heads);
     q = Rows(p.q, b, h, sequence.query_begin);
@@ -67,10 +67,10 @@ struct Head {
     v = Rows(p.v, b, g, sequence.key_begin);
     keep = plane(p.keep);
     bias = plane(p.bias);
-    q_factor = static_cast<T>(p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2E);
-    if (p.softcap > 0) softcap = static_cast<T>(p.softcap * kLog2E);
-    if (p.alibi.present()) slope = static_cast<T>(number_at(p.alibi, h * p.alibi.stride(0)) * kLog2E);
-    if (p.sink_logit.present()) sink = static_cast<T>(number_at(p.sink_logit, h * p.sink_logit.stride(0)) * kLog2E);
+    q_factor = static_cast<T>(p.softcap > 0 ? p.scale / p.softcap : p.scale);
+    if (p.softcap > 0) softcap = static_cast<T>(p.softcap);
+    if (p.alibi.present()) slope = static_cast<T>(number_at(p.alibi, h * p.alibi.stride(0)));
+    if (p.sink_logit.present()) sink = static_cast<T>(number_at(p.sink_logit, h * p.sink_logit.stride(0)));
     if (p.gates.present()) gate = number_at(p.gates, n * p.gates.stride(0) + h * p.gates.stride(1));
     dropout = {p.dropout.seed, static_cast<std::uint32_t>(h), static_cast<std::uint32_t>(n),
                static_cast<std::uint32_t>(std::lround(65536.0 * p.dropout.p))};

@@ -1,4 +1,4 @@
-// Vector building blocks: tags, exp2, conversion between storage types and the type we compute in, transposition.
+// Vector building blocks: tags, exp, conversion between storage types and the type we compute in, transposition.
 #if defined(POLYHEAD_CPU_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POLYHEAD_CPU_LANES_INL_H_
 #undef POLYHEAD_CPU_LANES_INL_H_
@@ -29,39 +29,48 @@ template <class T>
 using Vec = hn::Vec<Tag<T>>;
 template <class T>
 inline constexpr std::size_t kLanes = HWY_LANES(T);
+// The number of columns rounded up to whole vectors.
+template <class T>
+constexpr std::size_t padded(std::size_t columns) {
+  return (columns + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+}
 template <class T>
 inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
-inline constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
 
-// 2^t for t <= 0. t at or below the floor, -inf included, gives exactly 0; NaN stays NaN. t is clamped in place, so
-// that t * 2^t is 0 for hidden keys too.
+// e^x for x <= 0 before the floor is taken off: x must not be below the floor.
 template <class T>
-HWY_INLINE Vec<T> exp2_nonpositive(Vec<T>& t) {
+HWY_INLINE Vec<T> exp_above_floor(Vec<T> x) {
   const Tag<T> d;
-  if constexpr (sizeof(T) == 8) {
-    t = hn::Max(hn::Set(d, -1500.0), t);
-    return hn::Exp(d, hn::Mul(t, hn::Set(d, kLn2)));
-  } else {
-    // 2^t = 2^n * p(t - n), n = round(t): the low bits of t + 1.5 * 2^23 are n. At the floor of -127 p is exactly 1,
-    // and adding n to its exponent gives the bits of 0. p: degree 6, relative error 8e-8 in f32.
-    const hn::RebindToSigned<Tag<T>> di;
-    t = hn::Max(hn::Set(d, -127.0f), t);
-    const Vec<T> shift = hn::Set(d, 12582912.0f);
-    const Vec<T> n = hn::Add(t, shift);
-    const Vec<T> f = hn::Sub(t, hn::Sub(n, shift));
-    Vec<T> p = hn::MulAdd(hn::Set(d, 1.5353361e-4f), f, hn::Set(d, 1.3398875e-3f));
-    p = hn::MulAdd(p, f, hn::Set(d, 9.6184369e-3f));
-    p = hn::MulAdd(p, f, hn::Set(d, 5.5503324e-2f));
-    p = hn::MulAdd(p, f, hn::Set(d, 2.4022648e-1f));
-    p = hn::MulAdd(p, f, hn::Set(d, 6.9314718e-1f));
-    p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
-    return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, n))));
-  }
+  if constexpr (sizeof(T) == 8) return hn::Exp(d, x);
+  // e^x = 2^n * p(f), n = round(x log2 e), f = x log2 e - n: the low bits of x log2 e + 1.5 * 2^23 are n, and are added
+  // to the exponent of p. p ~ 2^f on [-1/2, 1/2], degree 6, relative error 8e-8 in f32; f comes from one rounding only.
+  const hn::RebindToSigned<Tag<T>> di;
+  const Vec<T> log2_e = hn::Set(d, static_cast<T>(1.44269504f)), shift = hn::Set(d, static_cast<T>(12582912.0f));
+  const Vec<T> n = hn::MulAdd(x, log2_e, shift);
+  const Vec<T> f = hn::MulSub(x, log2_e, hn::Sub(n, shift));
+  Vec<T> p = hn::MulAdd(hn::Set(d, static_cast<T>(1.5353361e-4f)), f, hn::Set(d, static_cast<T>(1.3398875e-3f)));
+  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(9.6184369e-3f)));
+  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(5.5503324e-2f)));
+  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(2.4022648e-1f)));
+  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(6.9314718e-1f)));
+  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(1.0f)));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, n))));
+}
+
+// e^x for x <= 0. x at or below the floor, -inf included, gives exactly 0: the value at the floor (1e-38) is taken off,
+// which changes nothing where the result matters. NaN stays NaN. x is clamped in place, so that x * e^x is 0 for hidden
+// keys too.
+template <class T>
+HWY_INLINE Vec<T> exp_nonpositive(Vec<T>& x) {
+  const Tag<T> d;
+  const Vec<T> floor = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -700.0 : -87.0));
+  x = hn::Max(floor, x);
+  return hn::Sub(exp_above_floor<T>(x), exp_above_floor<T>(floor));
 }
 
 template <class T>
-HWY_INLINE Vec<T> exp2_of_nonpositive(Vec<T> t) {
-  return exp2_nonpositive<T>(t);
+HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
+  return exp_nonpositive<T>(x);
 }
 
 // ---- storage <-> T

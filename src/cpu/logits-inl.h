@@ -26,20 +26,29 @@ struct Plane {
   }
 };
 
-// z <- c * tanh(z / c); the division is in the scale of q, c comes in base 2.
-template <class T>
-void soften(T* st, std::size_t n, T c) {
-  const Tag<T> d;
-  for (std::size_t at = 0; at < n * kPanel<T>; at += kLanes<T>) {
-    hn::Store(hn::Mul(hn::Set(d, c), hn::Tanh(d, hn::Load(d, st + at))), d, st + at);
+// visit(j, lane) for every vector of a tile of n keys: it lies at [j * kPanel + lane].
+template <class T, class Visit>
+HWY_INLINE void for_vectors(const Panel<T>& panel, std::size_t n, const Visit& visit) {
+  const std::size_t width = panel.width();
+  for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t lane = 0; lane < width; lane += kLanes<T>) visit(j, lane);
   }
 }
 
-// Fills `tile` [n][kPanel] with log2(e) * bias, rows beyond the panel's with anything.
+// s <- c * tanh(s / c); the division is in the scale of q.
+template <class T>
+void soften(const Panel<T>& panel, std::size_t n, T c, T* st) {
+  const Tag<T> d;
+  for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+    T* s = st + j * kPanel<T> + lane;
+    hn::Store(hn::Mul(hn::Set(d, c), hn::Tanh(d, hn::Load(d, s))), d, s);
+  });
+}
+
+// Fills `tile` [n][kPanel] with the bias, lanes beyond the panel's with anything.
 template <class T>
 void gather_bias(const Plane& bias, const Panel<T>& panel, std::int64_t first_key, std::size_t n, T* rows_buffer,
                  T* tile) {
-  const T factor = static_cast<T>(kLog2E);
   const std::size_t rows = bias.row_stride == 0 ? 1 : panel.rows;
   for (std::size_t row = 0; row < rows; ++row) {
     const std::byte* from = bias.at(panel.row + static_cast<std::int64_t>(row), first_key);
@@ -53,25 +62,24 @@ void gather_bias(const Plane& bias, const Panel<T>& panel, std::int64_t first_ke
       }
     }
   }
-  if (rows > 1) return transpose(rows_buffer, n, rows, n, factor, tile, kPanel<T>);
+  if (rows > 1) return transpose(rows_buffer, n, rows, n, T{1}, tile, kPanel<T>);
   const Tag<T> d;
-  for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
-      hn::Store(hn::Set(d, factor * rows_buffer[j]), d, tile + j * kPanel<T> + at);
-    }
-  }
+  for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+    hn::Store(hn::Set(d, rows_buffer[j]), d, tile + j * kPanel<T> + lane);
+  });
 }
 
-// z <- z + bias, and -inf where the bias is -inf, whatever z was.
+// s <- s + bias, and -inf where the bias is -inf, whatever s was.
 template <class T>
-void add_bias(T* HWY_RESTRICT st, const T* HWY_RESTRICT tile, std::size_t n) {
+void add_bias(const Panel<T>& panel, std::size_t n, const T* HWY_RESTRICT tile, T* HWY_RESTRICT st) {
   const Tag<T> d;
   const Vec<T> hidden = hn::Set(d, -kInfinity<T>);
-  for (std::size_t at = 0; at < n * kPanel<T>; at += kLanes<T>) {
+  for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+    const std::size_t at = j * kPanel<T> + lane;
     const Vec<T> bias = hn::Load(d, tile + at);
     const Vec<T> sum = hn::Add(hn::Load(d, st + at), bias);
     hn::Store(hn::IfThenElse(hn::Eq(bias, hidden), hidden, sum), d, st + at);
-  }
+  });
 }
 
 // Hides what keep does not let through.
@@ -87,21 +95,21 @@ void hide_by_keep(const Plane& keep, const Panel<T>& panel, std::int64_t first_k
   for (std::size_t lane = 0; lane < panel.rows; ++lane) {
     const std::byte* flags = keep.at(panel.row + static_cast<std::int64_t>(lane), first_key);
     for (std::size_t j = 0; j < n; ++j) {
-      T& z = st[j * kPanel<T> + lane];
-      z = flags[static_cast<std::int64_t>(j) * keep.key_stride] != std::byte{0} ? z : -kInfinity<T>;
+      T& s = st[j * kPanel<T> + lane];
+      s = flags[static_cast<std::int64_t>(j) * keep.key_stride] != std::byte{0} ? s : -kInfinity<T>;
     }
   }
 }
 
-// z <- z - slope * |p_i - j|, the slope in base 2.
+// s <- s - slope * |p_i - j|.
 template <class T>
 void lean_on_distance(const Panel<T>& panel, std::int64_t first_key, std::size_t n, T slope, T* st) {
   const Tag<T> d;
-  for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+  for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
     Vec<T> behind = hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));
     for (std::size_t j = 0; j < n; ++j) {
-      T* z = st + j * kPanel<T> + at;
-      hn::Store(hn::NegMulAdd(hn::Set(d, slope), hn::Abs(behind), hn::Load(d, z)), d, z);
+      T* s = st + j * kPanel<T> + at;
+      hn::Store(hn::NegMulAdd(hn::Set(d, slope), hn::Abs(behind), hn::Load(d, s)), d, s);
       behind = hn::Sub(behind, hn::Set(d, T{1}));
     }
   }
@@ -123,11 +131,11 @@ void hide_by_position(const backend::Visibility& visibility, const Panel<T>& pan
     const std::int64_t left = always ? kUnlimited : visibility.window.left;
     const Vec<T> first = hn::Set(d, right == kUnlimited ? T{-1} : lane_of(j - right));
     const Vec<T> last = hn::Set(d, left >= kUnlimited - j ? static_cast<T>(limit) : lane_of(j + left));
-    for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
-      T* z = st + row * kPanel<T> + at;
+    for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
+      T* s = st + row * kPanel<T> + at;
       const Vec<T> lane = hn::Iota(d, static_cast<T>(at));
       const auto seen = hn::And(hn::Ge(lane, first), hn::Le(lane, last));
-      hn::Store(hn::IfThenElse(seen, hn::Load(d, z), hn::Set(d, -kInfinity<T>)), d, z);
+      hn::Store(hn::IfThenElse(seen, hn::Load(d, s), hn::Set(d, -kInfinity<T>)), d, s);
     }
   }
 }

@@ -1,5 +1,5 @@
 // A panel: up to 2 vectors of queries of one head, one query per lane, and the state of their rows. The softmax and all
-// the statistics are vertical operations on S^T [keys][lanes]; logits are in base 2 throughout (z = s * log2 e).
+// the statistics are vertical operations on S^T [keys][lanes].
 #if defined(POLYHEAD_CPU_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POLYHEAD_CPU_PANEL_INL_H_
 #undef POLYHEAD_CPU_PANEL_INL_H_
@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
 // Keys whose logits are kept aside as their tile passes, so that their weights are known once the row is complete.
-enum Watch { kFirst, kSelf, kPrevious, kNext, kTarget0, kWatches = kTarget0 + 4 };
+enum Watch { kPrevious, kSelf, kNext, kFirst, kTarget0, kWatches = kTarget0 + 4 };
 inline constexpr std::int32_t kNoKey = -1;
 
 template <class T>
@@ -24,13 +24,13 @@ struct Panel {
   static constexpr std::size_t kSize = kPanel<T>;
   using Index = hwy::MakeSigned<T>;
 
-  // Row state: m = max z, l = sum 2^(z-m); alpha is what the last tile rescaled the row by.
+  // Row state: m = max s, l = sum e^(s-m); alpha is what the last tile rescaled the row by.
   alignas(64) T max[kSize], sum[kSize], alpha[kSize];
-  // Statistics: u = sum (z-m) 2^(z-m), sum |p-j| 2^(z-m), the same over marked keys, visible keys, key of the maximum.
+  // Statistics: u = sum (s-m) e^(s-m), sum |p-j| e^(s-m), the same over marked keys, visible keys, key of the maximum.
   alignas(64) T log_sum[kSize], distance[kSize], marked[kSize], visible[kSize];
   alignas(64) Index arg_max[kSize];
   alignas(64) T watched[kWatches][kSize];
-  std::int32_t watch_key[kWatches][kSize];
+  std::int32_t watch_key[kWatches][kSize];  // of kFirst and the targets; the others follow from the position
 
   T* qt;             // [D][kSize], scaled
   T* out;            // [kSize][padded E]
@@ -40,7 +40,9 @@ struct Panel {
   bool fresh;  // nothing has been added to out yet
 
   std::int64_t last_position() const { return position + static_cast<std::int64_t>(rows) - 1; }
-  bool narrow() const { return rows <= kLanes<T>; }
+  // Lanes in use: one vector or two.
+  std::size_t width() const { return rows <= kLanes<T> ? kLanes<T> : kSize; }
+  bool narrow() const { return width() == kLanes<T>; }
 
   void reset() {
     fresh = true;
@@ -51,7 +53,6 @@ struct Panel {
     for (T* zeroed : {log_sum, distance, marked, visible}) std::fill(zeroed, zeroed + kSize, T{0});
     std::fill(arg_max, arg_max + kSize, Index{0});
     for (auto& logits : watched) std::fill(logits, logits + kSize, -kInfinity<T>);
-    for (auto& keys : watch_key) std::fill(keys, keys + kSize, kNoKey);
   }
 };
 
@@ -68,11 +69,11 @@ HWY_INLINE void raise_maximum(Panel<T>& panel, const T* HWY_RESTRICT st, std::si
   }
   for (std::size_t j = 0; j < n; ++j) {
     for (int w = 0; w < kWidth; ++w) {
-      const Vec<T> z = hn::Load(d, st + j * kPanel<T> + w * kLanes<T>);
+      const Vec<T> s = hn::Load(d, st + j * kPanel<T> + w * kLanes<T>);
       if constexpr (kSet != StatisticsSet::none) {
-        where[w] = hn::IfThenElse(hn::Gt(z, top[w]), hn::Set(d, static_cast<T>(static_cast<int>(j))), where[w]);
+        where[w] = hn::IfThenElse(hn::Gt(s, top[w]), hn::Set(d, static_cast<T>(static_cast<int>(j))), where[w]);
       }
-      top[w] = hn::Max(top[w], z);
+      top[w] = hn::Max(top[w], s);
     }
   }
   if constexpr (kSet != StatisticsSet::none) {
@@ -85,7 +86,7 @@ HWY_INLINE void raise_maximum(Panel<T>& panel, const T* HWY_RESTRICT st, std::si
   }
 }
 
-// Takes a tile of logits into the row state and turns it into unnormalised weights in place: z -> 2^(z-m).
+// Takes a tile of logits into the row state and turns it into unnormalised weights in place: s -> e^(s-m).
 // st [n][kPanel]; `marked` are the flags of these keys, or null.
 template <class T, int kWidth, StatisticsSet kSet>
 void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t first_key, const bool* marked) {
@@ -99,7 +100,7 @@ void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t fir
     hn::Store(top[w], d, panel.max + at);
     top[w] = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), top[w]);  // so that -inf minus it is not NaN
     Vec<T> change = hn::Sub(old, top[w]);
-    const Vec<T> alpha = exp2_nonpositive<T>(change);
+    const Vec<T> alpha = exp_nonpositive<T>(change);
     hn::Store(alpha, d, panel.alpha + at);
     const Vec<T> old_sum = hn::Load(d, panel.sum + at);
     sum[w] = hn::Mul(alpha, old_sum);
@@ -114,12 +115,12 @@ void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t fir
   }
   for (std::size_t j = 0; j < n; ++j) {
     for (int w = 0; w < kWidth; ++w) {
-      T* z = st + j * kPanel<T> + w * kLanes<T>;
-      Vec<T> t = hn::Sub(hn::Load(d, z), top[w]);
-      const Vec<T> e = exp2_nonpositive<T>(t);
-      hn::Store(e, d, z);
+      T* s = st + j * kPanel<T> + w * kLanes<T>;
+      Vec<T> x = hn::Sub(hn::Load(d, s), top[w]);
+      const Vec<T> e = exp_nonpositive<T>(x);
+      hn::Store(e, d, s);
       sum[w] = hn::Add(sum[w], e);
-      if constexpr (kLight) log_sum[w] = hn::MulAdd(t, e, log_sum[w]);
+      if constexpr (kLight) log_sum[w] = hn::MulAdd(x, e, log_sum[w]);
       if constexpr (kFull) {
         distance[w] = hn::MulAdd(hn::Abs(behind[w]), e, distance[w]);
         behind[w] = hn::Sub(behind[w], hn::Set(d, T{1}));
@@ -138,16 +139,27 @@ void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t fir
   }
 }
 
-// Keeps aside the logits of watched keys that lie in the tile. st [n][kPanel] holds logits, key of row 0 is first_key.
+// Keeps aside the logits of keys p_i - 1, p_i and p_i + 1 that lie in the tile: three diagonals. st [n][kPanel] holds
+// logits, key of row 0 is first_key.
 template <class T>
-void catch_watched(Panel<T>& panel, const T* st, std::size_t n, std::int64_t first_key, int watches) {
-  const auto begin = static_cast<std::int32_t>(first_key);
-  const auto size = static_cast<std::uint32_t>(n);
-  for (int watch = 0; watch < watches; ++watch) {
-    for (std::size_t lane = 0; lane < panel.rows; ++lane) {
-      const auto at = static_cast<std::uint32_t>(panel.watch_key[watch][lane] - begin);
-      if (at < size) panel.watched[watch][lane] = st[at * kPanel<T> + lane];
+void catch_neighbours(Panel<T>& panel, const T* st, std::size_t n, std::int64_t first_key) {
+  for (int watch = kPrevious; watch <= kNext; ++watch) {
+    const std::int64_t shift = panel.position + watch - kSelf - first_key;  // row of the tile for lane 0
+    const std::int64_t begin = std::max<std::int64_t>(0, -shift);
+    const std::int64_t end = std::min(static_cast<std::int64_t>(panel.rows), static_cast<std::int64_t>(n) - shift);
+    for (std::int64_t lane = begin; lane < end; ++lane) {
+      panel.watched[watch][lane] = st[(shift + lane) * static_cast<std::int64_t>(kPanel<T>) + lane];
     }
+  }
+}
+
+// The same for one kind of watched key that each row has for itself.
+template <class T>
+void catch_keys(Panel<T>& panel, int watch, const T* st, std::size_t n, std::int64_t first_key) {
+  const auto begin = static_cast<std::int32_t>(first_key);
+  for (std::size_t lane = 0; lane < panel.rows; ++lane) {
+    const auto row = static_cast<std::uint32_t>(panel.watch_key[watch][lane] - begin);
+    if (row < n) panel.watched[watch][lane] = st[row * kPanel<T> + lane];
   }
 }
 
@@ -155,7 +167,7 @@ void catch_watched(Panel<T>& panel, const T* st, std::size_t n, std::int64_t fir
 template <class T>
 void catch_first(Panel<T>& panel, const T* st, std::size_t n) {
   const Tag<T> d;
-  for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+  for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
     Vec<T> first = hn::Load(d, panel.watched[kFirst] + at);
     for (std::size_t j = 0; j < n; ++j) {
       const auto none_yet = hn::Eq(first, hn::Set(d, -kInfinity<T>));
@@ -170,7 +182,7 @@ void catch_first(Panel<T>& panel, const T* st, std::size_t n) {
 template <class T>
 void count_visible(Panel<T>& panel, const T* st, std::size_t n) {
   const Tag<T> d;
-  for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+  for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
     Vec<T> visible = hn::Load(d, panel.visible + at);
     for (std::size_t j = 0; j < n; ++j) {
       const auto seen = hn::Ne(hn::Load(d, st + j * kPanel<T> + at), hn::Set(d, -kInfinity<T>));
@@ -186,17 +198,17 @@ struct RowResults {
   alignas(64) T norm[kPanel<T>], lse[kPanel<T>];
 };
 
-// Adds the sink (base-2 logit, -inf for none) to every row's denominator and normalises. Leaves the total in sum and,
-// for statistics, in log_sum; max stays that of the keys. Returns weights per unit of 2^(z - max) in `norm`.
+// Adds the sink (a logit, -inf for none) to every row's denominator and normalises. Leaves the total in sum and,
+// for statistics, in log_sum; max stays that of the keys. Returns weights per unit of e^(s - max) in `norm`.
 template <class T>
 void complete_rows(Panel<T>& panel, T sink, bool with_lse, RowResults<T>& results) {
   const Tag<T> d;
-  for (std::size_t at = 0; at < kPanel<T>; at += kLanes<T>) {
+  for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
     const Vec<T> lowest = hn::Set(d, std::numeric_limits<T>::lowest());
     const Vec<T> keys_max = hn::Load(d, panel.max + at);
     const Vec<T> top = hn::Max(lowest, hn::Max(keys_max, hn::Set(d, sink)));
     Vec<T> key_change = hn::Sub(keys_max, top), sink_change = hn::Sub(hn::Set(d, sink), top);
-    const Vec<T> key_factor = exp2_nonpositive<T>(key_change), sink_weight = exp2_nonpositive<T>(sink_change);
+    const Vec<T> key_factor = exp_nonpositive<T>(key_change), sink_weight = exp_nonpositive<T>(sink_change);
     const Vec<T> key_sum = hn::Load(d, panel.sum + at);
     const Vec<T> sum = hn::MulAdd(key_factor, key_sum, sink_weight);
     const Vec<T> log_sum =
@@ -208,7 +220,7 @@ void complete_rows(Panel<T>& panel, T sink, bool with_lse, RowResults<T>& result
     hn::Store(log_sum, d, panel.log_sum + at);
     if (with_lse) {
       const Vec<T> safe_sum = hn::IfThenElse(empty, hn::Set(d, T{1}), sum);
-      const Vec<T> lse = hn::MulAdd(top, hn::Set(d, static_cast<T>(kLn2)), hn::Log(d, safe_sum));
+      const Vec<T> lse = hn::Add(top, hn::Log(d, safe_sum));
       hn::Store(hn::IfThenElse(empty, hn::Set(d, -kInfinity<T>), lse), d, results.lse + at);
     }
   }

@@ -24,27 +24,22 @@ inline Statistic slot(Statistic first, int index) { return static_cast<Statistic
 template <class T>
 void watch_keys(const Head<T>& head, Panel<T>& panel) {
   panel.reset_statistics();
-  const ConstTensorView& targets = head.problem.target_keys;
-  for (std::size_t lane = 0; lane < panel.rows; ++lane) {
-    const std::int64_t p = panel.position + static_cast<std::int64_t>(lane);
-    const auto watch = [&](int which, std::int64_t key) {
-      if (key >= 0 && key < head.sequence.keys) panel.watch_key[which][lane] = static_cast<std::int32_t>(key);
-    };
-    if (!head.masked_by_tensor()) {
+  if (!head.masked_by_tensor()) {
+    for (std::size_t lane = 0; lane < panel.rows; ++lane) {
+      const std::int64_t p = panel.position + static_cast<std::int64_t>(lane);
       panel.visible[lane] = static_cast<T>(head.visibility.count(p));
-      if (head.visibility.count(p) > 0) watch(kFirst, head.visibility.first(p));
+      panel.watch_key[kFirst][lane] = static_cast<std::int32_t>(head.visibility.first(p));
     }
-    watch(kSelf, p);
-    watch(kPrevious, p - 1);
-    watch(kNext, p + 1);
-    if (targets.present()) {
-      const std::int64_t row = head.tensor_row(panel.row) + static_cast<std::int64_t>(lane);
-      const auto* places = static_cast<const std::int32_t*>(targets.data()) + head.sequence.batch * targets.stride(0) +
-                           row * targets.stride(1);
-      for (int k = 0; k < 4; ++k) {
-        const std::int32_t place = places[k * targets.stride(2)];
-        if (place >= 0) watch(kTarget0 + k, place - head.sequence.key_begin);
-      }
+  }
+  const ConstTensorView& targets = head.problem.target_keys;
+  if (!targets.present()) return;
+  for (std::size_t lane = 0; lane < panel.rows; ++lane) {
+    const std::int64_t row = head.tensor_row(panel.row) + static_cast<std::int64_t>(lane);
+    const auto* places = static_cast<const std::int32_t*>(targets.data()) + head.sequence.batch * targets.stride(0) +
+                         row * targets.stride(1);
+    for (int k = 0; k < 4; ++k) {
+      const std::int64_t key = places[k * targets.stride(2)] - head.sequence.key_begin;
+      panel.watch_key[kTarget0 + k][lane] = key < 0 ? kNoKey : static_cast<std::int32_t>(key);
     }
   }
 }
@@ -52,11 +47,15 @@ void watch_keys(const Head<T>& head, Panel<T>& panel) {
 // The part of the statistics that needs a tile's logits, before absorb turns them into weights.
 template <class T>
 void watch_tile(const Head<T>& head, Panel<T>& panel, const T* st, std::size_t n, std::int64_t first_key) {
+  catch_neighbours(panel, st, n, first_key);
   if (head.masked_by_tensor()) {
     catch_first(panel, st, n);
     count_visible(panel, st, n);
+  } else {
+    catch_keys(panel, kFirst, st, n, first_key);
   }
-  catch_watched(panel, st, n, first_key, head.problem.target_keys.present() ? kWatches : kTarget0);
+  if (!head.problem.target_keys.present()) return;
+  for (int k = 0; k < 4; ++k) catch_keys(panel, kTarget0 + k, st, n, first_key);
 }
 
 // Weight of a watched key; its count field is 1 where the row sees it.
@@ -64,10 +63,10 @@ template <class T>
 HWY_INLINE void watched_weight(const Panel<T>& panel, const RowResults<T>& rows, int watch, std::size_t at, T* weight,
                                T* count) {
   const Tag<T> d;
-  const Vec<T> z = hn::Load(d, panel.watched[watch] + at);
-  const auto unseen = hn::Eq(z, hn::Set(d, -kInfinity<T>));
+  const Vec<T> s = hn::Load(d, panel.watched[watch] + at);
+  const auto unseen = hn::Eq(s, hn::Set(d, -kInfinity<T>));
   const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + at));
-  const Vec<T> e = exp2_of_nonpositive<T>(hn::Sub(z, max));
+  const Vec<T> e = exp_of_nonpositive<T>(hn::Sub(s, max));
   hn::Store(hn::Mul(e, hn::Load(d, rows.norm + at)), d, weight + at);
   if (count != nullptr) hn::Store(hn::IfThenZeroElse(unseen, hn::Set(d, T{1})), d, count + at);
 }
@@ -87,7 +86,7 @@ HWY_INLINE void light_fields(const Head<T>& head, const Panel<T>& panel, const R
   const Vec<T> safe_sum = hn::IfThenElse(counted, sum, one);
   // H = ln l - u/l: both terms are of the size of H, nothing cancels.
   const Vec<T> mean_log = hn::Div(hn::Load(d, panel.log_sum + at), safe_sum);
-  const Vec<T> entropy = hn::Max(zero, hn::NegMulAdd(mean_log, hn::Set(d, static_cast<T>(kLn2)), hn::Log(d, safe_sum)));
+  const Vec<T> entropy = hn::Max(zero, hn::Sub(hn::Log(d, safe_sum), mean_log));
   const Vec<T> outcomes = hn::Add(visible, hn::Set(d, head.sink == -kInfinity<T> ? T{0} : T{1}));
   const auto several = hn::And(counted, hn::Gt(outcomes, one));
   const Vec<T> most = hn::Log(d, hn::IfThenElse(several, outcomes, hn::Set(d, T{2})));
@@ -99,7 +98,7 @@ HWY_INLINE void light_fields(const Head<T>& head, const Panel<T>& panel, const R
   const auto first_position = static_cast<hwy::MakeSigned<T>>(panel.position + static_cast<std::int64_t>(at));
   const auto offset = hn::Sub(hn::Load(di, panel.arg_max + at), hn::Iota(di, first_position));
   put(Statistic::max_offset, hn::ConvertTo(d, offset));
-  const Vec<T> logit = hn::Mul(hn::Load(d, panel.max + at), hn::Set(d, static_cast<T>(kLn2)));
+  const Vec<T> logit = hn::Load(d, panel.max + at);
   hn::Store(hn::IfThenElse(counted, logit, hn::Set(d, -kInfinity<T>)), d, fields[Statistic::max_logit] + at);
   watched_weight<T>(panel, rows, kFirst, at, fields[Statistic::first_weight], nullptr);
   watched_weight<T>(panel, rows, kSelf, at, fields[Statistic::self_weight], fields[Statistic::self_rows]);
@@ -120,7 +119,7 @@ HWY_INLINE void full_fields(const Head<T>& head, const Panel<T>& panel, const Ro
   }
   const auto counted = hn::Gt(hn::Load(d, panel.visible + at), hn::Zero(d));
   const Vec<T> top = hn::Max(hn::Load(d, panel.max + at), hn::Set(d, head.sink));
-  const Vec<T> sink = hn::Div(exp2_of_nonpositive<T>(hn::Sub(hn::Set(d, head.sink), top)), hn::Load(d, panel.sum + at));
+  const Vec<T> sink = hn::Div(exp_of_nonpositive<T>(hn::Sub(hn::Set(d, head.sink), top)), hn::Load(d, panel.sum + at));
   hn::Store(hn::IfThenElseZero(counted, sink), d, fields[Statistic::sink_weight] + at);
 }
 
@@ -135,16 +134,20 @@ void report_rows(const Head<T>& head, const Panel<T>& panel, const RowResults<T>
     light_fields(head, panel, rows, at, fields);
     if (full) full_fields(head, panel, rows, at, fields);
   }
+  const Tag<T> d;
   for (int f = 0; f < width; ++f) {
-    const T* values = fields.of[f];
-    if (static_cast<Statistic>(f) == Statistic::max_logit) {
-      for (std::size_t lane = 0; lane < panel.rows; ++lane) {
-        if (!(values[lane] <= sums[f])) sums[f] = static_cast<double>(values[lane]);  // NaN wins
-      }
+    const bool maximum = static_cast<Statistic>(f) == Statistic::max_logit;
+    Vec<T> total = hn::Set(d, maximum ? -kInfinity<T> : T{0});
+    for (std::size_t at = 0; at < panel.rows; at += kLanes<T>) {
+      const Vec<T> values = hn::Load(d, fields.of[f] + at);
+      const auto exists = hn::FirstN(d, panel.rows - at);
+      total = maximum ? hn::Max(total, hn::IfThenElse(exists, values, total))
+                      : hn::Add(total, hn::IfThenElseZero(exists, values));
+    }
+    if (maximum) {
+      sums[f] = std::max(sums[f], static_cast<double>(hn::GetLane(hn::MaxOfLanes(d, total))));
     } else {
-      double sum = 0;
-      for (std::size_t lane = 0; lane < panel.rows; ++lane) sum += static_cast<double>(values[lane]);
-      sums[f] += sum;
+      sums[f] += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, total)));
     }
   }
   const TensorView& out = problem.row_statistics;

@@ -1,9 +1,9 @@
 // Attention forward and backward, as the contract states it, in the numbers of one's choice.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "polyhead/attention.h"
@@ -31,8 +31,6 @@ class Results {
         sums->values()[f] = kNone;
       }
     }
-    if (heads_.empty() && weights_.present()) heads_ = all(weights_.shape()[1]);
-    if (rows_.empty() && weights_.present()) rows_ = all(weights_.shape()[2]);
   }
 
   bool about_heads() const noexcept {
@@ -66,29 +64,25 @@ class Results {
   static Array<Real> like(const TensorView& tensor, Real fill) {
     return tensor.present() ? Array<Real>(tensor.shape(), fill) : Array<Real>();
   }
-  static std::vector<std::int32_t> all(std::int64_t count) {
-    std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
-    std::iota(numbers.begin(), numbers.end(), 0);
-    return numbers;
-  }
 
-  // The same head or row may have been asked for more than once.
   void report_weights(const AttentionOptions& options, const Sequence& sequence, std::int64_t h, std::int64_t i,
                       const Row<Real>& row) {
-    for (std::size_t a = 0; a < heads_.size(); ++a) {
-      for (std::size_t r = 0; r < rows_.size(); ++r) {
-        if (heads_[a] != h || rows_[r] != sequence.query_place(i)) continue;
-        Real* line = weights_.at(sequence.batch, static_cast<std::int64_t>(a), static_cast<std::int64_t>(r));
-        for (std::size_t n = 0; n < row.keys.size(); ++n) {
-          line[weight_column(options, sequence, row.keys[n])] = row.weights[n];
-        }
-      }
+    const std::int64_t head = place_in(heads_, h), line = place_in(rows_, sequence.query_place(i));
+    if (head < 0 || line < 0) return;
+    for (std::size_t n = 0; n < row.keys.size(); ++n) {
+      weights_(sequence.batch, head, line, weight_column(options, sequence, row.keys[n])) = row.weights[n];
     }
+  }
+  // Where a head or row stands among the chosen ones, or -1. No choice means all.
+  static std::int64_t place_in(const std::vector<std::int32_t>& chosen, std::int64_t index) {
+    if (chosen.empty()) return index;
+    const auto found = std::find(chosen.begin(), chosen.end(), index);
+    return found == chosen.end() ? -1 : found - chosen.begin();
   }
 
   Array<Real> lse_, weights_, statistics_, row_statistics_;
   Watched watched_;
-  std::vector<std::int32_t> heads_, rows_;
+  const std::vector<std::int32_t> heads_, rows_;  // whose weights are wanted
 };
 
 template <class Numbers>

@@ -1,0 +1,59 @@
+# The front door: each target installs what it needs, configures by CMake preset and builds. `make` lists them.
+PREFIX ?= /usr/local
+POLYHEAD = build/release/cli/polyhead
+SOURCES = $(shell find include src cli examples bench tests -name '*.h' -o -name '*.cpp')
+
+.PHONY: help study test bench check install clean command
+help:
+	@echo 'make study              runs the main job'
+	@echo 'make test               all tests, then the fast ones again under AddressSanitizer and UBSan'
+	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
+	@echo 'make check              format, clang-tidy, all sanitizers'
+	@echo 'make install PREFIX=..  library, headers, command, man page (default $(PREFIX))'
+	@echo 'make clean              removes everything that was built'
+
+# The study itself is still to come. Until then: the hand-computed example of two heads, and the arithmetic of known models.
+study: command
+	$(POLYHEAD) trace --example crews
+	$(POLYHEAD) count
+	@echo 'This is what there is so far: "polyhead study", which trains and compares models, is not written yet.' >&2
+
+test:
+	tools/install-packages build test
+	cmake --workflow --preset release
+	cmake --workflow --preset asan
+
+bench: .venv/ready
+	tools/install-packages build test bench
+	cmake --preset release
+	cmake --build --preset release --target polyhead_bench
+	.venv/bin/python bench/run.py
+
+.venv/ready: tools/bench-requirements.txt
+	tools/install-packages bench
+	python3 -m venv .venv
+	.venv/bin/pip install --quiet --requirement $<
+	touch $@
+
+check:
+	tools/install-packages build test check
+	clang-format --dry-run --Werror $(SOURCES)
+	cmake --workflow --preset debug
+	printf '%s\n' $(filter-out tests/house/consumer/%,$(filter %.cpp,$(SOURCES))) | xargs -P "$$(nproc)" -n 1 clang-tidy --quiet -p build/debug
+	cmake --workflow --preset asan
+	cmake --workflow --preset tsan
+	cmake --preset release -B build/shared -DBUILD_SHARED_LIBS=ON
+	cmake --build build/shared
+	ctest --test-dir build/shared --label-regex install --output-on-failure
+
+# The library and the command, without tests.
+command:
+	tools/install-packages build
+	cmake --preset release -DPOLYHEAD_DEVELOPER=OFF
+	cmake --build --preset release
+
+install: command
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build .venv

@@ -1,0 +1,175 @@
+// Our side of the benchmark as a server: a request a line on stdin, one line of JSON back; asleep in between.
+//
+//   time CASE WARM CALLS   {"ns": median of CALLS calls after WARM unmeasured ones, "min": the least, "visible":
+//   scores} output CASE PATH       writes the result to PATH: f32 [B,H,T,D], raw memory CASE            one call:
+//   {"ns": time, "extra": peak bytes beyond inputs and outputs}; for a fresh process explain CASE           {"path":
+//   what the library says of the call} sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min":
+//   the least} info                   versions release                forgets all prepared cases
+//
+// usage: polyhead_bench THREADS. CASE as in cases.h; peers.py speaks the same words.
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cases.h"
+#include "polyhead/polyhead.h"
+
+#ifdef POLYHEAD_BENCH_OPENBLAS
+#include <cblas.h>
+#endif
+
+namespace polyhead::bench {
+namespace {
+
+using Json = nlohmann::json;
+
+#ifdef __clang__
+constexpr const char* kCompiler = __VERSION__;
+#else
+constexpr const char* kCompiler = "GCC " __VERSION__;
+#endif
+
+std::int64_t nanoseconds(const std::function<void()>& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+}
+
+Json sample(int warm, int calls, const std::function<void()>& call) {
+  if (calls < 1) throw std::invalid_argument("expected one call or more");
+  for (int i = 0; i < warm; ++i) call();
+  std::vector<std::int64_t> times(static_cast<std::size_t>(calls));
+  for (auto& time : times) time = nanoseconds(call);
+  std::sort(times.begin(), times.end());
+  return {{"ns", times[times.size() / 2]}, {"min", times.front()}};
+}
+
+// Bytes of a field of /proc/self/status.
+std::int64_t status(const std::string& field) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(field + ":", 0) == 0) return std::stoll(line.substr(field.size() + 1)) * 1024;
+  }
+  throw std::runtime_error("no " + field + " in /proc/self/status");
+}
+
+Json sgemm(int size, int calls) {
+#ifdef POLYHEAD_BENCH_OPENBLAS
+  Tensor a = Tensor::empty({size, size}, DType::f32), b = Tensor::empty({size, size}, DType::f32);
+  Tensor c = Tensor::zeros({size, size}, DType::f32);
+  fill_uniform(a, 1);
+  fill_uniform(b, 2);
+  return sample(1, calls, [&] {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size, size, size, 1.0f, a.as<float>(), size, b.as<float>(),
+                size, 0.0f, c.as<float>(), size);
+  });
+#else
+  static_cast<void>(size + calls);
+  throw std::runtime_error("built without OpenBLAS");
+#endif
+}
+
+Json versions() {
+  const Info library = info();
+  Json found{{"polyhead", library.version}, {"polyhead SIMD", library.target}, {"compiler", kCompiler}};
+#ifdef POLYHEAD_BENCH_OPENBLAS
+  found["OpenBLAS"] = openblas_get_config();
+#endif
+  return found;
+}
+
+class Server {
+ public:
+  explicit Server(int threads) : context_(threads) {}
+
+  Json answer(const std::string& line) {
+    std::istringstream words(line);
+    std::string command, name;
+    words >> command;
+    if (command == "info") return versions();
+    if (command == "release") return cases_.clear(), Json::object();
+    words >> name;
+    if (command == "time") return time(find(name), words);
+    if (command == "sgemm") return sgemm(std::stoi(name), number(words));
+    if (command == "memory") return memory(find(name));
+    if (command == "output") return output(find(name), words);
+    if (command == "explain") return explain(find(name));
+    throw std::invalid_argument("no command " + command);
+  }
+
+ private:
+  static int number(std::istream& words) {
+    int value = -1;
+    if (!(words >> value) || value < 0) throw std::invalid_argument("expected a count");
+    return value;
+  }
+
+  const Case& find(const std::string& name) {
+    auto& slot = cases_[name];
+    if (!slot) slot = make_case(name);
+    return *slot;
+  }
+
+  Json time(const Case& c, std::istream& words) {
+    const int warm = number(words), calls = number(words);
+    Json reply = sample(warm, calls, [&] { c.call(context_); });
+    reply["visible"] = c.visible;
+    return reply;
+  }
+
+  Json memory(const Case& c) {
+    const std::int64_t before = status("VmRSS");
+    const std::int64_t took = nanoseconds([&] { c.call(context_); });
+    return {{"ns", took}, {"extra", std::max<std::int64_t>(0, status("VmHWM") - before)}};
+  }
+
+  Json output(const Case& c, std::istream& words) {
+    std::string path;
+    words >> path;
+    c.call(context_);
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(c.output.as<float>()), count_of(c.output.shape()) * std::int64_t{4});
+    if (!file.flush()) throw std::runtime_error("cannot write " + path);
+    return Json::object();
+  }
+
+  Json explain(const Case& c) { return {{"path", polyhead::explain(context_, c.q, c.k, c.v, c.options, c.wants)}}; }
+
+  Context context_;
+  std::map<std::string, std::unique_ptr<Case>> cases_;
+};
+
+int serve(int threads) {
+  Server server(threads);
+  for (std::string line; std::getline(std::cin, line);) {
+    Json reply;
+    try {
+      reply = server.answer(line);
+    } catch (const std::exception& error) {
+      reply = {{"error_text", error.what()}};
+    }
+    std::cout << reply.dump() << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace polyhead::bench
+
+int main(int argc, char** argv) {
+  try {
+    return polyhead::bench::serve(argc > 1 ? std::stoi(argv[1]) : 0);
+  } catch (const std::exception& error) {
+    std::cerr << "polyhead_bench: " << error.what() << '\n';
+    return 2;
+  }
+}

@@ -1,0 +1,192 @@
+#include "cases.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+namespace polyhead::bench {
+namespace {
+
+std::uint64_t splitmix64(std::uint64_t x) {
+  x *= 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+Tensor uniform(const Dims& shape, std::uint64_t seed) {
+  Tensor tensor = Tensor::empty(shape, DType::f32);
+  fill_uniform(tensor, seed);
+  return tensor;
+}
+
+template <class T>
+Tensor tensor_of(const std::vector<T>& values) {
+  Tensor tensor = Tensor::empty({static_cast<std::int64_t>(values.size())}, dtype_of<T>);
+  std::copy(values.begin(), values.end(), tensor.as<T>());
+  return tensor;
+}
+
+// A bool tensor that is true but for one element in `every`, on average.
+Tensor mostly_true(const Dims& shape, std::uint64_t every) {
+  Tensor tensor = Tensor::empty(shape, DType::boolean);
+  bool* data = tensor.as<bool>();
+  const std::int64_t count = count_of(shape);
+  for (std::int64_t i = 0; i < count; ++i) data[i] = splitmix64(static_cast<std::uint64_t>(i) + 1) % every != 0;
+  return tensor;
+}
+
+void causal(Case& c) {
+  c.options.causal = true;
+  c.visible = 0.5 * static_cast<double>(c.sizes.batch * c.sizes.heads * c.sizes.length * (c.sizes.length + 1));
+}
+
+void window(Case& c) {
+  const std::int64_t reach = 128, last = c.sizes.length - 1;
+  c.options.window = {.left = reach, .right = reach, .always_first = 0};
+  std::int64_t pairs = 0;
+  for (std::int64_t i = 0; i <= last; ++i)
+    pairs += std::min(i + reach, last) - std::max(i - reach, std::int64_t{0}) + 1;
+  c.visible = static_cast<double>(c.sizes.batch * c.sizes.heads * pairs);
+}
+
+void alibi(Case& c) {
+  std::vector<float> slopes(static_cast<std::size_t>(c.sizes.heads));
+  for (std::size_t h = 0; h < slopes.size(); ++h) {
+    slopes[h] = std::exp2(-8.0f * static_cast<float>(h + 1) / static_cast<float>(slopes.size()));
+  }
+  c.options.alibi = c.keep(tensor_of(slopes));
+}
+
+void softcap(Case& c) { c.options.softcap = 30; }
+void sink(Case& c) { c.options.sink_logit = c.keep(uniform({c.sizes.heads}, 4)); }
+void dropout(Case& c) { c.options.dropout = {.p = 0.1, .seed = 7}; }
+void bias(Case& c) { c.options.bias = c.keep(uniform({1, c.sizes.heads, c.sizes.length, c.sizes.length}, 5)); }
+
+void keep(Case& c) {
+  const Tensor& mask = c.keep(mostly_true({c.sizes.batch, 1, c.sizes.length, c.sizes.length}, 10));
+  const bool* data = mask.as<bool>();
+  const auto seen = std::count(data, data + count_of(mask.shape()), true);
+  c.options.keep = mask;
+  c.visible = static_cast<double>(c.sizes.heads) * static_cast<double>(seen);
+}
+
+// About four fifths of every sequence, and not a multiple of any tile: 811 of 1024.
+void lengths(Case& c) {
+  const std::int64_t length = c.sizes.length * 811 / 1024;
+  const std::vector<std::int32_t> all(static_cast<std::size_t>(c.sizes.batch), static_cast<std::int32_t>(length));
+  c.options.key_lengths = c.keep(tensor_of(all));
+  c.options.query_lengths = c.keep(tensor_of(all));
+  c.visible = static_cast<double>(c.sizes.batch * c.sizes.heads * length * length);
+}
+
+// Four sequences of unlike lengths: 100, 200, 300 and 424 of 1024.
+void packed(Case& c) {
+  if (c.sizes.batch != 1) throw std::invalid_argument("packed: expected batch 1");
+  std::vector<std::int32_t> starts{0, 100, 300, 600, 1024};
+  for (auto& start : starts) start = static_cast<std::int32_t>(start * c.sizes.length / 1024);
+  double pairs = 0;
+  for (std::size_t n = 1; n < starts.size(); ++n) pairs += std::pow(starts[n] - starts[n - 1], 2);
+  c.options.cu_q = c.keep(tensor_of(starts));
+  c.options.cu_k = c.keep(tensor_of(starts));
+  c.visible = static_cast<double>(c.sizes.heads) * pairs;
+}
+
+void set_gates(Case& c, float even, float odd) {
+  std::vector<float> gates(static_cast<std::size_t>(c.sizes.heads));
+  for (std::size_t h = 0; h < gates.size(); ++h) gates[h] = h % 2 == 0 ? even : odd;
+  c.options.gates = c.keep(tensor_of(gates));
+}
+void gates_on(Case& c) { set_gates(c, 1, 1); }
+void gates_half(Case& c) { set_gates(c, 1, 0); }
+
+void want_statistics(Case& c, StatisticsSet set, int fields) {
+  c.wants.statistics = set;
+  c.statistics = Tensor::zeros({c.sizes.batch, c.sizes.heads, fields}, DType::f32);
+  c.outputs.statistics = c.statistics;
+}
+void light(Case& c) { want_statistics(c, StatisticsSet::light, kLightStatistics); }
+
+// With everything that the full set can be asked: marked keys and two targets a query.
+void full(Case& c) {
+  want_statistics(c, StatisticsSet::full, kFullStatistics);
+  c.wants.marked_keys = c.keep(mostly_true({c.sizes.batch, c.sizes.length}, 2));
+  Tensor& targets = c.keep(Tensor::empty({c.sizes.batch, c.sizes.length, 4}, DType::i32));
+  std::int32_t* data = targets.as<std::int32_t>();
+  for (std::int64_t row = 0; row < c.sizes.batch * c.sizes.length; ++row, data += 4) {
+    const auto i = static_cast<std::int32_t>(row % c.sizes.length);
+    data[0] = i / 2;
+    data[1] = std::max(i - 7, 0);
+    data[2] = data[3] = -1;
+  }
+  c.wants.target_keys = targets;
+}
+
+void nothing(Case&) {}
+
+const std::map<std::string, void (*)(Case&), std::less<>> kOptions{
+    {"plain", nothing},   {"grouped", nothing}, {"causal", causal},     {"window", window},         {"alibi", alibi},
+    {"softcap", softcap}, {"sink_logit", sink}, {"lengths", lengths},   {"packed", packed},         {"keep", keep},
+    {"bias", bias},       {"dropout", dropout}, {"gates_on", gates_on}, {"gates_half", gates_half}, {"light", light},
+    {"full", full},
+};
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
+  return parts;
+}
+
+Sizes sizes_of(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string& part : split(text, ',')) numbers.push_back(std::stoll(part));
+  if (numbers.size() != 4) throw std::invalid_argument(text + ": expected B,H,T,D");
+  return {numbers[0], numbers[1], numbers[2], numbers[3]};
+}
+
+}  // namespace
+
+Case::Case(const Sizes& case_sizes, std::int64_t kv_heads)
+    : sizes(case_sizes),
+      q(uniform({sizes.batch, sizes.heads, sizes.length, sizes.dim}, 1)),
+      k(uniform({sizes.batch, kv_heads, sizes.length, sizes.dim}, 2)),
+      v(uniform({sizes.batch, kv_heads, sizes.length, sizes.dim}, 3)),
+      output(uniform(q.shape(), 0)),  // written, so that its pages are there
+      visible(static_cast<double>(sizes.batch * sizes.heads * sizes.length * sizes.length)) {
+  outputs.output = output;
+}
+
+Tensor& Case::keep(Tensor tensor) { return others.emplace_back(std::move(tensor)); }
+
+std::unique_ptr<Case> make_case(const std::string& name) {
+  const std::vector<std::string> halves = split(name, '/');
+  if (halves.size() != 2) throw std::invalid_argument(name + ": expected B,H,T,D/option+option");
+  const Sizes sizes = sizes_of(halves[0]);
+  const std::vector<std::string> options = split(halves[1], '+');
+  const bool grouped = std::find(options.begin(), options.end(), "grouped") != options.end();
+  auto made = std::make_unique<Case>(sizes, grouped ? std::gcd(sizes.heads, std::int64_t{4}) : sizes.heads);
+  for (const std::string& option : options) {
+    const auto found = kOptions.find(option);
+    if (found == kOptions.end()) throw std::invalid_argument("no option " + option);
+    found->second(*made);
+  }
+  return made;
+}
+
+void fill_uniform(Tensor& tensor, std::uint64_t seed) {
+  float* data = tensor.as<float>();
+  const auto count = static_cast<std::uint64_t>(count_of(tensor.shape()));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto high = static_cast<float>(splitmix64(i + 1 + (seed << 32)) >> 40);
+    data[i] = (high * 0x1p-23f - 1.0f) * 1.7320508f;
+  }
+}
+
+}  // namespace polyhead::bench

@@ -1,0 +1,41 @@
+// The calls that are timed, by name: "B,H,T,D/option+option", options as listed in cases.cpp.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "polyhead/attention.h"
+
+namespace polyhead::bench {
+
+struct Sizes {
+  std::int64_t batch, heads, length, dim;  // T = S, D = E
+};
+
+// All that one call needs. Tensors stay where they are: options, wants and outputs look at them.
+struct Case {
+  Case(const Sizes& case_sizes, std::int64_t kv_heads);
+  Case(const Case&) = delete;
+  Case& operator=(const Case&) = delete;
+
+  Tensor& keep(Tensor tensor);  // holds an optional input
+  void call(Context& context) const { attend_into(context, q, k, v, options, wants, outputs); }
+
+  Sizes sizes;
+  Tensor q, k, v, output, statistics;
+  std::deque<Tensor> others;
+  AttentionOptions options;
+  AttentionWants wants;
+  AttentionOutputs outputs;
+  double visible;  // scores that the call has to compute, over all heads
+};
+
+// Throws std::invalid_argument for a name that it does not know.
+std::unique_ptr<Case> make_case(const std::string& name);
+
+// Numbers of variance 1 from splitmix64; peers.py makes the same ones, bit for bit.
+void fill_uniform(Tensor& tensor, std::uint64_t seed);
+
+}  // namespace polyhead::bench

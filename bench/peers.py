@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""One peer of the benchmark as a server: a request a line on stdin, one line of JSON back; asleep in between.
+
+  time CASE WARM CALLS   {"ns": median of CALLS calls after WARM unmeasured ones, "min": the least}
+  output CASE PATH       writes the result to PATH: f32 [B,H,T,D], raw
+  check CASE PATH        (numpy) largest error of such a file against float64, {"error": ...}
+  memory CASE            (torch-materialised) one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}
+  info                   versions
+  release                forgets all prepared cases
+
+CASE is B,H,T,D/plain or B,H,T,D/causal.   usage: peers.py PEER THREADS, PEER a key of PEERS below
+"""
+import gc
+import json
+import math
+import statistics
+import sys
+import time
+
+import numpy as np
+
+
+def parse(case):
+    """'2,8,10,64/causal' -> ((2, 8, 10, 64), True)"""
+    shape, _, option = case.partition("/")
+    if option not in ("plain", "causal"):
+        raise ValueError(f"{case}: expected /plain or /causal")
+    return tuple(int(n) for n in shape.split(",")), option == "causal"
+
+
+def uniform(seed, shape):
+    """Numbers of variance 1 from splitmix64; attention_bench makes the same ones, bit for bit."""
+    x = np.arange(1, math.prod(shape) + 1, dtype=np.uint64)
+    x += np.uint64(seed << 32)
+    x *= np.uint64(0x9E3779B97F4A7C15)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    unit = (x >> np.uint64(40)).astype(np.float32) * np.float32(2**-23) - np.float32(1)
+    return (unit * np.float32(1.7320508)).reshape(shape)
+
+
+def inputs(shape):
+    return [uniform(seed, shape) for seed in (1, 2, 3)]
+
+
+def sample(call, calls):
+    times = []
+    for _ in range(calls):
+        start = time.perf_counter_ns()
+        call()
+        times.append(time.perf_counter_ns() - start)
+    return times
+
+
+class Torch:
+    """A case is a callable without arguments that returns the output."""
+
+    def __init__(self, threads):
+        import torch
+        self.torch = torch
+        torch.set_num_threads(threads)
+        torch.inference_mode().__enter__()
+
+    def info(self):
+        return {"torch": self.torch.__version__, "torch SIMD": self.torch.backends.cpu.get_cpu_capability()}
+
+    def array(self, result, shape):
+        return result.contiguous().numpy()
+
+
+class TorchSdpa(Torch):
+    def prepare(self, shape, causal):
+        q, k, v = (self.torch.from_numpy(x) for x in inputs(shape))
+        attend = self.torch.nn.functional.scaled_dot_product_attention
+        return lambda: attend(q, k, v, is_causal=causal)
+
+
+class TorchMatmul(Torch):
+    """softmax(q k^T / sqrt(D) + mask) v, as people write it; the mask is made beforehand."""
+
+    def prepare(self, shape, causal):
+        torch = self.torch
+        q, k, v = (torch.from_numpy(x) for x in inputs(shape))
+        scale = 1 / math.sqrt(shape[3])
+        if not causal:
+            return lambda: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)), -1) @ v
+        mask = torch.full((shape[2], shape[2]), -math.inf).triu(1)
+        return lambda: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)).add_(mask), -1) @ v
+
+
+class TorchMaterialised(Torch):
+    """The light statistics from the softmax matrix, one head at a time: all at once would take H times as much."""
+
+    def memory(self, case):
+        torch = self.torch
+        shape, causal = parse(case)
+        q, k, v = (torch.from_numpy(x) for x in inputs(shape))
+        output, sums = torch.zeros(shape), torch.zeros(*shape[:2], 8)
+        before, start = status("VmRSS"), time.perf_counter_ns()
+        for b in range(shape[0]):
+            for h in range(shape[1]):
+                self.head(q[b, h], k[b, h], v[b, h], causal, output[b, h], sums[b, h])
+        return {"ns": time.perf_counter_ns() - start, "extra": max(0, status("VmHWM") - before)}
+
+    def head(self, q, k, v, causal, output, sums):
+        torch = self.torch
+        scores = (q / math.sqrt(q.shape[-1])) @ k.T
+        if causal:
+            scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu_(1), -math.inf)
+        sums[0] = scores.max()
+        weights = torch.softmax(scores, -1)
+        del scores
+        torch.matmul(weights, v, out=output)
+        sums[1] = torch.special.entr(weights).sum()
+        largest, place = weights.max(-1)
+        sums[2] = largest.sum()
+        sums[3] = (place - torch.arange(len(place))).sum()
+        sums[4] = weights[:, 0].sum()
+        for slot, offset in enumerate((0, -1, 1), 5):
+            sums[slot] = weights.diagonal(offset).sum()
+
+
+class Ort:
+    """onnxruntime with bound inputs and outputs. Worker threads that spin after a call and ones that do not are both
+    tried, and each case keeps the faster."""
+
+    def __init__(self, threads):
+        import onnxruntime
+        self.ort = onnxruntime
+        self.threads = threads
+
+    def info(self):
+        return {"onnxruntime": self.ort.__version__}
+
+    def model(self, node, shape, constants=()):
+        from onnx import TensorProto, helper
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("q", "k", "v", "o")]
+        graph = helper.make_graph([node], "attention", values[:3], values[3:], initializer=constants)
+        imports = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+
+    def session(self, model, spin):
+        options = self.ort.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spin else "0")
+        return self.ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def bind(self, model, arrays, spin):
+        session = self.session(model, spin)
+        binding = session.io_binding()
+        for name, array in zip("qkv", arrays):
+            binding.bind_ortvalue_input(name, self.ort.OrtValue.ortvalue_from_numpy(array))
+        result = self.ort.OrtValue.ortvalue_from_numpy(np.zeros_like(arrays[0]))
+        binding.bind_ortvalue_output("o", result)
+
+        def call():
+            session.run_with_iobinding(binding)
+            return result
+        return call
+
+    def fastest(self, model, arrays):
+        calls = [self.bind(model, arrays, True)]
+        first = sample(calls[0], 1)[0]
+        if first > 100_000_000:  # makes no difference there, and the memory of two sessions would
+            return calls[0]
+        calls.append(self.bind(model, arrays, False))
+        sample(calls[1], 1)
+        return min(calls, key=lambda call: statistics.median(sample(call, max(1, min(200, 30_000_000 // first)))))
+
+
+class OrtAttention(Ort):
+    """The ONNX operator Attention, opset 23: [B,H,T,D]."""
+
+    def prepare(self, shape, causal):
+        from onnx import helper
+        node = helper.make_node("Attention", ["q", "k", "v"], ["o"], is_causal=int(causal))
+        return self.fastest(self.model(node, shape), inputs(shape))
+
+    def array(self, result, shape):
+        return result.numpy()
+
+
+class OrtMha(Ort):
+    """com.microsoft MultiHeadAttention: [B,T,H*D]."""
+
+    def prepare(self, shape, causal):
+        flat = [np.ascontiguousarray(x.transpose(0, 2, 1, 3)).reshape(shape[0], shape[2], -1) for x in inputs(shape)]
+        return self.fastest(self.model(*self.node(shape, causal, flat[0].shape)), flat)
+
+    def node(self, shape, causal, flat):
+        from onnx import helper
+        return helper.make_node("MultiHeadAttention", ["q", "k", "v"], ["o"], domain="com.microsoft",
+                                num_heads=shape[1], unidirectional=int(causal)), flat
+
+    def array(self, result, shape):
+        batch, heads, length, _ = shape
+        return np.ascontiguousarray(result.numpy().reshape(batch, length, heads, -1).transpose(0, 2, 1, 3))
+
+
+class OrtGqa(OrtMha):
+    """com.microsoft GroupQueryAttention with as many kv heads as heads: causal only; also fills a key-value cache."""
+
+    def node(self, shape, causal, flat):
+        from onnx import helper, numpy_helper
+        if not causal:
+            raise ValueError("GroupQueryAttention is causal")
+        node = helper.make_node("GroupQueryAttention", ["q", "k", "v", "", "", "last", "total"],
+                                ["o", "keys", "values"], domain="com.microsoft", num_heads=shape[1],
+                                kv_num_heads=shape[1])
+        last = numpy_helper.from_array(np.full(shape[0], shape[2] - 1, dtype=np.int32), "last")
+        return node, flat, [last, numpy_helper.from_array(np.array(shape[2], dtype=np.int32), "total")]
+
+
+class Numpy:
+    """Not timed: float64, for every row of small shapes and a sample of the large ones."""
+
+    def __init__(self, threads):
+        pass
+
+    def info(self):
+        return {"numpy": np.__version__}
+
+    def check(self, case, path):
+        shape, causal = parse(case)
+        q, k, v = inputs(shape)
+        found = np.fromfile(path, dtype=np.float32).reshape(shape)
+        random = np.random.default_rng(0)
+        heads = [(b, h) for b in range(shape[0]) for h in range(shape[1])]
+        heads = heads if len(heads) <= 64 else [heads[i] for i in random.choice(len(heads), 32, replace=False)]
+        length = shape[2]
+        rows = np.arange(length) if length <= 64 else np.unique(np.r_[0, length - 1, random.integers(0, length, 14)])
+        return {"error": max(self.error(q[at], k[at], v[at], rows, causal, found[at]) for at in heads)}
+
+    @staticmethod
+    def error(q, k, v, rows, causal, found):
+        scores = q[rows].astype(np.float64) @ k.astype(np.float64).T / math.sqrt(q.shape[-1])
+        if causal:
+            scores[np.arange(len(k)) > rows[:, None]] = -np.inf
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        wanted = weights @ v.astype(np.float64) / weights.sum(-1, keepdims=True)
+        return float(np.abs(found[rows] - wanted).max())
+
+
+PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "ort-attention": OrtAttention, "ort-mha": OrtMha,
+         "ort-gqa": OrtGqa, "torch-materialised": TorchMaterialised, "numpy": Numpy}
+
+
+def status(field):
+    """Bytes of a field of /proc/self/status."""
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field + ":"))
+
+
+class Server:
+    def __init__(self, peer):
+        self.peer = peer
+        self.cases = {}
+
+    def case(self, name):
+        if name not in self.cases:
+            self.cases[name] = self.peer.prepare(*parse(name))
+        return self.cases[name]
+
+    def time(self, case, warm, calls):
+        call = self.case(case)
+        sample(call, int(warm))
+        times = sample(call, int(calls))
+        return {"ns": statistics.median(times), "min": min(times)}
+
+    def output(self, case, path):
+        self.peer.array(self.case(case)(), parse(case)[0]).tofile(path)
+        return {}
+
+    def release(self):
+        self.cases.clear()
+        gc.collect()
+        return {}
+
+    def answer(self, line):
+        command, *words = line.split()
+        own = command in ("time", "output", "release")
+        return getattr(self if own else self.peer, command)(*words)
+
+
+def main():
+    server = Server(PEERS[sys.argv[1]](int(sys.argv[2])))
+    gc.disable()
+    for line in sys.stdin:
+        try:
+            reply = server.answer(line)
+        except Exception as error:  # whatever goes wrong is the answer; the driver decides
+            reply = {"error_text": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Measures polyhead beside its peers. Needs polyhead_bench, and for the peers torch, onnxruntime, onnx and numpy.
+
+  bench/run.py                                  all families but the build, some ten minutes
+  bench/run.py --quick --family forward         three rounds, for a look
+  bench/run.py --json out.json --write docs/performance.md
+"""
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+import report
+from families import FAMILIES, HERE, PEERS, Bench, progress
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", action="append", choices=FAMILIES, help="only this one; may be repeated")
+    parser.add_argument("--build", action="store_true", help="time clean builds as well")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--quick", action="store_true", help="3 rounds")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--binary", default=HERE.parent / "build/release/bench/polyhead_bench", type=pathlib.Path)
+    parser.add_argument("--venv", type=pathlib.Path, help="where the peers are installed (default: this Python's)")
+    parser.add_argument("--json", type=pathlib.Path, help="keep results here; families not measured now are taken over")
+    parser.add_argument("--write", type=pathlib.Path, metavar="PAGE", help="write the page, docs/performance.md")
+    return parser.parse_args()
+
+
+def facts(bench):
+    """The machine and the versions of everything."""
+    found = report.machine()
+    for name in ("ours", *PEERS, "numpy"):
+        found |= bench.ask(name, "info")
+    return {key: str(value) for key, value in found.items()}
+
+
+def load(path):
+    if not path or not path.exists():
+        return {}
+    return {name: report.from_json(data) for name, data in json.loads(path.read_text())["families"].items()}
+
+
+def save(path, machine, families):
+    data = {"machine": machine, "families": {name: report.to_json(family) for name, family in families.items()}}
+    path.write_text(json.dumps(data, indent=1) + "\n")
+
+
+def main():
+    args = arguments()
+    if not args.binary.exists():
+        sys.exit(f"{args.binary} is not there: cmake --build --preset release --target polyhead_bench, or --binary")
+    python = args.venv / "bin/python" if args.venv else sys.executable
+    bench = Bench(args.binary, python, args.threads, 3 if args.quick else args.rounds)
+    if os.getloadavg()[0] > 0.3:
+        progress(f"the machine is busy (load {os.getloadavg()[0]:.2f}): expect noise")
+    wanted = args.family or [name for name in FAMILIES if name not in ("build", "sgemm-share")]
+    families, fresh = load(args.json), []
+    with bench.turns:
+        machine = facts(bench)
+        for name in wanted + (["build"] if args.build and "build" not in wanted else []):
+            found, quiet = FAMILIES[name](bench), bench.turns.quietness()
+            for family in found:
+                family.notes.append(f"{bench.round_count} rounds, {quiet}")
+                families[family.name] = family
+                fresh.append(family)
+                print(report.to_text(family), flush=True)
+                if args.json:
+                    save(args.json, machine, families)
+    if args.write:
+        report.write_page(args.write, machine, families.values())
+    return 0 if all(family.passed() for family in fresh) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <random>
+
+#include "cli/report.h"
+#include "cli/timing.h"
+#include "polyhead/attention.h"
+#include "polyhead/info.h"
+
+namespace polyhead::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> shapes;
+  std::optional<bool> causal;
+  std::string dtype = "f32", statistics = "none", format = "table";
+  std::int64_t threads = 0;
+};
+
+struct Shape {
+  std::int64_t batch, heads, tokens, dim;
+};
+constexpr std::array<Shape, 8> kShapes{{{4, 4, 16, 128},
+                                        {2, 8, 10, 64},
+                                        {64, 4, 32, 32},
+                                        {8, 12, 128, 64},
+                                        {1, 12, 1024, 64},
+                                        {4, 12, 1024, 64},
+                                        {1, 32, 2048, 128},
+                                        {1, 12, 8192, 64}}};
+constexpr std::int64_t kLargestSize = 1'000'000;
+constexpr std::int64_t kMostElements = 1'000'000'000;  // of q: 4 GB
+
+Shape shape_of(const std::string& text) {
+  std::array<std::int64_t, 4> sizes{};
+  const char *at = text.data(), *const end = at + text.size();
+  bool good = true;
+  for (std::size_t i = 0; i < sizes.size() && good; ++i) {
+    if (i > 0) good = at != end && *at++ == ',';
+    const auto [next, error] = std::from_chars(at, end, sizes[i]);
+    good = good && error == std::errc{} && sizes[i] >= 1 && sizes[i] <= kLargestSize;
+    at = next;
+  }
+  if (!good || at != end) {
+    throw Failure(Exit::usage, fmt::format("--shape: expected batch,heads,tokens,head width such as 1,12,1024,64, each "
+                                           "from 1 to {}, found '{}'",
+                                           kLargestSize, text));
+  }
+  const double elements = static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) *
+                          static_cast<double>(sizes[2]) * static_cast<double>(sizes[3]);
+  if (elements > static_cast<double>(kMostElements)) {
+    throw Failure(Exit::input, fmt::format("--shape {}: {:.2g} elements, expected at most {:.0g}", text, elements,
+                                           static_cast<double>(kMostElements)));
+  }
+  return {sizes[0], sizes[1], sizes[2], sizes[3]};
+}
+
+DType dtype_named(const std::string& name) {
+  return name == "f16" ? DType::f16 : name == "bf16" ? DType::bf16 : DType::f32;
+}
+
+Tensor random_tensor(const Dims& shape, DType dtype, std::uint64_t seed) {
+  Tensor tensor = Tensor::empty(shape, dtype);
+  std::mt19937_64 bits(seed);
+  const auto fill = [&]<class T>(T* data) {
+    std::generate_n(data, count_of(shape), [&] {
+      return T(static_cast<float>(bits() >> 40) * 0x1p-23f - 1);  // uniform in [-1, 1)
+    });
+  };
+  if (dtype == DType::f16)
+    fill(tensor.as<float16>());
+  else if (dtype == DType::bf16)
+    fill(tensor.as<bfloat16>());
+  else
+    fill(tensor.as<float>());
+  return tensor;
+}
+
+// A line on a terminal that says what takes the time; gone when the results are there.
+class Progress {
+ public:
+  explicit Progress(std::size_t count) : count_(count), shown_(isatty(STDERR_FILENO) != 0) {}
+  ~Progress() {
+    if (shown_) std::fputs(kErase, stderr);
+  }
+  void show(const Shape& s, std::size_t number) const {
+    if (!shown_) return;
+    const std::string line =
+        fmt::format("{}timing {},{},{},{}: {} of {}", kErase, s.batch, s.heads, s.tokens, s.dim, number, count_);
+    std::fputs(line.c_str(), stderr);
+  }
+
+ private:
+  static constexpr const char* kErase = "\r\033[K";
+  std::size_t count_;
+  bool shown_;
+};
+
+class Bench {
+ public:
+  explicit Bench(const Options& options) : options_(options), context_(static_cast<int>(options.threads)) {
+    if (options.statistics == "light") wants_.statistics = StatisticsSet::light;
+    if (options.statistics == "full") wants_.statistics = StatisticsSet::full;
+  }
+
+  int threads() const { return context_.threads(); }
+
+  void measure(const Shape& shape) {
+    const auto [batch, heads, tokens, dim] = shape;
+    const Dims dims{batch, heads, tokens, dim};
+    const DType dtype = dtype_named(options_.dtype);
+    const Tensor q = random_tensor(dims, dtype, 1), k = random_tensor(dims, dtype, 2),
+                 v = random_tensor(dims, dtype, 3);
+    Tensor output = Tensor::zeros(dims, dtype);
+    const bool full = wants_.statistics == StatisticsSet::full;
+    Tensor statistics = Tensor::zeros({batch, heads, full ? kFullStatistics : kLightStatistics}, DType::f32);
+    AttentionOutputs outputs{.output = output};
+    if (wants_.statistics != StatisticsSet::none) outputs.statistics = statistics;
+    for (const bool causal : {false, true}) {
+      if (causal != options_.causal.value_or(causal)) continue;
+      AttentionOptions options;
+      options.causal = causal;
+      const Timing timing = time([&] { attend_into(context_, q, k, v, options, wants_, outputs); });
+      add(shape, causal, timing);
+    }
+  }
+
+  Table table{.name = "shapes",
+              .columns = {{"batch", "B", Style::count},
+                          {"heads", "H", Style::count},
+                          {"tokens", "T", Style::count},
+                          {"head_dim", "D", Style::count},
+                          {"mask", "mask"},
+                          {"seconds", "median", Style::seconds},
+                          {"runs", "runs", Style::count},
+                          {"flops_per_second", "FLOP/s", Style::scaled},
+                          {"scores_per_second", "scores/s", Style::scaled}},
+              .rows = {}};
+
+ private:
+  void add(const Shape& s, bool causal, const Timing& timing) {
+    const auto heads = static_cast<double>(s.batch * s.heads), tokens = static_cast<double>(s.tokens);
+    const double flops = 4 * heads * tokens * tokens * static_cast<double>(s.dim) / (causal ? 2 : 1);
+    const double scores = heads * tokens * (causal ? (tokens + 1) / 2 : tokens);
+    table.rows.push_back({s.batch, s.heads, s.tokens, s.dim, causal ? "causal" : "none", timing.seconds, timing.runs,
+                          flops / timing.seconds, scores / timing.seconds});
+  }
+
+  const Options& options_;
+  Context context_;
+  AttentionWants wants_;
+};
+
+Report report_of(const Options& options) {
+  std::vector<Shape> shapes;
+  for (const std::string& text : options.shapes) shapes.push_back(shape_of(text));
+  if (shapes.empty()) shapes.assign(kShapes.begin(), kShapes.end());
+  Bench bench(options);
+  const Progress progress(shapes.size());
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    progress.show(shapes[i], i + 1);
+    bench.measure(shapes[i]);
+  }
+  const std::string target = info().target;
+  std::string text = fmt::format("attend, {}, {}, {} thread{}, statistics: {}\n\n", options.dtype, target,
+                                 bench.threads(), bench.threads() == 1 ? "" : "s", options.statistics);
+  text += text_of(bench.table);
+  text += "\nFLOP: 4 B H T T D, half of that if causal. Scores: query-key pairs that are visible.\n";
+  return {.command = "bench",
+          .text = text,
+          .fields = {{"dtype", options.dtype},
+                     {"target", target},
+                     {"threads", std::int64_t{bench.threads()}},
+                     {"statistics", options.statistics}},
+          .tables = {bench.table},
+          .csv = bench.table};
+}
+
+}  // namespace
+
+Command bench_command() {
+  auto o = std::make_shared<Options>();
+  return {.name = "bench",
+          .summary = "the speed of attention on this machine",
+          .description =
+              "Times attend on eight standard shapes, with and without a causal mask: median time, floating-point "
+              "operations and visible scores per second.",
+          .examples = {{"polyhead bench", "eight standard shapes, in half a minute"},
+                       {"polyhead bench --shape 1,12,4096,64 --causal", "one shape of yours, causal only"},
+                       {"polyhead bench --statistics light", "with statistics of every head"},
+                       {"polyhead bench --dtype bf16 --threads 1 --format csv", "one thread, bf16, for a script"}},
+          .options = {{"shape", "B,H,T,D",
+                       "batch, heads, tokens, head width instead of the standard shapes; repeatable", &o->shapes},
+                      {"causal", "", "only causal, or only without a mask; otherwise both", &o->causal},
+                      {"dtype", "TYPE", "f32, f16 or bf16", &o->dtype, {"f32", "f16", "bf16"}},
+                      {"threads", "N", "threads; 0 for one per processor", &o->threads, {}, 0, 1024},
+                      {"statistics", "SET", "none, light or full", &o->statistics, {"none", "light", "full"}},
+                      format_option(o->format)},
+          .run = [o] { print(report_of(*o), o->format); }};
+}
+
+}  // namespace polyhead::cli

@@ -1,0 +1,11 @@
+#include "cli/commands.h"
+
+namespace polyhead::cli {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table{count_command(), trace_command(),      bench_command(),
+                                          info_command(),  completion_command(), man_command()};
+  return table;
+}
+
+}  // namespace polyhead::cli

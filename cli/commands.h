@@ -1,0 +1,69 @@
+// The one table of commands: parsing, help, completion and the man page all come from it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace polyhead::cli {
+
+enum class Exit : int { ok = 0, failure = 1, usage = 2, input = 3, io = 4, device = 5 };
+
+// What the user is told before the command ends with this code.
+class Failure : public std::runtime_error {
+ public:
+  Failure(Exit code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Exit code() const noexcept { return code_; }
+
+ private:
+  Exit code_;
+};
+
+// Where a parsed value goes. What stands there before parsing is the default that help shows.
+using Target = std::variant<bool*,                         // --name
+                            std::optional<bool>*,          // --name or --no-name
+                            std::int64_t*,                 // --name N
+                            std::optional<std::int64_t>*,  // --name N, no default
+                            std::string*,                  // --name TEXT
+                            std::vector<std::string>*>;    // --name TEXT, any number of times
+
+struct Option {
+  std::string name;   // "width" is typed --width; a name in capitals stands for a bare argument
+  std::string value;  // what follows it, "N"; empty for flags and bare arguments
+  std::string help;
+  Target target;
+  std::vector<std::string> choices = {};  // the only values, if there are any
+  std::int64_t least = 1;                 // of a number
+  std::int64_t most = 1'000'000;
+
+  bool positional() const { return name[0] >= 'A' && name[0] <= 'Z'; }
+  bool takes_value() const { return !value.empty(); }
+  bool has_negative() const { return std::holds_alternative<std::optional<bool>*>(target); }
+};
+
+struct Example {
+  std::string line, shows;
+};
+
+struct Command {
+  std::string name, summary, description;
+  std::vector<Example> examples;
+  std::vector<Option> options;
+  std::function<void()> run;
+  bool listed = true;  // in the short help
+};
+
+const std::vector<Command>& commands();
+
+Command count_command();
+Command trace_command();
+Command bench_command();
+Command info_command();
+Command completion_command();
+Command man_command();
+
+}  // namespace polyhead::cli

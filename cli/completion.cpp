@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include "cli/pages.h"
+
+namespace polyhead::cli {
+namespace {
+
+// The words that may stand where an option or argument of this command does.
+std::string words_of(const Command& command) {
+  std::string words = "--help";
+  for (const Option& option : command.options) {
+    if (option.positional()) {
+      words += fmt::format(" {}", fmt::join(option.choices, " "));
+    } else {
+      words += " --" + option.name;
+      if (option.has_negative()) words += " --no-" + option.name;
+    }
+  }
+  return words;
+}
+
+// A case for every option with a value: its choices, or nothing to offer.
+std::string values_of(const Command& command) {
+  std::string cases;
+  for (const Option& option : command.options) {
+    if (!option.takes_value()) continue;
+    cases += fmt::format("    {}:--{}) words=\"{}\" ;;\n", command.name, option.name, fmt::join(option.choices, " "));
+  }
+  return cases;
+}
+
+}  // namespace
+
+std::string bash_completion() {
+  std::string names, cases;
+  for (const Command& command : commands()) names += command.name + ' ';
+  for (const Command& command : commands()) cases += values_of(command);
+  for (const Command& command : commands()) {
+    cases += fmt::format("    {}:*) words=\"{}\" ;;\n", command.name, words_of(command));
+  }
+  return fmt::format(
+      "# bash completion for polyhead; printed by 'polyhead completion bash'\n"
+      "_polyhead() {{\n"
+      "  local word=${{COMP_WORDS[COMP_CWORD]}} words= place=first\n"
+      "  [ \"$COMP_CWORD\" -gt 1 ] && place=${{COMP_WORDS[1]}}:${{COMP_WORDS[COMP_CWORD-1]}}\n"
+      "  case $place in\n"
+      "    first) words=\"{}--help --version\" ;;\n"
+      "{}"
+      "  esac\n"
+      "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+      "}}\n"
+      "complete -F _polyhead polyhead\n",
+      names, cases);
+}
+
+Command completion_command() {
+  struct Options {
+    std::string shell;
+  };
+  auto options = std::make_shared<Options>();
+  return {.name = "completion",
+          .summary = "print the completion script for a shell",
+          .description = "Prints a script that teaches the shell to complete polyhead's commands and options.",
+          .examples = {{"source <(polyhead completion bash)", "complete in this shell, now"}},
+          .options = {{"SHELL", "", "the shell; bash", &options->shell, {"bash"}}},
+          .run =
+              [options] {
+                if (options->shell.empty()) throw Failure(Exit::usage, "which shell? Try 'polyhead completion bash'");
+                fmt::print("{}", bash_completion());
+              },
+          .listed = false};
+}
+
+}  // namespace polyhead::cli

@@ -1,0 +1,108 @@
+#include "polyhead/info.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "cli/report.h"
+#include "polyhead/attention.h"
+
+namespace polyhead::cli {
+namespace {
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != line.npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+// A call as people make it, for `explain`.
+struct Call {
+  std::string name;
+  Dims q, k;
+  DType dtype = DType::f32;
+  AttentionOptions options = {};
+  AttentionWants wants = {};
+};
+
+std::vector<Call> typical_calls() {
+  const Dims batch{8, 12, 128, 64}, text{1, 12, 1024, 64}, token{1, 12, 1, 64};
+  std::vector<Call> calls{{"short sequences", batch, batch},
+                          {"a causal text", text, text},
+                          {"a causal text in bf16", text, text, DType::bf16},
+                          {"a causal text, light statistics", text, text},
+                          {"a causal text, full statistics", text, text},
+                          {"a causal text, weights wanted", text, text},
+                          {"one new token, 1024 keys", token, text},
+                          {"short sequences in double", batch, batch, DType::f64}};
+  for (std::size_t i = 1; i < 6; ++i) calls[i].options.causal = true;
+  calls[3].wants.statistics = StatisticsSet::light;
+  calls[4].wants.statistics = StatisticsSet::full;
+  calls[5].wants.weights = true;
+  return calls;
+}
+
+Table paths_table(Context& context) {
+  Table table{.name = "paths", .columns = {{"call", "call"}, {"q", "q"}, {"k", "k"}, {"path", "path"}}, .rows = {}};
+  for (const Call& call : typical_calls()) {
+    const Tensor q = Tensor::zeros(call.q, call.dtype), k = Tensor::zeros(call.k, call.dtype);
+    table.rows.push_back({call.name, describe(q), describe(k), explain(context, q, k, k, call.options, call.wants)});
+  }
+  return table;
+}
+
+std::string text_of(const Table& fields, const Table& paths) {
+  std::string text = cli::text_of(fields) + "\nThe path that typical calls take\n";
+  for (const auto& row : paths.rows) {
+    text += fmt::format("  {}: q {}, k {}\n    {}\n", std::get<std::string>(row[0]), std::get<std::string>(row[1]),
+                        std::get<std::string>(row[2]), std::get<std::string>(row[3]));
+  }
+  return text;
+}
+
+Report report_of() {
+  const Info found = info();
+  Context context;
+  const std::int64_t threads = context.threads();
+  const std::string cuda = found.cuda ? "yes" : found.cuda_reason;
+  const Table fields{.name = {},
+                     .columns = {{"", "polyhead"}, {"", found.version}},
+                     .rows = {{"CPU", cpu_model()},
+                              {"vector target", found.target},
+                              {"targets available", fmt::format("{}", fmt::join(found.targets, ", "))},
+                              {"threads", std::to_string(threads)},
+                              {"CUDA", cuda}}};
+  const Table paths = paths_table(context);
+  return {.command = "info",
+          .text = text_of(fields, paths),
+          .fields = {{"version", found.version},
+                     {"cpu", cpu_model()},
+                     {"target", found.target},
+                     {"targets", found.targets},
+                     {"threads", threads},
+                     {"cuda", found.cuda},
+                     {"cuda_reason", found.cuda_reason}},
+          .tables = {paths},
+          .csv = paths};
+}
+
+}  // namespace
+
+Command info_command() {
+  auto format = std::make_shared<std::string>("table");
+  return {.name = "info",
+          .summary = "version, CPU, GPU, and which path calls take and why",
+          .description =
+              "Says which vector instructions the kernels use on this machine and which others they could "
+              "use (POLYHEAD_TARGET picks one by name), how many threads, whether there is a GPU path and "
+              "why not, and which path typical calls take.",
+          .examples = {{"polyhead info", "what this machine offers and what is used of it"},
+                       {"polyhead info --format json", "the same for a script or a bug report"}},
+          .options = {format_option(*format)},
+          .run = [format] { print(report_of(), *format); }};
+}
+
+}  // namespace polyhead::cli

@@ -1,0 +1,159 @@
+// The command line: parses by the table of commands, runs one, turns errors into messages and exit codes.
+// The only file that includes CLI11, which takes long to compile.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <new>
+#include <system_error>
+
+#include "cli/commands.h"
+#include "cli/pages.h"
+#include "cli/suggest.h"
+#include "polyhead/error.h"
+#include "polyhead/version.h"
+
+namespace polyhead::cli {
+namespace {
+
+std::string number_error(const Option& option, const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc{} && end == text.data() + text.size() && number >= option.least && number <= option.most) {
+    return {};
+  }
+  return fmt::format("expected a whole number from {} to {}, found '{}'", option.least, option.most, text);
+}
+
+std::string choice_error(const Option& option, const std::string& text) {
+  if (option.choices.empty()) return {};
+  if (std::find(option.choices.begin(), option.choices.end(), text) != option.choices.end()) return {};
+  return fmt::format("expected one of {}, found '{}'{}", fmt::join(option.choices, ", "), text,
+                     did_you_mean(text, option.choices));
+}
+
+// Hands one option of the table to the parser.
+struct Binder {
+  CLI::App& app;
+  const Option& option;
+  std::string flag = option.positional() ? option.name : "--" + option.name;
+
+  void operator()(bool* target) const { app.add_flag(flag, *target); }
+  void operator()(std::optional<bool>* target) const {
+    app.add_flag_function(fmt::format("{},!--no-{}", flag, option.name),
+                          [target](std::int64_t sum) { *target = sum > 0; });
+  }
+  void operator()(std::int64_t* target) const { number(target); }
+  void operator()(std::optional<std::int64_t>* target) const { number(target); }
+  void operator()(std::string* target) const { words(target); }
+  void operator()(std::vector<std::string>* target) const {
+    // An option takes one value each time; bare arguments go on.
+    if (!option.positional())
+      words(target)->expected(1)->take_all();
+    else
+      words(target);
+  }
+
+ private:
+  template <class T>
+  void number(T* target) const {
+    app.add_option(flag, *target)->type_name(option.value)->check([&option = option](const std::string& text) {
+      return number_error(option, text);
+    });
+  }
+  template <class T>
+  CLI::Option* words(T* target) const {
+    return app.add_option(flag, *target)->type_name(option.value)->check([&option = option](const std::string& text) {
+      return choice_error(option, text);
+    });
+  }
+};
+
+std::vector<std::string> names_of_commands() {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.push_back(command.name);
+  return names;
+}
+
+std::vector<std::string> flags_of(const Command& command) {
+  std::vector<std::string> flags{"--help"};
+  for (const Option& option : command.options) {
+    if (option.positional()) continue;
+    flags.push_back("--" + option.name);
+    if (option.has_negative()) flags.push_back("--no-" + option.name);
+  }
+  return flags;
+}
+
+// Before parsing, which would stumble over the value behind an unknown option.
+void check_flags(const Command& command, const std::vector<std::string>& arguments) {
+  const std::vector<std::string> known = flags_of(command);
+  for (const std::string& argument : arguments) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    const bool is_flag = flag.size() > 1 && flag[0] == '-' && !std::isdigit(static_cast<unsigned char>(flag[1]));
+    if (!is_flag || std::find(known.begin(), known.end(), flag) != known.end()) continue;
+    throw Failure(Exit::usage, fmt::format("unknown option '{}'{}\n'polyhead {} --help' lists the options", flag,
+                                           did_you_mean(flag, known), command.name));
+  }
+}
+
+void run_command(const Command& command, std::vector<std::string> arguments) {
+  const auto asks = [](const std::string& argument) { return argument == "--help" || argument == "-h"; };
+  if (std::any_of(arguments.begin(), arguments.end(), asks)) return fmt::print("{}", help_of(command));
+  check_flags(command, arguments);
+  CLI::App app;
+  app.set_help_flag();
+  for (const Option& option : command.options) std::visit(Binder{app, option}, option.target);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    throw Failure(Exit::usage, fmt::format("{}\n'polyhead {} --help' shows how", error.what(), command.name));
+  }
+  command.run();
+}
+
+void run(const std::vector<std::string>& arguments, std::string& where) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") return fmt::print("{}", short_help());
+  if (arguments[0] == "--version") return fmt::print("polyhead {}\n", version());
+  for (const Command& command : commands()) {
+    if (command.name != arguments[0]) continue;
+    where += ' ' + command.name;
+    return run_command(command, {arguments.begin() + 1, arguments.end()});
+  }
+  const std::vector<std::string> names = names_of_commands();
+  throw Failure(Exit::usage, fmt::format("unknown {} '{}'{}\n'polyhead --help' lists the commands",
+                                         arguments[0].starts_with('-') ? "option" : "command", arguments[0],
+                                         did_you_mean(arguments[0], names)));
+}
+
+Exit guarded(const std::vector<std::string>& arguments) {
+  std::string where = "polyhead";
+  const auto failed = [&](Exit code, const std::string& message) {
+    fmt::print(stderr, "{}: {}\n", where, message);
+    return code;
+  };
+  try {
+    run(arguments, where);
+    if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
+    return Exit::ok;
+  } catch (const Failure& failure) {
+    return failed(failure.code(), failure.what());
+  } catch (const Error& error) {
+    return failed(error.code() == ErrorCode::device ? Exit::device : Exit::input, error.what());
+  } catch (const std::system_error& error) {
+    return failed(Exit::io, error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(Exit::input, "not enough memory for these sizes; choose smaller ones");
+  } catch (const std::exception& error) {
+    return failed(Exit::failure, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace polyhead::cli
+
+int main(int argc, char** argv) {
+  return static_cast<int>(polyhead::cli::guarded({argv + std::min(argc, 1), argv + argc}));
+}

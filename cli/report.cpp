@@ -1,0 +1,147 @@
+#include "cli/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace polyhead::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+
+// Three digits and the unit that fits: 0.00123 -> "1.23 ms".
+std::string with_unit(double number, std::string_view unit) {
+  struct Prefix {
+    double size;
+    std::string_view letter;
+  };
+  static constexpr std::array<Prefix, 9> prefixes{
+      {{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}, {1e-3, "m"}, {1e-6, "u"}, {1e-9, "n"}}};
+  if (number == 0) return fmt::format("0 {}", unit);
+  // 999.5 rounds up to the next unit.
+  const auto* fitting = std::find_if(prefixes.begin(), prefixes.end(),
+                                     [&](const Prefix& prefix) { return std::abs(number) >= 0.9995 * prefix.size; });
+  if (fitting == prefixes.end()) fitting = &prefixes.back();
+  const double scaled = number / fitting->size;
+  const int digits = std::abs(scaled) < 9.995 ? 2 : std::abs(scaled) < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}{}", scaled, digits, fitting->letter, unit);
+}
+
+std::string text_of(double number, Style style) {
+  switch (style) {
+    case Style::percent: return fmt::format("{:.1f} %", 100 * number);
+    case Style::seconds: return with_unit(number, "s");
+    case Style::scaled: return with_unit(number, "");
+    case Style::words:
+    case Style::count:
+    case Style::decimal: break;
+  }
+  return fmt::format("{:.3f}", number);
+}
+
+std::string padded(const std::string& text, std::size_t width, Style style) {
+  return style == Style::words ? fmt::format("{:<{}}", text, width) : fmt::format("{:>{}}", text, width);
+}
+
+std::string csv_cell(const Value& value) {
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  const auto* words = std::get_if<std::string>(&value);
+  if (words == nullptr) return {};
+  if (words->find_first_of(",\"\r\n") == std::string::npos) return *words;
+  std::string quoted = "\"";
+  for (const char letter : *words) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
+  return quoted + '"';
+}
+
+std::string csv_of(const Table& table) {
+  std::vector<std::string> cells;
+  for (const Column& column : table.columns) cells.push_back(column.key);
+  std::string lines = fmt::format("{}\n", fmt::join(cells, ","));
+  for (const auto& row : table.rows) {
+    cells.clear();
+    for (const Value& value : row) cells.push_back(csv_cell(value));
+    lines += fmt::format("{}\n", fmt::join(cells, ","));
+  }
+  return lines;
+}
+
+Json json_of(const Value& value) {
+  return std::visit(
+      [](const auto& content) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(content)>, std::monostate>)
+          return nullptr;
+        else
+          return content;
+      },
+      value);
+}
+
+// One field or row a line: easy to read and to compare.
+std::string json_of(const Report& report) {
+  std::vector<std::string> members{fmt::format("\"schema\": {}", kSchema),
+                                   fmt::format("\"command\": {}", Json(report.command).dump())};
+  for (const auto& [key, value] : report.fields) {
+    members.push_back(fmt::format("{}: {}", Json(key).dump(), json_of(value).dump()));
+  }
+  for (const Table& table : report.tables) {
+    std::vector<std::string> rows;
+    for (const auto& row : table.rows) {
+      Json object = Json::object();
+      for (std::size_t c = 0; c < row.size(); ++c) object[table.columns[c].key] = json_of(row[c]);
+      rows.push_back(object.dump());
+    }
+    members.push_back(fmt::format("{}: [\n    {}\n  ]", Json(table.name).dump(), fmt::join(rows, ",\n    ")));
+  }
+  return fmt::format("{{\n  {}\n}}\n", fmt::join(members, ",\n  "));
+}
+
+}  // namespace
+
+std::string text_of(const Value& value, Style style) {
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+    return style == Style::scaled ? with_unit(static_cast<double>(*whole), "")
+                                  : fmt::format("{}", fmt::group_digits(*whole));
+  }
+  if (const auto* number = std::get_if<double>(&value)) return text_of(*number, style);
+  if (const auto* words = std::get_if<std::string>(&value)) return *words;
+  return {};
+}
+
+std::string text_of(const Table& table, const std::vector<std::string>& keys) {
+  std::vector<std::string> lines(table.rows.size() + 1);
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const Column& column = table.columns[c];
+    if (!keys.empty() && std::find(keys.begin(), keys.end(), column.key) == keys.end()) continue;
+    std::vector<std::string> cells{column.heading};
+    for (const auto& row : table.rows) cells.push_back(text_of(row[c], column.style));
+    const auto longest =
+        std::max_element(cells.begin(), cells.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    for (std::size_t line = 0; line < lines.size(); ++line) {
+      if (!lines[line].empty()) lines[line] += "  ";
+      lines[line] += padded(cells[line], longest->size(), column.style);
+    }
+  }
+  std::string text;
+  for (std::string& line : lines) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text;
+}
+
+Option format_option(std::string& format) {
+  return {"format", "FORMAT", "how to print it: table, json or csv", &format, {"table", "json", "csv"}};
+}
+
+void print(const Report& report, const std::string& format) {
+  fmt::print("{}", format == "json" ? json_of(report) : format == "csv" ? csv_of(report.csv) : report.text);
+}
+
+}  // namespace polyhead::cli

@@ -1,0 +1,83 @@
+// The man page and the completion say what help says, and the real programs read them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cli/run.h"
+
+namespace polyhead::cli {
+namespace {
+
+const std::vector<std::string> kCommands{"count", "trace", "bench", "info", "completion", "man"};
+
+// The options that a help text lists.
+std::vector<std::string> options_of(const std::string& name) {
+  std::vector<std::string> options;
+  bool listing = false;
+  for (const std::string& line : lines_of(output_of(name + " --help").text)) {
+    listing |= line == "Options:";
+    if (listing && line.starts_with("  --")) options.push_back(line.substr(2, line.find_first_of(" ,", 2) - 2));
+  }
+  return options;
+}
+
+// What real bash offers for the words, the last of which is being typed.
+std::vector<std::string> completed(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += "'" + word + "' ";
+  const std::string script = "source <(" + command("completion bash") + "); COMP_WORDS=(" + list +
+                             "); COMP_CWORD=" + std::to_string(words.size() - 1) +
+                             "; _polyhead; printf \"%s\\n\" \"${COMPREPLY[@]}\"";
+  std::string quoted;
+  for (const char letter : script) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return lines_of(shell("bash --norc -c '" + quoted + "'").text);
+}
+
+bool offers(const std::vector<std::string>& words, const std::string& word) {
+  const auto offered = completed(words);
+  return std::find(offered.begin(), offered.end(), word) != offered.end();
+}
+
+TEST(Completion, IsBash) { EXPECT_EQ(shell(command("completion bash") + " | bash -n").code, 0); }
+
+TEST(Completion, CompletesCommandsOptionsAndValues) {
+  for (const std::string& name : kCommands) EXPECT_TRUE(offers({"polyhead", ""}, name)) << name;
+  EXPECT_EQ(completed({"polyhead", "tr"}), std::vector<std::string>{"trace"});
+  EXPECT_EQ(completed({"polyhead", "count", "gpt2-m"}), std::vector<std::string>{"gpt2-medium"});
+  EXPECT_EQ(completed({"polyhead", "count", "--format", "j"}), std::vector<std::string>{"json"});
+  EXPECT_EQ(completed({"polyhead", "bench", "--statistics", "l"}), std::vector<std::string>{"light"});
+  EXPECT_EQ(completed({"polyhead", "count", "--heads", ""}), std::vector<std::string>{""}) << "any number will do";
+  EXPECT_TRUE(offers({"polyhead", "count", "gpt2", "--no"}, "--no-bias"));
+  for (const std::string& name : kCommands) {
+    for (const std::string& option : options_of(name)) EXPECT_TRUE(offers({"polyhead", name, "-"}, option)) << option;
+  }
+}
+
+TEST(Man, HasEveryCommandAndOption) {
+  const std::string page = output_of("man").text;
+  EXPECT_TRUE(page.starts_with(".TH POLYHEAD 1"));
+  for (const std::string& name : kCommands) {
+    EXPECT_TRUE(contains(page, ".SS polyhead " + name + "\n")) << name;
+    for (const std::string& option : options_of(name)) {
+      if (option == "--help") continue;
+      std::string dashed;
+      for (const char letter : option) dashed += letter == '-' ? "\\-" : std::string(1, letter);
+      EXPECT_TRUE(contains(page, ".B " + dashed)) << name << ' ' << option;
+    }
+  }
+}
+
+TEST(Man, IsCleanRoff) {
+  if (shell("command -v groff >/dev/null").code != 0) GTEST_SKIP() << "no groff here";
+  const Ran ran = shell(command("man") + " | groff -man -ww -Tutf8 2>&1 >/dev/null");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.text, "");
+}
+
+TEST(Help, ListsTheCommandsAndNamesTheQuietOnes) {
+  const std::string help = output_of("").text;
+  for (const std::string& name : kCommands) EXPECT_TRUE(contains(help, name)) << name;
+}
+
+}  // namespace
+}  // namespace polyhead::cli

@@ -1,0 +1,92 @@
+// What everyone meets first: help, mistakes, exit codes, and where output goes.
+#include <gtest/gtest.h>
+
+#include "cli/run.h"
+
+namespace polyhead::cli {
+namespace {
+
+const std::vector<std::string> kReporting{"count", "trace", "bench --shape 1,1,4,4", "info"};
+
+TEST(Usage, NoArgumentsMeansShortHelp) {
+  const Ran ran = output_of("");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_LT(ran.text.find("Examples:"), ran.text.find("Commands:"));
+  EXPECT_EQ(ran.text, output_of("--help").text);
+  EXPECT_EQ(ran.text, output_of("-h").text);
+}
+
+TEST(Usage, HelpShowsExamplesFirst) {
+  for (const std::string name : {"count", "trace", "bench", "info", "completion", "man"}) {
+    const Ran ran = output_of(name + " --help");
+    EXPECT_EQ(ran.code, 0) << name;
+    EXPECT_LT(ran.text.find("Examples:"), ran.text.find("Usage:")) << name;
+    EXPECT_LT(ran.text.find("Usage:"), ran.text.find("Options:")) << name;
+    EXPECT_TRUE(contains(ran.text, "polyhead " + name)) << name;
+    for (const std::string& line : lines_of(ran.text)) EXPECT_LE(line.size(), 100u) << line;
+  }
+}
+
+// The lines of a help text that begin like examples are commands, and they run.
+TEST(Usage, ExamplesRun) {
+  for (const std::string name : {"count", "trace"}) {
+    int examples = 0;
+    for (const std::string& line : lines_of(output_of(name + " --help").text)) {
+      if (!line.starts_with("  polyhead " + name)) continue;
+      ++examples;
+      const std::string arguments = line.substr(11, line.find("  ", 11) - 11);
+      EXPECT_EQ(output_of(arguments).code, 0) << arguments;
+    }
+    EXPECT_GE(examples, 3) << name;
+  }
+}
+
+TEST(Usage, EveryReportComesAsTableJsonAndCsv) {
+  for (const std::string& command : kReporting) {
+    const auto json = json_of(command);
+    EXPECT_EQ(json["schema"], 1) << command;
+    EXPECT_EQ(json["command"], command.substr(0, command.find(' ')));
+    const auto csv = lines_of(output_of(command + " --format csv").text);
+    ASSERT_GE(csv.size(), 2u) << command;
+    EXPECT_TRUE(contains(csv[0], ",")) << csv[0];
+    EXPECT_EQ(errors_of(command + " --format table").text, "") << "nothing but data, and that on stdout";
+  }
+}
+
+TEST(Usage, MistakesOfTheCommandLineEndWith2) {
+  for (const std::string line :
+       {"cuont", "--frobnicate", "count --widht 3", "count gtp2", "count --heads 0", "count --heads x", "count --heads",
+        "count --heads 99999999999999999999", "count --width 512", "count gpt2 --layers 6+", "count --format xml",
+        "trace surplus", "trace --example none", "bench --dtype f8", "info surplus", "completion", "completion fish"}) {
+    const Ran ran = errors_of(line);
+    EXPECT_EQ(ran.code, 2) << line;
+    EXPECT_TRUE(ran.text.starts_with("polyhead")) << ran.text;
+    EXPECT_EQ(output_of(line).text, "") << "stdout is for data";
+  }
+}
+
+TEST(Usage, DidYouMean) {
+  EXPECT_TRUE(contains(errors_of("cuont").text, "unknown command 'cuont'; did you mean 'count'?"));
+  EXPECT_TRUE(contains(errors_of("count gtp2").text, "found 'gtp2'; did you mean 'gpt2'?"));
+  EXPECT_TRUE(contains(errors_of("count lama-7b").text, "did you mean 'llama-7b'?"));
+  EXPECT_TRUE(contains(errors_of("count --widht 3").text, "unknown option '--widht'; did you mean '--width'?"));
+  EXPECT_TRUE(contains(errors_of("count --format jsn").text, "did you mean 'json'?"));
+  EXPECT_FALSE(contains(errors_of("xylophone").text, "did you mean"));
+}
+
+TEST(Usage, ErrorsSayWhatWasExpectedAndFound) {
+  EXPECT_TRUE(contains(errors_of("count --heads x").text, "--heads: expected a whole number from 1 to"));
+  EXPECT_TRUE(contains(errors_of("count --heads x").text, "found 'x'"));
+  EXPECT_TRUE(contains(errors_of("count --heads x").text, "polyhead count --help"));
+}
+
+TEST(Usage, AFullDiskEndsWith4) {
+  const Ran ran = shell(command("count gpt2") + " 2>&1 >/dev/full");
+  EXPECT_EQ(ran.code, 4);
+  EXPECT_TRUE(contains(ran.text, "No space left")) << ran.text;
+}
+
+TEST(Usage, ErrorsOfTheLibraryEndWith3) { EXPECT_EQ(shell("POLYHEAD_TARGET=abacus " + command("info 2>&1")).code, 3); }
+
+}  // namespace
+}  // namespace polyhead::cli

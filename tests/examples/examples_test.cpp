@@ -1,0 +1,77 @@
+// The examples run and print what their comments promise.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+// The output of a program, each line as its words; the program must succeed.
+std::vector<std::vector<std::string>> words_of(const std::string& program) {
+  FILE* pipe = popen(("'" + program + "'").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot run " + program);
+  std::string text;
+  std::array<char, 4096> part;
+  for (std::size_t size; (size = std::fread(part.data(), 1, part.size(), pipe)) > 0;) text.append(part.data(), size);
+  const int status = pclose(pipe);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << text;
+  std::vector<std::vector<std::string>> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    lines.emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+  }
+  return lines;
+}
+
+// The numbers at the end of the line that begins with these words.
+std::vector<std::string> row(const std::vector<std::vector<std::string>>& lines, const std::vector<std::string>& name) {
+  for (const auto& line : lines) {
+    if (line.size() > name.size() && std::equal(name.begin(), name.end(), line.begin())) {
+      return {line.begin() + static_cast<std::ptrdiff_t>(name.size()), line.end()};
+    }
+  }
+  throw std::runtime_error("no line " + name[0]);
+}
+
+using Row = std::vector<std::string>;
+
+TEST(Examples, CrewsComeToTheExactSums) {
+  const auto lines = words_of(EXAMPLE_CREWS);
+  EXPECT_EQ(row(lines, {"head", "1"}), (Row{"0.700", "0.050", "0.100", "0.050", "0.100"}));
+  EXPECT_EQ(row(lines, {"o1"}), (Row{"0.620", "0.190", "0.085", "0.210"}));
+  EXPECT_EQ(row(lines, {"o2"}), (Row{"0.355", "0.410", "0.120", "0.275"}));
+  EXPECT_EQ(row(lines, {"it"}), (Row{"0.620", "0.190", "0.085", "0.210", "0.355", "0.410", "0.120", "0.275"}));
+  EXPECT_EQ(row(lines, {"without", "head", "1"}),
+            (Row{"0.000", "0.000", "0.000", "0.000", "0.355", "0.410", "0.120", "0.275"}));
+  EXPECT_EQ(row(lines, {"without", "head", "2"}),
+            (Row{"0.620", "0.190", "0.085", "0.210", "0.000", "0.000", "0.000", "0.000"}));
+}
+
+TEST(Examples, EmbedAttendsUniformly) {
+  const auto lines = words_of(EXAMPLE_EMBED);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0][1], "[4,4,16,128],");
+  // Equal tokens share attention equally: the mean of ln 1 to ln 16.
+  EXPECT_EQ(lines[0][7], "1.917");
+}
+
+TEST(Examples, HeadsTellWhatTheyDo) {
+  const auto lines = words_of(EXAMPLE_HEADS);
+  enum Column { entropy, largest, max_weight, self, previous, distance };
+  const auto number = [&](const std::string& head, Column column) {
+    return std::stod(row(lines, {head})[static_cast<std::size_t>(column)]);
+  };
+  EXPECT_GT(number("previous", previous), 0.99);
+  EXPECT_NEAR(number("previous", distance), 1, 0.05);
+  EXPECT_GT(number("self", self), 0.99);
+  EXPECT_NEAR(number("uniform", largest), 100, 0.1);
+  EXPECT_NEAR(number("uniform", distance), 15.75, 0.01);  // half of the mean position, 63 / 2
+}
+
+}  // namespace

@@ -1,0 +1,198 @@
+#include "house/rooms.h"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <regex>
+#include <set>
+#include <string_view>
+
+namespace polyhead::house {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::set<std::string, std::less<>>;
+
+// include/polyhead/, lowest level first; a header may include those of lower levels.
+const std::vector<Names> kLevels = {
+    {"error", "info", "version"}, {"tensor"}, {"context"}, {"attention"}, {"layer"}, {"model"}, {"heads"}, {"polyhead"},
+};
+
+struct Room {
+  std::string_view name;
+  Names may_include;       // rooms beside itself
+  std::string_view up_to;  // the highest public header
+};
+
+// The table of docs/architecture.md. Backends never include each other; ops knows them through backend/ alone.
+const std::vector<Room> kRooms = {
+    {"core", {}, "context"},
+    {"backend", {"core"}, "attention"},
+    {"reference", {"core"}, "attention"},
+    {"cpu", {"core", "backend"}, "attention"},
+    {"cuda", {"core", "backend"}, "attention"},
+    {"no_cuda", {"core", "backend"}, "attention"},
+    {"ops", {"core", "backend", "reference"}, "layer"},
+    {"autograd", {"ops"}, "layer"},
+    {"io", {"core"}, "context"},
+    {"text", {"core", "io"}, "context"},
+    {"model", {"autograd", "ops", "io"}, "model"},
+    {"train", {"model", "io", "text"}, "model"},
+    {"heads", {"model", "text"}, "heads"},
+    {"report", {"heads", "io"}, "heads"},
+    {"study", {"train", "heads", "report"}, "heads"},
+    {"serve", {"model", "heads", "report", "text"}, "heads"},
+    {"capi", {}, "polyhead"},
+    {"cli",
+     {"core", "backend", "ops", "autograd", "io", "text", "model", "train", "heads", "report", "study", "serve"},
+     "polyhead"},
+};
+
+// Libraries of others, by the start of the path, and the rooms that may know them.
+struct Library {
+  std::string_view prefix;
+  Names rooms;
+};
+const std::vector<Library> kLibraries = {
+    {"hwy/", {"cpu"}},        {"CLI/", {"cli"}},           {"fmt/", {"cli", "report"}}, {"nlohmann/", {"cli", "io"}},
+    {"utf8proc.h", {"text"}}, {"microhttpd.h", {"serve"}}, {"cuda", {"cuda"}},          {"cublasLt.h", {"cuda"}},
+    {"cub/", {"cuda"}},
+};
+
+// Headers of the operating system; those of C++ have neither a slash nor ".h".
+const Names kSystem = {"fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "unistd.h"};
+
+bool is_system(std::string_view header) {
+  return header.starts_with("sys/") || kSystem.contains(header) ||
+         (header.find('/') == std::string_view::npos && header.find('.') == std::string_view::npos);
+}
+
+std::optional<std::size_t> level_of(std::string_view header) {
+  for (std::size_t level = 0; level < kLevels.size(); ++level) {
+    if (kLevels[level].contains(header)) return level;
+  }
+  return std::nullopt;
+}
+
+const Room* room_called(std::string_view name) {
+  const auto room = std::find_if(kRooms.begin(), kRooms.end(), [&](const Room& r) { return r.name == name; });
+  return room == kRooms.end() ? nullptr : &*room;
+}
+
+struct Include {
+  int line = 0;
+  bool quoted = false;
+  std::string path;
+};
+
+std::vector<Include> includes_of(const fs::path& file) {
+  static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"].*)");
+  std::vector<Include> found;
+  std::ifstream in(file);
+  std::string text;
+  std::smatch match;
+  for (int line = 1; std::getline(in, text); ++line) {
+    if (std::regex_match(text, match, pattern)) found.push_back({line, match[1] == "\"", match[2]});
+  }
+  return found;
+}
+
+bool is_source(const fs::path& file) {
+  static const Names extensions = {".h", ".hpp", ".cuh", ".inc", ".c", ".cpp", ".cu"};
+  return extensions.contains(file.extension().string());
+}
+
+std::vector<fs::path> sources_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  if (!fs::is_directory(folder)) return files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && is_source(entry.path())) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// The stem of "polyhead/tensor.h", if that is what the path is.
+std::optional<std::string> public_stem(const std::string& path) {
+  if (!path.starts_with("polyhead/")) return std::nullopt;
+  return fs::path(path).stem().string();
+}
+
+// Why a file of `room` may not include this, or nothing.
+std::optional<std::string> objection(const Room& room, const fs::path& file, const Include& include) {
+  const std::string& path = include.path;
+  if (path.find("..") != std::string::npos) return "paths do not climb";
+  if (const auto stem = public_stem(path)) {
+    const auto level = level_of(*stem);
+    if (!level) return "no such public header in the table";
+    if (*level > *level_of(room.up_to)) return "public headers go up to " + std::string(room.up_to) + ".h here";
+    return std::nullopt;
+  }
+  const std::string first = path.substr(0, path.find('/'));
+  if (const Room* other = room_called(first); other != nullptr && first != path) {
+    if (other != &room && !room.may_include.contains(other->name)) return "may not include " + first + "/";
+    // Device code of the GPU stands on its own.
+    const bool device = file.string().find("/cuda/device/") != std::string::npos;
+    if (device && !path.starts_with("cuda/device/")) return "cuda/device/ includes nothing outside itself";
+    return std::nullopt;
+  }
+  for (const Library& library : kLibraries) {
+    if (!path.starts_with(library.prefix)) continue;
+    if (library.rooms.contains(room.name)) return std::nullopt;
+    return std::string(library.prefix) + " is not for this room";
+  }
+  if (include.quoted) {
+    return fs::exists(file.parent_path() / path) ? std::nullopt
+                                                 : std::optional<std::string>("no such file in any room");
+  }
+  return is_system(path) ? std::nullopt : std::optional<std::string>("a library that the table does not know");
+}
+
+}  // namespace
+
+std::vector<std::string> violations(const fs::path& root) {
+  std::vector<std::string> found;
+  const auto report = [&](const fs::path& file, const Include& include, const std::string& why) {
+    found.push_back(file.lexically_relative(root).string() + ":" + std::to_string(include.line) + " includes " +
+                    include.path + ": " + why);
+  };
+
+  for (const fs::path& file : sources_below(root / "include")) {
+    const auto own = level_of(file.stem().string());
+    if (!own) {
+      found.push_back(file.lexically_relative(root).string() + ": no level in the table");
+      continue;
+    }
+    for (const Include& include : includes_of(file)) {
+      if (const auto stem = public_stem(include.path)) {
+        const auto level = level_of(*stem);
+        if (!level || *level >= *own) report(file, include, "not a lower level");
+      } else if (include.quoted || !is_system(include.path)) {
+        report(file, include, "public headers include public and standard ones only");
+      }
+    }
+  }
+
+  std::vector<std::pair<fs::path, std::string>> folders = {{root / "cli", "cli"}, {root / "capi", "capi"}};
+  if (fs::is_directory(root / "src")) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(root / "src")) {
+      if (entry.is_directory()) folders.emplace_back(entry.path(), entry.path().filename().string());
+    }
+  }
+  std::sort(folders.begin(), folders.end());
+  for (const auto& [folder, name] : folders) {
+    const Room* room = room_called(name);
+    if (room == nullptr) {
+      found.push_back(folder.lexically_relative(root).string() + ": no such room in the table");
+      continue;
+    }
+    for (const fs::path& file : sources_below(folder)) {
+      for (const Include& include : includes_of(file)) {
+        if (const auto why = objection(*room, file, include)) report(file, include, *why);
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace polyhead::house

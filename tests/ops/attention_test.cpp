@@ -1,0 +1,97 @@
+// The public calls: the exercises of the teaching texts, the forms a call can take, and what explain says.
+#include "polyhead/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/plain.h"
+
+namespace polyhead::test {
+namespace {
+
+Tensor normal(const Dims& shape, std::string_view name, DType dtype = DType::f32) {
+  Tensor tensor = Tensor::zeros(shape, dtype);
+  Random random(name);
+  fill_normal(tensor, random);
+  return tensor;
+}
+
+// 512 wide, 8 heads, n_q != n_k, masks [batch,1,1,n_k] and [batch,1,n_q,n_k]; output and weights; rows sum to 1 within
+// 1e-5.
+TEST(Attend, CrossAttentionReturnsOutputAndWeights) {
+  const std::int64_t batch = 2, n_q = 10, n_k = 14, heads = 8;
+  const Tensor q = normal({batch, n_q, 512}, "q"), k = normal({batch, n_k, 512}, "k"),
+               v = normal({batch, n_k, 512}, "v");
+  const auto split = [&](const Tensor& x) { return x.view().split(2, heads).transpose(1, 2); };
+  Context context;
+  for (const Dims& mask : {Dims{batch, 1, 1, n_k}, Dims{batch, 1, n_q, n_k}}) {
+    Tensor keep = Tensor::zeros(mask, DType::boolean);
+    for (std::int64_t i = 0; i < keep.view().count(); ++i) keep.as<bool>()[i] = i % 3 != 1;
+    const Attention result = attend(context, split(q), split(k), split(v), {.keep = keep}, {.weights = true});
+    EXPECT_EQ(result.output.shape(), (Dims{batch, heads, n_q, 64}));
+    ASSERT_EQ(result.weights.shape(), (Dims{batch, heads, n_q, n_k}));
+    const float* weights = result.weights.as<float>();
+    for (std::int64_t row = 0; row < batch * heads * n_q; ++row) {
+      float sum = 0;
+      for (std::int64_t j = 0; j < n_k; ++j) sum += weights[row * n_k + j];
+      EXPECT_NEAR(sum, 1, 1e-5);
+    }
+    const std::int64_t hidden_key = 1;  // of batch 0, first query: keep is false there
+    EXPECT_EQ(weights[hidden_key], 0);
+  }
+}
+
+// Merged heads written straight into [batch, tokens, width]: no transpose.
+TEST(Attend, WritesIntoMemoryOfTheCallerInAnyLayout) {
+  const Tensor x = normal({2, 9, 3 * 32}, "qkv");
+  const auto heads_at = [&](std::int64_t i) {
+    return x.view().slice(2, i * 32, (i + 1) * 32).split(2, 4).transpose(1, 2);
+  };
+  Context context;
+  Tensor merged = Tensor::zeros({2, 9, 32}, DType::f32);
+  attend_into(context, heads_at(0), heads_at(1), heads_at(2), {.causal = true}, {},
+              {.output = merged.view().split(2, 4).transpose(1, 2)});
+  const Attention expected = attend(context, heads_at(0), heads_at(1), heads_at(2), {.causal = true});
+  EXPECT_EQ(reference::Array<double>(merged.view().split(2, 4).transpose(1, 2)).values(),
+            reference::Array<double>(expected.output).values());
+}
+
+TEST(Attend, NothingIsComputedForNothing) {
+  Context context;
+  for (const Dims& shape : {Dims{0, 4, 5, 8}, Dims{2, 0, 5, 8}, Dims{2, 4, 0, 8}, Dims{2, 4, 5, 0}}) {
+    const Tensor x = Tensor::zeros(shape, DType::f32);
+    const Attention result =
+        attend(context, x, x, x, {.causal = true}, {.lse = true, .statistics = StatisticsSet::light});
+    EXPECT_EQ(result.output.shape(), shape);
+  }
+}
+
+TEST(AttendBackward, IsTheReference) {
+  for (const Case& recipe : gradient_catalogue()) {
+    if (recipe.dtype != DType::f32) continue;
+    const Materialised m = materialise(recipe);
+    Context context;
+    AttentionGradients got = attend_backward(context, m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants);
+    EXPECT_TRUE(judge(m, views_of(got))) << recipe.name;
+  }
+}
+
+TEST(Explain, NamesThePathAndTheReasons) {
+  const Tensor x = normal({1, 2, 5, 8}, "x", DType::bf16);
+  Context context(1);
+  const std::string text = explain(context, x, x, x, {.causal = true}, {.weights = true});
+  for (const char* word : {"cpu, fused", "widened", "weights", "no GPU"}) {
+    EXPECT_NE(text.find(word), std::string::npos) << text;
+  }
+  EXPECT_THROW(explain(context, x, x, x, {.softcap = -1}), Error);
+}
+
+TEST(Statistics, HaveNames) {
+  EXPECT_EQ(name_of(Statistic::rows), "rows");
+  EXPECT_EQ(name_of(Statistic::sink_weight), "sink_weight");
+  for (int f = 0; f < kFullStatistics; ++f) EXPECT_NE(name_of(static_cast<Statistic>(f)), "?");
+}
+
+}  // namespace
+}  // namespace polyhead::test

@@ -1,0 +1,150 @@
+// The catalogue and the rule, before anything is judged by them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/compare.h"
+#include "support/plain.h"
+
+namespace polyhead::test {
+namespace {
+
+TEST(Catalogue, NamesAreUnique) {
+  for (const std::vector<Case>& cases : {catalogue(), gradient_catalogue()}) {
+    std::set<std::string> names;
+    for (const Case& c : cases) EXPECT_TRUE(names.insert(c.name).second) << c.name;
+  }
+}
+
+// Where two logits are nearly equal, which one is larger is a matter of rounding, and max_offset could not be judged.
+bool has_near_tie(const Attention& exact) {
+  constexpr double kEqual = 1e-12, kNear = 3e-6;
+  const reference::Array<double> weights(exact.weights), lse(exact.lse);
+  const std::int64_t columns = weights.shape()[3];
+  for (std::size_t row = 0; row < lse.values().size(); ++row) {
+    double first = -std::numeric_limits<double>::infinity(), second = first;
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const double s =
+          std::log(weights.values()[row * static_cast<std::size_t>(columns) + static_cast<std::size_t>(j)]);
+      second = std::max(second, std::min(first, s));
+      first = std::max(first, s);
+    }
+    const double unit = std::max(1.0, std::abs(first + lse.values()[row]));
+    if (first - second > kEqual * unit && first - second < kNear * unit) return true;
+  }
+  return false;
+}
+
+TEST(Catalogue, MaximaAreClear) {
+  for (Case& recipe : catalogue()) {
+    if (recipe.wants.statistics == StatisticsSet::none) continue;
+    recipe.wants.weight_heads = recipe.wants.weight_rows = {};
+    recipe.wants.lse = recipe.wants.weights = true;
+    const Materialised m = materialise(recipe);
+    EXPECT_FALSE(has_near_tie(exact_results(m))) << recipe.name;
+  }
+}
+
+// A yardstick that is off by much would let everything pass: it may lose some bits to rounding, not more.
+void expect_short(const Tensor& exact, const Tensor& plain) {
+  const std::vector<double> e = reference::Array<double>(exact).values(), p = reference::Array<double>(plain).values();
+  double largest = 0;
+  for (const double x : e) largest = std::max(largest, std::abs(x));
+  EXPECT_LE(distance_of(p, e).largest, 32 * last_place(plain.dtype(), largest));
+}
+
+class Yardstick : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Yardstick, PassesItsOwnRule) {
+  const Materialised m = materialise(GetParam());
+  Attention plain = plain_results(m);
+  EXPECT_TRUE(judge(m, views_of(plain)));
+  const Attention exact = exact_results(m);
+  if (GetParam().logits == Logits::ordinary) expect_short(exact.output, plain.output);
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, Yardstick, ::testing::ValuesIn(catalogue()),
+                         [](const auto& instance) { return instance.param.name; });
+
+class GradientYardstick : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GradientYardstick, PassesItsOwnRule) {
+  const Materialised m = materialise(GetParam());
+  AttentionGradients plain = plain_gradients(m);
+  EXPECT_TRUE(judge(m, views_of(plain)));
+  const AttentionGradients exact = exact_gradients(m);
+  expect_short(exact.dq, plain.dq);
+  expect_short(exact.dk, plain.dk);
+  expect_short(exact.dv, plain.dv);
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, GradientYardstick, ::testing::ValuesIn(gradient_catalogue()),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST(Rule, LastPlaces) {
+  EXPECT_EQ(last_place(DType::f32, 1), std::numeric_limits<float>::epsilon());
+  EXPECT_EQ(last_place(DType::f64, -3), 2 * std::numeric_limits<double>::epsilon());
+  EXPECT_EQ(last_place(DType::f16, 1), 0x1p-10);
+  EXPECT_EQ(last_place(DType::f16, 0), 0x1p-24);
+  EXPECT_EQ(last_place(DType::bf16, 255), 1);
+}
+
+// What [1, -inf, 2] in f32 passes for, where the plain implementation is off by 2^-20.
+::testing::AssertionResult judged(double a, double b, double c) {
+  const auto tensor = [](double x, double y, double z, DType dtype) {
+    Tensor t = Tensor::empty({3}, dtype);
+    const std::vector<double> values{x, y, z};
+    std::size_t n = 0;
+    fill_with(t.view(), [&] { return values[n++]; });
+    return t;
+  };
+  const double none = -std::numeric_limits<double>::infinity();
+  return near_enough("x", tensor(a, b, c, DType::f32), tensor(1, none, 2, DType::f64),
+                     tensor(1 + 0x1p-20, none, 2, DType::f32), kForwardFactor);
+}
+
+TEST(Rule, ForgivesTwiceThePlainErrorAndTwoLastPlaces) {
+  const double none = -std::numeric_limits<double>::infinity(), allowed = 2 * 0x1p-20 + 2 * 0x1p-22;
+  EXPECT_TRUE(judged(1, none, 2));
+  EXPECT_TRUE(judged(1, none, 2 - allowed));
+  EXPECT_TRUE(judged(1 + allowed, none, 2));
+  EXPECT_FALSE(judged(1, none, 2 - allowed - 0x1p-22));
+  EXPECT_FALSE(judged(1 + allowed + 0x1p-23, none, 2));
+}
+
+TEST(Rule, HoldsInfinitiesToTheirPlaces) {
+  const double none = -std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(judged(1, -1e30, 2));
+  EXPECT_FALSE(judged(1, -none, 2));
+  EXPECT_FALSE(judged(1, nan, 2));
+  EXPECT_FALSE(judged(nan, none, 2));
+  EXPECT_FALSE(judged(1, none, none));
+  EXPECT_NE(std::string(judged(1, 7, 2).message()).find("at [1]: got 7, expected -inf"), std::string::npos);
+}
+
+// What weights forgive each other, other fields do not forgive them.
+TEST(Rule, KeepsStatisticsApart) {
+  const auto judged_with = [](Statistic field, float by) {
+    Tensor exact = Tensor::zeros({1, kFullStatistics}, DType::f64),
+           got = Tensor::zeros({1, kFullStatistics}, DType::f32);
+    exact.as<double>()[static_cast<int>(Statistic::max_offset)] = 1e6;
+    got.as<float>()[static_cast<int>(Statistic::max_offset)] = 1e6f;
+    got.as<float>()[static_cast<int>(field)] += by;
+    Tensor plain = Tensor::zeros({1, kFullStatistics}, DType::f32);
+    plain.as<float>()[static_cast<int>(Statistic::max_offset)] = 1e6f + 1;
+    plain.as<float>()[static_cast<int>(Statistic::sink_weight)] = 0x1p-10f;
+    return statistics_near_enough("x", got, exact, plain, kForwardFactor);
+  };
+  EXPECT_TRUE(judged_with(Statistic::max_offset, 2));
+  EXPECT_TRUE(judged_with(Statistic::self_weight, 0x1p-9f));
+  EXPECT_FALSE(judged_with(Statistic::self_weight, 0x1p-8f));
+  EXPECT_FALSE(judged_with(Statistic::entropy, 0x1p-9f));
+}
+
+}  // namespace
+}  // namespace polyhead::test

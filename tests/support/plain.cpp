@@ -1,0 +1,163 @@
+#include "support/plain.h"
+
+#include <algorithm>
+
+#include "reference/attention_in.h"
+#include "support/compare.h"
+
+namespace polyhead::test {
+namespace {
+
+// Arithmetic in Arithmetic; what goes through memory goes through Storage.
+template <class Arithmetic, class Storage>
+struct Rounded {
+  using Real = Arithmetic;
+  static Real stored(Real x) noexcept { return static_cast<Real>(Storage(x)); }
+};
+struct LongDoubles {
+  using Real = long double;
+  static Real stored(Real x) noexcept { return x; }
+};
+
+template <class Numbers>
+void run_in(const Materialised& m, const AttentionOutputs& outputs) {
+  reference::attend_in<Numbers>(m.q, m.k, m.v, m.options, m.wants, outputs);
+}
+template <class Numbers>
+void run_in(const Materialised& m, const AttentionGradientOutputs& outputs) {
+  reference::attend_backward_in<Numbers>(m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants, outputs);
+}
+
+template <class Outputs>
+void run_exact(const Materialised& m, const Outputs& outputs) {
+  if (m.q.dtype() == DType::f64) return run_in<LongDoubles>(m, outputs);
+  run_in<reference::Doubles>(m, outputs);
+}
+
+template <class Outputs>
+void run_plain(const Materialised& m, const Outputs& outputs) {
+  switch (m.q.dtype()) {
+    case DType::f64: return run_in<reference::Doubles>(m, outputs);
+    case DType::f16: return run_in<Rounded<float, float16>>(m, outputs);
+    case DType::bf16: return run_in<Rounded<float, bfloat16>>(m, outputs);
+    default: return run_in<Rounded<float, float>>(m, outputs);
+  }
+}
+
+std::int64_t longest_sequence(const Materialised& m) {
+  std::int64_t longest = 0;
+  for (const reference::Sequence& sequence : reference::sequences_of(m.q, m.k, m.options)) {
+    longest = std::max(longest, sequence.keys);
+  }
+  return longest;
+}
+
+std::int64_t sequence_count(const Materialised& m) {
+  return m.options.cu_q.present() ? m.options.cu_q.shape(0) - 1 : m.q.shape(0);
+}
+
+std::int64_t count_or(const std::vector<std::int32_t>& chosen, std::int64_t all) {
+  return chosen.empty() ? all : static_cast<std::int64_t>(chosen.size());
+}
+
+}  // namespace
+
+Attention make_results(const Materialised& m, std::optional<DType> as) {
+  const std::int64_t b = m.q.shape(0), h = m.q.shape(1), t = m.q.shape(2);
+  const DType wide = as.value_or(m.q.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  const DType storage = as.value_or(m.q.dtype());
+  const AttentionWants& wants = m.wants;
+  Attention results;
+  results.output = Tensor::empty({b, h, t, m.v.shape(3)}, storage);
+  if (wants.lse) results.lse = Tensor::empty({b, h, t}, wide);
+  if (wants.weights) {
+    const std::int64_t columns = m.options.cu_k.present() ? longest_sequence(m) : m.k.shape(2);
+    results.weights = Tensor::empty({b, count_or(wants.weight_heads, h), count_or(wants.weight_rows, t), columns},
+                                    wants.weights_f32 ? as.value_or(DType::f32) : storage);
+  }
+  if (wants.statistics == StatisticsSet::none) return results;
+  const std::int64_t fields = wants.statistics == StatisticsSet::light ? kLightStatistics : kFullStatistics;
+  results.statistics = Tensor::empty({sequence_count(m), h, fields}, wide);
+  if (wants.row_statistics) results.row_statistics = Tensor::empty({b, h, t, fields}, wide);
+  return results;
+}
+
+AttentionGradients make_gradients(const Materialised& m, std::optional<DType> as) {
+  const auto like = [&](const ConstTensorView& input) {
+    return Tensor::empty(input.shape(), as.value_or(input.dtype()));
+  };
+  AttentionGradients gradients;
+  gradients.dq = like(m.q);
+  gradients.dk = like(m.k);
+  gradients.dv = like(m.v);
+  if (m.gradient_wants.bias) gradients.dbias = like(m.options.bias);
+  if (m.gradient_wants.sink_logit) gradients.dsink_logit = like(m.options.sink_logit);
+  if (m.gradient_wants.gates) {
+    gradients.dgates = Tensor::empty({sequence_count(m), m.q.shape(1)}, as.value_or(m.options.gates.dtype()));
+  }
+  return gradients;
+}
+
+AttentionOutputs views_of(Attention& results) {
+  return {results.output, results.lse, results.weights, results.statistics, results.row_statistics};
+}
+AttentionGradientOutputs views_of(AttentionGradients& gradients) {
+  return {gradients.dq, gradients.dk, gradients.dv, gradients.dbias, gradients.dsink_logit, gradients.dgates};
+}
+
+Attention exact_results(const Materialised& m) {
+  Attention results = make_results(m, DType::f64);
+  run_exact(m, views_of(results));
+  return results;
+}
+AttentionGradients exact_gradients(const Materialised& m) {
+  AttentionGradients gradients = make_gradients(m, DType::f64);
+  run_exact(m, views_of(gradients));
+  return gradients;
+}
+Attention plain_results(const Materialised& m) {
+  Attention results = make_results(m);
+  run_plain(m, views_of(results));
+  return results;
+}
+AttentionGradients plain_gradients(const Materialised& m) {
+  AttentionGradients gradients = make_gradients(m);
+  run_plain(m, views_of(gradients));
+  return gradients;
+}
+
+::testing::AssertionResult judge(const Materialised& m, const AttentionOutputs& got) {
+  const Attention exact = exact_results(m), plain = plain_results(m);
+  auto result = near_enough("output", got.output, exact.output, plain.output, kForwardFactor);
+  if (result && exact.lse.present()) result = near_enough("lse", got.lse, exact.lse, plain.lse, kForwardFactor);
+  if (result && exact.weights.present()) {
+    result = near_enough("weights", got.weights, exact.weights, plain.weights, kForwardFactor);
+  }
+  if (result && exact.statistics.present()) {
+    result = statistics_near_enough("statistics", got.statistics, exact.statistics, plain.statistics, kForwardFactor);
+  }
+  if (result && exact.row_statistics.present()) {
+    result = statistics_near_enough("row_statistics", got.row_statistics, exact.row_statistics, plain.row_statistics,
+                                    kForwardFactor);
+  }
+  return result;
+}
+
+::testing::AssertionResult judge(const Materialised& m, const AttentionGradientOutputs& got) {
+  const AttentionGradients exact = exact_gradients(m), plain = plain_gradients(m);
+  auto result = near_enough("dq", got.dq, exact.dq, plain.dq, kGradientFactor);
+  if (result) result = near_enough("dk", got.dk, exact.dk, plain.dk, kGradientFactor);
+  if (result) result = near_enough("dv", got.dv, exact.dv, plain.dv, kGradientFactor);
+  if (result && exact.dbias.present()) {
+    result = near_enough("dbias", got.dbias, exact.dbias, plain.dbias, kGradientFactor);
+  }
+  if (result && exact.dsink_logit.present()) {
+    result = near_enough("dsink_logit", got.dsink_logit, exact.dsink_logit, plain.dsink_logit, kGradientFactor);
+  }
+  if (result && exact.dgates.present()) {
+    result = near_enough("dgates", got.dgates, exact.dgates, plain.dgates, kGradientFactor);
+  }
+  return result;
+}
+
+}  // namespace polyhead::test

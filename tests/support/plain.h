@@ -1,0 +1,34 @@
+// The yardstick: what a plain implementation makes of the same arguments in the same element type, and the exact
+// results beside it.
+//
+// Plain means unfused: matmul, then one step after the other, softmax, matmul, with scores and weights rounded to the
+// storage type in between and sums carried one after the other in f32. It is the oracle's own code
+// (reference/attention_in.h) instantiated with such numbers: a second text would be longer, and a mistake in it would
+// show as a large "error of the plain implementation", which is to say as tolerance for everybody.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "support/cases.h"
+
+namespace polyhead::test {
+
+// Room for the results that a case wants; `as` overrides the element types of the contract.
+Attention make_results(const Materialised& m, std::optional<DType> as = {});
+AttentionGradients make_gradients(const Materialised& m, std::optional<DType> as = {});
+AttentionOutputs views_of(Attention& results);
+AttentionGradientOutputs views_of(AttentionGradients& gradients);
+
+// In f64. Computed in double, or where the inputs are f64 themselves in long double: double is then what is judged.
+Attention exact_results(const Materialised& m);
+AttentionGradients exact_gradients(const Materialised& m);
+
+// In the types of the contract.
+Attention plain_results(const Materialised& m);
+AttentionGradients plain_gradients(const Materialised& m);
+
+// The rule of compare.h for everything that the case wants.
+::testing::AssertionResult judge(const Materialised& m, const AttentionOutputs& got);
+::testing::AssertionResult judge(const Materialised& m, const AttentionGradientOutputs& got);
+
+}  // namespace polyhead::test
