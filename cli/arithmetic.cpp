@@ -157,7 +157,7 @@ class Counter {
 
 }  // namespace
 
-const Part& Count::of(const std::string& name) const {
+const Part& Count::of(const std::string& name) const& {
   static const Part absent;
   const auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.name == name; });
   return part == parts.end() ? absent : *part;

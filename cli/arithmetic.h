@@ -45,7 +45,8 @@ struct Part {
 struct Count {
   Model model;  // with everything that was left open filled in
   std::vector<Part> parts;
-  const Part& of(const std::string& name) const;
+  const Part& of(const std::string& name) const&;
+  const Part& of(const std::string& name) const&& = delete;  // the part lives in here
 };
 
 // Throws Failure(Exit::input) where the numbers do not fit together or the counts overflow.

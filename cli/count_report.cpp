@@ -123,7 +123,8 @@ std::string one_head(const Count& c) {
   Model single = c.model;
   single.head_dim *= single.heads;
   single.heads = single.kv_heads = 1;
-  const Part &one = count(single).of("attention"), &many = c.of("attention");
+  const Count counted = count(single);
+  const Part &one = counted.of("attention"), &many = c.of("attention");
   const bool same = one.model_weights == many.model_weights && one.flops_sequence == many.flops_sequence;
   return fmt::format("\nOne head of {} instead of {} of {}: {} attention weights, {} FLOPs; {}.\n", single.head_dim,
                      c.model.heads, c.model.head_dim, text_of(one.model_weights, Style::count),

@@ -267,8 +267,7 @@ class Group {
     return live;
   }
 
-  // ---- results
-  // -----------------------------------------------------------------------------------------------------------
+  // Results.
 
   void finish(Panel<T>& panel, double* sums) {
     RowResults<T> results;
@@ -295,22 +294,23 @@ class Group {
 
   // output = gate / (1 - dropout) * norm * out
   void store_output(Panel<T>& panel, const RowResults<T>& results) const {
+    const std::int64_t first = panel.row - first_row_;
+    if (panel.fresh) return clear_output(first, first + static_cast<std::int64_t>(panel.rows));  // no key was seen
     const Tag<T> d;
+    const DType dtype = problem_.output.dtype();
     const T common = static_cast<T>(head_.gate / (1 - problem_.dropout.p));
-    for (std::size_t r = 0; r < panel.rows; ++r) {
-      T* row = panel.out + r * head_.padded_E;
-      std::byte* to = output_row(panel.row + static_cast<std::int64_t>(r));
-      if (panel.fresh) {  // no key was ever seen
-        std::memset(to, 0, head_.E * size_of(problem_.output.dtype()));
-        continue;
-      }
+    const std::size_t E = head_.E, padded_E = head_.padded_E;
+    const bool direct = dtype == dtype_of<T> && E == padded_E;
+    const std::int64_t step = problem_.output.stride(2) * static_cast<std::int64_t>(size_of(dtype));
+    std::byte* to = output_row(panel.row);
+    T* row = panel.out;
+    for (std::size_t r = 0; r < panel.rows; ++r, to += step, row += padded_E) {
       const Vec<T> factor = hn::Set(d, common * results.norm[r]);
-      const bool direct = problem_.output.dtype() == dtype_of<T> && head_.E == head_.padded_E;
       T* scaled = direct ? reinterpret_cast<T*>(to) : row;
-      for (std::size_t e = 0; e < head_.padded_E; e += kLanes<T>) {
+      for (std::size_t e = 0; e < padded_E; e += kLanes<T>) {
         hn::StoreU(hn::Mul(factor, hn::Load(d, row + e)), d, scaled + e);
       }
-      if (!direct) narrow(row, head_.E, to, problem_.output.dtype());
+      if (!direct) narrow(row, E, to, dtype);
     }
   }
 

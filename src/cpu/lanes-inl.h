@@ -1,4 +1,4 @@
-// Vector building blocks: tags, exp, conversion between storage types and the type we compute in, transposition.
+// Vector building blocks: tags, exp, conversion between storage types and the type we compute in.
 #if defined(POLYHEAD_CPU_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POLYHEAD_CPU_LANES_INL_H_
 #undef POLYHEAD_CPU_LANES_INL_H_
@@ -73,8 +73,7 @@ HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
   return exp_nonpositive<T>(x);
 }
 
-// ---- storage <-> T
-// -------------------------------------------------------------------------------------------------------
+// Conversion between storage and T.
 
 template <class T, class From>
 void widen_scalar(const From* from, std::size_t n, T* to) {
@@ -170,47 +169,6 @@ void narrow(const T* from, std::size_t n, void* to, DType dtype) {
     if (dtype == DType::f32) std::memcpy(to, from, n * sizeof(T));
     if (dtype == DType::f16) narrow_half(from, n, static_cast<float16*>(to));
     if (dtype == DType::bf16) narrow_half(from, n, static_cast<bfloat16*>(to));
-  }
-}
-
-// ---- transposition
-// -------------------------------------------------------------------------------------------------------
-
-// to[c][r] = factor * from[r][c], rows x columns.
-template <class T>
-void transpose(const T* HWY_RESTRICT from, std::size_t from_stride, std::size_t rows, std::size_t columns, T factor,
-               T* HWY_RESTRICT to, std::size_t to_stride) {
-  std::size_t r = 0;
-  if constexpr (sizeof(T) == 4) {
-    // Blocks of 4 x 4, each row one 128-bit vector.
-    const hn::Full128<T> d;
-    const hn::Repartition<double, decltype(d)> d64;
-    const auto scale = hn::Set(d, factor);
-    for (; r + 4 <= rows; r += 4) {
-      const T* row = from + r * from_stride;
-      std::size_t c = 0;
-      for (; c + 4 <= columns; c += 4) {
-        const auto r0 = hn::Mul(hn::LoadU(d, row + c), scale);
-        const auto r1 = hn::Mul(hn::LoadU(d, row + c + from_stride), scale);
-        const auto r2 = hn::Mul(hn::LoadU(d, row + c + 2 * from_stride), scale);
-        const auto r3 = hn::Mul(hn::LoadU(d, row + c + 3 * from_stride), scale);
-        const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1));
-        const auto low23 = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
-        const auto high01 = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1));
-        const auto high23 = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
-        T* column = to + c * to_stride + r;
-        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, low01, low23)), d, column);
-        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, low01, low23)), d, column + to_stride);
-        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, high01, high23)), d, column + 2 * to_stride);
-        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, high01, high23)), d, column + 3 * to_stride);
-      }
-      for (; c < columns; ++c) {
-        for (std::size_t k = 0; k < 4; ++k) to[c * to_stride + r + k] = factor * row[k * from_stride + c];
-      }
-    }
-  }
-  for (; r < rows; ++r) {
-    for (std::size_t c = 0; c < columns; ++c) to[c * to_stride + r] = factor * from[r * from_stride + c];
   }
 }
 

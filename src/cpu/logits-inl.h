@@ -11,6 +11,7 @@
 
 #include "core/philox.h"
 #include "cpu/panel-inl.h"
+#include "cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
@@ -149,8 +150,7 @@ bool all_hidden(const T* st_row, std::size_t rows) {
   return true;
 }
 
-// ---- dropout
-// -------------------------------------------------------------------------------------------------------------
+// Dropout.
 
 // High and low halves of a * multiplier, lane by lane.
 template <class V, class DU>

@@ -266,6 +266,38 @@ TEST(Reference, DropoutIsTheStatedMask) {
   }
 }
 
+// A key is kept if its number is at least the threshold: the first number of Philox's zero answer is 0xe8d5.
+TEST(Reference, DropoutKeepsAtTheThreshold) {
+  Call call(1, 1, 1, 1, 1);
+  call.v = numbers({1, 1, 1, 1}, {1});
+  call.options.dropout = {double{0xe8d5} / 65536, 0};
+  expect_near(call.run().output, {65536.0 / (65536 - 0xe8d5)});
+  call.options.dropout.p = double{0xe8d6} / 65536;
+  expect_near(call.run().output, {0});
+}
+
+// Dropout counts keys from key_start; masks by their place in the tensor.
+TEST(Reference, KeyStartMovesDropoutButNotMasks) {
+  Call padded(1, 1, 1, 1, 20), bare(1, 1, 1, 1, 17);
+  const Tensor start = numbers({1}, {3}, DType::i32);
+  padded.options.key_start = start;
+  padded.options.dropout = bare.options.dropout = {0.5, 1};
+  const std::vector<double> powers{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
+  bare.v = numbers({1, 1, 17, 1}, powers);
+  std::size_t n = 0;
+  fill_with(padded.v.view().slice(2, 3, 20), [&] { return powers[n++]; });
+  EXPECT_EQ(values_of(padded.run().output), values_of(bare.run().output));
+
+  Call masked(1, 1, 1, 1, 5);
+  const Tensor keep = numbers({5}, {0, 1, 1, 0, 1}, DType::boolean), bias = numbers({5}, {0, 0, 0, 0, -kInfinity});
+  const Tensor two = numbers({1}, {2}, DType::i32);
+  masked.options.key_start = two;
+  masked.options.keep = keep;
+  EXPECT_EQ(masked.pattern(), "..x.x");
+  masked.options.bias = bias;
+  EXPECT_EQ(masked.pattern(), "..x..");
+}
+
 TEST(Reference, NothingHiddenLeaks) {
   Call call(1, 1, 1, 2, 3);
   const Tensor keep = numbers({3}, {1, 0, 1}, DType::boolean), queries = numbers({1}, {1}, DType::i32);
@@ -278,6 +310,16 @@ TEST(Reference, NothingHiddenLeaks) {
   expect_near(results.output, {2, 0});
   expect_near(results.lse, {std::log(2), -kInfinity});
   expect_near(results.weights, {.5, 0, .5, 0, 0, 0});
+
+  // A bias of -inf hides as well as a mask does, in every sense.
+  const Tensor bias = numbers({3}, {0, -kInfinity, 0}), all = numbers({1}, {-kInfinity});
+  call.options.keep = {};
+  call.options.bias = bias;
+  expect_near(call.run().output, {2, 0});
+  EXPECT_NEAR(field(call.run().statistics, Statistic::normalised_entropy), 1, kTiny);
+  call.options.bias = all;
+  expect_near(call.run().output, {0, 0});
+  expect_near(call.run().lse, {-kInfinity, -kInfinity});
 }
 
 TEST(Reference, RowsWithoutKeys) {

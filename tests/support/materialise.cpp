@@ -12,7 +12,7 @@ namespace {
 
 class Maker {
  public:
-  // The number picks an edition in which no two logits are all but equal (Catalogue.MaximaAreClear).
+  // The number picks an edition in which no two logits are all but equal (Yardstick.IsFitToJudge looks).
   explicit Maker(const Case& recipe) : c_(recipe), random_("4 " + recipe.name) {
     made_.name = recipe.name;
     made_.options = recipe.options;
@@ -176,11 +176,9 @@ class Maker {
   void make_upstream() {
     doutput_ = placed(c_.heads, c_.queries, c_.value_dim);
     fill_normal(doutput_, random_);
-    made_.upstream.output = doutput_;
-    if (c_.dlse) made_.upstream.lse = dlse_ = normal({axis0(), c_.heads, c_.queries}, wide());
-    if (c_.dweights) {
-      made_.upstream.weights = dweights_ = normal({axis0(), c_.heads, c_.queries, weight_columns()}, c_.dtype);
-    }
+    if (c_.dlse) dlse_ = normal({axis0(), c_.heads, c_.queries}, wide());
+    if (c_.dweights) dweights_ = normal({axis0(), c_.heads, c_.queries, weight_columns()}, c_.dtype);
+    made_.upstream = {doutput_, dlse_, dweights_};
   }
   std::int64_t weight_columns() const {
     if (!c_.packed) return c_.keys;

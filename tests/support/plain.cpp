@@ -105,29 +105,21 @@ AttentionGradientOutputs views_of(AttentionGradients& gradients) {
   return {gradients.dq, gradients.dk, gradients.dv, gradients.dbias, gradients.dsink_logit, gradients.dgates};
 }
 
-Attention exact_results(const Materialised& m) {
-  Attention results = make_results(m, DType::f64);
-  run_exact(m, views_of(results));
-  return results;
+ExpectedResults expected_results(const Materialised& m) {
+  ExpectedResults expected{make_results(m, DType::f64), make_results(m)};
+  run_exact(m, views_of(expected.exact));
+  run_plain(m, views_of(expected.plain));
+  return expected;
 }
-AttentionGradients exact_gradients(const Materialised& m) {
-  AttentionGradients gradients = make_gradients(m, DType::f64);
-  run_exact(m, views_of(gradients));
-  return gradients;
-}
-Attention plain_results(const Materialised& m) {
-  Attention results = make_results(m);
-  run_plain(m, views_of(results));
-  return results;
-}
-AttentionGradients plain_gradients(const Materialised& m) {
-  AttentionGradients gradients = make_gradients(m);
-  run_plain(m, views_of(gradients));
-  return gradients;
+ExpectedGradients expected_gradients(const Materialised& m) {
+  ExpectedGradients expected{make_gradients(m, DType::f64), make_gradients(m)};
+  run_exact(m, views_of(expected.exact));
+  run_plain(m, views_of(expected.plain));
+  return expected;
 }
 
-::testing::AssertionResult judge(const Materialised& m, const AttentionOutputs& got) {
-  const Attention exact = exact_results(m), plain = plain_results(m);
+::testing::AssertionResult judge(const ExpectedResults& expected, const AttentionOutputs& got) {
+  const auto& [exact, plain] = expected;
   auto result = near_enough("output", got.output, exact.output, plain.output, kForwardFactor);
   if (result && exact.lse.present()) result = near_enough("lse", got.lse, exact.lse, plain.lse, kForwardFactor);
   if (result && exact.weights.present()) {
@@ -143,8 +135,8 @@ AttentionGradients plain_gradients(const Materialised& m) {
   return result;
 }
 
-::testing::AssertionResult judge(const Materialised& m, const AttentionGradientOutputs& got) {
-  const AttentionGradients exact = exact_gradients(m), plain = plain_gradients(m);
+::testing::AssertionResult judge(const ExpectedGradients& expected, const AttentionGradientOutputs& got) {
+  const auto& [exact, plain] = expected;
   auto result = near_enough("dq", got.dq, exact.dq, plain.dq, kGradientFactor);
   if (result) result = near_enough("dk", got.dk, exact.dk, plain.dk, kGradientFactor);
   if (result) result = near_enough("dv", got.dv, exact.dv, plain.dv, kGradientFactor);
@@ -158,6 +150,13 @@ AttentionGradients plain_gradients(const Materialised& m) {
     result = near_enough("dgates", got.dgates, exact.dgates, plain.dgates, kGradientFactor);
   }
   return result;
+}
+
+::testing::AssertionResult judge(const Materialised& m, const AttentionOutputs& got) {
+  return judge(expected_results(m), got);
+}
+::testing::AssertionResult judge(const Materialised& m, const AttentionGradientOutputs& got) {
+  return judge(expected_gradients(m), got);
 }
 
 }  // namespace polyhead::test

@@ -19,15 +19,20 @@ AttentionGradients make_gradients(const Materialised& m, std::optional<DType> as
 AttentionOutputs views_of(Attention& results);
 AttentionGradientOutputs views_of(AttentionGradients& gradients);
 
-// In f64. Computed in double, or where the inputs are f64 themselves in long double: double is then what is judged.
-Attention exact_results(const Materialised& m);
-AttentionGradients exact_gradients(const Materialised& m);
-
-// In the types of the contract.
-Attention plain_results(const Materialised& m);
-AttentionGradients plain_gradients(const Materialised& m);
+// What the results of a case are judged by.
+struct ExpectedResults {
+  Attention exact;  // f64. Computed in double, or from f64 inputs in long double: double is then what is judged
+  Attention plain;  // in the types of the contract
+};
+struct ExpectedGradients {
+  AttentionGradients exact, plain;
+};
+ExpectedResults expected_results(const Materialised& m);
+ExpectedGradients expected_gradients(const Materialised& m);
 
 // The rule of compare.h for everything that the case wants.
+::testing::AssertionResult judge(const ExpectedResults& expected, const AttentionOutputs& got);
+::testing::AssertionResult judge(const ExpectedGradients& expected, const AttentionGradientOutputs& got);
 ::testing::AssertionResult judge(const Materialised& m, const AttentionOutputs& got);
 ::testing::AssertionResult judge(const Materialised& m, const AttentionGradientOutputs& got);
 
