@@ -18,7 +18,7 @@ inline constexpr std::size_t kBlock = 128;
 // Panels per group: K and V blocks are fetched from L2 or beyond once per this many panels.
 inline constexpr std::size_t kGroupPanels = 8;
 template <class T>
-inline constexpr std::int64_t kGroupRows = static_cast<std::int64_t>(kGroupPanels* kPanel<T>);
+inline constexpr std::int64_t kGroupRows = static_cast<std::int64_t>(kPanel<T>* kGroupPanels);
 
 // A block of keys and values as T: the caller's memory where that serves, else a copy.
 template <class T>
@@ -34,8 +34,8 @@ template <class T>
 struct Workspace {
   Panel<T>* panels;  // [kGroupPanels]
   T* st;             // [kBlock][kPanel] logits, then weights
-  T* tile;           // [kBlock][kPanel] bias, or weights on their way out
-  T* rows;           // [kPanel][kBlock] the same, not transposed
+  T* tile;           // [kBlock][kPanel] bias
+  T* rows;           // [kPanel][kBlock] bias on its way in, or weights on their way out
   T* q_rows;         // [kPanel][D] widened
   T* k;              // [kBlock][D]
   T* v;              // [kBlock][padded E]
@@ -120,7 +120,7 @@ class Group {
         std::fill(panel.qt + c * kPanel<T> + panel.rows, panel.qt + c * kPanel<T> + panel.width(), T{0});
       }
       const std::byte* from = head_.q.row(panel.row);
-      if (head_.q.dtype == dtype_of<T>) {
+      if (head_.q.template lie_as<T>(head_.D)) {
         transpose(reinterpret_cast<const T*>(from), static_cast<std::size_t>(head_.q.stride), panel.rows, head_.D,
                   head_.q_factor, panel.qt, kPanel<T>);
       } else {
@@ -163,7 +163,7 @@ class Group {
                      std::size_t& stride) const {
     const bool crowded = from.stride * static_cast<std::int64_t>(sizeof(T)) % 4096 == 0 ||
                          (panels_ > 2 && from.stride > 2 * static_cast<std::int64_t>(padded));
-    if (from.dtype == dtype_of<T> && columns == padded && !crowded) {
+    if (from.template lie_as<T>(columns) && columns == padded && !crowded) {
       stride = static_cast<std::size_t>(from.stride);
       return reinterpret_cast<const T*>(from.row(range.begin));
     }
@@ -271,7 +271,7 @@ class Group {
 
   void finish(Panel<T>& panel, double* sums) {
     RowResults<T> results;
-    complete_rows(panel, head_.sink, problem_.lse.present(), results);
+    complete_rows(panel, head_.sink, sums != nullptr, problem_.lse.present(), results);
     if (values_) store_output(panel, results);
     if (problem_.lse.present()) {
       for (std::size_t r = 0; r < panel.rows; ++r) *lse_at(panel.row + static_cast<std::int64_t>(r)) = results.lse[r];

@@ -22,8 +22,15 @@ struct Rows {
   Rows() = default;
   Rows(const ConstTensorView& view, std::int64_t b, std::int64_t h, std::int64_t row)
       : stride(view.stride(2)), dtype(view.dtype()) {
+    if (view.data() == nullptr) return;  // an empty tensor may have no memory
     const std::int64_t at = b * view.stride(0) + h * view.stride(1) + row * view.stride(2);
     data = static_cast<const std::byte*>(view.data()) + at * static_cast<std::int64_t>(size_of(dtype));
+  }
+  // Can they be read as rows of T where they are? (Not if they run backwards or overlap: strides are unsigned from here
+  // on.)
+  template <class T>
+  bool lie_as(std::size_t columns) const {
+    return dtype == dtype_of<T> && stride >= static_cast<std::int64_t>(columns);
   }
   const std::byte* row(std::int64_t i) const { return data + i * stride * static_cast<std::int64_t>(size_of(dtype)); }
 };

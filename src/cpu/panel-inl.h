@@ -198,29 +198,27 @@ struct RowResults {
   alignas(64) T norm[kPanel<T>], lse[kPanel<T>];
 };
 
-// Adds the sink (a logit, -inf for none) to every row's denominator and normalises. Leaves the total in sum and,
-// for statistics, in log_sum; max stays that of the keys. Returns weights per unit of e^(s - max) in `norm`.
+// Adds the sink (a logit, -inf for none) to every row's denominator and normalises: `norm` is the weight per unit of
+// e^(s - max). Leaves the total in sum and, for statistics, in log_sum; max stays that of the keys.
 template <class T>
-void complete_rows(Panel<T>& panel, T sink, bool with_lse, RowResults<T>& results) {
+void complete_rows(Panel<T>& panel, T sink, bool with_statistics, bool with_lse, RowResults<T>& results) {
   const Tag<T> d;
   for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
-    const Vec<T> lowest = hn::Set(d, std::numeric_limits<T>::lowest());
-    const Vec<T> keys_max = hn::Load(d, panel.max + at);
-    const Vec<T> top = hn::Max(lowest, hn::Max(keys_max, hn::Set(d, sink)));
+    const Vec<T> keys_max = hn::Load(d, panel.max + at), key_sum = hn::Load(d, panel.sum + at);
+    const Vec<T> top =
+        hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Max(keys_max, hn::Set(d, sink)));  // never -inf
     Vec<T> key_change = hn::Sub(keys_max, top), sink_change = hn::Sub(hn::Set(d, sink), top);
     const Vec<T> key_factor = exp_nonpositive<T>(key_change), sink_weight = exp_nonpositive<T>(sink_change);
-    const Vec<T> key_sum = hn::Load(d, panel.sum + at);
     const Vec<T> sum = hn::MulAdd(key_factor, key_sum, sink_weight);
-    const Vec<T> log_sum =
-        hn::MulAdd(sink_change, sink_weight,
-                   hn::Mul(key_factor, hn::MulAdd(key_change, key_sum, hn::Load(d, panel.log_sum + at))));
     const auto empty = hn::Eq(sum, hn::Zero(d));
     hn::Store(hn::IfThenZeroElse(empty, hn::Div(key_factor, sum)), d, results.norm + at);
     hn::Store(sum, d, panel.sum + at);
-    hn::Store(log_sum, d, panel.log_sum + at);
+    if (with_statistics) {
+      const Vec<T> key_log_sum = hn::MulAdd(key_change, key_sum, hn::Load(d, panel.log_sum + at));
+      hn::Store(hn::MulAdd(sink_change, sink_weight, hn::Mul(key_factor, key_log_sum)), d, panel.log_sum + at);
+    }
     if (with_lse) {
-      const Vec<T> safe_sum = hn::IfThenElse(empty, hn::Set(d, T{1}), sum);
-      const Vec<T> lse = hn::Add(top, hn::Log(d, safe_sum));
+      const Vec<T> lse = hn::Add(top, hn::Log(d, hn::IfThenElse(empty, hn::Set(d, T{1}), sum)));
       hn::Store(hn::IfThenElse(empty, hn::Set(d, -kInfinity<T>), lse), d, results.lse + at);
     }
   }

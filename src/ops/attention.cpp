@@ -54,7 +54,7 @@ std::string explain(Context& context, const ConstTensorView& q, const ConstTenso
   if (wants.weights) text += "; weights: a second walk over the keys writes them";
   if (problem.keep.present() || problem.bias.present())
     text += "; keep or bias: read once per head, every tile is masked";
-  return text + "; no GPU: " + cuda::reason();
+  return text + "; " + cuda::reason();
 }
 
 Info info() { return {version(), cpu::target_name(), cpu::target_names(), cuda::available(), cuda::reason()}; }
