@@ -34,8 +34,8 @@ template <class T>
 struct Workspace {
   Panel<T>* panels;  // [kGroupPanels]
   T* st;             // [kBlock][kPanel] logits, then weights
-  T* tile;           // [kBlock][kPanel] bias
-  T* rows;           // [kPanel][kBlock] bias on its way in, or weights on their way out
+  T* tile;           // [kBlock][kPanel] bias and keep
+  T* rows;           // [kPanel][kBlock] the same on their way in, or weights on their way out
   T* q_rows;         // [kPanel][D] widened
   T* k;              // [kBlock][D]
   T* v;              // [kBlock][padded E]
@@ -200,12 +200,11 @@ class Group {
       scores<T, 2>(block.k, block.k_stride, n, panel.qt, head_.D, w_.st);
     }
     if (head_.softcap > 0) soften(panel, n, head_.softcap, w_.st);
-    if (head_.bias.data != nullptr) {
-      gather_bias(head_.bias, panel, keys.begin, n, w_.rows, w_.tile);
-      add_bias(panel, n, w_.tile, w_.st);
+    if (head_.masked_by_tensor()) {
+      gather_mask(head_.bias, head_.keep, panel, keys.begin, n, w_.rows, w_.tile);
+      add_mask(panel, n, w_.tile, w_.st);
     }
     if (head_.slope != 0) lean_on_distance(panel, keys.begin, n, head_.slope, w_.st);
-    if (head_.keep.data != nullptr) hide_by_keep(head_.keep, panel, keys.begin, n, w_.st);
     if (!head_.visibility.sees_all(panel.position, panel.last_position(), keys)) {
       hide_by_position(head_.visibility, panel, keys.begin, n, w_.st);
     }

@@ -46,60 +46,65 @@ void soften(const Panel<T>& panel, std::size_t n, T c, T* st) {
   });
 }
 
-// Fills `tile` [n][kPanel] with the bias, lanes beyond the panel's with anything.
+// to[0..n) = bias of one row for keys from first_key.
 template <class T>
-void gather_bias(const Plane& bias, const Panel<T>& panel, std::int64_t first_key, std::size_t n, T* rows_buffer,
-                 T* tile) {
-  const std::size_t rows = bias.row_stride == 0 ? 1 : panel.rows;
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::byte* from = bias.at(panel.row + static_cast<std::int64_t>(row), first_key);
-    T* to = rows_buffer + row * n;
-    if (bias.key_stride == 1) {
-      widen(from, bias.dtype, n, to);
-    } else {
-      for (std::size_t j = 0; j < n; ++j) {
-        widen(bias.at(panel.row + static_cast<std::int64_t>(row), first_key + static_cast<std::int64_t>(j)), bias.dtype,
-              1, to + j);
-      }
+void read_bias(const Plane& bias, std::int64_t row, std::int64_t first_key, std::size_t n, T* to) {
+  if (bias.key_stride == 1) return widen(bias.at(row, first_key), bias.dtype, n, to);
+  for (std::size_t j = 0; j < n; ++j) {
+    widen(bias.at(row, first_key + static_cast<std::int64_t>(j)), bias.dtype, 1, to + j);
+  }
+}
+
+// to[j] <- -inf where keep is false.
+template <class T>
+void hide_by_keep(const Plane& keep, std::int64_t row, std::int64_t first_key, std::size_t n, T* HWY_RESTRICT to) {
+  const auto* HWY_RESTRICT flags = reinterpret_cast<const std::uint8_t*>(keep.at(row, first_key));
+  if (keep.key_stride == 1) {
+    for (std::size_t j = 0; j < n; ++j) to[j] = flags[j] != 0 ? to[j] : -kInfinity<T>;
+  } else {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (flags[static_cast<std::int64_t>(j) * keep.key_stride] == 0) to[j] = -kInfinity<T>;
     }
   }
-  if (rows > 1) return transpose(rows_buffer, n, rows, n, T{1}, tile, kPanel<T>);
+}
+
+// tile [n][kPanel] = what keep and bias add to the logits: the bias or 0, and -inf where keep is false.
+template <class T>
+void gather_mask(const Plane& bias, const Plane& keep, const Panel<T>& panel, std::int64_t first_key, std::size_t n,
+                 T* rows_buffer, T* tile) {
+  const bool same_for_all = bias.row_stride == 0 && keep.row_stride == 0;
+  if (keep.data == nullptr && bias.dtype == dtype_of<T> && bias.key_stride == 1 && bias.row_stride > 0) {
+    const auto* from = reinterpret_cast<const T*>(bias.at(panel.row, first_key));
+    return transpose(from, static_cast<std::size_t>(bias.row_stride), panel.rows, n, T{1}, tile, kPanel<T>);
+  }
+  for (std::size_t r = 0; r < (same_for_all ? 1 : panel.rows); ++r) {
+    const std::int64_t row = panel.row + static_cast<std::int64_t>(r);
+    T* to = rows_buffer + r * n;
+    if (bias.data != nullptr) {
+      read_bias(bias, row, first_key, n, to);
+    } else {
+      std::fill(to, to + n, T{0});
+    }
+    if (keep.data != nullptr) hide_by_keep(keep, row, first_key, n, to);
+  }
+  if (!same_for_all) return transpose(rows_buffer, n, panel.rows, n, T{1}, tile, kPanel<T>);
   const Tag<T> d;
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
     hn::Store(hn::Set(d, rows_buffer[j]), d, tile + j * kPanel<T> + lane);
   });
 }
 
-// s <- s + bias, and -inf where the bias is -inf, whatever s was.
+// s <- s + mask, and -inf where the mask is -inf, whatever s was.
 template <class T>
-void add_bias(const Panel<T>& panel, std::size_t n, const T* HWY_RESTRICT tile, T* HWY_RESTRICT st) {
+void add_mask(const Panel<T>& panel, std::size_t n, const T* HWY_RESTRICT tile, T* HWY_RESTRICT st) {
   const Tag<T> d;
   const Vec<T> hidden = hn::Set(d, -kInfinity<T>);
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
     const std::size_t at = j * kPanel<T> + lane;
-    const Vec<T> bias = hn::Load(d, tile + at);
-    const Vec<T> sum = hn::Add(hn::Load(d, st + at), bias);
-    hn::Store(hn::IfThenElse(hn::Eq(bias, hidden), hidden, sum), d, st + at);
+    const Vec<T> mask = hn::Load(d, tile + at);
+    const Vec<T> sum = hn::Add(hn::Load(d, st + at), mask);
+    hn::Store(hn::IfThenElse(hn::Eq(mask, hidden), hidden, sum), d, st + at);
   });
-}
-
-// Hides what keep does not let through.
-template <class T>
-void hide_by_keep(const Plane& keep, const Panel<T>& panel, std::int64_t first_key, std::size_t n, T* st) {
-  if (keep.row_stride == 0) {
-    for (std::size_t j = 0; j < n; ++j) {
-      const std::byte* flag = keep.at(panel.row, first_key + static_cast<std::int64_t>(j));
-      if (*flag == std::byte{0}) std::fill(st + j * kPanel<T>, st + (j + 1) * kPanel<T>, -kInfinity<T>);
-    }
-    return;
-  }
-  for (std::size_t lane = 0; lane < panel.rows; ++lane) {
-    const std::byte* flags = keep.at(panel.row + static_cast<std::int64_t>(lane), first_key);
-    for (std::size_t j = 0; j < n; ++j) {
-      T& s = st[j * kPanel<T> + lane];
-      s = flags[static_cast<std::int64_t>(j) * keep.key_stride] != std::byte{0} ? s : -kInfinity<T>;
-    }
-  }
 }
 
 // s <- s - slope * |p_i - j|.

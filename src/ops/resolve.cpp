@@ -1,5 +1,6 @@
 #include "ops/resolve.h"
 
+#include <bit>
 #include <cmath>
 
 #include "ops/check.h"
@@ -200,34 +201,40 @@ ConstTensorView gates_of(const Argument& argument, std::int64_t sequences, std::
   return view;
 }
 
-// Visits every distinct element of a broadcast view.
-template <class T, class Visit>
-void for_distinct(const ConstTensorView& view, const Visit& visit) {
+// Is +infinity, given by its bits, among the elements of a broadcast view? Bits are compared a whole row at a time, so
+// that the compiler makes vectors of it: this reads a tensor of the size of the scores.
+template <class Element, class Bits>
+bool holds_bits(const ConstTensorView& view, Bits wanted) {
   const auto size = [&](int axis) {
     return view.stride(axis) == 0 ? std::min<std::int64_t>(view.shape(axis), 1) : view.shape(axis);
   };
-  const auto* data = static_cast<const T*>(view.data());
+  const auto* data = static_cast<const Element*>(view.data());
+  const std::int64_t columns = size(3), step = view.stride(3);
   for (std::int64_t b = 0; b < size(0); ++b) {
     for (std::int64_t h = 0; h < size(1); ++h) {
       for (std::int64_t t = 0; t < size(2); ++t) {
-        const T* row = data + b * view.stride(0) + h * view.stride(1) + t * view.stride(2);
-        for (std::int64_t s = 0; s < size(3); ++s) visit(row[s * view.stride(3)]);
+        const Element* row = data + b * view.stride(0) + h * view.stride(1) + t * view.stride(2);
+        Bits found = 0;
+        if (step == 1) {
+          for (std::int64_t s = 0; s < columns; ++s) found |= static_cast<Bits>(std::bit_cast<Bits>(row[s]) == wanted);
+        } else {
+          for (std::int64_t s = 0; s < columns; ++s)
+            found |= static_cast<Bits>(std::bit_cast<Bits>(row[s * step]) == wanted);
+        }
+        if (found != 0) return true;
       }
     }
   }
+  return false;
 }
 
 bool holds_positive_infinity(const ConstTensorView& view) {
-  bool found = false;
-  const auto look = [&](auto number) { found |= number == std::numeric_limits<decltype(number)>::infinity(); };
   switch (view.dtype()) {
-    case DType::f64: for_distinct<double>(view, look); break;
-    case DType::f32: for_distinct<float>(view, look); break;
-    case DType::f16: for_distinct<float16>(view, [&](float16 x) { found |= x.bits == 0x7c00; }); break;
-    case DType::bf16: for_distinct<bfloat16>(view, [&](bfloat16 x) { found |= x.bits == 0x7f80; }); break;
-    default: break;
+    case DType::f64: return holds_bits<double, std::uint64_t>(view, 0x7ff0000000000000u);
+    case DType::f32: return holds_bits<float, std::uint32_t>(view, 0x7f800000u);
+    case DType::f16: return holds_bits<float16, std::uint16_t>(view, 0x7c00u);
+    default: return holds_bits<bfloat16, std::uint16_t>(view, 0x7f80u);
   }
-  return found;
 }
 
 void resolve_masks(std::string_view op, const AttentionOptions& options, const Dims& scores,

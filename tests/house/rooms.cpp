@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
-#include <regex>
 #include <set>
 #include <string_view>
 
@@ -85,14 +84,30 @@ struct Include {
   std::string path;
 };
 
+// The path in `#include "path"` or <path>, if that is what the line is.
+std::optional<Include> include_in(std::string_view line) {
+  const auto skip_space = [&] { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); };
+  for (const std::string_view word : {"#", "include"}) {
+    skip_space();
+    if (!line.starts_with(word)) return std::nullopt;
+    line.remove_prefix(word.size());
+  }
+  skip_space();
+  if (!line.starts_with('"') && !line.starts_with('<')) return std::nullopt;
+  const bool quoted = line[0] == '"';
+  line.remove_prefix(1);
+  return Include{0, quoted, std::string(line.substr(0, line.find(quoted ? '"' : '>')))};
+}
+
 std::vector<Include> includes_of(const fs::path& file) {
-  static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"].*)");
   std::vector<Include> found;
   std::ifstream in(file);
   std::string text;
-  std::smatch match;
   for (int line = 1; std::getline(in, text); ++line) {
-    if (std::regex_match(text, match, pattern)) found.push_back({line, match[1] == "\"", match[2]});
+    if (auto include = include_in(text)) {
+      include->line = line;
+      found.push_back(*include);
+    }
   }
   return found;
 }
