@@ -37,6 +37,16 @@ def facts(bench):
     return {key: str(value) for key, value in found.items()}
 
 
+def measured(bench, name):
+    """The tables of a family, with a word on how quiet the machine was."""
+    found = FAMILIES[name](bench)
+    if bench.turns.taken:
+        quiet = f"{bench.round_count} rounds, {bench.turns.quietness()}"
+        for family in found:
+            family.notes.append(quiet)
+    return found
+
+
 def load(path):
     if not path or not path.exists():
         return {}
@@ -61,9 +71,7 @@ def main():
     with bench.turns:
         machine = facts(bench)
         for name in wanted + (["build"] if args.build and "build" not in wanted else []):
-            found, quiet = FAMILIES[name](bench), bench.turns.quietness()
-            for family in found:
-                family.notes.append(f"{bench.round_count} rounds, {quiet}")
+            for family in measured(bench, name):
                 families[family.name] = family
                 fresh.append(family)
                 print(report.to_text(family), flush=True)

@@ -99,9 +99,8 @@ class Turns:
 
     def quietness(self):
         """How undisturbed the turns since the last time were, in words."""
-        text = f"{self.taken} turns, of which {self.disturbed} were disturbed by other processes"
-        if self.disturbed:
-            text += f" and taken again, {self.spoiled} in vain"
+        text = f"{self.taken} turns, {self.disturbed - self.spoiled} repeated because other processes disturbed them"
+        text += f"; {self.spoiled} results stand although disturbed" if self.spoiled else ""
         self.taken, self.disturbed, self.spoiled = 0, 0, 0
         return text + "."
 

@@ -115,7 +115,8 @@ struct AttentionOutputs {
 Attention attend(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                  const AttentionOptions& options = {}, const AttentionWants& wants = {});
 
-// The same into memory of the caller, which must not overlap the inputs. Exactly the wanted outputs must be present.
+// The same into memory of the caller, which must not overlap the inputs or itself (judged by the span from a tensor's
+// first element to its last). Exactly the wanted outputs must be present.
 void attend_into(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                  const AttentionOptions& options, const AttentionWants& wants, const AttentionOutputs& outputs);
 
@@ -146,7 +147,7 @@ void attend_backward_into(Context& context, const ConstTensorView& q, const Cons
                           const GradientWants& wants, const AttentionGradientOutputs& outputs);
 
 // Adds statistics of further rows (another batch, chunk or rank) to a sum: counts and sums add, max_logit takes the
-// larger.
+// larger. `into` may be f64 where `more` is f32, for sums of many chunks.
 void merge_statistics(const TensorView& into, const ConstTensorView& more);
 
 // The path a call would take, in words, and why no faster one; throws what the call would throw.

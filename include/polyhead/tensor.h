@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "polyhead/error.h"
 
@@ -172,10 +173,16 @@ class Allocator {
 // Host memory, aligned to 64 bytes.
 Allocator& host_allocator() noexcept;
 
-// A row-major tensor that owns its memory. Moves; a copy is asked for by name.
+// A row-major tensor that owns its memory. It moves and is never copied; what was moved from is absent.
 class Tensor {
  public:
   Tensor() = default;  // absent
+  Tensor(Tensor&& other) noexcept : memory_(std::move(other.memory_)), view_(std::exchange(other.view_, {})) {}
+  Tensor& operator=(Tensor&& other) noexcept {
+    memory_ = std::move(other.memory_);
+    view_ = std::exchange(other.view_, {});
+    return *this;
+  }
   static Tensor empty(const Dims& shape, DType dtype, Allocator& allocator = host_allocator());
   static Tensor zeros(const Dims& shape, DType dtype, Allocator& allocator = host_allocator());
 

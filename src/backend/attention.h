@@ -31,6 +31,7 @@ struct AttentionProblem {
   DType dtype = DType::f32;
   ConstTensorView q, k, v;
   std::vector<Sequence> sequences;
+  bool packed = false;
 
   double scale = 1, softcap = 0;
   bool causal = false;

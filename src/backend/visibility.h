@@ -20,8 +20,6 @@ struct Visibility {
   Window window;
   std::int64_t keys = 0;
 
-  bool everything() const noexcept { return !causal && window.left == kUnlimited && window.right == kUnlimited; }
-
   std::int64_t window_begin(std::int64_t p) const noexcept {
     return window.left == kUnlimited || p <= window.left ? 0 : std::min(p - window.left, keys);
   }

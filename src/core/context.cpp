@@ -38,27 +38,22 @@ int checked(int threads) {
 
 }  // namespace
 
-Context::Impl::Impl(int thread_count) : threads(checked(thread_count)), born_(0) { count_forks(); }
+Context::Impl::Impl(int thread_count) : threads(checked(thread_count)) { count_forks(); }
 
 Context::Impl::~Impl() {
   // A parent's team cannot be joined from here: leave it, its memory goes with the process.
-  if (born_.load() == forks.load()) delete team_.load();
+  Made* made = made_.load();
+  if (made != nullptr && made->forks == forks.load()) delete made;
 }
 
 Team& Context::Impl::team() {
-  static std::mutex making;
+  // No lock: a fork could leave the child with a locked one. Of two threads that make a team, one throws its own away.
   const std::uint32_t now = forks.load(std::memory_order_relaxed);
-  // born_ is stored after team_, so a reader that sees the new number sees the new team.
-  const auto current = [&]() -> Team* {
-    return born_.load(std::memory_order_acquire) == now ? team_.load(std::memory_order_acquire) : nullptr;
-  };
-  if (Team* team = current()) return *team;
-  const std::lock_guard lock(making);
-  if (Team* team = current()) return *team;
-  auto* team = new Team(threads);
-  team_.store(team, std::memory_order_release);
-  born_.store(now, std::memory_order_release);
-  return *team;
+  Made* made = made_.load(std::memory_order_acquire);
+  if (made != nullptr && made->forks == now) return made->team;
+  std::unique_ptr<Made> fresh(new Made{Team(threads), now});
+  if (made_.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) return fresh.release()->team;
+  return made->team;
 }
 
 Context::Context(int threads) : impl_(std::make_unique<Impl>(threads)) {}

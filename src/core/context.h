@@ -20,8 +20,11 @@ struct Context::Impl {
   const int threads;
 
  private:
-  std::atomic<Team*> team_{nullptr};
-  std::atomic<std::uint32_t> born_;  // the number of forks above this process when team_ was made
+  struct Made {
+    Team team;
+    std::uint32_t forks;  // above this process when the team was made
+  };
+  std::atomic<Made*> made_{nullptr};
 };
 
 }  // namespace polyhead

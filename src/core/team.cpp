@@ -1,5 +1,6 @@
 #include "core/team.h"
 
+#include <system_error>
 #include <utility>
 
 namespace polyhead {
@@ -37,18 +38,25 @@ Team::~Team() {
 
 void Team::start() {
   workers_.reserve(static_cast<std::size_t>(threads_ - 1));
-  while (static_cast<int>(workers_.size()) < threads_ - 1) {
-    workers_.emplace_back(&Team::serve, this, static_cast<int>(workers_.size()) + 1);
+  try {
+    while (static_cast<int>(workers_.size()) < threads_ - 1) workers_.emplace_back(&Team::serve, this);
+  } catch (const std::system_error&) {
+    // The system gives us no more threads now: those we have do the work.
   }
 }
 
-void Team::serve(int member) {
-  // round_ starts at 0 and the team starts before its first round, so no round is missed.
-  for (std::uint32_t seen = 0;; ++seen) {
+void Team::serve() {
+  for (std::uint32_t seen = 0;;) {
     round_.wait(seen, std::memory_order_acquire);
+    seen = round_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
-    if (member < members_) work_as(member);
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+    int seat = seats_.load(std::memory_order_acquire);
+    while (seat > 0 && !seats_.compare_exchange_weak(seat, seat - 1, std::memory_order_acquire)) {
+    }
+    if (seat <= 0) continue;  // too late, or not needed
+    work_as(seat);
+    finished_.fetch_add(1, std::memory_order_release);
+    finished_.notify_one();
   }
 }
 
@@ -61,18 +69,19 @@ void Team::work_as(int member) noexcept {
   }
 }
 
-void Team::run_erased(int members, Erased call, const void* work) {
+void Team::run(int members, Call call, const void* work) {
   if (members <= 1) return call(work, 0);
-  if (workers_.empty()) start();
-  members_ = members;
+  if (static_cast<int>(workers_.size()) < threads_ - 1) start();
   call_ = call;
   work_ = work;
-  pending_.store(static_cast<std::uint32_t>(workers_.size()), std::memory_order_relaxed);
+  finished_.store(0, std::memory_order_relaxed);
+  seats_.store(members - 1, std::memory_order_release);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
   work_as(0);
-  for (int look = 0; look < kLooksBeforeSleep && pending_.load(std::memory_order_acquire) != 0; ++look) pause();
-  for (std::uint32_t left; (left = pending_.load(std::memory_order_acquire)) != 0;) pending_.wait(left);
+  const auto begun = static_cast<std::uint32_t>(members - 1 - seats_.exchange(0, std::memory_order_acq_rel));
+  for (int look = 0; look < kLooksBeforeSleep && finished_.load(std::memory_order_acquire) != begun; ++look) pause();
+  for (std::uint32_t done; (done = finished_.load(std::memory_order_acquire)) != begun;) finished_.wait(done);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 

@@ -36,45 +36,42 @@ class Team {
   int threads() const noexcept { return threads_; }
   Scratch& scratch(int member) { return scratch_[static_cast<std::size_t>(member)]; }
 
-  // work(member) for member = 0 .. members-1, all at once; returns when all are done, rethrowing the first exception.
-  template <class Work>
-  void run(int members, const Work& work) {
-    run_erased(
-        members, [](const void* w, int member) { (*static_cast<const Work*>(w))(member); }, &work);
-  }
-
-  // work(item) for every item, each member with the work that make_work(member) gives it. Members claim `grain` items
-  // at a time, in order, so a thread that the machine slows down holds nobody up; who computes an item must not change
-  // its bits.
+  // work(item) for every item; make_work(member) gives each member its work. Members claim `grain` items at a time, in
+  // order. The caller is member 0 and waits for nobody who has not begun: a thread that is slow to wake, or that the
+  // machine holds up, is simply done without. Who computes an item must not change its bits. Rethrows the first
+  // exception.
   template <class MakeWork>
   void for_each(std::int64_t items, std::int64_t grain, int members, const MakeWork& make_work) {
     std::atomic<std::int64_t> next{0};
-    run(members, [&](int member) {
+    const auto share = [&](int member) {
       auto work = make_work(member);
       for (std::int64_t begin; (begin = next.fetch_add(grain, std::memory_order_relaxed)) < items;) {
         const std::int64_t end = begin + grain < items ? begin + grain : items;
         for (std::int64_t item = begin; item < end; ++item) work(item);
       }
-    });
+    };
+    using Share = decltype(share);
+    run(
+        members, [](const void* work, int member) { (*static_cast<const Share*>(work))(member); }, &share);
   }
 
   std::mutex turn;  // held by the call that uses the team
 
  private:
-  using Erased = void (*)(const void* work, int member);
-  void run_erased(int members, Erased call, const void* work);
+  using Call = void (*)(const void* work, int member);
+  void run(int members, Call call, const void* work);
   void start();
-  void serve(int member);
+  void serve();
   void work_as(int member) noexcept;
 
   const int threads_;
   std::vector<Scratch> scratch_;
   std::vector<std::thread> workers_;
-  std::atomic<std::uint32_t> round_{0};    // workers sleep on this
-  std::atomic<std::uint32_t> pending_{0};  // workers that have not finished the round; the caller sleeps on this
+  std::atomic<std::uint32_t> round_{0};     // workers sleep on this
+  std::atomic<int> seats_{0};               // places free in this round; who takes the last n-th is member n
+  std::atomic<std::uint32_t> finished_{0};  // workers done with this round; the caller sleeps on this
   std::atomic<bool> stop_{false};
-  int members_ = 0;
-  Erased call_ = nullptr;
+  Call call_ = nullptr;
   const void* work_ = nullptr;
   std::mutex failure_mutex_;
   std::exception_ptr failure_;

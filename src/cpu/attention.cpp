@@ -92,6 +92,8 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
   const auto grain =
       static_cast<std::int64_t>(std::clamp(static_cast<double>(count) * kWorkPerThread / 4 / (work + 1), 1.0,
                                            std::max(static_cast<double>(count) / (4 * members), 1.0)));
+  // All memory before any result: what fails, fails with nothing written.
+  for (int member = 0; member < members; ++member) Workspace<T>::carve(team.scratch(member), problem);
   team.for_each(count, grain, members, [&](int member) {
     const auto workspace = Workspace<T>::carve(team.scratch(member), problem);
     return [&, workspace](std::int64_t i) {

@@ -44,27 +44,26 @@ struct Workspace {
   static Workspace carve(Scratch& scratch, const backend::AttentionProblem& problem) {
     const auto D = static_cast<std::size_t>(problem.head_dim);
     const std::size_t padded_E = padded<T>(static_cast<std::size_t>(problem.value_dim));
-    std::byte* base = nullptr;
-    std::size_t used = 0;
-    const auto take = [&](auto*& pointer, std::size_t count) {
-      using Element = std::remove_reference_t<decltype(*pointer)>;
-      pointer = reinterpret_cast<Element*>(base + used);
-      used += (count * sizeof(Element) + 63) / 64 * 64;
-    };
+    const std::size_t floats[] = {kGroupPanels * kPanel<T> * (D + padded_E),
+                                  kBlock * kPanel<T>,
+                                  kBlock * kPanel<T>,
+                                  kBlock * kPanel<T>,
+                                  kPanel<T> * D,
+                                  kBlock * D,
+                                  kBlock * padded_E,
+                                  kBlock * padded_E};
     Workspace w;
     T* per_panel = nullptr;
-    for (int pass = 0; pass < 2; ++pass) {  // the first pass measures
-      used = 0;
-      take(w.panels, kGroupPanels);
-      take(per_panel, kGroupPanels * kPanel<T> * (D + padded_E));
-      take(w.st, kBlock * kPanel<T>);
-      take(w.tile, kBlock * kPanel<T>);
-      take(w.rows, kBlock * kPanel<T>);
-      take(w.q_rows, kPanel<T> * D);
-      take(w.k, kBlock * D);
-      take(w.v, kBlock * padded_E);
-      take(w.live_v, kBlock * padded_E);
-      if (pass == 0) base = scratch.reserve(used);
+    T** const places[] = {&per_panel, &w.st, &w.tile, &w.rows, &w.q_rows, &w.k, &w.v, &w.live_v};
+    const auto aligned = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+    std::size_t total = aligned(kGroupPanels * sizeof(Panel<T>));
+    for (const std::size_t count : floats) total += aligned(count * sizeof(T));
+    std::byte* at = scratch.reserve(total);
+    w.panels = reinterpret_cast<Panel<T>*>(at);
+    at += aligned(kGroupPanels * sizeof(Panel<T>));
+    for (std::size_t i = 0; i < std::size(floats); ++i) {
+      *places[i] = reinterpret_cast<T*>(at);
+      at += aligned(floats[i] * sizeof(T));
     }
     for (std::size_t i = 0; i < kGroupPanels; ++i) {
       w.panels[i].qt = per_panel + i * kPanel<T> * (D + padded_E);
@@ -141,11 +140,10 @@ class Group {
     const std::int64_t p_first = w_.panels[0].position, p_last = w_.panels[panels_ - 1].last_position();
     const std::int64_t head_end = visibility.head_end(p_last);
     backend::KeyRange body{visibility.window_begin(p_first), visibility.window_end(p_last)};
-    if (head_end >= body.begin || body.empty()) {
-      body = {head_end > 0 ? 0 : body.begin, std::max(head_end, body.end)};
-    } else {
-      for_blocks_of({0, head_end}, visit);
+    if (head_end > 0 && head_end >= body.begin && !body.empty()) {
+      return for_blocks_of({0, std::max(head_end, body.end)}, visit);
     }
+    for_blocks_of({0, head_end}, visit);
     for_blocks_of(body, visit);
   }
   template <class Visit>
@@ -338,7 +336,7 @@ class Group {
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
       T* s = w_.st + j * kPanel<T> + lane;
       const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + lane));
-      const Vec<T> e = exp_of_nonpositive<T>(hn::Sub(hn::Load(d, s), max));
+      const Vec<T> e = exp_nonpositive<T>(hn::Sub(hn::Load(d, s), max));
       hn::Store(hn::Mul(hn::Load(d, results.norm + lane), e), d, s);
     });
     transpose(w_.st, kPanel<T>, n, panel.rows, T{1}, w_.rows, kBlock);

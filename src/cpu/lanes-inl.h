@@ -8,6 +8,8 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -43,7 +45,7 @@ HWY_INLINE Vec<T> exp_above_floor(Vec<T> x) {
   const Tag<T> d;
   if constexpr (sizeof(T) == 8) return hn::Exp(d, x);
   // e^x = 2^n * p(f), n = round(x log2 e), f = x log2 e - n: the low bits of x log2 e + 1.5 * 2^23 are n, and are added
-  // to the exponent of p. p ~ 2^f on [-1/2, 1/2], degree 6, relative error 8e-8 in f32; f comes from one rounding only.
+  // to the exponent of p. p ~ 2^f on [-1/2, 1/2], degree 6, relative error 8e-8 in f32.
   const hn::RebindToSigned<Tag<T>> di;
   const Vec<T> log2_e = hn::Set(d, static_cast<T>(1.44269504f)), shift = hn::Set(d, static_cast<T>(12582912.0f));
   const Vec<T> n = hn::MulAdd(x, log2_e, shift);
@@ -61,7 +63,7 @@ HWY_INLINE Vec<T> exp_above_floor(Vec<T> x) {
 // which changes nothing where the result matters. NaN stays NaN. x is clamped in place, so that x * e^x is 0 for hidden
 // keys too.
 template <class T>
-HWY_INLINE Vec<T> exp_nonpositive(Vec<T>& x) {
+HWY_INLINE Vec<T> exp_clamping(Vec<T>& x) {
   const Tag<T> d;
   const Vec<T> floor = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -700.0 : -87.0));
   x = hn::Max(floor, x);
@@ -69,8 +71,8 @@ HWY_INLINE Vec<T> exp_nonpositive(Vec<T>& x) {
 }
 
 template <class T>
-HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
-  return exp_nonpositive<T>(x);
+HWY_INLINE Vec<T> exp_nonpositive(Vec<T> x) {
+  return exp_clamping<T>(x);
 }
 
 // Conversion between storage and T.
@@ -78,7 +80,10 @@ HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
 template <class T, class From>
 void widen_scalar(const From* from, std::size_t n, T* to) {
   for (std::size_t i = 0; i < n; ++i) {
-    if constexpr (std::is_arithmetic_v<From>) {
+    if constexpr (sizeof(From) > sizeof(T)) {  // finite numbers beyond T stay finite
+      constexpr From kMost = std::numeric_limits<T>::max();
+      to[i] = static_cast<T>(std::isinf(from[i]) ? from[i] : std::clamp(from[i], -kMost, kMost));
+    } else if constexpr (std::is_arithmetic_v<From>) {
       to[i] = static_cast<T>(from[i]);
     } else {
       to[i] = static_cast<T>(static_cast<float>(from[i]));

@@ -112,11 +112,11 @@ template <class T>
 void lean_on_distance(const Panel<T>& panel, std::int64_t first_key, std::size_t n, T slope, T* st) {
   const Tag<T> d;
   for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
-    Vec<T> behind = hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));
+    const Vec<T> behind = hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));
     for (std::size_t j = 0; j < n; ++j) {
       T* s = st + j * kPanel<T> + at;
-      hn::Store(hn::NegMulAdd(hn::Set(d, slope), hn::Abs(behind), hn::Load(d, s)), d, s);
-      behind = hn::Sub(behind, hn::Set(d, T{1}));
+      const Vec<T> away = hn::Abs(hn::Sub(behind, hn::Set(d, static_cast<T>(static_cast<int>(j)))));
+      hn::Store(hn::NegMulAdd(hn::Set(d, slope), away, hn::Load(d, s)), d, s);
     }
   }
 }

@@ -100,7 +100,7 @@ void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t fir
     hn::Store(top[w], d, panel.max + at);
     top[w] = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), top[w]);  // so that -inf minus it is not NaN
     Vec<T> change = hn::Sub(old, top[w]);
-    const Vec<T> alpha = exp_nonpositive<T>(change);
+    const Vec<T> alpha = exp_clamping<T>(change);
     hn::Store(alpha, d, panel.alpha + at);
     const Vec<T> old_sum = hn::Load(d, panel.sum + at);
     sum[w] = hn::Mul(alpha, old_sum);
@@ -110,20 +110,21 @@ void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t fir
     if constexpr (kFull) {
       distance[w] = hn::Mul(alpha, hn::Load(d, panel.distance + at));
       marks[w] = hn::Mul(alpha, hn::Load(d, panel.marked + at));
-      behind[w] = hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));  // p_i - j
+      behind[w] =
+          hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));  // p_i - first_key
     }
   }
   for (std::size_t j = 0; j < n; ++j) {
     for (int w = 0; w < kWidth; ++w) {
       T* s = st + j * kPanel<T> + w * kLanes<T>;
       Vec<T> x = hn::Sub(hn::Load(d, s), top[w]);
-      const Vec<T> e = exp_nonpositive<T>(x);
+      const Vec<T> e = exp_clamping<T>(x);
       hn::Store(e, d, s);
       sum[w] = hn::Add(sum[w], e);
       if constexpr (kLight) log_sum[w] = hn::MulAdd(x, e, log_sum[w]);
       if constexpr (kFull) {
-        distance[w] = hn::MulAdd(hn::Abs(behind[w]), e, distance[w]);
-        behind[w] = hn::Sub(behind[w], hn::Set(d, T{1}));
+        const Vec<T> away = hn::Abs(hn::Sub(behind[w], hn::Set(d, static_cast<T>(static_cast<int>(j)))));
+        distance[w] = hn::MulAdd(away, e, distance[w]);
         if (marked != nullptr && marked[j]) marks[w] = hn::Add(marks[w], e);
       }
     }
@@ -207,8 +208,11 @@ void complete_rows(Panel<T>& panel, T sink, bool with_statistics, bool with_lse,
     const Vec<T> keys_max = hn::Load(d, panel.max + at), key_sum = hn::Load(d, panel.sum + at);
     const Vec<T> top =
         hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Max(keys_max, hn::Set(d, sink)));  // never -inf
-    Vec<T> key_change = hn::Sub(keys_max, top), sink_change = hn::Sub(hn::Set(d, sink), top);
-    const Vec<T> key_factor = exp_nonpositive<T>(key_change), sink_weight = exp_nonpositive<T>(sink_change);
+    // Once a row, so as exact as can be; far below the least number e^x is 0, and x * e^x must not be NaN.
+    const Vec<T> least = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -2000 : -200));
+    const Vec<T> key_change = hn::Max(least, hn::Sub(keys_max, top));
+    const Vec<T> sink_change = hn::Max(least, hn::Sub(hn::Set(d, sink), top));
+    const Vec<T> key_factor = hn::Exp(d, key_change), sink_weight = hn::Exp(d, sink_change);
     const Vec<T> sum = hn::MulAdd(key_factor, key_sum, sink_weight);
     const auto empty = hn::Eq(sum, hn::Zero(d));
     hn::Store(hn::IfThenZeroElse(empty, hn::Div(key_factor, sum)), d, results.norm + at);

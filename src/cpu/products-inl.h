@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
 // Broadcast rows per register tile; two vectors wide, that is 24 accumulators of 32 registers, or 12 of 16.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_ARCH_ARM
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM  // a better target has a lower number
 inline constexpr int kTileRows = 12;
 #else
 inline constexpr int kTileRows = 6;

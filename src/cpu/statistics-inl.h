@@ -66,7 +66,7 @@ HWY_INLINE void watched_weight(const Panel<T>& panel, const RowResults<T>& rows,
   const Vec<T> s = hn::Load(d, panel.watched[watch] + at);
   const auto unseen = hn::Eq(s, hn::Set(d, -kInfinity<T>));
   const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + at));
-  const Vec<T> e = exp_of_nonpositive<T>(hn::Sub(s, max));
+  const Vec<T> e = exp_nonpositive<T>(hn::Sub(s, max));
   hn::Store(hn::Mul(e, hn::Load(d, rows.norm + at)), d, weight + at);
   if (count != nullptr) hn::Store(hn::IfThenZeroElse(unseen, hn::Set(d, T{1})), d, count + at);
 }
@@ -119,7 +119,8 @@ HWY_INLINE void full_fields(const Head<T>& head, const Panel<T>& panel, const Ro
   }
   const auto counted = hn::Gt(hn::Load(d, panel.visible + at), hn::Zero(d));
   const Vec<T> top = hn::Max(hn::Load(d, panel.max + at), hn::Set(d, head.sink));
-  const Vec<T> sink = hn::Div(exp_of_nonpositive<T>(hn::Sub(hn::Set(d, head.sink), top)), hn::Load(d, panel.sum + at));
+  const Vec<T> sink = hn::Div(hn::Exp(d, hn::Max(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, head.sink), top))),
+                              hn::Load(d, panel.sum + at));
   hn::Store(hn::IfThenElseZero(counted, sink), d, fields[Statistic::sink_weight] + at);
 }
 

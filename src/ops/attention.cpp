@@ -3,9 +3,6 @@
 
 #include "core/context.h"
 #include "ops/resolve.h"
-#include "polyhead/info.h"
-#include "polyhead/version.h"
-#include "reference/attention.h"
 
 namespace polyhead {
 namespace {
@@ -56,7 +53,5 @@ std::string explain(Context& context, const ConstTensorView& q, const ConstTenso
     text += "; keep or bias: read once per head, every tile is masked";
   return text + "; " + cuda::reason();
 }
-
-Info info() { return {version(), cpu::target_name(), cpu::target_names(), cuda::available(), cuda::reason()}; }
 
 }  // namespace polyhead

@@ -31,8 +31,10 @@ backend::AttentionProblem check(const ConstTensorView& q, const ConstTensorView&
   }
   expect("upstream output", upstream.output, shapes.output, problem.dtype);
   if (upstream.lse.present()) expect("upstream lse", upstream.lse, shapes.lse, shapes.numbers);
-  if (upstream.weights.present())
-    expect("upstream weights", upstream.weights, shapes.weights, upstream.weights.dtype());
+  if (upstream.weights.present()) {
+    const DType dtype = upstream.weights.dtype() == DType::f32 ? DType::f32 : problem.dtype;
+    expect("upstream weights", upstream.weights, shapes.weights, dtype);
+  }
   const auto expect_input = [](bool wanted, bool present, const std::string& name) {
     if (wanted && !present) {
       throw Error(ErrorCode::value, kOp, "the gradient of " + name + " is wanted, but there is no " + name);

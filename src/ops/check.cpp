@@ -1,6 +1,7 @@
 #include "ops/check.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -68,7 +69,7 @@ void Argument::expect_writable_strides() const {
   // Sorted by stride, each axis must step over all that the smaller ones span.
   std::vector<std::pair<std::int64_t, std::int64_t>> axes;
   for (int axis = 0; axis < view.rank(); ++axis) {
-    if (view.shape(axis) > 1) axes.emplace_back(view.stride(axis), view.shape(axis));
+    if (view.shape(axis) > 1) axes.emplace_back(std::abs(view.stride(axis)), view.shape(axis));
   }
   std::sort(axes.begin(), axes.end());
   std::int64_t span = 1;

@@ -59,13 +59,18 @@ void check_inputs(std::string_view op, const ConstTensorView& q, const ConstTens
   }
 }
 
-void check_numbers(std::string_view op, const AttentionOptions& options) {
-  if (options.scale && !std::isfinite(*options.scale)) {
-    refuse(op,
-           "scale: expected a finite number, found " + std::to_string(*options.scale) + "; leave it out for 1/sqrt(D)");
+// A number that kernels compute with must exist in their type, f32 unless all is f64.
+bool representable(double number, DType dtype) {
+  return std::isfinite(number) && (dtype == DType::f64 || number == 0 || std::isnormal(static_cast<float>(number)));
+}
+
+void check_numbers(std::string_view op, const AttentionOptions& options, DType dtype) {
+  if (options.scale && !representable(*options.scale, dtype)) {
+    refuse(op, "scale: expected a number that " + std::string(dtype == DType::f64 ? "f64" : "f32") +
+                   " can hold, found " + std::to_string(*options.scale) + "; leave it out for 1/sqrt(D)");
   }
-  if (!(options.softcap >= 0) || !std::isfinite(options.softcap)) {
-    refuse(op, "softcap: expected a finite number >= 0, found " + std::to_string(options.softcap));
+  if (!(options.softcap >= 0) || !representable(options.softcap, dtype)) {
+    refuse(op, "softcap: expected 0 or a positive number of ordinary size, found " + std::to_string(options.softcap));
   }
   if (!(options.dropout.p >= 0 && options.dropout.p < 1)) {
     refuse(op, "dropout: expected 0 <= p < 1, found " + std::to_string(options.dropout.p));
@@ -325,7 +330,7 @@ void resolve_wants(std::string_view op, const ConstTensorView& q, const ConstTen
 AttentionProblem resolve(std::string_view op, const ConstTensorView& q, const ConstTensorView& k,
                          const ConstTensorView& v, const AttentionOptions& options, const AttentionWants& wants) {
   check_inputs(op, q, k, v);
-  check_numbers(op, options);
+  check_numbers(op, options, q.dtype());
   AttentionProblem problem;
   problem.heads = q.shape(1);
   problem.kv_heads = k.shape(1);
@@ -340,12 +345,15 @@ AttentionProblem resolve(std::string_view op, const ConstTensorView& q, const Co
   problem.softcap = options.softcap;
   problem.causal = options.causal;
   problem.window = options.window;
+  for (std::int64_t* reach : {&problem.window.left, &problem.window.right}) {
+    if (*reach > kMost) *reach = kUnlimited;  // beyond any tensor, so that kernels can add to it
+  }
   problem.dropout = options.dropout;
 
-  const bool packed = options.cu_q.present() || options.cu_k.present();
-  problem.sequences = packed ? packed_sequences(op, q, k, options) : padded_sequences(op, q, k, options);
+  problem.packed = options.cu_q.present() || options.cu_k.present();
+  problem.sequences = problem.packed ? packed_sequences(op, q, k, options) : padded_sequences(op, q, k, options);
   const bool lengths = options.key_lengths.present() || options.key_start.present() || options.query_lengths.present();
-  const bool same_lengths = !packed && !lengths && q.shape(2) == k.shape(2);
+  const bool same_lengths = !problem.packed && !lengths && q.shape(2) == k.shape(2);
   place_queries(op, options, wants, same_lengths, problem.sequences);
 
   const DType numbers = problem.dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -373,7 +381,7 @@ AttentionShapes shapes_of(const AttentionProblem& problem, const AttentionWants&
       return list.empty() ? all : static_cast<std::int64_t>(list.size());
     };
     std::int64_t columns = problem.k.shape(2);
-    if (N != B) {  // packed
+    if (problem.packed) {
       columns = 0;
       for (const Sequence& sequence : problem.sequences) columns = std::max(columns, sequence.keys);
     }
@@ -395,8 +403,12 @@ void attach_outputs(std::string_view op, const AttentionWants& wants, const Atte
     argument.expect_shape(shape);
     argument.expect_memory();
     argument.expect_writable_strides();
-    for (const ConstTensorView& input : {problem.q, problem.k, problem.v, problem.keep, problem.bias}) {
-      if (overlap(view, input)) argument.refuse(ErrorCode::layout, "memory apart from the inputs");
+    for (const ConstTensorView& other :
+         {problem.q, problem.k, problem.v, problem.keep, problem.bias, problem.alibi, problem.sink_logit, problem.gates,
+          problem.marked_keys, problem.target_keys, ConstTensorView(problem.output), ConstTensorView(problem.lse),
+          ConstTensorView(problem.weights), ConstTensorView(problem.statistics)}) {
+      if (overlap(view, other))
+        argument.refuse(ErrorCode::layout, "memory apart from the inputs and the other outputs");
     }
     place = view;
   };

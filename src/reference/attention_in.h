@@ -43,7 +43,7 @@ class Results {
     if (lse_.present()) lse_(b, h, query) = row.lse;
     if (weights_.present()) report_weights(options, sequence, h, i, row);
     if (!statistics_.present() && !row_statistics_.present()) return;
-    const RowStatistics<Real> contribution(row, sequence, i, options.sink_logit.present(), watched_);
+    const RowStatistics<Real> contribution(row, sequence, i, watched_);
     if (statistics_.present()) contribution.add_to(statistics_.at(sequence.index, h), statistics_.shape()[2]);
     if (row_statistics_.present()) contribution.add_to(row_statistics_.at(b, h, query), row_statistics_.shape()[3]);
   }

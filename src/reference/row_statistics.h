@@ -22,11 +22,11 @@ class RowStatistics {
   // Of a row that does not count.
   RowStatistics() { of(Statistic::max_logit) = -std::numeric_limits<Real>::infinity(); }
 
-  RowStatistics(const Row<Real>& row, const Sequence& sequence, std::int64_t i, bool has_sink, const Watched& watched)
+  RowStatistics(const Row<Real>& row, const Sequence& sequence, std::int64_t i, const Watched& watched)
       : RowStatistics() {
     if (row.keys.empty()) return;
     of(Statistic::rows) = 1;
-    measure_spread(row, has_sink);
+    measure_spread(row);
     measure_peak(row, sequence.position(i));
     measure_neighbours(row, sequence.position(i));
     measure_watched(row, sequence, i, watched);
@@ -50,12 +50,12 @@ class RowStatistics {
     return found != row.keys.end() && *found == j ? found - row.keys.begin() : -1;
   }
 
-  void measure_spread(const Row<Real>& row, bool has_sink) {
+  void measure_spread(const Row<Real>& row) {
     const auto surprise = [](Real p) { return p > 0 ? -p * std::log(p) : Real{0}; };
     Real entropy = surprise(row.sink_weight);
     for (const Real p : row.weights) entropy += surprise(p);
     of(Statistic::entropy) = entropy;
-    const std::size_t outcomes = row.keys.size() + (has_sink ? 1 : 0);
+    const std::size_t outcomes = row.keys.size() + (row.has_sink ? 1 : 0);
     if (outcomes >= 2) {
       of(Statistic::normalised_rows) = 1;
       of(Statistic::normalised_entropy) = entropy / std::log(static_cast<Real>(outcomes));

@@ -29,6 +29,7 @@ struct Row {
   std::vector<Real> kept;          // [n] 1/(1-p), or 0 where dropout took the key
   std::vector<Real> dropped;       // [n] p_ij after dropout
   std::vector<Real> output;        // [E] sum_j p_ij v_j, before the gate; empty unless asked for
+  bool has_sink = false;           // a sink of -inf is none
   Real sink_weight = 0;
   Real lse = -std::numeric_limits<Real>::infinity();
 };
@@ -126,9 +127,10 @@ void Heads<Numbers>::add_logit(Row<Real>& row, const Sequence& sequence, std::in
 template <class Numbers>
 void Heads<Numbers>::normalise(Row<Real>& row, std::int64_t h) const {
   const Real sink = sink_logit.present() ? sink_logit(h) : -std::numeric_limits<Real>::infinity();
+  row.has_sink = sink != -std::numeric_limits<Real>::infinity();
   if (row.keys.empty()) {
     row.lse = sink;
-    row.sink_weight = sink_logit.present() ? 1 : 0;
+    row.sink_weight = row.has_sink ? 1 : 0;
     return;
   }
   Real largest = sink;

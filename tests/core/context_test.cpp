@@ -99,9 +99,11 @@ TEST(Context, SurvivesAForkInTheMiddleOfACall) {
   std::thread caller([&] {
     Team& team = context.impl().team();
     const std::lock_guard lock(team.turn);
-    team.run(3, [&](int) {
-      inside.store(true);
-      while (!done.load()) std::this_thread::yield();
+    team.for_each(3, 1, 3, [&](int) {
+      return [&](std::int64_t) {
+        inside.store(true);
+        while (!done.load()) std::this_thread::yield();
+      };
     });
   });
   while (!inside.load()) std::this_thread::yield();

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "cpu/targets.h"
 #include "support/plain.h"
@@ -100,6 +102,113 @@ TEST_P(CpuThreads, ChangeNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Large, CpuThreads, ::testing::ValuesIn(threaded_cases()),
                          [](const auto& instance) { return instance.param.name; });
+
+// Corners that no list of options reaches: each is a case with one thing made unusual.
+Case corner(std::int64_t queries, std::int64_t keys) {
+  Case c;
+  c.name = "corner";
+  c.queries = queries;
+  c.keys = keys;
+  c.options.align = Align::bottom_right;
+  c.wants.lse = c.wants.weights = true;
+  c.wants.statistics = StatisticsSet::full;
+  return c;
+}
+
+void expect_right(const Materialised& m) {
+  const ExpectedResults expected = expected_results(m);
+  const RestoreTarget restore;
+  Context context(1);
+  for (const std::string& target : cpu::target_names()) {
+    cpu::use_target(target);
+    Attention got = attend(context, m.q, m.k, m.v, m.options, m.wants);
+    EXPECT_TRUE(judge(expected, views_of(got))) << target;
+  }
+}
+
+// More rows than one group has on any target.
+TEST(CpuCorners, SeveralGroupsOfQueries) {
+  Case c = corner(600, 620);
+  c.batch = 1;
+  c.heads = c.kv_heads = 2;
+  for (const bool causal : {false, true}) {
+    c.options.causal = causal;
+    expect_right(materialise(c));
+  }
+  c.options.window = {.left = 50, .right = 3, .always_first = 5};
+  expect_right(materialise(c));
+}
+
+// Groups that lie wholly beyond the last key still see the first ones.
+TEST(CpuCorners, RowsBeyondTheKeys) {
+  Case c = corner(700, 40);
+  c.batch = 1;
+  c.options.align = Align::top_left;
+  c.options.causal = true;
+  c.options.window = {.left = 16, .right = 0, .always_first = 4};
+  expect_right(materialise(c));
+}
+
+TEST(CpuCorners, WindowsNearTheLargestNumber) {
+  for (const Window& window : {Window{8, kUnlimited - 1, 0}, Window{kUnlimited - 1, 3, 0},
+                               Window{kUnlimited - 1, kUnlimited - 1, kUnlimited}}) {
+    Case c = corner(60, 20);
+    c.options.window = window;
+    expect_right(materialise(c));
+  }
+}
+
+TEST(CpuCorners, SinksOfAnySize) {
+  for (const float sink : {-std::numeric_limits<float>::infinity(), -200.0f, 30.0f, 60.0f, 85.0f, 200.0f}) {
+    Case c = corner(23, 31);
+    c.sink_logit = true;
+    c.options.causal = true;
+    // Where the sink takes all but 1e-25, the last bit of the logits decides what is left of the statistics.
+    if (sink > 50) c.wants.statistics = StatisticsSet::none;
+    Materialised m = materialise(c);
+    fill_with(m.sink_logit, [&] { return sink; });
+    expect_right(m);
+  }
+}
+
+TEST(CpuCorners, BiasBeyondTheNumbersOfF32) {
+  for (const double bias : {-1.7e308, -1e300}) {
+    Case c = corner(9, 14);
+    c.bias = Dims{9, 14};
+    c.bias_dtype = DType::f64;
+    Materialised m = materialise(c);
+    fill_with(m.bias, [&] { return bias; });
+    Context context(1);
+    const Attention got = attend(context, m.q, m.k, m.v, m.options);
+    for (std::int64_t i = 0; i < got.output.view().count(); ++i) {
+      ASSERT_TRUE(std::isfinite(got.output.as<float>()[i]));
+      ASSERT_NE(got.output.as<float>()[i], 0) << "a finite bias hid every key";
+    }
+  }
+}
+
+// Rows that run backwards, and one key row seen as many.
+TEST(CpuCorners, StridesOfAnySign) {
+  const Materialised m = materialise(corner(37, 37));
+  const auto flipped = [](const TensorView& view) {
+    Dims strides = view.strides();
+    strides[2] = -strides[2];
+    return TensorView(view.slice(2, view.shape(2) - 1, view.shape(2)).data(), view.dtype(), view.shape(), strides);
+  };
+  Context context(1);
+  const Attention straight = attend(context, m.q, m.k, m.v, {}, {});
+  Tensor output = Tensor::zeros(straight.output.shape(), DType::f32);
+  attend_into(context, flipped(m.q), flipped(m.k), flipped(m.v), {}, {}, {.output = flipped(output)});
+  for (std::int64_t i = 0; i < output.view().count(); ++i) {
+    ASSERT_NEAR(output.as<float>()[i], straight.output.as<float>()[i], 1e-5);
+  }
+  Materialised repeated = materialise(corner(37, 37));
+  Dims strides = repeated.k.strides();
+  strides[2] = 0;
+  repeated.k = TensorView(repeated.k.data(), repeated.k.dtype(), repeated.k.shape(), strides);
+  repeated.wants = {.lse = true, .weights = true};
+  expect_right(repeated);
+}
 
 TEST(CpuTargets, UnknownNameIsRefusedWithTheKnownOnes) {
   try {

@@ -87,6 +87,16 @@ TEST(Explain, NamesThePathAndTheReasons) {
   EXPECT_THROW(explain(context, x, x, x, {.softcap = -1}), Error);
 }
 
+// Many chunks: an f64 sum of f32 statistics.
+TEST(Statistics, MergeIntoF64) {
+  Tensor sum = Tensor::zeros({1, 1, kLightStatistics}, DType::f64),
+         more = Tensor::zeros({1, 1, kLightStatistics}, DType::f32);
+  for (int f = 0; f < kLightStatistics; ++f) more.as<float>()[f] = 0.1f;
+  for (int n = 0; n < 50000; ++n) merge_statistics(sum, more);
+  EXPECT_NEAR(sum.as<double>()[static_cast<int>(Statistic::entropy)], 50000 * static_cast<double>(0.1f), 1e-6);
+  EXPECT_EQ(sum.as<double>()[static_cast<int>(Statistic::max_logit)], static_cast<double>(0.1f));
+}
+
 TEST(Statistics, HaveNames) {
   EXPECT_EQ(name_of(Statistic::rows), "rows");
   EXPECT_EQ(name_of(Statistic::sink_weight), "sink_weight");

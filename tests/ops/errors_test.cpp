@@ -158,6 +158,12 @@ TEST(Errors, OutputsThatCannotBeWritten) {
         c.outputs.output = TensorView(c.q.as<float>(), DType::f32, {2, 4, 6, 3}, {192, 48, 8, 1});
       },
       ErrorCode::layout, {"output:", "apart from the inputs"});
+  expect_refused(
+      [](Call& c) {
+        c.wants.lse = true;
+        c.outputs.lse = TensorView(c.output.as<float>(), {2, 4, 6});
+      },
+      ErrorCode::layout, {"lse:", "the other outputs"});
   expect_refused([](Call& c) { c.wants.lse = true; }, ErrorCode::shape, {"lse: expected [2,4,6]", "nothing"});
   const auto lse = std::make_shared<Tensor>(Tensor::zeros({2, 4, 6}, DType::f32));
   expect_refused([&](Call& c) { c.outputs.lse = *lse; }, ErrorCode::value, {"lse", "not among the wants"});
@@ -173,6 +179,8 @@ TEST(Errors, NumbersOutOfRange) {
   for (const double p : {-0.1, 1.0, nan}) {
     expect_refused([&](Call& c) { c.options.dropout.p = p; }, ErrorCode::value, {"dropout", "0 <= p < 1"});
   }
+  expect_refused([&](Call& c) { c.options.softcap = 1e-40; }, ErrorCode::value, {"softcap"});
+  expect_refused([&](Call& c) { c.options.scale = 1e300; }, ErrorCode::value, {"scale", "f32"});
   expect_refused([](Call& c) { c.options.window.left = -1; }, ErrorCode::value, {"window", "-1"});
   expect_refused([](Call& c) { c.options.window.always_first = -2; }, ErrorCode::value, {"window", "-2"});
 }
@@ -314,6 +322,10 @@ TEST(Errors, GradientsThatDoNotFit) {
   const Tensor wrong = Tensor::zeros({2, 4, 6, 8}, DType::f32);
   EXPECT_THROW(attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = wrong}), Error);
   EXPECT_THROW(attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {}), Error);
+  const Tensor flags = Tensor::zeros({2, 4, 6, 5}, DType::boolean);
+  EXPECT_THROW(
+      attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = c.output, .weights = flags}),
+      Error);
   EXPECT_THROW(
       attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = c.output}, {.bias = true}), Error);
 }
