@@ -106,7 +106,7 @@ class Group {
     return problem_.weights.present() && problem_.weight_head_of[static_cast<std::size_t>(head_.h)] >= 0;
   }
 
-  // q_factor * q, transposed to [D][kPanel]; lanes without a query hold 0.
+  // q_factor * q, transposed to [D][kPanel]; lanes without a query hold 0 or a copy of the last.
   void load_queries() {
     for (std::size_t i = 0; i < panels_; ++i) {
       Panel<T>& panel = w_.panels[i];

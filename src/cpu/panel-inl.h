@@ -208,11 +208,16 @@ void complete_rows(Panel<T>& panel, T sink, bool with_statistics, bool with_lse,
     const Vec<T> keys_max = hn::Load(d, panel.max + at), key_sum = hn::Load(d, panel.sum + at);
     const Vec<T> top =
         hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Max(keys_max, hn::Set(d, sink)));  // never -inf
-    // Once a row, so as exact as can be; far below the least number e^x is 0, and x * e^x must not be NaN.
-    const Vec<T> least = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -2000 : -200));
-    const Vec<T> key_change = hn::Max(least, hn::Sub(keys_max, top));
-    const Vec<T> sink_change = hn::Max(least, hn::Sub(hn::Set(d, sink), top));
-    const Vec<T> key_factor = hn::Exp(d, key_change), sink_weight = hn::Exp(d, sink_change);
+    Vec<T> key_change = hn::Zero(d), key_factor = hn::Set(d, T{1}), sink_change = hn::Zero(d),
+           sink_weight = hn::Zero(d);
+    if (sink != -kInfinity<T>) {
+      // Once a row, so as exact as can be; far below the least number e^x is 0, and x * e^x must not be NaN.
+      const Vec<T> least = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -2000 : -200));
+      key_change = hn::Max(least, hn::Sub(keys_max, top));
+      sink_change = hn::Max(least, hn::Sub(hn::Set(d, sink), top));
+      key_factor = hn::Exp(d, key_change);
+      sink_weight = hn::Exp(d, sink_change);
+    }
     const Vec<T> sum = hn::MulAdd(key_factor, key_sum, sink_weight);
     const auto empty = hn::Eq(sum, hn::Zero(d));
     hn::Store(hn::IfThenZeroElse(empty, hn::Div(key_factor, sum)), d, results.norm + at);

@@ -64,23 +64,25 @@ HWY_INLINE void transpose_square(const float* HWY_RESTRICT from, std::size_t fro
   }
 }
 
-// to[c][r] = factor * from[r][c] for four rows.
-inline void transpose_four(const float* HWY_RESTRICT from, std::size_t from_stride, std::size_t columns, float factor,
-                           float* HWY_RESTRICT to, std::size_t to_stride) {
+// to[c][r] = factor * from[r][c] for up to four rows; the last row is repeated to make four.
+inline void transpose_four(const float* HWY_RESTRICT from, std::size_t from_stride, std::size_t rows,
+                           std::size_t columns, float factor, float* HWY_RESTRICT to, std::size_t to_stride) {
   const hn::Full128<float> d;
+  const float* row[4];
+  for (std::size_t k = 0; k < 4; ++k) row[k] = from + (k < rows ? k : rows - 1) * from_stride;
   std::size_t c = 0;
   for (; c + 4 <= columns; c += 4) {
     hn::Vec<decltype(d)> v[4];
-    for (std::size_t k = 0; k < 4; ++k) v[k] = hn::Mul(hn::Set(d, factor), hn::LoadU(d, from + k * from_stride + c));
+    for (std::size_t k = 0; k < 4; ++k) v[k] = hn::Mul(hn::Set(d, factor), hn::LoadU(d, row[k] + c));
     transpose_in_blocks(d, v);
     for (std::size_t k = 0; k < 4; ++k) hn::StoreU(v[k], d, to + (c + k) * to_stride);
   }
   for (; c < columns; ++c) {
-    for (std::size_t k = 0; k < 4; ++k) to[c * to_stride + k] = factor * from[k * from_stride + c];
+    for (std::size_t k = 0; k < 4; ++k) to[c * to_stride + k] = factor * row[k][c];
   }
 }
 
-// to[c][r] = factor * from[r][c], rows x columns.
+// to[c][r] = factor * from[r][c], rows x columns. Rows of `to` must have room for `rows` rounded up to four.
 template <class T>
 void transpose(const T* HWY_RESTRICT from, std::size_t from_stride, std::size_t rows, std::size_t columns, T factor,
                T* HWY_RESTRICT to, std::size_t to_stride) {
@@ -92,14 +94,18 @@ void transpose(const T* HWY_RESTRICT from, std::size_t from_stride, std::size_t 
         transpose_square(from + r * from_stride + c, from_stride, factor, to + c * to_stride + r, to_stride);
       }
       for (std::size_t k = r; k < r + kLanes<T> && c < columns; k += 4) {
-        transpose_four(from + k * from_stride + c, from_stride, columns - c, factor, to + c * to_stride + k, to_stride);
+        transpose_four(from + k * from_stride + c, from_stride, 4, columns - c, factor, to + c * to_stride + k,
+                       to_stride);
       }
     }
-    for (; r + 4 <= rows; r += 4)
-      transpose_four(from + r * from_stride, from_stride, columns, factor, to + r, to_stride);
-  }
-  for (; r < rows; ++r) {
-    for (std::size_t c = 0; c < columns; ++c) to[c * to_stride + r] = factor * from[r * from_stride + c];
+    for (; r < rows; r += 4) {
+      transpose_four(from + r * from_stride, from_stride, std::min<std::size_t>(4, rows - r), columns, factor, to + r,
+                     to_stride);
+    }
+  } else {
+    for (; r < rows; ++r) {
+      for (std::size_t c = 0; c < columns; ++c) to[c * to_stride + r] = factor * from[r * from_stride + c];
+    }
   }
 }
 
