@@ -18,7 +18,7 @@ struct Item {
 };
 
 // Below this many multiply-adds a second thread costs more than it brings: waking one takes microseconds.
-inline constexpr double kWorkPerThread = 1e6;
+inline constexpr double kWorkPerThread = 4e5;
 
 template <class T>
 std::vector<Item> items_of(const backend::AttentionProblem& problem) {

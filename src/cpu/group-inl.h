@@ -115,8 +115,10 @@ class Group {
       panel.position = panel.row + head_.sequence.offset;
       panel.reset();
       if (problem_.statistics_set != StatisticsSet::none) watch_keys(head_, panel);
-      for (std::size_t c = 0; panel.rows < panel.width() && c < head_.D; ++c) {
-        std::fill(panel.qt + c * kPanel<T> + panel.rows, panel.qt + c * kPanel<T> + panel.width(), T{0});
+      if (panel.rows < panel.width()) {
+        for_vectors(panel, head_.D, [&](std::size_t c, std::size_t lane) {
+          hn::Store(hn::Zero(Tag<T>()), Tag<T>(), panel.qt + c * kPanel<T> + lane);
+        });
       }
       const std::byte* from = head_.q.row(panel.row);
       if (head_.q.template lie_as<T>(head_.D)) {
