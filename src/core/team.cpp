@@ -1,5 +1,7 @@
 #include "core/team.h"
 
+#include <sched.h>
+
 #include <system_error>
 #include <utility>
 
@@ -13,6 +15,17 @@ inline void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #endif
+}
+
+// Moves this thread off a processor, if it may run on another; where it may run stays as it was. Some kernels, in small
+// virtual machines above all, wake a thread beside its caller and leave it there while the next processor idles.
+void leave_processor(int processor) noexcept {
+  cpu_set_t allowed, others;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  others = allowed;
+  CPU_CLR(static_cast<unsigned>(processor), &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+  sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 }  // namespace
@@ -50,6 +63,7 @@ void Team::serve() {
     round_.wait(seen, std::memory_order_acquire);
     seen = round_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
+    if (sched_getcpu() == caller_processor_.load(std::memory_order_relaxed)) leave_processor(sched_getcpu());
     int seat = seats_.load(std::memory_order_acquire);
     while (seat > 0 && !seats_.compare_exchange_weak(seat, seat - 1, std::memory_order_acquire)) {
     }
@@ -74,6 +88,7 @@ void Team::run(int members, Call call, const void* work) {
   if (static_cast<int>(workers_.size()) < threads_ - 1) start();
   call_ = call;
   work_ = work;
+  caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
   finished_.store(0, std::memory_order_relaxed);
   seats_.store(members - 1, std::memory_order_release);
   round_.fetch_add(1, std::memory_order_release);

@@ -73,6 +73,7 @@ class Team {
   std::atomic<bool> stop_{false};
   Call call_ = nullptr;
   const void* work_ = nullptr;
+  std::atomic<int> caller_processor_{-1};
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
 };
