@@ -131,7 +131,13 @@ struct UpstreamGradients {
   ConstTensorView output{}, lse{}, weights{};
 };
 
+// Output and lse of the forward pass with the same arguments. Left out, both are computed again.
+struct ForwardResults {
+  ConstTensorView output{}, lse{};
+};
+
 // Shapes and types of the inputs; dbias is summed over broadcast axes; dgates is per sequence, [B,H] ([N,H] if packed).
+// The same bits for any number of threads.
 struct AttentionGradients {
   Tensor dq, dk, dv, dbias, dsink_logit, dgates;
 };
@@ -141,10 +147,12 @@ struct AttentionGradientOutputs {
 
 AttentionGradients attend_backward(Context& context, const ConstTensorView& q, const ConstTensorView& k,
                                    const ConstTensorView& v, const AttentionOptions& options,
-                                   const UpstreamGradients& upstream, const GradientWants& wants = {});
+                                   const UpstreamGradients& upstream, const GradientWants& wants = {},
+                                   const ForwardResults& forward = {});
 void attend_backward_into(Context& context, const ConstTensorView& q, const ConstTensorView& k,
                           const ConstTensorView& v, const AttentionOptions& options, const UpstreamGradients& upstream,
-                          const GradientWants& wants, const AttentionGradientOutputs& outputs);
+                          const GradientWants& wants, const ForwardResults& forward,
+                          const AttentionGradientOutputs& outputs);
 
 // Adds statistics of further rows (another batch, chunk or rank) to a sum: counts and sums add, max_logit takes the
 // larger. `into` may be f64 where `more` is f32, for sums of many chunks.

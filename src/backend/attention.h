@@ -52,11 +52,20 @@ struct AttentionProblem {
   Visibility visibility(const Sequence& sequence) const noexcept { return {causal, window, sequence.keys}; }
 };
 
+// The backward pass of a problem. The output and lse that its forward pass gave may be absent.
+struct AttentionGradientProblem {
+  AttentionProblem forward;
+  ConstTensorView output, lse;
+  ConstTensorView doutput, dlse, dweights;            // dlse and dweights may be absent
+  TensorView dq, dk, dv, dbias, dsink_logit, dgates;  // the last three are absent if not wanted
+};
+
 }  // namespace polyhead::backend
 
 namespace polyhead::cpu {
 
 void attend(Team& team, const backend::AttentionProblem& problem);
+void attend_backward(Team& team, const backend::AttentionGradientProblem& problem);
 
 // The vector instruction set in use, and all that this build and machine allow, best first.
 std::string target_name();

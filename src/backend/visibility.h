@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "polyhead/attention.h"
 
@@ -39,6 +40,13 @@ struct Visibility {
   }
   // The lowest key that the row at p sees; meaningless if it sees none.
   std::int64_t first(std::int64_t p) const noexcept { return head_end(p) > 0 ? 0 : window_begin(p); }
+
+  // No query at a position below this one sees key j or any later one.
+  std::int64_t earliest(std::int64_t j) const noexcept {
+    const std::int64_t right = causal ? 0 : window.right;
+    const bool by_all = right == kUnlimited || (!causal && j < window.always_first);
+    return by_all ? std::numeric_limits<std::int64_t>::min() / 2 : j - right;
+  }
 
   // The smallest range of keys within [begin, end) that holds all that rows at positions [p_first, p_last] see there.
   KeyRange hull(std::int64_t p_first, std::int64_t p_last, KeyRange within) const noexcept {

@@ -93,9 +93,9 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
       static_cast<std::int64_t>(std::clamp(static_cast<double>(count) * kWorkPerThread / 4 / (work + 1), 1.0,
                                            std::max(static_cast<double>(count) / (4 * members), 1.0)));
   // All memory before any result: what fails, fails with nothing written.
-  for (int member = 0; member < members; ++member) Workspace<T>::carve(team.scratch(member), problem);
+  for (int member = 0; member < members; ++member) carve<Workspace<T>>(team.scratch(member), problem);
   team.for_each(count, grain, members, [&](int member) {
-    const auto workspace = Workspace<T>::carve(team.scratch(member), problem);
+    const auto workspace = carve<Workspace<T>>(team.scratch(member), problem);
     return [&, workspace](std::int64_t i) {
       const Item& item = items[static_cast<std::size_t>(i)];
       const Head<T> head(problem, item.sequence, item.head);

@@ -7,26 +7,21 @@
 #define POLYHEAD_CPU_GROUP_INL_H_
 #endif
 
-#include "core/team.h"
+#include "cpu/carver.h"
 #include "cpu/statistics-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// Keys per block: S^T [kBlock][kPanel] is half of a 32 KB L1, and out is rescaled once per block.
-inline constexpr std::size_t kBlock = 128;
 // Panels per group: K and V blocks are fetched from L2 or beyond once per this many panels.
 inline constexpr std::size_t kGroupPanels = 8;
 template <class T>
 inline constexpr std::int64_t kGroupRows = static_cast<std::int64_t>(kPanel<T>* kGroupPanels);
 
-// A block of keys and values as T: the caller's memory where that serves, else a copy.
+// A block of keys and values.
 template <class T>
 struct KeyBlock {
-  const T* k;
-  std::size_t k_stride;
-  const T* v;
-  std::size_t v_stride;
+  Matrix<T> k, v;
 };
 
 // A thread's scratch, carved up. Everything is aligned to 64 bytes.
@@ -41,35 +36,21 @@ struct Workspace {
   T* v;              // [kBlock][padded E]
   T* live_v;         // [kBlock][padded E] values of keys that somebody sees
 
-  static Workspace carve(Scratch& scratch, const backend::AttentionProblem& problem) {
+  Workspace(Carver& carver, const backend::AttentionProblem& problem) {
     const auto D = static_cast<std::size_t>(problem.head_dim);
     const std::size_t padded_E = padded<T>(static_cast<std::size_t>(problem.value_dim));
-    const std::size_t floats[] = {kGroupPanels * kPanel<T> * (D + padded_E),
-                                  kBlock * kPanel<T>,
-                                  kBlock * kPanel<T>,
-                                  kBlock * kPanel<T>,
-                                  kPanel<T> * D,
-                                  kBlock * D,
-                                  kBlock * padded_E,
-                                  kBlock * padded_E};
-    Workspace w;
-    T* per_panel = nullptr;
-    T** const places[] = {&per_panel, &w.st, &w.tile, &w.rows, &w.q_rows, &w.k, &w.v, &w.live_v};
-    const auto aligned = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
-    std::size_t total = aligned(kGroupPanels * sizeof(Panel<T>));
-    for (const std::size_t count : floats) total += aligned(count * sizeof(T));
-    std::byte* at = scratch.reserve(total);
-    w.panels = reinterpret_cast<Panel<T>*>(at);
-    at += aligned(kGroupPanels * sizeof(Panel<T>));
-    for (std::size_t i = 0; i < std::size(floats); ++i) {
-      *places[i] = reinterpret_cast<T*>(at);
-      at += aligned(floats[i] * sizeof(T));
-    }
+    panels = carver.take<Panel<T>>(kGroupPanels);
     for (std::size_t i = 0; i < kGroupPanels; ++i) {
-      w.panels[i].qt = per_panel + i * kPanel<T> * (D + padded_E);
-      w.panels[i].out = w.panels[i].qt + kPanel<T> * D;
+      T* qt = carver.take<T>(kPanel<T> * D);
+      T* out = carver.take<T>(kPanel<T> * padded_E);
+      if (panels == nullptr) continue;  // only measuring
+      panels[i].qt = qt;
+      panels[i].out = out;
     }
-    return w;
+    for (T** tile_of : {&st, &tile, &rows}) *tile_of = carver.take<T>(kBlock * kPanel<T>);
+    q_rows = carver.take<T>(kPanel<T> * D);
+    k = carver.take<T>(kBlock * D);
+    for (T** values_of : {&v, &live_v}) *values_of = carver.take<T>(kBlock * padded_E);
   }
 };
 
@@ -158,28 +139,11 @@ class Group {
     }
   }
 
-  // Rows as T: in place, or widened (and gathered, if their stride would crowd them into a few cache sets).
-  const T* rows_as_T(const Rows& from, backend::KeyRange range, std::size_t columns, std::size_t padded, T* copy,
-                     std::size_t& stride) const {
-    const bool crowded = from.stride * static_cast<std::int64_t>(sizeof(T)) % 4096 == 0 ||
-                         (panels_ > 2 && from.stride > 2 * static_cast<std::int64_t>(padded));
-    if (from.template lie_as<T>(columns) && columns == padded && !crowded) {
-      stride = static_cast<std::size_t>(from.stride);
-      return reinterpret_cast<const T*>(from.row(range.begin));
-    }
-    stride = padded;
-    for (std::int64_t j = range.begin; j < range.end; ++j) {
-      T* to = copy + static_cast<std::size_t>(j - range.begin) * padded;
-      widen(from.row(j), from.dtype, columns, to);
-      std::fill(to + columns, to + padded, T{0});
-    }
-    return copy;
-  }
-
   void visit(backend::KeyRange range) {
-    KeyBlock<T> block{};
-    block.k = rows_as_T(head_.k, range, head_.D, head_.D, w_.k, block.k_stride);
-    if (values_) block.v = rows_as_T(head_.v, range, head_.E, head_.padded_E, w_.v, block.v_stride);
+    KeyBlock<T> block{read_keys(range), {}};
+    if (values_) {
+      block.v = read_rows(head_.v, range.begin, range.end, head_.E, head_.padded_E, panels_ > 2, w_.v);
+    }
     for (std::size_t i = 0; i < panels_; ++i) {
       Panel<T>& panel = w_.panels[i];
       const backend::KeyRange seen = head_.visibility.hull(panel.position, panel.last_position(), range);
@@ -187,32 +151,19 @@ class Group {
     }
   }
   static KeyBlock<T> skip(const KeyBlock<T>& block, std::int64_t keys) {
-    const auto n = static_cast<std::size_t>(keys);
-    return {block.k + n * block.k_stride, block.k_stride, block.v + n * block.v_stride, block.v_stride};
+    return {{block.k.row(keys), block.k.stride}, {block.v.row(keys), block.v.stride}};
   }
-
+  Matrix<T> read_keys(backend::KeyRange range) const {
+    return read_rows(head_.k, range.begin, range.end, head_.D, head_.D, panels_ > 2, w_.k);
+  }
   // st = masked logits of the keys for the panel.
-  void logits(const Panel<T>& panel, backend::KeyRange keys, const KeyBlock<T>& block) const {
-    const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-    if (panel.narrow()) {
-      scores<T, 1>(block.k, block.k_stride, n, panel.qt, head_.D, w_.st);
-    } else {
-      scores<T, 2>(block.k, block.k_stride, n, panel.qt, head_.D, w_.st);
-    }
-    if (head_.softcap > 0) soften(panel, n, head_.softcap, w_.st);
-    if (head_.masked_by_tensor()) {
-      gather_mask(head_.bias, head_.keep, panel, keys.begin, n, w_.rows, w_.tile);
-      add_mask(panel, n, w_.tile, w_.st);
-    }
-    if (head_.slope != 0) lean_on_distance(panel, keys.begin, n, head_.slope, w_.st);
-    if (!head_.visibility.sees_all(panel.position, panel.last_position(), keys)) {
-      hide_by_position(head_.visibility, panel, keys.begin, n, w_.st);
-    }
+  void logits(const Panel<T>& panel, backend::KeyRange keys, const Matrix<T>& k) const {
+    masked_logits<T>(head_, panel, panel.qt, keys, k, {w_.st, w_.tile, w_.rows, nullptr});
   }
 
   void attend_tile(Panel<T>& panel, backend::KeyRange keys, KeyBlock<T> block) {
     auto n = static_cast<std::size_t>(keys.end - keys.begin);
-    logits(panel, keys, block);
+    logits(panel, keys, block.k);
     if (problem_.statistics_set != StatisticsSet::none) watch_tile(head_, panel, w_.st, n, keys.begin);
     bool hidden[kBlock];
     std::size_t dead = 0;
@@ -230,8 +181,8 @@ class Group {
       const std::int64_t end = std::max(head_.visibility.window_end(p), head_.visibility.head_end(p));
       return static_cast<std::size_t>(std::clamp<std::int64_t>(end - keys.begin, 0, static_cast<std::int64_t>(n)));
     };
-    accumulate_values(w_.st, panel.rows, keys_of, block.v, block.v_stride, panel.alpha, panel.fresh, panel.out,
-                      head_.padded_E);
+    accumulate_values(w_.st, panel.rows, keys_of, block.v.data, block.v.stride, panel.alpha, panel.fresh, panel.out,
+                      head_.padded_E, head_.padded_E);
     panel.fresh = false;
   }
 
@@ -258,11 +209,10 @@ class Group {
     for (std::size_t j = 0; j < n; ++j) {
       if (hidden[j]) continue;
       if (live != j) std::copy_n(w_.st + j * kPanel<T>, kPanel<T>, w_.st + live * kPanel<T>);
-      std::copy_n(block.v + j * block.v_stride, head_.padded_E, w_.live_v + live * head_.padded_E);
+      std::copy_n(block.v.data + j * block.v.stride, head_.padded_E, w_.live_v + live * head_.padded_E);
       ++live;
     }
-    block.v = w_.live_v;
-    block.v_stride = head_.padded_E;
+    block.v = {w_.live_v, head_.padded_E};
     return live;
   }
 
@@ -332,9 +282,7 @@ class Group {
   void store_weights_of(const Panel<T>& panel, const RowResults<T>& results, backend::KeyRange keys) {
     const Tag<T> d;
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-    KeyBlock<T> block{};
-    block.k = rows_as_T(head_.k, keys, head_.D, head_.D, w_.k, block.k_stride);
-    logits(panel, keys, block);
+    logits(panel, keys, read_keys(keys));
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
       T* s = w_.st + j * kPanel<T> + lane;
       const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + lane));

@@ -13,6 +13,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
+// Keys per block: S^T [kBlock][kPanel] is half of a 32 KB L1, and out is rescaled once per block.
+inline constexpr std::size_t kBlock = 128;
+
 // Rows of one head in a [B,H,T,D] tensor: row i starts at data + i * stride elements.
 struct Rows {
   const std::byte* data = nullptr;
@@ -34,6 +37,34 @@ struct Rows {
   }
   const std::byte* row(std::int64_t i) const { return data + i * stride * static_cast<std::int64_t>(size_of(dtype)); }
 };
+
+// Rows as T.
+template <class T>
+struct Matrix {
+  const T* data = nullptr;
+  std::size_t stride = 0;
+
+  const T* row(std::int64_t i) const { return data + static_cast<std::size_t>(i) * stride; }
+};
+
+// Rows [begin, end): where they are if they lie as T and fill whole vectors, else copied to `copy` [..][padded] with 0
+// behind the columns. Rows that are read many times are copied too if their stride would crowd them into a few cache
+// sets.
+template <class T>
+Matrix<T> read_rows(const Rows& from, std::int64_t begin, std::int64_t end, std::size_t columns, std::size_t padded,
+                    bool read_often, T* copy) {
+  const bool crowded = from.stride * static_cast<std::int64_t>(sizeof(T)) % 4096 == 0 ||
+                       (read_often && from.stride > 2 * static_cast<std::int64_t>(padded));
+  if (from.template lie_as<T>(columns) && columns == padded && !crowded) {
+    return {reinterpret_cast<const T*>(from.row(begin)), static_cast<std::size_t>(from.stride)};
+  }
+  for (std::int64_t j = begin; j < end; ++j) {
+    T* to = copy + static_cast<std::size_t>(j - begin) * padded;
+    widen(from.row(j), from.dtype, columns, to);
+    std::fill(to + columns, to + padded, T{0});
+  }
+  return {copy, padded};
+}
 
 // One number of an f32 or f64 tensor, at an offset in elements.
 inline double number_at(const ConstTensorView& view, std::int64_t offset) {
@@ -101,6 +132,36 @@ struct Head {
     return {data, view.dtype(), view.stride(2), view.stride(3)};
   }
 };
+
+// Where the masked logits of a tile are made. Everything is [kBlock][kPanel].
+template <class T>
+struct LogitTiles {
+  T* st;      // the logits
+  T* mask;    // bias and keep
+  T* rows;    // [kPanel][kBlock] the same on their way in
+  T* slopes;  // derivative of the softcap, if wanted: else null
+};
+
+// tiles.st = masked logits of the keys, whose rows are k, for the panel, whose queries are qt [D][kPanel].
+template <class T>
+void masked_logits(const Head<T>& head, const PanelRows<T>& panel, const T* qt, backend::KeyRange keys,
+                   const Matrix<T>& k, const LogitTiles<T>& tiles) {
+  const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+  if (panel.narrow()) {
+    scores<T, 1>(k.data, k.stride, n, qt, head.D, tiles.st);
+  } else {
+    scores<T, 2>(k.data, k.stride, n, qt, head.D, tiles.st);
+  }
+  if (head.softcap > 0) soften(panel, n, head.softcap, tiles.st, tiles.slopes);
+  if (head.masked_by_tensor()) {
+    gather_mask(head.bias, head.keep, panel, keys.begin, n, tiles.rows, tiles.mask);
+    add_mask(panel, n, tiles.mask, tiles.st);
+  }
+  if (head.slope != 0) lean_on_distance(panel, keys.begin, n, head.slope, tiles.st);
+  if (!head.visibility.sees_all(panel.position, panel.last_position(), keys)) {
+    hide_by_position(head.visibility, panel, keys.begin, n, tiles.st);
+  }
+}
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -43,7 +43,7 @@ inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
 template <class T>
 HWY_INLINE Vec<T> exp_above_floor(Vec<T> x) {
   const Tag<T> d;
-  if constexpr (sizeof(T) == 8) return hn::Exp(d, x);
+  if constexpr (sizeof(T) == 8 || !HWY_NATIVE_FMA) return hn::Exp(d, x);  // x log2 e - n below must not round twice
   // e^x = 2^n * p(f), n = round(x log2 e), f = x log2 e - n: the low bits of x log2 e + 1.5 * 2^23 are n, and are added
   // to the exponent of p. p ~ 2^f on [-1/2, 1/2], degree 6, relative error 8e-8 in f32.
   const hn::RebindToSigned<Tag<T>> di;

@@ -29,20 +29,22 @@ struct Plane {
 
 // visit(j, lane) for every vector of a tile of n keys: it lies at [j * kPanel + lane].
 template <class T, class Visit>
-HWY_INLINE void for_vectors(const Panel<T>& panel, std::size_t n, const Visit& visit) {
+HWY_INLINE void for_vectors(const PanelRows<T>& panel, std::size_t n, const Visit& visit) {
   const std::size_t width = panel.width();
   for (std::size_t j = 0; j < n; ++j) {
     for (std::size_t lane = 0; lane < width; lane += kLanes<T>) visit(j, lane);
   }
 }
 
-// s <- c * tanh(s / c); the division is in the scale of q.
+// s <- c * tanh(s / c); the division is in the scale of q. `slopes` (or null) receives the derivative 1 - tanh^2.
 template <class T>
-void soften(const Panel<T>& panel, std::size_t n, T c, T* st) {
+void soften(const PanelRows<T>& panel, std::size_t n, T c, T* st, T* slopes) {
   const Tag<T> d;
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
     T* s = st + j * kPanel<T> + lane;
-    hn::Store(hn::Mul(hn::Set(d, c), hn::Tanh(d, hn::Load(d, s))), d, s);
+    const Vec<T> t = hn::Tanh(d, hn::Load(d, s));
+    hn::Store(hn::Mul(hn::Set(d, c), t), d, s);
+    if (slopes != nullptr) hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, slopes + j * kPanel<T> + lane);
   });
 }
 
@@ -70,7 +72,7 @@ void hide_by_keep(const Plane& keep, std::int64_t row, std::int64_t first_key, s
 
 // tile [n][kPanel] = what keep and bias add to the logits: the bias or 0, and -inf where keep is false.
 template <class T>
-void gather_mask(const Plane& bias, const Plane& keep, const Panel<T>& panel, std::int64_t first_key, std::size_t n,
+void gather_mask(const Plane& bias, const Plane& keep, const PanelRows<T>& panel, std::int64_t first_key, std::size_t n,
                  T* rows_buffer, T* tile) {
   const bool same_for_all = bias.row_stride == 0 && keep.row_stride == 0;
   if (keep.data == nullptr && bias.dtype == dtype_of<T> && bias.key_stride == 1 && bias.row_stride > 0) {
@@ -96,7 +98,7 @@ void gather_mask(const Plane& bias, const Plane& keep, const Panel<T>& panel, st
 
 // s <- s + mask, and -inf where the mask is -inf, whatever s was.
 template <class T>
-void add_mask(const Panel<T>& panel, std::size_t n, const T* HWY_RESTRICT tile, T* HWY_RESTRICT st) {
+void add_mask(const PanelRows<T>& panel, std::size_t n, const T* HWY_RESTRICT tile, T* HWY_RESTRICT st) {
   const Tag<T> d;
   const Vec<T> hidden = hn::Set(d, -kInfinity<T>);
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
@@ -109,7 +111,7 @@ void add_mask(const Panel<T>& panel, std::size_t n, const T* HWY_RESTRICT tile, 
 
 // s <- s - slope * |p_i - j|.
 template <class T>
-void lean_on_distance(const Panel<T>& panel, std::int64_t first_key, std::size_t n, T slope, T* st) {
+void lean_on_distance(const PanelRows<T>& panel, std::int64_t first_key, std::size_t n, T slope, T* st) {
   const Tag<T> d;
   for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
     const Vec<T> behind = hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));
@@ -123,7 +125,7 @@ void lean_on_distance(const Panel<T>& panel, std::int64_t first_key, std::size_t
 
 // Hides keys outside the causal triangle and the window. Seen from key j, the lanes that see it are an interval.
 template <class T>
-void hide_by_position(const backend::Visibility& visibility, const Panel<T>& panel, std::int64_t first_key,
+void hide_by_position(const backend::Visibility& visibility, const PanelRows<T>& panel, std::int64_t first_key,
                       std::size_t n, T* st) {
   const Tag<T> d;
   const auto limit = static_cast<std::int64_t>(kPanel<T>);
@@ -174,7 +176,7 @@ struct DropoutKey {
 };
 
 // Zeroes the dropped weights of `lanes` queries from lane `at`. Counter (j/8, i, h, b): eight keys share four words.
-inline void drop_lanes(const DropoutKey& key, const Panel<float>& panel, std::int64_t first_key, std::size_t n,
+inline void drop_lanes(const DropoutKey& key, const PanelRows<float>& panel, std::int64_t first_key, std::size_t n,
                        std::size_t at, float* st) {
   const Tag<float> d;
   const hn::RebindToUnsigned<Tag<float>> du;
@@ -211,7 +213,7 @@ inline void drop_lanes(const DropoutKey& key, const Panel<float>& panel, std::in
 }
 
 template <class T>
-void drop(const DropoutKey& key, const Panel<T>& panel, std::int64_t first_key, std::size_t n, T* st) {
+void drop(const DropoutKey& key, const PanelRows<T>& panel, std::int64_t first_key, std::size_t n, T* st) {
   if constexpr (sizeof(T) == 4) {
     for (std::size_t at = 0; at < panel.rows; at += kLanes<T>) drop_lanes(key, panel, first_key, n, at, st);
   } else {

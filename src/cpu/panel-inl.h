@@ -19,8 +19,21 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 enum Watch { kPrevious, kSelf, kNext, kFirst, kTarget0, kWatches = kTarget0 + 4 };
 inline constexpr std::int32_t kNoKey = -1;
 
+// Which queries of a sequence stand in the lanes.
 template <class T>
-struct Panel {
+struct PanelRows {
+  std::int64_t row;       // of the sequence, in lane 0
+  std::int64_t position;  // among the keys
+  std::size_t rows;
+
+  std::int64_t last_position() const { return position + static_cast<std::int64_t>(rows) - 1; }
+  // Lanes in use: one vector or two.
+  std::size_t width() const { return rows <= kLanes<T> ? kLanes<T> : kPanel<T>; }
+  bool narrow() const { return width() == kLanes<T>; }
+};
+
+template <class T>
+struct Panel : PanelRows<T> {
   static constexpr std::size_t kSize = kPanel<T>;
   using Index = hwy::MakeSigned<T>;
 
@@ -32,17 +45,9 @@ struct Panel {
   alignas(64) T watched[kWatches][kSize];
   std::int32_t watch_key[kWatches][kSize];  // of kFirst and the targets; the others follow from the position
 
-  T* qt;             // [D][kSize], scaled
-  T* out;            // [kSize][padded E]
-  std::int64_t row;  // of the sequence, in lane 0
-  std::int64_t position;
-  std::size_t rows;
+  T* qt;       // [D][kSize], scaled
+  T* out;      // [kSize][padded E]
   bool fresh;  // nothing has been added to out yet
-
-  std::int64_t last_position() const { return position + static_cast<std::int64_t>(rows) - 1; }
-  // Lanes in use: one vector or two.
-  std::size_t width() const { return rows <= kLanes<T> ? kLanes<T> : kSize; }
-  bool narrow() const { return width() == kLanes<T>; }
 
   void reset() {
     fresh = true;

@@ -1,7 +1,7 @@
-// The two matrix products of a tile. Neither packs K or V: keys and weights are broadcast, queries and values come as
-// vectors.
+// The matrix products of a tile. None packs K or V: keys and weights are broadcast, queries and values come as vectors.
 //   scores S^T[j][i] = K[j][:] . Q^T[:][i]     lanes are queries
 //   values O[i][e]  += P^T[j][i] * V[j][e]     lanes are value columns
+//   keys   dV[j][e] += P^T[j][i] * dO[i][e]    lanes are value columns
 #if defined(POLYHEAD_CPU_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POLYHEAD_CPU_PRODUCTS_INL_H_
 #undef POLYHEAD_CPU_PRODUCTS_INL_H_
@@ -43,47 +43,49 @@ HWY_INLINE void for_register_tiles(std::size_t n, const Tile& tile) {
   }
 }
 
-// kRows keys x kWidth vectors of queries. k [kRows][D] with stride, qt [D][kPanel], st [kRows][kPanel].
+// kRows rows of A x kWidth vectors of columns of B: C = (fresh ? 0 : C) + A B, contracting n.
+// a [kRows][n], b [n][..], c [kRows][..], each with a stride; c is aligned.
 template <class T, int kRows, int kWidth>
-HWY_NOINLINE void score_tile(const T* HWY_RESTRICT k, std::size_t k_stride, const T* HWY_RESTRICT qt, std::size_t D,
-                             T* HWY_RESTRICT st) {
+HWY_NOINLINE void row_tile(const T* HWY_RESTRICT a, std::size_t a_stride, const T* HWY_RESTRICT b, std::size_t b_stride,
+                           std::size_t n, bool fresh, T* HWY_RESTRICT c, std::size_t c_stride) {
   const Tag<T> d;
   Vec<T> sum[kRows][kWidth];
-  for (auto& row : sum) {
-    for (Vec<T>& s : row) s = hn::Zero(d);
+  for (int r = 0; r < kRows; ++r) {
+    for (int w = 0; w < kWidth; ++w) sum[r][w] = fresh ? hn::Zero(d) : hn::Load(d, c + r * c_stride + w * kLanes<T>);
   }
-  for (std::size_t c = 0; c < D; ++c) {
-    Vec<T> q[kWidth];
-    for (int w = 0; w < kWidth; ++w) q[w] = hn::Load(d, qt + c * kPanel<T> + w * kLanes<T>);
+  for (std::size_t i = 0; i < n; ++i) {
+    Vec<T> columns[kWidth];
+    for (int w = 0; w < kWidth; ++w) columns[w] = hn::LoadU(d, b + i * b_stride + w * kLanes<T>);
     for (int r = 0; r < kRows; ++r) {
-      const Vec<T> key = hn::Set(d, k[r * k_stride + c]);
-      for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::MulAdd(key, q[w], sum[r][w]);
+      const Vec<T> factor = hn::Set(d, a[r * a_stride + i]);
+      for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::MulAdd(factor, columns[w], sum[r][w]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) hn::Store(sum[r][w], d, st + r * kPanel<T> + w * kLanes<T>);
+    for (int w = 0; w < kWidth; ++w) hn::Store(sum[r][w], d, c + r * c_stride + w * kLanes<T>);
   }
 }
 
-// st [n][kPanel] = scores of n keys for kWidth vectors of queries.
+// st [n][kPanel] = scores of n keys for kWidth vectors of queries, or of n values for as many gradients of outputs.
 template <class T, int kWidth>
 void scores(const T* k, std::size_t k_stride, std::size_t n, const T* qt, std::size_t D, T* st) {
   for_register_tiles(n, [&](std::size_t first, auto height) {
-    score_tile<T, decltype(height)::value, kWidth>(k + first * k_stride, k_stride, qt, D, st + first * kPanel<T>);
+    row_tile<T, decltype(height)::value, kWidth>(k + first * k_stride, k_stride, qt, kPanel<T>, D, true,
+                                                 st + first * kPanel<T>, kPanel<T>);
   });
 }
 
 // kRows queries x kWidth vectors of value columns. pt [n][kPanel], v [n][..] with stride, out [kRows][out_stride]:
-// out = (fresh ? 0 : alpha[i] * out) + P V.
+// out = (fresh ? 0 : alpha[i] * out) + P V; without alpha, out is kept as it is.
 template <class T, int kRows, int kWidth>
-HWY_NOINLINE void value_tile(const T* HWY_RESTRICT pt, const T* HWY_RESTRICT v, std::size_t v_stride, std::size_t n,
-                             const T* HWY_RESTRICT alpha, bool fresh, T* HWY_RESTRICT out, std::size_t out_stride) {
+HWY_NOINLINE void column_tile(const T* HWY_RESTRICT pt, const T* HWY_RESTRICT v, std::size_t v_stride, std::size_t n,
+                              const T* HWY_RESTRICT alpha, bool fresh, T* HWY_RESTRICT out, std::size_t out_stride) {
   const Tag<T> d;
   Vec<T> sum[kRows][kWidth];
   for (int r = 0; r < kRows; ++r) {
-    const Vec<T> factor = hn::Set(d, alpha[r]);
     for (int w = 0; w < kWidth; ++w) {
-      sum[r][w] = fresh ? hn::Zero(d) : hn::Mul(factor, hn::Load(d, out + r * out_stride + w * kLanes<T>));
+      sum[r][w] = fresh ? hn::Zero(d) : hn::LoadU(d, out + r * out_stride + w * kLanes<T>);
+      if (!fresh && alpha != nullptr) sum[r][w] = hn::Mul(hn::Set(d, alpha[r]), sum[r][w]);
     }
   }
   for (std::size_t j = 0; j < n; ++j) {
@@ -95,28 +97,47 @@ HWY_NOINLINE void value_tile(const T* HWY_RESTRICT pt, const T* HWY_RESTRICT v, 
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) hn::Store(sum[r][w], d, out + r * out_stride + w * kLanes<T>);
+    for (int w = 0; w < kWidth; ++w) hn::StoreU(sum[r][w], d, out + r * out_stride + w * kLanes<T>);
   }
+}
+
+// tile(first column, std::integral_constant<int, vectors>) for pairs of vectors of columns, and a single one at the
+// end.
+template <class T, class Tile>
+HWY_INLINE void for_column_pairs(std::size_t padded_columns, const Tile& tile) {
+  std::size_t e = 0;
+  for (; e + kPanel<T> <= padded_columns; e += kPanel<T>) tile(e, std::integral_constant<int, 2>{});
+  if (e < padded_columns) tile(e, std::integral_constant<int, 1>{});
 }
 
 // out [rows][padded_E] += P V over the first keys_of(last row of the register tile) keys, so that a causal block does
 // little more than its triangle. A pair of value columns stays in L1 for all rows.
 template <class T, class KeysOf>
 void accumulate_values(const T* pt, std::size_t rows, const KeysOf& keys_of, const T* v, std::size_t v_stride,
-                       const T* alpha, bool fresh, T* out, std::size_t padded_E) {
-  for (std::size_t e = 0; e < padded_E; e += kPanel<T>) {
-    const bool pair = e + kPanel<T> <= padded_E;
+                       const T* alpha, bool fresh, T* out, std::size_t out_stride, std::size_t padded_E) {
+  for_column_pairs<T>(padded_E, [&](std::size_t e, auto width) {
     for_register_tiles(rows, [&](std::size_t first, auto height) {
       constexpr int kRows = decltype(height)::value;
-      const std::size_t n = keys_of(first + kRows - 1);
-      T* o = out + first * padded_E + e;
-      if (pair) {
-        value_tile<T, kRows, 2>(pt + first, v + e, v_stride, n, alpha + first, fresh, o, padded_E);
-      } else {
-        value_tile<T, kRows, 1>(pt + first, v + e, v_stride, n, alpha + first, fresh, o, padded_E);
-      }
+      column_tile<T, kRows, decltype(width)::value>(pt + first, v + e, v_stride, keys_of(first + kRows - 1),
+                                                    alpha == nullptr ? alpha : alpha + first, fresh,
+                                                    out + first * out_stride + e, out_stride);
     });
-  }
+  });
+}
+
+// The same for the other side: out [n keys][padded_E] += P^T X, X [rows][..] being what the queries bring. Contracts
+// only the rows from row_of(first key of the register tile) on.
+template <class T, class RowOf>
+void accumulate_keys(const T* pt, std::size_t n, std::size_t rows, const RowOf& row_of, const T* x,
+                     std::size_t x_stride, T* out, std::size_t padded_E) {
+  for_column_pairs<T>(padded_E, [&](std::size_t e, auto width) {
+    for_register_tiles(n, [&](std::size_t first, auto height) {
+      const std::size_t row = row_of(first);
+      row_tile<T, decltype(height)::value, decltype(width)::value>(pt + first * kPanel<T> + row, kPanel<T>,
+                                                                   x + row * x_stride + e, x_stride, rows - row, false,
+                                                                   out + first * padded_E + e, padded_E);
+    });
+  });
 }
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE

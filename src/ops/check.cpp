@@ -79,6 +79,20 @@ void Argument::expect_writable_strides() const {
   }
 }
 
+void Argument::expect_output(bool wanted, const Dims& shape, DType dtype,
+                             std::span<const ConstTensorView> others) const {
+  if (!wanted && !view.present()) return;
+  if (!wanted) throw Error(ErrorCode::value, op, std::string(name) + " was given but is not among the wants");
+  if (!view.present()) refuse(ErrorCode::shape, to_string(shape), "it is among the wants");
+  expect_dtype(dtype);
+  expect_shape(shape);
+  expect_memory();
+  expect_writable_strides();
+  for (const ConstTensorView& other : others) {
+    if (overlap(view, other)) refuse(ErrorCode::layout, "memory apart from the inputs and the other outputs");
+  }
+}
+
 bool overlap(const ConstTensorView& a, const ConstTensorView& b) {
   if (!a.present() || !b.present() || a.count() == 0 || b.count() == 0) return false;
   const auto bytes = [](const ConstTensorView& view) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,8 @@ struct Argument {
   void expect_last_stride_one() const;
   // Distinct elements at distinct addresses, so that it can be written.
   void expect_writable_strides() const;
+  // An output of the call: there exactly if wanted, of this shape and type, and apart from all the others.
+  void expect_output(bool wanted, const Dims& shape, DType dtype, std::span<const ConstTensorView> others) const;
 };
 
 // Do the bytes that two tensors span meet?

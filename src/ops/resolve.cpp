@@ -395,21 +395,11 @@ void attach_outputs(std::string_view op, const AttentionWants& wants, const Atte
   const AttentionShapes shapes = shapes_of(problem, wants);
   const auto attach = [&](std::string_view name, const TensorView& view, bool wanted, const Dims& shape, DType dtype,
                           TensorView& place) {
-    const Argument argument{op, name, view};
-    if (!wanted && !view.present()) return;
-    if (!wanted) refuse(op, std::string(name) + " was given but is not among the wants");
-    if (!view.present()) argument.refuse(ErrorCode::shape, to_string(shape), "it is among the wants");
-    argument.expect_dtype(dtype);
-    argument.expect_shape(shape);
-    argument.expect_memory();
-    argument.expect_writable_strides();
-    for (const ConstTensorView& other :
-         {problem.q, problem.k, problem.v, problem.keep, problem.bias, problem.alibi, problem.sink_logit, problem.gates,
-          problem.marked_keys, problem.target_keys, ConstTensorView(problem.output), ConstTensorView(problem.lse),
-          ConstTensorView(problem.weights), ConstTensorView(problem.statistics)}) {
-      if (overlap(view, other))
-        argument.refuse(ErrorCode::layout, "memory apart from the inputs and the other outputs");
-    }
+    const ConstTensorView others[] = {problem.q,           problem.k,           problem.v,          problem.keep,
+                                      problem.bias,        problem.alibi,       problem.sink_logit, problem.gates,
+                                      problem.marked_keys, problem.target_keys, problem.output,     problem.lse,
+                                      problem.weights,     problem.statistics};
+    Argument{op, name, view}.expect_output(wanted, shape, dtype, others);
     place = view;
   };
   attach("output", outputs.output, true, shapes.output, problem.dtype, problem.output);

@@ -8,35 +8,11 @@
 #include <limits>
 
 #include "cpu/targets.h"
+#include "support/bits.h"
 #include "support/plain.h"
 
 namespace polyhead::test {
 namespace {
-
-// Puts the machine's own choice back when a test has forced targets.
-struct RestoreTarget {
-  std::string name = cpu::target_name();
-  ~RestoreTarget() { cpu::use_target(name); }
-};
-
-::testing::AssertionResult same_bits(const std::string& what, const Tensor& a, const Tensor& b) {
-  if (a.present() != b.present()) return ::testing::AssertionFailure() << what << " is there only once";
-  if (!a.present()) return ::testing::AssertionSuccess();
-  const std::size_t bytes = static_cast<std::size_t>(a.view().count()) * size_of(a.dtype());
-  if (a.shape() == b.shape() && std::memcmp(a.view().data(), b.view().data(), bytes) == 0) {
-    return ::testing::AssertionSuccess();
-  }
-  return ::testing::AssertionFailure() << what << " " << describe(a) << " and " << describe(b)
-                                       << " differ in their bits";
-}
-
-void expect_same_bits(const Attention& a, const Attention& b) {
-  EXPECT_TRUE(same_bits("output", a.output, b.output));
-  EXPECT_TRUE(same_bits("lse", a.lse, b.lse));
-  EXPECT_TRUE(same_bits("weights", a.weights, b.weights));
-  EXPECT_TRUE(same_bits("statistics", a.statistics, b.statistics));
-  EXPECT_TRUE(same_bits("row_statistics", a.row_statistics, b.row_statistics));
-}
 
 class CpuAttention : public ::testing::TestWithParam<Case> {};
 

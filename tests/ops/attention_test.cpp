@@ -67,16 +67,6 @@ TEST(Attend, NothingIsComputedForNothing) {
   }
 }
 
-TEST(AttendBackward, IsTheReference) {
-  for (const Case& recipe : gradient_catalogue()) {
-    if (recipe.dtype != DType::f32) continue;
-    const Materialised m = materialise(recipe);
-    Context context;
-    AttentionGradients got = attend_backward(context, m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants);
-    EXPECT_TRUE(judge(m, views_of(got))) << recipe.name;
-  }
-}
-
 TEST(Explain, NamesThePathAndTheReasons) {
   const Tensor x = normal({1, 2, 5, 8}, "x", DType::bf16);
   Context context(1);

@@ -321,7 +321,7 @@ TEST(Errors, GradientsThatDoNotFit) {
   Call c;
   const Tensor wrong = Tensor::zeros({2, 4, 6, 8}, DType::f32);
   EXPECT_THROW(attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = wrong}), Error);
-  EXPECT_THROW(attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {}), Error);
+  EXPECT_THROW(attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, UpstreamGradients{}), Error);
   const Tensor flags = Tensor::zeros({2, 4, 6, 5}, DType::boolean);
   EXPECT_THROW(
       attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = c.output, .weights = flags}),

@@ -1,0 +1,256 @@
+// The backward pass of attention on the CPU: the list of work items, and one compilation of the kernel per vector
+// instruction set.
+#include "backend/attention.h"
+#include "cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/attention_backward.cpp"
+#include <hwy/foreach_target.h>  // includes this file once per target
+
+#include "cpu/bias_gradient-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// Does any panel see more keys than one tile holds? Only then are the results of the forward pass read.
+bool needs_forward(const backend::AttentionGradientProblem& problem) {
+  const auto longer = [](std::int64_t keys) { return keys > static_cast<std::int64_t>(kBlock); };
+  const auto& sequences = problem.forward.sequences;
+  return std::any_of(sequences.begin(), sequences.end(), [&](const auto& s) { return longer(s.keys); }) ||
+         (problem.dbias.present() && longer(problem.forward.k.shape(2)));
+}
+
+template <class T>
+class Backward {
+ public:
+  Backward(Team& team, const backend::AttentionGradientProblem& problem)
+      : team_(team),
+        problem_(problem),
+        forward_(problem.forward),
+        group_(forward_.heads / std::max<std::int64_t>(forward_.kv_heads, 1)) {
+    std::int64_t panels = 0;
+    for (std::size_t n = 0; n < forward_.sequences.size(); ++n) {
+      shared_.first_panel.push_back(panels);
+      panels += forward_.heads * panels_of<T>(forward_.sequences[n]);
+      const std::int64_t blocks = KeyBlocks(forward_.sequences[n]).count;
+      most_blocks_ = std::max(most_blocks_, blocks);
+      for (std::int64_t g = 0; g < forward_.kv_heads; ++g) {
+        for (std::int64_t b = 0; b < blocks; ++b) items_.push_back({static_cast<std::int64_t>(n), g, b});
+      }
+    }
+    const auto count = static_cast<std::size_t>(panels);
+    shared_.done = std::make_unique<std::atomic<std::int32_t>[]>(count);
+    shared_.sink_parts.resize(count);
+    shared_.gate_parts.resize(items_.size() * static_cast<std::size_t>(group_));
+    if (problem.dweights.present() && needs_forward(problem)) shared_.weights_delta.resize(count * kPanel<T>);
+    const std::size_t D = padded<T>(static_cast<std::size_t>(forward_.head_dim));
+    const bool in_place = problem.dq.dtype() == dtype_of<T> && problem.dq.stride(2) >= forward_.head_dim;
+    if (!in_place || D != static_cast<std::size_t>(forward_.head_dim)) {
+      shared_.dq = reinterpret_cast<T*>(dq_memory_.reserve(count * kPanel<T> * D * sizeof(T)));
+    }
+    const double work = work_of();
+    const auto useful = static_cast<std::int64_t>(std::min(work / kWorkPerThread, 1024.0)) + 1;
+    members_ = static_cast<int>(std::min<std::int64_t>(team.threads(), useful));
+    // Blocks of one head wait for each other: who takes several at once would keep the rest waiting.
+    if (most_blocks_ == 1) {
+      const auto items = static_cast<double>(items_.size());
+      grain_ = static_cast<std::int64_t>(
+          std::clamp(items * kWorkPerThread / 4 / (work + 1), 1.0, std::max(items / (4 * members_), 1.0)));
+    }
+    // All memory before any result: what fails, fails with nothing written.
+    for (int member = 0; member < members_; ++member) carve<GradientWorkspace<T>>(team.scratch(member), problem);
+  }
+
+  void run() {
+    if (!shared_.weights_delta.empty())
+      for_panels([&](const GradientHead<T>& head, std::int64_t i) { sum_weights(head, i); });
+    for_each(static_cast<std::int64_t>(items_.size()), grain_, [&](const GradientWorkspace<T>& w, std::int64_t i) {
+      const Item& item = items_[static_cast<std::size_t>(i)];
+      KeyGradients<T>(problem_, shared_, w, item.sequence, item.kv_head, item.block).run(gate_parts(i));
+    });
+    if (problem_.dbias.present()) {
+      const BiasGradient<T> bias(problem_, shared_);
+      for_each(bias.items(), 1, [&](const GradientWorkspace<T>& w, std::int64_t i) { bias.run(w, i); });
+    }
+    if (shared_.dq != nullptr) for_panels([&](const GradientHead<T>& head, std::int64_t i) { store_dq(head, i); });
+    clear_absent();
+    if (problem_.dsink_logit.present()) store_sinks();
+    if (problem_.dgates.present()) store_gates();
+  }
+
+ private:
+  struct Item {
+    std::int64_t sequence, kv_head, block;
+  };
+
+  // Below this many multiply-adds a second thread costs more than it brings.
+  static constexpr double kWorkPerThread = 4e5;
+
+  double work_of() const {
+    double scores = 0;
+    for (const backend::Sequence& sequence : forward_.sequences) {
+      scores += static_cast<double>(sequence.queries) * static_cast<double>(sequence.keys);
+    }
+    const double share = forward_.causal ? 0.5 : 1.0;
+    return share * scores * static_cast<double>(forward_.heads * (3 * forward_.head_dim + 2 * forward_.value_dim));
+  }
+
+  template <class Work>
+  void for_each(std::int64_t count, std::int64_t grain, const Work& work) {
+    const auto members = static_cast<int>(std::clamp<std::int64_t>(count, 1, members_));
+    team_.for_each(count, grain, members, [&](int member) {
+      const auto w = carve<GradientWorkspace<T>>(team_.scratch(member), problem_);
+      return [&work, w](std::int64_t item) { work(w, item); };
+    });
+  }
+  // work(head, panel) for every panel of every head.
+  template <class Work>
+  void for_panels(const Work& work) {
+    const std::int64_t heads = forward_.heads, count = static_cast<std::int64_t>(forward_.sequences.size()) * heads;
+    for_each(count, 1, [&](const GradientWorkspace<T>& w, std::int64_t item) {
+      const GradientHead<T> head(problem_, item / heads, item % heads, w);
+      for (std::int64_t i = 0; i < head.panels(); ++i) work(head, i);
+    });
+  }
+
+  // What dweights add to delta where a panel sees several blocks.
+  void sum_weights(const GradientHead<T>& head, std::int64_t index) {
+    const KeyBlocks blocks(head.head().sequence);
+    GradientPanel<T> panel;
+    head.load(index, false, panel);
+    std::fill_n(panel.delta, kPanel<T>, T{0});
+    for (std::int64_t b = 0; b < blocks.count; ++b) {
+      const backend::KeyRange seen = head.head().visibility.hull(panel.position, panel.last_position(), blocks[b]);
+      if (!seen.empty()) head.add_dweights(panel, seen);
+    }
+    std::copy_n(panel.delta, kPanel<T>,
+                shared_.weights_delta.data() + static_cast<std::size_t>(shared_.place_of(head, index)) * kPanel<T>);
+  }
+
+  std::byte* dq_row(const backend::Sequence& sequence, std::int64_t h, std::int64_t row) const {
+    const TensorView& dq = problem_.dq;
+    const std::int64_t at =
+        sequence.batch * dq.stride(0) + h * dq.stride(1) + (sequence.query_begin + row) * dq.stride(2);
+    return static_cast<std::byte*>(dq.data()) + at * static_cast<std::int64_t>(size_of(dq.dtype()));
+  }
+  void store_dq(const GradientHead<T>& head, std::int64_t index) const {
+    const PanelRows<T> rows = head.rows_of(index);
+    const T* from = shared_.dq + static_cast<std::size_t>(shared_.place_of(head, index)) * kPanel<T> * head.padded_D();
+    for (std::size_t r = 0; r < rows.rows; ++r, from += head.padded_D()) {
+      narrow(from, head.head().D, dq_row(head.head().sequence, head.head().h, rows.row + static_cast<std::int64_t>(r)),
+             problem_.dq.dtype());
+    }
+  }
+
+  // Queries that are padding and keys that no sequence owns have gradient 0.
+  void clear_absent() const {
+    const std::size_t bytes = static_cast<std::size_t>(forward_.head_dim) * size_of(problem_.dq.dtype());
+    for (const backend::Sequence& sequence : forward_.sequences) {
+      for (std::int64_t h = 0; h < forward_.heads; ++h) {
+        for (std::int64_t i = sequence.queries; i < sequence.rows; ++i) std::memset(dq_row(sequence, h, i), 0, bytes);
+      }
+    }
+    std::int64_t batch = 0, end = 0;  // keys of the batch row up to here are done
+    const auto up_to = [&](std::int64_t key) {
+      for (const TensorView* gradient : {&problem_.dk, &problem_.dv}) clear_keys(*gradient, batch, end, key);
+    };
+    for (const backend::Sequence& sequence : forward_.sequences) {
+      if (sequence.batch != batch) {
+        up_to(problem_.dk.shape(2));
+        batch = sequence.batch;
+        end = 0;
+      }
+      up_to(sequence.key_begin);
+      end = std::max(end, sequence.key_begin + sequence.keys);
+    }
+    if (!forward_.sequences.empty()) up_to(problem_.dk.shape(2));
+  }
+  static void clear_keys(const TensorView& to, std::int64_t batch, std::int64_t begin, std::int64_t end) {
+    const auto size = static_cast<std::int64_t>(size_of(to.dtype()));
+    for (std::int64_t g = 0; g < to.shape(1); ++g) {
+      for (std::int64_t j = begin; j < end; ++j) {
+        const std::int64_t at = batch * to.stride(0) + g * to.stride(1) + j * to.stride(2);
+        std::memset(static_cast<std::byte*>(to.data()) + at * size, 0, static_cast<std::size_t>(to.shape(3) * size));
+      }
+    }
+  }
+
+  double* gate_parts(std::int64_t item) { return shared_.gate_parts.data() + item * group_; }
+
+  void store_sinks() const {
+    for (std::int64_t h = 0; h < forward_.heads; ++h) {
+      double sum = 0;
+      for (std::size_t n = 0; n < forward_.sequences.size(); ++n) {
+        const std::int64_t panels = panels_of<T>(forward_.sequences[n]);
+        for (std::int64_t i = 0; i < panels; ++i) {
+          sum += shared_.sink_parts[static_cast<std::size_t>(shared_.first_panel[n] + h * panels + i)];
+        }
+      }
+      static_cast<T*>(problem_.dsink_logit.data())[h * problem_.dsink_logit.stride(0)] = static_cast<T>(sum);
+    }
+  }
+  void store_gates() {
+    const TensorView& dgates = problem_.dgates;
+    std::vector<double> sums(static_cast<std::size_t>(dgates.shape(0) * forward_.heads));
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      for (std::int64_t h = 0; h < group_; ++h) {
+        sums[static_cast<std::size_t>(items_[i].sequence * forward_.heads + items_[i].kv_head * group_ + h)] +=
+            gate_parts(static_cast<std::int64_t>(i))[h];
+      }
+    }
+    for (std::int64_t n = 0; n < dgates.shape(0); ++n) {
+      for (std::int64_t h = 0; h < forward_.heads; ++h) {
+        static_cast<T*>(dgates.data())[n * dgates.stride(0) + h * dgates.stride(1)] =
+            static_cast<T>(sums[static_cast<std::size_t>(n * forward_.heads + h)]);
+      }
+    }
+  }
+
+  Team& team_;
+  const backend::AttentionGradientProblem& problem_;
+  const backend::AttentionProblem& forward_;
+  const std::int64_t group_;
+  std::vector<Item> items_;
+  std::int64_t most_blocks_ = 1, grain_ = 1;
+  int members_ = 1;
+  GradientShared<T> shared_;
+  Scratch dq_memory_;
+};
+
+void attend_backward(Team& team, const backend::AttentionGradientProblem& problem) {
+  if (problem.forward.dtype == DType::f64) {
+    Backward<double>(team, problem).run();
+  } else {
+    Backward<float>(team, problem).run();
+  }
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace polyhead::cpu {
+
+HWY_EXPORT(attend_backward);
+HWY_EXPORT(needs_forward);
+
+void attend_backward(Team& team, const backend::AttentionGradientProblem& given) {
+  choose_target();
+  backend::AttentionGradientProblem problem = given;
+  Tensor output, lse;
+  if (!given.output.present() && HWY_DYNAMIC_DISPATCH(needs_forward)(given)) {
+    const ConstTensorView& q = given.forward.q;
+    output = Tensor::empty({q.shape(0), q.shape(1), q.shape(2), given.forward.value_dim}, given.forward.dtype);
+    lse = Tensor::empty({q.shape(0), q.shape(1), q.shape(2)},
+                        given.forward.dtype == DType::f64 ? DType::f64 : DType::f32);
+    problem.forward.output = output;
+    problem.forward.lse = lse;
+    attend(team, problem.forward);
+    problem.output = output;
+    problem.lse = lse;
+  }
+  HWY_DYNAMIC_DISPATCH(attend_backward)(team, problem);
+}
+
+}  // namespace polyhead::cpu
+#endif

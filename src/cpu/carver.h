@@ -1,0 +1,37 @@
+// Cuts one allocation into aligned pieces.
+#pragma once
+
+#include <cstddef>
+
+#include "core/team.h"
+
+namespace polyhead::cpu {
+
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+
+  // count elements, aligned to 64 bytes; null while measuring.
+  template <class T>
+  T* take(std::size_t count) {
+    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    used_ += (count * sizeof(T) + 63) / 64 * 64;
+    return piece;
+  }
+  std::size_t used() const noexcept { return used_; }
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+// Workspace(carver, problem) takes its pieces twice: once to measure, once to have them.
+template <class Workspace, class Problem>
+Workspace carve(Scratch& scratch, const Problem& problem) {
+  Carver measure(nullptr);
+  Workspace(measure, problem);
+  Carver carver(scratch.reserve(measure.used()));
+  return Workspace(carver, problem);
+}
+
+}  // namespace polyhead::cpu

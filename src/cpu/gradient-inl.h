@@ -1,0 +1,392 @@
+// A tile of the backward pass: the weights P^T and the gradients dS^T of the logits of one block of keys for one panel
+// of queries, in the layout of the forward pass.
+//   P = e^(S - lse)     dP = dO V^T     dS = P (dP - delta)     delta = sum P dP - dlse = dO . O - dlse
+// lse and dO . O come from the forward pass, except where a panel sees the keys of one block only: there both are made
+// in the tile, which is more exact and reads less.
+#if defined(POLYHEAD_CPU_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_GRADIENT_INL_H_
+#undef POLYHEAD_CPU_GRADIENT_INL_H_
+#else
+#define POLYHEAD_CPU_GRADIENT_INL_H_
+#endif
+
+#include "cpu/carver.h"
+#include "cpu/head-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// A panel of queries on its way back.
+template <class T>
+struct GradientPanel : PanelRows<T> {
+  bool whole;         // all that it sees is in one tile
+  Matrix<T> q, dout;  // [rows][padded D], [rows][padded E]
+  alignas(64) T lse[kPanel<T>], delta[kPanel<T>], sink_weight[kPanel<T>];
+};
+
+template <class T>
+std::int64_t panels_of(const backend::Sequence& sequence) {
+  const auto rows = static_cast<std::int64_t>(kPanel<T>);
+  return (sequence.queries + rows - 1) / rows;
+}
+
+// A thread's scratch.
+template <class T>
+struct GradientWorkspace {
+  T *k, *dk, *live_k;                                         // [kBlock][padded D]
+  T *v, *dv;                                                  // [kBlock][padded E]
+  T *q, *qt;                                                  // [kPanel][padded D], [D][kPanel]
+  T *dout, *output, *dout_t, *output_t;                       // [kPanel][padded E], and [E][kPanel]
+  T *pt, *dst, *mask, *slopes, *kept, *dweights, *bias_sums;  // [kBlock][kPanel]
+  T* rows;                                                    // [kPanel][kBlock]
+  bool* hidden;                                               // [kBlock] by keep or bias from the whole panel
+
+  GradientWorkspace(Carver& carver, const backend::AttentionGradientProblem& problem) {
+    const std::size_t D = padded<T>(static_cast<std::size_t>(problem.forward.head_dim));
+    const std::size_t E = padded<T>(static_cast<std::size_t>(problem.forward.value_dim));
+    for (T** keys : {&k, &dk, &live_k}) *keys = carver.take<T>(kBlock * D);
+    for (T** values : {&v, &dv}) *values = carver.take<T>(kBlock * E);
+    for (T** queries : {&q, &qt}) *queries = carver.take<T>(kPanel<T> * D);
+    for (T** outputs : {&dout, &output, &dout_t, &output_t}) *outputs = carver.take<T>(kPanel<T> * E);
+    for (T** tile : {&pt, &dst, &mask, &slopes, &kept, &dweights, &bias_sums, &rows})
+      *tile = carver.take<T>(kBlock * kPanel<T>);
+    hidden = carver.take<bool>(kBlock);
+  }
+};
+
+// What weights and gradients are multiplied by.
+template <class T>
+struct GradientFactors {
+  T values = 1;  // P in dV, and dP: gate / (1 - dropout)
+  T scores = 1;  // dS: the scale of q . k
+};
+
+// dP of a key that the row does not see may be NaN and counts for nothing.
+template <class T>
+HWY_INLINE Vec<T> where_seen(Vec<T> p, Vec<T> dp) {
+  return hn::IfThenElseZero(hn::Ne(p, hn::Zero(Tag<T>())), dp);
+}
+
+// st <- e^(st - max of the lane), and the lane's factor to make weights of that: 1 / (their sum + e^(sink - max)).
+// kDelta: also delta += sum P dP. st, dp [n][kPanel].
+template <class T, int kWidth, bool kDelta>
+void soften_whole(GradientPanel<T>& panel, std::size_t n, T sink, T factor, T* HWY_RESTRICT st,
+                  const T* HWY_RESTRICT dp, Vec<T> (&norm)[kWidth], Vec<T> (&raw_delta)[kWidth]) {
+  const Tag<T> d;
+  Vec<T> top[kWidth], sum[kWidth];
+  // The largest key has e^0 = 1 exactly; only a sink far above all keys takes its place.
+  const T far_sink = sink - static_cast<T>(80);
+  for (int w = 0; w < kWidth; ++w) top[w] = hn::Set(d, std::max(far_sink, std::numeric_limits<T>::lowest()));
+  for (std::size_t j = 0; j < n; ++j) {
+    for (int w = 0; w < kWidth; ++w) top[w] = hn::Max(top[w], hn::Load(d, st + j * kPanel<T> + w * kLanes<T>));
+  }
+  for (int w = 0; w < kWidth; ++w) sum[w] = raw_delta[w] = hn::Zero(d);
+  for (std::size_t j = 0; j < n; ++j) {
+    for (int w = 0; w < kWidth; ++w) {
+      const std::size_t at = j * kPanel<T> + w * kLanes<T>;
+      const Vec<T> e = exp_nonpositive<T>(hn::Sub(hn::Load(d, st + at), top[w]));
+      hn::Store(e, d, st + at);
+      sum[w] = hn::Add(sum[w], e);
+      if constexpr (kDelta) raw_delta[w] = hn::MulAdd(e, where_seen<T>(e, hn::Load(d, dp + at)), raw_delta[w]);
+    }
+  }
+  for (int w = 0; w < kWidth; ++w) {
+    const std::size_t at = w * kLanes<T>;
+    Vec<T> sink_weight = hn::Zero(d);
+    if (sink != -kInfinity<T>) {
+      sink_weight = hn::Exp(d, hn::Max(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, sink), top[w])));
+    }
+    sum[w] = hn::Add(sum[w], sink_weight);
+    const auto none = hn::Eq(sum[w], hn::Zero(d));  // no key, no sink
+    norm[w] = hn::IfThenZeroElse(none, hn::Div(hn::Set(d, T{1}), sum[w]));
+    hn::Store(hn::IfThenZeroElse(none, hn::Div(sink_weight, sum[w])), d, panel.sink_weight + at);
+    raw_delta[w] = hn::IfThenZeroElse(none, hn::Div(raw_delta[w], sum[w]));
+    if constexpr (kDelta) {
+      hn::Store(hn::Add(hn::Mul(hn::Set(d, factor), raw_delta[w]), hn::Load(d, panel.delta + at)), d, panel.delta + at);
+    }
+  }
+}
+
+// Turns logits into weights and dP into dS, in place. st, dp [n][kPanel]. kGate: adds sum_j P dP to gate_sum [kPanel].
+template <class T, int kWidth, bool kGate>
+void through_softmax(const GradientPanel<T>& panel, std::size_t n, const GradientFactors<T>& factors,
+                     T* HWY_RESTRICT st, T* HWY_RESTRICT dp, T* HWY_RESTRICT gate_sum) {
+  const Tag<T> d;
+  const Vec<T> values = hn::Set(d, factors.values), scores = hn::Set(d, factors.scores);
+  Vec<T> lse[kWidth], delta[kWidth], gate[kWidth];
+  for (int w = 0; w < kWidth; ++w) {
+    lse[w] = hn::Load(d, panel.lse + w * kLanes<T>);
+    delta[w] = hn::Load(d, panel.delta + w * kLanes<T>);
+    gate[w] = hn::Load(d, gate_sum + w * kLanes<T>);
+  }
+  for (std::size_t j = 0; j < n; ++j) {
+    for (int w = 0; w < kWidth; ++w) {
+      const std::size_t at = j * kPanel<T> + w * kLanes<T>;
+      const Vec<T> p = exp_nonpositive<T>(hn::Sub(hn::Load(d, st + at), lse[w]));
+      const Vec<T> seen = where_seen<T>(p, hn::Load(d, dp + at));
+      if constexpr (kGate) gate[w] = hn::MulAdd(p, seen, gate[w]);
+      hn::Store(hn::Mul(values, p), d, st + at);
+      // Rounded before delta is taken off, as delta was: if the row sees one key they are equal.
+      hn::Store(hn::Mul(hn::Mul(scores, p), hn::Sub(hn::Mul(values, seen), delta[w])), d, dp + at);
+    }
+  }
+  for (int w = 0; w < kWidth; ++w) hn::Store(gate[w], d, gate_sum + w * kLanes<T>);
+}
+
+// The same for a whole panel.
+template <class T, int kWidth>
+void through_whole_softmax(GradientPanel<T>& panel, std::size_t n, T sink, const GradientFactors<T>& factors,
+                           T* HWY_RESTRICT st, T* HWY_RESTRICT dp, T* HWY_RESTRICT gate_sum) {
+  const Tag<T> d;
+  const Vec<T> values = hn::Set(d, factors.values), scores = hn::Set(d, factors.scores);
+  Vec<T> norm[kWidth], raw_delta[kWidth], delta[kWidth];
+  soften_whole<T, kWidth, true>(panel, n, sink, factors.values, st, dp, norm, raw_delta);
+  for (int w = 0; w < kWidth; ++w) {
+    delta[w] = hn::Load(d, panel.delta + w * kLanes<T>);
+    hn::Store(hn::Add(raw_delta[w], hn::Load(d, gate_sum + w * kLanes<T>)), d, gate_sum + w * kLanes<T>);
+  }
+  for (std::size_t j = 0; j < n; ++j) {
+    for (int w = 0; w < kWidth; ++w) {
+      const std::size_t at = j * kPanel<T> + w * kLanes<T>;
+      const Vec<T> p = hn::Mul(norm[w], hn::Load(d, st + at));
+      const Vec<T> seen = where_seen<T>(p, hn::Load(d, dp + at));
+      hn::Store(hn::Mul(values, p), d, st + at);
+      // Rounded before delta is taken off, as delta was: if the row sees one key they are equal.
+      hn::Store(hn::Mul(hn::Mul(scores, p), hn::Sub(hn::Mul(values, seen), delta[w])), d, dp + at);
+    }
+  }
+}
+
+// st <- P.
+template <class T, int kWidth>
+void make_weights(GradientPanel<T>& panel, std::size_t n, T sink, T* st) {
+  const Tag<T> d;
+  Vec<T> norm[kWidth], unused[kWidth];
+  if (panel.whole) soften_whole<T, kWidth, false>(panel, n, sink, T{1}, st, st, norm, unused);
+  for (std::size_t j = 0; j < n; ++j) {
+    for (int w = 0; w < kWidth; ++w) {
+      T* p = st + j * kPanel<T> + w * kLanes<T>;
+      const Vec<T> x = hn::Load(d, p);
+      const Vec<T> weight =
+          panel.whole ? hn::Mul(norm[w], x) : exp_nonpositive<T>(hn::Sub(x, hn::Load(d, panel.lse + w * kLanes<T>)));
+      hn::Store(weight, d, p);
+    }
+  }
+}
+
+// From weights to dS where more comes on top: `kept` is P after dropout (P itself without), `dweights` arrives from
+// above or is null. A gate of 0 lets nothing through, not even NaN.
+template <class T>
+void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const GradientFactors<T>& factors, const T* kept,
+                              const T* dweights, T* HWY_RESTRICT pt, T* HWY_RESTRICT dp, T* HWY_RESTRICT gate_sum) {
+  const Tag<T> d;
+  const Vec<T> zero = hn::Zero(d), values = hn::Set(d, factors.values), scores = hn::Set(d, factors.scores);
+  for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+    const std::size_t at = j * kPanel<T> + lane;
+    const Vec<T> p = hn::Load(d, pt + at), used = hn::Load(d, kept + at);
+    const Vec<T> seen = where_seen<T>(used, hn::Load(d, dp + at));
+    hn::Store(hn::MulAdd(used, seen, hn::Load(d, gate_sum + lane)), d, gate_sum + lane);
+    Vec<T> total = factors.values == 0 ? zero : hn::Mul(values, seen);
+    if (dweights != nullptr) total = hn::Add(total, where_seen<T>(p, hn::Load(d, dweights + at)));
+    hn::Store(total, d, dp + at);
+    if (panel.whole) {
+      hn::Store(hn::MulAdd(p, total, hn::Load(d, panel.delta + lane)), d, panel.delta + lane);
+    }
+  });
+  for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+    const std::size_t at = j * kPanel<T> + lane;
+    const Vec<T> p = hn::Load(d, pt + at);
+    hn::Store(hn::Mul(hn::Mul(scores, p), hn::Sub(hn::Load(d, dp + at), hn::Load(d, panel.delta + lane))), d, dp + at);
+    hn::Store(hn::Mul(values, hn::Load(d, kept + at)), d, pt + at);
+  });
+}
+
+// One head on its way back: reads its panels and makes its tiles.
+template <class T>
+class GradientHead {
+ public:
+  GradientHead(const backend::AttentionGradientProblem& problem, std::int64_t sequence, std::int64_t h,
+               const GradientWorkspace<T>& workspace)
+      : problem_(problem),
+        w_(workspace),
+        head_(problem.forward, sequence, h),
+        dout_(problem.doutput, head_.sequence.batch, h, head_.sequence.query_begin),
+        output_(problem.output, head_.sequence.batch, h, head_.sequence.query_begin),
+        undropped_(static_cast<T>(1 / (1 - problem.forward.dropout.p))) {}
+
+  const Head<T>& head() const { return head_; }
+  std::size_t padded_D() const { return padded<T>(head_.D); }
+  bool wants_gate() const { return problem_.dgates.present(); }
+  // A head with gate 0 sends back only what flows around the gate.
+  bool sends() const { return head_.gate != 0 || problem_.dlse.present() || problem_.dweights.present(); }
+  bool reads_values() const { return head_.gate != 0 || wants_gate(); }
+
+  T undropped() const { return undropped_; }
+
+  std::int64_t panels() const { return panels_of<T>(head_.sequence); }
+  PanelRows<T> rows_of(std::int64_t index) const {
+    const std::int64_t row = index * static_cast<std::int64_t>(kPanel<T>);
+    const std::int64_t rows = std::min(static_cast<std::int64_t>(kPanel<T>), head_.sequence.queries - row);
+    return {row, row + head_.sequence.offset, static_cast<std::size_t>(rows)};
+  }
+
+  Matrix<T> read_keys(backend::KeyRange keys) const {
+    return read_rows(head_.k, keys.begin, keys.end, head_.D, padded_D(), panels() > 2, w_.k);
+  }
+  Matrix<T> read_values(backend::KeyRange keys) const {
+    if (!reads_values()) return {};
+    return read_rows(head_.v, keys.begin, keys.end, head_.E, head_.padded_E, panels() > 2, w_.v);
+  }
+
+  // Does a panel see keys of this range only?
+  bool sees_only(const PanelRows<T>& rows, backend::KeyRange keys) const {
+    const backend::KeyRange all = head_.visibility.hull(rows.position, rows.last_position(), {0, head_.sequence.keys});
+    return all.empty() || (all.begin >= keys.begin && all.end <= keys.end);
+  }
+
+  // Reads the queries of a panel and what arrives for them. delta still lacks what the tile will add if the panel is
+  // whole, and what dweights add if it is not.
+  void load(std::int64_t index, bool whole, GradientPanel<T>& panel) const {
+    static_cast<PanelRows<T>&>(panel) = rows_of(index);
+    panel.whole = whole;
+    const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
+    panel.q = read_rows(head_.q, begin, end, head_.D, padded_D(), false, w_.q);
+    into_lanes(panel, panel.q, head_.D, head_.q_factor, w_.qt);
+    std::fill_n(panel.lse, kPanel<T>, kInfinity<T>);  // e^(s - inf) = 0: lanes without a query
+    std::fill_n(panel.delta, kPanel<T>, T{0});
+    if (reads_values()) {
+      panel.dout = read_rows(dout_, begin, end, head_.E, head_.padded_E, false, w_.dout);
+      into_lanes(panel, panel.dout, head_.E, T{1}, w_.dout_t);
+    }
+    if (!whole) read_forward(panel);
+    for (std::size_t r = 0; problem_.dlse.present() && r < panel.rows; ++r) {
+      panel.delta[r] -= static_cast<T>(row_number(problem_.dlse, begin + static_cast<std::int64_t>(r)));
+    }
+  }
+
+  // w.pt = weights after dropout, times the gate; w.dst = scale * dS, of the keys for the panel. Adds sum_j P dP over
+  // the keys that dropout left to gate_sum [kPanel]. Completes delta and sink_weight of a whole panel.
+  void make_tile(GradientPanel<T>& panel, backend::KeyRange keys, const Matrix<T>& k, const Matrix<T>& v, T scale,
+                 T* gate_sum) const {
+    const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+    masked_logits<T>(head_, panel, w_.qt, keys, k, {w_.pt, w_.mask, w_.rows, w_.slopes});
+    for (std::size_t j = 0; head_.masked_by_tensor() && j < n; ++j) {
+      w_.hidden[j] = all_hidden(w_.pt + j * kPanel<T>, panel.rows);
+    }
+    const GradientFactors<T> factors{static_cast<T>(head_.gate) * undropped_, scale};
+    const auto make = [&](auto width) {
+      constexpr int kWidth = decltype(width)::value;
+      if (reads_values()) {
+        scores<T, kWidth>(v.data, v.stride, n, w_.dout_t, head_.E, w_.dst);
+      } else {
+        std::fill_n(w_.dst, n * kPanel<T>, T{0});
+      }
+      if (head_.drops() || problem_.dweights.present() || head_.gate == 0) {
+        make_weights<T, kWidth>(panel, n, head_.sink, w_.pt);
+        add_more(panel, keys, factors, gate_sum);
+      } else if (panel.whole) {
+        through_whole_softmax<T, kWidth>(panel, n, head_.sink, factors, w_.pt, w_.dst, gate_sum);
+      } else if (wants_gate()) {
+        through_softmax<T, kWidth, true>(panel, n, factors, w_.pt, w_.dst, gate_sum);
+      } else {
+        through_softmax<T, kWidth, false>(panel, n, factors, w_.pt, w_.dst, gate_sum);
+      }
+    };
+    panel.narrow() ? make(std::integral_constant<int, 1>{}) : make(std::integral_constant<int, 2>{});
+  }
+
+  // dst *= the softcap's derivative: from the gradient of what the bias is added to, to that of q . k.
+  void through_softcap(const PanelRows<T>& panel, std::size_t n) const {
+    if (head_.softcap == 0) return;
+    const Tag<T> d;
+    for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+      T* ds = w_.dst + j * kPanel<T> + lane;
+      hn::Store(hn::Mul(hn::Load(d, ds), hn::Load(d, w_.slopes + j * kPanel<T> + lane)), d, ds);
+    });
+  }
+
+  // delta += sum_j p dweights over these keys, for a panel that is not whole.
+  void add_dweights(GradientPanel<T>& panel, backend::KeyRange keys) const {
+    const Tag<T> d;
+    const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+    masked_logits<T>(head_, panel, w_.qt, keys, read_keys(keys), {w_.pt, w_.mask, w_.rows, w_.slopes});
+    make_weights<T, 2>(panel, n, head_.sink, w_.pt);
+    gather_dweights(panel, keys);
+    for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+      const std::size_t at = j * kPanel<T> + lane;
+      const Vec<T> p = hn::Load(d, w_.pt + at);
+      const Vec<T> dw = where_seen<T>(p, hn::Load(d, w_.dweights + at));
+      hn::Store(hn::MulAdd(p, dw, hn::Load(d, panel.delta + lane)), d, panel.delta + lane);
+    });
+  }
+
+ private:
+  // lse, and dO . O, summed as dP is: a row that sees one key has dP - delta = 0, not nearly 0.
+  void read_forward(GradientPanel<T>& panel) const {
+    const Tag<T> d;
+    const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      const auto lse = static_cast<T>(row_number(problem_.lse, begin + static_cast<std::int64_t>(r)));
+      panel.lse[r] = std::max(lse, std::numeric_limits<T>::lowest());
+      panel.sink_weight[r] = head_.sink == -kInfinity<T> ? T{0} : std::exp(head_.sink - panel.lse[r]);
+    }
+    if (head_.gate == 0) return;
+    into_lanes(panel, read_rows(output_, begin, end, head_.E, head_.padded_E, false, w_.output), head_.E, T{1},
+               w_.output_t);
+    for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
+      Vec<T> sum = hn::Zero(d);
+      for (std::size_t e = 0; e < head_.E; ++e) {
+        sum =
+            hn::MulAdd(hn::Load(d, w_.output_t + e * kPanel<T> + at), hn::Load(d, w_.dout_t + e * kPanel<T> + at), sum);
+      }
+      hn::Store(sum, d, panel.delta + at);
+    }
+  }
+
+  void add_more(GradientPanel<T>& panel, backend::KeyRange keys, const GradientFactors<T>& factors, T* gate_sum) const {
+    const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+    if (head_.drops()) {
+      std::copy_n(w_.pt, n * kPanel<T>, w_.kept);
+      drop(head_.dropout, panel, keys.begin, n, w_.kept);
+    }
+    const bool from_weights = problem_.dweights.present();
+    if (from_weights) gather_dweights(panel, keys);
+    through_softmax_and_more<T>(panel, n, factors, head_.drops() ? w_.kept : w_.pt,
+                                from_weights ? w_.dweights : nullptr, w_.pt, w_.dst, gate_sum);
+  }
+
+  // w.dweights [n][kPanel] = dweights of the keys for the panel.
+  void gather_dweights(const PanelRows<T>& panel, backend::KeyRange keys) const {
+    const ConstTensorView& dw = problem_.dweights;
+    const std::int64_t at = head_.sequence.batch * dw.stride(0) + head_.h * dw.stride(1) +
+                            head_.sequence.query_begin * dw.stride(2) + head_.sequence.weights_column * dw.stride(3);
+    const auto* data = static_cast<const std::byte*>(dw.data()) + at * static_cast<std::int64_t>(size_of(dw.dtype()));
+    gather_mask<T>({data, dw.dtype(), dw.stride(2), dw.stride(3)}, {}, panel, keys.begin,
+                   static_cast<std::size_t>(keys.end - keys.begin), w_.rows, w_.dweights);
+  }
+
+  // to [columns][kPanel] = factor * rows^T; lanes without a row hold 0 or a copy of the last.
+  static void into_lanes(const PanelRows<T>& panel, const Matrix<T>& rows, std::size_t columns, T factor, T* to) {
+    if (panel.rows < panel.width()) {
+      for_vectors(panel, columns, [&](std::size_t c, std::size_t lane) {
+        hn::Store(hn::Zero(Tag<T>()), Tag<T>(), to + c * kPanel<T> + lane);
+      });
+    }
+    transpose(rows.data, rows.stride, panel.rows, columns, factor, to, kPanel<T>);
+  }
+  double row_number(const ConstTensorView& view, std::int64_t row) const {
+    return number_at(view, head_.sequence.batch * view.stride(0) + head_.h * view.stride(1) +
+                               head_.tensor_row(row) * view.stride(2));
+  }
+
+  const backend::AttentionGradientProblem& problem_;
+  const GradientWorkspace<T>& w_;
+  const Head<T> head_;
+  const Rows dout_, output_;
+  const T undropped_;  // 1 / (1 - dropout)
+};
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,252 @@
+// The unit of work of the backward pass: one block of keys of one key/value head, and all the queries that see it. Its
+// dk and dv are complete when it ends. To dq every block adds its part, in the order of the blocks, so that the bits
+// are the same for any number of threads: a block waits, panel by panel, for the one before it.
+#if defined(POLYHEAD_CPU_KEY_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_KEY_GRADIENTS_INL_H_
+#undef POLYHEAD_CPU_KEY_GRADIENTS_INL_H_
+#else
+#define POLYHEAD_CPU_KEY_GRADIENTS_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "cpu/gradient-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// Block b of a sequence's keys, one of `count` of nearly equal size; a sequence without keys has one, which is empty.
+struct KeyBlocks {
+  std::int64_t keys, count;
+
+  explicit KeyBlocks(const backend::Sequence& sequence)
+      : keys(sequence.keys),
+        count(std::max<std::int64_t>((keys + static_cast<std::int64_t>(kBlock) - 1) / static_cast<std::int64_t>(kBlock),
+                                     1)) {}
+  backend::KeyRange operator[](std::int64_t b) const { return {keys * b / count, keys * (b + 1) / count}; }
+};
+
+// What the blocks of all heads share. A panel is found at first_panel[sequence] + head * panels + panel.
+template <class T>
+struct GradientShared {
+  std::vector<std::int64_t> first_panel;              // [N]
+  std::unique_ptr<std::atomic<std::int32_t>[]> done;  // [panels] 1 + the last block that has added to its dq
+  std::vector<double> sink_parts;                     // [panels]
+  std::vector<double> gate_parts;                     // [items][heads of a kv head]
+  std::vector<T> weights_delta;                       // [panels][kPanel] sum_j p dweights; empty without dweights
+  T* dq = nullptr;                                    // [panels][kPanel][padded D] where the tensor cannot be added to
+
+  std::int64_t place_of(const GradientHead<T>& head, std::int64_t panel) const {
+    return first_panel[static_cast<std::size_t>(head.head().n)] + head.head().h * head.panels() + panel;
+  }
+  void add_weights_delta(const GradientHead<T>& head, std::int64_t index, GradientPanel<T>& panel) const {
+    if (weights_delta.empty() || panel.whole) return;
+    const T* more = weights_delta.data() + static_cast<std::size_t>(place_of(head, index)) * kPanel<T>;
+    for (std::size_t r = 0; r < panel.rows; ++r) panel.delta[r] += more[r];
+  }
+};
+
+// Rows that can be added to.
+template <class T>
+struct Sums {
+  T* data;
+  std::size_t stride;
+};
+
+template <class T>
+class KeyGradients {
+ public:
+  KeyGradients(const backend::AttentionGradientProblem& problem, GradientShared<T>& shared,
+               const GradientWorkspace<T>& workspace, std::int64_t sequence, std::int64_t kv_head, std::int64_t block)
+      : problem_(problem),
+        shared_(shared),
+        w_(workspace),
+        n_(sequence),
+        g_(kv_head),
+        block_(block),
+        sequence_(problem.forward.sequences[static_cast<std::size_t>(sequence)]),
+        blocks_(sequence_),
+        keys_(blocks_[block]),
+        group_(problem.forward.heads / problem.forward.kv_heads) {}
+
+  // gate_parts [heads of the group].
+  void run(double* gate_parts) const {
+    const auto size = static_cast<std::size_t>(keys_.end - keys_.begin);
+    const std::size_t D = padded<T>(static_cast<std::size_t>(problem_.forward.head_dim));
+    const std::size_t E = padded<T>(static_cast<std::size_t>(problem_.forward.value_dim));
+    std::fill_n(w_.dk, size * D, T{0});
+    std::fill_n(w_.dv, size * E, T{0});
+    for (std::int64_t h = g_ * group_; h < (g_ + 1) * group_; ++h) {
+      const GradientHead<T> head(problem_, n_, h, w_);
+      if (head.sends() || head.wants_gate()) {
+        gate_parts[h - g_ * group_] = add_head(head);
+      } else {
+        for (std::int64_t i = 0; block_ == 0 && i < head.panels(); ++i) clear_dq(head, head.rows_of(i), i);
+      }
+    }
+    store(w_.dk, D, problem_.dk);
+    store(w_.dv, E, problem_.dv);
+  }
+
+ private:
+  // Returns the block's part of the gate's gradient.
+  double add_head(const GradientHead<T>& head) const {
+    const Matrix<T> k = head.read_keys(keys_), v = head.read_values(keys_);
+    alignas(64) T gate_sum[kPanel<T>];
+    double gate = 0;
+    for (std::int64_t i = 0; i < head.panels(); ++i) {
+      const PanelRows<T> rows = head.rows_of(i);
+      const backend::KeyRange seen = seen_by(head, rows, block_);
+      const bool whole = head.sees_only(rows, keys_);
+      if (seen.empty() && !(whole && block_ == 0)) continue;  // block 0 cares for rows that see nothing
+      GradientPanel<T> panel;
+      head.load(i, whole, panel);
+      shared_.add_weights_delta(head, i, panel);
+      const std::int64_t before = seen.empty() ? -1 : block_before(head, rows);
+      std::fill_n(gate_sum, kPanel<T>, T{0});
+      if (seen.empty()) {
+        std::fill_n(panel.sink_weight, kPanel<T>, T{1});
+        clear_dq(head, rows, i);
+      } else {
+        add_panel(head, panel, i, before, seen, {k.row(seen.begin - keys_.begin), k.stride},
+                  {v.row(seen.begin - keys_.begin), v.stride}, gate_sum);
+      }
+      if (before < 0) shared_.sink_parts[static_cast<std::size_t>(shared_.place_of(head, i))] = sink_part(head, panel);
+      for (std::size_t r = 0; r < panel.rows; ++r) gate += static_cast<double>(gate_sum[r]);
+    }
+    return gate * static_cast<double>(head.undropped());
+  }
+
+  void add_panel(const GradientHead<T>& head, GradientPanel<T>& panel, std::int64_t index, std::int64_t before,
+                 backend::KeyRange seen, const Matrix<T>& k, const Matrix<T>& v, T* gate_sum) const {
+    const auto n = static_cast<std::size_t>(seen.end - seen.begin);
+    head.make_tile(panel, seen, k, v, static_cast<T>(problem_.forward.scale), gate_sum);
+    if (head.sends()) {
+      head.through_softcap(panel, n);
+      const auto first = static_cast<std::size_t>(seen.begin - keys_.begin);
+      const auto row_of = [&](std::size_t key) {
+        const std::int64_t p = head.head().visibility.earliest(seen.begin + static_cast<std::int64_t>(key));
+        return static_cast<std::size_t>(
+            std::clamp<std::int64_t>(p - panel.position, 0, static_cast<std::int64_t>(panel.rows)));
+      };
+      const std::size_t D = head.padded_D(), E = head.head().padded_E;
+      if (head.head().gate != 0) {
+        accumulate_keys(w_.pt, n, panel.rows, row_of, panel.dout.data, panel.dout.stride, w_.dv + first * E, E);
+      }
+      accumulate_keys(w_.dst, n, panel.rows, row_of, panel.q.data, panel.q.stride, w_.dk + first * D, D);
+    }
+    add_to_dq(head, panel, index, before, seen, k);
+  }
+
+  // dq += dS K, once the block before has added its own.
+  void add_to_dq(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index, std::int64_t before,
+                 backend::KeyRange seen, const Matrix<T>& k) const {
+    std::atomic<std::int32_t>& done = shared_.done[static_cast<std::size_t>(shared_.place_of(head, index))];
+    wait_for(done, static_cast<std::int32_t>(before + 1));
+    if (head.sends()) {
+      const Sums<T> dq = dq_of(head, panel, index);
+      std::size_t n = static_cast<std::size_t>(seen.end - seen.begin);
+      const Matrix<T> live = live_keys(head, k, n);
+      const auto keys_of = [&](std::size_t row) {
+        if (head.head().masked_by_tensor()) return n;
+        const backend::Visibility& visibility = head.head().visibility;
+        const std::int64_t p = panel.position + static_cast<std::int64_t>(row);
+        const std::int64_t end = std::max(visibility.window_end(p), visibility.head_end(p));
+        return static_cast<std::size_t>(std::clamp<std::int64_t>(end - seen.begin, 0, static_cast<std::int64_t>(n)));
+      };
+      accumulate_values<T>(w_.dst, panel.rows, keys_of, live.data, live.stride, nullptr, before < 0, dq.data, dq.stride,
+                           head.padded_D());
+    } else if (before < 0) {
+      clear_dq(head, panel, index);
+    }
+    done.store(static_cast<std::int32_t>(block_ + 1), std::memory_order_release);
+    done.notify_all();
+  }
+
+  // Closes the gaps that keys hidden from the whole panel leave in dst (in place) and among the keys (in a copy).
+  Matrix<T> live_keys(const GradientHead<T>& head, const Matrix<T>& k, std::size_t& n) const {
+    if (!head.head().masked_by_tensor()) return k;
+    std::size_t live = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+      if (w_.hidden[j]) continue;
+      if (live != j) std::copy_n(w_.dst + j * kPanel<T>, kPanel<T>, w_.dst + live * kPanel<T>);
+      std::copy_n(k.row(static_cast<std::int64_t>(j)), head.padded_D(), w_.live_k + live * head.padded_D());
+      ++live;
+    }
+    n = live;
+    return {w_.live_k, head.padded_D()};
+  }
+
+  // dsink = -p_sink delta of every row.
+  double sink_part(const GradientHead<T>& head, const GradientPanel<T>& panel) const {
+    if (!problem_.dsink_logit.present() || head.head().sink == -kInfinity<T>) return 0;
+    double sum = 0;
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      sum -= static_cast<double>(panel.sink_weight[r]) * static_cast<double>(panel.delta[r]);
+    }
+    return sum;
+  }
+
+  backend::KeyRange seen_by(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t block) const {
+    return head.head().visibility.hull(rows.position, rows.last_position(), blocks_[block]);
+  }
+  // The last block before this one that the panel sees, or -1.
+  std::int64_t block_before(const GradientHead<T>& head, const PanelRows<T>& rows) const {
+    std::int64_t b = block_ - 1;
+    while (b >= 0 && seen_by(head, rows, b).empty()) --b;
+    return b;
+  }
+  // Whoever is waited for has begun, since blocks are claimed in order, and waits only for blocks before itself.
+  static void wait_for(const std::atomic<std::int32_t>& done, std::int32_t wanted) {
+    for (int look = 0; look < 1000; ++look) {
+      if (done.load(std::memory_order_acquire) == wanted) return;
+      hwy::Pause();
+    }
+    for (std::int32_t now; (now = done.load(std::memory_order_acquire)) != wanted;) {
+      done.wait(now, std::memory_order_acquire);
+    }
+  }
+
+  Sums<T> dq_of(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t index) const {
+    if (shared_.dq != nullptr) {
+      const std::size_t size = kPanel<T> * head.padded_D();
+      return {shared_.dq + static_cast<std::size_t>(shared_.place_of(head, index)) * size, head.padded_D()};
+    }
+    const TensorView& dq = problem_.dq;
+    T* data = static_cast<T*>(dq.data()) + sequence_.batch * dq.stride(0) + head.head().h * dq.stride(1) +
+              head.head().tensor_row(rows.row) * dq.stride(2);
+    return {data, static_cast<std::size_t>(dq.stride(2))};
+  }
+  void clear_dq(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t index) const {
+    const Sums<T> dq = dq_of(head, rows, index);
+    for (std::size_t r = 0; r < rows.rows; ++r) std::fill_n(dq.data + r * dq.stride, head.padded_D(), T{0});
+  }
+
+  // Rows of the block into dk or dv.
+  void store(const T* from, std::size_t stride, const TensorView& to) const {
+    for (std::int64_t j = keys_.begin; j < keys_.end; ++j, from += stride) {
+      const std::int64_t at =
+          sequence_.batch * to.stride(0) + g_ * to.stride(1) + (sequence_.key_begin + j) * to.stride(2);
+      narrow(from, static_cast<std::size_t>(to.shape(3)),
+             static_cast<std::byte*>(to.data()) + at * static_cast<std::int64_t>(size_of(to.dtype())), to.dtype());
+    }
+  }
+
+  const backend::AttentionGradientProblem& problem_;
+  GradientShared<T>& shared_;
+  const GradientWorkspace<T>& w_;
+  const std::int64_t n_, g_, block_;
+  const backend::Sequence& sequence_;
+  const KeyBlocks blocks_;
+  const backend::KeyRange keys_;
+  const std::int64_t group_;
+};
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,128 @@
+// The fused backward pass against the oracle: every case of the gradient catalogue on every vector target, the same
+// bits for any number of threads, and the corners of its tiling.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "backend/attention.h"
+#include "cpu/targets.h"
+#include "support/bits.h"
+#include "support/plain.h"
+
+namespace polyhead::test {
+namespace {
+
+AttentionGradients gradients(Context& context, const Materialised& m, const ForwardResults& forward = {}) {
+  return attend_backward(context, m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants, forward);
+}
+
+void expect_right(const Materialised& m) {
+  const ExpectedGradients expected = expected_gradients(m);
+  const RestoreTarget restore;
+  Context context(1);
+  for (const std::string& target : cpu::target_names()) {
+    SCOPED_TRACE(target);
+    cpu::use_target(target);
+    AttentionGradients got = gradients(context, m);
+    EXPECT_TRUE(judge(expected, views_of(got)));
+    // With what the forward pass left behind, the same bits.
+    const Attention forward = attend(context, m.q, m.k, m.v, m.options, {.lse = true});
+    expect_same_bits(got, gradients(context, m, {forward.output, forward.lse}));
+  }
+}
+
+class CpuGradients : public ::testing::TestWithParam<Case> {};
+
+TEST_P(CpuGradients, FollowTheRuleOnEveryTarget) { expect_right(materialise(GetParam())); }
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, CpuGradients, ::testing::ValuesIn(gradient_catalogue()),
+                         [](const auto& instance) { return instance.param.name; });
+
+// Several blocks of keys and panels of queries, so that blocks wait for each other.
+Case large(const std::string& name) {
+  Case c;
+  c.name = name;
+  c.batch = 1;
+  c.heads = c.kv_heads = 2;
+  c.queries = 190;
+  c.keys = 410;
+  c.head_dim = c.value_dim = 32;
+  c.options.align = Align::bottom_right;
+  return c;
+}
+
+std::vector<Case> large_cases() {
+  Case causal = large("causal"), window = large("window"), first = large("always_first"), drop = large("dropout"),
+       grouped = large("grouped"), odd = large("odd_widths"), bias = large("bias"), half = large("half"),
+       beside = large("beside_the_output"), narrow = large("top_left_causal");
+  causal.options.causal = true;
+  window.options.window = {.left = 60, .right = 3};
+  first.options.window = {.left = 20, .right = 0, .always_first = 150};
+  drop.options.dropout = {.p = 0.25, .seed = 3};
+  grouped.heads = 6;
+  grouped.gates = Gates::per_sequence;
+  odd.head_dim = 19;
+  odd.value_dim = 37;
+  odd.sink_logit = true;
+  bias.bias = Dims{1, 190, 1};
+  bias.options.softcap = 5;
+  half.dtype = DType::f16;
+  half.options.causal = true;
+  beside.dlse = beside.dweights = true;
+  beside.options.causal = true;
+  narrow.options.causal = true;
+  narrow.options.align = Align::top_left;
+  return {large("plain"), causal, window, first, drop, grouped, odd, bias, half, beside, narrow};
+}
+
+class CpuLargeGradients : public ::testing::TestWithParam<Case> {};
+
+TEST_P(CpuLargeGradients, FollowTheRuleOnEveryTarget) { expect_right(materialise(GetParam())); }
+
+TEST_P(CpuLargeGradients, AreTheSameBitsForAnyNumberOfThreads) {
+  Case c = GetParam();
+  c.queries *= 3;
+  if (c.bias) c.bias = Dims{1, c.queries, 1};
+  const Materialised m = materialise(c);
+  Context one(1);
+  const AttentionGradients expected = gradients(one, m);
+  for (int threads = 2; threads <= 8; ++threads) {
+    SCOPED_TRACE(std::to_string(threads) + " threads");
+    Context context(threads);
+    for (int repeat = 0; repeat < 3; ++repeat) expect_same_bits(expected, gradients(context, m));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, CpuLargeGradients, ::testing::ValuesIn(large_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+// dgate is what the output changes by when the gate does, for gates of 0 as for others.
+TEST(CpuGateGradient, IsTheFiniteDifferenceOfTheGate) {
+  Case c = large("gates");
+  c.dtype = DType::f64;
+  c.gates = Gates::per_sequence;
+  const Materialised m = materialise(c);
+  Context context(2);
+  const AttentionGradients got = gradients(context, m);
+  const auto value = [&] {
+    const Attention result = attend(context, m.q, m.k, m.v, m.options);
+    const reference::Array<double> o(result.output.view()), dout(m.upstream.output);
+    double sum = 0;
+    for (std::size_t n = 0; n < o.values().size(); ++n) sum += o.values()[n] * dout.values()[n];
+    return sum;
+  };
+  for (std::int64_t h = 0; h < c.heads; ++h) {
+    double& gate = static_cast<double*>(m.gates.data())[h];
+    const double at = gate;
+    gate = at + 0.5;
+    const double above = value();
+    gate = at - 0.5;
+    const double below = value();
+    gate = at;
+    EXPECT_NEAR(got.dgates.as<double>()[h], above - below, 1e-9) << "head " << h << ", gate " << at;
+  }
+}
+
+}  // namespace
+}  // namespace polyhead::test

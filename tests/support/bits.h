@@ -1,0 +1,48 @@
+// Equal to the last bit; and the vector target put back after a test has forced another.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "backend/attention.h"
+#include "cpu/targets.h"
+
+namespace polyhead::test {
+
+// Puts the machine's own choice back when a test has forced targets.
+struct RestoreTarget {
+  std::string name = cpu::target_name();
+  ~RestoreTarget() { cpu::use_target(name); }
+};
+
+inline ::testing::AssertionResult same_bits(const std::string& what, const Tensor& a, const Tensor& b) {
+  if (a.present() != b.present()) return ::testing::AssertionFailure() << what << " is there only once";
+  if (!a.present()) return ::testing::AssertionSuccess();
+  const std::size_t bytes = static_cast<std::size_t>(a.view().count()) * size_of(a.dtype());
+  if (a.shape() == b.shape() && std::memcmp(a.view().data(), b.view().data(), bytes) == 0) {
+    return ::testing::AssertionSuccess();
+  }
+  return ::testing::AssertionFailure() << what << " " << describe(a) << " and " << describe(b)
+                                       << " differ in their bits";
+}
+
+inline void expect_same_bits(const Attention& a, const Attention& b) {
+  EXPECT_TRUE(same_bits("output", a.output, b.output));
+  EXPECT_TRUE(same_bits("lse", a.lse, b.lse));
+  EXPECT_TRUE(same_bits("weights", a.weights, b.weights));
+  EXPECT_TRUE(same_bits("statistics", a.statistics, b.statistics));
+  EXPECT_TRUE(same_bits("row_statistics", a.row_statistics, b.row_statistics));
+}
+
+inline void expect_same_bits(const AttentionGradients& a, const AttentionGradients& b) {
+  EXPECT_TRUE(same_bits("dq", a.dq, b.dq));
+  EXPECT_TRUE(same_bits("dk", a.dk, b.dk));
+  EXPECT_TRUE(same_bits("dv", a.dv, b.dv));
+  EXPECT_TRUE(same_bits("dbias", a.dbias, b.dbias));
+  EXPECT_TRUE(same_bits("dsink_logit", a.dsink_logit, b.dsink_logit));
+  EXPECT_TRUE(same_bits("dgates", a.dgates, b.dgates));
+}
+
+}  // namespace polyhead::test
