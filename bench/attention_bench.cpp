@@ -1,10 +1,10 @@
 // Our side of the benchmark as a server: a request a line on stdin, one line of JSON back; asleep in between.
 //
 //   time CASE WARM CALLS   {"ns": median of CALLS calls after WARM unmeasured ones, "min": the least, "visible":
-//   scores} output CASE PATH       writes the result to PATH: f32 [B,H,T,D], raw memory CASE            one call:
-//   {"ns": time, "extra": peak bytes beyond inputs and outputs}; for a fresh process explain CASE           {"path":
-//   what the library says of the call} sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min":
-//   the least} info                   versions release                forgets all prepared cases
+//   scores} output CASE PATH       writes the results to PATH, f32 and raw: the output [B,H,T,D], or dq, dk, dv memory
+//   CASE            one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}; for a fresh process explain
+//   CASE           {"path": what the library says of the call} sgemm N CALLS          the yardstick, C = A B of size N:
+//   {"ns": median, "min": the least} info                   versions release                forgets all prepared cases
 //
 // usage: polyhead_bench THREADS. CASE as in cases.h; peers.py speaks the same words.
 #include <algorithm>
@@ -115,7 +115,10 @@ class Server {
 
   const Case& find(const std::string& name) {
     auto& slot = cases_[name];
-    if (!slot) slot = make_case(name);
+    if (!slot) {
+      slot = make_case(name);
+      slot->prepare(context_);
+    }
     return *slot;
   }
 
@@ -137,7 +140,9 @@ class Server {
     words >> path;
     c.call(context_);
     std::ofstream file(path, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(c.output.as<float>()), count_of(c.output.shape()) * std::int64_t{4});
+    for (const Tensor* result : c.results()) {
+      file.write(reinterpret_cast<const char*>(result->as<float>()), count_of(result->shape()) * std::int64_t{4});
+    }
     if (!file.flush()) throw std::runtime_error("cannot write " + path);
     return Json::object();
   }

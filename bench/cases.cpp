@@ -128,13 +128,34 @@ void full(Case& c) {
   c.wants.target_keys = targets;
 }
 
+void backward(Case& c) {
+  c.backward = true;
+  c.dout = uniform(c.q.shape(), 6);
+  c.lse = Tensor::zeros({c.sizes.batch, c.sizes.heads, c.sizes.length}, DType::f32);
+  c.dq = uniform(c.q.shape(), 0);
+  c.dk = uniform(c.k.shape(), 0);
+  c.dv = uniform(c.v.shape(), 0);
+  c.gradients = {.dq = c.dq, .dk = c.dk, .dv = c.dv};
+}
+void gate_gradients(Case& c) {
+  gates_on(c);
+  c.gradient_wants.gates = true;
+  c.dgates = Tensor::zeros({c.sizes.batch, c.sizes.heads}, DType::f32);
+  c.gradients.dgates = c.dgates;
+}
+
 void nothing(Case&) {}
 
 const std::map<std::string, void (*)(Case&), std::less<>> kOptions{
-    {"plain", nothing},   {"grouped", nothing}, {"causal", causal},     {"window", window},         {"alibi", alibi},
-    {"softcap", softcap}, {"sink_logit", sink}, {"lengths", lengths},   {"packed", packed},         {"keep", keep},
-    {"bias", bias},       {"dropout", dropout}, {"gates_on", gates_on}, {"gates_half", gates_half}, {"light", light},
-    {"full", full},
+    {"plain", nothing},     {"grouped", nothing},
+    {"causal", causal},     {"window", window},
+    {"alibi", alibi},       {"softcap", softcap},
+    {"sink_logit", sink},   {"lengths", lengths},
+    {"packed", packed},     {"keep", keep},
+    {"bias", bias},         {"dropout", dropout},
+    {"gates_on", gates_on}, {"gates_half", gates_half},
+    {"light", light},       {"full", full},
+    {"backward", backward}, {"gate_gradients", gate_gradients},
 };
 
 std::vector<std::string> split(const std::string& text, char at) {
@@ -161,6 +182,25 @@ Case::Case(const Sizes& case_sizes, std::int64_t kv_heads)
       output(uniform(q.shape(), 0)),  // written, so that its pages are there
       visible(static_cast<double>(sizes.batch * sizes.heads * sizes.length * sizes.length)) {
   outputs.output = output;
+}
+
+void Case::prepare(Context& context) {
+  if (!backward) return;
+  AttentionWants forward_wants = wants;
+  AttentionOutputs forward_outputs = outputs;
+  forward_wants.lse = true;
+  forward_outputs.lse = lse;
+  attend_into(context, q, k, v, options, forward_wants, forward_outputs);
+}
+
+void Case::call(Context& context) const {
+  if (!backward) return attend_into(context, q, k, v, options, wants, outputs);
+  attend_backward_into(context, q, k, v, options, {.output = dout}, gradient_wants, {output, lse}, gradients);
+}
+
+std::vector<const Tensor*> Case::results() const {
+  if (backward) return {&dq, &dk, &dv};
+  return {&output};
 }
 
 Tensor& Case::keep(Tensor tensor) { return others.emplace_back(std::move(tensor)); }

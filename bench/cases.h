@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "polyhead/attention.h"
 
@@ -20,8 +21,10 @@ struct Case {
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
 
-  Tensor& keep(Tensor tensor);  // holds an optional input
-  void call(Context& context) const { attend_into(context, q, k, v, options, wants, outputs); }
+  Tensor& keep(Tensor tensor);     // holds an optional input
+  void prepare(Context& context);  // once, before calls
+  void call(Context& context) const;
+  std::vector<const Tensor*> results() const;  // what a check looks at
 
   Sizes sizes;
   Tensor q, k, v, output, statistics;
@@ -29,6 +32,11 @@ struct Case {
   AttentionOptions options;
   AttentionWants wants;
   AttentionOutputs outputs;
+  // With the option "backward" a call is the backward pass, after a forward pass that is not timed.
+  bool backward = false;
+  Tensor lse, dout, dq, dk, dv, dgates;
+  GradientWants gradient_wants;
+  AttentionGradientOutputs gradients;
   double visible;  // scores that the call has to compute, over all heads
 };
 

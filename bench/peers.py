@@ -2,13 +2,13 @@
 """One peer of the benchmark as a server: a request a line on stdin, one line of JSON back; asleep in between.
 
   time CASE WARM CALLS   {"ns": median of CALLS calls after WARM unmeasured ones, "min": the least}
-  output CASE PATH       writes the result to PATH: f32 [B,H,T,D], raw
+  output CASE PATH       writes the results to PATH, f32 and raw: the output [B,H,T,D], or dq, dk, dv
   check CASE PATH        (numpy) largest error of such a file against float64, {"error": ...}
   memory CASE            (torch-materialised) one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}
   info                   versions
   release                forgets all prepared cases
 
-CASE is B,H,T,D/plain or B,H,T,D/causal.   usage: peers.py PEER THREADS, PEER a key of PEERS below
+CASE is B,H,T,D/plain or B,H,T,D/causal, with +backward for the backward pass alone.   usage: peers.py PEER THREADS, PEER a key of PEERS below
 """
 import gc
 import json
@@ -21,11 +21,12 @@ import numpy as np
 
 
 def parse(case):
-    """'2,8,10,64/causal' -> ((2, 8, 10, 64), True)"""
+    """'2,8,10,64/causal+backward' -> ((2, 8, 10, 64), True, True)"""
     shape, _, option = case.partition("/")
-    if option not in ("plain", "causal"):
-        raise ValueError(f"{case}: expected /plain or /causal")
-    return tuple(int(n) for n in shape.split(",")), option == "causal"
+    option, _, more = option.partition("+")
+    if option not in ("plain", "causal") or more not in ("", "backward"):
+        raise ValueError(f"{case}: expected /plain or /causal, and perhaps +backward")
+    return tuple(int(n) for n in shape.split(",")), option == "causal", more == "backward"
 
 
 def uniform(seed, shape):
@@ -56,39 +57,48 @@ def sample(call, calls):
 
 
 class Torch:
-    """A case is a callable without arguments that returns the output."""
+    """A case is a callable without arguments that returns the output, or the gradients."""
 
     def __init__(self, threads):
         import torch
         self.torch = torch
         torch.set_num_threads(threads)
-        torch.inference_mode().__enter__()
 
     def info(self):
         return {"torch": self.torch.__version__, "torch SIMD": self.torch.backends.cpu.get_cpu_capability()}
 
     def array(self, result, shape):
-        return result.contiguous().numpy()
+        results = result if isinstance(result, tuple) else (result,)
+        return np.concatenate([part.detach().contiguous().numpy().ravel() for part in results])
+
+    def prepare(self, shape, causal, backward):
+        q, k, v = (self.torch.from_numpy(x) for x in inputs(shape))
+        attend = self.attention(shape, causal)
+        if not backward:
+            def forward():
+                with self.torch.inference_mode():
+                    return attend(q, k, v)
+            return forward
+        leaves = [x.requires_grad_() for x in (q, k, v)]
+        output, dout = attend(*leaves), self.torch.from_numpy(uniform(6, shape))
+        return lambda: self.torch.autograd.grad(output, leaves, dout, retain_graph=True)
 
 
 class TorchSdpa(Torch):
-    def prepare(self, shape, causal):
-        q, k, v = (self.torch.from_numpy(x) for x in inputs(shape))
-        attend = self.torch.nn.functional.scaled_dot_product_attention
-        return lambda: attend(q, k, v, is_causal=causal)
+    def attention(self, shape, causal):
+        sdpa = self.torch.nn.functional.scaled_dot_product_attention
+        return lambda q, k, v: sdpa(q, k, v, is_causal=causal)
 
 
 class TorchMatmul(Torch):
     """softmax(q k^T / sqrt(D) + mask) v, as people write it; the mask is made beforehand."""
 
-    def prepare(self, shape, causal):
-        torch = self.torch
-        q, k, v = (torch.from_numpy(x) for x in inputs(shape))
-        scale = 1 / math.sqrt(shape[3])
+    def attention(self, shape, causal):
+        torch, scale = self.torch, 1 / math.sqrt(shape[3])
         if not causal:
-            return lambda: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)), -1) @ v
+            return lambda q, k, v: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)), -1) @ v
         mask = torch.full((shape[2], shape[2]), -math.inf).triu(1)
-        return lambda: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)).add_(mask), -1) @ v
+        return lambda q, k, v: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)).add_(mask), -1) @ v
 
 
 class TorchMaterialised(Torch):
@@ -96,7 +106,7 @@ class TorchMaterialised(Torch):
 
     def memory(self, case):
         torch = self.torch
-        shape, causal = parse(case)
+        shape, causal, _ = parse(case)
         q, k, v = (torch.from_numpy(x) for x in inputs(shape))
         output, sums = torch.zeros(shape), torch.zeros(*shape[:2], 8)
         before, start = status("VmRSS"), time.perf_counter_ns()
@@ -176,7 +186,7 @@ class Ort:
 class OrtAttention(Ort):
     """The ONNX operator Attention, opset 23: [B,H,T,D]."""
 
-    def prepare(self, shape, causal):
+    def prepare(self, shape, causal, _):
         from onnx import helper
         node = helper.make_node("Attention", ["q", "k", "v"], ["o"], is_causal=int(causal))
         return self.fastest(self.model(node, shape), inputs(shape))
@@ -188,7 +198,7 @@ class OrtAttention(Ort):
 class OrtMha(Ort):
     """com.microsoft MultiHeadAttention: [B,T,H*D]."""
 
-    def prepare(self, shape, causal):
+    def prepare(self, shape, causal, _):
         flat = [np.ascontiguousarray(x.transpose(0, 2, 1, 3)).reshape(shape[0], shape[2], -1) for x in inputs(shape)]
         return self.fastest(self.model(*self.node(shape, causal, flat[0].shape)), flat)
 
@@ -226,8 +236,10 @@ class Numpy:
         return {"numpy": np.__version__}
 
     def check(self, case, path):
-        shape, causal = parse(case)
+        shape, causal, backward = parse(case)
         q, k, v = inputs(shape)
+        if backward:
+            return {"error": self.gradient_error(q, k, v, causal, np.fromfile(path, dtype=np.float32).reshape(3, *shape))}
         found = np.fromfile(path, dtype=np.float32).reshape(shape)
         random = np.random.default_rng(0)
         heads = [(b, h) for b in range(shape[0]) for h in range(shape[1])]
@@ -244,6 +256,25 @@ class Numpy:
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         wanted = weights @ v.astype(np.float64) / weights.sum(-1, keepdims=True)
         return float(np.abs(found[rows] - wanted).max())
+
+
+    @staticmethod
+    def gradient_error(q, k, v, causal, found):
+        """Of the first and the last head."""
+        dout, errors = uniform(6, q.shape), []
+        for at in {(0, 0), (q.shape[0] - 1, q.shape[1] - 1)}:
+            queries, keys, values, upstream = (x[at].astype(np.float64) for x in (q, k, v, dout))
+            scale = 1 / math.sqrt(q.shape[-1])
+            scores = queries @ keys.T * scale
+            if causal:
+                scores[np.triu_indices(len(scores), 1)] = -np.inf
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            weights /= weights.sum(-1, keepdims=True)
+            dweights = upstream @ values.T
+            dscores = weights * (dweights - (weights * dweights).sum(-1, keepdims=True)) * scale
+            wanted = (dscores @ keys, dscores.T @ queries, weights.T @ upstream)
+            errors += [np.abs(found[i][at] - x).max() for i, x in enumerate(wanted)]
+        return float(max(errors))
 
 
 PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "ort-attention": OrtAttention, "ort-mha": OrtMha,
