@@ -1,0 +1,46 @@
+// Products of matrices with everything resolved: C [M,N] = A [M,K] B [K,N]. A matrix is a view of two axes, one of
+// which has stride 1; a transposed one is `view.transpose(0, 1)`. f32, f16 and bf16 are multiplied and added in f32,
+// f64 in f64. Kernels check nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "polyhead/tensor.h"
+
+namespace polyhead {
+class Team;
+}
+
+namespace polyhead::backend {
+
+// B of a product, laid out once as the kernel of one vector target reads it; for weights, which serve many products.
+struct PackedMatrix {
+  Tensor panels;             // [panels][K][columns of a panel] in the type computed in, the last panel filled up with 0
+  std::int64_t columns = 0;  // N
+  std::int64_t target = 0;   // a product on another target is an error
+
+  std::int64_t rows() const noexcept { return panels.shape()[1]; }  // K
+};
+
+struct GemmProblem {
+  ConstTensorView a;
+  ConstTensorView b;  // absent if `packed` is given
+  const PackedMatrix* packed = nullptr;
+  ConstTensorView bias;     // [N] in the type computed in, contiguous, added to every row; may be absent
+  TensorView c;             // the columns have stride 1; no part of it is read by the product
+  bool accumulate = false;  // C += A B (+ bias) instead of C =; C is f32 or f64 then
+};
+
+}  // namespace polyhead::backend
+
+namespace polyhead::cpu {
+
+// The bits of C do not depend on the number of threads, nor on whether B was packed beforehand.
+void gemm(Team& team, const backend::GemmProblem& problem);
+backend::PackedMatrix pack(Team& team, const ConstTensorView& b);
+
+// sums [N] = (accumulate ? sums : 0) + the sum of the rows of x [M,N], whose columns have stride 1; in the type
+// computed in.
+void column_sums(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums);
+
+}  // namespace polyhead::cpu

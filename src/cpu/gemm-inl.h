@@ -1,0 +1,205 @@
+// A block of a product: C [rows, columns] = A B over all of K, both operands packed.
+#if defined(POLYHEAD_CPU_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_GEMM_INL_H_
+#undef POLYHEAD_CPU_GEMM_INL_H_
+#else
+#define POLYHEAD_CPU_GEMM_INL_H_
+#endif
+
+#include "backend/gemm.h"
+#include "cpu/carver.h"
+#include "cpu/pack-inl.h"
+#include "cpu/products-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// K is contracted in slices: the A of a tile and the B of a panel are near while they are used, and sums of slices
+// round less than one long sum. Which slices there are depends on K alone, and with them the bits of C.
+inline constexpr std::int64_t kSlice = 384;
+// Rows of C per block, and what A may take of L2 when it is packed: fewer rows where K is long.
+inline constexpr std::int64_t kBlockRows = 192, kLeastRows = 48, kPackedElements = 192 * 1024;
+
+// Rows of a packed tile, as they lie in memory.
+constexpr std::size_t tile_stride(std::size_t rows) { return (rows + 3) / 4 * 4; }
+
+// kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kPanel],
+// bias [kPanel] or null.
+template <class T, int kRows>
+HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, std::size_t n, bool fresh,
+                            const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride) {
+  const Tag<T> d;
+  constexpr std::size_t kStride = tile_stride(kRows);
+  Vec<T> sum[kRows][2];
+  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = hn::Zero(d);
+  for (std::size_t k = 0; k < n; ++k, a += kStride, b += kPanel<T>) {
+    const Vec<T> left = hn::LoadU(d, b), right = hn::LoadU(d, b + kLanes<T>);
+    for (int r = 0; r < kRows; ++r) {
+      const Vec<T> factor = hn::Set(d, a[r]);
+      sum[r][0] = hn::MulAdd(factor, left, sum[r][0]);
+      sum[r][1] = hn::MulAdd(factor, right, sum[r][1]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int w = 0; w < 2; ++w) {
+      T* to = c + r * c_stride + w * kLanes<T>;
+      if (!fresh) sum[r][w] = hn::Add(hn::LoadU(d, to), sum[r][w]);
+      if (bias != nullptr) sum[r][w] = hn::Add(sum[r][w], hn::LoadU(d, bias + w * kLanes<T>));
+      hn::StoreU(sum[r][w], d, to);
+    }
+  }
+}
+
+// How a problem is cut: into blocks of rows and groups of panels, as many as the threads ask for.
+template <class T>
+struct GemmPlan {
+  GemmPlan(const backend::GemmProblem& given, int members)
+      : problem(given),
+        M(given.c.shape(0)),
+        N(given.c.shape(1)),
+        K(given.a.shape(1)),
+        panels(divide_up(N, kPanel<T>)),
+        slices(std::max<std::int64_t>(1, divide_up(K, kSlice))),
+        in_place(given.c.dtype() == dtype_of<T>) {
+    const std::int64_t most = std::clamp(kPackedElements / std::max<std::int64_t>(K, 1), kLeastRows, kBlockRows);
+    blocks = divide_up(M, most);
+    if (blocks == 0) return;
+    const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
+    groups = std::clamp<std::int64_t>(wanted, divide_up(panels, kMostPanels), panels);
+    if (panels == 0) groups = 0;
+    block_rows = divide_up(M, blocks);
+    group_panels = groups == 0 ? 0 : divide_up(panels, groups);
+  }
+
+  // Enough that a thread which is held up holds nobody else up.
+  static constexpr std::int64_t kItemsPerMember = 32;
+  static constexpr std::int64_t kMostPanels = 64;
+
+  const backend::GemmProblem& problem;
+  std::int64_t M, N, K;
+  std::int64_t panels, slices;
+  bool in_place;  // sums are formed in C itself
+  std::int64_t blocks = 0, groups = 0, block_rows = 0, group_panels = 0;
+};
+
+// The memory of one member.
+template <class T>
+struct GemmWorkspace {
+  GemmWorkspace(Carver& carver, const GemmPlan<T>& plan)
+      : a(carver.take<T>(static_cast<std::size_t>(divide_up(plan.block_rows, kTileRows) * plan.K) *
+                         tile_stride(kTileRows))),
+        widened(carver.take<T>(std::max<std::size_t>(kPanel<T>, kTileRows) * kWidened)),
+        bias(carver.take<T>(static_cast<std::size_t>(plan.group_panels) * kPanel<T>)),
+        sums(carver.take<T>(static_cast<std::size_t>((plan.in_place ? 1 : plan.group_panels) * plan.block_rows) *
+                            kPanel<T>)) {}
+
+  T* a;        // [slice][tile][k][tile_stride]
+  T* widened;  // [lines][kWidened]
+  T* bias;     // [panel][kPanel]
+  T* sums;     // [panel][rows][kPanel]: panels that are not summed up in C
+};
+
+// What one member does. A stays packed from one item to the next of the same rows.
+template <class T>
+class GemmWork {
+ public:
+  GemmWork(const GemmPlan<T>& plan, const T* b, const GemmWorkspace<T>& workspace)
+      : plan_(plan), problem_(plan.problem), b_(b), w_(workspace) {}
+
+  void operator()(std::int64_t item) {
+    const std::int64_t block = item / plan_.groups;
+    rows_ = part_of(plan_.M, block, plan_.blocks);
+    panels_ = part_of(plan_.panels, item % plan_.groups, plan_.groups);
+    if (block != packed_block_) pack_a();
+    packed_block_ = block;
+    if (problem_.bias.present()) copy_bias();
+    for (std::int64_t slice = 0; slice < plan_.slices; ++slice) {
+      for (std::int64_t panel = panels_.begin; panel < panels_.end; ++panel) multiply(slice, panel);
+    }
+    for (std::int64_t panel = panels_.begin; panel < panels_.end; ++panel) {
+      if (!summed_in_place(panel)) store(panel);
+    }
+  }
+
+ private:
+  std::size_t tiles() const { return static_cast<std::size_t>(divide_up(rows_.end - rows_.begin, kTileRows)); }
+  Range slice_of(std::int64_t slice) const { return part_of(plan_.K, slice, plan_.slices); }
+  std::int64_t columns_of(std::int64_t panel) const {
+    return std::min<std::int64_t>(kPanel<T>, plan_.N - panel * static_cast<std::int64_t>(kPanel<T>));
+  }
+  bool summed_in_place(std::int64_t panel) const { return plan_.in_place && columns_of(panel) == kPanel<T>; }
+
+  // Where the A of a tile lies, packed.
+  T* a_of(Range k, std::size_t tile) const {
+    return w_.a + (static_cast<std::size_t>(k.begin) * tiles() + tile * k.size()) * tile_stride(kTileRows);
+  }
+  T* c_of(std::int64_t row, std::int64_t panel) const {
+    return static_cast<T*>(problem_.c.data()) + row * problem_.c.stride(0) + panel * kPanel<T>;
+  }
+  T* sums_of(std::int64_t panel) const {
+    return w_.sums + (plan_.in_place ? 0 : panel - panels_.begin) * plan_.block_rows * kPanel<T>;
+  }
+
+  void pack_a() {
+    for (std::int64_t slice = 0; slice < plan_.slices; ++slice) {
+      const Range k = slice_of(slice);
+      std::size_t tile = 0;
+      for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
+        const std::int64_t begin = rows_.begin + static_cast<std::int64_t>(first);
+        pack_lines<T>(problem_.a, {begin, begin + height}, k, w_.widened, a_of(k, tile++), tile_stride(height));
+      });
+    }
+  }
+
+  // The last panel's is filled up.
+  void copy_bias() {
+    const std::int64_t begin = panels_.begin * static_cast<std::int64_t>(kPanel<T>);
+    const std::int64_t end = std::min(panels_.end * static_cast<std::int64_t>(kPanel<T>), plan_.N);
+    const T* bias = static_cast<const T*>(problem_.bias.data());
+    std::fill(std::copy(bias + begin, bias + end, w_.bias), w_.bias + (panels_.end - panels_.begin) * kPanel<T>, T{0});
+  }
+
+  // All rows of the block by one panel and slice; the bias goes on top of the last one.
+  void multiply(std::int64_t slice, std::int64_t panel) {
+    const Range k = slice_of(slice);
+    const bool in_c = summed_in_place(panel);
+    const bool biased = problem_.bias.present() && slice + 1 == plan_.slices;
+    const T* b = b_ + (panel * plan_.K + k.begin) * kPanel<T>;
+    const T* bias = biased ? w_.bias + (panel - panels_.begin) * kPanel<T> : nullptr;
+    T* c = in_c ? c_of(rows_.begin, panel) : sums_of(panel);
+    const std::size_t c_stride = in_c ? static_cast<std::size_t>(problem_.c.stride(0)) : kPanel<T>;
+    const bool fresh = slice == 0 && !(in_c && problem_.accumulate);
+    std::size_t tile = 0;
+    for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
+      gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, bias, c + first * c_stride, c_stride);
+    });
+  }
+
+  // Sums that were not formed in C go there.
+  void store(std::int64_t panel) {
+    const T* sums = sums_of(panel);
+    const auto columns = static_cast<std::size_t>(columns_of(panel));
+    for (std::int64_t row = rows_.begin; row < rows_.end; ++row, sums += kPanel<T>) {
+      if (problem_.accumulate) {
+        T* c = c_of(row, panel);
+        for (std::size_t e = 0; e < columns; ++e) c[e] += sums[e];
+      } else {
+        const std::int64_t at = row * problem_.c.stride(0) + panel * static_cast<std::int64_t>(kPanel<T>);
+        const auto size = static_cast<std::int64_t>(size_of(problem_.c.dtype()));
+        narrow(sums, columns, static_cast<std::byte*>(problem_.c.data()) + at * size, problem_.c.dtype());
+      }
+    }
+  }
+
+  const GemmPlan<T>& plan_;
+  const backend::GemmProblem& problem_;
+  const T* b_;  // [panel][K][kPanel]
+  GemmWorkspace<T> w_;
+  Range rows_{}, panels_{};
+  std::int64_t packed_block_ = -1;
+};
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

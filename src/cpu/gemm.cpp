@@ -1,0 +1,142 @@
+// Products of matrices on the CPU: packing, the list of work items, and one compilation per vector instruction set.
+#include "backend/gemm.h"
+
+#include "cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/gemm.cpp"
+#include <hwy/foreach_target.h>  // includes this file once per target
+
+#include "cpu/gemm-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// Threads that bring more than they cost; waking one takes as long as 4e5 multiply-adds, or as moving 5e4 numbers.
+inline int members_for(const Team& team, double multiply_adds, double moved) {
+  const double useful = std::min(multiply_adds / 4e5 + moved / 5e4, 1024.0) + 1;
+  return std::min(team.threads(), static_cast<int>(useful));
+}
+
+// to [panels][K][kPanel] = B [K,N], the last panel filled up with 0.
+template <class T>
+void pack_b(Team& team, const ConstTensorView& b, T* to) {
+  const std::int64_t K = b.shape(0), N = b.shape(1), panels = divide_up(N, kPanel<T>);
+  const ConstTensorView columns = b.transpose(0, 1);
+  const int members = members_for(team, 0, static_cast<double>(N) * static_cast<double>(K));
+  team.for_each(panels, 1, members, [&](int) {
+    return [&, K, N, to](std::int64_t panel) {
+      alignas(64) T widened[kPanel<T> * kWidened];
+      const std::int64_t begin = panel * static_cast<std::int64_t>(kPanel<T>);
+      const Range lines{begin, std::min<std::int64_t>(N, begin + kPanel<T>)};
+      T* out = to + panel * K * kPanel<T>;
+      if (lines.size() < kPanel<T>) std::fill_n(out, K * kPanel<T>, T{0});
+      pack_lines<T>(columns, lines, {0, K}, widened, out, kPanel<T>);
+    };
+  });
+}
+
+template <class T>
+void gemm_as(Team& team, const backend::GemmProblem& problem) {
+  const double work = static_cast<double>(problem.c.count()) * static_cast<double>(problem.a.shape(1));
+  const int members = members_for(team, work, 0);
+  const GemmPlan<T> plan(problem, members);
+  // All memory before any result: what fails, fails with nothing written. B lies behind the caller's workspace.
+  Carver measure(nullptr);
+  GemmWorkspace<T>(measure, plan);
+  const std::size_t workspace = measure.used();
+  if (problem.packed == nullptr) measure.take<T>(static_cast<std::size_t>(plan.panels * plan.K) * kPanel<T>);
+  std::byte* own = team.scratch(0).reserve(measure.used());
+  for (int member = 1; member < members; ++member) team.scratch(member).reserve(workspace);
+  const T* b = nullptr;
+  if (problem.packed == nullptr) {
+    T* packed = reinterpret_cast<T*>(own + workspace);
+    pack_b(team, problem.b, packed);
+    b = packed;
+  } else {
+    b = problem.packed->panels.as<T>();
+  }
+  team.for_each(plan.blocks * plan.groups, 1, members,
+                [&](int member) { return GemmWork<T>(plan, b, carve<GemmWorkspace<T>>(team.scratch(member), plan)); });
+}
+
+void gemm(Team& team, const backend::GemmProblem& problem) {
+  if (problem.packed != nullptr && problem.packed->target != HWY_TARGET) {
+    throw Error(ErrorCode::layout, "gemm", "B was packed for another vector target than the one in use");
+  }
+  problem.a.dtype() == DType::f64 ? gemm_as<double>(team, problem) : gemm_as<float>(team, problem);
+}
+
+template <class T>
+backend::PackedMatrix pack_as(Team& team, const ConstTensorView& b) {
+  const std::int64_t width = kPanel<T>;
+  backend::PackedMatrix packed{Tensor::empty({divide_up(b.shape(1), width), b.shape(0), width}, dtype_of<T>),
+                               b.shape(1), HWY_TARGET};
+  pack_b(team, b, packed.panels.as<T>());
+  return packed;
+}
+
+backend::PackedMatrix pack(Team& team, const ConstTensorView& b) {
+  return b.dtype() == DType::f64 ? pack_as<double>(team, b) : pack_as<float>(team, b);
+}
+
+// sums [columns] (+)= the rows of x, in blocks of rows that are summed first: so they round less.
+template <class T>
+void sum_columns(const ConstTensorView& x, Range columns, bool accumulate, T* sums) {
+  constexpr std::int64_t kRows = 64;
+  constexpr std::size_t kColumns = 4 * kPanel<T>;
+  alignas(64) T block[kColumns], row[kColumns];
+  if (!accumulate) std::fill_n(sums, columns.size(), T{0});
+  for (std::int64_t first = 0; first < x.shape(0); first += kRows) {
+    std::fill_n(block, columns.size(), T{0});
+    for (std::int64_t r = first; r < std::min(first + kRows, x.shape(0)); ++r) {
+      widen(element(x, r, columns.begin), x.dtype(), columns.size(), row);
+      for (std::size_t e = 0; e < columns.size(); ++e) block[e] += row[e];
+    }
+    for (std::size_t e = 0; e < columns.size(); ++e) sums[e] += block[e];
+  }
+}
+
+template <class T>
+void column_sums_as(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums) {
+  const std::int64_t N = x.shape(1), width = 4 * kPanel<T>;
+  team.for_each(divide_up(N, width), 1, members_for(team, 0, static_cast<double>(x.count())), [&](int) {
+    return [&](std::int64_t item) {
+      const Range columns{item * width, std::min(N, (item + 1) * width)};
+      sum_columns(x, columns, accumulate, static_cast<T*>(sums.data()) + columns.begin);
+    };
+  });
+}
+
+void column_sums(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums) {
+  x.dtype() == DType::f64 ? column_sums_as<double>(team, x, accumulate, sums)
+                          : column_sums_as<float>(team, x, accumulate, sums);
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace polyhead::cpu {
+
+HWY_EXPORT(gemm);
+HWY_EXPORT(pack);
+HWY_EXPORT(column_sums);
+
+void gemm(Team& team, const backend::GemmProblem& problem) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(gemm)(team, problem);
+}
+
+backend::PackedMatrix pack(Team& team, const ConstTensorView& b) {
+  choose_target();
+  return HWY_DYNAMIC_DISPATCH(pack)(team, b);
+}
+
+void column_sums(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(column_sums)(team, x, accumulate, sums);
+}
+
+}  // namespace polyhead::cpu
+#endif

@@ -1,0 +1,61 @@
+// Packing: lines of a matrix (rows of A, columns of B) side by side, so that a register tile reads both its operands in
+// one stream.
+#if defined(POLYHEAD_CPU_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POLYHEAD_CPU_PACK_INL_H_
+#undef POLYHEAD_CPU_PACK_INL_H_
+#else
+#define POLYHEAD_CPU_PACK_INL_H_
+#endif
+
+#include "cpu/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// Elements of a line that are widened at a time, before they are transposed.
+inline constexpr std::size_t kWidened = 64;
+
+struct Range {
+  std::int64_t begin, end;
+
+  std::size_t size() const { return static_cast<std::size_t>(end - begin); }
+};
+// Part i of [0, n) cut into `parts` nearly equal ones.
+inline Range part_of(std::int64_t n, std::int64_t i, std::int64_t parts) {
+  return {n * i / parts, n * (i + 1) / parts};
+}
+inline std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
+
+inline const std::byte* element(const ConstTensorView& x, std::int64_t i, std::int64_t j) {
+  return static_cast<const std::byte*>(x.data()) +
+         (i * x.stride(0) + j * x.stride(1)) * static_cast<std::int64_t>(size_of(x.dtype()));
+}
+
+// to[k][line] = x[line][k] for a range of lines of x [lines,K] and a range of k; to [k][to_stride] has room for lines
+// rounded up to four. widened [lines][kWidened] is used where x is not T.
+template <class T>
+void pack_lines(const ConstTensorView& x, Range lines, Range k, T* widened, T* to, std::size_t to_stride) {
+  const bool as_it_is = x.dtype() == dtype_of<T>;
+  if (x.stride(1) != 1) {  // neighbours are lines
+    for (std::int64_t n = k.begin; n < k.end; ++n, to += to_stride) {
+      const std::byte* from = element(x, lines.begin, n);
+      as_it_is ? void(std::memcpy(to, from, lines.size() * sizeof(T))) : widen(from, x.dtype(), lines.size(), to);
+    }
+  } else if (as_it_is) {
+    const T* from = reinterpret_cast<const T*>(element(x, lines.begin, k.begin));
+    transpose(from, static_cast<std::size_t>(x.stride(0)), lines.size(), k.size(), T{1}, to, to_stride);
+  } else {
+    for (std::int64_t n = k.begin; n < k.end; n += kWidened) {
+      const std::size_t count = std::min<std::size_t>(kWidened, static_cast<std::size_t>(k.end - n));
+      for (std::int64_t line = lines.begin; line < lines.end; ++line) {
+        widen(element(x, line, n), x.dtype(), count, widened + (line - lines.begin) * kWidened);
+      }
+      transpose(widened, kWidened, lines.size(), count, T{1}, to + (n - k.begin) * to_stride, to_stride);
+    }
+  }
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
