@@ -15,6 +15,7 @@ SHAPES = ["4,4,16,128", "2,8,10,64", "64,4,32,32", "8,12,128,64", "1,12,1024,64"
           "1,12,8192,64"]
 PEERS = ["torch-sdpa", "torch-matmul", "ort-attention", "ort-mha"]
 UNCOUNTED = ["ort-gqa"]  # causal only; shown, but not among the peers that R is taken against
+TRAINING_PEERS = ["torch-sdpa", "torch-matmul"]
 ALLOWED_ERROR = 5e-6  # of any result, against float64; inputs have variance 1
 PASSES_AS_ONE = 0.97
 
@@ -30,6 +31,8 @@ class Bench:
         if name not in self.turns.servers:
             if name == "ours":  # OpenBLAS is linked, but must not start threads beside ours
                 self.turns.add(name, [self.binary, self.threads], OPENBLAS_NUM_THREADS="1")
+            elif name == "ours-one-thread":
+                self.turns.add(name, [self.binary, 1], OPENBLAS_NUM_THREADS="1")
             elif name == "sgemm":
                 self.turns.add(name, [self.binary, self.threads], OPENBLAS_NUM_THREADS=str(self.threads))
             else:
@@ -63,7 +66,7 @@ def progress(text):
 
 def flops(cell):
     b, h, t, d = map(int, cell.partition("/")[0].split(","))
-    return 4 * b * h * t * t * d / (2 if "causal" in cell else 1)
+    return (10 if "backward" in cell else 4) * b * h * t * t * d / (2 if "causal" in cell else 1)
 
 
 def micro(times):
@@ -188,6 +191,57 @@ def share_table(cells, size):
                   [f"The yardstick is OpenBLAS, {size}³, on as many threads, in the same rounds."], cells)
 
 
+# --- the backward pass ------------------------------------------------------------------------------------------------
+
+def backward(bench):
+    """dq, dk and dv beside torch, then what the gates cost and what a second thread brings to one long head."""
+    rows, bounds, raw = [], {}, {}
+    for cell in [f"{shape}/{option}+backward" for option in ("plain", "causal") for shape in SHAPES]:
+        present = able(bench, TRAINING_PEERS, cell)
+        times, _ = bench.measure({name: (name, "time", cell) for name in ["ours", *present]}, hopeless)
+        bench.release(times)
+        raw[cell] = times
+        best = min(present, key=lambda peer: statistics.median(times[peer]))
+        paired = ratios(times[best], times["ours"])
+        bounds[cell] = lower_bound(paired)
+        rows.append([cell.removesuffix("+backward"), micro(times["ours"]),
+                     f"{flops(cell) / statistics.median(times['ours']):.0f}",
+                     *(micro(times[peer]) if peer in times else "-" for peer in TRAINING_PEERS), best,
+                     f"{statistics.median(paired):.2f}", f"{bounds[cell]:.2f}"])
+        progress("backward " + " ".join(rows[-1]))
+    every = list(bounds.values())
+    bars = [("backward, worst", "1.0 (from 0.97)", f"{min(every):.2f}", min(every) >= PASSES_AS_ONE),
+            ("backward, geomean", "1.5", f"{geomean(every):.2f}", geomean(every) >= 1.5)]
+    beside = Family("backward", "Backward, beside torch (µs a call)",
+                    ["B,H,T,D", "ours", "GF/s", *TRAINING_PEERS, "best peer", "median", "R"], rows, bars,
+                    [closing("backward", every)],
+                    ["The forward pass is not timed: ours is given its output and lse, torch keeps its graph. Flops are "
+                     "10·B·H·T²·D, causal half of that."], raw)
+    return [beside, backward_ratios(bench)]
+
+
+def backward_ratios(bench):
+    rows, reached = [], []
+    for shape in SHAPES:
+        times, _ = bench.measure({"gates": ("ours", "time", f"{shape}/gate_gradients+backward"),
+                                  "plain": ("ours", "time", f"{shape}/gates_on+backward")})
+        bench.release(["ours"])
+        tax = 1 / lower_bound(ratios(times["plain"], times["gates"]))
+        reached.append(1.03 / tax)
+        rows.append([f"{shape}, gate gradients", f"{statistics.median(ratios(times['gates'], times['plain'])):.3f}",
+                     f"{tax:.3f}", "≤ 1.03", "pass" if tax <= 1.03 else "FAIL"])
+    times, _ = bench.measure({name: (name, "time", "1,1,8192,64/plain+backward") for name in ("ours", "ours-one-thread")})
+    bench.release(times)
+    gain = lower_bound(ratios(times["ours-one-thread"], times["ours"]))
+    reached.append(gain / 1.7)
+    rows.append(["1,1,8192,64, two threads over one",
+                 f"{statistics.median(ratios(times['ours-one-thread'], times['ours'])):.3f}", f"{gain:.3f}", "≥ 1.7",
+                 "pass" if gain >= 1.7 else "FAIL"])
+    return Family("backward-ratios", "Backward: gates and threads", ["what", "median", "bound", "asked", ""], rows,
+                  [("gates and threads, relative to what is asked", "1.0", f"{min(reached):.2f}", min(reached) >= 1)],
+                  [closing("backward-ratios", reached)])
+
+
 # --- our own ratios ---------------------------------------------------------------------------------------------------
 
 def statistics_tax(bench):
@@ -282,5 +336,5 @@ def build(bench):
                    [closing("build", reached)])]
 
 
-FAMILIES = {"forward": forward, "sgemm-share": lambda bench: forward(bench, []), "statistics": statistics_tax,
-            "memory": memory, "options": options_tax, "build": build}
+FAMILIES = {"forward": forward, "sgemm-share": lambda bench: forward(bench, []), "backward": backward,
+            "statistics": statistics_tax, "memory": memory, "options": options_tax, "build": build}

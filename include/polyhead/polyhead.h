@@ -3,4 +3,7 @@
 
 #include "polyhead/attention.h"
 #include "polyhead/info.h"
+#include "polyhead/layer.h"
+#include "polyhead/linear.h"
+#include "polyhead/rotary.h"
 #include "polyhead/version.h"

@@ -35,6 +35,9 @@ class Team {
 
   int threads() const noexcept { return threads_; }
   Scratch& scratch(int member) { return scratch_[static_cast<std::size_t>(member)]; }
+  // Memory of the call as a whole: what goes from one kernel of an op to the next.
+  static constexpr std::size_t kShared = 6;
+  Scratch& shared(std::size_t slot) { return shared_[slot]; }
 
   // work(item) for every item; make_work(member) gives each member its work. Members claim `grain` items at a time, in
   // order. The caller is member 0 and waits for nobody who has not begun: a thread that is slow to wake, or that the
@@ -66,6 +69,7 @@ class Team {
 
   const int threads_;
   std::vector<Scratch> scratch_;
+  Scratch shared_[kShared];
   std::vector<std::thread> workers_;
   std::atomic<std::uint32_t> round_{0};     // workers sleep on this
   std::atomic<int> seats_{0};               // places free in this round; who takes the last n-th is member n

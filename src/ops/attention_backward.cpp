@@ -9,61 +9,45 @@ namespace {
 
 constexpr std::string_view kOp = "attend_backward";
 
-struct GradientShapes {
-  Dims dq, dk, dv, dbias, dsink_logit, dgates;
-  DType dtype, bias_dtype, numbers;
-};
-
-GradientShapes shapes_of(const backend::AttentionProblem& problem, const AttentionOptions& options) {
-  const auto N = static_cast<std::int64_t>(problem.sequences.size());
-  const bool biased = options.bias.present();
-  return {.dq = problem.q.shape(),
-          .dk = problem.k.shape(),
-          .dv = problem.v.shape(),
-          .dbias = biased ? options.bias.shape() : Dims{},
-          .dsink_logit = {problem.heads},
-          .dgates = {N, problem.heads},
-          .dtype = problem.dtype,
-          .bias_dtype = biased ? options.bias.dtype() : problem.dtype,
-          .numbers = problem.dtype == DType::f64 ? DType::f64 : DType::f32};
-}
-
-void expect(std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
-  const ops::Argument argument{kOp, name, view};
+void expect(std::string_view op, std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
+  const ops::Argument argument{op, name, view};
   if (!view.present()) argument.refuse(ErrorCode::shape, to_string(shape));
   argument.expect_dtype(dtype);
   argument.expect_shape(shape);
   argument.expect_memory();
 }
 
-// Checks the inputs, the gradients that arrive, the forward pass's results and the wants. Outputs are still absent.
-backend::AttentionGradientProblem resolve(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
-                                          const AttentionOptions& options, const UpstreamGradients& upstream,
-                                          const GradientWants& wants, const ForwardResults& forward) {
+}  // namespace
+
+backend::AttentionGradientProblem ops::resolve_backward(std::string_view op, const ConstTensorView& q,
+                                                        const ConstTensorView& k, const ConstTensorView& v,
+                                                        const AttentionOptions& options,
+                                                        const UpstreamGradients& upstream, const GradientWants& wants,
+                                                        const ForwardResults& forward) {
   backend::AttentionGradientProblem problem;
-  problem.forward = ops::resolve(kOp, q, k, v, options, {});
-  const ops::AttentionShapes shapes = ops::shapes_of(problem.forward, {.lse = true, .weights = true});
+  problem.forward = resolve(op, q, k, v, options, {});
+  const AttentionShapes shapes = shapes_of(problem.forward, {.lse = true, .weights = true});
   const DType dtype = problem.forward.dtype;
-  expect("upstream output", upstream.output, shapes.output, dtype);
-  ops::Argument{kOp, "upstream output", upstream.output}.expect_last_stride_one();
+  expect(op, "upstream output", upstream.output, shapes.output, dtype);
+  Argument{op, "upstream output", upstream.output}.expect_last_stride_one();
   problem.doutput = upstream.output;
-  if (upstream.lse.present()) expect("upstream lse", upstream.lse, shapes.lse, shapes.numbers);
+  if (upstream.lse.present()) expect(op, "upstream lse", upstream.lse, shapes.lse, shapes.numbers);
   problem.dlse = upstream.lse;
   if (upstream.weights.present()) {
-    expect("upstream weights", upstream.weights, shapes.weights,
+    expect(op, "upstream weights", upstream.weights, shapes.weights,
            upstream.weights.dtype() == DType::f32 ? DType::f32 : dtype);
   }
   problem.dweights = upstream.weights;
   if (forward.output.present() || forward.lse.present()) {
-    expect("forward output", forward.output, shapes.output, dtype);
-    ops::Argument{kOp, "forward output", forward.output}.expect_last_stride_one();
-    expect("forward lse", forward.lse, shapes.lse, shapes.numbers);
+    expect(op, "forward output", forward.output, shapes.output, dtype);
+    Argument{op, "forward output", forward.output}.expect_last_stride_one();
+    expect(op, "forward lse", forward.lse, shapes.lse, shapes.numbers);
   }
   problem.output = forward.output;
   problem.lse = forward.lse;
-  const auto expect_input = [](bool wanted, bool present, const std::string& name) {
+  const auto expect_input = [&](bool wanted, bool present, const std::string& name) {
     if (wanted && !present) {
-      throw Error(ErrorCode::value, kOp, "the gradient of " + name + " is wanted, but there is no " + name);
+      throw Error(ErrorCode::value, op, "the gradient of " + name + " is wanted, but there is no " + name);
     }
   };
   expect_input(wants.bias, options.bias.present(), "bias");
@@ -71,10 +55,33 @@ backend::AttentionGradientProblem resolve(const ConstTensorView& q, const ConstT
   return problem;
 }
 
+ops::GradientShapes ops::shapes_of(const backend::AttentionGradientProblem& problem, const AttentionOptions& options) {
+  const backend::AttentionProblem& forward = problem.forward;
+  const bool biased = options.bias.present();
+  return {.dq = forward.q.shape(),
+          .dk = forward.k.shape(),
+          .dv = forward.v.shape(),
+          .dbias = biased ? options.bias.shape() : Dims{},
+          .dsink_logit = {forward.heads},
+          .dgates = {static_cast<std::int64_t>(forward.sequences.size()), forward.heads},
+          .dtype = forward.dtype,
+          .bias_dtype = biased ? options.bias.dtype() : forward.dtype,
+          .numbers = forward.dtype == DType::f64 ? DType::f64 : DType::f32};
+}
+
+TensorView ops::broadcast_gradient(std::string_view op, const backend::AttentionGradientProblem& problem,
+                                   const TensorView& dbias) {
+  if (!dbias.present()) return {};
+  const ConstTensorView wide = broadcast({op, "dbias", dbias}, problem.forward.bias.shape());
+  return TensorView(dbias.data(), dbias.dtype(), wide.shape(), wide.strides());
+}
+
+namespace {
+
 void attach(const AttentionGradientOutputs& outputs, const AttentionOptions& options, const GradientWants& wants,
             backend::AttentionGradientProblem& problem) {
   const backend::AttentionProblem& forward = problem.forward;
-  const GradientShapes shapes = shapes_of(forward, options);
+  const ops::GradientShapes shapes = ops::shapes_of(problem, options);
   const auto attach = [&](std::string_view name, const TensorView& view, bool wanted, const Dims& shape, DType dtype,
                           TensorView& place) {
     const ConstTensorView others[] = {
@@ -96,10 +103,7 @@ void attach(const AttentionGradientOutputs& outputs, const AttentionOptions& opt
 }
 
 void call(Context& context, backend::AttentionGradientProblem& problem) {
-  if (problem.dbias.present()) {  // a view of [B,H,T,S] with stride 0 where the bias was broadcast
-    const ConstTensorView wide = ops::broadcast({kOp, "dbias", problem.dbias}, problem.forward.bias.shape());
-    problem.dbias = TensorView(problem.dbias.data(), problem.dbias.dtype(), wide.shape(), wide.strides());
-  }
+  problem.dbias = ops::broadcast_gradient(kOp, problem, problem.dbias);
   Team& team = context.impl().team();
   const std::lock_guard turn(team.turn);
   cpu::attend_backward(team, problem);
@@ -111,7 +115,7 @@ void attend_backward_into(Context& context, const ConstTensorView& q, const Cons
                           const ConstTensorView& v, const AttentionOptions& options, const UpstreamGradients& upstream,
                           const GradientWants& wants, const ForwardResults& forward,
                           const AttentionGradientOutputs& outputs) {
-  backend::AttentionGradientProblem problem = resolve(q, k, v, options, upstream, wants, forward);
+  backend::AttentionGradientProblem problem = ops::resolve_backward(kOp, q, k, v, options, upstream, wants, forward);
   attach(outputs, options, wants, problem);
   call(context, problem);
 }
@@ -120,8 +124,8 @@ AttentionGradients attend_backward(Context& context, const ConstTensorView& q, c
                                    const ConstTensorView& v, const AttentionOptions& options,
                                    const UpstreamGradients& upstream, const GradientWants& wants,
                                    const ForwardResults& forward) {
-  backend::AttentionGradientProblem problem = resolve(q, k, v, options, upstream, wants, forward);
-  const GradientShapes shapes = shapes_of(problem.forward, options);
+  backend::AttentionGradientProblem problem = ops::resolve_backward(kOp, q, k, v, options, upstream, wants, forward);
+  const ops::GradientShapes shapes = ops::shapes_of(problem, options);
   AttentionGradients result;
   result.dq = Tensor::empty(shapes.dq, shapes.dtype);
   result.dk = Tensor::empty(shapes.dk, shapes.dtype);

@@ -72,9 +72,7 @@ void check_numbers(std::string_view op, const AttentionOptions& options, DType d
   if (!(options.softcap >= 0) || !representable(options.softcap, dtype)) {
     refuse(op, "softcap: expected 0 or a positive number of ordinary size, found " + std::to_string(options.softcap));
   }
-  if (!(options.dropout.p >= 0 && options.dropout.p < 1)) {
-    refuse(op, "dropout: expected 0 <= p < 1, found " + std::to_string(options.dropout.p));
-  }
+  check_dropout(op, "dropout", options.dropout);
   const Window& window = options.window;
   if (window.left < 0 || window.right < 0 || window.always_first < 0) {
     refuse(op, "window: expected left, right and always_first >= 0, found " + std::to_string(window.left) + ", " +
@@ -326,6 +324,11 @@ void resolve_wants(std::string_view op, const ConstTensorView& q, const ConstTen
 }
 
 }  // namespace
+
+void check_dropout(std::string_view op, std::string_view name, const Dropout& dropout) {
+  if (dropout.p >= 0 && dropout.p < 1) return;
+  refuse(op, std::string(name) + ": expected 0 <= p < 1, found " + std::to_string(dropout.p));
+}
 
 AttentionProblem resolve(std::string_view op, const ConstTensorView& q, const ConstTensorView& k,
                          const ConstTensorView& v, const AttentionOptions& options, const AttentionWants& wants) {

@@ -14,7 +14,14 @@ using Names = std::set<std::string, std::less<>>;
 
 // include/polyhead/, lowest level first; a header may include those of lower levels.
 const std::vector<Names> kLevels = {
-    {"error", "info", "version"}, {"tensor"}, {"context"}, {"attention"}, {"layer"}, {"model"}, {"heads"}, {"polyhead"},
+    {"error", "info", "version"},
+    {"tensor"},
+    {"context"},
+    {"attention", "linear", "rotary"},
+    {"layer"},
+    {"model"},
+    {"heads"},
+    {"polyhead"},
 };
 
 struct Room {
@@ -27,7 +34,7 @@ struct Room {
 const std::vector<Room> kRooms = {
     {"core", {}, "context"},
     {"backend", {"core"}, "attention"},
-    {"reference", {"core"}, "attention"},
+    {"reference", {"core"}, "layer"},
     {"cpu", {"core", "backend"}, "attention"},
     {"cuda", {"core", "backend"}, "attention"},
     {"no_cuda", {"core", "backend"}, "attention"},

@@ -5,20 +5,10 @@
 
 #include "reference/attention_in.h"
 #include "support/compare.h"
+#include "support/numbers.h"
 
 namespace polyhead::test {
 namespace {
-
-// Arithmetic in Arithmetic; what goes through memory goes through Storage.
-template <class Arithmetic, class Storage>
-struct Rounded {
-  using Real = Arithmetic;
-  static Real stored(Real x) noexcept { return static_cast<Real>(Storage(x)); }
-};
-struct LongDoubles {
-  using Real = long double;
-  static Real stored(Real x) noexcept { return x; }
-};
 
 template <class Numbers>
 void run_in(const Materialised& m, const AttentionOutputs& outputs) {

@@ -1,0 +1,153 @@
+// Multi-head attention as a layer: projections, attention and W_O as one op.
+//
+//   q, k, v = query W_Q^T + b_Q, key W_K^T + b_K, value W_V^T + b_V      split into heads, a view
+//   heads   = attention of every head, side by side                      [B,T,H*D]
+//   output  = heads W_O^T + b_O
+//
+// Letters: B batch, T queries, S keys, C width, H heads, G key/value heads, D head dim.
+// Shapes:  query [B,T,C], key [B,S,key_width], value [B,S,value_width], output [B,T,C]; the last stride is 1.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "polyhead/attention.h"
+#include "polyhead/rotary.h"
+
+namespace polyhead {
+
+// What a layer looks like. 0 stands for the usual: kv_heads = heads, head_dim = width / heads, key_width and
+// value_width = width.
+struct MultiHeadShape {
+  std::int64_t width = 0, heads = 1, kv_heads = 0, head_dim = 0, key_width = 0, value_width = 0;
+  bool bias = true;
+
+  // Every 0 replaced. Throws if heads do not divide the width (and head_dim is not given) or kv_heads not the heads.
+  MultiHeadShape resolved() const;
+  // Whether one in_proj_weight holds W_Q, W_K and W_V: if query, key and value are equally wide.
+  bool packed() const;
+};
+
+// Names and layouts of torch.nn.MultiheadAttention. Either in_proj_weight [(H+2G)*D,C], rows of q, k, v one after the
+// other, or the three of their own: q_proj_weight [H*D,C], k_proj_weight [G*D,key_width], v_proj_weight
+// [G*D,value_width]. in_proj_bias [(H+2G)*D], out_proj_weight [C,H*D] (there "out_proj.weight"), out_proj_bias [C].
+template <class Value>
+struct MultiHeadParameters {
+  Value in_proj_weight{}, q_proj_weight{}, k_proj_weight{}, v_proj_weight{}, in_proj_bias{}, out_proj_weight{},
+      out_proj_bias{};
+};
+using MultiHeadViews = MultiHeadParameters<ConstTensorView>;
+using MultiHeadTensors = MultiHeadParameters<Tensor>;
+
+// key absent: the query (self-attention). value absent: the key.
+struct MultiHeadInputs {
+  ConstTensorView query{}, key{}, value{};
+};
+
+struct MultiHeadOptions {
+  AttentionOptions attention{};  // masks, gates, dropout of weights ...
+  Dropout output_dropout{};      // of the output, after W_O
+  std::optional<Rotary> rotary{};
+  ConstTensorView query_positions{}, key_positions{};  // of rotary: i32 [T] or [B,T]; absent: 0, 1, 2 ...
+};
+
+struct MultiHeadWants {
+  AttentionWants attention{};
+  bool heads = false;        // the concatenated heads before W_O (and after the gates)
+  bool projections = false;  // q, k and v
+  // What multihead_backward needs.
+  static MultiHeadWants training() { return {.attention = {.lse = true}, .heads = true, .projections = true}; }
+};
+
+// q [B,H,T,D], k and v [B,G,S,D] as attention saw them (rotary included).
+struct Projections {
+  Tensor memory, more_memory, value_memory;
+  TensorView q{}, k{}, v{};
+};
+
+// heads [B,T,H*D]; the others as in Attention. Only what was wanted is there.
+struct MultiHeadResults {
+  Tensor output, heads, lse, weights, statistics, row_statistics;
+  Projections projections;
+};
+
+// Memory that results holds from an earlier call is used again where the shapes are the same.
+void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                    const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadWants& wants,
+                    MultiHeadResults& results);
+MultiHeadResults multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                           const MultiHeadInputs& inputs, const MultiHeadOptions& options = {},
+                           const MultiHeadWants& wants = {});
+
+// dkey and dvalue are there where key and value were given; what was absent adds to the input it stands for.
+struct MultiHeadGradients {
+  Tensor dquery, dkey, dvalue;
+  MultiHeadTensors dparameters;
+  Tensor dbias, dsink_logit, dgates;
+};
+
+// `forward` holds what a call with MultiHeadWants::training() and the same arguments returned; upstream.output is
+// [B,T,C].
+void multihead_backward_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                             const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+                             const MultiHeadResults& forward, const UpstreamGradients& upstream,
+                             const GradientWants& wants, MultiHeadGradients& gradients);
+MultiHeadGradients multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                                      const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+                                      const MultiHeadResults& forward, const UpstreamGradients& upstream,
+                                      const GradientWants& wants = {});
+
+// Parameters by item, to be read off: "q weight", 16384 ...
+struct ParameterCount {
+  std::string name;
+  std::int64_t count;
+};
+std::vector<ParameterCount> count_parameters(const MultiHeadShape& shape);
+
+// One head of the teaching form: its own W_Q, W_K, W_V [D,C] (and biases [D]), output [B,T,D].
+struct SingleHeadAttention {
+  std::int64_t width = 0, head_dim = 0;
+  Tensor query_weight, key_weight, value_weight, query_bias, key_bias, value_bias;  // biases may be absent
+
+  Tensor forward(Context& context, const ConstTensorView& x, const AttentionOptions& options = {}) const;
+};
+
+// The layer with its parameters.
+class MultiHeadAttention {
+ public:
+  // Initialised as torch.nn.MultiheadAttention is: W_Q, W_K, W_V uniform after Xavier, W_O uniform within
+  // 1/sqrt(inputs), biases 0; from the seed.
+  explicit MultiHeadAttention(const MultiHeadShape& shape, DType dtype = DType::f32, std::uint64_t seed = 0);
+
+  // N single heads on the same x, concatenated and projected, are one layer; and back. Equal outputs both ways.
+  static MultiHeadAttention from_heads(const std::vector<SingleHeadAttention>& heads,
+                                       const ConstTensorView& out_proj_weight,
+                                       const ConstTensorView& out_proj_bias = {});
+  std::vector<SingleHeadAttention> to_heads() const;
+
+  const MultiHeadShape& shape() const noexcept { return shape_; }
+  DType dtype() const noexcept { return dtype_; }
+  MultiHeadViews parameters() const;
+  // The entries of a torch state dict, in its order, to be read or written.
+  std::vector<std::pair<std::string, TensorView>> state();
+
+  MultiHeadResults forward(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options = {},
+                           const MultiHeadWants& wants = {}) const {
+    return multihead(context, shape_, parameters(), inputs, options, wants);
+  }
+  MultiHeadGradients backward(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+                              const MultiHeadResults& results, const UpstreamGradients& upstream,
+                              const GradientWants& wants = {}) const {
+    return multihead_backward(context, shape_, parameters(), inputs, options, results, upstream, wants);
+  }
+
+ private:
+  MultiHeadShape shape_;
+  DType dtype_;
+  MultiHeadTensors tensors_;
+};
+
+}  // namespace polyhead

@@ -1,0 +1,23 @@
+// The linear map of layers, y = x W^T + b, on a packed GEMM.
+#pragma once
+
+#include "polyhead/context.h"
+#include "polyhead/tensor.h"
+
+namespace polyhead {
+
+// x [..,K] of any rank from 1 on, weight [N,K], bias [N] or absent; y [..,N]. All of one float type, last strides 1;
+// 16-bit types are summed in f32. The same bits for any number of threads.
+Tensor linear(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+              const ConstTensorView& bias = {});
+void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
+                 const TensorView& y);
+
+// dx = dy W, dweight = dy^T x, dbias = the sum of dy over all rows.
+struct LinearGradients {
+  Tensor dx, dweight, dbias;
+};
+LinearGradients linear_backward(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+                                const ConstTensorView& dy);
+
+}  // namespace polyhead

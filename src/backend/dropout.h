@@ -1,0 +1,28 @@
+// Dropout of a layer's output: y = x / (1 - p) where kept, else 0. Philox with the counter (column/8, row, 2^32-1,
+// batch), 16 bits a column in order, kept iff bits >= round(65536 p): the rule of attention's dropout, in a place that
+// no head has.
+#pragma once
+
+#include "polyhead/attention.h"
+
+namespace polyhead {
+class Team;
+}
+
+namespace polyhead::backend {
+
+struct DropoutProblem {
+  ConstTensorView x;  // [B,T,C], last stride 1
+  TensorView y;       // the same shape; may be x itself
+  Dropout dropout;
+};
+
+inline constexpr std::uint32_t kOutputStream = 0xffffffffu;
+
+}  // namespace polyhead::backend
+
+namespace polyhead::cpu {
+
+void drop(Team& team, const backend::DropoutProblem& problem);
+
+}  // namespace polyhead::cpu

@@ -1,0 +1,190 @@
+// MultiHeadAttention and SingleHeadAttention: parameters, and the way from one form to the other.
+#include "polyhead/layer.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/philox.h"
+#include "ops/check.h"
+#include "polyhead/linear.h"
+
+namespace polyhead {
+namespace {
+
+constexpr std::string_view kOp = "multihead";
+
+void store(const TensorView& tensor, std::int64_t at, double value) {
+  switch (tensor.dtype()) {
+    case DType::f64: tensor.as<double>()[at] = value; return;
+    case DType::f32: tensor.as<float>()[at] = static_cast<float>(value); return;
+    case DType::f16: tensor.as<float16>()[at] = float16(static_cast<float>(value)); return;
+    case DType::bf16: tensor.as<bfloat16>()[at] = bfloat16(static_cast<float>(value)); return;
+    default: return;
+  }
+}
+
+// Uniform in [-bound, bound): a number per counter, the same on every machine. `stream` tells tensors apart.
+void fill_uniform(const TensorView& tensor, double bound, std::uint64_t seed, std::uint32_t stream) {
+  const std::int64_t count = tensor.count();
+  for (std::int64_t at = 0; at < count; at += 4) {
+    const auto low = static_cast<std::uint32_t>(at / 4), high = static_cast<std::uint32_t>((at / 4) >> 32);
+    const Philox::Words words = Philox::words(seed, {low, high, stream, 0});
+    for (std::int64_t i = at; i < std::min(at + 4, count); ++i) {
+      store(tensor, i, bound * (0x1p-31 * static_cast<double>(words[static_cast<std::size_t>(i - at)]) - 1));
+    }
+  }
+}
+
+// Xavier: by inputs and outputs of the matrix as it is stored.
+void fill_xavier(const TensorView& weight, std::uint64_t seed, std::uint32_t stream) {
+  const double fans = static_cast<double>(weight.shape(0) + weight.shape(1));
+  fill_uniform(weight, std::sqrt(6 / fans), seed, stream);
+}
+
+// Rows [begin, end) of from into a tensor of their own.
+Tensor rows_of(const ConstTensorView& from, std::int64_t begin, std::int64_t end) {
+  const ConstTensorView part = from.slice(0, begin, end);
+  Tensor copy = Tensor::empty(part.shape(), part.dtype());
+  std::memcpy(copy.view().data(), part.data(), static_cast<std::size_t>(part.count()) * size_of(part.dtype()));
+  return copy;
+}
+
+void put_rows(const ConstTensorView& from, const TensorView& to, std::int64_t row) {
+  const TensorView part = to.slice(0, row, row + from.shape(0));
+  std::memcpy(part.data(), from.data(), static_cast<std::size_t>(from.count()) * size_of(from.dtype()));
+}
+
+}  // namespace
+
+std::vector<ParameterCount> count_parameters(const MultiHeadShape& given) {
+  const MultiHeadShape shape = given.resolved();
+  const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
+  std::vector<ParameterCount> counts{{"query weight", q * shape.width},
+                                     {"key weight", kv * shape.key_width},
+                                     {"value weight", kv * shape.value_width}};
+  if (shape.bias) counts.push_back({"query, key and value bias", q + 2 * kv});
+  counts.push_back({"output weight", shape.width * q});
+  if (shape.bias) counts.push_back({"output bias", shape.width});
+  return counts;
+}
+
+Tensor SingleHeadAttention::forward(Context& context, const ConstTensorView& x, const AttentionOptions& options) const {
+  if (x.rank() != 3)
+    ops::Argument{"single head", "x", x}.refuse(ErrorCode::shape, "[B,T," + std::to_string(width) + "]");
+  const Tensor q = linear(context, x, query_weight, query_bias), k = linear(context, x, key_weight, key_bias),
+               v = linear(context, x, value_weight, value_bias);
+  const auto one_head = [](const ConstTensorView& view) { return view.split(2, 1).transpose(1, 2); };
+  Tensor output = Tensor::empty(q.shape(), x.dtype());
+  attend_into(context, one_head(q), one_head(k), one_head(v), options, {},
+              {.output = output.view().split(2, 1).transpose(1, 2)});
+  return output;
+}
+
+MultiHeadAttention::MultiHeadAttention(const MultiHeadShape& shape, DType dtype, std::uint64_t seed)
+    : shape_(shape.resolved()), dtype_(dtype) {
+  if (!is_float(dtype))
+    throw Error(ErrorCode::dtype, kOp, "expected a float type, found " + std::string(name_of(dtype)));
+  const std::int64_t q = shape_.heads * shape_.head_dim, kv = shape_.kv_heads * shape_.head_dim;
+  if (shape_.packed()) {
+    tensors_.in_proj_weight = Tensor::empty({q + 2 * kv, shape_.width}, dtype);
+    fill_xavier(tensors_.in_proj_weight, seed, 0);
+  } else {
+    tensors_.q_proj_weight = Tensor::empty({q, shape_.width}, dtype);
+    tensors_.k_proj_weight = Tensor::empty({kv, shape_.key_width}, dtype);
+    tensors_.v_proj_weight = Tensor::empty({kv, shape_.value_width}, dtype);
+    fill_xavier(tensors_.q_proj_weight, seed, 1);
+    fill_xavier(tensors_.k_proj_weight, seed, 2);
+    fill_xavier(tensors_.v_proj_weight, seed, 3);
+  }
+  tensors_.out_proj_weight = Tensor::empty({shape_.width, q}, dtype);
+  fill_uniform(tensors_.out_proj_weight, 1 / std::sqrt(static_cast<double>(q)), seed, 4);
+  if (shape_.bias) {
+    tensors_.in_proj_bias = Tensor::zeros({q + 2 * kv}, dtype);
+    tensors_.out_proj_bias = Tensor::zeros({shape_.width}, dtype);
+  }
+}
+
+MultiHeadViews MultiHeadAttention::parameters() const {
+  return {tensors_.in_proj_weight, tensors_.q_proj_weight,   tensors_.k_proj_weight, tensors_.v_proj_weight,
+          tensors_.in_proj_bias,   tensors_.out_proj_weight, tensors_.out_proj_bias};
+}
+
+std::vector<std::pair<std::string, TensorView>> MultiHeadAttention::state() {
+  std::vector<std::pair<std::string, TensorView>> entries;
+  const auto add = [&](const char* name, Tensor& tensor) {
+    if (tensor.present()) entries.emplace_back(name, tensor);
+  };
+  add("in_proj_weight", tensors_.in_proj_weight);
+  add("q_proj_weight", tensors_.q_proj_weight);
+  add("k_proj_weight", tensors_.k_proj_weight);
+  add("v_proj_weight", tensors_.v_proj_weight);
+  add("in_proj_bias", tensors_.in_proj_bias);
+  add("out_proj.weight", tensors_.out_proj_weight);
+  add("out_proj.bias", tensors_.out_proj_bias);
+  return entries;
+}
+
+MultiHeadAttention MultiHeadAttention::from_heads(const std::vector<SingleHeadAttention>& heads,
+                                                  const ConstTensorView& out_proj_weight,
+                                                  const ConstTensorView& out_proj_bias) {
+  if (heads.empty()) throw Error(ErrorCode::value, kOp, "from_heads: expected one head or more");
+  const SingleHeadAttention& first = heads.front();
+  const std::int64_t D = first.head_dim, count = static_cast<std::int64_t>(heads.size());
+  const bool biased = first.query_bias.present();
+  const DType dtype = first.query_weight.dtype();
+  MultiHeadAttention layer(
+      {.width = first.width, .heads = count, .head_dim = D, .bias = biased || out_proj_bias.present()}, dtype);
+  const auto take = [&](const Tensor& from, const Dims& shape, const TensorView& to, std::int64_t row) {
+    const ops::Argument argument{kOp, "a parameter of a single head", from};
+    argument.expect_dtype(dtype);
+    argument.expect_shape(shape);
+    put_rows(from, to, row);
+  };
+  const std::int64_t inner = count * D;
+  for (std::int64_t h = 0; h < count; ++h) {
+    const SingleHeadAttention& head = heads[static_cast<std::size_t>(h)];
+    const Tensor* const weights[] = {&head.query_weight, &head.key_weight, &head.value_weight};
+    const Tensor* const biases[] = {&head.query_bias, &head.key_bias, &head.value_bias};
+    for (std::int64_t part = 0; part < 3; ++part) {
+      const std::int64_t row = part * inner + h * D;
+      take(*weights[part], {D, first.width}, layer.tensors_.in_proj_weight, row);
+      if (biased) take(*biases[part], {D}, layer.tensors_.in_proj_bias, row);
+    }
+  }
+  const ops::Argument weight{kOp, "out_proj_weight", out_proj_weight};
+  weight.expect_dtype(dtype);
+  weight.expect_shape({first.width, inner});
+  put_rows(out_proj_weight, layer.tensors_.out_proj_weight, 0);
+  if (out_proj_bias.present()) {
+    const ops::Argument bias{kOp, "out_proj_bias", out_proj_bias};
+    bias.expect_dtype(dtype);
+    bias.expect_shape({first.width});
+    put_rows(out_proj_bias, layer.tensors_.out_proj_bias, 0);
+  }
+  return layer;
+}
+
+std::vector<SingleHeadAttention> MultiHeadAttention::to_heads() const {
+  if (!shape_.packed() || shape_.kv_heads != shape_.heads) {
+    throw Error(ErrorCode::value, kOp,
+                "to_heads: expected query, key and value of one width and a key/value head per head, found " +
+                    std::to_string(shape_.kv_heads) + " key/value heads for " + std::to_string(shape_.heads));
+  }
+  const std::int64_t D = shape_.head_dim, inner = shape_.heads * D;
+  std::vector<SingleHeadAttention> heads(static_cast<std::size_t>(shape_.heads));
+  for (std::int64_t h = 0; h < shape_.heads; ++h) {
+    SingleHeadAttention& head = heads[static_cast<std::size_t>(h)];
+    head.width = shape_.width;
+    head.head_dim = D;
+    Tensor* const weights[] = {&head.query_weight, &head.key_weight, &head.value_weight};
+    Tensor* const biases[] = {&head.query_bias, &head.key_bias, &head.value_bias};
+    for (std::int64_t part = 0; part < 3; ++part) {
+      const std::int64_t row = part * inner + h * D;
+      *weights[part] = rows_of(tensors_.in_proj_weight, row, row + D);
+      if (shape_.bias) *biases[part] = rows_of(tensors_.in_proj_bias, row, row + D);
+    }
+  }
+  return heads;
+}
+
+}  // namespace polyhead

@@ -1,0 +1,94 @@
+// The layer forward, as one op that holds the team from the first product to the last.
+#include "backend/attention.h"
+#include "backend/dropout.h"
+#include "core/context.h"
+#include "ops/check.h"
+#include "ops/multihead_plan.h"
+#include "ops/projection.h"
+#include "ops/resolve.h"
+#include "ops/rotary.h"
+#include "polyhead/layer.h"
+
+namespace polyhead {
+namespace {
+
+constexpr std::string_view kOp = "multihead";
+
+// Results that are not wanted leave no memory behind.
+TensorView place(Tensor& tensor, bool wanted, const Dims& shape, DType dtype) {
+  if (wanted) return ops::reuse(tensor, shape, dtype);
+  tensor = Tensor();
+  return {};
+}
+
+// Room for q, k and v: one buffer per group, of the caller's or of the team's.
+std::vector<TensorView> lay_out(Team& team, const ops::MultiHeadPlan& plan, bool keep, Projections& to) {
+  Tensor* const memory[] = {&to.memory, &to.more_memory, &to.value_memory};
+  TensorView* const views[] = {&to.q, &to.k, &to.v};
+  std::vector<TensorView> buffers;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const ops::ProjectionGroup& group = plan.groups[g];
+    const Dims shape = plan.buffer_shape(group);
+    buffers.push_back(keep ? ops::reuse(*memory[g], shape, plan.dtype)
+                           : ops::in_shared_memory(team, g, shape, plan.dtype));
+    for (int part = group.first; part < group.first + group.parts; ++part) {
+      *views[part] = plan.heads_of(buffers.back(), group, static_cast<ops::Part>(part));
+    }
+  }
+  return buffers;
+}
+
+}  // namespace
+
+void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                    const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadWants& wants,
+                    MultiHeadResults& results) {
+  Team& team = context.impl().team();
+  const std::lock_guard turn(team.turn);
+  const ops::MultiHeadPlan plan(kOp, team, shape, parameters, inputs);
+  Projections& projections = results.projections;
+  const std::vector<TensorView> buffers = lay_out(team, plan, wants.projections, projections);
+  backend::AttentionProblem attention =
+      ops::resolve(kOp, projections.q, projections.k, projections.v, options.attention, wants.attention);
+  const ops::AttentionShapes shapes = ops::shapes_of(attention, wants.attention);
+  std::vector<backend::RotaryProblem> turns;
+  if (options.rotary) {
+    turns.push_back(ops::resolve(kOp, projections.q, *options.rotary, options.query_positions));
+    turns.push_back(ops::resolve(kOp, projections.k, *options.rotary, options.key_positions));
+    turns[0].y = projections.q;
+    turns[1].y = projections.k;
+  }
+  ops::check_dropout(kOp, "output_dropout", options.output_dropout);
+
+  for (std::size_t g = 0; g < buffers.size(); ++g) {
+    ops::project(team, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, buffers[g]);
+  }
+  for (const backend::RotaryProblem& turned : turns) cpu::rotate(team, turned);
+  const Dims merged{plan.batch, plan.queries, plan.inner()};
+  const TensorView heads =
+      wants.heads ? ops::reuse(results.heads, merged, plan.dtype) : ops::in_shared_memory(team, 3, merged, plan.dtype);
+  attention.output = plan.as_heads(heads);
+  attention.lse = place(results.lse, wants.attention.lse, shapes.lse, shapes.numbers);
+  attention.weights = place(results.weights, wants.attention.weights, shapes.weights, shapes.weights_dtype);
+  attention.statistics =
+      place(results.statistics, wants.attention.statistics != StatisticsSet::none, shapes.statistics, shapes.numbers);
+  attention.row_statistics =
+      place(results.row_statistics, wants.attention.row_statistics, shapes.row_statistics, shapes.numbers);
+  cpu::attend(team, attention);
+
+  const TensorView output = ops::reuse(results.output, {plan.batch, plan.queries, plan.shape.width}, plan.dtype);
+  ops::project(team, heads, plan.out_weight, plan.out_bias, output);
+  if (options.output_dropout.p > 0) cpu::drop(team, {output, output, options.output_dropout});
+  if (!wants.heads) results.heads = Tensor();
+  if (!wants.projections) results.projections = Projections();
+}
+
+MultiHeadResults multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                           const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+                           const MultiHeadWants& wants) {
+  MultiHeadResults results;
+  multihead_into(context, shape, parameters, inputs, options, wants, results);
+  return results;
+}
+
+}  // namespace polyhead

@@ -1,0 +1,174 @@
+#include "ops/multihead_plan.h"
+
+#include <cstring>
+
+#include "ops/check.h"
+
+namespace polyhead {
+
+MultiHeadShape MultiHeadShape::resolved() const {
+  MultiHeadShape full = *this;
+  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::value, "multihead", what); };
+  if (width < 1) refuse("width: expected 1 or more, found " + std::to_string(width));
+  if (heads < 1) refuse("heads: expected 1 or more, found " + std::to_string(heads));
+  if (head_dim == 0 && width % heads != 0) {
+    refuse("heads: expected a number that divides the width " + std::to_string(width) + ", found " +
+           std::to_string(heads) + "; or give head_dim");
+  }
+  if (head_dim == 0) full.head_dim = width / heads;
+  if (kv_heads == 0) full.kv_heads = heads;
+  if (key_width == 0) full.key_width = width;
+  if (value_width == 0) full.value_width = width;
+  if (full.kv_heads < 1 || heads % full.kv_heads != 0) {
+    refuse("kv_heads: expected a number that divides the heads " + std::to_string(heads) + ", found " +
+           std::to_string(full.kv_heads));
+  }
+  for (const auto& [name, value] :
+       {std::pair{"head_dim", full.head_dim}, {"key_width", full.key_width}, {"value_width", full.value_width}}) {
+    if (value < 1) refuse(std::string(name) + ": expected 1 or more, found " + std::to_string(value));
+  }
+  return full;
+}
+
+bool MultiHeadShape::packed() const {
+  const MultiHeadShape full = resolved();
+  return full.key_width == full.width && full.value_width == full.width;
+}
+
+namespace ops {
+namespace {
+
+void expect(std::string_view op, std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
+  const Argument argument{op, name, view};
+  if (!view.present()) argument.refuse(ErrorCode::shape, to_string(shape));
+  argument.expect_dtype(dtype);
+  argument.expect_shape(shape);
+  argument.expect_memory();
+  argument.expect_last_stride_one();
+}
+
+void expect_absent(std::string_view op, std::string_view name, const ConstTensorView& view, const std::string& why) {
+  if (view.present()) throw Error(ErrorCode::value, op, std::string(name) + " was given, but " + why);
+}
+
+void check_parameters(std::string_view op, const MultiHeadShape& shape, DType dtype, const MultiHeadViews& p) {
+  const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
+  if (shape.packed()) {
+    expect(op, "in_proj_weight", p.in_proj_weight, {q + 2 * kv, shape.width}, dtype);
+    for (const auto& [name, view] : {std::pair{"q_proj_weight", p.q_proj_weight},
+                                     {"k_proj_weight", p.k_proj_weight},
+                                     {"v_proj_weight", p.v_proj_weight}}) {
+      expect_absent(op, name, view, "with equal widths in_proj_weight holds all three");
+    }
+  } else {
+    expect_absent(op, "in_proj_weight", p.in_proj_weight,
+                  "widths differ: give q_proj_weight, k_proj_weight, v_proj_weight");
+    expect(op, "q_proj_weight", p.q_proj_weight, {q, shape.width}, dtype);
+    expect(op, "k_proj_weight", p.k_proj_weight, {kv, shape.key_width}, dtype);
+    expect(op, "v_proj_weight", p.v_proj_weight, {kv, shape.value_width}, dtype);
+  }
+  expect(op, "out_proj_weight", p.out_proj_weight, {shape.width, q}, dtype);
+  if (shape.bias) {
+    expect(op, "in_proj_bias", p.in_proj_bias, {q + 2 * kv}, dtype);
+    expect(op, "out_proj_bias", p.out_proj_bias, {shape.width}, dtype);
+  } else {
+    expect_absent(op, "in_proj_bias", p.in_proj_bias, "the shape says bias = false");
+    expect_absent(op, "out_proj_bias", p.out_proj_bias, "the shape says bias = false");
+  }
+}
+
+void copy_rows(const ConstTensorView& from, const TensorView& to) {
+  const std::size_t bytes = static_cast<std::size_t>(from.shape(1)) * size_of(from.dtype());
+  const auto size = static_cast<std::int64_t>(size_of(from.dtype()));
+  for (std::int64_t r = 0; r < from.shape(0); ++r) {
+    std::memcpy(static_cast<std::byte*>(to.data()) + r * to.stride(0) * size,
+                static_cast<const std::byte*>(from.data()) + r * from.stride(0) * size, bytes);
+  }
+}
+
+// k_proj_weight above v_proj_weight: [2*G*D,K].
+ConstTensorView stacked(Team& team, const ConstTensorView& k, const ConstTensorView& v) {
+  const TensorView both = in_shared_memory(team, 5, {k.shape(0) + v.shape(0), k.shape(1)}, k.dtype());
+  copy_rows(k, both.slice(0, 0, k.shape(0)));
+  copy_rows(v, both.slice(0, k.shape(0), both.shape(0)));
+  return both;
+}
+
+}  // namespace
+
+MultiHeadPlan::MultiHeadPlan(std::string_view op, Team& team, const MultiHeadShape& given,
+                             const MultiHeadViews& parameters, const MultiHeadInputs& inputs)
+    : shape(given.resolved()), dtype(inputs.query.dtype()) {
+  const Argument query{op, "query", inputs.query};
+  if (!inputs.query.present() || inputs.query.rank() != 3) {
+    query.refuse(ErrorCode::shape, "[B,T," + std::to_string(shape.width) + "]");
+  }
+  if (!is_float(dtype)) query.refuse(ErrorCode::dtype, "a float type");
+  const bool self = !inputs.key.present(), shared_value = !inputs.value.present();
+  if (self && !shared_value) {
+    throw Error(ErrorCode::value, op, "value was given without a key; give both, or neither for self-attention");
+  }
+  const ConstTensorView key = self ? inputs.query : inputs.key, value = shared_value ? key : inputs.value;
+  batch = inputs.query.shape(0);
+  queries = inputs.query.shape(1);
+  if (key.rank() != 3)
+    Argument{op, "key", key}.refuse(ErrorCode::shape, "[B,S," + std::to_string(shape.key_width) + "]");
+  keys = key.shape(1);
+  expect(op, "query", inputs.query, {batch, queries, shape.width}, dtype);
+  expect(op, "key", key, {batch, keys, shape.key_width}, dtype);
+  expect(op, "value", value, {batch, keys, shape.value_width}, dtype);
+  check_parameters(op, shape, dtype, parameters);
+
+  part_rows[kQuery] = shape.heads * shape.head_dim;
+  part_rows[kKey] = part_rows[kValue] = shape.kv_heads * shape.head_dim;
+  const ConstTensorView own[3] = {parameters.q_proj_weight, parameters.k_proj_weight, parameters.v_proj_weight};
+  const auto add = [&](Part first, int parts, const ConstTensorView& input) {
+    std::int64_t begin = 0, end = 0;
+    for (int part = 0; part < first + parts; ++part) (part < first ? begin : end) += part_rows[part];
+    end += begin;
+    ConstTensorView weight;
+    if (shape.packed()) {
+      weight = parameters.in_proj_weight.slice(0, begin, end);
+    } else {
+      weight = parts == 1 ? own[first] : stacked(team, own[kKey], own[kValue]);
+    }
+    const ConstTensorView bias = shape.bias ? parameters.in_proj_bias.slice(0, begin, end) : ConstTensorView{};
+    groups.push_back({first, parts, input, weight, bias, end - begin});
+  };
+  if (self) {
+    add(kQuery, 3, inputs.query);
+  } else if (shared_value) {
+    add(kQuery, 1, inputs.query);
+    add(kKey, 2, key);
+  } else {
+    add(kQuery, 1, inputs.query);
+    add(kKey, 1, key);
+    add(kValue, 1, value);
+  }
+  out_weight = parameters.out_proj_weight;
+  out_bias = parameters.out_proj_bias;
+}
+
+Dims MultiHeadPlan::buffer_shape(const ProjectionGroup& group) const {
+  return {batch, group.input.shape(1), group.columns};
+}
+
+TensorView MultiHeadPlan::heads_of(const TensorView& buffer, const ProjectionGroup& group, Part part) const {
+  std::int64_t begin = 0;
+  for (int before = group.first; before < part; ++before) begin += part_rows[before];
+  const std::int64_t count = part == kQuery ? shape.heads : shape.kv_heads;
+  return buffer.slice(2, begin, begin + part_rows[part]).split(2, count).transpose(1, 2);
+}
+
+TensorView in_shared_memory(Team& team, std::size_t slot, const Dims& shape, DType dtype) {
+  std::byte* data = team.shared(slot).reserve(static_cast<std::size_t>(count_of(shape)) * size_of(dtype));
+  return TensorView(data, dtype, shape, contiguous_strides(shape));
+}
+
+TensorView reuse(Tensor& tensor, const Dims& shape, DType dtype) {
+  if (!tensor.present() || tensor.shape() != shape || tensor.dtype() != dtype) tensor = Tensor::empty(shape, dtype);
+  return tensor;
+}
+
+}  // namespace ops
+}  // namespace polyhead

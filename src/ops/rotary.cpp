@@ -1,0 +1,96 @@
+// rotate: check, call.
+#include "polyhead/rotary.h"
+
+#include <cmath>
+
+#include "core/context.h"
+#include "ops/check.h"
+#include "ops/rotary.h"
+
+namespace polyhead {
+
+backend::RotaryProblem ops::resolve(std::string_view op, const ConstTensorView& x, const Rotary& rotary,
+                                    const ConstTensorView& positions) {
+  const ops::Argument argument{op, "x", x};
+  if (x.rank() != 4) argument.refuse(ErrorCode::shape, "[B,H,T,D]");
+  if (!is_float(x.dtype())) argument.refuse(ErrorCode::dtype, "a float type");
+  argument.expect_memory();
+  argument.expect_last_stride_one();
+  const std::int64_t B = x.shape(0), T = x.shape(2), D = x.shape(3);
+  backend::RotaryProblem problem{
+      .x = x, .y = {}, .positions = {}, .layout = rotary.layout, .dim = rotary.dim, .base = rotary.base};
+  if (rotary.dim == 0) problem.dim = D;
+  if (problem.dim < 0 || problem.dim > D || problem.dim % 2 != 0) {
+    throw Error(ErrorCode::value, op,
+                "dim: expected an even number of columns up to " + std::to_string(D) + ", found " +
+                    std::to_string(problem.dim));
+  }
+  if (!(rotary.base > 0) || !std::isfinite(rotary.base)) {
+    throw Error(ErrorCode::value, op, "base: expected a positive number, found " + std::to_string(rotary.base));
+  }
+  if (positions.present()) {
+    const ops::Argument places{op, "positions", positions};
+    places.expect_dtype(DType::i32);
+    places.expect_memory();
+    if (positions.rank() == 2) {
+      places.expect_shape({B, T});
+      problem.positions = positions;
+    } else {
+      places.expect_shape({T});
+      problem.positions = ConstTensorView(positions.data(), DType::i32, {B, T}, {0, positions.stride(0)});
+    }
+  }
+  return problem;
+}
+
+namespace {
+
+void call(Context& context, std::string_view op, backend::RotaryProblem& problem, const TensorView& y, bool backwards) {
+  const ops::Argument argument{op, "y", y};
+  const bool in_place = y.data() == problem.x.data() && y.strides() == problem.x.strides();
+  const ConstTensorView others[] = {in_place ? ConstTensorView{} : problem.x, problem.positions};
+  argument.expect_output(true, problem.x.shape(), problem.x.dtype(), others);
+  argument.expect_last_stride_one();
+  problem.y = y;
+  problem.backwards = backwards;
+  Team& team = context.impl().team();
+  const std::lock_guard turn(team.turn);
+  cpu::rotate(team, problem);
+}
+
+void run(Context& context, std::string_view op, const ConstTensorView& x, const Rotary& rotary,
+         const ConstTensorView& positions, const TensorView& y, bool backwards) {
+  backend::RotaryProblem problem = ops::resolve(op, x, rotary, positions);
+  call(context, op, problem, y, backwards);
+}
+
+Tensor made(Context& context, std::string_view op, const ConstTensorView& x, const Rotary& rotary,
+            const ConstTensorView& positions, bool backwards) {
+  backend::RotaryProblem problem = ops::resolve(op, x, rotary, positions);
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  call(context, op, problem, y, backwards);
+  return y;
+}
+
+}  // namespace
+
+Tensor rotate(Context& context, const ConstTensorView& x, const Rotary& rotary, const ConstTensorView& positions) {
+  return made(context, "rotate", x, rotary, positions, false);
+}
+
+void rotate_into(Context& context, const ConstTensorView& x, const Rotary& rotary, const ConstTensorView& positions,
+                 const TensorView& y) {
+  run(context, "rotate", x, rotary, positions, y, false);
+}
+
+Tensor rotate_backward(Context& context, const ConstTensorView& dy, const Rotary& rotary,
+                       const ConstTensorView& positions) {
+  return made(context, "rotate_backward", dy, rotary, positions, true);
+}
+
+void rotate_backward_into(Context& context, const ConstTensorView& dy, const Rotary& rotary,
+                          const ConstTensorView& positions, const TensorView& dx) {
+  run(context, "rotate_backward", dy, rotary, positions, dx, true);
+}
+
+}  // namespace polyhead

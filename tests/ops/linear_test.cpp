@@ -1,0 +1,69 @@
+// linear and its gradients against plain loops, for every type and for rows that do not lie together.
+#include "polyhead/linear.h"
+
+#include <gtest/gtest.h>
+
+#include "reference/multihead_in.h"
+#include "support/compare.h"
+#include "support/numbers.h"
+#include "support/random.h"
+
+namespace polyhead::test {
+namespace {
+
+template <class Numbers>
+struct Plain {
+  Tensor y, dx, dweight, dbias;
+  Plain(const ConstTensorView& x, const ConstTensorView& w, const ConstTensorView& b, const ConstTensorView& dy,
+        DType dtype)
+      : y(Tensor::zeros(dy.shape(), dtype)),
+        dx(Tensor::zeros(x.shape(), dtype)),
+        dweight(Tensor::zeros(w.shape(), dtype)),
+        dbias(Tensor::zeros(b.shape(), dtype)) {
+    reference::linear_in<Numbers>(x, w, b, y);
+    reference::linear_backward_in<Numbers>(x, w, dy, dx, dweight, dbias);
+  }
+};
+
+template <class Numbers>
+void expect_right(DType dtype) {
+  Random random("linear");
+  const auto make = [&](const Dims& shape) {
+    Tensor tensor = Tensor::empty(shape, dtype);
+    fill_normal(tensor, random);
+    return tensor;
+  };
+  const Tensor memory = make({3, 5, 2, 19}), w = make({23, 19}), b = make({23}), dy = make({3, 5, 23});
+  const ConstTensorView x =
+      memory.view().transpose(1, 2).slice(1, 1, 2).transpose(1, 2);  // [3,5,1,19]: every other row
+  const ConstTensorView rows(x.data(), dtype, {3, 5, 19}, {x.stride(0), x.stride(1), 1});
+  const Plain<reference::Doubles> exact(rows, w, b, dy, DType::f64);
+  const Plain<Numbers> plain(rows, w, b, dy, dtype);
+  Context context(2);
+  const Tensor y = linear(context, rows, w, b);
+  const LinearGradients d = linear_backward(context, rows, w, dy);
+  EXPECT_TRUE(near_enough("y", y, exact.y, plain.y, kForwardFactor));
+  EXPECT_TRUE(near_enough("dx", d.dx, exact.dx, plain.dx, kGradientFactor));
+  EXPECT_TRUE(near_enough("dweight", d.dweight, exact.dweight, plain.dweight, kGradientFactor));
+  EXPECT_TRUE(near_enough("dbias", d.dbias, exact.dbias, plain.dbias, kGradientFactor));
+}
+
+TEST(Linear, IsWhatPlainLoopsSay) {
+  expect_right<Rounded<float, float>>(DType::f32);
+  expect_right<Rounded<float, float16>>(DType::f16);
+  expect_right<Rounded<float, bfloat16>>(DType::bf16);
+}
+
+TEST(Linear, RefusesWhatDoesNotFit) {
+  Context context(1);
+  const Tensor x = Tensor::zeros({4, 6}, DType::f32), w = Tensor::zeros({5, 6}, DType::f32);
+  EXPECT_THROW(linear(context, x, Tensor::zeros({5, 7}, DType::f32)), Error);
+  EXPECT_THROW(linear(context, x, Tensor::zeros({5, 6}, DType::f16)), Error);
+  EXPECT_THROW(linear(context, x, w, Tensor::zeros({6}, DType::f32)), Error);
+  EXPECT_THROW(linear_backward(context, x, w, Tensor::zeros({4, 6}, DType::f32)), Error);
+  Tensor y = Tensor::zeros({4, 4}, DType::f32);
+  EXPECT_THROW(linear_into(context, x, w, {}, y), Error);
+}
+
+}  // namespace
+}  // namespace polyhead::test

@@ -1,0 +1,311 @@
+// The layer as one op against the layer as the papers write it, forward and backward; and by finite differences.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "polyhead/layer.h"
+#include "reference/multihead_in.h"
+#include "support/bits.h"
+#include "support/compare.h"
+#include "support/numbers.h"
+#include "support/random.h"
+
+namespace polyhead::test {
+namespace {
+
+enum class Inputs { self, key_alone, key_and_value };
+
+struct LayerCase {
+  std::string name;
+  MultiHeadShape shape{.width = 24, .heads = 4};
+  std::int64_t batch = 2, queries = 9, keys = 9;
+  Inputs inputs = Inputs::self;
+  DType dtype = DType::f32;
+  bool gates = false, sink = false, bias = false;
+  MultiHeadOptions options;
+};
+void PrintTo(const LayerCase& c, std::ostream* out) { *out << c.name; }
+
+// A case with its tensors.
+struct Layer {
+  LayerCase recipe;
+  MultiHeadAttention layer;
+  MultiHeadInputs inputs;
+  MultiHeadOptions options;
+  GradientWants wants;
+  Tensor doutput;
+  std::vector<Tensor> memory;
+
+  explicit Layer(const LayerCase& c) : recipe(c), layer(c.shape, c.dtype, 5), options(c.options) {
+    const MultiHeadShape full = c.shape.resolved();
+    const std::int64_t keys = c.inputs == Inputs::self ? c.queries : c.keys;
+    inputs.query = add({c.batch, c.queries, full.width}, c.dtype);
+    if (c.inputs != Inputs::self) inputs.key = add({c.batch, keys, full.key_width}, c.dtype);
+    if (c.inputs == Inputs::key_and_value) inputs.value = add({c.batch, keys, full.value_width}, c.dtype);
+    for (auto& [name, tensor] : layer.state()) {
+      if (name.ends_with("bias")) fill(tensor);
+    }
+    const DType numbers = c.dtype == DType::f64 ? DType::f64 : DType::f32;
+    if (c.gates) options.attention.gates = add({c.batch, full.heads}, numbers);
+    if (c.sink) options.attention.sink_logit = add({full.heads}, numbers);
+    if (c.bias) options.attention.bias = add({full.heads, c.queries, keys}, c.dtype);
+    wants = {.bias = c.bias, .sink_logit = c.sink, .gates = c.gates};
+    doutput = Tensor::empty({c.batch, c.queries, full.width}, c.dtype);
+    fill(doutput);
+  }
+
+  TensorView add(const Dims& shape, DType dtype) {
+    memory.push_back(Tensor::empty(shape, dtype));
+    fill(memory.back());
+    return memory.back();
+  }
+  void fill(const TensorView& tensor) { fill_normal(tensor, random); }
+
+  MultiHeadResults forward(Context& context) const {
+    return layer.forward(context, inputs, options, MultiHeadWants::training());
+  }
+  MultiHeadGradients backward(Context& context, const MultiHeadResults& results) const {
+    return layer.backward(context, inputs, options, results, {.output = doutput}, wants);
+  }
+
+  Random random{"layer"};
+};
+
+std::vector<LayerCase> cases() {
+  std::vector<LayerCase> list;
+  const auto add = [&](const std::string& name, const std::function<void(LayerCase&)>& change) {
+    LayerCase c;
+    c.name = name;
+    change(c);
+    list.push_back(c);
+  };
+  add("plain", [](LayerCase&) {});
+  add("no_bias", [](LayerCase& c) { c.shape.bias = false; });
+  add("causal", [](LayerCase& c) { c.options.attention.causal = true; });
+  add("one_head", [](LayerCase& c) { c.shape.heads = 1; });
+  add("grouped", [](LayerCase& c) { c.shape.kv_heads = 2; });
+  add("own_head_dim", [](LayerCase& c) { c.shape.head_dim = 7; });
+  add("cross", [](LayerCase& c) {
+    c.inputs = Inputs::key_alone;
+    c.keys = 13;
+  });
+  add("cross_three", [](LayerCase& c) {
+    c.inputs = Inputs::key_and_value;
+    c.keys = 5;
+  });
+  add("own_widths", [](LayerCase& c) {
+    c.inputs = Inputs::key_and_value;
+    c.shape.key_width = 10;
+    c.shape.value_width = 17;
+    c.shape.kv_heads = 2;
+  });
+  add("memory_of_another_width", [](LayerCase& c) {
+    c.inputs = Inputs::key_alone;
+    c.shape.key_width = c.shape.value_width = 11;
+  });
+  add("gates_and_sink", [](LayerCase& c) { c.gates = c.sink = true; });
+  add("bias", [](LayerCase& c) { c.bias = true; });
+  add("dropouts", [](LayerCase& c) {
+    c.options.attention.dropout = {.p = 0.3, .seed = 4};
+    c.options.output_dropout = {.p = 0.2, .seed = 8};
+  });
+  add("rotary_half", [](LayerCase& c) { c.options.rotary = Rotary{}; });
+  add("rotary_interleaved", [](LayerCase& c) {
+    c.options.rotary = Rotary{.layout = RotaryLayout::interleaved, .dim = 4};
+    c.shape.kv_heads = 1;
+  });
+  add("long", [](LayerCase& c) {
+    c.queries = 150;
+    c.options.attention.causal = true;
+  });
+  const std::size_t count = list.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const DType dtype : {DType::f64, DType::f16, DType::bf16}) {
+      LayerCase c = list[i];
+      c.dtype = dtype;
+      c.name += "_" + std::string(name_of(dtype));
+      list.push_back(c);
+    }
+  }
+  return list;
+}
+
+class MultiHead : public ::testing::TestWithParam<LayerCase> {};
+
+struct Forward {
+  template <class Numbers>
+  reference::LayerSteps operator()(const Layer& l, DType between) const {
+    return reference::multihead_in<Numbers>(l.recipe.shape, l.layer.parameters(), l.inputs, l.options, between);
+  }
+};
+struct Backward {
+  template <class Numbers>
+  MultiHeadGradients operator()(const Layer& l, DType between) const {
+    return reference::multihead_backward_in<Numbers>(l.recipe.shape, l.layer.parameters(), l.inputs, l.options,
+                                                     {.output = l.doutput}, l.wants, between);
+  }
+};
+
+// What a plain implementation in the case's own type makes of it.
+template <class Run>
+auto plainly(const Layer& l, const Run& run) {
+  switch (l.recipe.dtype) {
+    case DType::f64: return run.template operator()<reference::Doubles>(l, DType::f64);
+    case DType::f16: return run.template operator()<Rounded<float, float16>>(l, DType::f16);
+    case DType::bf16: return run.template operator()<Rounded<float, bfloat16>>(l, DType::bf16);
+    default: return run.template operator()<Rounded<float, float>>(l, DType::f32);
+  }
+}
+
+TEST_P(MultiHead, IsTheLayerOfThePapers) {
+  const Layer l(GetParam());
+  // f64 has nothing more exact to be judged by: there the reference is the yardstick, and two last places the rule.
+  const reference::LayerSteps exact = Forward{}.operator()<reference::Doubles>(l, DType::f64);
+  const reference::LayerSteps plain = plainly(l, Forward{});
+  Context context(2);
+  const MultiHeadResults got = l.forward(context);
+  const double factor = l.recipe.dtype == DType::f64 ? 0 : kForwardFactor;
+  if (l.recipe.dtype == DType::f64) {
+    for (std::int64_t n = 0; n < count_of(got.output.shape()); ++n) {
+      ASSERT_NEAR(got.output.as<double>()[n], exact.output.as<double>()[n], 1e-13);
+    }
+  } else {
+    EXPECT_TRUE(near_enough("heads", got.heads, exact.heads, plain.heads, factor));
+    EXPECT_TRUE(near_enough("output", got.output, exact.output, plain.output, factor));
+  }
+  const MultiHeadResults alone = l.layer.forward(context, l.inputs, l.options);
+  EXPECT_TRUE(same_bits("output", got.output, alone.output)) << "what is kept beside must not change it";
+  EXPECT_FALSE(alone.heads.present() || alone.lse.present() || alone.projections.q.present());
+}
+
+TEST_P(MultiHead, GradientsAreThoseOfThePapers) {
+  const Layer l(GetParam());
+  const MultiHeadGradients exact = Backward{}.operator()<reference::Doubles>(l, DType::f64);
+  const MultiHeadGradients plain = plainly(l, Backward{});
+  Context context(2);
+  const MultiHeadResults forward = l.forward(context);
+  const MultiHeadGradients got = l.backward(context, forward);
+  const auto judge = [&](const char* name, const Tensor& g, const Tensor& e, const Tensor& p) {
+    ASSERT_EQ(g.present(), e.present()) << name;
+    if (!g.present()) return;
+    if (l.recipe.dtype == DType::f64) {
+      for (std::int64_t n = 0; n < count_of(g.shape()); ++n) {
+        ASSERT_NEAR(g.as<double>()[n], e.as<double>()[n], 1e-12) << name << " at " << n;
+      }
+      return;
+    }
+    // The plain one keeps gradients of numbers in the type between; the contract has them in f32.
+    Tensor same = Tensor::empty(g.shape(), g.dtype());
+    reference::Array<double>(p.view()).store_to(same);
+    EXPECT_TRUE(near_enough(name, g, e, same, kGradientFactor));
+  };
+  judge("dquery", got.dquery, exact.dquery, plain.dquery);
+  judge("dkey", got.dkey, exact.dkey, plain.dkey);
+  judge("dvalue", got.dvalue, exact.dvalue, plain.dvalue);
+  const MultiHeadTensors &g = got.dparameters, &e = exact.dparameters, &p = plain.dparameters;
+  judge("in_proj_weight", g.in_proj_weight, e.in_proj_weight, p.in_proj_weight);
+  judge("q_proj_weight", g.q_proj_weight, e.q_proj_weight, p.q_proj_weight);
+  judge("k_proj_weight", g.k_proj_weight, e.k_proj_weight, p.k_proj_weight);
+  judge("v_proj_weight", g.v_proj_weight, e.v_proj_weight, p.v_proj_weight);
+  judge("in_proj_bias", g.in_proj_bias, e.in_proj_bias, p.in_proj_bias);
+  judge("out_proj_weight", g.out_proj_weight, e.out_proj_weight, p.out_proj_weight);
+  judge("out_proj_bias", g.out_proj_bias, e.out_proj_bias, p.out_proj_bias);
+  judge("dbias", got.dbias, exact.dbias, plain.dbias);
+  judge("dsink_logit", got.dsink_logit, exact.dsink_logit, plain.dsink_logit);
+  judge("dgates", got.dgates, exact.dgates, plain.dgates);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, MultiHead, ::testing::ValuesIn(cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+// sum(output * doutput), which the gradients are of.
+double value_of(Context& context, const Layer& l) {
+  const MultiHeadResults results = l.layer.forward(context, l.inputs, l.options);
+  double sum = 0;
+  for (std::int64_t n = 0; n < count_of(results.output.shape()); ++n) {
+    sum += results.output.as<double>()[n] * l.doutput.as<double>()[n];
+  }
+  return sum;
+}
+
+void expect_slopes(Context& context, const Layer& l, const std::string& name, const TensorView& x, const Tensor& dx) {
+  constexpr double kStep = 1e-5;
+  ASSERT_EQ(x.shape(), dx.shape()) << name;
+  const std::int64_t count = x.count(), stride = std::max<std::int64_t>(1, count / 23);  // some of them, all over
+  for (std::int64_t n = 0; n < count; n += stride) {
+    double& value = x.as<double>()[n];
+    const double at = value;
+    value = at + kStep;
+    const double above = value_of(context, l);
+    value = at - kStep;
+    const double below = value_of(context, l);
+    value = at;
+    EXPECT_NEAR(dx.as<double>()[n], (above - below) / (2 * kStep), 2e-7) << name << " at " << n;
+  }
+}
+
+TEST(MultiHeadGradient, IsTheFiniteDifferenceThroughTheWholeLayer) {
+  Context context(1);
+  for (const LayerCase& c : cases()) {
+    if (c.dtype != DType::f64 || c.queries > 20) continue;
+    SCOPED_TRACE(c.name);
+    Layer l(c);
+    const MultiHeadGradients g = l.backward(context, l.forward(context));
+    const Tensor* const d[] = {&g.dparameters.in_proj_weight, &g.dparameters.q_proj_weight,
+                               &g.dparameters.k_proj_weight,  &g.dparameters.v_proj_weight,
+                               &g.dparameters.in_proj_bias,   &g.dparameters.out_proj_weight,
+                               &g.dparameters.out_proj_bias};
+    std::size_t next = 0;
+    for (const auto& [name, tensor] : l.layer.state()) {
+      while (!d[next]->present()) ++next;
+      expect_slopes(context, l, name, tensor, *d[next++]);
+    }
+    const auto writable = [](const ConstTensorView& view) {
+      return TensorView(const_cast<void*>(view.data()), view.dtype(), view.shape(), view.strides());
+    };
+    expect_slopes(context, l, "query", writable(l.inputs.query), g.dquery);
+    if (g.dkey.present()) expect_slopes(context, l, "key", writable(l.inputs.key), g.dkey);
+    if (g.dvalue.present()) expect_slopes(context, l, "value", writable(l.inputs.value), g.dvalue);
+    if (g.dgates.present()) expect_slopes(context, l, "gates", writable(l.options.attention.gates), g.dgates);
+    if (g.dsink_logit.present()) {
+      expect_slopes(context, l, "sink", writable(l.options.attention.sink_logit), g.dsink_logit);
+    }
+    if (g.dbias.present()) expect_slopes(context, l, "bias", writable(l.options.attention.bias), g.dbias);
+  }
+}
+
+TEST(MultiHeadThreads, ChangeNoBit) {
+  LayerCase c;
+  c.shape = {.width = 128, .heads = 4};
+  c.batch = 3;
+  c.queries = 200;
+  c.options.attention.causal = true;
+  const Layer l(c);
+  Context one(1);
+  const MultiHeadResults forward = l.forward(one);
+  const MultiHeadGradients backward = l.backward(one, forward);
+  for (int threads = 2; threads <= 8; threads += 3) {
+    Context context(threads);
+    const MultiHeadResults again = l.forward(context);
+    EXPECT_TRUE(same_bits("output", forward.output, again.output));
+    const MultiHeadGradients gradients = l.backward(context, again);
+    EXPECT_TRUE(same_bits("dquery", backward.dquery, gradients.dquery));
+    EXPECT_TRUE(same_bits("in_proj_weight", backward.dparameters.in_proj_weight, gradients.dparameters.in_proj_weight));
+    EXPECT_TRUE(same_bits("out_proj_bias", backward.dparameters.out_proj_bias, gradients.dparameters.out_proj_bias));
+  }
+}
+
+// Memory of an earlier call serves again, and leaves nothing of that call behind.
+TEST(MultiHeadMemory, IsUsedAgain) {
+  LayerCase c;
+  const Layer l(c);
+  Context context(1);
+  MultiHeadResults results = l.forward(context);
+  const void* const at = results.output.view().data();
+  multihead_into(context, c.shape, l.layer.parameters(), l.inputs, l.options, {}, results);
+  EXPECT_EQ(results.output.view().data(), at);
+  EXPECT_FALSE(results.heads.present() || results.lse.present() || results.projections.q.present());
+}
+
+}  // namespace
+}  // namespace polyhead::test

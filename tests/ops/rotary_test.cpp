@@ -1,0 +1,91 @@
+// Rotary positions against their definition, and what they are for: q . k depends on the distance alone.
+#include "polyhead/rotary.h"
+
+#include <gtest/gtest.h>
+
+#include "reference/rotary.h"
+#include "support/compare.h"
+#include "support/random.h"
+
+namespace polyhead::test {
+namespace {
+
+Tensor normal(const Dims& shape, std::string_view name, DType dtype) {
+  Tensor tensor = Tensor::empty(shape, dtype);
+  Random random(name);
+  fill_normal(tensor, random);
+  return tensor;
+}
+
+Tensor places(const Dims& shape) {
+  Tensor tensor = Tensor::empty(shape, DType::i32);
+  Random random("places");
+  fill_with(tensor, [&] { return static_cast<double>(random.below(5000)); });
+  return tensor;
+}
+
+TEST(Rotary, FollowsItsDefinition) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    for (const RotaryLayout layout : {RotaryLayout::half, RotaryLayout::interleaved}) {
+      for (const std::int64_t dim : {0, 6}) {
+        for (const Dims& shape : {Dims{}, Dims{7}, Dims{2, 7}}) {
+          const Tensor x = normal({2, 3, 7, 10}, "x", dtype);
+          const Tensor where = shape.rank() == 0 ? Tensor() : places(shape);
+          const Rotary rotary{.layout = layout, .dim = dim, .base = 500};
+          Tensor exact = Tensor::empty(x.shape(), DType::f64), plain = Tensor::empty(x.shape(), dtype);
+          reference::rotate(x, rotary, where, exact);
+          reference::rotate(x, rotary, where, plain);
+          Context context(2);
+          const Tensor y = rotate(context, x, rotary, where);
+          EXPECT_TRUE(near_enough("y", y, exact, plain, kForwardFactor));
+          Tensor in_place = normal({2, 3, 7, 10}, "x", dtype);
+          rotate_into(context, in_place, rotary, where, in_place);
+          EXPECT_TRUE(near_enough("in place", in_place, exact, plain, kForwardFactor));
+        }
+      }
+    }
+  }
+}
+
+// The turn is orthogonal: its transpose, which gradients take, undoes it.
+TEST(Rotary, BackwardUndoesForward) {
+  Context context(1);
+  const Tensor x = normal({2, 3, 5, 8}, "x", DType::f64);
+  for (const RotaryLayout layout : {RotaryLayout::half, RotaryLayout::interleaved}) {
+    const Tensor there = rotate(context, x, {.layout = layout}),
+                 back = rotate_backward(context, there, {.layout = layout});
+    for (std::int64_t n = 0; n < count_of(x.shape()); ++n) EXPECT_NEAR(back.as<double>()[n], x.as<double>()[n], 1e-14);
+  }
+}
+
+TEST(Rotary, ScoresDependOnTheDistanceAlone) {
+  Context context(1);
+  const Tensor q = normal({1, 1, 1, 16}, "q", DType::f64), k = normal({1, 1, 1, 16}, "k", DType::f64);
+  const auto score = [&](std::int32_t at_q, std::int32_t at_k) {
+    Tensor pq = Tensor::empty({1}, DType::i32), pk = Tensor::empty({1}, DType::i32);
+    pq.as<std::int32_t>()[0] = at_q;
+    pk.as<std::int32_t>()[0] = at_k;
+    const Tensor a = rotate(context, q, {}, pq), b = rotate(context, k, {}, pk);
+    double sum = 0;
+    for (int c = 0; c < 16; ++c) sum += a.as<double>()[c] * b.as<double>()[c];
+    return sum;
+  };
+  EXPECT_NEAR(score(10, 3), score(1007, 1000), 1e-9);
+  EXPECT_GT(std::abs(score(10, 3) - score(10, 4)), 1e-3);
+}
+
+TEST(Rotary, RefusesWhatDoesNotFit) {
+  Context context(1);
+  const Tensor x = normal({2, 3, 5, 8}, "x", DType::f32), flat = normal({5, 8}, "x", DType::f32);
+  EXPECT_THROW(rotate(context, flat, {}), Error);
+  EXPECT_THROW(rotate(context, x, {.dim = 3}), Error);
+  EXPECT_THROW(rotate(context, x, {.dim = 10}), Error);
+  EXPECT_THROW(rotate(context, x, {.base = -1}), Error);
+  EXPECT_THROW(rotate(context, x, {}, places({4})), Error);
+  EXPECT_THROW(rotate(context, x, {}, normal({5}, "p", DType::f32)), Error);
+  Tensor half = Tensor::zeros({2, 3, 5, 8}, DType::f16);
+  EXPECT_THROW(rotate_into(context, x, {}, {}, half), Error);
+}
+
+}  // namespace
+}  // namespace polyhead::test
