@@ -172,6 +172,10 @@ class Group {
       if (dead == n) return;
     }
     absorb_tile(panel, n, keys.begin);
+    if (wants_weights() && sees_only(panel, keys)) {
+      store_whole_weights(panel, keys);
+      panel.weights_stored = true;
+    }
     if (!values_) return;
     if (head_.drops()) drop(head_.dropout, panel, keys.begin, n, w_.st);
     if (dead > 0) n = gather_live(hidden, n, block);
@@ -203,6 +207,12 @@ class Group {
     }
   }
 
+  bool sees_only(const PanelRows<T>& panel, backend::KeyRange keys) const {
+    const backend::KeyRange all =
+        head_.visibility.hull(panel.position, panel.last_position(), {0, head_.sequence.keys});
+    return all.begin >= keys.begin && all.end <= keys.end;
+  }
+
   // Closes the gaps that keys hidden from the whole panel leave, in the weights (in place) and the values (in a copy).
   std::size_t gather_live(const bool* hidden, std::size_t n, KeyBlock<T>& block) const {
     std::size_t live = 0;
@@ -226,7 +236,7 @@ class Group {
       for (std::size_t r = 0; r < panel.rows; ++r) *lse_at(panel.row + static_cast<std::int64_t>(r)) = results.lse[r];
     }
     if (sums != nullptr) report_rows(head_, panel, results, sums);
-    if (wants_weights()) store_weights(panel, results);
+    if (wants_weights() && !panel.weights_stored) store_weights(panel, results);
   }
 
   std::byte* output_row(std::int64_t row) const {
@@ -263,38 +273,70 @@ class Group {
     }
   }
 
-  // The weights themselves come from a second walk over the keys, which leaves the output's path as it is.
-  void store_weights(Panel<T>& panel, const RowResults<T>& results) {
+  // Weights of a panel that sees one tile only are at hand: st holds e^(s - max) of these keys. Of others they come
+  // from a second walk over the keys, which leaves the output's path as it is.
+  void store_whole_weights(const Panel<T>& panel, backend::KeyRange keys) {
+    Panel<T> completed = panel;
+    RowResults<T> results;
+    complete_rows(completed, head_.sink, false, false, results);
+    if (!clear_weights(panel, keys)) return;
+    write_weights(panel, results, keys);
+  }
+  void store_weights(const Panel<T>& panel, const RowResults<T>& results) {
+    const bool gaps = head_.visibility.window.always_first > 0;  // between those and the window
+    const backend::KeyRange seen =
+        head_.visibility.hull(panel.position, panel.last_position(), {0, head_.sequence.keys});
+    if (!clear_weights(panel, gaps ? backend::KeyRange{} : seen)) return;
+    for_key_blocks([&](backend::KeyRange range) {
+      const backend::KeyRange keys = head_.visibility.hull(panel.position, panel.last_position(), range);
+      if (keys.empty()) return;
+      const Tag<T> d;
+      logits(panel, keys, read_keys(keys));
+      for_vectors(panel, static_cast<std::size_t>(keys.end - keys.begin), [&](std::size_t j, std::size_t lane) {
+        T* s = w_.st + j * kPanel<T> + lane;
+        const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + lane));
+        hn::Store(exp_nonpositive<T>(hn::Sub(hn::Load(d, s), max)), d, s);
+      });
+      write_weights(panel, results, keys);
+    });
+  }
+
+  // Zeroes the panel's weights outside these keys; says whether any of its rows is wanted.
+  bool clear_weights(const PanelRows<T>& panel, backend::KeyRange keys) const {
+    const auto size = static_cast<std::int64_t>(size_of(problem_.weights.dtype()));
+    const std::int64_t begin = keys.empty() ? 0 : head_.sequence.weights_column + keys.begin;
+    const std::int64_t end = keys.empty() ? 0 : head_.sequence.weights_column + keys.end;
     bool any = false;
     for (std::size_t r = 0; r < panel.rows; ++r) {
       std::byte* row = weights_row(panel.row + static_cast<std::int64_t>(r));
       if (row == nullptr) continue;
       any = true;
-      std::memset(row, 0, static_cast<std::size_t>(problem_.weights.shape(3)) * size_of(problem_.weights.dtype()));
+      std::memset(row, 0, static_cast<std::size_t>(begin * size));
+      std::memset(row + end * size, 0, static_cast<std::size_t>((problem_.weights.shape(3) - end) * size));
     }
-    if (!any) return;
-    for_key_blocks([&](backend::KeyRange range) {
-      const backend::KeyRange seen = head_.visibility.hull(panel.position, panel.last_position(), range);
-      if (!seen.empty()) store_weights_of(panel, results, seen);
-    });
+    return any;
   }
 
-  void store_weights_of(const Panel<T>& panel, const RowResults<T>& results, backend::KeyRange keys) {
+  // norm * st of these keys, a row of weights per lane.
+  void write_weights(const PanelRows<T>& panel, const RowResults<T>& results, backend::KeyRange keys) const {
     const Tag<T> d;
+    const DType dtype = problem_.weights.dtype();
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-    logits(panel, keys, read_keys(keys));
+    const std::int64_t column = head_.sequence.weights_column + keys.begin;
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
-      T* s = w_.st + j * kPanel<T> + lane;
-      const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + lane));
-      const Vec<T> e = exp_nonpositive<T>(hn::Sub(hn::Load(d, s), max));
-      hn::Store(hn::Mul(hn::Load(d, results.norm + lane), e), d, s);
+      const std::size_t at = j * kPanel<T> + lane;
+      hn::Store(hn::Mul(hn::Load(d, results.norm + lane), hn::Load(d, w_.st + at)), d, w_.tile + at);
     });
-    transpose(w_.st, kPanel<T>, n, panel.rows, T{1}, w_.rows, kBlock);
+    // All rows, and as many keys as four divides, go straight to their place.
+    if (problem_.weights_in_order && dtype == dtype_of<T> && n % 4 == 0) {
+      T* to = reinterpret_cast<T*>(weights_row(panel.row)) + column;
+      return transpose(w_.tile, kPanel<T>, n, panel.rows, T{1}, to,
+                       static_cast<std::size_t>(problem_.weights.stride(2)));
+    }
+    transpose(w_.tile, kPanel<T>, n, panel.rows, T{1}, w_.rows, kBlock);
     for (std::size_t r = 0; r < panel.rows; ++r) {
       std::byte* row = weights_row(panel.row + static_cast<std::int64_t>(r));
       if (row == nullptr) continue;
-      const DType dtype = problem_.weights.dtype();
-      const std::int64_t column = head_.sequence.weights_column + keys.begin;
       narrow(w_.rows + r * kBlock, n, row + column * static_cast<std::int64_t>(size_of(dtype)), dtype);
     }
   }

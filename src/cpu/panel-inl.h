@@ -45,12 +45,14 @@ struct Panel : PanelRows<T> {
   alignas(64) T watched[kWatches][kSize];
   std::int32_t watch_key[kWatches][kSize];  // of kFirst and the targets; the others follow from the position
 
-  T* qt;       // [D][kSize], scaled
-  T* out;      // [kSize][padded E]
-  bool fresh;  // nothing has been added to out yet
+  T* qt;                // [D][kSize], scaled
+  T* out;               // [kSize][padded E]
+  bool fresh;           // nothing has been added to out yet
+  bool weights_stored;  // from its only tile
 
   void reset() {
     fresh = true;
+    weights_stored = false;
     std::fill(max, max + kSize, -kInfinity<T>);
     for (T* zeroed : {sum, alpha}) std::fill(zeroed, zeroed + kSize, T{0});
   }

@@ -302,6 +302,7 @@ void resolve_wants(std::string_view op, const ConstTensorView& q, const ConstTen
   if (wants.weights) {
     problem.weight_head_of = places_of(op, "weight_heads", wants.weight_heads, problem.heads);
     problem.weight_row_of = places_of(op, "weight_rows", wants.weight_rows, q.shape(2));
+    problem.weights_in_order = wants.weight_rows.empty();
   } else if (!wants.weight_heads.empty() || !wants.weight_rows.empty()) {
     refuse(op, "weight_heads and weight_rows choose among weights, but weights are not wanted; set weights = true");
   }
