@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <random>
 
+#include "cli/bench_ops.h"
 #include "cli/report.h"
 #include "cli/timing.h"
-#include "polyhead/attention.h"
 #include "polyhead/info.h"
 
 namespace polyhead::cli {
@@ -17,13 +16,11 @@ namespace {
 struct Options {
   std::vector<std::string> shapes;
   std::optional<bool> causal;
-  std::string dtype = "f32", statistics = "none", format = "table";
+  std::string op = "attention", dtype = "f32", statistics = "none", format = "table";
   std::int64_t threads = 0;
 };
 
-struct Shape {
-  std::int64_t batch, heads, tokens, dim;
-};
+using Shape = BenchShape;
 constexpr std::array<Shape, 8> kShapes{{{4, 4, 16, 128},
                                         {2, 8, 10, 64},
                                         {64, 4, 32, 32},
@@ -63,21 +60,13 @@ DType dtype_named(const std::string& name) {
   return name == "f16" ? DType::f16 : name == "bf16" ? DType::bf16 : DType::f32;
 }
 
-Tensor random_tensor(const Dims& shape, DType dtype, std::uint64_t seed) {
-  Tensor tensor = Tensor::empty(shape, dtype);
-  std::mt19937_64 bits(seed);
-  const auto fill = [&]<class T>(T* data) {
-    std::generate_n(data, count_of(shape), [&] {
-      return T(static_cast<float>(bits() >> 40) * 0x1p-23f - 1);  // uniform in [-1, 1)
-    });
-  };
-  if (dtype == DType::f16)
-    fill(tensor.as<float16>());
-  else if (dtype == DType::bf16)
-    fill(tensor.as<bfloat16>());
-  else
-    fill(tensor.as<float>());
-  return tensor;
+const BenchOp& op_named(const std::string& name) {
+  return *std::find_if(bench_ops().begin(), bench_ops().end(), [&](const BenchOp& op) { return op.name == name; });
+}
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (const BenchOp& op : bench_ops()) names.push_back(op.name);
+  return names;
 }
 
 // A line on a terminal that says what takes the time; gone when the results are there.
@@ -102,30 +91,27 @@ class Progress {
 
 class Bench {
  public:
-  explicit Bench(const Options& options) : options_(options), context_(static_cast<int>(options.threads)) {
-    if (options.statistics == "light") wants_.statistics = StatisticsSet::light;
-    if (options.statistics == "full") wants_.statistics = StatisticsSet::full;
+  explicit Bench(const Options& options)
+      : options_(options), op_(op_named(options.op)), context_(static_cast<int>(options.threads)) {
+    settings_.dtype = dtype_named(options.dtype);
+    if (options.statistics == "light") settings_.statistics = StatisticsSet::light;
+    if (options.statistics == "full") settings_.statistics = StatisticsSet::full;
+    if (settings_.statistics != StatisticsSet::none && !op_.takes_statistics) {
+      throw Failure(Exit::usage, fmt::format("--statistics: {} reports none; try --op attention", op_.name));
+    }
   }
 
   int threads() const { return context_.threads(); }
+  const BenchOp& op() const { return op_; }
 
   void measure(const Shape& shape) {
-    const auto [batch, heads, tokens, dim] = shape;
-    const Dims dims{batch, heads, tokens, dim};
-    const DType dtype = dtype_named(options_.dtype);
-    const Tensor q = random_tensor(dims, dtype, 1), k = random_tensor(dims, dtype, 2),
-                 v = random_tensor(dims, dtype, 3);
-    Tensor output = Tensor::zeros(dims, dtype);
-    const bool full = wants_.statistics == StatisticsSet::full;
-    Tensor statistics = Tensor::zeros({batch, heads, full ? kFullStatistics : kLightStatistics}, DType::f32);
-    AttentionOutputs outputs{.output = output};
-    if (wants_.statistics != StatisticsSet::none) outputs.statistics = statistics;
     for (const bool causal : {false, true}) {
       if (causal != options_.causal.value_or(causal)) continue;
-      AttentionOptions options;
-      options.causal = causal;
-      const Timing timing = time([&] { attend_into(context_, q, k, v, options, wants_, outputs); });
-      add(shape, causal, timing);
+      const bool masked = op_.name != "decode" && op_.name != "projection";
+      if (causal && !masked && !options_.causal) continue;  // it makes no difference there
+      settings_.causal = causal;
+      const Trial trial = op_.make(shape, settings_);
+      add(shape, causal, time([&] { trial.call(context_); }), trial);
     }
   }
 
@@ -142,17 +128,15 @@ class Bench {
               .rows = {}};
 
  private:
-  void add(const Shape& s, bool causal, const Timing& timing) {
-    const auto heads = static_cast<double>(s.batch * s.heads), tokens = static_cast<double>(s.tokens);
-    const double flops = 4 * heads * tokens * tokens * static_cast<double>(s.dim) / (causal ? 2 : 1);
-    const double scores = heads * tokens * (causal ? (tokens + 1) / 2 : tokens);
+  void add(const Shape& s, bool causal, const Timing& timing, const Trial& trial) {
     table.rows.push_back({s.batch, s.heads, s.tokens, s.dim, causal ? "causal" : "none", timing.seconds, timing.runs,
-                          flops / timing.seconds, scores / timing.seconds});
+                          trial.flops / timing.seconds, trial.scores / timing.seconds});
   }
 
   const Options& options_;
+  const BenchOp& op_;
   Context context_;
-  AttentionWants wants_;
+  BenchSettings settings_;
 };
 
 Report report_of(const Options& options) {
@@ -166,13 +150,14 @@ Report report_of(const Options& options) {
     bench.measure(shapes[i]);
   }
   const std::string target = info().target;
-  std::string text = fmt::format("attend, {}, {}, {} thread{}, statistics: {}\n\n", options.dtype, target,
+  std::string text = fmt::format("{}, {}, {}, {} thread{}, statistics: {}\n\n", bench.op().what, options.dtype, target,
                                  bench.threads(), bench.threads() == 1 ? "" : "s", options.statistics);
   text += text_of(bench.table);
-  text += "\nFLOP: 4 B H T T D, half of that if causal. Scores: query-key pairs that are visible.\n";
+  text += "\nFLOP: two per multiply-add; causal attention counts half. Scores: query-key pairs that are visible.\n";
   return {.command = "bench",
           .text = text,
-          .fields = {{"dtype", options.dtype},
+          .fields = {{"op", options.op},
+                     {"dtype", options.dtype},
                      {"target", target},
                      {"threads", std::int64_t{bench.threads()}},
                      {"statistics", options.statistics}},
@@ -187,14 +172,17 @@ Command bench_command() {
   return {.name = "bench",
           .summary = "the speed of attention on this machine",
           .description =
-              "Times attend on eight standard shapes, with and without a causal mask: median time, floating-point "
-              "operations and visible scores per second.",
+              "Times attention, or another op, on eight standard shapes, with and without a causal mask: median time, "
+              "floating-point operations and visible scores per second.",
           .examples = {{"polyhead bench", "eight standard shapes, in half a minute"},
                        {"polyhead bench --shape 1,12,4096,64 --causal", "one shape of yours, causal only"},
                        {"polyhead bench --statistics light", "with statistics of every head"},
+                       {"polyhead bench --op training --shape 16,8,128,64",
+                        "a layer of width 512 forward and backward, 16 sequences of 128 tokens"},
                        {"polyhead bench --dtype bf16 --threads 1 --format csv", "one thread, bf16, for a script"}},
           .options = {{"shape", "B,H,T,D",
                        "batch, heads, tokens, head width instead of the standard shapes; repeatable", &o->shapes},
+                      {"op", "OP", "attention, backward, decode, layer, training or projection", &o->op, op_names()},
                       {"causal", "", "only causal, or only without a mask; otherwise both", &o->causal},
                       {"dtype", "TYPE", "f32, f16 or bf16", &o->dtype, {"f32", "f16", "bf16"}},
                       {"threads", "N", "threads; 0 for one per processor", &o->threads, {}, 0, 1024},

@@ -34,6 +34,25 @@ TEST(Bench, TypesMasksAndStatistics) {
   EXPECT_EQ(json_of("bench --shape 1,1,8,8 --no-causal")["shapes"][0]["mask"], "none");
 }
 
+TEST(Bench, EveryOpCountsItsWork) {
+  const double attention = 4 * 2 * 33 * 33 * 16, projection = 2 * 33 * 32 * 32;  // of H = 2, T = 33, D = 16
+  const std::pair<std::string, double> ops[] = {{"attention", attention},
+                                                {"backward", 2.5 * attention},
+                                                {"decode", attention / 33},
+                                                {"layer", 4 * projection + attention},
+                                                {"training", 12 * projection + 3.5 * attention},
+                                                {"projection", 3 * projection}};
+  for (const auto& [op, flops] : ops) {
+    const auto report = json_of("bench --no-causal --shape 1,2,33,16 --threads 1 --op " + op);
+    EXPECT_EQ(report["op"], op);
+    ASSERT_EQ(report["shapes"].size(), 1u) << op;
+    const auto& row = report["shapes"][0];
+    EXPECT_NEAR(row["flops_per_second"].get<double>() * row["seconds"].get<double>(), flops, 1) << op;
+  }
+  EXPECT_EQ(output_of("bench --op backward --statistics light").code, 2);
+  EXPECT_EQ(output_of("bench --op nonsense").code, 2);
+}
+
 TEST(Bench, ShapesThatAreNone) {
   for (const std::string shape : {"1,2,3", "1,2,3,4,5", "1,2,3,0", "a,b,c,d", "1,,3,4", "1,2,3,4,"}) {
     EXPECT_EQ(output_of("bench --shape " + shape).code, 2) << shape;
