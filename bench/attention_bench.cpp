@@ -1,10 +1,14 @@
 // Our side of the benchmark as a server: a request a line on stdin, one line of JSON back; asleep in between.
 //
-//   time CASE WARM CALLS   {"ns": median of CALLS calls after WARM unmeasured ones, "min": the least, "visible":
-//   scores} output CASE PATH       writes the results to PATH, f32 and raw: the output [B,H,T,D], or dq, dk, dv memory
-//   CASE            one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}; for a fresh process explain
-//   CASE           {"path": what the library says of the call} sgemm N CALLS          the yardstick, C = A B of size N:
-//   {"ns": median, "min": the least} info                   versions release                forgets all prepared cases
+//   time CASE WARM CALLS   {"ns": median of CALLS calls after WARM unmeasured ones, "min": least, "visible": scores}
+//   output CASE PATH       writes the results to PATH, f32 and raw: the output [B,H,T,D], or dq, dk, dv
+//   memory CASE            one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}; for a fresh process
+//   explain CASE           {"path": what the library says of the call}
+//   gemm M,N,K WARM CALLS  y = x W^T + b, x [M,K] and W [N,K] packed beforehand: {"ns": median, "min": least}
+//   sgemm M,N,K CALLS      the yardstick, y = x W^T: {"ns": median, "min": least}
+//   sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min": least}
+//   info                   versions
+//   release                forgets all prepared cases
 //
 // usage: polyhead_bench THREADS. CASE as in cases.h; peers.py speaks the same words.
 #include <algorithm>
@@ -21,6 +25,7 @@
 #include <vector>
 
 #include "cases.h"
+#include "linear.h"
 #include "polyhead/polyhead.h"
 
 #ifdef POLYHEAD_BENCH_OPENBLAS
@@ -96,9 +101,11 @@ class Server {
     std::string command, name;
     words >> command;
     if (command == "info") return versions();
-    if (command == "release") return cases_.clear(), Json::object();
+    if (command == "release") return cases_.clear(), linears_.clear(), Json::object();
     words >> name;
     if (command == "time") return time(find(name), words);
+    if (command == "gemm") return gemm(find_linear(name), words);
+    if (command == "sgemm" && name.find(',') != std::string::npos) return yardstick(find_linear(name), words);
     if (command == "sgemm") return sgemm(std::stoi(name), number(words));
     if (command == "memory") return memory(find(name));
     if (command == "output") return output(find(name), words);
@@ -129,6 +136,19 @@ class Server {
     return reply;
   }
 
+  Linear& find_linear(const std::string& name) {
+    auto& slot = linears_[name];
+    if (!slot) slot = make_linear(context_, name);
+    return *slot;
+  }
+  Json gemm(Linear& linear, std::istream& words) {
+    const int warm = number(words), calls = number(words);
+    return sample(warm, calls, [&] { linear.call(context_); });
+  }
+  static Json yardstick(Linear& linear, std::istream& words) {
+    return sample(1, number(words), [&] { linear.call_blas(); });
+  }
+
   Json memory(const Case& c) {
     const std::int64_t before = status("VmRSS");
     const std::int64_t took = nanoseconds([&] { c.call(context_); });
@@ -151,6 +171,7 @@ class Server {
 
   Context context_;
   std::map<std::string, std::unique_ptr<Case>> cases_;
+  std::map<std::string, std::unique_ptr<Linear>> linears_;
 };
 
 int serve(int threads) {

@@ -5,6 +5,7 @@
   output CASE PATH       writes the results to PATH, f32 and raw: the output [B,H,T,D], or dq, dk, dv
   check CASE PATH        (numpy) largest error of such a file against float64, {"error": ...}
   memory CASE            (torch-materialised) one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}
+  gemm M,N,K WARM CALLS  (torch-linear) y = x W^T + b, x [M,K] and W [N,K]: {"ns": median, "min": the least}
   info                   versions
   release                forgets all prepared cases
 
@@ -99,6 +100,20 @@ class TorchMatmul(Torch):
             return lambda q, k, v: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)), -1) @ v
         mask = torch.full((shape[2], shape[2]), -math.inf).triu(1)
         return lambda q, k, v: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)).add_(mask), -1) @ v
+
+
+class TorchLinear(Torch):
+    """A linear layer, asked for by `gemm`."""
+
+    def product(self, rows, columns, inner):
+        linear, inference = self.torch.nn.functional.linear, self.torch.inference_mode
+        x, w, b = (self.torch.from_numpy(uniform(seed, shape)) for seed, shape in
+                   ((1, (rows, inner)), (2, (columns, inner)), (3, (columns,))))
+
+        def forward():
+            with inference():
+                return linear(x, w, b)
+        return forward
 
 
 class TorchMaterialised(Torch):
@@ -277,8 +292,9 @@ class Numpy:
         return float(max(errors))
 
 
-PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "ort-attention": OrtAttention, "ort-mha": OrtMha,
-         "ort-gqa": OrtGqa, "torch-materialised": TorchMaterialised, "numpy": Numpy}
+PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "torch-linear": TorchLinear,
+         "ort-attention": OrtAttention, "ort-mha": OrtMha, "ort-gqa": OrtGqa, "torch-materialised": TorchMaterialised,
+         "numpy": Numpy}
 
 
 def status(field):
@@ -298,7 +314,15 @@ class Server:
         return self.cases[name]
 
     def time(self, case, warm, calls):
-        call = self.case(case)
+        return self.timed(self.case(case), warm, calls)
+
+    def gemm(self, sizes, warm, calls):
+        if sizes not in self.cases:
+            self.cases[sizes] = self.peer.product(*map(int, sizes.split(",")))
+        return self.timed(self.cases[sizes], warm, calls)
+
+    @staticmethod
+    def timed(call, warm, calls):
         sample(call, int(warm))
         times = sample(call, int(calls))
         return {"ns": statistics.median(times), "min": min(times)}
@@ -314,7 +338,7 @@ class Server:
 
     def answer(self, line):
         command, *words = line.split()
-        own = command in ("time", "output", "release")
+        own = command in ("time", "gemm", "output", "release")
         return getattr(self if own else self.peer, command)(*words)
 
 

@@ -39,7 +39,7 @@ namespace polyhead::cpu {
 void gemm(Team& team, const backend::GemmProblem& problem);
 backend::PackedMatrix pack(Team& team, const ConstTensorView& b);
 
-// sums [N] = (accumulate ? sums : 0) + the sum of the rows of x [M,N], whose columns have stride 1; in the type
+// sums = (accumulate ? sums : 0) + the sum of the rows of x [M,N], whose columns have stride 1. N contiguous numbers of
 // computed in.
 void column_sums(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums);
 

@@ -16,9 +16,9 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 
 // K is contracted in slices: the A of a tile and the B of a panel are near while they are used, and sums of slices
 // round less than one long sum. Which slices there are depends on K alone, and with them the bits of C.
-inline constexpr std::int64_t kSlice = 384;
-// Rows of C per block, and what A may take of L2 when it is packed: fewer rows where K is long.
-inline constexpr std::int64_t kBlockRows = 192, kLeastRows = 48, kPackedElements = 192 * 1024;
+inline constexpr std::int64_t kSlice = 512;
+// Rows of C per block, and the bytes of L2 that its packed A may take: fewer rows where K is long.
+inline constexpr std::int64_t kBlockRows = 96, kLeastRows = 48, kPackedBytes = 768 * 1024;
 
 // Rows of a packed tile, as they lie in memory.
 constexpr std::size_t tile_stride(std::size_t rows) { return (rows + 3) / 4 * 4; }
@@ -61,19 +61,22 @@ struct GemmPlan {
         panels(divide_up(N, kPanel<T>)),
         slices(std::max<std::int64_t>(1, divide_up(K, kSlice))),
         in_place(given.c.dtype() == dtype_of<T>) {
-    const std::int64_t most = std::clamp(kPackedElements / std::max<std::int64_t>(K, 1), kLeastRows, kBlockRows);
+    const std::int64_t most =
+        std::clamp<std::int64_t>(kPackedBytes / sizeof(T) / std::max<std::int64_t>(K, 1), kLeastRows, kBlockRows);
     blocks = divide_up(M, most);
-    if (blocks == 0) return;
+    if (blocks == 0 || panels == 0) return;
     const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
-    groups = std::clamp<std::int64_t>(wanted, divide_up(panels, kMostPanels), panels);
-    if (panels == 0) groups = 0;
+    groups = std::clamp(wanted, in_place ? 1 : divide_up(panels, kSummedPanels), panels);
     block_rows = divide_up(M, blocks);
-    group_panels = groups == 0 ? 0 : divide_up(panels, groups);
+    group_panels = divide_up(panels, groups);
   }
 
-  // Enough that a thread which is held up holds nobody else up.
+  std::int64_t items() const { return blocks * groups; }
+
+  // So many that a thread which is held up holds nobody else up.
   static constexpr std::int64_t kItemsPerMember = 32;
-  static constexpr std::int64_t kMostPanels = 64;
+  // Panels of C that may stay in L2 until they are narrowed.
+  static constexpr std::int64_t kSummedPanels = 16;
 
   const backend::GemmProblem& problem;
   std::int64_t M, N, K;

@@ -12,10 +12,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// Threads that bring more than they cost; waking one takes as long as 4e5 multiply-adds, or as moving 5e4 numbers.
-inline int members_for(const Team& team, double multiply_adds, double moved) {
-  const double useful = std::min(multiply_adds / 4e5 + moved / 5e4, 1024.0) + 1;
-  return std::min(team.threads(), static_cast<int>(useful));
+// Below this many multiply-adds, or numbers moved, a second thread costs more than it brings: waking one takes
+// microseconds.
+inline constexpr double kWorkPerThread = 4e5, kMovedPerThread = 5e4;
+
+inline int members_for(const Team& team, double threads_worth) {
+  return std::min(team.threads(), static_cast<int>(std::min(threads_worth, 1024.0)) + 1);
 }
 
 // to [panels][K][kPanel] = B [K,N], the last panel filled up with 0.
@@ -23,7 +25,7 @@ template <class T>
 void pack_b(Team& team, const ConstTensorView& b, T* to) {
   const std::int64_t K = b.shape(0), N = b.shape(1), panels = divide_up(N, kPanel<T>);
   const ConstTensorView columns = b.transpose(0, 1);
-  const int members = members_for(team, 0, static_cast<double>(N) * static_cast<double>(K));
+  const int members = members_for(team, static_cast<double>(b.count()) / kMovedPerThread);
   team.for_each(panels, 1, members, [&](int) {
     return [&, K, N, to](std::int64_t panel) {
       alignas(64) T widened[kPanel<T> * kWidened];
@@ -39,7 +41,7 @@ void pack_b(Team& team, const ConstTensorView& b, T* to) {
 template <class T>
 void gemm_as(Team& team, const backend::GemmProblem& problem) {
   const double work = static_cast<double>(problem.c.count()) * static_cast<double>(problem.a.shape(1));
-  const int members = members_for(team, work, 0);
+  const int members = members_for(team, work / kWorkPerThread);
   const GemmPlan<T> plan(problem, members);
   // All memory before any result: what fails, fails with nothing written. B lies behind the caller's workspace.
   Carver measure(nullptr);
@@ -48,15 +50,10 @@ void gemm_as(Team& team, const backend::GemmProblem& problem) {
   if (problem.packed == nullptr) measure.take<T>(static_cast<std::size_t>(plan.panels * plan.K) * kPanel<T>);
   std::byte* own = team.scratch(0).reserve(measure.used());
   for (int member = 1; member < members; ++member) team.scratch(member).reserve(workspace);
-  const T* b = nullptr;
-  if (problem.packed == nullptr) {
-    T* packed = reinterpret_cast<T*>(own + workspace);
-    pack_b(team, problem.b, packed);
-    b = packed;
-  } else {
-    b = problem.packed->panels.as<T>();
-  }
-  team.for_each(plan.blocks * plan.groups, 1, members,
+  T* b_memory = reinterpret_cast<T*>(own + workspace);
+  if (problem.packed == nullptr) pack_b(team, problem.b, b_memory);
+  const T* b = problem.packed == nullptr ? b_memory : problem.packed->panels.as<T>();
+  team.for_each(plan.items(), 1, members,
                 [&](int member) { return GemmWork<T>(plan, b, carve<GemmWorkspace<T>>(team.scratch(member), plan)); });
 }
 
@@ -100,7 +97,7 @@ void sum_columns(const ConstTensorView& x, Range columns, bool accumulate, T* su
 template <class T>
 void column_sums_as(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums) {
   const std::int64_t N = x.shape(1), width = 4 * kPanel<T>;
-  team.for_each(divide_up(N, width), 1, members_for(team, 0, static_cast<double>(x.count())), [&](int) {
+  team.for_each(divide_up(N, width), 1, members_for(team, static_cast<double>(x.count()) / kMovedPerThread), [&](int) {
     return [&](std::int64_t item) {
       const Range columns{item * width, std::min(N, (item + 1) * width)};
       sum_columns(x, columns, accumulate, static_cast<T*>(sums.data()) + columns.begin);

@@ -1,0 +1,54 @@
+#include "linear.h"
+
+#include <cstdio>
+#include <stdexcept>
+
+#include "cases.h"
+#include "core/context.h"
+
+#ifdef POLYHEAD_BENCH_OPENBLAS
+#include <cblas.h>
+#endif
+
+namespace polyhead::bench {
+
+Linear::Linear(Context& context, std::int64_t M, std::int64_t N, std::int64_t K)
+    : x(Tensor::empty({M, K}, DType::f32)),
+      w(Tensor::empty({N, K}, DType::f32)),
+      bias(Tensor::empty({N}, DType::f32)),
+      y(Tensor::zeros({M, N}, DType::f32)) {
+  fill_uniform(x, 1);
+  fill_uniform(w, 2);
+  fill_uniform(bias, 3);
+  packed = cpu::pack(context.impl().team(), w.view().transpose(0, 1));
+}
+
+void Linear::call(Context& context) {
+  backend::GemmProblem problem;
+  problem.a = x;
+  problem.packed = &packed;
+  problem.bias = bias;
+  problem.c = y;
+  cpu::gemm(context.impl().team(), problem);
+}
+
+void Linear::call_blas() {
+#ifdef POLYHEAD_BENCH_OPENBLAS
+  const auto M = static_cast<int>(y.shape()[0]), N = static_cast<int>(y.shape()[1]), K = static_cast<int>(x.shape()[1]);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, M, N, K, 1.0f, x.as<float>(), K, w.as<float>(), K, 0.0f,
+              y.as<float>(), N);
+#else
+  throw std::runtime_error("built without OpenBLAS");
+#endif
+}
+
+std::unique_ptr<Linear> make_linear(Context& context, const std::string& name) {
+  int M = 0, N = 0, K = 0, end = 0;
+  if (std::sscanf(name.c_str(), "%d,%d,%d%n", &M, &N, &K, &end) != 3 || name[static_cast<std::size_t>(end)] != '\0' ||
+      M < 0 || N < 0 || K < 0) {
+    throw std::invalid_argument(name + ": expected M,N,K");
+  }
+  return std::make_unique<Linear>(context, M, N, K);
+}
+
+}  // namespace polyhead::bench

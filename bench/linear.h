@@ -1,0 +1,25 @@
+// y = x W^T + b as a layer computes it: ours with W packed beforehand, and the same product by OpenBLAS.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend/gemm.h"
+#include "polyhead/context.h"
+
+namespace polyhead::bench {
+
+struct Linear {
+  Linear(Context& context, std::int64_t M, std::int64_t N, std::int64_t K);
+
+  void call(Context& context);  // ours
+  void call_blas();             // without the bias; throws if built without OpenBLAS
+
+  Tensor x, w, bias, y;  // [M,K], [N,K], [N], [M,N]
+  backend::PackedMatrix packed;
+};
+
+// "M,N,K"; throws std::invalid_argument for anything else.
+std::unique_ptr<Linear> make_linear(Context& context, const std::string& name);
+
+}  // namespace polyhead::bench

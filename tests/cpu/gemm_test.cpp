@@ -1,0 +1,279 @@
+// Products of matrices against plain loops: sizes around every edge of the tiling, every type and transposition, on
+// every vector target.
+#include "backend/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "core/team.h"
+#include "cpu/targets.h"
+#include "support/bits.h"
+#include "support/compare.h"
+#include "support/random.h"
+
+namespace polyhead::test {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// One product: sizes, types, how the operands lie, and what is done beside multiplying.
+struct Product {
+  std::int64_t M = 1, N = 1, K = 1;
+  DType dtype = DType::f32;             // of A and B
+  std::optional<DType> output_dtype{};  // of C, if another
+  bool a_transposed = false, b_transposed = false;
+  std::int64_t gap = 0;  // elements between the rows of every matrix in memory
+  bool bias = false, accumulate = false;
+
+  DType c_dtype() const { return output_dtype.value_or(dtype); }
+  DType compute_dtype() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+};
+
+std::ostream& operator<<(std::ostream& out, const Product& p) {
+  return out << p.M << "x" << p.N << "x" << p.K << " " << name_of(p.dtype) << " to " << name_of(p.c_dtype())
+             << (p.a_transposed ? ", A transposed" : "") << (p.b_transposed ? ", B transposed" : "")
+             << (p.gap > 0 ? ", gap" : "") << (p.bias ? ", bias" : "") << (p.accumulate ? ", accumulate" : "");
+}
+
+// [rows, columns], in memory as its transpose if so asked.
+Placed matrix(std::int64_t rows, std::int64_t columns, DType dtype, bool transposed, std::int64_t gap) {
+  Tensor memory = Tensor::zeros(transposed ? Dims{columns, rows + gap} : Dims{rows, columns + gap}, dtype);
+  const TensorView view = memory.view().slice(1, 0, transposed ? rows : columns);
+  return {std::move(memory), transposed ? view.transpose(0, 1) : view};
+}
+
+struct Made {
+  explicit Made(const Product& product)
+      : p(product),
+        a(matrix(p.M, p.K, p.dtype, p.a_transposed, p.gap)),
+        b(matrix(p.K, p.N, p.dtype, p.b_transposed, p.gap)),
+        before(matrix(p.M, p.N, p.c_dtype(), false, p.gap)),
+        bias(Tensor::zeros({p.N}, p.compute_dtype())) {
+    Random random("gemm");
+    for (const TensorView& view : {a.view, b.view, before.view, bias.view()}) fill_normal(view, random);
+  }
+
+  // C by the kernel, as it lies in memory with its gaps.
+  Tensor run(Team& team, const backend::PackedMatrix* packed = nullptr) const {
+    Tensor c = Tensor::empty(before.memory.shape(), p.c_dtype());
+    std::memcpy(c.view().data(), before.memory.view().data(),
+                static_cast<std::size_t>(c.view().count()) * size_of(c.dtype()));
+    backend::GemmProblem problem;
+    problem.a = a.view;
+    problem.b = packed == nullptr ? b.view : TensorView();
+    problem.packed = packed;
+    if (p.bias) problem.bias = bias;
+    problem.c = c.view().slice(1, 0, p.N);
+    problem.accumulate = p.accumulate;
+    cpu::gemm(team, problem);
+    return c;
+  }
+
+  Product p;
+  Placed a, b, before;
+  Tensor bias;
+};
+
+// C by one loop in Real.
+template <class Real>
+Tensor by_loops(const Made& made, DType dtype) {
+  const reference::Array<Real> a(made.a.view), b(made.b.view), bias(made.bias), before(made.before.view);
+  reference::Array<Real> c({made.p.M, made.p.N}, 0);
+  for (std::int64_t i = 0; i < made.p.M; ++i) {
+    for (std::int64_t j = 0; j < made.p.N; ++j) {
+      Real sum = 0;
+      for (std::int64_t k = 0; k < made.p.K; ++k) sum += a(i, k) * b(k, j);
+      if (made.p.bias) sum += bias(j);
+      if (made.p.accumulate) sum += before(i, j);
+      c(i, j) = sum;
+    }
+  }
+  Tensor result = Tensor::empty({made.p.M, made.p.N}, dtype);
+  c.store_to(result);
+  return result;
+}
+
+void expect_right(const Made& made) {
+  const DType dtype = made.p.c_dtype();
+  const Tensor exact = by_loops<long double>(made, DType::f64);
+  const Tensor plain = made.p.dtype == DType::f64 ? by_loops<double>(made, dtype) : by_loops<float>(made, dtype);
+  const RestoreTarget restore;
+  Team team(1);
+  for (const std::string& target : cpu::target_names()) {
+    cpu::use_target(target);
+    const Tensor c = made.run(team);
+    const ConstTensorView got = c.view().slice(1, 0, made.p.N);
+    ASSERT_TRUE(near_enough("C", got, exact, plain, kForwardFactor)) << made.p << " on " << target;
+    // Between the rows nothing was written.
+    const reference::Array<double> gaps(c.view().slice(1, made.p.N, made.p.N + made.p.gap));
+    for (const double value : gaps.values()) ASSERT_EQ(value, 0) << made.p << " on " << target;
+    const backend::PackedMatrix packed = cpu::pack(team, made.b.view);
+    ASSERT_TRUE(same_bits("C", c, made.run(team, &packed))) << made.p << " on " << target;
+  }
+}
+
+TEST(CpuGemm, SizesAroundEveryEdge) {
+  const std::int64_t sizes[] = {0, 1, 5, 12, 13, 31, 32, 33, 97};
+  for (const std::int64_t M : sizes) {
+    for (const std::int64_t N : sizes) {
+      for (const std::int64_t K : sizes) expect_right(Made({.M = M, .N = N, .K = K, .bias = true}));
+    }
+  }
+}
+
+// Several blocks of rows, groups of panels and slices of K.
+TEST(CpuGemm, SeveralBlocks) {
+  for (const std::int64_t K : {511, 512, 513, 1024, 1100}) {
+    expect_right(Made({.M = 97, .N = 65, .K = K}));
+    expect_right(Made({.M = 25, .N = 70, .K = K, .accumulate = true}));
+    expect_right(Made({.M = 25, .N = 70, .K = K, .dtype = DType::bf16, .bias = true}));
+  }
+  expect_right(Made({.M = 200, .N = 33, .K = 40}));
+  expect_right(Made({.M = 5, .N = 1030, .K = 40}));
+  expect_right(Made({.M = 100, .N = 1030, .K = 17, .dtype = DType::f16}));
+  expect_right(Made({.M = 55, .N = 5, .K = 9000}));
+}
+
+TEST(CpuGemm, EveryTypeAndTransposition) {
+  struct Types {
+    DType operands, output;
+  };
+  const Types every[] = {{DType::f32, DType::f32},  {DType::f64, DType::f64},   {DType::f16, DType::f16},
+                         {DType::f16, DType::f32},  {DType::bf16, DType::bf16}, {DType::bf16, DType::f32},
+                         {DType::f32, DType::bf16}, {DType::f32, DType::f16}};
+  for (const Types& types : every) {
+    for (int bits = 0; bits < 32; ++bits) {
+      Product p{.M = 37, .N = 45, .K = 77, .dtype = types.operands, .output_dtype = types.output};
+      p.a_transposed = (bits & 1) != 0;
+      p.b_transposed = (bits & 2) != 0;
+      p.gap = (bits & 4) != 0 ? 3 : 0;
+      p.bias = (bits & 8) != 0;
+      p.accumulate = (bits & 16) != 0;
+      if (p.accumulate && types.output != DType::f32 && types.output != DType::f64) continue;
+      expect_right(Made(p));
+    }
+  }
+}
+
+TEST(CpuGemm, HugeBiasIsAddedLast) {
+  Made made({.M = 13, .N = 40, .K = 600, .bias = true});
+  fill_with(made.bias, [] { return 1e6; });
+  expect_right(made);
+}
+
+TEST(CpuGemm, NothingToContractGivesTheBias) {
+  Team team(1);
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16}) {
+    for (const bool bias : {false, true}) {
+      const Made made({.M = 5, .N = 35, .K = 0, .dtype = dtype, .bias = bias});
+      const Tensor c = made.run(team);
+      const reference::Array<double> got(c.view());
+      const reference::Array<float> expected(made.bias.view());
+      for (std::int64_t i = 0; i < 5; ++i) {
+        for (std::int64_t j = 0; j < 35; ++j) {
+          const double at_j =
+              dtype == DType::f16 ? static_cast<float>(float16(expected(j))) : reference::load(made.bias.view(), j);
+          ASSERT_EQ(got(i, j), bias ? at_j : 0.0);
+        }
+      }
+    }
+  }
+}
+
+// What is not finite reaches its row or column and nothing else.
+TEST(CpuGemm, PassesOnWhatIsNotFinite) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    Made made({.M = 30, .N = 50, .K = 20, .dtype = dtype});
+    const auto put = [](const TensorView& view, std::int64_t i, std::int64_t j, double value) {
+      reference::store(view, i * view.stride(0) + j * view.stride(1), value);
+    };
+    put(made.a.view, 3, 7, std::nan(""));
+    put(made.a.view, 28, 19, kInfinity);
+    put(made.b.view, 0, 49, -kInfinity);
+    put(made.b.view, 5, 11, std::nan(""));
+    expect_right(made);
+  }
+}
+
+// Enough work for all of them, with edges; the last ones split B's columns too.
+TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
+  const Product products[] = {
+      {.M = 301, .N = 205, .K = 700, .bias = true},
+      {.M = 128, .N = 128, .K = 2048, .a_transposed = true, .accumulate = true},
+      {.M = 333, .N = 111, .K = 600, .dtype = DType::bf16, .b_transposed = true},
+      {.M = 200, .N = 99, .K = 555, .dtype = DType::f64},
+      {.M = 1, .N = 3000, .K = 1500, .b_transposed = true},
+      {.M = 7, .N = 700, .K = 1025},
+  };
+  for (const Product& p : products) {
+    const Made made(p);
+    Team one(1);
+    const Tensor expected = made.run(one);
+    for (int threads = 2; threads <= 8; ++threads) {
+      Team team(threads);
+      const backend::PackedMatrix packed = cpu::pack(team, made.b.view);
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        ASSERT_TRUE(same_bits("C", expected, made.run(team))) << p << ", " << threads << " threads";
+        ASSERT_TRUE(same_bits("C", expected, made.run(team, &packed))) << p << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(CpuGemm, RefusesWhatWasPackedForAnotherTarget) {
+  const RestoreTarget restore;
+  const Made made({.M = 3, .N = 4, .K = 5});
+  Team team(1);
+  const std::vector<std::string> targets = cpu::target_names();
+  if (targets.size() < 2) GTEST_SKIP() << "one target only";
+  cpu::use_target(targets[0]);
+  const backend::PackedMatrix packed = cpu::pack(team, made.b.view);
+  EXPECT_EQ(packed.rows(), 5);
+  EXPECT_EQ(packed.columns, 4);
+  cpu::use_target(targets[1]);
+  EXPECT_THROW(made.run(team, &packed), Error);
+}
+
+// The sum of rows is a product with a row of ones.
+Made sum_of_rows(std::int64_t rows, std::int64_t columns, DType dtype, bool accumulate) {
+  Product p{.M = 1, .N = columns, .K = rows, .dtype = dtype, .accumulate = accumulate};
+  p.output_dtype = p.compute_dtype();
+  Made made(p);
+  fill_with(made.a.view, [] { return 1; });
+  return made;
+}
+
+Tensor column_sums(int threads, const Made& made) {
+  Team team(threads);
+  Tensor sums = Tensor::empty({1, made.p.N}, made.p.c_dtype());
+  reference::Array<double>(made.before.view).store_to(sums);
+  const TensorView all(sums.view().data(), sums.dtype(), {made.p.N}, {1});
+  cpu::column_sums(team, made.b.view, made.p.accumulate, all);
+  return sums;
+}
+
+TEST(CpuColumnSums, FollowTheRuleOnEveryTarget) {
+  const RestoreTarget restore;
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    for (int n = 0; n < 60; ++n) {
+      const std::int64_t rows[] = {0, 1, 63, 64, 65, 500}, columns[] = {0, 1, 33, 128, 300};
+      const Made made = sum_of_rows(rows[n % 6], columns[n / 6 % 5], dtype, n >= 30);
+      const DType sums_dtype = made.p.c_dtype();
+      const Tensor exact = by_loops<long double>(made, DType::f64);
+      const Tensor plain = dtype == DType::f64 ? by_loops<double>(made, sums_dtype) : by_loops<float>(made, sums_dtype);
+      for (const std::string& target : cpu::target_names()) {
+        cpu::use_target(target);
+        const Tensor sums = column_sums(1, made);
+        EXPECT_TRUE(near_enough("sums", sums, exact, plain, kForwardFactor)) << made.p << " on " << target;
+        EXPECT_TRUE(same_bits("sums", sums, column_sums(3, made))) << made.p << " on " << target;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace polyhead::test
