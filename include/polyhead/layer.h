@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -100,7 +101,7 @@ MultiHeadGradients multihead_backward(Context& context, const MultiHeadShape& sh
                                       const MultiHeadResults& forward, const UpstreamGradients& upstream,
                                       const GradientWants& wants = {});
 
-// Parameters by item, to be read off: "q weight", 16384 ...
+// Parameters by item, to be read off: "query weight", 16384 ...
 struct ParameterCount {
   std::string name;
   std::int64_t count;
@@ -114,6 +115,8 @@ struct SingleHeadAttention {
 
   Tensor forward(Context& context, const ConstTensorView& x, const AttentionOptions& options = {}) const;
 };
+
+struct PackedWeights;
 
 // The layer with its parameters.
 class MultiHeadAttention {
@@ -134,10 +137,12 @@ class MultiHeadAttention {
   // The entries of a torch state dict, in its order, to be read or written.
   std::vector<std::pair<std::string, TensorView>> state();
 
+  // Lays the weights out for the products of forward, once: pays where calls bring few tokens, as in decoding. Serves
+  // self-attention and W_O, costs as much memory again, and is forgotten when state() lets the weights be written.
+  void pack(Context& context);
+
   MultiHeadResults forward(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options = {},
-                           const MultiHeadWants& wants = {}) const {
-    return multihead(context, shape_, parameters(), inputs, options, wants);
-  }
+                           const MultiHeadWants& wants = {}) const;
   MultiHeadGradients backward(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                               const MultiHeadResults& results, const UpstreamGradients& upstream,
                               const GradientWants& wants = {}) const {
@@ -148,6 +153,7 @@ class MultiHeadAttention {
   MultiHeadShape shape_;
   DType dtype_;
   MultiHeadTensors tensors_;
+  std::shared_ptr<const PackedWeights> packed_;
 };
 
 }  // namespace polyhead

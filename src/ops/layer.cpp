@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/context.h"
 #include "core/philox.h"
 #include "ops/check.h"
+#include "ops/multihead.h"
 #include "polyhead/linear.h"
 
 namespace polyhead {
@@ -109,7 +111,24 @@ MultiHeadViews MultiHeadAttention::parameters() const {
           tensors_.in_proj_bias,   tensors_.out_proj_weight, tensors_.out_proj_bias};
 }
 
+void MultiHeadAttention::pack(Context& context) {
+  Team& team = context.impl().team();
+  const std::lock_guard turn(team.turn);
+  auto packed = std::make_shared<PackedWeights>();
+  if (shape_.packed()) packed->in_proj = cpu::pack(team, tensors_.in_proj_weight.view().transpose(0, 1));
+  packed->out_proj = cpu::pack(team, tensors_.out_proj_weight.view().transpose(0, 1));
+  packed_ = std::move(packed);
+}
+
+MultiHeadResults MultiHeadAttention::forward(Context& context, const MultiHeadInputs& inputs,
+                                             const MultiHeadOptions& options, const MultiHeadWants& wants) const {
+  MultiHeadResults results;
+  ops::multihead(context, shape_, parameters(), packed_.get(), inputs, options, wants, results);
+  return results;
+}
+
 std::vector<std::pair<std::string, TensorView>> MultiHeadAttention::state() {
+  packed_.reset();
   std::vector<std::pair<std::string, TensorView>> entries;
   const auto add = [&](const char* name, Tensor& tensor) {
     if (tensor.present()) entries.emplace_back(name, tensor);

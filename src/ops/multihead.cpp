@@ -1,4 +1,6 @@
 // The layer forward, as one op that holds the team from the first product to the last.
+#include "ops/multihead.h"
+
 #include "backend/attention.h"
 #include "backend/dropout.h"
 #include "core/context.h"
@@ -7,7 +9,6 @@
 #include "ops/projection.h"
 #include "ops/resolve.h"
 #include "ops/rotary.h"
-#include "polyhead/layer.h"
 
 namespace polyhead {
 namespace {
@@ -40,9 +41,9 @@ std::vector<TensorView> lay_out(Team& team, const ops::MultiHeadPlan& plan, bool
 
 }  // namespace
 
-void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
-                    const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadWants& wants,
-                    MultiHeadResults& results) {
+void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                    const PackedWeights* packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+                    const MultiHeadWants& wants, MultiHeadResults& results) {
   Team& team = context.impl().team();
   const std::lock_guard turn(team.turn);
   const ops::MultiHeadPlan plan(kOp, team, shape, parameters, inputs);
@@ -61,7 +62,9 @@ void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHe
   ops::check_dropout(kOp, "output_dropout", options.output_dropout);
 
   for (std::size_t g = 0; g < buffers.size(); ++g) {
-    ops::project(team, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, buffers[g]);
+    const bool whole = packed != nullptr && plan.groups.size() == 1;  // self-attention
+    ops::project(team, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, buffers[g],
+                 whole ? &packed->in_proj : nullptr);
   }
   for (const backend::RotaryProblem& turned : turns) cpu::rotate(team, turned);
   const Dims merged{plan.batch, plan.queries, plan.inner()};
@@ -77,10 +80,16 @@ void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHe
   cpu::attend(team, attention);
 
   const TensorView output = ops::reuse(results.output, {plan.batch, plan.queries, plan.shape.width}, plan.dtype);
-  ops::project(team, heads, plan.out_weight, plan.out_bias, output);
+  ops::project(team, heads, plan.out_weight, plan.out_bias, output, packed == nullptr ? nullptr : &packed->out_proj);
   if (options.output_dropout.p > 0) cpu::drop(team, {output, output, options.output_dropout});
   if (!wants.heads) results.heads = Tensor();
   if (!wants.projections) results.projections = Projections();
+}
+
+void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                    const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadWants& wants,
+                    MultiHeadResults& results) {
+  ops::multihead(context, shape, parameters, nullptr, inputs, options, wants, results);
 }
 
 MultiHeadResults multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,

@@ -66,11 +66,13 @@ void narrow(const Tensor& from, const TensorView& to) {
 }  // namespace
 
 void project(Team& team, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
-             const TensorView& y) {
+             const TensorView& y, const backend::PackedMatrix* packed) {
   Tensor copy, wide;
-  cpu::gemm(
-      team,
-      {.a = matrix(x, copy), .b = weight.transpose(0, 1), .bias = in_computed_type(bias, wide), .c = collapsed(y)});
+  cpu::gemm(team, {.a = matrix(x, copy),
+                   .b = packed == nullptr ? weight.transpose(0, 1) : ConstTensorView{},
+                   .packed = packed,
+                   .bias = in_computed_type(bias, wide),
+                   .c = collapsed(y)});
 }
 
 void project_back(Team& team, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx) {

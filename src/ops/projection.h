@@ -9,7 +9,7 @@ namespace polyhead::ops {
 
 // y = x W^T + b. What cannot be seen as one matrix of rows is copied first; y is row-major, or a slice of columns.
 void project(Team& team, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
-             const TensorView& y);
+             const TensorView& y, const backend::PackedMatrix* packed = nullptr);  // packed: W^T, laid out before
 // dx = dy W.
 void project_back(Team& team, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx);
 // dweight = dy^T x; dbias = sum of dy over rows, if present.

@@ -198,6 +198,21 @@ TEST(Layer, IsInitialisedAsTorchDoes) {
   EXPECT_NE(layer.state()[0].second.as<float>()[0], other.state()[0].second.as<float>()[0]);
 }
 
+// Packed weights change nothing but the time, and are forgotten when the weights change.
+TEST(Layer, PackedGivesTheSameBits) {
+  Context context(2);
+  MultiHeadAttention layer({.width = 48, .heads = 4, .kv_heads = 2}, DType::f32, 3);
+  const Tensor x = normal({2, 7, 48}, "x", DType::f32), memory = normal({2, 5, 48}, "m", DType::f32);
+  const Tensor self = layer.forward(context, {x}).output, cross = layer.forward(context, {x, memory}).output;
+  layer.pack(context);
+  expect_near("self", layer.forward(context, {x}).output, self, 0);
+  expect_near("cross", layer.forward(context, {x, memory}).output, cross, 0);
+  const TensorView weight = layer.state()[0].second;
+  std::fill_n(weight.as<float>(), weight.count(), 0.0f);
+  const Tensor changed = layer.forward(context, {x}).output;
+  EXPECT_NE(changed.as<float>()[0], self.as<float>()[0]);
+}
+
 // What an error says.
 template <class Call>
 std::string message_of(const Call& call) {

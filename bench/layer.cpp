@@ -1,0 +1,57 @@
+#include "layer.h"
+
+#include <cstdio>
+#include <stdexcept>
+
+#include "cases.h"
+
+namespace polyhead::bench {
+namespace {
+
+struct Name {
+  long width = 0, heads = 0, tokens = 0, batch = 0;
+  std::string mode;
+
+  explicit Name(const std::string& text) {
+    char word[16] = {};
+    if (std::sscanf(text.c_str(), "layer:%ld,%ld,%ld,%ld/%15s", &width, &heads, &tokens, &batch, word) != 5) {
+      throw std::invalid_argument(text + ": expected layer:C,H,T,B/forward, weights or training");
+    }
+    mode = word;
+    if (mode != "forward" && mode != "weights" && mode != "training") throw std::invalid_argument("no mode " + mode);
+  }
+};
+
+}  // namespace
+
+LayerCase::LayerCase(const std::string& text) : layer_({.width = Name(text).width, .heads = Name(text).heads}) {
+  const Name name(text);
+  std::uint64_t seed = 10;
+  for (auto& [entry, tensor] : layer_.state()) {  // the same numbers as peers.py has, of the size that training leaves
+    float* data = fill_uniform(tensor, ++seed);
+    for (std::int64_t i = 0; i < tensor.count(); ++i) data[i] *= 0.05f;
+  }
+  x_ = Tensor::empty({name.batch, name.tokens, name.width}, DType::f32);
+  dy_ = Tensor::empty(x_.shape(), DType::f32);
+  fill_uniform(x_, 1);
+  fill_uniform(dy_, 2);
+  training_ = name.mode == "training";
+  if (training_) wants_ = MultiHeadWants::training();
+  wants_.attention.weights = name.mode == "weights";
+}
+
+void LayerCase::call(Context& context) {
+  multihead_into(context, layer_.shape(), layer_.parameters(), {x_}, {}, wants_, results_);
+  if (!training_) return;
+  multihead_backward_into(context, layer_.shape(), layer_.parameters(), {x_}, {}, results_, {.output = dy_}, {},
+                          gradients_);
+}
+
+std::vector<const Tensor*> LayerCase::results() const {
+  if (!training_) return {&results_.output};
+  const MultiHeadTensors& d = gradients_.dparameters;
+  return {&results_.output, &gradients_.dquery, &d.in_proj_weight,
+          &d.in_proj_bias,  &d.out_proj_weight, &d.out_proj_bias};
+}
+
+}  // namespace polyhead::bench
