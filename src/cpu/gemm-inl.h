@@ -24,15 +24,21 @@ inline constexpr std::int64_t kBlockRows = 96, kLeastRows = 48, kPackedBytes = 7
 constexpr std::size_t tile_stride(std::size_t rows) { return (rows + 3) / 4 * 4; }
 
 // kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kPanel],
-// bias [kPanel] or null.
+// bias [kPanel] or null. Meanwhile it fetches what is far: C, wanted at the end, and from `ahead` on, `step` numbers
+// per k, its share of the next panel of B.
 template <class T, int kRows>
 HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, std::size_t n, bool fresh,
-                            const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride) {
+                            const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride, const T* ahead,
+                            std::size_t step) {
   const Tag<T> d;
   constexpr std::size_t kStride = tile_stride(kRows);
   Vec<T> sum[kRows][2];
-  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = hn::Zero(d);
-  for (std::size_t k = 0; k < n; ++k, a += kStride, b += kPanel<T>) {
+  for (int r = 0; r < kRows; ++r) {
+    sum[r][0] = sum[r][1] = hn::Zero(d);
+    for (int w = 0; w < 2; ++w) __builtin_prefetch(c + r * c_stride + w * kLanes<T>);
+  }
+  for (std::size_t k = 0; k < n; ++k, a += kStride, b += kPanel<T>, ahead += step) {
+    __builtin_prefetch(ahead);
     const Vec<T> left = hn::LoadU(d, b), right = hn::LoadU(d, b + kLanes<T>);
     for (int r = 0; r < kRows; ++r) {
       const Vec<T> factor = hn::Set(d, a[r]);
@@ -172,9 +178,13 @@ class GemmWork {
     T* c = in_c ? c_of(rows_.begin, panel) : sums_of(panel);
     const std::size_t c_stride = in_c ? static_cast<std::size_t>(problem_.c.stride(0)) : kPanel<T>;
     const bool fresh = slice == 0 && !(in_c && problem_.accumulate);
+    const T* ahead = panel + 1 < panels_.end ? b + plan_.K * kPanel<T> : b;
+    const std::size_t step = kPanel<T> / tiles();
     std::size_t tile = 0;
     for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
-      gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, bias, c + first * c_stride, c_stride);
+      gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, bias, c + first * c_stride, c_stride,
+                                            ahead, step);
+      ahead += step * k.size();
     });
   }
 
