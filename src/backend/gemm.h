@@ -27,7 +27,7 @@ struct GemmProblem {
   ConstTensorView b;  // absent if `packed` is given
   const PackedMatrix* packed = nullptr;
   ConstTensorView bias;     // [N] in the type computed in, contiguous, added to every row; may be absent
-  TensorView c;             // the columns have stride 1; no part of it is read by the product
+  TensorView c;             // the columns have stride 1; overlaps no operand
   bool accumulate = false;  // C += A B (+ bias) instead of C =; C is f32 or f64 then
 };
 
@@ -39,8 +39,8 @@ namespace polyhead::cpu {
 void gemm(Team& team, const backend::GemmProblem& problem);
 backend::PackedMatrix pack(Team& team, const ConstTensorView& b);
 
-// sums = (accumulate ? sums : 0) + the sum of the rows of x [M,N], whose columns have stride 1. N contiguous numbers of
-// computed in.
+// sums [N] = (accumulate ? sums : 0) + the sum of the rows of x [M,N]. The columns of x have stride 1; sums are
+// contiguous and in the type computed in.
 void column_sums(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums);
 
 }  // namespace polyhead::cpu

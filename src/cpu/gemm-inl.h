@@ -17,22 +17,29 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 // K is contracted in slices: the A of a tile and the B of a panel are near while they are used, and sums of slices
 // round less than one long sum. Which slices there are depends on K alone, and with them the bits of C.
 inline constexpr std::int64_t kSlice = 512;
-// Rows of C per block, and the bytes of L2 that its packed A may take: fewer rows where K is long.
+// Rows of C per block, and the bytes of L2 that its packed A may take: fewer rows where K is long. Where even the least
+// rows take more, A is packed slice by slice, for every item again.
 inline constexpr std::int64_t kBlockRows = 96, kLeastRows = 48, kPackedBytes = 768 * 1024;
 
 // Rows of a packed tile, as they lie in memory.
 constexpr std::size_t tile_stride(std::size_t rows) { return (rows + 3) / 4 * 4; }
 
 // kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kPanel],
-// bias [kPanel] or null.
+// bias [kPanel] or null. Meanwhile it fetches what is far: C, wanted at the end, and from `ahead` on, `step` numbers
+// per k, its share of the next panel of B.
 template <class T, int kRows>
 HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, std::size_t n, bool fresh,
-                            const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride) {
+                            const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride, const T* ahead,
+                            std::size_t step) {
   const Tag<T> d;
   constexpr std::size_t kStride = tile_stride(kRows);
   Vec<T> sum[kRows][2];
-  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = hn::Zero(d);
-  for (std::size_t k = 0; k < n; ++k, a += kStride, b += kPanel<T>) {
+  for (int r = 0; r < kRows; ++r) {
+    sum[r][0] = sum[r][1] = hn::Zero(d);
+    for (int w = 0; w < 2; ++w) __builtin_prefetch(c + r * c_stride + w * kLanes<T>);
+  }
+  for (std::size_t k = 0; k < n; ++k, a += kStride, b += kPanel<T>, ahead += step) {
+    __builtin_prefetch(ahead);
     const Vec<T> left = hn::LoadU(d, b), right = hn::LoadU(d, b + kLanes<T>);
     for (int r = 0; r < kRows; ++r) {
       const Vec<T> factor = hn::Set(d, a[r]);
@@ -61,9 +68,9 @@ struct GemmPlan {
         panels(divide_up(N, kPanel<T>)),
         slices(std::max<std::int64_t>(1, divide_up(K, kSlice))),
         in_place(given.c.dtype() == dtype_of<T>) {
-    const std::int64_t most =
-        std::clamp<std::int64_t>(kPackedBytes / sizeof(T) / std::max<std::int64_t>(K, 1), kLeastRows, kBlockRows);
-    blocks = divide_up(M, most);
+    constexpr auto kPacked = kPackedBytes / static_cast<std::int64_t>(sizeof(T));
+    keeps_a = K <= kPacked / kLeastRows;
+    blocks = divide_up(M, keeps_a ? std::min(kBlockRows, kPacked / std::max<std::int64_t>(K, 1)) : kBlockRows);
     if (blocks == 0 || panels == 0) return;
     const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
     groups = std::clamp(wanted, in_place ? 1 : divide_up(panels, kSummedPanels), panels);
@@ -81,7 +88,8 @@ struct GemmPlan {
   const backend::GemmProblem& problem;
   std::int64_t M, N, K;
   std::int64_t panels, slices;
-  bool in_place;  // sums are formed in C itself
+  bool in_place;         // sums are formed in C itself
+  bool keeps_a = false;  // all slices of A stay packed
   std::int64_t blocks = 0, groups = 0, block_rows = 0, group_panels = 0;
 };
 
@@ -89,7 +97,8 @@ struct GemmPlan {
 template <class T>
 struct GemmWorkspace {
   GemmWorkspace(Carver& carver, const GemmPlan<T>& plan)
-      : a(carver.take<T>(static_cast<std::size_t>(divide_up(plan.block_rows, kTileRows) * plan.K) *
+      : a(carver.take<T>(static_cast<std::size_t>(divide_up(plan.block_rows, kTileRows) *
+                                                  (plan.keeps_a ? plan.K : divide_up(plan.K, plan.slices))) *
                          tile_stride(kTileRows))),
         widened(carver.take<T>(std::max<std::size_t>(kPanel<T>, kTileRows) * kWidened)),
         bias(carver.take<T>(static_cast<std::size_t>(plan.group_panels) * kPanel<T>)),
@@ -113,10 +122,11 @@ class GemmWork {
     const std::int64_t block = item / plan_.groups;
     rows_ = part_of(plan_.M, block, plan_.blocks);
     panels_ = part_of(plan_.panels, item % plan_.groups, plan_.groups);
-    if (block != packed_block_) pack_a();
+    const bool packed = plan_.keeps_a && block == packed_block_;
     packed_block_ = block;
     if (problem_.bias.present()) copy_bias();
     for (std::int64_t slice = 0; slice < plan_.slices; ++slice) {
+      if (!packed) pack_a(slice_of(slice));
       for (std::int64_t panel = panels_.begin; panel < panels_.end; ++panel) multiply(slice, panel);
     }
     for (std::int64_t panel = panels_.begin; panel < panels_.end; ++panel) {
@@ -134,7 +144,8 @@ class GemmWork {
 
   // Where the A of a tile lies, packed.
   T* a_of(Range k, std::size_t tile) const {
-    return w_.a + (static_cast<std::size_t>(k.begin) * tiles() + tile * k.size()) * tile_stride(kTileRows);
+    const std::size_t before = plan_.keeps_a ? static_cast<std::size_t>(k.begin) * tiles() : 0;
+    return w_.a + (before + tile * k.size()) * tile_stride(kTileRows);
   }
   T* c_of(std::int64_t row, std::int64_t panel) const {
     return static_cast<T*>(problem_.c.data()) + row * problem_.c.stride(0) + panel * kPanel<T>;
@@ -143,15 +154,12 @@ class GemmWork {
     return w_.sums + (plan_.in_place ? 0 : panel - panels_.begin) * plan_.block_rows * kPanel<T>;
   }
 
-  void pack_a() {
-    for (std::int64_t slice = 0; slice < plan_.slices; ++slice) {
-      const Range k = slice_of(slice);
-      std::size_t tile = 0;
-      for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
-        const std::int64_t begin = rows_.begin + static_cast<std::int64_t>(first);
-        pack_lines<T>(problem_.a, {begin, begin + height}, k, w_.widened, a_of(k, tile++), tile_stride(height));
-      });
-    }
+  void pack_a(Range k) {
+    std::size_t tile = 0;
+    for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
+      const std::int64_t begin = rows_.begin + static_cast<std::int64_t>(first);
+      pack_lines<T>(problem_.a, {begin, begin + height}, k, w_.widened, a_of(k, tile++), tile_stride(height));
+    });
   }
 
   // The last panel's is filled up.
@@ -172,9 +180,13 @@ class GemmWork {
     T* c = in_c ? c_of(rows_.begin, panel) : sums_of(panel);
     const std::size_t c_stride = in_c ? static_cast<std::size_t>(problem_.c.stride(0)) : kPanel<T>;
     const bool fresh = slice == 0 && !(in_c && problem_.accumulate);
+    const T* ahead = panel + 1 < panels_.end ? b + plan_.K * kPanel<T> : b;
+    const std::size_t step = kPanel<T> / tiles();
     std::size_t tile = 0;
     for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
-      gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, bias, c + first * c_stride, c_stride);
+      gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, bias, c + first * c_stride, c_stride,
+                                            ahead, step);
+      ahead += step * k.size();
     });
   }
 

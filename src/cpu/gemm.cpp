@@ -38,8 +38,9 @@ void pack_b(Team& team, const ConstTensorView& b, T* to) {
   });
 }
 
+// A product whose B, if it was not packed beforehand, is not too large to be packed as a whole.
 template <class T>
-void gemm_as(Team& team, const backend::GemmProblem& problem) {
+void gemm_at_once(Team& team, const backend::GemmProblem& problem) {
   const double work = static_cast<double>(problem.c.count()) * static_cast<double>(problem.a.shape(1));
   const int members = members_for(team, work / kWorkPerThread);
   const GemmPlan<T> plan(problem, members);
@@ -55,6 +56,26 @@ void gemm_as(Team& team, const backend::GemmProblem& problem) {
   const T* b = problem.packed == nullptr ? b_memory : problem.packed->panels.as<T>();
   team.for_each(plan.items(), 1, members,
                 [&](int member) { return GemmWork<T>(plan, b, carve<GemmWorkspace<T>>(team.scratch(member), plan)); });
+}
+
+// Some columns after the other, where packing all of B would take more memory than this: the size of a cache that
+// threads share. The first part is as wide as any, so that it takes all the memory.
+inline constexpr std::int64_t kPackedBytesOfB = 32 << 20;
+
+template <class T>
+void gemm_as(Team& team, const backend::GemmProblem& problem) {
+  const std::int64_t N = problem.c.shape(1), K = problem.a.shape(1);
+  const std::int64_t width = kPanel<T>, panel_bytes = std::max<std::int64_t>(K, 1) * width * sizeof(T);
+  const std::int64_t columns = std::max<std::int64_t>(1, kPackedBytesOfB / panel_bytes) * width;
+  if (problem.packed != nullptr || N <= columns) return gemm_at_once<T>(team, problem);
+  for (std::int64_t begin = 0; begin < N; begin += columns) {
+    const std::int64_t end = std::min(N, begin + columns);
+    backend::GemmProblem part = problem;
+    part.b = problem.b.slice(1, begin, end);
+    part.c = problem.c.slice(1, begin, end);
+    if (problem.bias.present()) part.bias = problem.bias.slice(0, begin, end);
+    gemm_at_once<T>(team, part);
+  }
 }
 
 void gemm(Team& team, const backend::GemmProblem& problem) {

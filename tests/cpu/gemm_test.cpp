@@ -136,6 +136,15 @@ TEST(CpuGemm, SeveralBlocks) {
   expect_right(Made({.M = 5, .N = 1030, .K = 40}));
   expect_right(Made({.M = 100, .N = 1030, .K = 17, .dtype = DType::f16}));
   expect_right(Made({.M = 55, .N = 5, .K = 9000}));
+  expect_right(Made({.M = 100, .N = 40, .K = 5000, .a_transposed = true}));
+}
+
+// More columns than are packed at a time.
+TEST(CpuGemm, LargeB) {
+  const Made made({.M = 3, .N = 2100, .K = 4200, .bias = true});
+  Team team(2);
+  const backend::PackedMatrix packed = cpu::pack(team, made.b.view);
+  EXPECT_TRUE(same_bits("C", made.run(team), made.run(team, &packed)));
 }
 
 TEST(CpuGemm, EveryTypeAndTransposition) {
@@ -159,7 +168,7 @@ TEST(CpuGemm, EveryTypeAndTransposition) {
   }
 }
 
-TEST(CpuGemm, HugeBiasIsAddedLast) {
+TEST(CpuGemm, HugeBiasCostsNoPrecision) {
   Made made({.M = 13, .N = 40, .K = 600, .bias = true});
   fill_with(made.bias, [] { return 1e6; });
   expect_right(made);
@@ -208,6 +217,7 @@ TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
       {.M = 200, .N = 99, .K = 555, .dtype = DType::f64},
       {.M = 1, .N = 3000, .K = 1500, .b_transposed = true},
       {.M = 7, .N = 700, .K = 1025},
+      {.M = 60, .N = 90, .K = 4500},
   };
   for (const Product& p : products) {
     const Made made(p);
