@@ -277,7 +277,7 @@ class GradientHead {
     const auto make = [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       if (reads_values()) {
-        scores<T, kWidth>(v.data, v.stride, n, w_.dout_t, head_.E, w_.dst);
+        tile_scores<T>(head_, panel, keys, v, w_.dout_t, head_.E, w_.dst);
       } else {
         std::fill_n(w_.dst, n * kPanel<T>, T{0});
       }

@@ -142,16 +142,27 @@ struct LogitTiles {
   T* slopes;  // derivative of the softcap, if wanted: else null
 };
 
+// st [n][kPanel] = rows . lanes: of keys for queries, or of values for gradients of outputs. Later keys than any query of
+// the first vector sees are multiplied for the second alone; what the first then holds is for hide_by_position to hide.
+template <class T>
+void tile_scores(const Head<T>& head, const PanelRows<T>& panel, backend::KeyRange keys, const Matrix<T>& rows,
+                 const T* lanes, std::size_t inner, T* st) {
+  const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+  if (panel.narrow()) return scores<T, 1>(rows.data, rows.stride, n, lanes, inner, st);
+  const std::int64_t p = panel.position + static_cast<std::int64_t>(kLanes<T>) - 1;
+  const std::int64_t end = std::max(head.visibility.window_end(p), head.visibility.head_end(p)) - keys.begin;
+  const auto both = static_cast<std::size_t>(std::clamp<std::int64_t>(end, 0, static_cast<std::int64_t>(n)));
+  scores<T, 2>(rows.data, rows.stride, both, lanes, inner, st);
+  scores<T, 1>(rows.data + both * rows.stride, rows.stride, n - both, lanes + kLanes<T>, inner,
+               st + both * kPanel<T> + kLanes<T>);
+}
+
 // tiles.st = masked logits of the keys, whose rows are k, for the panel, whose queries are qt [D][kPanel].
 template <class T>
 void masked_logits(const Head<T>& head, const PanelRows<T>& panel, const T* qt, backend::KeyRange keys,
                    const Matrix<T>& k, const LogitTiles<T>& tiles) {
   const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-  if (panel.narrow()) {
-    scores<T, 1>(k.data, k.stride, n, qt, head.D, tiles.st);
-  } else {
-    scores<T, 2>(k.data, k.stride, n, qt, head.D, tiles.st);
-  }
+  tile_scores(head, panel, keys, k, qt, head.D, tiles.st);
   if (head.softcap > 0) soften(panel, n, head.softcap, tiles.st, tiles.slopes);
   if (head.masked_by_tensor()) {
     gather_mask(head.bias, head.keep, panel, keys.begin, n, tiles.rows, tiles.mask);
