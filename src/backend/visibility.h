@@ -57,6 +57,12 @@ struct Visibility {
     return {head.begin, std::max(head.end, body.end)};
   }
 
+  // Do rows at positions [p_first, p_last] see no key outside the range?
+  bool sees_only(std::int64_t p_first, std::int64_t p_last, KeyRange range) const noexcept {
+    const KeyRange all = hull(p_first, p_last, {0, keys});
+    return all.empty() || (all.begin >= range.begin && all.end <= range.end);
+  }
+
   // Does every row at positions [p_first, p_last] see every key of the range?
   bool sees_all(std::int64_t p_first, std::int64_t p_last, KeyRange range) const noexcept {
     const std::int64_t covered_from = head_end(p_first) >= window_begin(p_last) ? 0 : window_begin(p_last);

@@ -42,7 +42,11 @@ class Backward {
     shared_.done = std::make_unique<std::atomic<std::int32_t>[]>(count);
     shared_.sink_parts.resize(count);
     shared_.gate_parts.resize(items_.size() * static_cast<std::size_t>(group_));
-    if (problem.dweights.present() && needs_forward(problem)) shared_.weights_delta.resize(count * kPanel<T>);
+    if (needs_forward(problem) && (problem.dweights.present() || lse_rounds_visibly())) {
+      shared_.walked.resize(count);
+      for (std::vector<T>* numbers : {&shared_.norm, &shared_.delta}) numbers->resize(count * kPanel<T>);
+    }
+    if (problem.dgates.present()) gate_sums_.resize(static_cast<std::size_t>(problem.dgates.count()));
     const std::size_t D = padded<T>(static_cast<std::size_t>(forward_.head_dim));
     const bool in_place = problem.dq.dtype() == dtype_of<T> && problem.dq.stride(2) >= forward_.head_dim;
     if (!in_place || D != static_cast<std::size_t>(forward_.head_dim)) {
@@ -62,8 +66,9 @@ class Backward {
   }
 
   void run() {
-    if (!shared_.weights_delta.empty())
-      for_panels([&](const GradientHead<T>& head, std::int64_t i) { sum_weights(head, i); });
+    if (!shared_.walked.empty()) {
+      for_panels([&](const GradientHead<T>& head, std::int64_t i) { walk_panel(head, i); });
+    }
     for_each(static_cast<std::int64_t>(items_.size()), grain_, [&](const GradientWorkspace<T>& w, std::int64_t i) {
       const Item& item = items_[static_cast<std::size_t>(i)];
       KeyGradients<T>(problem_, shared_, w, item.sequence, item.kv_head, item.block).run(gate_parts(i));
@@ -113,18 +118,52 @@ class Backward {
     });
   }
 
-  // What dweights add to delta where a panel sees several blocks.
-  void sum_weights(const GradientHead<T>& head, std::int64_t index) {
+  // Is any |lse| so large that its rounding shows?
+  bool lse_rounds_visibly() const {
+    for (std::int64_t b = 0; b < problem_.lse.shape(0); ++b) {
+      for (std::int64_t h = 0; h < problem_.lse.shape(1); ++h) {
+        const auto* row = static_cast<const T*>(problem_.lse.data()) + b * problem_.lse.stride(0) + h * problem_.lse.stride(1);
+        for (std::int64_t t = 0; t < problem_.lse.shape(2); ++t) {
+          if (GradientHead<T>::rounds_visibly(row[t * problem_.lse.stride(2)], forward_.dtype)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // visit(keys) for the blocks that the panel sees.
+  template <class Visit>
+  static void for_blocks(const GradientHead<T>& head, const PanelRows<T>& panel, const Visit& visit) {
     const KeyBlocks blocks(head.head().sequence);
-    GradientPanel<T> panel;
-    head.load(index, false, panel);
-    std::fill_n(panel.delta, kPanel<T>, T{0});
     for (std::int64_t b = 0; b < blocks.count; ++b) {
       const backend::KeyRange seen = head.head().visibility.hull(panel.position, panel.last_position(), blocks[b]);
-      if (!seen.empty()) head.add_dweights(panel, seen);
+      if (!seen.empty()) visit(seen);
     }
-    std::copy_n(panel.delta, kPanel<T>,
-                shared_.weights_delta.data() + static_cast<std::size_t>(shared_.place_of(head, index)) * kPanel<T>);
+  }
+
+  // Normalises a panel's rows anew and sums delta over all its keys, ahead of the blocks: where the rounding of lse shows,
+  // so that weights sum to 1 and dS to 0 as they should; and where dweights make delta more than dO . O.
+  void walk_panel(const GradientHead<T>& head, std::int64_t index) {
+    GradientPanel<T> panel;
+    head.load(index, false, panel);
+    const bool rounds = head.rounds_visibly(panel);
+    if (!head.sends() || (!rounds && !problem_.dweights.present())) return;
+    alignas(64) T sums[kPanel<T>] = {};
+    if (rounds) {
+      for_blocks(head, panel, [&](backend::KeyRange keys) { head.add_weights(panel, keys, sums); });
+      for (std::size_t r = 0; r < panel.rows; ++r) {
+        const T sum = sums[r] + panel.sink_weight[r];
+        if (sum > 0) panel.norm[r] = 1 / sum;
+      }
+    }
+    head.sum_delta(panel);
+    for_blocks(head, panel, [&](backend::KeyRange keys) {
+      head.make_tile(panel, keys, head.read_keys(keys), head.read_values(keys), T{1}, sums);
+    });
+    const auto place = static_cast<std::size_t>(shared_.place_of(head, index));
+    shared_.walked[place] = 1;
+    std::copy_n(panel.norm, kPanel<T>, shared_.norm.data() + place * kPanel<T>);
+    std::copy_n(panel.delta, kPanel<T>, shared_.delta.data() + place * kPanel<T>);
   }
 
   std::byte* dq_row(const backend::Sequence& sequence, std::int64_t h, std::int64_t row) const {
@@ -191,7 +230,7 @@ class Backward {
   }
   void store_gates() {
     const TensorView& dgates = problem_.dgates;
-    std::vector<double> sums(static_cast<std::size_t>(dgates.shape(0) * forward_.heads));
+    std::vector<double>& sums = gate_sums_;
     for (std::size_t i = 0; i < items_.size(); ++i) {
       for (std::int64_t h = 0; h < group_; ++h) {
         sums[static_cast<std::size_t>(items_[i].sequence * forward_.heads + items_[i].kv_head * group_ + h)] +=
@@ -214,6 +253,7 @@ class Backward {
   std::int64_t most_blocks_ = 1, grain_ = 1;
   int members_ = 1;
   GradientShared<T> shared_;
+  std::vector<double> gate_sums_;  // [N,H]
   Scratch dq_memory_;
 };
 

@@ -59,7 +59,7 @@ class BiasGradient {
   bool summed(int axis) const { return dbias_.stride(axis) == 0; }
   std::int64_t step(int axis) const { return axis == 2 ? kRows : axis == 3 ? kKeys : 1; }
   std::int64_t pieces(int axis) const {
-    if (summed(axis)) return std::min<std::int64_t>(dbias_.shape(axis), 1);
+    if (summed(axis)) return 1;  // even over nothing: the sum is then 0
     return (dbias_.shape(axis) + step(axis) - 1) / step(axis);
   }
   // visit(begin, end) for the steps of an axis that belong to a piece: one, or all if the axis is summed.
@@ -81,8 +81,8 @@ class BiasGradient {
       const backend::KeyRange keys = head.head().visibility.hull(rows.position, rows.last_position(), within);
       if (keys.empty()) return;
       GradientPanel<T> panel;
-      head.load(index, head.sees_only(rows, within), panel);
-      shared_.add_weights_delta(head, index, panel);
+      head.load(index, head.head().sees_only(rows, within), panel);
+      shared_.complete(head, index, panel);
       head.make_tile(panel, keys, head.read_keys(keys), head.read_values(keys), T{1}, gate_sum);
       const Tag<T> d;
       const auto first = static_cast<std::size_t>(summed(3) ? 0 : keys.begin + sequence.key_begin - begin);

@@ -20,8 +20,10 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 template <class T>
 struct GradientPanel : PanelRows<T> {
   bool whole;         // all that it sees is in one tile
+  bool sums_delta;    // delta is being summed from tiles: of a whole panel, or ahead of the others' tiles
   Matrix<T> q, dout;  // [rows][padded D], [rows][padded E]
-  alignas(64) T lse[kPanel<T>], delta[kPanel<T>], sink_weight[kPanel<T>];
+  // P = norm e^(s - lse); norm is 1 but where lse is so large that its rounding shows.
+  alignas(64) T lse[kPanel<T>], norm[kPanel<T>], delta[kPanel<T>], sink_weight[kPanel<T>];
 };
 
 template <class T>
@@ -113,16 +115,17 @@ void through_softmax(const GradientPanel<T>& panel, std::size_t n, const Gradien
                      T* HWY_RESTRICT st, T* HWY_RESTRICT dp, T* HWY_RESTRICT gate_sum) {
   const Tag<T> d;
   const Vec<T> values = hn::Set(d, factors.values), scores = hn::Set(d, factors.scores);
-  Vec<T> lse[kWidth], delta[kWidth], gate[kWidth];
+  Vec<T> lse[kWidth], norm[kWidth], delta[kWidth], gate[kWidth];
   for (int w = 0; w < kWidth; ++w) {
     lse[w] = hn::Load(d, panel.lse + w * kLanes<T>);
+    norm[w] = hn::Load(d, panel.norm + w * kLanes<T>);
     delta[w] = hn::Load(d, panel.delta + w * kLanes<T>);
     gate[w] = hn::Load(d, gate_sum + w * kLanes<T>);
   }
   for (std::size_t j = 0; j < n; ++j) {
     for (int w = 0; w < kWidth; ++w) {
       const std::size_t at = j * kPanel<T> + w * kLanes<T>;
-      const Vec<T> p = exp_nonpositive<T>(hn::Sub(hn::Load(d, st + at), lse[w]));
+      const Vec<T> p = hn::Mul(norm[w], exp_nonpositive<T>(hn::Sub(hn::Load(d, st + at), lse[w])));
       const Vec<T> seen = where_seen<T>(p, hn::Load(d, dp + at));
       if constexpr (kGate) gate[w] = hn::MulAdd(p, seen, gate[w]);
       hn::Store(hn::Mul(values, p), d, st + at);
@@ -162,14 +165,14 @@ template <class T, int kWidth>
 void make_weights(GradientPanel<T>& panel, std::size_t n, T sink, T* st) {
   const Tag<T> d;
   Vec<T> norm[kWidth], unused[kWidth];
+  for (int w = 0; w < kWidth; ++w) norm[w] = hn::Load(d, panel.norm + w * kLanes<T>);
   if (panel.whole) soften_whole<T, kWidth, false>(panel, n, sink, T{1}, st, st, norm, unused);
   for (std::size_t j = 0; j < n; ++j) {
     for (int w = 0; w < kWidth; ++w) {
       T* p = st + j * kPanel<T> + w * kLanes<T>;
       const Vec<T> x = hn::Load(d, p);
-      const Vec<T> weight =
-          panel.whole ? hn::Mul(norm[w], x) : exp_nonpositive<T>(hn::Sub(x, hn::Load(d, panel.lse + w * kLanes<T>)));
-      hn::Store(weight, d, p);
+      const Vec<T> e = panel.whole ? x : exp_nonpositive<T>(hn::Sub(x, hn::Load(d, panel.lse + w * kLanes<T>)));
+      hn::Store(hn::Mul(norm[w], e), d, p);
     }
   }
 }
@@ -178,7 +181,7 @@ void make_weights(GradientPanel<T>& panel, std::size_t n, T sink, T* st) {
 // above or is null. A gate of 0 lets nothing through, not even NaN.
 template <class T>
 void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const GradientFactors<T>& factors, const T* kept,
-                              const T* dweights, T* HWY_RESTRICT pt, T* HWY_RESTRICT dp, T* HWY_RESTRICT gate_sum) {
+                              const T* dweights, T* pt, T* dp, T* gate_sum) {
   const Tag<T> d;
   const Vec<T> zero = hn::Zero(d), values = hn::Set(d, factors.values), scores = hn::Set(d, factors.scores);
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
@@ -189,7 +192,7 @@ void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const Grad
     Vec<T> total = factors.values == 0 ? zero : hn::Mul(values, seen);
     if (dweights != nullptr) total = hn::Add(total, where_seen<T>(p, hn::Load(d, dweights + at)));
     hn::Store(total, d, dp + at);
-    if (panel.whole) {
+    if (panel.sums_delta) {
       hn::Store(hn::MulAdd(p, total, hn::Load(d, panel.delta + lane)), d, panel.delta + lane);
     }
   });
@@ -222,6 +225,8 @@ class GradientHead {
   bool reads_values() const { return head_.gate != 0 || wants_gate(); }
 
   T undropped() const { return undropped_; }
+  // Can a tile hold keys that none of its queries sees? By keep or bias, and between the first keys and the window.
+  bool may_hide_keys() const { return head_.masked_by_tensor() || head_.visibility.window.always_first > 0; }
 
   std::int64_t panels() const { return panels_of<T>(head_.sequence); }
   PanelRows<T> rows_of(std::int64_t index) const {
@@ -238,30 +243,29 @@ class GradientHead {
     return read_rows(head_.v, keys.begin, keys.end, head_.E, head_.padded_E, panels() > 2, w_.v);
   }
 
-  // Does a panel see keys of this range only?
-  bool sees_only(const PanelRows<T>& rows, backend::KeyRange keys) const {
-    const backend::KeyRange all = head_.visibility.hull(rows.position, rows.last_position(), {0, head_.sequence.keys});
-    return all.empty() || (all.begin >= keys.begin && all.end <= keys.end);
-  }
-
-  // Reads the queries of a panel and what arrives for them. delta still lacks what the tile will add if the panel is
-  // whole, and what dweights add if it is not.
+  // Reads the queries of a panel and what arrives for them. delta is complete unless tiles add to it or there are
+  // dweights.
   void load(std::int64_t index, bool whole, GradientPanel<T>& panel) const {
     static_cast<PanelRows<T>&>(panel) = rows_of(index);
-    panel.whole = whole;
+    panel.whole = panel.sums_delta = whole;
     const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
     panel.q = read_rows(head_.q, begin, end, head_.D, padded_D(), false, w_.q);
     into_lanes(panel, panel.q, head_.D, head_.q_factor, w_.qt);
     std::fill_n(panel.lse, kPanel<T>, kInfinity<T>);  // e^(s - inf) = 0: lanes without a query
+    std::fill_n(panel.norm, kPanel<T>, T{1});
     std::fill_n(panel.delta, kPanel<T>, T{0});
     if (reads_values()) {
       panel.dout = read_rows(dout_, begin, end, head_.E, head_.padded_E, false, w_.dout);
       into_lanes(panel, panel.dout, head_.E, T{1}, w_.dout_t);
     }
     if (!whole) read_forward(panel);
-    for (std::size_t r = 0; problem_.dlse.present() && r < panel.rows; ++r) {
-      panel.delta[r] -= static_cast<T>(row_number(problem_.dlse, begin + static_cast<std::int64_t>(r)));
-    }
+    take_off_dlse(panel);
+  }
+  // From here on tiles add to delta, which begins anew.
+  void sum_delta(GradientPanel<T>& panel) const {
+    panel.sums_delta = true;
+    std::fill_n(panel.delta, kPanel<T>, T{0});
+    take_off_dlse(panel);
   }
 
   // w.pt = weights after dropout, times the gate; w.dst = scale * dS, of the keys for the panel. Adds sum_j P dP over
@@ -270,7 +274,7 @@ class GradientHead {
                  T* gate_sum) const {
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
     masked_logits<T>(head_, panel, w_.qt, keys, k, {w_.pt, w_.mask, w_.rows, w_.slopes});
-    for (std::size_t j = 0; head_.masked_by_tensor() && j < n; ++j) {
+    for (std::size_t j = 0; may_hide_keys() && j < n; ++j) {
       w_.hidden[j] = all_hidden(w_.pt + j * kPanel<T>, panel.rows);
     }
     const GradientFactors<T> factors{static_cast<T>(head_.gate) * undropped_, scale};
@@ -281,7 +285,8 @@ class GradientHead {
       } else {
         std::fill_n(w_.dst, n * kPanel<T>, T{0});
       }
-      if (head_.drops() || problem_.dweights.present() || head_.gate == 0) {
+      const bool ahead = panel.sums_delta && !panel.whole;
+      if (head_.drops() || problem_.dweights.present() || head_.gate == 0 || ahead) {
         make_weights<T, kWidth>(panel, n, head_.sink, w_.pt);
         add_more(panel, keys, factors, gate_sum);
       } else if (panel.whole) {
@@ -301,26 +306,39 @@ class GradientHead {
     const Tag<T> d;
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
       T* ds = w_.dst + j * kPanel<T> + lane;
-      hn::Store(hn::Mul(hn::Load(d, ds), hn::Load(d, w_.slopes + j * kPanel<T> + lane)), d, ds);
+      const Vec<T> slope = where_seen<T>(hn::Load(d, ds), hn::Load(d, w_.slopes + j * kPanel<T> + lane));
+      hn::Store(hn::Mul(hn::Load(d, ds), slope), d, ds);
     });
   }
 
-  // delta += sum_j p dweights over these keys, for a panel that is not whole.
-  void add_dweights(GradientPanel<T>& panel, backend::KeyRange keys) const {
+  // The rounding of lse, half a unit in its last place, is an error of every weight of the row. Where that shows, rows are
+  // normalised anew.
+  static bool rounds_visibly(T lse, DType dtype) {
+    const T size = std::abs(lse);
+    return size > (size_of(dtype) < sizeof(float) ? T{1024} : T{16}) && size < static_cast<T>(1e30);  // a row with keys
+  }
+  bool rounds_visibly(const GradientPanel<T>& panel) const {
+    return std::any_of(panel.lse, panel.lse + panel.rows,
+                       [&](T lse) { return rounds_visibly(lse, problem_.forward.dtype); });
+  }
+
+  // sums [kPanel] += sum_j P over these keys, of a panel that is not whole.
+  void add_weights(GradientPanel<T>& panel, backend::KeyRange keys, T* sums) const {
     const Tag<T> d;
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
     masked_logits<T>(head_, panel, w_.qt, keys, read_keys(keys), {w_.pt, w_.mask, w_.rows, w_.slopes});
     make_weights<T, 2>(panel, n, head_.sink, w_.pt);
-    gather_dweights(panel, keys);
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
-      const std::size_t at = j * kPanel<T> + lane;
-      const Vec<T> p = hn::Load(d, w_.pt + at);
-      const Vec<T> dw = where_seen<T>(p, hn::Load(d, w_.dweights + at));
-      hn::Store(hn::MulAdd(p, dw, hn::Load(d, panel.delta + lane)), d, panel.delta + lane);
+      hn::Store(hn::Add(hn::Load(d, w_.pt + j * kPanel<T> + lane), hn::Load(d, sums + lane)), d, sums + lane);
     });
   }
 
  private:
+  void take_off_dlse(GradientPanel<T>& panel) const {
+    for (std::size_t r = 0; problem_.dlse.present() && r < panel.rows; ++r) {
+      panel.delta[r] -= static_cast<T>(row_number(problem_.dlse, panel.row + static_cast<std::int64_t>(r)));
+    }
+  }
   // lse, and dO . O, summed as dP is: a row that sees one key has dP - delta = 0, not nearly 0.
   void read_forward(GradientPanel<T>& panel) const {
     const Tag<T> d;

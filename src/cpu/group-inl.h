@@ -172,19 +172,14 @@ class Group {
       if (dead == n) return;
     }
     absorb_tile(panel, n, keys.begin);
-    if (wants_weights() && sees_only(panel, keys)) {
+    if (wants_weights() && head_.sees_only(panel, keys)) {
       store_whole_weights(panel, keys);
       panel.weights_stored = true;
     }
     if (!values_) return;
     if (head_.drops()) drop(head_.dropout, panel, keys.begin, n, w_.st);
     if (dead > 0) n = gather_live(hidden, n, block);
-    const auto keys_of = [&](std::size_t row) {
-      if (dead > 0) return n;
-      const std::int64_t p = panel.position + static_cast<std::int64_t>(row);
-      const std::int64_t end = std::max(head_.visibility.window_end(p), head_.visibility.head_end(p));
-      return static_cast<std::size_t>(std::clamp<std::int64_t>(end - keys.begin, 0, static_cast<std::int64_t>(n)));
-    };
+    const auto keys_of = [&](std::size_t row) { return dead > 0 ? n : head_.keys_of(panel, row, keys); };
     accumulate_values(w_.st, panel.rows, keys_of, block.v.data, block.v.stride, panel.alpha, panel.fresh, panel.out,
                       head_.padded_E, head_.padded_E);
     panel.fresh = false;
@@ -205,12 +200,6 @@ class Group {
       case StatisticsSet::light: return with_set(std::integral_constant<StatisticsSet, StatisticsSet::light>{});
       case StatisticsSet::full: return with_set(std::integral_constant<StatisticsSet, StatisticsSet::full>{});
     }
-  }
-
-  bool sees_only(const PanelRows<T>& panel, backend::KeyRange keys) const {
-    const backend::KeyRange all =
-        head_.visibility.hull(panel.position, panel.last_position(), {0, head_.sequence.keys});
-    return all.begin >= keys.begin && all.end <= keys.end;
   }
 
   // Closes the gaps that keys hidden from the whole panel leave, in the weights (in place) and the values (in a copy).

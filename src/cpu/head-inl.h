@@ -120,6 +120,15 @@ struct Head {
   bool drops() const { return problem.dropout.p > 0; }
   // Only the logits tell whether a key is visible.
   bool masked_by_tensor() const { return keep.data != nullptr || bias.data != nullptr; }
+  bool sees_only(const PanelRows<T>& panel, backend::KeyRange keys) const {
+    return visibility.sees_only(panel.position, panel.last_position(), keys);
+  }
+  // How many of these keys stand before the end of what a row of the panel sees.
+  std::size_t keys_of(const PanelRows<T>& panel, std::size_t row, backend::KeyRange keys) const {
+    const std::int64_t p = panel.position + static_cast<std::int64_t>(row);
+    const std::int64_t end = std::max(visibility.window_end(p), visibility.head_end(p));
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(end - keys.begin, 0, keys.end - keys.begin));
+  }
   std::int64_t tensor_row(std::int64_t row) const { return sequence.query_begin + row; }
 
  private:
@@ -149,9 +158,7 @@ void tile_scores(const Head<T>& head, const PanelRows<T>& panel, backend::KeyRan
                  const T* lanes, std::size_t inner, T* st) {
   const auto n = static_cast<std::size_t>(keys.end - keys.begin);
   if (panel.narrow()) return scores<T, 1>(rows.data, rows.stride, n, lanes, inner, st);
-  const std::int64_t p = panel.position + static_cast<std::int64_t>(kLanes<T>) - 1;
-  const std::int64_t end = std::max(head.visibility.window_end(p), head.visibility.head_end(p)) - keys.begin;
-  const auto both = static_cast<std::size_t>(std::clamp<std::int64_t>(end, 0, static_cast<std::int64_t>(n)));
+  const std::size_t both = head.keys_of(panel, kLanes<T> - 1, keys);
   scores<T, 2>(rows.data, rows.stride, both, lanes, inner, st);
   scores<T, 1>(rows.data + both * rows.stride, rows.stride, n - both, lanes + kLanes<T>, inner,
                st + both * kPanel<T> + kLanes<T>);

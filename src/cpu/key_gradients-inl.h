@@ -37,16 +37,23 @@ struct GradientShared {
   std::unique_ptr<std::atomic<std::int32_t>[]> done;  // [panels] 1 + the last block that has added to its dq
   std::vector<double> sink_parts;                     // [panels]
   std::vector<double> gate_parts;                     // [items][heads of a kv head]
-  std::vector<T> weights_delta;                       // [panels][kPanel] sum_j p dweights; empty without dweights
+  // Of panels that have been walked over ahead; empty if none has.
+  std::vector<char> walked;    // [panels]
+  std::vector<T> norm, delta;  // [panels][kPanel]
   T* dq = nullptr;                                    // [panels][kPanel][padded D] where the tensor cannot be added to
 
   std::int64_t place_of(const GradientHead<T>& head, std::int64_t panel) const {
     return first_panel[static_cast<std::size_t>(head.head().n)] + head.head().h * head.panels() + panel;
   }
-  void add_weights_delta(const GradientHead<T>& head, std::int64_t index, GradientPanel<T>& panel) const {
-    if (weights_delta.empty() || panel.whole) return;
-    const T* more = weights_delta.data() + static_cast<std::size_t>(place_of(head, index)) * kPanel<T>;
-    for (std::size_t r = 0; r < panel.rows; ++r) panel.delta[r] += more[r];
+  // Gives a panel what only a walk over all its keys could tell.
+  void complete(const GradientHead<T>& head, std::int64_t index, GradientPanel<T>& panel) const {
+    const auto place = static_cast<std::size_t>(place_of(head, index));
+    if (panel.whole || walked.empty() || walked[place] == 0) return;
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      panel.norm[r] = norm[place * kPanel<T> + r];
+      panel.sink_weight[r] *= panel.norm[r];
+      panel.delta[r] = delta[place * kPanel<T> + r];
+    }
   }
 };
 
@@ -101,11 +108,11 @@ class KeyGradients {
     for (std::int64_t i = 0; i < head.panels(); ++i) {
       const PanelRows<T> rows = head.rows_of(i);
       const backend::KeyRange seen = seen_by(head, rows, block_);
-      const bool whole = head.sees_only(rows, keys_);
+      const bool whole = head.head().sees_only(rows, keys_);
       if (seen.empty() && !(whole && block_ == 0)) continue;  // block 0 cares for rows that see nothing
       GradientPanel<T> panel;
       head.load(i, whole, panel);
-      shared_.add_weights_delta(head, i, panel);
+      shared_.complete(head, i, panel);
       const std::int64_t before = seen.empty() ? -1 : block_before(head, rows);
       std::fill_n(gate_sum, kPanel<T>, T{0});
       if (seen.empty()) {
@@ -152,11 +159,7 @@ class KeyGradients {
       std::size_t n = static_cast<std::size_t>(seen.end - seen.begin);
       const Matrix<T> live = live_keys(head, k, n);
       const auto keys_of = [&](std::size_t row) {
-        if (head.head().masked_by_tensor()) return n;
-        const backend::Visibility& visibility = head.head().visibility;
-        const std::int64_t p = panel.position + static_cast<std::int64_t>(row);
-        const std::int64_t end = std::max(visibility.window_end(p), visibility.head_end(p));
-        return static_cast<std::size_t>(std::clamp<std::int64_t>(end - seen.begin, 0, static_cast<std::int64_t>(n)));
+        return head.may_hide_keys() ? n : head.head().keys_of(panel, row, seen);
       };
       accumulate_values<T>(w_.dst, panel.rows, keys_of, live.data, live.stride, nullptr, before < 0, dq.data, dq.stride,
                            head.padded_D());
@@ -169,7 +172,7 @@ class KeyGradients {
 
   // Closes the gaps that keys hidden from the whole panel leave in dst (in place) and among the keys (in a copy).
   Matrix<T> live_keys(const GradientHead<T>& head, const Matrix<T>& k, std::size_t& n) const {
-    if (!head.head().masked_by_tensor()) return k;
+    if (!head.may_hide_keys()) return k;
     std::size_t live = 0;
     for (std::size_t j = 0; j < n; ++j) {
       if (w_.hidden[j]) continue;
@@ -200,7 +203,8 @@ class KeyGradients {
     while (b >= 0 && seen_by(head, rows, b).empty()) --b;
     return b;
   }
-  // Whoever is waited for has begun, since blocks are claimed in order, and waits only for blocks before itself.
+  // Whoever is waited for has begun, since blocks are claimed in order, and waits only for blocks before itself. Nothing
+  // in an item throws: who left without adding would be waited for in vain.
   static void wait_for(const std::atomic<std::int32_t>& done, std::int32_t wanted) {
     for (int look = 0; look < 1000; ++look) {
       if (done.load(std::memory_order_acquire) == wanted) return;

@@ -223,9 +223,14 @@ void add_empties(Collector& cases) {
     Case c = cases.start({5, 7, 8, 8}, DType::f32, Align::top_left);
     change(c);
     cases.add(c, name);
+    Case biased = c;
     c.sink_logit = c.options.causal = true;
     c.gates = Gates::per_head;
     cases.add(c, std::string(name) + "_sink_causal_gates");
+    for (const bool per_query : {false, true}) {
+      biased.bias = per_query ? Dims{c.queries, 1} : Dims{1, c.keys};
+      cases.add(biased, std::string(name) + (per_query ? "_bias_of_queries" : "_bias_of_keys"));
+    }
   };
   add("no_batch", [](Case& c) { c.batch = 0; });
   add("no_heads", [](Case& c) { c.heads = c.kv_heads = 0; });
@@ -233,6 +238,20 @@ void add_empties(Collector& cases) {
   add("no_keys", [](Case& c) { c.keys = 0; });
   add("no_head_dim", [](Case& c) { c.head_dim = 0; });
   add("no_value_dim", [](Case& c) { c.value_dim = 0; });
+}
+
+// Keys that no query sees, in every place where there can be some, with NaN in them.
+void add_hidden(Collector& cases) {
+  Case gap = cases.start({3, 100, 8, 8}, DType::f32, Align::bottom_right);  // between the first keys and the window
+  gap.hidden_nan = true;
+  gap.options.causal = true;
+  gap.options.window = {.left = 8, .right = 0, .always_first = 4};
+  cases.add(gap, "nan_in_the_gap");
+  Case capped = cases.start({5, 10, 8, 8}, DType::f32, Align::top_left);
+  capped.hidden_nan = true;
+  capped.keep = Dims{1, 1, 1, 10};
+  capped.options.softcap = 5;
+  cases.add(capped, "nan_behind_keep_and_softcap");
 }
 
 void add_numbers(Collector& cases) {
@@ -312,6 +331,7 @@ std::vector<Case> catalogue() {
   add_layouts(cases);
   add_empties(cases);
   add_closed_gates(cases);
+  add_hidden(cases);
   add_numbers(cases);
   add_wants(cases);
   return cases.take();
@@ -331,6 +351,8 @@ std::vector<Case> gradient_catalogue() {
   add_layouts(cases);
   add_empties(cases);
   add_closed_gates(cases);
+  add_hidden(cases);
+  add_numbers(cases);
   std::vector<Case> all = cases.take();
   // Most callers have only a gradient of the output, and that is a path of its own.
   for (std::size_t n = 0; n < all.size(); n += 3) all[n].dlse = all[n].dweights = false;
