@@ -52,7 +52,8 @@ struct MultiHeadOptions {
   AttentionOptions attention{};  // masks, gates, dropout of weights ...
   Dropout output_dropout{};      // of the output, after W_O
   std::optional<Rotary> rotary{};
-  ConstTensorView query_positions{}, key_positions{};  // of rotary: i32 [T] or [B,T]; absent: 0, 1, 2 ...
+  // Of rotary: i32 [T] or [B,T]. Absent: 0, 1, 2 ...; keys of self-attention stand where the queries do.
+  ConstTensorView query_positions{}, key_positions{};
 };
 
 struct MultiHeadWants {
@@ -63,10 +64,24 @@ struct MultiHeadWants {
   static MultiHeadWants training() { return {.attention = {.lse = true}, .heads = true, .projections = true}; }
 };
 
-// q [B,H,T,D], k and v [B,G,S,D] as attention saw them (rotary included).
+// q [B,H,T,D], k and v [B,G,S,D] as attention saw them (rotary included): views of one, two or three buffers. Moves,
+// and leaves nothing behind.
 struct Projections {
-  Tensor memory, more_memory, value_memory;
   TensorView q{}, k{}, v{};
+  std::vector<Tensor> buffers;
+
+  Projections() = default;
+  Projections(Projections&& other) noexcept { swap(other); }
+  Projections& operator=(Projections&& other) noexcept {
+    Projections(std::move(other)).swap(*this);
+    return *this;
+  }
+  void swap(Projections& other) noexcept {
+    std::swap(q, other.q);
+    std::swap(k, other.k);
+    std::swap(v, other.v);
+    buffers.swap(other.buffers);
+  }
 };
 
 // heads [B,T,H*D]; the others as in Attention. Only what was wanted is there.
@@ -75,7 +90,8 @@ struct MultiHeadResults {
   Projections projections;
 };
 
-// Memory that results holds from an earlier call is used again where the shapes are the same.
+// Memory that results holds from an earlier call is used again where the shapes are the same; it must not be among the
+// inputs.
 void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                     const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadWants& wants,
                     MultiHeadResults& results);
@@ -138,7 +154,8 @@ class MultiHeadAttention {
   std::vector<std::pair<std::string, TensorView>> state();
 
   // Lays the weights out for the products of forward, once: pays where calls bring few tokens, as in decoding. Serves
-  // self-attention and W_O, costs as much memory again, and is forgotten when state() lets the weights be written.
+  // self-attention and W_O and costs as much memory again. Forgotten when state() is called; views that an earlier
+  // state() gave must not be written to while it lasts.
   void pack(Context& context);
 
   MultiHeadResults forward(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options = {},

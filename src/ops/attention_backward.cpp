@@ -9,14 +9,6 @@ namespace {
 
 constexpr std::string_view kOp = "attend_backward";
 
-void expect(std::string_view op, std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
-  const ops::Argument argument{op, name, view};
-  if (!view.present()) argument.refuse(ErrorCode::shape, to_string(shape));
-  argument.expect_dtype(dtype);
-  argument.expect_shape(shape);
-  argument.expect_memory();
-}
-
 }  // namespace
 
 backend::AttentionGradientProblem ops::resolve_backward(std::string_view op, const ConstTensorView& q,
@@ -28,20 +20,20 @@ backend::AttentionGradientProblem ops::resolve_backward(std::string_view op, con
   problem.forward = resolve(op, q, k, v, options, {});
   const AttentionShapes shapes = shapes_of(problem.forward, {.lse = true, .weights = true});
   const DType dtype = problem.forward.dtype;
-  expect(op, "upstream output", upstream.output, shapes.output, dtype);
+  Argument{op, "upstream output", upstream.output}.expect_input(shapes.output, dtype);
   Argument{op, "upstream output", upstream.output}.expect_last_stride_one();
   problem.doutput = upstream.output;
-  if (upstream.lse.present()) expect(op, "upstream lse", upstream.lse, shapes.lse, shapes.numbers);
+  if (upstream.lse.present()) Argument{op, "upstream lse", upstream.lse}.expect_input(shapes.lse, shapes.numbers);
   problem.dlse = upstream.lse;
   if (upstream.weights.present()) {
-    expect(op, "upstream weights", upstream.weights, shapes.weights,
-           upstream.weights.dtype() == DType::f32 ? DType::f32 : dtype);
+    Argument{op, "upstream weights", upstream.weights}.expect_input(
+        shapes.weights, upstream.weights.dtype() == DType::f32 ? DType::f32 : dtype);
   }
   problem.dweights = upstream.weights;
   if (forward.output.present() || forward.lse.present()) {
-    expect(op, "forward output", forward.output, shapes.output, dtype);
+    Argument{op, "forward output", forward.output}.expect_input(shapes.output, dtype);
     Argument{op, "forward output", forward.output}.expect_last_stride_one();
-    expect(op, "forward lse", forward.lse, shapes.lse, shapes.numbers);
+    Argument{op, "forward lse", forward.lse}.expect_input(shapes.lse, shapes.numbers);
   }
   problem.output = forward.output;
   problem.lse = forward.lse;

@@ -79,6 +79,13 @@ void Argument::expect_writable_strides() const {
   }
 }
 
+void Argument::expect_input(const Dims& shape, DType dtype, const std::string& mend) const {
+  if (!view.present()) refuse(ErrorCode::shape, to_string(shape), mend);
+  expect_dtype(dtype);
+  expect_shape(shape);
+  expect_memory();
+}
+
 void Argument::expect_output(bool wanted, const Dims& shape, DType dtype,
                              std::span<const ConstTensorView> others) const {
   if (!wanted && !view.present()) return;

@@ -23,6 +23,8 @@ struct Argument {
   void expect_last_stride_one() const;
   // Distinct elements at distinct addresses, so that it can be written.
   void expect_writable_strides() const;
+  // An input of the call: there, of this shape and type.
+  void expect_input(const Dims& shape, DType dtype, const std::string& mend = {}) const;
   // An output of the call: there exactly if wanted, of this shape and type, and apart from all the others.
   void expect_output(bool wanted, const Dims& shape, DType dtype, std::span<const ConstTensorView> others) const;
 };

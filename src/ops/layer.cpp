@@ -51,9 +51,19 @@ Tensor rows_of(const ConstTensorView& from, std::int64_t begin, std::int64_t end
   return copy;
 }
 
-void put_rows(const ConstTensorView& from, const TensorView& to, std::int64_t row) {
-  const TensorView part = to.slice(0, row, row + from.shape(0));
-  std::memcpy(part.data(), from.data(), static_cast<std::size_t>(from.count()) * size_of(from.dtype()));
+// from [n] or [n,K], of any row stride, into rows [row, row + n) of to, which is row-major.
+void put_rows(const ops::Argument& from, const Dims& shape, const TensorView& to, std::int64_t row) {
+  from.expect_input(shape, to.dtype());
+  from.expect_last_stride_one();
+  const auto size = static_cast<std::int64_t>(size_of(to.dtype()));
+  const bool matrix = shape.rank() == 2;
+  const std::int64_t rows = matrix ? shape[0] : 1, bytes = (matrix ? shape[1] : shape[0]) * size;
+  auto* data = static_cast<std::byte*>(to.data()) + row * to.stride(0) * size;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::memcpy(data + r * bytes,
+                static_cast<const std::byte*>(from.view.data()) + r * from.view.stride(0) * size * matrix,
+                static_cast<std::size_t>(bytes));
+  }
 }
 
 }  // namespace
@@ -148,38 +158,27 @@ MultiHeadAttention MultiHeadAttention::from_heads(const std::vector<SingleHeadAt
                                                   const ConstTensorView& out_proj_bias) {
   if (heads.empty()) throw Error(ErrorCode::value, kOp, "from_heads: expected one head or more");
   const SingleHeadAttention& first = heads.front();
-  const std::int64_t D = first.head_dim, count = static_cast<std::int64_t>(heads.size());
+  const std::int64_t D = first.head_dim, count = static_cast<std::int64_t>(heads.size()), inner = count * D;
   const bool biased = first.query_bias.present();
-  const DType dtype = first.query_weight.dtype();
   MultiHeadAttention layer(
-      {.width = first.width, .heads = count, .head_dim = D, .bias = biased || out_proj_bias.present()}, dtype);
-  const auto take = [&](const Tensor& from, const Dims& shape, const TensorView& to, std::int64_t row) {
-    const ops::Argument argument{kOp, "a parameter of a single head", from};
-    argument.expect_dtype(dtype);
-    argument.expect_shape(shape);
-    put_rows(from, to, row);
-  };
-  const std::int64_t inner = count * D;
+      {.width = first.width, .heads = count, .head_dim = D, .bias = biased || out_proj_bias.present()},
+      first.query_weight.dtype());
+  MultiHeadTensors& to = layer.tensors_;
   for (std::int64_t h = 0; h < count; ++h) {
     const SingleHeadAttention& head = heads[static_cast<std::size_t>(h)];
     const Tensor* const weights[] = {&head.query_weight, &head.key_weight, &head.value_weight};
     const Tensor* const biases[] = {&head.query_bias, &head.key_bias, &head.value_bias};
     for (std::int64_t part = 0; part < 3; ++part) {
       const std::int64_t row = part * inner + h * D;
-      take(*weights[part], {D, first.width}, layer.tensors_.in_proj_weight, row);
-      if (biased) take(*biases[part], {D}, layer.tensors_.in_proj_bias, row);
+      put_rows({kOp, "weight of a single head", *weights[part]}, {D, first.width}, to.in_proj_weight, row);
+      if (biased != biases[part]->present()) {
+        throw Error(ErrorCode::value, kOp, "from_heads: expected biases in all heads or in none, found some");
+      }
+      if (biased) put_rows({kOp, "bias of a single head", *biases[part]}, {D}, to.in_proj_bias, row);
     }
   }
-  const ops::Argument weight{kOp, "out_proj_weight", out_proj_weight};
-  weight.expect_dtype(dtype);
-  weight.expect_shape({first.width, inner});
-  put_rows(out_proj_weight, layer.tensors_.out_proj_weight, 0);
-  if (out_proj_bias.present()) {
-    const ops::Argument bias{kOp, "out_proj_bias", out_proj_bias};
-    bias.expect_dtype(dtype);
-    bias.expect_shape({first.width});
-    put_rows(out_proj_bias, layer.tensors_.out_proj_bias, 0);
-  }
+  put_rows({kOp, "out_proj_weight", out_proj_weight}, {first.width, inner}, to.out_proj_weight, 0);
+  if (out_proj_bias.present()) put_rows({kOp, "out_proj_bias", out_proj_bias}, {first.width}, to.out_proj_bias, 0);
   return layer;
 }
 

@@ -8,29 +8,21 @@
 #include "ops/multihead_plan.h"
 #include "ops/projection.h"
 #include "ops/resolve.h"
-#include "ops/rotary.h"
 
 namespace polyhead {
 namespace {
 
 constexpr std::string_view kOp = "multihead";
 
-// Results that are not wanted leave no memory behind.
-TensorView place(Tensor& tensor, bool wanted, const Dims& shape, DType dtype) {
-  if (wanted) return ops::reuse(tensor, shape, dtype);
-  tensor = Tensor();
-  return {};
-}
-
 // Room for q, k and v: one buffer per group, of the caller's or of the team's.
 std::vector<TensorView> lay_out(Team& team, const ops::MultiHeadPlan& plan, bool keep, Projections& to) {
-  Tensor* const memory[] = {&to.memory, &to.more_memory, &to.value_memory};
   TensorView* const views[] = {&to.q, &to.k, &to.v};
   std::vector<TensorView> buffers;
+  to.buffers.resize(keep ? plan.groups.size() : 0);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const ops::ProjectionGroup& group = plan.groups[g];
     const Dims shape = plan.buffer_shape(group);
-    buffers.push_back(keep ? ops::reuse(*memory[g], shape, plan.dtype)
+    buffers.push_back(keep ? plan.place("projections", to.buffers[g], shape, plan.dtype)
                            : ops::in_shared_memory(team, g, shape, plan.dtype));
     for (int part = group.first; part < group.first + group.parts; ++part) {
       *views[part] = plan.heads_of(buffers.back(), group, static_cast<ops::Part>(part));
@@ -47,18 +39,12 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   Team& team = context.impl().team();
   const std::lock_guard turn(team.turn);
   const ops::MultiHeadPlan plan(kOp, team, shape, parameters, inputs);
-  Projections& projections = results.projections;
+  Projections projections = std::move(results.projections);  // what is thrown leaves nothing half made in results
   const std::vector<TensorView> buffers = lay_out(team, plan, wants.projections, projections);
   backend::AttentionProblem attention =
       ops::resolve(kOp, projections.q, projections.k, projections.v, options.attention, wants.attention);
   const ops::AttentionShapes shapes = ops::shapes_of(attention, wants.attention);
-  std::vector<backend::RotaryProblem> turns;
-  if (options.rotary) {
-    turns.push_back(ops::resolve(kOp, projections.q, *options.rotary, options.query_positions));
-    turns.push_back(ops::resolve(kOp, projections.k, *options.rotary, options.key_positions));
-    turns[0].y = projections.q;
-    turns[1].y = projections.k;
-  }
+  const std::vector<backend::RotaryProblem> turns = plan.turns(options, projections.q, projections.k, false);
   ops::check_dropout(kOp, "output_dropout", options.output_dropout);
 
   for (std::size_t g = 0; g < buffers.size(); ++g) {
@@ -68,22 +54,24 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   }
   for (const backend::RotaryProblem& turned : turns) cpu::rotate(team, turned);
   const Dims merged{plan.batch, plan.queries, plan.inner()};
-  const TensorView heads =
-      wants.heads ? ops::reuse(results.heads, merged, plan.dtype) : ops::in_shared_memory(team, 3, merged, plan.dtype);
+  const TensorView heads = wants.heads ? plan.place("heads", results.heads, merged, plan.dtype)
+                                       : ops::in_shared_memory(team, 3, merged, plan.dtype);
+  const AttentionWants& w = wants.attention;
   attention.output = plan.as_heads(heads);
-  attention.lse = place(results.lse, wants.attention.lse, shapes.lse, shapes.numbers);
-  attention.weights = place(results.weights, wants.attention.weights, shapes.weights, shapes.weights_dtype);
-  attention.statistics =
-      place(results.statistics, wants.attention.statistics != StatisticsSet::none, shapes.statistics, shapes.numbers);
+  attention.lse = plan.place("lse", results.lse, shapes.lse, shapes.numbers, w.lse);
+  attention.weights = plan.place("weights", results.weights, shapes.weights, shapes.weights_dtype, w.weights);
+  attention.statistics = plan.place("statistics", results.statistics, shapes.statistics, shapes.numbers,
+                                    w.statistics != StatisticsSet::none);
   attention.row_statistics =
-      place(results.row_statistics, wants.attention.row_statistics, shapes.row_statistics, shapes.numbers);
+      plan.place("row_statistics", results.row_statistics, shapes.row_statistics, shapes.numbers, w.row_statistics);
   cpu::attend(team, attention);
 
-  const TensorView output = ops::reuse(results.output, {plan.batch, plan.queries, plan.shape.width}, plan.dtype);
+  const TensorView output =
+      plan.place("output", results.output, {plan.batch, plan.queries, plan.shape.width}, plan.dtype);
   ops::project(team, heads, plan.out_weight, plan.out_bias, output, packed == nullptr ? nullptr : &packed->out_proj);
   if (options.output_dropout.p > 0) cpu::drop(team, {output, output, options.output_dropout});
   if (!wants.heads) results.heads = Tensor();
-  if (!wants.projections) results.projections = Projections();
+  if (wants.projections) results.projections = std::move(projections);
 }
 
 void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,

@@ -6,7 +6,6 @@
 #include "ops/multihead_plan.h"
 #include "ops/projection.h"
 #include "ops/resolve.h"
-#include "ops/rotary.h"
 #include "polyhead/layer.h"
 
 namespace polyhead {
@@ -17,16 +16,11 @@ constexpr std::string_view kOp = "multihead_backward";
 // Shared memory of the team, by slot; 0 to 2 hold the gradients of the groups.
 constexpr std::size_t kDoutput = 3, kDheads = 4;
 
-TensorView place(Tensor& tensor, bool wanted, const Dims& shape, DType dtype) {
-  if (wanted) return ops::reuse(tensor, shape, dtype);
-  tensor = Tensor();
-  return {};
-}
-
 // Gradients have the shapes of the parameters; absent ones stay absent.
-MultiHeadParameters<TensorView> lay_out(const MultiHeadViews& like, MultiHeadTensors& to) {
-  const auto one = [](const ConstTensorView& view, Tensor& tensor) {
-    return place(tensor, view.present(), view.shape(), view.dtype());
+MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const MultiHeadViews& like,
+                                        MultiHeadTensors& to) {
+  const auto one = [&](const ConstTensorView& view, Tensor& tensor) {
+    return plan.place("gradient of a parameter", tensor, view.shape(), view.dtype(), view.present());
   };
   return {.in_proj_weight = one(like.in_proj_weight, to.in_proj_weight),
           .q_proj_weight = one(like.q_proj_weight, to.q_proj_weight),
@@ -37,13 +31,36 @@ MultiHeadParameters<TensorView> lay_out(const MultiHeadViews& like, MultiHeadTen
           .out_proj_bias = one(like.out_proj_bias, to.out_proj_bias)};
 }
 
-void expect(std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype, const char* mend) {
-  const ops::Argument argument{kOp, name, view};
-  if (!view.present()) argument.refuse(ErrorCode::shape, to_string(shape), mend);
-  argument.expect_dtype(dtype);
-  argument.expect_shape(shape);
-  argument.expect_memory();
-  argument.expect_last_stride_one();
+// What arrives at the projections: a buffer per group, and q, k and v in them as heads.
+struct ProjectionGradients {
+  std::vector<TensorView> buffers;
+  TensorView part[3];
+
+  ProjectionGradients(Team& team, const ops::MultiHeadPlan& plan) {
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+      const ops::ProjectionGroup& group = plan.groups[g];
+      buffers.push_back(ops::in_shared_memory(team, g, plan.buffer_shape(group), plan.dtype));
+      for (int p = group.first; p < group.first + group.parts; ++p) {
+        part[p] = plan.heads_of(buffers[g], group, static_cast<ops::Part>(p));
+      }
+    }
+  }
+};
+
+// Is everything there that the forward pass has to leave?
+void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forward, const ProjectionGradients& like) {
+  const std::string mend = "call multihead with MultiHeadWants::training()";
+  const auto expect = [&](std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
+    const ops::Argument argument{kOp, name, view};
+    argument.expect_input(shape, dtype, mend);
+    argument.expect_last_stride_one();
+  };
+  const DType numbers = plan.dtype == DType::f64 ? DType::f64 : DType::f32;
+  expect("forward heads", forward.heads, {plan.batch, plan.queries, plan.inner()}, plan.dtype);
+  expect("forward lse", forward.lse, {plan.batch, plan.shape.heads, plan.queries}, numbers);
+  expect("forward q", forward.projections.q, like.part[ops::kQuery].shape(), plan.dtype);
+  expect("forward k", forward.projections.k, like.part[ops::kKey].shape(), plan.dtype);
+  expect("forward v", forward.projections.v, like.part[ops::kValue].shape(), plan.dtype);
 }
 
 // dW and db of a group, and the gradient of its input. dparts [B,L,N] is what arrives at its projections.
@@ -77,43 +94,22 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
   const ops::MultiHeadPlan plan(kOp, team, shape, parameters, inputs);
   const DType dtype = plan.dtype;
   const Dims merged{plan.batch, plan.queries, plan.inner()}, outer{plan.batch, plan.queries, plan.shape.width};
-  const char* const mend = "call multihead with MultiHeadWants::training()";
-  expect("upstream output", upstream.output, outer, dtype, "");
-  expect("forward heads", forward.heads, merged, dtype, mend);
+  const ops::Argument arriving{kOp, "upstream output", upstream.output};
+  arriving.expect_input(outer, dtype);
+  arriving.expect_last_stride_one();
   ops::check_dropout(kOp, "output_dropout", options.output_dropout);
-
-  std::vector<TensorView> dparts;
-  TensorView dheads_of[3];
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const ops::ProjectionGroup& group = plan.groups[g];
-    dparts.push_back(ops::in_shared_memory(team, g, plan.buffer_shape(group), dtype));
-    for (int part = group.first; part < group.first + group.parts; ++part) {
-      dheads_of[part] = plan.heads_of(dparts[g], group, static_cast<ops::Part>(part));
-    }
-  }
+  const ProjectionGradients dparts(team, plan);
+  check_forward(plan, forward, dparts);
   const TensorView dheads = ops::in_shared_memory(team, kDheads, merged, dtype);
-  const Projections& projections = forward.projections;
-  for (const auto& [name, view, like] : {std::tuple{"forward q", projections.q, dheads_of[ops::kQuery]},
-                                         {"forward k", projections.k, dheads_of[ops::kKey]},
-                                         {"forward v", projections.v, dheads_of[ops::kValue]}}) {
-    expect(name, view, like.shape(), dtype, mend);
-  }
   backend::AttentionGradientProblem attention =
-      ops::resolve_backward(kOp, projections.q, projections.k, projections.v, options.attention,
+      ops::resolve_backward(kOp, forward.projections.q, forward.projections.k, forward.projections.v, options.attention,
                             {plan.as_heads(dheads), upstream.lse, upstream.weights}, wants,
                             {plan.as_heads(forward.heads.view()), forward.lse});
-  std::vector<backend::RotaryProblem> turns;
-  if (options.rotary) {
-    turns.push_back(ops::resolve(kOp, dheads_of[ops::kQuery], *options.rotary, options.query_positions));
-    turns.push_back(ops::resolve(kOp, dheads_of[ops::kKey], *options.rotary, options.key_positions));
-    for (int part : {0, 1}) {
-      turns[static_cast<std::size_t>(part)].y = dheads_of[part];
-      turns[static_cast<std::size_t>(part)].backwards = true;
-    }
-  }
+  const std::vector<backend::RotaryProblem> turns =
+      plan.turns(options, dparts.part[ops::kQuery], dparts.part[ops::kKey], true);
 
   // Through W_O.
-  const MultiHeadParameters<TensorView> d = lay_out(parameters, gradients.dparameters);
+  const MultiHeadParameters<TensorView> d = lay_out(plan, parameters, gradients.dparameters);
   ConstTensorView doutput = upstream.output;
   if (options.output_dropout.p > 0) {
     const TensorView dropped = ops::in_shared_memory(team, kDoutput, outer, dtype);
@@ -125,13 +121,14 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
 
   // Through attention.
   const ops::GradientShapes shapes = ops::shapes_of(attention, options.attention);
-  attention.dq = dheads_of[ops::kQuery];
-  attention.dk = dheads_of[ops::kKey];
-  attention.dv = dheads_of[ops::kValue];
-  attention.dbias =
-      ops::broadcast_gradient(kOp, attention, place(gradients.dbias, wants.bias, shapes.dbias, shapes.bias_dtype));
-  attention.dsink_logit = place(gradients.dsink_logit, wants.sink_logit, shapes.dsink_logit, shapes.numbers);
-  attention.dgates = place(gradients.dgates, wants.gates, shapes.dgates, shapes.numbers);
+  attention.dq = dparts.part[ops::kQuery];
+  attention.dk = dparts.part[ops::kKey];
+  attention.dv = dparts.part[ops::kValue];
+  attention.dbias = ops::broadcast_gradient(
+      kOp, attention, plan.place("dbias", gradients.dbias, shapes.dbias, shapes.bias_dtype, wants.bias));
+  attention.dsink_logit =
+      plan.place("dsink_logit", gradients.dsink_logit, shapes.dsink_logit, shapes.numbers, wants.sink_logit);
+  attention.dgates = plan.place("dgates", gradients.dgates, shapes.dgates, shapes.numbers, wants.gates);
   cpu::attend_backward(team, attention);
   for (const backend::RotaryProblem& turned : turns) cpu::rotate(team, turned);
 
@@ -143,7 +140,8 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
       continue;
     }
     const ops::ProjectionGroup& group = plan.groups[g];
-    through_projection(team, plan, group, dparts[g], d, ops::reuse(*dinputs[g], group.input.shape(), dtype));
+    through_projection(team, plan, group, dparts.buffers[g], d,
+                       plan.place("gradient of an input", *dinputs[g], group.input.shape(), dtype));
   }
 }
 

@@ -1,14 +1,20 @@
 #include "ops/multihead_plan.h"
 
 #include <cstring>
+#include <limits>
 
 #include "ops/check.h"
+#include "ops/rotary.h"
 
 namespace polyhead {
 
 MultiHeadShape MultiHeadShape::resolved() const {
   MultiHeadShape full = *this;
   const auto refuse = [](const std::string& what) { throw Error(ErrorCode::value, "multihead", what); };
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  for (const std::int64_t size : {width, heads, kv_heads, head_dim, key_width, value_width}) {
+    if (size > kMost) refuse("expected sizes below 2^31, found " + std::to_string(size));
+  }
   if (width < 1) refuse("width: expected 1 or more, found " + std::to_string(width));
   if (heads < 1) refuse("heads: expected 1 or more, found " + std::to_string(heads));
   if (head_dim == 0 && width % heads != 0) {
@@ -19,6 +25,9 @@ MultiHeadShape MultiHeadShape::resolved() const {
   if (kv_heads == 0) full.kv_heads = heads;
   if (key_width == 0) full.key_width = width;
   if (value_width == 0) full.value_width = width;
+  if (heads * full.head_dim > kMost) {
+    refuse("heads * head_dim: expected less than 2^31, found " + std::to_string(heads * full.head_dim));
+  }
   if (full.kv_heads < 1 || heads % full.kv_heads != 0) {
     refuse("kv_heads: expected a number that divides the heads " + std::to_string(heads) + ", found " +
            std::to_string(full.kv_heads));
@@ -40,10 +49,7 @@ namespace {
 
 void expect(std::string_view op, std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
   const Argument argument{op, name, view};
-  if (!view.present()) argument.refuse(ErrorCode::shape, to_string(shape));
-  argument.expect_dtype(dtype);
-  argument.expect_shape(shape);
-  argument.expect_memory();
+  argument.expect_input(shape, dtype);
   argument.expect_last_stride_one();
 }
 
@@ -96,9 +102,9 @@ ConstTensorView stacked(Team& team, const ConstTensorView& k, const ConstTensorV
 
 }  // namespace
 
-MultiHeadPlan::MultiHeadPlan(std::string_view op, Team& team, const MultiHeadShape& given,
+MultiHeadPlan::MultiHeadPlan(std::string_view name, Team& team, const MultiHeadShape& given,
                              const MultiHeadViews& parameters, const MultiHeadInputs& inputs)
-    : shape(given.resolved()), dtype(inputs.query.dtype()) {
+    : shape(given.resolved()), dtype(inputs.query.dtype()), op(name) {
   const Argument query{op, "query", inputs.query};
   if (!inputs.query.present() || inputs.query.rank() != 3) {
     query.refuse(ErrorCode::shape, "[B,T," + std::to_string(shape.width) + "]");
@@ -145,6 +151,16 @@ MultiHeadPlan::MultiHeadPlan(std::string_view op, Team& team, const MultiHeadSha
     add(kKey, 1, key);
     add(kValue, 1, value);
   }
+  read = {inputs.query,
+          inputs.key,
+          inputs.value,
+          parameters.in_proj_weight,
+          parameters.q_proj_weight,
+          parameters.k_proj_weight,
+          parameters.v_proj_weight,
+          parameters.in_proj_bias,
+          parameters.out_proj_weight,
+          parameters.out_proj_bias};
   out_weight = parameters.out_proj_weight;
   out_bias = parameters.out_proj_bias;
 }
@@ -165,9 +181,43 @@ TensorView in_shared_memory(Team& team, std::size_t slot, const Dims& shape, DTy
   return TensorView(data, dtype, shape, contiguous_strides(shape));
 }
 
-TensorView reuse(Tensor& tensor, const Dims& shape, DType dtype) {
-  if (!tensor.present() || tensor.shape() != shape || tensor.dtype() != dtype) tensor = Tensor::empty(shape, dtype);
+TensorView MultiHeadPlan::place(std::string_view name, Tensor& tensor, const Dims& buffer, DType type,
+                                bool wanted) const {
+  if (!wanted) {
+    tensor = Tensor();
+    return {};
+  }
+  if (!tensor.present() || tensor.shape() != buffer || tensor.dtype() != type) {
+    Tensor fresh = Tensor::empty(buffer, type);
+    for (const ConstTensorView& input : read) expect_apart(name, tensor, input);  // it is about to be released
+    tensor = std::move(fresh);
+  }
+  for (const ConstTensorView& input : read) expect_apart(name, tensor, input);
   return tensor;
+}
+
+void MultiHeadPlan::expect_apart(std::string_view name, const Tensor& tensor, const ConstTensorView& input) const {
+  if (overlap(tensor, input)) {
+    Argument{op, name, tensor}.refuse(ErrorCode::layout, "memory apart from the inputs",
+                                      "keep results of its own for it");
+  }
+}
+
+std::vector<backend::RotaryProblem> MultiHeadPlan::turns(const MultiHeadOptions& options, const TensorView& q,
+                                                         const TensorView& k, bool backwards) const {
+  if (!options.rotary) {
+    if (!options.query_positions.present() && !options.key_positions.present()) return {};
+    throw Error(ErrorCode::value, op, "positions were given, but there is no rotary for them");
+  }
+  const bool self = groups.size() == 1;
+  const ConstTensorView& key_positions =
+      self && !options.key_positions.present() ? options.query_positions : options.key_positions;
+  std::vector<backend::RotaryProblem> both{resolve(op, q, *options.rotary, options.query_positions),
+                                           resolve(op, k, *options.rotary, key_positions)};
+  both[0].y = q;
+  both[1].y = k;
+  for (backend::RotaryProblem& one : both) one.backwards = backwards;
+  return both;
 }
 
 }  // namespace ops

@@ -1,5 +1,6 @@
 #include "ops/projection.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace polyhead::ops {
@@ -7,22 +8,25 @@ namespace {
 
 DType computed_in(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-bool rows_collapse(const Dims& shape, const Dims& strides) {
-  const int last = shape.rank() - 2;  // of the axes that are rows
-  for (int axis = last - 1; axis >= 0; --axis) {
-    if (shape[axis] > 1 && strides[axis] != shape[axis + 1] * strides[axis + 1]) return false;
+// How many elements lie between one row and the next, if all leading axes of x are evenly spaced rows; else 0.
+std::int64_t row_stride(const ConstTensorView& x) {
+  std::int64_t stride = 0, rows = 1;  // of the axes from here on
+  for (int axis = x.rank() - 2; axis >= 0; --axis) {
+    if (x.shape(axis) == 1) continue;
+    if (rows == 1) stride = x.stride(axis);
+    if (x.stride(axis) != rows * stride) return 0;
+    rows *= x.shape(axis);
   }
-  return true;
+  return rows == 1 ? std::max<std::int64_t>(x.shape(x.rank() - 1), 1) : stride;
 }
 
-// [..,K] as [M,K].
+// [..,K] with evenly spaced rows as [M,K]. The last stride is 1, or K is and the stride means nothing.
 template <class View>
 View collapsed(const View& x) {
   const int last = x.rank() - 1;
   std::int64_t rows = 1;
   for (int axis = 0; axis < last; ++axis) rows *= x.shape(axis);
-  const std::int64_t stride = last > 0 ? x.stride(last - 1) : x.shape(last);
-  return View(x.data(), x.dtype(), {rows, x.shape(last)}, {stride, 1}, x.device());
+  return View(x.data(), x.dtype(), {rows, x.shape(last)}, {row_stride(x), 1}, x.device());
 }
 
 void copy_axis(const ConstTensorView& from, int axis, const std::byte* data, std::byte*& to) {
@@ -39,7 +43,7 @@ void copy_axis(const ConstTensorView& from, int axis, const std::byte* data, std
 
 // The same for any strides of the leading axes; what does not collapse is copied to `copy`.
 ConstTensorView matrix(const ConstTensorView& x, Tensor& copy) {
-  if (rows_collapse(x.shape(), x.strides())) return collapsed(x);
+  if (row_stride(x) > 0 || x.count() == 0) return collapsed(x);
   copy = Tensor::empty(x.shape(), x.dtype());
   auto* to = static_cast<std::byte*>(copy.view().data());
   if (x.count() > 0) copy_axis(x, 0, static_cast<const std::byte*>(x.data()), to);
@@ -69,7 +73,7 @@ void project(Team& team, const ConstTensorView& x, const ConstTensorView& weight
              const TensorView& y, const backend::PackedMatrix* packed) {
   Tensor copy, wide;
   cpu::gemm(team, {.a = matrix(x, copy),
-                   .b = packed == nullptr ? weight.transpose(0, 1) : ConstTensorView{},
+                   .b = packed == nullptr ? collapsed(weight).transpose(0, 1) : ConstTensorView{},
                    .packed = packed,
                    .bias = in_computed_type(bias, wide),
                    .c = collapsed(y)});
@@ -77,14 +81,14 @@ void project(Team& team, const ConstTensorView& x, const ConstTensorView& weight
 
 void project_back(Team& team, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx) {
   Tensor copy;
-  cpu::gemm(team, {.a = matrix(dy, copy), .b = weight, .bias = {}, .c = collapsed(dx)});
+  cpu::gemm(team, {.a = matrix(dy, copy), .b = collapsed(weight), .bias = {}, .c = collapsed(dx)});
 }
 
 void project_weights(Team& team, const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dweight,
                      const TensorView& dbias) {
   Tensor dy_copy, x_copy;
   const ConstTensorView upstream = matrix(dy, dy_copy);
-  cpu::gemm(team, {.a = upstream.transpose(0, 1), .b = matrix(x, x_copy), .bias = {}, .c = dweight});
+  cpu::gemm(team, {.a = upstream.transpose(0, 1), .b = matrix(x, x_copy), .bias = {}, .c = collapsed(dweight)});
   if (!dbias.present()) return;
   if (dbias.dtype() == computed_in(dbias.dtype())) return cpu::column_sums(team, upstream, false, dbias);
   Tensor sums = Tensor::empty(dbias.shape(), DType::f32);

@@ -191,6 +191,15 @@ ConstTensorView per_head(const Argument& argument, std::int64_t heads, DType num
   return argument.view;
 }
 
+void refuse_infinite_sinks(std::string_view op, const ConstTensorView& sinks) {
+  for (std::int64_t h = 0; sinks.present() && h < sinks.shape(0); ++h) {
+    const double sink = sinks.dtype() == DType::f64 ? sinks.as<double>()[h * sinks.stride(0)]
+                                                    : static_cast<double>(sinks.as<float>()[h * sinks.stride(0)]);
+    if (sink < std::numeric_limits<double>::infinity()) continue;  // -inf is no sink
+    refuse(op, "sink_logit[" + std::to_string(h) + "]: expected a number or -inf, found " + std::to_string(sink));
+  }
+}
+
 ConstTensorView gates_of(const Argument& argument, std::int64_t sequences, std::int64_t heads, DType numbers) {
   const ConstTensorView& view = argument.view;
   if (!view.present()) return {};
@@ -363,6 +372,7 @@ AttentionProblem resolve(std::string_view op, const ConstTensorView& q, const Co
   const DType numbers = problem.dtype == DType::f64 ? DType::f64 : DType::f32;
   problem.alibi = per_head({op, "alibi", options.alibi}, problem.heads, numbers);
   problem.sink_logit = per_head({op, "sink_logit", options.sink_logit}, problem.heads, numbers);
+  refuse_infinite_sinks(op, problem.sink_logit);
   problem.gates = gates_of({op, "gates", options.gates}, static_cast<std::int64_t>(problem.sequences.size()),
                            problem.heads, numbers);
   resolve_masks(op, options, {q.shape(0), q.shape(1), q.shape(2), k.shape(2)}, problem);
