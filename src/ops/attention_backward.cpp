@@ -42,6 +42,7 @@ backend::AttentionGradientProblem resolve(const ConstTensorView& q, const ConstT
                                           const GradientWants& wants, const ForwardResults& forward) {
   backend::AttentionGradientProblem problem;
   problem.forward = ops::resolve(kOp, q, k, v, options, {});
+  ops::Argument{kOp, "k", k}.expect_dtype(q.dtype());  // only the forward pass reads another storage type
   const ops::AttentionShapes shapes = ops::shapes_of(problem.forward, {.lse = true, .weights = true});
   const DType dtype = problem.forward.dtype;
   expect("upstream output", upstream.output, shapes.output, dtype);
