@@ -1,10 +1,21 @@
 // Our side of the benchmark as a server: a request a line on stdin, one line of JSON back; asleep in between.
 //
-//   time CASE WARM CALLS   {"ns": median of CALLS calls after WARM unmeasured ones, "min": the least, "visible":
-//   scores} output CASE PATH       writes the results to PATH, f32 and raw: the output [B,H,T,D], or dq, dk, dv memory
-//   CASE            one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}; for a fresh process explain
-//   CASE           {"path": what the library says of the call} sgemm N CALLS          the yardstick, C = A B of size N:
-//   {"ns": median, "min": the least} info                   versions release                forgets all prepared cases
+//   time CASE WARM CALLS
+//     {"ns": median of CALLS calls after WARM unmeasured ones, "min": the least, "visible": scores}
+//   output CASE PATH
+//     writes the results to PATH, f32 and raw: the output [B,H,T,D], or dq, dk, dv
+//   memory CASE
+//     one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}; for a fresh process
+//   explain CASE
+//     {"path": what the library says of the call}
+//   sgemm N CALLS
+//     the yardstick, C = A B of size N: {"ns": median, "min": the least}
+//   read BYTES CALLS
+//     the other yardstick, one sum over so much memory on all threads: {"ns": median, "min": the least}
+//   info
+//     versions
+//   release
+//     forgets all prepared cases
 //
 // usage: polyhead_bench THREADS. CASE as in cases.h; peers.py speaks the same words.
 #include <algorithm>
@@ -15,9 +26,11 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cases.h"
@@ -78,6 +91,25 @@ Json sgemm(int size, int calls) {
 #endif
 }
 
+// Threads of its own, each with one stretch of the memory: nothing of the library takes part.
+Json read(std::int64_t bytes, int threads, int calls) {
+  const std::vector<std::uint64_t> memory(static_cast<std::size_t>(bytes) / sizeof(std::uint64_t), 1);
+  std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads) * 8);  // a cache line each
+  const auto share = [&](std::size_t t) {
+    const std::size_t begin = memory.size() * t / static_cast<std::size_t>(threads);
+    const std::size_t end = memory.size() * (t + 1) / static_cast<std::size_t>(threads);
+    sums[t * 8] = std::accumulate(memory.data() + begin, memory.data() + end, std::uint64_t{0});
+  };
+  const Json reply = sample(1, calls, [&] {
+    std::vector<std::thread> others;
+    for (std::size_t t = 1; t < static_cast<std::size_t>(threads); ++t) others.emplace_back(share, t);
+    share(0);
+    for (std::thread& other : others) other.join();
+  });
+  if (std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) != memory.size()) throw std::logic_error("wrong sum");
+  return reply;
+}
+
 Json versions() {
   const Info library = info();
   Json found{{"polyhead", library.version}, {"polyhead SIMD", library.target}, {"compiler", kCompiler}};
@@ -100,6 +132,7 @@ class Server {
     words >> name;
     if (command == "time") return time(find(name), words);
     if (command == "sgemm") return sgemm(std::stoi(name), number(words));
+    if (command == "read") return read(std::stoll(name), context_.threads(), number(words));
     if (command == "memory") return memory(find(name));
     if (command == "output") return output(find(name), words);
     if (command == "explain") return explain(find(name));
@@ -147,7 +180,10 @@ class Server {
     return Json::object();
   }
 
-  Json explain(const Case& c) { return {{"path", polyhead::explain(context_, c.q, c.k, c.v, c.options, c.wants)}}; }
+  Json explain(const Case& c) {
+    const auto [k, v] = c.cache ? std::pair(c.cache->keys(), c.cache->values()) : std::pair(c.k.view(), c.v.view());
+    return {{"path", polyhead::explain(context_, c.q, k, v, c.options, c.wants)}};
+  }
 
   Context context_;
   std::map<std::string, std::unique_ptr<Case>> cases_;

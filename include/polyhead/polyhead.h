@@ -2,5 +2,6 @@
 #pragma once
 
 #include "polyhead/attention.h"
+#include "polyhead/cache.h"
 #include "polyhead/info.h"
 #include "polyhead/version.h"

@@ -9,6 +9,8 @@
 #define POLYHEAD_CPU_STREAM_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -73,7 +75,7 @@ HWY_INLINE V sum_in_blocks(const V (&v)[4]) {
 // s[r][0..lanes) = q[r] . key[..], for as many keys as a vector has lanes. q [kRows][q_stride], 0 behind its D columns.
 // A score has the same bits whatever its lane and its row are.
 template <class S, int kRows>
-HWY_NOINLINE void score_keys(const S* const (&key)[kLanes<float>], const float* HWY_RESTRICT q, std::size_t q_stride,
+HWY_NOINLINE void score_keys(const S* const (&key)[kLanes<float>], std::int64_t ahead, const float* HWY_RESTRICT q, std::size_t q_stride,
                              std::size_t D, float* HWY_RESTRICT s, std::size_t s_stride) {
   const Tag<float> d;
   constexpr std::size_t kBlocks = kLanes<float> / 4;
@@ -88,6 +90,7 @@ HWY_NOINLINE void score_keys(const S* const (&key)[kLanes<float>], const float* 
       for (int r = 0; r < kRows; ++r) query[r] = hn::Load(d, q + r * q_stride + c);
       for (std::size_t k = 0; k < 4; ++k) {
         const Vec<float> columns = load(key[4 * g + k] + c);
+        hwy::Prefetch(key[4 * g + k] + c + ahead);
         for (int r = 0; r < kRows; ++r) sum[r][k] = hn::MulAdd(query[r], columns, sum[r][k]);
       }
     };
@@ -116,6 +119,7 @@ HWY_NOINLINE void add_columns(const S* HWY_RESTRICT v, std::int64_t v_stride, st
   }
   for (std::size_t j = 0; j < n; ++j, v += v_stride) {
     Vec<float> value[kWidth];
+    for (int w = 0; w < kWidth; ++w) hwy::Prefetch(v + 16 * v_stride + w * kLanes<float>);
     if constexpr (kWidth == 1) {
       value[0] = some == 0 ? load_wide(v) : load_some(v, some);
     } else {
@@ -162,7 +166,7 @@ void stream_scores(const Stream<S>& k, std::int64_t n, const float* q, std::size
     const S* key[kLanes<float>];
     for (std::int64_t i = 0; i < kStep; ++i) key[i] = k.row(std::min(j + i, n - 1));
     for_row_tiles(rows, [&](std::size_t r, auto tile) {
-      score_keys<S, decltype(tile)::value>(key, q + r * q_stride, q_stride, D, s + r * s_stride + j, s_stride);
+      score_keys<S, decltype(tile)::value>(key, kStep * k.stride, q + r * q_stride, q_stride, D, s + r * s_stride + j, s_stride);
     });
   }
 }

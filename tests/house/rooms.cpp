@@ -14,7 +14,15 @@ using Names = std::set<std::string, std::less<>>;
 
 // include/polyhead/, lowest level first; a header may include those of lower levels.
 const std::vector<Names> kLevels = {
-    {"error", "info", "version"}, {"tensor"}, {"context"}, {"attention"}, {"layer"}, {"model"}, {"heads"}, {"polyhead"},
+    {"error", "info", "version"},
+    {"tensor"},
+    {"context"},
+    {"attention"},
+    {"cache"},
+    {"layer"},
+    {"model"},
+    {"heads"},
+    {"polyhead"},
 };
 
 struct Room {
