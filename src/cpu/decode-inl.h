@@ -174,7 +174,7 @@ class Chunk {
     const backend::Visibility& visibility = head.visibility;
     const SeenKeys seen(visibility, head.sequence.offset, head.sequence.offset + head.sequence.queries - 1, keys_);
     seen.for_each([&](backend::KeyRange range) {
-      stream_scores<S>(stream(head.k, range), range.end - range.begin, q_, w_.padded_D, rows_, head.D,
+      stream_scores<S>(stream(head.k, range, head.D), range.end - range.begin, q_, w_.padded_D, rows_,
                        s_ + (range.begin - keys_.begin), kScoresStride);
     });
     const std::size_t n = padded<float>(static_cast<std::size_t>(keys_.end - keys_.begin));
@@ -188,14 +188,14 @@ class Chunk {
     }
     if (values) {
       seen.for_each([&](backend::KeyRange range) {
-        stream_values<S>(stream(head.v, range), range.end - range.begin, s_ + (range.begin - keys_.begin),
-                         kScoresStride, rows_, head.E, out_);
+        stream_values<S>(stream(head.v, range, head.E), range.end - range.begin, s_ + (range.begin - keys_.begin),
+                         kScoresStride, rows_, out_);
       });
     }
     rows_ = 0;
   }
-  static Stream<S> stream(const Rows& rows, backend::KeyRange range) {
-    return {reinterpret_cast<const S*>(rows.row(range.begin)), rows.stride};
+  static Stream<S> stream(const Rows& rows, backend::KeyRange range, std::size_t columns) {
+    return {reinterpret_cast<const S*>(rows.row(range.begin)), rows.stride, columns};
   }
 
   static void soften(float* s, std::size_t n, float c) {
