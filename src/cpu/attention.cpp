@@ -169,15 +169,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace polyhead::cpu {
 
-// With more, queries fill the lanes of the other path well enough.
-constexpr std::int64_t kFewQueries = 8;
+// With more queries they fill the lanes of the other path; with fewer keys a query, all lies in L1 and that path is
+// short.
+constexpr std::int64_t kFewQueries = 8, kKeysPerQuery = 8;
 
 bool decodes(const backend::AttentionProblem& problem) noexcept {
   if (problem.dtype == DType::f64 || problem.keep.present() || problem.bias.present() || problem.dropout.p > 0) {
     return false;
   }
-  return std::all_of(problem.sequences.begin(), problem.sequences.end(),
-                     [](const backend::Sequence& sequence) { return sequence.rows <= kFewQueries; });
+  std::int64_t queries = 0, keys = 0;
+  for (const backend::Sequence& sequence : problem.sequences) {
+    queries = std::max(queries, sequence.rows);
+    keys = std::max(keys, sequence.keys);
+  }
+  return queries <= kFewQueries && keys >= kKeysPerQuery * queries;
 }
 
 HWY_EXPORT(attend);

@@ -50,8 +50,7 @@ std::string explain(Context& context, const ConstTensorView& q, const ConstTenso
   if (decodes) text += "; few queries: the head dim in lanes, keys and values read once for all heads that share them";
   if (halves)
     text += "; keys and values are widened to f32 " + std::string(decodes ? "in registers" : "block by block");
-  if (decodes && (wants.weights || wants.statistics != StatisticsSet::none))
-    text += "; weights or statistics: a walk of their own over the keys";
+  if (decodes && wants.statistics != StatisticsSet::none) text += "; statistics: a walk of their own over the keys";
   if (wants.weights) text += "; weights: a second walk over the keys writes them";
   if (problem.keep.present() || problem.bias.present())
     text += "; keep or bias: read once per head, every tile is masked";

@@ -118,6 +118,16 @@ TEST(CacheLife, RollbackAndTheSameTokensGiveTheSameBits) {
   }
 }
 
+TEST(CacheLife, ExplainSaysThatQueriesAreFew) {
+  const Tokens prompt(17, "prompt"), next(1, "next");
+  KvCache cache(kSizes, DType::f16);
+  cache.append(prompt.k, prompt.v);
+  Context context(1);
+  const std::string text = explain(context, next.q, cache.keys(), cache.values());
+  EXPECT_NE(text.find("few queries"), std::string::npos) << text;
+  EXPECT_NE(text.find("in registers"), std::string::npos) << text;
+}
+
 TEST(CacheLife, ClearForgetsThePadding) {
   const std::int32_t start[] = {2, 0};
   KvCache cache(kSizes);
