@@ -88,24 +88,32 @@ HWY_NOINLINE void score_keys(const S* const (&key)[kLanes<float>], std::int64_t 
                              std::size_t q_stride, std::size_t D, float* HWY_RESTRICT s, std::size_t s_stride) {
   const Tag<float> d;
   constexpr std::size_t kBlocks = kLanes<float> / 4;
+  // Several rows share their loads of q between four keys; a single one stays nearer to the order of memory.
+  constexpr std::size_t kAtOnce = kRows == 1 ? 2 : 4;
   Vec<float> part[kRows][kBlocks];
   for (std::size_t g = 0; g < kBlocks; ++g) {
-    for (std::size_t k = 0; k < 4 && ahead != 0; ++k) fetch(key[4 * g + k] + ahead, D);
     Vec<float> sum[kRows][4];
-    for (int r = 0; r < kRows; ++r) {
-      for (int k = 0; k < 4; ++k) sum[r][k] = hn::Zero(d);
-    }
-    const auto add = [&](std::size_t c, const auto& load) {
-      Vec<float> query[kRows];
-      for (int r = 0; r < kRows; ++r) query[r] = hn::Load(d, q + r * q_stride + c);
-      for (std::size_t k = 0; k < 4; ++k) {
-        const Vec<float> columns = load(key[4 * g + k] + c);
-        for (int r = 0; r < kRows; ++r) sum[r][k] = hn::MulAdd(query[r], columns, sum[r][k]);
+    for (std::size_t first = 4 * g; first < 4 * g + 4; first += kAtOnce) {
+      for (std::size_t k = first; k < first + kAtOnce && ahead != 0; ++k) fetch(key[k] + ahead, D);
+      Vec<float> dot[kRows][kAtOnce];
+      for (int r = 0; r < kRows; ++r) {
+        for (std::size_t k = 0; k < kAtOnce; ++k) dot[r][k] = hn::Zero(d);
       }
-    };
-    std::size_t c = 0;
-    for (; c + kLanes<float> <= D; c += kLanes<float>) add(c, [](const S* from) { return load_wide(from); });
-    if constexpr (kPart) add(c, [&](const S* from) { return load_some(from, D - c); });
+      const auto add = [&](std::size_t c, const auto& load) {
+        Vec<float> query[kRows];
+        for (int r = 0; r < kRows; ++r) query[r] = hn::Load(d, q + r * q_stride + c);
+        for (std::size_t k = 0; k < kAtOnce; ++k) {
+          const Vec<float> columns = load(key[first + k] + c);
+          for (int r = 0; r < kRows; ++r) dot[r][k] = hn::MulAdd(query[r], columns, dot[r][k]);
+        }
+      };
+      std::size_t c = 0;
+      for (; c + kLanes<float> <= D; c += kLanes<float>) add(c, [](const S* from) { return load_wide(from); });
+      if constexpr (kPart) add(c, [&](const S* from) { return load_some(from, D - c); });
+      for (int r = 0; r < kRows; ++r) {
+        for (std::size_t k = 0; k < kAtOnce; ++k) sum[r][first % 4 + k] = dot[r][k];
+      }
+    }
     for (int r = 0; r < kRows; ++r) part[r][g] = sum_in_blocks(sum[r]);
   }
   for (int r = 0; r < kRows; ++r) {
