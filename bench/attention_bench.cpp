@@ -27,6 +27,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -91,9 +92,11 @@ Json sgemm(int size, int calls) {
 #endif
 }
 
-// Threads of its own, each with one stretch of the memory: nothing of the library takes part.
+// Threads of its own, each with one stretch of the memory, which is of the kind that tensors have.
 Json read(std::int64_t bytes, int threads, int calls) {
-  const std::vector<std::uint64_t> memory(static_cast<std::size_t>(bytes) / sizeof(std::uint64_t), 1);
+  Tensor tensor = Tensor::empty({bytes / 8}, DType::f64);
+  const std::span memory(static_cast<std::uint64_t*>(tensor.view().data()), static_cast<std::size_t>(bytes / 8));
+  std::fill(memory.begin(), memory.end(), 1);
   std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads) * 8);  // a cache line each
   const auto share = [&](std::size_t t) {
     const std::size_t begin = memory.size() * t / static_cast<std::size_t>(threads);
