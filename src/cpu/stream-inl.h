@@ -23,7 +23,8 @@ inline constexpr int kStreamTile = 8;
 // Values that stay in L1 while all rows and columns pass over them.
 inline constexpr std::int64_t kStreamedValues = 32;
 // How many rows ahead memory is asked for: 8 KB of 128 columns.
-inline constexpr std::int64_t kAhead = 16;
+template <class S>
+inline constexpr std::int64_t kAhead = 64 / sizeof(S);
 
 // Rows of K or V in their storage type S: row j starts at data + j * stride, which may be negative.
 template <class S>
@@ -35,8 +36,8 @@ struct Stream {
   const S* row(std::int64_t j) const { return data + j * stride; }
 };
 
-// Asks for a row to come to L2. The kernels read several rows in turn, which prefetchers of the hardware do not follow
-// well: asked for in the order of memory, f32 rows came at 1.5 times the rate.
+// Asks for a row to come to L2. The tiles of several queries jump between rows, which prefetchers of the hardware do
+// not follow: asked for in the order of memory, rows came at up to twice the rate. A single query needs no such help.
 template <class S>
 HWY_INLINE void fetch(const S* row, std::size_t columns) {
   for (std::size_t c = 0; c < columns; c += 64 / sizeof(S)) __builtin_prefetch(row + c, 0, 2);
@@ -88,8 +89,8 @@ HWY_NOINLINE void score_keys(const S* const (&key)[kLanes<float>], std::int64_t 
                              std::size_t q_stride, std::size_t D, float* HWY_RESTRICT s, std::size_t s_stride) {
   const Tag<float> d;
   constexpr std::size_t kBlocks = kLanes<float> / 4;
-  // Several rows share their loads of q between four keys; a single one stays nearer to the order of memory.
-  constexpr std::size_t kAtOnce = kRows == 1 ? 2 : 4;
+  // Several rows share their loads of q between four keys; a single one reads memory in its order.
+  constexpr std::size_t kAtOnce = kRows == 1 ? 1 : 4;
   Vec<float> part[kRows][kBlocks];
   for (std::size_t g = 0; g < kBlocks; ++g) {
     Vec<float> sum[kRows][4];
@@ -188,7 +189,8 @@ void stream_scores(const Stream<S>& k, std::int64_t n, const float* q, std::size
     for_row_tiles(rows, [&](std::size_t r, auto tile) {
       constexpr int kRows = decltype(tile)::value;
       const auto score = k.columns % kLanes<float> == 0 ? score_keys<S, kRows, false> : score_keys<S, kRows, true>;
-      score(key, r == 0 ? kAhead * k.stride : 0, q + r * q_stride, q_stride, k.columns, s + r * s_stride + j, s_stride);
+      score(key, r == 0 && rows > 1 ? kAhead<S> * k.stride : 0, q + r * q_stride, q_stride, k.columns,
+            s + r * s_stride + j, s_stride);
     });
   }
 }
@@ -202,7 +204,7 @@ void stream_values(const Stream<S>& v, std::int64_t n, const float* p, std::size
       constexpr int kRows = decltype(tile)::value;
       for_column_tiles<std::min(kStreamTile / kRows, 8)>(0, v.columns, [&](std::size_t column, auto width) {
         add_columns<S, kRows, decltype(width)::value>(v, j, std::min(j + kStreamedValues, n), column, p + r * p_stride,
-                                                      p_stride, r == 0 ? kAhead * v.stride : 0, out + r);
+                                                      p_stride, r == 0 && rows > 1 ? kAhead<S> * v.stride : 0, out + r);
       });
     });
   }
