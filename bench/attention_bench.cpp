@@ -7,6 +7,7 @@
 //   gemm M,N,K WARM CALLS  y = x W^T + b, x [M,K] and W [N,K] packed beforehand: {"ns": median, "min": least}
 //   sgemm M,N,K CALLS      the yardstick, y = x W^T: {"ns": median, "min": least}
 //   sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min": least}
+//   read BYTES CALLS       the other yardstick, one sum over so much memory on all threads: {"ns": median, "min": least}
 //   info                   versions
 //   release                forgets all prepared cases
 //
@@ -19,9 +20,12 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cases.h"
@@ -83,6 +87,27 @@ Json sgemm(int size, int calls) {
 #endif
 }
 
+// Threads of its own, each with one stretch of the memory, which is of the kind that tensors have.
+Json read(std::int64_t bytes, int threads, int calls) {
+  Tensor tensor = Tensor::empty({bytes / 8}, DType::f64);
+  const std::span memory(static_cast<std::uint64_t*>(tensor.view().data()), static_cast<std::size_t>(bytes / 8));
+  std::fill(memory.begin(), memory.end(), 1);
+  std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads) * 8);  // a cache line each
+  const auto share = [&](std::size_t t) {
+    const std::size_t begin = memory.size() * t / static_cast<std::size_t>(threads);
+    const std::size_t end = memory.size() * (t + 1) / static_cast<std::size_t>(threads);
+    sums[t * 8] = std::accumulate(memory.data() + begin, memory.data() + end, std::uint64_t{0});
+  };
+  const Json reply = sample(1, calls, [&] {
+    std::vector<std::thread> others;
+    for (std::size_t t = 1; t < static_cast<std::size_t>(threads); ++t) others.emplace_back(share, t);
+    share(0);
+    for (std::thread& other : others) other.join();
+  });
+  if (std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) != memory.size()) throw std::logic_error("wrong sum");
+  return reply;
+}
+
 Json versions() {
   const Info library = info();
   Json found{{"polyhead", library.version}, {"polyhead SIMD", library.target}, {"compiler", kCompiler}};
@@ -107,6 +132,7 @@ class Server {
     if (command == "gemm") return gemm(find_linear(name), words);
     if (command == "sgemm" && name.find(',') != std::string::npos) return yardstick(find_linear(name), words);
     if (command == "sgemm") return sgemm(std::stoi(name), number(words));
+    if (command == "read") return read(std::stoll(name), context_.threads(), number(words));
     if (command == "memory") return memory(find(name));
     if (command == "output") return output(find(name), words);
     if (command == "explain") return explain(find(name));
@@ -167,7 +193,10 @@ class Server {
     return Json::object();
   }
 
-  Json explain(const Case& c) { return {{"path", polyhead::explain(context_, c.q, c.k, c.v, c.options, c.wants)}}; }
+  Json explain(const Case& c) {
+    const auto [k, v] = c.cache ? std::pair(c.cache->keys(), c.cache->values()) : std::pair(c.k.view(), c.v.view());
+    return {{"path", polyhead::explain(context_, c.q, k, v, c.options, c.wants)}};
+  }
 
   Context context_;
   std::map<std::string, std::unique_ptr<Case>> cases_;

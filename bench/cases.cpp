@@ -20,6 +20,26 @@ std::uint64_t splitmix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Numbers [first, first + count) of the stream that a seed gives.
+void fill_run(float* data, std::uint64_t first, std::uint64_t count, std::uint64_t seed) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto high = static_cast<float>(splitmix64(first + i + 1 + (seed << 32)) >> 40);
+    data[i] = (high * 0x1p-23f - 1.0f) * 1.7320508f;
+  }
+}
+
+// The tokens [begin, end) of a [B,G,S,D] tensor of that seed.
+Tensor uniform_tokens(const KvCacheSizes& sizes, std::int64_t begin, std::int64_t end, std::uint64_t seed) {
+  const std::int64_t D = sizes.head_dim;
+  Tensor tensor = Tensor::empty({sizes.batch, sizes.kv_heads, end - begin, D}, DType::f32);
+  for (std::int64_t row = 0; row < sizes.batch * sizes.kv_heads; ++row) {
+    fill_run(tensor.as<float>() + row * (end - begin) * D,
+             static_cast<std::uint64_t>((row * sizes.capacity + begin) * D),
+             static_cast<std::uint64_t>((end - begin) * D), seed);
+  }
+  return tensor;
+}
+
 Tensor uniform(const Dims& shape, std::uint64_t seed) {
   Tensor tensor = Tensor::empty(shape, DType::f32);
   fill_uniform(tensor, seed);
@@ -165,6 +185,18 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
+std::unique_ptr<Case> make_decode(const std::string& name) {
+  const std::vector<std::string> halves = split(name, '/'), parts = split(halves[0], ',');
+  constexpr DType kStorage[] = {DType::f32, DType::f16, DType::bf16};
+  const auto* storage = std::find_if(std::begin(kStorage), std::end(kStorage),
+                                     [&](DType dtype) { return parts.size() == 6 && name_of(dtype) == parts[5]; });
+  if (halves.size() != 2 || halves[1] != "plain" || storage == std::end(kStorage)) {
+    throw std::invalid_argument(name + ": expected decode:B,H,G,S,D,f32 (or f16, bf16)/plain");
+  }
+  const Sizes sizes{std::stoll(parts[0]), std::stoll(parts[1]), std::stoll(parts[3]), std::stoll(parts[4])};
+  return std::make_unique<Case>(sizes, std::stoll(parts[2]), *storage);
+}
+
 Sizes sizes_of(const std::string& text) {
   std::vector<std::int64_t> numbers;
   for (const std::string& part : split(text, ',')) numbers.push_back(std::stoll(part));
@@ -184,6 +216,20 @@ Case::Case(const Sizes& case_sizes, std::int64_t kv_heads)
   outputs.output = output;
 }
 
+// Filled a few tokens at a time, so that no second copy of a large cache exists.
+Case::Case(const Sizes& case_sizes, std::int64_t kv_heads, DType storage)
+    : sizes(case_sizes),
+      q(uniform({sizes.batch, sizes.heads, 1, sizes.dim}, 1)),
+      output(uniform(q.shape(), 0)),
+      visible(static_cast<double>(sizes.batch * sizes.heads * sizes.length)) {
+  cache.emplace(KvCacheSizes{sizes.batch, kv_heads, sizes.length, sizes.dim, sizes.dim}, storage);
+  for (std::int64_t begin = 0; begin < sizes.length; begin += 256) {
+    const std::int64_t end = std::min<std::int64_t>(begin + 256, sizes.length);
+    cache->append(uniform_tokens(cache->sizes(), begin, end, 2), uniform_tokens(cache->sizes(), begin, end, 3));
+  }
+  outputs.output = output;
+}
+
 void Case::prepare(Context& context) {
   if (!backward) return;
   AttentionWants forward_wants = wants;
@@ -194,6 +240,7 @@ void Case::prepare(Context& context) {
 }
 
 void Case::call(Context& context) const {
+  if (cache) return attend_into(context, q, *cache, options, wants, outputs);
   if (!backward) return attend_into(context, q, k, v, options, wants, outputs);
   attend_backward_into(context, q, k, v, options, {.output = dout}, gradient_wants, {output, lse}, gradients);
 }
@@ -206,6 +253,8 @@ std::vector<const Tensor*> Case::results() const {
 Tensor& Case::keep(Tensor tensor) { return others.emplace_back(std::move(tensor)); }
 
 std::unique_ptr<Case> make_case(const std::string& name) {
+  constexpr std::string_view kDecode = "decode:";
+  if (name.starts_with(kDecode)) return make_decode(name.substr(kDecode.size()));
   const std::vector<std::string> halves = split(name, '/');
   if (halves.size() != 2) throw std::invalid_argument(name + ": expected B,H,T,D/option+option");
   const Sizes sizes = sizes_of(halves[0]);
@@ -221,12 +270,7 @@ std::unique_ptr<Case> make_case(const std::string& name) {
 }
 
 void fill_uniform(Tensor& tensor, std::uint64_t seed) {
-  float* data = tensor.as<float>();
-  const auto count = static_cast<std::uint64_t>(count_of(tensor.shape()));
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const auto high = static_cast<float>(splitmix64(i + 1 + (seed << 32)) >> 40);
-    data[i] = (high * 0x1p-23f - 1.0f) * 1.7320508f;
-  }
+  fill_run(tensor.as<float>(), 0, static_cast<std::uint64_t>(count_of(tensor.shape())), seed);
 }
 
 }  // namespace polyhead::bench

@@ -1,13 +1,15 @@
-// The calls that are timed, by name: "B,H,T,D/option+option", options as listed in cases.cpp.
+// The calls that are timed, by name: "B,H,T,D/option+option", options as listed in cases.cpp; and
+// "decode:B,H,G,S,D,TYPE/plain", one new query over S cached keys of G kv heads, stored as f32, f16 or bf16.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "polyhead/attention.h"
+#include "polyhead/cache.h"
 
 namespace polyhead::bench {
 
@@ -18,6 +20,7 @@ struct Sizes {
 // All that one call needs. Tensors stay where they are: options, wants and outputs look at them.
 struct Case {
   Case(const Sizes& case_sizes, std::int64_t kv_heads);
+  Case(const Sizes& case_sizes, std::int64_t kv_heads, DType storage);  // decoding
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
 
@@ -28,6 +31,7 @@ struct Case {
 
   Sizes sizes;
   Tensor q, k, v, output, statistics;
+  std::optional<KvCache> cache;  // in place of k and v
   std::deque<Tensor> others;
   AttentionOptions options;
   AttentionWants wants;

@@ -9,7 +9,9 @@
   info                   versions
   release                forgets all prepared cases
 
-CASE is B,H,T,D/plain or B,H,T,D/causal, with +backward for the backward pass alone.   usage: peers.py PEER THREADS, PEER a key of PEERS below
+CASE is B,H,T,D/plain or B,H,T,D/causal, with +backward for the backward pass alone; or decode:B,H,G,S,D,f32/plain (or
+f16), one new query over S cached keys of G kv heads (torch-sdpa, torch-matmul, ort-gqa, numpy).
+usage: peers.py PEER THREADS, PEER a key of PEERS below
 """
 import gc
 import json
@@ -20,32 +22,7 @@ import time
 
 import numpy as np
 
-
-def parse(case):
-    """'2,8,10,64/causal+backward' -> ((2, 8, 10, 64), True, True)"""
-    shape, _, option = case.partition("/")
-    option, _, more = option.partition("+")
-    if option not in ("plain", "causal") or more not in ("", "backward"):
-        raise ValueError(f"{case}: expected /plain or /causal, and perhaps +backward")
-    return tuple(int(n) for n in shape.split(",")), option == "causal", more == "backward"
-
-
-def uniform(seed, shape):
-    """Numbers of variance 1 from splitmix64; attention_bench makes the same ones, bit for bit."""
-    x = np.arange(1, math.prod(shape) + 1, dtype=np.uint64)
-    x += np.uint64(seed << 32)
-    x *= np.uint64(0x9E3779B97F4A7C15)
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    unit = (x >> np.uint64(40)).astype(np.float32) * np.float32(2**-23) - np.float32(1)
-    return (unit * np.float32(1.7320508)).reshape(shape)
-
-
-def inputs(shape):
-    return [uniform(seed, shape) for seed in (1, 2, 3)]
+from inputs import decode_inputs, inputs, parse, parse_decode, uniform
 
 
 def sample(call, calls):
@@ -70,7 +47,16 @@ class Torch:
 
     def array(self, result, shape):
         results = result if isinstance(result, tuple) else (result,)
-        return np.concatenate([part.detach().contiguous().numpy().ravel() for part in results])
+        return np.concatenate([part.detach().float().contiguous().numpy().ravel() for part in results])
+
+    def prepare_decode(self, sizes, storage):
+        q, k, v = (self.torch.from_numpy(x) for x in decode_inputs(sizes, storage))
+        attend, q = self.decoding(sizes), q.to(k.dtype)
+
+        def forward():
+            with self.torch.inference_mode():
+                return attend(q, k, v)
+        return forward
 
     def prepare(self, shape, causal, backward):
         q, k, v = (self.torch.from_numpy(x) for x in inputs(shape))
@@ -90,6 +76,10 @@ class TorchSdpa(Torch):
         sdpa = self.torch.nn.functional.scaled_dot_product_attention
         return lambda q, k, v: sdpa(q, k, v, is_causal=causal)
 
+    def decoding(self, sizes):
+        sdpa, grouped = self.torch.nn.functional.scaled_dot_product_attention, sizes[2] < sizes[1]
+        return lambda q, k, v: sdpa(q, k, v, enable_gqa=grouped)
+
 
 class TorchMatmul(Torch):
     """softmax(q k^T / sqrt(D) + mask) v, as people write it; the mask is made beforehand."""
@@ -100,6 +90,16 @@ class TorchMatmul(Torch):
             return lambda q, k, v: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)), -1) @ v
         mask = torch.full((shape[2], shape[2]), -math.inf).triu(1)
         return lambda q, k, v: torch.softmax(torch.matmul(q * scale, k.transpose(-2, -1)).add_(mask), -1) @ v
+
+    def decoding(self, sizes):
+        """The queries that share a kv head are the rows of one product."""
+        torch, (batch, _, kv_heads, _, dim) = self.torch, sizes
+        scale = 1 / math.sqrt(dim)
+
+        def attend(q, k, v):
+            rows = q.view(batch, kv_heads, -1, dim) * scale
+            return torch.softmax(torch.matmul(rows, k.transpose(-2, -1)), -1) @ v
+        return attend
 
 
 class TorchLinear(Torch):
@@ -241,6 +241,46 @@ class OrtGqa(OrtMha):
         return node, flat, [last, numpy_helper.from_array(np.array(shape[2], dtype=np.int32), "total")]
 
 
+    def prepare_decode(self, sizes, storage):
+        """The cache holds all keys but the last, which the call writes into it: past and present are one buffer."""
+        from onnx import TensorProto, helper, numpy_helper
+        batch, heads, kv_heads, length, dim = sizes
+        q, *caches = decode_inputs(sizes, storage)
+        new = [np.ascontiguousarray(cache[:, :, -1]).reshape(batch, 1, -1) for cache in caches]
+        arrays = [q.reshape(batch, 1, -1).astype(storage), *new, *caches]
+        values = dict(zip(("q", "k", "v", "past_k", "past_v"), arrays))
+        kind = TensorProto.FLOAT16 if storage == np.float16 else TensorProto.FLOAT
+        info = {name: helper.make_tensor_value_info(name, kind, value.shape) for name, value in values.items()}
+        outputs = [helper.make_tensor_value_info("o", kind, values["q"].shape)] + [
+            helper.make_tensor_value_info(name, kind, caches[0].shape) for name in ("keys", "values")]
+        node = helper.make_node("GroupQueryAttention", [*values, "last", "total"], ["o", "keys", "values"],
+                                domain="com.microsoft", num_heads=heads, kv_num_heads=kv_heads)
+        constants = [numpy_helper.from_array(np.full(batch, length - 1, dtype=np.int32), "last"),
+                     numpy_helper.from_array(np.array(length, dtype=np.int32), "total")]
+        graph = helper.make_graph([node], "decode", list(info.values()), outputs, initializer=constants)
+        imports = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+        bound = {name: self.ort.OrtValue.ortvalue_from_numpy(value) for name, value in values.items()}
+        result = self.ort.OrtValue.ortvalue_from_numpy(np.zeros_like(values["q"]))
+        calls = [self.bind_decode(self.session(model, spin), bound, result) for spin in (True, False)]
+        for call in calls:
+            sample(call, 1)
+        return min(calls, key=lambda call: min(sample(call, 3)))
+
+    @staticmethod
+    def bind_decode(session, bound, result):
+        binding = session.io_binding()
+        for name, value in bound.items():
+            binding.bind_ortvalue_input(name, value)
+        for name, value in (("o", result), ("keys", bound["past_k"]), ("values", bound["past_v"])):
+            binding.bind_ortvalue_output(name, value)
+
+        def call():
+            session.run_with_iobinding(binding)
+            return result
+        return call
+
+
 class Numpy:
     """Not timed: float64, for every row of small shapes and a sample of the large ones."""
 
@@ -251,6 +291,8 @@ class Numpy:
         return {"numpy": np.__version__}
 
     def check(self, case, path):
+        if case.startswith("decode:"):
+            return {"error": self.decode_error(*parse_decode(case), path)}
         shape, causal, backward = parse(case)
         q, k, v = inputs(shape)
         if backward:
@@ -272,6 +314,14 @@ class Numpy:
         wanted = weights @ v.astype(np.float64) / weights.sum(-1, keepdims=True)
         return float(np.abs(found[rows] - wanted).max())
 
+
+    def decode_error(self, sizes, storage, path):
+        batch, heads, kv_heads, *_ = sizes
+        q, k, v = decode_inputs(sizes, storage)
+        found = np.fromfile(path, dtype=np.float32).reshape(q.shape)
+        chosen = np.random.default_rng(0).permutation(batch * heads)[:16]
+        return max(self.error(q[b, h], k[b, g], v[b, g], np.arange(1), False, found[b, h])
+                   for b, h in (divmod(int(i), heads) for i in chosen) for g in [h // (heads // kv_heads)])
 
     @staticmethod
     def gradient_error(q, k, v, causal, found):
@@ -310,7 +360,9 @@ class Server:
 
     def case(self, name):
         if name not in self.cases:
-            self.cases[name] = self.peer.prepare(*parse(name))
+            decode = name.startswith("decode:")
+            prepare, words = (self.peer.prepare_decode, parse_decode) if decode else (self.peer.prepare, parse)
+            self.cases[name] = prepare(*words(name))
         return self.cases[name]
 
     def time(self, case, warm, calls):
@@ -328,7 +380,13 @@ class Server:
         return {"ns": statistics.median(times), "min": min(times)}
 
     def output(self, case, path):
-        self.peer.array(self.case(case)(), parse(case)[0]).tofile(path)
+        result = self.case(case)()
+        if case.startswith("decode:"):
+            batch, heads, _, _, dim = parse_decode(case)[0]
+            array = self.peer.array(result, (batch, heads, 1, dim))
+        else:
+            array = self.peer.array(result, parse(case)[0])
+        array.astype(np.float32).tofile(path)
         return {}
 
     def release(self):

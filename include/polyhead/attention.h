@@ -6,7 +6,7 @@
 // Letters: B batch, H query heads, G key/value heads, T queries, S keys, D head dim, E value dim.
 // Shapes:  q [B,H,T,D], k [B,G,S,D], v [B,G,S,E], output [B,H,T,E]. Any strides, as long as the last one is 1: memory
 // laid out [B,T,H,D] is passed as a view and never transposed. Memory use is O(T); no [T,S] matrix exists unless
-// weights are asked for.
+// weights are asked for. All are of one type, but that f32 queries also read k and v of f16 or bf16 (forward only).
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "polyhead/attention.h"
+#include "polyhead/cache.h"
 #include "polyhead/info.h"
 #include "polyhead/layer.h"
 #include "polyhead/linear.h"

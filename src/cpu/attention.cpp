@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "cpu/attention.cpp"
 #include <hwy/foreach_target.h>  // includes this file once per target
 
+#include "cpu/decode-inl.h"
 #include "cpu/group-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -40,6 +41,22 @@ double work_of(const backend::AttentionProblem& problem) {
   }
   const double share = problem.causal ? 0.5 : 1.0;
   return share * scores * static_cast<double>(problem.heads * (problem.head_dim + problem.value_dim));
+}
+
+struct Split {
+  int members;
+  std::int64_t grain;
+};
+
+// How a team shares items that come to so much work together.
+Split split_of(const Team& team, std::int64_t items, double work) {
+  const auto useful = static_cast<std::int64_t>(std::min(work / kWorkPerThread, 1024.0)) + 1;
+  const auto members =
+      static_cast<int>(std::min<std::int64_t>({team.threads(), useful, std::max<std::int64_t>(items, 1)}));
+  const auto grain =
+      static_cast<std::int64_t>(std::clamp(static_cast<double>(items) * kWorkPerThread / 4 / (work + 1), 1.0,
+                                           std::max(static_cast<double>(items) / (4 * members), 1.0)));
+  return {members, grain};
 }
 
 // Adds up the groups of every sequence and head in their order: the same bits for any number of threads.
@@ -85,13 +102,7 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
     partial[i + static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
   }
   const auto count = static_cast<std::int64_t>(items.size());
-  const double work = work_of(problem);
-  const auto useful = static_cast<std::int64_t>(std::min(work / kWorkPerThread, 1024.0)) + 1;
-  const auto members =
-      static_cast<int>(std::min<std::int64_t>({team.threads(), useful, std::max<std::int64_t>(count, 1)}));
-  const auto grain =
-      static_cast<std::int64_t>(std::clamp(static_cast<double>(count) * kWorkPerThread / 4 / (work + 1), 1.0,
-                                           std::max(static_cast<double>(count) / (4 * members), 1.0)));
+  const auto [members, grain] = split_of(team, count, work_of(problem));
   // All memory before any result: what fails, fails with nothing written.
   for (int member = 0; member < members; ++member) carve<Workspace<T>>(team.scratch(member), problem);
   team.for_each(count, grain, members, [&](int member) {
@@ -107,8 +118,49 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
   if (problem.statistics.present()) store_statistics<T>(problem, items, partial);
 }
 
+// Output and lse of few queries. S is the storage type of K and V.
+template <class S>
+void decode_from(Team& team, const backend::AttentionProblem& problem) {
+  DecodePlan plan(problem);
+  const auto count = static_cast<std::int64_t>(plan.items.size());
+  const auto [members, grain] = split_of(team, count, work_of(problem));
+  plan.members = static_cast<std::size_t>(members);
+  const auto workspace = carve<DecodeWorkspace>(team.scratch(0), problem, plan);
+  team.for_each(count, grain, members, [&](int member) {
+    return [&, member](std::int64_t i) {
+      Chunk<S>(problem, workspace, plan, i, member).run();
+      const Span& span = plan.spans[static_cast<std::size_t>(plan.items[static_cast<std::size_t>(i)].span)];
+      if (span.chunks == 1) SpanMerge(problem, workspace, plan, span).run();
+    };
+  });
+  const auto spans = static_cast<std::int64_t>(plan.spans.size());
+  if (spans == count) return;  // a chunk each, and all of them merged
+  const auto merge = split_of(team, spans, static_cast<double>(plan.items.size() * plan.rows * workspace.padded_E));
+  team.for_each(spans, merge.grain, merge.members, [&](int) {
+    return [&](std::int64_t i) {
+      const Span& span = plan.spans[static_cast<std::size_t>(i)];
+      if (span.chunks > 1) SpanMerge(problem, workspace, plan, span).run();
+    };
+  });
+}
+
+void decode(Team& team, const backend::AttentionProblem& problem) {
+  switch (problem.k.dtype()) {
+    case DType::f16: return decode_from<float16>(team, problem);
+    case DType::bf16: return decode_from<bfloat16>(team, problem);
+    default: return decode_from<float>(team, problem);
+  }
+}
+
 void attend(Team& team, const backend::AttentionProblem& problem) {
-  problem.dtype == DType::f64 ? attend_as<double>(team, problem) : attend_as<float>(team, problem);
+  if (problem.dtype == DType::f64) return attend_as<double>(team, problem);
+  if (!decodes(problem)) return attend_as<float>(team, problem);
+  decode(team, problem);
+  if (!problem.weights.present() && problem.statistics_set == StatisticsSet::none) return;
+  // What is reported beside the output must not change it: a walk of its own, without values.
+  backend::AttentionProblem reports = problem;
+  reports.output = reports.lse = {};
+  attend_as<float>(team, reports);
 }
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE
@@ -116,6 +168,22 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace polyhead::cpu {
+
+// With more queries they fill the lanes of the other path; with fewer keys a query, all lies in L1 and that path is
+// short.
+constexpr std::int64_t kFewQueries = 8, kKeysPerQuery = 8;
+
+bool decodes(const backend::AttentionProblem& problem) noexcept {
+  if (problem.dtype == DType::f64 || problem.keep.present() || problem.bias.present() || problem.dropout.p > 0) {
+    return false;
+  }
+  std::int64_t queries = 0, keys = 0;
+  for (const backend::Sequence& sequence : problem.sequences) {
+    queries = std::max(queries, sequence.rows);
+    keys = std::max(keys, sequence.keys);
+  }
+  return queries <= kFewQueries && keys >= kKeysPerQuery * queries;
+}
 
 HWY_EXPORT(attend);
 

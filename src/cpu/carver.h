@@ -25,13 +25,13 @@ class Carver {
   std::size_t used_ = 0;
 };
 
-// Workspace(carver, problem) takes its pieces twice: once to measure, once to have them.
-template <class Workspace, class Problem>
-Workspace carve(Scratch& scratch, const Problem& problem) {
+// Workspace(carver, sizes...) takes its pieces twice: once to measure, once to have them.
+template <class Workspace, class... Sizes>
+Workspace carve(Scratch& scratch, const Sizes&... sizes) {
   Carver measure(nullptr);
-  Workspace(measure, problem);
+  Workspace(measure, sizes...);
   Carver carver(scratch.reserve(measure.used()));
-  return Workspace(carver, problem);
+  return Workspace(carver, sizes...);
 }
 
 }  // namespace polyhead::cpu

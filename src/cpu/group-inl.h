@@ -66,7 +66,7 @@ class Group {
         rows_(rows),
         existing_(std::clamp<std::int64_t>(head.sequence.queries - first_row, 0, rows)),
         panels_((static_cast<std::size_t>(existing_) + kPanel<T> - 1) / kPanel<T>),
-        values_(head.gate != 0) {}
+        values_(head.gate != 0 && head.problem.output.present()) {}
 
   // `sums` [fields] receives the statistics, if they are wanted.
   void run(double* sums) {
@@ -341,6 +341,7 @@ class Group {
   }
 
   void clear_output(std::int64_t begin, std::int64_t end) const {
+    if (!problem_.output.present()) return;
     for (std::int64_t r = begin; r < end; ++r) {
       std::memset(output_row(first_row_ + r), 0, head_.E * size_of(problem_.output.dtype()));
     }

@@ -45,9 +45,12 @@ std::string explain(Context& context, const ConstTensorView& q, const ConstTenso
                     const AttentionOptions& options, const AttentionWants& wants) {
   const backend::AttentionProblem problem = ops::resolve("explain", q, k, v, options, wants);
   std::string text = "cpu, fused, " + cpu::target_name() + ", up to " + std::to_string(context.threads()) + " threads";
+  const bool decodes = cpu::decodes(problem), halves = size_of(problem.k.dtype()) == 2;
   if (problem.dtype == DType::f64) text += "; f64: half the lanes of f32";
-  if (problem.dtype == DType::f16 || problem.dtype == DType::bf16)
-    text += "; keys and values are widened to f32 block by block";
+  if (decodes) text += "; few queries: the head dim in lanes, keys and values read once for all heads that share them";
+  if (halves)
+    text += "; keys and values are widened to f32 " + std::string(decodes ? "in registers" : "block by block");
+  if (decodes && wants.statistics != StatisticsSet::none) text += "; statistics: a walk of their own over the keys";
   if (wants.weights) text += "; weights: a second walk over the keys writes them";
   if (problem.keep.present() || problem.bias.present())
     text += "; keep or bias: read once per head, every tile is masked";

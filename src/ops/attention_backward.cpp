@@ -18,6 +18,7 @@ backend::AttentionGradientProblem ops::resolve_backward(std::string_view op, con
                                                         const ForwardResults& forward) {
   backend::AttentionGradientProblem problem;
   problem.forward = resolve(op, q, k, v, options, {});
+  Argument{op, "k", k}.expect_dtype(q.dtype());  // only the forward pass reads another storage type
   const AttentionShapes shapes = shapes_of(problem.forward, {.lse = true, .weights = true});
   const DType dtype = problem.forward.dtype;
   Argument{op, "upstream output", upstream.output}.expect_input(shapes.output, dtype);

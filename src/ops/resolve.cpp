@@ -29,13 +29,20 @@ std::vector<std::int64_t> read_lengths(const Argument& argument, std::int64_t n)
   return values;
 }
 
+// k and v are of q's type; f32 queries also read keys and values that are stored in 16 bits.
+void check_storage(const Argument& k, const Argument& v, DType queries) {
+  const DType stored = k.view.dtype();
+  const bool fits = stored == queries || (queries == DType::f32 && size_of(stored) == 2);
+  if (!fits) k.refuse(ErrorCode::dtype, queries == DType::f32 ? "f32, f16 or bf16" : std::string(name_of(queries)));
+  v.expect_dtype(stored);
+}
+
 void check_inputs(std::string_view op, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v) {
   for (const Argument& argument : {Argument{op, "q", q}, {op, "k", k}, {op, "v", v}}) {
     if (!argument.view.present() || argument.view.rank() != 4) {
       argument.refuse(ErrorCode::shape, "four axes: [batch, heads, length, head dim]");
     }
     if (!is_float(argument.view.dtype())) argument.refuse(ErrorCode::dtype, "f32, f16, bf16 or f64");
-    argument.expect_dtype(q.dtype());
     argument.expect_memory();
     argument.expect_last_stride_one();
     for (int axis = 0; axis < 4; ++axis) {
@@ -43,6 +50,7 @@ void check_inputs(std::string_view op, const ConstTensorView& q, const ConstTens
     }
   }
   const Argument key{op, "k", k};
+  check_storage(key, Argument{op, "v", v}, q.dtype());
   const std::string queries = " for q " + to_string(q.shape());
   if (k.shape(0) != q.shape(0) || k.shape(3) != q.shape(3)) {
     key.refuse(ErrorCode::shape,

@@ -63,6 +63,15 @@ TEST(Examples, CrossFindsTheWords) {
   EXPECT_EQ(lines[8][15], "0.000");
 }
 
+// The prompt, then six tokens one by one; f16 storage is all that parts them from the full pass.
+TEST(Examples, DecodeComesToTheFullPass) {
+  const auto lines = words_of(EXAMPLE_DECODE);
+  ASSERT_EQ(lines.size(), 8u);
+  EXPECT_EQ((Row{lines[1][0], lines[1][1]}), (Row{"12", "12"}));
+  EXPECT_EQ((Row{lines[7][0], lines[7][1]}), (Row{"1", "18"}));
+  for (std::size_t i = 1; i < lines.size(); ++i) EXPECT_LT(std::stod(lines[i][2]), 1e-3);
+}
+
 TEST(Examples, EmbedAttendsUniformly) {
   const auto lines = words_of(EXAMPLE_EMBED);
   ASSERT_EQ(lines.size(), 1u);

@@ -18,6 +18,7 @@ const std::vector<Names> kLevels = {
     {"tensor"},
     {"context"},
     {"attention", "linear", "rotary"},
+    {"cache"},
     {"layer"},
     {"model"},
     {"heads"},

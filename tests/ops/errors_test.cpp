@@ -100,7 +100,11 @@ TEST(Errors, HeadsThatDoNotDivide) {
 TEST(Errors, TypesThatDoNotFit) {
   const Tensor i32 = Tensor::zeros({2, 4, 6, 8}, DType::i32), half = Tensor::zeros({2, 2, 5, 8}, DType::f16);
   expect_refused([&](Call& c) { c.q_view = i32; }, ErrorCode::dtype, {"q: expected f32, f16, bf16 or f64", "i32"});
-  expect_refused([&](Call& c) { c.k_view = half; }, ErrorCode::dtype, {"k: expected f32", "f16"});
+  // 16-bit keys want 16-bit values, and only f32 queries read them.
+  expect_refused([&](Call& c) { c.k_view = half; }, ErrorCode::dtype, {"v: expected f16", "f32"});
+  const Tensor wide = Tensor::zeros({2, 2, 5, 8}, DType::f64), half_queries = Tensor::zeros({2, 4, 6, 8}, DType::f16);
+  expect_refused([&](Call& c) { c.k_view = wide; }, ErrorCode::dtype, {"k: expected f32, f16 or bf16", "f64"});
+  expect_refused([&](Call& c) { c.q_view = half_queries; }, ErrorCode::dtype, {"k: expected f16", "f32"});
   const Tensor mask = Tensor::zeros({6, 5}, DType::f32), flags = Tensor::zeros({6, 5}, DType::boolean);
   expect_refused([&](Call& c) { c.options.keep = mask; }, ErrorCode::dtype, {"keep: expected bool"});
   expect_refused([&](Call& c) { c.options.bias = flags; }, ErrorCode::dtype, {"bias: expected a float type", "keep"});

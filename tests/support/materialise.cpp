@@ -66,8 +66,8 @@ class Maker {
     shape[last] = size + 3;
     return zeros(shape, dtype).slice(last, 1, 1 + size);
   }
-  TensorView placed(std::int64_t h, std::int64_t t, std::int64_t d) {
-    Placed result = place(axis0(), h, t, d, c_.dtype, c_.layout);
+  TensorView placed(std::int64_t h, std::int64_t t, std::int64_t d, std::optional<DType> dtype = {}) {
+    Placed result = place(axis0(), h, t, d, dtype.value_or(c_.dtype), c_.layout);
     own(std::move(result.memory));
     return result.view;
   }
@@ -81,8 +81,8 @@ class Maker {
       made_.v = heads_of(all, h + g, h + 2 * g, d);
     } else {
       made_.q = placed(h, c_.queries, d);
-      made_.k = placed(g, c_.keys, d);
-      made_.v = placed(g, c_.keys, c_.value_dim);
+      made_.k = placed(g, c_.keys, d, c_.storage);
+      made_.v = placed(g, c_.keys, c_.value_dim, c_.storage);
     }
     const double spread = c_.logits == Logits::spread ? 100 : 1;
     fill_normal(made_.q, random_, spread);
