@@ -47,12 +47,6 @@ Shape shape_of(const std::string& text) {
                                            "from 1 to {}, found '{}'",
                                            kLargestSize, text));
   }
-  const double elements = static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) *
-                          static_cast<double>(sizes[2]) * static_cast<double>(sizes[3]);
-  if (elements > static_cast<double>(kMostElements)) {
-    throw Failure(Exit::input, fmt::format("--shape {}: {:.2g} elements, expected at most {:.0g}", text, elements,
-                                           static_cast<double>(kMostElements)));
-  }
   return {sizes[0], sizes[1], sizes[2], sizes[3]};
 }
 
@@ -96,6 +90,9 @@ class Bench {
     settings_.dtype = dtype_named(options.dtype);
     if (options.statistics == "light") settings_.statistics = StatisticsSet::light;
     if (options.statistics == "full") settings_.statistics = StatisticsSet::full;
+    if (options.causal.value_or(false) && !op_.takes_mask) {
+      throw Failure(Exit::usage, fmt::format("--causal: a mask makes no difference to {}", op_.name));
+    }
     if (settings_.statistics != StatisticsSet::none && !op_.takes_statistics) {
       throw Failure(Exit::usage, fmt::format("--statistics: {} reports none; try --op attention", op_.name));
     }
@@ -105,10 +102,18 @@ class Bench {
   const BenchOp& op() const { return op_; }
 
   void measure(const Shape& shape) {
+    const double width = static_cast<double>(shape.heads) * static_cast<double>(shape.dim);
+    const double elements = std::max(static_cast<double>(shape.batch) * static_cast<double>(shape.tokens) * width,
+                                     op_.has_weights ? 4 * width * width : 0);
+    if (elements > static_cast<double>(kMostElements)) {
+      throw Failure(
+          Exit::input,
+          fmt::format("--shape {},{},{},{}: {:.2g} elements in one tensor, expected at most {:.0g}", shape.batch,
+                      shape.heads, shape.tokens, shape.dim, elements, static_cast<double>(kMostElements)));
+    }
     for (const bool causal : {false, true}) {
       if (causal != options_.causal.value_or(causal)) continue;
-      const bool masked = op_.name != "decode" && op_.name != "projection";
-      if (causal && !masked && !options_.causal) continue;  // it makes no difference there
+      if (causal && !op_.takes_mask) continue;
       settings_.causal = causal;
       const Trial trial = op_.make(shape, settings_);
       add(shape, causal, time([&] { trial.call(context_); }), trial);

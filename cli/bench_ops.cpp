@@ -143,12 +143,12 @@ Trial projection(const BenchShape& s, const BenchSettings& settings) {
 
 const std::vector<BenchOp>& bench_ops() {
   static const std::vector<BenchOp> ops{
-      {"attention", "attend", true, attention},
-      {"backward", "attend_backward, given output and lse", false, backward},
-      {"decode", "attend of one query over T keys", false, decode},
-      {"layer", "multihead: projections, attention, W_O", true, layer},
-      {"training", "multihead and multihead_backward", true, training},
-      {"projection", "linear, width H*D to 3*H*D", false, projection},
+      {"attention", "attend", true, true, false, attention},
+      {"backward", "attend_backward, given output and lse", false, true, false, backward},
+      {"decode", "attend of one query over T keys", false, false, false, decode},
+      {"layer", "multihead: projections, attention, W_O", true, true, true, layer},
+      {"training", "multihead and multihead_backward", true, true, true, training},
+      {"projection", "linear, width H*D to 3*H*D", false, false, true, projection},
   };
   return ops;
 }

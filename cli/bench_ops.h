@@ -31,6 +31,8 @@ struct Trial {
 struct BenchOp {
   std::string name, what;
   bool takes_statistics;
+  bool takes_mask;   // whether causal makes a difference
+  bool has_weights;  // of width x width: counted against the memory that a bench may take
   Trial (*make)(const BenchShape& shape, const BenchSettings& settings);
 };
 const std::vector<BenchOp>& bench_ops();

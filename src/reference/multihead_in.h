@@ -18,7 +18,7 @@ void linear_in(const ConstTensorView& x, const ConstTensorView& weight, const Co
   using Real = typename Numbers::Real;
   const Array<Real> in(x), w(weight), b(bias);
   Array<Real> out(y.shape(), 0);
-  const std::int64_t K = weight.shape(1), N = weight.shape(0), rows = K == 0 ? 0 : x.count() / K;
+  const std::int64_t K = weight.shape(1), N = weight.shape(0), rows = N == 0 ? 0 : y.count() / N;
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t n = 0; n < N; ++n) {
       Real sum = 0;

@@ -51,6 +51,8 @@ TEST(Bench, EveryOpCountsItsWork) {
   }
   EXPECT_EQ(output_of("bench --op backward --statistics light").code, 2);
   EXPECT_EQ(output_of("bench --op nonsense").code, 2);
+  EXPECT_EQ(output_of("bench --op decode --causal").code, 2);
+  EXPECT_EQ(output_of("bench --op layer --shape 1,1000,1,1000").code, 3);
 }
 
 TEST(Bench, ShapesThatAreNone) {

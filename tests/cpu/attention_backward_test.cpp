@@ -97,6 +97,48 @@ TEST_P(CpuLargeGradients, AreTheSameBitsForAnyNumberOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Blocks, CpuLargeGradients, ::testing::ValuesIn(large_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
+// Room for [B,H,T,D] with gaps between rows and heads, filled with NaN: what is not written shows, and so does what is
+// written beside.
+struct Gappy {
+  Tensor memory;
+  TensorView view;
+
+  Gappy(const Dims& s, DType dtype) : memory(Tensor::empty({s[0], s[2], s[1], s[3] + 3}, dtype)) {
+    fill_with(memory.view(), [] { return std::nan(""); });
+    view = memory.view().transpose(1, 2).slice(3, 0, s[3]);
+  }
+  // The elements behind every row are still NaN.
+  bool untouched() const {
+    const reference::Array<double> all(memory.view());
+    const std::int64_t columns = memory.shape()[3];
+    for (std::int64_t n = 0; n < count_of(memory.shape()); ++n) {
+      if (n % columns >= columns - 3 && !std::isnan(all.values()[static_cast<std::size_t>(n)])) return false;
+    }
+    return true;
+  }
+};
+
+TEST(CpuGradientsInto, MemoryOfAnyLayout) {
+  for (Case c : large_cases()) {
+    SCOPED_TRACE(c.name);
+    const Materialised m = materialise(c);
+    Context context(2);
+    const AttentionGradients expected = gradients(context, m);
+    Gappy dq(m.q.shape(), c.dtype), dk(m.k.shape(), c.dtype), dv(m.v.shape(), c.dtype);
+    AttentionGradients rest = make_gradients(m);
+    attend_backward_into(context, m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants, {},
+                         {dq.view, dk.view, dv.view, rest.dbias, rest.dsink_logit, rest.dgates});
+    const auto same = [](const Gappy& got, const Tensor& wanted) {
+      return reference::Array<double>(got.view).values() == reference::Array<double>(wanted.view()).values();
+    };
+    EXPECT_TRUE(same(dq, expected.dq) && dq.untouched());
+    EXPECT_TRUE(same(dk, expected.dk) && dk.untouched());
+    EXPECT_TRUE(same(dv, expected.dv) && dv.untouched());
+    EXPECT_TRUE(same_bits("dgates", rest.dgates, expected.dgates));
+    EXPECT_TRUE(same_bits("dbias", rest.dbias, expected.dbias));
+  }
+}
+
 // dgate is what the output changes by when the gate does, for gates of 0 as for others.
 TEST(CpuGateGradient, IsTheFiniteDifferenceOfTheGate) {
   Case c = large("gates");

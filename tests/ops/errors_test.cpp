@@ -332,6 +332,27 @@ TEST(Errors, GradientsThatDoNotFit) {
       Error);
   EXPECT_THROW(
       attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = c.output}, {.bias = true}), Error);
+  const auto with = [&](const ForwardResults& forward, const GradientWants& wants = {}) {
+    attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = c.output}, wants, forward);
+  };
+  const Tensor lse = Tensor::zeros({c.q_view.shape(0), c.q_view.shape(1), c.q_view.shape(2)}, DType::f32);
+  const Tensor short_lse = Tensor::zeros({c.q_view.shape(0), c.q_view.shape(1), 1}, DType::f32);
+  EXPECT_NO_THROW(with({c.output, lse}));
+  EXPECT_THROW(with({c.output, {}}), Error);
+  EXPECT_THROW(with({{}, lse}), Error);
+  EXPECT_THROW(with({c.output, short_lse}), Error);
+  EXPECT_THROW(with({}, {.sink_logit = true}), Error);
+  // Outputs: missing, unwanted, of another shape, or the memory of an input.
+  Tensor dq = Tensor::zeros(c.q_view.shape(), DType::f32), dk = Tensor::zeros(c.k_view.shape(), DType::f32),
+         dv = Tensor::zeros(c.v_view.shape(), DType::f32), dgates = Tensor::zeros({1, 1}, DType::f32);
+  const auto into = [&](const AttentionGradientOutputs& outputs, const GradientWants& wants = {}) {
+    attend_backward_into(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = c.output}, wants, {}, outputs);
+  };
+  EXPECT_NO_THROW(into({.dq = dq, .dk = dk, .dv = dv}));
+  EXPECT_THROW(into({.dq = dq, .dk = dk}), Error);
+  EXPECT_THROW(into({.dq = dq, .dk = dk, .dv = dv, .dgates = dgates}), Error);
+  EXPECT_THROW(into({.dq = dq, .dk = dk, .dv = dv}, {.gates = true}), Error);
+  EXPECT_THROW(into({.dq = dq, .dk = dk, .dv = dk}), Error);
 }
 
 }  // namespace

@@ -256,6 +256,10 @@ TEST(LayerErrors, SayWhatWasExpectedAndFound) {
   foreign.out_proj_weight = x;
   EXPECT_THROW(multihead(context, {.width = 12, .heads = 3}, foreign, {x}), Error);
   EXPECT_THROW(MultiHeadAttention::from_heads({}, x), Error);
+  std::vector<SingleHeadAttention> heads = layer.to_heads();
+  heads[1].query_bias = Tensor();
+  EXPECT_THROW(MultiHeadAttention::from_heads(heads, layer.parameters().out_proj_weight), Error);
+  EXPECT_THROW(count_parameters({.width = std::int64_t{1} << 40, .heads = 4}), Error);
   EXPECT_THROW(MultiHeadAttention({.width = 12, .heads = 4, .kv_heads = 2}).to_heads(), Error);
 }
 

@@ -54,6 +54,24 @@ TEST(Linear, IsWhatPlainLoopsSay) {
   expect_right<Rounded<float, bfloat16>>(DType::bf16);
 }
 
+// Rows that a size of 1 stands between, and a weight of one column from a wider one.
+TEST(Linear, RowsOfAnySpacing) {
+  Context context(1);
+  Random random("rows");
+  Tensor memory = Tensor::empty({2, 1, 10, 4}, DType::f32), w = Tensor::empty({3, 4}, DType::f32),
+         table = Tensor::empty({3, 5}, DType::f32), column = Tensor::empty({7, 1}, DType::f32);
+  for (Tensor* tensor : {&memory, &w, &table, &column}) fill_normal(*tensor, random);
+  const ConstTensorView x = memory.view().slice(2, 0, 3);
+  const Tensor y = linear(context, x, w);
+  Tensor expected = Tensor::zeros({2, 1, 3, 3}, DType::f64);
+  reference::linear_in<reference::Doubles>(x, w, {}, expected);
+  for (std::int64_t n = 0; n < 18; ++n) EXPECT_NEAR(y.as<float>()[n], expected.as<double>()[n], 1e-5);
+  const Tensor z = linear(context, column, table.view().slice(1, 2, 3));
+  for (std::int64_t n = 0; n < 21; ++n) {
+    EXPECT_NEAR(z.as<float>()[n], column.as<float>()[n / 3] * table.as<float>()[n % 3 * 5 + 2], 1e-6);
+  }
+}
+
 TEST(Linear, RefusesWhatDoesNotFit) {
   Context context(1);
   const Tensor x = Tensor::zeros({4, 6}, DType::f32), w = Tensor::zeros({5, 6}, DType::f32);
