@@ -7,11 +7,10 @@
 //   gemm M,N,K WARM CALLS  y = x W^T + b, x [M,K] and W [N,K] packed beforehand: {"ns": median, "min": least}
 //   sgemm M,N,K CALLS      the yardstick, y = x W^T: {"ns": median, "min": least}
 //   sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min": least}
-//   read BYTES CALLS       the other yardstick, one sum over so much memory on all threads: {"ns": median, "min": least}
-//   info                   versions
-//   release                forgets all prepared cases
+//   read BYTES CALLS       the other yardstick, one sum over so much memory on all threads: {"ns": median, "min":
+//   least} info                   versions release                forgets all prepared cases
 //
-// usage: polyhead_bench THREADS. CASE as in cases.h; peers.py speaks the same words.
+// usage: polyhead_bench THREADS. CASE as in cases.h and layer.h; peers.py speaks the same words.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -29,6 +28,7 @@
 #include <vector>
 
 #include "cases.h"
+#include "layer.h"
 #include "linear.h"
 #include "polyhead/polyhead.h"
 
@@ -126,8 +126,9 @@ class Server {
     std::string command, name;
     words >> command;
     if (command == "info") return versions();
-    if (command == "release") return cases_.clear(), linears_.clear(), Json::object();
+    if (command == "release") return cases_.clear(), linears_.clear(), layers_.clear(), Json::object();
     words >> name;
+    if (name.starts_with("layer:")) return layer(command, name, words);
     if (command == "time") return time(find(name), words);
     if (command == "gemm") return gemm(find_linear(name), words);
     if (command == "sgemm" && name.find(',') != std::string::npos) return yardstick(find_linear(name), words);
@@ -181,12 +182,27 @@ class Server {
     return {{"ns", took}, {"extra", std::max<std::int64_t>(0, status("VmHWM") - before)}};
   }
 
+  Json layer(const std::string& command, const std::string& name, std::istream& words) {
+    auto& slot = layers_[name];
+    if (!slot) slot = std::make_unique<LayerCase>(name);
+    if (command == "time") {
+      const int warm = number(words), calls = number(words);
+      return sample(warm, calls, [&] { slot->call(context_); });
+    }
+    if (command != "output") throw std::invalid_argument("a layer can be timed and its output written");
+    slot->call(context_);
+    return write(slot->results(), words);
+  }
+
   Json output(const Case& c, std::istream& words) {
+    c.call(context_);
+    return write(c.results(), words);
+  }
+  static Json write(const std::vector<const Tensor*>& results, std::istream& words) {
     std::string path;
     words >> path;
-    c.call(context_);
     std::ofstream file(path, std::ios::binary);
-    for (const Tensor* result : c.results()) {
+    for (const Tensor* result : results) {
       file.write(reinterpret_cast<const char*>(result->as<float>()), count_of(result->shape()) * std::int64_t{4});
     }
     if (!file.flush()) throw std::runtime_error("cannot write " + path);
@@ -201,6 +217,7 @@ class Server {
   Context context_;
   std::map<std::string, std::unique_ptr<Case>> cases_;
   std::map<std::string, std::unique_ptr<Linear>> linears_;
+  std::map<std::string, std::unique_ptr<LayerCase>> layers_;
 };
 
 int serve(int threads) {

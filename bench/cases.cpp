@@ -269,7 +269,7 @@ std::unique_ptr<Case> make_case(const std::string& name) {
   return made;
 }
 
-void fill_uniform(Tensor& tensor, std::uint64_t seed) {
+void fill_uniform(const TensorView& tensor, std::uint64_t seed) {
   fill_run(tensor.as<float>(), 0, static_cast<std::uint64_t>(count_of(tensor.shape())), seed);
 }
 

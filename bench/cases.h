@@ -48,6 +48,6 @@ struct Case {
 std::unique_ptr<Case> make_case(const std::string& name);
 
 // Numbers of variance 1 from splitmix64; peers.py makes the same ones, bit for bit.
-void fill_uniform(Tensor& tensor, std::uint64_t seed);
+void fill_uniform(const TensorView& tensor, std::uint64_t seed);
 
 }  // namespace polyhead::bench

@@ -42,13 +42,13 @@ class Bench:
     def ask(self, name, *words):
         return self.turns.ask(self.server(name), *words)
 
-    def check(self, name, cell):
+    def check(self, name, cell, allowed=ALLOWED_ERROR):
         """Whether a server computes what the others do; raises PeerError if not."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "output"
             self.ask(name, "output", cell, path)
             error = self.ask("numpy", "check", cell, path)["error"]
-        if not error <= ALLOWED_ERROR:
+        if not error <= allowed:
             raise PeerError(f"{name}: error {error:.1e} at {cell}")
 
     def measure(self, entries, skip=None):
@@ -100,13 +100,13 @@ def sgemm_size(bench):
     return max(rate, key=rate.get)
 
 
-def able(bench, peers, cell):
-    """The peers that compute this cell, and rightly."""
+def able(bench, peers, cell, allowed=ALLOWED_ERROR):
+    """The peers that compute this cell, and rightly: within `allowed`, ours always within what f32 allows."""
     bench.check("ours", cell)
     found = []
     for peer in peers:
         try:
-            bench.check(peer, cell)
+            bench.check(peer, cell, allowed)
             found.append(peer)
         except PeerError as error:
             progress(f"left out: {error}")
@@ -115,8 +115,13 @@ def able(bench, peers, cell):
 
 def hopeless(times):
     """Peers that take twice the time of the best: three rounds show as much."""
-    best = min(statistics.median(times[peer]) for peer in PEERS if peer in times)
-    return [key for key, t in times.items() if key in PEERS + UNCOUNTED and statistics.median(t) > 2 * best]
+    peers = [key for key in times if key not in ("ours", "sgemm", "read") and key not in UNCOUNTED]
+    best = min(statistics.median(times[peer]) for peer in peers)
+    return [key for key in [*peers, *UNCOUNTED] if key in times and statistics.median(times[key]) > 2 * best]
+
+
+def best_of(times, peers):
+    return min((peer for peer in peers if peer in times), key=lambda peer: statistics.median(times[peer]))
 
 
 def forward(bench, peers=PEERS):
@@ -142,7 +147,7 @@ def forward_table(bench, cells):
     rows, bounds = [], {}
     for cell, times in cells.items():
         present = [peer for peer in PEERS if peer in times]
-        best = min(present, key=lambda peer: statistics.median(times[peer]))
+        best = best_of(times, present)
         paired = ratios(times[best], times["ours"])
         bounds[cell] = lower_bound(paired)
         rows.append([cell, micro(times["ours"]), f"{flops(cell) / statistics.median(times['ours']):.0f}",
@@ -201,7 +206,7 @@ def backward(bench):
         times, _ = bench.measure({name: (name, "time", cell) for name in ["ours", *present]}, hopeless)
         bench.release(times)
         raw[cell] = times
-        best = min(present, key=lambda peer: statistics.median(times[peer]))
+        best = best_of(times, present)
         paired = ratios(times[best], times["ours"])
         bounds[cell] = lower_bound(paired)
         rows.append([cell.removesuffix("+backward"), micro(times["ours"]),
@@ -334,7 +339,3 @@ def build(bench):
     return [Family("build", "Clean build on two cores", ["what", "seconds", "at most", ""], rows,
                    [(row[0], f"≤ {row[2]} s", f"{row[1]} s", row[3] == "pass") for row in rows],
                    [closing("build", reached)])]
-
-
-FAMILIES = {"forward": forward, "sgemm-share": lambda bench: forward(bench, []), "backward": backward,
-            "statistics": statistics_tax, "memory": memory, "options": options_tax, "build": build}

@@ -22,6 +22,14 @@ def parse_decode(case):
     return tuple(int(n) for n in sizes), {"f32": np.float32, "f16": np.float16}[storage]
 
 
+def parse_layer(case):
+    """'layer:512,8,128,16/training' -> ((512, 8, 128, 16), 'training')"""
+    sizes, _, mode = case.removeprefix("layer:").partition("/")
+    if mode not in ("forward", "weights", "training"):
+        raise ValueError(f"{case}: expected layer:C,H,T,B/forward, weights or training")
+    return tuple(int(n) for n in sizes.split(",")), mode
+
+
 def uniform(seed, shape, first=0):
     """Numbers of variance 1 from splitmix64, from place `first` of the stream; attention_bench makes the same ones, bit
     for bit."""
@@ -39,6 +47,14 @@ def uniform(seed, shape, first=0):
 
 def inputs(shape):
     return [uniform(seed, shape) for seed in (1, 2, 3)]
+
+
+def layer_inputs(sizes):
+    """x and dy [B,T,C]; in_proj_weight, in_proj_bias, out_proj.weight and out_proj.bias."""
+    width, _, tokens, batch = sizes
+    shapes = (3 * width, width), (3 * width,), (width, width), (width,)
+    parameters = [uniform(11 + i, shape) * np.float32(0.05) for i, shape in enumerate(shapes)]
+    return [uniform(seed, (batch, tokens, width)) for seed in (1, 2)], parameters
 
 
 def decode_inputs(sizes, storage):

@@ -28,7 +28,8 @@ LayerCase::LayerCase(const std::string& text) : layer_({.width = Name(text).widt
   const Name name(text);
   std::uint64_t seed = 10;
   for (auto& [entry, tensor] : layer_.state()) {  // the same numbers as peers.py has, of the size that training leaves
-    float* data = fill_uniform(tensor, ++seed);
+    fill_uniform(tensor, ++seed);
+    float* data = tensor.as<float>();
     for (std::int64_t i = 0; i < tensor.count(); ++i) data[i] *= 0.05f;
   }
   x_ = Tensor::empty({name.batch, name.tokens, name.width}, DType::f32);

@@ -10,7 +10,8 @@
   release                forgets all prepared cases
 
 CASE is B,H,T,D/plain or B,H,T,D/causal, with +backward for the backward pass alone; or decode:B,H,G,S,D,f32/plain (or
-f16), one new query over S cached keys of G kv heads (torch-sdpa, torch-matmul, ort-gqa, numpy).
+f16), one new query over S cached keys of G kv heads (torch-sdpa, torch-matmul, ort-gqa, numpy); or layer:C,H,T,B/forward,
+/weights or /training (torch-mha, torch-packed, ort-layer, numpy).
 usage: peers.py PEER THREADS, PEER a key of PEERS below
 """
 import gc
@@ -22,7 +23,7 @@ import time
 
 import numpy as np
 
-from inputs import decode_inputs, inputs, parse, parse_decode, uniform
+from inputs import decode_inputs, inputs, layer_inputs, parse, parse_decode, parse_layer, uniform
 
 
 def sample(call, calls):
@@ -114,6 +115,63 @@ class TorchLinear(Torch):
             with inference():
                 return linear(x, w, b)
         return forward
+
+
+class TorchMha(Torch):
+    """nn.MultiheadAttention, self-attention."""
+
+    def layer(self, sizes, parameters):
+        layer = self.torch.nn.MultiheadAttention(sizes[0], sizes[1], batch_first=True)
+        with self.torch.no_grad():
+            for parameter, values in zip(layer.parameters(), parameters):
+                parameter.copy_(self.torch.from_numpy(values))
+        return layer
+
+    def prepare_layer(self, sizes, mode):
+        (x, dy), parameters = layer_inputs(sizes)
+        x, dy, layer = self.torch.from_numpy(x), self.torch.from_numpy(dy), self.layer(sizes, parameters)
+        if mode == "training":
+            leaves = [x.requires_grad_(), *layer.parameters()]
+
+            def train():
+                output = self.run(layer, x, False)
+                return output, *self.torch.autograd.grad(output, leaves, dy)
+            return train
+        layer.eval()
+
+        def forward():
+            with self.torch.inference_mode():
+                return self.run(layer, x, mode == "weights")
+        return forward
+
+    def run(self, layer, x, weights):
+        return layer(x, x, x, need_weights=weights, average_attn_weights=False)[0]
+
+
+class TorchPacked(TorchMha):
+    """One product for q, k and v, then SDPA (or matmul, softmax, matmul where weights are wanted), then W_O."""
+
+    def layer(self, sizes, parameters):
+        torch = self.torch
+
+        class Packed(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.heads = sizes[1]
+                for name, values in zip(("qkv_weight", "qkv_bias", "out_weight", "out_bias"), parameters):
+                    setattr(self, name, torch.nn.Parameter(torch.from_numpy(values)))
+        return Packed()
+
+    def run(self, layer, x, weights):
+        functional = self.torch.nn.functional
+        batch, tokens, width = x.shape
+        qkv = functional.linear(x, layer.qkv_weight, layer.qkv_bias).view(batch, tokens, 3, layer.heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        if weights:
+            heads = self.torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), -1) @ v
+        else:
+            heads = functional.scaled_dot_product_attention(q, k, v)
+        return functional.linear(heads.transpose(1, 2).reshape(batch, tokens, width), layer.out_weight, layer.out_bias)
 
 
 class TorchMaterialised(Torch):
@@ -240,7 +298,6 @@ class OrtGqa(OrtMha):
         last = numpy_helper.from_array(np.full(shape[0], shape[2] - 1, dtype=np.int32), "last")
         return node, flat, [last, numpy_helper.from_array(np.array(shape[2], dtype=np.int32), "total")]
 
-
     def prepare_decode(self, sizes, storage):
         """The cache holds all keys but the last, which the call writes into it: past and present are one buffer."""
         from onnx import TensorProto, helper, numpy_helper
@@ -281,6 +338,30 @@ class OrtGqa(OrtMha):
         return call
 
 
+class OrtLayer(Ort):
+    """com.microsoft Attention, which projects to q, k and v itself, then MatMul and Add for W_O."""
+
+    def prepare_layer(self, sizes, mode):
+        from onnx import TensorProto, helper, numpy_helper
+        if mode != "forward":
+            raise ValueError("onnxruntime infers, and this operator gives no weights")
+        (x, _), (in_weight, in_bias, out_weight, out_bias) = layer_inputs(sizes)
+        arrays = {"w_in": in_weight.T, "b_in": in_bias, "w_out": out_weight.T, "b_out": out_bias}
+        constants = [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in arrays.items()]
+        nodes = [helper.make_node("Attention", ["q", "w_in", "b_in"], ["heads"], domain="com.microsoft",
+                                  num_heads=sizes[1]),
+                 helper.make_node("MatMul", ["heads", "w_out"], ["mixed"]),
+                 helper.make_node("Add", ["mixed", "b_out"], ["o"])]
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, x.shape) for name in "qo"]
+        graph = helper.make_graph(nodes, "layer", values[:1], values[1:], initializer=constants)
+        imports = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+        return self.fastest(model, [x])
+
+    def array(self, result, shape):
+        return result.numpy()
+
+
 class Numpy:
     """Not timed: float64, for every row of small shapes and a sample of the large ones."""
 
@@ -293,6 +374,8 @@ class Numpy:
     def check(self, case, path):
         if case.startswith("decode:"):
             return {"error": self.decode_error(*parse_decode(case), path)}
+        if case.startswith("layer:"):
+            return {"error": self.layer_error(*parse_layer(case), np.fromfile(path, dtype=np.float32))}
         shape, causal, backward = parse(case)
         q, k, v = inputs(shape)
         if backward:
@@ -324,6 +407,22 @@ class Numpy:
                    for b, h in (divmod(int(i), heads) for i in chosen) for g in [h // (heads // kv_heads)])
 
     @staticmethod
+    def layer_error(sizes, mode, found):
+        """Of the output of the first sequence; training must also have brought a gradient for everything."""
+        width, heads, tokens, batch = sizes
+        (x, _), parameters = layer_inputs(sizes)
+        expected = x.size + (x.size + sum(p.size for p in parameters) if mode == "training" else 0)
+        if found.size != expected:
+            return math.inf
+        in_weight, in_bias, out_weight, out_bias = (p.astype(np.float64) for p in parameters)
+        q, k, v = np.split(x[0].astype(np.float64) @ in_weight.T + in_bias, 3, axis=-1)
+        q, k, v = (part.reshape(tokens, heads, -1).transpose(1, 0, 2) for part in (q, k, v))
+        scores = q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1])
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        merged = (weights / weights.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(tokens, width)
+        return float(np.abs(found[:tokens * width].reshape(tokens, width) - (merged @ out_weight.T + out_bias)).max())
+
+    @staticmethod
     def gradient_error(q, k, v, causal, found):
         """Of the first and the last head."""
         dout, errors = uniform(6, q.shape), []
@@ -344,7 +443,8 @@ class Numpy:
 
 PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "torch-linear": TorchLinear,
          "ort-attention": OrtAttention, "ort-mha": OrtMha, "ort-gqa": OrtGqa, "torch-materialised": TorchMaterialised,
-         "numpy": Numpy}
+         "numpy": Numpy, "torch-mha": TorchMha,
+         "torch-packed": TorchPacked, "ort-layer": OrtLayer}
 
 
 def status(field):
@@ -360,9 +460,12 @@ class Server:
 
     def case(self, name):
         if name not in self.cases:
-            decode = name.startswith("decode:")
-            prepare, words = (self.peer.prepare_decode, parse_decode) if decode else (self.peer.prepare, parse)
-            self.cases[name] = prepare(*words(name))
+            if name.startswith("decode:"):
+                self.cases[name] = self.peer.prepare_decode(*parse_decode(name))
+            elif name.startswith("layer:"):
+                self.cases[name] = self.peer.prepare_layer(*parse_layer(name))
+            else:
+                self.cases[name] = self.peer.prepare(*parse(name))
         return self.cases[name]
 
     def time(self, case, warm, calls):
@@ -384,6 +487,8 @@ class Server:
         if case.startswith("decode:"):
             batch, heads, _, _, dim = parse_decode(case)[0]
             array = self.peer.array(result, (batch, heads, 1, dim))
+        elif case.startswith("layer:"):
+            array = self.peer.array(result, None)
         else:
             array = self.peer.array(result, parse(case)[0])
         array.astype(np.float32).tofile(path)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures polyhead beside its peers. Needs polyhead_bench, and for the peers torch, onnxruntime, onnx and numpy.
 
-  bench/run.py                                  all families but the build, some ten minutes
+  bench/run.py                                  all families but the build, some twenty minutes
   bench/run.py --quick --family forward         three rounds, for a look
   bench/run.py --json out.json --write docs/performance.md
 """
@@ -12,7 +12,14 @@ import pathlib
 import sys
 
 import report
-from families import FAMILIES, HERE, PEERS, Bench, progress
+import families
+import layer_families
+from families import HERE, PEERS, Bench, progress
+
+FAMILIES = {"forward": families.forward, "sgemm-share": lambda bench: families.forward(bench, []),
+            "backward": families.backward, "decode": layer_families.decode, "gemm": layer_families.gemm,
+            "layer": layer_families.layer, "statistics": families.statistics_tax, "memory": families.memory,
+            "options": families.options_tax, "build": families.build}
 
 
 def arguments():

@@ -117,13 +117,14 @@ def plan(nanoseconds):
 
 def rounds(turns, entries, count, skip=None):
     """Times of `count` rounds in which all entries take their turn, the first one rotating. entries: {key: (server,
-    *request)}, where a request of "time" gets its number of calls here. skip(first times) names entries for which three
+    *request)}, where a request of "time" or "gemm" gets its numbers of calls here. skip(first times) names entries for which three
     rounds are enough. Gives {key: [nanoseconds]} and the last replies."""
     times, replies, plans = {key: [] for key in entries}, {}, {}
     for key, (server, *request) in entries.items():
-        turns.ask(server, *request, *((0, 1) if request[0] == "time" else (1,)))  # prepares the case
-        first = turns.ask(server, *request, *((0, 1) if request[0] == "time" else (1,)))["ns"]
-        plans[key] = plan(first) if request[0] == "time" else (plan(first)[1],)
+        warms = request[0] in ("time", "gemm")
+        turns.ask(server, *request, *((0, 1) if warms else (1,)))  # prepares the case
+        first = turns.ask(server, *request, *((0, 1) if warms else (1,)))["ns"]
+        plans[key] = plan(first) if warms else (plan(first)[1],)
     keys = list(entries)
     for number in range(count):
         if number == 3 and skip:
