@@ -184,7 +184,7 @@ class Server {
 
   Json layer(const std::string& command, const std::string& name, std::istream& words) {
     auto& slot = layers_[name];
-    if (!slot) slot = std::make_unique<LayerCase>(name);
+    if (!slot) slot = std::make_unique<LayerCase>(context_, name);
     if (command == "time") {
       const int warm = number(words), calls = number(words);
       return sample(warm, calls, [&] { slot->call(context_); });

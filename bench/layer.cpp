@@ -24,7 +24,8 @@ struct Name {
 
 }  // namespace
 
-LayerCase::LayerCase(const std::string& text) : layer_({.width = Name(text).width, .heads = Name(text).heads}) {
+LayerCase::LayerCase(Context& context, const std::string& text)
+    : layer_({.width = Name(text).width, .heads = Name(text).heads}) {
   const Name name(text);
   std::uint64_t seed = 10;
   for (auto& [entry, tensor] : layer_.state()) {  // the same numbers as peers.py has, of the size that training leaves
@@ -39,10 +40,11 @@ LayerCase::LayerCase(const std::string& text) : layer_({.width = Name(text).widt
   training_ = name.mode == "training";
   if (training_) wants_ = MultiHeadWants::training();
   wants_.attention.weights = name.mode == "weights";
+  if (!training_) layer_.pack(context);
 }
 
 void LayerCase::call(Context& context) {
-  multihead_into(context, layer_.shape(), layer_.parameters(), {x_}, {}, wants_, results_);
+  layer_.forward_into(context, {x_}, {}, wants_, results_);
   if (!training_) return;
   multihead_backward_into(context, layer_.shape(), layer_.parameters(), {x_}, {}, results_, {.output = dy_}, {},
                           gradients_);

@@ -13,7 +13,7 @@ namespace polyhead::bench {
 class LayerCase {
  public:
   // Throws std::invalid_argument for a name that it does not know.
-  explicit LayerCase(const std::string& name);
+  LayerCase(Context& context, const std::string& name);
 
   void call(Context& context);
   std::vector<const Tensor*> results() const;

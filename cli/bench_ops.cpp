@@ -103,9 +103,7 @@ struct Layer {
     options.attention.causal = settings.causal;
     wants.attention.statistics = settings.statistics;
   }
-  void forward(Context& context) {
-    multihead_into(context, layer.shape(), layer.parameters(), {x}, options, wants, results);
-  }
+  void forward(Context& context) { layer.forward_into(context, {x}, options, wants, results); }
 };
 
 Trial layer(const BenchShape& s, const BenchSettings& settings) {

@@ -160,6 +160,8 @@ class MultiHeadAttention {
 
   MultiHeadResults forward(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options = {},
                            const MultiHeadWants& wants = {}) const;
+  void forward_into(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+                    const MultiHeadWants& wants, MultiHeadResults& results) const;
   MultiHeadGradients backward(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                               const MultiHeadResults& results, const UpstreamGradients& upstream,
                               const GradientWants& wants = {}) const {

@@ -75,10 +75,15 @@ struct GemmPlan {
     const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
     groups = std::clamp(wanted, in_place ? 1 : divide_up(panels, kSummedPanels), panels);
     block_rows = divide_up(M, blocks);
-    group_panels = divide_up(panels, groups);
+    if (in_place) whole = std::max<std::int64_t>(0, blocks - 2 * members);
+    group_panels = whole > 0 ? panels : divide_up(panels, groups);
   }
 
-  std::int64_t items() const { return blocks * groups; }
+  std::int64_t items() const { return whole + (blocks - whole) * groups; }
+  std::int64_t block_of(std::int64_t item) const { return item < whole ? item : whole + (item - whole) / groups; }
+  Range panels_of(std::int64_t item) const {
+    return item < whole ? Range{0, panels} : part_of(panels, (item - whole) % groups, groups);
+  }
 
   // So many that a thread which is held up holds nobody else up.
   static constexpr std::int64_t kItemsPerMember = 32;
@@ -91,6 +96,8 @@ struct GemmPlan {
   bool in_place;         // sums are formed in C itself
   bool keeps_a = false;  // all slices of A stay packed
   std::int64_t blocks = 0, groups = 0, block_rows = 0, group_panels = 0;
+  std::int64_t whole =
+      0;  // blocks that are one item, so that their A is packed once; the last ones are cut into groups
 };
 
 // The memory of one member.
@@ -119,9 +126,9 @@ class GemmWork {
       : plan_(plan), problem_(plan.problem), b_(b), w_(workspace) {}
 
   void operator()(std::int64_t item) {
-    const std::int64_t block = item / plan_.groups;
+    const std::int64_t block = plan_.block_of(item);
     rows_ = part_of(plan_.M, block, plan_.blocks);
-    panels_ = part_of(plan_.panels, item % plan_.groups, plan_.groups);
+    panels_ = plan_.panels_of(item);
     const bool packed = plan_.keeps_a && block == packed_block_;
     packed_block_ = block;
     if (problem_.bias.present()) copy_bias();

@@ -133,8 +133,13 @@ void MultiHeadAttention::pack(Context& context) {
 MultiHeadResults MultiHeadAttention::forward(Context& context, const MultiHeadInputs& inputs,
                                              const MultiHeadOptions& options, const MultiHeadWants& wants) const {
   MultiHeadResults results;
-  ops::multihead(context, shape_, parameters(), packed_.get(), inputs, options, wants, results);
+  forward_into(context, inputs, options, wants, results);
   return results;
+}
+
+void MultiHeadAttention::forward_into(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+                                      const MultiHeadWants& wants, MultiHeadResults& results) const {
+  ops::multihead(context, shape_, parameters(), packed_.get(), inputs, options, wants, results);
 }
 
 std::vector<std::pair<std::string, TensorView>> MultiHeadAttention::state() {
