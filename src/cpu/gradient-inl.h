@@ -311,8 +311,8 @@ class GradientHead {
     });
   }
 
-  // The rounding of lse, half a unit in its last place, is an error of every weight of the row. Where that shows, rows are
-  // normalised anew.
+  // The rounding of lse, half a unit in its last place, is an error of every weight of the row. Where that shows, rows
+  // are normalised anew.
   static bool rounds_visibly(T lse, DType dtype) {
     const T size = std::abs(lse);
     return size > (size_of(dtype) < sizeof(float) ? T{1024} : T{16}) && size < static_cast<T>(1e30);  // a row with keys

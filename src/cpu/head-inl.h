@@ -151,8 +151,9 @@ struct LogitTiles {
   T* slopes;  // derivative of the softcap, if wanted: else null
 };
 
-// st [n][kPanel] = rows . lanes: of keys for queries, or of values for gradients of outputs. Later keys than any query of
-// the first vector sees are multiplied for the second alone; what the first then holds is for hide_by_position to hide.
+// st [n][kPanel] = rows . lanes: of keys for queries, or of values for gradients of outputs. Later keys than any query
+// of the first vector sees are multiplied for the second alone; what the first then holds is for hide_by_position to
+// hide.
 template <class T>
 void tile_scores(const Head<T>& head, const PanelRows<T>& panel, backend::KeyRange keys, const Matrix<T>& rows,
                  const T* lanes, std::size_t inner, T* st) {

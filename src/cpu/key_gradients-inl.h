@@ -40,7 +40,7 @@ struct GradientShared {
   // Of panels that have been walked over ahead; empty if none has.
   std::vector<char> walked;    // [panels]
   std::vector<T> norm, delta;  // [panels][kPanel]
-  T* dq = nullptr;                                    // [panels][kPanel][padded D] where the tensor cannot be added to
+  T* dq = nullptr;             // [panels][kPanel][padded D] where the tensor cannot be added to
 
   std::int64_t place_of(const GradientHead<T>& head, std::int64_t panel) const {
     return first_panel[static_cast<std::size_t>(head.head().n)] + head.head().h * head.panels() + panel;
@@ -64,6 +64,60 @@ struct Sums {
   std::size_t stride;
 };
 
+// dk or dv of one block: summed up in the tensor itself if that serves, else in scratch and stored at the end.
+template <class T>
+class BlockSums {
+ public:
+  // `few`: hardly ever added to, so that the tensor's strides do not matter.
+  BlockSums(const TensorView& to, std::int64_t batch, std::int64_t kv_head, std::int64_t key, std::int64_t keys,
+            bool few, T* scratch)
+      : to_(to),
+        keys_(keys),
+        columns_(static_cast<std::size_t>(to.shape(3))),
+        data_(static_cast<std::byte*>(to.data()) +
+              (batch * to.stride(0) + kv_head * to.stride(1) + key * to.stride(2)) *
+                  static_cast<std::int64_t>(size_of(to.dtype()))),
+        in_place_(few && to.dtype() == dtype_of<T> && padded<T>(columns_) == columns_ && to.stride(2) >= to.shape(3)),
+        sums_{scratch, padded<T>(columns_)} {
+    if (in_place_) sums_ = {reinterpret_cast<T*>(data_), static_cast<std::size_t>(to.stride(2))};
+  }
+
+  // P^T X of keys [first, first + n) of the block.
+  template <class RowOf>
+  void add(const T* pt, std::size_t first, std::size_t n, std::size_t rows, const RowOf& row_of, const Matrix<T>& x) {
+    const bool all = first == 0 && static_cast<std::int64_t>(n) == keys_;
+    if (fresh_ && !all) clear();
+    accumulate_keys(pt, n, rows, row_of, x.data, x.stride, fresh_, sums_.data + first * sums_.stride, sums_.stride,
+                    padded<T>(columns_));
+    fresh_ = false;
+  }
+
+  void store() {
+    if (fresh_) clear();
+    if (in_place_) return;
+    const std::int64_t step = to_.stride(2) * static_cast<std::int64_t>(size_of(to_.dtype()));
+    for (std::int64_t j = 0; j < keys_; ++j) {
+      narrow(sums_.data + static_cast<std::size_t>(j) * sums_.stride, columns_, data_ + j * step, to_.dtype());
+    }
+  }
+
+ private:
+  void clear() {
+    for (std::int64_t j = 0; j < keys_; ++j) {
+      std::fill_n(sums_.data + static_cast<std::size_t>(j) * sums_.stride, padded<T>(columns_), T{0});
+    }
+    fresh_ = false;
+  }
+
+  const TensorView& to_;
+  const std::int64_t keys_;
+  const std::size_t columns_;
+  std::byte* const data_;  // the block's first row
+  const bool in_place_;
+  Sums<T> sums_;
+  bool fresh_ = true;  // nothing has been added yet
+};
+
 template <class T>
 class KeyGradients {
  public:
@@ -78,15 +132,12 @@ class KeyGradients {
         sequence_(problem.forward.sequences[static_cast<std::size_t>(sequence)]),
         blocks_(sequence_),
         keys_(blocks_[block]),
-        group_(problem.forward.heads / problem.forward.kv_heads) {}
+        group_(problem.forward.heads / problem.forward.kv_heads),
+        dk_(sums_of(problem.dk, workspace.dk)),
+        dv_(sums_of(problem.dv, workspace.dv)) {}
 
   // gate_parts [heads of the group].
-  void run(double* gate_parts) const {
-    const auto size = static_cast<std::size_t>(keys_.end - keys_.begin);
-    const std::size_t D = padded<T>(static_cast<std::size_t>(problem_.forward.head_dim));
-    const std::size_t E = padded<T>(static_cast<std::size_t>(problem_.forward.value_dim));
-    std::fill_n(w_.dk, size * D, T{0});
-    std::fill_n(w_.dv, size * E, T{0});
+  void run(double* gate_parts) {
     for (std::int64_t h = g_ * group_; h < (g_ + 1) * group_; ++h) {
       const GradientHead<T> head(problem_, n_, h, w_);
       if (head.sends() || head.wants_gate()) {
@@ -95,13 +146,13 @@ class KeyGradients {
         for (std::int64_t i = 0; block_ == 0 && i < head.panels(); ++i) clear_dq(head, head.rows_of(i), i);
       }
     }
-    store(w_.dk, D, problem_.dk);
-    store(w_.dv, E, problem_.dv);
+    dk_.store();
+    dv_.store();
   }
 
  private:
   // Returns the block's part of the gate's gradient.
-  double add_head(const GradientHead<T>& head) const {
+  double add_head(const GradientHead<T>& head) {
     const Matrix<T> k = head.read_keys(keys_), v = head.read_values(keys_);
     alignas(64) T gate_sum[kPanel<T>];
     double gate = 0;
@@ -129,7 +180,7 @@ class KeyGradients {
   }
 
   void add_panel(const GradientHead<T>& head, GradientPanel<T>& panel, std::int64_t index, std::int64_t before,
-                 backend::KeyRange seen, const Matrix<T>& k, const Matrix<T>& v, T* gate_sum) const {
+                 backend::KeyRange seen, const Matrix<T>& k, const Matrix<T>& v, T* gate_sum) {
     const auto n = static_cast<std::size_t>(seen.end - seen.begin);
     head.make_tile(panel, seen, k, v, static_cast<T>(problem_.forward.scale), gate_sum);
     if (head.sends()) {
@@ -140,11 +191,8 @@ class KeyGradients {
         return static_cast<std::size_t>(
             std::clamp<std::int64_t>(p - panel.position, 0, static_cast<std::int64_t>(panel.rows)));
       };
-      const std::size_t D = head.padded_D(), E = head.head().padded_E;
-      if (head.head().gate != 0) {
-        accumulate_keys(w_.pt, n, panel.rows, row_of, panel.dout.data, panel.dout.stride, w_.dv + first * E, E);
-      }
-      accumulate_keys(w_.dst, n, panel.rows, row_of, panel.q.data, panel.q.stride, w_.dk + first * D, D);
+      if (head.head().gate != 0) dv_.add(w_.pt, first, n, panel.rows, row_of, panel.dout);
+      dk_.add(w_.dst, first, n, panel.rows, row_of, panel.q);
     }
     add_to_dq(head, panel, index, before, seen, k);
   }
@@ -203,8 +251,8 @@ class KeyGradients {
     while (b >= 0 && seen_by(head, rows, b).empty()) --b;
     return b;
   }
-  // Whoever is waited for has begun, since blocks are claimed in order, and waits only for blocks before itself. Nothing
-  // in an item throws: who left without adding would be waited for in vain.
+  // Whoever is waited for has begun, since blocks are claimed in order, and waits only for blocks before itself.
+  // Nothing in an item throws: who left without adding would be waited for in vain.
   static void wait_for(const std::atomic<std::int32_t>& done, std::int32_t wanted) {
     for (int look = 0; look < 1000; ++look) {
       if (done.load(std::memory_order_acquire) == wanted) return;
@@ -230,14 +278,10 @@ class KeyGradients {
     for (std::size_t r = 0; r < rows.rows; ++r) std::fill_n(dq.data + r * dq.stride, head.padded_D(), T{0});
   }
 
-  // Rows of the block into dk or dv.
-  void store(const T* from, std::size_t stride, const TensorView& to) const {
-    for (std::int64_t j = keys_.begin; j < keys_.end; ++j, from += stride) {
-      const std::int64_t at =
-          sequence_.batch * to.stride(0) + g_ * to.stride(1) + (sequence_.key_begin + j) * to.stride(2);
-      narrow(from, static_cast<std::size_t>(to.shape(3)),
-             static_cast<std::byte*>(to.data()) + at * static_cast<std::int64_t>(size_of(to.dtype())), to.dtype());
-    }
+  BlockSums<T> sums_of(const TensorView& to, T* scratch) const {
+    const bool few = group_ * panels_of<T>(sequence_) <= 2;
+    return BlockSums<T>(to, sequence_.batch, g_, sequence_.key_begin + keys_.begin, keys_.end - keys_.begin, few,
+                        scratch);
   }
 
   const backend::AttentionGradientProblem& problem_;
@@ -248,6 +292,7 @@ class KeyGradients {
   const KeyBlocks blocks_;
   const backend::KeyRange keys_;
   const std::int64_t group_;
+  BlockSums<T> dk_, dv_;
 };
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE

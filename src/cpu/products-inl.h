@@ -44,14 +44,14 @@ HWY_INLINE void for_register_tiles(std::size_t n, const Tile& tile) {
 }
 
 // kRows rows of A x kWidth vectors of columns of B: C = (fresh ? 0 : C) + A B, contracting n.
-// a [kRows][n], b [n][..], c [kRows][..], each with a stride; c is aligned.
+// a [kRows][n], b [n][..], c [kRows][..], each with a stride.
 template <class T, int kRows, int kWidth>
 HWY_NOINLINE void row_tile(const T* HWY_RESTRICT a, std::size_t a_stride, const T* HWY_RESTRICT b, std::size_t b_stride,
                            std::size_t n, bool fresh, T* HWY_RESTRICT c, std::size_t c_stride) {
   const Tag<T> d;
   Vec<T> sum[kRows][kWidth];
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) sum[r][w] = fresh ? hn::Zero(d) : hn::Load(d, c + r * c_stride + w * kLanes<T>);
+    for (int w = 0; w < kWidth; ++w) sum[r][w] = fresh ? hn::Zero(d) : hn::LoadU(d, c + r * c_stride + w * kLanes<T>);
   }
   for (std::size_t i = 0; i < n; ++i) {
     Vec<T> columns[kWidth];
@@ -62,7 +62,7 @@ HWY_NOINLINE void row_tile(const T* HWY_RESTRICT a, std::size_t a_stride, const 
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) hn::Store(sum[r][w], d, c + r * c_stride + w * kLanes<T>);
+    for (int w = 0; w < kWidth; ++w) hn::StoreU(sum[r][w], d, c + r * c_stride + w * kLanes<T>);
   }
 }
 
@@ -125,17 +125,17 @@ void accumulate_values(const T* pt, std::size_t rows, const KeysOf& keys_of, con
   });
 }
 
-// The same for the other side: out [n keys][padded_E] += P^T X, X [rows][..] being what the queries bring. Contracts
+// The same for the other side: out [n keys][padded_E] (+)= P^T X, X [rows][..] being what the queries bring. Contracts
 // only the rows from row_of(first key of the register tile) on.
 template <class T, class RowOf>
 void accumulate_keys(const T* pt, std::size_t n, std::size_t rows, const RowOf& row_of, const T* x,
-                     std::size_t x_stride, T* out, std::size_t padded_E) {
+                     std::size_t x_stride, bool fresh, T* out, std::size_t out_stride, std::size_t padded_E) {
   for_column_pairs<T>(padded_E, [&](std::size_t e, auto width) {
     for_register_tiles(n, [&](std::size_t first, auto height) {
       const std::size_t row = row_of(first);
       row_tile<T, decltype(height)::value, decltype(width)::value>(pt + first * kPanel<T> + row, kPanel<T>,
-                                                                   x + row * x_stride + e, x_stride, rows - row, false,
-                                                                   out + first * padded_E + e, padded_E);
+                                                                   x + row * x_stride + e, x_stride, rows - row, fresh,
+                                                                   out + first * out_stride + e, out_stride);
     });
   });
 }
