@@ -16,7 +16,8 @@ SHAPES = ["4,4,16,128", "2,8,10,64", "64,4,32,32", "8,12,128,64", "1,12,1024,64"
 PEERS = ["torch-sdpa", "torch-matmul", "ort-attention", "ort-mha"]
 UNCOUNTED = ["ort-gqa"]  # causal only; shown, but not among the peers that R is taken against
 TRAINING_PEERS = ["torch-sdpa", "torch-matmul"]
-ALLOWED_ERROR = 5e-6  # of any result, against float64; inputs have variance 1
+ALLOWED_ERROR = 5e-6  # of any output, against float64; inputs have variance 1
+ALLOWED_GRADIENT_ERROR = 2e-5  # dv of an early key sums what a thousand rows send back
 PASSES_AS_ONE = 0.97
 
 
@@ -102,7 +103,7 @@ def sgemm_size(bench):
 
 def able(bench, peers, cell, allowed=ALLOWED_ERROR):
     """The peers that compute this cell, and rightly: within `allowed`, ours always within what f32 allows."""
-    bench.check("ours", cell)
+    bench.check("ours", cell, ALLOWED_GRADIENT_ERROR if "backward" in cell else ALLOWED_ERROR)
     found = []
     for peer in peers:
         try:
@@ -202,7 +203,7 @@ def backward(bench):
     """dq, dk and dv beside torch, then what the gates cost and what a second thread brings to one long head."""
     rows, bounds, raw = [], {}, {}
     for cell in [f"{shape}/{option}+backward" for option in ("plain", "causal") for shape in SHAPES]:
-        present = able(bench, TRAINING_PEERS, cell)
+        present = able(bench, TRAINING_PEERS, cell, ALLOWED_GRADIENT_ERROR)
         times, _ = bench.measure({name: (name, "time", cell) for name in ["ours", *present]}, hopeless)
         bench.release(times)
         raw[cell] = times
