@@ -43,7 +43,7 @@ struct AttentionProblem {
 
   TensorView output, lse, weights, statistics, row_statistics;  // absent: not wanted
   std::vector<std::int32_t> weight_head_of, weight_row_of;  // head or row -> its place in the weights, -1 if not wanted
-  bool weights_in_order = false;  // all rows, each in its own place
+  bool weights_in_order = false;                            // all rows, each in its own place
   StatisticsSet statistics_set = StatisticsSet::none;
   ConstTensorView marked_keys, target_keys;
 

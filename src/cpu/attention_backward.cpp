@@ -122,7 +122,8 @@ class Backward {
   bool lse_rounds_visibly() const {
     for (std::int64_t b = 0; b < problem_.lse.shape(0); ++b) {
       for (std::int64_t h = 0; h < problem_.lse.shape(1); ++h) {
-        const auto* row = static_cast<const T*>(problem_.lse.data()) + b * problem_.lse.stride(0) + h * problem_.lse.stride(1);
+        const auto* row =
+            static_cast<const T*>(problem_.lse.data()) + b * problem_.lse.stride(0) + h * problem_.lse.stride(1);
         for (std::int64_t t = 0; t < problem_.lse.shape(2); ++t) {
           if (GradientHead<T>::rounds_visibly(row[t * problem_.lse.stride(2)], forward_.dtype)) return true;
         }
@@ -141,8 +142,8 @@ class Backward {
     }
   }
 
-  // Normalises a panel's rows anew and sums delta over all its keys, ahead of the blocks: where the rounding of lse shows,
-  // so that weights sum to 1 and dS to 0 as they should; and where dweights make delta more than dO . O.
+  // Normalises a panel's rows anew and sums delta over all its keys, ahead of the blocks: where the rounding of lse
+  // shows, so that weights sum to 1 and dS to 0 as they should; and where dweights make delta more than dO . O.
   void walk_panel(const GradientHead<T>& head, std::int64_t index) {
     GradientPanel<T> panel;
     head.load(index, false, panel);
