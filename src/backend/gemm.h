@@ -15,20 +15,16 @@ namespace polyhead::backend {
 
 // B of a product, laid out once as the kernel of one vector target reads it; for weights, which serve many products.
 struct PackedMatrix {
-  Tensor panels;             // [panels][K][columns of a panel] in the type computed in, the last panel filled up with 0
-  std::int64_t columns = 0;  // N
-  std::int64_t target = 0;   // a product on another target is an error
-
-  std::int64_t rows() const noexcept { return panels.shape()[1]; }  // K
+  Tensor panels;            // [panels][K][columns of a panel] in the type computed in, the last panel filled up with 0
+  std::int64_t target = 0;  // a product on another target is an error
 };
 
 struct GemmProblem {
   ConstTensorView a;
   ConstTensorView b;  // absent if `packed` is given
   const PackedMatrix* packed = nullptr;
-  ConstTensorView bias;     // [N] in the type computed in, contiguous, added to every row; may be absent
-  TensorView c;             // the columns have stride 1; overlaps no operand
-  bool accumulate = false;  // C += A B (+ bias) instead of C =; C is f32 or f64 then
+  ConstTensorView bias;  // [N] in the type computed in, contiguous, added to every row; may be absent
+  TensorView c;          // the columns have stride 1; overlaps no operand
 };
 
 }  // namespace polyhead::backend
@@ -39,8 +35,8 @@ namespace polyhead::cpu {
 void gemm(Team& team, const backend::GemmProblem& problem);
 backend::PackedMatrix pack(Team& team, const ConstTensorView& b);
 
-// sums [N] = (accumulate ? sums : 0) + the sum of the rows of x [M,N]. The columns of x have stride 1; sums are
+// sums [N] = the sum of the rows of x [M,N]. The columns of x have stride 1; sums are
 // contiguous and in the type computed in.
-void column_sums(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums);
+void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums);
 
 }  // namespace polyhead::cpu

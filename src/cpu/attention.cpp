@@ -1,6 +1,7 @@
 // Attention on the CPU: the list of work items, and one compilation of the kernel per vector instruction set.
 #include "backend/attention.h"
 
+#include "cpu/split.h"
 #include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,9 +18,6 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 struct Item {
   std::int64_t sequence, head, group;
 };
-
-// Below this many multiply-adds a second thread costs more than it brings: waking one takes microseconds.
-inline constexpr double kWorkPerThread = 4e5;
 
 template <class T>
 std::vector<Item> items_of(const backend::AttentionProblem& problem) {
@@ -41,22 +39,6 @@ double work_of(const backend::AttentionProblem& problem) {
   }
   const double share = problem.causal ? 0.5 : 1.0;
   return share * scores * static_cast<double>(problem.heads * (problem.head_dim + problem.value_dim));
-}
-
-struct Split {
-  int members;
-  std::int64_t grain;
-};
-
-// How a team shares items that come to so much work together.
-Split split_of(const Team& team, std::int64_t items, double work) {
-  const auto useful = static_cast<std::int64_t>(std::min(work / kWorkPerThread, 1024.0)) + 1;
-  const auto members =
-      static_cast<int>(std::min<std::int64_t>({team.threads(), useful, std::max<std::int64_t>(items, 1)}));
-  const auto grain =
-      static_cast<std::int64_t>(std::clamp(static_cast<double>(items) * kWorkPerThread / 4 / (work + 1), 1.0,
-                                           std::max(static_cast<double>(items) / (4 * members), 1.0)));
-  return {members, grain};
 }
 
 // Adds up the groups of every sequence and head in their order: the same bits for any number of threads.

@@ -1,6 +1,7 @@
 // The backward pass of attention on the CPU: the list of work items, and one compilation of the kernel per vector
 // instruction set.
 #include "backend/attention.h"
+#include "cpu/split.h"
 #include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -52,15 +53,10 @@ class Backward {
     if (!in_place || D != static_cast<std::size_t>(forward_.head_dim)) {
       shared_.dq = reinterpret_cast<T*>(dq_memory_.reserve(count * kPanel<T> * D * sizeof(T)));
     }
-    const double work = work_of();
-    const auto useful = static_cast<std::int64_t>(std::min(work / kWorkPerThread, 1024.0)) + 1;
-    members_ = static_cast<int>(std::min<std::int64_t>(team.threads(), useful));
+    const Split split = split_of(team, static_cast<std::int64_t>(items_.size()), work_of());
+    members_ = members_for(team, work_of() / kWorkPerThread);
     // Blocks of one head wait for each other: who takes several at once would keep the rest waiting.
-    if (most_blocks_ == 1) {
-      const auto items = static_cast<double>(items_.size());
-      grain_ = static_cast<std::int64_t>(
-          std::clamp(items * kWorkPerThread / 4 / (work + 1), 1.0, std::max(items / (4 * members_), 1.0)));
-    }
+    if (most_blocks_ == 1) grain_ = split.grain;
     // All memory before any result: what fails, fails with nothing written.
     for (int member = 0; member < members_; ++member) carve<GradientWorkspace<T>>(team.scratch(member), problem);
   }
@@ -87,9 +83,6 @@ class Backward {
   struct Item {
     std::int64_t sequence, kv_head, block;
   };
-
-  // Below this many multiply-adds a second thread costs more than it brings.
-  static constexpr double kWorkPerThread = 4e5;
 
   double work_of() const {
     double scores = 0;

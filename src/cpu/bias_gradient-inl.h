@@ -7,21 +7,11 @@
 #define POLYHEAD_CPU_BIAS_GRADIENT_INL_H_
 #endif
 
+#include "core/numbers.h"
 #include "cpu/key_gradients-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
-
-// One number into a float tensor of any type.
-inline void store_number(double value, DType dtype, void* to) {
-  switch (dtype) {
-    case DType::f64: *static_cast<double*>(to) = value; return;
-    case DType::f32: *static_cast<float*>(to) = static_cast<float>(value); return;
-    case DType::f16: *static_cast<float16*>(to) = float16(static_cast<float>(value)); return;
-    case DType::bf16: *static_cast<bfloat16*>(to) = bfloat16(static_cast<float>(value)); return;
-    default: return;
-  }
-}
 
 template <class T>
 class BiasGradient {

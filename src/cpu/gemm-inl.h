@@ -186,7 +186,7 @@ class GemmWork {
     const T* bias = biased ? w_.bias + (panel - panels_.begin) * kPanel<T> : nullptr;
     T* c = in_c ? c_of(rows_.begin, panel) : sums_of(panel);
     const std::size_t c_stride = in_c ? static_cast<std::size_t>(problem_.c.stride(0)) : kPanel<T>;
-    const bool fresh = slice == 0 && !(in_c && problem_.accumulate);
+    const bool fresh = slice == 0;
     const T* ahead = panel + 1 < panels_.end ? b + plan_.K * kPanel<T> : b;
     const std::size_t step = kPanel<T> / tiles();
     std::size_t tile = 0;
@@ -202,14 +202,9 @@ class GemmWork {
     const T* sums = sums_of(panel);
     const auto columns = static_cast<std::size_t>(columns_of(panel));
     for (std::int64_t row = rows_.begin; row < rows_.end; ++row, sums += kPanel<T>) {
-      if (problem_.accumulate) {
-        T* c = c_of(row, panel);
-        for (std::size_t e = 0; e < columns; ++e) c[e] += sums[e];
-      } else {
-        const std::int64_t at = row * problem_.c.stride(0) + panel * static_cast<std::int64_t>(kPanel<T>);
-        const auto size = static_cast<std::int64_t>(size_of(problem_.c.dtype()));
-        narrow(sums, columns, static_cast<std::byte*>(problem_.c.data()) + at * size, problem_.c.dtype());
-      }
+      const std::int64_t at = row * problem_.c.stride(0) + panel * static_cast<std::int64_t>(kPanel<T>);
+      const auto size = static_cast<std::int64_t>(size_of(problem_.c.dtype()));
+      narrow(sums, columns, static_cast<std::byte*>(problem_.c.data()) + at * size, problem_.c.dtype());
     }
   }
 

@@ -1,6 +1,7 @@
 // Products of matrices on the CPU: packing, the list of work items, and one compilation per vector instruction set.
 #include "backend/gemm.h"
 
+#include "cpu/split.h"
 #include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,14 +12,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
-
-// Below this many multiply-adds, or numbers moved, a second thread costs more than it brings: waking one takes
-// microseconds.
-inline constexpr double kWorkPerThread = 4e5, kMovedPerThread = 5e4;
-
-inline int members_for(const Team& team, double threads_worth) {
-  return std::min(team.threads(), static_cast<int>(std::min(threads_worth, 1024.0)) + 1);
-}
 
 // to [panels][K][kPanel] = B [K,N], the last panel filled up with 0.
 template <class T>
@@ -89,7 +82,7 @@ template <class T>
 backend::PackedMatrix pack_as(Team& team, const ConstTensorView& b) {
   const std::int64_t width = kPanel<T>;
   backend::PackedMatrix packed{Tensor::empty({divide_up(b.shape(1), width), b.shape(0), width}, dtype_of<T>),
-                               b.shape(1), HWY_TARGET};
+                               HWY_TARGET};
   pack_b(team, b, packed.panels.as<T>());
   return packed;
 }
@@ -98,13 +91,13 @@ backend::PackedMatrix pack(Team& team, const ConstTensorView& b) {
   return b.dtype() == DType::f64 ? pack_as<double>(team, b) : pack_as<float>(team, b);
 }
 
-// sums [columns] (+)= the rows of x, in blocks of rows that are summed first: so they round less.
+// sums [columns] = the rows of x, in blocks of rows that are summed first: so they round less.
 template <class T>
-void sum_columns(const ConstTensorView& x, Range columns, bool accumulate, T* sums) {
+void sum_columns(const ConstTensorView& x, Range columns, T* sums) {
   constexpr std::int64_t kRows = 64;
   constexpr std::size_t kColumns = 4 * kPanel<T>;
   alignas(64) T block[kColumns], row[kColumns];
-  if (!accumulate) std::fill_n(sums, columns.size(), T{0});
+  std::fill_n(sums, columns.size(), T{0});
   for (std::int64_t first = 0; first < x.shape(0); first += kRows) {
     std::fill_n(block, columns.size(), T{0});
     for (std::int64_t r = first; r < std::min(first + kRows, x.shape(0)); ++r) {
@@ -116,19 +109,18 @@ void sum_columns(const ConstTensorView& x, Range columns, bool accumulate, T* su
 }
 
 template <class T>
-void column_sums_as(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums) {
+void column_sums_as(Team& team, const ConstTensorView& x, const TensorView& sums) {
   const std::int64_t N = x.shape(1), width = 4 * kPanel<T>;
   team.for_each(divide_up(N, width), 1, members_for(team, static_cast<double>(x.count()) / kMovedPerThread), [&](int) {
     return [&](std::int64_t item) {
       const Range columns{item * width, std::min(N, (item + 1) * width)};
-      sum_columns(x, columns, accumulate, static_cast<T*>(sums.data()) + columns.begin);
+      sum_columns(x, columns, static_cast<T*>(sums.data()) + columns.begin);
     };
   });
 }
 
-void column_sums(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums) {
-  x.dtype() == DType::f64 ? column_sums_as<double>(team, x, accumulate, sums)
-                          : column_sums_as<float>(team, x, accumulate, sums);
+void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums) {
+  x.dtype() == DType::f64 ? column_sums_as<double>(team, x, sums) : column_sums_as<float>(team, x, sums);
 }
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE
@@ -151,9 +143,9 @@ backend::PackedMatrix pack(Team& team, const ConstTensorView& b) {
   return HWY_DYNAMIC_DISPATCH(pack)(team, b);
 }
 
-void column_sums(Team& team, const ConstTensorView& x, bool accumulate, const TensorView& sums) {
+void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums) {
   choose_target();
-  HWY_DYNAMIC_DISPATCH(column_sums)(team, x, accumulate, sums);
+  HWY_DYNAMIC_DISPATCH(column_sums)(team, x, sums);
 }
 
 }  // namespace polyhead::cpu

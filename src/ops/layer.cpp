@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/context.h"
+#include "core/numbers.h"
 #include "core/philox.h"
 #include "ops/check.h"
 #include "ops/multihead.h"
@@ -15,24 +16,16 @@ namespace {
 
 constexpr std::string_view kOp = "multihead";
 
-void store(const TensorView& tensor, std::int64_t at, double value) {
-  switch (tensor.dtype()) {
-    case DType::f64: tensor.as<double>()[at] = value; return;
-    case DType::f32: tensor.as<float>()[at] = static_cast<float>(value); return;
-    case DType::f16: tensor.as<float16>()[at] = float16(static_cast<float>(value)); return;
-    case DType::bf16: tensor.as<bfloat16>()[at] = bfloat16(static_cast<float>(value)); return;
-    default: return;
-  }
-}
-
 // Uniform in [-bound, bound): a number per counter, the same on every machine. `stream` tells tensors apart.
 void fill_uniform(const TensorView& tensor, double bound, std::uint64_t seed, std::uint32_t stream) {
-  const std::int64_t count = tensor.count();
+  const std::int64_t count = tensor.count(), size = static_cast<std::int64_t>(size_of(tensor.dtype()));
+  auto* data = static_cast<std::byte*>(tensor.data());
   for (std::int64_t at = 0; at < count; at += 4) {
     const auto low = static_cast<std::uint32_t>(at / 4), high = static_cast<std::uint32_t>((at / 4) >> 32);
     const Philox::Words words = Philox::words(seed, {low, high, stream, 0});
     for (std::int64_t i = at; i < std::min(at + 4, count); ++i) {
-      store(tensor, i, bound * (0x1p-31 * static_cast<double>(words[static_cast<std::size_t>(i - at)]) - 1));
+      const double unit = 0x1p-31 * static_cast<double>(words[static_cast<std::size_t>(i - at)]) - 1;
+      store_number(bound * unit, tensor.dtype(), data + i * size);
     }
   }
 }

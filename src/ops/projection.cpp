@@ -90,9 +90,9 @@ void project_weights(Team& team, const ConstTensorView& dy, const ConstTensorVie
   const ConstTensorView upstream = matrix(dy, dy_copy);
   cpu::gemm(team, {.a = upstream.transpose(0, 1), .b = matrix(x, x_copy), .bias = {}, .c = collapsed(dweight)});
   if (!dbias.present()) return;
-  if (dbias.dtype() == computed_in(dbias.dtype())) return cpu::column_sums(team, upstream, false, dbias);
+  if (dbias.dtype() == computed_in(dbias.dtype())) return cpu::column_sums(team, upstream, dbias);
   Tensor sums = Tensor::empty(dbias.shape(), DType::f32);
-  cpu::column_sums(team, upstream, false, sums);
+  cpu::column_sums(team, upstream, sums);
   dbias.dtype() == DType::f16 ? narrow<float16>(sums, dbias) : narrow<bfloat16>(sums, dbias);
 }
 

@@ -27,7 +27,7 @@ struct Product {
   std::optional<DType> output_dtype{};  // of C, if another
   bool a_transposed = false, b_transposed = false;
   std::int64_t gap = 0;  // elements between the rows of every matrix in memory
-  bool bias = false, accumulate = false;
+  bool bias = false;
 
   DType c_dtype() const { return output_dtype.value_or(dtype); }
   DType compute_dtype() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }
@@ -36,7 +36,7 @@ struct Product {
 std::ostream& operator<<(std::ostream& out, const Product& p) {
   return out << p.M << "x" << p.N << "x" << p.K << " " << name_of(p.dtype) << " to " << name_of(p.c_dtype())
              << (p.a_transposed ? ", A transposed" : "") << (p.b_transposed ? ", B transposed" : "")
-             << (p.gap > 0 ? ", gap" : "") << (p.bias ? ", bias" : "") << (p.accumulate ? ", accumulate" : "");
+             << (p.gap > 0 ? ", gap" : "") << (p.bias ? ", bias" : "");
 }
 
 // [rows, columns], in memory as its transpose if so asked.
@@ -68,7 +68,6 @@ struct Made {
     problem.packed = packed;
     if (p.bias) problem.bias = bias;
     problem.c = c.view().slice(1, 0, p.N);
-    problem.accumulate = p.accumulate;
     cpu::gemm(team, problem);
     return c;
   }
@@ -81,14 +80,13 @@ struct Made {
 // C by one loop in Real.
 template <class Real>
 Tensor by_loops(const Made& made, DType dtype) {
-  const reference::Array<Real> a(made.a.view), b(made.b.view), bias(made.bias), before(made.before.view);
+  const reference::Array<Real> a(made.a.view), b(made.b.view), bias(made.bias);
   reference::Array<Real> c({made.p.M, made.p.N}, 0);
   for (std::int64_t i = 0; i < made.p.M; ++i) {
     for (std::int64_t j = 0; j < made.p.N; ++j) {
       Real sum = 0;
       for (std::int64_t k = 0; k < made.p.K; ++k) sum += a(i, k) * b(k, j);
       if (made.p.bias) sum += bias(j);
-      if (made.p.accumulate) sum += before(i, j);
       c(i, j) = sum;
     }
   }
@@ -129,7 +127,7 @@ TEST(CpuGemm, SizesAroundEveryEdge) {
 TEST(CpuGemm, SeveralBlocks) {
   for (const std::int64_t K : {511, 512, 513, 1024, 1100}) {
     expect_right(Made({.M = 97, .N = 65, .K = K}));
-    expect_right(Made({.M = 25, .N = 70, .K = K, .accumulate = true}));
+    expect_right(Made({.M = 25, .N = 70, .K = K}));
     expect_right(Made({.M = 25, .N = 70, .K = K, .dtype = DType::bf16, .bias = true}));
   }
   expect_right(Made({.M = 200, .N = 33, .K = 40}));
@@ -155,14 +153,12 @@ TEST(CpuGemm, EveryTypeAndTransposition) {
                          {DType::f16, DType::f32},  {DType::bf16, DType::bf16}, {DType::bf16, DType::f32},
                          {DType::f32, DType::bf16}, {DType::f32, DType::f16}};
   for (const Types& types : every) {
-    for (int bits = 0; bits < 32; ++bits) {
+    for (int bits = 0; bits < 16; ++bits) {
       Product p{.M = 37, .N = 45, .K = 77, .dtype = types.operands, .output_dtype = types.output};
       p.a_transposed = (bits & 1) != 0;
       p.b_transposed = (bits & 2) != 0;
       p.gap = (bits & 4) != 0 ? 3 : 0;
       p.bias = (bits & 8) != 0;
-      p.accumulate = (bits & 16) != 0;
-      if (p.accumulate && types.output != DType::f32 && types.output != DType::f64) continue;
       expect_right(Made(p));
     }
   }
@@ -212,7 +208,7 @@ TEST(CpuGemm, PassesOnWhatIsNotFinite) {
 TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
   const Product products[] = {
       {.M = 301, .N = 205, .K = 700, .bias = true},
-      {.M = 128, .N = 128, .K = 2048, .a_transposed = true, .accumulate = true},
+      {.M = 128, .N = 128, .K = 2048, .a_transposed = true},
       {.M = 333, .N = 111, .K = 600, .dtype = DType::bf16, .b_transposed = true},
       {.M = 200, .N = 99, .K = 555, .dtype = DType::f64},
       {.M = 1, .N = 3000, .K = 1500, .b_transposed = true},
@@ -235,22 +231,17 @@ TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST(CpuGemm, RefusesWhatWasPackedForAnotherTarget) {
-  const RestoreTarget restore;
   const Made made({.M = 3, .N = 4, .K = 5});
   Team team(1);
-  const std::vector<std::string> targets = cpu::target_names();
-  if (targets.size() < 2) GTEST_SKIP() << "one target only";
-  cpu::use_target(targets[0]);
-  const backend::PackedMatrix packed = cpu::pack(team, made.b.view);
-  EXPECT_EQ(packed.rows(), 5);
-  EXPECT_EQ(packed.columns, 4);
-  cpu::use_target(targets[1]);
+  backend::PackedMatrix packed = cpu::pack(team, made.b.view);
+  EXPECT_NO_THROW(made.run(team, &packed));
+  packed.target *= 2;
   EXPECT_THROW(made.run(team, &packed), Error);
 }
 
 // The sum of rows is a product with a row of ones.
-Made sum_of_rows(std::int64_t rows, std::int64_t columns, DType dtype, bool accumulate) {
-  Product p{.M = 1, .N = columns, .K = rows, .dtype = dtype, .accumulate = accumulate};
+Made sum_of_rows(std::int64_t rows, std::int64_t columns, DType dtype) {
+  Product p{.M = 1, .N = columns, .K = rows, .dtype = dtype};
   p.output_dtype = p.compute_dtype();
   Made made(p);
   fill_with(made.a.view, [] { return 1; });
@@ -262,16 +253,16 @@ Tensor column_sums(int threads, const Made& made) {
   Tensor sums = Tensor::empty({1, made.p.N}, made.p.c_dtype());
   reference::Array<double>(made.before.view).store_to(sums);
   const TensorView all(sums.view().data(), sums.dtype(), {made.p.N}, {1});
-  cpu::column_sums(team, made.b.view, made.p.accumulate, all);
+  cpu::column_sums(team, made.b.view, all);
   return sums;
 }
 
 TEST(CpuColumnSums, FollowTheRuleOnEveryTarget) {
   const RestoreTarget restore;
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
-    for (int n = 0; n < 60; ++n) {
+    for (int n = 0; n < 30; ++n) {
       const std::int64_t rows[] = {0, 1, 63, 64, 65, 500}, columns[] = {0, 1, 33, 128, 300};
-      const Made made = sum_of_rows(rows[n % 6], columns[n / 6 % 5], dtype, n >= 30);
+      const Made made = sum_of_rows(rows[n % 6], columns[n / 6 % 5], dtype);
       const DType sums_dtype = made.p.c_dtype();
       const Tensor exact = by_loops<long double>(made, DType::f64);
       const Tensor plain = dtype == DType::f64 ? by_loops<double>(made, sums_dtype) : by_loops<float>(made, sums_dtype);
