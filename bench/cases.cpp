@@ -155,7 +155,9 @@ void backward(Case& c) {
   c.dq = uniform(c.q.shape(), 0);
   c.dk = uniform(c.k.shape(), 0);
   c.dv = uniform(c.v.shape(), 0);
-  c.gradients = {.dq = c.dq, .dk = c.dk, .dv = c.dv};
+  c.gradients.dq = c.dq;
+  c.gradients.dk = c.dk;
+  c.gradients.dv = c.dv;
 }
 void gate_gradients(Case& c) {
   gates_on(c);

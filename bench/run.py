@@ -17,7 +17,8 @@ import layer_families
 from families import HERE, PEERS, Bench, progress
 
 FAMILIES = {"forward": families.forward, "sgemm-share": lambda bench: families.forward(bench, []),
-            "backward": families.backward, "decode": layer_families.decode, "gemm": layer_families.gemm,
+            "backward": families.backward, "backward-ratios": families.backward_ratios,
+            "decode": layer_families.decode, "gemm": layer_families.gemm,
             "layer": layer_families.layer, "statistics": families.statistics_tax, "memory": families.memory,
             "options": families.options_tax, "build": families.build}
 

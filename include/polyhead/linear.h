@@ -20,4 +20,11 @@ struct LinearGradients {
 LinearGradients linear_backward(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                                 const ConstTensorView& dy);
 
+// Into memory of the caller, row-major; what is left out is not computed.
+struct LinearGradientOutputs {
+  TensorView dx{}, dweight{}, dbias{};
+};
+void linear_backward_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+                          const ConstTensorView& dy, const LinearGradientOutputs& outputs);
+
 }  // namespace polyhead

@@ -60,22 +60,37 @@ Tensor linear(Context& context, const ConstTensorView& x, const ConstTensorView&
   return y;
 }
 
-LinearGradients linear_backward(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-                                const ConstTensorView& dy) {
+void linear_backward_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+                          const ConstTensorView& dy, const LinearGradientOutputs& outputs) {
   constexpr std::string_view kOp = "linear_backward";
   check(kOp, x, weight);
   const ops::Argument upstream{kOp, "dy", dy};
-  if (!dy.present()) upstream.refuse(ErrorCode::shape, to_string(with_last(x.shape(), weight.shape(0))));
-  upstream.expect_dtype(x.dtype());
-  upstream.expect_shape(with_last(x.shape(), weight.shape(0)));
-  upstream.expect_memory();
+  upstream.expect_input(with_last(x.shape(), weight.shape(0)), x.dtype());
   upstream.expect_last_stride_one();
-  LinearGradients gradients{Tensor::empty(x.shape(), x.dtype()), Tensor::empty(weight.shape(), x.dtype()),
-                            Tensor::empty({weight.shape(0)}, x.dtype())};
+  const auto expect = [&](std::string_view name, const TensorView& view, const Dims& shape) {
+    if (!view.present()) return;
+    const ConstTensorView others[] = {x, weight, dy};
+    const ops::Argument output{kOp, name, view};
+    output.expect_output(true, shape, x.dtype(), others);
+    if (view.count() > 0 && view.strides() != contiguous_strides(shape)) {
+      output.refuse(ErrorCode::layout, "row-major memory");
+    }
+  };
+  expect("dx", outputs.dx, x.shape());
+  expect("dweight", outputs.dweight, weight.shape());
+  expect("dbias", outputs.dbias, {weight.shape(0)});
   Team& team = context.impl().team();
   const std::lock_guard turn(team.turn);
-  ops::project_back(team, dy, weight, gradients.dx);
-  ops::project_weights(team, dy, x, gradients.dweight, gradients.dbias);
+  if (outputs.dx.present()) ops::project_back(team, dy, weight, outputs.dx);
+  ops::project_weights(team, dy, x, outputs.dweight, outputs.dbias);
+}
+
+LinearGradients linear_backward(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+                                const ConstTensorView& dy) {
+  check("linear_backward", x, weight);
+  LinearGradients gradients{Tensor::empty(x.shape(), x.dtype()), Tensor::empty(weight.shape(), x.dtype()),
+                            Tensor::empty({weight.shape(0)}, x.dtype())};
+  linear_backward_into(context, x, weight, dy, {gradients.dx, gradients.dweight, gradients.dbias});
   return gradients;
 }
 

@@ -88,7 +88,9 @@ void project_weights(Team& team, const ConstTensorView& dy, const ConstTensorVie
                      const TensorView& dbias) {
   Tensor dy_copy, x_copy;
   const ConstTensorView upstream = matrix(dy, dy_copy);
-  cpu::gemm(team, {.a = upstream.transpose(0, 1), .b = matrix(x, x_copy), .bias = {}, .c = collapsed(dweight)});
+  if (dweight.present()) {
+    cpu::gemm(team, {.a = upstream.transpose(0, 1), .b = matrix(x, x_copy), .bias = {}, .c = collapsed(dweight)});
+  }
   if (!dbias.present()) return;
   if (dbias.dtype() == computed_in(dbias.dtype())) return cpu::column_sums(team, upstream, dbias);
   Tensor sums = Tensor::empty(dbias.shape(), DType::f32);

@@ -12,7 +12,7 @@ void project(Team& team, const ConstTensorView& x, const ConstTensorView& weight
              const TensorView& y, const backend::PackedMatrix* packed = nullptr);  // packed: W^T, laid out before
 // dx = dy W.
 void project_back(Team& team, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx);
-// dweight = dy^T x; dbias = sum of dy over rows, if present.
+// dweight = dy^T x; dbias = sum of dy over rows; each if present.
 void project_weights(Team& team, const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dweight,
                      const TensorView& dbias);
 

@@ -1,0 +1,45 @@
+// Ops on a tape: each computes now and says how its gradients come back.
+#pragma once
+
+#include <optional>
+
+#include "autograd/tape.h"
+#include "ops/cross_entropy.h"
+#include "polyhead/layer.h"
+
+namespace polyhead::autograd {
+
+// y [..,N] = x [..,K] W^T + b.
+Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias = {});
+// LayerNorm with beta, RMSNorm without.
+Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon);
+Variable gelu(Tape& tape, Variable x);
+// silu(a) b of [a | b].
+Variable silu_gate(Tape& tape, Variable x);
+Variable add(Tape& tape, Variable a, Variable b);
+// x [..,C] + row [C].
+Variable add_to_rows(Tape& tape, Variable x, Variable row);
+// x [B,T,C] with numbers dropped; x itself if p is 0.
+Variable drop(Tape& tape, Variable x, const Dropout& dropout);
+
+// Rows of table [V,C] at tokens i32 [B,T], plus the first rows of positions: [B,T,C]. The tokens must live until the
+// tape is cleared.
+Variable embed(Tape& tape, Variable table, const ConstTensorView& tokens, std::optional<Variable> positions = {});
+// The mean over the first lengths[b] tokens (absent: all): [B,C] from [B,T,C].
+Variable pool(Tape& tape, Variable x, const ConstTensorView& lengths);
+
+// What a layer keeps from its forward pass to its backward pass, and its memory from step to step.
+struct MultiHeadMemory {
+  MultiHeadResults forward;
+  MultiHeadGradients gradients;  // dgates [B,H] among them, if they were wanted
+};
+// The layer of self-attention. Its parameters may serve one layer per tape; the ones that the shape has not are null.
+Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParameters<Parameter*>& parameters,
+                   Variable x, const MultiHeadOptions& options, const AttentionWants& wants, bool gate_gradients,
+                   MultiHeadMemory& memory);
+
+// The loss of logits [..,V] against classes i32 [..]; a negative one leaves its row out. Sends the gradient on its way.
+ops::CrossEntropy cross_entropy(Tape& tape, Variable logits, const ConstTensorView& targets,
+                                ops::Share share = ops::Share::all);
+
+}  // namespace polyhead::autograd

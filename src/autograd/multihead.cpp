@@ -1,0 +1,64 @@
+#include <utility>
+
+#include "autograd/functions.h"
+
+namespace polyhead::autograd {
+namespace {
+
+// Every parameter beside its place in the gradients, to go through both together.
+template <class Visit>
+void for_each_parameter(const MultiHeadParameters<Parameter*>& parameters, MultiHeadTensors& tensors,
+                        const Visit& visit) {
+  const auto one = [&](Parameter* parameter, Tensor& tensor) {
+    if (parameter != nullptr) visit(*parameter, tensor);
+  };
+  one(parameters.in_proj_weight, tensors.in_proj_weight);
+  one(parameters.q_proj_weight, tensors.q_proj_weight);
+  one(parameters.k_proj_weight, tensors.k_proj_weight);
+  one(parameters.v_proj_weight, tensors.v_proj_weight);
+  one(parameters.in_proj_bias, tensors.in_proj_bias);
+  one(parameters.out_proj_weight, tensors.out_proj_weight);
+  one(parameters.out_proj_bias, tensors.out_proj_bias);
+}
+
+MultiHeadViews views_of(const MultiHeadParameters<Parameter*>& parameters) {
+  const auto one = [](Parameter* parameter) { return parameter ? parameter->value.view() : ConstTensorView{}; };
+  return {one(parameters.in_proj_weight), one(parameters.q_proj_weight), one(parameters.k_proj_weight),
+          one(parameters.v_proj_weight),  one(parameters.in_proj_bias),  one(parameters.out_proj_weight),
+          one(parameters.out_proj_bias)};
+}
+
+}  // namespace
+
+Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParameters<Parameter*>& parameters,
+                   Variable x, const MultiHeadOptions& options, const AttentionWants& wants, bool gate_gradients,
+                   MultiHeadMemory& memory) {
+  MultiHeadWants all = tape.recording() ? MultiHeadWants::training() : MultiHeadWants{};
+  all.attention = wants;
+  all.attention.lse = tape.recording();
+  multihead_into(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options, all, memory.forward);
+  const Variable y = tape.result(memory.forward.output);
+  for_each_parameter(parameters, memory.gradients.dparameters, [&](Parameter& p, Tensor&) { tape.parameter(p); });
+  tape.on_backward(y, [&tape, &memory, shape, parameters, x, options, gate_gradients](const TensorView& dy) {
+    MultiHeadGradients& gradients = memory.gradients;
+    // The parameters lend their memory, so that gradients are written where they belong.
+    const auto lend = [&](Parameter& parameter, Tensor& place) {
+      if (tape.gradient(tape.parameter(parameter)).present()) {
+        throw Error(ErrorCode::unsupported, "multihead", parameter.name + " serves two layers of one tape");
+      }
+      place = std::move(parameter.gradient);
+    };
+    const auto give_back = [](Parameter& parameter, Tensor& place) { parameter.gradient = std::move(place); };
+    for_each_parameter(parameters, gradients.dparameters, lend);
+    multihead_backward_into(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options,
+                            memory.forward, {.output = dy}, {.gates = gate_gradients}, gradients);
+    for_each_parameter(parameters, gradients.dparameters, give_back);
+    for_each_parameter(parameters, gradients.dparameters, [&](Parameter& parameter, Tensor&) {
+      tape.send(tape.parameter(parameter), [](const TensorView&) {});  // it is there already
+    });
+    tape.send_shared(x, gradients.dquery);
+  });
+  return y;
+}
+
+}  // namespace polyhead::autograd

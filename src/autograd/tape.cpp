@@ -1,0 +1,116 @@
+#include "autograd/tape.h"
+
+#include <cstring>
+
+#include "ops/activation.h"
+
+namespace polyhead::autograd {
+namespace {
+
+std::size_t bytes_of(const ConstTensorView& view) {
+  return static_cast<std::size_t>(view.count()) * size_of(view.dtype());
+}
+
+}  // namespace
+
+TensorView Pool::take(const Dims& shape, DType dtype) {
+  Shelf& shelf = shelves_[static_cast<std::size_t>(count_of(shape)) * size_of(dtype)];
+  if (shelf.used == shelf.pieces.size()) shelf.pieces.push_back(Tensor::empty(shape, dtype));
+  Tensor& piece = shelf.pieces[shelf.used++];
+  return TensorView(piece.view().data(), dtype, shape, contiguous_strides(shape));
+}
+
+void Pool::take_back_all() {
+  for (auto& [bytes, shelf] : shelves_) shelf.used = 0;
+}
+
+Variable Tape::constant(const ConstTensorView& value) {
+  nodes_.push_back({.value = value, .gradient = {}});
+  return {nodes_.size() - 1};
+}
+
+Variable Tape::parameter(Parameter& parameter) {
+  const auto [place, fresh] = parameters_.try_emplace(&parameter, nodes_.size());
+  if (fresh) {
+    nodes_.push_back({.value = parameter.value, .gradient = {}, .parameter = &parameter, .needs_gradient = recording_});
+  }
+  return {place->second};
+}
+
+Variable Tape::result(const TensorView& value) {
+  nodes_.push_back({.value = value, .gradient = {}, .needs_gradient = recording_});
+  return {nodes_.size() - 1};
+}
+
+void Tape::on_backward(Variable result, std::function<void(const TensorView&)> step) {
+  if (recording_) steps_.push_back({result.index, std::move(step)});
+}
+
+TensorView Tape::memory_for(const Node& node) {
+  return node.parameter != nullptr ? node.parameter->gradient.view()
+                                   : pool_.take(node.value.shape(), node.value.dtype());
+}
+
+void Tape::send(Variable x, const std::function<void(const TensorView&)>& write) {
+  send_onto(x, [&](const TensorView& into, const ConstTensorView& plus) {
+    if (!plus.present()) return write(into);
+    const TensorView more = pool_.take(into.shape(), into.dtype());
+    write(more);
+    ops::add(context_, plus, more, into);
+  });
+}
+
+void Tape::send_onto(Variable x, const std::function<void(const TensorView&, const ConstTensorView&)>& write) {
+  Node& node = nodes_[x.index];
+  if (!node.needs_gradient) return;
+  const TensorView plus = node.gradient;
+  if (!plus.present() || node.shared) node.gradient = memory_for(node);
+  node.shared = false;
+  write(node.gradient, plus);
+}
+
+void Tape::send_added(Variable x, const std::function<void(const TensorView&)>& add) {
+  send_onto(x, [&](const TensorView& into, const ConstTensorView& plus) {
+    if (!plus.present()) {
+      std::memset(into.data(), 0, bytes_of(into));
+    } else if (plus.data() != into.data()) {
+      std::memcpy(into.data(), plus.data(), bytes_of(into));
+    }
+    add(into);
+  });
+}
+
+void Tape::send_shared(Variable x, const TensorView& gradient) {
+  Node& node = nodes_[x.index];
+  if (!node.needs_gradient) return;
+  if (node.parameter == nullptr && !node.gradient.present()) {
+    node.gradient = gradient;
+    node.shared = true;
+    return;
+  }
+  send_onto(x, [&](const TensorView& into, const ConstTensorView& plus) {
+    if (plus.present()) return ops::add(context_, plus, gradient, into);
+    std::memcpy(into.data(), gradient.data(), bytes_of(gradient));
+  });
+}
+
+void Tape::backward() {
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    const TensorView gradient = nodes_[steps_[i].result].gradient;
+    if (gradient.present()) steps_[i].run(gradient);
+  }
+  for (const auto& [parameter, index] : parameters_) {
+    if (nodes_[index].gradient.present()) continue;
+    const TensorView zero = nodes_[index].parameter->gradient;
+    if (zero.count() > 0) std::memset(zero.data(), 0, bytes_of(zero));
+  }
+}
+
+void Tape::clear() {
+  nodes_.clear();
+  parameters_.clear();
+  steps_.clear();
+  pool_.take_back_all();
+}
+
+}  // namespace polyhead::autograd

@@ -1,0 +1,185 @@
+// GELU, the gate of SwiGLU, and sums, on the CPU.
+#include "backend/activation.h"
+
+#include "cpu/parallel.h"
+#include "cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/activation.cpp"
+#include <hwy/foreach_target.h>  // includes this file once per target
+
+#include "cpu/columns-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+// 1 / (1 + e^-z), from e^-|z| so that nothing overflows.
+template <class D, class V>
+HWY_INLINE V sigmoid(D d, V z) {
+  using T = hn::TFromD<D>;
+  const V one = hn::Set(d, T{1});
+  const V e = hn::Exp(d, hn::Max(hn::Set(d, static_cast<T>(-80)), hn::Neg(hn::Abs(z))));
+  const V small = hn::Div(e, hn::Add(one, e));  // of -|z|
+  return hn::IfThenElse(hn::Lt(z, hn::Zero(d)), small, hn::Sub(one, small));
+}
+
+// GELU is x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3), since 1 + tanh u = 2 sigmoid(2 u).
+constexpr double kTwiceRoot = 1.5957691216057308, kCubic = 0.044715;
+
+template <class D, class V>
+HWY_INLINE V gelu_argument(D d, V x) {
+  using T = hn::TFromD<D>;
+  const V square = hn::Mul(x, x);
+  return hn::Mul(hn::Mul(hn::Set(d, static_cast<T>(kTwiceRoot)), x),
+                 hn::MulAdd(hn::Set(d, static_cast<T>(kCubic)), square, hn::Set(d, T{1})));
+}
+
+template <class D, class V>
+HWY_INLINE V gelu_slope(D d, V x) {
+  using T = hn::TFromD<D>;
+  const V one = hn::Set(d, T{1}), s = sigmoid(d, gelu_argument(d, x));
+  const V du = hn::Mul(hn::Set(d, static_cast<T>(kTwiceRoot)),
+                       hn::MulAdd(hn::Set(d, static_cast<T>(3 * kCubic)), hn::Mul(x, x), one));
+  return hn::Mul(s, hn::MulAdd(hn::Mul(x, du), hn::Sub(one, s), one));
+}
+
+// what(tag, place) for every element of a tensor of `count`, as one row after the other.
+template <class T, class What>
+void for_elements(Team& team, std::int64_t count, const What& what) {
+  constexpr std::int64_t kRow = 4096;
+  const RowBlocks blocks((count + kRow - 1) / kRow, kRow);
+  for_blocks(team, blocks, [&](std::int64_t block) {
+    const auto begin = static_cast<std::size_t>(blocks.begin(block) * kRow);
+    const auto end = static_cast<std::size_t>(std::min(count, blocks.end(block) * kRow));
+    for_columns<T>(end - begin, [&](auto d, std::size_t c) { what(d, begin + c); });
+  });
+}
+
+template <class T>
+void gelu_as(Team& team, const ConstTensorView& x, const TensorView& y) {
+  const T* in = x.as<T>();
+  T* out = y.as<T>();
+  for_elements<T>(team, x.count(), [&](auto d, std::size_t at) {
+    const auto value = hn::LoadU(d, in + at);
+    hn::StoreU(hn::Mul(value, sigmoid(d, gelu_argument(d, value))), d, out + at);
+  });
+}
+template <class T>
+void gelu_backward_as(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
+  const T *in = x.as<T>(), *up = dy.as<T>();
+  T* out = dx.as<T>();
+  for_elements<T>(team, x.count(), [&](auto d, std::size_t at) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, up + at), gelu_slope(d, hn::LoadU(d, in + at))), d, out + at);
+  });
+}
+
+template <class T>
+void silu_gate_as(Team& team, const ConstTensorView& x, const TensorView& y) {
+  const auto F = static_cast<std::size_t>(y.shape(1));
+  for_rows(team, RowBlocks(y.shape(0), y.shape(1)), [&](std::int64_t row) {
+    const T *a = x.as<T>() + static_cast<std::size_t>(row) * 2 * F, *b = a + F;
+    T* out = y.as<T>() + static_cast<std::size_t>(row) * F;
+    for_columns<T>(F, [&](auto d, std::size_t c) {
+      const auto value = hn::LoadU(d, a + c);
+      hn::StoreU(hn::Mul(hn::Mul(value, sigmoid(d, value)), hn::LoadU(d, b + c)), d, out + c);
+    });
+  });
+}
+template <class T>
+void silu_gate_backward_as(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
+  const auto F = static_cast<std::size_t>(dy.shape(1));
+  for_rows(team, RowBlocks(dy.shape(0), dy.shape(1)), [&](std::int64_t row) {
+    const T *a = x.as<T>() + static_cast<std::size_t>(row) * 2 * F, *b = a + F;
+    const T* up = dy.as<T>() + static_cast<std::size_t>(row) * F;
+    T *da = dx.as<T>() + static_cast<std::size_t>(row) * 2 * F, *db = da + F;
+    for_columns<T>(F, [&](auto d, std::size_t c) {
+      const auto one = hn::Set(d, T{1}), value = hn::LoadU(d, a + c), gradient = hn::LoadU(d, up + c);
+      const auto s = sigmoid(d, value);
+      const auto slope = hn::Mul(s, hn::MulAdd(value, hn::Sub(one, s), one));
+      hn::StoreU(hn::Mul(hn::Mul(gradient, hn::LoadU(d, b + c)), slope), d, da + c);
+      hn::StoreU(hn::Mul(gradient, hn::Mul(value, s)), d, db + c);
+    });
+  });
+}
+
+template <class T>
+void add_row_as(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
+  const auto C = static_cast<std::size_t>(x.shape(1));
+  for_rows(team, RowBlocks(x.shape(0), x.shape(1)), [&](std::int64_t m) {
+    const T *in = x.as<T>() + static_cast<std::size_t>(m) * C, *more = row.as<T>();
+    T* out = y.as<T>() + static_cast<std::size_t>(m) * C;
+    for_columns<T>(C, [&](auto d, std::size_t c) {
+      hn::StoreU(hn::Add(hn::LoadU(d, in + c), hn::LoadU(d, more + c)), d, out + c);
+    });
+  });
+}
+
+template <class T>
+void add_as(Team& team, const ConstTensorView& a, const ConstTensorView& b, const TensorView& y) {
+  const T *left = a.as<T>(), *right = b.as<T>();
+  T* out = y.as<T>();
+  for_elements<T>(team, a.count(), [&](auto d, std::size_t at) {
+    hn::StoreU(hn::Add(hn::LoadU(d, left + at), hn::LoadU(d, right + at)), d, out + at);
+  });
+}
+
+void gelu(Team& team, const ConstTensorView& x, const TensorView& y) {
+  x.dtype() == DType::f64 ? gelu_as<double>(team, x, y) : gelu_as<float>(team, x, y);
+}
+void gelu_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
+  x.dtype() == DType::f64 ? gelu_backward_as<double>(team, x, dy, dx) : gelu_backward_as<float>(team, x, dy, dx);
+}
+void silu_gate(Team& team, const ConstTensorView& x, const TensorView& y) {
+  x.dtype() == DType::f64 ? silu_gate_as<double>(team, x, y) : silu_gate_as<float>(team, x, y);
+}
+void silu_gate_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
+  x.dtype() == DType::f64 ? silu_gate_backward_as<double>(team, x, dy, dx)
+                          : silu_gate_backward_as<float>(team, x, dy, dx);
+}
+void add_row(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
+  x.dtype() == DType::f64 ? add_row_as<double>(team, x, row, y) : add_row_as<float>(team, x, row, y);
+}
+void add(Team& team, const ConstTensorView& a, const ConstTensorView& b, const TensorView& y) {
+  a.dtype() == DType::f64 ? add_as<double>(team, a, b, y) : add_as<float>(team, a, b, y);
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace polyhead::cpu {
+
+HWY_EXPORT(gelu);
+HWY_EXPORT(gelu_backward);
+HWY_EXPORT(silu_gate);
+HWY_EXPORT(silu_gate_backward);
+HWY_EXPORT(add_row);
+HWY_EXPORT(add);
+
+void gelu(Team& team, const ConstTensorView& x, const TensorView& y) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(gelu)(team, x, y);
+}
+void gelu_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(gelu_backward)(team, x, dy, dx);
+}
+void silu_gate(Team& team, const ConstTensorView& x, const TensorView& y) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(silu_gate)(team, x, y);
+}
+void silu_gate_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(silu_gate_backward)(team, x, dy, dx);
+}
+void add_row(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(add_row)(team, x, row, y);
+}
+void add(Team& team, const ConstTensorView& a, const ConstTensorView& b, const TensorView& y) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(add)(team, a, b, y);
+}
+
+}  // namespace polyhead::cpu
+#endif

@@ -1,0 +1,128 @@
+// LayerNorm and RMSNorm on the CPU, columns in lanes.
+#include "backend/norm.h"
+
+#include <vector>
+
+#include "cpu/parallel.h"
+#include "cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/norm.cpp"
+#include <hwy/foreach_target.h>  // includes this file once per target
+
+#include "cpu/columns-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace polyhead::cpu::HWY_NAMESPACE {
+
+template <class T>
+void normalise_row(const backend::NormProblem& problem, std::int64_t row) {
+  const auto C = static_cast<std::size_t>(problem.x.shape(1));
+  const bool centred = problem.beta.present();
+  const T *x = problem.x.as<T>() + static_cast<std::size_t>(row) * C, *gamma = problem.gamma.as<T>();
+  const T* beta = centred ? problem.beta.as<T>() : nullptr;
+  T* y = problem.y.as<T>() + static_cast<std::size_t>(row) * C;
+  const T inverse = T{1} / static_cast<T>(C);
+  const T mean =
+      centred ? inverse * sum_columns<T>(C, [&](auto d, std::size_t c) { return hn::LoadU(d, x + c); }) : T{0};
+  const T square = inverse * sum_columns<T>(C, [&](auto d, std::size_t c) {
+                     const auto away = hn::Sub(hn::LoadU(d, x + c), hn::Set(d, mean));
+                     return hn::Mul(away, away);
+                   });
+  const T rstd = T{1} / std::sqrt(square + static_cast<T>(problem.epsilon));
+  for_columns<T>(C, [&](auto d, std::size_t c) {
+    const auto unit = hn::Mul(hn::Sub(hn::LoadU(d, x + c), hn::Set(d, mean)), hn::Set(d, rstd));
+    const auto shift = centred ? hn::LoadU(d, beta + c) : hn::Zero(d);
+    hn::StoreU(hn::MulAdd(unit, hn::LoadU(d, gamma + c), shift), d, y + c);
+  });
+  T* scales = problem.scales.as<T>() + 2 * row;
+  scales[0] = mean;
+  scales[1] = rstd;
+}
+
+// With u = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - u mean(g u)), the middle term for LayerNorm only.
+// Adds dy u and dy of the row to sums [2][C].
+template <class T>
+void normalise_row_backward(const backend::NormGradientProblem& problem, std::int64_t row, T* sums) {
+  const auto C = static_cast<std::size_t>(problem.x.shape(1));
+  const std::size_t at = static_cast<std::size_t>(row) * C;
+  const T *x = problem.x.as<T>() + at, *dy = problem.dy.as<T>() + at, *gamma = problem.gamma.as<T>();
+  const T* plus = problem.plus.present() ? problem.plus.as<T>() + at : nullptr;
+  T* dx = problem.dx.as<T>() + at;
+  const T mean = problem.scales.as<T>()[2 * row], rstd = problem.scales.as<T>()[2 * row + 1];
+  const auto unit = [&](auto d, std::size_t c) {
+    return hn::Mul(hn::Sub(hn::LoadU(d, x + c), hn::Set(d, mean)), hn::Set(d, rstd));
+  };
+  const auto scaled = [&](auto d, std::size_t c) { return hn::Mul(hn::LoadU(d, dy + c), hn::LoadU(d, gamma + c)); };
+  const T inverse = T{1} / static_cast<T>(C);
+  const T mean_g = problem.centred ? inverse * sum_columns<T>(C, scaled) : T{0};
+  const T mean_gu =
+      inverse * sum_columns<T>(C, [&](auto d, std::size_t c) { return hn::Mul(scaled(d, c), unit(d, c)); });
+  for_columns<T>(C, [&](auto d, std::size_t c) {
+    const auto u = unit(d, c), up = hn::LoadU(d, dy + c);
+    const auto inner = hn::NegMulAdd(u, hn::Set(d, mean_gu), hn::Sub(scaled(d, c), hn::Set(d, mean_g)));
+    const auto before = plus != nullptr ? hn::LoadU(d, plus + c) : hn::Zero(d);
+    hn::StoreU(hn::MulAdd(inner, hn::Set(d, rstd), before), d, dx + c);
+    hn::StoreU(hn::MulAdd(up, u, hn::LoadU(d, sums + c)), d, sums + c);
+    hn::StoreU(hn::Add(up, hn::LoadU(d, sums + C + c)), d, sums + C + c);
+  });
+}
+
+template <class T>
+void normalise_as(Team& team, const backend::NormProblem& problem) {
+  for_rows(team, RowBlocks(problem.x.shape(0), problem.x.shape(1)),
+           [&](std::int64_t row) { normalise_row<T>(problem, row); });
+}
+
+template <class T>
+void normalise_backward_as(Team& team, const backend::NormGradientProblem& problem) {
+  const RowBlocks blocks(problem.x.shape(0), problem.x.shape(1));
+  const auto C = static_cast<std::size_t>(problem.x.shape(1));
+  std::vector<T> parts(static_cast<std::size_t>(blocks.count) * 2 * C, T{0});  // [blocks][2][C]
+  for_blocks(team, blocks, [&](std::int64_t block) {
+    T* sums = parts.data() + static_cast<std::size_t>(block) * 2 * C;
+    for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
+      normalise_row_backward<T>(problem, row, sums);
+    }
+  });
+  const auto total = [&](std::size_t offset, const TensorView& to) {
+    for (std::size_t c = 0; c < C; ++c) {
+      T sum = 0;
+      for (std::size_t block = 0; block < static_cast<std::size_t>(blocks.count); ++block) {
+        sum += parts[block * 2 * C + offset + c];
+      }
+      to.as<T>()[c] = sum;
+    }
+  };
+  total(0, problem.dgamma);
+  if (problem.dbeta.present()) total(C, problem.dbeta);
+}
+
+void normalise(Team& team, const backend::NormProblem& problem) {
+  problem.x.dtype() == DType::f64 ? normalise_as<double>(team, problem) : normalise_as<float>(team, problem);
+}
+void normalise_backward(Team& team, const backend::NormGradientProblem& problem) {
+  problem.x.dtype() == DType::f64 ? normalise_backward_as<double>(team, problem)
+                                  : normalise_backward_as<float>(team, problem);
+}
+
+}  // namespace polyhead::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace polyhead::cpu {
+
+HWY_EXPORT(normalise);
+HWY_EXPORT(normalise_backward);
+
+void normalise(Team& team, const backend::NormProblem& problem) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(normalise)(team, problem);
+}
+void normalise_backward(Team& team, const backend::NormGradientProblem& problem) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(normalise_backward)(team, problem);
+}
+
+}  // namespace polyhead::cpu
+#endif

@@ -1,0 +1,21 @@
+// One step of AdamW, and the size of a gradient. f32 or f64, row-major.
+#pragma once
+
+#include "polyhead/context.h"
+#include "polyhead/tensor.h"
+
+namespace polyhead::ops {
+
+// m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  w = w - rate (m/c1 / (sqrt(v/c2) + epsilon) + decay w),  c = 1 -
+// b^step.
+struct AdamW {
+  double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, decay = 0.01;
+};
+// One tensor: w, m, v and g of one shape; g is multiplied by `factor` first, from clipping. Steps count from 1.
+void adamw(Context& context, const AdamW& rule, std::int64_t step, double factor, const TensorView& weight,
+           const TensorView& first, const TensorView& second, const ConstTensorView& gradient);
+
+// The same bits for any number of threads.
+double sum_of_squares(Context& context, const ConstTensorView& x);
+
+}  // namespace polyhead::ops

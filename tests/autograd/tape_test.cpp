@@ -1,0 +1,134 @@
+// The tape: gradients that meet are added, each op's way back is the slope of its way there.
+#include "autograd/tape.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "autograd/functions.h"
+#include "support/random.h"
+
+namespace polyhead::autograd {
+namespace {
+
+Parameter normal(const std::string& name, const Dims& shape) {
+  Tensor tensor = Tensor::empty(shape, DType::f64);
+  test::Random random(name);
+  test::fill_normal(tensor, random, 1);
+  return Parameter(name, std::move(tensor));
+}
+
+Tensor numbers(const Dims& shape, int below) {
+  Tensor tensor = Tensor::empty(shape, DType::i32);
+  test::Random random("numbers");
+  for (std::int64_t n = 0; n < count_of(shape); ++n) {
+    tensor.as<std::int32_t>()[n] = static_cast<std::int32_t>(random.below(below));
+  }
+  return tensor;
+}
+
+// `build` makes logits [3,4,5] from the parameters; their gradients are the slopes of the loss.
+void expect_slopes(std::vector<Parameter*> parameters, const std::function<Variable(Tape&)>& build) {
+  Context context(2);
+  Tape tape(context);
+  const Tensor targets = numbers({3, 4}, 5);
+  const auto loss = [&] {
+    tape.clear();
+    return cross_entropy(tape, build(tape), targets).loss;
+  };
+  for (int pass = 0; pass < 2; ++pass) {  // memory that is used again brings nothing along
+    loss();
+    tape.backward();
+  }
+  for (Parameter* parameter : parameters) {
+    const std::int64_t count = count_of(parameter->value.shape());
+    for (std::int64_t n = 0; n < count; n += std::max<std::int64_t>(1, count / 20)) {
+      constexpr double kStep = 1e-6;
+      double& at = parameter->value.as<double>()[n];
+      const double before = at;
+      at = before + kStep;
+      const double above = loss();
+      at = before - kStep;
+      const double below = loss();
+      at = before;
+      EXPECT_NEAR(parameter->gradient.as<double>()[n], (above - below) / (2 * kStep), 2e-8)
+          << parameter->name << " at " << n;
+    }
+  }
+}
+
+TEST(Tape, GradientsOfEveryFunction) {
+  Parameter x = normal("x", {3, 4, 6}), up = normal("up", {10, 6}), up_bias = normal("up bias", {10}),
+            down = normal("down", {5, 5}), gamma = normal("gamma", {6}), beta = normal("beta", {6}),
+            row = normal("row", {5});
+  expect_slopes({&x, &up, &up_bias, &down, &gamma, &beta, &row}, [&](Tape& tape) {
+    const Variable in = drop(tape, tape.parameter(x), {0.25, 7});
+    const Variable unit = normalise(tape, in, tape.parameter(gamma), tape.parameter(beta), 1e-3);
+    const Variable wide = linear(tape, unit, tape.parameter(up), tape.parameter(up_bias));
+    const Variable narrow = linear(tape, silu_gate(tape, gelu(tape, wide)), tape.parameter(down));
+    return add_to_rows(tape, narrow, tape.parameter(row));
+  });
+}
+
+// One tensor that serves four ways: twice in a sum, under a norm, and as weights.
+TEST(Tape, GradientsThatMeetAreAdded) {
+  Parameter x = normal("x", {3, 4, 5}), gamma = normal("gamma", {5}), square = normal("square", {5, 5});
+  expect_slopes({&x, &gamma, &square}, [&](Tape& tape) {
+    const Variable a = tape.parameter(x), w = tape.parameter(square);
+    const Variable twice = add(tape, a, a);
+    const Variable unit = normalise(tape, twice, tape.parameter(gamma), std::nullopt, 1e-3);
+    const Variable b = linear(tape, linear(tape, unit, w), w);
+    const Variable later = gelu(tape, twice);  // used again after b was made
+    return add(tape, add(tape, twice, b), later);
+  });
+}
+
+TEST(Tape, EmbeddingTiedToTheOutput) {
+  Parameter table = normal("table", {5, 6}), positions = normal("positions", {7, 6});
+  const Tensor tokens = numbers({3, 4}, 5);
+  expect_slopes({&table, &positions}, [&](Tape& tape) {
+    const Variable x = embed(tape, tape.parameter(table), tokens, tape.parameter(positions));
+    return linear(tape, x, tape.parameter(table));
+  });
+}
+
+TEST(Tape, TheLayer) {
+  Parameter x = normal("x", {3, 4, 5}), in = normal("in", {16, 5}), in_bias = normal("in bias", {16}),
+            out = normal("out", {5, 8}), out_bias = normal("out bias", {5});
+  MultiHeadMemory memory;
+  expect_slopes({&x, &in, &in_bias, &out, &out_bias}, [&](Tape& tape) {
+    const MultiHeadShape shape{.width = 5, .heads = 4, .kv_heads = 2, .head_dim = 2};
+    const MultiHeadParameters<Parameter*> parameters{
+        .in_proj_weight = &in, .in_proj_bias = &in_bias, .out_proj_weight = &out, .out_proj_bias = &out_bias};
+    const MultiHeadOptions options{.attention = {.causal = true, .dropout = {0.2, 3}}, .output_dropout = {0.2, 4}};
+    const Variable a = tape.parameter(x);
+    return add(tape, a, multihead(tape, shape, parameters, a, options, {}, false, memory));
+  });
+}
+
+TEST(Tape, WhatNothingArrivesAtGetsZero) {
+  Context context(1);
+  Tape tape(context);
+  Parameter x = normal("x", {1, 1, 5}), idle = normal("idle", {3});
+  idle.gradient.as<double>()[1] = 9;
+  const Tensor targets = numbers({1, 1}, 5);
+  tape.parameter(idle);
+  cross_entropy(tape, tape.parameter(x), targets);
+  tape.backward();
+  EXPECT_EQ(idle.gradient.as<double>()[1], 0);
+  EXPECT_NE(x.gradient.as<double>()[1], 0);
+}
+
+TEST(Tape, WithoutRecordingThereIsNoWayBack) {
+  Context context(1);
+  Tape tape(context, false);
+  Parameter x = normal("x", {2, 3, 5});
+  x.gradient.as<double>()[0] = 9;
+  const Tensor targets = numbers({2, 3}, 5);
+  const Variable y = gelu(tape, tape.parameter(x));
+  EXPECT_GT(cross_entropy(tape, y, targets).loss, 0);
+  EXPECT_FALSE(tape.gradient(y).present());
+}
+
+}  // namespace
+}  // namespace polyhead::autograd

@@ -1,0 +1,294 @@
+// The ops of a transformer beside attention: against their definitions by the rule of correctness, and their gradients
+// by finite differences in f64.
+#include "reference/feed_forward.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "ops/activation.h"
+#include "ops/cross_entropy.h"
+#include "ops/embedding.h"
+#include "ops/norm.h"
+#include "support/bits.h"
+#include "support/compare.h"
+#include "support/random.h"
+
+namespace polyhead::test {
+namespace {
+
+constexpr std::int64_t kRows = 37, kColumns = 45;
+
+Tensor normal(const Dims& shape, std::string_view name, DType dtype, double spread = 1) {
+  Tensor tensor = Tensor::empty(shape, dtype);
+  Random random(name);
+  fill_normal(tensor, random, spread);
+  return tensor;
+}
+Tensor like(const Tensor& tensor) { return Tensor::zeros(tensor.shape(), tensor.dtype()); }
+
+template <class Real>
+std::vector<Real> row_of(const Tensor& tensor, std::int64_t row) {
+  const reference::Array<double> all(tensor.view());
+  const std::int64_t columns = tensor.shape()[tensor.shape().rank() - 1];
+  const auto begin = all.values().begin() + row * columns;
+  return std::vector<Real>(begin, begin + columns);
+}
+
+// A tensor of what `make(row)` gives for every row.
+template <class Make>
+Tensor by_rows(const Dims& shape, DType dtype, const Make& make) {
+  Tensor tensor = Tensor::empty(shape, dtype);
+  std::vector<double> values;
+  for (std::int64_t row = 0; row < shape[0]; ++row) {
+    for (const auto value : make(row)) values.push_back(static_cast<double>(value));
+  }
+  std::size_t next = 0;
+  fill_with(tensor.view(), [&] { return values[next++]; });
+  return tensor;
+}
+
+// `make(Real{}, row)` in double, exact, and in the type of `got`, plain.
+template <class Make>
+void expect_right(const char* what, const Tensor& got, const Make& make) {
+  const Tensor exact = by_rows(got.shape(), DType::f64, [&](std::int64_t row) { return make(double{}, row); });
+  if (got.dtype() == DType::f64) {
+    for (std::int64_t n = 0; n < count_of(got.shape()); ++n) {
+      ASSERT_NEAR(got.as<double>()[n], exact.as<double>()[n], 1e-13) << what << " at " << n;
+    }
+    return;
+  }
+  const Tensor plain = by_rows(got.shape(), DType::f32, [&](std::int64_t row) { return make(float{}, row); });
+  EXPECT_TRUE(near_enough(what, got, exact, plain, kForwardFactor));
+}
+
+// dx is the slope of sum(f * weight): value() computes that sum.
+void expect_slopes(const char* what, Tensor& x, const Tensor& dx, const std::function<double()>& value) {
+  constexpr double kStep = 1e-6;
+  const std::int64_t count = count_of(x.shape());
+  for (std::int64_t n = 0; n < count; n += std::max<std::int64_t>(1, count / 50)) {
+    double& at = x.as<double>()[n];
+    const double before = at;
+    at = before + kStep;
+    const double above = value();
+    at = before - kStep;
+    const double below = value();
+    at = before;
+    EXPECT_NEAR(dx.as<double>()[n], (above - below) / (2 * kStep), 1e-7) << what << " at " << n;
+  }
+}
+
+double product(const Tensor& a, const Tensor& b) {
+  double sum = 0;
+  for (std::int64_t n = 0; n < count_of(a.shape()); ++n) sum += a.as<double>()[n] * b.as<double>()[n];
+  return sum;
+}
+
+class FeedForward : public ::testing::TestWithParam<DType> {
+ protected:
+  Context context_{2};
+};
+INSTANTIATE_TEST_SUITE_P(Types, FeedForward, ::testing::Values(DType::f32, DType::f64),
+                         [](const auto& instance) { return std::string(name_of(instance.param)); });
+
+TEST_P(FeedForward, Norms) {
+  const DType dtype = GetParam();
+  const Tensor x = normal({kRows, kColumns}, "x", dtype, 3), gamma = normal({kColumns}, "gamma", dtype),
+               beta = normal({kColumns}, "beta", dtype);
+  for (const bool centred : {true, false}) {
+    Tensor y = like(x), scales = Tensor::zeros({kRows, 2}, dtype);
+    ops::normalise(context_, x, gamma, centred ? beta.view() : ConstTensorView{}, 1e-5, y, scales);
+    expect_right(centred ? "LayerNorm" : "RMSNorm", y, [&](auto real, std::int64_t row) {
+      using Real = decltype(real);
+      return reference::normalised<Real>(row_of<Real>(x, row), row_of<Real>(gamma, 0),
+                                         centred ? row_of<Real>(beta, 0) : std::vector<Real>{},
+                                         static_cast<Real>(1e-5));
+    });
+  }
+}
+
+TEST_P(FeedForward, Activations) {
+  const Tensor x = normal({kRows, 2 * kColumns}, "x", GetParam(), 3);
+  Tensor y = like(x), gated = Tensor::zeros({kRows, kColumns}, GetParam());
+  ops::gelu(context_, x, y);
+  expect_right("gelu", y, [&](auto real, std::int64_t row) {
+    auto values = row_of<decltype(real)>(x, row);
+    for (auto& value : values) value = reference::gelu(value);
+    return values;
+  });
+  ops::silu_gate(context_, x, gated);
+  expect_right("silu_gate", gated, [&](auto real, std::int64_t row) {
+    const auto values = row_of<decltype(real)>(x, row);
+    std::vector<decltype(real)> out;
+    for (std::size_t c = 0; c < kColumns; ++c) out.push_back(reference::silu(values[c]) * values[c + kColumns]);
+    return out;
+  });
+}
+
+TEST_P(FeedForward, CrossEntropy) {
+  const Tensor logits = normal({kRows, kColumns}, "logits", GetParam(), 4);
+  Tensor targets = Tensor::empty({kRows}, DType::i32), losses = Tensor::zeros({kRows}, GetParam());
+  for (std::int32_t n = 0; n < kRows; ++n) targets.as<std::int32_t>()[n] = n % 5 == 0 ? -1 : n;
+  Tensor shares = like(losses);
+  const ops::CrossEntropy found = ops::cross_entropy(context_, logits, targets, ops::Share::all, losses, shares);
+  EXPECT_EQ(found.count, 29);
+  expect_right("losses", losses, [&](auto real, std::int64_t row) {
+    using Real = decltype(real);
+    const std::int32_t target = targets.as<std::int32_t>()[row];
+    const Real loss = target < 0
+                          ? Real{0}
+                          : reference::cross_entropy<Real>(row_of<Real>(logits, row), static_cast<std::size_t>(target));
+    return std::vector<Real>{loss};
+  });
+  // With the gradient, and in the logits' own memory, the same losses.
+  Tensor again = normal({kRows, kColumns}, "logits", GetParam(), 4), others = Tensor::zeros({kRows}, GetParam());
+  EXPECT_EQ(ops::cross_entropy(context_, again, targets, ops::Share::all, others, shares, again).loss, found.loss);
+  EXPECT_TRUE(same_bits("losses", losses, others));
+}
+
+TEST(FeedForwardGradients, AreFiniteDifferences) {
+  Context context(1);
+  Tensor x = normal({7, 18}, "x", DType::f64), gamma = normal({18}, "gamma", DType::f64),
+         beta = normal({18}, "beta", DType::f64), scales = Tensor::zeros({7, 2}, DType::f64);
+  const Tensor dy = normal({7, 18}, "dy", DType::f64), dhalf = normal({7, 9}, "dhalf", DType::f64);
+  Tensor y = like(x), half = like(dhalf), dx = like(x), dgamma = like(gamma), dbeta = like(beta);
+  for (const bool centred : {true, false}) {
+    const auto value = [&] {
+      ops::normalise(context, x, gamma, centred ? beta.view() : TensorView{}, 1e-3, y, scales);
+      return product(y, dy);
+    };
+    value();
+    ops::normalise_backward(context, x, gamma, scales, dy, {}, dx, dgamma, centred ? dbeta.view() : TensorView{});
+    expect_slopes("norm dx", x, dx, value);
+    expect_slopes("norm dgamma", gamma, dgamma, value);
+    if (centred) expect_slopes("norm dbeta", beta, dbeta, value);
+  }
+  ops::gelu_backward(context, x, dy, dx);
+  expect_slopes("gelu", x, dx, [&] {
+    ops::gelu(context, x, y);
+    return product(y, dy);
+  });
+  ops::silu_gate_backward(context, x, dhalf, dx);
+  expect_slopes("silu_gate", x, dx, [&] {
+    ops::silu_gate(context, x, half);
+    return product(half, dhalf);
+  });
+  Tensor targets = Tensor::empty({7}, DType::i32), losses = Tensor::zeros({7}, DType::f64), shares = like(losses);
+  for (std::int32_t n = 0; n < 7; ++n) targets.as<std::int32_t>()[n] = n == 3 ? -1 : 2 * n;
+  for (const ops::Share share : {ops::Share::all, ops::Share::sequences}) {
+    const auto loss = [&] { return ops::cross_entropy(context, x, targets, share, losses, shares).loss; };
+    ops::cross_entropy(context, x, targets, share, losses, shares, dx);
+    expect_slopes("cross entropy", x, dx, loss);
+  }
+  // What arrives at x by another way is added, also in place.
+  Tensor plus = normal({7, 18}, "plus", DType::f64), sum = like(x);
+  ops::normalise(context, x, gamma, beta, 1e-3, y, scales);
+  ops::normalise_backward(context, x, gamma, scales, dy, {}, dx, dgamma, dbeta);
+  ops::add(context, dx, plus, sum);
+  ops::normalise_backward(context, x, gamma, scales, dy, plus, plus, dgamma, dbeta);
+  for (std::int64_t n = 0; n < count_of(sum.shape()); ++n) {
+    EXPECT_NEAR(plus.as<double>()[n], sum.as<double>()[n], 1e-14);
+  }
+}
+
+// Each sequence's rows are worth 1 together, and one without any target nothing.
+TEST(CrossEntropy, SharesOutBySequence) {
+  Context context(1);
+  const Tensor logits = normal({3, 4, 5}, "logits", DType::f64);
+  Tensor targets = Tensor::zeros({3, 4}, DType::i32), losses = Tensor::zeros({3, 4}, DType::f64), shares = like(losses);
+  std::int32_t* target = targets.as<std::int32_t>();
+  target[1] = target[2] = -1;
+  for (int n = 4; n < 8; ++n) target[n] = -1;
+  const ops::CrossEntropy found = ops::cross_entropy(context, logits, targets, ops::Share::sequences, losses, shares);
+  const double* loss = losses.as<double>();
+  EXPECT_EQ(found.count, 6);
+  EXPECT_NEAR(found.loss, (loss[0] + loss[3]) / 2 + (loss[8] + loss[9] + loss[10] + loss[11]) / 4, 1e-13);
+}
+
+TEST(Pool, IsTheMeanOfWhatExists) {
+  Context context(2);
+  Tensor x = normal({3, 4, 5}, "x", DType::f64), y = Tensor::zeros({3, 5}, DType::f64), dx = like(x);
+  const Tensor dy = normal({3, 5}, "dy", DType::f64);
+  Tensor lengths = Tensor::empty({3}, DType::i32);
+  for (std::int32_t b = 0; b < 3; ++b) lengths.as<std::int32_t>()[b] = b + 2;
+  const auto value = [&] {
+    ops::pool(context, x, lengths, y);
+    return product(y, dy);
+  };
+  value();
+  EXPECT_NEAR(y.as<double>()[0], (x.as<double>()[0] + x.as<double>()[5]) / 2, 1e-15);
+  ops::pool_backward(context, dy, lengths, dx);
+  expect_slopes("pool", x, dx, value);
+  lengths.as<std::int32_t>()[1] = 5;
+  EXPECT_THROW(ops::pool(context, x, lengths, y), Error);
+}
+
+// Rows of the table, and gradients that fall on one of them add up in order: the same bits for any number of threads.
+TEST(Embedding, LooksUpAndAddsUp) {
+  Random random("indices");
+  const Tensor table = normal({50, 33}, "table", DType::f32), dy = normal({40, 60, 33}, "dy", DType::f32);
+  Tensor indices = Tensor::empty({40, 60}, DType::i32), y = like(dy);
+  fill_with(indices.view(), [&] { return static_cast<double>(random.below(50)); });
+  Context one(1);
+  ops::embed(one, table, indices, {}, y);
+  std::vector<double> sums(50 * 33);
+  for (std::int64_t n = 0; n < 2400; ++n) {
+    const std::int32_t index = indices.as<std::int32_t>()[n];
+    for (std::int64_t c = 0; c < 33; ++c) {
+      ASSERT_EQ(y.as<float>()[n * 33 + c], table.as<float>()[index * 33 + c]);
+      sums[static_cast<std::size_t>(index * 33 + c)] += static_cast<double>(dy.as<float>()[n * 33 + c]);
+    }
+  }
+  Tensor dtable = like(table);
+  ops::embed_backward(one, dy, indices, dtable);
+  for (std::size_t n = 0; n < sums.size(); ++n) EXPECT_NEAR(dtable.as<float>()[n], sums[n], 1e-4);
+  for (int threads = 2; threads <= 8; threads += 3) {
+    Context context(threads);
+    Tensor again = like(table);
+    ops::embed_backward(context, dy, indices, again);
+    EXPECT_TRUE(same_bits("dtable", dtable, again));
+  }
+}
+
+TEST(FeedForwardThreads, ChangeNoBit) {
+  const Tensor x = normal({900, 70}, "x", DType::f32), dy = normal({900, 70}, "dy", DType::f32),
+               gamma = normal({70}, "gamma", DType::f32), beta = normal({70}, "beta", DType::f32);
+  std::vector<Tensor> first;
+  for (int threads : {1, 2, 5, 8}) {
+    Context context(threads);
+    Tensor y = like(x), scales = Tensor::zeros({900, 2}, DType::f32), dx = like(x), dgamma = like(gamma),
+           dbeta = like(beta);
+    ops::normalise(context, x, gamma, beta, 1e-5, y, scales);
+    ops::normalise_backward(context, x, gamma, scales, dy, {}, dx, dgamma, dbeta);
+    std::vector<Tensor> now;
+    for (Tensor* tensor : {&y, &dx, &dgamma, &dbeta}) now.push_back(std::move(*tensor));
+    if (first.empty()) first = std::move(now);
+    for (std::size_t i = 0; i < now.size(); ++i) EXPECT_TRUE(same_bits("norm", first[i], now[i])) << i;
+  }
+}
+
+TEST(FeedForwardErrors, SayWhatWasExpected) {
+  Context context(1);
+  const Tensor x = normal({4, 6}, "x", DType::f32), gamma = normal({6}, "g", DType::f32),
+               other = normal({5}, "g", DType::f32), half = Tensor::zeros({4, 6}, DType::f16),
+               odd = normal({4, 7}, "x", DType::f32);
+  Tensor y = like(x), scales = Tensor::zeros({4, 2}, DType::f32), narrow = Tensor::zeros({4, 3}, DType::f32),
+         losses = Tensor::zeros({4}, DType::f32);
+  EXPECT_THROW(ops::normalise(context, x, other, {}, 1e-5, y, scales), Error);
+  EXPECT_THROW(ops::normalise(context, x, gamma, {}, 0, y, scales), Error);
+  EXPECT_THROW(ops::normalise(context, half, gamma, {}, 1e-5, y, scales), Error);
+  EXPECT_THROW(ops::gelu(context, x, narrow), Error);
+  EXPECT_THROW(ops::silu_gate(context, odd, narrow), Error);
+  Tensor indices = Tensor::zeros({4}, DType::i32);
+  indices.as<std::int32_t>()[2] = 9;
+  Tensor tokens = Tensor::zeros({1, 4}, DType::i32), embedded = Tensor::zeros({1, 4, 6}, DType::f32);
+  tokens.as<std::int32_t>()[2] = 9;
+  EXPECT_THROW(ops::embed(context, x, tokens, {}, embedded), Error);
+  tokens.as<std::int32_t>()[2] = 3;
+  EXPECT_THROW(ops::embed(context, x, tokens, narrow, embedded), Error);
+  EXPECT_NO_THROW(ops::embed(context, x, tokens, x, embedded));
+  EXPECT_THROW(ops::cross_entropy(context, x, indices, ops::Share::all, losses, losses), Error);
+}
+
+}  // namespace
+}  // namespace polyhead::test
