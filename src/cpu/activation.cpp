@@ -13,12 +13,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
+template <class D, class V>
+HWY_INLINE V exp_of_nonpositive(D d, V x) {
+  using T = hn::TFromD<D>;
+  if constexpr (std::is_same_v<D, Tag<T>>) {
+    return exp_nonpositive<T>(x);
+  } else {
+    return hn::Exp(d, hn::Max(hn::Set(d, static_cast<T>(-80)), x));
+  }
+}
+
 // 1 / (1 + e^-z), from e^-|z| so that nothing overflows.
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V z) {
   using T = hn::TFromD<D>;
   const V one = hn::Set(d, T{1});
-  const V e = hn::Exp(d, hn::Max(hn::Set(d, static_cast<T>(-80)), hn::Neg(hn::Abs(z))));
+  const V e = exp_of_nonpositive(d, hn::Neg(hn::Abs(z)));
   const V small = hn::Div(e, hn::Add(one, e));  // of -|z|
   return hn::IfThenElse(hn::Lt(z, hn::Zero(d)), small, hn::Sub(one, small));
 }

@@ -161,12 +161,18 @@ class GemmWork {
     return w_.sums + (plan_.in_place ? 0 : panel - panels_.begin) * plan_.block_rows * kPanel<T>;
   }
 
+  // Where neighbours in memory are rows of A, a few k of all tiles at a time: what is read lies side by side.
   void pack_a(Range k) {
-    std::size_t tile = 0;
-    for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
-      const std::int64_t begin = rows_.begin + static_cast<std::int64_t>(first);
-      pack_lines<T>(problem_.a, {begin, begin + height}, k, w_.widened, a_of(k, tile++), tile_stride(height));
-    });
+    const std::int64_t step = problem_.a.stride(1) == 1 ? std::max<std::int64_t>(k.end - k.begin, 1) : 16;
+    for (std::int64_t begin = k.begin; begin < k.end; begin += step) {
+      const Range some{begin, std::min(begin + step, k.end)};
+      std::size_t tile = 0;
+      for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
+        const std::int64_t row = rows_.begin + static_cast<std::int64_t>(first);
+        T* to = a_of(k, tile++) + (begin - k.begin) * static_cast<std::int64_t>(tile_stride(height));
+        pack_lines<T>(problem_.a, {row, row + height}, some, w_.widened, to, tile_stride(height));
+      });
+    }
   }
 
   // The last panel's is filled up.

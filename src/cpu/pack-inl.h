@@ -7,6 +7,7 @@
 #define POLYHEAD_CPU_PACK_INL_H_
 #endif
 
+#include "cpu/products-inl.h"
 #include "cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,19 +32,38 @@ inline const std::byte* element(const ConstTensorView& x, std::int64_t i, std::i
          (i * x.stride(0) + j * x.stride(1)) * static_cast<std::int64_t>(size_of(x.dtype()));
 }
 
+template <class T>
+const T* first_of(const ConstTensorView& x, Range lines, Range k) {
+  return reinterpret_cast<const T*>(element(x, lines.begin, k.begin));
+}
+
+// Rows of kCount numbers; a known count is a few moves, where memcpy would be a call.
+template <class T, std::size_t kCount>
+void copy_rows(const T* from, std::ptrdiff_t from_stride, std::size_t rows, T* to, std::size_t to_stride) {
+  for (std::size_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    std::memcpy(to, from, kCount * sizeof(T));
+  }
+}
+
 // to[k][line] = x[line][k] for a range of lines of x [lines,K] and a range of k; to [k][to_stride] has room for lines
 // rounded up to four. widened [lines][kWidened] is used where x is not T.
 template <class T>
 void pack_lines(const ConstTensorView& x, Range lines, Range k, T* widened, T* to, std::size_t to_stride) {
   const bool as_it_is = x.dtype() == dtype_of<T>;
   if (x.stride(1) != 1) {  // neighbours are lines
+    if (as_it_is && lines.size() == kPanel<T>) {
+      return copy_rows<T, kPanel<T>>(first_of<T>(x, lines, k), x.stride(1), k.size(), to, to_stride);
+    }
+    if (as_it_is && lines.size() == kTileRows) {
+      return copy_rows<T, kTileRows>(first_of<T>(x, lines, k), x.stride(1), k.size(), to, to_stride);
+    }
     for (std::int64_t n = k.begin; n < k.end; ++n, to += to_stride) {
       const std::byte* from = element(x, lines.begin, n);
       as_it_is ? void(std::memcpy(to, from, lines.size() * sizeof(T))) : widen(from, x.dtype(), lines.size(), to);
     }
   } else if (as_it_is) {
-    const T* from = reinterpret_cast<const T*>(element(x, lines.begin, k.begin));
-    transpose(from, static_cast<std::size_t>(x.stride(0)), lines.size(), k.size(), T{1}, to, to_stride);
+    transpose(first_of<T>(x, lines, k), static_cast<std::size_t>(x.stride(0)), lines.size(), k.size(), T{1}, to,
+              to_stride);
   } else {
     for (std::int64_t n = k.begin; n < k.end; n += kWidened) {
       const std::size_t count = std::min<std::size_t>(kWidened, static_cast<std::size_t>(k.end - n));
