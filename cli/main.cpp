@@ -10,7 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/pages.h"
-#include "cli/suggest.h"
+#include "core/suggest.h"
 #include "polyhead/error.h"
 #include "polyhead/version.h"
 

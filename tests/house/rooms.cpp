@@ -44,7 +44,7 @@ const std::vector<Room> kRooms = {
     {"io", {"core"}, "context"},
     {"text", {"core", "io"}, "context"},
     {"model", {"autograd", "ops", "io"}, "model"},
-    {"train", {"model", "io", "text"}, "model"},
+    {"train", {"core", "model", "io", "text"}, "model"},
     {"heads", {"model", "text"}, "heads"},
     {"report", {"heads", "io"}, "heads"},
     {"study", {"train", "heads", "report"}, "heads"},

@@ -1,9 +1,9 @@
-#include "cli/suggest.h"
+#include "core/suggest.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace polyhead::cli {
+namespace polyhead {
 namespace {
 
 // Letters to insert, drop, change or swap with a neighbour until one word is the other.
@@ -36,4 +36,4 @@ std::string did_you_mean(std::string_view given, const std::vector<std::string>&
   return word.empty() ? "" : "; did you mean '" + std::string(word) + "'?";
 }
 
-}  // namespace polyhead::cli
+}  // namespace polyhead

@@ -1,0 +1,32 @@
+#include "train/task.h"
+
+#include <algorithm>
+
+#include "train/draws.h"
+
+namespace polyhead::train {
+
+Sequence Task::sequence(Split split, std::uint64_t index, std::int64_t b) const {
+  Draws draws(seed_, split, index, b);
+  return make(split, draws);
+}
+
+Batch Task::batch(Split split, std::uint64_t index, std::int64_t size) const {
+  if (size < 1) throw Error(ErrorCode::value, "batch", "size: expected at least 1, found " + std::to_string(size));
+  const std::int64_t t = context(), columns = classes() > 0 ? 1 : t;
+  Batch batch;
+  batch.tokens = Tensor::zeros({size, t}, DType::i32);
+  batch.targets = Tensor::empty(classes() > 0 ? Dims{size} : Dims{size, t}, DType::i32);
+  std::fill_n(batch.targets.as<std::int32_t>(), size * columns, -1);
+  if (shape_.padded) batch.lengths = Tensor::empty({size}, DType::i32);
+
+  for (std::int64_t b = 0; b < size; ++b) {
+    const Sequence row = sequence(split, index, b);
+    std::copy(row.tokens.begin(), row.tokens.end(), batch.tokens.as<std::int32_t>() + b * t);
+    std::copy(row.targets.begin(), row.targets.end(), batch.targets.as<std::int32_t>() + b * columns);
+    if (shape_.padded) batch.lengths.as<std::int32_t>()[b] = static_cast<std::int32_t>(row.tokens.size());
+  }
+  return batch;
+}
+
+}  // namespace polyhead::train
