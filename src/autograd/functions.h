@@ -35,7 +35,7 @@ struct MultiHeadMemory {
 };
 // The layer of self-attention. Its parameters may serve one layer per tape; the ones that the shape has not are null.
 Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParameters<Parameter*>& parameters,
-                   Variable x, const MultiHeadOptions& options, const AttentionWants& wants, bool gate_gradients,
+                   Variable x, const MultiHeadOptions& options, const MultiHeadWants& wants, bool gate_gradients,
                    MultiHeadMemory& memory);
 
 // The loss of logits [..,V] against classes i32 [..]; a negative one leaves its row out. Sends the gradient on its way.

@@ -31,11 +31,10 @@ MultiHeadViews views_of(const MultiHeadParameters<Parameter*>& parameters) {
 }  // namespace
 
 Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParameters<Parameter*>& parameters,
-                   Variable x, const MultiHeadOptions& options, const AttentionWants& wants, bool gate_gradients,
+                   Variable x, const MultiHeadOptions& options, const MultiHeadWants& wants, bool gate_gradients,
                    MultiHeadMemory& memory) {
-  MultiHeadWants all = tape.recording() ? MultiHeadWants::training() : MultiHeadWants{};
-  all.attention = wants;
-  all.attention.lse = tape.recording();
+  MultiHeadWants all = wants;
+  if (tape.recording()) all.attention.lse = all.heads = all.projections = true;  // as MultiHeadWants::training()
   multihead_into(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options, all, memory.forward);
   const Variable y = tape.result(memory.forward.output);
   for_each_parameter(parameters, memory.gradients.dparameters, [&](Parameter& p, Tensor&) { tape.parameter(p); });

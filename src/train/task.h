@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "polyhead/tensor.h"
+#include "model/score.h"
 
 namespace polyhead::train {
 
@@ -29,11 +29,9 @@ struct Sequence {
   std::vector<Link> links;            // where the task knows them
 };
 
-struct Batch {
-  Tensor tokens;   // i32 [B,T]; padding is token 0
-  Tensor targets;  // i32 [B,T], -1 does not count; or the class [B]
-  Tensor lengths;  // i32 [B]: tokens that exist; absent if the task never pads
-};
+// tokens i32 [B,T], padding is token 0; targets i32 [B,T], -1 does not count, or the class [B]; lengths i32 [B]: tokens
+// that exist, absent if the task never pads.
+using Batch = model::Examples;
 
 struct TaskSummary {
   std::string name, summary;

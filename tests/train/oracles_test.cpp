@@ -9,7 +9,7 @@
 #include <map>
 
 #include "support/random.h"
-#include "train/occurrences.h"
+#include "heads/occurrences.h"
 #include "train/samples.h"
 
 namespace polyhead::train {
@@ -72,7 +72,7 @@ TEST(Repeat, IsSolvedByWhatFollowedTheLastTime) {
     EXPECT_EQ(score(sequences, solver(follower)), task->best_score());
     std::map<std::int64_t, int> lengths;
     for (const Sequence& sequence : sequences) {
-      const Occurrences found = occurrences(sequence.tokens);
+      const heads::Occurrences found = heads::occurrences(sequence.tokens);
       const std::int64_t length = task->context() - 1 - counted_in(sequence);
       ++lengths[length];
       for (std::int64_t i = 0; i < task->context(); ++i) {
@@ -98,14 +98,14 @@ TEST(Occurrences, AreThoseOfASearch) {
   test::Random random("occurrences");
   Tokens tokens;
   for (int n = 0; n < 300; ++n) tokens.push_back(static_cast<std::int32_t>(random.below(40)));
-  const Occurrences found = occurrences(tokens);
+  const heads::Occurrences found = heads::occurrences(tokens);
   for (std::ptrdiff_t i = 0; i < std::ssize(tokens); ++i) {
     std::ptrdiff_t before = i - 1;
     while (before >= 0 && at(tokens, before) != at(tokens, i)) --before;
     EXPECT_EQ(at(found.duplicate, i), before);
     EXPECT_EQ(at(found.induction, i), before < 0 ? -1 : before + 1);
   }
-  EXPECT_TRUE(occurrences({}).duplicate.empty());
+  EXPECT_TRUE(heads::occurrences({}).duplicate.empty());
 }
 
 TEST(Recall, IsSolvedByTheFirstUseOfTheKey) {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace polyhead::train {
+namespace polyhead::heads {
 
 // For every position the key that such a head attends to; -1 where the token is new.
 struct Occurrences {
@@ -16,4 +16,4 @@ struct Occurrences {
 // In a sequence that repeats a segment of different tokens, i - duplicate[i] is the segment's length.
 Occurrences occurrences(std::span<const std::int32_t> tokens);
 
-}  // namespace polyhead::train
+}  // namespace polyhead::heads

@@ -1,8 +1,8 @@
-#include "train/occurrences.h"
+#include "heads/occurrences.h"
 
 #include <unordered_map>
 
-namespace polyhead::train {
+namespace polyhead::heads {
 
 Occurrences occurrences(std::span<const std::int32_t> tokens) {
   Occurrences found;
@@ -16,4 +16,4 @@ Occurrences occurrences(std::span<const std::int32_t> tokens) {
   return found;
 }
 
-}  // namespace polyhead::train
+}  // namespace polyhead::heads

@@ -1,0 +1,85 @@
+#include "heads/probe.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/philox.h"
+#include "heads/occurrences.h"
+
+namespace polyhead::heads {
+namespace {
+
+// Numbers below a bound, from a stream of its own per sequence.
+class Draws {
+ public:
+  Draws(std::uint64_t seed, std::uint64_t sequence) : seed_(seed), sequence_(sequence) {}
+  std::int64_t below(std::int64_t bound) {
+    const Philox::Words words =
+        Philox::words(seed_, {next_++, static_cast<std::uint32_t>(sequence_), 0x9306e000u, 0});
+    return static_cast<std::int64_t>((static_cast<std::uint64_t>(words[0]) * static_cast<std::uint64_t>(bound)) >> 32);
+  }
+
+ private:
+  std::uint64_t seed_, sequence_;
+  std::uint32_t next_ = 0;
+};
+
+void fill_targets(std::span<const std::int32_t> tokens, Draws& draws, std::int32_t* targets) {
+  const Occurrences found = occurrences(tokens);
+  const auto length = static_cast<std::int32_t>(tokens.size());
+  for (std::int32_t i = 0; i < length; ++i, targets += 4) {
+    const std::int32_t duplicate = found.duplicate[static_cast<std::size_t>(i)];
+    targets[kDuplicate] = duplicate;
+    targets[kInduction] = duplicate < 0 ? -1 : duplicate + 1;
+    targets[kOffByOne] = duplicate < 0 || duplicate + 2 >= i ? -1 : duplicate + 2;
+    targets[kChance] = duplicate < 0 ? -1 : static_cast<std::int32_t>(draws.below(i));
+  }
+}
+
+}  // namespace
+
+Probe make_probe(const ConstTensorView& tokens, const ConstTensorView& lengths,
+                 const std::vector<std::int32_t>& special, std::uint64_t seed) {
+  const std::int64_t B = tokens.shape(0), T = tokens.shape(1);
+  Probe probe{Tensor::empty({B, T}, DType::i32), Tensor(), Tensor::zeros({B, T}, DType::boolean),
+              Tensor::empty({B, T, 4}, DType::i32), {}};
+  std::copy_n(tokens.as<std::int32_t>(), B * T, probe.tokens.as<std::int32_t>());
+  if (lengths.present()) {
+    probe.lengths = Tensor::empty({B}, DType::i32);
+    std::copy_n(lengths.as<std::int32_t>(), B, probe.lengths.as<std::int32_t>());
+  }
+  std::fill_n(probe.targets.as<std::int32_t>(), B * T * 4, -1);
+  for (std::int64_t b = 0; b < B; ++b) {
+    const std::int64_t length = lengths.present() ? lengths.as<std::int32_t>()[b] : T;
+    const std::int32_t* row = tokens.as<std::int32_t>() + b * T;
+    Draws draws(seed, static_cast<std::uint64_t>(b));
+    fill_targets({row, static_cast<std::size_t>(length)}, draws, probe.targets.as<std::int32_t>() + b * T * 4);
+    for (std::int64_t t = 0; t < length; ++t) {
+      probe.marked.as<bool>()[b * T + t] = std::find(special.begin(), special.end(), row[t]) != special.end();
+    }
+  }
+  return probe;
+}
+
+Probe make_repeats(const RepeatProbe& options) {
+  const std::int64_t T = options.length;
+  Tensor tokens = Tensor::empty({options.batch, T}, DType::i32);
+  for (std::int64_t b = 0; b < options.batch; ++b) {
+    Draws draws(options.seed, (std::uint64_t{1} << 31) + static_cast<std::uint64_t>(b));
+    std::vector<std::int32_t> alphabet = options.alphabet, row = options.beginning;
+    const std::int64_t most = std::min(options.longest, static_cast<std::int64_t>(alphabet.size()));
+    const std::int64_t least = std::min(options.shortest, most);
+    const std::int64_t length = least + draws.below(most - least + 1);
+    const std::size_t first = row.size();
+    for (std::int64_t n = 0; n < length; ++n) {  // different tokens, so that what comes next is never in doubt
+      const auto left = static_cast<std::int64_t>(alphabet.size()) - n;
+      std::swap(alphabet[static_cast<std::size_t>(n)], alphabet[static_cast<std::size_t>(n + draws.below(left))]);
+      row.push_back(alphabet[static_cast<std::size_t>(n)]);
+    }
+    for (std::size_t n = first; static_cast<std::int64_t>(row.size()) < T; ++n) row.push_back(row[n]);
+    std::copy_n(row.begin(), T, tokens.as<std::int32_t>() + b * T);
+  }
+  return make_probe(tokens, {}, {}, options.seed);
+}
+
+}  // namespace polyhead::heads

@@ -1,0 +1,184 @@
+#include "heads/survey.h"
+
+#include <algorithm>
+
+namespace polyhead::heads {
+namespace {
+
+// One row of a probe: query t of sequence b sees keys [0, seen).
+struct Row {
+  std::int64_t b, t, seen;
+};
+
+std::vector<Row> rows_of(const Probe& probe, bool causal) {
+  std::vector<Row> rows;
+  const std::int64_t B = probe.tokens.shape()[0], T = probe.tokens.shape()[1];
+  for (std::int64_t b = 0; b < B; ++b) {
+    const std::int64_t length = probe.lengths.present() ? probe.lengths.as<std::int32_t>()[b] : T;
+    for (std::int64_t t = 0; t < length; ++t) rows.push_back({b, t, causal ? t + 1 : length});
+  }
+  return rows;
+}
+
+// For every row the key of the rarest token among the visible ones, the first if several are; -1 if counts are unknown.
+std::vector<std::int64_t> rarest_keys(const Probe& probe, const std::vector<Row>& rows,
+                                      const std::vector<std::int64_t>& counts) {
+  std::vector<std::int64_t> keys(rows.size(), -1);
+  if (counts.empty()) return keys;
+  const std::int64_t T = probe.tokens.shape()[1];
+  for (std::size_t n = 0; n < rows.size(); ++n) {
+    const std::int32_t* tokens = probe.tokens.as<std::int32_t>() + rows[n].b * T;
+    const auto count = [&](std::int64_t j) { return counts[static_cast<std::size_t>(tokens[j])]; };
+    std::int64_t best = 0;
+    for (std::int64_t j = 1; j < rows[n].seen; ++j) best = count(j) < count(best) ? j : best;
+    keys[n] = best;
+  }
+  return keys;
+}
+
+constexpr std::int64_t kEnough = 3;  // visible keys from which on the place of the largest weight says something
+
+struct Means {
+  double sum = 0;
+  std::int64_t count = 0;
+  void add(double value) {
+    sum += value;
+    ++count;
+  }
+  double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
+};
+
+class Chances {
+ public:
+  void add(const Probe& probe, const std::vector<Row>& rows) {
+    const std::int64_t T = probe.tokens.shape()[1];
+    for (const Row& row : rows) {
+      const auto seen = static_cast<double>(row.seen);
+      const bool* marked = probe.marked.as<bool>() + row.b * T;
+      first_.add(1 / seen);
+      marked_.add(static_cast<double>(std::count(marked, marked + row.seen, true)) / seen);
+      if (row.seen >= kEnough) rarest_.add(1 / seen);
+    }
+    for (const Relation& relation : probe.relations) {
+      ++offsets_[relation.name][relation.key - relation.query];
+      ++relations_[relation.name];
+    }
+  }
+  Chance made() const {
+    Chance chance{first_.mean(), marked_.mean(), rarest_.mean(), {}};
+    for (const auto& [name, offsets] : offsets_) {
+      std::int64_t most = 0;
+      for (const auto& [offset, count] : offsets) most = std::max(most, count);
+      chance.relations[name] = static_cast<double>(most) / static_cast<double>(relations_.at(name));
+    }
+    return chance;
+  }
+
+ private:
+  Means first_, marked_, rarest_;
+  std::map<std::string, std::map<std::int64_t, std::int64_t>> offsets_;
+  std::map<std::string, std::int64_t> relations_;
+};
+
+// What one head did on one probe. statistics [B,H,F], rows [B,H,T,F].
+struct HeadOnProbe {
+  const float* of_batch;
+  const float* of_rows;
+  std::int64_t batch_stride, row_batch_stride, B;
+
+  const float* row(std::int64_t b, std::int64_t t) const {
+    return of_rows + b * row_batch_stride + t * kFullStatistics;
+  }
+  std::int64_t look(const Row& r) const {
+    return r.t + static_cast<std::int64_t>(row(r.b, r.t)[static_cast<int>(Statistic::max_offset)]);
+  }
+};
+
+void add(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& rows,
+         const std::vector<std::int64_t>& rarest, HeadSurvey& to) {
+  for (std::int64_t b = 0; b < head.B; ++b) {
+    for (std::size_t f = 0; f < to.sums.size(); ++f) {
+      const auto value = static_cast<double>(head.of_batch[b * head.batch_stride + static_cast<std::int64_t>(f)]);
+      to.sums[f] = f == static_cast<std::size_t>(Statistic::max_logit) ? std::max(to.sums[f], value) : to.sums[f] + value;
+    }
+  }
+  for (std::size_t n = 0; n < rows.size(); ++n) {
+    const std::int64_t key = head.look(rows[n]);
+    to.looks.push_back(key);
+    if (rows[n].seen < kEnough) continue;
+    ++to.rows;
+    ++to.offsets[key - rows[n].t];
+    if (rarest[n] < 0) continue;
+    ++to.rarest.count;
+    to.rarest.hits += key == rarest[n];
+  }
+  for (const Relation& relation : probe.relations) {
+    Share& share = to.relations[relation.name];
+    ++share.count;
+    share.hits += head.look({relation.sequence, relation.query, 0}) == relation.key;
+  }
+}
+
+}  // namespace
+
+double HeadSurvey::mean(Statistic value, Statistic count) const {
+  return sum(count) == 0 ? 0 : sum(value) / sum(count);
+}
+double HeadSurvey::target(Slot slot) const {
+  const auto at = [&](Statistic first) { return static_cast<Statistic>(static_cast<int>(first) + slot); };
+  return mean(at(Statistic::target_weight), at(Statistic::target_rows));
+}
+std::pair<std::int64_t, double> HeadSurvey::commonest_offset() const {
+  std::pair<std::int64_t, std::int64_t> best{0, 0};
+  for (const auto& [offset, count] : offsets) {
+    if (count > best.second) best = {offset, count};
+  }
+  return {best.first, static_cast<double>(best.second) / static_cast<double>(std::max<std::int64_t>(rows, 1))};
+}
+
+Survey survey(Context& context, model::Transformer& model, const std::vector<Probe>& probes,
+              const std::vector<std::int64_t>& counts) {
+  Survey result;
+  for (const HeadId& id : all_heads(model.config())) result.heads.push_back({.id = id});
+  for (HeadSurvey& head : result.heads) head.sums[static_cast<std::size_t>(Statistic::max_logit)] = -1e30;
+  Chances chances;
+  autograd::Tape tape(context, false);
+  for (const Probe& probe : probes) {
+    const std::vector<Row> rows = rows_of(probe, model.config().kind == model::Kind::gpt);
+    const std::vector<std::int64_t> rarest = rarest_keys(probe, rows, counts);
+    chances.add(probe, rows);
+    tape.clear();
+    model::PassOptions options{.lengths = probe.lengths};
+    options.wants.attention = {.statistics = StatisticsSet::full,
+                               .row_statistics = true,
+                               .marked_keys = probe.marked,
+                               .target_keys = probe.targets};
+    model.forward(tape, probe.tokens, options);
+    for (HeadSurvey& head : result.heads) {
+      const MultiHeadResults& layer = model.attention(head.id.layer).forward;
+      const Tensor &all = layer.statistics, &each = layer.row_statistics;
+      const std::int64_t H = all.shape()[1], T = each.shape()[2], h = head.id.head;
+      add({all.as<float>() + h * kFullStatistics, each.as<float>() + h * T * kFullStatistics, H * kFullStatistics,
+           H * T * kFullStatistics, all.shape()[0]},
+          probe, rows, rarest, head);
+    }
+  }
+  result.chance = chances.made();
+  return result;
+}
+
+std::vector<std::vector<double>> agreement(const Survey& survey) {
+  const std::size_t count = survey.heads.size();
+  std::vector<std::vector<double>> matrix(count, std::vector<double>(count, 1));
+  for (std::size_t a = 0; a < count; ++a) {
+    for (std::size_t b = a + 1; b < count; ++b) {
+      const auto &left = survey.heads[a].looks, &right = survey.heads[b].looks;
+      std::int64_t same = 0;
+      for (std::size_t n = 0; n < left.size(); ++n) same += left[n] == right[n];
+      matrix[a][b] = matrix[b][a] = static_cast<double>(same) / static_cast<double>(std::max<std::size_t>(left.size(), 1));
+    }
+  }
+  return matrix;
+}
+
+}  // namespace polyhead::heads

@@ -1,0 +1,59 @@
+// What every head of a model does on probes: the statistics of the fused kernel, and where each row's largest weight lay.
+// Nothing here is as large as [T,S].
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "heads/head.h"
+#include "heads/probe.h"
+
+namespace polyhead::heads {
+
+// How often something was so, of how many.
+struct Share {
+  std::int64_t hits = 0, count = 0;
+  double value() const { return count == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(count); }
+};
+
+struct HeadSurvey {
+  HeadId id;
+  std::array<double, kFullStatistics> sums{};
+
+  // Of rows that see three keys or more, by j - p_i: how often the largest weight lay there. Rows that see fewer have no
+  // choice to speak of.
+  std::map<std::int64_t, std::int64_t> offsets;
+  std::int64_t rows = 0;
+  Share rarest;                            // the largest weight lay on the rarest token that the row sees
+  std::map<std::string, Share> relations;  // it lay on the key that the relation names
+  std::vector<std::int64_t> looks;         // the key of every row, all probes one after the other: for comparing heads
+
+  double sum(Statistic which) const { return sums[static_cast<std::size_t>(which)]; }
+  double mean(Statistic value, Statistic count) const;
+  double target(Slot slot) const;  // mean weight on the key of this slot
+  std::pair<std::int64_t, double> commonest_offset() const;
+};
+
+// What the rows of the probes allow by chance, whatever the head.
+struct Chance {
+  double first = 0;   // weight on the first key, if all visible ones got the same
+  double marked = 0;  // on the marked ones
+  double rarest = 0;
+  std::map<std::string, double> relations;  // the best that one fixed offset can do
+};
+
+struct Survey {
+  std::vector<HeadSurvey> heads;
+  Chance chance;
+};
+
+// `counts`: how often each token occurs where the model comes from, for the rarest; empty: nothing is rare.
+Survey survey(Context& context, model::Transformer& model, const std::vector<Probe>& probes,
+              const std::vector<std::int64_t>& counts = {});
+
+// How often the largest weights of two heads lie on the same key, for every pair; [heads][heads].
+std::vector<std::vector<double>> agreement(const Survey& survey);
+
+}  // namespace polyhead::heads

@@ -1,0 +1,29 @@
+// A model on disk: a folder with config.json and model.safetensors.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "model/transformer.h"
+
+namespace polyhead::model {
+
+inline constexpr const char* kConfigFile = "config.json";
+inline constexpr const char* kWeightsFile = "model.safetensors";
+
+// Each file is replaced as a whole or left alone. The folder must be there.
+void save(const Transformer& model, const std::filesystem::path& folder);
+
+// Refuses (code input) what is no such folder, and weights that are not the ones the config asks for: it names the
+// first that is missing, too much or of another shape.
+std::unique_ptr<Transformer> load(const std::filesystem::path& folder);
+Config load_config(const std::filesystem::path& folder);
+
+// The model's parameters by name, to be written or read along with others.
+std::vector<io::NamedTensor> named_parameters(const Transformer& model);
+// Takes the model's parameters out of the file.
+void take_parameters(io::Safetensors& file, Transformer& model);
+
+}  // namespace polyhead::model

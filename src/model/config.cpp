@@ -1,0 +1,64 @@
+#include "model/config.h"
+
+#include <cmath>
+
+#include "polyhead/error.h"
+
+namespace polyhead::model {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::value, "config", what); }
+
+void expect_size(const char* name, std::int64_t size, std::int64_t least = 1) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (size >= least && size < kMost) return;
+  refuse(std::string(name) + ": expected " + std::to_string(least) + " or more, found " + std::to_string(size));
+}
+
+}  // namespace
+
+std::int64_t Config::head_count() const {
+  std::int64_t count = 0;
+  for (const LayerHeads& layer : layers) count += layer.heads;
+  return count;
+}
+
+Config make_config(Kind kind, std::int64_t layers, std::int64_t width, std::int64_t heads) {
+  if (layers < 1) refuse("layers: expected 1 or more, found " + std::to_string(layers));
+  if (heads < 1 || width % heads != 0) {
+    refuse("heads: expected a number that divides the width " + std::to_string(width) + ", found " +
+           std::to_string(heads));
+  }
+  return {.kind = kind,
+          .width = width,
+          .head_dim = width / heads,
+          .layers = std::vector<LayerHeads>(static_cast<std::size_t>(layers), {heads, heads}),
+          .hidden = 4 * width};
+}
+
+void check(const Config& config) {
+  expect_size("vocabulary", config.vocabulary);
+  expect_size("context", config.context);
+  expect_size("width", config.width);
+  expect_size("head_dim", config.head_dim);
+  if (config.layers.empty()) refuse("layers: expected 1 or more, found none");
+  for (const LayerHeads& layer : config.layers) {
+    expect_size("heads", layer.heads, 0);
+    expect_size("kv_heads", layer.kv_heads, 0);
+    const bool fits = layer.kv_heads == 0 ? layer.heads == 0 : layer.heads > 0 && layer.heads % layer.kv_heads == 0;
+    if (fits) continue;
+    refuse("kv_heads: expected a number that divides the heads " + std::to_string(layer.heads) + ", found " +
+           std::to_string(layer.kv_heads));
+  }
+  if (config.kind == Kind::classifier) expect_size("classes", config.classes, 2);
+  if (config.kind == Kind::classifier && config.tied) refuse("tied: a classifier has no tokens to tie its output to");
+  if (config.feed_forward != FeedForward::none) expect_size("hidden", config.hidden);
+  if (config.positions == Positions::rotary && config.head_dim % 2 != 0) {
+    refuse("head_dim: expected an even number for rotary positions, found " + std::to_string(config.head_dim));
+  }
+  if (!(config.dropout >= 0 && config.dropout < 1)) {
+    refuse("dropout: expected 0 or more and less than 1, found " + std::to_string(config.dropout));
+  }
+}
+
+}  // namespace polyhead::model

@@ -1,0 +1,50 @@
+// What a transformer looks like.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace polyhead::model {
+
+enum class Kind : std::uint8_t { gpt, classifier };  // a causal decoder that says the next token; an encoder
+enum class Positions : std::uint8_t { learned, sinusoidal, rotary, none };
+enum class Norm : std::uint8_t { layer, rms, none };
+enum class FeedForward : std::uint8_t { gelu, swiglu, none };
+
+// Heads of one layer. After pruning layers differ; a layer may have none left.
+struct LayerHeads {
+  std::int64_t heads = 0, kv_heads = 0;
+  friend bool operator==(const LayerHeads&, const LayerHeads&) = default;
+};
+
+struct Config {
+  Kind kind = Kind::gpt;
+  std::int64_t vocabulary = 0, context = 0;
+  std::int64_t classes = 0;  // of a classifier
+  std::int64_t width = 0, head_dim = 0;
+  std::vector<LayerHeads> layers;
+  std::int64_t hidden = 0;  // width of the feed-forward network
+  Positions positions = Positions::learned;
+  Norm norm = Norm::layer;
+  FeedForward feed_forward = FeedForward::gelu;
+  bool bias = true;
+  bool tied = false;  // the output's weights are the embedding
+  double dropout = 0;
+
+  std::int64_t outputs() const { return kind == Kind::classifier ? classes : vocabulary; }
+  std::int64_t head_count() const;
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+// `layers` layers of `heads` heads, width / heads wide, and a feed-forward network four times as wide as the model.
+Config make_config(Kind kind, std::int64_t layers, std::int64_t width, std::int64_t heads);
+
+// Throws Error, code input, that says what does not fit.
+void check(const Config& config);
+
+// config.json, both ways; `where` is the file's name, for messages.
+std::string to_json(const Config& config);
+Config config_from_json(const std::string& text, const std::string& where);
+
+}  // namespace polyhead::model

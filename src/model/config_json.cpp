@@ -1,0 +1,110 @@
+#include <utility>
+
+#include "io/json.h"
+#include "model/config.h"
+#include "polyhead/error.h"
+
+namespace polyhead::model {
+namespace {
+
+// The words of config.json, in the order of the enumeration.
+template <class Choice>
+struct Words;
+template <>
+struct Words<Kind> {
+  static constexpr const char* kAll[] = {"polyhead-gpt", "polyhead-classifier"};
+};
+template <>
+struct Words<Positions> {
+  static constexpr const char* kAll[] = {"learned", "sinusoidal", "rotary", "none"};
+};
+template <>
+struct Words<Norm> {
+  static constexpr const char* kAll[] = {"layer", "rms", "none"};
+};
+template <>
+struct Words<FeedForward> {
+  static constexpr const char* kAll[] = {"gelu", "swiglu", "none"};
+};
+
+template <class Choice>
+std::string word_of(Choice choice) {
+  return Words<Choice>::kAll[static_cast<std::size_t>(choice)];
+}
+
+template <class Choice>
+Choice read_choice(const io::Json& object, const std::string& key, const std::string& where) {
+  const std::string word = io::read_text(object, key, where);
+  std::string all;
+  std::size_t place = 0;
+  for (const char* known : Words<Choice>::kAll) {
+    if (word == known) return static_cast<Choice>(place);
+    all += (place++ == 0 ? "" : ", ") + std::string(known);
+  }
+  throw Error(ErrorCode::input, "config",
+              where + ": " + key + ": expected one of " + all + ", found " + io::Json(word.substr(0, 40)).dump(-1, 0x20, true, io::Json::error_handler_t::replace));
+}
+
+constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+
+}  // namespace
+
+std::string to_json(const Config& config) {
+  io::Json json;
+  json["model_type"] = word_of(config.kind);
+  json["vocabulary"] = config.vocabulary;
+  json["context"] = config.context;
+  if (config.kind == Kind::classifier) json["classes"] = config.classes;
+  json["width"] = config.width;
+  json["head_dim"] = config.head_dim;
+  for (const LayerHeads& layer : config.layers) {
+    json["heads"].push_back(layer.heads);
+    json["kv_heads"].push_back(layer.kv_heads);
+  }
+  json["hidden"] = config.hidden;
+  json["positions"] = word_of(config.positions);
+  json["norm"] = word_of(config.norm);
+  json["feed_forward"] = word_of(config.feed_forward);
+  json["bias"] = config.bias;
+  json["tied"] = config.tied;
+  json["dropout"] = config.dropout;
+  return json.dump(2) + "\n";
+}
+
+Config config_from_json(const std::string& text, const std::string& where) {
+  const io::Json json = io::parse_json(text, where);
+  io::expect_known_keys(json,
+                        {"model_type", "vocabulary", "context", "classes", "width", "head_dim", "heads", "kv_heads",
+                         "hidden", "positions", "norm", "feed_forward", "bias", "tied", "dropout"},
+                        where);
+  Config config;
+  config.kind = read_choice<Kind>(json, "model_type", where);
+  config.vocabulary = io::read_integer(json, "vocabulary", where, 1, kMost);
+  config.context = io::read_integer(json, "context", where, 1, kMost);
+  if (config.kind == Kind::classifier) config.classes = io::read_integer(json, "classes", where, 2, kMost);
+  config.width = io::read_integer(json, "width", where, 1, kMost);
+  config.head_dim = io::read_integer(json, "head_dim", where, 1, kMost);
+  const std::vector<std::int64_t> heads = io::read_integers(json, "heads", where, 0, kMost);
+  const std::vector<std::int64_t> kv_heads = io::read_integers(json, "kv_heads", where, 0, kMost);
+  if (heads.size() != kv_heads.size()) {
+    throw Error(ErrorCode::input, "config",
+                where + ": expected heads and kv_heads of as many layers, found " + std::to_string(heads.size()) +
+                    " and " + std::to_string(kv_heads.size()));
+  }
+  for (std::size_t layer = 0; layer < heads.size(); ++layer) config.layers.push_back({heads[layer], kv_heads[layer]});
+  config.hidden = io::read_integer(json, "hidden", where, 0, kMost);
+  config.positions = read_choice<Positions>(json, "positions", where);
+  config.norm = read_choice<Norm>(json, "norm", where);
+  config.feed_forward = read_choice<FeedForward>(json, "feed_forward", where);
+  config.bias = io::read_flag(json, "bias", where);
+  config.tied = io::read_flag(json, "tied", where);
+  config.dropout = io::read_number(json, "dropout", where, 0, 1);
+  try {
+    check(config);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::input, "config", where + ": " + error.what());
+  }
+  return config;
+}
+
+}  // namespace polyhead::model

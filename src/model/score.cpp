@@ -1,0 +1,60 @@
+#include "model/score.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ops/cross_entropy.h"
+
+namespace polyhead::model {
+
+double SequenceScores::mean_loss() const {
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(std::max<std::size_t>(losses.size(), 1));
+}
+double SequenceScores::accuracy() const {
+  const auto hits = std::accumulate(right.begin(), right.end(), std::int64_t{0});
+  const auto all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  return static_cast<double>(hits) / static_cast<double>(std::max<std::int64_t>(all, 1));
+}
+
+namespace {
+
+// logits [B,(T,)V] against targets [B(,T)].
+void add_sequences(const ConstTensorView& logits, const ConstTensorView& targets, const float* losses,
+                   SequenceScores& to) {
+  const std::int64_t V = logits.shape(logits.rank() - 1), batch = targets.shape(0), rows = targets.count() / batch;
+  const float* row = logits.as<float>();
+  const std::int32_t* target = targets.as<std::int32_t>();
+  for (std::int64_t b = 0; b < batch; ++b) {
+    double loss = 0;
+    std::int64_t right = 0, count = 0;
+    for (std::int64_t t = 0; t < rows; ++t, row += V, ++target, ++losses) {
+      if (*target < 0) continue;
+      ++count;
+      loss += static_cast<double>(*losses);
+      if (std::max_element(row, row + V) - row == *target) ++right;
+    }
+    to.losses.push_back(count == 0 ? 0 : loss / static_cast<double>(count));
+    to.right.push_back(right);
+    to.counts.push_back(count);
+  }
+}
+
+}  // namespace
+
+SequenceScores score(Context& context, Transformer& model, const std::vector<Examples>& examples,
+                     std::vector<Tensor>* gates, std::vector<Tensor>* shifts) {
+  SequenceScores scores;
+  autograd::Tape tape(context, false);
+  for (const Examples& some : examples) {
+    tape.clear();
+    const autograd::Variable logits =
+        model.forward(tape, some.tokens, {.lengths = some.lengths, .gates = gates, .shifts = shifts});
+    const TensorView losses = tape.take(some.targets.shape(), DType::f32);
+    const TensorView shares = tape.take(some.targets.shape(), DType::f32);
+    ops::cross_entropy(context, tape.value(logits), some.targets, ops::Share::sequences, losses, shares);
+    add_sequences(tape.value(logits), some.targets, losses.as<float>(), scores);
+  }
+  return scores;
+}
+
+}  // namespace polyhead::model

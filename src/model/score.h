@@ -1,0 +1,30 @@
+// How well a model does on sequences whose answers are known.
+#pragma once
+
+#include <vector>
+
+#include "model/transformer.h"
+
+namespace polyhead::model {
+
+// Sequences with what is to be said about them.
+struct Examples {
+  Tensor tokens;   // i32 [B,T]
+  Tensor targets;  // i32 [B,T], -1 does not count; or the class [B]
+  Tensor lengths;  // i32 [B] or absent
+};
+
+// Per sequence: the mean loss over the targets that count, and how many were right.
+struct SequenceScores {
+  std::vector<double> losses;
+  std::vector<std::int64_t> right, counts;
+
+  double mean_loss() const;  // over sequences
+  double accuracy() const;   // over targets
+};
+
+// A pass over all examples, with gates and shifts as PassOptions takes them.
+SequenceScores score(Context& context, Transformer& model, const std::vector<Examples>& examples,
+                     std::vector<Tensor>* gates = nullptr, std::vector<Tensor>* shifts = nullptr);
+
+}  // namespace polyhead::model

@@ -1,0 +1,217 @@
+#include "model/transformer.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "core/numbers.h"
+#include "core/philox.h"
+
+namespace polyhead::model {
+
+using autograd::Parameter;
+using autograd::Tape;
+using autograd::Variable;
+
+namespace {
+
+void set(const TensorView& tensor, std::int64_t n, double value) {
+  store_number(value, tensor.dtype(),
+               static_cast<std::byte*>(tensor.data()) + n * static_cast<std::int64_t>(size_of(tensor.dtype())));
+}
+
+constexpr double kEpsilon = 1e-5, kSpread = 0.02;
+
+// Normal numbers, Box and Muller's way; each tensor has a stream of its own.
+void fill_normal(const TensorView& tensor, std::uint64_t seed, std::uint32_t stream, double spread) {
+  const std::int64_t count = tensor.count();
+  for (std::int64_t n = 0; n < count; n += 2) {
+    const auto block = static_cast<std::uint64_t>(n / 2);
+    const Philox::Words words = Philox::words(
+        seed, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, 0x7e160000u});
+    const double u = (static_cast<double>(words[0]) + 1) / 4294967296.0;  // (0,1]
+    const double angle = 2 * std::numbers::pi * static_cast<double>(words[1]) / 4294967296.0;
+    const double radius = spread * std::sqrt(-2 * std::log(u));
+    set(tensor, n, radius * std::cos(angle));
+    if (n + 1 < count) set(tensor, n + 1, radius * std::sin(angle));
+  }
+}
+
+void fill(const TensorView& tensor, double value) {
+  for (std::int64_t n = 0; n < tensor.count(); ++n) set(tensor, n, value);
+}
+
+// sin and cos of position / 10000^(2c/C), in turns, as the first transformer had them.
+Tensor sinusoids(std::int64_t context, std::int64_t width, DType dtype) {
+  Tensor table = Tensor::empty({context, width}, dtype);
+  for (std::int64_t t = 0; t < context; ++t) {
+    for (std::int64_t c = 0; c < width; ++c) {
+      const double angle =
+          static_cast<double>(t) * std::pow(10000.0, -static_cast<double>(c - c % 2) / static_cast<double>(width));
+      set(table, t * width + c, c % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+// Makes parameters in order; every one draws from a stream of its own, so that adding one changes no other.
+struct Transformer::Maker {
+  Transformer& model;
+  std::uint64_t seed;
+
+  Parameter* make(const std::string& name, const Dims& shape, double spread, double value = 0) {
+    Tensor tensor = Tensor::empty(shape, model.dtype_);
+    const auto stream = static_cast<std::uint32_t>(model.parameters_.size());
+    spread > 0 ? fill_normal(tensor, seed, stream, spread) : fill(tensor, value);
+    return &model.parameters_.emplace_back(name, std::move(tensor));
+  }
+  Normalised norm(const std::string& name) {
+    const Dims shape{model.config_.width};
+    Normalised made;
+    if (model.config_.norm == Norm::none) return made;
+    made.gamma = make(name + ".weight", shape, 0, 1);
+    if (model.config_.norm == Norm::layer) made.beta = make(name + ".bias", shape, 0);
+    return made;
+  }
+  Affine affine(const std::string& name, std::int64_t outputs, std::int64_t inputs, double spread, bool bias) {
+    Affine made;
+    made.weight = make(name + ".weight", {outputs, inputs}, spread);
+    if (bias) made.bias = make(name + ".bias", {outputs}, 0);
+    return made;
+  }
+  MultiHeadParameters<Parameter*> attention(const std::string& name, const LayerHeads& heads, double spread_out) {
+    const Config& config = model.config_;
+    const std::int64_t inner = heads.heads * config.head_dim, rows = inner + 2 * heads.kv_heads * config.head_dim;
+    MultiHeadParameters<Parameter*> made;
+    if (heads.heads > 0) {
+      made.in_proj_weight = make(name + ".in_proj_weight", {rows, config.width}, kSpread);
+      if (config.bias) made.in_proj_bias = make(name + ".in_proj_bias", {rows}, 0);
+      made.out_proj_weight = make(name + ".out_proj.weight", {config.width, inner}, spread_out);
+    }
+    if (config.bias) made.out_proj_bias = make(name + ".out_proj.bias", {config.width}, 0);
+    return made;
+  }
+};
+
+Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype) : config_(config), dtype_(dtype) {
+  check(config);
+  Maker maker{*this, seed};
+  const std::int64_t C = config.width;
+  tokens_ = maker.make("tokens.weight", {config.vocabulary, C}, kSpread);
+  if (config.positions == Positions::learned) positions_ = maker.make("positions.weight", {config.context, C}, kSpread);
+  if (config.positions == Positions::sinusoidal) sinusoids_ = sinusoids(config.context, C, dtype);
+  const double spread_out = kSpread / std::sqrt(2.0 * static_cast<double>(config.layers.size()));
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    const std::string name = "blocks." + std::to_string(layer);
+    Block& block = blocks_.emplace_back();
+    block.before_attention = maker.norm(name + ".attention_norm");
+    block.attention = maker.attention(name + ".attention", config.layers[layer], spread_out);
+    if (config.feed_forward == FeedForward::none) continue;
+    block.before_feed_forward = maker.norm(name + ".feed_forward_norm");
+    const std::int64_t up = (config.feed_forward == FeedForward::swiglu ? 2 : 1) * config.hidden;
+    block.up = maker.affine(name + ".feed_forward.up", up, C, kSpread, config.bias);
+    block.down = maker.affine(name + ".feed_forward.down", C, config.hidden, spread_out, config.bias);
+  }
+  final_norm_ = maker.norm("final_norm");
+  output_ = config.tied ? Affine{tokens_, nullptr}
+                        : maker.affine("output", config.outputs(), C, kSpread, config.kind == Kind::classifier);
+}
+
+std::vector<Parameter*> Transformer::parameters() {
+  std::vector<Parameter*> all;
+  for (Parameter& parameter : parameters_) all.push_back(&parameter);
+  return all;
+}
+std::vector<const Parameter*> Transformer::parameters() const {
+  std::vector<const Parameter*> all;
+  for (const Parameter& parameter : parameters_) all.push_back(&parameter);
+  return all;
+}
+std::int64_t Transformer::parameter_count() const {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : parameters_) count += count_of(parameter.value.shape());
+  return count;
+}
+
+MultiHeadShape Transformer::attention_shape(std::size_t layer) const {
+  const LayerHeads& heads = config_.layers[layer];
+  return {.width = config_.width,
+          .heads = heads.heads,
+          .kv_heads = heads.kv_heads,
+          .head_dim = config_.head_dim,
+          .bias = config_.bias};
+}
+
+namespace {
+
+Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias) {
+  return linear(tape, x, tape.parameter(*weight),
+                bias == nullptr ? std::nullopt : std::optional(tape.parameter(*bias)));
+}
+
+Variable norm(Tape& tape, Variable x, Parameter* gamma, Parameter* beta) {
+  if (gamma == nullptr) return x;
+  return normalise(tape, x, tape.parameter(*gamma),
+                   beta == nullptr ? std::nullopt : std::optional(tape.parameter(*beta)), kEpsilon);
+}
+
+// Seeds of one pass: attention, output of attention and feed-forward of every layer.
+Dropout dropout(double p, const PassOptions& options, std::size_t layer, std::uint64_t place) {
+  return {options.training ? p : 0.0, options.seed * 0x9E3779B97F4A7C15u + 3 * layer + place};
+}
+
+}  // namespace
+
+Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) {
+  Block& block = blocks_[layer];
+  if (config_.layers[layer].heads == 0) {
+    if (block.attention.out_proj_bias == nullptr) return x;
+    return add_to_rows(tape, x, tape.parameter(*block.attention.out_proj_bias));
+  }
+  MultiHeadOptions how;
+  how.attention.causal = config_.kind == Kind::gpt;
+  how.attention.align = Align::top_left;
+  how.attention.key_lengths = options.lengths;
+  how.attention.dropout = dropout(config_.dropout, options, layer, 0);
+  how.output_dropout = dropout(config_.dropout, options, layer, 1);
+  if (config_.positions == Positions::rotary) how.rotary = Rotary{};
+  if (options.gates != nullptr && (*options.gates)[layer].present()) how.attention.gates = (*options.gates)[layer];
+  const Variable inner = norm(tape, x, block.before_attention.gamma, block.before_attention.beta);
+  const Variable out = multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
+                                 options.gate_gradients, block.memory);
+  const Variable y = add(tape, x, out);
+  if (options.shifts == nullptr || !(*options.shifts)[layer].present()) return y;
+  return add_to_rows(tape, y, tape.constant((*options.shifts)[layer]));
+}
+
+Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) {
+  const Block& block = blocks_[layer];
+  if (block.up.weight == nullptr) return x;
+  const Variable inner = norm(tape, x, block.before_feed_forward.gamma, block.before_feed_forward.beta);
+  const Variable up = affine(tape, inner, block.up.weight, block.up.bias);
+  const Variable active = config_.feed_forward == FeedForward::gelu ? gelu(tape, up) : silu_gate(tape, up);
+  const Variable down = affine(tape, active, block.down.weight, block.down.bias);
+  return add(tape, x, drop(tape, down, dropout(config_.dropout, options, layer, 2)));
+}
+
+Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& options) {
+  if (tokens.rank() != 2 || tokens.shape(1) > config_.context) {
+    throw Error(
+        ErrorCode::shape, "forward",
+        "tokens: expected [B,T] with T up to " + std::to_string(config_.context) + ", found " + describe(tokens));
+  }
+  std::optional<Variable> positions;
+  if (positions_ != nullptr) positions = tape.parameter(*positions_);
+  if (sinusoids_.present()) positions = tape.constant(sinusoids_);
+  Variable x = embed(tape, tape.parameter(*tokens_), tokens, positions);
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    x = attend(tape, layer, x, options);
+    x = feed_forward(tape, layer, x, options);
+  }
+  x = norm(tape, x, final_norm_.gamma, final_norm_.beta);
+  if (config_.kind == Kind::classifier) x = pool(tape, x, options.lengths);
+  return affine(tape, x, output_.weight, output_.bias);
+}
+
+}  // namespace polyhead::model

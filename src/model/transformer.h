@@ -1,0 +1,75 @@
+// A transformer of pre-norm blocks, x + attention(norm(x)), then x + feed_forward(norm(x)), with a gate on every head.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "autograd/functions.h"
+#include "model/config.h"
+
+namespace polyhead::model {
+
+// How a pass goes; what is left out is not done.
+struct PassOptions {
+  bool training = false;         // dropout is on
+  std::uint64_t seed = 0;        // of dropout; another one for every step
+  ConstTensorView lengths{};     // i32 [B]: tokens that exist (classifier)
+  std::vector<Tensor>* gates{};  // per layer [H] or [B,H], an absent tensor for all ones
+  bool gate_gradients = false;   // then there must be gates
+  MultiHeadWants wants{};        // statistics, weights ... of every layer
+  std::vector<Tensor>* shifts{};  // per layer [C], added to what attention adds; an absent tensor for none
+};
+
+class Transformer {
+ public:
+  // Weights from the seed: normal with spread 0.02 as in GPT-2, those that write into the residual stream smaller by
+  // sqrt(2 layers); biases 0, norms 1.
+  explicit Transformer(const Config& config, std::uint64_t seed = 0, DType dtype = DType::f32);
+
+  const Config& config() const noexcept { return config_; }
+  DType dtype() const noexcept { return dtype_; }
+  std::vector<autograd::Parameter*> parameters();
+  std::vector<const autograd::Parameter*> parameters() const;
+  std::int64_t parameter_count() const;
+
+  // Logits [B,T,V], or [B,classes] of a classifier, from tokens i32 [B,T], which must live as long as the pass.
+  autograd::Variable forward(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options = {});
+
+  // What the last pass left in a layer: statistics, weights, heads, and after backward the gradients of the gates.
+  // A layer without heads leaves nothing.
+  const autograd::MultiHeadMemory& attention(std::size_t layer) const { return blocks_[layer].memory; }
+
+  MultiHeadShape attention_shape(std::size_t layer) const;
+
+ private:
+  using Parameter = autograd::Parameter;
+  struct Normalised {
+    Parameter *gamma = nullptr, *beta = nullptr;  // none, none: no norm; no beta: RMSNorm
+  };
+  struct Affine {
+    Parameter *weight = nullptr, *bias = nullptr;
+  };
+  struct Block {
+    Normalised before_attention, before_feed_forward;
+    MultiHeadParameters<Parameter*> attention;
+    Affine up, down;
+    autograd::MultiHeadMemory memory;
+  };
+  struct Maker;
+
+  autograd::Variable attend(autograd::Tape& tape, std::size_t layer, autograd::Variable x, const PassOptions& options);
+  autograd::Variable feed_forward(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
+                                  const PassOptions& options);
+
+  Config config_;
+  DType dtype_;
+  std::deque<Parameter> parameters_;  // in the order of their making; addresses stay
+  Parameter *tokens_ = nullptr, *positions_ = nullptr;
+  Tensor sinusoids_;  // [context,C]
+  std::vector<Block> blocks_;
+  Normalised final_norm_;
+  Affine output_;
+};
+
+}  // namespace polyhead::model

@@ -1,0 +1,41 @@
+#include "train/optimiser.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace polyhead::train {
+
+double Schedule::rate(std::int64_t step) const {
+  if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
+  const double way =
+      static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(steps - warmup, 1));
+  const double down = 0.5 * (1 + std::cos(std::numbers::pi * std::min(way, 1.0)));
+  return peak * (floor + (1 - floor) * down);
+}
+
+Optimiser::Optimiser(std::vector<autograd::Parameter*> parameters, const Options& options) : options_(options) {
+  for (autograd::Parameter* parameter : parameters) {
+    const Dims& shape = parameter->value.shape();
+    const DType dtype = parameter->value.dtype();
+    moments_.push_back({parameter, Tensor::zeros(shape, dtype), Tensor::zeros(shape, dtype)});
+  }
+}
+
+double Optimiser::step(Context& context, double rate) {
+  double squares = 0;
+  for (const Moments& m : moments_) squares += ops::sum_of_squares(context, m.parameter->gradient);
+  const double norm = std::sqrt(squares);
+  if (!std::isfinite(norm)) return norm;
+  const double factor = options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1;
+  ++steps_;
+  for (Moments& m : moments_) {
+    ops::AdamW rule = options_.rule;
+    rule.rate = rate;
+    if (m.parameter->value.shape().rank() < 2) rule.decay = 0;
+    ops::adamw(context, rule, steps_, factor, m.parameter->value, m.first, m.second, m.parameter->gradient);
+  }
+  return norm;
+}
+
+}  // namespace polyhead::train

@@ -1,0 +1,49 @@
+// AdamW with clipping, and how the rate goes: up in a line, then down along a cosine.
+#pragma once
+
+#include <vector>
+
+#include "autograd/tape.h"
+#include "ops/adamw.h"
+
+namespace polyhead::train {
+
+struct Schedule {
+  double peak = 1e-3;
+  std::int64_t warmup = 0, steps = 1;
+  double floor = 0.1;  // of the peak, at the last step
+
+  double rate(std::int64_t step) const;  // steps count from 1
+};
+
+struct OptimiserOptions {
+  ops::AdamW rule{.beta2 = 0.99};  // decay is for matrices; vectors (biases, norms) have none
+  double clip = 1;                 // the largest norm of the whole gradient; 0: any
+};
+
+class Optimiser {
+ public:
+  using Options = OptimiserOptions;
+  Optimiser(std::vector<autograd::Parameter*> parameters, const Options& options);
+
+  // One step along the parameters' gradients. Returns the norm of the gradient before clipping; if that is not finite,
+  // nothing is changed.
+  double step(Context& context, double rate);
+
+  std::int64_t steps_taken() const noexcept { return steps_; }
+  void set_steps_taken(std::int64_t steps) noexcept { steps_ = steps; }
+
+  struct Moments {
+    autograd::Parameter* parameter;
+    Tensor first, second;
+  };
+  std::vector<Moments>& moments() noexcept { return moments_; }
+  const std::vector<Moments>& moments() const noexcept { return moments_; }
+
+ private:
+  Options options_;
+  std::vector<Moments> moments_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace polyhead::train

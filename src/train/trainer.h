@@ -1,0 +1,69 @@
+// Training one model on one task.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "model/transformer.h"
+#include "train/optimiser.h"
+#include "train/task.h"
+
+namespace polyhead::train {
+
+struct TrainOptions {
+  std::int64_t steps = 1000, batch = 32;
+  double rate = 1e-3;
+  std::int64_t warmup = 50;
+  double decay = 0.01, clip = 1;
+  std::uint64_t seed = 1;  // of weights and dropout; the task has its own
+
+  friend bool operator==(const TrainOptions&, const TrainOptions&) = default;
+};
+
+struct StepReport {
+  std::int64_t step = 0;  // counted from 1
+  double loss = 0, gradient_norm = 0, rate = 0;
+};
+
+// The model's scores on `batches` batches of the split.
+model::SequenceScores evaluate(Context& context, model::Transformer& model, const Task& task, Split split,
+                               std::int64_t batches, std::int64_t batch);
+
+// Training went wrong: the loss or the gradient is no number, or the loss has run away.
+class Diverged : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Trainer {
+ public:
+  // The model must fit the task.
+  Trainer(Context& context, model::Transformer& model, const Task& task, const TrainOptions& options);
+
+  std::int64_t steps_taken() const noexcept { return optimiser_.steps_taken(); }
+  bool done() const noexcept { return steps_taken() >= options_.steps; }
+  // Throws Diverged; the parameters are then those before the step.
+  StepReport step();
+
+  // Everything that the next step depends on: parameters, moments, the number of steps. One file, replaced as a whole.
+  void save(const std::filesystem::path& file) const;
+  // Goes on from there, bit by bit; a file of another model or of other options is refused (code input).
+  void resume(const std::filesystem::path& file);
+
+ private:
+  Context& context_;
+  model::Transformer& model_;
+  const Task& task_;
+  TrainOptions options_;
+  Optimiser optimiser_;
+  Schedule schedule_;
+  autograd::Tape tape_;
+  std::optional<double> first_loss_;
+};
+
+// A model of the task's vocabulary, context and classes.
+void fit_to_task(model::Config& config, const Task& task);
+
+}  // namespace polyhead::train

@@ -1,0 +1,218 @@
+// Models: gradients of every parameter and gate are slopes, for every kind of part; gates do what they say.
+#include "model/transformer.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "support/bits.h"
+#include "support/random.h"
+
+namespace polyhead::model {
+namespace {
+
+using autograd::Parameter;
+using autograd::Tape;
+
+Tensor tokens_for(const Config& config, std::int64_t batch, std::int64_t length) {
+  Tensor tokens = Tensor::empty({batch, length}, DType::i32);
+  test::Random random("tokens");
+  test::fill_with(tokens.view(), [&] { return static_cast<double>(random.below(config.vocabulary)); });
+  return tokens;
+}
+
+// Larger weights than a model begins with, so that attention is not uniform and slopes are not tiny.
+void stir(Transformer& model) {
+  test::Random random("stir");
+  for (Parameter* parameter : model.parameters()) test::fill_normal(parameter->value, random, 0.4);
+}
+
+std::vector<Tensor> gates_of(const Config& config, std::int64_t batch, double value) {
+  std::vector<Tensor> gates;
+  for (const LayerHeads& layer : config.layers) {
+    gates.push_back(layer.heads == 0 ? Tensor() : Tensor::empty({batch, layer.heads}, DType::f64));
+    if (layer.heads > 0) test::fill_with(gates.back().view(), [&] { return value; });
+  }
+  return gates;
+}
+
+struct Case {
+  const char* name;
+  std::function<void(Config&)> change;
+};
+const Case kCases[] = {
+    {"gpt", [](Config&) {}},
+    {"attention_only",
+     [](Config& c) {
+       c.feed_forward = FeedForward::none;
+       c.norm = Norm::none;
+       c.bias = false;
+     }},
+    {"llama_like",
+     [](Config& c) {
+       c.positions = Positions::rotary;
+       c.norm = Norm::rms;
+       c.feed_forward = FeedForward::swiglu;
+       c.bias = false;
+       c.layers = {{4, 2}, {4, 1}};
+     }},
+    {"sinusoidal_tied",
+     [](Config& c) {
+       c.positions = Positions::sinusoidal;
+       c.tied = true;
+     }},
+    {"pruned",
+     [](Config& c) {
+       c.layers = {{0, 0}, {3, 3}};
+     }},
+    {"dropout", [](Config& c) { c.dropout = 0.2; }},
+    {"classifier",
+     [](Config& c) {
+       c.kind = Kind::classifier;
+       c.classes = 3;
+     }},
+};
+
+class Models : public ::testing::TestWithParam<Case> {
+ protected:
+  Models() {
+    config_ = make_config(Kind::gpt, 2, 8, 4);
+    config_.vocabulary = 7;
+    config_.context = 6;
+    config_.hidden = 5;
+    GetParam().change(config_);
+    model_ = std::make_unique<Transformer>(config_, 3, DType::f64);
+    stir(*model_);
+    tokens_ = tokens_for(config_, kBatch, 5);
+    const bool classifier = config_.kind == Kind::classifier;
+    targets_ = Tensor::zeros(classifier ? Dims{kBatch} : Dims{kBatch, 5}, DType::i32);
+    test::Random random("targets");
+    test::fill_with(targets_.view(), [&] { return static_cast<double>(random.below(config_.outputs())); });
+    if (!classifier) targets_.as<std::int32_t>()[3] = -1;
+    lengths_ = Tensor::empty({kBatch}, DType::i32);
+    for (std::int32_t b = 0; b < kBatch; ++b) lengths_.as<std::int32_t>()[b] = 5 - b;
+  }
+
+  double loss(Tape& tape, std::vector<Tensor>* gates, bool gate_gradients = false) {
+    tape.clear();
+    PassOptions options{.training = true, .seed = 5, .gates = gates, .gate_gradients = gate_gradients};
+    if (config_.kind == Kind::classifier) options.lengths = lengths_;
+    return autograd::cross_entropy(tape, model_->forward(tape, tokens_, options), targets_, ops::Share::sequences).loss;
+  }
+
+  static constexpr std::int32_t kBatch = 3;
+  Config config_;
+  std::unique_ptr<Transformer> model_;
+  Tensor tokens_, targets_, lengths_;
+  Context context_{2};
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, Models, ::testing::ValuesIn(kCases),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST_P(Models, GradientsAreSlopes) {
+  Tape tape(context_);
+  std::vector<Tensor> gates = gates_of(config_, kBatch, 0.8);
+  constexpr double kStep = 1e-5;
+  const auto expect_slope = [&](double& at, double gradient, const std::string& what) {
+    const double before = at;
+    at = before + kStep;
+    const double above = loss(tape, &gates);
+    at = before - kStep;
+    const double below = loss(tape, &gates);
+    at = before;
+    EXPECT_NEAR(gradient, (above - below) / (2 * kStep), 1e-7) << what;
+  };
+  loss(tape, &gates, true);
+  tape.backward();
+  std::vector<std::vector<double>> dgates;
+  for (std::size_t layer = 0; layer < gates.size(); ++layer) {
+    const Tensor& found = model_->attention(layer).gradients.dgates;
+    dgates.emplace_back();
+    for (std::int64_t n = 0; gates[layer].present() && n < count_of(gates[layer].shape()); ++n) {
+      dgates.back().push_back(found.as<double>()[n]);
+    }
+  }
+  for (Parameter* parameter : model_->parameters()) {
+    const std::int64_t count = count_of(parameter->value.shape());
+    for (std::int64_t n = 0; n < count; n += std::max<std::int64_t>(1, count / 7)) {
+      expect_slope(parameter->value.as<double>()[n], parameter->gradient.as<double>()[n], parameter->name);
+    }
+  }
+  for (std::size_t layer = 0; layer < gates.size(); ++layer) {
+    for (std::size_t n = 0; n < dgates[layer].size(); ++n) {
+      expect_slope(gates[layer].as<double>()[n], dgates[layer][n], "gate " + std::to_string(n));
+    }
+  }
+}
+
+// With all gates of a layer shut, what it adds to the residual stream is b_O: the same as a layer without heads.
+TEST(Gates, AllShutLeaveTheBias) {
+  Context context(1);
+  Config config = make_config(Kind::gpt, 2, 8, 4);
+  config.vocabulary = 7;
+  config.context = 6;
+  Transformer whole(config, 3, DType::f64);
+  stir(whole);
+  config.layers[0] = {0, 0};
+  Transformer without(config, 3, DType::f64);
+  for (Parameter* parameter : without.parameters()) {
+    for (Parameter* other : whole.parameters()) {
+      if (other->name != parameter->name) continue;
+      std::copy_n(other->value.as<double>(), count_of(other->value.shape()), parameter->value.as<double>());
+    }
+  }
+  const Tensor tokens = tokens_for(config, 2, 6);
+  std::vector<Tensor> gates(2);
+  gates[0] = Tensor::zeros({4}, DType::f64);
+  Tape tape(context, false), other(context, false);
+  const ConstTensorView shut = tape.value(whole.forward(tape, tokens, {.gates = &gates}));
+  const ConstTensorView gone = other.value(without.forward(other, tokens));
+  for (std::int64_t n = 0; n < shut.count(); ++n) {
+    EXPECT_NEAR(shut.as<double>()[n], gone.as<double>()[n], 1e-13);
+  }
+}
+
+TEST(Model, IsTheSameForAnyNumberOfThreads) {
+  Config config = make_config(Kind::gpt, 2, 64, 4);
+  config.vocabulary = 50;
+  config.context = 40;
+  const Tensor tokens = tokens_for(config, 16, 40);
+  std::vector<Tensor> first;
+  for (const int threads : {1, 2, 5}) {
+    Context context(threads);
+    Transformer model(config, 3);
+    Tape tape(context);
+    autograd::cross_entropy(tape, model.forward(tape, tokens), tokens);
+    tape.backward();
+    std::vector<Tensor> now;
+    for (Parameter* parameter : model.parameters()) now.push_back(std::move(parameter->gradient));
+    if (first.empty()) first = std::move(now);
+    for (std::size_t n = 0; n < now.size(); ++n) EXPECT_TRUE(test::same_bits("gradient", first[n], now[n])) << n;
+  }
+}
+
+TEST(Model, RefusesWhatDoesNotFit) {
+  EXPECT_THROW(make_config(Kind::gpt, 2, 10, 4), Error);
+  EXPECT_THROW(make_config(Kind::gpt, 0, 8, 4), Error);
+  Config config = make_config(Kind::gpt, 2, 8, 4);
+  config.vocabulary = 7;
+  config.context = 6;
+  EXPECT_NO_THROW(check(config));
+  Config wrong = config;
+  wrong.layers[1].kv_heads = 3;
+  EXPECT_THROW(check(wrong), Error);
+  wrong = config;
+  wrong.kind = Kind::classifier;
+  EXPECT_THROW(check(wrong), Error);
+  wrong = config;
+  wrong.dropout = 1;
+  EXPECT_THROW(check(wrong), Error);
+  Context context(1);
+  Tape tape(context);
+  Transformer model(config);
+  const Tensor tokens = tokens_for(config, 1, 7);
+  EXPECT_THROW(model.forward(tape, tokens), Error);
+}
+
+}  // namespace
+}  // namespace polyhead::model
