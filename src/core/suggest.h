@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace polyhead::cli {
+namespace polyhead {
 
 // "; did you mean 'gpt2'?" for the known word nearest to the given one, or nothing if none is near.
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& known);
 
-}  // namespace polyhead::cli
+}  // namespace polyhead
