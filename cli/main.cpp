@@ -128,6 +128,14 @@ void run(const std::vector<std::string>& arguments, std::string& where) {
                                          did_you_mean(arguments[0], names)));
 }
 
+Exit exit_for(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::device: return Exit::device;
+    case ErrorCode::io: return Exit::io;
+    default: return Exit::input;
+  }
+}
+
 Exit guarded(const std::vector<std::string>& arguments) {
   std::string where = "polyhead";
   const auto failed = [&](Exit code, const std::string& message) {
@@ -141,7 +149,7 @@ Exit guarded(const std::vector<std::string>& arguments) {
   } catch (const Failure& failure) {
     return failed(failure.code(), failure.what());
   } catch (const Error& error) {
-    return failed(error.code() == ErrorCode::device ? Exit::device : Exit::input, error.what());
+    return failed(exit_for(error.code()), error.what());
   } catch (const std::system_error& error) {
     return failed(Exit::io, error.what());
   } catch (const std::bad_alloc&) {

@@ -14,6 +14,8 @@ enum class ErrorCode {
   value,        // a number out of its range: NaN scale, length beyond the tensor, dropout of 1
   unsupported,  // a combination that no backend offers
   device,       // no such device in this build or machine
+  input,        // a file that is not what it should be
+  io,           // the file system refused: no such file, no space, no permission
 };
 
 // Thrown by every public function; nothing has been written by then. The library never prints, exits or aborts.

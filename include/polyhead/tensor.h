@@ -107,14 +107,14 @@ class BasicView {
   BasicView(T* data, const Dims& shape) : BasicView(data, dtype_of<T>, shape, contiguous_strides(shape)) {}
 
   // A TensorView serves wherever a ConstTensorView is asked for; what is absent stays so.
-  BasicView(const BasicView<std::remove_const_t<Void>>& other)
+  template <class Other>
+  requires(std::is_const_v<Void> && !std::is_const_v<Other>) BasicView(const BasicView<Other>& other)
       : data_(other.data()),
         dtype_(other.dtype()),
         present_(other.present()),
         device_(other.device()),
         shape_(other.shape()),
         strides_(other.strides()) {}
-  BasicView& operator=(const BasicView&) = default;
 
   bool present() const noexcept { return present_; }
   Void* data() const noexcept { return data_; }

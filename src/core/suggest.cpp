@@ -30,6 +30,8 @@ std::string did_you_mean(std::string_view given, const std::vector<std::string>&
   std::size_t best = near + 1;
   std::string_view word;
   for (const std::string& candidate : known) {
+    const std::size_t longer = std::max(given.size(), candidate.size()) - std::min(given.size(), candidate.size());
+    if (longer > near) continue;  // spares long words from files the work
     const std::size_t steps = distance(given, candidate);
     if (steps < best) best = steps, word = candidate;
   }

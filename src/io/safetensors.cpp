@@ -1,0 +1,227 @@
+#include "io/safetensors.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "core/suggest.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "io/safetensors_format.h"
+
+namespace polyhead::io {
+namespace {
+
+[[noreturn]] void refuse(const std::string& where, const std::string& message) {
+  throw Error(ErrorCode::input, "safetensors", where + ": " + message);
+}
+
+// Whole numbers of another width to i32; false if one does not fit.
+template <class From>
+bool narrow(std::span<const std::byte> from, std::int32_t* to) {
+  for (; !from.empty(); from = from.subspan(sizeof(From))) {
+    From number;
+    std::memcpy(&number, from.data(), sizeof(From));
+    if (!std::in_range<std::int32_t>(number)) return false;
+    *to++ = static_cast<std::int32_t>(number);  // NOLINT(bugprone-signed-char-misuse): an I8 is a number
+  }
+  return true;
+}
+
+struct Format {
+  std::string_view name;                                                        // in the file
+  std::int64_t bytes;                                                           // of an element there
+  DType dtype;                                                                  // of the tensor that it becomes
+  bool (*narrow)(std::span<const std::byte> from, std::int32_t* to) = nullptr;  // where the two differ
+};
+
+constexpr Format kFormats[] = {
+    {"F64", 8, DType::f64},
+    {"F32", 4, DType::f32},
+    {"F16", 2, DType::f16},
+    {"BF16", 2, DType::bf16},
+    {"I32", 4, DType::i32},
+    {"BOOL", 1, DType::boolean},
+    {"I8", 1, DType::i32, narrow<std::int8_t>},
+    {"U8", 1, DType::i32, narrow<std::uint8_t>},
+    {"I16", 2, DType::i32, narrow<std::int16_t>},
+    {"U16", 2, DType::i32, narrow<std::uint16_t>},
+    {"U32", 4, DType::i32, narrow<std::uint32_t>},
+    {"I64", 8, DType::i32, narrow<std::int64_t>},
+    {"U64", 8, DType::i32, narrow<std::uint64_t>},
+};
+
+const Format& format_called(const std::string& name, const std::string& where) {
+  std::string known;
+  for (const Format& format : kFormats) {
+    if (format.name == name) return format;
+    known += (known.empty() ? "" : ", ") + std::string(format.name);
+  }
+  refuse(where, "dtype " + in_quotes(name) + " is not among those that polyhead reads (" + known +
+                    "); convert the tensor to one of them");
+}
+
+// One line of the header, its bytes in [begin, end) behind the header.
+struct Entry {
+  std::string name;
+  const Format* format;
+  Dims shape;
+  std::int64_t begin, end;
+};
+
+// The product as count_of forms it, but an overflow is the file's fault here.
+std::int64_t bytes_of(const Dims& shape, const Format& format, const std::string& where) {
+  std::int64_t bytes = format.bytes;
+  bool empty = false;
+  for (const std::int64_t size : shape) {
+    if (size == 0) empty = true;
+    if (size != 0 && __builtin_mul_overflow(bytes, size, &bytes)) {
+      refuse(where, "the bytes of " + to_string(shape) + " overflow 64 bits");
+    }
+  }
+  return empty ? 0 : bytes;
+}
+
+Entry read_entry(const std::string& name, const Json& json, const std::string& file) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::string where = file + ": tensor " + in_quotes(name);
+  expect_known_keys(json, {"dtype", "shape", "data_offsets"}, where);
+  const Format& format = format_called(read_text(json, "dtype", where), where);
+
+  const std::vector<std::int64_t> sizes = read_integers(json, "shape", where, 0, kMost);
+  if (sizes.size() > kMaxRank) {
+    refuse(where, "rank " + std::to_string(sizes.size()) + "; expected at most " + std::to_string(kMaxRank));
+  }
+  Dims shape(static_cast<int>(sizes.size()), 0);
+  for (int axis = 0; axis < shape.rank(); ++axis) shape[axis] = sizes[static_cast<std::size_t>(axis)];
+
+  const std::vector<std::int64_t> offsets = read_integers(json, "data_offsets", where, 0, kMost);
+  if (offsets.size() != 2) refuse(where, "expected two data_offsets, found " + std::to_string(offsets.size()));
+  const std::int64_t begin = offsets[0], end = offsets[1], bytes = bytes_of(shape, format, where);
+  if (end < begin || end - begin != bytes) {
+    refuse(where, std::string(format.name) + " " + to_string(shape) + " takes " + std::to_string(bytes) +
+                      " bytes, but its data_offsets are [" + std::to_string(begin) + "," + std::to_string(end) + "]");
+  }
+  return {name, &format, shape, begin, end};
+}
+
+Metadata read_metadata(const Json& json, const std::string& file) {
+  const std::string where = file + ": " + std::string(kMetadataKey);
+  if (!json.is_object()) refuse(where, "expected an object of texts");
+  Metadata metadata;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) refuse(where, in_quotes(key) + ": expected a text in quotes");
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+// Tensor after tensor from the first byte to the last: no hole, no overlap, nothing behind.
+void expect_no_gaps(std::vector<Entry> entries, std::int64_t data_bytes, const std::string& where) {
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+  std::int64_t at = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin != at) {
+      refuse(where, "tensor " + in_quotes(entry.name) + " begins at byte " + std::to_string(entry.begin) +
+                        " of the data, expected " + std::to_string(at));
+    }
+    at = entry.end;
+  }
+  if (at > data_bytes) {
+    refuse(where, "the tensors take " + std::to_string(at) + " bytes, but the file holds " +
+                      std::to_string(data_bytes) + "; it may have been cut short");
+  }
+  if (at < data_bytes) {
+    refuse(where, std::to_string(data_bytes - at) + " bytes more than the tensors take; remove them from the end");
+  }
+}
+
+// The header's JSON, without the length before it.
+std::string read_header(const Reader& file, const std::string& where) {
+  if (file.size() < kLengthBytes) {
+    refuse(where, "expected at least 8 bytes, found " + std::to_string(file.size()));
+  }
+  std::uint64_t length = 0;
+  file.read(0, &length, sizeof length);
+  const std::uint64_t most = std::min(kMaxHeader, file.size() - kLengthBytes);
+  if (length > most) {
+    refuse(where, "a header of " + std::to_string(length) + " bytes, expected at most " + std::to_string(most) +
+                      "; it may be no safetensors file, or cut short");
+  }
+  std::string header(length, ' ');
+  file.read(kLengthBytes, header.data(), header.size());
+  if (!header.starts_with('{')) refuse(where, "the header does not begin with '{'");
+  if (const std::size_t last = header.find_last_not_of(' '); header[last] != '}') {
+    refuse(where, "the header does not end with '}' and spaces");
+  }
+  return header;
+}
+
+Tensor read_tensor(const Reader& file, const Entry& entry, std::uint64_t data_at, const std::string& where) {
+  Tensor tensor = Tensor::empty(entry.shape, entry.format->dtype);
+  const auto bytes = static_cast<std::size_t>(entry.end - entry.begin);
+  const std::uint64_t at = data_at + static_cast<std::uint64_t>(entry.begin);
+  if (entry.format->narrow != nullptr) {
+    std::vector<std::byte> stored(bytes);
+    file.read(at, stored.data(), bytes);
+    if (!entry.format->narrow(stored, tensor.as<std::int32_t>())) {
+      refuse(where, "tensor " + in_quotes(entry.name) + ": a number does not fit in 32 bits");
+    }
+    return tensor;
+  }
+  const auto* stored = static_cast<const unsigned char*>(tensor.view().data());
+  file.read(at, tensor.view().data(), bytes);
+  // A bool that is neither 0 nor 1 must not come into being.
+  if (entry.format->dtype == DType::boolean &&
+      std::any_of(stored, stored + bytes, [](auto byte) { return byte > 1; })) {
+    refuse(where, "tensor " + in_quotes(entry.name) + ": a BOOL that is neither 0 nor 1");
+  }
+  return tensor;
+}
+
+}  // namespace
+
+bool Safetensors::has(std::string_view name) const {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const auto& each) { return each.first == name && each.second.present(); });
+}
+
+Tensor Safetensors::take(std::string_view name) {
+  std::vector<std::string> names;
+  for (auto& [own, tensor] : tensors) {
+    if (!tensor.present()) continue;
+    if (own == name) return std::move(tensor);
+    names.push_back(own);
+  }
+  refuse(where, "no tensor " + in_quotes(name) + did_you_mean(name, names));
+}
+
+Safetensors read_safetensors(const std::filesystem::path& path) {
+  Safetensors result{path.string(), {}, {}};
+  const Reader file(path);
+  const std::string header = read_header(file, result.where);
+  std::vector<Entry> entries;
+  const Json json = parse_json(header, result.where + ": header");
+  for (const auto& [name, value] : json.items()) {
+    if (name == kMetadataKey) {
+      result.metadata = read_metadata(value, result.where);
+    } else {
+      entries.push_back(read_entry(name, value, result.where));
+    }
+  }
+  if (entries.size() > kMaxTensors) refuse(result.where, std::to_string(entries.size()) + " tensors are too many");
+  const std::uint64_t data_at = kLengthBytes + header.size();
+  expect_no_gaps(entries, static_cast<std::int64_t>(file.size() - data_at), result.where);
+  for (const Entry& entry : entries) {
+    result.tensors.emplace_back(entry.name, read_tensor(file, entry, data_at, result.where));
+  }
+  return result;
+}
+
+}  // namespace polyhead::io

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "io/file.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "io/safetensors_format.h"
+
+namespace polyhead::io {
+namespace {
+
+std::string_view format_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return "F64";
+    case DType::f32: return "F32";
+    case DType::f16: return "F16";
+    case DType::bf16: return "BF16";
+    case DType::i32: return "I32";
+    case DType::boolean: return "BOOL";
+  }
+  return "";
+}
+
+std::uint64_t bytes_of(const ConstTensorView& tensor) {
+  return static_cast<std::uint64_t>(tensor.count()) * size_of(tensor.dtype());
+}
+
+void expect_writable(const std::vector<NamedTensor>& tensors) {
+  std::set<std::string_view> names = {kMetadataKey};
+  for (const auto& [name, tensor] : tensors) {
+    const auto refuse = [&, &own = name](ErrorCode code, const std::string& message) {
+      throw Error(code, "write_safetensors", "tensor " + in_quotes(own) + ": " + message);
+    };
+    if (!names.insert(name).second) refuse(ErrorCode::value, "the name is taken; expected each name once");
+    if (!tensor.present()) refuse(ErrorCode::value, "expected a tensor, found nothing");
+    if (tensor.device() != Device{}) refuse(ErrorCode::device, "expected memory of the host");
+    if (tensor.data() == nullptr && tensor.count() > 0) refuse(ErrorCode::layout, "its data pointer is null");
+  }
+}
+
+// The order of the bytes: wide elements first, so that all are aligned; otherwise as given.
+std::vector<std::size_t> order_of_data(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto width = [&](std::size_t i) { return size_of(tensors[i].tensor.dtype()); };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return width(a) > width(b); });
+  return order;
+}
+
+Json entry_of(const ConstTensorView& tensor, std::uint64_t begin) {
+  Json shape = Json::array();
+  for (const std::int64_t size : tensor.shape()) shape.push_back(size);
+  Json entry;
+  entry["dtype"] = format_of(tensor.dtype());
+  entry["shape"] = std::move(shape);
+  entry["data_offsets"] = {begin, begin + bytes_of(tensor)};
+  return entry;
+}
+
+// JSON, and spaces until the data begin at a multiple of 8.
+std::string header_of(const std::vector<NamedTensor>& tensors, const std::vector<std::size_t>& order,
+                      const Metadata& metadata) {
+  std::vector<std::uint64_t> begin(tensors.size());
+  std::uint64_t at = 0;
+  for (const std::size_t i : order) begin[i] = std::exchange(at, at + bytes_of(tensors[i].tensor));
+
+  Json header = Json::object();
+  auto& fields = header.get_ref<Json::object_t&>();
+  if (!metadata.empty()) fields.emplace_back(kMetadataKey, metadata);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    fields.emplace_back(tensors[i].name, entry_of(tensors[i].tensor, begin[i]));
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const Json::exception&) {
+    throw Error(ErrorCode::value, "write_safetensors", "names and metadata: expected UTF-8");
+  }
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  if (text.size() > kMaxHeader) {
+    throw Error(ErrorCode::value, "write_safetensors",
+                "names and metadata make a header of " + std::to_string(text.size()) + " bytes, expected at most " +
+                    std::to_string(kMaxHeader));
+  }
+  return text;
+}
+
+// Elements in row-major order, from the given axis on.
+void write_elements(Writer& out, const ConstTensorView& tensor, int axis, const std::byte* at) {
+  const auto element = static_cast<std::int64_t>(size_of(tensor.dtype()));
+  if (axis == tensor.rank()) return out.write(at, size_of(tensor.dtype()));
+  if (axis == tensor.rank() - 1 && tensor.stride(axis) == 1) {
+    return out.write(at, static_cast<std::size_t>(tensor.shape(axis) * element));
+  }
+  for (std::int64_t i = 0; i < tensor.shape(axis); ++i) {
+    write_elements(out, tensor, axis + 1, at + i * tensor.stride(axis) * element);
+  }
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                       const Metadata& metadata) {
+  expect_writable(tensors);
+  const std::vector<std::size_t> order = order_of_data(tensors);
+  const std::string header = header_of(tensors, order, metadata);
+  write_atomically(path, [&](Writer& out) {
+    const std::uint64_t length = header.size();
+    out.write(&length, sizeof length);
+    out.write(header);
+    for (const std::size_t i : order) {
+      const ConstTensorView& tensor = tensors[i].tensor;
+      if (tensor.count() > 0) write_elements(out, tensor, 0, static_cast<const std::byte*>(tensor.data()));
+    }
+  });
+}
+
+}  // namespace polyhead::io
