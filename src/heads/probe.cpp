@@ -14,8 +14,7 @@ class Draws {
  public:
   Draws(std::uint64_t seed, std::uint64_t sequence) : seed_(seed), sequence_(sequence) {}
   std::int64_t below(std::int64_t bound) {
-    const Philox::Words words =
-        Philox::words(seed_, {next_++, static_cast<std::uint32_t>(sequence_), 0x9306e000u, 0});
+    const Philox::Words words = Philox::words(seed_, {next_++, static_cast<std::uint32_t>(sequence_), 0x9306e000u, 0});
     return static_cast<std::int64_t>((static_cast<std::uint64_t>(words[0]) * static_cast<std::uint64_t>(bound)) >> 32);
   }
 
@@ -41,8 +40,11 @@ void fill_targets(std::span<const std::int32_t> tokens, Draws& draws, std::int32
 Probe make_probe(const ConstTensorView& tokens, const ConstTensorView& lengths,
                  const std::vector<std::int32_t>& special, std::uint64_t seed) {
   const std::int64_t B = tokens.shape(0), T = tokens.shape(1);
-  Probe probe{Tensor::empty({B, T}, DType::i32), Tensor(), Tensor::zeros({B, T}, DType::boolean),
-              Tensor::empty({B, T, 4}, DType::i32), {}};
+  Probe probe{Tensor::empty({B, T}, DType::i32),
+              Tensor(),
+              Tensor::zeros({B, T}, DType::boolean),
+              Tensor::empty({B, T, 4}, DType::i32),
+              {}};
   std::copy_n(tokens.as<std::int32_t>(), B * T, probe.tokens.as<std::int32_t>());
   if (lengths.present()) {
     probe.lengths = Tensor::empty({B}, DType::i32);

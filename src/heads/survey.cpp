@@ -99,7 +99,8 @@ void add(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& ro
   for (std::int64_t b = 0; b < head.B; ++b) {
     for (std::size_t f = 0; f < to.sums.size(); ++f) {
       const auto value = static_cast<double>(head.of_batch[b * head.batch_stride + static_cast<std::int64_t>(f)]);
-      to.sums[f] = f == static_cast<std::size_t>(Statistic::max_logit) ? std::max(to.sums[f], value) : to.sums[f] + value;
+      to.sums[f] =
+          f == static_cast<std::size_t>(Statistic::max_logit) ? std::max(to.sums[f], value) : to.sums[f] + value;
     }
   }
   for (std::size_t n = 0; n < rows.size(); ++n) {
@@ -139,7 +140,7 @@ std::pair<std::int64_t, double> HeadSurvey::commonest_offset() const {
 Survey survey(Context& context, model::Transformer& model, const std::vector<Probe>& probes,
               const std::vector<std::int64_t>& counts) {
   Survey result;
-  for (const HeadId& id : all_heads(model.config())) result.heads.push_back({.id = id});
+  for (const HeadId& id : all_heads(model.config())) result.heads.emplace_back().id = id;
   for (HeadSurvey& head : result.heads) head.sums[static_cast<std::size_t>(Statistic::max_logit)] = -1e30;
   Chances chances;
   autograd::Tape tape(context, false);
@@ -175,7 +176,8 @@ std::vector<std::vector<double>> agreement(const Survey& survey) {
       const auto &left = survey.heads[a].looks, &right = survey.heads[b].looks;
       std::int64_t same = 0;
       for (std::size_t n = 0; n < left.size(); ++n) same += left[n] == right[n];
-      matrix[a][b] = matrix[b][a] = static_cast<double>(same) / static_cast<double>(std::max<std::size_t>(left.size(), 1));
+      matrix[a][b] = matrix[b][a] =
+          static_cast<double>(same) / static_cast<double>(std::max<std::size_t>(left.size(), 1));
     }
   }
   return matrix;

@@ -1,5 +1,5 @@
-// What every head of a model does on probes: the statistics of the fused kernel, and where each row's largest weight lay.
-// Nothing here is as large as [T,S].
+// What every head of a model does on probes: the statistics of the fused kernel, and where each row's largest weight
+// lay. Nothing here is as large as [T,S].
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ struct HeadSurvey {
   HeadId id;
   std::array<double, kFullStatistics> sums{};
 
-  // Of rows that see three keys or more, by j - p_i: how often the largest weight lay there. Rows that see fewer have no
-  // choice to speak of.
+  // Of rows that see three keys or more, by j - p_i: how often the largest weight lay there. Rows that see fewer have
+  // no choice to speak of.
   std::map<std::int64_t, std::int64_t> offsets;
   std::int64_t rows = 0;
   Share rarest;                            // the largest weight lay on the rarest token that the row sees

@@ -42,7 +42,7 @@ Choice read_choice(const io::Json& object, const std::string& key, const std::st
     all += (place++ == 0 ? "" : ", ") + std::string(known);
   }
   throw Error(ErrorCode::input, "config",
-              where + ": " + key + ": expected one of " + all + ", found " + io::Json(word.substr(0, 40)).dump(-1, 0x20, true, io::Json::error_handler_t::replace));
+              where + ": " + key + ": expected one of " + all + ", found " + io::in_quotes(word));
 }
 
 constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;

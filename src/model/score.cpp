@@ -8,7 +8,8 @@
 namespace polyhead::model {
 
 double SequenceScores::mean_loss() const {
-  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(std::max<std::size_t>(losses.size(), 1));
+  return std::accumulate(losses.begin(), losses.end(), 0.0) /
+         static_cast<double>(std::max<std::size_t>(losses.size(), 1));
 }
 double SequenceScores::accuracy() const {
   const auto hits = std::accumulate(right.begin(), right.end(), std::int64_t{0});

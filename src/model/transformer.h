@@ -12,12 +12,12 @@ namespace polyhead::model {
 
 // How a pass goes; what is left out is not done.
 struct PassOptions {
-  bool training = false;         // dropout is on
-  std::uint64_t seed = 0;        // of dropout; another one for every step
-  ConstTensorView lengths{};     // i32 [B]: tokens that exist (classifier)
-  std::vector<Tensor>* gates{};  // per layer [H] or [B,H], an absent tensor for all ones
-  bool gate_gradients = false;   // then there must be gates
-  MultiHeadWants wants{};        // statistics, weights ... of every layer
+  bool training = false;          // dropout is on
+  std::uint64_t seed = 0;         // of dropout; another one for every step
+  ConstTensorView lengths{};      // i32 [B]: tokens that exist (classifier)
+  std::vector<Tensor>* gates{};   // per layer [H] or [B,H], an absent tensor for all ones
+  bool gate_gradients = false;    // then there must be gates
+  MultiHeadWants wants{};         // statistics, weights ... of every layer
   std::vector<Tensor>* shifts{};  // per layer [C], added to what attention adds; an absent tensor for none
 };
 

@@ -34,7 +34,8 @@ void fit_to_task(model::Config& config, const Task& task) {
 model::SequenceScores evaluate(Context& context, model::Transformer& model, const Task& task, Split split,
                                std::int64_t batches, std::int64_t batch) {
   std::vector<Batch> examples;
-  for (std::int64_t n = 0; n < batches; ++n) examples.push_back(task.batch(split, static_cast<std::uint64_t>(n), batch));
+  for (std::int64_t n = 0; n < batches; ++n)
+    examples.push_back(task.batch(split, static_cast<std::uint64_t>(n), batch));
   return model::score(context, model, examples);
 }
 
