@@ -41,6 +41,10 @@ class Transformer {
   const autograd::MultiHeadMemory& attention(std::size_t layer) const { return blocks_[layer].memory; }
 
   MultiHeadShape attention_shape(std::size_t layer) const;
+  // Those that the shape has not, and those of a layer without heads, are null.
+  const MultiHeadParameters<autograd::Parameter*>& attention_parameters(std::size_t layer) const {
+    return blocks_[layer].attention;
+  }
 
  private:
   using Parameter = autograd::Parameter;
