@@ -9,10 +9,11 @@
 
 namespace polyhead::report {
 
-Box box_for(const std::vector<std::string>& y_labels, double top, double right_margin, double bottom_margin) {
+Box box_for(Sheet sheet, const std::vector<std::string>& y_labels, double top, double right_margin,
+            double bottom_margin) {
   double widest = 0;
   for (const std::string& label : y_labels) widest = std::max(widest, width_of(label, kTickSize));
-  return {widest + 10, kPlotWidth - right_margin, top, kPlotHeight - bottom_margin};
+  return {widest + 10, sheet.width - right_margin, top, sheet.height - bottom_margin};
 }
 
 void draw_y_axis(Canvas& canvas, const Box& box, const Scale& y, const std::vector<double>& ticks,
@@ -42,6 +43,22 @@ void draw_x_axis(Canvas& canvas, const Box& box, const Scale& x, const std::vect
   }
   canvas.text(kInk, {(box.left + box.right) / 2, box.bottom + 38}, label,
               {.size = kLabelSize, .anchor = Anchor::middle});
+}
+
+double draw_legend(Canvas& canvas, const std::vector<std::string>& names, double top, double width) {
+  constexpr double kLine = 18, kSwatch = 12, kSpace = 18;
+  double x = 0, y = top;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const double taken = kSwatch + 6 + width_of(names[i], kLabelSize);
+    if (x > 0 && x + taken > width) {
+      x = 0;
+      y += kLine;
+    }
+    canvas.rectangle(series_ink(i), {x, y + 3}, kSwatch, 8);
+    canvas.text(kInk, {x + kSwatch + 6, y + 11}, names[i], {.size = kLabelSize});
+    x += taken + kSpace;
+  }
+  return y + kLine - top;
 }
 
 void expect_count(const std::string& what, std::size_t count, std::size_t expected) {

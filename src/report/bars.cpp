@@ -72,23 +72,12 @@ void draw_bars(Canvas& canvas, const Bars& bars, const Layout& layout, const Sca
   }
 }
 
-void draw_legend(Canvas& canvas, const Bars& bars, double right) {
-  double x = right;
-  for (std::size_t s = bars.series.size(); s-- > 0;) {
-    const std::string& name = bars.series[s].name;
-    canvas.text(kInk, {x, kLabelSize}, name, {.size = kLabelSize, .anchor = Anchor::end});
-    x -= width_of(name, kLabelSize) + 16;
-    canvas.rectangle(series_ink(s), {x, 2}, 10, 10, 0.88);
-    x -= 16;
-  }
-}
-
 bool crowded(const Bars& bars, double group) {
   return std::any_of(bars.categories.begin(), bars.categories.end(),
                      [&](const std::string& name) { return width_of(name, kTickSize) > group - 6; });
 }
 
-void draw_categories(Canvas& canvas, const Bars& bars, const Layout& layout, bool turned) {
+void draw_categories(Canvas& canvas, const Bars& bars, const Layout& layout, bool turned, double bottom) {
   canvas.line(kAxis, {layout.box.left, layout.box.bottom}, {layout.box.right, layout.box.bottom});
   for (std::size_t c = 0; c < bars.categories.size(); ++c) {
     const double centre = layout.box.left + (static_cast<double>(c) + 0.5) * layout.group;
@@ -96,7 +85,7 @@ void draw_categories(Canvas& canvas, const Bars& bars, const Layout& layout, boo
     canvas.text(kSoft, {turned ? centre + 4 : centre, layout.box.bottom + (turned ? 14 : 18)},
                 shortened(visible(bars.categories[c]), turned ? 14 : 40), font);
   }
-  canvas.text(kInk, {(layout.box.left + layout.box.right) / 2, kPlotHeight - 4}, bars.x_label,
+  canvas.text(kInk, {(layout.box.left + layout.box.right) / 2, bottom - 4}, bars.x_label,
               {.size = kLabelSize, .anchor = Anchor::middle});
 }
 
@@ -113,24 +102,25 @@ std::string description_of(const Bars& bars) {
 
 }  // namespace
 
-Drawing draw(const Bars& bars) {
+Drawing draw(const Bars& bars, Sheet sheet) {
   check(bars);
   const std::vector<double> ticks = ticks_for(bars);
   const std::vector<std::string> labels = tick_labels(ticks);
-  const auto categories = static_cast<double>(bars.categories.size());
-  Layout layout{box_for(labels, 34, 4)};
-  layout.group = (layout.box.right - layout.box.left) / categories;
+  Drawing drawing{sheet.width, sheet.height, {}, description_of(bars)};
+  std::vector<std::string> names;
+  for (const BarSeries& series : bars.series) names.push_back(series.name);
+  const double top = names.size() == 1 ? 34 : 30 + draw_legend(drawing.canvas, names, 22, sheet.width);
+  Layout layout{box_for(sheet, labels, top, 4)};
+  layout.group = (layout.box.right - layout.box.left) / static_cast<double>(bars.categories.size());
   const bool turned = crowded(bars, layout.group);
-  if (turned) layout.box = box_for(labels, 34, 4, 92);
+  if (turned) layout.box = box_for(sheet, labels, top, 4, 92);
   layout.bar = 0.76 * layout.group / static_cast<double>(bars.series.size());
   const Scale y(ticks.front(), ticks.back(), layout.box.bottom, layout.box.top);
 
-  Drawing drawing{kPlotWidth, kPlotHeight, {}, description_of(bars)};
   draw_y_axis(drawing.canvas, layout.box, y, ticks, bars.y_label);
   draw_bars(drawing.canvas, bars, layout, y);
-  draw_categories(drawing.canvas, bars, layout, turned);
+  draw_categories(drawing.canvas, bars, layout, turned, sheet.height);
   if (ticks.front() < 0) drawing.canvas.line(kAxis, {layout.box.left, y(0)}, {layout.box.right, y(0)});
-  if (bars.series.size() > 1) draw_legend(drawing.canvas, bars, layout.box.right);
   return drawing;
 }
 

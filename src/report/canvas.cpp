@@ -88,9 +88,12 @@ void Canvas::cell(Point corner, double width, double height, double opacity) {
 
 void Canvas::end_cells() { shapes_ += "</g>\n"; }
 
-void draw_ramp(Canvas& canvas, double right, double top, const Ramp& ramp) {
-  constexpr double kStep = 6, kHeight = 9, kSize = 11;
+double draw_ramp(Canvas& canvas, std::string_view caption, const Ramp& ramp, double right) {
+  constexpr double kStep = 6, kHeight = 9, kSize = 11, kLine = 22, top = 3;
   constexpr int kSteps = 16;
+  const double words = width_of(ramp.low, kSize) + width_of(ramp.high, kSize) + width_of(ramp.label, kSize);
+  const bool apart = !caption.empty() && width_of(caption, 12) + words + kSteps * kStep + 40 > right;
+  canvas.text(kInk, {0, apart ? 12 + kLine : 12}, caption);
   const double x = right - width_of(ramp.high, kSize) - 6 - kSteps * kStep;
   for (int i = 0; i < kSteps; ++i) {
     const double place = (i + 0.5) / kSteps;
@@ -101,6 +104,7 @@ void draw_ramp(Canvas& canvas, double right, double top, const Ramp& ramp) {
   canvas.text(kSoft, {x - 6, top + kHeight}, ramp.low, {.size = kSize, .anchor = Anchor::end});
   canvas.text(kSoft, {x - 14 - width_of(ramp.low, kSize), top + kHeight}, ramp.label,
               {.size = kSize, .anchor = Anchor::end});
+  return apart ? 2 * kLine : kLine;
 }
 
 }  // namespace polyhead::report

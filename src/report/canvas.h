@@ -60,17 +60,24 @@ struct Drawing {
   std::string description;  // what it shows, for those who cannot see it
 };
 
-Drawing draw(const Lines& lines);
-Drawing draw(const Bars& bars);
-Drawing draw(const Grid& grid);
-Drawing draw(const HeadGrid& heads);
+// What a plot may fill; grids take the height that they need.
+struct Sheet {
+  double width = 0, height = 0;
+};
+inline constexpr Sheet kWide{680, 340}, kNarrow{340, 290};
+
+Drawing draw(const Lines& lines, Sheet sheet);
+Drawing draw(const Bars& bars, Sheet sheet);
+Drawing draw(const Grid& grid, Sheet sheet);
+Drawing draw(const HeadGrid& heads, Sheet sheet);
 
 // The key to the shades: from one label to the other, or from minus to plus through nothing.
 struct Ramp {
   std::string low, high, label;
   bool diverging = false;
 };
-// Its right end is at `right`, its top at `top`.
-void draw_ramp(Canvas& canvas, double right, double top, const Ramp& ramp);
+// A line of its own height: the caption on the left, the ramp on the right; in two lines where they would touch. The
+// height comes back.
+double draw_ramp(Canvas& canvas, std::string_view caption, const Ramp& ramp, double width);
 
 }  // namespace polyhead::report

@@ -25,20 +25,26 @@ std::vector<std::string> wrapped(const std::string& text) {
   return lines;
 }
 
-std::string opening(double width, double height, const Figure& figure, const std::string& description) {
+std::string_view class_of(Place place) {
+  return place == Place::page ? " class=\"wide\"" : place == Place::narrow_page ? " class=\"narrow\"" : "";
+}
+
+std::string opening(double width, double height, const Figure& figure, const std::string& description, Place place) {
   return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "<svg{4} xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\" font-family=\"Inter, Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n"
       "<title>{2}</title>\n<desc>{3}</desc>\n",
-      width, height, escaped(figure.title), escaped(description));
+      width, height, escaped(figure.title), escaped(description), class_of(place));
 }
 
 }  // namespace
 
 std::string svg(const Figure& figure, Place place) {
-  const Drawing drawing = std::visit([](const auto& plot) { return draw(plot); }, figure.plot);
-  if (place == Place::page) {
-    return opening(drawing.width, drawing.height, figure, drawing.description) + drawing.canvas.shapes() + "</svg>\n";
+  const Sheet sheet = place == Place::narrow_page ? kNarrow : kWide;
+  const Drawing drawing = std::visit([&](const auto& plot) { return draw(plot, sheet); }, figure.plot);
+  if (place != Place::file) {
+    return opening(drawing.width, drawing.height, figure, drawing.description, place) + drawing.canvas.shapes() +
+           "</svg>\n";
   }
   constexpr double kMargin = 20;
   const std::vector<std::string> title = wrapped(figure.title);
@@ -52,7 +58,7 @@ std::string svg(const Figure& figure, Place place) {
   }
   const std::string description =
       figure.caption.empty() ? drawing.description : figure.caption + ' ' + drawing.description;
-  return opening(width, height, figure, description) + frame.shapes() +
+  return opening(width, height, figure, description, place) + frame.shapes() +
          fmt::format("<g transform=\"translate({:g} {:g})\">\n", kMargin, head) + drawing.canvas.shapes() +
          "</g>\n</svg>\n";
 }

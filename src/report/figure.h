@@ -67,7 +67,8 @@ struct Figure {
 };
 
 // In a file a figure brings its background and draws its title; in a page it takes both from there, and its colours.
-enum class Place { file, page };
+// A narrow page gets a drawing of its own, for letters do not shrink.
+enum class Place { file, page, narrow_page };
 
 // Throws Error where sizes do not fit together, or where there is nothing to draw.
 std::string svg(const Figure& figure, Place place = Place::file);

@@ -10,21 +10,21 @@
 namespace polyhead::report {
 namespace {
 
-constexpr double kTop = 34, kNumberSize = 11;
+constexpr double kNumberSize = 11;
 
 struct Layout {
-  double left = 0, cell_width = 0, cell_height = 0, largest = 0;
+  double left = 0, top = 0, cell_width = 0, cell_height = 0, largest = 0;
   bool diverging = false;
   Point corner(std::size_t row, std::size_t column) const {
-    return {left + static_cast<double>(column) * cell_width, kTop + static_cast<double>(row) * cell_height};
+    return {left + static_cast<double>(column) * cell_width, top + static_cast<double>(row) * cell_height};
   }
 };
 
-Layout layout_of(const Grid& grid) {
+Layout layout_of(const Grid& grid, double width) {
   Layout layout;
   for (const std::string& row : grid.rows) layout.left = std::max(layout.left, width_of(row, kTickSize));
-  layout.left = std::min(layout.left, 180.0) + 10;
-  layout.cell_width = std::min((kPlotWidth - layout.left) / static_cast<double>(grid.columns.size()), 90.0);
+  layout.left = std::min(layout.left, 0.3 * width) + 10;
+  layout.cell_width = std::min((width - layout.left) / static_cast<double>(grid.columns.size()), 90.0);
   layout.cell_height = std::clamp(300.0 / static_cast<double>(grid.rows.size()), 14.0, 30.0);
   for (const double value : grid.values) {
     if (!std::isfinite(value)) continue;
@@ -88,7 +88,6 @@ void draw_labels(Canvas& canvas, const Grid& grid, const Layout& layout, double 
     canvas.text(kSoft, {centre, bottom + 16}, words, {.size = kTickSize, .anchor = Anchor::middle});
     free_from = centre + half + 6;
   }
-  canvas.text(kInk, {0, kLabelSize}, grid.y_label, {.size = kLabelSize});
   const double middle = layout.left + layout.cell_width * static_cast<double>(grid.columns.size()) / 2;
   canvas.text(kInk, {middle, bottom + 36}, grid.x_label, {.size = kLabelSize, .anchor = Anchor::middle});
 }
@@ -104,20 +103,20 @@ std::string description_of(const Grid& grid) {
 
 }  // namespace
 
-Drawing draw(const Grid& grid) {
+Drawing draw(const Grid& grid, Sheet sheet) {
   if (grid.rows.empty() || grid.columns.empty()) refuse("a grid needs a row and a column");
   expect_count("values of the grid", grid.values.size(), grid.rows.size() * grid.columns.size());
-  const Layout layout = layout_of(grid);
+  Layout layout = layout_of(grid, sheet.width);
+  Drawing drawing{sheet.width, 0, {}, description_of(grid)};
+  const Ramp ramp{layout.diverging ? number(-layout.largest) : "0", number(layout.largest), grid.value_label,
+                  layout.diverging};
+  const double right = std::max(layout.corner(0, grid.columns.size()).x, std::min(sheet.width, 420.0));
+  layout.top = draw_ramp(drawing.canvas, grid.y_label, ramp, right) + 6;
   const double bottom = layout.corner(grid.rows.size(), 0).y;
-  const double right = layout.corner(0, grid.columns.size()).x;
-
-  Drawing drawing{kPlotWidth, bottom + 42, {}, description_of(grid)};
+  drawing.height = bottom + 42;
   draw_cells(drawing.canvas, grid, layout);
   draw_numbers(drawing.canvas, grid, layout);
   draw_labels(drawing.canvas, grid, layout, bottom);
-  draw_ramp(
-      drawing.canvas, std::max(right, 420.0), 3,
-      {layout.diverging ? number(-layout.largest) : "0", number(layout.largest), grid.value_label, layout.diverging});
   return drawing;
 }
 

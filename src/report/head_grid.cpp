@@ -11,7 +11,7 @@ namespace polyhead::report {
 namespace {
 
 constexpr int kTokenLetters = 12;
-constexpr double kGap = 14, kHead = 34, kTop = 22;
+constexpr double kGap = 14, kHead = 34;
 constexpr std::size_t kMostCells = 200'000;  // a figure of more would be tens of megabytes
 
 void check(const HeadGrid& grid) {
@@ -26,14 +26,14 @@ void check(const HeadGrid& grid) {
 }
 
 struct Layout {
-  std::size_t columns = 0, rows = 0;
-  double left = 0, below = 0;    // room for the tokens
-  double width = 0, height = 0;  // of a panel
+  std::size_t columns = 0;
+  double left = 0, top = 0, below = 0;  // room for the tokens
+  double width = 0, height = 0;         // of a panel
   double cell_width = 0, cell_height = 0;
 
   Point corner(std::size_t panel) const {
     return {left + static_cast<double>(panel % columns) * (width + kGap),
-            kTop + kHead + static_cast<double>(panel / columns) * (height + kHead + 8)};
+            top + kHead + static_cast<double>(panel / columns) * (height + kHead + 8)};
   }
 };
 
@@ -47,14 +47,15 @@ double widest(const std::vector<std::string>& tokens, double size) {
   return width;
 }
 
-Layout layout_of(const HeadGrid& grid) {
+Layout layout_of(const HeadGrid& grid, double width) {
   Layout layout;
-  layout.columns = std::min(static_cast<std::size_t>(grid.columns), grid.heads.size());
-  layout.rows = (grid.heads.size() + layout.columns - 1) / layout.columns;
   layout.left = widest(grid.queries, 11) + 8;
+  const double least = width > kNarrow.width ? 60 : 100;  // of a panel's width
+  const auto most = static_cast<std::size_t>(std::max(1.0, (width - layout.left + kGap) / (least + kGap)));
+  layout.columns = std::min({static_cast<std::size_t>(grid.columns), grid.heads.size(), most});
   const auto columns = static_cast<double>(layout.columns);
-  const double room = (kPlotWidth - layout.left - (columns - 1) * kGap) / columns;
-  layout.cell_width = std::clamp(room, 72.0, 240.0) / static_cast<double>(grid.keys.size());
+  const double room = (width - layout.left - (columns - 1) * kGap) / columns;
+  layout.cell_width = std::min(room, 240.0) / static_cast<double>(grid.keys.size());
   layout.cell_height = layout.cell_width *
                        std::min(1.0, static_cast<double>(grid.keys.size()) / static_cast<double>(grid.queries.size()));
   layout.width = layout.cell_width * static_cast<double>(grid.keys.size());
@@ -120,19 +121,22 @@ void draw_keys(Canvas& canvas, const HeadGrid& grid, const Layout& layout, Point
   }
 }
 
+std::string description_of(const HeadGrid& grid) {
+  return fmt::format("Attention weights of {} heads: {} queries down, {} keys across.", grid.heads.size(),
+                     grid.queries.size(), grid.keys.size());
+}
+
 }  // namespace
 
-Drawing draw(const HeadGrid& grid) {
+Drawing draw(const HeadGrid& grid, Sheet sheet) {
   check(grid);
-  const Layout layout = layout_of(grid);
+  Layout layout = layout_of(grid, sheet.width);
   const double right = layout.corner(layout.columns - 1).x + layout.width;
-  const double bottom = layout.corner(grid.heads.size() - 1).y + layout.height;
-  Drawing drawing{std::max(right + 2, 460.0),
-                  bottom + layout.below,
-                  {},
-                  fmt::format("Attention weights of {} heads: {} queries down, {} keys across.", grid.heads.size(),
-                              grid.queries.size(), grid.keys.size())};
+  Drawing drawing{std::max(right + 2, std::min(sheet.width, 460.0)), 0, {}, description_of(grid)};
   Canvas& canvas = drawing.canvas;
+  layout.top =
+      draw_ramp(canvas, "queries ↓, keys →", {"0", "1", "weight (square-root scale)", false}, drawing.width - 2);
+  drawing.height = layout.corner(grid.heads.size() - 1).y + layout.height + layout.below;
   for (std::size_t panel = 0; panel < grid.heads.size(); ++panel) {
     const Point corner = layout.corner(panel);
     draw_weights(canvas, grid, layout, panel);
@@ -141,8 +145,6 @@ Drawing draw(const HeadGrid& grid) {
     // Beneath the last panel of every column; one that ends early has its tokens in the empty place.
     if (panel + layout.columns >= grid.heads.size()) draw_keys(canvas, grid, layout, corner);
   }
-  canvas.text(kSoft, {0, kLabelSize - 2}, "queries ↓, keys →", {.size = 11});
-  draw_ramp(canvas, drawing.width - 2, 1, {"0", "1", "weight (square-root scale)", false});
   return drawing;
 }
 

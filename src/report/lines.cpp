@@ -185,34 +185,45 @@ std::string description_of(const Lines& lines, const Paper& paper) {
   return text;
 }
 
+// Names at the ends of the lines take this much; where that is too much, they stand above in a legend.
 double names_width(const Lines& lines) {
   double widest = 0;
   for (const Series& series : lines.series) widest = std::max(widest, width_of(series.name, kNameSize));
-  return widest == 0 ? 14 : std::min(widest, 200.0) + 8 + kSwatch + 8;
+  return widest == 0 ? 14 : widest + 8 + kSwatch + 8;
+}
+
+std::vector<std::string> names_in(const Lines& lines) {
+  std::vector<std::string> names;
+  for (const Series& series : lines.series) names.push_back(series.name);
+  return names;
+}
+
+std::vector<double> x_ticks_for(const Lines& lines, const Extent& x, int count) {
+  if (!lines.x_ticks.empty()) return lines.x_ticks;
+  return lines.log_x ? log_ticks(x.low, x.high) : nice_ticks(x.low, x.high, count);
 }
 
 }  // namespace
 
-Drawing draw(const Lines& lines) {
+Drawing draw(const Lines& lines, Sheet sheet) {
   check(lines);
   const Extents extents = extents_of(lines);
   const std::vector<double> y_ticks = nice_ticks(extents.y.low, extents.y.high, 5);
-  const double top = lines.events.empty() ? 26 : 44;
   const Range range = range_for(extents.y.low, extents.y.high, y_ticks);
-  const Box box = box_for(tick_labels(y_ticks), top, names_width(lines));
+  const bool legend = names_width(lines) > 0.36 * sheet.width;
+  Drawing drawing{sheet.width, sheet.height, {}, {}};
+  double top = lines.events.empty() ? 26 : 44;
+  if (legend) top += draw_legend(drawing.canvas, names_in(lines), 22, sheet.width);
+  const Box box = box_for(sheet, tick_labels(y_ticks), top, legend ? 14 : names_width(lines));
   const Paper paper{box, Scale(extents.x.low, extents.x.high, box.left + 6, box.right - 6, lines.log_x),
                     Scale(range.low, range.high, box.bottom, box.top)};
-  std::vector<double> x_ticks = lines.x_ticks;
-  if (x_ticks.empty()) {
-    x_ticks = lines.log_x ? log_ticks(extents.x.low, extents.x.high) : nice_ticks(extents.x.low, extents.x.high, 6);
-  }
 
-  Drawing drawing{kPlotWidth, kPlotHeight, {}, description_of(lines, paper)};
+  drawing.description = description_of(lines, paper);
   draw_y_axis(drawing.canvas, box, paper.y, y_ticks, lines.y_label);
-  draw_x_axis(drawing.canvas, box, paper.x, x_ticks, lines.x_label);
+  draw_x_axis(drawing.canvas, box, paper.x, x_ticks_for(lines, extents.x, sheet.width > 400 ? 6 : 4), lines.x_label);
   draw_events(drawing.canvas, lines, paper);
   draw_series(drawing.canvas, lines, paper);
-  draw_names(drawing.canvas, lines, paper);
+  if (!legend) draw_names(drawing.canvas, lines, paper);
   return drawing;
 }
 

@@ -53,8 +53,9 @@ std::string figures_of(const Page& page) {
   for (const Figure& figure : page.figures) {
     text += fmt::format(
         "<figure id=\"figure-{}\">\n<h3>{}</h3>\n<div class=\"plot\" tabindex=\"0\" role=\"group\" "
-        "aria-label=\"{}\">{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
-        figure.id, escaped(figure.title), escaped(figure.title), svg(figure, Place::page), escaped(figure.caption));
+        "aria-label=\"{}\">\n{}{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
+        figure.id, escaped(figure.title), escaped(figure.title), svg(figure, Place::page),
+        svg(figure, Place::narrow_page), escaped(figure.caption));
   }
   return text;
 }

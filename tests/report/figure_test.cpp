@@ -44,7 +44,7 @@ int count(const std::string& text, const std::string& part) {
 
 TEST(Figures, OfEveryKindAreDrawn) {
   for (const Figure& figure : sample_page().figures) {
-    for (const Place place : {Place::file, Place::page}) {
+    for (const Place place : {Place::file, Place::page, Place::narrow_page}) {
       const std::string text = svg(figure, place);
       expect_well_formed(text);
       EXPECT_TRUE(png(text).starts_with("\x89PNG\r\n\x1A\n")) << figure.id;

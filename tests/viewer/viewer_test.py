@@ -80,13 +80,14 @@ class Viewer(unittest.TestCase):
         self.assertIn('<img src=x onerror=alert(3)>', tab.text('#findings'))
 
     def test_figures_are_drawn(self):
-        tab = self.tab()
-        sizes = tab.run("[...document.querySelectorAll('figure svg')].map((e) => [e.clientWidth, e.clientHeight])")
-        self.assertEqual(len(sizes), 5)
-        for width, height in sizes:
-            self.assertGreater(width, 300)
-            self.assertGreater(height, 150)
-        names = tab.run("[...document.querySelectorAll('figure svg > title')].map((e) => e.textContent)")
+        for size, least in (('wide', 600), ('narrow', 300)):
+            sizes = self.tab(size).run("""[...document.querySelectorAll('figure svg')]
+                .filter((e) => e.checkVisibility()).map((e) => [e.clientWidth, e.clientHeight])""")
+            self.assertEqual(len(sizes), 5)
+            for width, height in sizes:
+                self.assertGreater(width, least)
+                self.assertGreater(height, 150)
+        names = self.tab().run("[...document.querySelectorAll('figure svg.wide > title')].map((e) => e.textContent)")
         self.assertEqual(len([name for name in names if name]), 5)
 
     def test_a_click_opens_a_head_with_its_numbers(self):
