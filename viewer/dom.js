@@ -16,12 +16,12 @@ function shape(name, attributes) {
   return made;
 }
 
-// 12345 -> 12,345; 0.012345 -> 0.0123; what is missing -> –
+// 12345 -> 12,345; -0.012345 -> −0.0123; what is missing -> –
 function number(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return '–';
-  if (Number.isInteger(value)) return value.toLocaleString('en-GB');
-  if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString('en-GB');
-  return String(Number(value.toPrecision(3)));
+  if (value === null || value === undefined) return '–';
+  const whole = Number.isInteger(value) || Math.abs(value) >= 1000;
+  const digits = whole ? Math.round(value).toLocaleString('en-GB') : String(Number(value.toPrecision(3)));
+  return digits.replace('-', '−');
 }
 
 function table(columns, rows) {

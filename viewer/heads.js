@@ -66,7 +66,8 @@ function thumbnail(head) {
 function importanceBar(head) {
   const bar = element('span', {className: 'bar'}, element('span', {}));
   bar.firstChild.style.width = `${100 * head.importance / (highestImportance() || 1)}%`;
-  return element('span', {className: 'importance'}, bar, `importance ${Number(head.importance.toPrecision(2))}`);
+  const digits = number(Number(head.importance.toPrecision(2)));
+  return element('span', {className: 'importance'}, bar, `importance ${digits}`);
 }
 
 function card(head) {

@@ -9,10 +9,13 @@ const links = {
     Object.assign(links, {sample, matrix});
     document.querySelector('.links').hidden = !matrix;
     if (!matrix) return;
+    const focused = byId('queries').contains(document.activeElement);
     byId('queries').replaceChildren(...sample.tokens.map((token, query) => element('li', {},
       element('button', {type: 'button', title: `query ${query}`, onclick: () => chooseQuery(query)}, token))));
     byId('side').textContent = matrix.keys > links.few ? 'strongest keys' : 'keys';
-    links.choose(Math.min(Number(state.query), matrix.queries - 1));
+    const query = Math.min(Number(state.query), matrix.queries - 1);
+    links.choose(query);
+    if (focused) byId('queries').children[query].firstChild.focus({preventScroll: true});
   },
 
   choose(query) {

@@ -39,7 +39,7 @@ const map = {
     const pen = map.canvas.getContext('2d'), style = getComputedStyle(document.documentElement);
     pen.setTransform(map.ratio, 0, 0, map.ratio, 0, 0);
     pen.clearRect(0, 0, map.width, map.height);
-    pen.imageSmoothingEnabled = false;
+    pen.imageSmoothingEnabled = map.cell < 2;  // else some rows would be lost
     pen.drawImage(map.pixels, map.left, map.top, map.width - map.left, map.height - map.top);
     pen.strokeStyle = style.getPropertyValue('--faint');
     pen.strokeRect(map.left + 0.5, map.top + 0.5, map.width - map.left - 1, map.height - map.top - 1);

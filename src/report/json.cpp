@@ -33,7 +33,7 @@ Json numbers(const std::vector<std::pair<std::string, double>>& values) {
 }
 
 void put(Json& object, const char* name, const std::optional<double>& value) {
-  if (value) object[name] = *value;
+  if (value && std::isfinite(*value)) object[name] = *value;
 }
 
 void put(Json& object, const char* name, const std::string& text) {

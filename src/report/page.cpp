@@ -52,10 +52,10 @@ std::string figures_of(const Page& page) {
   std::string text;
   for (const Figure& figure : page.figures) {
     text += fmt::format(
-        "<figure id=\"figure-{}\">\n<h3>{}</h3>\n<div class=\"plot\" tabindex=\"0\" role=\"group\" "
-        "aria-label=\"{}\">\n{}{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
-        figure.id, escaped(figure.title), escaped(figure.title), svg(figure, Place::page),
-        svg(figure, Place::narrow_page), escaped(figure.caption));
+        "<figure id=\"figure-{}\">\n<h3>{}</h3>\n<div "
+        "class=\"plot\">\n{}{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
+        figure.id, escaped(figure.title), svg(figure, Place::page), svg(figure, Place::narrow_page),
+        escaped(figure.caption));
   }
   return text;
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -85,6 +86,17 @@ TEST(Page, WeightsAreBytes) {
   page.models = {{"m", "", {}, {{"", {"a"}, {"b", "c", "d", "e"}, {{0, 0}}, {0, 0.25F, 1, 7}}}}};
   EXPECT_EQ(data_of(html(page))["models"][0]["samples"][0]["weights"],
             base64(std::vector<std::uint8_t>{0, 128, 255, 255}));
+}
+
+TEST(Page, WhatIsNotFiniteIsLeftOut) {
+  Page page;
+  Head head;
+  head.importance = std::nan("");
+  head.statistics = {{"entropy", std::nan("")}};
+  page.models = {{"m", "", {head}, {}}};
+  const json read = data_of(html(page))["models"][0]["heads"][0];
+  EXPECT_FALSE(read.contains("importance"));
+  EXPECT_TRUE(read["statistics"]["entropy"].is_null());
 }
 
 TEST(Page, WhatDoesNotFitIsRefused) {

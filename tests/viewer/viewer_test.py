@@ -131,6 +131,14 @@ class Viewer(unittest.TestCase):
         tab.press('Enter')
         self.assertIn('query=2', tab.run('location.hash'))
         self.assertRegex(tab.text('#summary'), r'Query ·animal \(2\) → the 0\.\d+')
+        tab.run('document.querySelector(\'#queries [aria-pressed="true"]\').focus()')
+        tab.press('ArrowDown')
+        self.assertIn('query=3', tab.run('location.hash'))
+        for name in ('Layer 0 · head 1', 'Layer 0 · head 2'):
+            tab.press('ArrowRight')
+            self.assertEqual(tab.text('#head-name'), name)
+        for _ in range(2):
+            tab.press('ArrowLeft')
         tab.press('Escape')
         self.assertFalse(tab.run("document.querySelector('dialog').open"))
         self.assertEqual(tab.run('document.activeElement.dataset.head'), '0.0')
