@@ -32,8 +32,9 @@ struct Layout {
   double cell_width = 0, cell_height = 0;
 
   Point corner(std::size_t panel) const {
-    return {left + static_cast<double>(panel % columns) * (width + kGap),
-            top + kHead + static_cast<double>(panel / columns) * (height + kHead + 8)};
+    const std::size_t row = panel / columns, column = panel % columns;
+    return {left + static_cast<double>(column) * (width + kGap),
+            top + kHead + static_cast<double>(row) * (height + kHead + 8)};
   }
 };
 
