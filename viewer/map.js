@@ -4,6 +4,7 @@ const map = {
   canvas: byId('map'),
   pixels: document.createElement('canvas'),  // a cell each
   matrix: null, sample: null, cursor: null, pending: false,
+  room: 90,  // for a token, in pixels
 
   show(sample, matrix) {
     Object.assign(map, {sample, matrix, cursor: null});
@@ -19,7 +20,7 @@ const map = {
   measure() {
     const pen = map.canvas.getContext('2d'), ratio = window.devicePixelRatio || 1;
     pen.font = map.font();
-    const widest = (tokens) => Math.min(90, Math.max(...tokens.map((token) => pen.measureText(token).width))) + 8;
+    const widest = (tokens) => Math.min(map.room, Math.max(...tokens.map((token) => pen.measureText(token).width))) + 8;
     const width = map.canvas.parentElement.clientWidth;
     map.left = widest(map.sample.tokens);
     map.top = widest(keysOf(map.sample));
@@ -47,6 +48,14 @@ const map = {
     if (map.cursor) map.drawCursor(pen, style);
   },
 
+  // The token, or as much of its beginning as there is room for.
+  fitting(pen, token) {
+    const letters = [...token];
+    if (pen.measureText(token).width <= map.room) return token;
+    while (letters.length && pen.measureText(letters.join('') + '…').width > map.room) letters.pop();
+    return letters.join('') + '…';
+  },
+
   // Where cells are smaller than letters, every n-th token; those of the cursor always.
   drawTokens(pen, style) {
     const every = Math.ceil(13 / map.cell);
@@ -56,7 +65,7 @@ const map = {
       pen.fillStyle = style.getPropertyValue(i === chosen ? '--ink' : '--soft');
       pen.save();
       place(i);
-      pen.fillText(token, 0, 4, 88);
+      pen.fillText(map.fitting(pen, token), 0, 4);
       pen.restore();
     });
     pen.font = map.font();

@@ -35,6 +35,7 @@ std::vector<double> ticks_for(const Bars& bars) {
     add(series.low);
     add(series.high);
   }
+  if (!std::isfinite(high - low)) refuse("the values are too far apart to be told in one double");
   return nice_ticks(low, high, 5);
 }
 

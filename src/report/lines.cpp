@@ -30,7 +30,7 @@ void check(const Lines& lines) {
     const bool band = !series.low.empty() || !series.high.empty();
     expect_count("values low of series '" + series.name + "'", series.low.size(), band ? series.x.size() : 0);
     expect_count("values high of series '" + series.name + "'", series.high.size(), band ? series.x.size() : 0);
-    const bool positive = std::all_of(series.x.begin(), series.x.end(), [](double x) { return x > 0; });
+    const bool positive = std::all_of(series.x.begin(), series.x.end(), [](double x) { return x > 1e-300; });
     if (lines.log_x && !positive) refuse("a logarithmic x axis needs every x > 0 in series '" + series.name + "'");
   }
 }
@@ -51,6 +51,9 @@ Extents extents_of(const Lines& lines) {
     }
   }
   if (extents.x.empty()) refuse("no series has a finite point");
+  if (!std::isfinite(extents.x.high - extents.x.low) || !std::isfinite(extents.y.high - extents.y.low)) {
+    refuse("the values are too far apart to be told in one double");
+  }
   return extents;
 }
 

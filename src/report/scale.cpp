@@ -31,8 +31,10 @@ int decimals_for(double step) {
 
 std::vector<double> nice_ticks(double low, double high, int count) {
   // A single value, or one that differs by rounding only, gets room around it.
-  if (high - low <= 1e-9 * std::max(std::abs(low), std::abs(high))) {
-    const double room = low == 0 ? 1 : 0.1 * std::abs(low);
+  const double size = std::max(std::abs(low), std::abs(high));
+  constexpr double kTiny = 1e-290;
+  if (high - low <= 1e-9 * size || size < kTiny) {
+    const double room = size < kTiny ? 1 : 0.1 * size;
     low -= room;
     high += room;
   }

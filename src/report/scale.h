@@ -8,6 +8,7 @@
 namespace polyhead::report {
 
 // Multiples of 1, 2, 2.5 or 5 times a power of ten, about `count` of them, from at most `low` to at least `high`.
+// high - low is finite.
 std::vector<double> nice_ticks(double low, double high, int count);
 
 // What an axis spans: from the outermost ticks where they are near, else from a little beyond the values.
@@ -16,7 +17,7 @@ struct Range {
 };
 Range range_for(double low, double high, const std::vector<double>& ticks);
 
-// Powers of ten within [low, high], with their 2- and 5-fold where those are few. low > 0.
+// Powers of ten within [low, high], with their 2- and 5-fold where those are few. low > 1e-300.
 std::vector<double> log_ticks(double low, double high);
 
 // All with the same number of decimals: 0.0, 0.5, 1.0; 10,000; 1.5M.

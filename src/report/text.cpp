@@ -53,18 +53,19 @@ void append(std::string& text, char32_t code) {
   put(0x80 | (code & 0x3F));
 }
 
-struct Range {
+struct Codes {
   char32_t first, last;
 };
 
 bool within(char32_t code, const auto& ranges) {
   return std::any_of(ranges.begin(), ranges.end(),
-                     [&](const Range& range) { return code >= range.first && code <= range.last; });
+                     [&](const Codes& range) { return code >= range.first && code <= range.last; });
 }
 
-// Characters without a shape: C1 controls, soft hyphen, zero widths, bidi controls, separators, tags, noncharacters.
+// Characters without a shape: controls, soft hyphen, zero widths, bidi controls, separators, tags, noncharacters.
 bool hides(char32_t code) {
-  static constexpr std::array<Range, 12> ranges{{{0x80, 0x9F},
+  static constexpr std::array<Codes, 13> ranges{{{0x00, 0x1F},
+                                                 {0x7F, 0x9F},
                                                  {0xAD, 0xAD},
                                                  {0x61C, 0x61C},
                                                  {0x115F, 0x1160},
@@ -81,7 +82,7 @@ bool hides(char32_t code) {
 
 // East Asian letters and emoji take a whole em.
 bool wide(char32_t code) {
-  static constexpr std::array<Range, 5> ranges{
+  static constexpr std::array<Codes, 5> ranges{
       {{0x1100, 0x115F}, {0x2E80, 0xA4CF}, {0xAC00, 0xD7A3}, {0xFE30, 0xFF60}, {0x1F300, 0x1FAFF}}};
   return within(code, ranges);
 }
@@ -104,10 +105,6 @@ std::string visible(std::string_view text) {
       append(result, 0x21B5);
     } else if (code == '\t') {
       append(result, 0x21E5);
-    } else if (code < 0x20) {
-      append(result, 0x2400 + code);
-    } else if (code == 0x7F) {
-      append(result, 0x2421);
     } else if (hides(code)) {
       result += fmt::format("‹U+{:04X}›", static_cast<unsigned>(code));
     } else {

@@ -6,8 +6,8 @@
 
 namespace polyhead::report {
 
-// Valid UTF-8 in which every character can be seen: control characters become pictures (a line feed "↵"), bidi and
-// zero-width characters their number ("‹U+202E›"), and bytes that are no UTF-8 U+FFFD.
+// Valid UTF-8 in which every character can be seen: a line feed becomes "↵", a tab "⇥", other control characters, bidi
+// and zero-width ones their number ("‹U+202E›"), and bytes that are no UTF-8 U+FFFD.
 std::string visible(std::string_view text);
 
 // visible() for a token: a space at either end shows as "·".

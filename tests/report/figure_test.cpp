@@ -122,6 +122,9 @@ TEST(Figures, WhatDoesNotFitIsRefused) {
   expect_refused(Lines{"x", "y", {{"s", {1, 2}, {1}, {}, {}}}, false, {}, {}}, ErrorCode::shape);
   expect_refused(Lines{"x", "y", {{"s", {1}, {1}, {0}, {}}}, false, {}, {}}, ErrorCode::shape);
   expect_refused(Lines{"x", "y", {{"s", {0, 1}, {1, 2}, {}, {}}}, true, {}, {}}, ErrorCode::value);
+  expect_refused(Lines{"x", "y", {{"s", {0, 1}, {-1e308, 1e308}, {}, {}}}, false, {}, {}}, ErrorCode::value);
+  expect_refused(Lines{"x", "y", {{"s", {-1e308, 1e308}, {0, 1}, {}, {}}}, false, {}, {}}, ErrorCode::value);
+  expect_refused(Bars{"x", "y", {"a", "b"}, {{"s", {-1e308, 1e308}, {}, {}}}}, ErrorCode::value);
   expect_refused(Bars{}, ErrorCode::value);
   expect_refused(Bars{"x", "y", {"a"}, {{"s", {1, 2}, {}, {}}}}, ErrorCode::shape);
   expect_refused(Grid{}, ErrorCode::value);
@@ -139,6 +142,8 @@ TEST(Figures, ExtremesAreDrawn) {
       {"b", "", "", Lines{"", "", {{"", {1}, {1e300}, {}, {}}, {"n", {1}, {-1e300}, {}, {}}}, true, {}, {}}},
       {"c", "", "", Bars{"", "", {"a", "b"}, {{"", {0, kNan}, {}, {}}}}},
       {"d", "", "", Grid{"", "", "", {"a"}, {"b", "c"}, {kNan, kNan}, true}},
+      {"tiny", "", "", Lines{"", "", {{"", {1, 2}, {0, 5e-324}, {}, {}}}, false, {}, {}}},
+      {"small", "", "", Lines{"", "", {{"", {0, 1e-200}, {1e-200, 3e-200}, {}, {}}}, false, {}, {}}},
       {"e", "", "", Grid{"", "", "", {"a"}, {"b", "c"}, {-1, 1}, true}}};
   for (const Figure& figure : figures) EXPECT_FALSE(png(svg(figure)).empty()) << figure.id;
 }

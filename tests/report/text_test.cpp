@@ -14,7 +14,7 @@ namespace {
 TEST(Text, WhatHidesIsMadeVisible) {
   EXPECT_EQ(visible("plain, déjà vu, 漢字, 🙂"), "plain, déjà vu, 漢字, 🙂");
   EXPECT_EQ(visible("a\nb\tc"), "a↵b⇥c");
-  EXPECT_EQ(visible(std::string("\0\x1B\x7F", 3)), "␀␛␡");
+  EXPECT_EQ(visible(std::string("\0\x1B\x7F", 3)), "‹U+0000›‹U+001B›‹U+007F›");
   EXPECT_EQ(visible("a\u202Eb\u2066c\u200Bd\uFEFF"), "a‹U+202E›b‹U+2066›c‹U+200B›d‹U+FEFF›");
   EXPECT_EQ(visible("\u2028\u2029\u0085\uFFFE"), "‹U+2028›‹U+2029›‹U+0085›‹U+FFFE›");
   EXPECT_EQ(visible("\U000E0041"), "‹U+E0041›");
