@@ -29,6 +29,12 @@ std::size_t columns() {
   return known ? size.ws_col : 80;
 }
 
+// A stderr that takes nothing more is no reason to stop the work.
+void say(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
+
 constexpr std::size_t kBarWidth = 24;
 constexpr std::string_view kWipe = "\r\x1b[K", kGreen = "\x1b[32m", kPlain = "\x1b[0m";
 
@@ -49,7 +55,7 @@ Progress::Progress(std::string what, std::int64_t total, std::int64_t done)
       colours_(terminal_ && !is_set("NO_COLOR")) {}
 
 Progress::~Progress() {
-  if (terminal_ && shown_) fmt::print(stderr, "{}", kWipe);
+  if (terminal_ && shown_) say(std::string(kWipe));
 }
 
 double Progress::per_second() const noexcept {
@@ -83,12 +89,11 @@ void Progress::update(std::int64_t done, const std::string& note) {
   const bool first = next_ == begin_;  // a line about the first step says little; the bar shows it all the same
   next_ = now + (terminal_ ? Clock::duration(100ms) : Clock::duration(5s));
   if (terminal_) {
-    fmt::print(stderr, "{}{}", kWipe, bar(line(note)));
+    say(fmt::format("{}{}", kWipe, bar(line(note))));
     shown_ = true;
   } else if (!first || done >= total_) {
-    fmt::print(stderr, "{}\n", line(note));
+    say(line(note) + "\n");
   }
-  std::fflush(stderr);
 }
 
 }  // namespace polyhead::cli

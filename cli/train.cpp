@@ -104,10 +104,9 @@ std::unique_ptr<train::Run> run_of(const Options& o, Context& context) {
     return train::Run::start(context, plan_of(o), o.out, o.force);
   }
   check_resume(o);
+  const std::string task = train::load_plan(o.out).task.name;
+  if (!o.task.empty() && o.task != task) misused(fmt::format("{} is a run of {}, not of {}", o.out, task, o.task));
   auto run = train::Run::resume(context, o.out, {.steps = o.steps, .save_every = o.save_every, .file = o.file});
-  if (!o.task.empty() && o.task != run->task().name()) {
-    misused(fmt::format("{} is a run of {}, not of {}", o.out, run->task().name(), o.task));
-  }
   if (run->plan().target != info().target) {
     fmt::print(stderr, "note: this run was begun with {} instructions and goes on with {}: the last bits will differ\n",
                run->plan().target, info().target);
@@ -115,26 +114,35 @@ std::unique_ptr<train::Run> run_of(const Options& o, Context& context) {
   return run;
 }
 
-// Signals are noted only while there is something to save.
+// "run: copy, 106,304 parameters, 600 steps, seed 1"
+void announce(const train::Run& run) {
+  const train::TrainOptions& training = run.plan().training;
+  const std::string from = run.steps_taken() > 0 ? fmt::format(" from step {}", run.steps_taken()) : "";
+  fmt::print(stderr, "{}: {}, {} parameters, {} steps{}, seed {}\n", run.folder().string(), run.task().name(),
+             text_of(run.model().parameter_count(), Style::count), training.steps, from, training.seed);
+}
+
+// Until it is done or a signal comes.
+train::Outcome go(train::Run& run, Progress& progress) {
+  const double tokens = static_cast<double>(run.plan().training.batch * run.task().context());
+  const Signals signals;
+  return run.go([&](const train::StepReport& report) {
+    progress.update(report.step, fmt::format("loss {:.3f}, {} tokens/s", report.loss,
+                                             text_of(tokens * progress.per_second(), Style::scaled)));
+    return Signals::noted() == 0;
+  });
+}
+
 void train_model(const Options& o) {
   Context context(static_cast<int>(o.threads));
   const std::unique_ptr<train::Run> run = run_of(o, context);
-  const train::TrainOptions& training = run->plan().training;
-  const double tokens = static_cast<double>(training.batch * run->task().context());
-  fmt::print(stderr, "{}: {} parameters, seed {}, {} {} of {}\n", o.out,
-             text_of(run->model().parameter_count(), Style::count), training.seed, o.resume ? "after step" : "steps",
-             o.resume ? run->steps_taken() : training.steps, training.steps);
-  const Signals signals;
-  std::optional<Progress> progress(std::in_place, run->task().name(), training.steps, run->steps_taken());
+  announce(*run);
+  const std::int64_t steps = run->plan().training.steps;
+  std::optional<Progress> progress(std::in_place, run->task().name(), steps, run->steps_taken());
   train::Outcome outcome;
   try {
-    outcome = run->go([&](const train::StepReport& report) {
-      progress->update(report.step, fmt::format("loss {:.3f}, {} tokens/s", report.loss,
-                                                text_of(tokens * progress->per_second(), Style::scaled)));
-      return Signals::noted() == 0;
-    });
+    outcome = go(*run, *progress);
   } catch (const train::Diverged& diverged) {
-    progress.reset();
     const std::string left = run->steps_saved() > 0 ? fmt::format("step {} is still in {}", run->steps_saved(), o.out)
                                                     : "nothing was saved yet";
     throw Failure(Exit::diverged,
@@ -145,7 +153,7 @@ void train_model(const Options& o) {
   if (!outcome.finished) {
     throw Failure(Signals::exit_code(),
                   fmt::format("stopped at step {} of {} and saved; to go on: polyhead train --resume --out {}",
-                              outcome.last.step, training.steps, o.out));
+                              outcome.last.step, steps, o.out));
   }
   print(report_of(*run, outcome, steps_per_second), o.format);
 }

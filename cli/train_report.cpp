@@ -10,6 +10,7 @@ namespace {
 Table table_of(const train::Run& run, const train::Outcome& outcome, double steps_per_second) {
   const std::optional<double> best = run.task().best_score();
   const double tokens = static_cast<double>(run.plan().training.batch * run.task().context());
+  const auto rate = [&](double times) { return steps_per_second > 0 ? Value(times * steps_per_second) : Value(); };
   Table table{.name = "run",
               .columns = {{"task", "task"},
                           {"folder", "folder"},
@@ -26,8 +27,8 @@ Table table_of(const train::Run& run, const train::Outcome& outcome, double step
               .rows = {}};
   table.rows.push_back({run.task().name(), run.folder().string(), run.model().parameter_count(), outcome.last.step,
                         static_cast<std::int64_t>(run.plan().training.seed), outcome.last.loss, outcome.validation.loss,
-                        outcome.validation.accuracy, best ? Value(*best) : Value(), outcome.seconds, steps_per_second,
-                        steps_per_second * tokens});
+                        outcome.validation.accuracy, best ? Value(*best) : Value(), outcome.seconds, rate(1),
+                        rate(tokens)});
   return table;
 }
 
