@@ -11,7 +11,16 @@
 
 namespace polyhead::cli {
 
-enum class Exit : int { ok = 0, failure = 1, usage = 2, input = 3, io = 4, device = 5 };
+enum class Exit : int {
+  ok = 0,
+  failure = 1,
+  usage = 2,
+  input = 3,
+  io = 4,
+  device = 5,
+  diverged = 6,
+  signalled = 128  // and the signal's number
+};
 
 // What the user is told before the command ends with this code.
 class Failure : public std::runtime_error {
@@ -28,6 +37,8 @@ using Target = std::variant<bool*,                         // --name
                             std::optional<bool>*,          // --name or --no-name
                             std::int64_t*,                 // --name N
                             std::optional<std::int64_t>*,  // --name N, no default
+                            double*,                       // --name X
+                            std::optional<double>*,        // --name X, no default
                             std::string*,                  // --name TEXT
                             std::vector<std::string>*>;    // --name TEXT, any number of times
 
@@ -59,6 +70,8 @@ struct Command {
 
 const std::vector<Command>& commands();
 
+Command train_command();
+Command generate_command();
 Command count_command();
 Command trace_command();
 Command bench_command();

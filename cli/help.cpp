@@ -31,6 +31,7 @@ std::string wrapped(const std::string& words, std::size_t indent) {
 
 std::string default_of(const Option& option) {
   if (const auto* number = std::get_if<std::int64_t*>(&option.target)) return fmt::format(" [{}]", **number);
+  if (const auto* real = std::get_if<double*>(&option.target)) return fmt::format(" [{}]", **real);
   const auto* words = std::get_if<std::string*>(&option.target);
   return words != nullptr && !(*words)->empty() ? fmt::format(" [{}]", **words) : "";
 }

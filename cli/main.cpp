@@ -17,13 +17,15 @@
 namespace polyhead::cli {
 namespace {
 
+// NaN is in no range.
+template <class Number>
 std::string number_error(const Option& option, const std::string& text) {
-  std::int64_t number = 0;
+  Number number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc{} && end == text.data() + text.size() && number >= option.least && number <= option.most) {
-    return {};
-  }
-  return fmt::format("expected a whole number from {} to {}, found '{}'", option.least, option.most, text);
+  const auto least = static_cast<Number>(option.least), most = static_cast<Number>(option.most);
+  if (error == std::errc{} && end == text.data() + text.size() && number >= least && number <= most) return {};
+  return fmt::format("expected a {} from {} to {}, found '{}'", std::is_integral_v<Number> ? "whole number" : "number",
+                     option.least, option.most, text);
 }
 
 std::string choice_error(const Option& option, const std::string& text) {
@@ -44,8 +46,10 @@ struct Binder {
     app.add_flag_function(fmt::format("{},!--no-{}", flag, option.name),
                           [target](std::int64_t sum) { *target = sum > 0; });
   }
-  void operator()(std::int64_t* target) const { number(target); }
-  void operator()(std::optional<std::int64_t>* target) const { number(target); }
+  void operator()(std::int64_t* target) const { number<std::int64_t>(target); }
+  void operator()(std::optional<std::int64_t>* target) const { number<std::int64_t>(target); }
+  void operator()(double* target) const { number<double>(target); }
+  void operator()(std::optional<double>* target) const { number<double>(target); }
   void operator()(std::string* target) const { words(target); }
   void operator()(std::vector<std::string>* target) const {
     // An option takes one value each time; bare arguments go on.
@@ -56,10 +60,10 @@ struct Binder {
   }
 
  private:
-  template <class T>
+  template <class Number, class T>
   void number(T* target) const {
     app.add_option(flag, *target)->type_name(option.value)->check([&option = option](const std::string& text) {
-      return number_error(option, text);
+      return number_error<Number>(option, text);
     });
   }
   template <class T>

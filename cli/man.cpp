@@ -53,12 +53,15 @@ std::string man_page() {
          ".BR schema ,\nwhich grows when a field changes its meaning or leaves.\n"
          ".SH ENVIRONMENT\n"
          ".TP\n.B POLYHEAD_TARGET\nthe vector instructions to use, by a name that\n.B polyhead info\nlists\n"
+         ".TP\n.B NO_COLOR\nif set and not empty, no colours\n"
          ".SH EXIT STATUS\n"
          ".TP\n.B 0\nsuccess\n"
          ".TP\n.B 2\nthe command line is wrong\n"
          ".TP\n.B 3\nthe input is wrong: a configuration that cannot exist, or is too large\n"
          ".TP\n.B 4\nreading or writing failed\n"
-         ".TP\n.B 5\nthe device is missing or failed\n";
+         ".TP\n.B 5\nthe device is missing or failed\n"
+         ".TP\n.B 6\ntraining diverged\n"
+         ".TP\n.B 130, 143, 129\nstopped by Ctrl\\-C, by SIGTERM or with the terminal; what was begun is saved\n";
 }
 
 Command man_command() {

@@ -1,6 +1,7 @@
 #include "io/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,13 +44,21 @@ struct stat status_of(std::string_view op, const fs::path& path, const Descripto
   return status;
 }
 
+constexpr std::string_view kDigits = "0123456789abcdef", kPrefix = ".polyhead-", kSuffix = ".tmp";
+constexpr std::size_t kRandomDigits = 16;
+
 // ".polyhead-0123456789abcdef.tmp"
 std::string temporary_name() {
-  constexpr std::string_view digits = "0123456789abcdef";
   std::random_device random;
-  std::string name = ".polyhead-";
-  for (int i = 0; i < 16; ++i) name += digits[random() % 16];
-  return name + ".tmp";
+  std::string name(kPrefix);
+  for (std::size_t i = 0; i < kRandomDigits; ++i) name += kDigits[random() % kDigits.size()];
+  return name.append(kSuffix);
+}
+
+bool is_temporary(std::string_view name) {
+  if (name.size() != kPrefix.size() + kRandomDigits + kSuffix.size()) return false;
+  const std::string_view middle = name.substr(kPrefix.size(), kRandomDigits);
+  return name.starts_with(kPrefix) && name.ends_with(kSuffix) && middle.find_first_not_of(kDigits) == middle.npos;
 }
 
 // A new file in a folder; it goes away with its owner unless it has taken the place of another.
@@ -194,6 +203,39 @@ void write_atomically(const fs::path& path, const std::function<void(Writer&)>& 
   fill(writer);
   writer.flush();
   temporary.place();
+}
+
+Appender::Appender(const fs::path& path)
+    : path_(path),
+      file_(uninterrupted([&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); })) {
+  if (file_.number() < 0) fail("write_file", path, "open it");
+}
+
+void Appender::append(std::string_view text) {
+  Writer writer(file_.number(), path_);
+  writer.write(text);
+  writer.flush();
+}
+
+void Appender::sync() {
+  if (uninterrupted([&] { return fsync(file_.number()); }) != 0) fail("write_file", path_, "write it to the disk");
+}
+
+FolderLock::FolderLock(const fs::path& folder) : folder_(open_file("lock_folder", folder, O_RDONLY | O_DIRECTORY)) {
+  if (uninterrupted([&] { return flock(folder_.number(), LOCK_EX | LOCK_NB); }) == 0) return;
+  if (errno != EWOULDBLOCK) return;  // some file systems know no locks
+  throw Error(ErrorCode::io, "lock_folder", folder.string() + ": another process is at work in this folder");
+}
+
+void sweep_temporaries(const fs::path& folder) {
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    if (!is_temporary(entries->path().filename().string())) continue;
+    std::error_code ignored;  // one that stays does no harm
+    fs::remove(entries->path(), ignored);
+  }
+  if (error) fail("sweep_temporaries", folder, "look into it", error.value());
 }
 
 void make_folder(const fs::path& path) {

@@ -61,6 +61,31 @@ class Writer {
 // `fill` included, the old file is as it was and nothing is left behind. A link stays a link: its target is replaced.
 void write_atomically(const std::filesystem::path& path, const std::function<void(Writer&)>& fill);
 
+// A file that grows at its end. What was appended is on the disk after sync.
+class Appender {
+ public:
+  explicit Appender(const std::filesystem::path& path);
+  void append(std::string_view text);
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  Descriptor file_;
+};
+
+// A folder that one process at a time works in. Who comes second gets an error (io). It leaves no file behind and goes
+// with the process, however that ends.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+
+ private:
+  Descriptor folder_;
+};
+
+// Removes what write_atomically left behind where the process was killed. Nobody may be writing there: lock it first.
+void sweep_temporaries(const std::filesystem::path& folder);
+
 // Makes the folder and those above it, unless they are there.
 void make_folder(const std::filesystem::path& path);
 

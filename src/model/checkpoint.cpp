@@ -31,8 +31,12 @@ void take_parameters(io::Safetensors& file, Transformer& model) {
   }
 }
 
+void save_config(const Config& config, const std::filesystem::path& folder) {
+  io::write_atomically(folder / kConfigFile, [&](io::Writer& writer) { writer.write(to_json(config)); });
+}
+
 void save(const Transformer& model, const std::filesystem::path& folder) {
-  io::write_atomically(folder / kConfigFile, [&](io::Writer& writer) { writer.write(to_json(model.config())); });
+  save_config(model.config(), folder);
   io::write_safetensors(folder / kWeightsFile, named_parameters(model), {{"format", "polyhead"}});
 }
 

@@ -1,8 +1,12 @@
 #include "train/trainer.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
-#include <cstring>
+#include <cstdio>
 
+#include "io/json.h"
 #include "model/checkpoint.h"
 
 namespace polyhead::train {
@@ -10,16 +14,33 @@ namespace {
 
 constexpr double kRunaway = 4;  // times the loss of the first step: no task of ours gets there by learning
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
+// For messages.
+std::string rounded(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
 }
 
+// As short as it can be without becoming another number.
+std::string number(double value) {
+  std::array<char, 32> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+// What every step depends on. The number of steps is not among it: a run may be made longer.
 std::string options_text(const TrainOptions& options, const Task& task) {
-  return task.name() + " steps=" + std::to_string(options.steps) + " batch=" + std::to_string(options.batch) +
-         " rate=" + number(options.rate) + " warmup=" + std::to_string(options.warmup) +
-         " decay=" + number(options.decay) + " clip=" + number(options.clip) + " seed=" + std::to_string(options.seed);
+  return task.name() + " batch=" + std::to_string(options.batch) + " rate=" + number(options.rate) +
+         " warmup=" + std::to_string(options.warmup) + " decay=" + number(options.decay) +
+         " clip=" + number(options.clip) + " seed=" + std::to_string(options.seed);
+}
+
+// All of the text as a number, or nothing.
+template <class Number>
+std::optional<Number> parsed(const std::string& text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 }  // namespace
@@ -57,18 +78,25 @@ StepReport Trainer::step() {
   const autograd::Variable logits = model_.forward(
       tape_, data.tokens, {.training = true, .seed = options_.seed * 1000003 + index, .lengths = data.lengths});
   report.loss = autograd::cross_entropy(tape_, logits, data.targets).loss;
-  const auto at = [&] { return " at step " + std::to_string(report.step) + " (rate " + number(report.rate) + ")"; };
-  if (!std::isfinite(report.loss)) throw Diverged("the loss is " + number(report.loss) + at());
+  expect_sane(report.loss, report.step, "the loss");
   if (!first_loss_) first_loss_ = report.loss;
-  if (report.loss > kRunaway * std::max(*first_loss_, 1.0)) {
-    throw Diverged("the loss has grown from " + number(*first_loss_) + " to " + number(report.loss) + at());
-  }
   tape_.backward();
   report.gradient_norm = optimiser_.step(context_, report.rate);
   if (!std::isfinite(report.gradient_norm)) {
-    throw Diverged("the gradient's norm is " + number(report.gradient_norm) + at());
+    throw Diverged("the gradient's norm is " + rounded(report.gradient_norm) + at(report.step));
   }
   return report;
+}
+
+void Trainer::expect_sane(double loss, std::int64_t step, const std::string& whose) const {
+  if (!std::isfinite(loss)) throw Diverged(whose + " is " + rounded(loss) + at(step));
+  if (first_loss_ && loss > kRunaway * std::max(*first_loss_, 1.0)) {
+    throw Diverged(whose + " has grown from " + rounded(*first_loss_) + " to " + rounded(loss) + at(step));
+  }
+}
+
+std::string Trainer::at(std::int64_t step) const {
+  return " at step " + std::to_string(step) + " (rate " + rounded(schedule_.rate(step)) + ")";
 }
 
 void Trainer::save(const std::filesystem::path& file) const {
@@ -77,12 +105,10 @@ void Trainer::save(const std::filesystem::path& file) const {
     tensors.push_back({"first." + m.parameter->name, m.first});
     tensors.push_back({"second." + m.parameter->name, m.second});
   }
-  char first_loss[40] = "";
-  if (first_loss_) std::snprintf(first_loss, sizeof first_loss, "%a", *first_loss_);
   io::write_safetensors(file, tensors,
                         {{"format", "polyhead training"},
                          {"step", std::to_string(steps_taken())},
-                         {"first_loss", first_loss},
+                         {"first_loss", first_loss_ ? number(*first_loss_) : ""},
                          {"options", options_text(options_, task_)},
                          {"config", model::to_json(model_.config())}});
 }
@@ -95,7 +121,8 @@ void Trainer::resume(const std::filesystem::path& path) {
   if (file.metadata["format"] != "polyhead training")
     refuse("expected the state of a training run, found no such mark");
   if (file.metadata["options"] != options_text(options_, task_)) {
-    refuse("expected a run with " + options_text(options_, task_) + ", found one with " + file.metadata["options"]);
+    refuse("expected a run with " + options_text(options_, task_) + ", found one with " +
+           io::in_quotes(file.metadata["options"]));
   }
   if (file.metadata["config"] != model::to_json(model_.config())) refuse("the run's model has another configuration");
   model::take_parameters(file, model_);
@@ -110,9 +137,17 @@ void Trainer::resume(const std::filesystem::path& path) {
     take("first." + m.parameter->name, m.first);
     take("second." + m.parameter->name, m.second);
   }
-  optimiser_.set_steps_taken(std::strtoll(file.metadata["step"].c_str(), nullptr, 10));
-  const std::string& first = file.metadata["first_loss"];
-  if (!first.empty()) first_loss_ = std::strtod(first.c_str(), nullptr);
+  for (const auto& [name, tensor] : file.tensors) {
+    if (file.has(name)) refuse(name + " is in the file, but the run has no place for it");
+  }
+  const std::optional<std::int64_t> step = parsed<std::int64_t>(file.metadata["step"]);
+  if (!step || *step < 0) refuse("step: expected a number, found " + io::in_quotes(file.metadata["step"]));
+  if (*step > options_.steps) {
+    refuse("expected a run of " + std::to_string(options_.steps) + " steps or fewer, found one that has taken " +
+           std::to_string(*step));
+  }
+  optimiser_.set_steps_taken(*step);
+  first_loss_ = parsed<double>(file.metadata["first_loss"]);
 }
 
 }  // namespace polyhead::train

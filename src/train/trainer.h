@@ -46,13 +46,18 @@ class Trainer {
   bool done() const noexcept { return steps_taken() >= options_.steps; }
   // Throws Diverged; the parameters are then those before the step.
   StepReport step();
+  // Throws Diverged if a loss of this model is no number, or far above that of the first step.
+  void expect_sane(double loss, std::int64_t step, const std::string& whose) const;
 
   // Everything that the next step depends on: parameters, moments, the number of steps. One file, replaced as a whole.
   void save(const std::filesystem::path& file) const;
-  // Goes on from there, bit by bit; a file of another model or of other options is refused (code input).
+  // Goes on from there, bit by bit; a file of another model or of other options is refused (code input). The number of
+  // steps may be another, if more than were taken: the schedule then goes on as that of a run of so many steps.
   void resume(const std::filesystem::path& file);
 
  private:
+  std::string at(std::int64_t step) const;  // " at step 7 (rate 0.001)"
+
   Context& context_;
   model::Transformer& model_;
   const Task& task_;

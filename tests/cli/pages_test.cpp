@@ -8,7 +8,7 @@
 namespace polyhead::cli {
 namespace {
 
-const std::vector<std::string> kCommands{"count", "trace", "bench", "info", "completion", "man"};
+const std::vector<std::string> kCommands{"train", "generate", "count", "trace", "bench", "info", "completion", "man"};
 
 // The options that a help text lists.
 std::vector<std::string> options_of(const std::string& name) {
@@ -42,7 +42,7 @@ TEST(Completion, IsBash) { EXPECT_EQ(shell(command("completion bash") + " | bash
 
 TEST(Completion, CompletesCommandsOptionsAndValues) {
   for (const std::string& name : kCommands) EXPECT_TRUE(offers({"polyhead", ""}, name)) << name;
-  EXPECT_EQ(completed({"polyhead", "tr"}), std::vector<std::string>{"trace"});
+  EXPECT_EQ(completed({"polyhead", "trac"}), std::vector<std::string>{"trace"});
   EXPECT_EQ(completed({"polyhead", "count", "gpt2-m"}), std::vector<std::string>{"gpt2-medium"});
   EXPECT_EQ(completed({"polyhead", "count", "--format", "j"}), std::vector<std::string>{"json"});
   EXPECT_EQ(completed({"polyhead", "bench", "--statistics", "l"}), std::vector<std::string>{"light"});

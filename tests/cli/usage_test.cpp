@@ -17,7 +17,7 @@ TEST(Usage, NoArgumentsMeansShortHelp) {
 }
 
 TEST(Usage, HelpShowsExamplesFirst) {
-  for (const std::string name : {"count", "trace", "bench", "info", "completion", "man"}) {
+  for (const std::string name : {"train", "generate", "count", "trace", "bench", "info", "completion", "man"}) {
     const Ran ran = output_of(name + " --help");
     EXPECT_EQ(ran.code, 0) << name;
     EXPECT_LT(ran.text.find("Examples:"), ran.text.find("Usage:")) << name;

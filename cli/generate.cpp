@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "cli/commands.h"
+#include "core/suggest.h"
+#include "model/checkpoint.h"
+#include "model/sample.h"
+#include "train/plan.h"
+
+namespace polyhead::cli {
+namespace {
+
+struct Options {
+  std::string model, prompt;
+  std::optional<std::int64_t> tokens;
+  std::optional<double> temperature;
+  std::int64_t seed = 1, threads = 0;
+};
+
+using Tokens = std::vector<std::int32_t>;
+
+// What a model's tokens mean, and what to begin and how to go on with if the user does not say.
+class Language {
+ public:
+  virtual ~Language() = default;
+  virtual Tokens tokens_of(const std::string& prompt) const = 0;
+  virtual std::string text_of(std::int32_t token) const = 0;
+  virtual Tokens opening(std::uint64_t seed) const = 0;
+  virtual std::int64_t length(const Tokens& prompt) const = 0;
+  virtual double temperature() const = 0;
+};
+
+// Bytes as they are; on a terminal those that could command it are written out.
+class Bytes final : public Language {
+ public:
+  Tokens tokens_of(const std::string& prompt) const override {
+    Tokens tokens;
+    for (const char byte : prompt) tokens.push_back(static_cast<unsigned char>(byte));
+    return tokens;
+  }
+  std::string text_of(std::int32_t token) const override {
+    const bool control = (token < ' ' && token != '\n' && token != '\t') || token == 0x7f;
+    return control && terminal_ ? fmt::format("\\x{:02x}", token) : std::string(1, static_cast<char>(token));
+  }
+  Tokens opening(std::uint64_t) const override { return {'\n'}; }
+  std::int64_t length(const Tokens&) const override { return 500; }
+  double temperature() const override { return 0.8; }
+
+ private:
+  bool terminal_ = isatty(STDOUT_FILENO) == 1;
+};
+
+// The words of a task, a space between them.
+class Words final : public Language {
+ public:
+  explicit Words(std::unique_ptr<train::Task> task) : task_(std::move(task)) {}
+
+  Tokens tokens_of(const std::string& prompt) const override {
+    std::vector<std::string> known;
+    for (std::int32_t token = 0; token < task_->vocabulary(); ++token) known.push_back(task_->token_text(token));
+    Tokens tokens;
+    std::istringstream words(prompt);
+    for (std::string word; words >> word;) {
+      const auto found = std::find(known.begin(), known.end(), word);
+      if (found == known.end()) {
+        throw Failure(Exit::usage, fmt::format("--prompt: the task {} has no word '{}'{}; its words: {}", task_->name(),
+                                               word, did_you_mean(word, known), fmt::join(known, " ")));
+      }
+      tokens.push_back(static_cast<std::int32_t>(found - known.begin()));
+    }
+    return tokens;
+  }
+  std::string text_of(std::int32_t token) const override { return task_->token_text(token) + ' '; }
+  // A sequence that the model has not seen, up to where its answers begin.
+  Tokens opening(std::uint64_t seed) const override {
+    const train::Sequence sequence = task_->sequence(train::Split::validation, seed, 0);
+    const auto counted =
+        std::find_if(sequence.targets.begin(), sequence.targets.end(), [](std::int32_t t) { return t >= 0; });
+    const auto length = std::min(counted - sequence.targets.begin() + 1, std::ssize(sequence.tokens));
+    return {sequence.tokens.begin(), sequence.tokens.begin() + length};
+  }
+  std::int64_t length(const Tokens& prompt) const override {
+    return std::max<std::int64_t>(task_->context() + 1 - std::ssize(prompt), 1);
+  }
+  double temperature() const override { return 0; }
+
+ private:
+  std::unique_ptr<train::Task> task_;
+};
+
+std::unique_ptr<Language> language_of(const std::string& folder, const model::Config& config) {
+  if (config.kind != model::Kind::gpt) {
+    throw Failure(Exit::input,
+                  fmt::format("{}: this model is a classifier: it answers with a class and cannot go on with a "
+                              "text; models of the other tasks can",
+                              folder));
+  }
+  const train::Plan plan = train::load_plan(folder);
+  const bool bytes = plan.task.name == "text";
+  std::unique_ptr<train::Task> task = bytes ? nullptr : train::make_task(plan.task);
+  const std::int64_t vocabulary = bytes ? 256 : task->vocabulary();
+  if (vocabulary != config.vocabulary) {
+    throw Failure(Exit::input, fmt::format("{}: expected the {} tokens of the task {}, found a model of {}", folder,
+                                           vocabulary, plan.task.name, config.vocabulary));
+  }
+  if (bytes) return std::make_unique<Bytes>();
+  return std::make_unique<Words>(std::move(task));
+}
+
+void generate(const Options& o) {
+  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name the folder that polyhead train made");
+  const std::unique_ptr<model::Transformer> model = model::load(o.model);
+  const std::unique_ptr<Language> language = language_of(o.model, model->config());
+  const auto seed = static_cast<std::uint64_t>(o.seed);
+  Tokens tokens = language->tokens_of(o.prompt);
+  if (tokens.empty()) tokens = language->opening(seed);
+  const std::int64_t count = o.tokens.value_or(language->length(tokens));
+  const model::Sampling sampling{.temperature = o.temperature.value_or(language->temperature()), .seed = seed};
+  for (const std::int32_t token : tokens) fmt::print("{}", language->text_of(token));
+  Context context(static_cast<int>(o.threads));
+  for (std::int64_t n = 0; n < count; ++n) {
+    std::fflush(stdout);
+    tokens.push_back(model::next_token(context, *model, tokens, sampling, static_cast<std::uint64_t>(n)));
+    fmt::print("{}", language->text_of(tokens.back()));
+  }
+  fmt::print("\n");
+}
+
+}  // namespace
+
+Command generate_command() {
+  auto o = std::make_shared<Options>();
+  return {
+      .name = "generate",
+      .summary = "go on with a text, by a model that was trained",
+      .description =
+          "Prints a prompt and what the model says after it. Models of a text take any prompt; models of a task take "
+          "the task's words with spaces between them, and without a prompt they are given a sequence that they "
+          "were not trained on, up to where the answers begin. The same seed gives the same text.",
+      .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
+                   {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
+                   {"polyhead generate book --prompt 'It was' --tokens 200 --temperature 0.7", "go on with a text"}},
+      .options = {{"MODEL", "", "a folder that polyhead train made", &o->model},
+                  {"prompt", "TEXT", "what to go on with", &o->prompt},
+                  {"tokens",
+                   "N",
+                   "how many tokens to add; otherwise 500 bytes, or to the end of the task's context",
+                   &o->tokens,
+                   {},
+                   0,
+                   1'000'000'000},
+                  {"temperature",
+                   "X",
+                   "0 takes the likeliest token; higher is bolder; otherwise 0.8 for texts, 0 for tasks",
+                   &o->temperature,
+                   {},
+                   0,
+                   1000},
+                  {"seed",
+                   "N",
+                   "of the draws, and of the sequence if there is no prompt",
+                   &o->seed,
+                   {},
+                   0,
+                   std::int64_t{1} << 53},
+                  {"threads", "N", "threads; 0 for all", &o->threads, {}, 0, 4096}},
+      .run = [o] { generate(*o); }};
+}
+
+}  // namespace polyhead::cli

@@ -1,0 +1,232 @@
+#include "cli/train.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/progress.h"
+#include "cli/signals.h"
+#include "polyhead/info.h"
+
+namespace polyhead::cli {
+namespace {
+
+struct Options {
+  std::string task, out, file, norm, positions;
+  std::optional<std::int64_t> layers, width, heads, kv_heads, context, steps, batch, warmup, seed, save_every;
+  std::optional<double> rate, decay, dropout;
+  std::optional<bool> feed_forward, bias;
+  std::int64_t threads = 0;
+  bool force = false, resume = false;
+  std::string format = "table";
+};
+
+// In the order of the enumerations.
+const std::vector<std::string> kNorms{"layer", "rms", "none"};
+const std::vector<std::string> kPositions{"learned", "sinusoidal", "rotary", "none"};
+
+template <class Choice>
+void choose(const std::string& word, const std::vector<std::string>& words, Choice& choice) {
+  if (!word.empty()) choice = static_cast<Choice>(std::find(words.begin(), words.end(), word) - words.begin());
+}
+
+template <class Given, class Field>
+void set(const std::optional<Given>& given, Field& field) {
+  if (given) field = static_cast<Field>(*given);
+}
+
+model::Config model_of(const Options& o, const model::Config& own) {
+  const auto layers = o.layers.value_or(std::ssize(own.layers));
+  model::Config config =
+      model::make_config(own.kind, layers, o.width.value_or(own.width), o.heads.value_or(own.layers[0].heads));
+  for (model::LayerHeads& layer : config.layers) set(o.kv_heads, layer.kv_heads);
+  choose(o.norm, kNorms, config.norm);
+  choose(o.positions, kPositions, config.positions);
+  if (o.feed_forward) config.feed_forward = *o.feed_forward ? model::FeedForward::gelu : model::FeedForward::none;
+  set(o.bias, config.bias);
+  set(o.dropout, config.dropout);
+  return config;
+}
+
+train::Plan plan_of(const Options& o) {
+  train::Plan plan = train::plan_for(o.task);
+  plan.model = model_of(o, plan.model);
+  plan.file = o.file;
+  set(o.context, plan.task.context);
+  set(o.seed, plan.task.seed);
+  set(o.seed, plan.training.seed);
+  set(o.steps, plan.training.steps);
+  set(o.batch, plan.training.batch);
+  set(o.rate, plan.training.rate);
+  set(o.decay, plan.training.decay);
+  plan.training.warmup = o.warmup.value_or(std::min(plan.training.warmup, plan.training.steps / 10));
+  set(o.save_every, plan.save_every);
+  return plan;
+}
+
+[[noreturn]] void misused(const std::string& what) { throw Failure(Exit::usage, what); }
+
+void check_start(const Options& o) {
+  if (o.task.empty()) misused("which task? For example: polyhead train copy --out run");
+  if (o.task == "text" && o.file.empty())
+    misused("the task text needs a file: polyhead train text --file FILE --out run");
+  if (o.task != "text" && !o.file.empty()) misused(fmt::format("--file is for the task text, not for {}", o.task));
+  if (o.force || !std::filesystem::exists(std::filesystem::path(o.out) / train::kPlanFile)) return;
+  throw Failure(Exit::input,
+                fmt::format("{}: there is a run in this folder; --resume goes on with it, --force begins anew", o.out));
+}
+
+// A run keeps its plan, but for what `Changes` has.
+void check_resume(const Options& o) {
+  if (o.force) misused("--resume goes on with a run and --force begins anew: choose one");
+  const std::pair<bool, const char*> fixed[] = {
+      {o.layers.has_value(), "layers"},   {o.width.has_value(), "width"},
+      {o.heads.has_value(), "heads"},     {o.kv_heads.has_value(), "kv-heads"},
+      {o.context.has_value(), "context"}, {o.batch.has_value(), "batch"},
+      {o.warmup.has_value(), "warmup"},   {o.seed.has_value(), "seed"},
+      {o.rate.has_value(), "rate"},       {o.decay.has_value(), "decay"},
+      {o.dropout.has_value(), "dropout"}, {o.feed_forward.has_value(), "feed-forward"},
+      {o.bias.has_value(), "bias"},       {!o.norm.empty(), "norm"},
+      {!o.positions.empty(), "positions"}};
+  for (const auto& [given, name] : fixed) {
+    if (given)
+      misused(
+          fmt::format("--{}: a run that is resumed keeps its plan; only --steps, --save-every, --threads "
+                      "and the place of --file may change",
+                      name));
+  }
+}
+
+std::unique_ptr<train::Run> run_of(const Options& o, Context& context) {
+  if (o.out.empty()) misused("where to? Name a folder, for example --out run");
+  if (!o.resume) {
+    check_start(o);
+    return train::Run::start(context, plan_of(o), o.out, o.force);
+  }
+  check_resume(o);
+  const std::string task = train::load_plan(o.out).task.name;
+  if (!o.task.empty() && o.task != task) misused(fmt::format("{} is a run of {}, not of {}", o.out, task, o.task));
+  auto run = train::Run::resume(context, o.out, {.steps = o.steps, .save_every = o.save_every, .file = o.file});
+  if (run->plan().target != info().target) {
+    fmt::print(stderr, "note: this run was begun with {} instructions and goes on with {}: the last bits will differ\n",
+               run->plan().target, info().target);
+  }
+  return run;
+}
+
+// "run: copy, 106,304 parameters, 600 steps, seed 1"
+void announce(const train::Run& run) {
+  const train::TrainOptions& training = run.plan().training;
+  const std::string from = run.steps_taken() > 0 ? fmt::format(" from step {}", run.steps_taken()) : "";
+  fmt::print(stderr, "{}: {}, {} parameters, {} steps{}, seed {}\n", run.folder().string(), run.task().name(),
+             text_of(run.model().parameter_count(), Style::count), training.steps, from, training.seed);
+}
+
+// Until it is done or a signal comes.
+train::Outcome go(train::Run& run, Progress& progress) {
+  const double tokens = static_cast<double>(run.plan().training.batch * run.task().context());
+  const Signals signals;
+  return run.go([&](const train::StepReport& report) {
+    progress.update(report.step, fmt::format("loss {:.3f}, {} tokens/s", report.loss,
+                                             text_of(tokens * progress.per_second(), Style::scaled)));
+    return Signals::noted() == 0;
+  });
+}
+
+void train_model(const Options& o) {
+  Context context(static_cast<int>(o.threads));
+  const std::unique_ptr<train::Run> run = run_of(o, context);
+  announce(*run);
+  const std::int64_t steps = run->plan().training.steps;
+  std::optional<Progress> progress(std::in_place, run->task().name(), steps, run->steps_taken());
+  train::Outcome outcome;
+  try {
+    outcome = go(*run, *progress);
+  } catch (const train::Diverged& diverged) {
+    const std::string left = run->steps_saved() > 0 ? fmt::format("step {} is still in {}", run->steps_saved(), o.out)
+                                                    : "nothing was saved yet";
+    throw Failure(Exit::diverged,
+                  fmt::format("{}; {}. Try a lower --rate or a longer --warmup", diverged.what(), left));
+  }
+  const double steps_per_second = progress->per_second();
+  progress.reset();
+  if (!outcome.finished) {
+    throw Failure(Signals::exit_code(),
+                  fmt::format("stopped at step {} of {} and saved; to go on: polyhead train --resume --out {}",
+                              outcome.last.step, steps, o.out));
+  }
+  print(report_of(*run, outcome, steps_per_second), o.format);
+}
+
+std::vector<std::string> task_names() {
+  std::vector<std::string> names;
+  for (const train::TaskSummary& task : train::task_list()) names.push_back(task.name);
+  return names;
+}
+
+std::string tasks_help() {
+  std::string text = "what to learn:";
+  for (const train::TaskSummary& task : train::task_list()) text += fmt::format(" {} ({});", task.name, task.summary);
+  text.back() = '.';
+  return text;
+}
+
+constexpr std::int64_t kMostSteps = 1'000'000'000, kMostSeed = std::int64_t{1} << 53;
+
+std::vector<Option> options_of(Options& o) {
+  return {{"TASK", "", tasks_help(), &o.task, task_names()},
+          {"out", "FOLDER", "where the model goes; made if it is not there", &o.out},
+          {"file", "FILE", "the text that the task text is about", &o.file},
+          {"resume", "", "go on with the run in the folder, to the bits that it would have come to", &o.resume},
+          {"force", "", "begin anew in a folder that is not empty; the files of an older run go", &o.force},
+          {"steps", "N", "steps; with --resume the run becomes longer", &o.steps, {}, 1, kMostSteps},
+          {"batch", "N", "sequences in a step", &o.batch},
+          {"rate", "X", "learning rate at its highest", &o.rate, {}, 0, 1000},
+          {"warmup",
+           "N",
+           "steps until the rate is there; then it falls along a cosine to a tenth",
+           &o.warmup,
+           {},
+           0,
+           kMostSteps},
+          {"decay", "X", "weight decay of matrices", &o.decay, {}, 0, 1000},
+          {"dropout", "X", "share of numbers dropped in training", &o.dropout, {}, 0, 1},
+          {"seed", "N", "of weights, data and dropout", &o.seed, {}, 0, kMostSeed},
+          {"layers", "N", "blocks of attention and feed-forward network", &o.layers, {}, 1, 1000},
+          {"width", "N", "width of the model", &o.width},
+          {"heads", "N", "attention heads per layer; must divide the width", &o.heads},
+          {"kv-heads", "N", "key/value heads per layer; otherwise as many as heads", &o.kv_heads},
+          {"context", "N", "most tokens in a sequence", &o.context},
+          {"feed-forward", "", "with feed-forward networks, or with attention alone", &o.feed_forward},
+          {"bias", "", "biases in the matrices, or none", &o.bias},
+          {"norm", "KIND", "layer, rms or none", &o.norm, kNorms},
+          {"positions", "KIND", "learned, sinusoidal, rotary or none", &o.positions, kPositions},
+          {"save-every", "N", "steps from one checkpoint to the next", &o.save_every, {}, 1, kMostSteps},
+          {"threads", "N", "threads; 0 for all; they change the time, not the result", &o.threads, {}, 0, 4096},
+          format_option(o.format)};
+}
+
+}  // namespace
+
+Command train_command() {
+  auto o = std::make_shared<Options>();
+  return {
+      .name = "train",
+      .summary = "train a transformer on a task or a text; saves, resumes to the bit",
+      .description =
+          "Trains a transformer with AdamW and writes it into a folder: the model (config.json, model.safetensors), "
+          "what is needed to go on (training.safetensors, run.json) and how it went (metrics.jsonl). Options that "
+          "are left out have values that suit the task. Ctrl-C saves and ends with 130; after a crash, a kill or a "
+          "full disk "
+          "--resume goes on from the last checkpoint.",
+      .examples = {{"polyhead train copy --out run", "a small model that learns to copy, in seconds"},
+                   {"polyhead train --resume --out run", "go on after Ctrl-C or a crash"},
+                   {"polyhead train --resume --out run --steps 2000", "the same run, longer"},
+                   {"polyhead train text --file book.txt --out book --steps 3000", "learn the bytes of a file"},
+                   {"polyhead train recall --heads 8 --no-feed-forward --seed 2 --out recall8",
+                    "attention alone, eight heads a layer"}},
+      .options = options_of(*o),
+      .run = [o] { train_model(*o); }};
+}
+
+}  // namespace polyhead::cli

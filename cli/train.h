@@ -1,0 +1,11 @@
+// `polyhead train`: what it says when it is done.
+#pragma once
+
+#include "cli/report.h"
+#include "train/run.h"
+
+namespace polyhead::cli {
+
+Report report_of(const train::Run& run, const train::Outcome& outcome, double steps_per_second);
+
+}  // namespace polyhead::cli

@@ -1,0 +1,73 @@
+// A training run in a folder. A kill or a full disk at any moment loses the steps since the last checkpoint and no
+// more: config.json, model.safetensors  the model as of the last checkpoint, for every other command
+// training.safetensors            what the next step depends on: parameters, moments, the number of steps
+// run.json                        the plan
+// metrics.jsonl                   how it went
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "io/file.h"
+#include "train/metrics.h"
+#include "train/plan.h"
+#include "train/trainer.h"
+
+namespace polyhead::train {
+
+inline constexpr const char* kStateFile = "training.safetensors";
+
+// What may be another when a run is resumed. Another number of steps bends the rest of the schedule to the new end.
+struct Changes {
+  std::optional<std::int64_t> steps{}, save_every{};
+  std::filesystem::path file{};  // where the text is now; it must be the same text
+};
+
+struct Outcome {
+  bool finished = false;  // or stopped by the watcher
+  StepReport last;
+  Validation validation;
+  double seconds = 0;  // of training, in all sittings
+};
+
+class Run {
+ public:
+  // Nothing is touched before the plan is found good. A folder that is not empty is refused (input) unless forced; then
+  // the files of an older run go, and no others.
+  static std::unique_ptr<Run> start(Context& context, Plan plan, const std::filesystem::path& folder, bool force);
+  // Goes on from the last checkpoint, or from the beginning if there is none yet: on the same vector instructions, and
+  // with any number of threads, to the bits that an undisturbed run comes to.
+  static std::unique_ptr<Run> resume(Context& context, const std::filesystem::path& folder,
+                                     const Changes& changes = {});
+
+  const Plan& plan() const noexcept { return plan_; }
+  const Task& task() const noexcept { return *task_; }
+  const model::Transformer& model() const noexcept { return *model_; }
+  const std::filesystem::path& folder() const noexcept { return folder_; }
+  std::int64_t steps_taken() const noexcept { return trainer_.steps_taken(); }
+  std::int64_t steps_saved() const noexcept { return saved_; }  // at the last checkpoint; 0: there is none
+
+  // Trains until the plan is done or `go_on`, asked after every step, says no; either way it saves. Throws Diverged:
+  // the last checkpoint is then the last good one.
+  Outcome go(const std::function<bool(const StepReport&)>& go_on);
+
+ private:
+  Run(Context& context, Plan plan, std::unique_ptr<Task> task, const std::filesystem::path& folder);
+  Validation validate();
+  void checkpoint(double seconds);
+
+  Context& context_;
+  Plan plan_;
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<model::Transformer> model_;
+  Trainer trainer_;
+  std::filesystem::path folder_;
+  std::optional<io::FolderLock> lock_;
+  std::optional<Metrics> metrics_;
+  Validation validation_;
+  std::int64_t saved_ = 0;
+};
+
+}  // namespace polyhead::train
