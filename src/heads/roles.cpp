@@ -7,11 +7,15 @@ namespace {
 
 std::string with_sign(std::int64_t number) { return (number > 0 ? "+" : "") + std::to_string(number); }
 
+// The one that is furthest above its offset first.
 void add_relations(const HeadSurvey& head, const Chance& chance, std::vector<RoleScore>& to) {
+  const auto first = static_cast<std::ptrdiff_t>(to.size());
   for (const auto& [name, share] : head.relations) {
     const double offset = chance.relations.at(name);
     to.push_back({name, share.value(), offset + kMargin, offset});
   }
+  std::stable_sort(to.begin() + first, to.end(),
+                   [](const RoleScore& a, const RoleScore& b) { return a.score - a.control > b.score - b.control; });
 }
 
 std::vector<RoleScore> scores_of(const HeadSurvey& plain, const Chance& chance, const HeadSurvey& repeats,

@@ -1,0 +1,14 @@
+// The study's numbers as figures, tables, and models to look into.
+#pragma once
+
+#include "report/page.h"
+#include "study/study.h"
+
+namespace polyhead::study {
+
+std::vector<report::Figure> figures(const Results& results, const std::vector<report::Model>& models);
+std::vector<report::Table> tables(const Results& results);
+// With the attention of every head over a few sequences.
+std::vector<report::Model> models(Context& context, const Results& results);
+
+}  // namespace polyhead::study

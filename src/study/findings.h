@@ -1,0 +1,11 @@
+// What the numbers say, in words that are made from them.
+#pragma once
+
+#include "report/page.h"
+#include "study/study.h"
+
+namespace polyhead::study {
+
+std::vector<report::Finding> findings(const Results& results);
+
+}  // namespace polyhead::study

@@ -1,0 +1,96 @@
+#include <algorithm>
+
+#include "study/figures.h"
+
+namespace polyhead::study {
+namespace {
+
+constexpr std::int64_t kMostTokens = 40;
+
+// Attention of every head over one sequence of the task.
+report::Sample sample(Context& context, const Course& course, std::int64_t number) {
+  const train::Sequence sequence = course.task->sequence(train::Split::validation, 99, number);
+  const auto length = std::min<std::int64_t>(std::ssize(sequence.tokens), kMostTokens);
+  report::Sample made{"sequence " + std::to_string(number), {}, {}, {}, {}};
+  Tensor tokens = Tensor::empty({1, length}, DType::i32);
+  std::copy_n(sequence.tokens.begin(), length, tokens.as<std::int32_t>());
+  for (std::int64_t t = 0; t < length; ++t) {
+    made.tokens.push_back(course.task->token_text(sequence.tokens[static_cast<std::size_t>(t)]));
+  }
+  autograd::Tape tape(context, false);
+  model::PassOptions options;
+  options.wants.attention.weights = true;
+  course.model->forward(tape, tokens, options);
+  for (const heads::HeadId& id : heads::all_heads(course.model->config())) {
+    const float* weights = course.model->attention(id.layer).forward.weights.as<float>() + id.head * length * length;
+    made.heads.emplace_back(static_cast<int>(id.layer), static_cast<int>(id.head));
+    made.weights.insert(made.weights.end(), weights, weights + length * length);
+  }
+  return made;
+}
+
+report::Head head_of(const heads::HeadRoles& roles, const heads::HeadSurvey* survey) {
+  report::Head made;
+  made.layer = static_cast<int>(roles.id.layer);
+  made.head = static_cast<int>(roles.id.head);
+  if (const heads::RoleScore* role = roles.role()) {
+    made.role = role->role;
+    made.score = role->score;
+  }
+  for (const heads::RoleScore& score : roles.scores) made.roles.emplace_back(score.role, score.score);
+  if (survey == nullptr) return made;
+  const auto add = [&](const char* name, Statistic value, Statistic count) {
+    made.statistics.emplace_back(name, survey->mean(value, count));
+  };
+  add("entropy (nats)", Statistic::entropy, Statistic::rows);
+  add("entropy, relative", Statistic::normalised_entropy, Statistic::normalised_rows);
+  add("largest weight", Statistic::max_weight, Statistic::rows);
+  add("on the first key", Statistic::first_weight, Statistic::rows);
+  add("on itself", Statistic::self_weight, Statistic::self_rows);
+  add("on the key before", Statistic::previous_weight, Statistic::previous_rows);
+  add("mean distance", Statistic::distance, Statistic::rows);
+  return made;
+}
+
+report::Model of_formation(Context& context, const Formation& formation, const std::string& note) {
+  report::Model made{formation.name, note, {}, {}};
+  const heads::Survey survey = heads::survey(context, *formation.course.model, repeat_probes(*formation.course.task));
+  for (std::size_t n = 0; n < formation.roles.size(); ++n) {
+    made.heads.push_back(head_of(formation.roles[n], &survey.heads[n]));
+  }
+  for (std::int64_t n = 0; n < 2; ++n) made.samples.push_back(sample(context, formation.course, n));
+  return made;
+}
+
+report::Model of_anatomy(Context& context, const Anatomy& anatomy) {
+  report::Model made{anatomy.course.task->name() + ", two layers of eight heads",
+                     "Trained on sentences of a grammar whose links are known.",
+                     {},
+                     {}};
+  const std::vector<heads::HeadId> gone = anatomy.iterative.removed();
+  for (std::size_t n = 0; n < anatomy.roles.size(); ++n) {
+    report::Head head = head_of(anatomy.roles[n], &anatomy.survey.heads[n]);
+    const heads::Importance& importance = anatomy.importance[n];
+    head.importance = importance.normalised;
+    head.damage = importance.zero.mean;
+    head.damage_low = importance.zero.low;
+    head.damage_high = importance.zero.high;
+    head.kept = std::find(gone.begin(), gone.end(), importance.id) == gone.end();
+    made.heads.push_back(head);
+  }
+  for (std::int64_t n = 0; n < 4; ++n) made.samples.push_back(sample(context, anatomy.course, n));
+  return made;
+}
+
+}  // namespace
+
+std::vector<report::Model> models(Context& context, const Results& results) {
+  const Formations& formations = results.formations;
+  return {of_formation(context, formations.two_layers, "Trained on random segments of 8 to 32 tokens, repeated."),
+          of_anatomy(context, results.anatomy),
+          of_formation(context, formations.one_layer, "The same with one layer: it cannot learn to repeat."),
+          of_formation(context, formations.fixed_length,
+                       "All segments had 32 tokens: a fixed distance serves, and no induction head forms.")};
+}
+
+}  // namespace polyhead::study
