@@ -36,8 +36,8 @@ Probe make_probe(const ConstTensorView& tokens, const ConstTensorView& lengths,
                  const std::vector<std::int32_t>& special, std::uint64_t seed);
 
 struct RepeatProbe {
-  std::vector<std::int32_t> alphabet;   // tokens that may occur
-  std::vector<std::int32_t> beginning;  // what every sequence begins with; may be empty
+  std::vector<std::int32_t> alphabet{};   // tokens that may occur
+  std::vector<std::int32_t> beginning{};  // what every sequence begins with; may be empty
   std::int64_t batch = 32, length = 64;
   std::int64_t shortest = 8, longest = 32;  // of the segment; the same for both makes the control that fools the naive
   std::uint64_t seed = 1;

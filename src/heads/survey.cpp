@@ -57,7 +57,10 @@ class Chances {
       const bool* marked = probe.marked.as<bool>() + row.b * T;
       first_.add(1 / seen);
       marked_.add(static_cast<double>(std::count(marked, marked + row.seen, true)) / seen);
-      if (row.seen >= kEnough) rarest_.add(1 / seen);
+      if (row.seen < kEnough) continue;
+      rarest_.add(1 / seen);
+      ++rows_;
+      for (std::int64_t j = 0; j < row.seen; ++j) ++seen_[j - row.t];
     }
     for (const Relation& relation : probe.relations) {
       ++offsets_[relation.name][relation.key - relation.query];
@@ -65,7 +68,7 @@ class Chances {
     }
   }
   Chance made() const {
-    Chance chance{first_.mean(), marked_.mean(), rarest_.mean(), {}};
+    Chance chance{first_.mean(), marked_.mean(), rows_, seen_, rarest_.mean(), {}};
     for (const auto& [name, offsets] : offsets_) {
       std::int64_t most = 0;
       for (const auto& [offset, count] : offsets) most = std::max(most, count);
@@ -76,6 +79,8 @@ class Chances {
 
  private:
   Means first_, marked_, rarest_;
+  std::int64_t rows_ = 0;
+  std::map<std::int64_t, std::int64_t> seen_;
   std::map<std::string, std::map<std::int64_t, std::int64_t>> offsets_;
   std::map<std::string, std::int64_t> relations_;
 };
@@ -107,7 +112,6 @@ void add(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& ro
     const std::int64_t key = head.look(rows[n]);
     to.looks.push_back(key);
     if (rows[n].seen < kEnough) continue;
-    ++to.rows;
     ++to.offsets[key - rows[n].t];
     if (rarest[n] < 0) continue;
     ++to.rarest.count;
@@ -129,12 +133,14 @@ double HeadSurvey::target(Slot slot) const {
   const auto at = [&](Statistic first) { return static_cast<Statistic>(static_cast<int>(first) + slot); };
   return mean(at(Statistic::target_weight), at(Statistic::target_rows));
 }
-std::pair<std::int64_t, double> HeadSurvey::commonest_offset() const {
-  std::pair<std::int64_t, std::int64_t> best{0, 0};
-  for (const auto& [offset, count] : offsets) {
-    if (count > best.second) best = {offset, count};
+std::pair<std::int64_t, double> commonest_offset(const HeadSurvey& head, const Chance& chance) {
+  std::pair<std::int64_t, double> best{0, 0};
+  for (const auto& [offset, count] : head.offsets) {
+    const std::int64_t rows = chance.offsets.at(offset);
+    const double share = static_cast<double>(count) / static_cast<double>(rows);
+    if (2 * rows >= chance.rows && share > best.second) best = {offset, share};
   }
-  return {best.first, static_cast<double>(best.second) / static_cast<double>(std::max<std::int64_t>(rows, 1))};
+  return best;
 }
 
 Survey survey(Context& context, model::Transformer& model, const std::vector<Probe>& probes,

@@ -25,7 +25,6 @@ struct HeadSurvey {
   // Of rows that see three keys or more, by j - p_i: how often the largest weight lay there. Rows that see fewer have
   // no choice to speak of.
   std::map<std::int64_t, std::int64_t> offsets;
-  std::int64_t rows = 0;
   Share rarest;                            // the largest weight lay on the rarest token that the row sees
   std::map<std::string, Share> relations;  // it lay on the key that the relation names
   std::vector<std::int64_t> looks;         // the key of every row, all probes one after the other: for comparing heads
@@ -33,13 +32,14 @@ struct HeadSurvey {
   double sum(Statistic which) const { return sums[static_cast<std::size_t>(which)]; }
   double mean(Statistic value, Statistic count) const;
   double target(Slot slot) const;  // mean weight on the key of this slot
-  std::pair<std::int64_t, double> commonest_offset() const;
 };
 
 // What the rows of the probes allow by chance, whatever the head.
 struct Chance {
-  double first = 0;   // weight on the first key, if all visible ones got the same
-  double marked = 0;  // on the marked ones
+  double first = 0;                              // weight on the first key, if all visible ones got the same
+  double marked = 0;                             // on the marked ones
+  std::int64_t rows = 0;                         // that see three keys or more
+  std::map<std::int64_t, std::int64_t> offsets;  // how many of them have a key at this offset
   double rarest = 0;
   std::map<std::string, double> relations;  // the best that one fixed offset can do
 };
@@ -48,6 +48,10 @@ struct Survey {
   std::vector<HeadSurvey> heads;
   Chance chance;
 };
+
+// The offset at which a head's largest weight lies most often, and its share of the rows that have a key there; offsets
+// that half of the rows have not do not count.
+std::pair<std::int64_t, double> commonest_offset(const HeadSurvey& head, const Chance& chance);
 
 // `counts`: how often each token occurs where the model comes from, for the rarest; empty: nothing is rare.
 Survey survey(Context& context, model::Transformer& model, const std::vector<Probe>& probes,

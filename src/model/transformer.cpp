@@ -19,7 +19,10 @@ void set(const TensorView& tensor, std::int64_t n, double value) {
                static_cast<std::byte*>(tensor.data()) + n * static_cast<std::int64_t>(size_of(tensor.dtype())));
 }
 
-constexpr double kEpsilon = 1e-5, kSpread = 0.02;
+constexpr double kEpsilon = 1e-5;
+
+// Of the weights that read so many numbers.
+double spread_for(std::int64_t inputs) { return 1 / std::sqrt(3.0 * static_cast<double>(inputs)); }
 
 // Normal numbers, Box and Muller's way; each tensor has a stream of its own.
 void fill_normal(const TensorView& tensor, std::uint64_t seed, std::uint32_t stream, double spread) {
@@ -74,20 +77,20 @@ struct Transformer::Maker {
     if (model.config_.norm == Norm::layer) made.beta = make(name + ".bias", shape, 0);
     return made;
   }
-  Affine affine(const std::string& name, std::int64_t outputs, std::int64_t inputs, double spread, bool bias) {
+  Affine affine(const std::string& name, std::int64_t outputs, std::int64_t inputs, double factor, bool bias) {
     Affine made;
-    made.weight = make(name + ".weight", {outputs, inputs}, spread);
+    made.weight = make(name + ".weight", {outputs, inputs}, factor * spread_for(inputs));
     if (bias) made.bias = make(name + ".bias", {outputs}, 0);
     return made;
   }
-  MultiHeadParameters<Parameter*> attention(const std::string& name, const LayerHeads& heads, double spread_out) {
+  MultiHeadParameters<Parameter*> attention(const std::string& name, const LayerHeads& heads, double factor) {
     const Config& config = model.config_;
     const std::int64_t inner = heads.heads * config.head_dim, rows = inner + 2 * heads.kv_heads * config.head_dim;
     MultiHeadParameters<Parameter*> made;
     if (heads.heads > 0) {
-      made.in_proj_weight = make(name + ".in_proj_weight", {rows, config.width}, kSpread);
+      made.in_proj_weight = make(name + ".in_proj_weight", {rows, config.width}, spread_for(config.width));
       if (config.bias) made.in_proj_bias = make(name + ".in_proj_bias", {rows}, 0);
-      made.out_proj_weight = make(name + ".out_proj.weight", {config.width, inner}, spread_out);
+      made.out_proj_weight = make(name + ".out_proj.weight", {config.width, inner}, factor * spread_for(inner));
     }
     if (config.bias) made.out_proj_bias = make(name + ".out_proj.bias", {config.width}, 0);
     return made;
@@ -98,24 +101,26 @@ Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype) 
   check(config);
   Maker maker{*this, seed};
   const std::int64_t C = config.width;
-  tokens_ = maker.make("tokens.weight", {config.vocabulary, C}, kSpread);
-  if (config.positions == Positions::learned) positions_ = maker.make("positions.weight", {config.context, C}, kSpread);
+  const double spread = config.tied ? 0.02 : 0.2;
+  tokens_ = maker.make("tokens.weight", {config.vocabulary, C}, spread);
+  if (config.positions == Positions::learned) positions_ = maker.make("positions.weight", {config.context, C}, spread);
   if (config.positions == Positions::sinusoidal) sinusoids_ = sinusoids(config.context, C, dtype);
-  const double spread_out = kSpread / std::sqrt(2.0 * static_cast<double>(config.layers.size()));
+  const double inward =
+      1 / std::sqrt(2.0 * static_cast<double>(config.layers.size()));  // of what writes into the stream
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const std::string name = "blocks." + std::to_string(layer);
     Block& block = blocks_.emplace_back();
     block.before_attention = maker.norm(name + ".attention_norm");
-    block.attention = maker.attention(name + ".attention", config.layers[layer], spread_out);
+    block.attention = maker.attention(name + ".attention", config.layers[layer], inward);
     if (config.feed_forward == FeedForward::none) continue;
     block.before_feed_forward = maker.norm(name + ".feed_forward_norm");
     const std::int64_t up = (config.feed_forward == FeedForward::swiglu ? 2 : 1) * config.hidden;
-    block.up = maker.affine(name + ".feed_forward.up", up, C, kSpread, config.bias);
-    block.down = maker.affine(name + ".feed_forward.down", C, config.hidden, spread_out, config.bias);
+    block.up = maker.affine(name + ".feed_forward.up", up, C, 1, config.bias);
+    block.down = maker.affine(name + ".feed_forward.down", C, config.hidden, inward, config.bias);
   }
   final_norm_ = maker.norm("final_norm");
   output_ = config.tied ? Affine{tokens_, nullptr}
-                        : maker.affine("output", config.outputs(), C, kSpread, config.kind == Kind::classifier);
+                        : maker.affine("output", config.outputs(), C, 1, config.kind == Kind::classifier);
 }
 
 std::vector<Parameter*> Transformer::parameters() {

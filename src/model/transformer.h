@@ -23,8 +23,8 @@ struct PassOptions {
 
 class Transformer {
  public:
-  // Weights from the seed: normal with spread 0.02 as in GPT-2, those that write into the residual stream smaller by
-  // sqrt(2 layers); biases 0, norms 1.
+  // Weights from the seed: normal with spread 1/sqrt(3 inputs), which is GPT-2's 0.02 at its width, those that write
+  // into the residual stream smaller by sqrt(2 layers); embeddings 0.2, or 0.02 if tied; biases 0, norms 1.
   explicit Transformer(const Config& config, std::uint64_t seed = 0, DType dtype = DType::f32);
 
   const Config& config() const noexcept { return config_; }
@@ -41,6 +41,10 @@ class Transformer {
   const autograd::MultiHeadMemory& attention(std::size_t layer) const { return blocks_[layer].memory; }
 
   MultiHeadShape attention_shape(std::size_t layer) const;
+  // Those that the shape has not, and those of a layer without heads, are null.
+  const MultiHeadParameters<autograd::Parameter*>& attention_parameters(std::size_t layer) const {
+    return blocks_[layer].attention;
+  }
 
  private:
   using Parameter = autograd::Parameter;

@@ -61,9 +61,12 @@ struct Library {
   Names rooms;
 };
 const std::vector<Library> kLibraries = {
-    {"hwy/", {"cpu"}},        {"CLI/", {"cli"}},           {"fmt/", {"cli", "report"}}, {"nlohmann/", {"cli", "io"}},
-    {"utf8proc.h", {"text"}}, {"microhttpd.h", {"serve"}}, {"cuda", {"cuda"}},          {"cublasLt.h", {"cuda"}},
-    {"cub/", {"cuda"}},
+    {"hwy/", {"cpu"}},           {"CLI/", {"cli"}},
+    {"fmt/", {"cli", "report"}}, {"nlohmann/", {"cli", "io", "report"}},
+    {"utf8proc.h", {"text"}},    {"microhttpd.h", {"serve"}},
+    {"cuda", {"cuda"}},          {"cublasLt.h", {"cuda"}},
+    {"cub/", {"cuda"}},          {"librsvg/", {"report"}},
+    {"cairo.h", {"report"}},
 };
 
 // Headers of the operating system; those of C++ have neither a slash nor ".h".

@@ -1,0 +1,192 @@
+#include "heads/importance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace polyhead::heads {
+namespace {
+
+// The 0.975 quantile of Student's t, Cornish and Fisher's way; good to 1 % from 3 degrees of freedom on.
+double student(std::int64_t freedom) {
+  constexpr double kNormal = 1.959964;
+  const auto n = static_cast<double>(freedom);
+  const double z = kNormal, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
+  return z + (z3 + z) / 4 / n + (5 * z5 + 16 * z3 + 3 * z) / 96 / (n * n) +
+         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384 / (n * n * n);
+}
+
+// [B,H] ones, but 0 for those gone, per layer: the gradient of a gate is then each sequence's own.
+std::vector<Tensor> gates_per_sequence(const model::Config& config, std::int64_t batch,
+                                       const std::vector<HeadId>& gone) {
+  std::vector<Tensor> gates;
+  for (const model::LayerHeads& layer : config.layers) {
+    gates.push_back(layer.heads == 0 ? Tensor() : Tensor::empty({batch, layer.heads}, DType::f32));
+    if (layer.heads > 0) std::fill_n(gates.back().as<float>(), batch * layer.heads, 1.0f);
+  }
+  for (const HeadId& id : gone) {
+    const std::int64_t H = config.layers[id.layer].heads;
+    for (std::int64_t b = 0; b < batch; ++b) gates[id.layer].as<float>()[b * H + id.head] = 0;
+  }
+  return gates;
+}
+
+void normalise_by_layer(std::vector<Importance>& heads) {
+  std::vector<double> squares;
+  for (const Importance& head : heads) {
+    squares.resize(std::max(squares.size(), head.id.layer + 1));
+    squares[head.id.layer] += head.gradient * head.gradient;
+  }
+  for (Importance& head : heads) {
+    const double norm = std::sqrt(squares[head.id.layer]);
+    head.normalised = norm > 0 ? head.gradient / norm : 0;
+  }
+}
+
+std::vector<double> differences(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> result(a.size());
+  std::transform(a.begin(), a.end(), b.begin(), result.begin(), std::minus<>());
+  return result;
+}
+
+std::vector<double> ranks(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> result(values.size());
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    for (std::size_t n = begin; n < end; ++n) result[order[n]] = 0.5 * static_cast<double>(begin + end - 1);
+  }
+  return result;
+}
+
+}  // namespace
+
+Estimate estimate(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  if (values.empty()) return {};
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  if (values.size() == 1) return {mean, mean, mean};
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const double half = student(static_cast<std::int64_t>(values.size()) - 1) * std::sqrt(squares / (n - 1) / n);
+  return {mean, mean - half, mean + half};
+}
+
+std::vector<Importance> gradient_importance(Context& context, model::Transformer& model,
+                                            const std::vector<model::Examples>& examples,
+                                            const std::vector<HeadId>& gone) {
+  std::vector<Importance> heads;
+  for (const HeadId& id : all_heads(model.config())) heads.emplace_back().id = id;
+  autograd::Tape tape(context);
+  std::int64_t sequences = 0;
+  for (const model::Examples& some : examples) {
+    const std::int64_t B = some.tokens.shape()[0];
+    std::vector<Tensor> gates = gates_per_sequence(model.config(), B, gone);
+    tape.clear();
+    const autograd::Variable logits =
+        model.forward(tape, some.tokens, {.lengths = some.lengths, .gates = &gates, .gate_gradients = true});
+    autograd::cross_entropy(tape, logits, some.targets, ops::Share::sequences);
+    tape.backward();
+    sequences += B;
+    for (Importance& head : heads) {
+      const Tensor& dgates = model.attention(head.id.layer).gradients.dgates;
+      const std::int64_t H = dgates.shape()[1];
+      for (std::int64_t b = 0; b < B; ++b) {
+        head.gradient += std::abs(static_cast<double>(dgates.as<float>()[b * H + head.id.head]));
+      }
+    }
+  }
+  for (Importance& head : heads) head.gradient /= static_cast<double>(std::max<std::int64_t>(sequences, 1));
+  normalise_by_layer(heads);
+  return heads;
+}
+
+std::vector<Importance> importance(Context& context, model::Transformer& model,
+                                   const std::vector<model::Examples>& examples) {
+  std::vector<Importance> heads = gradient_importance(context, model, examples);
+  const model::SequenceScores whole = model::score(context, model, examples);
+  const std::vector<Tensor> means = mean_outputs(context, model, examples);
+  for (Importance& head : heads) {
+    Gates gates(model.config());
+    gates.set(head.id, 0);
+    const model::SequenceScores without = model::score(context, model, examples, gates.get());
+    std::vector<Tensor> shifts = shifts_of(model, means, {head.id});
+    const model::SequenceScores as_mean = model::score(context, model, examples, gates.get(), &shifts);
+    head.zero = estimate(differences(without.losses, whole.losses));
+    head.mean = estimate(differences(as_mean.losses, whole.losses));
+    head.accuracy_loss = whole.accuracy() - without.accuracy();
+  }
+  return heads;
+}
+
+std::vector<Tensor> mean_outputs(Context& context, model::Transformer& model,
+                                 const std::vector<model::Examples>& examples) {
+  const model::Config& config = model.config();
+  std::vector<std::vector<double>> sums;
+  for (const model::LayerHeads& layer : config.layers) {
+    sums.emplace_back(static_cast<std::size_t>(layer.heads * config.head_dim));
+  }
+  std::int64_t rows = 0;
+  autograd::Tape tape(context, false);
+  for (const model::Examples& some : examples) {
+    tape.clear();
+    model::PassOptions options{.lengths = some.lengths};
+    options.wants.heads = true;
+    model.forward(tape, some.tokens, options);
+    const std::int64_t B = some.tokens.shape()[0], T = some.tokens.shape()[1];
+    for (std::int64_t b = 0; b < B; ++b) {
+      const std::int64_t length = some.lengths.present() ? some.lengths.as<std::int32_t>()[b] : T;
+      rows += length;
+      for (std::size_t layer = 0; layer < sums.size(); ++layer) {
+        if (sums[layer].empty()) continue;
+        const auto inner = static_cast<std::int64_t>(sums[layer].size());
+        const float* heads = model.attention(layer).forward.heads.as<float>() + b * T * inner;
+        for (std::int64_t n = 0; n < length * inner; ++n) {
+          sums[layer][static_cast<std::size_t>(n % inner)] += static_cast<double>(heads[n]);
+        }
+      }
+    }
+  }
+  std::vector<Tensor> means;
+  for (const std::vector<double>& layer : sums) {
+    means.push_back(Tensor::empty({static_cast<std::int64_t>(layer.size())}, DType::f32));
+    std::transform(layer.begin(), layer.end(), means.back().as<float>(), [&](double sum) {
+      return static_cast<float>(sum / static_cast<double>(std::max<std::int64_t>(rows, 1)));
+    });
+  }
+  return means;
+}
+
+std::vector<Tensor> shifts_of(const model::Transformer& model, const std::vector<Tensor>& means,
+                              const std::vector<HeadId>& heads) {
+  const model::Config& config = model.config();
+  std::vector<Tensor> shifts(config.layers.size());
+  for (const HeadId& id : heads) {
+    Tensor& shift = shifts[id.layer];
+    if (!shift.present()) shift = Tensor::zeros({config.width}, DType::f32);
+    const std::int64_t D = config.head_dim, inner = config.layers[id.layer].heads * D;
+    const float* weight = model.attention_parameters(id.layer).out_proj_weight->value.as<float>();
+    const float* mean = means[id.layer].as<float>();
+    for (std::int64_t c = 0; c < config.width; ++c) {
+      for (std::int64_t n = id.head * D; n < (id.head + 1) * D; ++n)
+        shift.as<float>()[c] += weight[c * inner + n] * mean[n];
+    }
+  }
+  return shifts;
+}
+
+double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::vector<double> x = ranks(a), y = ranks(b);
+  const double middle = (static_cast<double>(a.size()) - 1) / 2;
+  double xy = 0, xx = 0, yy = 0;
+  for (std::size_t n = 0; n < x.size(); ++n) {
+    xy += (x[n] - middle) * (y[n] - middle);
+    xx += (x[n] - middle) * (x[n] - middle);
+    yy += (y[n] - middle) * (y[n] - middle);
+  }
+  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
+}
+
+}  // namespace polyhead::heads

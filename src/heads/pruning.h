@@ -1,0 +1,50 @@
+// Taking heads out: which, in what order, until when; and out of the weights for good.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "heads/importance.h"
+
+namespace polyhead::heads {
+
+// The model without these heads. What it computes is what the whole one computes with their gates shut or, with means
+// (as mean_outputs gives them), with their outputs held at their means, which fold into the output's bias. A layer may
+// lose all heads. Key/value heads go where the rest still is a regular group; else every head gets one of its own.
+std::unique_ptr<model::Transformer> without_heads(const model::Transformer& model, const std::vector<HeadId>& heads,
+                                                  const std::vector<Tensor>* means = nullptr);
+
+enum class Order {
+  iterative,  // the least important goes, then all are ranked anew
+  one_shot,   // ranked once
+  random,     // by the seed; for comparison
+};
+
+struct PruneStep {
+  HeadId removed;
+  double loss = 0, accuracy = 0;  // without this one and all before it
+};
+
+struct PruneOptions {
+  Order order = Order::iterative;
+  std::uint64_t seed = 1;
+  double budget = 0.01;     // how much accuracy may be lost
+  bool to_the_end = false;  // go on when the budget is spent, for the whole curve
+};
+
+struct PruneCurve {
+  double loss = 0, accuracy = 0;  // of the whole model
+  std::vector<PruneStep> steps;
+  std::size_t within_budget = 0;  // how many of the first steps may be taken
+
+  std::vector<HeadId> removed() const;  // those
+};
+
+// Ranks by the gradient on `ranking`, judges on `judging`: other sequences than it was ranked by.
+PruneCurve prune(Context& context, model::Transformer& model, const std::vector<model::Examples>& ranking,
+                 const std::vector<model::Examples>& judging, const PruneOptions& options,
+                 const std::function<void(const PruneStep&)>& on_step = {});
+
+}  // namespace polyhead::heads

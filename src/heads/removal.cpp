@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <cstring>
+
+#include "heads/pruning.h"
+
+namespace polyhead::heads {
+namespace {
+
+using autograd::Parameter;
+
+// Which heads of a layer stay, and which key/value head each reads.
+struct Staying {
+  std::vector<std::int64_t> heads, kv_heads;  // old numbers, in the new order
+
+  Staying(const model::LayerHeads& layer, std::size_t number, const std::vector<HeadId>& gone) {
+    for (std::int64_t h = 0; h < layer.heads; ++h) {
+      if (std::find(gone.begin(), gone.end(), HeadId{number, h}) == gone.end()) heads.push_back(h);
+    }
+    if (heads.empty()) return;
+    const std::int64_t size = layer.heads / layer.kv_heads;  // heads that read one key/value head
+    std::vector<std::int64_t> readers(static_cast<std::size_t>(layer.kv_heads));
+    for (const std::int64_t h : heads) ++readers[static_cast<std::size_t>(h / size)];
+    const std::int64_t most = *std::max_element(readers.begin(), readers.end());
+    const bool regular = std::all_of(readers.begin(), readers.end(), [&](auto n) { return n == 0 || n == most; });
+    for (const std::int64_t h : heads) {
+      const std::int64_t g = h / size;
+      if (!regular || kv_heads.empty() || kv_heads.back() != g) kv_heads.push_back(g);
+    }
+  }
+  model::LayerHeads count() const {
+    return {static_cast<std::int64_t>(heads.size()), static_cast<std::int64_t>(kv_heads.size())};
+  }
+};
+
+// Copies blocks of `size` numbers: block n of `to` is block from_blocks[n] of `from`.
+void copy_blocks(const float* from, const std::vector<std::int64_t>& from_blocks, std::int64_t size, float* to) {
+  for (const std::int64_t block : from_blocks) to = std::copy_n(from + block * size, size, to);
+}
+
+// in_proj_weight [(H+2G)*D,C] or in_proj_bias [(H+2G)*D], with `row` numbers a row.
+void copy_projection(const Parameter* from, const model::LayerHeads& old, const Staying& staying, std::int64_t D,
+                     std::int64_t row, Parameter* to) {
+  if (from == nullptr || to == nullptr) return;
+  const float* source = from->value.as<float>();
+  float* target = to->value.as<float>();
+  copy_blocks(source, staying.heads, D * row, target);
+  target += static_cast<std::int64_t>(staying.heads.size()) * D * row;
+  for (int part = 0; part < 2; ++part) {  // keys, then values
+    copy_blocks(source + (old.heads + part * old.kv_heads) * D * row, staying.kv_heads, D * row, target);
+    target += static_cast<std::int64_t>(staying.kv_heads.size()) * D * row;
+  }
+}
+
+void copy_attention(const model::Transformer& from, std::size_t layer, const Staying& staying, model::Transformer& to) {
+  const model::Config& config = from.config();
+  const std::int64_t D = config.head_dim, inner = config.layers[layer].heads * D;
+  const auto &old = from.attention_parameters(layer), &made = to.attention_parameters(layer);
+  if (old.out_proj_bias != nullptr) {
+    std::copy_n(old.out_proj_bias->value.as<float>(), config.width, made.out_proj_bias->value.as<float>());
+  }
+  if (staying.heads.empty()) return;
+  copy_projection(old.in_proj_weight, config.layers[layer], staying, D, config.width, made.in_proj_weight);
+  copy_projection(old.in_proj_bias, config.layers[layer], staying, D, 1, made.in_proj_bias);
+  const auto left = static_cast<std::int64_t>(staying.heads.size()) * D;
+  for (std::int64_t c = 0; c < config.width; ++c) {
+    copy_blocks(old.out_proj_weight->value.as<float>() + c * inner, staying.heads, D,
+                made.out_proj_weight->value.as<float>() + c * left);
+  }
+}
+
+// Everything but attention has its shape still; what the old model has not stays 0.
+void copy_the_rest(const model::Transformer& from, model::Transformer& to) {
+  for (Parameter* parameter : to.parameters()) {
+    if (parameter->name.find(".attention.") != std::string::npos) continue;
+    for (const Parameter* old : from.parameters()) {
+      if (old->name != parameter->name) continue;
+      std::copy_n(old->value.as<float>(), count_of(old->value.shape()), parameter->value.as<float>());
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<model::Transformer> without_heads(const model::Transformer& model, const std::vector<HeadId>& heads,
+                                                  const std::vector<Tensor>* means) {
+  model::Config config = model.config();
+  std::vector<Staying> staying;
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    staying.emplace_back(config.layers[layer], layer, heads);
+    config.layers[layer] = staying.back().count();
+  }
+  if (means != nullptr) config.bias = true;
+  auto smaller = std::make_unique<model::Transformer>(config);
+  copy_the_rest(model, *smaller);
+  for (std::size_t layer = 0; layer < staying.size(); ++layer) copy_attention(model, layer, staying[layer], *smaller);
+  if (means == nullptr) return smaller;
+  const std::vector<Tensor> shifts = shifts_of(model, *means, heads);
+  for (std::size_t layer = 0; layer < shifts.size(); ++layer) {
+    if (!shifts[layer].present()) continue;
+    float* bias = smaller->attention_parameters(layer).out_proj_bias->value.as<float>();
+    for (std::int64_t c = 0; c < config.width; ++c) bias[c] += shifts[layer].as<float>()[c];
+  }
+  return smaller;
+}
+
+}  // namespace polyhead::heads

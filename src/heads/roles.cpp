@@ -1,0 +1,56 @@
+#include "heads/roles.h"
+
+#include <algorithm>
+
+namespace polyhead::heads {
+namespace {
+
+std::string with_sign(std::int64_t number) { return (number > 0 ? "+" : "") + std::to_string(number); }
+
+void add_relations(const HeadSurvey& head, const Chance& chance, std::vector<RoleScore>& to) {
+  for (const auto& [name, share] : head.relations) {
+    const double offset = chance.relations.at(name);
+    to.push_back({name, share.value(), offset + kMargin, offset});
+  }
+}
+
+std::vector<RoleScore> scores_of(const HeadSurvey& plain, const Chance& chance, const HeadSurvey& repeats,
+                                 const Chance& repeats_chance) {
+  const double random = repeats.target(kChance);
+  const auto [offset, share] = commonest_offset(plain, chance);
+  std::vector<RoleScore> scores{
+      {"induction", repeats.target(kInduction), 0.4, std::max(repeats.target(kOffByOne), random)},
+      {"duplicate", repeats.target(kDuplicate), 0.4, random}};
+  add_relations(plain, chance, scores);
+  scores.push_back({"previous token", repeats.mean(Statistic::previous_weight, Statistic::previous_rows), 0.4,
+                    repeats_chance.first});
+  scores.push_back({"positional", share, 0.9, chance.first, "offset " + with_sign(offset)});
+  if (plain.rarest.count > 0) scores.push_back({"rare token", plain.rarest.value(), 0.5, chance.rarest});
+  if (chance.marked > 0) {
+    scores.push_back({"separator", plain.mean(Statistic::marked_weight, Statistic::rows), 0.4, chance.marked});
+  }
+  scores.push_back({"first key", plain.mean(Statistic::first_weight, Statistic::rows), 0.4, chance.first});
+  scores.push_back({"averaging", plain.mean(Statistic::normalised_entropy, Statistic::normalised_rows), 0.9, 0});
+  return scores;
+}
+
+}  // namespace
+
+bool RoleScore::holds() const { return score >= threshold && score >= control + kMargin; }
+
+const RoleScore* HeadRoles::role() const {
+  for (const RoleScore& score : scores) {
+    if (score.holds()) return &score;
+  }
+  return nullptr;
+}
+
+std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats) {
+  std::vector<HeadRoles> all;
+  for (std::size_t n = 0; n < plain.heads.size(); ++n) {
+    all.push_back({plain.heads[n].id, scores_of(plain.heads[n], plain.chance, repeats.heads[n], repeats.chance)});
+  }
+  return all;
+}
+
+}  // namespace polyhead::heads

@@ -1,0 +1,44 @@
+// What a head is for, said only where it beats its control.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "heads/survey.h"
+
+namespace polyhead::heads {
+
+// The score of one role. It holds if score >= threshold and score >= control + kMargin: the control is what a head
+// without that role would score on the same rows.
+struct RoleScore {
+  std::string role;  // "induction"
+  double score = 0, threshold = 0, control = 0;
+  std::string note = {};  // "offset -1"
+  bool holds() const;
+};
+
+struct HeadRoles {
+  HeadId id;
+  std::vector<RoleScore> scores;  // of every role, in a fixed order: the more particular first
+
+  // The first that holds, or null: no role that we know.
+  const RoleScore* role() const;
+};
+
+// `plain`: probes as the model was trained on them; `repeats`: random segments of different lengths, repeated. The two
+// may be the same survey.
+//
+//   induction       weight on the token after the last occurrence, on repeats        0.4, against one off and chance
+//   duplicate       weight on the last occurrence itself, on repeats                 0.4, against chance
+//   (a relation)    largest weight on the key that the relation names, on plain      the best fixed offset + 0.1
+//   previous token  weight on the key before, on repeats                             0.4, against chance
+//   positional      largest weight at one offset wherever there is a key, on plain   0.9, against chance
+//   rare token      largest weight on the rarest token that the row sees, on plain   0.5, against chance
+//   separator       weight on the marked keys, on plain                              0.4, against their share of keys
+//   first key       weight on the first key, on plain                                0.4, against chance
+//   averaging       entropy relative to that of equal weights, on plain              0.9
+std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats);
+
+inline constexpr double kMargin = 0.1;
+
+}  // namespace polyhead::heads

@@ -1,0 +1,94 @@
+#include "report/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "polyhead/error.h"
+#include "report/base64.h"
+#include "report/sources.h"
+#include "report/text.h"
+
+namespace polyhead::report {
+namespace {
+
+// Ids become addresses within the page.
+void check_ids(const Page& page) {
+  std::set<std::string> ids;
+  const auto add = [&](const std::string& id) {
+    const bool plain = !id.empty() && std::all_of(id.begin(), id.end(), [](char letter) {
+      return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-';
+    });
+    if (!plain) {
+      throw Error(ErrorCode::value, "page", "an id is made of a-z, 0-9 and hyphens, found '" + id + "'");
+    }
+    if (!ids.insert(id).second) throw Error(ErrorCode::value, "page", "two figures or tables are called '" + id + "'");
+  };
+  for (const Figure& figure : page.figures) add(figure.id);
+  for (const Table& table : page.tables) add(table.id);
+  for (const Finding& finding : page.findings) {
+    if (finding.figure.empty() || ids.contains(finding.figure)) continue;
+    throw Error(ErrorCode::value, "page", "a finding names '" + finding.figure + "', which is no figure or table");
+  }
+}
+
+// JSON in which no markup can begin: these characters occur in strings only, where escapes may stand for them.
+std::string harmless(const std::string& json) {
+  std::string result;
+  result.reserve(json.size());
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    switch (json[i]) {
+      case '<': result += "\\u003c"; break;
+      case '>': result += "\\u003e"; break;
+      case '&': result += "\\u0026"; break;
+      default: result += json[i];
+    }
+  }
+  return result;
+}
+
+std::string figures_of(const Page& page) {
+  std::string text;
+  for (const Figure& figure : page.figures) {
+    text += fmt::format(
+        "<figure id=\"figure-{}\">\n<h3>{}</h3>\n<div "
+        "class=\"plot\">\n{}{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
+        figure.id, escaped(figure.title), svg(figure, Place::page), svg(figure, Place::narrow_page),
+        escaped(figure.caption));
+  }
+  return text;
+}
+
+std::string policy() {
+  return fmt::format(
+      "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; "
+      "form-action 'none'",
+      base64_of_hex(kScriptDigest), base64_of_hex(kStyleDigest));
+}
+
+}  // namespace
+
+std::string html(const Page& page) {
+  check_ids(page);
+  const auto replacement = [&](std::string_view name) -> std::string {
+    if (name == "title") return escaped(page.title);
+    if (name == "policy") return policy();
+    if (name == "style") return std::string(kPageStyle);
+    if (name == "figures") return figures_of(page);
+    if (name == "data") return harmless(json(page));
+    if (name == "script") return std::string(kPageScript);
+    throw Error(ErrorCode::value, "page", "page.html asks for {{" + std::string(name) + "}}, which is not known");
+  };
+  std::string text;
+  std::string_view rest = kPageHtml;
+  for (std::size_t at = 0; (at = rest.find("{{")) != std::string_view::npos;) {
+    const std::size_t end = rest.find("}}", at);
+    text += rest.substr(0, at);
+    text += replacement(rest.substr(at + 2, end - at - 2));
+    rest.remove_prefix(end + 2);
+  }
+  return text + std::string(rest);
+}
+
+}  // namespace polyhead::report

@@ -1,0 +1,70 @@
+// The page: what was found, the figures, and every head to look at, in one file that needs nothing else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "report/figure.h"
+
+namespace polyhead::report {
+
+// What is known of one head. What was not measured is left out of the page.
+struct Head {
+  int layer = 0, head = 0;
+  std::string role;  // the role that fits best, or empty
+  std::optional<double> score;
+  std::vector<std::pair<std::string, double>> roles;       // every role that was tried, and its score
+  std::vector<std::pair<std::string, double>> statistics;  // "entropy", "first key", …
+  std::optional<double> importance;
+  std::optional<double> damage, damage_low, damage_high;  // of taking it out, with its interval
+  bool kept = true;                                       // false: pruned
+};
+
+// The attention of some heads over one text.
+struct Sample {
+  std::string name;
+  std::vector<std::string> tokens;         // queries, and keys where key_tokens is empty
+  std::vector<std::string> key_tokens;     // of cross-attention
+  std::vector<std::pair<int, int>> heads;  // (layer, head)
+  std::vector<float> weights;              // [heads, queries, keys], from 0 to 1
+};
+
+struct Model {
+  std::string name, note;
+  std::vector<Head> heads;
+  std::vector<Sample> samples;
+};
+
+using Cell = std::variant<std::monostate, std::int64_t, double, std::string>;
+struct Table {
+  std::string id, title, caption;
+  std::vector<std::string> columns;
+  std::vector<std::vector<Cell>> rows;
+};
+
+struct Finding {
+  std::string text;
+  std::string figure;  // the id of the figure or table that shows it, or empty
+};
+
+struct Page {
+  std::string title, lead;
+  std::vector<std::pair<std::string, std::string>> about;  // "version", "machine", "date", "seed", "time"
+  std::vector<Finding> findings;
+  std::vector<Figure> figures;
+  std::vector<Table> tables;
+  std::vector<Model> models;
+};
+
+// What the page reads, as docs/page.md describes it; the figures themselves are not in it.
+std::string json(const Page& page);
+
+// The whole HTML file. Throws Error where sizes do not fit together, or where a finding names a figure that is not
+// there.
+std::string html(const Page& page);
+
+}  // namespace polyhead::report

@@ -1,0 +1,31 @@
+// Text for people: nothing in it hides, nothing in it is markup.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace polyhead::report {
+
+// Valid UTF-8 in which every character can be seen: a line feed becomes "↵", a tab "⇥", other control characters, bidi
+// and zero-width ones their number ("‹U+202E›"), and bytes that are no UTF-8 U+FFFD.
+std::string visible(std::string_view text);
+
+// visible() for a token: a space at either end shows as "·".
+std::string visible_token(std::string_view token);
+
+// visible(), and fit for the text and the attributes of SVG and HTML.
+std::string escaped(std::string_view text);
+
+// The first `most` characters, the last of them "…" where the text is longer. Takes and gives UTF-8.
+std::string shortened(std::string_view text, int most);
+
+// About how wide the text is in a sans-serif font of this size.
+double width_of(std::string_view text, double size);
+
+// Three significant digits, no trailing zeros, a true minus: 0.0123, −12.3, 12,345, 2.5M.
+std::string number(double value);
+
+// "-12345.6" -> "−12,345.6".
+std::string typeset(std::string digits);
+
+}  // namespace polyhead::report

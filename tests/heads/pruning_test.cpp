@@ -1,0 +1,177 @@
+// A pruned model is the gated one, for every pattern of heads; importance is what it says it is.
+#include "heads/pruning.h"
+
+#include <gtest/gtest.h>
+
+#include "support/random.h"
+
+namespace polyhead::heads {
+namespace {
+
+model::Config small(std::int64_t heads, std::int64_t kv_heads, bool bias) {
+  model::Config config = model::make_config(model::Kind::gpt, 2, 16, heads);
+  for (model::LayerHeads& layer : config.layers) layer.kv_heads = kv_heads;
+  config.vocabulary = 11;
+  config.context = 12;
+  config.hidden = 20;
+  config.bias = bias;
+  return config;
+}
+
+model::Transformer stirred(const model::Config& config) {
+  model::Transformer model(config, 3);
+  test::Random random("stirred");
+  for (autograd::Parameter* parameter : model.parameters()) test::fill_normal(parameter->value, random, 0.3);
+  return model;
+}
+
+model::Examples examples(const model::Config& config, const char* name) {
+  test::Random random(name);
+  model::Examples some{Tensor::empty({6, 12}, DType::i32), Tensor::empty({6, 12}, DType::i32), Tensor()};
+  for (const TensorView& tensor : {some.tokens.view(), some.targets.view()}) {
+    test::fill_with(tensor, [&] { return static_cast<double>(random.below(config.vocabulary)); });
+  }
+  return some;
+}
+
+std::vector<double> logits(model::Transformer& model, const model::Examples& some, std::vector<Tensor>* gates,
+                           std::vector<Tensor>* shifts = nullptr) {
+  Context context(2);
+  autograd::Tape tape(context, false);
+  const ConstTensorView found = tape.value(model.forward(tape, some.tokens, {.gates = gates, .shifts = shifts}));
+  return {found.as<float>(), found.as<float>() + found.count()};
+}
+
+void expect_equal(const std::vector<double>& a, const std::vector<double>& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t n = 0; n < a.size(); ++n) ASSERT_NEAR(a[n], b[n], 2e-5) << what << " at " << n;
+}
+
+// All 64 patterns of a layer of four heads and one of two of the other, for own, grouped and single key/value heads.
+TEST(WithoutHeads, IsTheGatedModelForEveryPattern) {
+  for (const std::int64_t kv_heads : {4, 2, 1}) {
+    const model::Config config = small(4, kv_heads, kv_heads != 2);
+    model::Transformer model = stirred(config);
+    const model::Examples some = examples(config, "some");
+    Context context(2);
+    std::vector<model::Examples> all;
+    all.push_back(examples(config, "others"));
+    const std::vector<Tensor> means = mean_outputs(context, model, all);
+    for (int pattern = 0; pattern < 64; ++pattern) {
+      std::vector<HeadId> gone;
+      for (int h = 0; h < 4; ++h) {
+        if (pattern >> h & 1) gone.push_back({0, h});
+      }
+      if (pattern >> 4 & 1) gone.push_back({1, 0});
+      if (pattern >> 5 & 1) gone.push_back({1, 3});
+      Gates gates(config);
+      gates.shut(gone);
+      const auto smaller = without_heads(model, gone);
+      EXPECT_EQ(smaller->config().head_count(), 8 - static_cast<std::int64_t>(gone.size()));
+      const std::string what = std::to_string(kv_heads) + " kv heads, pattern " + std::to_string(pattern);
+      expect_equal(logits(*smaller, some, nullptr), logits(model, some, gates.get()), what);
+      std::vector<Tensor> shifts = shifts_of(model, means, gone);
+      const auto held = without_heads(model, gone, &means);
+      expect_equal(logits(*held, some, nullptr), logits(model, some, gates.get(), &shifts), what + ", means");
+    }
+  }
+}
+
+TEST(WithoutHeads, WholeLayersAndGroupsLeaveTheWeights) {
+  model::Transformer model = stirred(small(4, 2, true));
+  const auto group = without_heads(model, {{0, 0}, {0, 1}});
+  EXPECT_EQ(group->config().layers[0], (model::LayerHeads{2, 1}));
+  // 2 query heads and 1 key and 1 value head of 4 x 16, their biases, and 2 x 4 columns of W_O.
+  EXPECT_EQ(model.parameter_count() - group->parameter_count(), 4 * (4 * 16 + 4) + 16 * 8);
+  const auto none = without_heads(model, all_heads(model.config()));
+  EXPECT_EQ(none->config().head_count(), 0);
+  const auto uneven = without_heads(model, {{1, 2}});
+  EXPECT_EQ(uneven->config().layers[1], (model::LayerHeads{3, 3}));
+}
+
+TEST(Importance, GradientIsTheSlopeOfEachSequencesLoss) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<model::Examples> all;
+  all.push_back(examples(config, "some"));
+  const std::vector<Importance> found = gradient_importance(context, model, all);
+  ASSERT_EQ(found.size(), 8u);
+  for (const Importance& head : found) {
+    constexpr float kStep = 0.02f;
+    Gates above(config), below(config);
+    above.set(head.id, 1 + kStep);
+    below.set(head.id, 1 - kStep);
+    const auto more = model::score(context, model, all, above.get()),
+               less = model::score(context, model, all, below.get());
+    double slope = 0;
+    for (std::size_t b = 0; b < 6; ++b) slope += std::abs(more.losses[b] - less.losses[b]) / (2 * kStep) / 6;
+    EXPECT_NEAR(head.gradient, slope, 0.01 * slope + 1e-4) << to_string(head.id);
+  }
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    double squares = 0;
+    for (const Importance& head : found) squares += head.id.layer == layer ? head.normalised * head.normalised : 0;
+    EXPECT_NEAR(squares, 1, 1e-9);
+  }
+}
+
+TEST(Importance, DamageIsWhatTheLossGains) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<model::Examples> all;
+  for (const char* name : {"some", "more"}) all.push_back(examples(config, name));
+  const double whole = model::score(context, model, all).mean_loss();
+  for (const Importance& head : importance(context, model, all)) {
+    const auto smaller = without_heads(model, {head.id});
+    EXPECT_NEAR(head.zero.mean, model::score(context, *smaller, all).mean_loss() - whole, 1e-5);
+    EXPECT_LE(head.zero.low, head.zero.mean);
+    EXPECT_GE(head.zero.high, head.zero.mean);
+    EXPECT_LT(head.zero.high - head.zero.low, 2);
+  }
+}
+
+TEST(Estimate, IsStudentsInterval) {
+  const Estimate found = estimate({1, 2, 3, 4, 5});
+  EXPECT_NEAR(found.mean, 3, 1e-12);
+  EXPECT_NEAR(found.high - found.mean, 2.776 * std::sqrt(2.5 / 5), 0.03);
+  EXPECT_EQ(estimate({7}).low, 7);
+}
+
+TEST(RankCorrelation, IsSpearmans) {
+  EXPECT_NEAR(rank_correlation({1, 2, 3, 4}, {10, 20, 30, 40}), 1, 1e-12);
+  EXPECT_NEAR(rank_correlation({1, 2, 3, 4}, {4, 3, 2, 1}), -1, 1e-12);
+  EXPECT_NEAR(rank_correlation({1, 2, 3, 4, 5}, {2, 1, 4, 3, 5}), 0.8, 1e-12);
+  EXPECT_NEAR(rank_correlation({1, 1, 2}, {1, 1, 2}), 1, 1e-12);
+}
+
+TEST(Prune, StopsWhenTheBudgetIsSpent) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<model::Examples> some, others;
+  some.push_back(examples(config, "some"));
+  others.push_back(examples(config, "others"));
+  const PruneCurve all = prune(context, model, some, others, {.budget = 2});
+  EXPECT_EQ(all.within_budget, 8u);
+  EXPECT_EQ(all.removed().size(), 8u);
+  const PruneCurve none = prune(context, model, some, others, {.budget = -1});
+  EXPECT_EQ(none.steps.size(), 1u);
+  EXPECT_EQ(none.within_budget, 0u);
+  const PruneCurve curve = prune(context, model, some, others, {.budget = -1, .to_the_end = true});
+  EXPECT_EQ(curve.steps.size(), 8u);
+  // Without any head nothing depends on the order in which they went.
+  for (const Order order : {Order::one_shot, Order::random}) {
+    const PruneCurve other = prune(context, model, some, others, {.order = order, .budget = 2});
+    EXPECT_NEAR(other.steps.back().loss, curve.steps.back().loss, 1e-6);
+  }
+  // Each step is the model with the gates of all those before it shut.
+  Gates gates(config);
+  for (const PruneStep& step : curve.steps) {
+    gates.set(step.removed, 0);
+    EXPECT_EQ(model::score(context, model, others, gates.get()).mean_loss(), step.loss);
+  }
+}
+
+}  // namespace
+}  // namespace polyhead::heads

@@ -1,0 +1,200 @@
+// Heads whose weights are written by hand do what the detectors say they do, and their controls do not.
+#include "heads/roles.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace polyhead::heads {
+namespace {
+
+constexpr std::int64_t kVocabulary = 24, kContext = 32, kWidth = kVocabulary + 2 * kContext;
+
+// One-hot tokens and positions in a residual stream [token | position | room for the token before], no norm and no
+// feed-forward: attention is then what W_Q and W_K say. One layer of one head of the full width, or two.
+class ByHand {
+ public:
+  explicit ByHand(std::size_t layers) : model_(config(layers)) {
+    for (autograd::Parameter* parameter : model_.parameters()) {
+      std::fill_n(parameter->value.as<float>(), count_of(parameter->value.shape()), 0.0f);
+    }
+    for (std::int64_t v = 0; v < kVocabulary; ++v) at("tokens.weight", v, v) = 1;
+    for (std::int64_t t = 0; t < kContext; ++t) at("positions.weight", t, kVocabulary + t) = 1;
+  }
+
+  // query row n = sharp * stream[from + n], key row n = stream[to + n], for `count` rows.
+  void match(int layer, std::int64_t from, std::int64_t to, std::int64_t count, float sharp = 200) {
+    const std::string name = "blocks." + std::to_string(layer) + ".attention.in_proj_weight";
+    for (std::int64_t n = 0; n < count; ++n) {
+      at(name, n, from + n) = sharp;
+      at(name, kWidth + n, to + n) = 1;
+    }
+  }
+  // What is attended to writes its token into the room for the token before, in the first kVocabulary columns there.
+  void copy_token(int layer) {
+    const std::string name = "blocks." + std::to_string(layer) + ".attention.";
+    for (std::int64_t v = 0; v < kVocabulary; ++v) {
+      at(name + "in_proj_weight", 2 * kWidth + v, v) = 1;
+      at(name + "out_proj.weight", kRoom + v, v) = 1;
+    }
+  }
+
+  model::Transformer& model() { return model_; }
+  static constexpr std::int64_t kRoom = kVocabulary + kContext;
+
+ private:
+  static model::Config config(std::size_t layers) {
+    model::Config made = model::make_config(model::Kind::gpt, static_cast<std::int64_t>(layers), kWidth, 1);
+    made.vocabulary = kVocabulary;
+    made.context = kContext;
+    made.norm = model::Norm::none;
+    made.feed_forward = model::FeedForward::none;
+    made.bias = false;
+    return made;
+  }
+  float& at(const std::string& name, std::int64_t row, std::int64_t column) {
+    for (autograd::Parameter* parameter : model_.parameters()) {
+      if (parameter->name == name) return parameter->value.as<float>()[row * parameter->value.shape()[1] + column];
+    }
+    throw std::logic_error(name);
+  }
+
+  model::Transformer model_;
+};
+
+RepeatProbe repeat_options() {
+  RepeatProbe options{.batch = 16, .length = kContext, .shortest = 5, .longest = 12, .seed = 3};
+  options.alphabet.resize(kVocabulary - 1);
+  std::iota(options.alphabet.begin(), options.alphabet.end(), 1);
+  options.beginning = {0};
+  return options;
+}
+
+std::vector<Probe> repeats(const RepeatProbe& options) {
+  std::vector<Probe> probes;
+  probes.push_back(make_repeats(options));
+  return probes;
+}
+
+std::string role_of(model::Transformer& model, const std::vector<Probe>& probes, std::size_t head) {
+  Context context(2);
+  const Survey found = survey(context, model, probes);
+  const std::vector<HeadRoles> all = roles(found, found);
+  const RoleScore* role = all[head].role();
+  return role == nullptr ? "none" : role->role;
+}
+
+TEST(Roles, PreviousToken) {
+  ByHand hand(1);
+  hand.match(0, kVocabulary + 1, kVocabulary, kContext - 1);  // position t looks for position t - 1
+  EXPECT_EQ(role_of(hand.model(), repeats(repeat_options()), 0), "previous token");
+}
+
+TEST(Roles, AFixedOffsetThatIsNotThePreviousOne) {
+  ByHand hand(1);
+  hand.match(0, kVocabulary + 3, kVocabulary, kContext - 3);
+  Context context(1);
+  const Survey found = survey(context, hand.model(), repeats(repeat_options()));
+  const RoleScore* role = roles(found, found)[0].role();
+  ASSERT_NE(role, nullptr);
+  EXPECT_EQ(role->role, "positional");
+  EXPECT_EQ(role->note, "offset -3");
+}
+
+TEST(Roles, Duplicate) {
+  ByHand hand(1);
+  hand.match(0, 1, 1, kVocabulary - 1, 200);  // the same token; itself among them, which takes half
+  Context context(1);
+  const Survey found = survey(context, hand.model(), repeats(repeat_options()));
+  EXPECT_GT(found.heads[0].target(kDuplicate), 0.3);
+  EXPECT_LT(found.heads[0].target(kInduction), 0.05);
+}
+
+// Two layers by the book: the first writes the token before into the stream, the second looks for it.
+TEST(Roles, InductionTakesTwoLayers) {
+  ByHand hand(2);
+  hand.match(0, kVocabulary + 1, kVocabulary, kContext - 1);
+  hand.copy_token(0);
+  hand.match(1, 1, ByHand::kRoom + 1, kVocabulary - 1);
+  EXPECT_EQ(role_of(hand.model(), repeats(repeat_options()), 0), "previous token");
+  EXPECT_EQ(role_of(hand.model(), repeats(repeat_options()), 1), "induction");
+}
+
+// A head that looks a fixed distance back scores as induction where all segments have one length, and nowhere else.
+TEST(Roles, TheControlOfFixedLengthFoolsOnlyTheNaive) {
+  RepeatProbe fixed = repeat_options();
+  fixed.shortest = fixed.longest = 10;
+  ByHand hand(1);
+  hand.match(0, kVocabulary + 9, kVocabulary, kContext - 9);
+  Context context(1);
+  const Survey naive = survey(context, hand.model(), repeats(fixed));
+  EXPECT_GT(naive.heads[0].target(kInduction), 0.9);
+  const Survey ours = survey(context, hand.model(), repeats(repeat_options()));
+  EXPECT_LT(ours.heads[0].target(kInduction), 0.3);
+  EXPECT_EQ(role_of(hand.model(), repeats(repeat_options()), 0), "positional");
+}
+
+TEST(Roles, FirstKeySeparatorAndAveraging) {
+  ByHand nothing(1);
+  EXPECT_EQ(role_of(nothing.model(), repeats(repeat_options()), 0), "averaging");
+  // Every token looks for token 0, which begins each sequence.
+  ByHand hand(1);
+  for (std::int64_t v = 0; v < kVocabulary; ++v) hand.match(0, v, 0, 1);
+  Context context(1);
+  std::vector<Probe> probes;
+  RepeatProbe options = repeat_options();
+  const Probe plain = make_repeats(options);
+  probes.push_back(make_probe(plain.tokens, {}, {0}, 1));
+  const Survey found = survey(context, hand.model(), probes);
+  EXPECT_NEAR(found.heads[0].mean(Statistic::first_weight, Statistic::rows), 1, 0.02);
+  EXPECT_NEAR(found.heads[0].mean(Statistic::marked_weight, Statistic::rows), 1, 0.02);
+  EXPECT_EQ(role_of(hand.model(), probes, 0), "separator");  // the more particular of the two
+}
+
+TEST(Roles, RelationsAgainstTheBestOffset) {
+  ByHand hand(1);
+  hand.match(0, kVocabulary + 1, kVocabulary, kContext - 1);
+  std::vector<Probe> probes = repeats(repeat_options());
+  for (std::int64_t b = 0; b < 16; ++b) {
+    probes[0].relations.push_back({b, 10, 9, "near"});  // always one back: an offset does as well
+    probes[0].relations.push_back({b, 20 + b % 8, 19 + b % 8, "far"});
+    probes[0].relations.push_back({b, 20, 4 + b % 8, "wandering"});
+  }
+  Context context(1);
+  const Survey found = survey(context, hand.model(), probes);
+  EXPECT_EQ(found.heads[0].relations.at("near").value(), 1);
+  EXPECT_EQ(found.chance.relations.at("near"), 1);
+  EXPECT_EQ(found.heads[0].relations.at("wandering").value(), 0);
+  EXPECT_NEAR(found.chance.relations.at("wandering"), 0.125, 1e-12);
+  for (const RoleScore& score : roles(found, found)[0].scores) {
+    const bool relation = score.role == "near" || score.role == "wandering";
+    EXPECT_FALSE(relation && score.holds()) << score.role;
+  }
+}
+
+TEST(Roles, AnUntrainedModelHasNone) {
+  model::Config config = model::make_config(model::Kind::gpt, 2, 64, 8);
+  config.vocabulary = kVocabulary;
+  config.context = kContext;
+  model::Transformer model(config, 5);
+  Context context(2);
+  const Survey found = survey(context, model, repeats(repeat_options()));
+  for (const HeadRoles& head : roles(found, found)) {
+    ASSERT_NE(head.role(), nullptr);
+    EXPECT_EQ(head.role()->role, "averaging") << to_string(head.id);
+  }
+}
+
+TEST(Agreement, IsTheShareOfRowsThatLookAtTheSameKey) {
+  Survey two;
+  two.heads.resize(2);
+  two.heads[0].looks = {0, 1, 2, 3};
+  two.heads[1].looks = {0, 1, 0, 0};
+  EXPECT_EQ(agreement(two)[0][1], 0.5);
+  EXPECT_EQ(agreement(two)[1][1], 1);
+}
+
+}  // namespace
+}  // namespace polyhead::heads

@@ -1,0 +1,123 @@
+// The page is one file that reaches for nothing outside itself, and its data can be read back.
+#include "report/page.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "polyhead/error.h"
+#include "report/base64.h"
+#include "report/sample.h"
+#include "report/sources.h"
+
+namespace polyhead::report {
+namespace {
+
+using nlohmann::json;
+
+std::string between(const std::string& text, const std::string& begin, const std::string& end) {
+  const std::size_t from = text.find(begin);
+  if (from == std::string::npos) return "<" + begin + " is not there>";
+  return text.substr(from + begin.size(), text.find(end, from + begin.size()) - from - begin.size());
+}
+
+json data_of(const std::string& page) {
+  return json::parse(between(page, "<script type=\"application/json\" id=\"data\">", "</script>"));
+}
+
+TEST(Page, ReachesForNothingOutside) {
+  std::string text = html(sample_page());
+  const std::string name_of_svg = "http://www.w3.org/2000/svg";
+  for (std::size_t at = 0; (at = text.find(name_of_svg)) != std::string::npos;) text.erase(at, name_of_svg.size());
+  EXPECT_FALSE(std::regex_search(text, std::regex("https?:|//cdn|@import|url\\(")));
+  for (const char* word :
+       {"<iframe", "<object", "<embed", "<base", "javascript:", "fetch(", "XMLHttpRequest", "eval("}) {
+    EXPECT_EQ(text.find(word), std::string::npos) << word;
+  }
+  EXPECT_EQ(text.find("{{"), text.find("{{script}}")) << "a token of the sample, and nothing that page.html asked for";
+}
+
+TEST(Page, PolicyNamesTheScriptAndTheStyleAlone) {
+  const std::string text = html(sample_page());
+  const std::string policy = between(text, "Content-Security-Policy\" content=\"", "\"");
+  EXPECT_TRUE(policy.starts_with("default-src 'none'; script-src 'sha256-")) << policy;
+  EXPECT_EQ(policy.find("unsafe"), std::string::npos);
+  EXPECT_NE(policy.find(base64_of_hex(kScriptDigest)), std::string::npos);
+  EXPECT_NE(policy.find(base64_of_hex(kStyleDigest)), std::string::npos);
+  EXPECT_EQ(between(text, "<style>", "</style>"), kPageStyle);
+  EXPECT_EQ(between(text, "<script>", "</script>"), kPageScript);
+  EXPECT_EQ(kPageScript.find("innerHTML"), std::string_view::npos);
+}
+
+TEST(Page, DataIsReadBack) {
+  const json data = data_of(html(sample_page()));
+  EXPECT_EQ(data["schema"], 1);
+  EXPECT_EQ(data["models"][0]["heads"].size(), 64u);
+  EXPECT_EQ(data["models"][0]["samples"][0]["tokens"].size(), 128u);
+  EXPECT_EQ(data["models"][0]["samples"][0]["weights"].get<std::string>().size(), (64u * 128 * 128 + 2) / 3 * 4);
+  EXPECT_EQ(data["models"][1]["heads"][1]["kept"], false);
+  EXPECT_EQ(data["models"][1]["samples"][0]["heads"].size(), 6u);
+  EXPECT_EQ(data["models"][1]["samples"][1]["key_tokens"].size(), 4u);
+  EXPECT_EQ(data["tables"][0]["rows"][2][1], 4);
+  EXPECT_EQ(data["about"]["seed"], "1");
+  EXPECT_FALSE(data["models"][0]["heads"][5].contains("role")) << "what is not known is left out";
+}
+
+TEST(Page, HostileTextStaysText) {
+  Page page = sample_page();
+  page.title = "</title><script>alert(1)</script>";
+  page.figures[0].caption = "<b onclick='x'>\u2028";
+  const std::string text = html(page);
+  EXPECT_EQ(text.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(text.find("<img"), std::string::npos);
+  EXPECT_EQ(text.find("<b "), std::string::npos);
+  for (const char* hidden : {"\u2028", "\u2029", "\u202E", "\u200B", "\x01"})
+    EXPECT_EQ(text.find(hidden), std::string::npos);
+  const json tokens = data_of(text)["models"][1]["samples"][0]["tokens"];
+  EXPECT_EQ(tokens[0], "<img src=x onerror=alert(1)>");
+  EXPECT_EQ(tokens[2], "a‹U+202E›b");
+  EXPECT_EQ(tokens[11], "{{script}}");
+}
+
+TEST(Page, WeightsAreBytes) {
+  Page page;
+  page.models = {{"m", "", {}, {{"", {"a"}, {"b", "c", "d", "e"}, {{0, 0}}, {0, 0.25F, 1, 7}}}}};
+  EXPECT_EQ(data_of(html(page))["models"][0]["samples"][0]["weights"],
+            base64(std::vector<std::uint8_t>{0, 128, 255, 255}));
+}
+
+TEST(Page, WhatIsNotFiniteIsLeftOut) {
+  Page page;
+  Head head;
+  head.importance = std::nan("");
+  head.statistics = {{"entropy", std::nan("")}};
+  page.models = {{"m", "", {head}, {}}};
+  const json read = data_of(html(page))["models"][0]["heads"][0];
+  EXPECT_FALSE(read.contains("importance"));
+  EXPECT_TRUE(read["statistics"]["entropy"].is_null());
+}
+
+TEST(Page, WhatDoesNotFitIsRefused) {
+  Page page = sample_page();
+  page.models[0].samples[0].weights.pop_back();
+  EXPECT_THROW(html(page), Error);
+  page = sample_page();
+  page.tables[0].rows[0].pop_back();
+  EXPECT_THROW(html(page), Error);
+  page = sample_page();
+  page.findings[0].figure = "nowhere";
+  EXPECT_THROW(html(page), Error);
+  page = sample_page();
+  page.figures[0].id = "a\" onload=\"x";
+  EXPECT_THROW(html(page), Error);
+  page = sample_page();
+  page.tables[0].id = page.figures[0].id;
+  EXPECT_THROW(html(page), Error);
+}
+
+TEST(Page, AnEmptyPageIsAPage) { EXPECT_EQ(data_of(html({}))["models"].size(), 0u); }
+
+}  // namespace
+}  // namespace polyhead::report

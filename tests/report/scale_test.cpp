@@ -1,0 +1,69 @@
+// Ticks that people can read.
+#include "report/scale.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+
+namespace polyhead::report {
+namespace {
+
+using Numbers = std::vector<double>;
+using Words = std::vector<std::string>;
+
+Words labels(const Numbers& ticks) { return tick_labels(ticks); }
+
+TEST(Ticks, AreNice) {
+  EXPECT_EQ(labels(nice_ticks(0, 1, 5)), (Words{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0"}));
+  EXPECT_EQ(labels(nice_ticks(0, 2000, 5)), (Words{"0", "500", "1,000", "1,500", "2,000"}));
+  EXPECT_EQ(labels(nice_ticks(-0.3, 0.9, 4)), (Words{"−0.5", "0.0", "0.5", "1.0"}));
+  EXPECT_EQ(labels(nice_ticks(0, 3.1e6, 4)), (Words{"0", "1M", "2M", "3M", "4M"}));
+  EXPECT_EQ(labels(nice_ticks(0, 2e-5, 2)), (Words{"0", "1e-05", "2e-05"}));
+}
+
+TEST(Ticks, ASingleValueHasRoomAroundIt) {
+  for (const double value : {0.0, 1.0, -3.0, 1e12}) {
+    const Numbers ticks = nice_ticks(value, value, 5);
+    ASSERT_GE(ticks.size(), 2u);
+    EXPECT_LT(ticks.front(), value);
+    EXPECT_GT(ticks.back(), value);
+  }
+}
+
+TEST(Ticks, FarOnesDoNotStretchTheAxis) {
+  const Range near = range_for(0.02, 0.98, nice_ticks(0.02, 0.98, 5));
+  EXPECT_DOUBLE_EQ(near.low, 0);
+  EXPECT_DOUBLE_EQ(near.high, 1);
+  const Range far = range_for(-10, 110, nice_ticks(-10, 110, 5));
+  EXPECT_LT(far.high, 120);
+  EXPECT_GT(far.low, -20);
+}
+
+TEST(Ticks, OfALogarithmicAxis) {
+  EXPECT_EQ(log_ticks(1, 16), (Numbers{1, 2, 5, 10}));
+  EXPECT_EQ(log_ticks(1, 1e6), (Numbers{1, 10, 100, 1e3, 1e4, 1e5, 1e6}));
+}
+
+RC_GTEST_PROP(Ticks, CoverTheRange, ()) {
+  const double low = *rc::gen::inRange(-1000000, 1000000) * 1e-3;
+  const double span = *rc::gen::inRange(1, 1000000) * std::pow(10, *rc::gen::inRange(-6, 6));
+  const Numbers ticks = nice_ticks(low, low + span, 5);
+  RC_ASSERT(ticks.size() >= 2 && ticks.size() <= 13);
+  RC_ASSERT(ticks.front() <= low + 1e-6 * span);
+  RC_ASSERT(ticks.back() >= low + span * (1 - 1e-6));
+  RC_ASSERT(tick_labels(ticks).size() == ticks.size());
+}
+
+TEST(Scale, MapsEndsToEnds) {
+  const Scale linear(10, 20, 100, 0);
+  EXPECT_DOUBLE_EQ(linear(10), 100);
+  EXPECT_DOUBLE_EQ(linear(12.5), 75);
+  const Scale logarithmic(1, 100, 0, 10, true);
+  EXPECT_NEAR(logarithmic(10), 5, 1e-12);
+  EXPECT_DOUBLE_EQ(Scale(3, 3, 0, 10)(3), 5);
+}
+
+}  // namespace
+}  // namespace polyhead::report

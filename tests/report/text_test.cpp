@@ -1,0 +1,86 @@
+// Text that people see: nothing hides in it, nothing in it is markup. And bytes as text.
+#include "report/text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "report/base64.h"
+
+namespace polyhead::report {
+namespace {
+
+TEST(Text, WhatHidesIsMadeVisible) {
+  EXPECT_EQ(visible("plain, déjà vu, 漢字, 🙂"), "plain, déjà vu, 漢字, 🙂");
+  EXPECT_EQ(visible("a\nb\tc"), "a↵b⇥c");
+  EXPECT_EQ(visible(std::string("\0\x1B\x7F", 3)), "‹U+0000›‹U+001B›‹U+007F›");
+  EXPECT_EQ(visible("a\u202Eb\u2066c\u200Bd\uFEFF"), "a‹U+202E›b‹U+2066›c‹U+200B›d‹U+FEFF›");
+  EXPECT_EQ(visible("\u2028\u2029\u0085\uFFFE"), "‹U+2028›‹U+2029›‹U+0085›‹U+FFFE›");
+  EXPECT_EQ(visible("\U000E0041"), "‹U+E0041›");
+}
+
+TEST(Text, TokensShowTheirSpaces) {
+  EXPECT_EQ(visible_token(" the"), "·the");
+  EXPECT_EQ(visible_token("a b  "), "a b··");
+  EXPECT_EQ(visible_token("  "), "··");
+  EXPECT_EQ(visible_token(""), "");
+}
+
+TEST(Text, BytesThatAreNoUtf8AreReplaced) {
+  EXPECT_EQ(visible("a\xFFz"), "a\uFFFDz");
+  EXPECT_EQ(visible("\xC0\xAF"), "\uFFFD\uFFFD");                 // overlong
+  EXPECT_EQ(visible("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");       // a surrogate
+  EXPECT_EQ(visible("\xF4\x90\x80\x80").substr(0, 3), "\uFFFD");  // beyond Unicode
+  EXPECT_EQ(visible("\xE2\x82"), "\uFFFD\uFFFD");                 // cut off
+}
+
+TEST(Text, EscapedTextIsNoMarkup) {
+  EXPECT_EQ(escaped("<a href=\"x\" id='y'>&amp;</a>"),
+            "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;");
+}
+
+TEST(Text, ShortenedCountsCharacters) {
+  EXPECT_EQ(shortened("héads", 5), "héads");
+  EXPECT_EQ(shortened("héadse", 5), "héad…");
+  EXPECT_EQ(shortened("", 3), "");
+  EXPECT_EQ(shortened("ab", 1), "…");
+}
+
+TEST(Text, NumbersHaveThreeDigits) {
+  EXPECT_EQ(number(0), "0");
+  EXPECT_EQ(number(0.012345), "0.0123");
+  EXPECT_EQ(number(-12.345), "−12.3");
+  EXPECT_EQ(number(12345.6), "12,346");
+  EXPECT_EQ(number(-999'400), "−999,400");
+  EXPECT_EQ(number(2.5e6), "2.5M");
+  EXPECT_EQ(number(1e9), "1G");
+  EXPECT_EQ(number(std::nan("")), "–");
+}
+
+TEST(Text, WiderTextIsWider) {
+  EXPECT_GT(width_of("wide", 12), width_of("ill", 12));
+  EXPECT_DOUBLE_EQ(width_of("漢字", 10), 20);
+}
+
+std::string base64_of(std::string_view text) { return base64(std::vector<std::uint8_t>(text.begin(), text.end())); }
+
+TEST(Base64, VectorsOfRfc4648) {
+  EXPECT_EQ(base64_of(""), "");
+  EXPECT_EQ(base64_of("f"), "Zg==");
+  EXPECT_EQ(base64_of("fo"), "Zm8=");
+  EXPECT_EQ(base64_of("foo"), "Zm9v");
+  EXPECT_EQ(base64_of("foob"), "Zm9vYg==");
+  EXPECT_EQ(base64_of("fooba"), "Zm9vYmE=");
+  EXPECT_EQ(base64_of("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(base64(std::vector<std::uint8_t>{0xFB, 0xFF, 0xFE}), "+//+");
+}
+
+// SHA-256 of nothing, as browsers write it.
+TEST(Base64, DigestsComeFromHexadecimal) {
+  EXPECT_EQ(base64_of_hex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+            "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+}
+
+}  // namespace
+}  // namespace polyhead::report

@@ -1,0 +1,20 @@
+// report_sample FOLDER: writes page.html and every figure as SVG and PNG.
+#include <filesystem>
+#include <fstream>
+
+#include "report/png.h"
+#include "report/sample.h"
+
+int main(int count, char** words) {
+  if (count != 2) return 2;
+  const std::filesystem::path folder = words[1];
+  std::filesystem::create_directories(folder);
+  const polyhead::report::Page page = polyhead::report::sample_page();
+  std::ofstream(folder / "page.html") << polyhead::report::html(page);
+  for (const polyhead::report::Figure& figure : page.figures) {
+    const std::string svg = polyhead::report::svg(figure);
+    std::ofstream(folder / (figure.id + ".svg")) << svg;
+    std::ofstream(folder / (figure.id + ".png"), std::ios::binary) << polyhead::report::png(svg);
+  }
+  return 0;
+}

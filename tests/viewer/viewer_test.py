@@ -1,0 +1,218 @@
+"""viewer_test.py CHROMIUM FOLDER: opens FOLDER/page.html at two widths, in two themes, and uses it as a reader would.
+
+Screenshots of all four are left in FOLDER, to be looked at.
+"""
+import pathlib
+import sys
+import unittest
+
+from browser import Browser, Tab
+
+HERE = pathlib.Path(__file__).parent
+CHROMIUM, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+ADDRESS = (FOLDER / 'page.html').as_uri()
+SIZES = {'wide': (1280, 860), 'narrow': (390, 844)}
+THEMES = ('light', 'dark')
+
+# Elements that stick out of the page and are not in a box of their own that scrolls.
+STICKING_OUT = '''(() => {
+    const scope = document.querySelector('dialog[open]') || document.body;
+    const contained = (e) => e.closest('.plot, .scroll, svg') && !e.matches('.plot, .scroll');
+    return [...scope.querySelectorAll('*')].filter((e) => !contained(e) && e.checkVisibility())
+        .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 || e.getBoundingClientRect().left < -0.5)
+        .map((e) => e.tagName + '.' + e.className);
+})()'''
+
+
+class Viewer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = Browser(CHROMIUM)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+
+    def tab(self, size='wide', theme='light', at=''):
+        tab = Tab(self.browser, *SIZES[size], theme)
+        tab.open(ADDRESS + at)
+        return tab
+
+    def expect_quiet(self, tab):
+        self.assertEqual(tab.complaints(), [])
+        outside = [url for url in tab.requests() if not url.startswith((ADDRESS, 'data:'))]
+        self.assertEqual(outside, [])
+
+    def expect_legible(self, tab):
+        result = tab.run((HERE / 'contrast.js').read_text())
+        self.assertGreater(result['checked'], 20)
+        self.assertEqual(result['found'], [])
+
+    def expect_fitting(self, tab):
+        self.assertLessEqual(tab.run('document.documentElement.scrollWidth'), tab.run('innerWidth'))
+        self.assertEqual(tab.run(STICKING_OUT), [])
+
+    def test_at_every_width_and_theme(self):
+        for size in SIZES:
+            for theme in THEMES:
+                with self.subTest(size=size, theme=theme):
+                    tab = self.tab(size, theme)
+                    self.expect_fitting(tab)
+                    self.expect_legible(tab)
+                    tab.screenshot(FOLDER / f'page-{size}-{theme}.png', whole=True)
+                    tab.run("document.querySelector('#heads').scrollIntoView({behavior: 'instant'})")
+                    tab.settle()
+                    tab.screenshot(FOLDER / f'heads-{size}-{theme}.png')
+                    tab.point('.card[data-head="1.2"]')
+                    self.expect_fitting(tab)
+                    self.expect_legible(tab)
+                    tab.point('#map', 0.5, 0.7)
+                    tab.run("document.querySelector('dialog').scrollTop = 0")
+                    tab.screenshot(FOLDER / f'head-{size}-{theme}.png')
+                    self.expect_quiet(tab)
+
+    def test_findings_come_first_and_lead_to_figures(self):
+        tab = self.tab()
+        self.assertEqual(tab.run("document.querySelector('main > section:not([hidden])').id"), 'findings')
+        self.assertEqual(tab.run("document.querySelectorAll('#findings li').length"), 4)
+        links = tab.run("[...document.querySelectorAll('#findings a')].every((a) => document.querySelector(a.hash))")
+        self.assertTrue(links)
+        self.assertIn('<img src=x onerror=alert(3)>', tab.text('#findings'))
+
+    def test_figures_are_drawn(self):
+        for size, least in (('wide', 600), ('narrow', 300)):
+            sizes = self.tab(size).run("""[...document.querySelectorAll('figure svg')]
+                .filter((e) => e.checkVisibility()).map((e) => [e.clientWidth, e.clientHeight])""")
+            self.assertEqual(len(sizes), 5)
+            for width, height in sizes:
+                self.assertGreater(width, least)
+                self.assertGreater(height, 150)
+        names = self.tab().run("[...document.querySelectorAll('figure svg.wide > title')].map((e) => e.textContent)")
+        self.assertEqual(len([name for name in names if name]), 5)
+
+    def test_a_click_opens_a_head_with_its_numbers(self):
+        tab = self.tab()
+        tab.point('.card[data-head="0.0"]')
+        self.assertTrue(tab.run("document.querySelector('dialog').open"))
+        self.assertEqual(tab.text('#head-name'), 'Layer 0 · head 0')
+        self.assertIn('previous token', tab.text('#head-role'))
+        self.assertIn('entropy (nats)', tab.text('#numbers'))
+        self.assertIn('damage without it', tab.text('#numbers'))
+        self.assertIn('head=0.0', tab.run('location.hash'))
+        tab.run('history.back()')
+        tab.settle()
+        self.assertFalse(tab.run("document.querySelector('dialog').open"))
+
+    def test_thumbnails_are_drawn_when_seen(self):
+        tab = self.tab()
+        tab.point('.card[data-head="7.7"]', click=False)
+        tab.settle()
+        drawn = '''((e) => { const d = e.getContext('2d').getImageData(0, 0, e.width, e.height).data;
+            return [e.width, new Set(d).size]; })(document.querySelector('.card[data-head="7.7"] canvas'))'''
+        width, shades = tab.run(drawn)
+        self.assertEqual(width, 128)
+        self.assertGreater(shades, 8)
+
+    def test_the_keyboard_does_it_all(self):
+        tab = self.tab()
+        tab.run('document.querySelector(\'.card[data-head="0.0"]\').focus()')
+        tab.press('Enter')
+        self.assertEqual(tab.text('#head-name'), 'Layer 0 · head 0')
+        tab.press('ArrowRight')
+        self.assertEqual(tab.text('#head-name'), 'Layer 0 · head 1')
+        tab.press('ArrowLeft')
+        tab.press('ArrowLeft')
+        self.assertEqual(tab.text('#head-name'), 'Layer 7 · head 7')
+        tab.press('ArrowRight')
+        tab.run("document.querySelector('#map').focus()")
+        for key in ('ArrowDown', 'ArrowDown', 'ArrowRight'):
+            tab.press(key)
+        self.assertRegex(tab.text('#readout'), r'Query ·animal \(2\) → key the \(1\): weight 0\.\d+')
+        tab.press('Enter')
+        self.assertIn('query=2', tab.run('location.hash'))
+        self.assertRegex(tab.text('#summary'), r'Query ·animal \(2\) → the 0\.\d+')
+        tab.run('document.querySelector(\'#queries [aria-pressed="true"]\').focus()')
+        tab.press('ArrowDown')
+        self.assertIn('query=3', tab.run('location.hash'))
+        for name in ('Layer 0 · head 1', 'Layer 0 · head 2'):
+            tab.press('ArrowRight')
+            self.assertEqual(tab.text('#head-name'), name)
+        for _ in range(2):
+            tab.press('ArrowLeft')
+        tab.press('Escape')
+        self.assertFalse(tab.run("document.querySelector('dialog').open"))
+        self.assertEqual(tab.run('document.activeElement.dataset.head'), '0.0')
+        self.assertNotIn('head=', tab.run('location.hash'))
+        self.expect_quiet(tab)
+
+    def test_links_and_table_agree_with_the_weights(self):
+        tab = self.tab(at='#sample=1&head=0.0&query=5')
+        weights = tab.run('Array.from({length: 14}, (_, key) => weightAt(map.matrix, 5, key))')
+        self.assertEqual(max(range(14), key=lambda key: weights[key]), 4)  # the previous token
+        self.assertAlmostEqual(sum(weights), 1, delta=0.02)
+        shown = tab.run("[...document.querySelectorAll('#keys .weight')].map((e) => e.textContent)")
+        self.assertEqual(shown[4], f'{weights[4]:.2f}')
+        self.assertEqual(tab.run("document.querySelectorAll('#arcs path').length"), 6)
+        tab.point('#strongest summary')
+        row = tab.run("[...document.querySelectorAll('#strongest tbody tr')[5].cells].map((c) => c.textContent)")
+        self.assertEqual(row[0], '·cross (5)')
+        self.assertEqual(row[1], f'·not (4) {weights[4]:.2f}')
+
+    def test_heads_are_chosen_and_ordered(self):
+        tab = self.tab()
+        choose = '''(([name, value]) => { const e = document.querySelector('.controls').elements[name];
+            e.value = value; e.dispatchEvent(new Event('change', {bubbles: true})); })'''
+        tab.run(f"{choose}(['role', 'induction'])")
+        shown = tab.run("[...document.querySelectorAll('.card .role')].map((e) => e.textContent)")
+        self.assertTrue(shown and all(role.startswith('induction') for role in shown))
+        tab.run(f"{choose}(['role', ''])")
+        tab.run(f"{choose}(['order', 'importance'])")
+        values = tab.run("[...document.querySelectorAll('.importance')].map((e) => Number(e.innerText.split(' ')[1]))")
+        self.assertEqual(values, sorted(values, reverse=True))
+        tab.run(f"{choose}(['layer', '3'])")
+        self.assertEqual(tab.text('#count'), '8 of 64 heads')
+        self.assertEqual(tab.run('location.hash'), '#layer=3&order=importance')
+        self.expect_quiet(tab)
+
+    def test_the_address_keeps_the_state(self):
+        tab = self.tab(at='#model=1&head=1.1&query=2')
+        self.assertEqual(tab.text('#head-name'), 'Layer 1 · head 1')
+        self.assertIn('a‹U+202E›b', tab.text('#summary'))
+        for nonsense in ('#model=99&head=7.7', '#model=constructor&sample=-1&query=x', '#order=up&least=z', '#=%',
+                         '#nowhere'):
+            tab.open('about:blank')
+            tab.open(ADDRESS + nonsense)
+            self.assertGreater(tab.run("document.querySelectorAll('.card').length"), 0, nonsense)
+            self.expect_quiet(tab)
+
+    def test_hostile_tokens_stay_text(self):
+        tab = self.tab(at='#model=1&head=0.0')
+        self.assertEqual(tab.run("document.querySelectorAll('img, script:not([type]), iframe').length"), 1)  # ours
+        self.assertIn('<img src=x onerror=alert(1)>', tab.text('#queries'))
+        tab.open('about:blank')
+        tab.open(ADDRESS + '#model=1&head=0.1')
+        self.assertIn('pruned', tab.text('#head-role'))
+        tab.open('about:blank')
+        tab.open(ADDRESS + '#model=1&sample=1&head=0.0')
+        self.assertEqual(tab.run("[byId('queries').children.length, byId('keys').children.length]"), [3, 4])
+        self.expect_quiet(tab)
+
+    def test_the_theme_can_change_while_it_is_open(self):
+        tab = self.tab(at='#head=0.0')
+        corner = "heat.shades[0].join()"
+        light = tab.run(corner)
+        tab.set_theme('dark')
+        tab.settle()
+        self.assertNotEqual(tab.run(corner), light)
+        self.expect_quiet(tab)
+
+    def test_a_large_head_opens_at_once(self):
+        tab = self.tab()
+        milliseconds = tab.run('''(() => { const start = performance.now();
+            for (let i = 0; i < 10; ++i) { moveHead(1); document.querySelector('#map').getBoundingClientRect(); }
+            return (performance.now() - start) / 10; })()''')
+        self.assertLess(milliseconds, 500)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,35 @@
+'use strict';
+// Making and finding elements. Text goes in as text: nothing in the data can become markup.
+
+const byId = (id) => document.getElementById(id);
+
+// element('td', {className: 'number'}, 'text', otherElement)
+function element(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+function shape(name, attributes) {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+// 12345 -> 12,345; -0.012345 -> −0.0123; what is missing -> –
+function number(value) {
+  if (value === null || value === undefined) return '–';
+  const whole = Number.isInteger(value) || Math.abs(value) >= 1000;
+  const digits = whole ? Math.round(value).toLocaleString('en-GB') : String(Number(value.toPrecision(3)));
+  return digits.replace('-', '−');
+}
+
+function table(columns, rows) {
+  const head = element('tr', {}, ...columns.map((name) => element('th', {scope: 'col'}, name)));
+  const body = rows.map((cells) => element('tr', {}, ...cells.map((value) => typeof value === 'string'
+    ? element('td', {}, value) : element('td', {className: 'number'}, number(value)))));
+  columns.forEach((_, c) => {
+    if (rows.length && rows.every((cells) => typeof cells[c] !== 'string')) head.cells[c].className = 'number';
+  });
+  return element('table', {}, element('thead', {}, head), element('tbody', {}, ...body));
+}

@@ -1,0 +1,105 @@
+// All heads of a model as cards: chosen, ordered, and drawn when they come into view.
+
+const controls = document.querySelector('.controls');
+const orders = [['layer', 'by layer'], ['importance', 'by importance'], ['damage', 'by damage'], ['role', 'by role']];
+
+const distinct = (values) => [...new Set(values)];
+const roleOf = (head) => head.role || 'no clear role';
+
+// Offers the choices; a state that is none of them becomes the first.
+function fill(name, choices) {
+  const select = controls.elements[name];
+  select.replaceChildren(...choices.map(([value, text]) => element('option', {value: String(value)}, text)));
+  const known = choices.some(([value]) => String(value) === state[name]);
+  if (!known) state[name] = String(choices[0]?.[0] ?? defaults[name]);
+  select.value = state[name];
+  select.parentElement.hidden = choices.length < 2;
+}
+
+function fillControls() {
+  const model = currentModel();
+  const measured = (name) => model.heads.some((head) => head[name] !== undefined);
+  const layers = distinct(model.heads.map((head) => head.layer)).sort((a, b) => a - b);
+  const roles = distinct(model.heads.map(roleOf)).sort();
+  fill('model', data.models.map((one, index) => [index, one.name]));
+  fill('sample', model.samples.map((one, index) => [index, one.name || `text ${index + 1}`]));
+  fill('layer', [['', 'all'], ...layers.map((layer) => [layer, layer])]);
+  fill('role', [['', 'all'], ...roles.map((role) => [role, role])]);
+  fill('least', measured('importance') ? [['', 'any'], ...['0.1', '0.25', '0.5'].map((share) =>
+    [share, `${Number(share) * 100} % of the highest`])] : [['', 'any']]);
+  fill('order', orders.filter(([name]) => name === 'layer' || measured(name)));
+}
+
+const highestImportance = () => Math.max(0, ...currentModel().heads.map((head) => head.importance ?? 0));
+
+function shownHeads() {
+  const least = Number(state.least) * highestImportance();
+  const heads = currentModel().heads.filter((head) =>
+    (!state.layer || String(head.layer) === state.layer) && (!state.role || roleOf(head) === state.role) &&
+    (!state.least || (head.importance ?? 0) >= least));
+  const byPlace = (a, b) => a.layer - b.layer || a.head - b.head;
+  const byMost = (name) => (a, b) => (b[name] ?? -Infinity) - (a[name] ?? -Infinity) || byPlace(a, b);
+  const byRole = (a, b) => roleOf(a).localeCompare(roleOf(b)) || (b.score ?? 0) - (a.score ?? 0) || byPlace(a, b);
+  return heads.sort(state.order === 'layer' ? byPlace : state.order === 'role' ? byRole : byMost(state.order));
+}
+
+const whenVisible = new IntersectionObserver((entries) => {
+  for (const {isIntersecting, target} of entries) {
+    if (!isIntersecting) continue;
+    whenVisible.unobserve(target);
+    const matrix = matrixOf(currentSample(), target.head);
+    target.classList.toggle('coarse', matrix.keys < 64);
+    heat.paint(target, matrix);
+  }
+}, {rootMargin: '200px'});
+
+function thumbnail(head) {
+  if (!matrixOf(currentSample(), head)) {
+    return element('span', {className: 'thumb empty'}, head.kept ? 'not in this text' : 'pruned');
+  }
+  const canvas = element('canvas', {className: 'thumb', head});
+  canvas.setAttribute('aria-hidden', 'true');
+  whenVisible.observe(canvas);
+  return canvas;
+}
+
+function importanceBar(head) {
+  const bar = element('span', {className: 'bar'}, element('span', {}));
+  bar.firstChild.style.width = `${100 * head.importance / (highestImportance() || 1)}%`;
+  const digits = number(Number(head.importance.toPrecision(2)));
+  return element('span', {className: 'importance'}, bar, `importance ${digits}`);
+}
+
+function card(head) {
+  const button = element('button', {type: 'button', className: 'card', onclick: () => openHead(head, true)},
+    thumbnail(head), element('span', {className: 'place'}, `Head ${keyOf(head)}`),
+    element('span', {className: 'score'}, head.score === undefined ? '' : head.score.toFixed(2)),
+    element('span', {className: 'role', title: roleOf(head)}, roleOf(head)));
+  if (head.importance !== undefined) button.append(importanceBar(head));
+  button.dataset.head = keyOf(head);
+  button.classList.toggle('pruned', !head.kept);
+  return element('li', {}, button);
+}
+
+const groupOf = (head) =>
+  state.order === 'layer' ? `Layer ${head.layer}` : state.order === 'role' ? roleOf(head) : '';
+
+function showHeads() {
+  fillControls();
+  whenVisible.disconnect();
+  const heads = shownHeads(), all = currentModel().heads.length;
+  byId('note').textContent = currentModel().note || '';
+  byId('count').textContent = heads.length === all ? `${all} heads` : `${heads.length} of ${all} heads`;
+  byId('cards').replaceChildren(...distinct(heads.map(groupOf)).map((group) => {
+    const list = element('ul', {className: 'cards'}, ...heads.filter((head) => groupOf(head) === group).map(card));
+    return element('div', {}, ...(group ? [element('h3', {}, group)] : []), list);
+  }));
+}
+
+controls.addEventListener('change', (event) => {
+  state[event.target.name] = event.target.value;
+  if (event.target.name === 'model') Object.assign(state, {sample: '0', layer: '', role: '', least: '', query: '0'});
+  showHeads();
+  writeAddress(false);
+});
+controls.addEventListener('submit', (event) => event.preventDefault());
