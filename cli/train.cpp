@@ -222,8 +222,8 @@ Command train_command() {
       .examples = {{"polyhead train copy --out run", "a small model that learns to copy, in seconds"},
                    {"polyhead train --resume --out run", "go on after Ctrl-C or a crash"},
                    {"polyhead train --resume --out run --steps 2000", "the same run, longer"},
-                   {"polyhead train text --file book.txt --out book --steps 3000", "learn the bytes of a file"},
-                   {"polyhead train recall --heads 8 --no-feed-forward --seed 2 --out recall8",
+                   {"polyhead train text --file book.txt --out book", "learn the bytes of a file"},
+                   {"polyhead train recall --heads 8 --no-feed-forward --out r8",
                     "attention alone, eight heads a layer"}},
       .options = options_of(*o),
       .run = [o] { train_model(*o); }};
