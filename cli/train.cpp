@@ -39,6 +39,7 @@ model::Config model_of(const Options& o, const model::Config& own) {
   const auto layers = o.layers.value_or(std::ssize(own.layers));
   model::Config config =
       model::make_config(own.kind, layers, o.width.value_or(own.width), o.heads.value_or(own.layers[0].heads));
+  config.feed_forward = own.feed_forward;
   for (model::LayerHeads& layer : config.layers) set(o.kv_heads, layer.kv_heads);
   choose(o.norm, kNorms, config.norm);
   choose(o.positions, kPositions, config.positions);
@@ -223,7 +224,7 @@ Command train_command() {
                    {"polyhead train --resume --out run", "go on after Ctrl-C or a crash"},
                    {"polyhead train --resume --out run --steps 2000", "the same run, longer"},
                    {"polyhead train text --file book.txt --out book", "learn the bytes of a file"},
-                   {"polyhead train recall --heads 8 --no-feed-forward --out r8",
+                   {"polyhead train copy --heads 8 --no-feed-forward --out copy8",
                     "attention alone, eight heads a layer"}},
       .options = options_of(*o),
       .run = [o] { train_model(*o); }};
