@@ -141,7 +141,7 @@ Command generate_command() {
           "were not trained on, up to where the answers begin. The same seed gives the same text.",
       .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
                    {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
-                   {"polyhead generate book --prompt 'It was' --tokens 200 --temperature 0.7", "go on with a text"}},
+                   {"polyhead generate book --prompt 'It was'", "go on with a text"}},
       .options = {{"MODEL", "", "a folder that polyhead train made", &o->model},
                   {"prompt", "TEXT", "what to go on with", &o->prompt},
                   {"tokens",

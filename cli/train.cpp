@@ -39,6 +39,7 @@ model::Config model_of(const Options& o, const model::Config& own) {
   const auto layers = o.layers.value_or(std::ssize(own.layers));
   model::Config config =
       model::make_config(own.kind, layers, o.width.value_or(own.width), o.heads.value_or(own.layers[0].heads));
+  config.feed_forward = own.feed_forward;
   for (model::LayerHeads& layer : config.layers) set(o.kv_heads, layer.kv_heads);
   choose(o.norm, kNorms, config.norm);
   choose(o.positions, kPositions, config.positions);
@@ -222,8 +223,8 @@ Command train_command() {
       .examples = {{"polyhead train copy --out run", "a small model that learns to copy, in seconds"},
                    {"polyhead train --resume --out run", "go on after Ctrl-C or a crash"},
                    {"polyhead train --resume --out run --steps 2000", "the same run, longer"},
-                   {"polyhead train text --file book.txt --out book --steps 3000", "learn the bytes of a file"},
-                   {"polyhead train recall --heads 8 --no-feed-forward --seed 2 --out recall8",
+                   {"polyhead train text --file book.txt --out book", "learn the bytes of a file"},
+                   {"polyhead train copy --heads 8 --no-feed-forward --out copy8",
                     "attention alone, eight heads a layer"}},
       .options = options_of(*o),
       .run = [o] { train_model(*o); }};

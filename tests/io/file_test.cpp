@@ -190,5 +190,41 @@ TEST(Folders, AreMadeAndExpectedNew) {
   expect_error(ErrorCode::io, {"[make_folder]", "file"}, [&] { make_folder(folder / "file" / "below"); });
 }
 
+TEST(Folders, AreLockedForOneAtATime) {
+  const Scratch scratch;
+  {
+    const FolderLock lock(scratch.folder());
+    expect_error(ErrorCode::io, {scratch.folder(), "another process"}, [&] { FolderLock second(scratch.folder()); });
+  }
+  EXPECT_NO_THROW(FolderLock(scratch.folder()));
+  EXPECT_EQ(scratch.files(), 0) << "a lock leaves nothing behind";
+  expect_error(ErrorCode::io, {"none"}, [&] { FolderLock lock(scratch / "none"); });
+}
+
+TEST(Folders, AreSweptOfTemporariesOnly) {
+  const Scratch scratch;
+  const std::string name = ".polyhead-0123456789abcdef.tmp";
+  for (const std::string& kept :
+       {name + "x", "x" + name, std::string(".polyhead-0123456789ABCDEF.tmp"), std::string("file")}) {
+    spill(scratch / kept, "x");
+  }
+  spill(scratch / name, "x");
+  sweep_temporaries(scratch.folder());
+  EXPECT_FALSE(fs::exists(scratch / name));
+  EXPECT_EQ(scratch.files(), 4);
+  expect_error(ErrorCode::io, {"none"}, [&] { sweep_temporaries(scratch / "none"); });
+}
+
+TEST(Appender, AddsAtTheEnd) {
+  const Scratch scratch;
+  const fs::path path = scratch / "log";
+  Appender(path).append("one\n");
+  Appender again(path);
+  again.append("two\n");
+  again.sync();
+  EXPECT_EQ(slurp(path), "one\ntwo\n");
+  expect_error(ErrorCode::io, {"none"}, [&] { Appender(scratch / "none" / "log"); });
+}
+
 }  // namespace
 }  // namespace polyhead::io

@@ -1,0 +1,82 @@
+// What a language model says next: the likeliest token, or a draw that follows the model's probabilities.
+#include "model/sample.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace polyhead::model {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+Config small(Kind kind = Kind::gpt) {
+  Config config = make_config(kind, 1, 8, 2);
+  config.vocabulary = 5;
+  config.context = 6;
+  config.classes = kind == Kind::classifier ? 2 : 0;
+  return config;
+}
+
+class Sample : public ::testing::Test {
+ protected:
+  std::int32_t next(const Tokens& tokens, const Sampling& sampling, std::uint64_t index = 0) {
+    return next_token(context_, model_, tokens, sampling, index);
+  }
+  std::vector<double> logits(const Tokens& tokens) {
+    autograd::Tape tape(context_, false);
+    const ConstTensorView input(tokens.data(), {1, std::ssize(tokens)});
+    const ConstTensorView all = tape.value(model_.forward(tape, input));
+    const float* last = all.as<float>() + (std::ssize(tokens) - 1) * 5;
+    return {last, last + 5};
+  }
+
+  Context context_{1};
+  Transformer model_{small(), 3};
+};
+
+TEST_F(Sample, TemperatureZeroTakesTheLikeliest) {
+  const Tokens tokens{1, 2, 3};
+  const std::vector<double> found = logits(tokens);
+  const auto likeliest = std::max_element(found.begin(), found.end()) - found.begin();
+  EXPECT_EQ(next(tokens, {.temperature = 0}), likeliest);
+  EXPECT_EQ(next(tokens, {.temperature = 1e-6}), likeliest);
+}
+
+TEST_F(Sample, DrawsFollowTheProbabilities) {
+  const Tokens tokens{1, 2, 3};
+  constexpr double kTemperature = 0.5;
+  constexpr int kDraws = 4000;
+  std::vector<double> share(5, 0.0), expected;
+  for (int n = 0; n < kDraws; ++n) {
+    share[static_cast<std::size_t>(
+        next(tokens, {.temperature = kTemperature, .seed = 9}, static_cast<std::uint64_t>(n)))] += 1.0 / kDraws;
+  }
+  for (const double logit : logits(tokens)) expected.push_back(std::exp(logit / kTemperature));
+  const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
+  for (std::size_t v = 0; v < 5; ++v) {
+    const double p = expected[v] / sum;
+    EXPECT_NEAR(share[v], p, 5 * std::sqrt(p * (1 - p) / kDraws)) << v;
+  }
+}
+
+TEST_F(Sample, OnlyWhatTheContextHoldsCounts) {
+  const Tokens longer{4, 4, 0, 1, 2, 3, 4, 0}, tail(longer.end() - 6, longer.end());
+  for (std::uint64_t index = 0; index < 20; ++index) {
+    EXPECT_EQ(next(longer, {.seed = 2}, index), next(tail, {.seed = 2}, index));
+  }
+}
+
+TEST_F(Sample, RefusesWhatCannotGoOn) {
+  EXPECT_THROW(next({}, {}), Error);
+  Transformer classifier(small(Kind::classifier));
+  EXPECT_THROW(next_token(context_, classifier, Tokens{1}, {}, 0), Error);
+  model_.parameters().back()->value.as<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(next({1}, {}), Error);
+}
+
+}  // namespace
+}  // namespace polyhead::model
