@@ -5,18 +5,16 @@ SOURCES = $(shell find include src cli examples bench tests -name '*.h' -o -name
 
 .PHONY: help study test bench check install clean command
 help:
-	@echo 'make study              runs the main job'
+	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
 	@echo 'make test               all tests, then the fast ones again under AddressSanitizer and UBSan'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
 	@echo 'make check              format, clang-tidy, all sanitizers'
 	@echo 'make install PREFIX=..  library, headers, command, man page (default $(PREFIX))'
 	@echo 'make clean              removes everything that was built'
 
-# The study itself is still to come. Until then: the hand-computed example of two heads, and the arithmetic of known models.
+# Into the folder polyhead-study; a report of an earlier run there is replaced.
 study: command
-	$(POLYHEAD) trace --example crews
-	$(POLYHEAD) count
-	@echo 'This is what there is so far: "polyhead study", which trains and compares models, is not written yet.' >&2
+	$(POLYHEAD) study --force
 
 test:
 	tools/install-packages build test

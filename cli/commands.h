@@ -70,6 +70,7 @@ struct Command {
 
 const std::vector<Command>& commands();
 
+Command study_command();
 Command train_command();
 Command generate_command();
 Command count_command();

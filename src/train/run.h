@@ -29,7 +29,7 @@ struct Outcome {
   bool finished = false;  // or stopped by the watcher
   StepReport last;
   Validation validation;
-  double seconds = 0;  // of training, in all sittings
+  double seconds = 0;  // of training, also before it was resumed
 };
 
 class Run {

@@ -1,0 +1,74 @@
+#include "study/study.h"
+
+#include <fmt/format.h>
+
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/signals.h"
+#include "study/findings.h"
+
+namespace polyhead::cli {
+namespace {
+
+struct Options {
+  std::string out = "polyhead-study";
+  bool quick = false, force = false;
+  std::int64_t threads = 0;
+  std::string format = "table";
+};
+
+study::Results study_of(const Options& o) {
+  const Signals signals;
+  try {
+    std::optional<Progress> bar;
+    return study::run_study(
+        {.folder = o.out, .quick = o.quick, .threads = static_cast<int>(o.threads), .force = o.force},
+        [&](std::int64_t done, std::int64_t total) {
+          if (Signals::noted() != 0) throw study::Interrupted();
+          if (!bar) bar.emplace("study", total);
+          bar->update(done, "training steps");
+        });
+  } catch (const study::Interrupted&) {
+    throw Failure(Signals::exit_code(), fmt::format("stopped; {} has no report yet", o.out));
+  }
+}
+
+Report report_of(const study::Results& results, const Options& o) {
+  Report report{.command = "study", .text = {}, .fields = {}, .tables = {}, .csv = {}};
+  Table findings{"findings", {{"finding", "", Style::words}, {"shown_by", "", Style::words}}, {}};
+  for (const report::Finding& finding : study::findings(results)) {
+    report.text += "- " + finding.text + "\n";
+    findings.rows.push_back({finding.text, finding.figure});
+  }
+  report.text += fmt::format("\n{}/report.html shows it all ({:.0f} s).\n", o.out, results.seconds);
+  report.fields = {{"folder", o.out}, {"seconds", results.seconds}, {"quick", results.quick}};
+  report.tables = {findings};
+  report.csv = findings;
+  return report;
+}
+
+}  // namespace
+
+Command study_command() {
+  auto o = std::make_shared<Options>();
+  return {
+      .name = "study",
+      .summary = "train, compare, look inside, prune, and write the report: the main job",
+      .description =
+          "Trains small transformers with 1, 2, 4, 8 and 16 heads on copying and on classification, over several "
+          "seeds, and compares them; watches induction heads form, with the controls that tell them from look-alikes; "
+          "takes a model of sentences apart, says what each head does and how much hangs on it, and prunes it. Writes "
+          "a folder: report.html (one file, opens offline), figures as SVG and PNG, study.json with every number, and "
+          "the models. Takes minutes on two cores and nothing from the network.",
+      .examples = {{"polyhead study", "everything, into the folder polyhead-study"},
+                   {"polyhead study --quick --out first-look", "fewer seeds and steps: a minute"},
+                   {"polyhead heads polyhead-study/models/grammar", "one of its models, head by head"}},
+      .options = {{"out", "FOLDER", "where the report goes; a folder that is not empty is refused", &o->out},
+                  {"quick", "", "fewer seeds and steps, for a first look", &o->quick},
+                  {"threads", "N", "how many; 0: as many as this process may run on", &o->threads, {}, 0, 4096},
+                  {"force", "", "write into a folder that is not empty", &o->force},
+                  format_option(o->format)},
+      .run = [o] { print(report_of(study_of(*o), *o), o->format); }};
+}
+
+}  // namespace polyhead::cli
