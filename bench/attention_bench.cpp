@@ -7,8 +7,9 @@
 //   gemm M,N,K WARM CALLS  y = x W^T + b, x [M,K] and W [N,K] packed beforehand: {"ns": median, "min": least}
 //   sgemm M,N,K CALLS      the yardstick, y = x W^T: {"ns": median, "min": least}
 //   sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min": least}
-//   read BYTES CALLS       the other yardstick, one sum over so much memory on all threads: {"ns": median, "min":
-//   least} losses CASE STEPS      of training from its beginning: {"losses": [...]} info                   versions
+//   read BYTES CALLS       the other yardstick, one sum over the memory on all threads: {"ns": median, "min": least}
+//   losses CASE STEPS      of training from its beginning: {"losses": [...]}
+//   info                   versions
 //   release                forgets all prepared cases
 //
 // usage: polyhead_bench THREADS. CASE as in cases.h, layer.h and training.h; peers.py speaks the same words.

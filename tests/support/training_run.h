@@ -30,7 +30,7 @@ inline std::uint32_t stream_bits(std::uint64_t seed, std::uint64_t place) {
 // that models of both types begin at one place.
 inline void fill_parameter(autograd::Parameter& parameter, std::uint64_t seed) {
   const float middle = parameter.name.ends_with("norm.weight") ? 1.0f : 0.0f;
-  for (std::int64_t i = 0; i < parameter.value.count(); ++i) {
+  for (std::int64_t i = 0; i < count_of(parameter.value.shape()); ++i) {
     const auto bits = static_cast<float>(stream_bits(seed, static_cast<std::uint64_t>(i)));
     const float unit = (bits * 0x1p-23f - 1.0f) * 1.7320508f, small = unit * 0.02f, value = middle + small;
     if (parameter.value.dtype() == DType::f64) {

@@ -17,7 +17,7 @@ std::vector<double> torch_losses(const std::string& type) {
   const std::filesystem::path folder = std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/torch_training";
   const Tensor losses = read_npy(folder / ("losses_" + type + ".npy"));
   EXPECT_EQ(losses.shape(), Dims{kSteps});
-  return {losses.as<double>(), losses.as<double>() + losses.count()};
+  return {losses.as<double>(), losses.as<double>() + kSteps};
 }
 
 std::vector<double> our_losses(DType dtype, int threads) {
