@@ -197,10 +197,11 @@ class TorchCompiled(TorchEager):
     """With torch.compile, which needs a C++ compiler and Python's headers."""
     compiled = True
 
-    def __init__(self, threads):
-        super().__init__(threads)
+    def run(self, case):
         import torch._inductor.config
         torch._inductor.config.compile_threads = 1  # no processes beside this one
+        torch._dynamo.reset()  # after eight models it would give up compiling
+        return super().run(case)
 
 
 class TorchF64(TorchEager):
