@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures polyhead beside its peers. Needs polyhead_bench, and for the peers torch, onnxruntime, onnx and numpy.
 
-  bench/run.py                                  all families but the build, some twenty minutes
+  bench/run.py                                  all families but the build, some thirty minutes
   bench/run.py --quick --family forward         three rounds, for a look
   bench/run.py --json out.json --write docs/performance.md
 """
