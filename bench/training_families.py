@@ -61,10 +61,11 @@ def training(bench):
         progress("training " + " ".join(rows[-1]))
     bars = [("training step, worst", "1.05", f"{min(bounds):.2f}", min(bounds) >= 1.05),
             ("training step, geomean", "1.5", f"{geomean(bounds):.2f}", geomean(bounds) >= 1.5)]
-    notes = [f"A GPT with a vocabulary of {VOCABULARY}, learned positions, LayerNorm, GELU (tanh), biases and an output of "
-             "its own. A step is forward, cross-entropy, backward, clipping at 1 and AdamW. torch has one product for q, "
-             "k and v, SDPA with is_causal and AdamW(fused=True); torch-compiled has the model in torch.compile. Before "
-             "anything is timed, three losses from the same weights and batches are compared with torch in float64."]
+    notes = [f"A GPT with a vocabulary of {VOCABULARY}, learned positions, LayerNorm, GELU (tanh), biases and an "
+             "output of its own. A step is forward, cross-entropy, backward, clipping at 1 and AdamW. torch has one product "
+             "for q, k and v, SDPA with is_causal and AdamW(fused=True); torch-compiled has the model in "
+             "torch.compile. Before anything is timed, three losses from the same weights and batches are compared with torch in "
+             "float64."]
     notes += [f"{name} did not work here: {why}" for name, why in absent.items()]
     return [Family("training", "Training: a step beside torch (µs)",
                    ["L,C,H,T,B", "ours", "GF/s", *PEERS, "best peer", "median", "R"], rows, bars,
@@ -94,7 +95,7 @@ def training_losses(bench):
     bars = [("deviation of any loss, times that of torch in f32", f"≤ {ALLOWED_TIMES}",
              f"{ALLOWED_TIMES / min(reached):.2f}", min(reached) >= 1)]
     return [Family("training-losses", f"Training: the losses of {STEPS} steps beside torch in float64",
-                   ["L,C,H,T,B", "first loss", "last", "ours off by", "torch f32 off by", "worst ratio", "≤ 3"], rows, bars,
-                   [closing("training-losses", reached)],
+                   ["L,C,H,T,B", "first loss", "last", "ours off by", "torch f32 off by", "worst ratio", "≤ 3"], rows,
+                   bars, [closing("training-losses", reached)],
                    ["The ratio at a step is our deviation over the largest that torch in f32 has had up to that step."],
                    raw)]

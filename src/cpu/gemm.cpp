@@ -91,7 +91,7 @@ backend::PackedMatrix pack(Team& team, const ConstTensorView& b) {
   return b.dtype() == DType::f64 ? pack_as<double>(team, b) : pack_as<float>(team, b);
 }
 
-// Rows [first, end) of some columns of x, added up in registers.
+// sums += some rows of kVectors vectors of columns, added up in registers first.
 template <class T, std::size_t kVectors>
 HWY_INLINE void add_rows(const T* x, std::ptrdiff_t stride, std::int64_t rows, T* sums) {
   const Tag<T> d;
@@ -107,10 +107,10 @@ HWY_INLINE void add_rows(const T* x, std::ptrdiff_t stride, std::int64_t rows, T
 
 inline constexpr std::int64_t kSummedFirst = 64;  // rows that are summed before they are added: so they round less
 
-// sums [columns] = the rows of x of type T, eight vectors of columns at a time.
+// sums [columns] = the rows of x of type T, four vectors of columns at a time.
 template <class T>
 void sum_columns(const ConstTensorView& x, Range columns, T* sums) {
-  constexpr std::size_t kWide = 8;
+  constexpr std::size_t kWide = 4;
   std::fill_n(sums, columns.size(), T{0});
   for (std::int64_t first = 0; first < x.shape(0); first += kSummedFirst) {
     const std::int64_t rows = std::min(kSummedFirst, x.shape(0) - first), stride = x.stride(0);
