@@ -62,10 +62,10 @@ def training(bench):
     bars = [("training step, worst", "1.05", f"{min(bounds):.2f}", min(bounds) >= 1.05),
             ("training step, geomean", "1.5", f"{geomean(bounds):.2f}", geomean(bounds) >= 1.5)]
     notes = [f"A GPT with a vocabulary of {VOCABULARY}, learned positions, LayerNorm, GELU (tanh), biases and an "
-             "output of its own. A step is forward, cross-entropy, backward, clipping at 1 and AdamW. torch has one product "
-             "for q, k and v, SDPA with is_causal and AdamW(fused=True); torch-compiled has the model in "
-             "torch.compile. Before anything is timed, three losses from the same weights and batches are compared with torch in "
-             "float64."]
+             "output of its own. A step is forward, cross-entropy, backward, clipping at 1 and AdamW. torch has "
+             "one product for q, k and v, SDPA with is_causal and AdamW(fused=True); torch-compiled has the model "
+             "in torch.compile. Before anything is timed, three losses from the same weights and batches are "
+             "compared with torch in float64."]
     notes += [f"{name} did not work here: {why}" for name, why in absent.items()]
     return [Family("training", "Training: a step beside torch (µs)",
                    ["L,C,H,T,B", "ours", "GF/s", *PEERS, "best peer", "median", "R"], rows, bars,
