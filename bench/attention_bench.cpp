@@ -7,10 +7,12 @@
 //   gemm M,N,K WARM CALLS  y = x W^T + b, x [M,K] and W [N,K] packed beforehand: {"ns": median, "min": least}
 //   sgemm M,N,K CALLS      the yardstick, y = x W^T: {"ns": median, "min": least}
 //   sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min": least}
-//   read BYTES CALLS       the other yardstick, one sum over so much memory on all threads: {"ns": median, "min":
-//   least} info                   versions release                forgets all prepared cases
+//   read BYTES CALLS       the other yardstick, one sum over the memory on all threads: {"ns": median, "min": least}
+//   losses CASE STEPS      of training from its beginning: {"losses": [...]}
+//   info                   versions
+//   release                forgets all prepared cases
 //
-// usage: polyhead_bench THREADS. CASE as in cases.h and layer.h; peers.py speaks the same words.
+// usage: polyhead_bench THREADS. CASE as in cases.h, layer.h and training.h; peers.py speaks the same words.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -31,6 +33,7 @@
 #include "layer.h"
 #include "linear.h"
 #include "polyhead/polyhead.h"
+#include "training.h"
 
 #ifdef POLYHEAD_BENCH_OPENBLAS
 #include <cblas.h>
@@ -126,9 +129,10 @@ class Server {
     std::string command, name;
     words >> command;
     if (command == "info") return versions();
-    if (command == "release") return cases_.clear(), linears_.clear(), layers_.clear(), Json::object();
+    if (command == "release") return release();
     words >> name;
     if (name.starts_with("layer:")) return layer(command, name, words);
+    if (name.starts_with("train:")) return training(command, name, words);
     if (command == "time") return time(find(name), words);
     if (command == "gemm") return gemm(find_linear(name), words);
     if (command == "sgemm" && name.find(',') != std::string::npos) return yardstick(find_linear(name), words);
@@ -145,6 +149,14 @@ class Server {
     int value = -1;
     if (!(words >> value) || value < 0) throw std::invalid_argument("expected a count");
     return value;
+  }
+
+  Json release() {
+    cases_.clear();
+    linears_.clear();
+    layers_.clear();
+    runs_.clear();
+    return Json::object();
   }
 
   const Case& find(const std::string& name) {
@@ -194,6 +206,18 @@ class Server {
     return write(slot->results(), words);
   }
 
+  Json training(const std::string& command, const std::string& name, std::istream& words) {
+    const test::TrainingSizes sizes = training_sizes(name);
+    if (command == "losses") {
+      return {{"losses", test::TrainingRun(context_, sizes, DType::f32).losses(number(words))}};
+    }
+    if (command != "time") throw std::invalid_argument("training can be timed and its losses given");
+    auto& slot = runs_[name];
+    if (!slot) slot = std::make_unique<test::TrainingRun>(context_, sizes, DType::f32);
+    const int warm = number(words), calls = number(words);
+    return sample(warm, calls, [&] { slot->step(); });
+  }
+
   Json output(const Case& c, std::istream& words) {
     c.call(context_);
     return write(c.results(), words);
@@ -218,6 +242,7 @@ class Server {
   std::map<std::string, std::unique_ptr<Case>> cases_;
   std::map<std::string, std::unique_ptr<Linear>> linears_;
   std::map<std::string, std::unique_ptr<LayerCase>> layers_;
+  std::map<std::string, std::unique_ptr<test::TrainingRun>> runs_;
 };
 
 int serve(int threads) {

@@ -30,10 +30,9 @@ def parse_layer(case):
     return tuple(int(n) for n in sizes.split(",")), mode
 
 
-def uniform(seed, shape, first=0):
-    """Numbers of variance 1 from splitmix64, from place `first` of the stream; attention_bench makes the same ones, bit
-    for bit."""
-    x = np.arange(first + 1, first + math.prod(shape) + 1, dtype=np.uint64)
+def stream_bits(seed, count, first=0):
+    """24 bits a number from splitmix64, from place `first` of the stream; attention_bench makes the same ones."""
+    x = np.arange(first + 1, first + count + 1, dtype=np.uint64)
     x += np.uint64(seed << 32)
     x *= np.uint64(0x9E3779B97F4A7C15)
     x ^= x >> np.uint64(30)
@@ -41,7 +40,12 @@ def uniform(seed, shape, first=0):
     x ^= x >> np.uint64(27)
     x *= np.uint64(0x94D049BB133111EB)
     x ^= x >> np.uint64(31)
-    unit = (x >> np.uint64(40)).astype(np.float32) * np.float32(2**-23) - np.float32(1)
+    return x >> np.uint64(40)
+
+
+def uniform(seed, shape, first=0):
+    """Numbers of variance 1; attention_bench makes the same ones, bit for bit."""
+    unit = stream_bits(seed, math.prod(shape), first).astype(np.float32) * np.float32(2**-23) - np.float32(1)
     return (unit * np.float32(1.7320508)).reshape(shape)
 
 

@@ -5,13 +5,15 @@
   output CASE PATH       writes the results to PATH, f32 and raw: the output [B,H,T,D], or dq, dk, dv
   check CASE PATH        (numpy) largest error of such a file against float64, {"error": ...}
   memory CASE            (torch-materialised) one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}
+  losses CASE STEPS      (torch-eager, torch-compiled, torch-f64) of training from its beginning: {"losses": [...]}
   gemm M,N,K WARM CALLS  (torch-linear) y = x W^T + b, x [M,K] and W [N,K]: {"ns": median, "min": the least}
   info                   versions
   release                forgets all prepared cases
 
 CASE is B,H,T,D/plain or B,H,T,D/causal, with +backward for the backward pass alone; or decode:B,H,G,S,D,f32/plain (or
 f16), one new query over S cached keys of G kv heads (torch-sdpa, torch-matmul, ort-gqa, numpy); or layer:C,H,T,B/forward,
-/weights or /training (torch-mha, torch-packed, ort-layer, numpy).
+/weights or /training (torch-mha, torch-packed, ort-layer, numpy); or train:L,C,H,T,B/step (torch-eager, torch-compiled,
+torch-f64).
 usage: peers.py PEER THREADS, PEER a key of PEERS below
 """
 import gc
@@ -172,6 +174,39 @@ class TorchPacked(TorchMha):
         else:
             heads = functional.scaled_dot_product_attention(q, k, v)
         return functional.linear(heads.transpose(1, 2).reshape(batch, tokens, width), layer.out_weight, layer.out_bias)
+
+
+class TorchEager(Torch):
+    """A step of training; the first ten are not measured."""
+    dtype, compiled = "float32", False
+
+    def prepare_training(self, case):
+        run = self.run(case)
+        run.losses(10)
+        return run
+
+    def run(self, case):
+        from torch_gpt import TrainingRun, parse_training
+        return TrainingRun(parse_training(case), getattr(self.torch, self.dtype), self.compiled)
+
+    def losses(self, case, steps):
+        return {"losses": self.run(case).losses(int(steps))}
+
+
+class TorchCompiled(TorchEager):
+    """With torch.compile, which needs a C++ compiler and Python's headers."""
+    compiled = True
+
+    def run(self, case):
+        import torch._inductor.config
+        torch._inductor.config.compile_threads = 1  # no processes beside this one
+        torch._dynamo.reset()  # after eight models it would give up compiling
+        return super().run(case)
+
+
+class TorchF64(TorchEager):
+    """Not timed."""
+    dtype = "float64"
 
 
 class TorchMaterialised(Torch):
@@ -444,7 +479,8 @@ class Numpy:
 PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "torch-linear": TorchLinear,
          "ort-attention": OrtAttention, "ort-mha": OrtMha, "ort-gqa": OrtGqa, "torch-materialised": TorchMaterialised,
          "numpy": Numpy, "torch-mha": TorchMha,
-         "torch-packed": TorchPacked, "ort-layer": OrtLayer}
+         "torch-packed": TorchPacked, "ort-layer": OrtLayer, "torch-eager": TorchEager,
+         "torch-compiled": TorchCompiled, "torch-f64": TorchF64}
 
 
 def status(field):
@@ -464,6 +500,8 @@ class Server:
                 self.cases[name] = self.peer.prepare_decode(*parse_decode(name))
             elif name.startswith("layer:"):
                 self.cases[name] = self.peer.prepare_layer(*parse_layer(name))
+            elif name.startswith("train:"):
+                self.cases[name] = self.peer.prepare_training(name)
             else:
                 self.cases[name] = self.peer.prepare(*parse(name))
         return self.cases[name]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures polyhead beside its peers. Needs polyhead_bench, and for the peers torch, onnxruntime, onnx and numpy.
 
-  bench/run.py                                  all families but the build, some twenty minutes
+  bench/run.py                                  all families but the build, some thirty minutes
   bench/run.py --quick --family forward         three rounds, for a look
   bench/run.py --json out.json --write docs/performance.md
 """
@@ -14,12 +14,14 @@ import sys
 import report
 import families
 import layer_families
+import training_families
 from families import HERE, PEERS, Bench, progress
 
 FAMILIES = {"forward": families.forward, "sgemm-share": lambda bench: families.forward(bench, []),
             "backward": families.backward, "backward-ratios": families.backward_ratios,
             "decode": layer_families.decode, "gemm": layer_families.gemm,
-            "layer": layer_families.layer, "statistics": families.statistics_tax, "memory": families.memory,
+            "layer": layer_families.layer, "training": training_families.training,
+            "training-losses": training_families.training_losses, "statistics": families.statistics_tax, "memory": families.memory,
             "options": families.options_tax, "build": families.build}
 
 

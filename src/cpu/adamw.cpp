@@ -29,8 +29,9 @@ void adamw_as(Team& team, const backend::AdamWProblem& p) {
   const double c2 = 1 - std::pow(p.beta2, static_cast<double>(p.step));
   const T rate = static_cast<T>(p.rate / c1), root = static_cast<T>(1 / std::sqrt(c2)),
           keep = static_cast<T>(1 - p.rate * p.decay);
-  const T b1 = static_cast<T>(p.beta1), b2 = static_cast<T>(p.beta2), epsilon = static_cast<T>(p.epsilon),
-          factor = static_cast<T>(p.gradient_factor);
+  // 1 - beta is rounded by itself: taken from a beta of type T it would be off by as many digits as beta is near 1.
+  const T fresh1 = static_cast<T>(1 - p.beta1), b2 = static_cast<T>(p.beta2), fresh2 = static_cast<T>(1 - p.beta2),
+          epsilon = static_cast<T>(p.epsilon), factor = static_cast<T>(p.gradient_factor);
   const std::int64_t count = p.weight.count();
   const RowBlocks blocks = blocks_of(count);
   for_blocks(team, blocks, [&](std::int64_t block) {
@@ -39,9 +40,9 @@ void adamw_as(Team& team, const backend::AdamWProblem& p) {
     for_columns<T>(end - begin, [&](auto d, std::size_t c) {
       const std::size_t at = begin + c;
       const auto g = hn::Mul(hn::Set(d, factor), hn::LoadU(d, gradient + at));
-      const auto m = hn::MulAdd(hn::Set(d, b1), hn::Sub(hn::LoadU(d, first + at), g), g);
-      const auto square = hn::Mul(g, g);
-      const auto v = hn::MulAdd(hn::Set(d, b2), hn::Sub(hn::LoadU(d, second + at), square), square);
+      const auto before = hn::LoadU(d, first + at), fresh = hn::Mul(hn::Set(d, fresh2), g);
+      const auto m = hn::MulAdd(hn::Set(d, fresh1), hn::Sub(g, before), before);
+      const auto v = hn::MulAdd(hn::Set(d, b2), hn::LoadU(d, second + at), hn::Mul(fresh, g));
       const auto denominator = hn::MulAdd(hn::Sqrt(v), hn::Set(d, root), hn::Set(d, epsilon));
       const auto step = hn::Div(hn::Mul(hn::Set(d, rate), m), denominator);
       hn::StoreU(m, d, first + at);

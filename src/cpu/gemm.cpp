@@ -91,16 +91,52 @@ backend::PackedMatrix pack(Team& team, const ConstTensorView& b) {
   return b.dtype() == DType::f64 ? pack_as<double>(team, b) : pack_as<float>(team, b);
 }
 
-// sums [columns] = the rows of x, in blocks of rows that are summed first: so they round less.
+// sums += some rows of kVectors vectors of columns, added up in registers first.
+template <class T, std::size_t kVectors>
+HWY_INLINE void add_rows(const T* x, std::ptrdiff_t stride, std::int64_t rows, T* sums) {
+  const Tag<T> d;
+  Vec<T> block[kVectors];
+  for (auto& sum : block) sum = hn::Zero(d);
+  for (std::int64_t r = 0; r < rows; ++r, x += stride) {
+    for (std::size_t i = 0; i < kVectors; ++i) block[i] = hn::Add(block[i], hn::LoadU(d, x + i * kLanes<T>));
+  }
+  for (std::size_t i = 0; i < kVectors; ++i) {
+    hn::StoreU(hn::Add(hn::LoadU(d, sums + i * kLanes<T>), block[i]), d, sums + i * kLanes<T>);
+  }
+}
+
+inline constexpr std::int64_t kSummedFirst = 64;  // rows that are summed before they are added: so they round less
+
+// sums [columns] = the rows of x of type T, four vectors of columns at a time.
 template <class T>
 void sum_columns(const ConstTensorView& x, Range columns, T* sums) {
-  constexpr std::int64_t kRows = 64;
+  constexpr std::size_t kWide = 4;
+  std::fill_n(sums, columns.size(), T{0});
+  for (std::int64_t first = 0; first < x.shape(0); first += kSummedFirst) {
+    const std::int64_t rows = std::min(kSummedFirst, x.shape(0) - first), stride = x.stride(0);
+    const T* from = reinterpret_cast<const T*>(element(x, first, columns.begin));
+    std::size_t c = 0;
+    for (; c + kWide * kLanes<T> <= columns.size(); c += kWide * kLanes<T>) {
+      add_rows<T, kWide>(from + c, stride, rows, sums + c);
+    }
+    for (; c + kLanes<T> <= columns.size(); c += kLanes<T>) add_rows<T, 1>(from + c, stride, rows, sums + c);
+    for (; c < columns.size(); ++c) {
+      T block = 0;
+      for (std::int64_t r = 0; r < rows; ++r) block += from[r * stride + static_cast<std::int64_t>(c)];
+      sums[c] += block;
+    }
+  }
+}
+
+// The same of 16-bit numbers.
+template <class T>
+void sum_widened_columns(const ConstTensorView& x, Range columns, T* sums) {
   constexpr std::size_t kColumns = 4 * kPanel<T>;
   alignas(64) T block[kColumns], row[kColumns];
   std::fill_n(sums, columns.size(), T{0});
-  for (std::int64_t first = 0; first < x.shape(0); first += kRows) {
+  for (std::int64_t first = 0; first < x.shape(0); first += kSummedFirst) {
     std::fill_n(block, columns.size(), T{0});
-    for (std::int64_t r = first; r < std::min(first + kRows, x.shape(0)); ++r) {
+    for (std::int64_t r = first; r < std::min(first + kSummedFirst, x.shape(0)); ++r) {
       widen(element(x, r, columns.begin), x.dtype(), columns.size(), row);
       for (std::size_t e = 0; e < columns.size(); ++e) block[e] += row[e];
     }
@@ -114,7 +150,8 @@ void column_sums_as(Team& team, const ConstTensorView& x, const TensorView& sums
   team.for_each(divide_up(N, width), 1, members_for(team, static_cast<double>(x.count()) / kMovedPerThread), [&](int) {
     return [&](std::int64_t item) {
       const Range columns{item * width, std::min(N, (item + 1) * width)};
-      sum_columns(x, columns, static_cast<T*>(sums.data()) + columns.begin);
+      T* to = static_cast<T*>(sums.data()) + columns.begin;
+      x.dtype() == dtype_of<T> ? sum_columns(x, columns, to) : sum_widened_columns(x, columns, to);
     };
   });
 }

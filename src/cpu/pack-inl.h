@@ -54,8 +54,10 @@ void pack_lines(const ConstTensorView& x, Range lines, Range k, T* widened, T* t
     if (as_it_is && lines.size() == kPanel<T>) {
       return copy_rows<T, kPanel<T>>(first_of<T>(x, lines, k), x.stride(1), k.size(), to, to_stride);
     }
-    if (as_it_is && lines.size() == kTileRows) {
-      return copy_rows<T, kTileRows>(first_of<T>(x, lines, k), x.stride(1), k.size(), to, to_stride);
+    if (as_it_is && lines.size() <= kTileRows) {
+      return with_height(static_cast<int>(lines.size()), 0, [&](std::size_t, auto height) {
+        copy_rows<T, decltype(height)::value>(first_of<T>(x, lines, k), x.stride(1), k.size(), to, to_stride);
+      });
     }
     for (std::int64_t n = k.begin; n < k.end; ++n, to += to_stride) {
       const std::byte* from = element(x, lines.begin, n);

@@ -5,6 +5,11 @@
 #include <numbers>
 
 namespace polyhead::train {
+namespace {
+
+constexpr double kClipEpsilon = 1e-6;  // as torch has it: runs can be compared step by step
+
+}  // namespace
 
 double Schedule::rate(std::int64_t step) const {
   if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
@@ -27,7 +32,7 @@ double Optimiser::step(Context& context, double rate) {
   for (const Moments& m : moments_) squares += ops::sum_of_squares(context, m.parameter->gradient);
   const double norm = std::sqrt(squares);
   if (!std::isfinite(norm)) return norm;
-  const double factor = options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1;
+  const double factor = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + kClipEpsilon)) : 1;
   ++steps_;
   for (Moments& m : moments_) {
     ops::AdamW rule = options_.rule;

@@ -1,4 +1,4 @@
-// Reads npy files of float64, row-major, as torch-fixtures writes them.
+// Reads npy files of float64, row-major, as torch-fixtures and torch-losses write them.
 #pragma once
 
 #include <cstdint>
