@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/context.h"
 #include "ops/activation.h"
 
 namespace polyhead::autograd {
@@ -95,6 +96,7 @@ void Tape::send_shared(Variable x, const TensorView& gradient) {
 }
 
 void Tape::backward() {
+  const Team::Burst burst(context_.impl().team());
   for (std::size_t i = steps_.size(); i-- > 0;) {
     const TensorView gradient = nodes_[steps_[i].result].gradient;
     if (gradient.present()) steps_[i].run(gradient);

@@ -10,6 +10,8 @@ namespace {
 
 // The caller has just done its own share, so the others are about to finish: look a while before sleeping.
 constexpr int kLooksBeforeSleep = 2000;
+// A worker in a burst: some 100 us, several times what waking it costs.
+constexpr int kLooksInBurst = 6000;
 
 inline void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -58,8 +60,16 @@ void Team::start() {
   }
 }
 
+void Team::look_for_work(std::uint32_t seen) const {
+  for (int look = 0; look < kLooksInBurst; ++look) {
+    if (round_.load(std::memory_order_acquire) != seen || bursts_.load(std::memory_order_relaxed) == 0) return;
+    pause();
+  }
+}
+
 void Team::serve() {
   for (std::uint32_t seen = 0;;) {
+    look_for_work(seen);
     round_.wait(seen, std::memory_order_acquire);
     seen = round_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;

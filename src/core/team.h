@@ -60,11 +60,25 @@ class Team {
 
   std::mutex turn;  // held by the call that uses the team
 
+  // While one lives, workers look for the next round before they go to sleep: for calls of several rounds, and for the
+  // many calls of a training step. Without one they sleep at once, for nobody may want them again.
+  class Burst {
+   public:
+    explicit Burst(Team& team) : team_(team) { team_.bursts_.fetch_add(1, std::memory_order_relaxed); }
+    ~Burst() { team_.bursts_.fetch_sub(1, std::memory_order_relaxed); }
+    Burst(const Burst&) = delete;
+    Burst& operator=(const Burst&) = delete;
+
+   private:
+    Team& team_;
+  };
+
  private:
   using Call = void (*)(const void* work, int member);
   void run(int members, Call call, const void* work);
   void start();
   void serve();
+  void look_for_work(std::uint32_t seen) const;
   void work_as(int member) noexcept;
 
   const int threads_;
@@ -75,6 +89,7 @@ class Team {
   std::atomic<int> seats_{0};               // places free in this round; who takes the last n-th is member n
   std::atomic<std::uint32_t> finished_{0};  // workers done with this round; the caller sleeps on this
   std::atomic<bool> stop_{false};
+  std::atomic<int> bursts_{0};
   Call call_ = nullptr;
   const void* work_ = nullptr;
   std::atomic<int> caller_processor_{-1};

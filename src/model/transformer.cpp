@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/context.h"
 #include "core/numbers.h"
 #include "core/philox.h"
 
@@ -206,6 +207,7 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
         ErrorCode::shape, "forward",
         "tokens: expected [B,T] with T up to " + std::to_string(config_.context) + ", found " + describe(tokens));
   }
+  const Team::Burst burst(tape.context().impl().team());
   std::optional<Variable> positions;
   if (positions_ != nullptr) positions = tape.parameter(*positions_);
   if (sinusoids_.present()) positions = tape.constant(sinusoids_);

@@ -50,6 +50,7 @@ void linear_into(Context& context, const ConstTensorView& x, const ConstTensorVi
   if (y.strides() != contiguous_strides(y.shape())) output.refuse(ErrorCode::layout, "row-major memory");
   Team& team = context.impl().team();
   const std::lock_guard turn(team.turn);
+  const Team::Burst burst(team);
   ops::project(team, x, weight, bias, y);
 }
 
@@ -81,6 +82,7 @@ void linear_backward_into(Context& context, const ConstTensorView& x, const Cons
   expect("dbias", outputs.dbias, {weight.shape(0)});
   Team& team = context.impl().team();
   const std::lock_guard turn(team.turn);
+  const Team::Burst burst(team);
   if (outputs.dx.present()) ops::project_back(team, dy, weight, outputs.dx);
   ops::project_weights(team, dy, x, outputs.dweight, outputs.dbias);
 }

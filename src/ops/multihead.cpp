@@ -38,6 +38,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
                     const MultiHeadWants& wants, MultiHeadResults& results) {
   Team& team = context.impl().team();
   const std::lock_guard turn(team.turn);
+  const Team::Burst burst(team);
   const ops::MultiHeadPlan plan(kOp, team, shape, parameters, inputs);
   Projections projections = std::move(results.projections);  // what is thrown leaves nothing half made in results
   const std::vector<TensorView> buffers = lay_out(team, plan, wants.projections, projections);

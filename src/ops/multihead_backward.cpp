@@ -91,6 +91,7 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
                              const GradientWants& wants, MultiHeadGradients& gradients) {
   Team& team = context.impl().team();
   const std::lock_guard turn(team.turn);
+  const Team::Burst burst(team);
   const ops::MultiHeadPlan plan(kOp, team, shape, parameters, inputs);
   const DType dtype = plan.dtype;
   const Dims merged{plan.batch, plan.queries, plan.inner()}, outer{plan.batch, plan.queries, plan.shape.width};

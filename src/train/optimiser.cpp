@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/context.h"
+
 namespace polyhead::train {
 namespace {
 
@@ -28,6 +30,7 @@ Optimiser::Optimiser(std::vector<autograd::Parameter*> parameters, const Options
 }
 
 double Optimiser::step(Context& context, double rate) {
+  const Team::Burst burst(context.impl().team());
   double squares = 0;
   for (const Moments& m : moments_) squares += ops::sum_of_squares(context, m.parameter->gradient);
   const double norm = std::sqrt(squares);

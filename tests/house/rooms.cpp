@@ -40,7 +40,7 @@ const std::vector<Room> kRooms = {
     {"cuda", {"core", "backend"}, "attention"},
     {"no_cuda", {"core", "backend"}, "attention"},
     {"ops", {"core", "backend", "reference"}, "layer"},
-    {"autograd", {"ops"}, "layer"},
+    {"autograd", {"core", "ops"}, "layer"},
     {"io", {"core"}, "context"},
     {"text", {"core", "io"}, "context"},
     {"model", {"core", "autograd", "ops", "io"}, "model"},

@@ -6,52 +6,13 @@ import pathlib
 import sys
 import unittest
 
-from browser import Browser, Tab
+from page import SIZES, THEMES, PageTest
 
-HERE = pathlib.Path(__file__).parent
-CHROMIUM, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-ADDRESS = (FOLDER / 'page.html').as_uri()
-SIZES = {'wide': (1280, 860), 'narrow': (390, 844)}
-THEMES = ('light', 'dark')
-
-# Elements that stick out of the page and are not in a box of their own that scrolls.
-STICKING_OUT = '''(() => {
-    const scope = document.querySelector('dialog[open]') || document.body;
-    const contained = (e) => e.closest('.plot, .scroll, svg') && !e.matches('.plot, .scroll');
-    return [...scope.querySelectorAll('*')].filter((e) => !contained(e) && e.checkVisibility())
-        .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 || e.getBoundingClientRect().left < -0.5)
-        .map((e) => e.tagName + '.' + e.className);
-})()'''
+FOLDER = pathlib.Path(sys.argv[2]).resolve()
+PageTest.chromium, PageTest.address = sys.argv[1], (FOLDER / 'page.html').as_uri()
 
 
-class Viewer(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.browser = Browser(CHROMIUM)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-
-    def tab(self, size='wide', theme='light', at=''):
-        tab = Tab(self.browser, *SIZES[size], theme)
-        tab.open(ADDRESS + at)
-        return tab
-
-    def expect_quiet(self, tab):
-        self.assertEqual(tab.complaints(), [])
-        outside = [url for url in tab.requests() if not url.startswith((ADDRESS, 'data:'))]
-        self.assertEqual(outside, [])
-
-    def expect_legible(self, tab):
-        result = tab.run((HERE / 'contrast.js').read_text())
-        self.assertGreater(result['checked'], 20)
-        self.assertEqual(result['found'], [])
-
-    def expect_fitting(self, tab):
-        self.assertLessEqual(tab.run('document.documentElement.scrollWidth'), tab.run('innerWidth'))
-        self.assertEqual(tab.run(STICKING_OUT), [])
-
+class Viewer(PageTest):
     def test_at_every_width_and_theme(self):
         for size in SIZES:
             for theme in THEMES:
@@ -181,7 +142,7 @@ class Viewer(unittest.TestCase):
         for nonsense in ('#model=99&head=7.7', '#model=constructor&sample=-1&query=x', '#order=up&least=z', '#=%',
                          '#nowhere'):
             tab.open('about:blank')
-            tab.open(ADDRESS + nonsense)
+            tab.open(self.address + nonsense)
             self.assertGreater(tab.run("document.querySelectorAll('.card').length"), 0, nonsense)
             self.expect_quiet(tab)
 
@@ -190,10 +151,10 @@ class Viewer(unittest.TestCase):
         self.assertEqual(tab.run("document.querySelectorAll('img, script:not([type]), iframe').length"), 1)  # ours
         self.assertIn('<img src=x onerror=alert(1)>', tab.text('#queries'))
         tab.open('about:blank')
-        tab.open(ADDRESS + '#model=1&head=0.1')
+        tab.open(self.address + '#model=1&head=0.1')
         self.assertIn('pruned', tab.text('#head-role'))
         tab.open('about:blank')
-        tab.open(ADDRESS + '#model=1&sample=1&head=0.0')
+        tab.open(self.address + '#model=1&sample=1&head=0.0')
         self.assertEqual(tab.run("[byId('queries').children.length, byId('keys').children.length]"), [3, 4])
         self.expect_quiet(tab)
 

@@ -1,0 +1,49 @@
+"""What every test of a page does: opens it in a tab, listens for complaints, looks whether it fits and can be read."""
+import pathlib
+import unittest
+
+from browser import Browser, Tab
+
+HERE = pathlib.Path(__file__).parent
+SIZES = {'wide': (1280, 860), 'narrow': (390, 844)}
+THEMES = ('light', 'dark')
+
+# Elements that stick out of the page and are not in a box of their own that scrolls.
+STICKING_OUT = '''(() => {
+    const scope = document.querySelector('dialog[open]') || document.body;
+    const contained = (e) => e.closest('.plot, .scroll, svg') && !e.matches('.plot, .scroll');
+    return [...scope.querySelectorAll('*')].filter((e) => !contained(e) && e.checkVisibility())
+        .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 || e.getBoundingClientRect().left < -0.5)
+        .map((e) => e.tagName + '.' + e.className);
+})()'''
+
+
+class PageTest(unittest.TestCase):
+    chromium, address = None, None  # set by the test's own file
+
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = Browser(cls.chromium)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+
+    def tab(self, size='wide', theme='light', at=''):
+        tab = Tab(self.browser, *SIZES[size], theme)
+        tab.open(self.address + at)
+        return tab
+
+    def expect_quiet(self, tab):
+        self.assertEqual(tab.complaints(), [])
+        outside = [url for url in tab.requests() if not url.startswith((self.address, 'data:'))]
+        self.assertEqual(outside, [])
+
+    def expect_legible(self, tab):
+        result = tab.run((HERE / 'contrast.js').read_text())
+        self.assertGreater(result['checked'], 20)
+        self.assertEqual(result['found'], [])
+
+    def expect_fitting(self, tab):
+        self.assertLessEqual(tab.run('document.documentElement.scrollWidth'), tab.run('innerWidth'))
+        self.assertEqual(tab.run(STICKING_OUT), [])

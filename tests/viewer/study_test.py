@@ -1,0 +1,63 @@
+"""study_test.py CHROMIUM FOLDER: reads the report that polyhead study wrote into FOLDER, as a reader would."""
+import json
+import pathlib
+import sys
+import unittest
+
+from page import SIZES, THEMES, PageTest
+
+FOLDER = pathlib.Path(sys.argv[2]).resolve()
+PageTest.chromium, PageTest.address = sys.argv[1], (FOLDER / 'report.html').as_uri()
+FIGURES = ['accuracy-classify', 'damage', 'entropy-classify', 'entropy-copy', 'evolution', 'final-accuracy', 'formation',
+           'heads-grammar', 'heads-repeat', 'importance', 'loss-classify', 'loss-copy', 'pruning']
+
+
+class Study(PageTest):
+    def test_at_every_width_and_theme(self):
+        for size in SIZES:
+            for theme in THEMES:
+                with self.subTest(size=size, theme=theme):
+                    tab = self.tab(size, theme)
+                    self.expect_fitting(tab)
+                    self.expect_legible(tab)
+                    tab.screenshot(FOLDER / f'page-{size}-{theme}.png', whole=True)
+                    self.expect_quiet(tab)
+
+    def test_figures_are_drawn(self):
+        drawn = self.tab().run("""[...document.querySelectorAll('figure')]
+            .filter((e) => [...e.querySelectorAll('svg')].some((s) => s.checkVisibility() && s.clientHeight > 150))
+            .map((e) => e.id)""")
+        self.assertEqual(len(drawn), len(FIGURES), drawn)
+        for name in FIGURES:
+            self.assertIn('<svg', (FOLDER / 'figures' / f'{name}.svg').read_text()[:200])
+            self.assertEqual((FOLDER / 'figures' / f'{name}.png').read_bytes()[:8], bytes.fromhex('89504e470d0a1a0a'))
+
+    def test_a_head_opens_on_click(self):
+        tab = self.tab()
+        tab.point('.card[data-head="1.0"]')
+        self.assertTrue(tab.run("document.querySelector('dialog').open"))
+        self.assertEqual(tab.text('#head-name'), 'Layer 1 · head 0')
+        self.assertIn('induction', tab.text('#numbers'))
+        self.expect_quiet(tab)
+
+    def test_findings_say_what_the_numbers_say(self):
+        text = self.tab().text('#findings')
+        study = json.loads((FOLDER / 'study.json').read_text())
+        two, one = study['formation']['two_layers'], study['formation']['one_layer']
+        self.assertGreater(two['steps'][-1]['accuracy'], one['steps'][-1]['accuracy'] + 0.5)
+        self.assertIn(f"two layers reach {100 * two['steps'][-1]['accuracy']:.1f} %", text)
+        self.assertIn(f"{study['anatomy']['relations']['subject-verb']['accuracy'] * 100:.1f} %", text)
+        gone = study['anatomy']['pruning']['iterative']['within_budget']
+        self.assertIn(f"Of 16 heads {gone} ", text)
+        fixed = study['formation']['fixed_length']
+        self.assertGreater(fixed['naive_induction_score'], 0.8)
+        self.assertLess(fixed['induction_score'], 0.2)
+
+    def test_models_are_there(self):
+        for name in ('copy-16', 'classify-1', 'repeat', 'repeat-one-layer', 'repeat-fixed', 'grammar', 'grammar-pruned'):
+            for file in ('config.json', 'model.safetensors', 'run.json'):
+                self.assertTrue((FOLDER / 'models' / name / file).is_file(), f'{name}/{file}')
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1], verbosity=2)
