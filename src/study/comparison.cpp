@@ -28,6 +28,8 @@ std::vector<double> entropies_of(Context& context, Course& course) {
 
 }  // namespace
 
+std::string heads_text(std::int64_t count) { return std::to_string(count) + (count == 1 ? " head" : " heads"); }
+
 Spread spread(const std::vector<double>& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return {*low, std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()), *high};

@@ -20,6 +20,8 @@ struct Contender {
   std::vector<std::vector<double>> entropies;  // by seed, then by head: relative to equal weights
 };
 
+std::string heads_text(std::int64_t count);  // "1 head", "2 heads"
+
 // Least, mean and most over seeds.
 struct Spread {
   double low = 0, mean = 0, high = 0;

@@ -12,8 +12,6 @@ using report::Grid;
 using report::Lines;
 using report::Series;
 
-std::string heads_text(std::int64_t count) { return std::to_string(count) + (count == 1 ? " head" : " heads"); }
-
 // One point of every course, as a series with the spread over seeds.
 template <class Value>
 Series series_of(const Contender& contender, const Value& value) {

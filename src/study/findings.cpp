@@ -18,7 +18,6 @@ std::string two_digits(double value) {
   return text;
 }
 std::string number(double value) { return std::to_string(static_cast<std::int64_t>(std::llround(value))); }
-std::string heads_text(std::int64_t count) { return std::to_string(count) + (count == 1 ? " head" : " heads"); }
 
 const Contender& best_of(const std::vector<Contender>& contenders) {
   return *std::max_element(contenders.begin(), contenders.end(), [](const Contender& a, const Contender& b) {
@@ -91,7 +90,7 @@ double mean_entropy(const Contender& contender) {
 std::string on_entropy(const std::vector<Contender>& contenders) {
   const double one = mean_entropy(contenders.front()), many = mean_entropy(contenders.back());
   const std::string change = std::abs(one - many) < 0.05 ? "hardly differ in focus"
-                             : many > one                ? "look more widely, each for itself"
+                             : many > one                ? "look more widely"
                                                          : "are more focused";
   return "Narrower heads " + change + " on “" + contenders[0].task + "”: mean relative entropy " + two_digits(one) +
          " with " + heads_text(contenders.front().heads) + ", " + two_digits(many) + " with " +

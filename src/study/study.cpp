@@ -109,7 +109,6 @@ report::Page page_of(Context& context, const Results& results) {
 }
 
 void write_all(const report::Page& page, const Results& results, const std::filesystem::path& folder) {
-  io::make_folder(folder / "figures");
   for (const report::Figure& figure : page.figures) {
     const std::string drawing = report::svg(figure);
     write(folder / "figures" / (figure.id + ".svg"), drawing);
@@ -124,7 +123,7 @@ void write_all(const report::Page& page, const Results& results, const std::file
 
 Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
   io::expect_new_folder(options.folder, options.force);
-  io::make_folder(options.folder);
+  for (const char* part : {"figures", "models"}) io::make_folder(options.folder / part);
   const auto begin = std::chrono::steady_clock::now();
   const Plans plans(options.quick);
   Results results;
