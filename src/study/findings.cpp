@@ -50,9 +50,11 @@ std::string on_accuracy(const std::vector<Contender>& contenders) {
            " with " + heads_text(worst.heads) + ", " + percent(high.mean) + " with " + heads_text(best.heads) +
            ", and the seeds overlap.";
   }
-  return "On the task “" + task + "” the number of heads decides: " + percent(high.mean) + " with " +
-         heads_text(best.heads) + " (" + percent(high.low) + " to " + percent(high.high) + " over seeds), " +
-         percent(low.mean) + " with " + heads_text(worst.heads) + " (" + percent(low.low) + " to " + percent(low.high) +
+  const std::int64_t steps = best.courses[0].points.back().step;
+  return "On the task “" + task + "” the number of heads decides. After " + std::to_string(steps) +
+         " steps: " + percent(high.mean) + " with " + heads_text(best.heads) + " (" + percent(high.low) + " to " +
+         percent(high.high) + " over seeds), " + percent(low.mean) + " with " + heads_text(worst.heads) + " (" +
+         percent(low.low) + " to " + percent(low.high) +
          "), at the same width and nearly the same number of parameters.";
 }
 
@@ -122,7 +124,7 @@ void add_formation(const Formations& formations, std::vector<report::Finding>& t
   std::string out = "Knock-out: with " + worst->what + " shut the copies are right in " + percent(worst->accuracy) +
                     " of cases instead of " + percent(formations.knock_outs[0].accuracy);
   for (const KnockOut& control : formations.knock_outs) {
-    if (control.what.starts_with("other")) out += "; shutting as many others leaves " + percent(control.accuracy);
+    if (control.what.starts_with("other")) out += "; shutting the others instead leaves " + percent(control.accuracy);
   }
   to.push_back({out + ".", "knock-outs"});
 }
