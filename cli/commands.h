@@ -72,6 +72,8 @@ const std::vector<Command>& commands();
 
 Command train_command();
 Command generate_command();
+Command heads_command();
+Command prune_command();
 Command count_command();
 Command trace_command();
 Command bench_command();

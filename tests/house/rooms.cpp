@@ -47,7 +47,7 @@ const std::vector<Room> kRooms = {
     {"train", {"core", "autograd", "ops", "model", "io", "text"}, "model"},
     {"heads", {"core", "autograd", "ops", "model", "text"}, "heads"},
     {"report", {"heads", "io"}, "heads"},
-    {"study", {"train", "heads", "report"}, "heads"},
+    {"study", {"core", "io", "model", "train", "heads", "report"}, "heads"},
     {"serve", {"model", "heads", "report", "text"}, "heads"},
     {"capi", {}, "polyhead"},
     {"cli",

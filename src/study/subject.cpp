@@ -1,0 +1,23 @@
+#include "study/subject.h"
+
+#include "model/checkpoint.h"
+#include "train/run.h"
+
+namespace polyhead::study {
+
+Subject load_subject(const std::filesystem::path& folder, const std::filesystem::path& text) {
+  std::unique_ptr<model::Transformer> model = model::load(folder);
+  train::Plan plan = train::load_plan(folder);
+  if (!text.empty()) plan.file = std::filesystem::absolute(text);
+  std::unique_ptr<train::Task> task = train::task_of(plan);
+  model::Config fitted = model->config();
+  train::fit_to_task(fitted, *task);
+  if (fitted != model->config()) {
+    throw Error(ErrorCode::input, "load",
+                (folder / model::kConfigFile).string() + ": expected a model for the task " + task->name() + " of " +
+                    train::kPlanFile + ", found one of another kind, vocabulary or context");
+  }
+  return {std::move(plan), std::move(task), std::move(model)};
+}
+
+}  // namespace polyhead::study
