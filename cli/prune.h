@@ -18,12 +18,12 @@ struct Pruned {
   double budget = 0;               // in points
   bool mean = false;
   std::int64_t fine_tuned = 0;  // steps
-  heads::PruneCurve curve;
-  std::vector<heads::HeadRoles> roles;  // of the whole model
-  std::vector<heads::HeadId> left;      // by their names in the whole model
-  std::vector<heads::HeadRoles> roles_left;
-  study::BeforeAndAfter facts;
-  std::optional<Orders> orders;
+  heads::PruneCurve curve{};
+  std::vector<heads::HeadRoles> roles{};  // of the whole model
+  std::vector<heads::HeadId> left{};      // by their names in the whole model
+  std::vector<heads::HeadRoles> roles_left{};
+  study::BeforeAndAfter facts{};
+  std::optional<Orders> orders{};
 };
 
 Report prune_report(const Pruned& pruned);
