@@ -4,8 +4,24 @@
 #include "train/run.h"
 
 namespace polyhead::study {
+namespace {
+
+// A folder that lacks a file is no model's; of one that is not there at all model::load has more to say.
+void expect_files(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return;
+  for (const char* name : {model::kConfigFile, train::kPlanFile, model::kWeightsFile}) {
+    if (std::filesystem::exists(folder / name, ignored)) continue;
+    throw Error(ErrorCode::input, "load",
+                folder.string() + ": expected " + model::kConfigFile + ", " + train::kPlanFile + " and " +
+                    model::kWeightsFile + ", as polyhead train makes, found no " + name);
+  }
+}
+
+}  // namespace
 
 Subject load_subject(const std::filesystem::path& folder, const std::filesystem::path& text) {
+  expect_files(folder);
   std::unique_ptr<model::Transformer> model = model::load(folder);
   train::Plan plan = train::load_plan(folder);
   if (!text.empty()) plan.file = std::filesystem::absolute(text);

@@ -174,6 +174,7 @@ TEST_F(Heads, MistakesEndWithTheirCodes) {
   for (const std::string name : {"heads", "prune --dry-run"}) {
     expect_refused(2, name, {"which model?"});
     expect_refused(3, name + " " + at("nowhere"), {"nowhere", "expected a folder"});
+    expect_refused(3, name + " " + scratch_->folder(), {"found no config.json"});
   }
   expect_refused(2, "prune " + at("run"), {"--out"});
   expect_refused(2, "prune " + at("run") + " --order itertive --dry-run", {"did you mean 'iterative'?"});
@@ -205,7 +206,7 @@ TEST_F(Heads, DamagedModelsEndWith3) {
   spill(at("damaged/run.json"), plan.dump());
   refused({"expected a model for the task copy"});
   std::filesystem::remove(at("damaged/run.json"));
-  refused({"run.json"});
+  refused({"found no run.json"});
 }
 
 }  // namespace
