@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <tuple>
 
 #include "io/file.h"
 #include "model/checkpoint.h"
@@ -26,11 +26,11 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// The median times of a pass of each, which take turns.
+// The median times of a pass of each, which take turns, and turns at being first.
 std::pair<double, double> time_both(Context& context, model::Transformer& before, model::Transformer& after,
                                     const model::Examples& some) {
-  constexpr double kSeconds = 0.5;
-  constexpr std::size_t kLeast = 15, kMost = 500;
+  constexpr double kSeconds = 1;
+  constexpr std::size_t kLeast = 30, kMost = 2000;
   autograd::Tape tape(context, false);
   seconds_of(tape, before, some);  // warms up
   seconds_of(tape, after, some);
@@ -40,6 +40,8 @@ std::pair<double, double> time_both(Context& context, model::Transformer& before
   while (a.size() < kLeast || (a.size() < kMost && !spent())) {
     a.push_back(seconds_of(tape, before, some));
     b.push_back(seconds_of(tape, after, some));
+    b.push_back(seconds_of(tape, after, some));
+    a.push_back(seconds_of(tape, before, some));
   }
   return {median(a), median(b)};
 }
