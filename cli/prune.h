@@ -1,6 +1,8 @@
 // `polyhead prune`: what it says.
 #pragma once
 
+#include <optional>
+
 #include "cli/report.h"
 #include "heads/roles.h"
 #include "study/cut.h"

@@ -1,7 +1,6 @@
 // Everything that is said about the heads of one model.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
