@@ -1,7 +1,6 @@
 #include "heads/pruning.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "core/philox.h"
 
@@ -56,14 +55,20 @@ class Ranking {
     return ids;
   }
   std::vector<HeadId> by_damage() const {
-    std::vector<std::tuple<double, double, HeadId>> damages;  // accuracy, turned round, before loss
+    struct Without {
+      HeadId id;
+      double accuracy, loss;
+    };
+    std::vector<Without> each;
     for (const HeadId& id : all_heads(model_.config())) {
       const model::SequenceScores scores = score_without(context_, model_, examples_, {id}, options_.means);
-      damages.emplace_back(-scores.accuracy(), scores.mean_loss(), id);
+      each.push_back({id, scores.accuracy(), scores.mean_loss()});
     }
-    std::sort(damages.begin(), damages.end());
+    std::stable_sort(each.begin(), each.end(), [](const Without& a, const Without& b) {
+      return a.accuracy != b.accuracy ? a.accuracy > b.accuracy : a.loss < b.loss;
+    });
     std::vector<HeadId> ids;
-    for (const auto& [accuracy, loss, id] : damages) ids.push_back(id);
+    for (const Without& one : each) ids.push_back(one.id);
     return ids;
   }
 
