@@ -73,6 +73,8 @@ const std::vector<Command>& commands();
 Command study_command();
 Command train_command();
 Command generate_command();
+Command heads_command();
+Command prune_command();
 Command count_command();
 Command trace_command();
 Command bench_command();

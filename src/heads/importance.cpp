@@ -76,7 +76,9 @@ Estimate estimate(const std::vector<double>& values) {
 
 std::vector<Importance> gradient_importance(Context& context, model::Transformer& model,
                                             const std::vector<model::Examples>& examples,
-                                            const std::vector<HeadId>& gone) {
+                                            const std::vector<HeadId>& gone, const std::vector<Tensor>* means) {
+  std::vector<Tensor> shifts;
+  if (means != nullptr) shifts = shifts_of(model, *means, gone);
   std::vector<Importance> heads;
   for (const HeadId& id : all_heads(model.config())) heads.emplace_back().id = id;
   autograd::Tape tape(context);
@@ -85,8 +87,11 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
     const std::int64_t B = some.tokens.shape()[0];
     std::vector<Tensor> gates = gates_per_sequence(model.config(), B, gone);
     tape.clear();
-    const autograd::Variable logits =
-        model.forward(tape, some.tokens, {.lengths = some.lengths, .gates = &gates, .gate_gradients = true});
+    const autograd::Variable logits = model.forward(tape, some.tokens,
+                                                    {.lengths = some.lengths,
+                                                     .gates = &gates,
+                                                     .gate_gradients = true,
+                                                     .shifts = means == nullptr ? nullptr : &shifts});
     autograd::cross_entropy(tape, logits, some.targets, ops::Share::sequences);
     tape.backward();
     sequences += B;

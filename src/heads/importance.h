@@ -24,10 +24,12 @@ struct Importance {
   double accuracy_loss = 0;  // accuracy with it minus without, output made 0
 };
 
-// One backward pass per batch for all heads together; the gates of those that are `gone` are shut meanwhile.
+// One backward pass per batch for all heads together. Those that are `gone` give nothing meanwhile or, with means (as
+// mean_outputs gives them), their means.
 std::vector<Importance> gradient_importance(Context& context, model::Transformer& model,
                                             const std::vector<model::Examples>& examples,
-                                            const std::vector<HeadId>& gone = {});
+                                            const std::vector<HeadId>& gone = {},
+                                            const std::vector<Tensor>* means = nullptr);
 // A pass per head and kind, besides.
 std::vector<Importance> importance(Context& context, model::Transformer& model,
                                    const std::vector<model::Examples>& examples);

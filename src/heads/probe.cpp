@@ -27,7 +27,9 @@ void fill_targets(std::span<const std::int32_t> tokens, Draws& draws, std::int32
   const Occurrences found = occurrences(tokens);
   const auto length = static_cast<std::int32_t>(tokens.size());
   for (std::int32_t i = 0; i < length; ++i, targets += 4) {
-    const std::int32_t duplicate = found.duplicate[static_cast<std::size_t>(i)];
+    std::int32_t duplicate = found.duplicate[static_cast<std::size_t>(i)];
+    // With more than one place to look at, a head may divide its weight among them: no row to judge it by.
+    if (duplicate >= 0 && found.duplicate[static_cast<std::size_t>(duplicate)] >= 0) duplicate = -1;
     targets[kDuplicate] = duplicate;
     targets[kInduction] = duplicate < 0 ? -1 : duplicate + 1;
     targets[kOffByOne] = duplicate < 0 || duplicate + 2 >= i ? -1 : duplicate + 2;

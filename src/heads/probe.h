@@ -15,9 +15,9 @@ struct Relation {
   std::string name;  // "subject-verb"
 };
 
-// Which key of a query is in which slot of `targets`.
+// Which key of a query is in which slot of `targets`, for queries whose token has occurred once before.
 enum Slot : int {
-  kDuplicate,  // the same token, the last time before
+  kDuplicate,  // the same token, that other time
   kInduction,  // the token after that
   kOffByOne,   // the token after that one: a control, which a detector that is one off would take for induction
   kChance,     // any key before the query: a control, what a head without a plan would give

@@ -15,18 +15,68 @@ std::vector<HeadId> shuffled(std::vector<HeadId> heads, std::uint64_t seed) {
   return heads;
 }
 
-// The heads that are left, the least important first. Gates of those that went are shut while it is found out.
-std::vector<HeadId> ranked(Context& context, model::Transformer& model, const std::vector<model::Examples>& examples,
-                           const std::vector<HeadId>& gone) {
-  std::vector<Importance> heads = gradient_importance(context, model, examples, gone);
-  std::erase_if(heads,
-                [&](const Importance& head) { return std::find(gone.begin(), gone.end(), head.id) != gone.end(); });
-  std::stable_sort(heads.begin(), heads.end(),
-                   [](const Importance& a, const Importance& b) { return a.normalised < b.normalised; });
-  std::vector<HeadId> ids;
-  for (const Importance& head : heads) ids.push_back(head.id);
-  return ids;
+// The model's scores without these heads; with means those are what they give.
+model::SequenceScores score_without(Context& context, model::Transformer& model,
+                                    const std::vector<model::Examples>& examples, const std::vector<HeadId>& gone,
+                                    const std::vector<Tensor>* means) {
+  Gates gates(model.config());
+  gates.shut(gone);
+  std::vector<Tensor> shifts;
+  if (means != nullptr) shifts = shifts_of(model, *means, gone);
+  return model::score(context, model, examples, gates.get(), means == nullptr ? nullptr : &shifts);
 }
+
+// The heads that are left, those without which the least is lost first. Those that went are out while it is found out.
+class Ranking {
+ public:
+  Ranking(Context& context, model::Transformer& model, const std::vector<model::Examples>& examples,
+          const PruneOptions& options)
+      : context_(context), model_(model), examples_(examples), options_(options) {}
+
+  std::vector<HeadId> operator()(const std::vector<HeadId>& gone) const {
+    switch (options_.order) {
+      case Order::random: return shuffled(all_heads(model_.config()), options_.seed);
+      case Order::damage: return by_damage();
+      case Order::iterative:
+      case Order::one_shot: break;
+    }
+    return by_gradient(gone);
+  }
+
+ private:
+  std::vector<HeadId> by_gradient(const std::vector<HeadId>& gone) const {
+    std::vector<Importance> heads = gradient_importance(context_, model_, examples_, gone, options_.means);
+    std::erase_if(heads,
+                  [&](const Importance& head) { return std::find(gone.begin(), gone.end(), head.id) != gone.end(); });
+    std::stable_sort(heads.begin(), heads.end(),
+                     [](const Importance& a, const Importance& b) { return a.normalised < b.normalised; });
+    std::vector<HeadId> ids;
+    for (const Importance& head : heads) ids.push_back(head.id);
+    return ids;
+  }
+  std::vector<HeadId> by_damage() const {
+    struct Without {
+      HeadId id;
+      double accuracy, loss;
+    };
+    std::vector<Without> each;
+    for (const HeadId& id : all_heads(model_.config())) {
+      const model::SequenceScores scores = score_without(context_, model_, examples_, {id}, options_.means);
+      each.push_back({id, scores.accuracy(), scores.mean_loss()});
+    }
+    std::stable_sort(each.begin(), each.end(), [](const Without& a, const Without& b) {
+      return a.accuracy != b.accuracy ? a.accuracy > b.accuracy : a.loss < b.loss;
+    });
+    std::vector<HeadId> ids;
+    for (const Without& one : each) ids.push_back(one.id);
+    return ids;
+  }
+
+  Context& context_;
+  model::Transformer& model_;
+  const std::vector<model::Examples>& examples_;
+  const PruneOptions& options_;
+};
 
 }  // namespace
 
@@ -42,20 +92,16 @@ PruneCurve prune(Context& context, model::Transformer& model, const std::vector<
   const model::SequenceScores whole = model::score(context, model, judging);
   PruneCurve curve{whole.mean_loss(), whole.accuracy(), {}, 0};
   const std::size_t count = all_heads(model.config()).size();
+  const Ranking rank(context, model, ranking, options);
   std::vector<HeadId> gone, order;
-  Gates gates(model.config());
   bool spent = false;
   while (gone.size() < count && (!spent || options.to_the_end)) {
-    if (order.empty()) {
-      order = options.order == Order::random ? shuffled(all_heads(model.config()), options.seed)
-                                             : ranked(context, model, ranking, gone);
-    }
+    if (order.empty()) order = rank(gone);
     const HeadId next = order.front();
     order.erase(order.begin());
     if (options.order == Order::iterative) order.clear();
     gone.push_back(next);
-    gates.set(next, 0);
-    const model::SequenceScores scores = model::score(context, model, judging, gates.get());
+    const model::SequenceScores scores = score_without(context, model, judging, gone, options.means);
     curve.steps.push_back({next, scores.mean_loss(), scores.accuracy()});
     spent = spent || scores.accuracy() < curve.accuracy - options.budget;
     if (!spent) curve.within_budget = curve.steps.size();

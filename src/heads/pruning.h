@@ -20,6 +20,7 @@ enum class Order {
   iterative,  // the least important goes, then all are ranked anew
   one_shot,   // ranked once
   random,     // by the seed; for comparison
+  damage,     // ranked once, by what the accuracy, and where that is equal the loss, suffers without each alone
 };
 
 struct PruneStep {
@@ -30,8 +31,9 @@ struct PruneStep {
 struct PruneOptions {
   Order order = Order::iterative;
   std::uint64_t seed = 1;
-  double budget = 0.01;     // how much accuracy may be lost
-  bool to_the_end = false;  // go on when the budget is spent, for the whole curve
+  double budget = 0.01;                        // how much accuracy may be lost
+  bool to_the_end = false;                     // go on when the budget is spent, for the whole curve
+  const std::vector<Tensor>* means = nullptr;  // what heads that went give still; null: nothing
 };
 
 struct PruneCurve {
@@ -42,7 +44,8 @@ struct PruneCurve {
   std::vector<HeadId> removed() const;  // those
 };
 
-// Ranks by the gradient on `ranking`, judges on `judging`: other sequences than it was ranked by.
+// Ranks by the gradient, or as the order says, on `ranking`, judges on `judging`: other sequences than it was ranked
+// by.
 PruneCurve prune(Context& context, model::Transformer& model, const std::vector<model::Examples>& ranking,
                  const std::vector<model::Examples>& judging, const PruneOptions& options,
                  const std::function<void(const PruneStep&)>& on_step = {});

@@ -28,8 +28,8 @@ struct HeadRoles {
 // `plain`: probes as the model was trained on them; `repeats`: random segments of different lengths, repeated. The two
 // may be the same survey.
 //
-//   induction       weight on the token after the last occurrence, on repeats        0.4, against one off and chance
-//   duplicate       weight on the last occurrence itself, on repeats                 0.4, against chance
+//   induction       weight on the token after its other occurrence, on repeats       0.4, against one off and chance
+//   duplicate       weight on that other occurrence itself, on repeats               0.4, against chance
 //   (a relation)    largest weight on the key that the relation names, on plain      the best fixed offset + 0.1
 //   previous token  weight on the key before, on repeats                             0.4, against chance
 //   positional      largest weight at one offset wherever there is a key, on plain   0.9, against chance

@@ -24,6 +24,9 @@ struct NamedTensor {
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const Metadata& metadata = {});
 
+// The bytes of the file that this would make.
+std::uint64_t safetensors_bytes(const std::vector<NamedTensor>& tensors, const Metadata& metadata = {});
+
 struct Safetensors {
   std::string where;                                    // the file, for messages
   std::vector<std::pair<std::string, Tensor>> tensors;  // in the order of the header

@@ -102,6 +102,13 @@ void write_elements(Writer& out, const ConstTensorView& tensor, int axis, const 
 
 }  // namespace
 
+std::uint64_t safetensors_bytes(const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
+  expect_writable(tensors);
+  std::uint64_t bytes = sizeof(std::uint64_t) + header_of(tensors, order_of_data(tensors), metadata).size();
+  for (const NamedTensor& named : tensors) bytes += bytes_of(named.tensor);
+  return bytes;
+}
+
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const Metadata& metadata) {
   expect_writable(tensors);

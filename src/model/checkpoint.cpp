@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::size_t kMostConfig = 1 << 20;
 
+io::Metadata mark() { return {{"format", "polyhead"}}; }
+
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::input, "load", what); }
 
 }  // namespace
@@ -37,8 +39,10 @@ void save_config(const Config& config, const std::filesystem::path& folder) {
 
 void save(const Transformer& model, const std::filesystem::path& folder) {
   save_config(model.config(), folder);
-  io::write_safetensors(folder / kWeightsFile, named_parameters(model), {{"format", "polyhead"}});
+  io::write_safetensors(folder / kWeightsFile, named_parameters(model), mark());
 }
+
+std::uint64_t saved_bytes(const Transformer& model) { return io::safetensors_bytes(named_parameters(model), mark()); }
 
 Config load_config(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) {

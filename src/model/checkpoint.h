@@ -15,6 +15,7 @@ inline constexpr const char* kWeightsFile = "model.safetensors";
 
 // Each file is replaced as a whole or left alone. The folder must be there.
 void save(const Transformer& model, const std::filesystem::path& folder);
+std::uint64_t saved_bytes(const Transformer& model);  // of the weights' file
 void save_config(const Config& config, const std::filesystem::path& folder);
 
 // Refuses (code input) what is no such folder, and weights that are not the ones the config asks for: it names the

@@ -39,6 +39,7 @@ io::Json to_json(const Plan& plan) {
   json["task"] = std::move(task);
   json["training"] = std::move(training);
   json["save_every"] = plan.save_every;
+  if (plan.pruned) json["pruned"] = true;
   return json;
 }
 
@@ -83,7 +84,7 @@ Plan load_plan(const std::filesystem::path& folder) {
                 where + ": no such file; expected the folder of a run, as polyhead train makes");
   }
   const io::Json json = io::parse_json(io::read_file(path, kMostBytes), where);
-  io::expect_known_keys(json, {"format", "version", "target", "task", "training", "save_every"}, where);
+  io::expect_known_keys(json, {"format", "version", "target", "task", "training", "save_every", "pruned"}, where);
   if (io::read_text(json, "format", where) != kFormat) {
     throw Error(ErrorCode::input, "run",
                 where + ": expected the format \"" + kFormat + "\", found " +
@@ -94,7 +95,8 @@ Plan load_plan(const std::filesystem::path& folder) {
             .model = model::load_config(folder),
             .training = read_training(member(json, "training", where), where),
             .save_every = io::read_integer(json, "save_every", where, 1, kMost),
-            .target = io::read_text(json, "target", where)};
+            .target = io::read_text(json, "target", where),
+            .pruned = json.contains("pruned") && io::read_flag(json, "pruned", where)};
   if (task.contains("file")) {
     plan.file = io::read_text(task, "file", where);
     plan.text_mark = io::read_text(task, "text", where);

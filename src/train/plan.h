@@ -20,6 +20,7 @@ struct Plan {
   TrainOptions training{};
   std::int64_t save_every = 100;  // steps from one checkpoint to the next
   std::string target{};           // the vector instructions that it was begun with: others give other bits
+  bool pruned = false;            // the model has lost heads since: there is no run to go on with
 };
 
 // Sizes, rate and steps with which two cores solve the task in a minute or so, and learn something of a text.

@@ -25,21 +25,6 @@ std::string mark_of(const std::string& text) {
   return std::to_string(text.size()) + " bytes, fnv1a " + digits;
 }
 
-// The plan's task, with its text if it has one; fills in the mark of a text that is new, and compares it otherwise.
-std::unique_ptr<Task> task_of(Plan& plan) {
-  TaskOptions options = plan.task;
-  if (!plan.file.empty()) {
-    options.text = io::read_file(plan.file, kMostText);
-    if (options.text.empty()) refuse(plan.file.string() + ": the file is empty");
-    const std::string mark = mark_of(options.text);
-    if (plan.text_mark.empty()) plan.text_mark = mark;
-    if (plan.text_mark != mark) {
-      refuse(plan.file.string() + ": the run began with another text: expected " + plan.text_mark + ", found " + mark);
-    }
-  }
-  return make_task(options);
-}
-
 void check(const Plan& plan) {
   const auto expect = [](bool good, const char* name, const char* expected, double found) {
     if (good) return;
@@ -54,6 +39,26 @@ void check(const Plan& plan) {
   expect(plan.save_every >= 1, "save_every", "1 or more", static_cast<double>(plan.save_every));
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+}  // namespace
+
+std::unique_ptr<Task> task_of(Plan& plan) {
+  TaskOptions options = plan.task;
+  if (!plan.file.empty()) {
+    options.text = io::read_file(plan.file, kMostText);
+    if (options.text.empty()) refuse(plan.file.string() + ": the file is empty");
+    const std::string mark = mark_of(options.text);
+    if (plan.text_mark.empty()) plan.text_mark = mark;
+    if (plan.text_mark != mark) {
+      refuse(plan.file.string() + ": the run began with another text: expected " + plan.text_mark + ", found " + mark);
+    }
+  }
+  return make_task(options);
+}
+
 // The plan goes first: without it there is no run here, whatever else is left.
 void remove_run(const fs::path& folder) {
   for (const char* name : {kPlanFile, kStateFile, kMetricsFile, model::kWeightsFile, model::kConfigFile}) {
@@ -62,12 +67,6 @@ void remove_run(const fs::path& folder) {
     if (error) throw Error(ErrorCode::io, "run", (folder / name).string() + ": cannot remove it: " + error.message());
   }
 }
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-}  // namespace
 
 Run::Run(Context& context, Plan plan, std::unique_ptr<Task> task, const fs::path& folder)
     : context_(context),
@@ -97,6 +96,10 @@ std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& fol
 
 std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const Changes& changes) {
   Plan plan = load_plan(folder);
+  if (plan.pruned) {
+    refuse(folder.string() +
+           ": this model was pruned and has no run to go on with; polyhead prune --fine-tune trains it");
+  }
   if (!changes.file.empty()) plan.file = fs::absolute(changes.file);
   plan.training.steps = changes.steps.value_or(plan.training.steps);
   plan.save_every = changes.save_every.value_or(plan.save_every);

@@ -32,6 +32,11 @@ struct Outcome {
   double seconds = 0;  // of training, also before it was resumed
 };
 
+// The plan's task, with its text if it has one; fills in the mark of a text that is new, and compares it otherwise.
+std::unique_ptr<Task> task_of(Plan& plan);
+// Takes the files of a run, and no others, out of a folder.
+void remove_run(const std::filesystem::path& folder);
+
 class Run {
  public:
   // Nothing is touched before the plan is found good. A folder that is not empty is refused (input) unless forced; then

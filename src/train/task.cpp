@@ -13,6 +13,13 @@ Sequence Task::sequence(Split split, std::uint64_t index, std::int64_t b) const 
 
 Batch Task::batch(Split split, std::uint64_t index, std::int64_t size) const {
   if (size < 1) throw Error(ErrorCode::value, "batch", "size: expected at least 1, found " + std::to_string(size));
+  std::vector<Sequence> rows;
+  for (std::int64_t b = 0; b < size; ++b) rows.push_back(sequence(split, index, b));
+  return batch_of(rows);
+}
+
+Batch Task::batch_of(const std::vector<Sequence>& rows) const {
+  const std::int64_t size = std::ssize(rows);
   const std::int64_t t = context(), columns = classes() > 0 ? 1 : t;
   Batch batch;
   batch.tokens = Tensor::zeros({size, t}, DType::i32);
@@ -21,7 +28,7 @@ Batch Task::batch(Split split, std::uint64_t index, std::int64_t size) const {
   if (shape_.padded) batch.lengths = Tensor::empty({size}, DType::i32);
 
   for (std::int64_t b = 0; b < size; ++b) {
-    const Sequence row = sequence(split, index, b);
+    const Sequence& row = rows[static_cast<std::size_t>(b)];
     std::copy(row.tokens.begin(), row.tokens.end(), batch.tokens.as<std::int32_t>() + b * t);
     std::copy(row.targets.begin(), row.targets.end(), batch.targets.as<std::int32_t>() + b * columns);
     if (shape_.padded) batch.lengths.as<std::int32_t>()[b] = static_cast<std::int32_t>(row.tokens.size());

@@ -65,6 +65,7 @@ class Task {
   // Pure functions of the seed and the arguments: a batch is made without those before it, and row b of any batch of
   // that index is sequence b, whatever the batch's size.
   Batch batch(Split split, std::uint64_t index, std::int64_t size) const;
+  Batch batch_of(const std::vector<Sequence>& rows) const;  // one row at least
   Sequence sequence(Split split, std::uint64_t index, std::int64_t b) const;
 
  private:

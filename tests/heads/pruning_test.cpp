@@ -173,5 +173,43 @@ TEST(Prune, StopsWhenTheBudgetIsSpent) {
   }
 }
 
+// With means every step is the model that without_heads makes of it.
+TEST(Prune, MeansStayBehind) {
+  const model::Config config = small(4, 2, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<model::Examples> some, others;
+  some.push_back(examples(config, "some"));
+  others.push_back(examples(config, "others"));
+  const std::vector<Tensor> means = mean_outputs(context, model, some);
+  for (const Order order : {Order::iterative, Order::damage}) {
+    const PruneCurve curve = prune(context, model, some, others, {.order = order, .budget = 2, .means = &means});
+    ASSERT_EQ(curve.steps.size(), 8u);
+    std::vector<HeadId> gone;
+    for (const PruneStep& step : curve.steps) {
+      gone.push_back(step.removed);
+      const auto smaller = without_heads(model, gone, &means);
+      EXPECT_NEAR(model::score(context, *smaller, others).mean_loss(), step.loss, 1e-5) << to_string(step.removed);
+    }
+  }
+}
+
+TEST(Prune, ByDamageTheMostHarmlessGoesFirst) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<model::Examples> some;
+  some.push_back(examples(config, "some"));
+  const PruneCurve curve = prune(context, model, some, some, {.order = Order::damage, .budget = 2});
+  double last = -1;
+  for (const PruneStep& step : curve.steps) {
+    Gates gates(config);
+    gates.set(step.removed, 0);
+    const double lost = 1 - model::score(context, model, some, gates.get()).accuracy();
+    EXPECT_GE(lost, last) << to_string(step.removed);
+    last = lost;
+  }
+}
+
 }  // namespace
 }  // namespace polyhead::heads

@@ -1,0 +1,23 @@
+// `polyhead heads`: what it says.
+#pragma once
+
+#include "cli/report.h"
+#include "study/examination.h"
+#include "study/subject.h"
+
+namespace polyhead::cli {
+
+struct Examined {
+  std::string folder;
+  std::int64_t samples;
+  const study::Subject& subject;
+  const study::Examination& found;
+};
+
+// With `all_roles` the text goes on with every score of every head, and CSV is of those.
+Report heads_report(const Examined& examined, bool all_roles);
+
+// "induction", "positional (offset -1)", or nothing where no role holds.
+std::string role_text(const heads::HeadRoles& head);
+
+}  // namespace polyhead::cli

@@ -1,0 +1,180 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/heads.h"
+
+namespace polyhead::cli {
+namespace {
+
+using heads::HeadRoles;
+using heads::HeadSurvey;
+using heads::Importance;
+using heads::RoleScore;
+
+const std::vector<Column> kStatistics{
+    {"entropy", "entropy", Style::decimal},          {"normalised_entropy", "of largest", Style::percent},
+    {"first_weight", "on first", Style::decimal},    {"self_weight", "on self", Style::decimal},
+    {"previous_weight", "previous", Style::decimal}, {"distance", "distance", Style::decimal},
+    {"max_weight", "max weight", Style::decimal}};
+
+std::vector<Value> statistics_of(const HeadSurvey& head) {
+  const auto by_rows = [&](Statistic which) { return head.mean(which, Statistic::rows); };
+  return {by_rows(Statistic::entropy),
+          head.mean(Statistic::normalised_entropy, Statistic::normalised_rows),
+          by_rows(Statistic::first_weight),
+          head.mean(Statistic::self_weight, Statistic::self_rows),
+          head.mean(Statistic::previous_weight, Statistic::previous_rows),
+          by_rows(Statistic::distance),
+          by_rows(Statistic::max_weight)};
+}
+
+void append(std::vector<Column>& to, const std::vector<Column>& more) { to.insert(to.end(), more.begin(), more.end()); }
+void append(std::vector<Value>& to, const std::vector<Value>& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+// All that is known of every head, as numbers.
+Table data_of(const study::Examination& found) {
+  Table table{.name = "heads", .columns = {{"head", "head"}, {"role", "role"}, {"role_note", "note"}}, .rows = {}};
+  append(table.columns, {{"role_score", "score"}, {"role_threshold", "threshold"}, {"role_control", "control"}});
+  append(table.columns, kStatistics);
+  append(table.columns, {{"gradient", ""}, {"importance", ""}});
+  append(table.columns, {{"damage_zero", ""}, {"damage_zero_low", ""}, {"damage_zero_high", ""}});
+  append(table.columns, {{"damage_mean", ""}, {"damage_mean_low", ""}, {"damage_mean_high", ""}});
+  append(table.columns, {{"accuracy_loss", ""}, {"most_similar", ""}, {"agreement", ""}});
+  for (std::size_t n = 0; n < found.roles.size(); ++n) {
+    const RoleScore* role = found.roles[n].role();
+    const Importance& i = found.importance[n];
+    std::vector<Value> row{to_string(i.id)};
+    if (role == nullptr)
+      row.resize(6);
+    else
+      append(row, {role->role, role->note, role->score, role->threshold, role->control});
+    append(row, statistics_of(found.survey.heads[n]));
+    append(row, {i.gradient, i.normalised, i.zero.mean, i.zero.low, i.zero.high, i.mean.mean, i.mean.low, i.mean.high});
+    append(row, {i.accuracy_loss, to_string(found.nearest[n].id), found.nearest[n].agreement});
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// The same for people: what belongs together in one cell.
+Table shown(const study::Examination& found) {
+  Table table{.name = {}, .columns = {{"", "head"}, {"", "role"}, {"", "score", Style::decimal}}, .rows = {}};
+  append(table.columns, kStatistics);
+  append(table.columns, {{"", "gradient", Style::decimal},
+                         {"", "damage", Style::decimal},
+                         {"", "95 % interval"},
+                         {"", "as mean", Style::decimal},
+                         {"", "accuracy", Style::percent},
+                         {"", "most like"}});
+  for (std::size_t n = 0; n < found.roles.size(); ++n) {
+    const RoleScore* role = found.roles[n].role();
+    const Importance& i = found.importance[n];
+    std::vector<Value> row{to_string(i.id), role_text(found.roles[n]), role == nullptr ? Value() : Value(role->score)};
+    append(row, statistics_of(found.survey.heads[n]));
+    append(row, {i.normalised, i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high), i.mean.mean,
+                 -i.accuracy_loss,
+                 fmt::format("{} ({:.0f} %)", to_string(found.nearest[n].id), 100 * found.nearest[n].agreement)});
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// Every score of every head, with all that it is measured against.
+Table roles_of(const study::Examination& found) {
+  Table table{.name = "roles",
+              .columns = {{"head", "head"},
+                          {"role", "role"},
+                          {"score", "score", Style::decimal},
+                          {"threshold", "threshold", Style::decimal},
+                          {"control", "control", Style::decimal},
+                          {"untrained", "untrained", Style::decimal},
+                          {"holds", "holds"},
+                          {"note", "note"}},
+              .rows = {}};
+  for (const HeadRoles& head : found.roles) {
+    for (const RoleScore& s : head.scores) {
+      table.rows.push_back({to_string(head.id), s.role, s.score, s.threshold, s.control,
+                            study::highest(found.untrained, s.role), s.holds() ? "yes" : "no", s.note});
+    }
+  }
+  return table;
+}
+
+// "averaging 7, none 1"
+std::string census(const std::vector<HeadRoles>& heads) {
+  std::map<std::string, int> counts;
+  for (const HeadRoles& head : heads) ++counts[head.role() == nullptr ? "none" : head.role()->role];
+  std::vector<std::string> parts;
+  for (const auto& [role, count] : counts) parts.push_back(fmt::format("{} {}", role, count));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<std::string> notes_of(const Examined& e) {
+  std::vector<std::string> notes;
+  if (e.found.roles.empty()) notes.emplace_back("this model has no heads left");
+  std::int64_t unclear = 0;
+  for (const Importance& head : e.found.importance) unclear += head.zero.low <= 0 && head.zero.high >= 0;
+  if (unclear > 0) {
+    notes.push_back(fmt::format("{} of {} heads do damage that cannot be told from 0", unclear, e.found.roles.size()));
+  }
+  const bool averaging = std::any_of(e.found.roles.begin(), e.found.roles.end(), [](const HeadRoles& head) {
+    return head.role() != nullptr && head.role()->role == "averaging";
+  });
+  if (averaging) notes.emplace_back("averaging is what heads do before training, too");
+  if (e.subject.task->name() == "repeat-fixed") {
+    notes.emplace_back("this task repeats at one distance: the detectors use several, so that positions cannot help");
+  }
+  return notes;
+}
+
+std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
+  const study::Examination& found = e.found;
+  std::string text = fmt::format("{}: {}, accuracy {:.2f} %, loss {:.4f}\n\n", e.folder, e.subject.task->name(),
+                                 100 * found.accuracy, found.loss);
+  text += text_of(shown(found));
+  text += fmt::format(
+      "\nRank correlation of gradient and damage {:.2f}, with means in place of outputs {:.2f}; of the two damages "
+      "{:.2f}\n",
+      found.gradient_and_zero, found.gradient_and_mean, found.zero_and_mean);
+  text +=
+      fmt::format("Roles: {}\nUntrained model of the same shape: {}\n", census(found.roles), census(found.untrained));
+  for (const std::string& note : notes) text += fmt::format("Note: {}\n", note);
+  return text +
+         "\nDamage: what the loss gains without the head; as mean: with its mean output in its place. Accuracy: what "
+         "it\n"
+         "changes by without the head. Most like: whose largest weights lie on the same keys. docs/heads.md says "
+         "more.\n";
+}
+
+}  // namespace
+
+std::string role_text(const HeadRoles& head) {
+  const RoleScore* role = head.role();
+  if (role == nullptr) return {};
+  return role->note.empty() ? role->role : fmt::format("{} ({})", role->role, role->note);
+}
+
+Report heads_report(const Examined& e, bool all_roles) {
+  const study::Examination& found = e.found;
+  const std::vector<std::string> notes = notes_of(e);
+  const Table data = data_of(found), roles = roles_of(found);
+  return {.command = "heads",
+          .text = text_of(e, notes) + (all_roles ? "\n" + text_of(roles) : ""),
+          .fields = {{"model", e.folder},
+                     {"task", e.subject.task->name()},
+                     {"samples", e.samples},
+                     {"accuracy", found.accuracy},
+                     {"loss", found.loss},
+                     {"rank_correlation_gradient_zero", found.gradient_and_zero},
+                     {"rank_correlation_gradient_mean", found.gradient_and_mean},
+                     {"rank_correlation_zero_mean", found.zero_and_mean},
+                     {"roles_found", census(found.roles)},
+                     {"roles_untrained", census(found.untrained)},
+                     {"notes", notes}},
+          .tables = {data, roles},
+          .csv = all_roles ? roles : data};
+}
+
+}  // namespace polyhead::cli

@@ -1,0 +1,163 @@
+#include "cli/prune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "io/file.h"
+#include "study/examination.h"
+
+namespace polyhead::cli {
+namespace {
+
+struct Options {
+  std::string model, out, order = "iterative", file;
+  double budget = 1;
+  std::int64_t fine_tune = 0, samples = 256, seed = 1, threads = 0;
+  bool mean = false, compare = false, dry_run = false, force = false;
+  std::string format = "table";
+};
+
+// In the order of the enumeration.
+const std::vector<std::string> kOrders{"iterative", "one-shot", "random", "damage"};
+constexpr int kRandomOrders = 5;
+
+void check(const Options& o) {
+  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name the folder that polyhead train made");
+  if (o.dry_run) return;
+  if (o.out.empty()) throw Failure(Exit::usage, "where to? Name a folder, for example --out small; or --dry-run");
+  std::error_code ignored;
+  if (std::filesystem::equivalent(o.model, o.out, ignored)) {
+    throw Failure(Exit::usage, fmt::format("--out: {} is the model itself; name another folder", o.out));
+  }
+}
+
+class Pruning {
+ public:
+  explicit Pruning(const Options& o)
+      : o_(o), subject_(study::load_subject(o.model, o.file)), context_(static_cast<int>(o.threads)) {
+    if (!o.dry_run) {  // before the work, so that it is not in vain
+      io::expect_new_folder(o.out, o.force);
+      io::make_folder(o.out);
+    }
+    material_ = study::make_material(*subject_.task, {.samples = o.samples, .seed = seed()});
+    if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
+  }
+
+  Pruned go() {
+    Pruned result{.folder = o_.model,
+                  .out = o_.dry_run ? "" : o_.out,
+                  .order = o_.order,
+                  .budget = o_.budget,
+                  .mean = o_.mean,
+                  .fine_tuned = o_.fine_tune};
+    result.roles = study::roles_of(context_, *subject_.model, material_);
+    const auto order = std::find(kOrders.begin(), kOrders.end(), o_.order) - kOrders.begin();
+    result.curve = curve(o_.order, {.order = static_cast<heads::Order>(order), .seed = seed()});
+    if (o_.compare) result.orders = compare();
+    const std::vector<heads::HeadId> gone = result.curve.removed();
+    const auto smaller = heads::without_heads(*subject_.model, gone, o_.mean ? &means_ : nullptr);
+    if (o_.fine_tune > 0) tune(*smaller);
+    result.left = study::left_of(subject_.model->config(), gone);
+    result.roles_left = study::roles_of(context_, *smaller, material_);
+    result.facts = study::compare(context_, *subject_.model, *smaller, material_.judging);
+    if (!o_.dry_run) study::save_cut(*smaller, subject_.plan, o_.out);
+    return result;
+  }
+
+ private:
+  std::uint64_t seed() const { return static_cast<std::uint64_t>(o_.seed); }
+
+  heads::PruneCurve curve(const std::string& what, heads::PruneOptions options) {
+    options.budget = o_.budget / 100;
+    options.means = o_.mean ? &means_ : nullptr;
+    Progress progress(what, subject_.model->config().head_count());
+    std::int64_t steps = 0;
+    return heads::prune(
+        context_, *subject_.model, material_.ranking, material_.judging, options, [&](const heads::PruneStep& step) {
+          progress.update(++steps,
+                          fmt::format("without {} accuracy {:.2f} %", to_string(step.removed), 100 * step.accuracy));
+        });
+  }
+
+  Orders compare() {
+    const auto whole = [&](const std::string& what, heads::Order order, std::uint64_t with) {
+      return curve(what, {.order = order, .seed = with, .to_the_end = true});
+    };
+    Orders orders{.iterative = whole("iterative", heads::Order::iterative, 0),
+                  .one_shot = whole("one-shot", heads::Order::one_shot, 0),
+                  .damage = whole("damage", heads::Order::damage, 0),
+                  .random = {}};
+    for (std::uint64_t n = 0; n < kRandomOrders; ++n) {
+      orders.random.push_back(whole("random", heads::Order::random, seed() + n));
+    }
+    return orders;
+  }
+
+  void tune(model::Transformer& model) {
+    Progress progress("fine-tune", o_.fine_tune);
+    try {
+      study::fine_tune(context_, model, subject_, o_.fine_tune, [&](const train::StepReport& report) {
+        progress.update(report.step, fmt::format("loss {:.3f}", report.loss));
+      });
+    } catch (const train::Diverged& diverged) {
+      throw Failure(Exit::diverged,
+                    fmt::format("{}; nothing was written. Try it without --fine-tune", diverged.what()));
+    }
+  }
+
+  const Options& o_;
+  study::Subject subject_;
+  Context context_;
+  study::Material material_;
+  std::vector<Tensor> means_;
+};
+
+std::vector<Option> options_of(Options& o) {
+  return {
+      {"MODEL", "", "a folder that polyhead train or prune made", &o.model},
+      {"out", "FOLDER", "where the smaller model goes; made if it is not there", &o.out},
+      {"budget", "X", "how many points of accuracy may be lost", &o.budget, {}, 0, 100},
+      {"order", "ORDER",
+       "which head goes next: iterative (the least gradient, ranked anew after each), one-shot (ranked once), "
+       "damage (the least loss of accuracy when alone taken out) or random",
+       &o.order, kOrders},
+      {"mean", "", "a head that goes leaves its mean output behind, in the bias of its layer", &o.mean},
+      {"fine-tune", "N", "steps of training afterwards, at a tenth of the rate", &o.fine_tune, {}, 0, 1'000'000'000},
+      {"compare", "", "also what every order comes to, down to no head; five random ones", &o.compare},
+      {"dry-run", "", "write nothing", &o.dry_run},
+      {"force", "", "write into a folder that is not empty; the files of an older run go", &o.force},
+      {"samples", "N", "sequences to rank by, and as many others to judge by", &o.samples, {}, 2, 100'000},
+      {"seed", "N", "of the sequences and of the random order", &o.seed, {}, 0, INT32_MAX},
+      {"file", "FILE", "where the text is now that the model was trained on", &o.file},
+      {"threads", "N", "threads; 0 for all; they change the time, not the result", &o.threads, {}, 0, 4096},
+      format_option(o.format)};
+}
+
+}  // namespace
+
+Command prune_command() {
+  auto o = std::make_shared<Options>();
+  return {
+      .name = "prune",
+      .summary = "take out the heads that a model can do without",
+      .description =
+          "Takes out one head after the other until the accuracy has fallen by more than the budget, puts the last one "
+          "back, and writes the model without them: smaller matrices, not masks, so that it is faster and takes less "
+          "room. Heads are ranked on some sequences and judged on others; the model was trained on neither. Prints "
+          "the order, who is left, and parameters, bytes, time and accuracy before and after.",
+      .examples = {{"polyhead prune run --out small", "lose at most one point of accuracy"},
+                   {"polyhead prune run --dry-run --budget 5", "see what five points would buy; write nothing"},
+                   {"polyhead prune run --dry-run --compare", "the orders side by side, down to no head"},
+                   {"polyhead prune run --out small --mean --fine-tune 200",
+                    "keep the means, then train on for a while"}},
+      .options = options_of(*o),
+      .run = [o] {
+        check(*o);
+        print(prune_report(Pruning(*o).go()), o->format);
+      }};
+}
+
+}  // namespace polyhead::cli

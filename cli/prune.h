@@ -1,0 +1,33 @@
+// `polyhead prune`: what it says.
+#pragma once
+
+#include <optional>
+
+#include "cli/report.h"
+#include "heads/roles.h"
+#include "study/cut.h"
+
+namespace polyhead::cli {
+
+// How the accuracy falls when heads go in different orders, to the end.
+struct Orders {
+  heads::PruneCurve iterative, one_shot, damage;
+  std::vector<heads::PruneCurve> random;
+};
+
+struct Pruned {
+  std::string folder, out, order;  // no `out`: nothing is written
+  double budget = 0;               // in points
+  bool mean = false;
+  std::int64_t fine_tuned = 0;  // steps
+  heads::PruneCurve curve{};
+  std::vector<heads::HeadRoles> roles{};  // of the whole model
+  std::vector<heads::HeadId> left{};      // by their names in the whole model
+  std::vector<heads::HeadRoles> roles_left{};
+  study::BeforeAndAfter facts{};
+  std::optional<Orders> orders{};
+};
+
+Report prune_report(const Pruned& pruned);
+
+}  // namespace polyhead::cli

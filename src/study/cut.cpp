@@ -1,0 +1,110 @@
+#include "study/cut.h"
+
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+
+#include "io/file.h"
+#include "model/checkpoint.h"
+#include "train/run.h"
+
+namespace polyhead::study {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_of(autograd::Tape& tape, model::Transformer& model, const model::Examples& some) {
+  const Clock::time_point begin = Clock::now();
+  tape.clear();
+  model.forward(tape, some.tokens, {.lengths = some.lengths});
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// The median times of a pass of each, which take turns, and turns at being first.
+std::pair<double, double> time_both(Context& context, model::Transformer& before, model::Transformer& after,
+                                    const model::Examples& some) {
+  constexpr double kSeconds = 1;
+  constexpr std::size_t kLeast = 30, kMost = 2000;
+  autograd::Tape tape(context, false);
+  seconds_of(tape, before, some);  // warms up
+  seconds_of(tape, after, some);
+  std::vector<double> a, b;
+  const Clock::time_point begin = Clock::now();
+  const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begin).count() > kSeconds; };
+  while (a.size() < kLeast || (a.size() < kMost && !spent())) {
+    a.push_back(seconds_of(tape, before, some));
+    b.push_back(seconds_of(tape, after, some));
+    b.push_back(seconds_of(tape, after, some));
+    a.push_back(seconds_of(tape, before, some));
+  }
+  return {median(a), median(b)};
+}
+
+// The first `count` sequences, over again if there are fewer in the first batch.
+model::Examples first_of(const std::vector<model::Examples>& examples, std::int64_t count) {
+  const model::Examples& some = examples[0];
+  const std::int64_t B = some.tokens.shape()[0], T = some.tokens.shape()[1];
+  model::Examples taken{Tensor::empty({count, T}, DType::i32), Tensor(), Tensor()};
+  if (some.lengths.present()) taken.lengths = Tensor::empty({count}, DType::i32);
+  for (std::int64_t b = 0; b < count; ++b) {
+    std::copy_n(some.tokens.as<std::int32_t>() + b % B * T, T, taken.tokens.as<std::int32_t>() + b * T);
+    if (some.lengths.present()) taken.lengths.as<std::int32_t>()[b] = some.lengths.as<std::int32_t>()[b % B];
+  }
+  return taken;
+}
+
+Facts facts_of(Context& context, model::Transformer& model, const std::vector<model::Examples>& judging) {
+  const model::SequenceScores scores = model::score(context, model, judging);
+  return {.heads = model.config().head_count(),
+          .parameters = model.parameter_count(),
+          .bytes = static_cast<std::int64_t>(model::saved_bytes(model)),
+          .accuracy = scores.accuracy(),
+          .loss = scores.mean_loss()};
+}
+
+}  // namespace
+
+BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
+                       const std::vector<model::Examples>& judging) {
+  BeforeAndAfter both{facts_of(context, before, judging), facts_of(context, after, judging)};
+  std::tie(both.before.seconds_of_one, both.after.seconds_of_one) =
+      time_both(context, before, after, first_of(judging, 1));
+  std::tie(both.before.seconds_of_16, both.after.seconds_of_16) =
+      time_both(context, before, after, first_of(judging, 16));
+  return both;
+}
+
+std::vector<heads::HeadId> left_of(const model::Config& whole, const std::vector<heads::HeadId>& gone) {
+  std::vector<heads::HeadId> left = heads::all_heads(whole);
+  std::erase_if(left, [&](const auto& id) { return std::find(gone.begin(), gone.end(), id) != gone.end(); });
+  return left;
+}
+
+void fine_tune(Context& context, model::Transformer& model, const Subject& subject, std::int64_t steps,
+               const std::function<void(const train::StepReport&)>& on_step) {
+  train::TrainOptions options = subject.plan.training;
+  options.steps = steps;
+  options.rate /= 10;
+  options.warmup = std::min(options.warmup, steps / 10);
+  train::Trainer trainer(context, model, *subject.task, options);
+  while (!trainer.done()) on_step(trainer.step());
+}
+
+void save_cut(const model::Transformer& model, const train::Plan& plan, const std::filesystem::path& folder) {
+  const io::FolderLock lock(folder);
+  io::sweep_temporaries(folder);
+  train::remove_run(folder);
+  model::save(model, folder);
+  train::Plan left = plan;
+  left.model = model.config();
+  left.pruned = true;
+  train::save_plan(left, folder);  // last: without it there is no model here for other commands
+}
+
+}  // namespace polyhead::study

@@ -1,0 +1,38 @@
+// What comes of a model whose heads are taken out: a smaller one on disk, and what was saved.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "heads/pruning.h"
+#include "study/subject.h"
+
+namespace polyhead::study {
+
+struct Facts {
+  std::int64_t heads = 0, parameters = 0;
+  std::int64_t bytes = 0;                        // of the weights on disk
+  double seconds_of_one = 0, seconds_of_16 = 0;  // a forward pass of as many sequences, the median
+  double accuracy = 0, loss = 0;
+};
+struct BeforeAndAfter {
+  Facts before, after;
+};
+
+// The two are timed by turns, so that what disturbs one disturbs the other. Sequences are those of `judging`.
+BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
+                       const std::vector<model::Examples>& judging);
+
+// The heads that are left, by the names that they had before; in the order of all_heads of the smaller model.
+std::vector<heads::HeadId> left_of(const model::Config& whole, const std::vector<heads::HeadId>& gone);
+
+// Trains on, at a tenth of the rate that the model was trained with. Throws train::Diverged.
+void fine_tune(Context& context, model::Transformer& model, const Subject& subject, std::int64_t steps,
+               const std::function<void(const train::StepReport&)>& on_step);
+
+// Into a folder that is there: config.json, model.safetensors, and run.json, so that other commands know the task. The
+// files of a run that was there before go.
+void save_cut(const model::Transformer& model, const train::Plan& plan, const std::filesystem::path& folder);
+
+}  // namespace polyhead::study

@@ -1,0 +1,66 @@
+#include "study/examination.h"
+
+#include <algorithm>
+
+namespace polyhead::study {
+namespace {
+
+std::vector<Nearest> nearest_of(const heads::Survey& survey) {
+  const std::vector<std::vector<double>> agreement = heads::agreement(survey);
+  std::vector<Nearest> nearest;
+  for (std::size_t a = 0; a < agreement.size(); ++a) {
+    Nearest best{survey.heads[a].id, -1};
+    for (std::size_t b = 0; b < agreement.size(); ++b) {
+      if (b != a && agreement[a][b] > best.agreement) best = {survey.heads[b].id, agreement[a][b]};
+    }
+    if (agreement.size() == 1) best.agreement = 1;
+    nearest.push_back(best);
+  }
+  return nearest;
+}
+
+void correlate(Examination& found) {
+  std::vector<double> gradient, zero, mean;
+  for (const heads::Importance& head : found.importance) {
+    gradient.push_back(head.normalised);
+    zero.push_back(head.zero.mean);
+    mean.push_back(head.mean.mean);
+  }
+  found.gradient_and_zero = heads::rank_correlation(gradient, zero);
+  found.gradient_and_mean = heads::rank_correlation(gradient, mean);
+  found.zero_and_mean = heads::rank_correlation(zero, mean);
+}
+
+}  // namespace
+
+std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material) {
+  return heads::roles(heads::survey(context, model, material.plain, material.counts),
+                      heads::survey(context, model, material.repeats, material.counts));
+}
+
+double highest(const std::vector<heads::HeadRoles>& heads, const std::string& role) {
+  double most = 0;
+  for (const heads::HeadRoles& head : heads) {
+    for (const heads::RoleScore& score : head.scores) most = score.role == role ? std::max(most, score.score) : most;
+  }
+  return most;
+}
+
+Examination examine(Context& context, model::Transformer& model, const Material& material, std::uint64_t seed) {
+  const model::SequenceScores whole = model::score(context, model, material.judging);
+  Examination found{.loss = whole.mean_loss(),
+                    .accuracy = whole.accuracy(),
+                    .survey = heads::survey(context, model, material.plain, material.counts),
+                    .roles = {},
+                    .untrained = {},
+                    .importance = heads::importance(context, model, material.judging),
+                    .nearest = {}};
+  found.roles = heads::roles(found.survey, heads::survey(context, model, material.repeats, material.counts));
+  model::Transformer untrained(model.config(), seed);
+  found.untrained = roles_of(context, untrained, material);
+  found.nearest = nearest_of(found.survey);
+  correlate(found);
+  return found;
+}
+
+}  // namespace polyhead::study

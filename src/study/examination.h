@@ -1,0 +1,40 @@
+// Everything that is said about the heads of one model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "heads/importance.h"
+#include "heads/roles.h"
+#include "study/material.h"
+
+namespace polyhead::study {
+
+// The other head whose largest weights lie on the same keys most often, and how often; of a head that is alone: itself.
+struct Nearest {
+  heads::HeadId id;
+  double agreement = 0;
+};
+
+// Everything in the order of heads::all_heads.
+struct Examination {
+  double loss = 0, accuracy = 0;  // of the whole model, on `judging`
+  heads::Survey survey;           // on `plain`
+  std::vector<heads::HeadRoles> roles;
+  std::vector<heads::HeadRoles> untrained;  // of a model of the same shape before training: a control
+  std::vector<heads::Importance> importance;
+  std::vector<Nearest> nearest;
+
+  // Rank correlations between the normalised gradient and the two kinds of damage.
+  double gradient_and_zero = 0, gradient_and_mean = 0, zero_and_mean = 0;
+};
+
+// `seed` is of the untrained model.
+Examination examine(Context& context, model::Transformer& model, const Material& material, std::uint64_t seed);
+
+std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material);
+
+// The highest score in this role of any of the heads; 0 if there is none.
+double highest(const std::vector<heads::HeadRoles>& heads, const std::string& role);
+
+}  // namespace polyhead::study

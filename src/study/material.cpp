@@ -1,0 +1,138 @@
+#include "study/material.h"
+
+#include <algorithm>
+
+#include "polyhead/error.h"
+
+namespace polyhead::study {
+namespace {
+
+using Sequences = std::vector<train::Sequence>;
+
+constexpr std::int64_t kDrawn = 32;            // sequences drawn at a time
+constexpr std::int64_t kTrainingBatches = 32;  // that tokens are counted in
+
+// A sequence belongs to one part for good: bits of a hash of its tokens (FNV-1a) say to which.
+bool is_for_judging(const std::vector<std::int32_t>& tokens) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::int32_t token : tokens) hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x100000001b3u;
+  return (hash * 0x9e3779b97f4a7c15u >> 63) != 0;
+}
+
+struct Parts {
+  Sequences ranking, judging;
+};
+
+Parts draw_parts(const train::Task& task, const MaterialOptions& options) {
+  Parts parts;
+  const auto wanted = static_cast<std::size_t>(options.samples);
+  const std::uint64_t first = (options.seed & 0x7fffffff) << 24;  // far from the batches that training validates with
+  const auto most = static_cast<std::uint64_t>(16 * options.samples / kDrawn + 16);
+  for (std::uint64_t n = 0; n < most; ++n) {
+    for (std::int64_t b = 0; b < kDrawn; ++b) {
+      train::Sequence drawn = task.sequence(train::Split::validation, first + n, b);
+      Sequences& part = is_for_judging(drawn.tokens) ? parts.judging : parts.ranking;
+      if (part.size() < wanted) part.push_back(std::move(drawn));
+    }
+    if (parts.ranking.size() == wanted && parts.judging.size() == wanted) return parts;
+  }
+  throw Error(ErrorCode::value, "material",
+              "task " + task.name() + ": expected " + std::to_string(wanted) +
+                  " sequences to rank heads by and as many others to judge by, found too few different ones");
+}
+
+// In pieces of `batch` rows at most: call(rows).
+template <class Call>
+void in_batches(const Sequences& all, std::int64_t batch, const Call& call) {
+  for (std::int64_t at = 0; at < std::ssize(all); at += batch) {
+    call(Sequences(all.begin() + at, all.begin() + std::min(at + batch, std::ssize(all))));
+  }
+}
+
+std::vector<model::Examples> examples_of(const train::Task& task, const Sequences& all, std::int64_t batch) {
+  std::vector<model::Examples> examples;
+  in_batches(all, batch, [&](const Sequences& rows) { examples.push_back(task.batch_of(rows)); });
+  return examples;
+}
+
+std::vector<heads::Probe> probes_of(const train::Task& task, const Sequences& all, const MaterialOptions& options) {
+  std::vector<heads::Probe> probes;
+  in_batches(all, options.batch, [&](const Sequences& rows) {
+    const train::Batch batch = task.batch_of(rows);
+    probes.push_back(
+        heads::make_probe(batch.tokens, batch.lengths, task.special_tokens(), options.seed + probes.size()));
+    for (std::size_t b = 0; b < rows.size(); ++b) {
+      add_relations(task, static_cast<std::int64_t>(b), rows[b].links, probes.back().relations);
+    }
+  });
+  return probes;
+}
+
+std::vector<std::int64_t> count_tokens(const train::Task& task) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(task.vocabulary()));
+  for (std::int64_t n = 0; n < kTrainingBatches; ++n) {
+    for (std::int64_t b = 0; b < kDrawn; ++b) {
+      const train::Sequence drawn = task.sequence(train::Split::train, static_cast<std::uint64_t>(n), b);
+      for (const std::int32_t token : drawn.tokens) ++counts[static_cast<std::size_t>(token)];
+    }
+  }
+  return counts;
+}
+
+// Tokens that training shows and that say something by themselves.
+std::vector<std::int32_t> ordinary_tokens(const train::Task& task, const std::vector<std::int64_t>& counts) {
+  const std::vector<std::int32_t> special = task.special_tokens();
+  std::vector<std::int32_t> ordinary;
+  for (std::int32_t token = 0; token < std::ssize(counts); ++token) {
+    const bool says = std::find(special.begin(), special.end(), token) == special.end();
+    if (says && counts[static_cast<std::size_t>(token)] > 0) ordinary.push_back(token);
+  }
+  return ordinary;
+}
+
+// The token that every sequence begins with, if there is one.
+std::vector<std::int32_t> common_beginning(const Sequences& all) {
+  const std::int32_t first = all[0].tokens[0];
+  const bool common = std::all_of(all.begin(), all.end(), [&](const auto& s) { return s.tokens[0] == first; });
+  return common ? std::vector<std::int32_t>{first} : std::vector<std::int32_t>{};
+}
+
+std::vector<heads::Probe> repeats_of(const train::Task& task, const Sequences& all,
+                                     const std::vector<std::int64_t>& counts, const MaterialOptions& options) {
+  const std::int64_t longest = std::clamp<std::int64_t>(task.context() / 2, 1, 32);
+  heads::RepeatProbe repeat{.alphabet = ordinary_tokens(task, counts),
+                            .beginning = common_beginning(all),
+                            .length = task.context(),
+                            .shortest = std::max<std::int64_t>(longest / 4, 1),
+                            .longest = longest};
+  std::vector<heads::Probe> probes;
+  for (std::int64_t left = options.samples; left > 0; left -= repeat.batch) {
+    repeat.batch = std::min(left, options.batch);
+    repeat.seed = options.seed * 1000003 + probes.size();
+    probes.push_back(heads::make_repeats(repeat));
+  }
+  return probes;
+}
+
+}  // namespace
+
+void add_relations(const train::Task& task, std::int64_t sequence, const std::vector<train::Link>& links,
+                   std::vector<heads::Relation>& to) {
+  for (const train::Link& link : links) {
+    if (task.classes() == 0) to.push_back({sequence, link.query - 1, link.key, "predicts " + link.relation});
+    to.push_back({sequence, link.query, link.key, link.relation});
+  }
+}
+
+Material make_material(const train::Task& task, const MaterialOptions& options) {
+  const Parts parts = draw_parts(task, options);
+  Material material{.ranking = examples_of(task, parts.ranking, options.batch),
+                    .judging = examples_of(task, parts.judging, options.batch),
+                    .plain = probes_of(task, parts.ranking, options),
+                    .repeats = {},
+                    .counts = count_tokens(task)};
+  material.repeats = repeats_of(task, parts.ranking, material.counts, options);
+  return material;
+}
+
+}  // namespace polyhead::study

@@ -1,0 +1,36 @@
+// What the heads of a model are examined with: sequences of its task that it was not trained on, and random ones.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "heads/probe.h"
+#include "model/score.h"
+#include "train/task.h"
+
+namespace polyhead::study {
+
+struct MaterialOptions {
+  std::int64_t samples = 256;  // sequences of each kind
+  std::int64_t batch = 32;
+  std::uint64_t seed = 1;  // other sequences for another seed
+};
+
+struct Material {
+  // Of the validation split. No sequence is in both, whatever the seed: to choose heads by, and to judge the choice.
+  std::vector<model::Examples> ranking, judging;
+  std::vector<heads::Probe> plain;    // the sequences of `ranking`, with the relations that the task knows
+  std::vector<heads::Probe> repeats;  // random segments of different lengths of the task's ordinary tokens, repeated
+  std::vector<std::int64_t> counts;   // [vocabulary]: how often each token occurs in training
+};
+
+// Throws Error (value) if the task has too few different sequences.
+Material make_material(const train::Task& task, const MaterialOptions& options = {});
+
+// A language model has two rows that may look from a word to the one that it depends on: that of the word itself,
+// "subject-verb", and the one before, from which the word is predicted, "predicts subject-verb". Both are named. An
+// encoder predicts nothing: it has the first alone.
+void add_relations(const train::Task& task, std::int64_t sequence, const std::vector<train::Link>& links,
+                   std::vector<heads::Relation>& to);
+
+}  // namespace polyhead::study

@@ -1,0 +1,39 @@
+#include "study/subject.h"
+
+#include "model/checkpoint.h"
+#include "train/run.h"
+
+namespace polyhead::study {
+namespace {
+
+// A folder that lacks a file is no model's; of one that is not there at all model::load has more to say.
+void expect_files(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return;
+  for (const char* name : {model::kConfigFile, train::kPlanFile, model::kWeightsFile}) {
+    if (std::filesystem::exists(folder / name, ignored)) continue;
+    throw Error(ErrorCode::input, "load",
+                folder.string() + ": expected " + model::kConfigFile + ", " + train::kPlanFile + " and " +
+                    model::kWeightsFile + ", as polyhead train makes, found no " + name);
+  }
+}
+
+}  // namespace
+
+Subject load_subject(const std::filesystem::path& folder, const std::filesystem::path& text) {
+  expect_files(folder);
+  std::unique_ptr<model::Transformer> model = model::load(folder);
+  train::Plan plan = train::load_plan(folder);
+  if (!text.empty()) plan.file = std::filesystem::absolute(text);
+  std::unique_ptr<train::Task> task = train::task_of(plan);
+  model::Config fitted = model->config();
+  train::fit_to_task(fitted, *task);
+  if (fitted != model->config()) {
+    throw Error(ErrorCode::input, "load",
+                (folder / model::kConfigFile).string() + ": expected a model for the task " + task->name() + " of " +
+                    train::kPlanFile + ", found one of another kind, vocabulary or context");
+  }
+  return {std::move(plan), std::move(task), std::move(model)};
+}
+
+}  // namespace polyhead::study

@@ -1,0 +1,132 @@
+// What heads are examined with is what it says: parts that share no sequence, and targets and relations in their
+// places.
+#include "study/material.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace polyhead::study {
+namespace {
+
+using Row = std::vector<std::int32_t>;
+
+std::vector<Row> rows_of(const model::Examples& some) {
+  std::vector<Row> rows;
+  const std::int64_t B = some.tokens.shape()[0], T = some.tokens.shape()[1];
+  for (std::int64_t b = 0; b < B; ++b) {
+    const std::int32_t* row = some.tokens.as<std::int32_t>() + b * T;
+    rows.emplace_back(row, row + T);
+  }
+  return rows;
+}
+
+std::set<Row> all_of(const std::vector<model::Examples>& examples) {
+  std::set<Row> all;
+  for (const model::Examples& some : examples) {
+    for (Row& row : rows_of(some)) all.insert(std::move(row));
+  }
+  return all;
+}
+
+std::int64_t count(const std::vector<model::Examples>& examples) {
+  std::int64_t rows = 0;
+  for (const model::Examples& some : examples) rows += some.tokens.shape()[0];
+  return rows;
+}
+
+bool disjoint(const std::set<Row>& a, const std::set<Row>& b) {
+  return std::none_of(a.begin(), a.end(), [&](const Row& row) { return b.contains(row); });
+}
+
+std::unique_ptr<train::Task> task_called(const std::string& name, std::int64_t context = 0) {
+  return train::make_task({.name = name,
+                           .context = context,
+                           .text = name == "text" ? std::string(5000, 'a') + std::string(5000, 'b') : ""});
+}
+
+TEST(Material, RankingAndJudgingShareNoSequence) {
+  for (const train::TaskSummary& about : train::task_list()) {
+    if (about.name == "text") continue;
+    const auto task = task_called(about.name);
+    const Material one = make_material(*task, {.samples = 70}), two = make_material(*task, {.samples = 70, .seed = 2});
+    EXPECT_EQ(count(one.ranking), 70) << about.name;
+    EXPECT_EQ(count(one.judging), 70) << about.name;
+    EXPECT_TRUE(disjoint(all_of(one.ranking), all_of(one.judging))) << about.name;
+    EXPECT_TRUE(disjoint(all_of(one.ranking), all_of(two.judging))) << about.name << ": nor with another seed";
+    EXPECT_NE(all_of(one.ranking), all_of(two.ranking)) << about.name;
+    std::vector<model::Examples> training;
+    for (std::uint64_t n = 0; n < 20; ++n) training.push_back(task->batch(train::Split::train, n, 32));
+    EXPECT_TRUE(disjoint(all_of(training), all_of(one.ranking))) << about.name;
+  }
+}
+
+TEST(Material, IsTheSameForTheSameSeed) {
+  const auto task = task_called("recall");
+  EXPECT_EQ(all_of(make_material(*task, {.samples = 40}).judging),
+            all_of(make_material(*task, {.samples = 40}).judging));
+}
+
+TEST(Material, ATaskWithTooFewSequencesIsRefused) {
+  const auto task = task_called("text", 8);  // its last tenth is all b
+  EXPECT_THROW(make_material(*task, {.samples = 8}), Error);
+}
+
+TEST(Material, RepeatsRepeatOrdinaryTokensAfterTheBeginning) {
+  const auto task = task_called("repeat");
+  const Material material = make_material(*task, {.samples = 40});
+  ASSERT_EQ(material.repeats.size(), 2u);
+  std::set<std::int64_t> periods;
+  for (const heads::Probe& probe : material.repeats) {
+    const std::int64_t B = probe.tokens.shape()[0], T = probe.tokens.shape()[1];
+    for (std::int64_t b = 0; b < B; ++b) {
+      const std::int32_t* row = probe.tokens.as<std::int32_t>() + b * T;
+      const std::int32_t* targets = probe.targets.as<std::int32_t>() + b * T * 4;
+      EXPECT_EQ(row[0], 0) << "BOS";
+      const std::int64_t period = std::find(row + 2, row + T, row[1]) - row - 1;
+      periods.insert(period);
+      for (std::int64_t t = 1; t < T; ++t) {
+        EXPECT_NE(row[t], 0) << "ordinary tokens";
+        const bool second = t > period && t <= 2 * period;  // later there are several places to look at
+        EXPECT_EQ(targets[4 * t + heads::kDuplicate], second ? t - period : -1);
+        EXPECT_EQ(targets[4 * t + heads::kInduction], second ? t - period + 1 : -1);
+      }
+    }
+  }
+  EXPECT_GT(periods.size(), 5u) << "one length would let positions pass for induction";
+}
+
+TEST(Material, RelationsLookFromTheWordAndFromTheOneBefore) {
+  const auto task = task_called("grammar");
+  const Material material = make_material(*task, {.samples = 40});
+  std::int64_t verbs = 0;
+  for (const heads::Probe& probe : material.plain) {
+    const std::int64_t T = probe.tokens.shape()[1];
+    const auto word = [&](const heads::Relation& relation, std::int64_t at) {
+      return task->token_text(probe.tokens.as<std::int32_t>()[relation.sequence * T + at]);
+    };
+    const std::set<std::string> known{"is", "are", "was", "were", "has", "have"};
+    for (const heads::Relation& relation : probe.relations) {
+      EXPECT_LE(relation.key, relation.query);
+      if (relation.name == "subject-verb") {
+        EXPECT_TRUE(known.contains(word(relation, relation.query)));
+      }
+      if (relation.name != "predicts subject-verb") continue;
+      EXPECT_TRUE(known.contains(word(relation, relation.query + 1)));
+      ++verbs;
+    }
+  }
+  EXPECT_GT(verbs, 40);
+}
+
+TEST(Material, CountsAreThoseOfTraining) {
+  const auto task = task_called("grammar");
+  const Material material = make_material(*task, {.samples = 8});
+  ASSERT_EQ(std::ssize(material.counts), task->vocabulary());
+  EXPECT_EQ(material.counts[0], 0) << "padding does not count";
+  EXPECT_GE(material.counts[1], 1024) << "BOS begins every sequence";
+}
+
+}  // namespace
+}  // namespace polyhead::study
