@@ -2,14 +2,25 @@
 
 #include <signal.h>
 
+#include <atomic>
+
 namespace polyhead::cli {
 namespace {
 
 constexpr int kNoted[] = {SIGINT, SIGTERM, SIGHUP};
 
-volatile sig_atomic_t came = 0;
+std::atomic<int> came{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a handler may touch it");
 
-extern "C" void note_signal(int number) { came = number; }
+// From now on all of them have their usual effect: a second one, of whatever kind, ends the process.
+extern "C" void note_signal(int number) {
+  came.store(number, std::memory_order_relaxed);
+  for (const int each : kNoted) {
+    struct sigaction now {};
+    sigaction(each, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) signal(each, SIG_DFL);
+  }
+}
 
 }  // namespace
 
@@ -21,7 +32,7 @@ Signals::Signals() {
     if (old.sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = note_signal;
-    action.sa_flags = SA_RESETHAND | SA_RESTART;  // the second one has its usual effect
+    action.sa_flags = SA_RESTART;
     sigaction(number, &action, nullptr);
   }
 }
@@ -34,6 +45,6 @@ Signals::~Signals() {
   }
 }
 
-int Signals::noted() noexcept { return came; }
+int Signals::noted() noexcept { return came.load(std::memory_order_relaxed); }
 
 }  // namespace polyhead::cli

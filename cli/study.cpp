@@ -29,7 +29,7 @@ study::Results study_of(const Options& o) {
           bar->update(done, "training steps");
         });
   } catch (const study::Interrupted&) {
-    throw Failure(Signals::exit_code(), fmt::format("stopped; {} has no report yet", o.out));
+    throw Failure(Signals::exit_code(), fmt::format("stopped before the report was written into {}", o.out));
   }
 }
 

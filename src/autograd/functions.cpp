@@ -48,9 +48,10 @@ Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variabl
     const ConstTensorView factors = tape.value(gamma);
     const TensorView dgamma = tape.take(factors.shape(), factors.dtype());
     const TensorView dbeta = beta ? tape.take(factors.shape(), factors.dtype()) : TensorView{};
-    tape.send_onto(x, [&](const TensorView& into, const ConstTensorView& plus) {
+    const auto back = [&](const TensorView& into, const ConstTensorView& plus) {
       ops::normalise_backward(tape.context(), tape.value(x), factors, scales, dy, plus, into, dgamma, dbeta);
-    });
+    };
+    tape.needs_gradient(x) ? tape.send_onto(x, back) : back(tape.take(dy.shape(), dy.dtype()), {});
     tape.send_shared(gamma, dgamma);
     if (beta) tape.send_shared(*beta, dbeta);
   });

@@ -47,11 +47,21 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
       }
       place = std::move(parameter.gradient);
     };
-    const auto give_back = [](Parameter& parameter, Tensor& place) { parameter.gradient = std::move(place); };
-    for_each_parameter(parameters, gradients.dparameters, lend);
-    multihead_backward_into(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options,
-                            memory.forward, {.output = dy}, {.gates = gate_gradients}, gradients);
-    for_each_parameter(parameters, gradients.dparameters, give_back);
+    struct Lent {  // given back whatever happens
+      const MultiHeadParameters<Parameter*>& parameters;
+      MultiHeadTensors& tensors;
+      ~Lent() {
+        for_each_parameter(parameters, tensors, [](Parameter& parameter, Tensor& place) {
+          if (place.present()) parameter.gradient = std::move(place);
+        });
+      }
+    };
+    {
+      const Lent lent{parameters, gradients.dparameters};
+      for_each_parameter(parameters, gradients.dparameters, lend);
+      multihead_backward_into(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options,
+                              memory.forward, {.output = dy}, {.gates = gate_gradients}, gradients);
+    }
     for_each_parameter(parameters, gradients.dparameters, [&](Parameter& parameter, Tensor&) {
       tape.send(tape.parameter(parameter), [](const TensorView&) {});  // it is there already
     });

@@ -55,6 +55,7 @@ class Tape {
   Variable result(const TensorView& value);         // of an op
 
   const ConstTensorView& value(Variable x) const { return nodes_[x.index].value; }
+  bool needs_gradient(Variable x) const { return nodes_[x.index].needs_gradient; }
   // Complete after backward; absent if nothing arrived.
   const TensorView& gradient(Variable x) const { return nodes_[x.index].gradient; }
 

@@ -10,7 +10,7 @@ namespace {
 
 // The caller has just done its own share, so the others are about to finish: look a while before sleeping.
 constexpr int kLooksBeforeSleep = 2000;
-// A worker in a burst: some 100 us, several times what waking it costs.
+// A worker in a burst: on x86 some 100 us, several times what waking it costs.
 constexpr int kLooksInBurst = 6000;
 
 inline void pause() noexcept {

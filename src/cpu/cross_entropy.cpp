@@ -37,7 +37,8 @@ void loss_of_row(const backend::CrossEntropyProblem& problem, std::int64_t row) 
   }
   const T top = largest_of(logits, V), at_target = logits[target], share = problem.shares.as<T>()[row];
   const T sum = sum_columns<T>(V, [&](auto d, std::size_t c) {
-    const auto e = hn::Exp(d, hn::Sub(hn::LoadU(d, logits + c), hn::Set(d, top)));
+    const auto x = hn::LoadU(d, logits + c);
+    const auto e = hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, hn::Sub(x, hn::Set(d, top))));  // NaN shows in the loss
     if (d_row != nullptr) hn::StoreU(e, d, d_row + c);
     return e;
   });

@@ -7,8 +7,9 @@
 namespace polyhead::heads {
 namespace {
 
-// The 0.975 quantile of Student's t, Cornish and Fisher's way; good to 1 % from 3 degrees of freedom on.
+// The 0.975 quantile of Student's t; from 3 degrees of freedom on Cornish and Fisher's way, good to 1 %.
 double student(std::int64_t freedom) {
+  if (freedom <= 2) return freedom == 1 ? 12.706 : 4.303;
   constexpr double kNormal = 1.959964;
   const auto n = static_cast<double>(freedom);
   const double z = kNormal, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
@@ -31,14 +32,16 @@ std::vector<Tensor> gates_per_sequence(const model::Config& config, std::int64_t
   return gates;
 }
 
-void normalise_by_layer(std::vector<Importance>& heads) {
+// Heads that are gone have no share in the norm: it is that of the model without them.
+void normalise_by_layer(std::vector<Importance>& heads, const std::vector<HeadId>& gone) {
   std::vector<double> squares;
   for (const Importance& head : heads) {
+    if (std::find(gone.begin(), gone.end(), head.id) != gone.end()) continue;
     squares.resize(std::max(squares.size(), head.id.layer + 1));
     squares[head.id.layer] += head.gradient * head.gradient;
   }
   for (Importance& head : heads) {
-    const double norm = std::sqrt(squares[head.id.layer]);
+    const double norm = head.id.layer < squares.size() ? std::sqrt(squares[head.id.layer]) : 0;
     head.normalised = norm > 0 ? head.gradient / norm : 0;
   }
 }
@@ -104,7 +107,7 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
     }
   }
   for (Importance& head : heads) head.gradient /= static_cast<double>(std::max<std::int64_t>(sequences, 1));
-  normalise_by_layer(heads);
+  normalise_by_layer(heads, gone);
   return heads;
 }
 

@@ -67,6 +67,14 @@ Probe make_probe(const ConstTensorView& tokens, const ConstTensorView& lengths,
 
 Probe make_repeats(const RepeatProbe& options) {
   const std::int64_t T = options.length;
+  const auto begins = static_cast<std::int64_t>(options.beginning.size());
+  if (options.alphabet.empty() || options.shortest < 1 || options.longest < options.shortest || begins >= T) {
+    throw Error(ErrorCode::value, "make_repeats",
+                "expected an alphabet, segments of 1 token or more and room after the beginning, found " +
+                    std::to_string(options.alphabet.size()) + " tokens, segments of " +
+                    std::to_string(options.shortest) + " to " + std::to_string(options.longest) + ", " +
+                    std::to_string(T - begins) + " tokens of room");
+  }
   Tensor tokens = Tensor::empty({options.batch, T}, DType::i32);
   for (std::int64_t b = 0; b < options.batch; ++b) {
     Draws draws(options.seed, (std::uint64_t{1} << 31) + static_cast<std::uint64_t>(b));

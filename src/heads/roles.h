@@ -1,4 +1,5 @@
-// What a head is for, said only where it beats its control.
+// What a head is for, said only where it beats its control. "averaging" has none: it is what a head does that has not
+// learnt anything, and is said of it for that reason.
 #pragma once
 
 #include <string>

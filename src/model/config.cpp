@@ -12,7 +12,8 @@ namespace {
 void expect_size(const char* name, std::int64_t size, std::int64_t least = 1) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   if (size >= least && size < kMost) return;
-  refuse(std::string(name) + ": expected " + std::to_string(least) + " or more, found " + std::to_string(size));
+  refuse(std::string(name) + ": expected " + std::to_string(least) + " to " + std::to_string(kMost - 1) + ", found " +
+         std::to_string(size));
 }
 
 }  // namespace
@@ -45,6 +46,7 @@ void check(const Config& config) {
   for (const LayerHeads& layer : config.layers) {
     expect_size("heads", layer.heads, 0);
     expect_size("kv_heads", layer.kv_heads, 0);
+    expect_size("heads * head_dim", layer.heads * config.head_dim, 0);  // both are below 2^31
     const bool fits = layer.kv_heads == 0 ? layer.heads == 0 : layer.heads > 0 && layer.heads % layer.kv_heads == 0;
     if (fits) continue;
     refuse("kv_heads: expected a number that divides the heads " + std::to_string(layer.heads) + ", found " +

@@ -178,7 +178,7 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   MultiHeadOptions how;
   how.attention.causal = config_.kind == Kind::gpt;
   how.attention.align = Align::top_left;
-  how.attention.key_lengths = options.lengths;
+  how.attention.key_lengths = how.attention.query_lengths = options.lengths;
   how.attention.dropout = dropout(config_.dropout, options, layer, 0);
   how.output_dropout = dropout(config_.dropout, options, layer, 1);
   if (config_.positions == Positions::rotary) how.rotary = Rotary{};

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "heads/pruning.h"
-#include "heads/roles.h"
 #include "study/course.h"
+#include "study/cut.h"
+#include "study/examination.h"
 
 namespace polyhead::study {
 
@@ -16,25 +17,14 @@ struct RelationFound {
   heads::HeadId head;
 };
 
-struct Saving {
-  std::int64_t heads = 0, parameters = 0;
-  double accuracy = 0;
-  double milliseconds_1 = 0, milliseconds_16 = 0;  // a forward pass of 1 and of 16 sequences, median
-};
-
 struct Anatomy {
   Course course;
-  heads::Survey survey;
-  std::vector<heads::HeadRoles> roles;
-  std::vector<heads::HeadRoles> untrained;  // the same detectors on a model that has learnt nothing
-  std::vector<heads::Importance> importance;
-  std::vector<std::vector<double>> agreement;
-  double rank_correlation = 0;  // of gradient and damage
+  Examination examination;
   heads::PruneCurve iterative, one_shot;
   std::vector<heads::PruneCurve> random;  // by seed
   std::map<std::string, RelationFound> relations;
   std::unique_ptr<model::Transformer> pruned;
-  Saving before, after;
+  BeforeAndAfter saving;  // judged on sequences that neither ranked nor stopped the pruning
 };
 
 struct AnatomyPlan {
@@ -42,11 +32,11 @@ struct AnatomyPlan {
   std::int64_t layers = 2, width = 64, heads = 8, steps = 800, batch = 32, every = 50;
   double rate = 2e-3;
   std::size_t random_orders = 5;
-  std::int64_t batches = 3;  // of 64 sequences, to rank by; as many others to judge by
 };
 
-// Training is one job; taking apart, which is timed, comes when nothing else runs.
-Job dissect(const AnatomyPlan& plan, const Watch& watch, Anatomy& to);
+// `watch` is called after every training step, `check` as heads are taken out; both may throw Interrupted.
+Job dissect(const AnatomyPlan& plan, const Watch& watch, const Watch& check, Anatomy& to);
+// Timed, so when nothing else runs.
 void measure_saving(Context& context, Anatomy& anatomy);
 
 }  // namespace polyhead::study

@@ -35,8 +35,6 @@ Spread spread(const std::vector<double>& values) {
   return {*low, std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()), *high};
 }
 
-bool overlap(const Spread& a, const Spread& b) { return a.low <= b.high && b.low <= a.high; }
-
 Spread final_accuracy(const Contender& contender) {
   std::vector<double> values;
   for (const Course& course : contender.courses) values.push_back(course.accuracy());

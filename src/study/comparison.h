@@ -27,7 +27,6 @@ struct Spread {
   double low = 0, mean = 0, high = 0;
 };
 Spread spread(const std::vector<double>& values);
-bool overlap(const Spread& a, const Spread& b);
 
 Spread final_accuracy(const Contender& contender);
 // Steps until the accuracy stays above kSolved; a seed that never gets there counts as never.

@@ -117,13 +117,13 @@ Figure evolution(const Formation& formation) {
 
 std::vector<std::string> head_names(const Anatomy& anatomy) {
   std::vector<std::string> names;
-  for (const heads::Importance& head : anatomy.importance) names.push_back(to_string(head.id));
+  for (const heads::Importance& head : anatomy.examination.importance) names.push_back(to_string(head.id));
   return names;
 }
 
 Figure importance(const Anatomy& anatomy) {
   report::BarSeries gradient{"gradient of the gate", {}, {}, {}};
-  for (const heads::Importance& head : anatomy.importance) gradient.values.push_back(head.normalised);
+  for (const heads::Importance& head : anatomy.examination.importance) gradient.values.push_back(head.normalised);
   return {"importance", "Importance of every head by the gradient of its gate",
           "Mean over sequences of |d loss / d gate|, divided by the l2 norm of its layer.",
           Bars{"layer.head", "importance", head_names(anatomy), {gradient}}};
@@ -131,7 +131,7 @@ Figure importance(const Anatomy& anatomy) {
 
 Figure damage(const Anatomy& anatomy) {
   report::BarSeries zero{"output made 0", {}, {}, {}}, mean{"output made its mean", {}, {}, {}};
-  for (const heads::Importance& head : anatomy.importance) {
+  for (const heads::Importance& head : anatomy.examination.importance) {
     zero.values.push_back(head.zero.mean);
     zero.low.push_back(head.zero.low);
     zero.high.push_back(head.zero.high);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <limits>
+#include <random>
 
 namespace polyhead::study {
 namespace {
@@ -19,64 +22,77 @@ std::string two_digits(double value) {
 }
 std::string number(double value) { return std::to_string(static_cast<std::int64_t>(std::llround(value))); }
 
-const Contender& best_of(const std::vector<Contender>& contenders) {
-  return *std::max_element(contenders.begin(), contenders.end(), [](const Contender& a, const Contender& b) {
-    return final_accuracy(a).mean < final_accuracy(b).mean;
-  });
-}
-const Contender& worst_of(const std::vector<Contender>& contenders) {
-  return *std::min_element(contenders.begin(), contenders.end(), [](const Contender& a, const Contender& b) {
-    return final_accuracy(a).mean < final_accuracy(b).mean;
-  });
-}
-
-// What the number of heads does to the accuracy: nothing beyond noise if the seeds of best and worst overlap.
-std::string on_accuracy(const std::vector<Contender>& contenders) {
-  const Contender &best = best_of(contenders), &worst = worst_of(contenders);
-  const Spread high = final_accuracy(best), low = final_accuracy(worst);
-  const std::string& task = contenders[0].task;
-  if (high.mean == low.mean) {
-    return "On the task “" + task + "” the number of heads makes no difference to the final accuracy: all reach " +
-           percent(high.mean) + ".";
-  }
-  if (contenders[0].courses.size() == 1) {
-    return "On the task “" + task + "”, with one seed only: " + percent(high.mean) + " with " + heads_text(best.heads) +
-           ", " + percent(low.mean) + " with " + heads_text(worst.heads) +
-           ". What of it is noise takes more seeds to say.";
-  }
-  if (overlap(high, low)) {
-    return "On the task “" + task +
-           "” the number of heads makes no difference beyond noise to the final accuracy: " + percent(low.mean) +
-           " with " + heads_text(worst.heads) + ", " + percent(high.mean) + " with " + heads_text(best.heads) +
-           ", and the seeds overlap.";
-  }
-  const std::int64_t steps = best.courses[0].points.back().step;
-  return "On the task “" + task + "” the number of heads decides. After " + std::to_string(steps) +
-         " steps: " + percent(high.mean) + " with " + heads_text(best.heads) + " (" + percent(high.low) + " to " +
-         percent(high.high) + " over seeds), " + percent(low.mean) + " with " + heads_text(worst.heads) + " (" +
-         percent(low.low) + " to " + percent(low.high) +
-         "), at the same width and nearly the same number of parameters.";
-}
-
-std::string on_convergence(const std::vector<Contender>& contenders) {
-  std::vector<const Contender*> solved;
+// Does a value rise or fall with the number of heads? Over all runs, against shuffled ones.
+struct Trend {
+  double rho = 0;  // Spearman's correlation
+  double p = 1;    // how often shuffled values have as large a one
+};
+Trend trend(const std::vector<Contender>& contenders, const std::function<double(const Course&)>& value) {
+  std::vector<double> heads, values;
   for (const Contender& contender : contenders) {
-    if (steps_to_solve(contender).solved == contender.courses.size()) solved.push_back(&contender);
+    for (const Course& course : contender.courses) {
+      heads.push_back(static_cast<double>(contender.heads));
+      values.push_back(value(course));
+    }
   }
-  const std::string& task = contenders[0].task;
-  if (solved.empty()) return "On “" + task + "” no number of heads gets to 95 % with every seed.";
-  const auto by_steps = [](const Contender* a, const Contender* b) {
-    return steps_to_solve(*a).steps.mean < steps_to_solve(*b).steps.mean;
-  };
-  const Contender *fast = *std::min_element(solved.begin(), solved.end(), by_steps),
-                  *slow = *std::max_element(solved.begin(), solved.end(), by_steps);
-  const Spread few = steps_to_solve(*fast).steps, many = steps_to_solve(*slow).steps;
-  std::string text = "On “" + task + "” " + std::to_string(solved.size()) + " of " + std::to_string(contenders.size()) +
-                     " head counts reach 95 % with every seed";
-  if (solved.size() == 1) return text + ": " + heads_text(fast->heads) + ", after " + number(few.mean) + " steps.";
-  text += ", the fastest with " + heads_text(fast->heads) + " after " + number(few.mean) + " steps, the slowest with " +
-          heads_text(slow->heads) + " after " + number(many.mean);
-  return text + (overlap(few, many) ? ": no difference beyond noise." : ".");
+  Trend found{heads::rank_correlation(heads, values), 1};
+  constexpr int kShuffles = 4000;
+  int as_large = 0;
+  std::minstd_rand random(1);
+  for (int n = 0; n < kShuffles; ++n) {
+    for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random() % i]);
+    as_large += std::abs(heads::rank_correlation(heads, values)) >= std::abs(found.rho) - 1e-12;
+  }
+  found.p = (as_large + 1.0) / (kShuffles + 1.0);
+  return found;
+}
+constexpr double kBelief = 0.05;
+
+std::string words(const Trend& trend) {
+  char text[64];
+  std::snprintf(text, sizeof text, "rank correlation %.2f, p %s %.2g", trend.rho, trend.p < 0.001 ? "<" : "=",
+                std::max(trend.p, 0.001));
+  return text;
+}
+
+std::string ranges(const std::vector<Contender>& contenders) {
+  std::string text;
+  for (const Contender& contender : contenders) {
+    const Spread accuracy = final_accuracy(contender);
+    text += (text.empty() ? "" : ", ") + percent(accuracy.low);
+    if (accuracy.high > accuracy.low) text += " to " + percent(accuracy.high);
+    text += " with " + heads_text(contender.heads);
+  }
+  return text;
+}
+
+std::string on_accuracy(const std::vector<Contender>& contenders) {
+  const std::string task = "On the task “" + contenders[0].task + "”, after " +
+                           std::to_string(contenders[0].courses[0].points.back().step) + " steps, the accuracy ";
+  const Trend found = trend(contenders, [](const Course& course) { return course.accuracy(); });
+  const std::string which = found.p > kBelief ? "does not depend on the number of heads beyond noise"
+                            : found.rho > 0   ? "rises with the number of heads"
+                                              : "falls with the number of heads";
+  return task + which + " (" + words(found) + "): " + ranges(contenders) + ".";
+}
+
+// Runs that never get there count as slower than all.
+std::string on_convergence(const std::vector<Contender>& contenders) {
+  std::size_t runs = 0, solved = 0;
+  for (const Contender& contender : contenders) {
+    runs += contender.courses.size();
+    solved += steps_to_solve(contender).solved;
+  }
+  const std::string task = "On “" + contenders[0].task + "” " + std::to_string(solved) + " of " + std::to_string(runs) +
+                           " runs stay above 95 %";
+  if (solved == 0) return task + ".";
+  const Trend found = trend(contenders, [](const Course& course) {
+    return static_cast<double>(course.steps_to(kSolved).value_or(std::numeric_limits<std::int32_t>::max()));
+  });
+  const std::string which = found.p > kBelief ? "how soon does not depend on the number of heads beyond noise"
+                            : found.rho > 0   ? "with more heads it takes longer"
+                                              : "with more heads it takes fewer steps";
+  return task + "; " + which + " (" + words(found) + ").";
 }
 
 double mean_entropy(const Contender& contender) {
@@ -99,74 +115,87 @@ std::string on_entropy(const std::vector<Contender>& contenders) {
          heads_text(contenders.back().heads) + ".";
 }
 
+// "0.1 (0.44)", the best head that holds the role.
+std::string best_with_score(const Formation& formation, const std::string& role) {
+  const auto best = formation.best(role);
+  if (!best) return "none";
+  for (const heads::HeadRoles& head : formation.roles) {
+    for (const heads::RoleScore& score : head.scores) {
+      if (head.id == *best && score.role == role) return to_string(*best) + " (" + two_digits(score.score) + ")";
+    }
+  }
+  return to_string(*best);
+}
+
+void add_knock_outs(const std::vector<KnockOut>& all, std::vector<report::Finding>& to) {
+  std::string text;
+  for (const KnockOut& one : all) {
+    text += (text.empty() ? "Accuracy of the copies with gates shut: " : "; ") + one.what + " " + percent(one.accuracy);
+  }
+  if (all.size() > 1) to.push_back({text + ".", "knock-outs"});
+}
+
 void add_formation(const Formations& formations, std::vector<report::Finding>& to) {
   const Formation &two = formations.two_layers, &one = formations.one_layer, &fixed = formations.fixed_length;
-  const auto induction = two.best("induction"), previous = two.best("previous token");
-  std::string text = "Repeats of variable length: two layers reach " + percent(two.course.accuracy()) + ", one layer " +
-                     percent(one.course.accuracy()) + ". ";
-  text += induction ? "Induction heads form in the second layer (best: " + to_string(*induction) + ", " +
-                          two_digits(two.ours) + ")"
-                    : "No induction head passes its threshold (best score " + two_digits(two.ours) + ")";
-  text += previous ? ", and a previous-token head in the layer of " + to_string(*previous) + "." : ".";
-  text += one.best("induction") ? " The model of one layer has one, too." : " The model of one layer has none.";
-  to.push_back({text, "formation"});
+  const auto describe = [](const Formation& formation) {
+    return percent(formation.course.accuracy()) + ", best induction head " + best_with_score(formation, "induction") +
+           ", best previous-token head " + best_with_score(formation, "previous token");
+  };
+  to.push_back(
+      {"Repeats of variable length: two layers reach " + describe(two) + "; one layer reaches " + describe(one) + ".",
+       "formation"});
+  const bool fooled = fixed.naive >= 0.4 && !fixed.best("induction");
   to.push_back(
       {"A model trained on segments of one length copies with " + percent(fixed.course.accuracy()) +
-           " accuracy. A naive detector gives its best head an induction score of " + two_digits(fixed.naive) +
-           "; on segments of other lengths it is " + two_digits(fixed.ours) + ": " +
-           (fixed.best("induction") ? "it holds up." : "it looks back a fixed distance and is no induction head."),
+           " accuracy. At that length its best head has an induction score of " + two_digits(fixed.naive) +
+           ", at other lengths " + two_digits(fixed.ours) + "." +
+           (fooled ? " It looks back a fixed distance: a detector that measures at one length is fooled." : ""),
        "controls"});
-  const KnockOut* worst = nullptr;
-  for (const KnockOut& one_out : formations.knock_outs) {
-    if (worst == nullptr || one_out.accuracy < worst->accuracy) worst = &one_out;
-  }
-  if (formations.knock_outs.size() < 2) return;
-  std::string out = "Knock-out: with " + worst->what + " shut the copies are right in " + percent(worst->accuracy) +
-                    " of cases instead of " + percent(formations.knock_outs[0].accuracy);
-  for (const KnockOut& control : formations.knock_outs) {
-    if (control.what.starts_with("other")) out += "; shutting the others instead leaves " + percent(control.accuracy);
-  }
-  to.push_back({out + ".", "knock-outs"});
+  add_knock_outs(formations.knock_outs, to);
+}
+
+void add_pruning(const Anatomy& anatomy, std::vector<report::Finding>& to) {
+  const std::size_t all = anatomy.examination.importance.size(), gone = anatomy.iterative.within_budget;
+  std::vector<double> random;
+  for (const heads::PruneCurve& curve : anatomy.random) random.push_back(static_cast<double>(curve.within_budget));
+  const Spread chance = spread(random);
+  const auto mine = static_cast<double>(gone);
+  std::string text = "Of " + std::to_string(all) + " heads " + std::to_string(gone) + " (" +
+                     percent(mine / static_cast<double>(all)) +
+                     ") can go at a cost of at most one point of accuracy, least important first; in random order " +
+                     two_digits(chance.mean) + " on average (" + number(chance.low) + " to " + number(chance.high) +
+                     " in " + std::to_string(random.size()) + " orders)";
+  text += mine > chance.high   ? ": more than in any of them."
+          : mine > chance.mean ? ": more than on average, not than in every one of them."
+                               : ": the ranking does not help here.";
+  to.push_back({text, "pruning"});
+  const Facts &before = anatomy.saving.before, &after = anatomy.saving.after;
+  to.push_back({"The pruned model has " +
+                    percent(1 - static_cast<double>(after.parameters) / static_cast<double>(before.parameters)) +
+                    " fewer parameters; on sequences that had no part in pruning it gets " + percent(after.accuracy) +
+                    " where the whole one gets " + percent(before.accuracy) + ", and a forward pass takes " +
+                    two_digits(after.seconds_of_one / before.seconds_of_one) + " of the time at batch 1 and " +
+                    two_digits(after.seconds_of_16 / before.seconds_of_16) + " at batch 16.",
+                "saving"});
 }
 
 void add_anatomy(const Anatomy& anatomy, std::vector<report::Finding>& to) {
   for (const auto& [name, found] : anatomy.relations) {
     const bool above = found.accuracy >= found.offset + heads::kMargin;
     to.push_back({"The link “" + name + "” of the grammar " +
-                      (above ? "has a head: " + to_string(found.head) + " looks at the right word in " +
-                                   percent(found.accuracy) + " of cases"
-                             : "has no head of its own: the best one, " + to_string(found.head) + ", gets " +
-                                   percent(found.accuracy)) +
-                      ", where the best fixed offset gets " + percent(found.offset) + ".",
+                      (above ? "has a head: " : "has no head of its own: the best, ") + to_string(found.head) +
+                      ", looks at the word that it leads to in " + percent(found.accuracy) +
+                      " of cases, where the best fixed offset gets " + percent(found.offset) + ".",
                   "relations"});
   }
-  const std::size_t all = anatomy.importance.size(), gone = anatomy.iterative.within_budget;
-  std::vector<double> random;
-  for (const heads::PruneCurve& curve : anatomy.random) random.push_back(static_cast<double>(curve.within_budget));
-  const Spread chance = spread(random);
-  std::string text = "Of " + std::to_string(all) + " heads " + std::to_string(gone) + " (" +
-                     percent(static_cast<double>(gone) / static_cast<double>(all)) +
-                     ") can go at a cost of at most one point of accuracy, least important first; in random order " +
-                     two_digits(chance.mean) + " on average (" + number(chance.low) + " to " + number(chance.high) +
-                     ")";
-  text += static_cast<double>(gone) > chance.high    ? "."
-          : static_cast<double>(gone) >= chance.mean ? ": better than the mean, though not than every random order."
-                                                     : ": the ranking does not help here.";
-  to.push_back({text, "pruning"});
-  const double rho = anatomy.rank_correlation;
+  add_pruning(anatomy, to);
+  const double rho = anatomy.examination.gradient_and_zero;
   to.push_back({"Gradient and damage rank the heads " +
                     std::string(rho > 0.7   ? "alike"
                                 : rho > 0.3 ? "similarly, not alike"
                                             : "differently") +
                     ": Spearman's correlation is " + two_digits(rho) + ".",
                 "damage"});
-  const Saving &before = anatomy.before, &after = anatomy.after;
-  to.push_back({"The pruned model has " +
-                    percent(1 - static_cast<double>(after.parameters) / static_cast<double>(before.parameters)) +
-                    " fewer parameters; a forward pass takes " +
-                    two_digits(after.milliseconds_1 / before.milliseconds_1) + " of the time at batch 1 and " +
-                    two_digits(after.milliseconds_16 / before.milliseconds_16) + " at batch 16.",
-                "saving"});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace polyhead::study {
@@ -12,20 +13,22 @@ void run_jobs(int threads, const std::vector<Job>& jobs) {
   std::mutex mutex;
   std::exception_ptr failure;
   const auto work = [&] {
-    Context context(1);
-    for (std::size_t n; (n = next.fetch_add(1)) < jobs.size();) {
-      try {
-        jobs[n](context);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-        next = jobs.size();
-      }
+    try {
+      Context context(1);
+      for (std::size_t n; (n = next.fetch_add(1)) < jobs.size();) jobs[n](context);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+      next = jobs.size();
     }
   };
   {
     std::vector<std::jthread> workers;
-    for (int n = 1; n < threads; ++n) workers.emplace_back(work);
+    try {
+      for (int n = 1; n < threads; ++n) workers.emplace_back(work);
+    } catch (const std::system_error&) {
+      // No more threads to be had: those there are do it.
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);

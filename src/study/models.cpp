@@ -63,14 +63,14 @@ report::Model of_formation(Context& context, const Formation& formation, const s
 }
 
 report::Model of_anatomy(Context& context, const Anatomy& anatomy) {
-  report::Model made{anatomy.course.task->name() + ", two layers of eight heads",
+  report::Model made{anatomy.course.task->name() + ", " + heads_text(anatomy.course.plan.model.head_count()),
                      "Trained on sentences of a grammar whose links are known.",
                      {},
                      {}};
   const std::vector<heads::HeadId> gone = anatomy.iterative.removed();
-  for (std::size_t n = 0; n < anatomy.roles.size(); ++n) {
-    report::Head head = head_of(anatomy.roles[n], &anatomy.survey.heads[n]);
-    const heads::Importance& importance = anatomy.importance[n];
+  for (std::size_t n = 0; n < anatomy.examination.roles.size(); ++n) {
+    report::Head head = head_of(anatomy.examination.roles[n], &anatomy.examination.survey.heads[n]);
+    const heads::Importance& importance = anatomy.examination.importance[n];
     head.importance = importance.normalised;
     head.damage = importance.zero.mean;
     head.damage_low = importance.zero.low;
@@ -87,10 +87,9 @@ report::Model of_anatomy(Context& context, const Anatomy& anatomy) {
 std::vector<report::Model> models(Context& context, const Results& results) {
   const Formations& formations = results.formations;
   return {of_formation(context, formations.two_layers, "Trained on random segments of 8 to 32 tokens, repeated."),
-          of_anatomy(context, results.anatomy),
-          of_formation(context, formations.one_layer, "The same with one layer: it cannot learn to repeat."),
+          of_anatomy(context, results.anatomy), of_formation(context, formations.one_layer, "The same with one layer."),
           of_formation(context, formations.fixed_length,
-                       "All segments had 32 tokens: a fixed distance serves, and no induction head forms.")};
+                       "All segments had 32 tokens, so that looking back a fixed distance serves.")};
 }
 
 }  // namespace polyhead::study

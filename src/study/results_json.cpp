@@ -86,17 +86,19 @@ Json of(const heads::PruneCurve& curve) {
   return {{"loss", curve.loss}, {"accuracy", curve.accuracy}, {"within_budget", curve.within_budget}, {"steps", steps}};
 }
 
-Json of(const Saving& side) {
+Json of(const Facts& side) {
   return {{"heads", side.heads},
           {"parameters", side.parameters},
+          {"bytes", side.bytes},
           {"accuracy", side.accuracy},
-          {"milliseconds_batch_1", side.milliseconds_1},
-          {"milliseconds_batch_16", side.milliseconds_16}};
+          {"loss", side.loss},
+          {"seconds_of_one", side.seconds_of_one},
+          {"seconds_of_16", side.seconds_of_16}};
 }
 
 Json of(const Anatomy& anatomy) {
   Json importance = Json::array(), random = Json::array(), relations;
-  for (const heads::Importance& head : anatomy.importance) {
+  for (const heads::Importance& head : anatomy.examination.importance) {
     importance.push_back({{"head", to_string(head.id)},
                           {"gradient", head.gradient},
                           {"normalised", head.normalised},
@@ -110,15 +112,14 @@ Json of(const Anatomy& anatomy) {
   }
   return {{"task", anatomy.course.task->name()},
           {"validation", points_of(anatomy.course)},
-          {"roles", of(anatomy.roles)},
-          {"roles_untrained", of(anatomy.untrained)},
+          {"roles", of(anatomy.examination.roles)},
+          {"roles_untrained", of(anatomy.examination.untrained)},
           {"importance", importance},
-          {"rank_correlation", anatomy.rank_correlation},
-          {"agreement", anatomy.agreement},
+          {"rank_correlation", anatomy.examination.gradient_and_zero},
           {"relations", relations},
           {"pruning", {{"iterative", of(anatomy.iterative)}, {"one_shot", of(anatomy.one_shot)}, {"random", random}}},
-          {"whole", of(anatomy.before)},
-          {"pruned", of(anatomy.after)}};
+          {"whole", of(anatomy.saving.before)},
+          {"pruned", of(anatomy.saving.after)}};
 }
 
 }  // namespace

@@ -45,9 +45,12 @@ class Counter {
  public:
   Counter(std::int64_t total, const OnProgress& on_progress) : total_(total), on_progress_(on_progress) {}
   void step() {
-    const std::int64_t done = std::min(++done_, total_);
+    ++done_;
+    tell();
+  }
+  void tell() {
     const std::lock_guard lock(mutex_);
-    if (on_progress_) on_progress_(done, total_);
+    if (on_progress_) on_progress_(done_, total_);
   }
 
  private:
@@ -79,7 +82,8 @@ void save_models(const Results& results, const std::filesystem::path& folder) {
   save_model(formations.one_layer.course, *formations.one_layer.course.model, folder / "repeat-one-layer");
   save_model(formations.fixed_length.course, *formations.fixed_length.course.model, folder / "repeat-fixed");
   save_model(results.anatomy.course, *results.anatomy.course.model, folder / "grammar");
-  save_model(results.anatomy.course, *results.anatomy.pruned, folder / "grammar-pruned");
+  io::make_folder(folder / "grammar-pruned");
+  save_cut(*results.anatomy.pruned, results.anatomy.course.plan, folder / "grammar-pruned");
 }
 
 std::string today() {
@@ -108,15 +112,13 @@ report::Page page_of(Context& context, const Results& results) {
   return page;
 }
 
-void write_all(const report::Page& page, const Results& results, const std::filesystem::path& folder) {
+void write_report(const report::Page& page, const std::filesystem::path& folder) {
+  write(folder / "report.html", report::html(page));
   for (const report::Figure& figure : page.figures) {
     const std::string drawing = report::svg(figure);
     write(folder / "figures" / (figure.id + ".svg"), drawing);
     write(folder / "figures" / (figure.id + ".png"), report::png(drawing));
   }
-  save_models(results, folder / "models");
-  write(folder / "study.json", to_json(results));
-  write(folder / "report.html", report::html(page));
 }
 
 }  // namespace
@@ -124,6 +126,7 @@ void write_all(const report::Page& page, const Results& results, const std::file
 Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
   io::expect_new_folder(options.folder, options.force);
   for (const char* part : {"figures", "models"}) io::make_folder(options.folder / part);
+  const io::FolderLock lock(options.folder);
   const auto begin = std::chrono::steady_clock::now();
   const Plans plans(options.quick);
   Results results;
@@ -133,7 +136,8 @@ Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
   Counter counter(plans.steps(), on_progress);
   const Watch watch = [&] { counter.step(); };
   // The long ones first, so that nobody waits for the last.
-  std::vector<Job> jobs{dissect(plans.anatomy, watch, results.anatomy)};
+  std::vector<Job> jobs{dissect(
+      plans.anatomy, watch, [&] { counter.tell(); }, results.anatomy)};
   const auto add = [&](std::vector<Job> more) { jobs.insert(jobs.end(), more.begin(), more.end()); };
   add(compare(plans.classify, watch, results.classify));
   add(form(plans.formation, watch, results.formations));
@@ -143,7 +147,10 @@ Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
   Context alone(1);
   measure_saving(alone, results.anatomy);
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  write_all(page_of(context, results), results, options.folder);
+  // What cannot be made again without training comes first.
+  save_models(results, options.folder / "models");
+  write(options.folder / "study.json", to_json(results));
+  write_report(page_of(context, results), options.folder);
   return results;
 }
 

@@ -32,7 +32,8 @@ struct Results {
 // Training steps done and to do; called often, from any thread, never from two at a time. Throws Interrupted to stop.
 using OnProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-// The folder is made first, so that what the file system refuses is known before anything is trained. Writes report.html, study.json, figures/, models/.
+// The folder is made first, so that what the file system refuses is known before anything is trained. Writes
+// report.html, study.json, figures/, models/.
 Results run_study(const StudyOptions& options, const OnProgress& on_progress);
 
 }  // namespace polyhead::study

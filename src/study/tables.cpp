@@ -77,14 +77,14 @@ Table every_head(const Anatomy& anatomy) {
               "",
               {"head", "role", "score", "entropy (nats)", "importance", "loss gained without", "stays"},
               {}};
-  for (std::size_t n = 0; n < anatomy.roles.size(); ++n) {
-    const heads::RoleScore* role = anatomy.roles[n].role();
-    const heads::Importance& importance = anatomy.importance[n];
+  for (std::size_t n = 0; n < anatomy.examination.roles.size(); ++n) {
+    const heads::RoleScore* role = anatomy.examination.roles[n].role();
+    const heads::Importance& importance = anatomy.examination.importance[n];
     const bool stays = std::find(gone.begin(), gone.end(), importance.id) == gone.end();
     table.rows.push_back({to_string(importance.id), std::string(role == nullptr ? "none known" : role->role),
                           role == nullptr ? Cell{} : Cell{role->score},
-                          anatomy.survey.heads[n].mean(Statistic::entropy, Statistic::rows), importance.normalised,
-                          importance.zero.mean, std::string(stays ? "yes" : "pruned")});
+                          anatomy.examination.survey.heads[n].mean(Statistic::entropy, Statistic::rows),
+                          importance.normalised, importance.zero.mean, std::string(stays ? "yes" : "pruned")});
   }
   return table;
 }
@@ -96,12 +96,12 @@ Table saving(const Anatomy& anatomy) {
               "of 41, whole and pruned in turns.",
               {"", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
               {}};
-  const auto row = [&](const char* name, const Saving& side) {
-    table.rows.push_back({std::string(name), side.heads, side.parameters, 4 * side.parameters, side.accuracy,
-                          side.milliseconds_1, side.milliseconds_16});
+  const auto row = [&](const char* name, const Facts& side) {
+    table.rows.push_back({std::string(name), side.heads, side.parameters, side.bytes, side.accuracy,
+                          1e3 * side.seconds_of_one, 1e3 * side.seconds_of_16});
   };
-  row("whole", anatomy.before);
-  row("pruned", anatomy.after);
+  row("whole", anatomy.saving.before);
+  row("pruned", anatomy.saving.after);
   return table;
 }
 

@@ -35,15 +35,16 @@ class Recall final : public RandomTask {
     std::vector<Link> links;
     for (const std::int32_t pair : draws.distinct(pairs_, 0, pairs_)) {
       const int value = 2 * pair + 2;  // where the value stands
-      links.push_back({static_cast<int>(text.size()), value, "value"});
       text.push_back(text[static_cast<std::size_t>(value) - 1]);
+      links.push_back({static_cast<int>(text.size()), value, "value"});
       text.push_back(text[static_cast<std::size_t>(value)]);
     }
     Sequence sequence = uncounted(text);
     for (const Link& link : links) {
       const auto query = static_cast<std::size_t>(link.query);
-      sequence.targets[query] = text[query + 1];
+      sequence.targets[query - 1] = text[query];
     }
+    links.pop_back();  // the last value is still to come: it has no row
     sequence.links = std::move(links);
     return sequence;
   }

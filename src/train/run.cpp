@@ -110,9 +110,13 @@ std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const
   if (fitted != plan.model) {
     refuse((folder / model::kConfigFile).string() + ": this model is not one for the task " + task->name());
   }
+  const fs::path state = folder / kStateFile;
+  if (!fs::exists(state) && fs::exists(folder / model::kWeightsFile)) {
+    refuse(folder.string() + ": expected " + kStateFile + " beside " + model::kWeightsFile +
+           ", found none: this model has no run to go on with");
+  }
   std::unique_ptr<Run> run(new Run(context, std::move(plan), std::move(task), folder));
   run->lock_.emplace(folder);
-  const fs::path state = folder / kStateFile;
   if (fs::exists(state)) {
     run->trainer_.resume(state);
     run->saved_ = run->steps_taken();

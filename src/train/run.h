@@ -1,8 +1,9 @@
-// A training run in a folder. A kill or a full disk at any moment loses the steps since the last checkpoint and no
-// more: config.json, model.safetensors  the model as of the last checkpoint, for every other command
-// training.safetensors            what the next step depends on: parameters, moments, the number of steps
-// run.json                        the plan
-// metrics.jsonl                   how it went
+// A training run in a folder. A kill or a full disk at any moment loses the steps since the last checkpoint, no more.
+//
+//   config.json, model.safetensors   the model as of the last checkpoint, for every other command
+//   training.safetensors             what the next step depends on: parameters, moments, the number of steps
+//   run.json                         the plan
+//   metrics.jsonl                    how it went
 #pragma once
 
 #include <filesystem>

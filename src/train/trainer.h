@@ -18,8 +18,6 @@ struct TrainOptions {
   std::int64_t warmup = 50;
   double decay = 0.01, clip = 1;
   std::uint64_t seed = 1;  // of weights and dropout; the task has its own
-
-  friend bool operator==(const TrainOptions&, const TrainOptions&) = default;
 };
 
 struct StepReport {

@@ -119,6 +119,15 @@ TEST(Tape, WhatNothingArrivesAtGetsZero) {
   EXPECT_NE(x.gradient.as<double>()[1], 0);
 }
 
+// Of a norm whose input needs no gradient the parameters still get theirs.
+TEST(Tape, TheNormOfAConstant) {
+  Parameter gamma = normal("gamma", {5}), beta = normal("beta", {5});
+  const Parameter x = normal("x", {3, 4, 5});
+  expect_slopes({&gamma, &beta}, [&](Tape& tape) {
+    return normalise(tape, tape.constant(x.value), tape.parameter(gamma), tape.parameter(beta), 1e-3);
+  });
+}
+
 TEST(Tape, WithoutRecordingThereIsNoWayBack) {
   Context context(1);
   Tape tape(context, false);

@@ -115,6 +115,25 @@ TEST(Importance, GradientIsTheSlopeOfEachSequencesLoss) {
   }
 }
 
+// With heads gone, what is left is ranked as in the model that never had them.
+TEST(Importance, OfTheRestIsThatOfThePrunedModel) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<model::Examples> all;
+  all.push_back(examples(config, "some"));
+  const std::vector<HeadId> gone{{0, 1}, {0, 2}, {1, 0}};
+  const auto smaller = without_heads(model, gone);
+  const std::vector<Importance> gated = gradient_importance(context, model, all, gone),
+                                pruned = gradient_importance(context, *smaller, all);
+  std::size_t n = 0;
+  for (const Importance& head : gated) {
+    if (std::find(gone.begin(), gone.end(), head.id) != gone.end()) continue;
+    EXPECT_NEAR(head.normalised, pruned[n++].normalised, 1e-4) << to_string(head.id);
+  }
+  EXPECT_EQ(n, pruned.size());
+}
+
 TEST(Importance, DamageIsWhatTheLossGains) {
   const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
@@ -128,6 +147,11 @@ TEST(Importance, DamageIsWhatTheLossGains) {
     EXPECT_LE(head.zero.low, head.zero.mean);
     EXPECT_GE(head.zero.high, head.zero.mean);
     EXPECT_LT(head.zero.high - head.zero.low, 2);
+    const std::vector<Tensor> means = mean_outputs(context, model, all);
+    const auto held = without_heads(model, {head.id}, &means);
+    EXPECT_NEAR(head.mean.mean, model::score(context, *held, all).mean_loss() - whole, 1e-5);
+    const double before = model::score(context, model, all).accuracy();
+    EXPECT_NEAR(head.accuracy_loss, before - model::score(context, *smaller, all).accuracy(), 1e-12);
   }
 }
 

@@ -174,7 +174,7 @@ TEST(Roles, RelationsAgainstTheBestOffset) {
   }
 }
 
-TEST(Roles, AnUntrainedModelHasNone) {
+TEST(Roles, AnUntrainedModelAverages) {
   model::Config config = model::make_config(model::Kind::gpt, 2, 64, 8);
   config.vocabulary = kVocabulary;
   config.context = kContext;
@@ -185,6 +185,44 @@ TEST(Roles, AnUntrainedModelHasNone) {
     ASSERT_NE(head.role(), nullptr);
     EXPECT_EQ(head.role()->role, "averaging") << to_string(head.id);
   }
+}
+
+// Padding changes nothing: the rows behind a sequence's end are no rows.
+TEST(Survey, OfPaddedSequencesIsThatOfTheSequences) {
+  model::Config config = model::make_config(model::Kind::gpt, 2, 32, 4);
+  config.vocabulary = kVocabulary;
+  config.context = kContext;
+  for (const model::Kind kind : {model::Kind::gpt, model::Kind::classifier}) {
+    config.kind = kind;
+    config.classes = kind == model::Kind::classifier ? 3 : 0;
+    model::Transformer model(config, 5);
+    Context context(2);
+    const Probe plain = make_repeats(repeat_options());
+    Tensor padded = Tensor::zeros({16, kContext}, DType::i32), lengths = Tensor::empty({16}, DType::i32);
+    std::fill_n(lengths.as<std::int32_t>(), 16, 20);
+    Tensor cut = Tensor::empty({16, 20}, DType::i32);
+    for (std::int64_t b = 0; b < 16; ++b) {
+      std::copy_n(plain.tokens.as<std::int32_t>() + b * kContext, 20, padded.as<std::int32_t>() + b * kContext);
+      std::copy_n(plain.tokens.as<std::int32_t>() + b * kContext, 20, cut.as<std::int32_t>() + b * 20);
+    }
+    std::vector<Probe> with, without;
+    with.push_back(make_probe(padded, lengths, {}, 1));
+    without.push_back(make_probe(cut, {}, {}, 1));
+    const Survey a = survey(context, model, with), b = survey(context, model, without);
+    for (std::size_t n = 0; n < a.heads.size(); ++n) {
+      for (std::size_t f = 0; f < a.heads[n].sums.size(); ++f) {
+        EXPECT_NEAR(a.heads[n].sums[f], b.heads[n].sums[f], 1e-2) << n << " " << f;
+      }
+      EXPECT_EQ(a.heads[n].looks, b.heads[n].looks);
+    }
+  }
+}
+
+TEST(Probe, RefusesWhatCannotBe) {
+  EXPECT_THROW(make_repeats({}), Error);
+  RepeatProbe options = repeat_options();
+  options.longest = options.shortest - 1;
+  EXPECT_THROW(make_repeats(options), Error);
 }
 
 TEST(Agreement, IsTheShareOfRowsThatLookAtTheSameKey) {

@@ -205,6 +205,19 @@ TEST(CrossEntropy, SharesOutBySequence) {
   EXPECT_NEAR(found.loss, (loss[0] + loss[3]) / 2 + (loss[8] + loss[9] + loss[10] + loss[11]) / 4, 1e-13);
 }
 
+TEST(CrossEntropy, ShowsWhatIsNoNumber) {
+  Context context(1);
+  for (const std::int64_t V : {5, 40}) {
+    for (const std::int64_t at : {std::int64_t{0}, V - 1}) {
+      Tensor logits = normal({1, V}, "logits", DType::f32), targets = Tensor::zeros({1}, DType::i32),
+             losses = Tensor::zeros({1}, DType::f32), shares = like(losses);
+      targets.as<std::int32_t>()[0] = 1;
+      logits.as<float>()[at] = std::nanf("");
+      EXPECT_TRUE(std::isnan(ops::cross_entropy(context, logits, targets, ops::Share::all, losses, shares).loss));
+    }
+  }
+}
+
 TEST(Pool, IsTheMeanOfWhatExists) {
   Context context(2);
   Tensor x = normal({3, 4, 5}, "x", DType::f64), y = Tensor::zeros({3, 5}, DType::f64), dx = like(x);

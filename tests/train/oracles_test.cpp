@@ -8,8 +8,8 @@
 #include <iostream>
 #include <map>
 
-#include "support/random.h"
 #include "heads/occurrences.h"
+#include "support/random.h"
 #include "train/samples.h"
 
 namespace polyhead::train {
@@ -119,10 +119,11 @@ TEST(Recall, IsSolvedByTheFirstUseOfTheKey) {
   EXPECT_LT(best_fixed_offset(sequences, task->context()), 0.2);
   for (const Sequence& sequence : sequences) {
     ASSERT_EQ(counted_in(sequence), 8);
-    ASSERT_EQ(sequence.links.size(), 8u);
+    ASSERT_EQ(sequence.links.size(), 7u);
     for (const Link& link : sequence.links) {
-      EXPECT_EQ(at(sequence.tokens, link.query), at(sequence.tokens, link.key - 1));
-      EXPECT_EQ(at(sequence.tokens, link.key), at(sequence.targets, link.query));
+      EXPECT_EQ(at(sequence.tokens, link.query - 1), at(sequence.tokens, link.key - 1));
+      EXPECT_EQ(at(sequence.tokens, link.query), at(sequence.tokens, link.key));
+      EXPECT_EQ(at(sequence.tokens, link.key), at(sequence.targets, link.query - 1));
     }
   }
 }

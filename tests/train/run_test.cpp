@@ -79,6 +79,15 @@ TEST_F(Runs, StoppedAndResumedHasTheBitsOfAnUndisturbedOne) {
   expect_same_bits("straight", "halves");
 }
 
+// A model that came without its run must not be trained over from the beginning.
+TEST_F(Runs, AModelWithoutItsRunIsLeftAlone) {
+  finish(tiny(), "run");
+  std::filesystem::remove(at("run") / kStateFile);
+  const std::string before = slurp(at("run") / model::kWeightsFile);
+  EXPECT_THROW(resume("run"), Error);
+  EXPECT_EQ(slurp(at("run") / model::kWeightsFile), before);
+}
+
 TEST_F(Runs, ACrashAfterAnyStepLosesOnlyTheStepsSinceTheCheckpoint) {
   finish(tiny(), "straight");
   for (std::int64_t steps = 1; steps <= kSteps; ++steps) {

@@ -37,7 +37,8 @@ class Study(PageTest):
         tab.point('.card[data-head="1.0"]')
         self.assertTrue(tab.run("document.querySelector('dialog').open"))
         self.assertEqual(tab.text('#head-name'), 'Layer 1 · head 0')
-        self.assertIn('induction', tab.text('#numbers'))
+        self.assertIn('entropy (nats)', tab.text('#numbers'))
+        self.assertIn('induction', tab.text('#head-role'))
         self.expect_quiet(tab)
 
     def test_findings_say_what_the_numbers_say(self):
@@ -46,7 +47,7 @@ class Study(PageTest):
         two, one = study['formation']['two_layers'], study['formation']['one_layer']
         self.assertGreater(two['steps'][-1]['accuracy'], one['steps'][-1]['accuracy'] + 0.5)
         self.assertIn(f"two layers reach {100 * two['steps'][-1]['accuracy']:.1f} %", text)
-        self.assertIn(f"{study['anatomy']['relations']['subject-verb']['accuracy'] * 100:.1f} %", text)
+        self.assertIn(f"{study['anatomy']['relations']['predicts subject-verb']['accuracy'] * 100:.1f} %", text)
         gone = study['anatomy']['pruning']['iterative']['within_budget']
         self.assertIn(f"Of 16 heads {gone} ", text)
         fixed = study['formation']['fixed_length']
