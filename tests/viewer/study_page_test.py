@@ -1,4 +1,4 @@
-"""study_test.py CHROMIUM FOLDER: reads the report that polyhead study wrote into FOLDER, as a reader would."""
+"""study_page_test.py CHROMIUM FOLDER: reads the report that polyhead study wrote into FOLDER, as a reader would."""
 import json
 import pathlib
 import sys
