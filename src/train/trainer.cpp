@@ -23,6 +23,7 @@ std::string rounded(double value) {
 
 // As short as it can be without becoming another number.
 std::string number(double value) {
+  if (std::isnan(value)) return "nan";  // without the sign that printf gives it
   std::array<char, 32> text{};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }

@@ -97,7 +97,8 @@ TEST(Roles, AFixedOffsetThatIsNotThePreviousOne) {
   hand.match(0, kVocabulary + 3, kVocabulary, kContext - 3);
   Context context(1);
   const Survey found = survey(context, hand.model(), repeats(repeat_options()));
-  const RoleScore* role = roles(found, found)[0].role();
+  const std::vector<HeadRoles> all = roles(found, found);
+  const RoleScore* role = all[0].role();
   ASSERT_NE(role, nullptr);
   EXPECT_EQ(role->role, "positional");
   EXPECT_EQ(role->note, "offset -3");
