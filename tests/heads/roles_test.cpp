@@ -169,7 +169,8 @@ TEST(Roles, RelationsAgainstTheBestOffset) {
   EXPECT_EQ(found.chance.relations.at("near"), 1);
   EXPECT_EQ(found.heads[0].relations.at("wandering").value(), 0);
   EXPECT_NEAR(found.chance.relations.at("wandering"), 0.125, 1e-12);
-  for (const RoleScore& score : roles(found, found)[0].scores) {
+  const std::vector<HeadRoles> all = roles(found, found);
+  for (const RoleScore& score : all[0].scores) {
     const bool relation = score.role == "near" || score.role == "wandering";
     EXPECT_FALSE(relation && score.holds()) << score.role;
   }
