@@ -16,6 +16,7 @@ constexpr double kRunaway = 4;  // times the loss of the first step: no task of 
 
 // For messages.
 std::string rounded(double value) {
+  if (std::isnan(value)) return "nan";  // without the sign that printf gives it
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.4g", value);
   return text.data();
@@ -23,7 +24,6 @@ std::string rounded(double value) {
 
 // As short as it can be without becoming another number.
 std::string number(double value) {
-  if (std::isnan(value)) return "nan";  // without the sign that printf gives it
   std::array<char, 32> text{};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
