@@ -183,8 +183,8 @@ void add_anatomy(const Anatomy& anatomy, std::vector<report::Finding>& to) {
   for (const auto& [name, found] : anatomy.relations) {
     const bool above = found.accuracy >= found.offset + heads::kMargin;
     to.push_back({"The link “" + name + "” of the grammar " +
-                      (above ? "has a head: " : "has no head of its own: the best, ") + to_string(found.head) +
-                      ", looks at the word that it leads to in " + percent(found.accuracy) +
+                      (above ? "has a head: " : "has no head of its own; the best is ") + to_string(found.head) +
+                      " looks at the word that it leads to in " + percent(found.accuracy) +
                       " of cases, where the best fixed offset gets " + percent(found.offset) + ".",
                   "relations"});
   }
