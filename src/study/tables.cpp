@@ -90,12 +90,12 @@ Table every_head(const Anatomy& anatomy) {
 }
 
 Table saving(const Anatomy& anatomy) {
-  Table table{"saving",
-              "The pruned model",
-              "Heads out of the weights; forward passes of one and of 16 sequences, median "
-              "of 41, whole and pruned in turns.",
-              {"", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
-              {}};
+  Table table{
+      "saving",
+      "The pruned model",
+      "Heads out of the weights; median times of forward passes of one and of 16 sequences, whole and pruned in turns.",
+      {"", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
+      {}};
   const auto row = [&](const char* name, const Facts& side) {
     table.rows.push_back({std::string(name), side.heads, side.parameters, side.bytes, side.accuracy,
                           1e3 * side.seconds_of_one, 1e3 * side.seconds_of_16});
