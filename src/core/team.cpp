@@ -13,12 +13,6 @@ constexpr int kLooksBeforeSleep = 2000;
 // A worker in a burst: on x86 some 100 us, several times what waking it costs.
 constexpr int kLooksInBurst = 6000;
 
-inline void pause() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
-
 // Moves this thread off a processor, if it may run on another; where it may run stays as it was. Some kernels, in small
 // virtual machines above all, wake a thread beside its caller and leave it there while the next processor idles.
 void leave_processor(int processor) noexcept {
@@ -46,8 +40,7 @@ Team::Team(int threads) : threads_(threads), scratch_(static_cast<std::size_t>(t
 
 Team::~Team() {
   stop_.store(true, std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  round_.add(1);
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -62,7 +55,7 @@ void Team::start() {
 
 void Team::look_for_work(std::uint32_t seen) const {
   for (int look = 0; look < kLooksInBurst; ++look) {
-    if (round_.load(std::memory_order_acquire) != seen || bursts_.load(std::memory_order_relaxed) == 0) return;
+    if (round_.now() != seen || bursts_.load(std::memory_order_relaxed) == 0) return;
     pause();
   }
 }
@@ -70,8 +63,7 @@ void Team::look_for_work(std::uint32_t seen) const {
 void Team::serve() {
   for (std::uint32_t seen = 0;;) {
     look_for_work(seen);
-    round_.wait(seen, std::memory_order_acquire);
-    seen = round_.load(std::memory_order_acquire);
+    seen = round_.until(0, [seen](std::uint32_t round) { return round != seen; });
     if (stop_.load(std::memory_order_relaxed)) return;
     if (sched_getcpu() == caller_processor_.load(std::memory_order_relaxed)) leave_processor(sched_getcpu());
     int seat = seats_.load(std::memory_order_acquire);
@@ -79,8 +71,7 @@ void Team::serve() {
     }
     if (seat <= 0) continue;  // too late, or not needed
     work_as(seat);
-    finished_.fetch_add(1, std::memory_order_release);
-    finished_.notify_one();
+    finished_.add(1);
   }
 }
 
@@ -99,14 +90,12 @@ void Team::run(int members, Call call, const void* work) {
   call_ = call;
   work_ = work;
   caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
-  finished_.store(0, std::memory_order_relaxed);
+  finished_.reset();
   seats_.store(members - 1, std::memory_order_release);
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  round_.add(1);
   work_as(0);
   const auto begun = static_cast<std::uint32_t>(members - 1 - seats_.exchange(0, std::memory_order_acq_rel));
-  for (int look = 0; look < kLooksBeforeSleep && finished_.load(std::memory_order_acquire) != begun; ++look) pause();
-  for (std::uint32_t done; (done = finished_.load(std::memory_order_acquire)) != begun;) finished_.wait(done);
+  finished_.until(kLooksBeforeSleep, [begun](std::uint32_t done) { return done == begun; });
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 

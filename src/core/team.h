@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/awaited.h"
+
 namespace polyhead {
 
 // Memory that grows to the largest request and is kept between calls; aligned to 64 bytes, contents undefined.
@@ -85,9 +87,9 @@ class Team {
   std::vector<Scratch> scratch_;
   Scratch shared_[kShared];
   std::vector<std::thread> workers_;
-  std::atomic<std::uint32_t> round_{0};     // workers sleep on this
-  std::atomic<int> seats_{0};               // places free in this round; who takes the last n-th is member n
-  std::atomic<std::uint32_t> finished_{0};  // workers done with this round; the caller sleeps on this
+  Awaited round_;              // workers sleep on this
+  std::atomic<int> seats_{0};  // places free in this round; who takes the last n-th is member n
+  Awaited finished_;           // workers done with this round; the caller sleeps on this
   std::atomic<bool> stop_{false};
   std::atomic<int> bursts_{0};
   Call call_ = nullptr;

@@ -40,7 +40,7 @@ class Backward {
       }
     }
     const auto count = static_cast<std::size_t>(panels);
-    shared_.done = std::make_unique<std::atomic<std::int32_t>[]>(count);
+    shared_.done = std::make_unique<Awaited[]>(count);
     shared_.sink_parts.resize(count);
     shared_.gate_parts.resize(items_.size() * static_cast<std::size_t>(group_));
     if (needs_forward(problem) && (problem.dweights.present() || lse_rounds_visibly())) {

@@ -8,12 +8,10 @@
 #define POLYHEAD_CPU_KEY_GRADIENTS_INL_H_
 #endif
 
-#include <hwy/cache_control.h>
-
-#include <atomic>
 #include <memory>
 #include <vector>
 
+#include "core/awaited.h"
 #include "cpu/gradient-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,13 +28,16 @@ struct KeyBlocks {
   backend::KeyRange operator[](std::int64_t b) const { return {keys * b / count, keys * (b + 1) / count}; }
 };
 
+// The block before is about to add: look a while before sleeping.
+inline constexpr int kLooksForBlock = 1000;
+
 // What the blocks of all heads share. A panel is found at first_panel[sequence] + head * panels + panel.
 template <class T>
 struct GradientShared {
-  std::vector<std::int64_t> first_panel;              // [N]
-  std::unique_ptr<std::atomic<std::int32_t>[]> done;  // [panels] 1 + the last block that has added to its dq
-  std::vector<double> sink_parts;                     // [panels]
-  std::vector<double> gate_parts;                     // [items][heads of a kv head]
+  std::vector<std::int64_t> first_panel;  // [N]
+  std::unique_ptr<Awaited[]> done;        // [panels] 1 + the last block that has added to its dq
+  std::vector<double> sink_parts;         // [panels]
+  std::vector<double> gate_parts;         // [items][heads of a kv head]
   // Of panels that have been walked over ahead; empty if none has.
   std::vector<char> walked;    // [panels]
   std::vector<T> norm, delta;  // [panels][kPanel]
@@ -197,11 +198,12 @@ class KeyGradients {
     add_to_dq(head, panel, index, before, seen, k);
   }
 
-  // dq += dS K, once the block before has added its own.
+  // dq += dS K, once the block before has added its own. It has begun, since blocks are claimed in order, and itself
+  // waits only for blocks before it. Nothing in an item throws: who left without adding would be waited for in vain.
   void add_to_dq(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index, std::int64_t before,
                  backend::KeyRange seen, const Matrix<T>& k) const {
-    std::atomic<std::int32_t>& done = shared_.done[static_cast<std::size_t>(shared_.place_of(head, index))];
-    wait_for(done, static_cast<std::int32_t>(before + 1));
+    Awaited& done = shared_.done[static_cast<std::size_t>(shared_.place_of(head, index))];
+    done.until(kLooksForBlock, [before](std::uint32_t blocks) { return blocks == before + 1; });
     if (head.sends()) {
       const Sums<T> dq = dq_of(head, panel, index);
       std::size_t n = static_cast<std::size_t>(seen.end - seen.begin);
@@ -214,8 +216,7 @@ class KeyGradients {
     } else if (before < 0) {
       clear_dq(head, panel, index);
     }
-    done.store(static_cast<std::int32_t>(block_ + 1), std::memory_order_release);
-    done.notify_all();
+    done.set(static_cast<std::uint32_t>(block_ + 1));
   }
 
   // Closes the gaps that keys hidden from the whole panel leave in dst (in place) and among the keys (in a copy).
@@ -250,17 +251,6 @@ class KeyGradients {
     std::int64_t b = block_ - 1;
     while (b >= 0 && seen_by(head, rows, b).empty()) --b;
     return b;
-  }
-  // Whoever is waited for has begun, since blocks are claimed in order, and waits only for blocks before itself.
-  // Nothing in an item throws: who left without adding would be waited for in vain.
-  static void wait_for(const std::atomic<std::int32_t>& done, std::int32_t wanted) {
-    for (int look = 0; look < 1000; ++look) {
-      if (done.load(std::memory_order_acquire) == wanted) return;
-      hwy::Pause();
-    }
-    for (std::int32_t now; (now = done.load(std::memory_order_acquire)) != wanted;) {
-      done.wait(now, std::memory_order_acquire);
-    }
   }
 
   Sums<T> dq_of(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t index) const {

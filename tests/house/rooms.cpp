@@ -128,16 +128,6 @@ bool is_source(const fs::path& file) {
   return extensions.contains(file.extension().string());
 }
 
-std::vector<fs::path> sources_below(const fs::path& folder) {
-  std::vector<fs::path> files;
-  if (!fs::is_directory(folder)) return files;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && is_source(entry.path())) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 // The stem of "polyhead/tensor.h", if that is what the path is.
 std::optional<std::string> public_stem(const std::string& path) {
   if (!path.starts_with("polyhead/")) return std::nullopt;
@@ -175,6 +165,16 @@ std::optional<std::string> objection(const Room& room, const fs::path& file, con
 }
 
 }  // namespace
+
+std::vector<fs::path> sources_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  if (!fs::is_directory(folder)) return files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && is_source(entry.path())) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
 
 std::vector<std::string> violations(const fs::path& root) {
   std::vector<std::string> found;

@@ -1,0 +1,41 @@
+/* The dq wave of the backward pass (src/cpu/key_gradients-inl.h): threads claim blocks in order; block b adds to panel
+ * after panel, to each when block b-1 has.
+ */
+#define THREADS 3
+#define BLOCKS 4
+#define PANELS 2
+#define WORDS 4
+#define DONE(panel) (panel)        /* blocks that have added to the panel */
+#define DQ(panel) (PANELS + panel) /* what they have added: one each */
+#include "memory.pml"
+
+byte next;
+
+proctype member(byte me) {
+  byte block, panel, now, again, dq, answer, thread;
+  do
+  :: atomic { empty(buffer[me]) -> block = next; next++ };
+     if
+     :: block >= BLOCKS -> break
+     :: else
+     fi;
+     panel = 0;
+     do
+     :: panel < PANELS ->
+        until(DONE(panel), now == block);
+        load(DQ(panel), dq);
+        assert(dq == block);
+        store(DQ(panel), block + 1);
+        set(DONE(panel), block + 1);
+        panel++
+     :: else -> break
+     od
+  od
+}
+
+init {
+  byte thread;
+  atomic {
+    for (thread : 0 .. THREADS - 1) { run drain(thread); run member(thread) }
+  }
+}

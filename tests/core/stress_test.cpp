@@ -1,0 +1,97 @@
+// The team and the dq wave on a processor that does the worst it may (reordered/core/word.h), with more threads than
+// any machine has processors for.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/team.h"
+#include "core/watched.h"
+
+namespace polyhead {
+namespace {
+
+using std::chrono_literals::operator""s;
+using test::Ending;
+using test::repeat_watched;
+
+// As the backward pass does it: blocks are claimed in order and add to every panel in the order of the blocks.
+bool wave(Team& team, int looks) {
+  constexpr std::size_t kPanels = 4;
+  const std::int64_t blocks = 2 * team.threads();
+  const auto done = std::make_unique<Awaited[]>(kPanels);
+  std::vector<std::int64_t> dq(kPanels);
+  team.for_each(blocks, 1, team.threads(), [&](int) {
+    return [&](std::int64_t block) {
+      for (std::size_t panel = 0; panel < kPanels; ++panel) {
+        done[panel].until(looks, [block](std::uint32_t added) { return added == block; });
+        if (dq[panel] == block) ++dq[panel];
+        done[panel].set(static_cast<std::uint32_t>(block + 1));
+      }
+    };
+  });
+  return dq == std::vector<std::int64_t>(kPanels, blocks);
+}
+
+// Rounds of all sizes, the latter half of them in a burst.
+bool rounds(Team& team) {
+  std::optional<Team::Burst> burst;
+  bool right = true;
+  for (int round = 0; round < 100; ++round) {
+    if (round == 50) burst.emplace(team);
+    const std::int64_t items = team.threads();
+    std::vector<int> done(static_cast<std::size_t>(items));
+    team.for_each(items, 1, 2 + round % (team.threads() - 1),
+                  [&](int) { return [&](std::int64_t item) { ++done[static_cast<std::size_t>(item)]; }; });
+    right = right && done == std::vector<int>(static_cast<std::size_t>(items), 1);
+  }
+  return right;
+}
+
+class Stress : public testing::TestWithParam<int> {
+ protected:
+  ~Stress() override { Word::honours_order = true; }
+};
+
+TEST_P(Stress, TheWaveNeverHangs) {
+  const auto work = [&] {
+    Team team(GetParam());
+    return wave(team, 0) && wave(team, 20) && wave(team, 1000);
+  };
+  EXPECT_EQ(repeat_watched(0.4s, work), Ending::right);
+}
+
+TEST_P(Stress, TheTeamNeverHangs) {
+  const auto work = [&] {
+    Team team(GetParam());
+    return rounds(team);
+  };
+  EXPECT_EQ(repeat_watched(0.4s, work), Ending::right);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Stress, testing::Values(2, 3, 4, 8, 16, 32, 64));
+
+// These tests would have seen it.
+TEST_F(Stress, TheOldWaveHangs) {
+  Word::honours_order = false;
+  const auto work = [] {
+    Team team(4);
+    return wave(team, 0);
+  };
+  EXPECT_EQ(repeat_watched(60s, work), Ending::hung);
+}
+
+// On x86 an addition is a fence by itself; the language promises it only for one that is sequentially consistent.
+TEST_F(Stress, TheOldTeamHangs) {
+  Word::honours_order = false;
+  const auto work = [] {
+    Team team(4);
+    return rounds(team);
+  };
+  EXPECT_EQ(repeat_watched(60s, work), Ending::hung);
+}
+
+}  // namespace
+}  // namespace polyhead
