@@ -27,6 +27,9 @@ class Server:
 
     def ask(self, *words):
         print(*words, file=self.process.stdin, flush=True)
+        return self.answer(words)
+
+    def answer(self, words):
         line = self.process.stdout.readline()
         if not line:
             raise PeerError(f"{self.name}: ended with status {self.process.wait()} on '{' '.join(map(str, words))}'")
