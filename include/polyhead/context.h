@@ -11,7 +11,7 @@ namespace polyhead {
 // needed.
 class Context {
  public:
-  explicit Context(int threads = 0);  // 0: as many as this process may run on
+  explicit Context(int threads = 0);  // 0: one per processor that this process may use
   ~Context();
   Context(Context&&) noexcept;
   Context& operator=(Context&&) noexcept;

@@ -1,12 +1,12 @@
 #include "core/context.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <mutex>
 #include <string>
 
+#include "core/processors.h"
 #include "polyhead/error.h"
 
 namespace polyhead {
@@ -17,12 +17,6 @@ std::atomic<std::uint32_t> forks{0};
 void count_forks() {
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); }); });
-}
-
-int usable_processors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 constexpr int kMaxThreads = 1024;
