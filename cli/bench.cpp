@@ -8,6 +8,7 @@
 #include "cli/bench_ops.h"
 #include "cli/report.h"
 #include "cli/timing.h"
+#include "core/memory.h"
 #include "polyhead/info.h"
 
 namespace polyhead::cli {
@@ -111,6 +112,10 @@ class Bench {
           fmt::format("--shape {},{},{},{}: {:.2g} elements in one tensor, expected at most {:.0g}", shape.batch,
                       shape.heads, shape.tokens, shape.dim, elements, static_cast<double>(kMostElements)));
     }
+    // Inputs, outputs and gradients: at most so many tensors of this size.
+    constexpr double kTensors = 8, kBytes = 4;
+    expect_memory("bench", fmt::format("--shape {},{},{},{}", shape.batch, shape.heads, shape.tokens, shape.dim),
+                  kTensors * kBytes * elements, "choose smaller sizes");
     for (const bool causal : {false, true}) {
       if (causal != options_.causal.value_or(causal)) continue;
       if (causal && !op_.takes_mask) continue;

@@ -50,6 +50,7 @@ struct Option {
   std::vector<std::string> choices = {};  // the only values, if there are any
   std::int64_t least = 1;                 // of a number
   std::int64_t most = 1'000'000;
+  bool above = false, below = false;  // least or most itself is refused
 
   bool positional() const { return name[0] >= 'A' && name[0] <= 'Z'; }
   bool takes_value() const { return !value.empty(); }

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "core/suggest.h"
 #include "model/checkpoint.h"
+#include "model/memory.h"
 #include "model/sample.h"
 #include "train/plan.h"
 
@@ -117,6 +118,8 @@ void generate(const Options& o) {
   Tokens tokens = language->tokens_of(o.prompt);
   if (tokens.empty()) tokens = language->opening(seed);
   const std::int64_t count = o.tokens.value_or(language->length(tokens));
+  model::expect_memory("generate", model->config(), 0,
+                       {.tokens = std::min(model->config().context, std::ssize(tokens) + count)});
   const model::Sampling sampling{.temperature = o.temperature.value_or(language->temperature()), .seed = seed};
   for (const std::int32_t token : tokens) fmt::print("{}", language->text_of(token));
   Context context(static_cast<int>(o.threads));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/say.h"
 #include "study/links.h"
 
 namespace polyhead::cli {
@@ -24,8 +25,8 @@ void examine_heads(const Options& o) {
     for (heads::Probe& probe : study::load_links(o.links, *subject.task)) material.plain.push_back(std::move(probe));
   }
   Context context(static_cast<int>(o.threads));
-  fmt::print(stderr, "{}: {}, {} heads, {} sequences\n", o.model, subject.task->name(),
-             subject.model->config().head_count(), o.samples);
+  say(fmt::format("{}: {}, {} heads, {} sequences\n", o.model, subject.task->name(),
+                  subject.model->config().head_count(), o.samples));
   const study::Examination found = study::examine(context, *subject.model, material, seed);
   print(heads_report({o.model, o.samples, subject, found}, o.all_roles), o.format);
 }

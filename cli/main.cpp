@@ -1,15 +1,19 @@
 // The command line: parses by the table of commands, runs one, turns errors into messages and exit codes.
 // The only file that includes CLI11, which takes long to compile.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <new>
 #include <system_error>
 
 #include "cli/commands.h"
 #include "cli/pages.h"
+#include "cli/say.h"
 #include "core/suggest.h"
 #include "polyhead/error.h"
 #include "polyhead/version.h"
@@ -23,9 +27,15 @@ std::string number_error(const Option& option, const std::string& text) {
   Number number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const auto least = static_cast<Number>(option.least), most = static_cast<Number>(option.most);
-  if (error == std::errc{} && end == text.data() + text.size() && number >= least && number <= most) return {};
-  return fmt::format("expected a {} from {} to {}, found '{}'", std::is_integral_v<Number> ? "whole number" : "number",
-                     option.least, option.most, text);
+  const bool inside =
+      (option.above ? number > least : number >= least) && (option.below ? number < most : number <= most);
+  if (error == std::errc{} && end == text.data() + text.size() && inside) return {};
+  return fmt::format("expected a {} {} {}{} {}, found '{}'", std::is_integral_v<Number> ? "whole number" : "number",
+                     option.above ? "above" : "from", option.least,
+                     option.below   ? " and below"
+                     : option.above ? ", at most"
+                                    : " to",
+                     option.most, text);
 }
 
 std::string choice_error(const Option& option, const std::string& text) {
@@ -140,10 +150,17 @@ Exit exit_for(ErrorCode code) {
   }
 }
 
+// Whoever reads our output has had enough (polyhead count | head): end as everybody does then, without a word.
+void die_of_pipe() {
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
+}
+
 Exit guarded(const std::vector<std::string>& arguments) {
+  std::signal(SIGPIPE, SIG_IGN);  // an error of write, not a death: a stderr that nobody reads must not end a run
   std::string where = "polyhead";
   const auto failed = [&](Exit code, const std::string& message) {
-    fmt::print(stderr, "{}: {}\n", where, message);
+    say(where + ": " + message + "\n");
     return code;
   };
   try {
@@ -155,6 +172,7 @@ Exit guarded(const std::vector<std::string>& arguments) {
   } catch (const Error& error) {
     return failed(exit_for(error.code()), error.what());
   } catch (const std::system_error& error) {
+    if (error.code() == std::errc::broken_pipe) die_of_pipe();
     return failed(Exit::io, error.what());
   } catch (const std::bad_alloc&) {
     return failed(Exit::input, "not enough memory for these sizes; choose smaller ones");
@@ -166,6 +184,14 @@ Exit guarded(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace polyhead::cli
 
+// A file that is opened while one of them is closed would take its number, and get what is said on stderr.
+static void hold_standard_files() {
+  for (int file = STDIN_FILENO; file <= STDERR_FILENO; ++file) {
+    if (fcntl(file, F_GETFD) == -1) open("/dev/null", O_RDONLY);  // read only: writing fails still
+  }
+}
+
 int main(int argc, char** argv) {
+  hold_standard_files();
   return static_cast<int>(polyhead::cli::guarded({argv + std::min(argc, 1), argv + argc}));
 }

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cli/say.h"
+
 namespace polyhead::cli {
 namespace {
 
@@ -27,12 +29,6 @@ std::size_t columns() {
   struct winsize size {};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : 80;
-}
-
-// A stderr that takes nothing more is no reason to stop the work.
-void say(const std::string& text) {
-  std::fputs(text.c_str(), stderr);
-  std::fflush(stderr);
 }
 
 constexpr std::size_t kBarWidth = 24;

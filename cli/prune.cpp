@@ -32,16 +32,14 @@ void check(const Options& o) {
   if (std::filesystem::equivalent(o.model, o.out, ignored)) {
     throw Failure(Exit::usage, fmt::format("--out: {} is the model itself; name another folder", o.out));
   }
+  io::expect_new_folder(o.out, o.force);
 }
 
 class Pruning {
  public:
   explicit Pruning(const Options& o)
       : o_(o), subject_(study::load_subject(o.model, o.file)), context_(static_cast<int>(o.threads)) {
-    if (!o.dry_run) {  // before the work, so that it is not in vain
-      io::expect_new_folder(o.out, o.force);
-      io::make_folder(o.out);
-    }
+    if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
     material_ = study::make_material(*subject_.task, {.samples = o.samples, .seed = seed()});
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
   }
@@ -62,7 +60,7 @@ class Pruning {
     if (o_.fine_tune > 0) tune(*smaller);
     result.left = study::left_of(subject_.model->config(), gone);
     result.roles_left = study::roles_of(context_, *smaller, material_);
-    result.facts = study::compare(context_, *subject_.model, *smaller, material_.judging);
+    result.facts = study::compare(context_, *subject_.model, *smaller, material_.reporting);
     if (!o_.dry_run) study::save_cut(*smaller, subject_.plan, o_.out);
     return result;
   }
@@ -129,7 +127,13 @@ std::vector<Option> options_of(Options& o) {
       {"compare", "", "also what every order comes to, down to no head; five random ones", &o.compare},
       {"dry-run", "", "write nothing", &o.dry_run},
       {"force", "", "write into a folder that is not empty; the files of an older run go", &o.force},
-      {"samples", "N", "sequences to rank by, and as many others to judge by", &o.samples, {}, 2, 100'000},
+      {"samples",
+       "N",
+       "sequences to rank by, as many others to judge by, and to report on",
+       &o.samples,
+       {},
+       2,
+       100'000},
       {"seed", "N", "of the sequences and of the random order", &o.seed, {}, 0, INT32_MAX},
       {"file", "FILE", "where the text is now that the model was trained on", &o.file},
       {"threads", "N", "threads; 0 for all; they change the time, not the result", &o.threads, {}, 0, 4096},
@@ -146,8 +150,9 @@ Command prune_command() {
       .description =
           "Takes out one head after the other until the accuracy has fallen by more than the budget, puts the last one "
           "back, and writes the model without them: smaller matrices, not masks, so that it is faster and takes less "
-          "room. Heads are ranked on some sequences and judged on others; the model was trained on neither. Prints "
-          "the order, who is left, and parameters, bytes, time and accuracy before and after.",
+          "room. Heads are ranked on some sequences and judged on others, and what is reported at the end comes from a "
+          "third part; the model was trained on none of them. Prints the order, who is left, and parameters, bytes, "
+          "time and accuracy before and after.",
       .examples = {{"polyhead prune run --out small", "lose at most one point of accuracy"},
                    {"polyhead prune run --dry-run --budget 5", "see what five points would buy; write nothing"},
                    {"polyhead prune run --dry-run --compare", "the orders side by side, down to no head"},

@@ -113,7 +113,7 @@ Report prune_report(const Pruned& p) {
   const Table steps = steps_of(p), survivors = survivors_of(p);
   std::string text = fmt::format("{}: heads go by the order {}\n\n", p.folder, p.order) + text_of(steps);
   if (!p.left.empty()) text += "\nWho is left\n" + text_of(survivors);
-  text += "\n" + sizes_text(p);
+  text += "\nOn sequences that neither ranked nor judged\n" + sizes_text(p);
   std::vector<Table> tables{steps, survivors, sizes_of(p)};
   if (p.orders) {
     tables.push_back(orders_of(*p.orders));

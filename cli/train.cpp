@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/progress.h"
+#include "cli/say.h"
 #include "cli/signals.h"
 #include "polyhead/info.h"
 
@@ -72,7 +73,7 @@ void check_start(const Options& o) {
   if (o.task == "text" && o.file.empty())
     misused("the task text needs a file: polyhead train text --file FILE --out run");
   if (o.task != "text" && !o.file.empty()) misused(fmt::format("--file is for the task text, not for {}", o.task));
-  if (o.force || !std::filesystem::exists(std::filesystem::path(o.out) / train::kPlanFile)) return;
+  if (o.force || !io::is_folder(o.out) || !io::is_there(std::filesystem::path(o.out) / train::kPlanFile)) return;
   throw Failure(Exit::input,
                 fmt::format("{}: there is a run in this folder; --resume goes on with it, --force begins anew", o.out));
 }
@@ -109,8 +110,8 @@ std::unique_ptr<train::Run> run_of(const Options& o, Context& context) {
   if (!o.task.empty() && o.task != task) misused(fmt::format("{} is a run of {}, not of {}", o.out, task, o.task));
   auto run = train::Run::resume(context, o.out, {.steps = o.steps, .save_every = o.save_every, .file = o.file});
   if (run->plan().target != info().target) {
-    fmt::print(stderr, "note: this run was begun with {} instructions and goes on with {}: the last bits will differ\n",
-               run->plan().target, info().target);
+    say(fmt::format("note: this run was begun with {} instructions and goes on with {}: the last bits will differ\n",
+                    run->plan().target, info().target));
   }
   return run;
 }
@@ -119,8 +120,8 @@ std::unique_ptr<train::Run> run_of(const Options& o, Context& context) {
 void announce(const train::Run& run) {
   const train::TrainOptions& training = run.plan().training;
   const std::string from = run.steps_taken() > 0 ? fmt::format(" from step {}", run.steps_taken()) : "";
-  fmt::print(stderr, "{}: {}, {} parameters, {} steps{}, seed {}\n", run.folder().string(), run.task().name(),
-             text_of(run.model().parameter_count(), Style::count), training.steps, from, training.seed);
+  say(fmt::format("{}: {}, {} parameters, {} steps{}, seed {}\n", run.folder().string(), run.task().name(),
+                  text_of(run.model().parameter_count(), Style::count), training.steps, from, training.seed));
 }
 
 // Until it is done or a signal comes.
@@ -182,7 +183,7 @@ std::vector<Option> options_of(Options& o) {
           {"force", "", "begin anew in a folder that is not empty; the files of an older run go", &o.force},
           {"steps", "N", "steps; with --resume the run becomes longer", &o.steps, {}, 1, kMostSteps},
           {"batch", "N", "sequences in a step", &o.batch},
-          {"rate", "X", "learning rate at its highest", &o.rate, {}, 0, 1000},
+          {"rate", "X", "learning rate at its highest", &o.rate, {}, 0, 1000, true},
           {"warmup",
            "N",
            "steps until the rate is there; then it falls along a cosine to a tenth",
@@ -191,7 +192,7 @@ std::vector<Option> options_of(Options& o) {
            0,
            kMostSteps},
           {"decay", "X", "weight decay of matrices", &o.decay, {}, 0, 1000},
-          {"dropout", "X", "share of numbers dropped in training", &o.dropout, {}, 0, 1},
+          {"dropout", "X", "share of numbers dropped in training", &o.dropout, {}, 0, 1, false, true},
           {"seed", "N", "of weights, data and dropout", &o.seed, {}, 0, kMostSeed},
           {"layers", "N", "blocks of attention and feed-forward network", &o.layers, {}, 1, 1000},
           {"width", "N", "width of the model", &o.width},

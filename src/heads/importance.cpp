@@ -106,15 +106,22 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
       }
     }
   }
-  for (Importance& head : heads) head.gradient /= static_cast<double>(std::max<std::int64_t>(sequences, 1));
+  for (Importance& head : heads) {
+    head.gradient /= static_cast<double>(std::max<std::int64_t>(sequences, 1));
+    if (std::isfinite(head.gradient)) continue;
+    throw Error(ErrorCode::value, "importance",
+                "head " + to_string(head.id) +
+                    ": the gradient of its gate is not finite: the model overflows, and its heads cannot be ranked");
+  }
   normalise_by_layer(heads, gone);
   return heads;
 }
 
 std::vector<Importance> importance(Context& context, model::Transformer& model,
                                    const std::vector<model::Examples>& examples) {
-  std::vector<Importance> heads = gradient_importance(context, model, examples);
   const model::SequenceScores whole = model::score(context, model, examples);
+  whole.expect_finite("the model");
+  std::vector<Importance> heads = gradient_importance(context, model, examples);
   const std::vector<Tensor> means = mean_outputs(context, model, examples);
   for (Importance& head : heads) {
     Gates gates(model.config());
@@ -186,6 +193,8 @@ std::vector<Tensor> shifts_of(const model::Transformer& model, const std::vector
 }
 
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto is_nan = [](double value) { return std::isnan(value); };
+  if (std::any_of(a.begin(), a.end(), is_nan) || std::any_of(b.begin(), b.end(), is_nan)) return std::nan("");
   const std::vector<double> x = ranks(a), y = ranks(b);
   const double middle = (static_cast<double>(a.size()) - 1) / 2;
   double xy = 0, xx = 0, yy = 0;

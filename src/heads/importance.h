@@ -24,6 +24,8 @@ struct Importance {
   double accuracy_loss = 0;  // accuracy with it minus without, output made 0
 };
 
+// Both throw Error (value) if the loss or a gradient is no number: then there is nothing to rank by.
+//
 // One backward pass per batch for all heads together. Those that are `gone` give nothing meanwhile or, with means (as
 // mean_outputs gives them), their means.
 std::vector<Importance> gradient_importance(Context& context, model::Transformer& model,
@@ -41,7 +43,7 @@ std::vector<Tensor> mean_outputs(Context& context, model::Transformer& model,
 std::vector<Tensor> shifts_of(const model::Transformer& model, const std::vector<Tensor>& means,
                               const std::vector<HeadId>& heads);
 
-// Spearman's rank correlation; equal values share their ranks.
+// Spearman's rank correlation; equal values share their ranks; NaN if a value is none.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace polyhead::heads

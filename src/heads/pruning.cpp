@@ -90,6 +90,7 @@ PruneCurve prune(Context& context, model::Transformer& model, const std::vector<
                  const std::vector<model::Examples>& judging, const PruneOptions& options,
                  const std::function<void(const PruneStep&)>& on_step) {
   const model::SequenceScores whole = model::score(context, model, judging);
+  whole.expect_finite("the model");
   PruneCurve curve{whole.mean_loss(), whole.accuracy(), {}, 0};
   const std::size_t count = all_heads(model.config()).size();
   const Ranking rank(context, model, ranking, options);

@@ -44,7 +44,7 @@ struct PruneCurve {
 };
 
 // Ranks by the gradient, or as the order says, on `ranking`, judges on `judging`: other sequences than it was ranked
-// by.
+// by. Throws Error (value) if the model's loss or a gradient is no number.
 PruneCurve prune(Context& context, model::Transformer& model, const std::vector<model::Examples>& ranking,
                  const std::vector<model::Examples>& judging, const PruneOptions& options,
                  const std::function<void(const PruneStep&)>& on_step = {});

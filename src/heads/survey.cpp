@@ -1,6 +1,7 @@
 #include "heads/survey.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace polyhead::heads {
 namespace {
@@ -95,7 +96,11 @@ struct HeadOnProbe {
     return of_rows + b * row_batch_stride + t * kFullStatistics;
   }
   std::int64_t look(const Row& r) const {
-    return r.t + static_cast<std::int64_t>(row(r.b, r.t)[static_cast<int>(Statistic::max_offset)]);
+    const float offset = row(r.b, r.t)[static_cast<int>(Statistic::max_offset)];
+    if (!std::isfinite(offset)) {
+      throw Error(ErrorCode::value, "survey", "a head's weights are no numbers: the model overflows");
+    }
+    return r.t + static_cast<std::int64_t>(offset);
   }
 };
 

@@ -44,6 +44,20 @@ struct stat status_of(std::string_view op, const fs::path& path, const Descripto
   return status;
 }
 
+// What a path leads to; not_found if nothing is there.
+fs::file_status status_at(std::string_view op, const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    if (!fs::is_symlink(path, error)) return status;
+    throw Error(ErrorCode::io, op,
+                path.string() + ": a link to " + fs::read_symlink(path, error).string() +
+                    ", where nothing is; mend the link or remove it");
+  }
+  if (!fs::status_known(status)) fail(op, path, "look at it", error.value());
+  return status;
+}
+
 constexpr std::string_view kDigits = "0123456789abcdef", kPrefix = ".polyhead-", kSuffix = ".tmp";
 constexpr std::size_t kRandomDigits = 16;
 
@@ -130,6 +144,9 @@ struct Target {
 Descriptor::~Descriptor() {
   if (number_ >= 0) close(number_);
 }
+
+bool is_there(const fs::path& path) { return fs::exists(status_at("read_file", path)); }
+bool is_folder(const fs::path& path) { return fs::is_directory(status_at("read_file", path)); }
 
 std::string read_file(const fs::path& path, std::size_t limit) {
   const Descriptor file = open_file("read_file", path, O_RDONLY);
@@ -242,18 +259,16 @@ void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) fail("make_folder", path, "make the folder", error.value());
+  const TemporaryFile probe(path / "probe");  // and away again: better now than after hours of work
 }
 
 void expect_new_folder(const fs::path& path, bool force) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) {
-    if (error && error != std::errc::no_such_file_or_directory) fail("make_folder", path, "look at it", error.value());
-    return;
-  }
+  const fs::file_status status = status_at("make_folder", path);
+  if (!fs::exists(status)) return;
   if (!fs::is_directory(status)) {
     throw Error(ErrorCode::input, "make_folder", path.string() + ": expected a folder or nothing, found a file");
   }
+  std::error_code error;
   const bool empty = fs::is_empty(path, error);
   if (error) fail("make_folder", path, "look into it", error.value());
   if (!empty && !force) {

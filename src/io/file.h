@@ -25,6 +25,11 @@ class Descriptor {
   int number_;
 };
 
+// Whether something, or a folder, is there. Where that cannot be told the error says why: no permission, a link that
+// leads nowhere.
+bool is_there(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
 // The bytes of a file, or of a pipe; more than `limit` are an error (input).
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
@@ -86,7 +91,7 @@ class FolderLock {
 // Removes what write_atomically left behind where the process was killed. Nobody may be writing there: lock it first.
 void sweep_temporaries(const std::filesystem::path& folder);
 
-// Makes the folder and those above it, unless they are there.
+// Makes the folder and those above it, unless they are there. It is refused if no file can be made in it.
 void make_folder(const std::filesystem::path& path);
 
 // Refuses (input) a path where something is already: a file, or, unless forced, a folder that is not empty.

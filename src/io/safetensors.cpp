@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
 
 #include "core/suggest.h"
+#include "io/checksum.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/safetensors_format.h"
@@ -121,12 +123,22 @@ Metadata read_metadata(const Json& json, const std::string& file) {
   return metadata;
 }
 
+// The entries in the order of their data.
+std::vector<std::size_t> order_of(const std::vector<Entry>& entries) {
+  std::vector<std::size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::tie(entries[a].begin, entries[a].end) < std::tie(entries[b].begin, entries[b].end);
+  });
+  return order;
+}
+
 // Tensor after tensor from the first byte to the last: no hole, no overlap, nothing behind.
-void expect_no_gaps(std::vector<Entry> entries, std::int64_t data_bytes, const std::string& where) {
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+void expect_no_gaps(const std::vector<Entry>& entries, const std::vector<std::size_t>& order, std::int64_t data_bytes,
+                    const std::string& where) {
   std::int64_t at = 0;
-  for (const Entry& entry : entries) {
+  for (const std::size_t n : order) {
+    const Entry& entry = entries[n];
     if (entry.begin != at) {
       refuse(where, "tensor " + in_quotes(entry.name) + " begins at byte " + std::to_string(entry.begin) +
                         " of the data, expected " + std::to_string(at));
@@ -163,13 +175,25 @@ std::string read_header(const Reader& file, const std::string& where) {
   return header;
 }
 
-Tensor read_tensor(const Reader& file, const Entry& entry, std::uint64_t data_at, const std::string& where) {
+// The checksum that a file must have, so far as its first part goes.
+void begin_checksum(std::string header, Checksum& checksum) {
+  const std::uint64_t length = header.size();
+  checksum.add(&length, sizeof length);
+  if (const std::size_t place = checksum_place(header); place != header.npos) {
+    header.replace(place, kNoChecksum.size(), kNoChecksum);
+  }
+  checksum.add(header);
+}
+
+Tensor read_tensor(const Reader& file, const Entry& entry, std::uint64_t data_at, const std::string& where,
+                   Checksum& checksum) {
   Tensor tensor = Tensor::empty(entry.shape, entry.format->dtype);
   const auto bytes = static_cast<std::size_t>(entry.end - entry.begin);
   const std::uint64_t at = data_at + static_cast<std::uint64_t>(entry.begin);
   if (entry.format->narrow != nullptr) {
     std::vector<std::byte> stored(bytes);
     file.read(at, stored.data(), bytes);
+    checksum.add(stored.data(), bytes);
     if (!entry.format->narrow(stored, tensor.as<std::int32_t>())) {
       refuse(where, "tensor " + in_quotes(entry.name) + ": a number does not fit in 32 bits");
     }
@@ -177,6 +201,7 @@ Tensor read_tensor(const Reader& file, const Entry& entry, std::uint64_t data_at
   }
   const auto* stored = static_cast<const unsigned char*>(tensor.view().data());
   file.read(at, tensor.view().data(), bytes);
+  checksum.add(stored, bytes);
   // A bool that is neither 0 nor 1 must not come into being.
   if (entry.format->dtype == DType::boolean &&
       std::any_of(stored, stored + bytes, [](auto byte) { return byte > 1; })) {
@@ -203,7 +228,7 @@ Tensor Safetensors::take(std::string_view name) {
 }
 
 Safetensors read_safetensors(const std::filesystem::path& path) {
-  Safetensors result{path.string(), {}, {}};
+  Safetensors result{.where = path.string(), .tensors = {}, .metadata = {}};
   const Reader file(path);
   const std::string header = read_header(file, result.where);
   std::vector<Entry> entries;
@@ -217,10 +242,24 @@ Safetensors read_safetensors(const std::filesystem::path& path) {
   }
   if (entries.size() > kMaxTensors) refuse(result.where, std::to_string(entries.size()) + " tensors are too many");
   const std::uint64_t data_at = kLengthBytes + header.size();
-  expect_no_gaps(entries, static_cast<std::int64_t>(file.size() - data_at), result.where);
-  for (const Entry& entry : entries) {
-    result.tensors.emplace_back(entry.name, read_tensor(file, entry, data_at, result.where));
+  const std::vector<std::size_t> order = order_of(entries);
+  expect_no_gaps(entries, order, static_cast<std::int64_t>(file.size() - data_at), result.where);
+  Checksum checksum;
+  begin_checksum(header, checksum);
+  for (const Entry& entry : entries) result.tensors.emplace_back(entry.name, Tensor());
+  for (const std::size_t n : order) {
+    result.tensors[n].second = read_tensor(file, entries[n], data_at, result.where, checksum);
   }
+  const auto promised = result.metadata.find(std::string(kChecksumKey));
+  if (promised == result.metadata.end()) return result;
+  if (promised->second != checksum.digits()) {
+    refuse(result.where, "the file is damaged: its checksum is " + checksum.digits() + ", and it says " +
+                             in_quotes(promised->second) +
+                             "; take a copy of it, or, if it was changed on purpose, remove " +
+                             std::string(kChecksumKey) + " from its metadata");
+  }
+  result.metadata.erase(promised);
+  result.checked = true;
   return result;
 }
 

@@ -20,7 +20,8 @@ struct NamedTensor {
   ConstTensorView tensor;  // on the host, with any strides
 };
 
-// Atomic: the file is replaced as a whole or left alone. The header keeps the order given.
+// Atomic: the file is replaced as a whole or left alone. The header keeps the order given. A checksum of the whole file
+// is added to the metadata, where it bothers no other reader.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const Metadata& metadata = {});
 
@@ -31,6 +32,7 @@ struct Safetensors {
   std::string where;                                    // the file, for messages
   std::vector<std::pair<std::string, Tensor>> tensors;  // in the order of the header
   Metadata metadata;
+  bool checked = false;  // it carries a checksum, which is right
 
   bool has(std::string_view name) const;  // is there and not taken yet
   Tensor take(std::string_view name);     // moves it out; a missing one is an error (input)
@@ -38,7 +40,7 @@ struct Safetensors {
 
 // Everything is checked before anything is allocated, and a file that breaks the format in any way is an error (input).
 // F64, F32, F16, BF16, I32 and BOOL are read as they are, bit by bit; whole numbers of other widths become i32 and must
-// fit. Other types are refused.
+// fit. Other types are refused, and so is a file that is not what its checksum says.
 Safetensors read_safetensors(const std::filesystem::path& path);
 
 }  // namespace polyhead::io

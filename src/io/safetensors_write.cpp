@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "io/checksum.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/safetensors.h"
@@ -60,7 +61,7 @@ Json entry_of(const ConstTensorView& tensor, std::uint64_t begin) {
   return entry;
 }
 
-// JSON, and spaces until the data begin at a multiple of 8.
+// JSON, and spaces until the data begin at a multiple of 8; no checksum yet.
 std::string header_of(const std::vector<NamedTensor>& tensors, const std::vector<std::size_t>& order,
                       const Metadata& metadata) {
   std::vector<std::uint64_t> begin(tensors.size());
@@ -69,7 +70,9 @@ std::string header_of(const std::vector<NamedTensor>& tensors, const std::vector
 
   Json header = Json::object();
   auto& fields = header.get_ref<Json::object_t&>();
-  if (!metadata.empty()) fields.emplace_back(kMetadataKey, metadata);
+  Metadata all = metadata;
+  all[std::string(kChecksumKey)] = kNoChecksum;
+  fields.emplace_back(kMetadataKey, std::move(all));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     fields.emplace_back(tensors[i].name, entry_of(tensors[i].tensor, begin[i]));
   }
@@ -88,15 +91,29 @@ std::string header_of(const std::vector<NamedTensor>& tensors, const std::vector
   return text;
 }
 
-// Elements in row-major order, from the given axis on.
-void write_elements(Writer& out, const ConstTensorView& tensor, int axis, const std::byte* at) {
+// Elements in row-major order, from the given axis on: put(pointer, bytes).
+template <class Put>
+void put_elements(const Put& put, const ConstTensorView& tensor, int axis, const std::byte* at) {
   const auto element = static_cast<std::int64_t>(size_of(tensor.dtype()));
-  if (axis == tensor.rank()) return out.write(at, size_of(tensor.dtype()));
+  if (axis == tensor.rank()) return put(at, size_of(tensor.dtype()));
   if (axis == tensor.rank() - 1 && tensor.stride(axis) == 1) {
-    return out.write(at, static_cast<std::size_t>(tensor.shape(axis) * element));
+    return put(at, static_cast<std::size_t>(tensor.shape(axis) * element));
   }
   for (std::int64_t i = 0; i < tensor.shape(axis); ++i) {
-    write_elements(out, tensor, axis + 1, at + i * tensor.stride(axis) * element);
+    put_elements(put, tensor, axis + 1, at + i * tensor.stride(axis) * element);
+  }
+}
+
+// The whole file, from front to back.
+template <class Put>
+void put_file(const Put& put, const std::string& header, const std::vector<NamedTensor>& tensors,
+              const std::vector<std::size_t>& order) {
+  const std::uint64_t length = header.size();
+  put(&length, sizeof length);
+  put(header.data(), header.size());
+  for (const std::size_t i : order) {
+    const ConstTensorView& tensor = tensors[i].tensor;
+    if (tensor.count() > 0) put_elements(put, tensor, 0, static_cast<const std::byte*>(tensor.data()));
   }
 }
 
@@ -113,15 +130,12 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
                        const Metadata& metadata) {
   expect_writable(tensors);
   const std::vector<std::size_t> order = order_of_data(tensors);
-  const std::string header = header_of(tensors, order, metadata);
+  std::string header = header_of(tensors, order, metadata);
+  Checksum checksum;
+  put_file([&](const void* data, std::size_t bytes) { checksum.add(data, bytes); }, header, tensors, order);
+  header.replace(checksum_place(header), kNoChecksum.size(), checksum.digits());
   write_atomically(path, [&](Writer& out) {
-    const std::uint64_t length = header.size();
-    out.write(&length, sizeof length);
-    out.write(header);
-    for (const std::size_t i : order) {
-      const ConstTensorView& tensor = tensors[i].tensor;
-      if (tensor.count() > 0) write_elements(out, tensor, 0, static_cast<const std::byte*>(tensor.data()));
-    }
+    put_file([&](const void* data, std::size_t bytes) { out.write(data, bytes); }, header, tensors, order);
   });
 }
 

@@ -1,17 +1,55 @@
 #include "model/checkpoint.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "io/file.h"
+#include "model/memory.h"
 
 namespace polyhead::model {
 namespace {
 
 constexpr std::size_t kMostConfig = 1 << 20;
 
-io::Metadata mark() { return {{"format", "polyhead"}}; }
+constexpr const char* kFormat = "polyhead";
+
+// The config goes along, so that a config.json that is not the one of these weights is found out.
+io::Metadata mark(const Config& config) { return {{"format", kFormat}, {"config", to_json(config)}}; }
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::input, "load", what); }
+
+template <class Number>
+void expect_finite(const std::string& where, const std::string& name, const Tensor& tensor) {
+  const Number* numbers = tensor.as<Number>();
+  const std::int64_t count = count_of(tensor.shape());
+  const auto* found = std::find_if(numbers, numbers + count, [](Number x) { return !std::isfinite(x); });
+  if (found == numbers + count) return;
+  std::int64_t rest = found - numbers;
+  Dims index = tensor.shape();
+  for (int axis = index.rank() - 1; axis >= 0; rest /= tensor.shape()[axis--]) index[axis] = rest % index[axis];
+  refuse(where + ": " + name + ": expected numbers, found " +
+         (std::isnan(*found) ? "nan"
+          : *found > 0       ? "inf"
+                             : "-inf") +
+         " at " + to_string(index) + "; the training that made it went wrong, or the file is damaged");
+}
+
+std::int64_t elements_of(const io::Safetensors& file) {
+  std::int64_t count = 0;
+  for (const auto& [name, tensor] : file.tensors) count += count_of(tensor.shape());
+  return count;
+}
+
+// What was saved here is whole, and lies beside the config that it was saved with.
+void expect_own(io::Safetensors& file, const Config& config) {
+  if (file.metadata["format"] != kFormat) return;  // another program's: it promises nothing
+  if (!file.checked)
+    refuse(file.where + ": expected a checksum, found none: the file is damaged, or was tampered with");
+  if (file.metadata["config"] == to_json(config)) return;
+  refuse(file.where + ": expected " + kConfigFile +
+         " to be the one that these weights were saved with, found another; take both from the same model");
+}
 
 }  // namespace
 
@@ -19,6 +57,11 @@ std::vector<io::NamedTensor> named_parameters(const Transformer& model) {
   std::vector<io::NamedTensor> named;
   for (const autograd::Parameter* parameter : model.parameters()) named.push_back({parameter->name, parameter->value});
   return named;
+}
+
+void expect_finite(const std::string& where, const std::string& name, const Tensor& tensor) {
+  if (tensor.dtype() == DType::f32) expect_finite<float>(where, name, tensor);
+  if (tensor.dtype() == DType::f64) expect_finite<double>(where, name, tensor);
 }
 
 void take_parameters(io::Safetensors& file, Transformer& model) {
@@ -29,6 +72,7 @@ void take_parameters(io::Safetensors& file, Transformer& model) {
       refuse(file.where + ": " + parameter->name + ": config.json asks for " + describe(to) + ", found " +
              describe(found));
     }
+    expect_finite(file.where, parameter->name, found);
     std::memcpy(to.data(), found.view().data(), static_cast<std::size_t>(to.count()) * size_of(to.dtype()));
   }
 }
@@ -39,13 +83,15 @@ void save_config(const Config& config, const std::filesystem::path& folder) {
 
 void save(const Transformer& model, const std::filesystem::path& folder) {
   save_config(model.config(), folder);
-  io::write_safetensors(folder / kWeightsFile, named_parameters(model), mark());
+  io::write_safetensors(folder / kWeightsFile, named_parameters(model), mark(model.config()));
 }
 
-std::uint64_t saved_bytes(const Transformer& model) { return io::safetensors_bytes(named_parameters(model), mark()); }
+std::uint64_t saved_bytes(const Transformer& model) {
+  return io::safetensors_bytes(named_parameters(model), mark(model.config()));
+}
 
 Config load_config(const std::filesystem::path& folder) {
-  if (!std::filesystem::is_directory(folder)) {
+  if (!io::is_folder(folder)) {
     refuse(folder.string() + ": expected a folder with " + kConfigFile + " and " + kWeightsFile +
            ", as polyhead train makes");
   }
@@ -56,6 +102,11 @@ Config load_config(const std::filesystem::path& folder) {
 std::unique_ptr<Transformer> load(const std::filesystem::path& folder) {
   const Config config = load_config(folder);
   io::Safetensors file = io::read_safetensors(folder / kWeightsFile);
+  expect_own(file, config);
+  if (const std::int64_t found = elements_of(file); parameter_count(config) > static_cast<double>(found)) {
+    refuse(file.where + ": " + kConfigFile + " asks for more numbers than the " + std::to_string(found) +
+           " that are found here");
+  }
   auto model = std::make_unique<Transformer>(config);
   take_parameters(file, *model);
   for (const auto& [name, tensor] : file.tensors) {

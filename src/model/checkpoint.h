@@ -18,14 +18,17 @@ void save(const Transformer& model, const std::filesystem::path& folder);
 std::uint64_t saved_bytes(const Transformer& model);  // of the weights' file
 void save_config(const Config& config, const std::filesystem::path& folder);
 
-// Refuses (code input) what is no such folder, and weights that are not the ones the config asks for: it names the
-// first that is missing, too much or of another shape.
+// Refuses (code input) what is no such folder, weights that are damaged or not finite, and those that are not the ones
+// the config asks for: it names the first that is missing, too much or of another shape.
 std::unique_ptr<Transformer> load(const std::filesystem::path& folder);
 Config load_config(const std::filesystem::path& folder);
 
+// Refuses (input) a tensor with NaN or infinity in it, and says where. `where` is the file, for the message.
+void expect_finite(const std::string& where, const std::string& name, const Tensor& tensor);
+
 // The model's parameters by name, to be written or read along with others.
 std::vector<io::NamedTensor> named_parameters(const Transformer& model);
-// Takes the model's parameters out of the file.
+// Takes the model's parameters out of the file. Those that are not finite are refused.
 void take_parameters(io::Safetensors& file, Transformer& model);
 
 }  // namespace polyhead::model

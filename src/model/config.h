@@ -40,7 +40,7 @@ struct Config {
 // `layers` layers of `heads` heads, width / heads wide, and a feed-forward network four times as wide as the model.
 Config make_config(Kind kind, std::int64_t layers, std::int64_t width, std::int64_t heads);
 
-// Throws Error, code input, that says what does not fit.
+// Throws Error, code value, that says what does not fit.
 void check(const Config& config);
 
 // config.json, both ways; `where` is the file's name, for messages.

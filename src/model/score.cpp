@@ -1,6 +1,7 @@
 #include "model/score.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "ops/cross_entropy.h"
@@ -15,6 +16,14 @@ double SequenceScores::accuracy() const {
   const auto hits = std::accumulate(right.begin(), right.end(), std::int64_t{0});
   const auto all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   return static_cast<double>(hits) / static_cast<double>(std::max<std::int64_t>(all, 1));
+}
+
+void SequenceScores::expect_finite(const std::string& what) const {
+  const auto bad = std::find_if(losses.begin(), losses.end(), [](double loss) { return !std::isfinite(loss); });
+  if (bad == losses.end()) return;
+  throw Error(ErrorCode::value, "score",
+              what + ": the loss of sequence " + std::to_string(bad - losses.begin()) +
+                  " is not finite: its weights are numbers, but what it computes with them overflows");
 }
 
 namespace {
@@ -32,7 +41,7 @@ void add_sequences(const ConstTensorView& logits, const ConstTensorView& targets
       if (*target < 0) continue;
       ++count;
       loss += static_cast<double>(*losses);
-      if (std::max_element(row, row + V) - row == *target) ++right;
+      if (std::isfinite(*losses) && std::max_element(row, row + V) - row == *target) ++right;  // NaN is never right
     }
     to.losses.push_back(count == 0 ? 0 : loss / static_cast<double>(count));
     to.right.push_back(right);

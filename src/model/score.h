@@ -20,7 +20,10 @@ struct SequenceScores {
   std::vector<std::int64_t> right, counts;
 
   double mean_loss() const;  // over sequences
-  double accuracy() const;   // over targets
+  double accuracy() const;   // over targets; what has no finite loss is not right
+
+  // Throws Error (value) if the loss of a sequence is no number: `what` overflows, and nothing can be said of it.
+  void expect_finite(const std::string& what) const;
 };
 
 // A pass over all examples, with gates and shifts as PassOptions takes them.

@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "core/numbers.h"
 #include "core/philox.h"
+#include "model/memory.h"
 
 namespace polyhead::model {
 
@@ -100,6 +101,7 @@ struct Transformer::Maker {
 
 Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype) : config_(config), dtype_(dtype) {
   check(config);
+  expect_memory("model", config, 2, {});
   Maker maker{*this, seed};
   const std::int64_t C = config.width;
   const double spread = config.tied ? 0.02 : 0.2;

@@ -42,7 +42,7 @@ Job dissect(const AnatomyPlan& plan, const Watch& watch, const Watch& check, Ana
 
 void measure_saving(Context& context, Anatomy& anatomy) {
   const Material fresh = make_material(*anatomy.course.task, {.seed = 2});
-  anatomy.saving = compare(context, *anatomy.course.model, *anatomy.pruned, fresh.judging);
+  anatomy.saving = compare(context, *anatomy.course.model, *anatomy.pruned, fresh.reporting);
 }
 
 }  // namespace polyhead::study

@@ -59,8 +59,9 @@ model::Examples first_of(const std::vector<model::Examples>& examples, std::int6
   return taken;
 }
 
-Facts facts_of(Context& context, model::Transformer& model, const std::vector<model::Examples>& judging) {
-  const model::SequenceScores scores = model::score(context, model, judging);
+Facts facts_of(Context& context, model::Transformer& model, const std::vector<model::Examples>& examples) {
+  const model::SequenceScores scores = model::score(context, model, examples);
+  scores.expect_finite("the model with " + std::to_string(model.config().head_count()) + " heads");
   return {.heads = model.config().head_count(),
           .parameters = model.parameter_count(),
           .bytes = static_cast<std::int64_t>(model::saved_bytes(model)),
@@ -71,12 +72,12 @@ Facts facts_of(Context& context, model::Transformer& model, const std::vector<mo
 }  // namespace
 
 BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
-                       const std::vector<model::Examples>& judging) {
-  BeforeAndAfter both{facts_of(context, before, judging), facts_of(context, after, judging)};
+                       const std::vector<model::Examples>& examples) {
+  BeforeAndAfter both{facts_of(context, before, examples), facts_of(context, after, examples)};
   std::tie(both.before.seconds_of_one, both.after.seconds_of_one) =
-      time_both(context, before, after, first_of(judging, 1));
+      time_both(context, before, after, first_of(examples, 1));
   std::tie(both.before.seconds_of_16, both.after.seconds_of_16) =
-      time_both(context, before, after, first_of(judging, 16));
+      time_both(context, before, after, first_of(examples, 16));
   return both;
 }
 

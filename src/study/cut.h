@@ -20,9 +20,10 @@ struct BeforeAndAfter {
   Facts before, after;
 };
 
-// The two are timed by turns, so that what disturbs one disturbs the other. Sequences are those of `judging`.
+// The two are timed by turns, so that what disturbs one disturbs the other. Throws Error (value) if the smaller one's
+// loss is no number.
 BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
-                       const std::vector<model::Examples>& judging);
+                       const std::vector<model::Examples>& examples);
 
 // The heads that are left, by the names that they had before; in the order of all_heads of the smaller model.
 std::vector<heads::HeadId> left_of(const model::Config& whole, const std::vector<heads::HeadId>& gone);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/memory.h"
+
 namespace polyhead::study {
 namespace {
 
@@ -47,7 +49,12 @@ double highest(const std::vector<heads::HeadRoles>& heads, const std::string& ro
 }
 
 Examination examine(Context& context, model::Transformer& model, const Material& material, std::uint64_t seed) {
+  const Tensor& tokens = material.plain[0].tokens;
+  model::expect_memory(
+      "examine", model.config(), 4,
+      {.batch = tokens.shape()[0], .tokens = tokens.shape()[1], .backward = true, .row_statistics = true});
   const model::SequenceScores whole = model::score(context, model, material.judging);
+  whole.expect_finite("the model");
   Examination found{.loss = whole.mean_loss(),
                     .accuracy = whole.accuracy(),
                     .survey = heads::survey(context, model, material.plain, material.counts),

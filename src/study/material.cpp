@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/memory.h"
 #include "polyhead/error.h"
 
 namespace polyhead::study {
@@ -12,33 +13,36 @@ using Sequences = std::vector<train::Sequence>;
 constexpr std::int64_t kDrawn = 32;            // sequences drawn at a time
 constexpr std::int64_t kTrainingBatches = 32;  // that tokens are counted in
 
+struct Parts {
+  Sequences ranking, judging, reporting;
+};
+
 // A sequence belongs to one part for good: bits of a hash of its tokens (FNV-1a) say to which.
-bool is_for_judging(const std::vector<std::int32_t>& tokens) {
+Sequences& part_of(const std::vector<std::int32_t>& tokens, Parts& parts) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const std::int32_t token : tokens) hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x100000001b3u;
-  return (hash * 0x9e3779b97f4a7c15u >> 63) != 0;
+  const std::uint64_t third = (hash * 0x9e3779b97f4a7c15u >> 32) * 3 >> 32;
+  return third == 0 ? parts.ranking : third == 1 ? parts.judging : parts.reporting;
 }
-
-struct Parts {
-  Sequences ranking, judging;
-};
 
 Parts draw_parts(const train::Task& task, const MaterialOptions& options) {
   Parts parts;
   const auto wanted = static_cast<std::size_t>(options.samples);
   const std::uint64_t first = (options.seed & 0x7fffffff) << 24;  // far from the batches that training validates with
-  const auto most = static_cast<std::uint64_t>(16 * options.samples / kDrawn + 16);
+  const auto most = static_cast<std::uint64_t>(24 * options.samples / kDrawn + 24);
   for (std::uint64_t n = 0; n < most; ++n) {
     for (std::int64_t b = 0; b < kDrawn; ++b) {
       train::Sequence drawn = task.sequence(train::Split::validation, first + n, b);
-      Sequences& part = is_for_judging(drawn.tokens) ? parts.judging : parts.ranking;
+      Sequences& part = part_of(drawn.tokens, parts);
       if (part.size() < wanted) part.push_back(std::move(drawn));
     }
-    if (parts.ranking.size() == wanted && parts.judging.size() == wanted) return parts;
+    const std::size_t fewest = std::min({parts.ranking.size(), parts.judging.size(), parts.reporting.size()});
+    if (fewest == wanted) return parts;
   }
   throw Error(ErrorCode::value, "material",
               "task " + task.name() + ": expected " + std::to_string(wanted) +
-                  " sequences to rank heads by and as many others to judge by, found too few different ones");
+                  " sequences to rank heads by, and twice as many others to judge by and to report on, found too few "
+                  "different ones");
 }
 
 // In pieces of `batch` rows at most: call(rows).
@@ -125,9 +129,13 @@ void add_relations(const train::Task& task, std::int64_t sequence, const std::ve
 }
 
 Material make_material(const train::Task& task, const MaterialOptions& options) {
+  // Three parts of tokens and targets; two kinds of probes, with marks and targets of four kinds.
+  const double bytes = static_cast<double>(options.samples) * static_cast<double>(task.context()) * (3 * 16 + 2 * 21);
+  expect_memory("material", std::to_string(options.samples) + " sequences of each kind", bytes, "take fewer");
   const Parts parts = draw_parts(task, options);
   Material material{.ranking = examples_of(task, parts.ranking, options.batch),
                     .judging = examples_of(task, parts.judging, options.batch),
+                    .reporting = examples_of(task, parts.reporting, options.batch),
                     .plain = probes_of(task, parts.ranking, options),
                     .repeats = {},
                     .counts = count_tokens(task)};

@@ -1,5 +1,6 @@
 #include "study/subject.h"
 
+#include "io/file.h"
 #include "model/checkpoint.h"
 #include "train/run.h"
 
@@ -8,10 +9,9 @@ namespace {
 
 // A folder that lacks a file is no model's; of one that is not there at all model::load has more to say.
 void expect_files(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) return;
+  if (!io::is_folder(folder)) return;
   for (const char* name : {model::kConfigFile, train::kPlanFile, model::kWeightsFile}) {
-    if (std::filesystem::exists(folder / name, ignored)) continue;
+    if (io::is_there(folder / name)) continue;
     throw Error(ErrorCode::input, "load",
                 folder.string() + ": expected " + model::kConfigFile + ", " + train::kPlanFile + " and " +
                     model::kWeightsFile + ", as polyhead train makes, found no " + name);

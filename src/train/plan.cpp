@@ -78,8 +78,7 @@ void save_plan(const Plan& plan, const std::filesystem::path& folder) {
 Plan load_plan(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kPlanFile;
   const std::string where = path.string();
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
+  if (!io::is_folder(folder) || !io::is_there(path)) {
     throw Error(ErrorCode::input, "run",
                 where + ": no such file; expected the folder of a run, as polyhead train makes");
   }

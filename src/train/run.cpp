@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/checkpoint.h"
+#include "model/memory.h"
 #include "polyhead/info.h"
 
 namespace polyhead::train {
@@ -37,6 +38,15 @@ void check(const Plan& plan) {
   expect(t.rate > 0 && std::isfinite(t.rate), "rate", "more than 0", t.rate);
   expect(t.decay >= 0 && std::isfinite(t.decay), "decay", "0 or more", t.decay);
   expect(plan.save_every >= 1, "save_every", "1 or more", static_cast<double>(plan.save_every));
+}
+
+// Parameters, gradients and two moments; a step, a validation beside it, and the sequences of that.
+void expect_memory(const Plan& plan) {
+  const model::Pass step{.batch = plan.training.batch, .tokens = plan.model.context, .backward = true};
+  const model::Pass validation{.batch = step.batch, .tokens = step.tokens};
+  const double sequences =
+      kValidationBatches * 8.0 * static_cast<double>(step.batch) * static_cast<double>(step.tokens);
+  model::expect_memory("run", plan.model, 4, step, model::pass_bytes(plan.model, validation) + sequences);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -82,6 +92,8 @@ std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& fol
   plan.target = info().target;
   std::unique_ptr<Task> task = task_of(plan);
   fit_to_task(plan.model, *task);
+  model::check(plan.model);
+  expect_memory(plan);
   std::unique_ptr<Run> run(new Run(context, std::move(plan), std::move(task), folder));
   io::expect_new_folder(folder, force);
   io::make_folder(folder);
@@ -111,13 +123,15 @@ std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const
     refuse((folder / model::kConfigFile).string() + ": this model is not one for the task " + task->name());
   }
   const fs::path state = folder / kStateFile;
-  if (!fs::exists(state) && fs::exists(folder / model::kWeightsFile)) {
+  const bool saved = io::is_there(state);
+  if (!saved && io::is_there(folder / model::kWeightsFile)) {
     refuse(folder.string() + ": expected " + kStateFile + " beside " + model::kWeightsFile +
            ", found none: this model has no run to go on with");
   }
+  expect_memory(plan);
   std::unique_ptr<Run> run(new Run(context, std::move(plan), std::move(task), folder));
   run->lock_.emplace(folder);
-  if (fs::exists(state)) {
+  if (saved) {
     run->trainer_.resume(state);
     run->saved_ = run->steps_taken();
   }

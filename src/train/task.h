@@ -51,6 +51,7 @@ class Task {
 
   const std::string& name() const noexcept { return about_.name; }
   const std::string& summary() const noexcept { return about_.summary; }
+  std::uint64_t seed() const noexcept { return seed_; }
   const TaskShape& shape() const noexcept { return shape_; }
   std::int64_t vocabulary() const noexcept { return shape_.vocabulary; }
   std::int64_t context() const noexcept { return shape_.context; }

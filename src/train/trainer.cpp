@@ -30,9 +30,9 @@ std::string number(double value) {
 
 // What every step depends on. The number of steps is not among it: a run may be made longer.
 std::string options_text(const TrainOptions& options, const Task& task) {
-  return task.name() + " batch=" + std::to_string(options.batch) + " rate=" + number(options.rate) +
-         " warmup=" + std::to_string(options.warmup) + " decay=" + number(options.decay) +
-         " clip=" + number(options.clip) + " seed=" + std::to_string(options.seed);
+  return task.name() + " data=" + std::to_string(task.seed()) + " batch=" + std::to_string(options.batch) +
+         " rate=" + number(options.rate) + " warmup=" + std::to_string(options.warmup) +
+         " decay=" + number(options.decay) + " clip=" + number(options.clip) + " seed=" + std::to_string(options.seed);
 }
 
 // All of the text as a number, or nothing.
@@ -121,6 +121,7 @@ void Trainer::resume(const std::filesystem::path& path) {
   };
   if (file.metadata["format"] != "polyhead training")
     refuse("expected the state of a training run, found no such mark");
+  if (!file.checked) refuse("expected a checksum, found none: the file is damaged, or was tampered with");
   if (file.metadata["options"] != options_text(options_, task_)) {
     refuse("expected a run with " + options_text(options_, task_) + ", found one with " +
            io::in_quotes(file.metadata["options"]));
@@ -132,6 +133,7 @@ void Trainer::resume(const std::filesystem::path& path) {
     if (found.shape() != to.shape() || found.dtype() != to.dtype()) {
       refuse(name + ": expected " + describe(to) + ", found " + describe(found));
     }
+    model::expect_finite(file.where, name, found);
     to = std::move(found);
   };
   for (Optimiser::Moments& m : optimiser_.moments()) {

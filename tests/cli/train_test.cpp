@@ -146,7 +146,7 @@ TEST_F(Train, MistakesOfTheCommandLineEndWith2) {
   expect_refused(2, {"train", "copy"}, {"--out"});
   expect_refused(2, {"train", "text", "--out", at("run")}, {"--file"});
   expect_refused(2, tiny("run", {"--file", "x"}), {"--file"});
-  expect_refused(2, tiny("run", {"--rate", "fast"}), {"--rate: expected a number from 0 to 1000, found 'fast'"});
+  expect_refused(2, tiny("run", {"--rate", "fast"}), {"--rate: expected a number above 0, at most 1000, found 'fast'"});
   expect_refused(2, tiny("run", {"--rate", "nan"}), {"--rate"});
   expect_refused(2, tiny("run", {"--norm", "lyer"}), {"did you mean 'layer'?"});
   expect_refused(2, resuming("run", {"--force"}), {"choose one"});
@@ -192,7 +192,7 @@ TEST_F(Train, DamagedAndForeignFilesEndWith3) {
   spill(at("run/model.safetensors"), weights.substr(0, weights.size() / 2));
   expect_refused(3, {"generate", at("run")}, {"model.safetensors"});
   spill(at("run/model.safetensors"), file("wide", "model.safetensors"));
-  expect_refused(3, {"generate", at("run")}, {"config.json asks for", "found"});
+  expect_refused(3, {"generate", at("run")}, {"expected config.json", "found another"});
 }
 
 TEST_F(Train, WhereNothingCanBeWrittenItEndsWith4) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "support/random.h"
 
 namespace polyhead::heads {
@@ -167,6 +169,8 @@ TEST(RankCorrelation, IsSpearmans) {
   EXPECT_NEAR(rank_correlation({1, 2, 3, 4}, {4, 3, 2, 1}), -1, 1e-12);
   EXPECT_NEAR(rank_correlation({1, 2, 3, 4, 5}, {2, 1, 4, 3, 5}), 0.8, 1e-12);
   EXPECT_NEAR(rank_correlation({1, 1, 2}, {1, 1, 2}), 1, 1e-12);
+  EXPECT_TRUE(std::isnan(rank_correlation({1, NAN, 2}, {1, 2, 3}))) << "and it ends";
+  EXPECT_TRUE(std::isnan(rank_correlation({1, 2, 3}, {1, 2, NAN})));
 }
 
 TEST(Prune, StopsWhenTheBudgetIsSpent) {

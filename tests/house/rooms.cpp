@@ -66,7 +66,7 @@ const std::vector<Library> kLibraries = {
     {"utf8proc.h", {"text"}},    {"microhttpd.h", {"serve"}},
     {"cuda", {"cuda"}},          {"cublasLt.h", {"cuda"}},
     {"cub/", {"cuda"}},          {"librsvg/", {"report"}},
-    {"cairo.h", {"report"}},
+    {"cairo.h", {"report"}},     {"xxhash.h", {"io"}},
 };
 
 // Headers of the operating system; those of C++ have neither a slash nor ".h".

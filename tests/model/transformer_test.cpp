@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "model/memory.h"
 #include "support/bits.h"
 #include "support/random.h"
 
@@ -192,26 +193,41 @@ TEST(Model, IsTheSameForAnyNumberOfThreads) {
 }
 
 TEST(Model, RefusesWhatDoesNotFit) {
-  EXPECT_THROW(make_config(Kind::gpt, 2, 10, 4), Error);
-  EXPECT_THROW(make_config(Kind::gpt, 0, 8, 4), Error);
+  const auto expect_value = [](const auto& call) {
+    try {
+      call();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::value) << error.what();
+    }
+  };
+  expect_value([] { make_config(Kind::gpt, 2, 10, 4); });
+  expect_value([] { make_config(Kind::gpt, 0, 8, 4); });
   Config config = make_config(Kind::gpt, 2, 8, 4);
   config.vocabulary = 7;
   config.context = 6;
   EXPECT_NO_THROW(check(config));
   Config wrong = config;
   wrong.layers[1].kv_heads = 3;
-  EXPECT_THROW(check(wrong), Error);
+  expect_value([&] { check(wrong); });
   wrong = config;
   wrong.kind = Kind::classifier;
-  EXPECT_THROW(check(wrong), Error);
+  expect_value([&] { check(wrong); });
   wrong = config;
   wrong.dropout = 1;
-  EXPECT_THROW(check(wrong), Error);
+  expect_value([&] { check(wrong); });
+  wrong = config;
+  wrong.context = wrong.width = (std::int64_t{1} << 31) - 1;
+  expect_value([&] { Transformer{wrong}; });  // the memory for it is not there, and not asked for
   Context context(1);
   Tape tape(context);
   Transformer model(config);
   const Tensor tokens = tokens_for(config, 1, 7);
   EXPECT_THROW(model.forward(tape, tokens), Error);
+}
+
+TEST_P(Models, ParametersAreCountedWithoutMakingThem) {
+  EXPECT_EQ(parameter_count(config_), static_cast<double>(Transformer(config_).parameter_count()));
 }
 
 }  // namespace

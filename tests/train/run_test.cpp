@@ -139,6 +139,47 @@ TEST_F(Runs, MetricsBeyondTheCheckpointGo) {
   EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 10, 15, 20, 30, 30, 40, 40}));
 }
 
+TEST_F(Runs, LinesThatAreNoneOfOursDoNotStopIt) {
+  finish(tiny(), "run");
+  const std::string lines = slurp(at("run") / kMetricsFile);
+  for (const char* bad : {R"({"step":3,"seconds":"late","loss":1})", R"({"step":3,"loss":[1]})", R"({"step":"3"})",
+                          R"({"step":3,"loss":{}})", "3", "{", "\xff"}) {
+    spill(at("run") / kMetricsFile, std::string(bad) + "\n" + lines);
+    resume("run");
+    EXPECT_EQ(slurp(at("run") / kMetricsFile), lines) << bad;
+  }
+  // Longer than any line, and than what is read at a time.
+  spill(at("run") / kMetricsFile, std::string(300'000, 'x') + "\n" + lines + std::string(70'000, 'y'));
+  resume("run");
+  EXPECT_EQ(slurp(at("run") / kMetricsFile), lines);
+}
+
+// It may be larger than memory: a file of holes here.
+TEST_F(Runs, ALogOfGigabytesDoesNotStopIt) {
+  finish(tiny(), "run");
+  const std::string lines = slurp(at("run") / kMetricsFile);
+  fs::resize_file(at("run") / kMetricsFile, (std::uintmax_t{1} << 30) + 4096);
+  resume("run");
+  EXPECT_EQ(slurp(at("run") / kMetricsFile), lines);
+}
+
+TEST_F(Runs, DamagedStatesAreRefused) {
+  finish(tiny(), "run");
+  const fs::path state = at("run") / kStateFile;
+  const std::string good = slurp(state);
+  for (std::size_t byte = 0; byte < good.size(); byte += byte < 3000 ? 1 : 61) {
+    std::string bad = good;
+    bad[byte] = static_cast<char>(bad[byte] ^ 4);
+    spill(state, bad);
+    expect_error(ErrorCode::input, {state.string()}, [&] { resume("run"); });
+  }
+  std::string plan = slurp(at("run") / kPlanFile);
+  spill(state, good);
+  plan.replace(plan.find("\"seed\": 1"), 9, "\"seed\": 3");
+  spill(at("run") / kPlanFile, plan);
+  expect_error(ErrorCode::input, {"data=3"}, [&] { resume("run"); });
+}
+
 TEST_F(Runs, MetricsSayWhatHappened) {
   finish(tiny(), "run");
   const io::Json step = metrics("run").front(), validation = metrics("run").back();

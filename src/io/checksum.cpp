@@ -1,0 +1,30 @@
+#include "io/checksum.h"
+
+#define XXH_INLINE_ALL  // no library to link: it is all in the header
+#include <xxhash.h>
+
+namespace polyhead::io {
+
+struct Checksum::State {
+  XXH64_state_t hash;
+};
+
+Checksum::Checksum() : state_(std::make_unique<State>()) { XXH64_reset(&state_->hash, 0); }
+Checksum::~Checksum() = default;
+
+void Checksum::add(const void* data, std::size_t bytes) {
+  if (bytes > 0) XXH64_update(&state_->hash, data, bytes);
+}
+
+std::string Checksum::digits() const {
+  XXH64_canonical_t bytes;
+  XXH64_canonicalFromHash(&bytes, XXH64_digest(&state_->hash));
+  std::string text;
+  for (const unsigned char byte : bytes.digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace polyhead::io

@@ -1,0 +1,82 @@
+#include "model/memory.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/memory.h"
+#include "polyhead/attention.h"
+
+namespace polyhead::model {
+namespace {
+
+constexpr double kBytes = 4;  // of a number
+
+// Numbers that one token leaves in one layer.
+struct PerToken {
+  double forward = 0, backward = 0, statistics = 0;
+};
+
+PerToken per_token(const Config& config, const LayerHeads& heads) {
+  const auto width = static_cast<double>(config.width), dim = static_cast<double>(config.head_dim);
+  const double inner = static_cast<double>(heads.heads) * dim, shared = static_cast<double>(heads.kv_heads) * dim;
+  const double norms = config.norm == Norm::none ? 0 : width, drops = config.dropout > 0 ? width : 0;
+  PerToken numbers;
+  if (heads.heads > 0) {  // norm, q k v, heads, output, sum; on the way back the same but for the sum
+    numbers.forward += norms + 2 * inner + 2 * shared + 2 * width;
+    numbers.backward += norms + 2 * inner + 2 * shared + width;
+    numbers.statistics += static_cast<double>(heads.heads) * kFullStatistics;
+  }
+  if (config.feed_forward != FeedForward::none) {  // norm, up, activation, down, sum
+    const double up = (config.feed_forward == FeedForward::swiglu ? 2 : 1) * static_cast<double>(config.hidden);
+    numbers.forward += norms + up + static_cast<double>(config.hidden) + 2 * width + drops;
+    numbers.backward += norms + up + static_cast<double>(config.hidden) + width + drops;
+  }
+  return numbers;
+}
+
+}  // namespace
+
+double parameter_count(const Config& config) {
+  const auto width = static_cast<double>(config.width), dim = static_cast<double>(config.head_dim);
+  const double norm = config.norm == Norm::none ? 0 : config.norm == Norm::layer ? 2 * width : width;
+  const double bias = config.bias ? 1 : 0;
+  double count = norm + static_cast<double>(config.vocabulary) * width;
+  if (config.positions == Positions::learned) count += static_cast<double>(config.context) * width;
+  for (const LayerHeads& heads : config.layers) {
+    const double inner = static_cast<double>(heads.heads) * dim;
+    const double rows = inner + 2 * static_cast<double>(heads.kv_heads) * dim;
+    count += norm + rows * (width + bias) + inner * width + bias * width;
+    if (config.feed_forward == FeedForward::none) continue;
+    const double up = (config.feed_forward == FeedForward::swiglu ? 2 : 1) * static_cast<double>(config.hidden);
+    count += norm + up * (width + bias) + width * (static_cast<double>(config.hidden) + bias);
+  }
+  if (!config.tied)
+    count += static_cast<double>(config.outputs()) * (width + (config.kind == Kind::classifier ? 1 : 0));
+  return count;
+}
+
+double pass_bytes(const Config& config, const Pass& pass) {
+  const auto width = static_cast<double>(config.width);
+  const double outputs = config.kind == Kind::gpt ? static_cast<double>(config.vocabulary) : 0;
+  double numbers = (pass.backward ? 2 : 1) * (2 * width + outputs);
+  for (const LayerHeads& heads : config.layers) {
+    const PerToken layer = per_token(config, heads);
+    numbers += layer.forward + (pass.backward ? layer.backward : 0) + (pass.row_statistics ? layer.statistics : 0);
+  }
+  return kBytes * numbers * static_cast<double>(pass.batch) * static_cast<double>(pass.tokens);
+}
+
+void expect_memory(std::string_view op, const Config& config, int copies, const Pass& pass, double more) {
+  const double parameters = parameter_count(config);
+  if (config.positions == Positions::sinusoidal) {
+    more += kBytes * static_cast<double>(config.context) * static_cast<double>(config.width);
+  }
+  polyhead::expect_memory(op,
+                          "a model of " + std::to_string(static_cast<std::int64_t>(std::min(parameters, 9e18))) +
+                              " parameters on " + std::to_string(pass.batch) + " x " + std::to_string(pass.tokens) +
+                              " tokens",
+                          kBytes * parameters * copies + pass_bytes(config, pass) + more,
+                          "choose a smaller batch, context, width or number of layers");
+}
+
+}  // namespace polyhead::model

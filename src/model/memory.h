@@ -1,0 +1,22 @@
+// What a model takes, from its config alone: asked before anything is allocated.
+#pragma once
+
+#include <string_view>
+
+#include "model/config.h"
+
+namespace polyhead::model {
+
+double parameter_count(const Config& config);  // a double: a config may ask for more than 2^63
+
+// Bytes of one pass over so many tokens; with the way back, and with statistics of every row, if wanted.
+struct Pass {
+  std::int64_t batch = 1, tokens = 1;
+  bool backward = false, row_statistics = false;
+};
+double pass_bytes(const Config& config, const Pass& pass);
+
+// Throws Error (value) if there is not so much memory. `copies` of the parameters: 2 with their gradients.
+void expect_memory(std::string_view op, const Config& config, int copies, const Pass& pass, double more = 0);
+
+}  // namespace polyhead::model
