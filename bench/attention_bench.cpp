@@ -9,6 +9,7 @@
 //   sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min": least}
 //   read BYTES CALLS       the other yardstick, one sum over the memory on all threads: {"ns": median, "min": least}
 //   losses CASE STEPS      of training from its beginning: {"losses": [...]}
+//   threads N              from now on
 //   info                   versions
 //   release                forgets all prepared cases
 //
@@ -130,6 +131,7 @@ class Server {
     words >> command;
     if (command == "info") return versions();
     if (command == "release") return release();
+    if (command == "threads") return use_threads(number(words));
     words >> name;
     if (name.starts_with("layer:")) return layer(command, name, words);
     if (name.starts_with("train:")) return training(command, name, words);
@@ -156,6 +158,11 @@ class Server {
     linears_.clear();
     layers_.clear();
     runs_.clear();
+    return Json::object();
+  }
+
+  Json use_threads(int threads) {
+    context_ = Context(threads);
     return Json::object();
   }
 

@@ -27,6 +27,34 @@ class Bench:
     def __init__(self, binary, python, threads, round_count):
         self.binary, self.python, self.threads, self.round_count = binary, python, threads, round_count
         self.turns = Turns()
+        self.has_blas = True
+        self.libraries = {"torch", "ort"}  # those that are here
+
+    def lacking(self):
+        """What this run has to do without, found out before anything is measured."""
+        found = []
+        if "OpenBLAS" not in self.ask("ours", "info"):
+            self.has_blas = False
+            found.append("polyhead_bench was built without OpenBLAS: products are measured beside torch alone, and no "
+                         "share of its rate (tools/install-packages bench, then build anew)")
+        for library, peer in (("torch", "torch-sdpa"), ("ort", "ort-attention")):
+            try:
+                self.ask(peer, "info")
+            except PeerError:
+                self.libraries.discard(library)
+                self.turns.servers.pop(peer).close()
+                found.append(f"{'torch' if library == 'torch' else 'onnxruntime'} is not here: its columns stay empty")
+        return found
+
+    def peers(self, names):
+        return [name for name in names if name.partition("-")[0] in self.libraries]
+
+    def use_threads(self, threads):
+        """For all servers, those that run and those to come."""
+        self.threads = threads
+        for name in self.turns.servers:
+            if name != "numpy":
+                self.ask(name, "threads", threads)
 
     def server(self, name):
         if name not in self.turns.servers:
@@ -93,11 +121,9 @@ def share_target(cell):
 
 def sgemm_size(bench):
     """The size at which the yardstick is fastest; None without OpenBLAS."""
-    try:
-        rate = {n: n**3 / bench.ask("sgemm", "sgemm", n, 5)["ns"] for n in (2048, 3072)}
-    except PeerError as error:
-        progress(str(error))
+    if not bench.has_blas:
         return None
+    rate = {n: n**3 / bench.ask("sgemm", "sgemm", n, 5)["ns"] for n in (2048, 3072)}
     return max(rate, key=rate.get)
 
 
@@ -105,7 +131,7 @@ def able(bench, peers, cell, allowed=ALLOWED_ERROR):
     """The peers that compute this cell, and rightly: within `allowed`, ours always within what f32 allows."""
     bench.check("ours", cell, ALLOWED_GRADIENT_ERROR if "backward" in cell else ALLOWED_ERROR)
     found = []
-    for peer in peers:
+    for peer in bench.peers(peers):
         try:
             bench.check(peer, cell, allowed)
             found.append(peer)
@@ -170,7 +196,7 @@ def forward_table(bench, cells):
 def empty_calls(bench):
     """What a call costs that has next to nothing to do."""
     cell = "1,1,1,8/plain"
-    times, _ = bench.measure({name: (name, "time", cell) for name in ["ours", *PEERS]})
+    times, _ = bench.measure({name: (name, "time", cell) for name in ["ours", *bench.peers(PEERS)]})
     bench.release(times)
     return ("An empty call (1,1,1,8), for the cells under 50 µs: "
             + ", ".join(f"{name} {micro(t)} µs" for name, t in times.items()) + ".")

@@ -7,6 +7,7 @@
   memory CASE            (torch-materialised) one call: {"ns": time, "extra": peak bytes beyond inputs and outputs}
   losses CASE STEPS      (torch-eager, torch-compiled, torch-f64) of training from its beginning: {"losses": [...]}
   gemm M,N,K WARM CALLS  (torch-linear) y = x W^T + b, x [M,K] and W [N,K]: {"ns": median, "min": the least}
+  threads N              (torch) from now on
   info                   versions
   release                forgets all prepared cases
 
@@ -43,7 +44,11 @@ class Torch:
     def __init__(self, threads):
         import torch
         self.torch = torch
-        torch.set_num_threads(threads)
+        self.threads(threads)
+
+    def threads(self, number):
+        self.torch.set_num_threads(int(number))
+        return {}
 
     def info(self):
         return {"torch": self.torch.__version__, "torch SIMD": self.torch.backends.cpu.get_cpu_capability()}
@@ -544,7 +549,10 @@ class Server:
 
 
 def main():
-    server = Server(PEERS[sys.argv[1]](int(sys.argv[2])))
+    try:
+        server = Server(PEERS[sys.argv[1]](int(sys.argv[2])))
+    except ImportError as error:
+        sys.exit(f"{sys.argv[1]}: {error}")
     gc.disable()
     for line in sys.stdin:
         try:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Measures polyhead beside its peers. Needs polyhead_bench, and for the peers torch, onnxruntime, onnx and numpy.
+"""Measures polyhead beside its peers. Needs polyhead_bench, torch and numpy, and for all peers onnxruntime and onnx.
 
   bench/run.py                                  all families but the build, some thirty minutes
   bench/run.py --quick --family forward         three rounds, for a look
+  bench/run.py --threads 1,2,4,8,16             what more threads bring, and nothing else
   bench/run.py --json out.json --write docs/performance.md
 """
 import argparse
@@ -14,6 +15,7 @@ import sys
 import report
 import families
 import layer_families
+import scaling
 import training_families
 from families import HERE, PEERS, Bench, progress
 
@@ -31,7 +33,9 @@ def arguments():
     parser.add_argument("--build", action="store_true", help="time clean builds as well")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="3 rounds")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[2],
+                        help="a number; or several, such as 1,2,4: then the family is scaling")
+    parser.add_argument("--only", default="", help="of scaling: the cells whose names contain this")
     parser.add_argument("--binary", default=HERE.parent / "build/release/bench/polyhead_bench", type=pathlib.Path)
     parser.add_argument("--venv", type=pathlib.Path, help="where the peers are installed (default: this Python's)")
     parser.add_argument("--json", type=pathlib.Path, help="keep results here; families not measured now are taken over")
@@ -42,14 +46,14 @@ def arguments():
 def facts(bench):
     """The machine and the versions of everything."""
     found = report.machine()
-    for name in ("ours", *PEERS, "numpy"):
+    for name in ("ours", *bench.peers(PEERS), "numpy"):
         found |= bench.ask(name, "info")
     return {key: str(value) for key, value in found.items()}
 
 
-def measured(bench, name):
+def measured(bench, family):
     """The tables of a family, with a word on how quiet the machine was."""
-    found = FAMILIES[name](bench)
+    found = family(bench)
     if bench.turns.taken:
         quiet = f"{bench.round_count} rounds, {bench.turns.quietness()}"
         for family in found:
@@ -73,15 +77,20 @@ def main():
     if not args.binary.exists():
         sys.exit(f"{args.binary} is not there: cmake --build --preset release --target polyhead_bench, or --binary")
     python = args.venv / "bin/python" if args.venv else sys.executable
-    bench = Bench(args.binary, python, args.threads, 3 if args.quick else args.rounds)
+    bench = Bench(args.binary, python, args.threads[0], 3 if args.quick else args.rounds)
     if os.getloadavg()[0] > 0.3:
         progress(f"the machine is busy (load {os.getloadavg()[0]:.2f}): expect noise")
     wanted = args.family or [name for name in FAMILIES if name not in ("build", "sgemm-share")]
+    wanted = [FAMILIES[name] for name in wanted + (["build"] if args.build and "build" not in wanted else [])]
+    if len(args.threads) > 1:
+        wanted = [lambda bench: scaling.scaling(bench, args.threads, args.only)]
     families, fresh = load(args.json), []
     with bench.turns:
+        for missing in bench.lacking():
+            progress(missing)
         machine = facts(bench)
-        for name in wanted + (["build"] if args.build and "build" not in wanted else []):
-            for family in measured(bench, name):
+        for each in wanted:
+            for family in measured(bench, each):
                 families[family.name] = family
                 fresh.append(family)
                 print(report.to_text(family), flush=True)

@@ -1,0 +1,63 @@
+"""What more threads bring: every kind of work at several numbers of threads, beside torch."""
+import statistics
+
+from families import PASSES_AS_ONE, best_of, closing, hopeless, micro, progress
+from report import Family
+from servers import geomean, lower_bound, ratios
+
+ATTENTION = ["64,4,32,32", "8,12,128,64", "1,12,1024,64", "4,12,1024,64", "1,32,2048,128"]
+CELLS = {f"{shape}/{mask}{way}": ["torch-sdpa", "torch-matmul"]
+         for way in ("", "+backward") for mask in ("plain", "causal") for shape in ATTENTION}
+CELLS |= {"1,1,8192,64/plain+backward": ["torch-sdpa"], "1,1,8192,64/causal+backward": ["torch-sdpa"]}
+CELLS |= {f"decode:{sizes},128,f32/plain": ["torch-sdpa", "torch-matmul"] for sizes in ("1,32,32,4096", "8,32,8,4096")}
+CELLS |= {sizes: ["torch-linear"] for sizes in ("2048,2304,768", "2048,2048,2048", "64,512,512")}
+CELLS |= {f"layer:{sizes}/{mode}": ["torch-packed", "torch-mha"]
+          for mode in ("forward", "training") for sizes in ("128,4,32,64", "512,8,128,16", "768,12,1024,4")}
+CELLS |= {f"train:{sizes}/step": ["torch-eager"] for sizes in ("2,256,8,64,32", "6,384,6,256,8")}
+LONG = 10e6  # nanoseconds on one thread from which on a speed-up is asked for
+EFFICIENCY = 13 / 16
+
+
+def request(cell):
+    return "time" if "/" in cell else "gemm"
+
+
+def times_of(bench, cell, peers):
+    """Of ours and of the peers, at the number of threads that is set."""
+    entries = {name: (name, request(cell), cell) for name in ["ours", *bench.peers(peers)]}
+    times, _ = bench.measure(entries, hopeless)
+    bench.release(entries)
+    return times
+
+
+def scaling(bench, counts, only=""):
+    """Rows: our times, the speed-up over the fewest threads, and R beside the best of torch at each number."""
+    raw = {}
+    for threads in counts:
+        bench.use_threads(threads)
+        for cell, peers in CELLS.items():
+            if only not in cell:
+                continue
+            raw.setdefault(cell, {})[threads] = times_of(bench, cell, peers)
+            times = raw[cell][threads]
+            progress(f"{threads} threads, {cell}: " + ", ".join(f"{name} {micro(t)}" for name, t in times.items()) + " us")
+    rows, bounds, gains = [], [], []
+    for cell, by_threads in raw.items():
+        paired = [ratios(times[best_of(times, list(times)[1:])], times["ours"]) for times in by_threads.values()]
+        bounds += map(lower_bound, paired)
+        ours = {threads: statistics.median(times["ours"]) for threads, times in by_threads.items()}
+        gain = ours[counts[0]] / ours[counts[-1]]
+        if ours[counts[0]] >= LONG:
+            gains.append(gain / (counts[-1] / counts[0] * EFFICIENCY))
+        rows.append([cell, *(micro(times["ours"]) for times in by_threads.values()), f"{gain:.1f}",
+                     *(f"{lower_bound(values):.2f}" for values in paired)])
+    bars = [("beside torch, worst", "1.0 (from 0.97)", f"{min(bounds):.2f}", min(bounds) >= PASSES_AS_ONE),
+            ("beside torch, geomean", "1.4", f"{geomean(bounds):.2f}", geomean(bounds) >= 1.4)]
+    if gains:
+        bars.append((f"speed-up of {counts[-1]} threads, relative to {counts[-1] * EFFICIENCY:.0f}", "1.0",
+                     f"{min(gains):.2f}", min(gains) >= 1))
+    columns = ["", *(f"{n}: µs" for n in counts), "speed-up", *(f"{n}: R" for n in counts)]
+    return [Family("scaling", "Threads: our time, and R beside the best of torch", columns, rows, bars,
+                   [closing("scaling", bounds)],
+                   [f"The speed-up is that of {counts[-1]} threads over {counts[0]}; it is asked for where one thread takes "
+                    "10 ms or more. Cells are named as in the tables above; three sizes are a product."], raw)]
