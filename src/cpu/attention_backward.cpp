@@ -33,12 +33,9 @@ class Backward {
     for (std::size_t n = 0; n < forward_.sequences.size(); ++n) {
       shared_.first_panel.push_back(panels);
       panels += forward_.heads * panels_of<T>(forward_.sequences[n]);
-      const std::int64_t blocks = KeyBlocks(forward_.sequences[n]).count;
-      most_blocks_ = std::max(most_blocks_, blocks);
-      for (std::int64_t g = 0; g < forward_.kv_heads; ++g) {
-        for (std::int64_t b = 0; b < blocks; ++b) items_.push_back({static_cast<std::int64_t>(n), g, b});
-      }
     }
+    members_ = members_for(team, work_of() / kWorkPerThread);
+    list_items();
     const auto count = static_cast<std::size_t>(panels);
     shared_.done = std::make_unique<Awaited[]>(count);
     shared_.sink_parts.resize(count);
@@ -54,7 +51,6 @@ class Backward {
       shared_.dq = reinterpret_cast<T*>(dq_memory_.reserve(count * kPanel<T> * D * sizeof(T)));
     }
     const Split split = split_of(team, static_cast<std::int64_t>(items_.size()), work_of());
-    members_ = members_for(team, work_of() / kWorkPerThread);
     // Blocks of one head wait for each other: who takes several at once would keep the rest waiting.
     if (most_blocks_ == 1) grain_ = split.grain;
     // All memory before any result: what fails, fails with nothing written.
@@ -83,6 +79,29 @@ class Backward {
   struct Item {
     std::int64_t sequence, kv_head, block;
   };
+
+  // As many heads as members side by side, block after block: members then work on heads of their own, and who waits
+  // for the block before waits for one that was claimed long ago. Block after block of one head, as it once was, made
+  // all wait for each other along the diagonal of a causal mask.
+  void list_items() {
+    const std::int64_t count = static_cast<std::int64_t>(forward_.sequences.size()) * forward_.kv_heads;
+    for (std::int64_t begin = 0; begin < count; begin += members_) {
+      const std::int64_t end = std::min<std::int64_t>(begin + members_, count);
+      bool more = true;
+      for (std::int64_t b = 0; more; ++b) {
+        more = false;
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t n = i / forward_.kv_heads, blocks = blocks_of(n);
+          most_blocks_ = std::max(most_blocks_, blocks);
+          if (b < blocks) items_.push_back({n, i % forward_.kv_heads, b});
+          more = more || b + 1 < blocks;
+        }
+      }
+    }
+  }
+  std::int64_t blocks_of(std::int64_t n) const {
+    return KeyBlocks(forward_.sequences[static_cast<std::size_t>(n)]).count;
+  }
 
   double work_of() const {
     double scores = 0;
