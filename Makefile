@@ -51,7 +51,7 @@ command:
 	cmake --build --preset release
 
 install: command
-	cmake --install build/release --prefix $(PREFIX)
+	cmake --install build/release --prefix "$(PREFIX)"
 
 clean:
 	rm -rf build .venv

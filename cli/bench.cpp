@@ -1,11 +1,11 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "cli/bench_ops.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/timing.h"
 #include "core/memory.h"
@@ -51,6 +51,8 @@ Shape shape_of(const std::string& text) {
   return {sizes[0], sizes[1], sizes[2], sizes[3]};
 }
 
+std::string text_of(const Shape& s) { return fmt::format("{},{},{},{}", s.batch, s.heads, s.tokens, s.dim); }
+
 DType dtype_named(const std::string& name) {
   return name == "f16" ? DType::f16 : name == "bf16" ? DType::bf16 : DType::f32;
 }
@@ -63,26 +65,6 @@ std::vector<std::string> op_names() {
   for (const BenchOp& op : bench_ops()) names.push_back(op.name);
   return names;
 }
-
-// A line on a terminal that says what takes the time; gone when the results are there.
-class Progress {
- public:
-  explicit Progress(std::size_t count) : count_(count), shown_(isatty(STDERR_FILENO) != 0) {}
-  ~Progress() {
-    if (shown_) std::fputs(kErase, stderr);
-  }
-  void show(const Shape& s, std::size_t number) const {
-    if (!shown_) return;
-    const std::string line =
-        fmt::format("{}timing {},{},{},{}: {} of {}", kErase, s.batch, s.heads, s.tokens, s.dim, number, count_);
-    std::fputs(line.c_str(), stderr);
-  }
-
- private:
-  static constexpr const char* kErase = "\r\033[K";
-  std::size_t count_;
-  bool shown_;
-};
 
 class Bench {
  public:
@@ -107,15 +89,12 @@ class Bench {
     const double elements = std::max(static_cast<double>(shape.batch) * static_cast<double>(shape.tokens) * width,
                                      op_.has_weights ? 4 * width * width : 0);
     if (elements > static_cast<double>(kMostElements)) {
-      throw Failure(
-          Exit::input,
-          fmt::format("--shape {},{},{},{}: {:.2g} elements in one tensor, expected at most {:.0g}", shape.batch,
-                      shape.heads, shape.tokens, shape.dim, elements, static_cast<double>(kMostElements)));
+      throw Failure(Exit::input, fmt::format("--shape {}: {:.2g} elements in one tensor, expected at most {:.0g}",
+                                             text_of(shape), elements, static_cast<double>(kMostElements)));
     }
     // Inputs, outputs and gradients: at most so many tensors of this size.
     constexpr double kTensors = 8, kBytes = 4;
-    expect_memory("bench", fmt::format("--shape {},{},{},{}", shape.batch, shape.heads, shape.tokens, shape.dim),
-                  kTensors * kBytes * elements, "choose smaller sizes");
+    expect_memory("bench", "--shape " + text_of(shape), kTensors * kBytes * elements, "choose smaller sizes");
     for (const bool causal : {false, true}) {
       if (causal != options_.causal.value_or(causal)) continue;
       if (causal && !op_.takes_mask) continue;
@@ -154,15 +133,16 @@ Report report_of(const Options& options) {
   for (const std::string& text : options.shapes) shapes.push_back(shape_of(text));
   if (shapes.empty()) shapes.assign(kShapes.begin(), kShapes.end());
   Bench bench(options);
-  const Progress progress(shapes.size());
+  std::optional<Progress> progress(std::in_place, "bench", std::ssize(shapes));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    progress.show(shapes[i], i + 1);
+    progress->update(static_cast<std::int64_t>(i), text_of(shapes[i]));
     bench.measure(shapes[i]);
   }
+  progress.reset();
   const std::string target = info().target;
   std::string text = fmt::format("{}, {}, {}, {} thread{}, statistics: {}\n\n", bench.op().what, options.dtype, target,
                                  bench.threads(), bench.threads() == 1 ? "" : "s", options.statistics);
-  text += text_of(bench.table);
+  text += cli::text_of(bench.table);
   text += "\nFLOP: two per multiply-add; causal attention counts half. Scores: query-key pairs that are visible.\n";
   return {.command = "bench",
           .text = text,

@@ -5,26 +5,34 @@
 namespace polyhead::cli {
 namespace {
 
-// The words that may stand where an option or argument of this command does.
+// What of the file system may stand there: "-f" for files and folders, "-d" for folders alone, as compgen has it.
+std::string paths_of(const Option& option) {
+  const std::string& kind = option.positional() ? option.name : option.value;
+  return kind == "FILE" ? "-f" : kind == "FOLDER" || kind == "MODEL" ? "-d" : "";
+}
+
+// The words, and paths, that may stand where an option or argument of this command does.
 std::string words_of(const Command& command) {
-  std::string words = "--help";
+  std::string words = "--help", paths;
   for (const Option& option : command.options) {
     if (option.positional()) {
       words += fmt::format(" {}", fmt::join(option.choices, " "));
+      paths += paths_of(option);
     } else {
       words += " --" + option.name;
       if (option.has_negative()) words += " --no-" + option.name;
     }
   }
-  return words;
+  return fmt::format("words=\"{}\" paths={}", words, paths);
 }
 
-// A case for every option with a value: its choices, or nothing to offer.
+// A case for every option with a value: its choices, or paths, or nothing to offer.
 std::string values_of(const Command& command) {
   std::string cases;
   for (const Option& option : command.options) {
     if (!option.takes_value()) continue;
-    cases += fmt::format("    {}:--{}) words=\"{}\" ;;\n", command.name, option.name, fmt::join(option.choices, " "));
+    cases += fmt::format("    {}:--{}) words=\"{}\" paths={} ;;\n", command.name, option.name,
+                         fmt::join(option.choices, " "), paths_of(option));
   }
   return cases;
 }
@@ -36,18 +44,22 @@ std::string bash_completion() {
   for (const Command& command : commands()) names += command.name + ' ';
   for (const Command& command : commands()) cases += values_of(command);
   for (const Command& command : commands()) {
-    cases += fmt::format("    {}:*) words=\"{}\" ;;\n", command.name, words_of(command));
+    cases += fmt::format("    {}:*) {} ;;\n", command.name, words_of(command));
   }
   return fmt::format(
       "# bash completion for polyhead; printed by 'polyhead completion bash'\n"
       "_polyhead() {{\n"
-      "  local word=${{COMP_WORDS[COMP_CWORD]}} words= place=first\n"
+      "  local word=${{COMP_WORDS[COMP_CWORD]}} words= paths= place=first\n"
       "  [ \"$COMP_CWORD\" -gt 1 ] && place=${{COMP_WORDS[1]}}:${{COMP_WORDS[COMP_CWORD-1]}}\n"
       "  case $place in\n"
       "    first) words=\"{}--help --version\" ;;\n"
       "{}"
       "  esac\n"
-      "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
+      "  [ -n \"$paths\" ] || return 0\n"
+      "  mapfile -t -O \"${{#COMPREPLY[@]}}\" COMPREPLY < <(compgen $paths -- \"$word\")\n"
+      "  compopt -o filenames 2>/dev/null\n"  // slashes behind folders, spaces quoted
+      "  return 0\n"
       "}}\n"
       "complete -F _polyhead polyhead\n",
       names, cases);

@@ -26,7 +26,7 @@ Table table_of(const std::vector<Count>& counts) {
                           {"width", "width", Style::count},
                           {"heads", "heads", Style::count},
                           {"kv_heads", "kv heads", Style::count},
-                          {"head_dim", "d_k", Style::count},
+                          {"head_dim", "d_k", Style::count, 1},
                           {"layers", "layers", Style::count},
                           {"layer_weights", "W_Q,K,V,O", Style::count},
                           {"layer_parameters", "with biases", Style::count},
@@ -35,7 +35,7 @@ Table table_of(const std::vector<Count>& counts) {
                           {"attention_share", "share", Style::percent},
                           {"parameters", "parameters", Style::count},
                           {"tokens", "tokens", Style::count},
-                          {"flops_last_token", "FLOPs/token", Style::scaled},
+                          {"flops_last_token", "FLOPs", Style::scaled},
                           {"flops_sequence", "FLOPs, all", Style::scaled}},
               .rows = {}};
   for (const Count& c : counts) {
@@ -58,7 +58,7 @@ Report overview(const std::vector<Count>& counts) {
       text_of(table, {"model", "width", "heads", "head_dim", "layers", "layer_weights", "layer_parameters",
                       "attention_share", "parameters", "flops_last_token"}) +
       "\nW_Q,K,V,O: one attention layer. Share: of attention in attention and FFN, without biases.\n"
-      "FLOPs/token: the last of a typical sequence. 'polyhead count MODEL' itemises one of them.\n";
+      "FLOPs: of the last token of a typical sequence. 'polyhead count MODEL' itemises one of them.\n";
   return {.command = "count", .text = text, .fields = {}, .tables = {table}, .csv = table};
 }
 
@@ -126,9 +126,12 @@ std::string one_head(const Count& c) {
   const Count counted = count(single);
   const Part &one = counted.of("attention"), &many = c.of("attention");
   const bool same = one.model_weights == many.model_weights && one.flops_sequence == many.flops_sequence;
-  return fmt::format("\nOne head of {} instead of {} of {}: {} attention weights, {} FLOPs; {}.\n", single.head_dim,
-                     c.model.heads, c.model.head_dim, text_of(one.model_weights, Style::count),
-                     text_of(one.flops_sequence, Style::count), same ? "the same" : "not the same");
+  return '\n' +
+         wrapped(fmt::format("One head of {} instead of {} of {}: {} attention weights, {} FLOPs; {}.", single.head_dim,
+                             c.model.heads, c.model.head_dim, text_of(one.model_weights, Style::count),
+                             text_of(one.flops_sequence, Style::count), same ? "the same" : "not the same"),
+                 0) +
+         '\n';
 }
 
 std::string shares(const Count& c) {

@@ -97,7 +97,7 @@ Report crews_report() {
                       outputs.data());
   text += matrix_text("attention that is left on each token, summed over the heads that speak", names, kTokens,
                       attention.data());
-  text += "\nHead 1 carries the referent (animal), head 2 the attribute (tired): silence one, and its half is gone.\n";
+  text += "\nHead 1 carries the referent (animal), head 2 the attribute (tired); silence one, its half is gone.\n";
   Report report{.command = "trace", .text = text, .fields = {{"example", "crews"}}, .tables = {}, .csv = {}};
   add_steps(steps, report);
   return report;

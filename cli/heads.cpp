@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "cli/say.h"
 #include "study/links.h"
 
@@ -27,7 +28,10 @@ void examine_heads(const Options& o) {
   Context context(static_cast<int>(o.threads));
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.model, subject.task->name(),
                   subject.model->config().head_count(), o.samples));
-  const study::Examination found = study::examine(context, *subject.model, material, seed);
+  std::optional<Progress> progress(std::in_place, "heads", subject.model->config().head_count());
+  const study::Examination found =
+      study::examine(context, *subject.model, material, seed, [&](std::int64_t done) { progress->update(done, ""); });
+  progress.reset();
   print(heads_report({o.model, o.samples, subject, found}, o.all_roles), o.format);
 }
 
@@ -43,7 +47,10 @@ Command heads_command() {
           "its control; how much the model hangs on it, by the gradient of its gate and by the loss that its absence "
           "costs, with 95 % intervals; and the head that is most like it. An untrained model of the same shape is the "
           "control of all detectors. Everything is measured on sequences that the model was not trained on. "
-          "docs/heads.md defines every column.",
+          "Columns: entropy of the weights in nats, and relative to that of equal weights (of largest); mean weight on "
+          "the first key, the row's own and the one before; mean distance; mean of the largest weight; gradient of the "
+          "gate, relative to its layer; damage: what the loss gains with the head's output made 0, or made its mean; "
+          "what the accuracy changes by; the head whose largest weights lie on the same keys, and how often.",
       .examples = {{"polyhead heads run", "the table of a model that polyhead train made"},
                    {"polyhead heads run --all-roles", "also the score of every head in every role, and its control"},
                    {"polyhead heads run --format json", "all of it, for a program"},

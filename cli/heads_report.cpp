@@ -14,10 +14,10 @@ using heads::Importance;
 using heads::RoleScore;
 
 const std::vector<Column> kStatistics{
-    {"entropy", "entropy", Style::decimal},          {"normalised_entropy", "of largest", Style::percent},
-    {"first_weight", "on first", Style::decimal},    {"self_weight", "on self", Style::decimal},
-    {"previous_weight", "previous", Style::decimal}, {"distance", "distance", Style::decimal},
-    {"max_weight", "max weight", Style::decimal}};
+    {"entropy", "entropy", Style::decimal, 2},          {"normalised_entropy", "of largest", Style::percent, 3},
+    {"first_weight", "on first", Style::decimal, 6},    {"self_weight", "on self", Style::decimal, 7},
+    {"previous_weight", "previous", Style::decimal, 5}, {"distance", "distance", Style::decimal, 4},
+    {"max_weight", "max weight", Style::decimal, 9}};
 
 std::vector<Value> statistics_of(const HeadSurvey& head) {
   const auto by_rows = [&](Statistic which) { return head.mean(which, Statistic::rows); };
@@ -65,7 +65,7 @@ Table shown(const study::Examination& found) {
   append(table.columns, {{"", "gradient", Style::decimal},
                          {"", "damage", Style::decimal},
                          {"", "95 % interval"},
-                         {"", "as mean", Style::decimal},
+                         {"", "as mean", Style::decimal, 8},
                          {"", "accuracy", Style::percent},
                          {"", "most like"}});
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
@@ -134,18 +134,14 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   std::string text = fmt::format("{}: {}, accuracy {:.2f} %, loss {:.4f}\n\n", e.folder, e.subject.task->name(),
                                  100 * found.accuracy, found.loss);
   text += text_of(shown(found));
-  text += fmt::format(
-      "\nRank correlation of gradient and damage {:.2f}, with means in place of outputs {:.2f}; of the two damages "
-      "{:.2f}\n",
-      found.gradient_and_zero, found.gradient_and_mean, found.zero_and_mean);
+  text += fmt::format("\nRank correlation of gradient and damage {:.2f}, with means in place of outputs {:.2f}\n",
+                      found.gradient_and_zero, found.gradient_and_mean);
   text +=
       fmt::format("Roles: {}\nUntrained model of the same shape: {}\n", census(found.roles), census(found.untrained));
   for (const std::string& note : notes) text += fmt::format("Note: {}\n", note);
   return text +
-         "\nDamage: what the loss gains without the head; as mean: with its mean output in its place. Accuracy: what "
-         "it\n"
-         "changes by without the head. Most like: whose largest weights lie on the same keys. docs/heads.md says "
-         "more.\n";
+         "\nDamage: what the loss gains without the head. Accuracy: what it changes by without the head.\n"
+         "Most like: whose largest weights lie on the same keys. 'polyhead heads --help' has every column.\n";
 }
 
 }  // namespace

@@ -3,31 +3,11 @@
 #include <algorithm>
 
 #include "cli/pages.h"
+#include "cli/report.h"
 #include "polyhead/version.h"
 
 namespace polyhead::cli {
 namespace {
-
-constexpr std::size_t kLineWidth = 100;
-
-// Lines of words that fit, each after the first indented.
-std::string wrapped(const std::string& words, std::size_t indent) {
-  std::string text;
-  std::size_t column = indent, at = 0;
-  while (at < words.size()) {
-    const std::size_t end = std::min(words.find(' ', at), words.size());
-    if (column + (end - at) > kLineWidth && column > indent) {
-      text += '\n' + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      text += ' ';
-    }
-    text += words.substr(at, end - at);
-    column += end - at + 1;
-    at = end + 1;
-  }
-  return text;
-}
 
 std::string default_of(const Option& option) {
   if (const auto* number = std::get_if<std::int64_t*>(&option.target)) return fmt::format(" [{}]", **number);

@@ -58,7 +58,7 @@ std::string text_of(const Table& fields, const Table& paths) {
   std::string text = cli::text_of(fields) + "\nThe path that typical calls take\n";
   for (const auto& row : paths.rows) {
     text += fmt::format("  {}: q {}, k {}\n    {}\n", std::get<std::string>(row[0]), std::get<std::string>(row[1]),
-                        std::get<std::string>(row[2]), std::get<std::string>(row[3]));
+                        std::get<std::string>(row[2]), wrapped(std::get<std::string>(row[3]), 4));
   }
   return text;
 }

@@ -60,6 +60,8 @@ class Pruning {
     if (o_.fine_tune > 0) tune(*smaller);
     result.left = study::left_of(subject_.model->config(), gone);
     result.roles_left = study::roles_of(context_, *smaller, material_);
+    Progress timing("timing both", 1);
+    timing.update(0, "");
     result.facts = study::compare(context_, *subject_.model, *smaller, material_.reporting);
     if (!o_.dry_run) study::save_cut(*smaller, subject_.plan, o_.out);
     return result;

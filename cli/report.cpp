@@ -33,16 +33,22 @@ std::string with_unit(double number, std::string_view unit) {
   return fmt::format("{:.{}f} {}{}", scaled, digits, fitting->letter, unit);
 }
 
+// "-0.0" as "0.0": what rounds to nothing has no sign.
+std::string unsigned_zero(std::string text) {
+  if (text.starts_with('-') && text.find_first_of("123456789") == text.npos) text.erase(0, 1);
+  return text;
+}
+
 std::string text_of(double number, Style style) {
   switch (style) {
-    case Style::percent: return fmt::format("{:.1f} %", 100 * number);
+    case Style::percent: return unsigned_zero(fmt::format("{:.1f}", 100 * number)) + " %";
     case Style::seconds: return with_unit(number, "s");
     case Style::scaled: return with_unit(number, "");
     case Style::words:
     case Style::count:
     case Style::decimal: break;
   }
-  return fmt::format("{:.3f}", number);
+  return unsigned_zero(fmt::format("{:.3f}", number));
 }
 
 std::string padded(const std::string& text, std::size_t width, Style style) {
@@ -102,6 +108,59 @@ std::string json_of(const Report& report) {
   return fmt::format("{{\n  {}\n}}\n", fmt::join(members, ",\n  "));
 }
 
+// The cells of a table that are shown, as text.
+class Shown {
+ public:
+  Shown(const Table& table, const std::vector<std::string>& keys) : lines_(table.rows.size() + 1) {
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      const Column& column = table.columns[c];
+      if (!keys.empty() && std::find(keys.begin(), keys.end(), column.key) == keys.end()) continue;
+      Cells cells{column, {column.heading}, 0};
+      for (const auto& row : table.rows) cells.texts.push_back(cli::text_of(row[c], column.style));
+      for (const std::string& cell : cells.texts) cells.width = std::max(cells.width, cell.size());
+      columns_.push_back(std::move(cells));
+    }
+  }
+
+  std::size_t width() const {
+    std::size_t width = 0;
+    for (const Cells& cells : columns_) width += cells.width + (width > 0 ? 2 : 0);
+    return width;
+  }
+  // Whether there was one to spare; its heading goes into the list.
+  bool drop(std::vector<std::string>& gone) {
+    const auto sparest = std::max_element(columns_.begin(), columns_.end(), [](const Cells& a, const Cells& b) {
+      return a.column.spare < b.column.spare;
+    });
+    if (sparest == columns_.end() || sparest->column.spare == 0) return false;
+    gone.push_back(sparest->column.heading);
+    columns_.erase(sparest);
+    return true;
+  }
+  std::string text() const {
+    std::string text;
+    for (std::size_t line = 0; line < lines_; ++line) {
+      std::string joined;
+      for (const Cells& cells : columns_) {
+        if (!joined.empty()) joined += "  ";
+        joined += padded(cells.texts[line], cells.width, cells.column.style);
+      }
+      joined.erase(joined.find_last_not_of(' ') + 1);
+      text += joined + '\n';
+    }
+    return text;
+  }
+
+ private:
+  struct Cells {
+    Column column;
+    std::vector<std::string> texts;  // the heading first
+    std::size_t width;
+  };
+  std::size_t lines_;
+  std::vector<Cells> columns_;
+};
+
 }  // namespace
 
 std::string text_of(const Value& value, Style style) {
@@ -115,23 +174,29 @@ std::string text_of(const Value& value, Style style) {
 }
 
 std::string text_of(const Table& table, const std::vector<std::string>& keys) {
-  std::vector<std::string> lines(table.rows.size() + 1);
-  for (std::size_t c = 0; c < table.columns.size(); ++c) {
-    const Column& column = table.columns[c];
-    if (!keys.empty() && std::find(keys.begin(), keys.end(), column.key) == keys.end()) continue;
-    std::vector<std::string> cells{column.heading};
-    for (const auto& row : table.rows) cells.push_back(text_of(row[c], column.style));
-    const auto longest =
-        std::max_element(cells.begin(), cells.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    for (std::size_t line = 0; line < lines.size(); ++line) {
-      if (!lines[line].empty()) lines[line] += "  ";
-      lines[line] += padded(cells[line], longest->size(), column.style);
-    }
+  Shown shown(table, keys);
+  std::vector<std::string> gone;
+  while (shown.width() > kPageWidth && shown.drop(gone)) {
   }
+  std::string text = shown.text();
+  if (gone.empty()) return text;
+  return text + wrapped(fmt::format("No room for: {} (--format csv has all).", fmt::join(gone, ", ")), 0) + '\n';
+}
+
+std::string wrapped(const std::string& words, std::size_t indent) {
   std::string text;
-  for (std::string& line : lines) {
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + '\n';
+  std::size_t column = indent, at = 0;
+  while (at < words.size()) {
+    const std::size_t end = std::min(words.find(' ', at), words.size());
+    if (column + (end - at) > kPageWidth && column > indent) {
+      text += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      text += ' ';
+    }
+    text += words.substr(at, end - at);
+    column += end - at + 1;
+    at = end + 1;
   }
   return text;
 }

@@ -29,6 +29,7 @@ struct Column {
   std::string key;      // in JSON and CSV
   std::string heading;  // in text
   Style style = Style::words;
+  int spare = 0;  // in text the columns with the highest go first where the table is too wide; 0: none goes
 };
 
 struct Table {
@@ -45,7 +46,13 @@ struct Report {
   Table csv;
 };
 
-// The columns named (all, if none), under their headings.
+inline constexpr std::size_t kPageWidth = 100;
+
+// Words in lines that fit a page, all but the first indented.
+std::string wrapped(const std::string& words, std::size_t indent);
+
+// The columns named (all, if none), under their headings. What is wider than a page loses its spare columns and says
+// so.
 std::string text_of(const Table& table, const std::vector<std::string>& keys = {});
 std::string text_of(const Value& value, Style style);
 

@@ -37,7 +37,7 @@ Report report_of(const study::Results& results, const Options& o) {
   Report report{.command = "study", .text = {}, .fields = {}, .tables = {}, .csv = {}};
   Table findings{"findings", {{"finding", "", Style::words}, {"shown_by", "", Style::words}}, {}};
   for (const report::Finding& finding : study::findings(results)) {
-    report.text += "- " + finding.text + "\n";
+    report.text += "- " + wrapped(finding.text, 2) + "\n";
     findings.rows.push_back({finding.text, finding.figure});
   }
   report.text += fmt::format("\n{}/report.html shows it all ({:.0f} s).\n", o.out, results.seconds);

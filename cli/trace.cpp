@@ -76,7 +76,7 @@ std::string text_of(const Options& o, const Trace& trace) {
   }
   text += "\nWhat every head did (mean over rows)\n" + text_of(trace.heads);
   text += fmt::format(
-      "\nRows of the weights sum to 1 within {:.0e}; the engine and plain loops in double differ by at most {:.0e}.\n",
+      "\nRows of the weights sum to 1 within {:.0e}; engine and plain loops in double differ by at most {:.0e}.\n",
       trace.weight_sum_error, trace.engine_error);
   if (s.heads > 1) {
     text += fmt::format("Knock out head 0, and {} of {} columns change before W_O, {} after it: W_O mixes the heads.\n",
@@ -126,17 +126,27 @@ std::vector<double> values_of(const ConstTensorView& view) {
 
 std::string matrix_text(const std::string& title, const std::vector<std::string>& rows,
                         const std::vector<std::string>& columns, const double* values) {
-  Table table{.name = {}, .columns = {{"", ""}}, .rows = {}};
-  for (const std::string& column : columns)
-    table.columns.push_back({column, fmt::format("{:>6}", column), Style::decimal});
-  for (const std::string& row : rows) {
-    std::vector<Value> cells{"  " + row};
-    for (std::size_t c = 0; c < columns.size(); ++c, ++values) {
-      cells.push_back(std::isinf(*values) ? Value("hidden") : Value(*values));
+  // More columns than a page has room for go below each other.
+  constexpr std::size_t kMostColumns = 10, kColumns = 8;
+  const std::size_t block = columns.size() > kMostColumns ? kColumns : columns.size();
+  std::string text = '\n' + title + '\n';
+  for (std::size_t first = 0; first < columns.size(); first += block) {
+    Table table{.name = {}, .columns = {{"", ""}}, .rows = {}};
+    const std::size_t end = std::min(first + block, columns.size());
+    for (std::size_t c = first; c < end; ++c) {
+      table.columns.push_back({columns[c], fmt::format("{:>6}", columns[c]), Style::decimal});
     }
-    table.rows.push_back(std::move(cells));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      std::vector<Value> cells{"  " + rows[r]};
+      for (std::size_t c = first; c < end; ++c) {
+        const double value = values[r * columns.size() + c];
+        cells.push_back(std::isinf(value) ? Value("hidden") : Value(value));
+      }
+      table.rows.push_back(std::move(cells));
+    }
+    text += text_of(table);
   }
-  return '\n' + title + '\n' + text_of(table);
+  return text;
 }
 
 void add_steps(const std::vector<Step>& steps, Report& report) {

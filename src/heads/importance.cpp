@@ -118,7 +118,9 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
 }
 
 std::vector<Importance> importance(Context& context, model::Transformer& model,
-                                   const std::vector<model::Examples>& examples) {
+                                   const std::vector<model::Examples>& examples,
+                                   const std::function<void(std::int64_t)>& on_head) {
+  std::int64_t done = 0;
   const model::SequenceScores whole = model::score(context, model, examples);
   whole.expect_finite("the model");
   std::vector<Importance> heads = gradient_importance(context, model, examples);
@@ -132,6 +134,7 @@ std::vector<Importance> importance(Context& context, model::Transformer& model,
     head.zero = estimate(differences(without.losses, whole.losses));
     head.mean = estimate(differences(as_mean.losses, whole.losses));
     head.accuracy_loss = whole.accuracy() - without.accuracy();
+    if (on_head) on_head(++done);
   }
   return heads;
 }

@@ -1,6 +1,7 @@
 // How much a model hangs on each of its heads: by the gradient of its gate, and by taking it out.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "heads/head.h"
@@ -32,9 +33,10 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
                                             const std::vector<model::Examples>& examples,
                                             const std::vector<HeadId>& gone = {},
                                             const std::vector<Tensor>* means = nullptr);
-// A pass per head and kind, besides.
+// A pass per head and kind, besides; `on_head` is told how many heads are done.
 std::vector<Importance> importance(Context& context, model::Transformer& model,
-                                   const std::vector<model::Examples>& examples);
+                                   const std::vector<model::Examples>& examples,
+                                   const std::function<void(std::int64_t)>& on_head = {});
 
 // Per layer [H*D]: the mean of what every head gives, over all tokens that exist.
 std::vector<Tensor> mean_outputs(Context& context, model::Transformer& model,

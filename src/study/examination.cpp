@@ -48,7 +48,8 @@ double highest(const std::vector<heads::HeadRoles>& heads, const std::string& ro
   return most;
 }
 
-Examination examine(Context& context, model::Transformer& model, const Material& material, std::uint64_t seed) {
+Examination examine(Context& context, model::Transformer& model, const Material& material, std::uint64_t seed,
+                    const std::function<void(std::int64_t)>& on_head) {
   const Tensor& tokens = material.plain[0].tokens;
   model::expect_memory(
       "examine", model.config(), 4,
@@ -60,7 +61,7 @@ Examination examine(Context& context, model::Transformer& model, const Material&
                     .survey = heads::survey(context, model, material.plain, material.counts),
                     .roles = {},
                     .untrained = {},
-                    .importance = heads::importance(context, model, material.judging),
+                    .importance = heads::importance(context, model, material.judging, on_head),
                     .nearest = {}};
   found.roles = heads::roles(found.survey, heads::survey(context, model, material.repeats, material.counts));
   model::Transformer untrained(model.config(), seed);

@@ -1,6 +1,7 @@
 // Everything that is said about the heads of one model.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,10 @@ struct Examination {
   double gradient_and_zero = 0, gradient_and_mean = 0, zero_and_mean = 0;
 };
 
-// `seed` is of the untrained model.
-Examination examine(Context& context, model::Transformer& model, const Material& material, std::uint64_t seed);
+// `seed` is of the untrained model. `on_head`, if given, is told how many heads have been taken out so far: what takes
+// the time.
+Examination examine(Context& context, model::Transformer& model, const Material& material, std::uint64_t seed,
+                    const std::function<void(std::int64_t)>& on_head = {});
 
 std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material);
 

@@ -2,13 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cli/run.h"
+#include "io/scratch.h"
 
 namespace polyhead::cli {
 namespace {
 
-const std::vector<std::string> kCommands{"train", "generate", "count", "trace", "bench", "info", "completion", "man"};
+const std::vector<std::string> kCommands{"study", "train", "generate", "heads",      "prune", "count",
+                                         "trace", "bench", "info",     "completion", "man"};
 
 // The options that a help text lists.
 std::vector<std::string> options_of(const std::string& name) {
@@ -51,6 +54,33 @@ TEST(Completion, CompletesCommandsOptionsAndValues) {
   for (const std::string& name : kCommands) {
     for (const std::string& option : options_of(name)) EXPECT_TRUE(offers({"polyhead", name, "-"}, option)) << option;
   }
+}
+
+TEST(Completion, CompletesPaths) {
+  const io::Scratch scratch;
+  std::filesystem::create_directory(scratch / "my run");
+  io::spill(scratch / "my book.txt", "");
+  const std::string folder = (scratch / "my run").string(), file = (scratch / "my book.txt").string();
+  const std::string begin = (scratch / "my").string();
+  using Words = std::vector<std::string>;
+  for (const std::string name : {"heads", "generate", "prune"}) {
+    EXPECT_EQ(completed({"polyhead", name, begin}), Words{folder}) << name;
+    EXPECT_TRUE(offers({"polyhead", name, "--thr"}, "--threads")) << name;
+  }
+  EXPECT_EQ(completed({"polyhead", "train", "--out", begin}), Words{folder});
+  const Words both = completed({"polyhead", "train", "--file", begin});
+  EXPECT_EQ((std::set<std::string>(both.begin(), both.end())), (std::set<std::string>{folder, file}));
+}
+
+// Every table that a command prints fits a page; what it leaves out is named.
+TEST(Text, FitsAPage) {
+  for (const std::string line :
+       {"count", "count gpt3", "count gpt2 llama-7b", "trace", "trace --example crews", "info",
+        "trace --batch 1 --tokens 12 --width 16 --heads 2", "bench --shape 1,2,16,16", "--help"}) {
+    for (const std::string& text : lines_of(output_of(line).text)) EXPECT_LE(text.size(), 100u) << line << ": " << text;
+  }
+  EXPECT_TRUE(contains(output_of("count").text, "No room for: d_k (--format csv has all)."));
+  EXPECT_TRUE(contains(output_of("count --format csv").text, "head_dim"));
 }
 
 TEST(Man, HasEveryCommandAndOption) {
