@@ -17,6 +17,7 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 // A group of query rows of one head.
 struct Item {
   std::int64_t sequence, head, group;
+  bool alone;  // the only group of its head
 };
 
 template <class T>
@@ -26,7 +27,7 @@ std::vector<Item> items_of(const backend::AttentionProblem& problem) {
     const std::int64_t groups = (problem.sequences[n].rows + kGroupRows<T> - 1) / kGroupRows<T>;
     for (std::int64_t h = 0; h < problem.heads; ++h) {
       // Last rows first: under a causal mask they are the longest, and short items at the end even out the threads.
-      for (std::int64_t g = groups; g-- > 0;) items.push_back({static_cast<std::int64_t>(n), h, g});
+      for (std::int64_t g = groups; g-- > 0;) items.push_back({static_cast<std::int64_t>(n), h, g, groups == 1});
     }
   }
   return items;
@@ -41,17 +42,21 @@ double work_of(const backend::AttentionProblem& problem) {
   return share * scores * static_cast<double>(problem.heads * (problem.head_dim + problem.value_dim));
 }
 
-// Adds up the groups of every sequence and head in their order: the same bits for any number of threads.
+// The statistics of one sequence and head, from its groups' sums [width].
 template <class T>
-void store_statistics(const backend::AttentionProblem& problem, const std::vector<Item>& items,
-                      const std::vector<double>& partial) {
+void store_statistics(const backend::AttentionProblem& problem, std::int64_t n, std::int64_t h, const double* sums) {
   const TensorView& out = problem.statistics;
+  T* to = static_cast<T*>(out.data()) + n * out.stride(0) + h * out.stride(1);
+  for (int f = 0; f < problem.statistics_width(); ++f) to[f * out.stride(2)] = static_cast<T>(sums[f]);
+}
+
+// Adds up the groups of every sequence and head that has several, or none, in their order: the same bits for any number
+// of threads.
+template <class T>
+void merge_statistics(const backend::AttentionProblem& problem, const std::vector<Item>& items,
+                      const std::vector<double>& partial) {
   const int width = problem.statistics_width();
   std::vector<double> sums(static_cast<std::size_t>(width));
-  const auto store = [&](std::int64_t n, std::int64_t h) {
-    T* to = static_cast<T*>(out.data()) + n * out.stride(0) + h * out.stride(1);
-    for (int f = 0; f < width; ++f) to[f * out.stride(2)] = static_cast<T>(sums[static_cast<std::size_t>(f)]);
-  };
   const auto clear = [&] {
     std::fill(sums.begin(), sums.end(), 0.0);
     sums[static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
@@ -59,16 +64,19 @@ void store_statistics(const backend::AttentionProblem& problem, const std::vecto
   clear();
   for (std::size_t n = 0; n < problem.sequences.size(); ++n) {
     if (problem.sequences[n].rows > 0) continue;
-    for (std::int64_t h = 0; h < problem.heads; ++h) store(static_cast<std::int64_t>(n), h);
+    for (std::int64_t h = 0; h < problem.heads; ++h) {
+      store_statistics<T>(problem, static_cast<std::int64_t>(n), h, sums.data());
+    }
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
+    if (items[i].alone) continue;
     for (int f = 0; f < width; ++f) {
       double& sum = sums[static_cast<std::size_t>(f)];
       const double more = partial[i * static_cast<std::size_t>(width) + static_cast<std::size_t>(f)];
       sum = static_cast<Statistic>(f) == Statistic::max_logit ? (more <= sum ? sum : more) : sum + more;
     }
     if (items[i].group == 0) {
-      store(items[i].sequence, items[i].head);
+      store_statistics<T>(problem, items[i].sequence, items[i].head, sums.data());
       clear();
     }
   }
@@ -94,10 +102,12 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
       const Head<T> head(problem, item.sequence, item.head);
       const std::int64_t first = item.group * kGroupRows<T>;
       Group<T> group(head, first, std::min(kGroupRows<T>, head.sequence.rows - first), workspace);
-      group.run(reports ? partial.data() + static_cast<std::size_t>(i) * width : nullptr);
+      double* sums = reports ? partial.data() + static_cast<std::size_t>(i) * width : nullptr;
+      group.run(sums);
+      if (problem.statistics.present() && item.alone) store_statistics<T>(problem, item.sequence, item.head, sums);
     };
   });
-  if (problem.statistics.present()) store_statistics<T>(problem, items, partial);
+  if (problem.statistics.present()) merge_statistics<T>(problem, items, partial);
 }
 
 // Output and lse of few queries. S is the storage type of K and V.

@@ -209,7 +209,8 @@ class Chunk {
   void lean_on_distance(float* s, std::size_t n, const Row& row) const {
     const Tag<float> d;
     for (std::size_t j = 0; j < n; j += kLanes<float>) {
-      const Vec<float> key = hn::Iota(d, static_cast<float>(keys_.begin + static_cast<std::int64_t>(j) - row.position));
+      const Vec<float> key =
+          count_from(d, static_cast<float>(keys_.begin + static_cast<std::int64_t>(j) - row.position));
       hn::Store(hn::NegMulAdd(hn::Set(d, row.slope), hn::Abs(key), hn::Load(d, s + j)), d, s + j);
     }
   }

@@ -39,6 +39,19 @@ constexpr std::size_t padded(std::size_t columns) {
 template <class T>
 inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
+// first, first + 1, ... in the lanes. Highway's Iota writes them one by one and waits for the stores to read them back.
+template <class D>
+HWY_INLINE hn::Vec<D> count_from(D d, hn::TFromD<D> first) {
+  struct Steps {
+    alignas(64) hn::TFromD<D> of[HWY_LANES(hn::TFromD<D>)] = {};
+    constexpr Steps() {
+      for (std::size_t i = 0; i < HWY_LANES(hn::TFromD<D>); ++i) of[i] = static_cast<hn::TFromD<D>>(i);
+    }
+  };
+  static constexpr Steps kSteps;
+  return hn::Add(hn::Set(d, first), hn::Load(d, kSteps.of));
+}
+
 // e^x for x <= 0 before the floor is taken off: x must not be below the floor.
 template <class T>
 HWY_INLINE Vec<T> exp_above_floor(Vec<T> x) {

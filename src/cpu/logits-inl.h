@@ -114,7 +114,7 @@ template <class T>
 void lean_on_distance(const PanelRows<T>& panel, std::int64_t first_key, std::size_t n, T slope, T* st) {
   const Tag<T> d;
   for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
-    const Vec<T> behind = hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));
+    const Vec<T> behind = count_from(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));
     for (std::size_t j = 0; j < n; ++j) {
       T* s = st + j * kPanel<T> + at;
       const Vec<T> away = hn::Abs(hn::Sub(behind, hn::Set(d, static_cast<T>(static_cast<int>(j)))));
@@ -141,7 +141,7 @@ void hide_by_position(const backend::Visibility& visibility, const PanelRows<T>&
     const Vec<T> last = hn::Set(d, left >= kUnlimited - j ? static_cast<T>(limit) : lane_of(j + left));
     for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
       T* s = st + row * kPanel<T> + at;
-      const Vec<T> lane = hn::Iota(d, static_cast<T>(at));
+      const Vec<T> lane = count_from(d, static_cast<T>(at));
       const auto seen = hn::And(hn::Ge(lane, first), hn::Le(lane, last));
       hn::Store(hn::IfThenElse(seen, hn::Load(d, s), hn::Set(d, -kInfinity<T>)), d, s);
     }
@@ -188,7 +188,7 @@ inline void drop_lanes(const DropoutKey& key, const PanelRows<float>& panel, std
     if (j / 8 != made_for) {
       made_for = j / 8;
       words[0] = hn::Set(du, static_cast<std::uint32_t>(made_for));
-      words[1] = hn::Iota(du, row);
+      words[1] = count_from(du, row);
       words[2] = hn::Set(du, key.head);
       words[3] = hn::Set(du, key.sequence);
       auto k0 = static_cast<std::uint32_t>(key.seed), k1 = static_cast<std::uint32_t>(key.seed >> 32);

@@ -118,7 +118,7 @@ void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t fir
       distance[w] = hn::Mul(alpha, hn::Load(d, panel.distance + at));
       marks[w] = hn::Mul(alpha, hn::Load(d, panel.marked + at));
       behind[w] =
-          hn::Iota(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));  // p_i - first_key
+          count_from(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));  // p_i - first_key
     }
   }
   for (std::size_t j = 0; j < n; ++j) {

@@ -20,11 +20,26 @@ struct Fields {
 
 inline Statistic slot(Statistic first, int index) { return static_cast<Statistic>(static_cast<int>(first) + index); }
 
+// Is key 0 the first that any row sees, and are there no gaps behind it?
+template <class T>
+bool sees_from_first(const Head<T>& head) {
+  const Window& window = head.visibility.window;
+  return !head.masked_by_tensor() && window.left == kUnlimited && window.right == kUnlimited;
+}
+
 // Says which keys to watch while the tiles of this panel pass.
 template <class T>
 void watch_keys(const Head<T>& head, Panel<T>& panel) {
   panel.reset_statistics();
-  if (!head.masked_by_tensor()) {
+  if (sees_from_first(head)) {
+    const Tag<T> d;
+    const Vec<T> keys = hn::Set(d, static_cast<T>(head.visibility.keys));
+    for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
+      const Vec<T> upto = count_from(d, static_cast<T>(panel.position + static_cast<std::int64_t>(at) + 1));
+      const Vec<T> visible = head.visibility.causal ? hn::Min(hn::Max(hn::Zero(d), upto), keys) : keys;
+      hn::Store(visible, d, panel.visible + at);
+    }
+  } else if (!head.masked_by_tensor()) {
     for (std::size_t lane = 0; lane < panel.rows; ++lane) {
       const std::int64_t p = panel.position + static_cast<std::int64_t>(lane);
       panel.visible[lane] = static_cast<T>(head.visibility.count(p));
@@ -48,7 +63,9 @@ void watch_keys(const Head<T>& head, Panel<T>& panel) {
 template <class T>
 void watch_tile(const Head<T>& head, Panel<T>& panel, const T* st, std::size_t n, std::int64_t first_key) {
   catch_neighbours(panel, st, n, first_key);
-  if (head.masked_by_tensor()) {
+  if (sees_from_first(head)) {
+    if (first_key == 0) std::copy_n(st, panel.width(), panel.watched[kFirst]);
+  } else if (head.masked_by_tensor()) {
     catch_first(panel, st, n);
     count_visible(panel, st, n);
   } else {
@@ -96,7 +113,7 @@ HWY_INLINE void light_fields(const Head<T>& head, const Panel<T>& panel, const R
   put(Statistic::normalised_entropy, hn::IfThenElseZero(several, hn::Div(entropy, most)));
   put(Statistic::max_weight, hn::Load(d, rows.norm + at));
   const auto first_position = static_cast<hwy::MakeSigned<T>>(panel.position + static_cast<std::int64_t>(at));
-  const auto offset = hn::Sub(hn::Load(di, panel.arg_max + at), hn::Iota(di, first_position));
+  const auto offset = hn::Sub(hn::Load(di, panel.arg_max + at), count_from(di, first_position));
   put(Statistic::max_offset, hn::ConvertTo(d, offset));
   const Vec<T> logit = hn::Load(d, panel.max + at);
   hn::Store(hn::IfThenElse(counted, logit, hn::Set(d, -kInfinity<T>)), d, fields[Statistic::max_logit] + at);
