@@ -6,6 +6,9 @@
 #define POLYHEAD_CPU_GEMM_INL_H_
 #endif
 
+#include <atomic>
+#include <memory>
+
 #include "backend/gemm.h"
 #include "cpu/carver.h"
 #include "cpu/pack-inl.h"
@@ -57,7 +60,8 @@ HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, st
   }
 }
 
-// How a problem is cut: into blocks of rows and groups of panels, as many as the threads ask for.
+// How a problem is cut: into blocks of rows and groups of panels, as many as the threads ask for. An item is a group of
+// a block.
 template <class T>
 struct GemmPlan {
   GemmPlan(const backend::GemmProblem& given, int members)
@@ -72,21 +76,21 @@ struct GemmPlan {
     keeps_a = K <= kPacked / kLeastRows;
     blocks = divide_up(M, keeps_a ? std::min(kBlockRows, kPacked / std::max<std::int64_t>(K, 1)) : kBlockRows);
     if (blocks == 0 || panels == 0) return;
+    // Members that share a block pack its A each for itself.
+    blocks = std::max(blocks, std::min(divide_up(M, kTileRows), kPanelsPerPacking * members / panels));
     const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
     groups = std::clamp(wanted, in_place ? 1 : divide_up(panels, kSummedPanels), panels);
     block_rows = divide_up(M, blocks);
-    if (in_place) whole = std::max<std::int64_t>(0, blocks - 2 * members);
-    group_panels = whole > 0 ? panels : divide_up(panels, groups);
+    group_panels = divide_up(panels, groups);
   }
 
-  std::int64_t items() const { return whole + (blocks - whole) * groups; }
-  std::int64_t block_of(std::int64_t item) const { return item < whole ? item : whole + (item - whole) / groups; }
-  Range panels_of(std::int64_t item) const {
-    return item < whole ? Range{0, panels} : part_of(panels, (item - whole) % groups, groups);
-  }
+  std::int64_t items() const { return blocks * groups; }
 
   // So many that a thread which is held up holds nobody else up.
   static constexpr std::int64_t kItemsPerMember = 32;
+  // Panels that make packing A worth its while: a number that is packed costs as much as some twenty that are
+  // multiplied.
+  static constexpr std::int64_t kPanelsPerPacking = 6;
   // Panels of C that may stay in L2 until they are narrowed.
   static constexpr std::int64_t kSummedPanels = 16;
 
@@ -96,8 +100,29 @@ struct GemmPlan {
   bool in_place;         // sums are formed in C itself
   bool keeps_a = false;  // all slices of A stay packed
   std::int64_t blocks = 0, groups = 0, block_rows = 0, group_panels = 0;
-  std::int64_t whole =
-      0;  // blocks that are one item, so that their A is packed once; the last ones are cut into groups
+};
+
+// Groups of panels claimed of every block, by all members.
+class GemmClaims {
+ public:
+  template <class T>
+  explicit GemmClaims(const GemmPlan<T>& plan)
+      : blocks_(plan.blocks),
+        groups_(plan.groups),
+        claimed_(std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(plan.blocks))) {}
+
+  // A group of this block, or of the next that has one left. To be called as often as there are items.
+  std::int64_t next(std::int64_t& block) const {
+    for (;; block = block + 1 < blocks_ ? block + 1 : 0) {
+      std::atomic<std::int64_t>& claimed = claimed_[static_cast<std::size_t>(block)];
+      if (claimed.load(std::memory_order_relaxed) >= groups_) continue;
+      if (const std::int64_t group = claimed.fetch_add(1, std::memory_order_relaxed); group < groups_) return group;
+    }
+  }
+
+ private:
+  std::int64_t blocks_, groups_;
+  std::unique_ptr<std::atomic<std::int64_t>[]> claimed_;
 };
 
 // The memory of one member.
@@ -118,19 +143,20 @@ struct GemmWorkspace {
   T* sums;     // [panel][rows][kPanel]: panels that are not summed up in C
 };
 
-// What one member does. A stays packed from one item to the next of the same rows.
+// What one member does. It begins at a block of its own and stays with it while it can, for its A stays packed. Items
+// in one order for all, as it once was, had 16 members pack the same rows 16 times.
 template <class T>
 class GemmWork {
  public:
-  GemmWork(const GemmPlan<T>& plan, const T* b, const GemmWorkspace<T>& workspace)
-      : plan_(plan), problem_(plan.problem), b_(b), w_(workspace) {}
+  GemmWork(const GemmPlan<T>& plan, const GemmClaims& claims, const T* b, const GemmWorkspace<T>& workspace,
+           std::int64_t first_block)
+      : plan_(plan), problem_(plan.problem), claims_(claims), b_(b), w_(workspace), block_(first_block) {}
 
-  void operator()(std::int64_t item) {
-    const std::int64_t block = plan_.block_of(item);
-    rows_ = part_of(plan_.M, block, plan_.blocks);
-    panels_ = plan_.panels_of(item);
-    const bool packed = plan_.keeps_a && block == packed_block_;
-    packed_block_ = block;
+  void operator()(std::int64_t) {
+    panels_ = part_of(plan_.panels, claims_.next(block_), plan_.groups);
+    rows_ = part_of(plan_.M, block_, plan_.blocks);
+    const bool packed = plan_.keeps_a && block_ == packed_block_;
+    packed_block_ = block_;
     if (problem_.bias.present()) copy_bias();
     for (std::int64_t slice = 0; slice < plan_.slices; ++slice) {
       if (!packed) pack_a(slice_of(slice));
@@ -216,10 +242,11 @@ class GemmWork {
 
   const GemmPlan<T>& plan_;
   const backend::GemmProblem& problem_;
+  const GemmClaims& claims_;
   const T* b_;  // [panel][K][kPanel]
   GemmWorkspace<T> w_;
   Range rows_{}, panels_{};
-  std::int64_t packed_block_ = -1;
+  std::int64_t block_, packed_block_ = -1;
 };
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE

@@ -47,8 +47,11 @@ void gemm_at_once(Team& team, const backend::GemmProblem& problem) {
   T* b_memory = reinterpret_cast<T*>(own + workspace);
   if (problem.packed == nullptr) pack_b(team, problem.b, b_memory);
   const T* b = problem.packed == nullptr ? b_memory : problem.packed->panels.as<T>();
-  team.for_each(plan.items(), 1, members,
-                [&](int member) { return GemmWork<T>(plan, b, carve<GemmWorkspace<T>>(team.scratch(member), plan)); });
+  const GemmClaims claims(plan);
+  team.for_each(plan.items(), 1, members, [&](int member) {
+    return GemmWork<T>(plan, claims, b, carve<GemmWorkspace<T>>(team.scratch(member), plan),
+                       member * plan.blocks / members);
+  });
 }
 
 // Some columns after the other, where packing all of B would take more memory than this: the size of a cache that
