@@ -50,10 +50,10 @@ class Bench:
         return [name for name in names if name.partition("-")[0] in self.libraries]
 
     def use_threads(self, threads):
-        """For all servers, those that run and those to come."""
+        """For ours and torch, as they run and as they will be started; the others keep what they began with."""
         self.threads = threads
         for name in self.turns.servers:
-            if name != "numpy":
+            if name.startswith(("ours", "torch")):
                 self.ask(name, "threads", threads)
 
     def server(self, name):

@@ -2,7 +2,7 @@
 import statistics
 
 from families import PASSES_AS_ONE, best_of, closing, hopeless, micro, progress
-from report import Family
+from report import Family, machine
 from servers import geomean, lower_bound, ratios
 
 ATTENTION = ["64,4,32,32", "8,12,128,64", "1,12,1024,64", "4,12,1024,64", "1,32,2048,128"]
@@ -20,6 +20,14 @@ EFFICIENCY = 13 / 16
 
 def request(cell):
     return "time" if "/" in cell else "gemm"
+
+
+def where(bench):
+    """This table is rarely measured on the machine of the others."""
+    facts = machine() | bench.ask("ours", "info") | bench.ask("torch-sdpa", "info")
+    return (f"{facts['processor']}, {facts['cores']} processors, {facts['memory']}, {facts['kernel']}; polyhead "
+            f"{facts['polyhead']} ({facts['polyhead SIMD']}, {facts['compiler']}), torch {facts['torch']} "
+            f"({facts['torch SIMD']}).")
 
 
 def times_of(bench, cell, peers):
@@ -59,5 +67,5 @@ def scaling(bench, counts, only=""):
     columns = ["", *(f"{n}: µs" for n in counts), "speed-up", *(f"{n}: R" for n in counts)]
     return [Family("scaling", "Threads: our time, and R beside the best of torch", columns, rows, bars,
                    [closing("scaling", bounds)],
-                   [f"The speed-up is that of {counts[-1]} threads over {counts[0]}; it is asked for where one thread takes "
+                   [where(bench), f"The speed-up is that of {counts[-1]} threads over {counts[0]}; it is asked for where one thread takes "
                     "10 ms or more. Cells are named as in the tables above; three sizes are a product."], raw)]
