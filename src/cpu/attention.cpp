@@ -17,18 +17,32 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 // A group of query rows of one head.
 struct Item {
   std::int64_t sequence, head, group;
-  bool alone;  // the only group of its head
+  std::int64_t place;  // of its statistics: sequence by sequence, head by head, the last group first
+  bool alone;          // the only group of its head
 };
+
+template <class T>
+std::int64_t groups_of(const backend::Sequence& sequence) {
+  return (sequence.rows + kGroupRows<T> - 1) / kGroupRows<T>;
+}
 
 template <class T>
 std::vector<Item> items_of(const backend::AttentionProblem& problem) {
   std::vector<Item> items;
+  std::int64_t most = 0;
   for (std::size_t n = 0; n < problem.sequences.size(); ++n) {
-    const std::int64_t groups = (problem.sequences[n].rows + kGroupRows<T> - 1) / kGroupRows<T>;
+    const std::int64_t groups = groups_of<T>(problem.sequences[n]);
+    most = std::max(most, groups);
     for (std::int64_t h = 0; h < problem.heads; ++h) {
-      // Last rows first: under a causal mask they are the longest, and short items at the end even out the threads.
-      for (std::int64_t g = groups; g-- > 0;) items.push_back({static_cast<std::int64_t>(n), h, g, groups == 1});
+      for (std::int64_t g = groups; g-- > 0;) {
+        items.push_back({static_cast<std::int64_t>(n), h, g, static_cast<std::int64_t>(items.size()), groups == 1});
+      }
     }
+  }
+  // Under a causal mask last rows are the longest: all of those first, so that short ones at the end even out the
+  // threads. Otherwise a head's rows together, for they read the same keys.
+  if (problem.causal && most > 1) {
+    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.group > b.group; });
   }
   return items;
 }
@@ -53,31 +67,22 @@ void store_statistics(const backend::AttentionProblem& problem, std::int64_t n, 
 // Adds up the groups of every sequence and head that has several, or none, in their order: the same bits for any number
 // of threads.
 template <class T>
-void merge_statistics(const backend::AttentionProblem& problem, const std::vector<Item>& items,
-                      const std::vector<double>& partial) {
-  const int width = problem.statistics_width();
-  std::vector<double> sums(static_cast<std::size_t>(width));
-  const auto clear = [&] {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    sums[static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
-  };
-  clear();
+void merge_statistics(const backend::AttentionProblem& problem, const std::vector<double>& partial) {
+  const auto width = static_cast<std::size_t>(problem.statistics_width());
+  std::vector<double> sums(width);
+  const double* from = partial.data();
   for (std::size_t n = 0; n < problem.sequences.size(); ++n) {
-    if (problem.sequences[n].rows > 0) continue;
+    const std::int64_t groups = groups_of<T>(problem.sequences[n]);
     for (std::int64_t h = 0; h < problem.heads; ++h) {
-      store_statistics<T>(problem, static_cast<std::int64_t>(n), h, sums.data());
-    }
-  }
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (items[i].alone) continue;
-    for (int f = 0; f < width; ++f) {
-      double& sum = sums[static_cast<std::size_t>(f)];
-      const double more = partial[i * static_cast<std::size_t>(width) + static_cast<std::size_t>(f)];
-      sum = static_cast<Statistic>(f) == Statistic::max_logit ? (more <= sum ? sum : more) : sum + more;
-    }
-    if (items[i].group == 0) {
-      store_statistics<T>(problem, items[i].sequence, items[i].head, sums.data());
-      clear();
+      std::fill(sums.begin(), sums.end(), 0.0);
+      sums[static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
+      for (std::int64_t g = 0; g < groups; ++g, from += width) {
+        for (std::size_t f = 0; f < width && groups > 1; ++f) {
+          const bool maximum = static_cast<Statistic>(f) == Statistic::max_logit;
+          sums[f] = maximum ? (from[f] <= sums[f] ? sums[f] : from[f]) : sums[f] + from[f];
+        }
+      }
+      if (groups != 1) store_statistics<T>(problem, static_cast<std::int64_t>(n), h, sums.data());
     }
   }
 }
@@ -102,12 +107,12 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
       const Head<T> head(problem, item.sequence, item.head);
       const std::int64_t first = item.group * kGroupRows<T>;
       Group<T> group(head, first, std::min(kGroupRows<T>, head.sequence.rows - first), workspace);
-      double* sums = reports ? partial.data() + static_cast<std::size_t>(i) * width : nullptr;
+      double* sums = reports ? partial.data() + static_cast<std::size_t>(item.place) * width : nullptr;
       group.run(sums);
       if (problem.statistics.present() && item.alone) store_statistics<T>(problem, item.sequence, item.head, sums);
     };
   });
-  if (problem.statistics.present()) merge_statistics<T>(problem, items, partial);
+  if (problem.statistics.present()) merge_statistics<T>(problem, partial);
 }
 
 // Output and lse of few queries. S is the storage type of K and V.
