@@ -104,7 +104,9 @@ PruneCurve prune(Context& context, model::Transformer& model, const std::vector<
     gone.push_back(next);
     const model::SequenceScores scores = score_without(context, model, judging, gone, options.means);
     curve.steps.push_back({next, scores.mean_loss(), scores.accuracy()});
-    spent = spent || scores.accuracy() < curve.accuracy - options.budget;
+    // Accuracies are quotients: what is spent to the last is not overspent for a rounding.
+    constexpr double kRounding = 1e-12;
+    spent = spent || scores.accuracy() < curve.accuracy - options.budget - kRounding;
     if (!spent) curve.within_budget = curve.steps.size();
     if (on_step) on_step(curve.steps.back());
   }

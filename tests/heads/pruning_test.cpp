@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "support/random.h"
 
@@ -153,6 +154,11 @@ TEST(Importance, DamageIsWhatTheLossGains) {
     const auto held = without_heads(model, {head.id}, &means);
     EXPECT_NEAR(head.mean.mean, model::score(context, *held, all).mean_loss() - whole, 1e-5);
     const double before = model::score(context, model, all).accuracy();
+    const auto logit = [&](model::Transformer& one) {
+      const std::vector<double> logits = model::score(context, one, all).logits;
+      return std::accumulate(logits.begin(), logits.end(), 0.0) / static_cast<double>(logits.size());
+    };
+    EXPECT_NEAR(head.logit.mean, logit(model) - logit(*smaller), 1e-5) << "what it adds, not what it takes";
     EXPECT_NEAR(head.accuracy_loss, before - model::score(context, *smaller, all).accuracy(), 1e-12);
   }
 }
@@ -162,6 +168,17 @@ TEST(Estimate, IsStudentsInterval) {
   EXPECT_NEAR(found.mean, 3, 1e-12);
   EXPECT_NEAR(found.high - found.mean, 2.776 * std::sqrt(2.5 / 5), 0.03);
   EXPECT_EQ(estimate({7}).low, 7);
+  // The table of Student's t at 97.5 %.
+  for (const auto& [n, t] :
+       {std::pair{2, 12.706}, {3, 4.303}, {4, 3.182}, {5, 2.776}, {11, 2.228}, {31, 2.042}, {101, 1.984}}) {
+    std::vector<double> values(static_cast<std::size_t>(n), 0.0);
+    values[0] = 1;
+    double squares = 0;
+    for (const double value : values) squares += (value - 1.0 / n) * (value - 1.0 / n);
+    const Estimate one = estimate(values);
+    EXPECT_NEAR((one.high - one.mean) / std::sqrt(squares / (n - 1) / n), t, 0.01 * t) << n;
+    EXPECT_NEAR(one.high - one.mean, one.mean - one.low, 1e-12);
+  }
 }
 
 TEST(RankCorrelation, IsSpearmans) {
@@ -169,6 +186,10 @@ TEST(RankCorrelation, IsSpearmans) {
   EXPECT_NEAR(rank_correlation({1, 2, 3, 4}, {4, 3, 2, 1}), -1, 1e-12);
   EXPECT_NEAR(rank_correlation({1, 2, 3, 4, 5}, {2, 1, 4, 3, 5}), 0.8, 1e-12);
   EXPECT_NEAR(rank_correlation({1, 1, 2}, {1, 1, 2}), 1, 1e-12);
+  // Ties share their ranks: 0, 1.5, 1.5, 3 against 0, 1, 2, 3.
+  EXPECT_NEAR(rank_correlation({1, 2, 2, 3}, {1, 2, 3, 4}), 4.5 / std::sqrt(4.5 * 5), 1e-12);
+  EXPECT_NEAR(rank_correlation({5, 5, 5, 1}, {1, 2, 3, 4}), -std::sqrt(0.6), 1e-12);
+  EXPECT_EQ(rank_correlation({1, 1, 1}, {1, 2, 3}), 0) << "no ranks, no correlation";
   EXPECT_TRUE(std::isnan(rank_correlation({1, NAN, 2}, {1, 2, 3}))) << "and it ends";
   EXPECT_TRUE(std::isnan(rank_correlation({1, 2, 3}, {1, 2, NAN})));
 }
@@ -198,6 +219,78 @@ TEST(Prune, StopsWhenTheBudgetIsSpent) {
   for (const PruneStep& step : curve.steps) {
     gates.set(step.removed, 0);
     EXPECT_EQ(model::score(context, model, others, gates.get()).mean_loss(), step.loss);
+  }
+}
+
+// A budget that is spent to the last target is not overspent; one that is overspent stays so, whatever comes back
+// later.
+TEST(Prune, ABudgetIsSpentOnce) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  bool won_back = false;
+  int exact = 0;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"}) {
+    std::vector<model::Examples> some;
+    some.push_back(examples(config, name));
+    const PruneCurve whole = prune(context, model, some, some, {.budget = 2});
+    double lowest = whole.accuracy;
+    for (std::size_t n = 0; n < whole.steps.size(); ++n) {
+      const double accuracy = whole.steps[n].accuracy;
+      if (accuracy < lowest) {  // the deepest so far: spent exactly here
+        lowest = accuracy;
+        const PruneCurve cut =
+            prune(context, model, some, some, {.budget = whole.accuracy - accuracy, .to_the_end = true});
+        EXPECT_GE(cut.within_budget, n + 1) << name << " " << n;
+        const PruneCurve less =
+            prune(context, model, some, some, {.budget = whole.accuracy - accuracy - 1e-6, .to_the_end = true});
+        EXPECT_EQ(less.within_budget, n) << name << " " << n;
+        EXPECT_EQ(less.removed().size(), n);
+        ++exact;
+      } else if (accuracy > lowest && n + 1 < whole.steps.size()) {
+        won_back = true;  // such a budget was tried above: it ended where it was first overspent
+      }
+    }
+  }
+  EXPECT_TRUE(won_back);
+  EXPECT_GT(exact, 3);
+}
+
+// Sequences of a padded batch say what they say alone.
+TEST(Importance, OfAPaddedBatchIsThatOfItsSequences) {
+  model::Config config = small(4, 4, true);
+  config.kind = model::Kind::classifier;
+  config.classes = 3;
+  model::Transformer model = stirred(config);
+  Context context(1);
+  test::Random random("padded");
+  std::vector<model::Examples> alone, together;
+  model::Examples batch{Tensor::zeros({3, 12}, DType::i32), Tensor::empty({3}, DType::i32),
+                        Tensor::empty({3}, DType::i32)};
+  const std::int64_t lengths[] = {12, 5, 1};
+  for (std::int64_t b = 0; b < 3; ++b) {
+    model::Examples one{Tensor::empty({1, lengths[b]}, DType::i32), Tensor::empty({1}, DType::i32), Tensor()};
+    for (std::int64_t t = 0; t < lengths[b]; ++t) {
+      one.tokens.as<std::int32_t>()[t] = batch.tokens.as<std::int32_t>()[b * 12 + t] =
+          static_cast<std::int32_t>(random.below(config.vocabulary));
+    }
+    one.targets.as<std::int32_t>()[0] = batch.targets.as<std::int32_t>()[b] = static_cast<std::int32_t>(b);
+    batch.lengths.as<std::int32_t>()[b] = static_cast<std::int32_t>(lengths[b]);
+    alone.push_back(std::move(one));
+  }
+  together.push_back(std::move(batch));
+  const std::vector<Importance> a = importance(context, model, alone), b = importance(context, model, together);
+  const std::vector<Tensor> means_alone = mean_outputs(context, model, alone),
+                            means_together = mean_outputs(context, model, together);
+  for (std::size_t n = 0; n < a.size(); ++n) {
+    EXPECT_NEAR(a[n].gradient, b[n].gradient, 1e-4) << n;
+    EXPECT_NEAR(a[n].zero.mean, b[n].zero.mean, 1e-4) << n;
+    EXPECT_NEAR(a[n].mean.mean, b[n].mean.mean, 1e-4) << n;
+  }
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    for (std::int64_t c = 0; c < 16; ++c) {
+      EXPECT_NEAR(means_alone[layer].as<float>()[c], means_together[layer].as<float>()[c], 1e-4);
+    }
   }
 }
 

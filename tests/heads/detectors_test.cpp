@@ -1,0 +1,307 @@
+// The detectors on heads that are made up number by number: what each role takes, what its control forbids, and who
+// comes first.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "heads/roles.h"
+
+namespace polyhead::heads {
+namespace {
+
+// Means that the detectors read; rows of every kind are 100.
+struct Numbers {
+  double induction = 0.1, duplicate = 0.1, off_by_one = 0.1, random = 0.1;  // on repeats
+  double previous = 0.1;                                                    // on repeats
+  double offset_share = 0.2;                                                // of rows, at offset -2
+  double rarest = 0.1, marked = 0.1, first = 0.1, entropy = 0.5;
+  double relation = 0.2;
+  double chance = 0.15, chance_marked = 0.12, chance_rarest = 0.13, chance_relation = 0.25, repeats_chance = 0.11;
+};
+
+void set(HeadSurvey& head, Statistic value, Statistic count, double mean) {
+  head.sums[static_cast<std::size_t>(value)] = 100 * mean;
+  head.sums[static_cast<std::size_t>(count)] = 100;
+}
+void set_target(HeadSurvey& head, Slot slot, double mean) {
+  const auto at = [&](Statistic first) { return static_cast<Statistic>(static_cast<int>(first) + slot); };
+  set(head, at(Statistic::target_weight), at(Statistic::target_rows), mean);
+}
+
+std::vector<HeadRoles> roles_with(const Numbers& n) {
+  Survey plain, repeats;
+  HeadSurvey &p = plain.heads.emplace_back(), &r = repeats.heads.emplace_back();
+  p.id = r.id = {1, 3};
+  set_target(r, kInduction, n.induction);
+  set_target(r, kDuplicate, n.duplicate);
+  set_target(r, kOffByOne, n.off_by_one);
+  set_target(r, kChance, n.random);
+  set(r, Statistic::previous_weight, Statistic::previous_rows, n.previous);
+  repeats.chance.first = n.repeats_chance;
+  p.offsets[-2] = std::llround(1000 * n.offset_share);
+  plain.chance.offsets[-2] = plain.chance.rows = 1000;
+  p.rarest = {std::llround(1000 * n.rarest), 1000};
+  set(p, Statistic::marked_weight, Statistic::rows, n.marked);
+  set(p, Statistic::first_weight, Statistic::rows, n.first);
+  set(p, Statistic::normalised_entropy, Statistic::normalised_rows, n.entropy);
+  p.relations["subject-verb"] = {std::llround(1000 * n.relation), 1000};
+  plain.chance.relations["subject-verb"] = n.chance_relation;
+  plain.chance.first = n.chance;
+  plain.chance.marked = n.chance_marked;
+  plain.chance.rarest = n.chance_rarest;
+  return roles(plain, repeats);
+}
+
+std::string role_with(const Numbers& n) {
+  const std::vector<HeadRoles> found = roles_with(n);
+  EXPECT_EQ(found[0].id, (HeadId{1, 3}));
+  return found[0].role() == nullptr ? "none" : found[0].role()->role;
+}
+
+// A role by its score and what it is measured against.
+struct Detector {
+  const char* role;
+  double Numbers::*score;
+  double Numbers::*control;  // null: none
+  double threshold;
+};
+const Detector kDetectors[] = {
+    {"induction", &Numbers::induction, &Numbers::off_by_one, 0.4},
+    {"induction", &Numbers::induction, &Numbers::random, 0.4},
+    {"duplicate", &Numbers::duplicate, &Numbers::random, 0.4},
+    {"subject-verb", &Numbers::relation, &Numbers::chance_relation, 0},
+    {"previous token", &Numbers::previous, &Numbers::repeats_chance, 0.4},
+    {"positional", &Numbers::offset_share, &Numbers::chance, 0.9},
+    {"rare token", &Numbers::rarest, &Numbers::chance_rarest, 0.5},
+    {"separator", &Numbers::marked, &Numbers::chance_marked, 0.4},
+    {"first key", &Numbers::first, &Numbers::chance, 0.4},
+    {"averaging", &Numbers::entropy, nullptr, 0.9},
+};
+
+TEST(Detectors, AHeadThatDoesNothingHasNoRole) { EXPECT_EQ(role_with({}), "none"); }
+
+TEST(Detectors, EveryRoleHasItsThreshold) {
+  for (const Detector& d : kDetectors) {
+    if (d.threshold == 0) continue;
+    Numbers n;
+    n.*d.score = d.threshold + 0.002;
+    EXPECT_EQ(role_with(n), d.role);
+    n.*d.score = d.threshold - 0.002;
+    EXPECT_EQ(role_with(n), "none") << d.role;
+  }
+}
+
+// The score is there, but what has not the role scores as much.
+TEST(Detectors, EveryRoleHasItsControl) {
+  for (const Detector& d : kDetectors) {
+    if (d.control == nullptr) continue;
+    Numbers n;
+    n.*d.score = 0.95;
+    n.*d.control = 0.95 - kMargin - 0.002;
+    EXPECT_EQ(role_with(n), d.role);
+    n.*d.control = 0.95 - kMargin + 0.002;
+    EXPECT_NE(role_with(n), d.role) << "against its control";
+  }
+}
+
+TEST(Detectors, TheScoresCarryWhatTheyAreMeasuredAgainst) {
+  const Numbers n{.induction = 0.31, .off_by_one = 0.07, .random = 0.09, .offset_share = 0.3};
+  const HeadRoles head = roles_with(n)[0];
+  for (const Detector& d : kDetectors) {
+    const RoleScore* score = head.score_in(d.role);
+    ASSERT_NE(score, nullptr) << d.role;
+    EXPECT_NEAR(score->score, n.*d.score, 1e-9) << d.role;
+    if (d.threshold > 0) {
+      EXPECT_EQ(score->threshold, d.threshold) << d.role;
+    }
+  }
+  EXPECT_NEAR(head.score_in("induction")->control, 0.09, 1e-9) << "the larger of the two";
+  EXPECT_NEAR(head.score_in("subject-verb")->threshold, 0.25 + kMargin, 1e-9);
+  EXPECT_EQ(head.score_in("positional")->note, "offset -2");
+  EXPECT_EQ(head.score_in("coreference"), nullptr);
+}
+
+// All of them at once: the more particular is said, and when that goes, the next.
+TEST(Detectors, TheMoreParticularComesFirst) {
+  Numbers n;
+  const double kNothing = 0.1;
+  for (const Detector& d : kDetectors) n.*d.score = 0.95;
+  for (const char* role : {"induction", "duplicate", "subject-verb", "previous token", "positional", "rare token",
+                           "separator", "first key", "averaging"}) {
+    EXPECT_EQ(role_with(n), role);
+    for (const Detector& d : kDetectors) {
+      if (std::string(d.role) == role) n.*d.score = kNothing;
+    }
+  }
+  EXPECT_EQ(role_with(n), "none");
+}
+
+TEST(Detectors, OfSeveralRelationsTheOneFurthestAboveItsOffset) {
+  Survey plain, repeats;
+  HeadSurvey& head = plain.heads.emplace_back();
+  repeats.heads.emplace_back();
+  head.relations = {{"a", {900, 1000}}, {"b", {700, 1000}}, {"c", {800, 1000}}};
+  plain.chance.relations = {{"a", 0.75}, {"b", 0.2}, {"c", 0.5}};
+  const HeadRoles found = roles(plain, repeats)[0];
+  ASSERT_NE(found.role(), nullptr);
+  EXPECT_EQ(found.role()->role, "b");
+  EXPECT_EQ(found.score_in("rare token"), nullptr) << "nothing is rare where nothing was counted";
+  EXPECT_EQ(found.score_in("separator"), nullptr) << "there are none";
+}
+
+TEST(Detectors, CloseIsWhatMayBeOtherwiseTomorrow) {
+  EXPECT_TRUE((RoleScore{"r", 0.44, 0.4, 0.1}.close()));
+  EXPECT_TRUE((RoleScore{"r", 0.36, 0.4, 0.1}.close()));
+  EXPECT_FALSE((RoleScore{"r", 0.46, 0.4, 0.1}.close()));
+  EXPECT_FALSE((RoleScore{"r", 0.34, 0.4, 0.1}.close()));
+  EXPECT_TRUE((RoleScore{"r", 0.58, 0.4, 0.5}.close())) << "the control is what it must beat";
+  EXPECT_FALSE((RoleScore{"r", 0.42, 0.4, 0.5}.close()));
+}
+
+// ---- what the survey counts
+
+TEST(Offsets, OnlyThoseThatHalfOfTheRowsHaveCount) {
+  HeadSurvey head;
+  Chance chance;
+  chance.rows = 100;
+  chance.offsets = {{-1, 100}, {-30, 49}, {-20, 50}};
+  head.offsets = {{-1, 60}, {-30, 49}, {-20, 40}};
+  EXPECT_EQ(commonest_offset(head, chance), (std::pair<std::int64_t, double>{-20, 0.8}))
+      << "share of the rows that have it";
+  head.offsets[-20] = 10;
+  EXPECT_EQ(commonest_offset(head, chance), (std::pair<std::int64_t, double>{-1, 0.6})) << "-30 is too seldom there";
+  EXPECT_EQ(commonest_offset({}, chance), (std::pair<std::int64_t, double>{0, 0}));
+}
+
+constexpr std::int64_t kVocabulary = 6;
+
+// Attention is the same for all visible keys: with weights of 0 nothing is preferred.
+model::Transformer blank(model::Kind kind) {
+  model::Config config = model::make_config(kind, 1, 8, 2);
+  config.vocabulary = kVocabulary;
+  config.context = 8;
+  config.classes = kind == model::Kind::classifier ? 2 : 0;
+  model::Transformer model(config, 1);
+  for (autograd::Parameter* parameter : model.parameters()) {
+    std::fill_n(parameter->value.as<float>(), count_of(parameter->value.shape()), 0.0f);
+  }
+  return model;
+}
+
+Tensor row_of(const std::vector<std::int32_t>& tokens, std::int64_t rows = 1) {
+  Tensor made = Tensor::empty({rows, static_cast<std::int64_t>(tokens.size()) / rows}, DType::i32);
+  std::copy(tokens.begin(), tokens.end(), made.as<std::int32_t>());
+  return made;
+}
+
+Survey survey_of(model::Kind kind, Probe probe, const std::vector<std::int64_t>& counts = {}) {
+  model::Transformer model = blank(kind);
+  Context context(1);
+  std::vector<Probe> probes;
+  probes.push_back(std::move(probe));
+  return survey(context, model, probes, counts);
+}
+
+// Four tokens, causal: rows see 1, 2, 3 and 4 keys; token 0 is marked.
+TEST(Chance, IsWhatEqualWeightsGive) {
+  const Survey causal = survey_of(model::Kind::gpt, make_probe(row_of({1, 0, 2, 0}), {}, {0}, 1));
+  EXPECT_NEAR(causal.chance.first, (1 + 1.0 / 2 + 1.0 / 3 + 1.0 / 4) / 4, 1e-12);
+  EXPECT_NEAR(causal.chance.marked, (0 + 1.0 / 2 + 1.0 / 3 + 2.0 / 4) / 4, 1e-12);
+  EXPECT_EQ(causal.chance.rows, 2) << "rows that see three keys or more";
+  EXPECT_NEAR(causal.chance.rarest, (1.0 / 3 + 1.0 / 4) / 2, 1e-12);
+  EXPECT_EQ(causal.chance.offsets, (std::map<std::int64_t, std::int64_t>{{-3, 1}, {-2, 2}, {-1, 2}, {0, 2}}));
+  // And the head with equal weights gets just that.
+  EXPECT_NEAR(causal.heads[0].mean(Statistic::first_weight, Statistic::rows), causal.chance.first, 1e-6);
+  EXPECT_NEAR(causal.heads[0].mean(Statistic::marked_weight, Statistic::rows), causal.chance.marked, 1e-6);
+
+  const Survey both_ways = survey_of(model::Kind::classifier, make_probe(row_of({1, 0, 2, 0}), {}, {0}, 1));
+  EXPECT_NEAR(both_ways.chance.first, 0.25, 1e-12);
+  EXPECT_NEAR(both_ways.chance.marked, 0.5, 1e-12);
+  EXPECT_EQ(both_ways.chance.rows, 4);
+  EXPECT_EQ(both_ways.chance.offsets.at(3), 1);
+}
+
+// The second sequence has three tokens; what is behind them is nothing: no row, no key, no mark.
+TEST(Chance, KnowsNothingOfPadding) {
+  Tensor lengths = Tensor::empty({2}, DType::i32);
+  lengths.as<std::int32_t>()[0] = 4;
+  lengths.as<std::int32_t>()[1] = 3;
+  for (const model::Kind kind : {model::Kind::gpt, model::Kind::classifier}) {
+    const Survey found = survey_of(kind, make_probe(row_of({1, 0, 2, 0, 3, 4, 5, 0}, 2), lengths, {0}, 1));
+    const bool causal = kind == model::Kind::gpt;
+    EXPECT_EQ(found.chance.rows, causal ? 3 : 7);
+    EXPECT_NEAR(found.chance.marked, causal ? (0.5 + 1.0 / 3 + 0.5) / 7 : 4 * 0.5 / 7, 1e-12);
+    EXPECT_EQ(found.heads[0].looks.size(), 7u);
+    EXPECT_EQ(found.heads[0].sum(Statistic::rows), 7);
+    EXPECT_EQ(found.chance.offsets.at(0), causal ? 3 : 7);
+  }
+}
+
+// Equal weights: the largest is the first of them. Token 5 is rare, 3 and 4 alike.
+TEST(Rarest, TheFirstOfEquallyRareOnesAndOnlyWhereThereIsAChoice) {
+  const std::vector<std::int64_t> counts{100, 100, 100, 7, 7, 3};
+  const auto share = [&](const std::vector<std::int32_t>& tokens) {
+    return survey_of(model::Kind::gpt, make_probe(row_of(tokens), {}, {}, 1), counts).heads[0].rarest;
+  };
+  EXPECT_EQ(share({3, 4, 1, 1}).hits, 2) << "3 comes first";
+  EXPECT_EQ(share({3, 4, 1, 1}).count, 2) << "rows that see three keys or more";
+  EXPECT_EQ(share({1, 4, 3, 1}).hits, 0) << "4 and 3 are rarer than what is looked at";
+  EXPECT_EQ(share({4, 1, 1, 5}).hits, 1) << "the last row sees 5";
+  EXPECT_EQ(survey_of(model::Kind::gpt, make_probe(row_of({3, 4, 1, 1}), {}, {}, 1)).heads[0].rarest.count, 0);
+}
+
+TEST(Targets, AreThoseOfTheDefinition) {
+  //                          0  1  2  3  4  5  6  7  8
+  const Tensor tokens = row_of({1, 2, 3, 4, 1, 5, 2, 2, 1});
+  const Probe probe = make_probe(tokens, {}, {3}, 9);
+  const auto slot = [&](std::int64_t i, Slot s) { return probe.targets.as<std::int32_t>()[4 * i + s]; };
+  for (const std::int64_t i : {0, 1, 2, 3, 5}) {
+    for (const Slot s : {kDuplicate, kInduction, kOffByOne, kChance}) EXPECT_EQ(slot(i, s), -1) << i << ": new";
+  }
+  EXPECT_EQ(slot(4, kDuplicate), 0);
+  EXPECT_EQ(slot(4, kInduction), 1);
+  EXPECT_EQ(slot(4, kOffByOne), 2);
+  EXPECT_EQ(slot(6, kDuplicate), 1);
+  EXPECT_EQ(slot(6, kInduction), 2);
+  EXPECT_EQ(slot(7, kDuplicate), -1) << "it has two places before";
+  EXPECT_EQ(slot(8, kInduction), -1) << "as well";
+  for (const std::int64_t i : {4, 6}) {
+    EXPECT_GE(slot(i, kChance), 0);
+    EXPECT_LT(slot(i, kChance), i);
+  }
+  EXPECT_TRUE(probe.marked.as<bool>()[2]);
+  EXPECT_FALSE(probe.marked.as<bool>()[3]);
+  // Right behind itself: what follows is the row's own key, and there is nothing one further.
+  const Probe close = make_probe(row_of({1, 1, 2, 3}), {}, {}, 1);
+  EXPECT_EQ(close.targets.as<std::int32_t>()[4 + kInduction], 1);
+  EXPECT_EQ(close.targets.as<std::int32_t>()[4 + kOffByOne], -1);
+}
+
+TEST(Repeats, AreSegmentsOfEveryLengthRepeatedToTheEnd) {
+  RepeatProbe options{.alphabet = {1, 2, 3, 4, 5, 6, 7, 8}, .beginning = {0}, .batch = 200, .length = 20};
+  options.shortest = 3;
+  options.longest = 6;
+  const Probe probe = make_repeats(options);
+  std::map<std::int64_t, int> lengths;
+  std::set<std::int32_t> chances;
+  for (std::int64_t b = 0; b < 200; ++b) {
+    const std::int32_t* row = probe.tokens.as<std::int32_t>() + b * 20;
+    EXPECT_EQ(row[0], 0);
+    const std::int64_t length = std::find(row + 2, row + 20, row[1]) - row - 1;
+    ++lengths[length];
+    EXPECT_EQ((std::set<std::int32_t>(row + 1, row + 1 + length).size()), static_cast<std::size_t>(length));
+    for (std::int64_t t = 1 + length; t < 20; ++t) EXPECT_EQ(row[t], row[t - length]);
+    chances.insert(probe.targets.as<std::int32_t>()[(b * 20 + 1 + length) * 4 + kChance]);
+  }
+  EXPECT_EQ(lengths.size(), 4u) << "3, 4, 5 and 6";
+  for (const auto& [length, count] : lengths) EXPECT_GT(count, 20) << length;
+  EXPECT_GT(chances.size(), 3u) << "any key before";
+  options.seed = 2;
+  EXPECT_FALSE(std::equal(probe.tokens.as<std::int32_t>(), probe.tokens.as<std::int32_t>() + 4000,
+                          make_repeats(options).tokens.as<std::int32_t>()));
+}
+
+}  // namespace
+}  // namespace polyhead::heads

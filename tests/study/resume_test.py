@@ -1,0 +1,107 @@
+"""resume_test.py POLYHEAD FOLDER: a quick study that meets a full disk, Ctrl-C and kill -9 goes on to the same numbers.
+
+What it leaves in FOLDER is a finished study, for others to look at.
+"""
+import json
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+POLYHEAD, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+TIMES = ('seconds', 'seconds_of_one', 'seconds_of_16')
+
+
+def start(folder, *options, largest_file=None):
+    def limit():
+        if largest_file is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+    return subprocess.Popen([POLYHEAD, 'study', '--quick', *options, '--out', str(folder)], preexec_fn=limit,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_courses(process, folder, count):
+    while process.poll() is None and len(list(folder.glob('models/*/course.json'))) < count:
+        time.sleep(0.01)
+
+
+def numbers(value):
+    """All of study.json but what is a time."""
+    if isinstance(value, dict):
+        return {key: numbers(inner) for key, inner in value.items() if key not in TIMES}
+    return [numbers(inner) for inner in value] if isinstance(value, list) else value
+
+
+def study_of(folder):
+    return json.loads((folder / 'study.json').read_text())
+
+
+class Resume(unittest.TestCase):
+    maxDiff = 2000
+
+    def test_goes_on_to_the_same_numbers(self):
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        full = start(FOLDER, largest_file=1000)
+        self.assertEqual(full.wait(), 4)
+        self.assertIn('File too large', full.stderr.read())
+        refused = start(FOLDER)
+        self.assertEqual(refused.wait(), 3)
+        self.assertRegex(refused.stderr.read(), '--resume.*--force')
+
+        stopped = start(FOLDER, '--resume')
+        wait_for_courses(stopped, FOLDER, 2)
+        stopped.send_signal(signal.SIGINT)
+        _, errors = stopped.communicate()
+        self.assertEqual(stopped.returncode, 130, errors)
+        self.assertIn(f'To go on: polyhead study --resume --quick --out {FOLDER}', errors)
+        self.assertFalse((FOLDER / 'study.json').exists())
+
+        killed = start(FOLDER, '--resume')
+        before = {path: path.stat().st_mtime_ns for path in FOLDER.glob('models/*/course.json')}
+        wait_for_courses(killed, FOLDER, len(before) + 3)
+        killed.kill()
+        killed.communicate()
+        for path, when in before.items():
+            self.assertEqual(path.stat().st_mtime_ns, when, f'{path} was trained again')
+
+        begin = time.monotonic()
+        finished = start(FOLDER, '--resume')
+        findings, errors = finished.communicate()
+        took = time.monotonic() - begin
+        self.assertEqual(finished.returncode, 0, errors)
+        self.assertIn('report.html shows it all', findings)
+        self.assertLessEqual(max(map(len, findings.splitlines())), 100)
+        self.assertNotIn('-0.0 %', findings)
+        self.expect_a_fair_estimate(errors, took)
+
+        # Some courses once more: their numbers, and all that rests on them, are the same.
+        other = FOLDER.with_name(FOLDER.name + '-again')
+        shutil.rmtree(other, ignore_errors=True)
+        shutil.copytree(FOLDER, other)
+        for path in [*other.glob('models/copy-*/course.json'), *other.glob('models/repeat-one-layer/course.json')]:
+            path.unlink()
+        again = start(other, '--resume')
+        _, errors = again.communicate()
+        self.assertEqual(again.returncode, 0, errors)
+        self.assertEqual(numbers(study_of(other)), numbers(study_of(FOLDER)))
+        shutil.rmtree(other)
+
+    # The first that is said, five seconds after the beginning. What is still to be done is all the same kind of work here.
+    def expect_a_fair_estimate(self, errors, took):
+        said = re.search(r'(?:(\d+):)?(\d+):(\d+) to go', errors)
+        if said is None:
+            return self.assertLess(took, 10, errors)
+        hours, minutes, seconds = (int(part or 0) for part in said.groups())
+        estimate = 5 + 3600 * hours + 60 * minutes + seconds
+        self.assertLess(estimate, 3 * took)
+        self.assertGreater(estimate, took / 3)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1], verbosity=2)
