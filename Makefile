@@ -12,9 +12,9 @@ help:
 	@echo 'make install PREFIX=..  library, headers, command, man page (default $(PREFIX))'
 	@echo 'make clean              removes everything that was built'
 
-# Into the folder polyhead-study; a report of an earlier run there is replaced.
+# Into the folder polyhead-study. A study that was stopped goes on; one that is finished begins anew.
 study: command
-	$(POLYHEAD) study --force
+	$(POLYHEAD) study $(if $(wildcard polyhead-study/study.json),--force,--resume)
 
 test:
 	tools/install-packages build test

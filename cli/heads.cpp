@@ -50,7 +50,8 @@ Command heads_command() {
           "Columns: entropy of the weights in nats, and relative to that of equal weights (of largest); mean weight on "
           "the first key, the row's own and the one before; mean distance; mean of the largest weight; gradient of the "
           "gate, relative to its layer; damage: what the loss gains with the head's output made 0, or made its mean; "
-          "what the accuracy changes by; the head whose largest weights lie on the same keys, and how often.",
+          "what the accuracy changes by; what the head adds to the logit of the right answer; the head whose largest "
+          "weights lie on the same keys, and how often.",
       .examples = {{"polyhead heads run", "the table of a model that polyhead train made"},
                    {"polyhead heads run --all-roles", "also the score of every head in every role, and its control"},
                    {"polyhead heads run --format json", "all of it, for a program"},

@@ -41,7 +41,7 @@ Table data_of(const study::Examination& found) {
   append(table.columns, {{"gradient", ""}, {"importance", ""}});
   append(table.columns, {{"damage_zero", ""}, {"damage_zero_low", ""}, {"damage_zero_high", ""}});
   append(table.columns, {{"damage_mean", ""}, {"damage_mean_low", ""}, {"damage_mean_high", ""}});
-  append(table.columns, {{"accuracy_loss", ""}, {"most_similar", ""}, {"agreement", ""}});
+  append(table.columns, {{"accuracy_loss", ""}, {"logit", ""}, {"most_similar", ""}, {"agreement", ""}});
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
     const RoleScore* role = found.roles[n].role();
     const Importance& i = found.importance[n];
@@ -52,7 +52,7 @@ Table data_of(const study::Examination& found) {
       append(row, {role->role, role->note, role->score, role->threshold, role->control});
     append(row, statistics_of(found.survey.heads[n]));
     append(row, {i.gradient, i.normalised, i.zero.mean, i.zero.low, i.zero.high, i.mean.mean, i.mean.low, i.mean.high});
-    append(row, {i.accuracy_loss, to_string(found.nearest[n].id), found.nearest[n].agreement});
+    append(row, {i.accuracy_loss, i.logit.mean, to_string(found.nearest[n].id), found.nearest[n].agreement});
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -67,6 +67,7 @@ Table shown(const study::Examination& found) {
                          {"", "95 % interval"},
                          {"", "as mean", Style::decimal, 8},
                          {"", "accuracy", Style::percent},
+                         {"", "logit", Style::decimal, 1},
                          {"", "most like"}});
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
     const RoleScore* role = found.roles[n].role();
@@ -74,7 +75,7 @@ Table shown(const study::Examination& found) {
     std::vector<Value> row{to_string(i.id), role_text(found.roles[n]), role == nullptr ? Value() : Value(role->score)};
     append(row, statistics_of(found.survey.heads[n]));
     append(row, {i.normalised, i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high), i.mean.mean,
-                 -i.accuracy_loss,
+                 -i.accuracy_loss, i.logit.mean,
                  fmt::format("{} ({:.0f} %)", to_string(found.nearest[n].id), 100 * found.nearest[n].agreement)});
     table.rows.push_back(std::move(row));
   }
@@ -140,8 +141,9 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
       fmt::format("Roles: {}\nUntrained model of the same shape: {}\n", census(found.roles), census(found.untrained));
   for (const std::string& note : notes) text += fmt::format("Note: {}\n", note);
   return text +
-         "\nDamage: what the loss gains without the head. Accuracy: what it changes by without the head.\n"
-         "Most like: whose largest weights lie on the same keys. 'polyhead heads --help' has every column.\n";
+         "\nDamage: what the loss gains without the head. Accuracy: what it changes by without the head. Logit:\n"
+         "what the head adds to that of the right answer. Most like: whose largest weights lie on the same\n"
+         "keys. 'polyhead heads --help' has every column.\n";
 }
 
 }  // namespace

@@ -42,11 +42,12 @@ std::string clock_text(double seconds) {
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest) : fmt::format("{}:{:02}", minutes, rest);
 }
 
-Progress::Progress(std::string what, std::int64_t total, std::int64_t done)
+Progress::Progress(std::string what, std::int64_t total, std::int64_t done, Unit unit)
     : what_(std::move(what)),
       total_(total),
       first_(done),
       done_(done),
+      unit_(unit),
       terminal_(is_terminal()),
       colours_(terminal_ && !is_set("NO_COLOR")) {}
 
@@ -59,11 +60,14 @@ double Progress::per_second() const noexcept {
   return seconds > 0 ? static_cast<double>(done_ - first_) / seconds : 0;
 }
 
-// "copy 120/600, loss 1.234, 0:12 to go"
+// "copy 120/600, loss 1.234, 0:12 to go", "study 20 %, 3:12 to go"
 std::string Progress::line(const std::string& note) const {
   const double rate = per_second();
   const bool on = done_ < total_ && rate > 0;
-  return fmt::format("{} {}/{}{}{}{}", what_, done_, total_, note.empty() ? "" : ", ", note,
+  const std::string share = unit_ == Unit::percent
+                                ? fmt::format("{} %", 100 * done_ / std::max<std::int64_t>(total_, 1))
+                                : fmt::format("{}/{}", done_, total_);
+  return fmt::format("{} {}{}{}{}", what_, share, note.empty() ? "" : ", ", note,
                      on ? fmt::format(", {} to go", clock_text(static_cast<double>(total_ - done_) / rate)) : "");
 }
 

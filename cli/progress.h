@@ -9,8 +9,10 @@ namespace polyhead::cli {
 
 class Progress {
  public:
+  enum class Unit { count, percent };  // "12/600" or "2 %"
+
   // `what` it is about, "copy"; `done` of `total` were done before this process began and do not count for the rate.
-  Progress(std::string what, std::int64_t total, std::int64_t done = 0);
+  Progress(std::string what, std::int64_t total, std::int64_t done = 0, Unit unit = Unit::count);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();  // wipes the bar, so that what is printed next has the line to itself
@@ -29,6 +31,7 @@ class Progress {
 
   std::string what_;
   std::int64_t total_, first_, done_;
+  Unit unit_;
   bool terminal_, colours_, shown_ = false;
   Clock::time_point begin_ = Clock::now(), next_ = begin_;
 };

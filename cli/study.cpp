@@ -5,6 +5,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "io/file.h"
 #include "study/findings.h"
 
 namespace polyhead::cli {
@@ -12,24 +13,37 @@ namespace {
 
 struct Options {
   std::string out = "polyhead-study";
-  bool quick = false, force = false;
+  bool quick = false, force = false, resume = false;
   std::int64_t threads = 0;
   std::string format = "table";
 };
 
 study::Results study_of(const Options& o) {
+  if (o.force && o.resume)
+    throw Failure(Exit::usage, "--resume goes on with a study and --force begins anew: choose one");
+  if (!o.force && !o.resume && io::is_folder(o.out) && io::is_there(std::filesystem::path(o.out) / "models")) {
+    throw Failure(Exit::input, fmt::format("{}: there is a study in this folder; --resume goes on with it, --force "
+                                           "begins anew",
+                                           o.out));
+  }
   const Signals signals;
+  std::optional<Progress> bar;
   try {
-    std::optional<Progress> bar;
-    return study::run_study(
-        {.folder = o.out, .quick = o.quick, .threads = static_cast<int>(o.threads), .force = o.force},
-        [&](std::int64_t done, std::int64_t total) {
-          if (Signals::noted() != 0) throw study::Interrupted();
-          if (!bar) bar.emplace("study", total);
-          bar->update(done, "training steps");
-        });
+    return study::run_study({.folder = o.out,
+                             .quick = o.quick,
+                             .threads = static_cast<int>(o.threads),
+                             .force = o.force,
+                             .resume = o.resume},
+                            [&](std::int64_t done, std::int64_t total) {
+                              if (Signals::noted() != 0) throw study::Interrupted();
+                              if (!bar) bar.emplace("study", total, done, Progress::Unit::percent);
+                              bar->update(done, "");
+                            });
   } catch (const study::Interrupted&) {
-    throw Failure(Signals::exit_code(), fmt::format("stopped before the report was written into {}", o.out));
+    bar.reset();
+    throw Failure(Signals::exit_code(),
+                  fmt::format("stopped; models that were done are kept. To go on: polyhead study --resume{} --out {}",
+                              o.quick ? " --quick" : "", o.out));
   }
 }
 
@@ -59,14 +73,19 @@ Command study_command() {
           "seeds, and compares them; watches induction heads form, with the controls that tell them from look-alikes; "
           "takes a model of sentences apart, says what each head does and how much hangs on it, and prunes it. Writes "
           "a folder: report.html (one file, opens offline), figures as SVG and PNG, study.json with every number, and "
-          "the models. Takes minutes on two cores and nothing from the network.",
+          "the models. Takes minutes on two cores and nothing from the network. Every model is written when it is "
+          "trained: "
+          "after Ctrl-C, a kill or a full disk --resume goes on with the rest and comes to the same numbers.",
       .examples = {{"polyhead study", "everything, into the folder polyhead-study"},
                    {"polyhead study --quick --out first-look", "fewer seeds and steps: a minute"},
+                   {"polyhead study --resume", "go on after Ctrl-C or a crash"},
                    {"polyhead heads polyhead-study/models/grammar", "one of its models, head by head"}},
       .options = {{"out", "FOLDER", "where the report goes; a folder that is not empty is refused", &o->out},
                   {"quick", "", "fewer seeds and steps, for a first look", &o->quick},
+                  {"resume", "", "go on with the study in the folder; models that are done are not trained again",
+                   &o->resume},
                   {"threads", "N", "how many; 0: as many as this process may run on", &o->threads, {}, 0, 4096},
-                  {"force", "", "write into a folder that is not empty", &o->force},
+                  {"force", "", "begin anew in a folder that is not empty", &o->force},
                   format_option(o->format)},
       .run = [o] { print(report_of(study_of(*o), *o), o->format); }};
 }

@@ -133,6 +133,7 @@ std::vector<Importance> importance(Context& context, model::Transformer& model,
     const model::SequenceScores as_mean = model::score(context, model, examples, gates.get(), &shifts);
     head.zero = estimate(differences(without.losses, whole.losses));
     head.mean = estimate(differences(as_mean.losses, whole.losses));
+    head.logit = estimate(differences(whole.logits, without.logits));
     head.accuracy_loss = whole.accuracy() - without.accuracy();
     if (on_head) on_head(++done);
   }

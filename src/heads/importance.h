@@ -23,6 +23,7 @@ struct Importance {
   // What the loss of a sequence gains without the head: its output made 0, or made its mean over all tokens.
   Estimate zero, mean;
   double accuracy_loss = 0;  // accuracy with it minus without, output made 0
+  Estimate logit;            // what it adds to the logit of the right answer, above the mean of all logits
 };
 
 // Both throw Error (value) if the loss or a gradient is no number: then there is nothing to rank by.

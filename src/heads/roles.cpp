@@ -1,6 +1,7 @@
 #include "heads/roles.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace polyhead::heads {
 namespace {
@@ -41,6 +42,13 @@ std::vector<RoleScore> scores_of(const HeadSurvey& plain, const Chance& chance, 
 }  // namespace
 
 bool RoleScore::holds() const { return score >= threshold && score >= control + kMargin; }
+
+bool RoleScore::close() const { return std::abs(score - std::max(threshold, control + kMargin)) < kClose; }
+
+const RoleScore* HeadRoles::score_in(const std::string& wanted) const {
+  const auto found = std::find_if(scores.begin(), scores.end(), [&](const RoleScore& s) { return s.role == wanted; });
+  return found == scores.end() ? nullptr : &*found;
+}
 
 const RoleScore* HeadRoles::role() const {
   for (const RoleScore& score : scores) {

@@ -16,6 +16,8 @@ struct RoleScore {
   double score = 0, threshold = 0, control = 0;
   std::string note = {};  // "offset -1"
   bool holds() const;
+  // So close to what it must reach that another seed may decide otherwise.
+  bool close() const;
 };
 
 struct HeadRoles {
@@ -24,6 +26,8 @@ struct HeadRoles {
 
   // The first that holds, or null: no role that we know.
   const RoleScore* role() const;
+  // Its score in a role, whether it holds or not; null if it was not tried.
+  const RoleScore* score_in(const std::string& role) const;
 };
 
 // `plain`: probes as the model was trained on them; `repeats`: random segments of different lengths, repeated. The two
@@ -41,5 +45,6 @@ struct HeadRoles {
 std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats);
 
 inline constexpr double kMargin = 0.1;
+inline constexpr double kClose = 0.05;
 
 }  // namespace polyhead::heads

@@ -273,7 +273,7 @@ void expect_new_folder(const fs::path& path, bool force) {
   if (error) fail("make_folder", path, "look into it", error.value());
   if (!empty && !force) {
     throw Error(ErrorCode::input, "make_folder",
-                path.string() + ": the folder is not empty; choose another name, empty it, or force the writing");
+                path.string() + ": the folder is not empty; name another one, or write into it with --force");
   }
 }
 

@@ -35,15 +35,17 @@ void add_sequences(const ConstTensorView& logits, const ConstTensorView& targets
   const float* row = logits.as<float>();
   const std::int32_t* target = targets.as<std::int32_t>();
   for (std::int64_t b = 0; b < batch; ++b) {
-    double loss = 0;
+    double loss = 0, logit = 0;
     std::int64_t right = 0, count = 0;
     for (std::int64_t t = 0; t < rows; ++t, row += V, ++target, ++losses) {
       if (*target < 0) continue;
       ++count;
       loss += static_cast<double>(*losses);
+      logit += static_cast<double>(row[*target]) - std::accumulate(row, row + V, 0.0) / static_cast<double>(V);
       if (std::isfinite(*losses) && std::max_element(row, row + V) - row == *target) ++right;  // NaN is never right
     }
     to.losses.push_back(count == 0 ? 0 : loss / static_cast<double>(count));
+    to.logits.push_back(count == 0 ? 0 : logit / static_cast<double>(count));
     to.right.push_back(right);
     to.counts.push_back(count);
   }

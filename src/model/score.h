@@ -17,6 +17,7 @@ struct Examples {
 // Per sequence: the mean loss over the targets that count, and how many were right.
 struct SequenceScores {
   std::vector<double> losses;
+  std::vector<double> logits;  // of what is right, above the mean of all
   std::vector<std::int64_t> right, counts;
 
   double mean_loss() const;  // over sequences

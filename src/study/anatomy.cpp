@@ -1,5 +1,10 @@
 #include "study/anatomy.h"
 
+#include <algorithm>
+
+#include "io/file.h"
+#include "study/comparison.h"
+
 namespace polyhead::study {
 namespace {
 
@@ -15,14 +20,24 @@ std::map<std::string, RelationFound> relations_of(const heads::Survey& survey) {
   return relations;
 }
 
-void take_apart(Context& context, const AnatomyPlan& plan, const Watch& check, Anatomy& to) {
+// Taking one head out and judging, in seconds of a thread, about; the gradient's ranking costs as much again.
+constexpr double kWorkOfRemoval = 0.06;
+
+double work_of_removals(const AnatomyPlan& plan) {
+  const auto heads = static_cast<double>(plan.layers * plan.heads);
+  return kWorkOfRemoval * heads * (2 + 2 + 1 + static_cast<double>(plan.random_orders));
+}
+
+void take_apart(Context& context, const AnatomyPlan& plan, const Watch& watch, Anatomy& to) {
   model::Transformer& model = *to.course.model;
   const Material material = make_material(*to.course.task);
-  to.examination = examine(context, model, material, 1234);
+  to.examination = examine(context, model, material, 1234, [&](std::int64_t) { watch(2 * kWorkOfRemoval); });
   to.relations = relations_of(to.examination.survey);
   const auto curve = [&](heads::Order order, std::uint64_t seed) {
     return heads::prune(context, model, material.ranking, material.judging,
-                        {.order = order, .seed = seed, .to_the_end = true}, [&](const heads::PruneStep&) { check(); });
+                        {.order = order, .seed = seed, .to_the_end = true}, [&](const heads::PruneStep&) {
+                          watch(order == heads::Order::iterative ? 2 * kWorkOfRemoval : kWorkOfRemoval);
+                        });
   };
   to.iterative = curve(heads::Order::iterative, 0);
   to.one_shot = curve(heads::Order::one_shot, 0);
@@ -30,14 +45,53 @@ void take_apart(Context& context, const AnatomyPlan& plan, const Watch& check, A
   to.pruned = heads::without_heads(model, to.iterative.removed());
 }
 
+train::Plan plan_of(const AnatomyPlan& plan, std::uint64_t seed) {
+  return make_plan(plan.task, plan.layers, plan.width, plan.heads,
+                   {.steps = plan.steps, .batch = plan.batch, .rate = plan.rate, .seed = seed});
+}
+
 }  // namespace
 
-Job dissect(const AnatomyPlan& plan, const Watch& watch, const Watch& check, Anatomy& to) {
-  return [=, &to](Context& context) {
-    const train::TrainOptions training{.steps = plan.steps, .batch = plan.batch, .rate = plan.rate};
-    to.course = follow(context, make_plan(plan.task, plan.layers, plan.width, plan.heads, training), plan.every, watch);
-    take_apart(context, plan, check, to);
-  };
+std::size_t Anatomy::most_damaging() const {
+  const auto& all = examination.importance;
+  return static_cast<std::size_t>(
+      std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.zero.mean < b.zero.mean; }) -
+      all.begin());
+}
+
+std::optional<std::size_t> Anatomy::one_shot_below_random() const {
+  std::optional<std::size_t> from;
+  for (std::size_t n = 0; n + 1 < one_shot.steps.size(); ++n) {
+    double mean = 0;
+    for (const heads::PruneCurve& curve : random) mean += curve.steps[n].accuracy / static_cast<double>(random.size());
+    if (one_shot.steps[n].accuracy >= mean)
+      from.reset();
+    else if (!from)
+      from = n + 1;
+  }
+  return from;
+}
+
+std::vector<Job> dissect(const AnatomyPlan& plan, const std::filesystem::path& models, const Watch& watch,
+                         std::vector<Anatomy>& to) {
+  to.resize(plan.seeds);
+  std::vector<Job> jobs;
+  for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
+    jobs.push_back([=, &to](Context& context) {
+      Anatomy& anatomy = to[seed - 1];
+      const Route route{.every = plan.every, .folder = models / name_of_seed(plan.task, seed)};
+      anatomy.course = follow(context, plan_of(plan, seed), route, watch);
+      take_apart(context, plan, watch, anatomy);
+      const std::filesystem::path pruned = models / name_of_seed(plan.task + "-pruned", seed);
+      io::make_folder(pruned);
+      save_cut(*anatomy.pruned, anatomy.course.plan, pruned);
+    });
+  }
+  return jobs;
+}
+
+double work_of(const AnatomyPlan& plan) {
+  return static_cast<double>(plan.seeds) * (work_of(plan_of(plan, 1), {.every = plan.every}) + work_of_removals(plan));
 }
 
 void measure_saving(Context& context, Anatomy& anatomy) {

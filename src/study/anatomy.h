@@ -21,21 +21,28 @@ struct Anatomy {
   Course course;
   Examination examination;
   heads::PruneCurve iterative, one_shot;
-  std::vector<heads::PruneCurve> random;  // by seed
+  std::vector<heads::PruneCurve> random;  // by order
   std::map<std::string, RelationFound> relations;
   std::unique_ptr<model::Transformer> pruned;
   BeforeAndAfter saving;  // judged on sequences that neither ranked nor stopped the pruning
+
+  std::size_t most_damaging() const;  // the head without which the loss is highest, by its place
+  // From how many heads on the order "ranked once" is worse than the mean of the random ones, and stays so to the last
+  // head but one; nothing if it does not.
+  std::optional<std::size_t> one_shot_below_random() const;
 };
 
 struct AnatomyPlan {
   std::string task = "grammar";
   std::int64_t layers = 2, width = 64, heads = 8, steps = 800, batch = 32, every = 50;
   double rate = 2e-3;
-  std::size_t random_orders = 5;
+  std::size_t random_orders = 5, seeds = 3;
 };
 
-// `watch` is called after every training step, `check` as heads are taken out; both may throw Interrupted.
-Job dissect(const AnatomyPlan& plan, const Watch& watch, const Watch& check, Anatomy& to);
+// One job a seed; models and pruned ones are kept in folders of `models`.
+std::vector<Job> dissect(const AnatomyPlan& plan, const std::filesystem::path& models, const Watch& watch,
+                         std::vector<Anatomy>& to);
+double work_of(const AnatomyPlan& plan);
 // Timed, so when nothing else runs.
 void measure_saving(Context& context, Anatomy& anatomy);
 

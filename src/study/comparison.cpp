@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "heads/probe.h"
+#include "heads/survey.h"
 
 namespace polyhead::study {
 namespace {
@@ -15,24 +16,48 @@ train::Plan plan_of(const ComparisonPlan& plan, std::int64_t heads, std::uint64_
   return made;
 }
 
-std::vector<double> entropies_of(Context& context, Course& course) {
-  const train::Batch batch = course.task->batch(train::Split::validation, 0, 64);
-  std::vector<heads::Probe> probes;
-  probes.push_back(heads::make_probe(batch.tokens, batch.lengths, course.task->special_tokens(), 1));
-  std::vector<double> found;
-  for (const heads::HeadSurvey& head : heads::survey(context, *course.model, probes).heads) {
-    found.push_back(head.mean(Statistic::normalised_entropy, Statistic::normalised_rows));
-  }
-  return found;
+Observer entropies_on(Context& context, const std::string& task_name) {
+  const std::unique_ptr<train::Task> task = train::make_task({.name = task_name});
+  const train::Batch batch = task->batch(train::Split::validation, 0, 64);
+  auto probes = std::make_shared<std::vector<heads::Probe>>();
+  probes->push_back(heads::make_probe(batch.tokens, batch.lengths, task->special_tokens(), 1));
+  return [&context, probes](model::Transformer& model) {
+    std::vector<double> found;
+    for (const heads::HeadSurvey& head : heads::survey(context, model, *probes).heads) {
+      found.push_back(head.mean(Statistic::normalised_entropy, Statistic::normalised_rows));
+    }
+    return found;
+  };
 }
+
+Route route_of(const ComparisonPlan& plan) { return {.every = plan.every, .enough = kSolved}; }
 
 }  // namespace
 
 std::string heads_text(std::int64_t count) { return std::to_string(count) + (count == 1 ? " head" : " heads"); }
 
+std::string name_of_seed(const std::string& name, std::size_t seed) {
+  return seed == 1 ? name : name + "-seed-" + std::to_string(seed);
+}
+
 Spread spread(const std::vector<double>& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return {*low, std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()), *high};
+}
+
+std::size_t Contender::solved() const {
+  return static_cast<std::size_t>(std::count_if(
+      courses.begin(), courses.end(), [](const Course& course) { return course.steps_to(kSolved).has_value(); }));
+}
+
+std::vector<double> Contender::entropies(std::size_t seed) const { return courses[seed].points.back().observed; }
+
+std::vector<double> Contender::mean_entropies() const {
+  std::vector<double> means;
+  for (std::size_t seed = 0; seed < courses.size(); ++seed) {
+    if (courses[seed].steps_to(kSolved)) means.push_back(spread(entropies(seed)).mean);
+  }
+  return means;
 }
 
 Spread final_accuracy(const Contender& contender) {
@@ -41,29 +66,37 @@ Spread final_accuracy(const Contender& contender) {
   return spread(values);
 }
 
-StepsToSolve steps_to_solve(const Contender& contender) {
+std::optional<Spread> steps_to_solve(const Contender& contender) {
   std::vector<double> values;
   for (const Course& course : contender.courses) {
     if (const auto steps = course.steps_to(kSolved)) values.push_back(static_cast<double>(*steps));
   }
-  if (values.empty()) return {};
-  return {spread(values), values.size()};
+  if (values.empty()) return std::nullopt;
+  return spread(values);
 }
 
-std::vector<Job> compare(const ComparisonPlan& plan, const Watch& watch, std::vector<Contender>& contenders) {
+double work_of(const ComparisonPlan& plan) {
+  double work = 0;
+  for (const std::int64_t heads : kHeadCounts) work += work_of(plan_of(plan, heads, 1), route_of(plan));
+  return plan.expected * work * static_cast<double>(plan.seeds);
+}
+
+std::vector<Job> compare(const ComparisonPlan& plan, const std::filesystem::path& models, const Watch& watch,
+                         std::vector<Contender>& contenders) {
   std::vector<Job> jobs;
   for (const std::int64_t heads : kHeadCounts) {
-    Contender& contender = contenders.emplace_back(Contender{plan.task, heads, {}, {}});
-    contender.courses.resize(plan.seeds);
-    contender.entropies.resize(plan.seeds);
+    contenders.push_back({plan.task, heads, {}});
+    contenders.back().courses.resize(plan.seeds);
   }
-  const std::size_t first = contenders.size() - std::size(kHeadCounts);
-  for (std::size_t seed = 0; seed < plan.seeds; ++seed) {
+  for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
     for (std::size_t n = 0; n < std::size(kHeadCounts); ++n) {
       jobs.push_back([=, &contenders](Context& context) {
-        Contender& contender = contenders[first + n];
-        contender.courses[seed] = follow(context, plan_of(plan, contender.heads, seed + 1), plan.every, watch);
-        contender.entropies[seed] = entropies_of(context, contender.courses[seed]);
+        Contender& contender = contenders[n];
+        Route route = route_of(plan);
+        route.keep_model = seed == 1;
+        route.folder = models / name_of_seed(plan.task + "-" + std::to_string(contender.heads), seed);
+        contender.courses[seed - 1] =
+            follow(context, plan_of(plan, contender.heads, seed), route, watch, entropies_on(context, plan.task));
       });
     }
   }

@@ -1,9 +1,105 @@
 #include "study/course.h"
 
+#include <algorithm>
+
+#include "io/file.h"
+#include "io/json.h"
+#include "model/checkpoint.h"
+#include "model/memory.h"
+#include "polyhead/info.h"
+#include "polyhead/version.h"
+
 namespace polyhead::study {
 namespace {
 
 constexpr std::int64_t kBatches = 2, kBatch = 128;  // of a validation
+constexpr std::size_t kMostBytes = 1 << 26;
+
+// Seconds of a thread, about: a fixed part for every op of a step, and the multiply-adds. Only for telling how far the
+// study has come; a machine that is twice as fast is so for all courses alike.
+double work_of_tokens(const model::Config& config, double tokens, bool training) {
+  constexpr double kSecondsPerOp = 1e-6, kOpsPerLayer = 24, kFlopsPerSecond = 100e9;
+  const double pairs =
+      tokens * static_cast<double>(config.context * config.width) * static_cast<double>(config.layers.size());
+  const double flops = 2 * tokens * model::parameter_count(config) + 4 * pairs;
+  return (training ? 3 : 1) *
+         (kSecondsPerOp * kOpsPerLayer * static_cast<double>(config.layers.size()) + flops / kFlopsPerSecond);
+}
+double work_of_step(const train::Plan& plan) {
+  return work_of_tokens(plan.model, static_cast<double>(plan.training.batch * plan.model.context), true);
+}
+double work_of_look(const train::Plan& plan) {
+  return 1.5 * work_of_tokens(plan.model, static_cast<double>(kBatches * kBatch * plan.model.context), false);
+}
+
+train::Plan fitted(train::Plan plan, const train::Task& task) {
+  train::fit_to_task(plan.model, task);
+  return plan;
+}
+
+// All that the numbers of a course depend on.
+std::string mark_of(const train::Plan& plan, const Route& route) {
+  const train::TrainOptions& t = plan.training;
+  return io::Json{{"version", version()},
+                  {"target", info().target},
+                  {"task", plan.task.name},
+                  {"steps", t.steps},
+                  {"batch", t.batch},
+                  {"rate", t.rate},
+                  {"warmup", t.warmup},
+                  {"decay", t.decay},
+                  {"clip", t.clip},
+                  {"seed", t.seed},
+                  {"data_seed", plan.task.seed},
+                  {"model", model::to_json(plan.model)},
+                  {"every", route.every},
+                  {"enough", route.enough}}
+      .dump();
+}
+
+// The model first: where course.json is, all is.
+void keep(const Course& course, const Route& route) {
+  io::make_folder(route.folder);
+  if (course.model) {
+    train::save_plan(course.plan, route.folder);
+    model::save(*course.model, route.folder);
+  }
+  io::Json points = io::Json::array();
+  for (const Point& point : course.points) {
+    points.push_back(
+        {{"step", point.step}, {"loss", point.loss}, {"accuracy", point.accuracy}, {"observed", point.observed}});
+  }
+  const io::Json json{{"plan", mark_of(course.plan, route)}, {"points", points}};
+  io::write_atomically(route.folder / kCourseFile, [&](io::Writer& writer) { writer.write(json.dump(1) + "\n"); });
+}
+
+// The course in the folder, if there is one and it is this one; one that is damaged is none.
+bool recall(Course& course, const Route& route) {
+  try {
+    const std::string where = (route.folder / kCourseFile).string();
+    if (route.folder.empty() || !io::is_there(where)) return false;
+    const io::Json json = io::parse_json(io::read_file(where, kMostBytes), where);
+    if (io::read_text(json, "plan", where) != mark_of(course.plan, route)) return false;
+    std::vector<Point> points;
+    for (const io::Json& point : json.at("points")) {
+      points.push_back({point.at("step").get<std::int64_t>(), point.at("loss").get<double>(),
+                        point.at("accuracy").get<double>(), point.at("observed").get<std::vector<double>>()});
+    }
+    if (points.empty()) return false;
+    if (route.keep_model) course.model = model::load(route.folder);
+    course.points = std::move(points);
+    return true;
+  } catch (const Error&) {
+    return false;
+  } catch (const io::Json::exception&) {
+    return false;
+  }
+}
+
+// Two looks in a row.
+bool good_enough(const std::vector<Point>& points, double enough) {
+  return points.size() >= 2 && points.back().accuracy >= enough && points[points.size() - 2].accuracy >= enough;
+}
 
 }  // namespace
 
@@ -27,24 +123,39 @@ std::optional<std::int64_t> Course::steps_to(double wanted) const {
   return step;
 }
 
-Course follow(Context& context, const train::Plan& plan, std::int64_t every, const Watch& watch,
-              const OnPoint& on_point) {
+double Course::still_gaining() const {
+  return points.back().accuracy - points[points.size() - 1 - points.size() / 4].accuracy;
+}
+
+double work_of(const train::Plan& plan, const Route& route) {
+  const train::Plan whole = fitted(plan, *train::make_task(plan.task));
+  const std::int64_t looks = 1 + (plan.training.steps + route.every - 1) / route.every;
+  return static_cast<double>(plan.training.steps) * work_of_step(whole) +
+         static_cast<double>(looks) * work_of_look(whole);
+}
+
+Course follow(Context& context, const train::Plan& plan, const Route& route, const Watch& watch,
+              const Observer& observe) {
   Course course{plan, train::make_task(plan.task), nullptr, {}};
-  train::fit_to_task(course.plan.model, *course.task);
+  course.plan = fitted(plan, *course.task);
+  if (recall(course, route)) return course;
   course.model = std::make_unique<model::Transformer>(course.plan.model, plan.training.seed);
   train::Trainer trainer(context, *course.model, *course.task, plan.training);
   const auto look = [&] {
     const model::SequenceScores scores =
         train::evaluate(context, *course.model, *course.task, train::Split::validation, kBatches, kBatch);
-    course.points.push_back({trainer.steps_taken(), scores.mean_loss(), scores.accuracy()});
-    if (on_point) on_point(course.points.back(), *course.model);
+    course.points.push_back({trainer.steps_taken(), scores.mean_loss(), scores.accuracy(),
+                             observe ? observe(*course.model) : std::vector<double>{}});
+    watch(work_of_look(course.plan));
   };
   look();
-  while (!trainer.done()) {
+  while (!trainer.done() && !good_enough(course.points, route.enough)) {
     trainer.step();
-    watch();
-    if (trainer.steps_taken() % every == 0 || trainer.done()) look();
+    watch(work_of_step(course.plan));
+    if (trainer.steps_taken() % route.every == 0 || trainer.done()) look();
   }
+  if (!route.keep_model) course.model.reset();
+  if (!route.folder.empty()) keep(course, route);
   return course;
 }
 

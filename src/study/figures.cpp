@@ -12,15 +12,14 @@ using report::Grid;
 using report::Lines;
 using report::Series;
 
-// One point of every course, as a series with the spread over seeds.
-template <class Value>
-Series series_of(const Contender& contender, const Value& value) {
-  Series series{heads_text(contender.heads), {}, {}, {}, {}};
-  for (std::size_t n = 0; n < contender.courses[0].points.size(); ++n) {
+// Over seeds: the mean of value(seed, n) at every place, with the lowest and the highest.
+template <class Seeds, class Value>
+Series over_seeds(const std::string& name, const std::vector<double>& x, const Seeds& seeds, const Value& value) {
+  Series series{name, x, {}, {}, {}};
+  for (std::size_t n = 0; n < x.size(); ++n) {
     std::vector<double> values;
-    for (const Course& course : contender.courses) values.push_back(value(course.points[n]));
+    for (const auto& seed : seeds) values.push_back(value(seed, n));
     const Spread found = spread(values);
-    series.x.push_back(static_cast<double>(contender.courses[0].points[n].step));
     series.y.push_back(found.mean);
     series.low.push_back(found.low);
     series.high.push_back(found.high);
@@ -28,15 +27,33 @@ Series series_of(const Contender& contender, const Value& value) {
   return series;
 }
 
+// A course that ended early stays where it was.
+const Point& point_at(const Course& course, std::size_t n) {
+  return course.points[std::min(n, course.points.size() - 1)];
+}
+
+std::vector<double> steps_of(const std::vector<Course>& courses) {
+  const auto longest = std::max_element(courses.begin(), courses.end(), [](const Course& a, const Course& b) {
+    return a.points.size() < b.points.size();
+  });
+  std::vector<double> steps;
+  for (const Point& point : longest->points) steps.push_back(static_cast<double>(point.step));
+  return steps;
+}
+
 template <class Value>
 Figure courses(const std::string& id, const std::string& title, const std::string& y_label,
                const std::vector<Contender>& contenders, const Value& value) {
   Lines lines{"step", y_label, {}, false, {}, {}};
-  for (const Contender& contender : contenders) lines.series.push_back(series_of(contender, value));
-  return {id, title,
-          "Mean over seeds; the band goes from the lowest seed to the highest. Width 256 throughout: more heads are "
-          "narrower heads.",
-          lines};
+  for (const Contender& contender : contenders) {
+    lines.series.push_back(over_seeds(heads_text(contender.heads), steps_of(contender.courses), contender.courses,
+                                      [&](const Course& course, std::size_t n) { return value(point_at(course, n)); }));
+  }
+  return {
+      id, title,
+      "Mean over seeds; the band goes from the lowest seed to the highest. A seed ends when it stays at 99 %. Width " +
+          std::to_string(contenders[0].courses[0].plan.model.width) + " throughout: more heads are narrower heads.",
+      lines};
 }
 
 Figure final_accuracies(const Results& results) {
@@ -62,7 +79,7 @@ Figure entropies(const std::vector<Contender>& contenders) {
   for (std::size_t h = 0; h < kMost; ++h) grid.columns.push_back(std::to_string(h));
   for (const Contender& contender : contenders) {
     grid.rows.push_back(heads_text(contender.heads));
-    std::vector<double> row = contender.entropies[0];
+    std::vector<double> row = contender.entropies(0);
     std::sort(row.begin(), row.end());
     row.resize(kMost, std::nan(""));
     grid.values.insert(grid.values.end(), row.begin(), row.end());
@@ -74,22 +91,25 @@ Figure entropies(const std::vector<Contender>& contenders) {
 
 Figure formation(const Formations& formations) {
   Lines lines{"step", "score", {}, false, {}, {}};
-  const auto add = [&](const std::string& name, const Formation& from, const auto& value) {
-    Series series{name, {}, {}, {}, {}};
-    for (const Snapshot& snapshot : from.snapshots) {
-      series.x.push_back(static_cast<double>(snapshot.point.step));
-      series.y.push_back(value(snapshot));
-    }
-    lines.series.push_back(series);
+  const auto add = [&](const std::string& name, const std::vector<Formation>& seeds, const auto& value) {
+    std::vector<double> steps;
+    for (const Point& point : seeds[0].course.points) steps.push_back(static_cast<double>(point.step));
+    lines.series.push_back(over_seeds(name, steps, seeds, [&](const Formation& formation, std::size_t n) {
+      return value(formation, formation.course.points[n]);
+    }));
   };
-  add("accuracy, two layers", formations.two_layers, [](const Snapshot& s) { return s.point.accuracy; });
-  add("best induction head", formations.two_layers, [](const Snapshot& s) { return Formation::most(s.induction); });
-  add("best previous-token head", formations.two_layers, [](const Snapshot& s) { return Formation::most(s.previous); });
-  add("accuracy, one layer", formations.one_layer, [](const Snapshot& s) { return s.point.accuracy; });
+  const auto accuracy = [](const Formation&, const Point& point) { return point.accuracy; };
+  add("accuracy, two layers", formations.two_layers, accuracy);
+  add("best induction head", formations.two_layers,
+      [](const Formation& f, const Point& point) { return spread(f.induction(point)).high; });
+  add("best previous-token head", formations.two_layers,
+      [](const Formation& f, const Point& point) { return spread(f.previous(point)).high; });
+  add("accuracy, one layer", formations.one_layer, accuracy);
   return {
       "formation", "How induction heads form",
       "Repeats of variable length: what comes next can only be known by finding the last occurrence and looking one "
-      "further. Scores are mean weights on the key that such a head looks at, on random tokens.",
+      "further. Scores are mean weights on the key that such a head looks at, on random tokens. Mean over seeds, with "
+      "the lowest and the highest.",
       lines};
 }
 
@@ -97,21 +117,19 @@ Figure formation(const Formations& formations) {
 Figure evolution(const Formation& formation) {
   Grid grid{"step", "layer.head", "weight on the key of the role", {}, {}, {}, false};
   constexpr std::size_t kMost = 31;
-  const std::size_t stride = (formation.snapshots.size() + kMost - 1) / kMost;
-  for (std::size_t n = 0; n < formation.snapshots.size(); n += stride) {
-    grid.columns.push_back(std::to_string(formation.snapshots[n].point.step));
-  }
+  const std::vector<Point>& points = formation.course.points;
+  const std::size_t stride = (points.size() + kMost - 1) / kMost;
+  for (std::size_t n = 0; n < points.size(); n += stride) grid.columns.push_back(std::to_string(points[n].step));
   for (std::size_t head = 0; head < formation.roles.size(); ++head) {
     const bool first = formation.roles[head].id.layer == 0;
     grid.rows.push_back(to_string(formation.roles[head].id) + (first ? " previous token" : " induction"));
-    for (std::size_t n = 0; n < formation.snapshots.size(); n += stride) {
-      const Snapshot& snapshot = formation.snapshots[n];
-      grid.values.push_back(first ? snapshot.previous[head] : snapshot.induction[head]);
+    for (std::size_t n = 0; n < points.size(); n += stride) {
+      grid.values.push_back((first ? formation.previous(points[n]) : formation.induction(points[n]))[head]);
     }
   }
   return {"evolution", "Every head on its way",
           "First layer: weight on the token before. Second layer: weight on the "
-          "token after the last occurrence.",
+          "token after the last occurrence. First seed.",
           grid};
 }
 
@@ -125,7 +143,7 @@ Figure importance(const Anatomy& anatomy) {
   report::BarSeries gradient{"gradient of the gate", {}, {}, {}};
   for (const heads::Importance& head : anatomy.examination.importance) gradient.values.push_back(head.normalised);
   return {"importance", "Importance of every head by the gradient of its gate",
-          "Mean over sequences of |d loss / d gate|, divided by the l2 norm of its layer.",
+          "Mean over sequences of |d loss / d gate|, divided by the l2 norm of its layer. First seed.",
           Bars{"layer.head", "importance", head_names(anatomy), {gradient}}};
 }
 
@@ -139,37 +157,32 @@ Figure damage(const Anatomy& anatomy) {
     mean.low.push_back(head.mean.low);
     mean.high.push_back(head.mean.high);
   }
-  return {"damage", "What the loss gains without a head", "With 95 % intervals over sequences.",
+  return {"damage", "What the loss gains without a head", "With 95 % intervals over sequences. First seed.",
           Bars{"layer.head", "loss gained (nats)", head_names(anatomy), {zero, mean}}};
 }
 
-Series curve_of(const std::string& name, const heads::PruneCurve& curve) {
-  Series series{name, {0}, {curve.accuracy}, {}, {}};
-  for (std::size_t n = 0; n < curve.steps.size(); ++n) {
-    series.x.push_back(static_cast<double>(n + 1));
-    series.y.push_back(curve.steps[n].accuracy);
-  }
-  return series;
+double accuracy_after(const heads::PruneCurve& curve, std::size_t removed) {
+  return removed == 0 ? curve.accuracy : curve.steps[removed - 1].accuracy;
 }
 
-Figure pruning(const Anatomy& anatomy) {
-  Lines lines{"heads taken out", "accuracy", {}, false, {}, {}};
-  lines.series = {curve_of("least important first, ranked anew", anatomy.iterative),
-                  curve_of("ranked once", anatomy.one_shot)};
-  Series random = curve_of("random order", anatomy.random[0]);
-  for (std::size_t n = 0; n < random.y.size(); ++n) {
-    std::vector<double> values;
-    for (const heads::PruneCurve& curve : anatomy.random) values.push_back(curve_of("", curve).y[n]);
-    const Spread found = spread(values);
-    random.y[n] = found.mean;
-    random.low.push_back(found.low);
-    random.high.push_back(found.high);
+Figure pruning(const std::vector<Anatomy>& anatomies) {
+  std::vector<double> removed;
+  for (std::size_t n = 0; n <= anatomies[0].iterative.steps.size(); ++n) removed.push_back(static_cast<double>(n));
+  std::vector<const heads::PruneCurve*> iterative, one_shot, random;
+  for (const Anatomy& anatomy : anatomies) {
+    iterative.push_back(&anatomy.iterative);
+    one_shot.push_back(&anatomy.one_shot);
+    for (const heads::PruneCurve& curve : anatomy.random) random.push_back(&curve);
   }
-  lines.series.push_back(random);
-  lines.events = {{static_cast<double>(anatomy.iterative.within_budget), "1 point"}};
+  const auto after = [](const heads::PruneCurve* curve, std::size_t n) { return accuracy_after(*curve, n); };
+  Lines lines{"heads taken out", "accuracy", {}, false, {}, {}};
+  lines.series = {over_seeds("least important first, ranked anew", removed, iterative, after),
+                  over_seeds("ranked once", removed, one_shot, after),
+                  over_seeds("random order", removed, random, after)};
   return {"pruning", "Accuracy as heads go",
-          "Ranked on some sequences, judged on others. Random: mean of " + std::to_string(anatomy.random.size()) +
-              " orders, with the lowest and the highest. The upright line is where one point of accuracy is spent.",
+          "Ranked on some sequences, judged on others. Mean over " + std::to_string(anatomies.size()) +
+              (anatomies.size() == 1 ? " seed" : " seeds") + ", with the lowest and the highest; random over " +
+              std::to_string(anatomies[0].random.size()) + " orders of each.",
           lines};
 }
 
@@ -201,11 +214,11 @@ std::vector<Figure> figures(const Results& results, const std::vector<report::Mo
           entropies(results.copy),
           entropies(results.classify),
           formation(results.formations),
-          evolution(results.formations.two_layers),
+          evolution(results.formations.two_layers[0]),
           head_grid("heads-repeat", models[0]),
-          importance(results.anatomy),
-          damage(results.anatomy),
-          pruning(results.anatomy),
+          importance(results.anatomies[0]),
+          damage(results.anatomies[0]),
+          pruning(results.anatomies),
           head_grid("heads-grammar", models[1])};
 }
 

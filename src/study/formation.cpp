@@ -11,38 +11,26 @@ using heads::HeadId;
 
 constexpr std::int64_t kFixedLength = 32;  // of the task repeat-fixed
 
-train::Plan plan_of(const FormationPlan& plan, const std::string& task, std::int64_t layers) {
-  const train::TrainOptions training{.steps = plan.steps, .batch = plan.batch, .rate = plan.rate};
+train::Plan plan_of(const FormationPlan& plan, const std::string& task, std::int64_t layers, std::uint64_t seed) {
+  const train::TrainOptions training{.steps = plan.steps, .batch = plan.batch, .rate = plan.rate, .seed = seed};
   train::Plan made = make_plan(task, layers, plan.width, plan.heads, training);
   made.model.feed_forward = model::FeedForward::none;
   return made;
 }
 
-Snapshot snapshot(const Point& point, const heads::Survey& survey) {
-  Snapshot made{point, {}, {}};
+std::vector<double> scores_of(const heads::Survey& survey) {
+  std::vector<double> scores;
   for (const heads::HeadSurvey& head : survey.heads) {
-    made.previous.push_back(head.mean(Statistic::previous_weight, Statistic::previous_rows));
-    made.induction.push_back(head.target(heads::kInduction));
+    scores.push_back(head.mean(Statistic::previous_weight, Statistic::previous_rows));
   }
-  return made;
+  for (const heads::HeadSurvey& head : survey.heads) scores.push_back(head.target(heads::kInduction));
+  return scores;
 }
 
-double best_induction(const heads::Survey& survey) { return Formation::most(snapshot({}, survey).induction); }
-
-Job formation_job(const FormationPlan& plan, const std::string& task, std::int64_t layers, const Watch& watch,
-                  Formation& to) {
-  return [=, &to](Context& context) {
-    const auto for_probes = train::make_task(plan_of(plan, task, layers).task);
-    const std::vector<heads::Probe> probes = repeat_probes(*for_probes);
-    to.course = follow(context, plan_of(plan, task, layers), plan.every, watch,
-                       [&](const Point& point, model::Transformer& model) {
-                         to.snapshots.push_back(snapshot(point, heads::survey(context, model, probes)));
-                       });
-    const heads::Survey ours = heads::survey(context, *to.course.model, probes);
-    to.roles = heads::roles(ours, ours);
-    to.ours = best_induction(ours);
-    to.naive = best_induction(heads::survey(context, *to.course.model, repeat_probes(*for_probes, kFixedLength)));
-  };
+double best_induction(const heads::Survey& survey) {
+  double most = 0;
+  for (const heads::HeadSurvey& head : survey.heads) most = std::max(most, head.target(heads::kInduction));
+  return most;
 }
 
 std::vector<HeadId> with_role(const Formation& formation, const std::string& role) {
@@ -57,6 +45,44 @@ std::string names(const std::vector<HeadId>& heads) {
   std::string text;
   for (const HeadId& head : heads) text += (text.empty() ? "" : ", ") + to_string(head);
   return text;
+}
+
+KnockOut knock_out(Context& context, Formation& formation) {
+  Course& course = formation.course;
+  std::vector<model::Examples> examples;
+  for (std::uint64_t n = 0; n < 4; ++n) examples.push_back(course.task->batch(train::Split::validation, n, 64));
+  const auto without = [&](const std::vector<HeadId>& shut) {
+    heads::Gates gates(course.model->config());
+    gates.shut(shut);
+    return model::score(context, *course.model, examples, gates.get()).accuracy();
+  };
+  const std::vector<HeadId> previous = with_role(formation, "previous token"),
+                            induction = with_role(formation, "induction");
+  KnockOut found{.nothing = without({}), .previous_heads = names(previous), .induction_heads = names(induction)};
+  std::vector<HeadId> both = previous, others = heads::all_heads(course.model->config());
+  both.insert(both.end(), induction.begin(), induction.end());
+  std::erase_if(others, [&](const HeadId& head) { return std::find(both.begin(), both.end(), head) != both.end(); });
+  if (!previous.empty()) found.previous = without(previous);
+  if (!induction.empty()) found.induction = without(induction);
+  if (!previous.empty() && !induction.empty()) found.both = without(both);
+  if (!both.empty() && !others.empty()) found.others = without(others);
+  return found;
+}
+
+// Trains one model and finds its roles; `then` goes on with it.
+Job formation_job(const train::Plan& plan, const Route& route, const Watch& watch, Formation& to,
+                  const std::function<void(Context&)>& then = {}) {
+  return [=, &to](Context& context) {
+    const auto task = train::make_task(plan.task);
+    const std::vector<heads::Probe> probes = repeat_probes(*task);
+    to.course = follow(context, plan, route, watch,
+                       [&](model::Transformer& model) { return scores_of(heads::survey(context, model, probes)); });
+    const heads::Survey ours = heads::survey(context, *to.course.model, probes);
+    to.roles = heads::roles(ours, ours);
+    to.ours = best_induction(ours);
+    to.naive = best_induction(heads::survey(context, *to.course.model, repeat_probes(*task, kFixedLength)));
+    if (then) then(context);
+  };
 }
 
 }  // namespace
@@ -78,52 +104,52 @@ std::vector<heads::Probe> repeat_probes(const train::Task& task, std::optional<s
   return probes;
 }
 
-double Formation::most(const std::vector<double>& scores) { return *std::max_element(scores.begin(), scores.end()); }
+std::vector<double> Formation::previous(const Point& point) const {
+  return {point.observed.begin(), point.observed.begin() + std::ssize(point.observed) / 2};
+}
+std::vector<double> Formation::induction(const Point& point) const {
+  return {point.observed.begin() + std::ssize(point.observed) / 2, point.observed.end()};
+}
 
-std::optional<HeadId> Formation::best(const std::string& role) const {
-  std::optional<HeadId> found;
-  double score = 0;
+const heads::HeadRoles* Formation::best(const std::string& role) const {
+  const heads::HeadRoles* found = nullptr;
+  double most = 0;
   for (const heads::HeadRoles& head : roles) {
-    for (const heads::RoleScore& each : head.scores) {
-      if (each.role != role || !each.holds() || each.score <= score) continue;
-      score = each.score;
-      found = head.id;
-    }
+    const heads::RoleScore* score = head.score_in(role);
+    if (score == nullptr || !score->holds() || score->score <= most) continue;
+    most = score->score;
+    found = &head;
   }
   return found;
 }
 
-std::vector<Job> form(const FormationPlan& plan, const Watch& watch, Formations& to) {
-  to.two_layers.name = "repeat, two layers";
-  to.one_layer.name = "repeat, one layer";
-  to.fixed_length.name = "repeat of fixed length, two layers";
-  return {formation_job(plan, "repeat", 2, watch, to.two_layers), formation_job(plan, "repeat", 1, watch, to.one_layer),
-          formation_job(plan, "repeat-fixed", 2, watch, to.fixed_length)};
+std::vector<Job> form(const FormationPlan& plan, const std::filesystem::path& models, const Watch& watch,
+                      Formations& to) {
+  std::vector<Job> jobs;
+  for (auto* formations : {&to.two_layers, &to.one_layer, &to.fixed_length}) formations->resize(plan.seeds);
+  to.knock_outs.resize(plan.seeds);
+  for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
+    const auto route = [&](const char* name) {
+      return Route{.every = plan.every, .folder = models / name_of_seed(name, seed)};
+    };
+    Formation &two = to.two_layers[seed - 1], &one = to.one_layer[seed - 1], &fixed = to.fixed_length[seed - 1];
+    two.name = "repeat, two layers";
+    one.name = "repeat, one layer";
+    fixed.name = "repeat of fixed length, two layers";
+    KnockOut& shut = to.knock_outs[seed - 1];
+    jobs.push_back(formation_job(plan_of(plan, "repeat", 2, seed), route("repeat"), watch, two,
+                                 [&](Context& context) { shut = knock_out(context, two); }));
+    jobs.push_back(formation_job(plan_of(plan, "repeat", 1, seed), route("repeat-one-layer"), watch, one));
+    jobs.push_back(formation_job(plan_of(plan, "repeat-fixed", 2, seed), route("repeat-fixed"), watch, fixed));
+  }
+  return jobs;
 }
 
-void knock_out(Context& context, Formations& formations) {
-  Course& course = formations.two_layers.course;
-  std::vector<model::Examples> examples;
-  for (std::uint64_t n = 0; n < 4; ++n) examples.push_back(course.task->batch(train::Split::validation, n, 64));
-  const auto add = [&](const std::string& what, const std::vector<HeadId>& shut) {
-    heads::Gates gates(course.model->config());
-    gates.shut(shut);
-    formations.knock_outs.push_back({what, model::score(context, *course.model, examples, gates.get()).accuracy()});
-  };
-  add("nothing", {});
-  const std::vector<HeadId> previous = with_role(formations.two_layers, "previous token"),
-                            induction = with_role(formations.two_layers, "induction");
-  if (previous.empty() || induction.empty()) return;
-  add("the previous-token heads (" + names(previous) + ")", previous);
-  add("the induction heads (" + names(induction) + ")", induction);
-  std::vector<HeadId> both = previous;
-  both.insert(both.end(), induction.begin(), induction.end());
-  add("both kinds", both);
-  std::vector<HeadId> rest;
-  for (const HeadId& head : heads::all_heads(course.model->config())) {
-    if (std::find(both.begin(), both.end(), head) == both.end()) rest.push_back(head);
-  }
-  if (!rest.empty()) add("others instead (" + names(rest) + ")", rest);
+double work_of(const FormationPlan& plan) {
+  const Route route{.every = plan.every};
+  return static_cast<double>(plan.seeds) *
+         (work_of(plan_of(plan, "repeat", 2, 1), route) + work_of(plan_of(plan, "repeat", 1, 1), route) +
+          work_of(plan_of(plan, "repeat-fixed", 2, 1), route));
 }
 
 }  // namespace polyhead::study

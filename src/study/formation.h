@@ -6,47 +6,46 @@
 #include <vector>
 
 #include "heads/roles.h"
-#include "study/course.h"
+#include "study/comparison.h"
 
 namespace polyhead::study {
 
-// What every head scored at one step.
-struct Snapshot {
-  Point point;
-  std::vector<double> previous, induction;  // by head
-};
-
+// The course of one seed. Observed at every look: the previous-token scores of all heads, then their induction scores.
 struct Formation {
   std::string name;
   Course course;
-  std::vector<Snapshot> snapshots;
   std::vector<heads::HeadRoles> roles;  // at the end
   double naive = 0;                     // the best induction score where every segment has the length it was trained on
   double ours = 0;                      // where lengths differ
 
-  std::optional<heads::HeadId> best(const std::string& role) const;  // that holds
-  // Best score among heads, at one snapshot.
-  static double most(const std::vector<double>& scores);
+  std::vector<double> previous(const Point& point) const;   // by head
+  std::vector<double> induction(const Point& point) const;  // by head
+  // The head that holds the role with the highest score; null if none does.
+  const heads::HeadRoles* best(const std::string& role) const;
 };
 
+// How well the model does with gates shut.
 struct KnockOut {
-  std::string what;
-  double accuracy = 0;
+  double nothing = 0;  // all open
+  // Nothing where the model has no such head.
+  std::optional<double> previous{}, induction{}, both{}, others{};
+  std::string previous_heads{}, induction_heads{};  // "0.1, 0.3"
 };
 
 struct FormationPlan {
   std::int64_t width = 128, heads = 2, steps = 300, batch = 32, every = 10;
   double rate = 2e-3;
+  std::size_t seeds = 3;
 };
 
 struct Formations {
-  Formation two_layers, one_layer, fixed_length;
-  std::vector<KnockOut> knock_outs;  // in two_layers: each kind of head alone, both, and the others as control
+  std::vector<Formation> two_layers, one_layer, fixed_length;  // by seed
+  std::vector<KnockOut> knock_outs;                            // in two_layers
 };
 
-std::vector<Job> form(const FormationPlan& plan, const Watch& watch, Formations& to);
-// When the jobs are done.
-void knock_out(Context& context, Formations& formations);
+std::vector<Job> form(const FormationPlan& plan, const std::filesystem::path& models, const Watch& watch,
+                      Formations& to);
+double work_of(const FormationPlan& plan);
 
 // Probes of random tokens of a task, with segments of different lengths or of one.
 std::vector<heads::Probe> repeat_probes(const train::Task& task, std::optional<std::int64_t> length = {});

@@ -72,6 +72,7 @@ report::Model of_anatomy(Context& context, const Anatomy& anatomy) {
     report::Head head = head_of(anatomy.examination.roles[n], &anatomy.examination.survey.heads[n]);
     const heads::Importance& importance = anatomy.examination.importance[n];
     head.importance = importance.normalised;
+    head.statistics.emplace_back("adds to the logit of the right word", importance.logit.mean);
     head.damage = importance.zero.mean;
     head.damage_low = importance.zero.low;
     head.damage_high = importance.zero.high;
@@ -86,9 +87,10 @@ report::Model of_anatomy(Context& context, const Anatomy& anatomy) {
 
 std::vector<report::Model> models(Context& context, const Results& results) {
   const Formations& formations = results.formations;
-  return {of_formation(context, formations.two_layers, "Trained on random segments of 8 to 32 tokens, repeated."),
-          of_anatomy(context, results.anatomy), of_formation(context, formations.one_layer, "The same with one layer."),
-          of_formation(context, formations.fixed_length,
+  return {of_formation(context, formations.two_layers[0], "Trained on random segments of 8 to 32 tokens, repeated."),
+          of_anatomy(context, results.anatomies[0]),
+          of_formation(context, formations.one_layer[0], "The same with one layer."),
+          of_formation(context, formations.fixed_length[0],
                        "All segments had 32 tokens, so that looking back a fixed distance serves.")};
 }
 

@@ -25,8 +25,9 @@ Json of(const std::vector<Contender>& contenders) {
     for (std::size_t n = 0; n < contender.courses.size(); ++n) {
       const Course& course = contender.courses[n];
       Json seed{{"seed", course.plan.training.seed}, {"accuracy", course.accuracy()}};
-      if (const auto steps = course.steps_to(kSolved)) seed["steps_to_95_percent"] = *steps;
-      seed["relative_entropy"] = contender.entropies[n];
+      if (const auto steps = course.steps_to(kSolved)) seed["steps_to_99_percent"] = *steps;
+      seed["still_gaining"] = course.still_gaining();
+      seed["relative_entropy"] = contender.entropies(n);
       seed["validation"] = points_of(course);
       seeds.push_back(seed);
     }
@@ -34,6 +35,8 @@ Json of(const std::vector<Contender>& contenders) {
     json.push_back({{"task", contender.task},
                     {"heads", contender.heads},
                     {"head_dim", config.head_dim},
+                    {"width", config.width},
+                    {"budget", contender.budget()},
                     {"parameters", contender.courses[0].model->parameter_count()},
                     {"seeds", seeds}});
   }
@@ -60,18 +63,30 @@ Json of(const std::vector<heads::HeadRoles>& roles) {
 
 Json of(const Formation& formation) {
   Json steps = Json::array();
-  for (const Snapshot& snapshot : formation.snapshots) {
-    steps.push_back({{"step", snapshot.point.step},
-                     {"loss", snapshot.point.loss},
-                     {"accuracy", snapshot.point.accuracy},
-                     {"previous_token", snapshot.previous},
-                     {"induction", snapshot.induction}});
+  for (const Point& point : formation.course.points) {
+    steps.push_back({{"step", point.step},
+                     {"loss", point.loss},
+                     {"accuracy", point.accuracy},
+                     {"previous_token", formation.previous(point)},
+                     {"induction", formation.induction(point)}});
   }
   return {{"name", formation.name},
+          {"seed", formation.course.plan.training.seed},
           {"naive_induction_score", formation.naive},
           {"induction_score", formation.ours},
           {"roles", of(formation.roles)},
           {"steps", steps}};
+}
+
+Json of(const KnockOut& one) {
+  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
+  return {{"previous_token_heads", one.previous_heads},
+          {"induction_heads", one.induction_heads},
+          {"nothing_shut", one.nothing},
+          {"without_previous_token", number(one.previous)},
+          {"without_induction", number(one.induction)},
+          {"without_both", number(one.both)},
+          {"without_others", number(one.others)}};
 }
 
 Json of(const heads::Estimate& estimate) {
@@ -104,13 +119,16 @@ Json of(const Anatomy& anatomy) {
                           {"normalised", head.normalised},
                           {"damage_zero", of(head.zero)},
                           {"damage_mean", of(head.mean)},
+                          {"logit", of(head.logit)},
                           {"accuracy_loss", head.accuracy_loss}});
   }
   for (const heads::PruneCurve& curve : anatomy.random) random.push_back(of(curve));
   for (const auto& [name, found] : anatomy.relations) {
     relations[name] = {{"head", to_string(found.head)}, {"accuracy", found.accuracy}, {"best_offset", found.offset}};
   }
+  const std::optional<std::size_t> below = anatomy.one_shot_below_random();
   return {{"task", anatomy.course.task->name()},
+          {"seed", anatomy.course.plan.training.seed},
           {"validation", points_of(anatomy.course)},
           {"roles", of(anatomy.examination.roles)},
           {"roles_untrained", of(anatomy.examination.untrained)},
@@ -118,6 +136,8 @@ Json of(const Anatomy& anatomy) {
           {"rank_correlation", anatomy.examination.gradient_and_zero},
           {"relations", relations},
           {"pruning", {{"iterative", of(anatomy.iterative)}, {"one_shot", of(anatomy.one_shot)}, {"random", random}}},
+          {"one_shot_below_random_from", below ? Json(*below) : Json()},
+          {"most_damaging", to_string(anatomy.examination.importance[anatomy.most_damaging()].id)},
           {"whole", of(anatomy.saving.before)},
           {"pruned", of(anatomy.saving.after)}};
 }
@@ -126,22 +146,23 @@ Json of(const Anatomy& anatomy) {
 
 std::string to_json(const Results& results) {
   const Formations& formations = results.formations;
-  Json knock_outs = Json::array();
-  for (const KnockOut& one : formations.knock_outs) {
-    knock_outs.push_back({{"shut", one.what}, {"accuracy", one.accuracy}});
-  }
-  const Json json{{"schema", 1},
+  const auto seeds = [](const auto& all) {
+    Json json = Json::array();
+    for (const auto& one : all) json.push_back(of(one));
+    return json;
+  };
+  const Json json{{"schema", 2},
                   {"version", version()},
                   {"quick", results.quick},
                   {"threads", results.threads},
                   {"seconds", results.seconds},
                   {"comparison", {{"copy", of(results.copy)}, {"classify", of(results.classify)}}},
                   {"formation",
-                   {{"two_layers", of(formations.two_layers)},
-                    {"one_layer", of(formations.one_layer)},
-                    {"fixed_length", of(formations.fixed_length)},
-                    {"knock_outs", knock_outs}}},
-                  {"anatomy", of(results.anatomy)}};
+                   {{"two_layers", seeds(formations.two_layers)},
+                    {"one_layer", seeds(formations.one_layer)},
+                    {"fixed_length", seeds(formations.fixed_length)},
+                    {"knock_outs", seeds(formations.knock_outs)}}},
+                  {"anatomy", seeds(results.anatomies)}};
   return json.dump(1) + "\n";
 }
 

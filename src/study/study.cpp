@@ -1,12 +1,11 @@
 #include "study/study.h"
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <mutex>
 
 #include "io/file.h"
-#include "model/checkpoint.h"
 #include "polyhead/info.h"
 #include "polyhead/version.h"
 #include "report/png.h"
@@ -18,72 +17,43 @@ namespace polyhead::study {
 namespace {
 
 struct Plans {
-  ComparisonPlan copy{.task = "copy", .steps = 100, .every = 5, .seeds = 3};
-  ComparisonPlan classify{.task = "classify", .steps = 600, .batch = 64, .every = 25, .rate = 2e-3};
+  ComparisonPlan copy{.task = "copy", .steps = 150, .every = 5, .expected = 0.37};
+  ComparisonPlan classify{
+      .task = "classify", .width = 128, .steps = 2000, .batch = 64, .every = 25, .rate = 2e-3, .expected = 0.32};
   FormationPlan formation;
   AnatomyPlan anatomy;
 
   explicit Plans(bool quick) {
     if (!quick) return;
-    copy.seeds = 2;
+    copy.seeds = classify.seeds = 2;
     copy.steps = 60;
-    classify.seeds = 1;
     classify.steps = 150;
+    copy.expected = classify.expected = 1;
+    formation.seeds = anatomy.seeds = 1;
     formation.steps = 220;
     anatomy.steps = 300;
   }
-  std::int64_t steps() const {
-    const auto counts = static_cast<std::int64_t>(std::size(kHeadCounts));
-    return counts * (copy.steps * static_cast<std::int64_t>(copy.seeds) +
-                     classify.steps * static_cast<std::int64_t>(classify.seeds)) +
-           3 * formation.steps + anatomy.steps;
-  }
+  double work() const { return work_of(copy) + work_of(classify) + work_of(formation) + work_of(anatomy); }
 };
 
-// Counts steps of all jobs and lets one thread at a time tell.
+// Adds up the work of all jobs and lets one thread at a time tell. What is more than was expected counts as nothing.
 class Counter {
  public:
-  Counter(std::int64_t total, const OnProgress& on_progress) : total_(total), on_progress_(on_progress) {}
-  void step() {
-    ++done_;
-    tell();
-  }
-  void tell() {
+  Counter(double total, const OnProgress& on_progress) : total_(total), on_progress_(on_progress) {}
+  void add(double work) {
     const std::lock_guard lock(mutex_);
-    if (on_progress_) on_progress_(done_, total_);
+    done_ = std::min(done_ + work, total_);
+    if (on_progress_) on_progress_(static_cast<std::int64_t>(1e3 * done_), static_cast<std::int64_t>(1e3 * total_));
   }
 
  private:
-  std::atomic<std::int64_t> done_{0};
-  std::int64_t total_;
+  double done_ = 0, total_;
   std::mutex mutex_;
   const OnProgress& on_progress_;
 };
 
 void write(const std::filesystem::path& path, const std::string& content) {
   io::write_atomically(path, [&](io::Writer& writer) { writer.write(content); });
-}
-
-void save_model(const Course& course, const model::Transformer& model, const std::filesystem::path& folder) {
-  io::make_folder(folder);
-  train::save_plan(course.plan, folder);
-  model::save(model, folder);
-}
-
-void save_models(const Results& results, const std::filesystem::path& folder) {
-  for (const auto* contenders : {&results.copy, &results.classify}) {
-    for (const Contender& contender : *contenders) {
-      const Course& course = contender.courses[0];
-      save_model(course, *course.model, folder / (contender.task + "-" + std::to_string(contender.heads)));
-    }
-  }
-  const Formations& formations = results.formations;
-  save_model(formations.two_layers.course, *formations.two_layers.course.model, folder / "repeat");
-  save_model(formations.one_layer.course, *formations.one_layer.course.model, folder / "repeat-one-layer");
-  save_model(formations.fixed_length.course, *formations.fixed_length.course.model, folder / "repeat-fixed");
-  save_model(results.anatomy.course, *results.anatomy.course.model, folder / "grammar");
-  io::make_folder(folder / "grammar-pruned");
-  save_cut(*results.anatomy.pruned, results.anatomy.course.plan, folder / "grammar-pruned");
 }
 
 std::string today() {
@@ -121,34 +91,46 @@ void write_report(const report::Page& page, const std::filesystem::path& folder)
   }
 }
 
+// A folder for this study: empty, or one that may be written over, or one to go on with.
+void prepare(const StudyOptions& options) {
+  if (!options.resume) io::expect_new_folder(options.folder, options.force);
+  for (const char* part : {"figures", "models"}) io::make_folder(options.folder / part);
+}
+
+// What is left of an older study would be taken for ours.
+void remove_results(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  std::filesystem::remove(folder / "study.json", ignored);
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "models")) {
+    std::filesystem::remove(entry.path() / kCourseFile, ignored);
+  }
+}
+
 }  // namespace
 
 Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
-  io::expect_new_folder(options.folder, options.force);
-  for (const char* part : {"figures", "models"}) io::make_folder(options.folder / part);
+  prepare(options);
   const io::FolderLock lock(options.folder);
+  const std::filesystem::path models = options.folder / "models";
+  if (!options.resume) remove_results(options.folder);
   const auto begin = std::chrono::steady_clock::now();
   const Plans plans(options.quick);
   Results results;
   results.quick = options.quick;
   Context context(options.threads);
   results.threads = context.threads();
-  Counter counter(plans.steps(), on_progress);
-  const Watch watch = [&] { counter.step(); };
+  Counter counter(plans.work(), on_progress);
+  const Watch watch = [&](double work) { counter.add(work); };
   // The long ones first, so that nobody waits for the last.
-  std::vector<Job> jobs{dissect(
-      plans.anatomy, watch, [&] { counter.tell(); }, results.anatomy)};
+  std::vector<Job> jobs = dissect(plans.anatomy, models, watch, results.anatomies);
   const auto add = [&](std::vector<Job> more) { jobs.insert(jobs.end(), more.begin(), more.end()); };
-  add(compare(plans.classify, watch, results.classify));
-  add(form(plans.formation, watch, results.formations));
-  add(compare(plans.copy, watch, results.copy));
+  add(form(plans.formation, models, watch, results.formations));
+  add(compare(plans.classify, models, watch, results.classify));
+  add(compare(plans.copy, models, watch, results.copy));
   run_jobs(results.threads, jobs);
-  knock_out(context, results.formations);
   Context alone(1);
-  measure_saving(alone, results.anatomy);
+  for (Anatomy& anatomy : results.anatomies) measure_saving(alone, anatomy);
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  // What cannot be made again without training comes first.
-  save_models(results, options.folder / "models");
   write(options.folder / "study.json", to_json(results));
   write_report(page_of(context, results), options.folder);
   return results;

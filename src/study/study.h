@@ -14,26 +14,29 @@ namespace polyhead::study {
 
 struct StudyOptions {
   std::filesystem::path folder;
-  bool quick = false;  // fewer seeds and steps: a first look
-  int threads = 0;     // 0: as many as this process may run on
-  bool force = false;  // write into a folder that is not empty
+  bool quick = false;   // fewer seeds and steps: a first look
+  int threads = 0;      // 0: as many as this process may run on
+  bool force = false;   // begin anew in a folder that is not empty
+  bool resume = false;  // go on with the study in the folder; courses that have ended are read
 };
 
 // Everything that was measured.
 struct Results {
   std::vector<Contender> copy, classify;
   Formations formations;
-  Anatomy anatomy;
+  std::vector<Anatomy> anatomies;  // by seed
   double seconds = 0;
   bool quick = false;
   int threads = 0;
 };
 
-// Training steps done and to do; called often, from any thread, never from two at a time. Throws Interrupted to stop.
+// Work done and to do, in thousandths of a second of a thread, about; called often, from any thread, never from two at
+// a time. Throws Interrupted to stop.
 using OnProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-// The folder is made first, so that what the file system refuses is known before anything is trained. Writes
-// report.html, study.json, figures/, models/.
+// The folder is made first, so that what the file system refuses is known before anything is trained. Writes models/,
+// each when its course has ended, then study.json, figures/ and report.html. A study that was stopped or killed is
+// resumed from the courses that have ended, and comes to the same numbers; times are measured anew.
 Results run_study(const StudyOptions& options, const OnProgress& on_progress);
 
 }  // namespace polyhead::study

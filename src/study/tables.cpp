@@ -8,26 +8,25 @@ namespace {
 using report::Cell;
 using report::Table;
 
-Cell steps_cell(const StepsToSolve& found, std::size_t seeds) {
-  if (found.solved == 0) return std::string("never");
-  std::string text = std::to_string(static_cast<std::int64_t>(found.steps.low));
-  if (found.steps.high > found.steps.low) text += " to " + std::to_string(static_cast<std::int64_t>(found.steps.high));
-  if (found.solved < seeds) text += " (" + std::to_string(found.solved) + " of " + std::to_string(seeds) + " seeds)";
-  return text;
-}
+std::string whole(double value) { return std::to_string(static_cast<std::int64_t>(value)); }
 
 Table comparison(const Results& results) {
   Table table{"comparison",
-              "Heads at width 256",
-              "Accuracy on unseen sequences, lowest and highest seed; steps until it "
-              "stays at 95 % or more.",
-              {"task", "heads", "head width", "accuracy, lowest", "accuracy, highest", "steps to 95 %"},
+              "One to sixteen heads at the same width",
+              "Trained until the accuracy on unseen sequences stays at 99 % or the budget is spent. Lowest and highest "
+              "seed; steps of the seeds that solved it.",
+              {"task", "width", "heads", "head width", "budget", "solved", "accuracy, lowest", "accuracy, highest",
+               "steps to 99 %"},
               {}};
   for (const auto* contenders : {&results.copy, &results.classify}) {
     for (const Contender& contender : *contenders) {
       const Spread accuracy = final_accuracy(contender);
-      table.rows.push_back({contender.task, contender.heads, contender.courses[0].plan.model.head_dim, accuracy.low,
-                            accuracy.high, steps_cell(steps_to_solve(contender), contender.courses.size())});
+      const std::optional<Spread> steps = steps_to_solve(contender);
+      const model::Config& config = contender.courses[0].plan.model;
+      table.rows.push_back({contender.task, config.width, contender.heads, config.head_dim, contender.budget(),
+                            std::to_string(contender.solved()) + " of " + std::to_string(contender.courses.size()),
+                            accuracy.low, accuracy.high,
+                            steps ? whole(steps->low) + " to " + whole(steps->high) : std::string("never")});
     }
   }
   return table;
@@ -36,36 +35,50 @@ Table comparison(const Results& results) {
 Table knock_outs(const Formations& formations) {
   Table table{"knock-outs",
               "Knocking out the heads that repeat",
-              "Accuracy on the second and later copies, two layers.",
-              {"gates shut", "accuracy"},
+              "Accuracy on the second and later copies, two layers, by seed; blank where the model has no such head.",
+              {"seed", "previous-token heads", "induction heads", "all open", "without the former",
+               "without the latter", "without both", "without the others"},
               {}};
-  for (const KnockOut& one : formations.knock_outs) table.rows.push_back({one.what, one.accuracy});
-  return table;
-}
-
-Table controls(const Formations& formations) {
-  Table table{"controls",
-              "A detector and its control",
-              "The best induction score of any head: naive, on segments of the one length that the control was trained "
-              "on; ours, on segments of different lengths.",
-              {"model", "accuracy", "naive score", "our score", "induction head?"},
-              {}};
-  for (const Formation* one : {&formations.two_layers, &formations.one_layer, &formations.fixed_length}) {
-    table.rows.push_back(
-        {one->name, one->course.accuracy(), one->naive, one->ours, std::string(one->best("induction") ? "yes" : "no")});
+  const auto cell = [](const std::optional<double>& value) { return value ? Cell{*value} : Cell{}; };
+  for (std::size_t n = 0; n < formations.knock_outs.size(); ++n) {
+    const KnockOut& one = formations.knock_outs[n];
+    table.rows.push_back({static_cast<std::int64_t>(n + 1), one.previous_heads, one.induction_heads, one.nothing,
+                          cell(one.previous), cell(one.induction), cell(one.both), cell(one.others)});
   }
   return table;
 }
 
-Table relations(const Anatomy& anatomy) {
+Table controls(const Formations& formations) {
+  Table table{
+      "controls",
+      "A detector and its control",
+      "The best induction score of any head, by seed: naive, on segments of the one length that the control was "
+      "trained on; ours, on segments of different lengths.",
+      {"model", "seed", "accuracy", "naive score", "our score", "induction head?"},
+      {}};
+  for (const auto* seeds : {&formations.two_layers, &formations.one_layer, &formations.fixed_length}) {
+    for (std::size_t n = 0; n < seeds->size(); ++n) {
+      const Formation& one = (*seeds)[n];
+      table.rows.push_back({one.name, static_cast<std::int64_t>(n + 1), one.course.accuracy(), one.naive, one.ours,
+                            std::string(one.best("induction") != nullptr ? "yes" : "no")});
+    }
+  }
+  return table;
+}
+
+Table relations(const std::vector<Anatomy>& anatomies) {
   Table table{"relations",
               "Links of the grammar",
               "How often the largest weight of the best head lies on the word that "
               "the next one depends on, beside the best that any fixed offset does.",
-              {"relation", "best head", "accuracy", "best fixed offset"},
+              {"relation", "seed", "best head", "accuracy", "best fixed offset"},
               {}};
-  for (const auto& [name, found] : anatomy.relations) {
-    table.rows.push_back({name, to_string(found.head), found.accuracy, found.offset});
+  for (const auto& [name, first] : anatomies[0].relations) {
+    for (std::size_t n = 0; n < anatomies.size(); ++n) {
+      const RelationFound& found = anatomies[n].relations.at(name);
+      table.rows.push_back(
+          {name, static_cast<std::int64_t>(n + 1), to_string(found.head), found.accuracy, found.offset});
+    }
   }
   return table;
 }
@@ -74,8 +87,10 @@ Table every_head(const Anatomy& anatomy) {
   const std::vector<heads::HeadId> gone = anatomy.iterative.removed();
   Table table{"heads",
               "Every head of the grammar model",
-              "",
-              {"head", "role", "score", "entropy (nats)", "importance", "loss gained without", "stays"},
+              "First seed. The role says where a head looks; the last columns say what it does to the answer: what it "
+              "adds to the logit of the right word, and what the loss gains without it.",
+              {"head", "role", "score", "entropy (nats)", "importance", "logit of the right word",
+               "loss gained without", "stays"},
               {}};
   for (std::size_t n = 0; n < anatomy.examination.roles.size(); ++n) {
     const heads::RoleScore* role = anatomy.examination.roles[n].role();
@@ -84,32 +99,59 @@ Table every_head(const Anatomy& anatomy) {
     table.rows.push_back({to_string(importance.id), std::string(role == nullptr ? "none known" : role->role),
                           role == nullptr ? Cell{} : Cell{role->score},
                           anatomy.examination.survey.heads[n].mean(Statistic::entropy, Statistic::rows),
-                          importance.normalised, importance.zero.mean, std::string(stays ? "yes" : "pruned")});
+                          importance.normalised, importance.logit.mean, importance.zero.mean,
+                          std::string(stays ? "yes" : "pruned")});
   }
   return table;
 }
 
-Table saving(const Anatomy& anatomy) {
+Table orders(const std::vector<Anatomy>& anatomies) {
+  Table table{"orders",
+              "Which order finds the heads to spare",
+              "Heads that can go at one point of accuracy or less, by seed and order; and from how many on the order "
+              "ranked once is worse than the mean of the random ones.",
+              {"seed", "heads", "ranked anew", "ranked once", "random, fewest", "random, most",
+               "once worse than random", "gradient and damage"},
+              {}};
+  for (std::size_t n = 0; n < anatomies.size(); ++n) {
+    const Anatomy& one = anatomies[n];
+    std::vector<double> random;
+    for (const heads::PruneCurve& curve : one.random) random.push_back(static_cast<double>(curve.within_budget));
+    const Spread chance = spread(random);
+    const std::optional<std::size_t> below = one.one_shot_below_random();
+    table.rows.push_back(
+        {static_cast<std::int64_t>(n + 1), static_cast<std::int64_t>(one.examination.importance.size()),
+         static_cast<std::int64_t>(one.iterative.within_budget), static_cast<std::int64_t>(one.one_shot.within_budget),
+         static_cast<std::int64_t>(chance.low), static_cast<std::int64_t>(chance.high),
+         below ? Cell{"from " + std::to_string(*below)} : Cell{std::string("no")}, one.examination.gradient_and_zero});
+  }
+  return table;
+}
+
+Table saving(const std::vector<Anatomy>& anatomies) {
   Table table{
       "saving",
-      "The pruned model",
+      "The pruned models",
       "Heads out of the weights; median times of forward passes of one and of 16 sequences, whole and pruned in turns.",
-      {"", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
+      {"seed", "", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
       {}};
-  const auto row = [&](const char* name, const Facts& side) {
-    table.rows.push_back({std::string(name), side.heads, side.parameters, side.bytes, side.accuracy,
-                          1e3 * side.seconds_of_one, 1e3 * side.seconds_of_16});
-  };
-  row("whole", anatomy.saving.before);
-  row("pruned", anatomy.saving.after);
+  for (std::size_t n = 0; n < anatomies.size(); ++n) {
+    const auto row = [&](const char* name, const Facts& side) {
+      table.rows.push_back({static_cast<std::int64_t>(n + 1), std::string(name), side.heads, side.parameters,
+                            side.bytes, side.accuracy, 1e3 * side.seconds_of_one, 1e3 * side.seconds_of_16});
+    };
+    row("whole", anatomies[n].saving.before);
+    row("pruned", anatomies[n].saving.after);
+  }
   return table;
 }
 
 }  // namespace
 
 std::vector<Table> tables(const Results& results) {
-  return {comparison(results),        knock_outs(results.formations), controls(results.formations),
-          relations(results.anatomy), every_head(results.anatomy),    saving(results.anatomy)};
+  return {comparison(results),          knock_outs(results.formations),   controls(results.formations),
+          relations(results.anatomies), every_head(results.anatomies[0]), orders(results.anatomies),
+          saving(results.anatomies)};
 }
 
 }  // namespace polyhead::study

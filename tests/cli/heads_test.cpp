@@ -56,10 +56,10 @@ TEST_F(Heads, FindsTheHeadsThatTheTaskNeeds) {
   EXPECT_LT(head_called(report, "1.0")["role_control"], 0.2);
   EXPECT_FALSE(contains(report["roles_untrained"], "induction")) << report["roles_untrained"];
   for (const char* key :
-       {"role_note",       "role_threshold",   "entropy",         "normalised_entropy", "first_weight",
-        "self_weight",     "previous_weight",  "distance",        "max_weight",         "gradient",
-        "importance",      "damage_zero",      "damage_zero_low", "damage_zero_high",   "damage_mean",
-        "damage_mean_low", "damage_mean_high", "accuracy_loss",   "most_similar",       "agreement"}) {
+       {"role_note",       "role_threshold",   "entropy",     "normalised_entropy", "first_weight",     "self_weight",
+        "previous_weight", "distance",         "max_weight",  "gradient",           "importance",       "damage_zero",
+        "damage_zero_low", "damage_zero_high", "damage_mean", "damage_mean_low",    "damage_mean_high", "accuracy_loss",
+        "logit",           "most_similar",     "agreement"}) {
     EXPECT_TRUE(report["heads"][0].contains(key)) << key;
   }
   for (const json& head : report["heads"]) {

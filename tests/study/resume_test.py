@@ -19,6 +19,7 @@ TIMES = ('seconds', 'seconds_of_one', 'seconds_of_16')
 
 def start(folder, *options, largest_file=None):
     def limit():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever started us may ignore it
         if largest_file is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))

@@ -44,13 +44,14 @@ class Study(PageTest):
     def test_findings_say_what_the_numbers_say(self):
         text = self.tab().text('#findings')
         study = json.loads((FOLDER / 'study.json').read_text())
-        two, one = study['formation']['two_layers'], study['formation']['one_layer']
+        two, one = study['formation']['two_layers'][0], study['formation']['one_layer'][0]
         self.assertGreater(two['steps'][-1]['accuracy'], one['steps'][-1]['accuracy'] + 0.5)
         self.assertIn(f"two layers reach {100 * two['steps'][-1]['accuracy']:.1f} %", text)
-        self.assertIn(f"{study['anatomy']['relations']['predicts subject-verb']['accuracy'] * 100:.1f} %", text)
-        gone = study['anatomy']['pruning']['iterative']['within_budget']
+        anatomy = study['anatomy'][0]
+        self.assertIn(f"{anatomy['relations']['predicts subject-verb']['accuracy'] * 100:.1f} %", text)
+        gone = anatomy['pruning']['iterative']['within_budget']
         self.assertIn(f"Of 16 heads {gone} ", text)
-        fixed = study['formation']['fixed_length']
+        fixed = study['formation']['fixed_length'][0]
         self.assertGreater(fixed['naive_induction_score'], 0.8)
         self.assertLess(fixed['induction_score'], 0.2)
 
