@@ -190,6 +190,22 @@ Figure heads() {
 
 }  // namespace
 
+Page hostile_page() {
+  const auto bad = [](const std::string& place) { return "<b class=bad onclick=bad=1>" + place + "</b>"; };
+  Page page{bad("title"), bad("lead"), {{bad("about name"), bad("about value")}}, {}, {}, {}, {}};
+  page.findings = {{bad("finding"), "figure"}};
+  const Lines lines{bad("x label"),       bad("y label"), {{bad("series"), {0, 1}, {0, 1}, {}, {}}}, false, {},
+                    {{0.5, bad("event")}}};
+  page.figures = {{"figure", bad("figure title"), bad("caption"), lines}};
+  page.tables = {{"table", bad("table title"), bad("table caption"), {bad("column")}, {{bad("cell")}}}};
+  Head head{0, 0, bad("role"), 0.5, {{bad("role"), 0.5}}, {{bad("statistic"), 1.0}}, 0.5, {}, {}, {}, true};
+  Sample sample{
+      bad("sample"), {bad("query"), bad("query 1")}, {bad("key"), bad("key 1")}, {{0, 0}}, {0.5F, 0.5F, 0.25F, 0.75F}};
+  page.models = {{bad("model"), bad("note"), {head}, {sample}}, {bad("other model"), "", {head}, {sample, sample}}};
+  page.models[0].samples.push_back(sample);
+  return page;
+}
+
 Page sample_page() {
   Page page{"What the heads of a small transformer do",
             "A page for the tests: its attention is made up.",

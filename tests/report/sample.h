@@ -9,4 +9,7 @@ namespace polyhead::report {
 // markup if anybody let them.
 Page sample_page();
 
+// A page in which every text, of whatever kind, is a tag: <b class=bad onclick=bad=1>cell</b>.
+Page hostile_page();
+
 }  // namespace polyhead::report

@@ -1,4 +1,4 @@
-// report_sample FOLDER: writes page.html and every figure as SVG and PNG.
+// report_sample FOLDER: writes page.html, every figure of it as SVG and PNG, and hostile.html.
 #include <filesystem>
 #include <fstream>
 
@@ -11,6 +11,7 @@ int main(int count, char** words) {
   std::filesystem::create_directories(folder);
   const polyhead::report::Page page = polyhead::report::sample_page();
   std::ofstream(folder / "page.html") << polyhead::report::html(page);
+  std::ofstream(folder / "hostile.html") << polyhead::report::html(polyhead::report::hostile_page());
   for (const polyhead::report::Figure& figure : page.figures) {
     const std::string svg = polyhead::report::svg(figure);
     std::ofstream(folder / (figure.id + ".svg")) << svg;

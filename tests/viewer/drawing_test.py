@@ -1,0 +1,324 @@
+"""drawing_test.py CHROMIUM FOLDER: what the page draws is what its data say, read from pixels, places and texts.
+
+FOLDER/page.html is the sample page; FOLDER/hostile.html has text that would be markup in every place that shows text.
+"""
+import base64
+import json
+import pathlib
+import re
+import sys
+import unittest
+
+from browser import Tab
+from page import PageTest
+
+FOLDER = pathlib.Path(sys.argv[2]).resolve()
+PageTest.chromium, PageTest.address = sys.argv[1], (FOLDER / 'page.html').as_uri()
+
+# Every text that is put on a canvas, with the place where it stands on it.
+RECORDER = '''(() => {
+    window.drawn = [];
+    const fillText = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const m = this.getTransform(), [left, top] = [m.a * x + m.c * y + m.e, m.b * x + m.d * y + m.f];
+        window.drawn.push({text, left, top, turned: m.b < -0.5, canvas: this.canvas.id});
+        return fillText.call(this, text, x, y);
+    };
+    const clearRect = CanvasRenderingContext2D.prototype.clearRect;
+    CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+        window.drawn = window.drawn.filter((one) => one.canvas !== this.canvas.id);
+        return clearRect.apply(this, box);
+    };
+})()'''
+
+
+def data_of(name):
+    text = (FOLDER / name).read_text()
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
+
+
+DATA = data_of('page.html')
+
+
+class Weights:
+    """The weights of one head, decoded here once more: nothing of the page's own code is trusted."""
+
+    def __init__(self, model, sample, layer, head):
+        self.sample = DATA['models'][model]['samples'][sample]
+        index = self.sample['heads'].index([layer, head])
+        self.queries, self.keys = self.sample['tokens'], self.sample.get('key_tokens', self.sample['tokens'])
+        size = len(self.queries) * len(self.keys)
+        self.bytes = base64.b64decode(self.sample['weights'])[index * size:(index + 1) * size]
+
+    def byte(self, query, key):
+        return self.bytes[query * len(self.keys) + key]
+
+    def weight(self, query, key):
+        return (self.byte(query, key) / 255) ** 2
+
+    def strongest(self, query, most):
+        order = sorted(range(len(self.keys)), key=lambda key: -self.byte(query, key))
+        return [key for key in order if self.byte(query, key) > 0][:most]
+
+
+def shown(weight):
+    return f'{weight:.2f}' if weight >= 0.1 else f'{weight:.3f}'
+
+
+def number(value):
+    """As the page writes it, up to the grouping of large ones."""
+    if value is None:
+        return '–'
+    if value == int(value) or abs(value) >= 1000:
+        return f'{round(value):,}'.replace('-', '−')
+    return f'{float(f"{value:.3g}"):g}'.replace('-', '−')
+
+
+class Drawing(PageTest):
+    def recorded(self, at):
+        """A tab with the recorder in place before the page's own scripts run."""
+        tab = Tab(self.browser, 1280, 860, 'light')
+        tab.call('Page.addScriptToEvaluateOnNewDocument', source=RECORDER)
+        tab.open(self.address + at)
+        return tab
+
+    def colour(self, tab, name):
+        text = tab.run(f"getComputedStyle(document.documentElement).getPropertyValue('{name}').trim()")
+        return [int(text[at:at + 2], 16) for at in (1, 3, 5)]
+
+    def expect_shade(self, tab, pixel, byte, where):
+        paper, ink = self.colour(tab, '--map'), self.colour(tab, '--shade')
+        for channel, low, high in zip(pixel, paper, ink):
+            self.assertAlmostEqual(channel, low + byte / 255 * (high - low), delta=1.5, msg=where)
+
+    def labels(self, tab, weights):
+        """Where the labels of queries and keys stand on the map: down and across, by index."""
+        drawn = [one for one in tab.run('window.drawn') if one['canvas'] == 'map']
+        down = [one for one in drawn if not one['turned']]
+        across = [one for one in drawn if one['turned']]
+        self.assertEqual([one['text'] for one in down], weights.queries)
+        self.assertEqual([one['text'] for one in across], weights.keys)
+        # A text stands 4 below the middle of its line; one that is turned, 4 to the right of it.
+        return [one['top'] - 4 for one in down], [one['left'] - 4 for one in across]
+
+    def pixel(self, tab, x, y):
+        return tab.run(f"[...byId('map').getContext('2d').getImageData({round(x)}, {round(y)}, 1, 1).data].slice(0, 3)")
+
+    def test_labels_stand_at_their_cells_and_shades_are_the_weights(self):
+        for model, sample, layer, head in ((0, 1, 0, 0), (0, 1, 2, 4), (1, 1, 0, 0)):
+            weights = Weights(model, sample, layer, head)
+            tab = self.recorded(f'#model={model}&sample={sample}&head={layer}.{head}')
+            down, across = self.labels(tab, weights)
+            for query, y in enumerate(down):
+                for key, x in enumerate(across):
+                    self.expect_shade(tab, self.pixel(tab, x, y), weights.byte(query, key), f'{query}, {key}')
+
+    def test_the_darkest_cell_is_the_largest_weight(self):
+        weights = Weights(0, 1, 0, 2)
+        tab = self.recorded('#sample=1&head=0.2')
+        down, across = self.labels(tab, weights)
+        paper = self.colour(tab, '--map')
+        far = {(q, k): sum(abs(a - b) for a, b in zip(self.pixel(tab, x, y), paper))
+               for q, y in enumerate(down) for k, x in enumerate(across)}
+        darkest = max(far, key=far.get)
+        largest = max(far, key=lambda cell: weights.byte(*cell))
+        self.assertEqual(weights.byte(*darkest), weights.byte(*largest))
+
+    def test_the_pointer_reads_the_cell_that_it_is_over(self):
+        weights = Weights(1, 1, 0, 0)  # three queries, four keys
+        tab = self.recorded('#model=1&sample=1&head=0.0')
+        down, across = self.labels(tab, weights)
+        ratio, width, height = tab.run("[map.ratio, byId('map').clientWidth, byId('map').clientHeight]")
+        for query, y in enumerate(down):
+            for key, x in enumerate(across):
+                tab.point('#map', x / ratio / width, y / ratio / height, click=False)
+                self.assertEqual(tab.text('#readout'), f'Query {weights.queries[query]} ({query}) → key {weights.keys[key]} '
+                                                       f'({key}): weight {shown(weights.weight(query, key))}')
+        # A click chooses the row; the cursor frames the cell.
+        tab.point('#map', across[2] / ratio / width, down[1] / ratio / height)
+        self.assertIn('query=1', tab.run('location.hash'))
+        self.assertEqual(tab.run('[map.cursor.query, map.cursor.key]'), [1, 2])
+        accent = self.colour(tab, '--accent')
+        half = tab.run('map.cell * map.ratio / 2') + 1
+        for x, y in ((across[2] - half, down[1]), (across[2] + half, down[1]), (across[2], down[1] - half)):
+            self.assertLess(sum(abs(a - b) for a, b in zip(self.pixel(tab, x, y), accent)), 90, 'the frame')
+
+    def arcs(self, tab):
+        return tab.run('''(() => {
+            const box = byId('arcs').getBoundingClientRect(), middle = (e) => {
+                const own = e.getBoundingClientRect();
+                return own.top + own.height / 2 - box.top;
+            };
+            return {
+                arcs: [...document.querySelectorAll('#arcs path')].map((path) => ({
+                    numbers: path.getAttribute('d').match(/-?[0-9.]+/g).map(Number),
+                    width: Number(path.getAttribute('stroke-width')), shade: Number(path.getAttribute('stroke-opacity'))})),
+                from: middle(document.querySelector('#queries [aria-pressed="true"]')),
+                pressed: document.querySelector('#queries [aria-pressed="true"]').innerText,
+                rows: [...byId('keys').children].map((e) => ({y: middle(e), token: e.querySelector('.token').textContent,
+                    key: Number(e.querySelector('.index').textContent), weight: e.querySelector('.weight').textContent,
+                    linked: e.classList.contains('linked')})),
+                gap: box.width, height: box.height};
+        })()''')
+
+    def test_arcs_go_from_the_query_to_its_strongest_keys(self):
+        for sample, query in ((1, 9), (0, 100)):  # all keys listed; only the linked ones
+            weights = Weights(0, sample, 2, 4)
+            tab = self.tab(at=f'#sample={sample}&head=2.4&query={query}')
+            found = self.arcs(tab)
+            self.assertEqual(found['pressed'], weights.queries[query])
+            strongest = weights.strongest(query, 8)
+            self.assertEqual(len(found['arcs']), len(strongest))
+            rows = {row['key']: row for row in found['rows']}
+            self.assertEqual(sorted(rows), list(range(len(weights.keys))) if sample == 1 else sorted(strongest))
+            for arc, key in zip(found['arcs'], strongest):
+                left, from_y, *_, right, to_y = arc['numbers']
+                self.assertEqual(left, 0)
+                self.assertAlmostEqual(right, found['gap'], delta=1)
+                self.assertAlmostEqual(from_y, found['from'], delta=2)
+                self.assertAlmostEqual(to_y, rows[key]['y'], delta=2, msg=f'{key}')
+                self.assertAlmostEqual(arc['width'], 1 + 7 * weights.weight(query, key), delta=0.01)
+                self.assertEqual(rows[key]['weight'], shown(weights.weight(query, key)))
+                self.assertEqual(rows[key]['token'], weights.keys[key])
+            widths = [(arc['width'], arc['shade']) for arc in found['arcs']]
+            self.assertEqual(widths, sorted(widths, reverse=True), 'thicker and darker for more')
+            for key, row in rows.items():
+                self.assertEqual(row['linked'], key in strongest)
+                self.assertEqual(row['weight'] != '', key in strongest)
+            self.assertGreaterEqual(found['height'], max(row['y'] for row in rows.values()))
+            words = ', '.join(f'{weights.keys[key]} {shown(weights.weight(query, key))}' for key in strongest[:5])
+            self.assertEqual(tab.text('#summary'), f'Query {weights.queries[query]} ({query}) → {words}')
+
+    def test_the_table_has_the_five_strongest_of_every_query(self):
+        weights = Weights(0, 1, 2, 4)
+        tab = self.tab(at='#sample=1&head=2.4')
+        tab.point('#strongest summary')
+        rows = tab.run("[...document.querySelectorAll('#strongest tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
+        for query, row in enumerate(rows):
+            cells = [f'{weights.keys[key]} ({key}) {shown(weights.weight(query, key))}' for key in weights.strongest(query, 5)]
+            self.assertEqual(row, [f'{weights.queries[query]} ({query})', *cells, *[''] * (5 - len(cells))])
+        self.assertEqual(len(rows), 14)
+
+    def test_thumbnails_are_the_weights(self):
+        tab = self.tab(at='#sample=1')
+        for layer, head in ((0, 0), (3, 5)):
+            weights = Weights(0, 1, layer, head)
+            tab.point(f'.card[data-head="{layer}.{head}"]', click=False)
+            tab.settle()
+            width, height, pixels = tab.run(f'''((e) => [e.width, e.height,
+                [...e.getContext('2d').getImageData(0, 0, e.width, e.height).data]])(
+                document.querySelector('.card[data-head="{layer}.{head}"] canvas'))''')
+            self.assertEqual((width, height), (14, 14))
+            for query in range(14):
+                for key in range(14):
+                    at = 4 * (query * 14 + key)
+                    self.expect_shade(tab, pixels[at:at + 3], weights.byte(query, key), f'{query}, {key}')
+
+    def test_the_key_goes_from_nothing_to_all(self):
+        tab = self.tab(at='#head=0.0')
+        for byte in (0, 16, 128, 255):
+            pixel = tab.run(f"[...document.querySelector('.key canvas').getContext('2d').getImageData({byte}, 0, 1, 1).data]")
+            self.expect_shade(tab, pixel[:3], byte, byte)
+
+    def cards(self, tab):
+        return tab.run('''[...document.querySelectorAll('.card')].map((e) => ({head: e.dataset.head,
+            place: e.querySelector('.place').textContent, score: e.querySelector('.score').textContent,
+            role: e.querySelector('.role').textContent, pruned: e.classList.contains('pruned'),
+            group: e.closest('ul').previousElementSibling?.textContent ?? '',
+            importance: e.querySelector('.importance')?.textContent,
+            share: e.querySelector('.bar span')?.getBoundingClientRect().width /
+                e.querySelector('.bar')?.getBoundingClientRect().width}))''')
+
+    def test_cards_say_what_is_known_of_their_head(self):
+        for number_of_model, model in enumerate(DATA['models']):
+            heads = {f"{head['layer']}.{head['head']}": head for head in model['heads']}
+            highest = max(head['importance'] for head in heads.values())
+            cards = self.cards(self.tab(at=f'#model={number_of_model}'))
+            self.assertEqual([card['head'] for card in cards], list(heads), 'by layer, then by head')
+            for card in cards:
+                head = heads[card['head']]
+                self.assertEqual(card['place'], f"Head {card['head']}")
+                self.assertEqual(card['role'], head.get('role') or 'no clear role')
+                self.assertEqual(card['score'], f"{head['score']:.2f}" if 'score' in head else '')
+                self.assertEqual(card['pruned'], not head['kept'])
+                self.assertEqual(card['group'], f"Layer {head['layer']}")
+                self.assertAlmostEqual(card['share'], head['importance'] / highest, delta=0.02)
+                self.assertEqual(card['importance'], 'importance ' + number(float(f"{head['importance']:.2g}")))
+
+    def test_orders_and_choices(self):
+        heads = DATA['models'][0]['heads']
+        name = lambda head: f"{head['layer']}.{head['head']}"
+        role = lambda head: head.get('role') or 'no clear role'
+        place = lambda head: (head['layer'], head['head'])
+        orders = {'importance': lambda head: (-head['importance'], *place(head)),
+                  'damage': lambda head: (-head['damage'], *place(head)),
+                  'role': lambda head: (role(head), -head.get('score', 0), *place(head))}
+        for order, by in orders.items():
+            cards = self.cards(self.tab(at=f'#order={order}'))
+            self.assertEqual([card['head'] for card in cards], [name(head) for head in sorted(heads, key=by)], order)
+            if order == 'role':
+                self.assertTrue(all(card['group'] == card['role'] for card in cards))
+        highest = max(head['importance'] for head in heads)
+        for least in ('0.25', '0.5'):
+            cards = self.cards(self.tab(at=f'#least={least}'))
+            self.assertEqual([card['head'] for card in cards],
+                             [name(head) for head in heads if head['importance'] >= float(least) * highest])
+        tab = self.tab(at='#layer=2&role=induction')
+        self.assertEqual([card['head'] for card in self.cards(tab)],
+                         [name(head) for head in heads if head['layer'] == 2 and role(head) == 'induction'])
+        options = tab.run("[...document.querySelector('.controls').elements.role.options].map((o) => o.text)")
+        self.assertEqual(options, ['all', *sorted({role(head) for head in heads})])
+
+    def test_the_numbers_of_a_head(self):
+        head = DATA['models'][0]['heads'][11]
+        tab = self.tab(at=f"#head={head['layer']}.{head['head']}")
+        rows = tab.run("[...document.querySelectorAll('#numbers tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
+        interval = f"damage without it ({number(head['damage_low'])} to {number(head['damage_high'])})"
+        expected = [[interval, number(head['damage'])], ['importance', number(head['importance'])]]
+        expected += [[name, number(value)] for name, value in head['statistics'].items()]
+        expected += [[name, number(value)] for name, value in sorted(head['roles'].items(), key=lambda one: -one[1])]
+        self.assertEqual(rows, expected)
+        said = f"{head.get('role') or 'no clear role'}" + (f" {number(head['score'])}" if 'score' in head else '')
+        self.assertEqual(tab.text('#head-role'), said)
+
+    def test_findings_tables_and_what_the_page_is_about(self):
+        tab = self.tab()
+        names = tab.run("[...document.querySelectorAll('#findings a')].map((a) => [a.textContent, a.hash])")
+        figures = [one['id'] for one in DATA['figures']]
+        for (text, hash_), finding in zip(names, DATA['findings']):
+            kind = 'figure' if finding['figure'] in figures else 'table'
+            ids = figures if kind == 'figure' else [one['id'] for one in DATA['tables']]
+            self.assertEqual((text, hash_), (f'{kind.capitalize()} {ids.index(finding["figure"]) + 1}',
+                                             f'#{kind}-{finding["figure"]}'))
+        items = tab.run("[...document.querySelectorAll('#findings li')].map((e) => e.firstChild.textContent)")
+        self.assertEqual(items, [finding['text'] for finding in DATA['findings']])
+        headings = tab.run("[...document.querySelectorAll('figure h3')].map((e) => e.textContent)")
+        self.assertEqual(headings, [f"Figure {n + 1}{one['title']}" for n, one in enumerate(DATA['figures'])])
+        table = DATA['tables'][0]
+        cells = tab.run("[...document.querySelectorAll('#tables tr')].map((r) => [...r.cells].map((c) => c.textContent))")
+        self.assertEqual(cells[0], table['columns'])
+        self.assertEqual(cells[1:], [[cell if isinstance(cell, str) else number(cell) for cell in row] for row in table['rows']])
+        about = tab.run("Object.fromEntries([...document.querySelectorAll('#about div')].map((e) => [...e.children].map((c) => c.textContent)))")
+        self.assertEqual(about, DATA['about'])
+        self.assertEqual(tab.run('document.title'), DATA['title'])
+
+    def test_hostile_text_is_text_in_every_place(self):
+        hostile = data_of('hostile.html')
+        for theme in ('light', 'dark'):
+            tab = Tab(self.browser, 1280, 860, theme)
+            tab.open((FOLDER / 'hostile.html').as_uri())
+            tab.point('.card')
+            tab.point('#strongest summary')
+            tab.point('#map', 0.9, 0.9)
+            self.assertEqual(tab.run("document.querySelectorAll('b.bad, img, iframe, object, embed').length"), 0)
+            self.assertEqual(tab.run('window.bad'), None)
+            page = tab.run("document.body.textContent + document.title + [...document.querySelectorAll('option')].map((o) => o.text)")
+            for place in ('title', 'lead', 'about name', 'about value', 'finding', 'figure title', 'caption', 'table title',
+                          'column', 'cell', 'model', 'note', 'sample', 'role', 'statistic', 'query', 'x label', 'series'):
+                self.assertIn(f'<b class=bad onclick=bad=1>{place}</b>', page, place)
+            self.assertEqual(tab.complaints(), [])
+            self.assertEqual(hostile['models'][0]['name'], '<b class=bad onclick=bad=1>model</b>')
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1], verbosity=2)
