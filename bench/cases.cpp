@@ -224,10 +224,12 @@ Case::Case(const Sizes& case_sizes, std::int64_t kv_heads, DType storage)
       q(uniform({sizes.batch, sizes.heads, 1, sizes.dim}, 1)),
       output(uniform(q.shape(), 0)),
       visible(static_cast<double>(sizes.batch * sizes.heads * sizes.length)) {
-  cache.emplace(KvCacheSizes{sizes.batch, kv_heads, sizes.length, sizes.dim, sizes.dim}, storage);
+  Context context(1);
+  cache.emplace(context, KvCacheSizes{sizes.batch, kv_heads, sizes.length, sizes.dim, sizes.dim}, storage);
   for (std::int64_t begin = 0; begin < sizes.length; begin += 256) {
     const std::int64_t end = std::min<std::int64_t>(begin + 256, sizes.length);
-    cache->append(uniform_tokens(cache->sizes(), begin, end, 2), uniform_tokens(cache->sizes(), begin, end, 3));
+    cache->append(context, uniform_tokens(cache->sizes(), begin, end, 2),
+                  uniform_tokens(cache->sizes(), begin, end, 3));
   }
   outputs.output = output;
 }

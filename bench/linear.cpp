@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "backend/kernels.h"
 #include "cases.h"
-#include "core/context.h"
 
 #ifdef POLYHEAD_BENCH_OPENBLAS
 #include <cblas.h>
@@ -20,7 +20,7 @@ Linear::Linear(Context& context, std::int64_t M, std::int64_t N, std::int64_t K)
   fill_uniform(x, 1);
   fill_uniform(w, 2);
   fill_uniform(bias, 3);
-  packed = cpu::pack(context.impl().team(), w.view().transpose(0, 1));
+  packed = context.executor().kernels().pack(context.executor(), w.view().transpose(0, 1));
 }
 
 void Linear::call(Context& context) {
@@ -29,7 +29,7 @@ void Linear::call(Context& context) {
   problem.packed = &packed;
   problem.bias = bias;
   problem.c = y;
-  cpu::gemm(context.impl().team(), problem);
+  context.executor().kernels().gemm(context.executor(), problem);
 }
 
 void Linear::call_blas() {

@@ -31,11 +31,12 @@ int main() {
   polyhead::Context context;
   const polyhead::Attention full = polyhead::attend(context, q, k, v, {.causal = true});
 
-  polyhead::KvCache cache({.batch = 1, .kv_heads = kKvHeads, .capacity = kTokens, .head_dim = kDim, .value_dim = kDim},
+  polyhead::KvCache cache(context,
+                          {.batch = 1, .kv_heads = kKvHeads, .capacity = kTokens, .head_dim = kDim, .value_dim = kDim},
                           polyhead::DType::f16);
   std::printf("%6s %7s %12s\n", "tokens", "cached", "difference");
   for (int begin = 0, end = kPrompt; begin < kTokens; begin = end++) {
-    cache.append(k.slice(2, begin, end), v.slice(2, begin, end));
+    cache.append(context, k.slice(2, begin, end), v.slice(2, begin, end));
     const polyhead::Attention step = polyhead::attend(context, q.slice(2, begin, end), cache, {.causal = true});
 
     double difference = 0;

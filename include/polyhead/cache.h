@@ -1,8 +1,8 @@
 // Keys and values that are kept while sequences grow: what decoding token by token attends over.
 //
-//   KvCache cache({.batch = 1, .kv_heads = 8, .capacity = 4096, .head_dim = 128, .value_dim = 128}, DType::f16);
-//   cache.append(k, v);                                               // of the new tokens, [B,G,n,D] and [B,G,n,E]
-//   Attention result = attend(context, q, cache, {.causal = true});   // q [B,H,n,D] of the same tokens
+//   KvCache cache(context, {.batch = 1, .kv_heads = 8, .capacity = 4096, .head_dim = 128, .value_dim = 128},
+//   DType::f16); cache.append(context, k, v);                                      // of the new tokens, [B,G,n,D] and
+//   [B,G,n,E] Attention result = attend(context, q, cache, {.causal = true});   // q [B,H,n,D] of the same tokens
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@ struct KvCacheSizes {
   std::int64_t batch = 1, kv_heads = 1, capacity = 0, head_dim = 0, value_dim = 0;
 };
 
-// The cache of one layer. All sequences of a batch have the same length; prompts of unlike length are padded on the
-// left. A call that throws leaves the cache as it was.
+// The cache of one layer, in memory of the context's device. All sequences of a batch have the same length; prompts of
+// unlike length are padded on the left. A call that throws leaves the cache as it was.
 class KvCache {
  public:
   // Storage is f32, f16, bf16 or f64. Memory for the whole capacity is reserved here, and never again.
-  explicit KvCache(const KvCacheSizes& sizes, DType storage = DType::f32);
+  KvCache(Context& context, const KvCacheSizes& sizes, DType storage = DType::f32);
 
   // Adds n tokens: k [B,G,n,D], v [B,G,n,E], any strides as long as the last one is 1. f32 goes into 16-bit storage
   // rounded to nearest even, NaN staying NaN; otherwise the types must agree.
-  void append(const ConstTensorView& k, const ConstTensorView& v);
+  void append(Context& context, const ConstTensorView& k, const ConstTensorView& v);
   // Takes the last n tokens back, as after a draft that was turned down.
   void rollback(std::int64_t n);
   // Forgets all tokens, and the padding with them.
   void clear() noexcept;
 
   // The first start[b] tokens of sequence b are padding on its left: nobody sees them, and positions count from there.
-  // i32 [B]; 0 until it is set.
-  void set_key_start(const ConstTensorView& start);
+  // i32 [B], on the host or the device; 0 until it is set.
+  void set_key_start(Context& context, const ConstTensorView& start);
 
   const KvCacheSizes& sizes() const noexcept { return sizes_; }
   DType dtype() const noexcept { return keys_.dtype(); }
@@ -48,7 +48,10 @@ class KvCache {
   KvCacheSizes sizes_;
   Tensor keys_, values_;  // [B,G,capacity,D], [B,G,capacity,E]
   std::vector<std::int32_t> key_start_;
+  Tensor device_start_;  // the same where kernels read it; what it holds means nothing if all are 0
   std::int64_t length_ = 0;
+
+  friend struct CacheOptions;
 };
 
 // Attention of the last n tokens, q [B,H,n,D], over all that the cache holds; their own keys are appended before. The

@@ -138,8 +138,9 @@ struct PackedWeights;
 class MultiHeadAttention {
  public:
   // Initialised as torch.nn.MultiheadAttention is: W_Q, W_K, W_V uniform after Xavier, W_O uniform within
-  // 1/sqrt(inputs), biases 0; from the seed.
-  explicit MultiHeadAttention(const MultiHeadShape& shape, DType dtype = DType::f32, std::uint64_t seed = 0);
+  // 1/sqrt(inputs), biases 0; from the seed. In the memory of the context's allocator, or of the host.
+  explicit MultiHeadAttention(const MultiHeadShape& shape, DType dtype = DType::f32, std::uint64_t seed = 0,
+                              const std::shared_ptr<Allocator>& memory = host_allocator());
 
   // N single heads on the same x, concatenated and projected, are one layer; and back. Equal outputs both ways.
   static MultiHeadAttention from_heads(const std::vector<SingleHeadAttention>& heads,

@@ -15,11 +15,11 @@
 
 namespace polyhead {
 
-enum class DType : std::uint8_t { f64, f32, f16, bf16, i32, boolean };
+enum class DType : std::uint8_t { f64, f32, f16, bf16, i32, i64, boolean };
 
 // Bytes of one element.
 constexpr std::size_t size_of(DType dtype) noexcept {
-  constexpr std::size_t kSizes[] = {8, 4, 2, 2, 4, 1};
+  constexpr std::size_t kSizes[] = {8, 4, 2, 2, 4, 8, 1};
   return kSizes[static_cast<std::size_t>(dtype)];
 }
 std::string_view name_of(DType dtype) noexcept;  // "f32"
@@ -54,8 +54,10 @@ consteval DType dtype_for() {
     return DType::bf16;
   else if constexpr (std::is_same_v<T, std::int32_t>)
     return DType::i32;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return DType::i64;
   else {
-    static_assert(std::is_same_v<T, bool>, "tensors hold double, float, float16, bfloat16, int32_t or bool");
+    static_assert(std::is_same_v<T, bool>, "tensors hold double, float, float16, bfloat16, int32_t, int64_t or bool");
     return DType::boolean;
   }
 }
@@ -68,6 +70,7 @@ struct Device {
   int index = 0;
   friend bool operator==(const Device&, const Device&) = default;
 };
+std::string to_string(const Device& device);  // "cpu", "cuda:0"
 
 // Sizes or strides of up to kMaxRank axes.
 inline constexpr int kMaxRank = 6;
@@ -127,11 +130,11 @@ class BasicView {
   std::int64_t stride(int axis) const noexcept { return strides_[axis]; }
   std::int64_t count() const { return count_of(shape_); }
 
-  // The data as T; throws if T is not the element type.
+  // The data as T; throws if T is not the element type, or if the memory is not the host's.
   template <class T>
   auto* as() const {
     using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
-    expect_dtype(dtype_of<T>);
+    expect_readable(dtype_of<T>);
     return static_cast<Element*>(data_);
   }
 
@@ -140,9 +143,13 @@ class BasicView {
   BasicView transpose(int axis_a, int axis_b) const;
   BasicView slice(int axis, std::int64_t begin, std::int64_t end) const;
   BasicView split(int axis, std::int64_t parts) const;
+  // Row-major memory under another shape with as many elements.
+  BasicView reshape(const Dims& shape) const;
+  // Other sizes and strides from the first element on; whoever asks knows that they stay within the memory.
+  BasicView as_strided(const Dims& shape, const Dims& strides) const;
 
  private:
-  void expect_dtype(DType wanted) const;
+  void expect_readable(DType wanted) const;
 
   Void* data_ = nullptr;
   DType dtype_ = DType::f32;
@@ -157,10 +164,12 @@ using ConstTensorView = BasicView<const void>;
 extern template class BasicView<void>;
 extern template class BasicView<const void>;
 
-// "f32 [2,8,16,64]", for messages.
+// "f32 [2,8,16,64]", for messages; "f32 [2,8,16,64] on cuda:0" if not on the host.
 std::string describe(const ConstTensorView& view);
 
-// Where tensors get their memory. Another device implements this.
+// Where tensors get their memory, and how numbers get into it and out. Another device implements this. zero and the
+// copies happen in the order of the device's other work, so they may return before they are done; copy_out is done when
+// it returns.
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -168,10 +177,15 @@ class Allocator {
   virtual void* allocate(std::size_t bytes) = 0;  // aligned for any vector unit; throws std::bad_alloc
   virtual void release(void* data, std::size_t bytes) noexcept = 0;
   virtual void zero(void* data, std::size_t bytes) = 0;
+  virtual void copy_in(void* to, const void* from_host, std::size_t bytes) = 0;  // from_host is free on return
+  virtual void copy_out(void* to_host, const void* from, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  // within the device; they do not overlap
+  // Memory that was released and kept for the next tensor goes back to the system.
+  virtual void trim() noexcept {}
 };
 
 // Host memory, aligned to 64 bytes.
-Allocator& host_allocator() noexcept;
+const std::shared_ptr<Allocator>& host_allocator();
 
 // A row-major tensor that owns its memory. It moves and is never copied; what was moved from is absent.
 class Tensor {
@@ -183,8 +197,9 @@ class Tensor {
     view_ = std::exchange(other.view_, {});
     return *this;
   }
-  static Tensor empty(const Dims& shape, DType dtype, Allocator& allocator = host_allocator());
-  static Tensor zeros(const Dims& shape, DType dtype, Allocator& allocator = host_allocator());
+  // A tensor keeps its allocator alive, so it may outlive the context whose memory it is.
+  static Tensor empty(const Dims& shape, DType dtype, const std::shared_ptr<Allocator>& allocator = host_allocator());
+  static Tensor zeros(const Dims& shape, DType dtype, const std::shared_ptr<Allocator>& allocator = host_allocator());
 
   TensorView view() noexcept { return view_; }
   ConstTensorView view() const noexcept { return view_; }
@@ -194,6 +209,8 @@ class Tensor {
   bool present() const noexcept { return view_.present(); }
   const Dims& shape() const noexcept { return view_.shape(); }
   DType dtype() const noexcept { return view_.dtype(); }
+  Device device() const noexcept { return view_.device(); }
+  const std::shared_ptr<Allocator>& allocator() const noexcept { return memory_.get_deleter().allocator; }  // or null
   template <class T>
   T* as() {
     return view_.as<T>();
@@ -205,7 +222,7 @@ class Tensor {
 
  private:
   struct Release {
-    Allocator* allocator;
+    std::shared_ptr<Allocator> allocator;
     std::size_t bytes;
     void operator()(void* data) const noexcept { allocator->release(data, bytes); }
   };

@@ -1,7 +1,7 @@
 #include "autograd/functions.h"
 
-#include "ops/activation.h"
 #include "ops/dropout.h"
+#include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/norm.h"
 #include "polyhead/linear.h"
@@ -61,10 +61,12 @@ Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variabl
 Variable gelu(Tape& tape, Variable x) {
   const ConstTensorView in = tape.value(x);
   const TensorView out = tape.take(in.shape(), in.dtype());
-  ops::gelu(tape.context(), in, out);
+  ops::elementwise(tape.context(), ops::Elementwise::gelu, in, {}, out);
   const Variable y = tape.result(out);
   tape.on_backward(y, [&tape, x](const TensorView& dy) {
-    tape.send(x, [&](const TensorView& into) { ops::gelu_backward(tape.context(), tape.value(x), dy, into); });
+    tape.send(x, [&](const TensorView& into) {
+      ops::elementwise(tape.context(), ops::Elementwise::gelu_backward, tape.value(x), dy, into);
+    });
   });
   return y;
 }
@@ -83,7 +85,7 @@ Variable silu_gate(Tape& tape, Variable x) {
 Variable add(Tape& tape, Variable a, Variable b) {
   const ConstTensorView left = tape.value(a);
   const TensorView out = tape.take(left.shape(), left.dtype());
-  ops::add(tape.context(), left, tape.value(b), out);
+  ops::elementwise(tape.context(), ops::Elementwise::add, left, tape.value(b), out);
   const Variable y = tape.result(out);
   tape.on_backward(y, [&tape, a, b](const TensorView& dy) {
     for (const Variable x : {a, b}) tape.send_shared(x, dy);

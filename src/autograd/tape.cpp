@@ -1,9 +1,7 @@
 #include "autograd/tape.h"
 
-#include <cstring>
-
-#include "core/context.h"
-#include "ops/activation.h"
+#include "core/executor.h"
+#include "ops/elementwise.h"
 
 namespace polyhead::autograd {
 namespace {
@@ -15,14 +13,20 @@ std::size_t bytes_of(const ConstTensorView& view) {
 }  // namespace
 
 TensorView Pool::take(const Dims& shape, DType dtype) {
-  Shelf& shelf = shelves_[static_cast<std::size_t>(count_of(shape)) * size_of(dtype)];
-  if (shelf.used == shelf.pieces.size()) shelf.pieces.push_back(Tensor::empty(shape, dtype));
-  Tensor& piece = shelf.pieces[shelf.used++];
-  return TensorView(piece.view().data(), dtype, shape, contiguous_strides(shape));
+  Shelf& shelf = shelves_[{dtype, count_of(shape)}];
+  if (shelf.used == shelf.pieces.size()) shelf.pieces.push_back(Tensor::empty(shape, dtype, memory_));
+  return shelf.pieces[shelf.used++].view().reshape(shape);
 }
 
 void Pool::take_back_all() {
   for (auto& [bytes, shelf] : shelves_) shelf.used = 0;
+}
+
+ConstTensorView Tape::here(const ConstTensorView& x) {
+  if (!x.present() || x.device() == context_.device()) return x;
+  const TensorView copied = take(x.shape(), x.dtype());
+  copy(context_, x, copied);
+  return copied;
 }
 
 Variable Tape::constant(const ConstTensorView& value) {
@@ -57,7 +61,7 @@ void Tape::send(Variable x, const std::function<void(const TensorView&)>& write)
     if (!plus.present()) return write(into);
     const TensorView more = pool_.take(into.shape(), into.dtype());
     write(more);
-    ops::add(context_, plus, more, into);
+    ops::elementwise(context_, ops::Elementwise::add, plus, more, into);
   });
 }
 
@@ -73,9 +77,9 @@ void Tape::send_onto(Variable x, const std::function<void(const TensorView&, con
 void Tape::send_added(Variable x, const std::function<void(const TensorView&)>& add) {
   send_onto(x, [&](const TensorView& into, const ConstTensorView& plus) {
     if (!plus.present()) {
-      std::memset(into.data(), 0, bytes_of(into));
+      context_.allocator()->zero(into.data(), bytes_of(into));
     } else if (plus.data() != into.data()) {
-      std::memcpy(into.data(), plus.data(), bytes_of(into));
+      context_.allocator()->copy(into.data(), plus.data(), bytes_of(into));
     }
     add(into);
   });
@@ -90,13 +94,13 @@ void Tape::send_shared(Variable x, const TensorView& gradient) {
     return;
   }
   send_onto(x, [&](const TensorView& into, const ConstTensorView& plus) {
-    if (plus.present()) return ops::add(context_, plus, gradient, into);
-    std::memcpy(into.data(), gradient.data(), bytes_of(gradient));
+    if (plus.present()) return ops::elementwise(context_, ops::Elementwise::add, plus, gradient, into);
+    context_.allocator()->copy(into.data(), gradient.data(), bytes_of(gradient));
   });
 }
 
 void Tape::backward() {
-  const Team::Burst burst(context_.impl().team());
+  const Executor::Burst burst(context_.executor());
   for (std::size_t i = steps_.size(); i-- > 0;) {
     const TensorView gradient = nodes_[steps_[i].result].gradient;
     if (gradient.present()) steps_[i].run(gradient);
@@ -104,7 +108,7 @@ void Tape::backward() {
   for (const auto& [parameter, index] : parameters_) {
     if (nodes_[index].gradient.present()) continue;
     const TensorView zero = nodes_[index].parameter->gradient;
-    if (zero.count() > 0) std::memset(zero.data(), 0, bytes_of(zero));
+    if (zero.count() > 0) context_.allocator()->zero(zero.data(), bytes_of(zero));
   }
 }
 

@@ -12,13 +12,15 @@
 
 namespace polyhead::autograd {
 
-// A tensor that is learnt. The gradient is that of the last Tape::backward.
+// A tensor that is learnt. The gradient is that of the last Tape::backward, and lies where the value does.
 struct Parameter {
   std::string name;
   Tensor value, gradient;
 
   Parameter(std::string its_name, Tensor its_value)
-      : name(std::move(its_name)), value(std::move(its_value)), gradient(Tensor::zeros(value.shape(), value.dtype())) {}
+      : name(std::move(its_name)),
+        value(std::move(its_value)),
+        gradient(Tensor::zeros(value.shape(), value.dtype(), value.allocator())) {}
 };
 
 // A tensor on a tape; good until the tape is cleared.
@@ -29,6 +31,7 @@ struct Variable {
 // Memory that is handed out again after every step of training: a step asks for the same sizes as the one before.
 class Pool {
  public:
+  explicit Pool(std::shared_ptr<Allocator> memory) : memory_(std::move(memory)) {}
   TensorView take(const Dims& shape, DType dtype);
   void take_back_all();
 
@@ -37,13 +40,15 @@ class Pool {
     std::vector<Tensor> pieces;
     std::size_t used = 0;
   };
-  std::map<std::size_t, Shelf> shelves_;  // by bytes
+  std::shared_ptr<Allocator> memory_;
+  std::map<std::pair<DType, std::int64_t>, Shelf> shelves_;  // by type and number of elements
 };
 
 class Tape {
  public:
   // Without `recording` there is no way back, and nothing is kept for it.
-  explicit Tape(Context& context, bool recording = true) : context_(context), recording_(recording) {}
+  explicit Tape(Context& context, bool recording = true)
+      : context_(context), recording_(recording), pool_(context.allocator()) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -58,6 +63,9 @@ class Tape {
   bool needs_gradient(Variable x) const { return nodes_[x.index].needs_gradient; }
   // Complete after backward; absent if nothing arrived.
   const TensorView& gradient(Variable x) const { return nodes_[x.index].gradient; }
+
+  // x on the context's device: itself, or a copy that lives until the tape is cleared. What is absent stays so.
+  ConstTensorView here(const ConstTensorView& x);
 
   // Memory for an op's output or for what it keeps until backward.
   TensorView take(const Dims& shape, DType dtype) { return pool_.take(shape, dtype); }

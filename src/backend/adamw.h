@@ -5,10 +5,6 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead {
-class Team;
-}
-
 namespace polyhead::backend {
 
 struct AdamWProblem {
@@ -20,11 +16,3 @@ struct AdamWProblem {
 };
 
 }  // namespace polyhead::backend
-
-namespace polyhead::cpu {
-
-void adamw(Team& team, const backend::AdamWProblem& problem);
-// Sum of the squares of all elements, in double; the same bits for any team.
-double sum_of_squares(Team& team, const ConstTensorView& x);
-
-}  // namespace polyhead::cpu

@@ -5,10 +5,6 @@
 
 #include "polyhead/attention.h"
 
-namespace polyhead {
-class Team;
-}
-
 namespace polyhead::backend {
 
 struct DropoutProblem {
@@ -20,9 +16,3 @@ struct DropoutProblem {
 inline constexpr std::uint32_t kOutputStream = 0xffffffffu;
 
 }  // namespace polyhead::backend
-
-namespace polyhead::cpu {
-
-void drop(Team& team, const backend::DropoutProblem& problem);
-
-}  // namespace polyhead::cpu

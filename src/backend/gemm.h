@@ -7,10 +7,6 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead {
-class Team;
-}
-
 namespace polyhead::backend {
 
 // B of a product, laid out once as the kernel of one vector target reads it; for weights, which serve many products.
@@ -28,15 +24,3 @@ struct GemmProblem {
 };
 
 }  // namespace polyhead::backend
-
-namespace polyhead::cpu {
-
-// The bits of C do not depend on the number of threads, nor on whether B was packed beforehand.
-void gemm(Team& team, const backend::GemmProblem& problem);
-backend::PackedMatrix pack(Team& team, const ConstTensorView& b);
-
-// sums [N] = the sum of the rows of x [M,N]. The columns of x have stride 1; sums are
-// contiguous and in the type computed in.
-void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums);
-
-}  // namespace polyhead::cpu

@@ -5,10 +5,6 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead {
-class Team;
-}
-
 namespace polyhead::backend {
 
 struct NormProblem {
@@ -25,10 +21,3 @@ struct NormGradientProblem {
 };
 
 }  // namespace polyhead::backend
-
-namespace polyhead::cpu {
-
-void normalise(Team& team, const backend::NormProblem& problem);
-void normalise_backward(Team& team, const backend::NormGradientProblem& problem);
-
-}  // namespace polyhead::cpu

@@ -3,10 +3,6 @@
 
 #include "polyhead/rotary.h"
 
-namespace polyhead {
-class Team;
-}
-
 namespace polyhead::backend {
 
 struct RotaryProblem {
@@ -20,9 +16,3 @@ struct RotaryProblem {
 };
 
 }  // namespace polyhead::backend
-
-namespace polyhead::cpu {
-
-void rotate(Team& team, const backend::RotaryProblem& problem);
-
-}  // namespace polyhead::cpu

@@ -1,4 +1,4 @@
-// Single numbers of float tensors, whatever their type; for the few, not for loops over megabytes.
+// Numbers of tensors that the host makes: single ones of any float type, and their way to a device.
 #pragma once
 
 #include "polyhead/tensor.h"
@@ -14,6 +14,23 @@ inline void store_number(double value, DType dtype, void* to) {
     case DType::bf16: *static_cast<bfloat16*>(to) = bfloat16(static_cast<float>(value)); return;
     default: return;
   }
+}
+
+// What a tensor holds, on the host.
+inline Tensor copied_to_host(const Tensor& tensor) {
+  Tensor here = Tensor::empty(tensor.shape(), tensor.dtype());
+  const auto bytes = static_cast<std::size_t>(count_of(tensor.shape())) * size_of(tensor.dtype());
+  tensor.allocator()->copy_out(here.view().data(), tensor.view().data(), bytes);
+  return here;
+}
+
+// A tensor of the host, moved to where the allocator's memory is.
+inline Tensor moved_to(const std::shared_ptr<Allocator>& allocator, Tensor tensor) {
+  if (allocator->device() == tensor.device()) return tensor;
+  Tensor there = Tensor::empty(tensor.shape(), tensor.dtype(), allocator);
+  const auto bytes = static_cast<std::size_t>(count_of(tensor.shape())) * size_of(tensor.dtype());
+  allocator->copy_in(there.view().data(), tensor.view().data(), bytes);
+  return there;
 }
 
 }  // namespace polyhead

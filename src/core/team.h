@@ -62,18 +62,10 @@ class Team {
 
   std::mutex turn;  // held by the call that uses the team
 
-  // While one lives, workers look for the next round before they go to sleep: for calls of several rounds, and for the
-  // many calls of a training step. Without one they sleep at once, for nobody may want them again.
-  class Burst {
-   public:
-    explicit Burst(Team& team) : team_(team) { team_.bursts_.fetch_add(1, std::memory_order_relaxed); }
-    ~Burst() { team_.bursts_.fetch_sub(1, std::memory_order_relaxed); }
-    Burst(const Burst&) = delete;
-    Burst& operator=(const Burst&) = delete;
-
-   private:
-    Team& team_;
-  };
+  // In between, workers look for the next round before they go to sleep: for calls of several rounds, and for the many
+  // calls of a training step. Otherwise they sleep at once, for nobody may want them again.
+  void begin_burst() noexcept { bursts_.fetch_add(1, std::memory_order_relaxed); }
+  void end_burst() noexcept { bursts_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:
   using Call = void (*)(const void* work, int member);

@@ -18,6 +18,9 @@ class HostAllocator final : public Allocator {
   }
   void release(void* data, std::size_t bytes) noexcept override { ::operator delete(data, bytes, alignment(bytes)); }
   void zero(void* data, std::size_t bytes) override { std::memset(data, 0, bytes); }
+  void copy_in(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy_out(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
 
  private:
   // Memory that is streamed through, such as a cache of keys, comes a quarter faster on pages of 2 MB.
@@ -26,6 +29,15 @@ class HostAllocator final : public Allocator {
     return std::align_val_t{bytes < kLarge ? 64 : kHugePage};
   }
 };
+
+// Does the memory lie row after row? Strides of axes of size 1 mean nothing.
+bool is_row_major(const Dims& shape, const Dims& strides) {
+  const Dims expected = contiguous_strides(shape);
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] > 1 && strides[axis] != expected[axis]) return false;
+  }
+  return true;
+}
 
 void expect_axis(std::string_view op, int axis, int rank) {
   if (axis < 0 || axis >= rank) {
@@ -44,6 +56,7 @@ std::string_view name_of(DType dtype) noexcept {
     case DType::f16: return "f16";
     case DType::bf16: return "bf16";
     case DType::i32: return "i32";
+    case DType::i64: return "i64";
     case DType::boolean: return "bool";
   }
   return "?";
@@ -157,7 +170,32 @@ BasicView<Void> BasicView<Void>::split(int axis, std::int64_t parts) const {
 }
 
 template <class Void>
-void BasicView<Void>::expect_dtype(DType wanted) const {
+BasicView<Void> BasicView<Void>::reshape(const Dims& shape) const {
+  if (count_of(shape) != count()) {
+    throw Error(ErrorCode::shape, "reshape",
+                to_string(shape_) + " as " + to_string(shape) + "; expected a shape of " + std::to_string(count()) +
+                    " elements");
+  }
+  if (count() > 0 && !is_row_major(shape_, strides_)) {
+    throw Error(ErrorCode::layout, "reshape",
+                "expected row-major memory, found " + to_string(shape_) + " with strides " + to_string(strides_) +
+                    "; clone it first");
+  }
+  return as_strided(shape, contiguous_strides(shape));
+}
+
+template <class Void>
+BasicView<Void> BasicView<Void>::as_strided(const Dims& shape, const Dims& strides) const {
+  return BasicView(data_, dtype_, shape, strides, device_);
+}
+
+template <class Void>
+void BasicView<Void>::expect_readable(DType wanted) const {
+  if (device_.kind != Device::Kind::cpu) {
+    throw Error(
+        ErrorCode::device, "tensor",
+        "data read by the host, but the memory is that of " + to_string(device_) + "; copy it with polyhead::to_host");
+  }
   if (dtype_ != wanted) {
     throw Error(
         ErrorCode::dtype, "tensor",
@@ -168,31 +206,36 @@ void BasicView<Void>::expect_dtype(DType wanted) const {
 template class BasicView<void>;
 template class BasicView<const void>;
 
-std::string describe(const ConstTensorView& view) {
-  if (!view.present()) return "nothing";
-  return std::string(name_of(view.dtype())) + " " + to_string(view.shape());
+std::string to_string(const Device& device) {
+  return device.kind == Device::Kind::cpu ? "cpu" : "cuda:" + std::to_string(device.index);
 }
 
-Allocator& host_allocator() noexcept {
-  static HostAllocator allocator;
+std::string describe(const ConstTensorView& view) {
+  if (!view.present()) return "nothing";
+  const std::string text = std::string(name_of(view.dtype())) + " " + to_string(view.shape());
+  return view.device() == Device{} ? text : text + " on " + to_string(view.device());
+}
+
+const std::shared_ptr<Allocator>& host_allocator() {
+  static const std::shared_ptr<Allocator> allocator = std::make_shared<HostAllocator>();
   return allocator;
 }
 
-Tensor Tensor::empty(const Dims& shape, DType dtype, Allocator& allocator) {
+Tensor Tensor::empty(const Dims& shape, DType dtype, const std::shared_ptr<Allocator>& allocator) {
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(count_of(shape), static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
     throw Error(ErrorCode::shape, "tensor", "the bytes of " + to_string(shape) + " overflow 64 bits");
   }
   const auto size = static_cast<std::size_t>(bytes);
   Tensor tensor;
-  tensor.memory_ = {allocator.allocate(size), Release{&allocator, size}};
-  tensor.view_ = TensorView(tensor.memory_.get(), dtype, shape, contiguous_strides(shape), allocator.device());
+  tensor.memory_ = {allocator->allocate(size), Release{allocator, size}};
+  tensor.view_ = TensorView(tensor.memory_.get(), dtype, shape, contiguous_strides(shape), allocator->device());
   return tensor;
 }
 
-Tensor Tensor::zeros(const Dims& shape, DType dtype, Allocator& allocator) {
+Tensor Tensor::zeros(const Dims& shape, DType dtype, const std::shared_ptr<Allocator>& allocator) {
   Tensor tensor = empty(shape, dtype, allocator);
-  allocator.zero(tensor.memory_.get(), tensor.memory_.get_deleter().bytes);
+  allocator->zero(tensor.memory_.get(), tensor.memory_.get_deleter().bytes);
   return tensor;
 }
 

@@ -1,10 +1,9 @@
 // AdamW on the CPU: one pass over weight, both moments and gradient.
-#include "backend/adamw.h"
-
 #include <cmath>
 #include <numeric>
 #include <vector>
 
+#include "cpu/kernels.h"
 #include "cpu/parallel.h"
 #include "cpu/targets.h"
 
@@ -23,8 +22,8 @@ inline RowBlocks blocks_of(std::int64_t count) { return RowBlocks((count + kRow 
 
 template <class T>
 void adamw_as(Team& team, const backend::AdamWProblem& p) {
-  T *weight = p.weight.as<T>(), *first = p.first.as<T>(), *second = p.second.as<T>();
-  const T* gradient = p.gradient.as<T>();
+  T *weight = data_of<T>(p.weight), *first = data_of<T>(p.first), *second = data_of<T>(p.second);
+  const T* gradient = data_of<T>(p.gradient);
   const double c1 = 1 - std::pow(p.beta1, static_cast<double>(p.step));
   const double c2 = 1 - std::pow(p.beta2, static_cast<double>(p.step));
   const T rate = static_cast<T>(p.rate / c1), root = static_cast<T>(1 / std::sqrt(c2)),
@@ -53,8 +52,8 @@ void adamw_as(Team& team, const backend::AdamWProblem& p) {
 }
 
 template <class T>
-double sum_of_squares_as(Team& team, const ConstTensorView& x) {
-  const T* data = x.as<T>();
+void sum_of_squares_as(Team& team, const ConstTensorView& x, const TensorView& sum) {
+  const T* data = data_of<T>(x);
   const std::int64_t count = x.count();
   const RowBlocks blocks = blocks_of(count);
   std::vector<double> parts(static_cast<std::size_t>(blocks.count));
@@ -67,14 +66,14 @@ double sum_of_squares_as(Team& team, const ConstTensorView& x) {
           return hn::Mul(value, value);
         }));
   });
-  return std::accumulate(parts.begin(), parts.end(), 0.0);
+  *data_of<double>(sum) = std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
 void adamw(Team& team, const backend::AdamWProblem& problem) {
   problem.weight.dtype() == DType::f64 ? adamw_as<double>(team, problem) : adamw_as<float>(team, problem);
 }
-double sum_of_squares(Team& team, const ConstTensorView& x) {
-  return x.dtype() == DType::f64 ? sum_of_squares_as<double>(team, x) : sum_of_squares_as<float>(team, x);
+void sum_of_squares(Team& team, const ConstTensorView& x, const TensorView& sum) {
+  x.dtype() == DType::f64 ? sum_of_squares_as<double>(team, x, sum) : sum_of_squares_as<float>(team, x, sum);
 }
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE
@@ -90,9 +89,9 @@ void adamw(Team& team, const backend::AdamWProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(adamw)(team, problem);
 }
-double sum_of_squares(Team& team, const ConstTensorView& x) {
+void sum_of_squares(Team& team, const ConstTensorView& x, const TensorView& sum) {
   choose_target();
-  return HWY_DYNAMIC_DISPATCH(sum_of_squares)(team, x);
+  HWY_DYNAMIC_DISPATCH(sum_of_squares)(team, x, sum);
 }
 
 }  // namespace polyhead::cpu

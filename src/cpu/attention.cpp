@@ -1,6 +1,5 @@
 // Attention on the CPU: the list of work items, and one compilation of the kernel per vector instruction set.
-#include "backend/attention.h"
-
+#include "cpu/kernels.h"
 #include "cpu/split.h"
 #include "cpu/targets.h"
 
@@ -30,12 +29,12 @@ template <class T>
 std::vector<Item> items_of(const backend::AttentionProblem& problem) {
   std::vector<Item> items;
   std::int64_t most = 0;
-  for (std::size_t n = 0; n < problem.sequences.size(); ++n) {
+  for (std::int64_t n = 0; n < problem.sequences.count; ++n) {
     const std::int64_t groups = groups_of<T>(problem.sequences[n]);
     most = std::max(most, groups);
     for (std::int64_t h = 0; h < problem.heads; ++h) {
       for (std::int64_t g = groups; g-- > 0;) {
-        items.push_back({static_cast<std::int64_t>(n), h, g, static_cast<std::int64_t>(items.size()), groups == 1});
+        items.push_back({n, h, g, static_cast<std::int64_t>(items.size()), groups == 1});
       }
     }
   }
@@ -71,7 +70,7 @@ void merge_statistics(const backend::AttentionProblem& problem, const std::vecto
   const auto width = static_cast<std::size_t>(problem.statistics_width());
   std::vector<double> sums(width);
   const double* from = partial.data();
-  for (std::size_t n = 0; n < problem.sequences.size(); ++n) {
+  for (std::int64_t n = 0; n < problem.sequences.count; ++n) {
     const std::int64_t groups = groups_of<T>(problem.sequences[n]);
     for (std::int64_t h = 0; h < problem.heads; ++h) {
       std::fill(sums.begin(), sums.end(), 0.0);
@@ -82,7 +81,7 @@ void merge_statistics(const backend::AttentionProblem& problem, const std::vecto
           sums[f] = maximum ? (from[f] <= sums[f] ? sums[f] : from[f]) : sums[f] + from[f];
         }
       }
-      if (groups != 1) store_statistics<T>(problem, static_cast<std::int64_t>(n), h, sums.data());
+      if (groups != 1) store_statistics<T>(problem, n, h, sums.data());
     }
   }
 }

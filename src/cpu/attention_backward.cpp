@@ -1,6 +1,6 @@
 // The backward pass of attention on the CPU: the list of work items, and one compilation of the kernel per vector
 // instruction set.
-#include "backend/attention.h"
+#include "cpu/kernels.h"
 #include "cpu/split.h"
 #include "cpu/targets.h"
 
@@ -16,9 +16,10 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 // Does any panel see more keys than one tile holds? Only then are the results of the forward pass read.
 bool needs_forward(const backend::AttentionGradientProblem& problem) {
   const auto longer = [](std::int64_t keys) { return keys > static_cast<std::int64_t>(kBlock); };
-  const auto& sequences = problem.forward.sequences;
-  return std::any_of(sequences.begin(), sequences.end(), [&](const auto& s) { return longer(s.keys); }) ||
-         (problem.dbias.present() && longer(problem.forward.k.shape(2)));
+  for (const backend::Sequence& sequence : problem.forward.sequences) {
+    if (longer(sequence.keys)) return true;
+  }
+  return problem.dbias.present() && longer(problem.forward.k.shape(2));
 }
 
 template <class T>
@@ -30,7 +31,7 @@ class Backward {
         forward_(problem.forward),
         group_(forward_.heads / std::max<std::int64_t>(forward_.kv_heads, 1)) {
     std::int64_t panels = 0;
-    for (std::size_t n = 0; n < forward_.sequences.size(); ++n) {
+    for (std::int64_t n = 0; n < forward_.sequences.count; ++n) {
       shared_.first_panel.push_back(panels);
       panels += forward_.heads * panels_of<T>(forward_.sequences[n]);
     }
@@ -84,7 +85,7 @@ class Backward {
   // for the block before waits for one that was claimed long ago. Block after block of one head, as it once was, made
   // all wait for each other along the diagonal of a causal mask.
   void list_items() {
-    const std::int64_t count = static_cast<std::int64_t>(forward_.sequences.size()) * forward_.kv_heads;
+    const std::int64_t count = forward_.sequences.count * forward_.kv_heads;
     for (std::int64_t begin = 0; begin < count; begin += members_) {
       const std::int64_t end = std::min<std::int64_t>(begin + members_, count);
       bool more = true;
@@ -100,7 +101,7 @@ class Backward {
     }
   }
   std::int64_t blocks_of(std::int64_t n) const {
-    return KeyBlocks(forward_.sequences[static_cast<std::size_t>(n)]).count;
+    return KeyBlocks(forward_.sequences[n]).count;
   }
 
   double work_of() const {
@@ -123,7 +124,7 @@ class Backward {
   // work(head, panel) for every panel of every head.
   template <class Work>
   void for_panels(const Work& work) {
-    const std::int64_t heads = forward_.heads, count = static_cast<std::int64_t>(forward_.sequences.size()) * heads;
+    const std::int64_t heads = forward_.heads, count = forward_.sequences.count * heads;
     for_each(count, 1, [&](const GradientWorkspace<T>& w, std::int64_t item) {
       const GradientHead<T> head(problem_, item / heads, item % heads, w);
       for (std::int64_t i = 0; i < head.panels(); ++i) work(head, i);
@@ -215,7 +216,7 @@ class Backward {
       up_to(sequence.key_begin);
       end = std::max(end, sequence.key_begin + sequence.keys);
     }
-    if (!forward_.sequences.empty()) up_to(problem_.dk.shape(2));
+    if (forward_.sequences.count > 0) up_to(problem_.dk.shape(2));
   }
   static void clear_keys(const TensorView& to, std::int64_t batch, std::int64_t begin, std::int64_t end) {
     const auto size = static_cast<std::int64_t>(size_of(to.dtype()));
@@ -232,10 +233,11 @@ class Backward {
   void store_sinks() const {
     for (std::int64_t h = 0; h < forward_.heads; ++h) {
       double sum = 0;
-      for (std::size_t n = 0; n < forward_.sequences.size(); ++n) {
+      for (std::int64_t n = 0; n < forward_.sequences.count; ++n) {
         const std::int64_t panels = panels_of<T>(forward_.sequences[n]);
         for (std::int64_t i = 0; i < panels; ++i) {
-          sum += shared_.sink_parts[static_cast<std::size_t>(shared_.first_panel[n] + h * panels + i)];
+          sum += shared_.sink_parts[static_cast<std::size_t>(shared_.first_panel[static_cast<std::size_t>(n)] +
+                                                             h * panels + i)];
         }
       }
       static_cast<T*>(problem_.dsink_logit.data())[h * problem_.dsink_logit.stride(0)] = static_cast<T>(sum);

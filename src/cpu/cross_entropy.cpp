@@ -1,6 +1,6 @@
 // Cross-entropy on the CPU: classes in lanes, loss and gradient in one visit of a row.
-#include "backend/cross_entropy.h"
-
+#include "backend/bad_value.h"
+#include "cpu/kernels.h"
 #include "cpu/parallel.h"
 #include "cpu/targets.h"
 
@@ -26,16 +26,16 @@ T largest_of(const T* row, std::size_t columns) {
 template <class T>
 void loss_of_row(const backend::CrossEntropyProblem& problem, std::int64_t row) {
   const auto V = static_cast<std::size_t>(problem.logits.shape(1));
-  const T* logits = problem.logits.as<T>() + static_cast<std::size_t>(row) * V;
-  T* d_row = problem.dlogits.present() ? problem.dlogits.as<T>() + static_cast<std::size_t>(row) * V : nullptr;
-  const std::int32_t target = problem.targets.as<std::int32_t>()[row];
-  T& loss = problem.losses.as<T>()[row];
+  const T* logits = data_of<T>(problem.logits) + static_cast<std::size_t>(row) * V;
+  T* d_row = problem.dlogits.present() ? data_of<T>(problem.dlogits) + static_cast<std::size_t>(row) * V : nullptr;
+  const std::int32_t target = data_of<std::int32_t>(problem.targets)[row];
+  T& loss = data_of<T>(problem.losses)[row];
   if (target < 0) {
     loss = 0;
     if (d_row != nullptr) std::fill_n(d_row, V, T{0});
     return;
   }
-  const T top = largest_of(logits, V), at_target = logits[target], share = problem.shares.as<T>()[row];
+  const T top = largest_of(logits, V), at_target = logits[target], share = data_of<T>(problem.shares)[row];
   const T sum = sum_columns<T>(V, [&](auto d, std::size_t c) {
     const auto x = hn::LoadU(d, logits + c);
     const auto e = hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, hn::Sub(x, hn::Set(d, top))));  // NaN shows in the loss
@@ -50,13 +50,50 @@ void loss_of_row(const backend::CrossEntropyProblem& problem, std::int64_t row) 
   d_row[target] -= share;
 }
 
+void expect_classes(const backend::CrossEntropyProblem& problem) {
+  const std::int64_t rows = problem.logits.shape(0), classes = problem.logits.shape(1);
+  const auto* targets = data_of<std::int32_t>(problem.targets);
+  for (std::int64_t n = 0; n < rows; ++n) {
+    if (targets[n] < classes) continue;
+    throw backend::error_of(
+        "cross_entropy",
+        {.kind = backend::BadValue::Kind::classes, .place = {n}, .found = targets[n], .high = classes});
+  }
+}
+
+std::int64_t count_rows(const std::int32_t* targets, std::int64_t rows) {
+  return std::count_if(targets, targets + rows, [](std::int32_t target) { return target >= 0; });
+}
+
+template <class T>
+void share_out(const backend::CrossEntropyProblem& problem) {
+  const std::int64_t together = problem.rows_together;
+  for (std::int64_t begin = 0; begin < problem.logits.shape(0); begin += together) {
+    const std::int64_t count = count_rows(data_of<std::int32_t>(problem.targets) + begin, together);
+    std::fill_n(data_of<T>(problem.shares) + begin, together, count == 0 ? T{0} : T{1} / static_cast<T>(count));
+  }
+}
+
+template <class T>
+void add_up(const backend::CrossEntropyProblem& problem) {
+  const std::int64_t rows = problem.logits.shape(0);
+  const T *losses = data_of<T>(problem.losses), *shares = data_of<T>(problem.shares);
+  double sum = 0;
+  for (std::int64_t n = 0; n < rows; ++n) sum += static_cast<double>(losses[n]) * static_cast<double>(shares[n]);
+  data_of<double>(problem.totals)[0] = sum;
+  data_of<double>(problem.totals)[1] = static_cast<double>(count_rows(data_of<std::int32_t>(problem.targets), rows));
+}
+
 template <class T>
 void cross_entropy_as(Team& team, const backend::CrossEntropyProblem& problem) {
+  share_out<T>(problem);
   const RowBlocks blocks(problem.logits.shape(0), 4 * problem.logits.shape(1));  // an exp is worth a few numbers moved
   for_rows(team, blocks, [&](std::int64_t row) { loss_of_row<T>(problem, row); });
+  add_up<T>(problem);
 }
 
 void cross_entropy(Team& team, const backend::CrossEntropyProblem& problem) {
+  expect_classes(problem);
   problem.logits.dtype() == DType::f64 ? cross_entropy_as<double>(team, problem)
                                        : cross_entropy_as<float>(team, problem);
 }

@@ -39,15 +39,14 @@ struct DecodePlan {
   std::size_t members = 1;
 
   explicit DecodePlan(const backend::AttentionProblem& problem) {
-    for (std::size_t n = 0; n < problem.sequences.size(); ++n) {
-      const backend::Sequence& sequence = problem.sequences[n];
+    for (std::int64_t n = 0; n < problem.sequences.count; ++n) {
+      const backend::Sequence sequence = problem.sequences[n];
       if (sequence.rows == 0 || problem.heads == 0) continue;
       rows = std::max(rows, static_cast<std::size_t>(sequence.queries * (problem.heads / problem.kv_heads)));
       const std::vector<backend::KeyRange> chunks = chunks_of(problem.visibility(sequence), sequence);
       for (std::int64_t g = 0; g < problem.kv_heads; ++g) {
         const auto span = static_cast<std::int64_t>(spans.size());
-        spans.push_back({static_cast<std::int64_t>(n), g, static_cast<std::int64_t>(items.size()),
-                         static_cast<std::int64_t>(chunks.size())});
+        spans.push_back({n, g, static_cast<std::int64_t>(items.size()), static_cast<std::int64_t>(chunks.size())});
         for (const backend::KeyRange& keys : chunks) items.push_back({span, keys});
       }
     }

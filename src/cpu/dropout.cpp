@@ -1,10 +1,8 @@
-#include "backend/dropout.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "core/philox.h"
-#include "core/team.h"
+#include "cpu/kernels.h"
 
 namespace polyhead::cpu {
 namespace {
@@ -36,8 +34,8 @@ void drop_as(Team& team, const backend::DropoutProblem& problem) {
     return [&](std::int64_t row) {
       const std::int64_t b = row / T, t = row % T;
       drop_row<Stored, Real>(problem.dropout, static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(t),
-                             x.as<Stored>() + b * x.stride(0) + t * x.stride(1), x.shape(2),
-                             y.as<Stored>() + b * y.stride(0) + t * y.stride(1));
+                             data_of<Stored>(x) + b * x.stride(0) + t * x.stride(1), x.shape(2),
+                             data_of<Stored>(y) + b * y.stride(0) + t * y.stride(1));
     };
   });
 }

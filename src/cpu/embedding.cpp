@@ -1,25 +1,44 @@
 // Embedding on the CPU. The backward pass shares out columns, not rows, so that no two threads add to one number.
-#include "backend/embedding.h"
-
 #include <algorithm>
 
+#include "backend/bad_value.h"
+#include "cpu/kernels.h"
 #include "cpu/parallel.h"
 
 namespace polyhead::cpu {
 namespace {
+
+using backend::BadValue;
+
+void expect_indices(std::string_view op, const ConstTensorView& indices, std::int64_t entries) {
+  const std::int64_t count = indices.count();
+  const auto* numbers = data_of<std::int32_t>(indices);
+  for (std::int64_t n = 0; n < count; ++n) {
+    if (numbers[n] >= 0 && numbers[n] < entries) continue;
+    throw backend::error_of(op, {.kind = BadValue::Kind::indices, .place = {n}, .found = numbers[n], .high = entries});
+  }
+}
+
+void expect_lengths(std::string_view op, const ConstTensorView& lengths, std::int64_t tokens) {
+  const backend::Integers numbers(lengths);
+  for (std::int64_t b = 0; numbers.present() && b < lengths.shape(0); ++b) {
+    if (numbers[b] >= 1 && numbers[b] <= tokens) continue;
+    throw backend::error_of(op, {.kind = BadValue::Kind::lengths, .found = numbers[b], .high = tokens});
+  }
+}
 
 template <class T>
 void embed_as(Team& team, const ConstTensorView& table, const ConstTensorView& indices,
               const ConstTensorView& positions, const TensorView& y) {
   const std::int64_t C = table.shape(1), length = y.shape(1);
   for_rows(team, RowBlocks(indices.count(), C), [&](std::int64_t row) {
-    const T* entry = table.as<T>() + indices.as<std::int32_t>()[row] * C;
-    T* to = y.as<T>() + row * C;
+    const T* entry = data_of<T>(table) + data_of<std::int32_t>(indices)[row] * C;
+    T* to = data_of<T>(y) + row * C;
     if (!positions.present()) {
       std::copy_n(entry, C, to);
       return;
     }
-    const T* place = positions.as<T>() + row % length * C;
+    const T* place = data_of<T>(positions) + row % length * C;
     for (std::int64_t c = 0; c < C; ++c) to[c] = entry[c] + place[c];
   });
 }
@@ -34,27 +53,23 @@ void embed_backward_as(Team& team, const ConstTensorView& dy, const ConstTensorV
     return [&](std::int64_t piece) {
       const std::int64_t begin = piece * kColumns, end = std::min(C, begin + kColumns);
       for (std::int64_t row = 0; row < M; ++row) {
-        T* to = dtable.as<T>() + indices.as<std::int32_t>()[row] * C;
-        const T* from = dy.as<T>() + row * C;
+        T* to = data_of<T>(dtable) + data_of<std::int32_t>(indices)[row] * C;
+        const T* from = data_of<T>(dy) + row * C;
         for (std::int64_t c = begin; c < end; ++c) to[c] += from[c];
       }
     };
   });
 }
 
-std::int64_t length_of(const ConstTensorView& lengths, std::int64_t b, std::int64_t all) {
-  return lengths.present() ? lengths.as<std::int32_t>()[b * lengths.stride(0)] : all;
-}
-
 template <class T>
 void pool_as(Team& team, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y) {
   const std::int64_t C = x.shape(2), all = x.shape(1);
   for_rows(team, RowBlocks(x.shape(0), C * all), [&](std::int64_t b) {
-    const std::int64_t length = length_of(lengths, b, all);
-    T* to = y.as<T>() + b * C;
+    const std::int64_t length = backend::Integers(lengths).within(b, 1, all, all);
+    T* to = data_of<T>(y) + b * C;
     std::fill_n(to, C, T{0});
     for (std::int64_t t = 0; t < length; ++t) {
-      const T* from = x.as<T>() + (b * all + t) * C;
+      const T* from = data_of<T>(x) + (b * all + t) * C;
       for (std::int64_t c = 0; c < C; ++c) to[c] += from[c];
     }
     for (std::int64_t c = 0; c < C; ++c) to[c] /= static_cast<T>(length);
@@ -65,10 +80,10 @@ template <class T>
 void pool_backward_as(Team& team, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx) {
   const std::int64_t C = dx.shape(2), all = dx.shape(1);
   for_rows(team, RowBlocks(dx.shape(0), C * all), [&](std::int64_t b) {
-    const std::int64_t length = length_of(lengths, b, all);
-    const T* from = dy.as<T>() + b * C;
+    const std::int64_t length = backend::Integers(lengths).within(b, 1, all, all);
+    const T* from = data_of<T>(dy) + b * C;
     for (std::int64_t t = 0; t < all; ++t) {
-      T* to = dx.as<T>() + (b * all + t) * C;
+      T* to = data_of<T>(dx) + (b * all + t) * C;
       for (std::int64_t c = 0; c < C; ++c) to[c] = t < length ? from[c] / static_cast<T>(length) : T{0};
     }
   });
@@ -76,19 +91,24 @@ void pool_backward_as(Team& team, const ConstTensorView& dy, const ConstTensorVi
 
 }  // namespace
 
-void embed(Team& team, const ConstTensorView& table, const ConstTensorView& indices, const ConstTensorView& positions,
-           const TensorView& y) {
+void embed(Team& team, const backend::EmbeddingProblem& problem) {
+  const auto& [table, indices, positions, y] = problem;
+  expect_indices("embed", indices, table.shape(0));
   table.dtype() == DType::f64 ? embed_as<double>(team, table, indices, positions, y)
                               : embed_as<float>(team, table, indices, positions, y);
 }
-void embed_backward(Team& team, const ConstTensorView& dy, const ConstTensorView& indices, const TensorView& dtable) {
+void embed_backward(Team& team, const backend::EmbeddingGradientProblem& problem) {
+  const auto& [dy, indices, dtable] = problem;
+  expect_indices("embed_backward", indices, dtable.shape(0));
   dy.dtype() == DType::f64 ? embed_backward_as<double>(team, dy, indices, dtable)
                            : embed_backward_as<float>(team, dy, indices, dtable);
 }
 void pool(Team& team, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y) {
+  expect_lengths("pool", lengths, x.shape(1));
   x.dtype() == DType::f64 ? pool_as<double>(team, x, lengths, y) : pool_as<float>(team, x, lengths, y);
 }
 void pool_backward(Team& team, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx) {
+  expect_lengths("pool_backward", lengths, dx.shape(1));
   dy.dtype() == DType::f64 ? pool_backward_as<double>(team, dy, lengths, dx)
                            : pool_backward_as<float>(team, dy, lengths, dx);
 }

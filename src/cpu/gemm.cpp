@@ -1,6 +1,5 @@
 // Products of matrices on the CPU: packing, the list of work items, and one compilation per vector instruction set.
-#include "backend/gemm.h"
-
+#include "cpu/kernels.h"
 #include "cpu/split.h"
 #include "cpu/targets.h"
 

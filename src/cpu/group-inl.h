@@ -186,7 +186,7 @@ class Group {
   }
 
   void absorb_tile(Panel<T>& panel, std::size_t n, std::int64_t first_key) {
-    const bool* marked = head_.marked == nullptr ? nullptr : head_.marked + first_key;
+    const std::uint8_t* marked = head_.marked == nullptr ? nullptr : head_.marked + first_key;
     const auto with_set = [&](auto set) {
       constexpr StatisticsSet kSet = decltype(set)::value;
       if (panel.narrow()) {

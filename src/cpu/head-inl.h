@@ -75,7 +75,7 @@ inline double number_at(const ConstTensorView& view, std::int64_t offset) {
 template <class T>
 struct Head {
   const backend::AttentionProblem& problem;
-  const backend::Sequence& sequence;
+  backend::Sequence sequence;
   std::int64_t n, h;  // sequence and query head
   backend::Visibility visibility;
   std::size_t D, E, padded_E;
@@ -87,11 +87,11 @@ struct Head {
   T sink = -kInfinity<T>;
   double gate = 1;
   DropoutKey dropout{};
-  const bool* marked = nullptr;
+  const std::uint8_t* marked = nullptr;
 
   Head(const backend::AttentionProblem& p, std::int64_t sequence_index, std::int64_t head)
       : problem(p),
-        sequence(p.sequences[static_cast<std::size_t>(sequence_index)]),
+        sequence(p.sequences[sequence_index]),
         n(sequence_index),
         h(head),
         visibility(p.visibility(sequence)),
@@ -107,13 +107,14 @@ struct Head {
     bias = plane(p.bias);
     q_factor = static_cast<T>(p.softcap > 0 ? p.scale / p.softcap : p.scale);
     if (p.softcap > 0) softcap = static_cast<T>(p.softcap);
-    if (p.alibi.present()) slope = static_cast<T>(number_at(p.alibi, h * p.alibi.stride(0)));
+    if (p.alibi.present()) slope = static_cast<T>(number_at(p.alibi, n * p.alibi.stride(0) + h * p.alibi.stride(1)));
     if (p.sink_logit.present()) sink = static_cast<T>(number_at(p.sink_logit, h * p.sink_logit.stride(0)));
     if (p.gates.present()) gate = number_at(p.gates, n * p.gates.stride(0) + h * p.gates.stride(1));
     dropout = {p.dropout.seed, static_cast<std::uint32_t>(h), static_cast<std::uint32_t>(n),
                static_cast<std::uint32_t>(std::lround(65536.0 * p.dropout.p))};
     if (p.marked_keys.present()) {
-      marked = static_cast<const bool*>(p.marked_keys.data()) + b * p.marked_keys.stride(0) + sequence.key_begin;
+      marked =
+          static_cast<const std::uint8_t*>(p.marked_keys.data()) + b * p.marked_keys.stride(0) + sequence.key_begin;
     }
   }
 

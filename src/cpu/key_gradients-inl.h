@@ -130,7 +130,7 @@ class KeyGradients {
         n_(sequence),
         g_(kv_head),
         block_(block),
-        sequence_(problem.forward.sequences[static_cast<std::size_t>(sequence)]),
+        sequence_(problem.forward.sequences[sequence]),
         blocks_(sequence_),
         keys_(blocks_[block]),
         group_(problem.forward.heads / problem.forward.kv_heads),
@@ -278,7 +278,7 @@ class KeyGradients {
   GradientShared<T>& shared_;
   const GradientWorkspace<T>& w_;
   const std::int64_t n_, g_, block_;
-  const backend::Sequence& sequence_;
+  const backend::Sequence sequence_;
   const KeyBlocks blocks_;
   const backend::KeyRange keys_;
   const std::int64_t group_;

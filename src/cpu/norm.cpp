@@ -1,8 +1,7 @@
 // LayerNorm and RMSNorm on the CPU, columns in lanes.
-#include "backend/norm.h"
-
 #include <vector>
 
+#include "cpu/kernels.h"
 #include "cpu/parallel.h"
 #include "cpu/targets.h"
 
@@ -19,9 +18,9 @@ template <class T>
 void normalise_row(const backend::NormProblem& problem, std::int64_t row) {
   const auto C = static_cast<std::size_t>(problem.x.shape(1));
   const bool centred = problem.beta.present();
-  const T *x = problem.x.as<T>() + static_cast<std::size_t>(row) * C, *gamma = problem.gamma.as<T>();
-  const T* beta = centred ? problem.beta.as<T>() : nullptr;
-  T* y = problem.y.as<T>() + static_cast<std::size_t>(row) * C;
+  const T *x = data_of<T>(problem.x) + static_cast<std::size_t>(row) * C, *gamma = data_of<T>(problem.gamma);
+  const T* beta = centred ? data_of<T>(problem.beta) : nullptr;
+  T* y = data_of<T>(problem.y) + static_cast<std::size_t>(row) * C;
   const T inverse = T{1} / static_cast<T>(C);
   const T mean =
       centred ? inverse * sum_columns<T>(C, [&](auto d, std::size_t c) { return hn::LoadU(d, x + c); }) : T{0};
@@ -35,7 +34,7 @@ void normalise_row(const backend::NormProblem& problem, std::int64_t row) {
     const auto shift = centred ? hn::LoadU(d, beta + c) : hn::Zero(d);
     hn::StoreU(hn::MulAdd(unit, hn::LoadU(d, gamma + c), shift), d, y + c);
   });
-  T* scales = problem.scales.as<T>() + 2 * row;
+  T* scales = data_of<T>(problem.scales) + 2 * row;
   scales[0] = mean;
   scales[1] = rstd;
 }
@@ -46,10 +45,10 @@ template <class T>
 void normalise_row_backward(const backend::NormGradientProblem& problem, std::int64_t row, T* sums) {
   const auto C = static_cast<std::size_t>(problem.x.shape(1));
   const std::size_t at = static_cast<std::size_t>(row) * C;
-  const T *x = problem.x.as<T>() + at, *dy = problem.dy.as<T>() + at, *gamma = problem.gamma.as<T>();
-  const T* plus = problem.plus.present() ? problem.plus.as<T>() + at : nullptr;
-  T* dx = problem.dx.as<T>() + at;
-  const T mean = problem.scales.as<T>()[2 * row], rstd = problem.scales.as<T>()[2 * row + 1];
+  const T *x = data_of<T>(problem.x) + at, *dy = data_of<T>(problem.dy) + at, *gamma = data_of<T>(problem.gamma);
+  const T* plus = problem.plus.present() ? data_of<T>(problem.plus) + at : nullptr;
+  T* dx = data_of<T>(problem.dx) + at;
+  const T mean = data_of<T>(problem.scales)[2 * row], rstd = data_of<T>(problem.scales)[2 * row + 1];
   const auto unit = [&](auto d, std::size_t c) {
     return hn::Mul(hn::Sub(hn::LoadU(d, x + c), hn::Set(d, mean)), hn::Set(d, rstd));
   };
@@ -91,7 +90,7 @@ void normalise_backward_as(Team& team, const backend::NormGradientProblem& probl
       for (std::size_t block = 0; block < static_cast<std::size_t>(blocks.count); ++block) {
         sum += parts[block * 2 * C + offset + c];
       }
-      to.as<T>()[c] = sum;
+      data_of<T>(to)[c] = sum;
     }
   };
   total(0, problem.dgamma);

@@ -96,7 +96,7 @@ HWY_INLINE void raise_maximum(Panel<T>& panel, const T* HWY_RESTRICT st, std::si
 // Takes a tile of logits into the row state and turns it into unnormalised weights in place: s -> e^(s-m).
 // st [n][kPanel]; `marked` are the flags of these keys, or null.
 template <class T, int kWidth, StatisticsSet kSet>
-void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t first_key, const bool* marked) {
+void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t first_key, const std::uint8_t* marked) {
   constexpr bool kLight = kSet != StatisticsSet::none, kFull = kSet == StatisticsSet::full;
   const Tag<T> d;
   Vec<T> top[kWidth], sum[kWidth], log_sum[kWidth], distance[kWidth], marks[kWidth], behind[kWidth];
@@ -132,7 +132,7 @@ void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t fir
       if constexpr (kFull) {
         const Vec<T> away = hn::Abs(hn::Sub(behind[w], hn::Set(d, static_cast<T>(static_cast<int>(j)))));
         distance[w] = hn::MulAdd(away, e, distance[w]);
-        if (marked != nullptr && marked[j]) marks[w] = hn::Add(marks[w], e);
+        if (marked != nullptr && marked[j] != 0) marks[w] = hn::Add(marks[w], e);
       }
     }
   }

@@ -1,12 +1,10 @@
 // Rotary positions on the CPU. A row of angles is made once and serves all heads, and all sequences that share their
 // positions; the op is bound by memory, so plain loops do.
-#include "backend/rotary.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "core/team.h"
+#include "cpu/kernels.h"
 
 namespace polyhead::cpu {
 namespace {
@@ -60,14 +58,15 @@ void rotate_as(Team& team, const backend::RotaryProblem& problem) {
       const std::int64_t t = item % T, first = shared ? 0 : item / T, last = shared ? B : first + 1;
       const std::int64_t position =
           problem.positions.present()
-              ? problem.positions
-                    .as<std::int32_t>()[first * problem.positions.stride(0) + t * problem.positions.stride(1)]
+              ? data_of<std::int32_t>(
+                    problem.positions)[first * problem.positions.stride(0) + t * problem.positions.stride(1)]
               : t;
       turn.set(problem, position, rates);
       for (std::int64_t b = first; b < last; ++b) {
         for (std::int64_t h = 0; h < H; ++h) {
-          turn_row<Stored, Real>(problem, turn, x.as<Stored>() + b * x.stride(0) + h * x.stride(1) + t * x.stride(2),
-                                 y.as<Stored>() + b * y.stride(0) + h * y.stride(1) + t * y.stride(2));
+          turn_row<Stored, Real>(problem, turn,
+                                 data_of<Stored>(x) + b * x.stride(0) + h * x.stride(1) + t * x.stride(2),
+                                 data_of<Stored>(y) + b * y.stride(0) + h * y.stride(1) + t * y.stride(2));
         }
       }
     };

@@ -6,7 +6,8 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "backend/attention.h"
+#include "backend/executors.h"
+#include "polyhead/error.h"
 
 namespace polyhead::cpu {
 namespace {

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/numbers.h"
+#include "core/on_host.h"
+
 namespace polyhead::heads {
 namespace {
 
@@ -95,12 +98,12 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
                                                      .gates = &gates,
                                                      .gate_gradients = true,
                                                      .shifts = means == nullptr ? nullptr : &shifts});
-    autograd::cross_entropy(tape, logits, some.targets, ops::Share::sequences);
+    autograd::cross_entropy(tape, logits, tape.here(some.targets), ops::Share::sequences);
     tape.backward();
     sequences += B;
     for (Importance& head : heads) {
-      const Tensor& dgates = model.attention(head.id.layer).gradients.dgates;
-      const std::int64_t H = dgates.shape()[1];
+      const OnHost dgates(context, model.attention(head.id.layer).gradients.dgates);
+      const std::int64_t H = dgates.view().shape(1);
       for (std::int64_t b = 0; b < B; ++b) {
         head.gradient += std::abs(static_cast<double>(dgates.as<float>()[b * H + head.id.head]));
       }
@@ -155,14 +158,17 @@ std::vector<Tensor> mean_outputs(Context& context, model::Transformer& model,
     options.wants.heads = true;
     model.forward(tape, some.tokens, options);
     const std::int64_t B = some.tokens.shape()[0], T = some.tokens.shape()[1];
-    for (std::int64_t b = 0; b < B; ++b) {
-      const std::int64_t length = some.lengths.present() ? some.lengths.as<std::int32_t>()[b] : T;
-      rows += length;
-      for (std::size_t layer = 0; layer < sums.size(); ++layer) {
-        if (sums[layer].empty()) continue;
-        const auto inner = static_cast<std::int64_t>(sums[layer].size());
-        const float* heads = model.attention(layer).forward.heads.as<float>() + b * T * inner;
-        for (std::int64_t n = 0; n < length * inner; ++n) {
+    const auto length_of = [&](std::int64_t b) {
+      return some.lengths.present() ? some.lengths.as<std::int32_t>()[b] : T;
+    };
+    for (std::int64_t b = 0; b < B; ++b) rows += length_of(b);
+    for (std::size_t layer = 0; layer < sums.size(); ++layer) {
+      if (sums[layer].empty()) continue;
+      const auto inner = static_cast<std::int64_t>(sums[layer].size());
+      const OnHost all(context, model.attention(layer).forward.heads);
+      for (std::int64_t b = 0; b < B; ++b) {
+        const float* heads = all.as<float>() + b * T * inner;
+        for (std::int64_t n = 0; n < length_of(b) * inner; ++n) {
           sums[layer][static_cast<std::size_t>(n % inner)] += static_cast<double>(heads[n]);
         }
       }
@@ -186,7 +192,8 @@ std::vector<Tensor> shifts_of(const model::Transformer& model, const std::vector
     Tensor& shift = shifts[id.layer];
     if (!shift.present()) shift = Tensor::zeros({config.width}, DType::f32);
     const std::int64_t D = config.head_dim, inner = config.layers[id.layer].heads * D;
-    const float* weight = model.attention_parameters(id.layer).out_proj_weight->value.as<float>();
+    const Tensor weights = copied_to_host(model.attention_parameters(id.layer).out_proj_weight->value);
+    const float* weight = weights.as<float>();
     const float* mean = means[id.layer].as<float>();
     for (std::int64_t c = 0; c < config.width; ++c) {
       for (std::int64_t n = id.head * D; n < (id.head + 1) * D; ++n)

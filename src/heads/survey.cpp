@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/on_host.h"
+
 namespace polyhead::heads {
 namespace {
 
@@ -168,10 +170,10 @@ Survey survey(Context& context, model::Transformer& model, const std::vector<Pro
     model.forward(tape, probe.tokens, options);
     for (HeadSurvey& head : result.heads) {
       const MultiHeadResults& layer = model.attention(head.id.layer).forward;
-      const Tensor &all = layer.statistics, &each = layer.row_statistics;
-      const std::int64_t H = all.shape()[1], T = each.shape()[2], h = head.id.head;
+      const OnHost all(context, layer.statistics), each(context, layer.row_statistics);
+      const std::int64_t H = all.view().shape(1), T = each.view().shape(2), h = head.id.head;
       add({all.as<float>() + h * kFullStatistics, each.as<float>() + h * T * kFullStatistics, H * kFullStatistics,
-           H * T * kFullStatistics, all.shape()[0]},
+           H * T * kFullStatistics, all.view().shape(0)},
           probe, rows, rarest, head);
     }
   }

@@ -20,6 +20,7 @@ std::string_view format_of(DType dtype) {
     case DType::f16: return "F16";
     case DType::bf16: return "BF16";
     case DType::i32: return "I32";
+    case DType::i64: return "I64";
     case DType::boolean: return "BOOL";
   }
   return "";

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "io/file.h"
 #include "model/memory.h"
@@ -73,7 +72,8 @@ void take_parameters(io::Safetensors& file, Transformer& model) {
              describe(found));
     }
     expect_finite(file.where, parameter->name, found);
-    std::memcpy(to.data(), found.view().data(), static_cast<std::size_t>(to.count()) * size_of(to.dtype()));
+    parameter->value.allocator()->copy_in(to.data(), found.view().data(),
+                                          static_cast<std::size_t>(to.count()) * size_of(to.dtype()));
   }
 }
 

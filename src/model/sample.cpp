@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/on_host.h"
 #include "core/philox.h"
 #include "polyhead/error.h"
 
@@ -43,8 +44,9 @@ std::int32_t next_token(Context& context, Transformer& model, std::span<const st
   autograd::Tape tape(context, false);
   const ConstTensorView input(seen.data(), {1, static_cast<std::int64_t>(length)});
   const ConstTensorView logits = tape.value(model.forward(tape, input));  // [1,T,V]
-  const auto V = static_cast<std::size_t>(model.config().vocabulary);
-  const std::span<const float> last(logits.as<float>() + (length - 1) * V, V);
+  const auto T = static_cast<std::int64_t>(length);
+  const OnHost row(context, logits.slice(1, T - 1, T));
+  const std::span<const float> last(row.as<float>(), static_cast<std::size_t>(model.config().vocabulary));
   if (std::any_of(last.begin(), last.end(), [](float logit) { return !std::isfinite(logit); })) {
     throw Error(ErrorCode::input, "next_token", "the model's logits are not finite: its weights are no good");
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/on_host.h"
 #include "ops/cross_entropy.h"
 
 namespace polyhead::model {
@@ -63,8 +64,9 @@ SequenceScores score(Context& context, Transformer& model, const std::vector<Exa
         model.forward(tape, some.tokens, {.lengths = some.lengths, .gates = gates, .shifts = shifts});
     const TensorView losses = tape.take(some.targets.shape(), DType::f32);
     const TensorView shares = tape.take(some.targets.shape(), DType::f32);
-    ops::cross_entropy(context, tape.value(logits), some.targets, ops::Share::sequences, losses, shares);
-    add_sequences(tape.value(logits), some.targets, losses.as<float>(), scores);
+    ops::cross_entropy(context, tape.value(logits), tape.here(some.targets), ops::Share::sequences, losses, shares);
+    add_sequences(OnHost(context, tape.value(logits)).view(), some.targets, OnHost(context, losses).as<float>(),
+                  scores);
   }
   return scores;
 }

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/context.h"
+#include "core/executor.h"
 #include "core/numbers.h"
 #include "core/philox.h"
 #include "model/memory.h"
@@ -69,7 +69,7 @@ struct Transformer::Maker {
     Tensor tensor = Tensor::empty(shape, model.dtype_);
     const auto stream = static_cast<std::uint32_t>(model.parameters_.size());
     spread > 0 ? fill_normal(tensor, seed, stream, spread) : fill(tensor, value);
-    return &model.parameters_.emplace_back(name, std::move(tensor));
+    return &model.parameters_.emplace_back(name, moved_to(model.memory_, std::move(tensor)));
   }
   Normalised norm(const std::string& name) {
     const Dims shape{model.config_.width};
@@ -99,7 +99,9 @@ struct Transformer::Maker {
   }
 };
 
-Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype) : config_(config), dtype_(dtype) {
+Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype,
+                         const std::shared_ptr<Allocator>& memory)
+    : config_(config), dtype_(dtype), memory_(memory) {
   check(config);
   expect_memory("model", config, 2, {});
   Maker maker{*this, seed};
@@ -107,7 +109,7 @@ Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype) 
   const double spread = config.tied ? 0.02 : 0.2;
   tokens_ = maker.make("tokens.weight", {config.vocabulary, C}, spread);
   if (config.positions == Positions::learned) positions_ = maker.make("positions.weight", {config.context, C}, spread);
-  if (config.positions == Positions::sinusoidal) sinusoids_ = sinusoids(config.context, C, dtype);
+  if (config.positions == Positions::sinusoidal) sinusoids_ = moved_to(memory_, sinusoids(config.context, C, dtype));
   const double inward =
       1 / std::sqrt(2.0 * static_cast<double>(config.layers.size()));  // of what writes into the stream
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
@@ -184,13 +186,14 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   how.attention.dropout = dropout(config_.dropout, options, layer, 0);
   how.output_dropout = dropout(config_.dropout, options, layer, 1);
   if (config_.positions == Positions::rotary) how.rotary = Rotary{};
-  if (options.gates != nullptr && (*options.gates)[layer].present()) how.attention.gates = (*options.gates)[layer];
+  if (options.gates != nullptr && (*options.gates)[layer].present())
+    how.attention.gates = tape.here((*options.gates)[layer]);
   const Variable inner = norm(tape, x, block.before_attention.gamma, block.before_attention.beta);
   const Variable out = multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
                                  options.gate_gradients, block.memory);
   const Variable y = add(tape, x, out);
   if (options.shifts == nullptr || !(*options.shifts)[layer].present()) return y;
-  return add_to_rows(tape, y, tape.constant((*options.shifts)[layer]));
+  return add_to_rows(tape, y, tape.constant(tape.here((*options.shifts)[layer])));
 }
 
 Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) {
@@ -203,17 +206,21 @@ Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, co
   return add(tape, x, drop(tape, down, dropout(config_.dropout, options, layer, 2)));
 }
 
-Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& options) {
+Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& given) {
   if (tokens.rank() != 2 || tokens.shape(1) > config_.context) {
     throw Error(
         ErrorCode::shape, "forward",
         "tokens: expected [B,T] with T up to " + std::to_string(config_.context) + ", found " + describe(tokens));
   }
-  const Team::Burst burst(tape.context().impl().team());
+  const Executor::Burst burst(tape.context().executor());
+  PassOptions options = given;
+  options.lengths = tape.here(given.lengths);
+  options.wants.attention.marked_keys = tape.here(given.wants.attention.marked_keys);
+  options.wants.attention.target_keys = tape.here(given.wants.attention.target_keys);
   std::optional<Variable> positions;
   if (positions_ != nullptr) positions = tape.parameter(*positions_);
   if (sinusoids_.present()) positions = tape.constant(sinusoids_);
-  Variable x = embed(tape, tape.parameter(*tokens_), tokens, positions);
+  Variable x = embed(tape, tape.parameter(*tokens_), tape.here(tokens), positions);
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     x = attend(tape, layer, x, options);
     x = feed_forward(tape, layer, x, options);

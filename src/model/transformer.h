@@ -24,8 +24,10 @@ struct PassOptions {
 class Transformer {
  public:
   // Weights from the seed: normal with spread 1/sqrt(3 inputs), which is GPT-2's 0.02 at its width, those that write
-  // into the residual stream smaller by sqrt(2 layers); embeddings 0.2, or 0.02 if tied; biases 0, norms 1.
-  explicit Transformer(const Config& config, std::uint64_t seed = 0, DType dtype = DType::f32);
+  // into the residual stream smaller by sqrt(2 layers); embeddings 0.2, or 0.02 if tied; biases 0, norms 1. They lie in
+  // the memory of the context that passes run on, or on the host.
+  explicit Transformer(const Config& config, std::uint64_t seed = 0, DType dtype = DType::f32,
+                       const std::shared_ptr<Allocator>& memory = host_allocator());
 
   const Config& config() const noexcept { return config_; }
   DType dtype() const noexcept { return dtype_; }
@@ -33,7 +35,8 @@ class Transformer {
   std::vector<const autograd::Parameter*> parameters() const;
   std::int64_t parameter_count() const;
 
-  // Logits [B,T,V], or [B,classes] of a classifier, from tokens i32 [B,T], which must live as long as the pass.
+  // Logits [B,T,V], or [B,classes] of a classifier, from tokens i32 [B,T], which must live as long as the pass. Tokens,
+  // lengths, gates and shifts may lie on the host.
   autograd::Variable forward(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options = {});
 
   // What the last pass left in a layer: statistics, weights, heads, and after backward the gradients of the gates.
@@ -68,6 +71,7 @@ class Transformer {
 
   Config config_;
   DType dtype_;
+  std::shared_ptr<Allocator> memory_;
   std::deque<Parameter> parameters_;  // in the order of their making; addresses stay
   Parameter *tokens_ = nullptr, *positions_ = nullptr;
   Tensor sinusoids_;  // [context,C]

@@ -15,7 +15,7 @@ struct AdamW {
 void adamw(Context& context, const AdamW& rule, std::int64_t step, double factor, const TensorView& weight,
            const TensorView& first, const TensorView& second, const ConstTensorView& gradient);
 
-// The same bits for any number of threads.
-double sum_of_squares(Context& context, const ConstTensorView& x);
+// sum [1], f64; the same bits for any number of threads.
+void sum_of_squares(Context& context, const ConstTensorView& x, const TensorView& sum);
 
 }  // namespace polyhead::ops

@@ -1,60 +1,63 @@
-// attend: check, choose, call.
+// attend: check, resolve, run.
 #include "polyhead/attention.h"
 
-#include "core/context.h"
+#include "ops/call.h"
 #include "ops/resolve.h"
+#include "polyhead/info.h"
 
 namespace polyhead {
 namespace {
 
-void call(Context& context, const backend::AttentionProblem& problem) {
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  cpu::attend(team, problem);
-}
+using ops::Kernels;
+
+// The problem without outputs, all of it checked, and the shapes that outputs have.
+struct Resolved {
+  backend::AttentionProblem problem;
+  ops::AttentionShapes shapes;
+
+  Resolved(Context& context, const ops::Op& op, const ConstTensorView& q, const ConstTensorView& k,
+           const ConstTensorView& v, const AttentionOptions& options, const AttentionWants& wants)
+      : problem(ops::resolve(op, q, k, v, options, wants)) {
+    ops::run(context, &Kernels::check_attention, op, problem);
+    const bool packed_weights = wants.weights && problem.sequences.packed;
+    shapes = ops::shapes_of(problem, wants, packed_weights ? ops::longest_keys(*context.allocator(), options.cu_k) : 0);
+  }
+};
 
 }  // namespace
 
 void attend_into(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                  const AttentionOptions& options, const AttentionWants& wants, const AttentionOutputs& outputs) {
-  backend::AttentionProblem problem = ops::resolve("attend", q, k, v, options, wants);
-  ops::attach_outputs("attend", wants, outputs, problem);
-  call(context, problem);
+  const ops::Op op{"attend", context.device()};
+  auto [problem, shapes] = Resolved(context, op, q, k, v, options, wants);
+  ops::attach_outputs(op, options, wants, shapes, outputs, problem);
+  ops::run(context, &Kernels::attend, problem);
 }
 
 Attention attend(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                  const AttentionOptions& options, const AttentionWants& wants) {
-  backend::AttentionProblem problem = ops::resolve("attend", q, k, v, options, wants);
-  const ops::AttentionShapes shapes = ops::shapes_of(problem, wants);
+  auto [problem, shapes] = Resolved(context, {"attend", context.device()}, q, k, v, options, wants);
+  const auto made = [&](bool wanted, const Dims& shape, DType dtype) {
+    return wanted ? Tensor::empty(shape, dtype, context.allocator()) : Tensor();
+  };
   Attention result;
-  result.output = Tensor::empty(shapes.output, problem.dtype);
-  if (wants.lse) result.lse = Tensor::empty(shapes.lse, shapes.numbers);
-  if (wants.weights) result.weights = Tensor::empty(shapes.weights, shapes.weights_dtype);
-  if (wants.statistics != StatisticsSet::none) result.statistics = Tensor::empty(shapes.statistics, shapes.numbers);
-  if (wants.row_statistics) result.row_statistics = Tensor::empty(shapes.row_statistics, shapes.numbers);
-  problem.output = result.output;
-  problem.lse = result.lse;
-  problem.weights = result.weights;
-  problem.statistics = result.statistics;
-  problem.row_statistics = result.row_statistics;
-  call(context, problem);
+  problem.output = result.output = made(true, shapes.output, problem.dtype);
+  problem.lse = result.lse = made(wants.lse, shapes.lse, shapes.numbers);
+  problem.weights = result.weights = made(wants.weights, shapes.weights, shapes.weights_dtype);
+  problem.statistics = result.statistics =
+      made(wants.statistics != StatisticsSet::none, shapes.statistics, shapes.numbers);
+  problem.row_statistics = result.row_statistics = made(wants.row_statistics, shapes.row_statistics, shapes.numbers);
+  ops::run(context, &Kernels::attend, problem);
   return result;
 }
 
 std::string explain(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                     const AttentionOptions& options, const AttentionWants& wants) {
-  const backend::AttentionProblem problem = ops::resolve("explain", q, k, v, options, wants);
-  std::string text = "cpu, fused, " + cpu::target_name() + ", up to " + std::to_string(context.threads()) + " threads";
-  const bool decodes = cpu::decodes(problem), halves = size_of(problem.k.dtype()) == 2;
-  if (problem.dtype == DType::f64) text += "; f64: half the lanes of f32";
-  if (decodes) text += "; few queries: the head dim in lanes, keys and values read once for all heads that share them";
-  if (halves)
-    text += "; keys and values are widened to f32 " + std::string(decodes ? "in registers" : "block by block");
-  if (decodes && wants.statistics != StatisticsSet::none) text += "; statistics: a walk of their own over the keys";
-  if (wants.weights) text += "; weights: a second walk over the keys writes them";
-  if (problem.keep.present() || problem.bias.present())
-    text += "; keep or bias: read once per head, every tile is masked";
-  return text + "; " + cuda::reason();
+  const Resolved resolved(context, {"explain", context.device()}, q, k, v, options, wants);
+  const std::string path = ops::run(context, &Kernels::explain, resolved.problem);
+  if (context.device().kind != Device::Kind::cpu) return path;
+  const Info here = info();
+  return path + "; " + (here.cuda ? "there is a GPU, but this context is not on it" : here.cuda_reason);
 }
 
 }  // namespace polyhead

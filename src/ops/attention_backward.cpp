@@ -1,17 +1,11 @@
-// attend_backward: check, choose, call.
-#include "core/context.h"
+// attend_backward: check, resolve, run.
+#include "ops/call.h"
 #include "ops/check.h"
 #include "ops/resolve.h"
 #include "polyhead/attention.h"
 
 namespace polyhead {
-namespace {
-
-constexpr std::string_view kOp = "attend_backward";
-
-}  // namespace
-
-backend::AttentionGradientProblem ops::resolve_backward(std::string_view op, const ConstTensorView& q,
+backend::AttentionGradientProblem ops::resolve_backward(Allocator& memory, const Op& op, const ConstTensorView& q,
                                                         const ConstTensorView& k, const ConstTensorView& v,
                                                         const AttentionOptions& options,
                                                         const UpstreamGradients& upstream, const GradientWants& wants,
@@ -19,7 +13,9 @@ backend::AttentionGradientProblem ops::resolve_backward(std::string_view op, con
   backend::AttentionGradientProblem problem;
   problem.forward = resolve(op, q, k, v, options, {});
   Argument{op, "k", k}.expect_dtype(q.dtype());  // only the forward pass reads another storage type
-  const AttentionShapes shapes = shapes_of(problem.forward, {.lse = true, .weights = true});
+  const bool packed_weights = upstream.weights.present() && problem.forward.sequences.packed;
+  const AttentionShapes shapes = shapes_of(problem.forward, {.lse = true, .weights = true},
+                                           packed_weights ? longest_keys(memory, options.cu_k) : 0);
   const DType dtype = problem.forward.dtype;
   Argument{op, "upstream output", upstream.output}.expect_input(shapes.output, dtype);
   Argument{op, "upstream output", upstream.output}.expect_last_stride_one();
@@ -56,32 +52,33 @@ ops::GradientShapes ops::shapes_of(const backend::AttentionGradientProblem& prob
           .dv = forward.v.shape(),
           .dbias = biased ? options.bias.shape() : Dims{},
           .dsink_logit = {forward.heads},
-          .dgates = {static_cast<std::int64_t>(forward.sequences.size()), forward.heads},
+          .dgates = {forward.sequences.count, forward.heads},
           .dtype = forward.dtype,
           .bias_dtype = biased ? options.bias.dtype() : forward.dtype,
           .numbers = forward.dtype == DType::f64 ? DType::f64 : DType::f32};
 }
 
-TensorView ops::broadcast_gradient(std::string_view op, const backend::AttentionGradientProblem& problem,
+TensorView ops::broadcast_gradient(const Op& op, const backend::AttentionGradientProblem& problem,
                                    const TensorView& dbias) {
   if (!dbias.present()) return {};
   const ConstTensorView wide = broadcast({op, "dbias", dbias}, problem.forward.bias.shape());
-  return TensorView(dbias.data(), dbias.dtype(), wide.shape(), wide.strides());
+  return dbias.as_strided(wide.shape(), wide.strides());
 }
 
 namespace {
 
-void attach(const AttentionGradientOutputs& outputs, const AttentionOptions& options, const GradientWants& wants,
-            backend::AttentionGradientProblem& problem) {
-  const backend::AttentionProblem& forward = problem.forward;
+using ops::Kernels;
+
+void attach(const ops::Op& op, const AttentionGradientOutputs& outputs, const AttentionOptions& options,
+            const GradientWants& wants, backend::AttentionGradientProblem& problem) {
   const ops::GradientShapes shapes = ops::shapes_of(problem, options);
+  std::vector<ConstTensorView> others = ops::tensors_of(options);
+  others.insert(others.end(), {problem.forward.q, problem.forward.k, problem.forward.v, problem.doutput, problem.dlse,
+                               problem.dweights, problem.output, problem.lse});
   const auto attach = [&](std::string_view name, const TensorView& view, bool wanted, const Dims& shape, DType dtype,
                           TensorView& place) {
-    const ConstTensorView others[] = {
-        forward.q,          forward.k,     forward.v,       forward.keep, forward.bias,     forward.alibi,
-        forward.sink_logit, forward.gates, problem.doutput, problem.dlse, problem.dweights, problem.output,
-        problem.lse,        problem.dq,    problem.dk,      problem.dv,   problem.dbias,    problem.dsink_logit};
-    ops::Argument{kOp, name, view}.expect_output(wanted, shape, dtype, others);
+    ops::Argument{op, name, view}.expect_output(wanted, shape, dtype, others);
+    others.push_back(view);
     place = view;
   };
   attach("dq", outputs.dq, true, shapes.dq, shapes.dtype, problem.dq);
@@ -91,15 +88,19 @@ void attach(const AttentionGradientOutputs& outputs, const AttentionOptions& opt
   attach("dsink_logit", outputs.dsink_logit, wants.sink_logit, shapes.dsink_logit, shapes.numbers, problem.dsink_logit);
   attach("dgates", outputs.dgates, wants.gates, shapes.dgates, shapes.numbers, problem.dgates);
   for (const auto& [name, view] : {std::pair{"dq", outputs.dq}, {"dk", outputs.dk}, {"dv", outputs.dv}}) {
-    ops::Argument{kOp, name, view}.expect_last_stride_one();
+    ops::Argument{op, name, view}.expect_last_stride_one();
   }
+  problem.dbias = ops::broadcast_gradient(op, problem, problem.dbias);
 }
 
-void call(Context& context, backend::AttentionGradientProblem& problem) {
-  problem.dbias = ops::broadcast_gradient(kOp, problem, problem.dbias);
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  cpu::attend_backward(team, problem);
+backend::AttentionGradientProblem checked(Context& context, const ops::Op& op, const ConstTensorView& q,
+                                          const ConstTensorView& k, const ConstTensorView& v,
+                                          const AttentionOptions& options, const UpstreamGradients& upstream,
+                                          const GradientWants& wants, const ForwardResults& forward) {
+  backend::AttentionGradientProblem problem =
+      ops::resolve_backward(*context.allocator(), op, q, k, v, options, upstream, wants, forward);
+  ops::run(context, &Kernels::check_attention, op, problem.forward);
+  return problem;
 }
 
 }  // namespace
@@ -108,31 +109,31 @@ void attend_backward_into(Context& context, const ConstTensorView& q, const Cons
                           const ConstTensorView& v, const AttentionOptions& options, const UpstreamGradients& upstream,
                           const GradientWants& wants, const ForwardResults& forward,
                           const AttentionGradientOutputs& outputs) {
-  backend::AttentionGradientProblem problem = ops::resolve_backward(kOp, q, k, v, options, upstream, wants, forward);
-  attach(outputs, options, wants, problem);
-  call(context, problem);
+  const ops::Op op{"attend_backward", context.device()};
+  backend::AttentionGradientProblem problem = checked(context, op, q, k, v, options, upstream, wants, forward);
+  attach(op, outputs, options, wants, problem);
+  ops::run(context, &Kernels::attend_backward, problem);
 }
 
 AttentionGradients attend_backward(Context& context, const ConstTensorView& q, const ConstTensorView& k,
                                    const ConstTensorView& v, const AttentionOptions& options,
                                    const UpstreamGradients& upstream, const GradientWants& wants,
                                    const ForwardResults& forward) {
-  backend::AttentionGradientProblem problem = ops::resolve_backward(kOp, q, k, v, options, upstream, wants, forward);
+  const ops::Op op{"attend_backward", context.device()};
+  backend::AttentionGradientProblem problem = checked(context, op, q, k, v, options, upstream, wants, forward);
   const ops::GradientShapes shapes = ops::shapes_of(problem, options);
+  const auto made = [&](bool wanted, const Dims& shape, DType dtype) {
+    return wanted ? Tensor::empty(shape, dtype, context.allocator()) : Tensor();
+  };
   AttentionGradients result;
-  result.dq = Tensor::empty(shapes.dq, shapes.dtype);
-  result.dk = Tensor::empty(shapes.dk, shapes.dtype);
-  result.dv = Tensor::empty(shapes.dv, shapes.dtype);
-  if (wants.bias) result.dbias = Tensor::empty(shapes.dbias, shapes.bias_dtype);
-  if (wants.sink_logit) result.dsink_logit = Tensor::empty(shapes.dsink_logit, shapes.numbers);
-  if (wants.gates) result.dgates = Tensor::empty(shapes.dgates, shapes.numbers);
-  problem.dq = result.dq;
-  problem.dk = result.dk;
-  problem.dv = result.dv;
-  problem.dbias = result.dbias;
-  problem.dsink_logit = result.dsink_logit;
-  problem.dgates = result.dgates;
-  call(context, problem);
+  problem.dq = result.dq = made(true, shapes.dq, shapes.dtype);
+  problem.dk = result.dk = made(true, shapes.dk, shapes.dtype);
+  problem.dv = result.dv = made(true, shapes.dv, shapes.dtype);
+  result.dbias = made(wants.bias, shapes.dbias, shapes.bias_dtype);
+  problem.dbias = ops::broadcast_gradient(op, problem, result.dbias);
+  problem.dsink_logit = result.dsink_logit = made(wants.sink_logit, shapes.dsink_logit, shapes.numbers);
+  problem.dgates = result.dgates = made(wants.gates, shapes.dgates, shapes.numbers);
+  ops::run(context, &Kernels::attend_backward, problem);
   return result;
 }
 

@@ -47,7 +47,10 @@ void Argument::expect_dtype(DType dtype) const {
 }
 
 void Argument::expect_memory() const {
-  if (view.device() != Device{}) refuse(ErrorCode::device, "memory of the host");
+  if (view.device() != op.device) {
+    refuse(ErrorCode::device, op.device == Device{} ? "memory of the host" : "memory of " + to_string(op.device),
+           "copy it there");
+  }
   extent(*this);
   if (view.count() == 0) return;
   if (view.data() == nullptr) refuse(ErrorCode::layout, "data", "its data pointer is null");
@@ -101,9 +104,9 @@ void Argument::expect_output(bool wanted, const Dims& shape, DType dtype,
 }
 
 bool overlap(const ConstTensorView& a, const ConstTensorView& b) {
-  if (!a.present() || !b.present() || a.count() == 0 || b.count() == 0) return false;
+  if (!a.present() || !b.present() || a.device() != b.device() || a.count() == 0 || b.count() == 0) return false;
   const auto bytes = [](const ConstTensorView& view) {
-    const auto [low, high] = extent({"tensor", "tensor", view});
+    const auto [low, high] = extent({{"tensor", view.device()}, "tensor", view});
     const auto base = reinterpret_cast<std::intptr_t>(view.data());
     const auto element = static_cast<std::int64_t>(size_of(view.dtype()));
     return std::pair{base + low * element, base + high * element};
@@ -127,7 +130,7 @@ ConstTensorView broadcast(const Argument& argument, const Dims& shape) {
     argument.refuse(ErrorCode::shape, "a shape that broadcasts to " + to_string(shape),
                     "each axis, counted from the last, must have that size or 1");
   }
-  return ConstTensorView(view.data(), view.dtype(), shape, strides, view.device());
+  return view.as_strided(shape, strides);
 }
 
 }  // namespace polyhead::ops

@@ -10,15 +10,24 @@
 
 namespace polyhead::ops {
 
+// The call that is checked: its name in messages, and where its tensors have to be.
+struct Op {
+  std::string_view name;
+  Device device;
+  operator std::string_view() const noexcept { return name; }
+};
+
 // A tensor argument under the name that messages call it by.
 struct Argument {
-  std::string_view op, name;
+  Op op;
+  std::string_view name;
   ConstTensorView view;
 
   [[noreturn]] void refuse(ErrorCode code, const std::string& expected, const std::string& mend = {}) const;
   void expect_shape(const Dims& shape) const;
   void expect_dtype(DType dtype) const;
-  // On the CPU, data there unless empty, aligned to its elements, extents within 64 bits.
+  // On the op's device, data there unless empty, aligned to its elements, extents within 64 bits. O(1): what is in the
+  // memory is not looked at.
   void expect_memory() const;
   void expect_last_stride_one() const;
   // Distinct elements at distinct addresses, so that it can be written.

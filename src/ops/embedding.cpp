@@ -1,10 +1,6 @@
 #include "ops/embedding.h"
 
-#include <cstring>
-
-#include "backend/embedding.h"
-#include "backend/gemm.h"
-#include "core/context.h"
+#include "ops/call.h"
 #include "ops/rows.h"
 
 namespace polyhead::ops {
@@ -12,7 +8,7 @@ namespace {
 
 // y [B,T,C].
 struct Sequences : RowMajor {
-  Sequences(std::string_view op_name, std::string_view name, const ConstTensorView& y) : RowMajor(op_name, name, y) {
+  Sequences(const Op& the_op, std::string_view name, const ConstTensorView& y) : RowMajor(the_op, name, y) {
     if (y.rank() != 3) Argument{op, name, y}.refuse(ErrorCode::shape, "[B,T,C]");
   }
   std::int64_t batch() const { return shape[0]; }
@@ -28,18 +24,11 @@ struct Sequences : RowMajor {
   }
 };
 
-void expect_numbers(const Sequences& rows, const ConstTensorView& indices, std::int64_t entries) {
+void expect_indices(const Sequences& rows, const ConstTensorView& indices) {
   const Argument argument{rows.op, "indices", indices};
   argument.expect_input({rows.batch(), rows.length()}, DType::i32);
   if (indices.count() > 0 && indices.strides() != contiguous_strides(indices.shape())) {
     argument.refuse(ErrorCode::layout, "row-major memory");
-  }
-  for (std::int64_t n = 0; n < indices.count(); ++n) {
-    const std::int32_t index = indices.as<std::int32_t>()[n];
-    if (index >= 0 && index < entries) continue;
-    throw Error(ErrorCode::value, rows.op,
-                "indices: expected numbers from 0 to " + std::to_string(entries - 1) + ", found " +
-                    std::to_string(index) + " at place " + std::to_string(n));
   }
 }
 
@@ -47,68 +36,52 @@ void expect_lengths(const Sequences& rows, const ConstTensorView& lengths) {
   if (rows.length() < 1) throw Error(ErrorCode::shape, rows.op, "expected one token or more, found none");
   if (!lengths.present()) return;
   Argument{rows.op, "lengths", lengths}.expect_input({rows.batch()}, DType::i32);
-  for (std::int64_t b = 0; b < rows.batch(); ++b) {
-    const std::int32_t length = lengths.as<std::int32_t>()[b * lengths.stride(0)];
-    if (length >= 1 && length <= rows.length()) continue;
-    throw Error(ErrorCode::value, rows.op,
-                "lengths: expected 1 to " + std::to_string(rows.length()) + ", found " + std::to_string(length));
-  }
 }
 
 }  // namespace
 
 void embed(Context& context, const ConstTensorView& table, const ConstTensorView& indices,
            const ConstTensorView& positions, const TensorView& y) {
-  const Sequences rows("embed", "y", y);
+  const Sequences rows({"embed", context.device()}, "y", y);
   rows.expect_table("table", table, 0);
   if (positions.present()) rows.expect_table("positions", positions, rows.length());
-  expect_numbers(rows, indices, table.shape(0));
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  cpu::embed(team, table, indices, positions, y);
+  expect_indices(rows, indices);
+  run(context, &Kernels::embed, {table, indices, positions, y});
 }
 
 void embed_backward(Context& context, const ConstTensorView& dy, const ConstTensorView& indices,
                     const TensorView& dtable) {
-  const Sequences rows("embed_backward", "dy", dy);
+  const Sequences rows({"embed_backward", context.device()}, "dy", dy);
   rows.expect_table("dtable", dtable, 0);
-  expect_numbers(rows, indices, dtable.shape(0));
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  cpu::embed_backward(team, dy, indices, dtable);
+  expect_indices(rows, indices);
+  run(context, &Kernels::embed_backward, {dy, indices, dtable});
 }
 
 void positions_backward(Context& context, const ConstTensorView& dy, const TensorView& dpositions) {
-  const Sequences rows("positions_backward", "dy", dy);
+  const Sequences rows({"positions_backward", context.device()}, "dy", dy);
   rows.expect_table("dpositions", dpositions, rows.length());
-  const std::int64_t used = rows.length() * rows.columns, all = dpositions.count();
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
+  const std::int64_t used = rows.length() * rows.columns;
   if (used > 0) {
-    cpu::column_sums(team, ConstTensorView(dy.data(), rows.dtype, {rows.batch(), used}, {used, 1}),
-                     TensorView(dpositions.data(), rows.dtype, {used}, {1}));
+    run(context, &Kernels::column_sums, dy.reshape({rows.batch(), used}),
+        dpositions.slice(0, 0, rows.length()).reshape({used}));
   }
-  const std::size_t size = size_of(rows.dtype);
-  std::memset(static_cast<std::byte*>(dpositions.data()) + static_cast<std::size_t>(used) * size, 0,
-              static_cast<std::size_t>(all - used) * size);
+  const TensorView rest = dpositions.slice(0, rows.length(), dpositions.shape(0));
+  if (rest.count() > 0)
+    context.allocator()->zero(rest.data(), static_cast<std::size_t>(rest.count()) * size_of(rows.dtype));
 }
 
 void pool(Context& context, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y) {
-  const Sequences rows("pool", "x", x);
+  const Sequences rows({"pool", context.device()}, "x", x);
   rows.expect("y", y, {rows.batch(), rows.columns});
   expect_lengths(rows, lengths);
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  cpu::pool(team, x, lengths, y);
+  run(context, &Kernels::pool, x, lengths, y);
 }
 
 void pool_backward(Context& context, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx) {
-  const Sequences rows("pool_backward", "dx", dx);
+  const Sequences rows({"pool_backward", context.device()}, "dx", dx);
   rows.expect("dy", dy, {rows.batch(), rows.columns});
   expect_lengths(rows, lengths);
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  cpu::pool_backward(team, dy, lengths, dx);
+  run(context, &Kernels::pool_backward, dy, lengths, dx);
 }
 
 }  // namespace polyhead::ops

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/context.h"
 #include "core/numbers.h"
 #include "core/philox.h"
+#include "ops/call.h"
 #include "ops/check.h"
 #include "ops/multihead.h"
 #include "polyhead/linear.h"
@@ -37,11 +37,12 @@ void fill_xavier(const TensorView& weight, std::uint64_t seed, std::uint32_t str
 }
 
 // Rows [begin, end) of from into a tensor of their own.
-Tensor rows_of(const ConstTensorView& from, std::int64_t begin, std::int64_t end) {
-  const ConstTensorView part = from.slice(0, begin, end);
-  Tensor copy = Tensor::empty(part.shape(), part.dtype());
-  std::memcpy(copy.view().data(), part.data(), static_cast<std::size_t>(part.count()) * size_of(part.dtype()));
-  return copy;
+Tensor rows_of(const Tensor& from, std::int64_t begin, std::int64_t end) {
+  const ConstTensorView part = from.view().slice(0, begin, end);
+  Tensor rows = Tensor::empty(part.shape(), part.dtype(), from.allocator());
+  from.allocator()->copy(rows.view().data(), part.data(),
+                         static_cast<std::size_t>(part.count()) * size_of(part.dtype()));
+  return rows;
 }
 
 // from [n] or [n,K], of any row stride, into rows [row, row + n) of to, which is row-major.
@@ -75,37 +76,42 @@ std::vector<ParameterCount> count_parameters(const MultiHeadShape& given) {
 
 Tensor SingleHeadAttention::forward(Context& context, const ConstTensorView& x, const AttentionOptions& options) const {
   if (x.rank() != 3)
-    ops::Argument{"single head", "x", x}.refuse(ErrorCode::shape, "[B,T," + std::to_string(width) + "]");
+    ops::Argument{{"single head", context.device()}, "x", x}.refuse(ErrorCode::shape,
+                                                                    "[B,T," + std::to_string(width) + "]");
   const Tensor q = linear(context, x, query_weight, query_bias), k = linear(context, x, key_weight, key_bias),
                v = linear(context, x, value_weight, value_bias);
   const auto one_head = [](const ConstTensorView& view) { return view.split(2, 1).transpose(1, 2); };
-  Tensor output = Tensor::empty(q.shape(), x.dtype());
+  Tensor output = Tensor::empty(q.shape(), x.dtype(), context.allocator());
   attend_into(context, one_head(q), one_head(k), one_head(v), options, {},
               {.output = output.view().split(2, 1).transpose(1, 2)});
   return output;
 }
 
-MultiHeadAttention::MultiHeadAttention(const MultiHeadShape& shape, DType dtype, std::uint64_t seed)
+MultiHeadAttention::MultiHeadAttention(const MultiHeadShape& shape, DType dtype, std::uint64_t seed,
+                                       const std::shared_ptr<Allocator>& memory)
     : shape_(shape.resolved()), dtype_(dtype) {
   if (!is_float(dtype))
     throw Error(ErrorCode::dtype, kOp, "expected a float type, found " + std::string(name_of(dtype)));
   const std::int64_t q = shape_.heads * shape_.head_dim, kv = shape_.kv_heads * shape_.head_dim;
+  // Drawn by the host, each from a stream of its own.
+  const auto xavier = [&](const Dims& weight, std::uint32_t stream) {
+    Tensor tensor = Tensor::empty(weight, dtype);
+    fill_xavier(tensor, seed, stream);
+    return moved_to(memory, std::move(tensor));
+  };
   if (shape_.packed()) {
-    tensors_.in_proj_weight = Tensor::empty({q + 2 * kv, shape_.width}, dtype);
-    fill_xavier(tensors_.in_proj_weight, seed, 0);
+    tensors_.in_proj_weight = xavier({q + 2 * kv, shape_.width}, 0);
   } else {
-    tensors_.q_proj_weight = Tensor::empty({q, shape_.width}, dtype);
-    tensors_.k_proj_weight = Tensor::empty({kv, shape_.key_width}, dtype);
-    tensors_.v_proj_weight = Tensor::empty({kv, shape_.value_width}, dtype);
-    fill_xavier(tensors_.q_proj_weight, seed, 1);
-    fill_xavier(tensors_.k_proj_weight, seed, 2);
-    fill_xavier(tensors_.v_proj_weight, seed, 3);
+    tensors_.q_proj_weight = xavier({q, shape_.width}, 1);
+    tensors_.k_proj_weight = xavier({kv, shape_.key_width}, 2);
+    tensors_.v_proj_weight = xavier({kv, shape_.value_width}, 3);
   }
-  tensors_.out_proj_weight = Tensor::empty({shape_.width, q}, dtype);
-  fill_uniform(tensors_.out_proj_weight, 1 / std::sqrt(static_cast<double>(q)), seed, 4);
+  Tensor out_proj = Tensor::empty({shape_.width, q}, dtype);
+  fill_uniform(out_proj, 1 / std::sqrt(static_cast<double>(q)), seed, 4);
+  tensors_.out_proj_weight = moved_to(memory, std::move(out_proj));
   if (shape_.bias) {
-    tensors_.in_proj_bias = Tensor::zeros({q + 2 * kv}, dtype);
-    tensors_.out_proj_bias = Tensor::zeros({shape_.width}, dtype);
+    tensors_.in_proj_bias = Tensor::zeros({q + 2 * kv}, dtype, memory);
+    tensors_.out_proj_bias = Tensor::zeros({shape_.width}, dtype, memory);
   }
 }
 
@@ -115,11 +121,10 @@ MultiHeadViews MultiHeadAttention::parameters() const {
 }
 
 void MultiHeadAttention::pack(Context& context) {
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
+  const ops::Call call(context);
   auto packed = std::make_shared<PackedWeights>();
-  if (shape_.packed()) packed->in_proj = cpu::pack(team, tensors_.in_proj_weight.view().transpose(0, 1));
-  packed->out_proj = cpu::pack(team, tensors_.out_proj_weight.view().transpose(0, 1));
+  if (shape_.packed()) packed->in_proj = call(&ops::Kernels::pack, tensors_.in_proj_weight.view().transpose(0, 1));
+  packed->out_proj = call(&ops::Kernels::pack, tensors_.out_proj_weight.view().transpose(0, 1));
   packed_ = std::move(packed);
 }
 
@@ -155,6 +160,7 @@ MultiHeadAttention MultiHeadAttention::from_heads(const std::vector<SingleHeadAt
                                                   const ConstTensorView& out_proj_weight,
                                                   const ConstTensorView& out_proj_bias) {
   if (heads.empty()) throw Error(ErrorCode::value, kOp, "from_heads: expected one head or more");
+  const ops::Op host{kOp, Device{}};
   const SingleHeadAttention& first = heads.front();
   const std::int64_t D = first.head_dim, count = static_cast<std::int64_t>(heads.size()), inner = count * D;
   const bool biased = first.query_bias.present();
@@ -168,15 +174,15 @@ MultiHeadAttention MultiHeadAttention::from_heads(const std::vector<SingleHeadAt
     const Tensor* const biases[] = {&head.query_bias, &head.key_bias, &head.value_bias};
     for (std::int64_t part = 0; part < 3; ++part) {
       const std::int64_t row = part * inner + h * D;
-      put_rows({kOp, "weight of a single head", *weights[part]}, {D, first.width}, to.in_proj_weight, row);
+      put_rows({host, "weight of a single head", *weights[part]}, {D, first.width}, to.in_proj_weight, row);
       if (biased != biases[part]->present()) {
         throw Error(ErrorCode::value, kOp, "from_heads: expected biases in all heads or in none, found some");
       }
-      if (biased) put_rows({kOp, "bias of a single head", *biases[part]}, {D}, to.in_proj_bias, row);
+      if (biased) put_rows({host, "bias of a single head", *biases[part]}, {D}, to.in_proj_bias, row);
     }
   }
-  put_rows({kOp, "out_proj_weight", out_proj_weight}, {first.width, inner}, to.out_proj_weight, 0);
-  if (out_proj_bias.present()) put_rows({kOp, "out_proj_bias", out_proj_bias}, {first.width}, to.out_proj_bias, 0);
+  put_rows({host, "out_proj_weight", out_proj_weight}, {first.width, inner}, to.out_proj_weight, 0);
+  if (out_proj_bias.present()) put_rows({host, "out_proj_bias", out_proj_bias}, {first.width}, to.out_proj_bias, 0);
   return layer;
 }
 

@@ -1,7 +1,7 @@
 // linear: check, call.
 #include "polyhead/linear.h"
 
-#include "core/context.h"
+#include "ops/call.h"
 #include "ops/check.h"
 #include "ops/projection.h"
 
@@ -15,7 +15,7 @@ Dims with_last(const Dims& shape, std::int64_t last) {
   return result;
 }
 
-void check(std::string_view op, const ConstTensorView& x, const ConstTensorView& weight) {
+void check(const ops::Op& op, const ConstTensorView& x, const ConstTensorView& weight) {
   const ops::Argument input{op, "x", x}, matrix{op, "weight", weight};
   if (!x.present() || x.rank() < 1) input.refuse(ErrorCode::shape, "one axis or more");
   if (!is_float(x.dtype())) input.refuse(ErrorCode::dtype, "a float type");
@@ -29,7 +29,7 @@ void check(std::string_view op, const ConstTensorView& x, const ConstTensorView&
   }
 }
 
-void check_bias(std::string_view op, const ConstTensorView& bias, const ConstTensorView& weight) {
+void check_bias(const ops::Op& op, const ConstTensorView& bias, const ConstTensorView& weight) {
   if (!bias.present()) return;
   const ops::Argument argument{op, "bias", bias};
   argument.expect_dtype(weight.dtype());
@@ -42,36 +42,37 @@ void check_bias(std::string_view op, const ConstTensorView& bias, const ConstTen
 
 void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
                  const TensorView& y) {
-  check("linear", x, weight);
-  check_bias("linear", bias, weight);
-  const ops::Argument output{"linear", "y", y};
+  const ops::Op op{"linear", context.device()};
+  check(op, x, weight);
+  check_bias(op, bias, weight);
+  const ops::Argument output{op, "y", y};
   const ConstTensorView others[] = {x, weight, bias};
   output.expect_output(true, with_last(x.shape(), weight.shape(0)), x.dtype(), others);
   if (y.strides() != contiguous_strides(y.shape())) output.refuse(ErrorCode::layout, "row-major memory");
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  const Team::Burst burst(team);
-  ops::project(team, x, weight, bias, y);
+  ops::project(ops::Call(context), x, weight, bias, y);
 }
 
 Tensor linear(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias) {
-  check("linear", x, weight);
-  Tensor y = Tensor::empty(with_last(x.shape(), weight.shape(0)), x.dtype());
+  check({"linear", context.device()}, x, weight);
+  Tensor y = Tensor::empty(with_last(x.shape(), weight.shape(0)), x.dtype(), context.allocator());
   linear_into(context, x, weight, bias, y);
   return y;
 }
 
 void linear_backward_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                           const ConstTensorView& dy, const LinearGradientOutputs& outputs) {
-  constexpr std::string_view kOp = "linear_backward";
-  check(kOp, x, weight);
-  const ops::Argument upstream{kOp, "dy", dy};
+  const ops::Op op{"linear_backward", context.device()};
+  check(op, x, weight);
+  const ops::Argument upstream{op, "dy", dy};
   upstream.expect_input(with_last(x.shape(), weight.shape(0)), x.dtype());
   upstream.expect_last_stride_one();
   const auto expect = [&](std::string_view name, const TensorView& view, const Dims& shape) {
     if (!view.present()) return;
-    const ConstTensorView others[] = {x, weight, dy};
-    const ops::Argument output{kOp, name, view};
+    std::vector<ConstTensorView> others{x, weight, dy};
+    for (const TensorView* other : {&outputs.dx, &outputs.dweight, &outputs.dbias}) {
+      if (other != &view) others.push_back(*other);
+    }
+    const ops::Argument output{op, name, view};
     output.expect_output(true, shape, x.dtype(), others);
     if (view.count() > 0 && view.strides() != contiguous_strides(shape)) {
       output.refuse(ErrorCode::layout, "row-major memory");
@@ -80,18 +81,16 @@ void linear_backward_into(Context& context, const ConstTensorView& x, const Cons
   expect("dx", outputs.dx, x.shape());
   expect("dweight", outputs.dweight, weight.shape());
   expect("dbias", outputs.dbias, {weight.shape(0)});
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  const Team::Burst burst(team);
-  if (outputs.dx.present()) ops::project_back(team, dy, weight, outputs.dx);
-  ops::project_weights(team, dy, x, outputs.dweight, outputs.dbias);
+  const ops::Call call(context);
+  if (outputs.dx.present()) ops::project_back(call, dy, weight, outputs.dx);
+  ops::project_weights(call, dy, x, outputs.dweight, outputs.dbias);
 }
 
 LinearGradients linear_backward(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                                 const ConstTensorView& dy) {
-  check("linear_backward", x, weight);
-  LinearGradients gradients{Tensor::empty(x.shape(), x.dtype()), Tensor::empty(weight.shape(), x.dtype()),
-                            Tensor::empty({weight.shape(0)}, x.dtype())};
+  check({"linear_backward", context.device()}, x, weight);
+  const auto made = [&](const Dims& shape) { return Tensor::empty(shape, x.dtype(), context.allocator()); };
+  LinearGradients gradients{made(x.shape()), made(weight.shape()), made({weight.shape(0)})};
   linear_backward_into(context, x, weight, dy, {gradients.dx, gradients.dweight, gradients.dbias});
   return gradients;
 }

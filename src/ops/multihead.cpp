@@ -1,10 +1,6 @@
-// The layer forward, as one op that holds the team from the first product to the last.
+// The layer forward, as one op that holds the executor from the first product to the last.
 #include "ops/multihead.h"
 
-#include "backend/attention.h"
-#include "backend/dropout.h"
-#include "core/context.h"
-#include "ops/check.h"
 #include "ops/multihead_plan.h"
 #include "ops/projection.h"
 #include "ops/resolve.h"
@@ -14,21 +10,15 @@ namespace {
 
 constexpr std::string_view kOp = "multihead";
 
-// Room for q, k and v: one buffer per group, of the caller's or of the team's.
-std::vector<TensorView> lay_out(Team& team, const ops::MultiHeadPlan& plan, bool keep, Projections& to) {
-  TensorView* const views[] = {&to.q, &to.k, &to.v};
-  std::vector<TensorView> buffers;
-  to.buffers.resize(keep ? plan.groups.size() : 0);
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const ops::ProjectionGroup& group = plan.groups[g];
-    const Dims shape = plan.buffer_shape(group);
-    buffers.push_back(keep ? plan.place("projections", to.buffers[g], shape, plan.dtype)
-                           : ops::in_shared_memory(team, g, shape, plan.dtype));
-    for (int part = group.first; part < group.first + group.parts; ++part) {
-      *views[part] = plan.heads_of(buffers.back(), group, static_cast<ops::Part>(part));
-    }
-  }
-  return buffers;
+// Results may lend their memory, but not if something is read from it.
+void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadResults& results) {
+  plan.expect_apart("output", results.output);
+  plan.expect_apart("heads", results.heads);
+  plan.expect_apart("lse", results.lse);
+  plan.expect_apart("weights", results.weights);
+  plan.expect_apart("statistics", results.statistics);
+  plan.expect_apart("row_statistics", results.row_statistics);
+  for (const Tensor& buffer : results.projections.buffers) plan.expect_apart("projections", buffer);
 }
 
 }  // namespace
@@ -36,43 +26,59 @@ std::vector<TensorView> lay_out(Team& team, const ops::MultiHeadPlan& plan, bool
 void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                     const PackedWeights* packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                     const MultiHeadWants& wants, MultiHeadResults& results) {
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  const Team::Burst burst(team);
-  const ops::MultiHeadPlan plan(kOp, team, shape, parameters, inputs);
-  Projections projections = std::move(results.projections);  // what is thrown leaves nothing half made in results
-  const std::vector<TensorView> buffers = lay_out(team, plan, wants.projections, projections);
+  // Everything is checked first: nothing has been written or released if something is thrown.
+  const Call call(context);
+  MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
+  const ProjectionBuffers like(plan, [&](std::size_t, const Dims& buffer) { return plan.stand_in(buffer); });
   backend::AttentionProblem attention =
-      ops::resolve(kOp, projections.q, projections.k, projections.v, options.attention, wants.attention);
-  const ops::AttentionShapes shapes = ops::shapes_of(attention, wants.attention);
-  const std::vector<backend::RotaryProblem> turns = plan.turns(options, projections.q, projections.k, false);
-  ops::check_dropout(kOp, "output_dropout", options.output_dropout);
+      resolve(plan.op, like.part[kQuery], like.part[kKey], like.part[kValue], options.attention, wants.attention);
+  plan.rotations(options, like.part[kQuery], like.part[kKey], false);
+  check_dropout(kOp, "output_dropout", options.output_dropout);
+  plan.reads(tensors_of(options.attention, wants.attention));
+  plan.reads({options.query_positions, options.key_positions});
+  expect_apart(plan, results);
+  call(&Kernels::check_attention, plan.op, attention);
 
-  for (std::size_t g = 0; g < buffers.size(); ++g) {
-    const bool whole = packed != nullptr && plan.groups.size() == 1;  // self-attention
-    ops::project(team, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, buffers[g],
-                 whole ? &packed->in_proj : nullptr);
-  }
-  for (const backend::RotaryProblem& turned : turns) cpu::rotate(team, turned);
-  const Dims merged{plan.batch, plan.queries, plan.inner()};
-  const TensorView heads = wants.heads ? plan.place("heads", results.heads, merged, plan.dtype)
-                                       : ops::in_shared_memory(team, 3, merged, plan.dtype);
   const AttentionWants& w = wants.attention;
+  const bool packed_weights = w.weights && attention.sequences.packed;
+  const AttentionShapes shapes =
+      shapes_of(attention, w, packed_weights ? longest_keys(*plan.memory, options.attention.cu_k) : 0);
+  results.projections.buffers.resize(wants.projections ? plan.groups.size() : 0);
+  const ProjectionBuffers projections(plan, [&](std::size_t g, const Dims& buffer) {
+    return wants.projections ? plan.place(results.projections.buffers[g], buffer, plan.dtype)
+                             : call.scratch(g, buffer, plan.dtype);
+  });
+  const auto kept = [&](Part part) { return wants.projections ? projections.part[part] : TensorView{}; };
+  results.projections.q = kept(kQuery);
+  results.projections.k = kept(kKey);
+  results.projections.v = kept(kValue);
+  const Dims merged{plan.batch, plan.queries, plan.inner()}, outer{plan.batch, plan.queries, plan.shape.width};
+  const TensorView kept_heads = plan.place(results.heads, merged, plan.dtype, wants.heads);
+  const TensorView heads = wants.heads ? kept_heads : call.scratch(3, merged, plan.dtype);
+  const TensorView output = plan.place(results.output, outer, plan.dtype);
+  attention.q = projections.part[kQuery];
+  attention.k = projections.part[kKey];
+  attention.v = projections.part[kValue];
   attention.output = plan.as_heads(heads);
-  attention.lse = plan.place("lse", results.lse, shapes.lse, shapes.numbers, w.lse);
-  attention.weights = plan.place("weights", results.weights, shapes.weights, shapes.weights_dtype, w.weights);
-  attention.statistics = plan.place("statistics", results.statistics, shapes.statistics, shapes.numbers,
-                                    w.statistics != StatisticsSet::none);
+  attention.lse = plan.place(results.lse, shapes.lse, shapes.numbers, w.lse);
+  attention.weights = plan.place(results.weights, shapes.weights, shapes.weights_dtype, w.weights);
+  attention.statistics =
+      plan.place(results.statistics, shapes.statistics, shapes.numbers, w.statistics != StatisticsSet::none);
   attention.row_statistics =
-      plan.place("row_statistics", results.row_statistics, shapes.row_statistics, shapes.numbers, w.row_statistics);
-  cpu::attend(team, attention);
+      plan.place(results.row_statistics, shapes.row_statistics, shapes.numbers, w.row_statistics);
 
-  const TensorView output =
-      plan.place("output", results.output, {plan.batch, plan.queries, plan.shape.width}, plan.dtype);
-  ops::project(team, heads, plan.out_weight, plan.out_bias, output, packed == nullptr ? nullptr : &packed->out_proj);
-  if (options.output_dropout.p > 0) cpu::drop(team, {output, output, options.output_dropout});
-  if (!wants.heads) results.heads = Tensor();
-  if (wants.projections) results.projections = std::move(projections);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const bool whole = packed != nullptr && plan.groups.size() == 1;  // self-attention
+    project(call, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, projections.buffers[g],
+            whole ? &packed->in_proj : nullptr);
+  }
+  for (const backend::RotaryProblem& rotation :
+       plan.rotations(options, projections.part[kQuery], projections.part[kKey], false)) {
+    call(&Kernels::rotate, rotation);
+  }
+  call(&Kernels::attend, attention);
+  project(call, heads, plan.out_weight, plan.out_bias, output, packed == nullptr ? nullptr : &packed->out_proj);
+  if (options.output_dropout.p > 0) call(&Kernels::drop, {output, output, options.output_dropout});
 }
 
 void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,

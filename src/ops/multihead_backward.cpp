@@ -1,8 +1,4 @@
-// The layer backward: through W_O, attention and the projections, as one op that holds the team.
-#include "backend/attention.h"
-#include "backend/dropout.h"
-#include "core/context.h"
-#include "ops/check.h"
+// The layer backward: through W_O, attention and the projections, as one op that holds the executor.
 #include "ops/multihead_plan.h"
 #include "ops/projection.h"
 #include "ops/resolve.h"
@@ -11,16 +7,18 @@
 namespace polyhead {
 namespace {
 
+using ops::Kernels;
+
 constexpr std::string_view kOp = "multihead_backward";
 
-// Shared memory of the team, by slot; 0 to 2 hold the gradients of the groups.
+// Scratch memory by slot; 0 to 2 hold the gradients of the groups.
 constexpr std::size_t kDoutput = 3, kDheads = 4;
 
 // Gradients have the shapes of the parameters; absent ones stay absent.
 MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const MultiHeadViews& like,
                                         MultiHeadTensors& to) {
   const auto one = [&](const ConstTensorView& view, Tensor& tensor) {
-    return plan.place("gradient of a parameter", tensor, view.shape(), view.dtype(), view.present());
+    return plan.place(tensor, view.shape(), view.dtype(), view.present());
   };
   return {.in_proj_weight = one(like.in_proj_weight, to.in_proj_weight),
           .q_proj_weight = one(like.q_proj_weight, to.q_proj_weight),
@@ -31,27 +29,12 @@ MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const Mu
           .out_proj_bias = one(like.out_proj_bias, to.out_proj_bias)};
 }
 
-// What arrives at the projections: a buffer per group, and q, k and v in them as heads.
-struct ProjectionGradients {
-  std::vector<TensorView> buffers;
-  TensorView part[3];
-
-  ProjectionGradients(Team& team, const ops::MultiHeadPlan& plan) {
-    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-      const ops::ProjectionGroup& group = plan.groups[g];
-      buffers.push_back(ops::in_shared_memory(team, g, plan.buffer_shape(group), plan.dtype));
-      for (int p = group.first; p < group.first + group.parts; ++p) {
-        part[p] = plan.heads_of(buffers[g], group, static_cast<ops::Part>(p));
-      }
-    }
-  }
-};
-
 // Is everything there that the forward pass has to leave?
-void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forward, const ProjectionGradients& like) {
+void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forward,
+                   const ops::ProjectionBuffers& like) {
   const std::string mend = "call multihead with MultiHeadWants::training()";
   const auto expect = [&](std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
-    const ops::Argument argument{kOp, name, view};
+    const ops::Argument argument{plan.op, name, view};
     argument.expect_input(shape, dtype, mend);
     argument.expect_last_stride_one();
   };
@@ -64,23 +47,38 @@ void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forwa
 }
 
 // dW and db of a group, and the gradient of its input. dparts [B,L,N] is what arrives at its projections.
-void through_projection(Team& team, const ops::MultiHeadPlan& plan, const ops::ProjectionGroup& group,
+void through_projection(const ops::Call& call, const ops::MultiHeadPlan& plan, const ops::ProjectionGroup& group,
                         const TensorView& dparts, const MultiHeadParameters<TensorView>& d, const TensorView& dinput) {
-  ops::project_back(team, dparts, group.weight, dinput);
+  ops::project_back(call, dparts, group.weight, dinput);
   std::int64_t row = 0;
   for (int part = 0; part < group.first; ++part) row += plan.part_rows[part];
   const TensorView dbias = plan.shape.bias ? d.in_proj_bias.slice(0, row, row + group.columns) : TensorView{};
   if (plan.shape.packed()) {
-    return ops::project_weights(team, dparts, group.input, d.in_proj_weight.slice(0, row, row + group.columns), dbias);
+    return ops::project_weights(call, dparts, group.input, d.in_proj_weight.slice(0, row, row + group.columns), dbias);
   }
   const TensorView own[] = {d.q_proj_weight, d.k_proj_weight, d.v_proj_weight};
   std::int64_t column = 0;
   for (int part = group.first; part < group.first + group.parts; ++part) {
     const std::int64_t rows = plan.part_rows[part];
-    ops::project_weights(team, dparts.slice(2, column, column + rows), group.input, own[part],
+    ops::project_weights(call, dparts.slice(2, column, column + rows), group.input, own[part],
                          plan.shape.bias ? dbias.slice(0, column, column + rows) : TensorView{});
     column += rows;
   }
+}
+
+// Gradients may lend their memory, but not if something is read from it.
+void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadGradients& gradients) {
+  for (const Tensor* input : {&gradients.dquery, &gradients.dkey, &gradients.dvalue}) {
+    plan.expect_apart("gradient of an input", *input);
+  }
+  const MultiHeadTensors& d = gradients.dparameters;
+  for (const Tensor* parameter : {&d.in_proj_weight, &d.q_proj_weight, &d.k_proj_weight, &d.v_proj_weight,
+                                  &d.in_proj_bias, &d.out_proj_weight, &d.out_proj_bias}) {
+    plan.expect_apart("gradient of a parameter", *parameter);
+  }
+  plan.expect_apart("dbias", gradients.dbias);
+  plan.expect_apart("dsink_logit", gradients.dsink_logit);
+  plan.expect_apart("dgates", gradients.dgates);
 }
 
 }  // namespace
@@ -89,60 +87,63 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
                              const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                              const MultiHeadResults& forward, const UpstreamGradients& upstream,
                              const GradientWants& wants, MultiHeadGradients& gradients) {
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  const Team::Burst burst(team);
-  const ops::MultiHeadPlan plan(kOp, team, shape, parameters, inputs);
+  // Everything is checked first: nothing has been written or released if something is thrown.
+  const ops::Call call(context);
+  ops::MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
   const DType dtype = plan.dtype;
   const Dims merged{plan.batch, plan.queries, plan.inner()}, outer{plan.batch, plan.queries, plan.shape.width};
-  const ops::Argument arriving{kOp, "upstream output", upstream.output};
+  const ops::Argument arriving{plan.op, "upstream output", upstream.output};
   arriving.expect_input(outer, dtype);
   arriving.expect_last_stride_one();
   ops::check_dropout(kOp, "output_dropout", options.output_dropout);
-  const ProjectionGradients dparts(team, plan);
+  const ops::ProjectionBuffers dparts(
+      plan, [&](std::size_t g, const Dims& buffer) { return call.scratch(g, buffer, dtype); });
   check_forward(plan, forward, dparts);
-  const TensorView dheads = ops::in_shared_memory(team, kDheads, merged, dtype);
+  const TensorView dheads = call.scratch(kDheads, merged, dtype);
+  const Projections& projections = forward.projections;
   backend::AttentionGradientProblem attention =
-      ops::resolve_backward(kOp, forward.projections.q, forward.projections.k, forward.projections.v, options.attention,
+      ops::resolve_backward(*plan.memory, plan.op, projections.q, projections.k, projections.v, options.attention,
                             {plan.as_heads(dheads), upstream.lse, upstream.weights}, wants,
                             {plan.as_heads(forward.heads.view()), forward.lse});
-  const std::vector<backend::RotaryProblem> turns =
-      plan.turns(options, dparts.part[ops::kQuery], dparts.part[ops::kKey], true);
+  const std::vector<backend::RotaryProblem> rotations =
+      plan.rotations(options, dparts.part[ops::kQuery], dparts.part[ops::kKey], true);
+  plan.reads(ops::tensors_of(options.attention));
+  plan.reads({options.query_positions, options.key_positions, upstream.output, upstream.lse, upstream.weights,
+              forward.heads, forward.lse, projections.q, projections.k, projections.v});
+  expect_apart(plan, gradients);
+  call(&Kernels::check_attention, plan.op, attention.forward);
 
-  // Through W_O.
   const MultiHeadParameters<TensorView> d = lay_out(plan, parameters, gradients.dparameters);
-  ConstTensorView doutput = upstream.output;
-  if (options.output_dropout.p > 0) {
-    const TensorView dropped = ops::in_shared_memory(team, kDoutput, outer, dtype);
-    cpu::drop(team, {doutput, dropped, options.output_dropout});
-    doutput = dropped;
+  Tensor* const places[] = {&gradients.dquery, &gradients.dkey, &gradients.dvalue};
+  TensorView dinputs[3];
+  for (std::size_t g = 0; g < 3; ++g) {
+    const bool given = g < plan.groups.size();
+    dinputs[g] = plan.place(*places[g], given ? plan.groups[g].input.shape() : Dims{}, dtype, given);
   }
-  ops::project_weights(team, doutput, forward.heads, d.out_proj_weight, d.out_proj_bias);
-  ops::project_back(team, doutput, plan.out_weight, dheads);
-
-  // Through attention.
   const ops::GradientShapes shapes = ops::shapes_of(attention, options.attention);
   attention.dq = dparts.part[ops::kQuery];
   attention.dk = dparts.part[ops::kKey];
   attention.dv = dparts.part[ops::kValue];
-  attention.dbias = ops::broadcast_gradient(
-      kOp, attention, plan.place("dbias", gradients.dbias, shapes.dbias, shapes.bias_dtype, wants.bias));
-  attention.dsink_logit =
-      plan.place("dsink_logit", gradients.dsink_logit, shapes.dsink_logit, shapes.numbers, wants.sink_logit);
-  attention.dgates = plan.place("dgates", gradients.dgates, shapes.dgates, shapes.numbers, wants.gates);
-  cpu::attend_backward(team, attention);
-  for (const backend::RotaryProblem& turned : turns) cpu::rotate(team, turned);
+  attention.dbias = ops::broadcast_gradient(plan.op, attention,
+                                            plan.place(gradients.dbias, shapes.dbias, shapes.bias_dtype, wants.bias));
+  attention.dsink_logit = plan.place(gradients.dsink_logit, shapes.dsink_logit, shapes.numbers, wants.sink_logit);
+  attention.dgates = plan.place(gradients.dgates, shapes.dgates, shapes.numbers, wants.gates);
 
-  // Through the projections.
-  Tensor* const dinputs[] = {&gradients.dquery, &gradients.dkey, &gradients.dvalue};
-  for (std::size_t g = 0; g < 3; ++g) {
-    if (g >= plan.groups.size()) {
-      *dinputs[g] = Tensor();
-      continue;
-    }
-    const ops::ProjectionGroup& group = plan.groups[g];
-    through_projection(team, plan, group, dparts.buffers[g], d,
-                       plan.place("gradient of an input", *dinputs[g], group.input.shape(), dtype));
+  // Through W_O.
+  ConstTensorView doutput = upstream.output;
+  if (options.output_dropout.p > 0) {
+    const TensorView dropped = call.scratch(kDoutput, outer, dtype);
+    call(&Kernels::drop, {doutput, dropped, options.output_dropout});
+    doutput = dropped;
+  }
+  ops::project_weights(call, doutput, forward.heads, d.out_proj_weight, d.out_proj_bias);
+  ops::project_back(call, doutput, plan.out_weight, dheads);
+
+  // Through attention and the projections.
+  call(&Kernels::attend_backward, attention);
+  for (const backend::RotaryProblem& rotation : rotations) call(&Kernels::rotate, rotation);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    through_projection(call, plan, plan.groups[g], dparts.buffers[g], d, dinputs[g]);
   }
 }
 

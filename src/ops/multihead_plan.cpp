@@ -1,6 +1,5 @@
 #include "ops/multihead_plan.h"
 
-#include <cstring>
 #include <limits>
 
 #include "ops/check.h"
@@ -47,7 +46,7 @@ bool MultiHeadShape::packed() const {
 namespace ops {
 namespace {
 
-void expect(std::string_view op, std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
+void expect(const Op& op, std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
   const Argument argument{op, name, view};
   argument.expect_input(shape, dtype);
   argument.expect_last_stride_one();
@@ -57,7 +56,7 @@ void expect_absent(std::string_view op, std::string_view name, const ConstTensor
   if (view.present()) throw Error(ErrorCode::value, op, std::string(name) + " was given, but " + why);
 }
 
-void check_parameters(std::string_view op, const MultiHeadShape& shape, DType dtype, const MultiHeadViews& p) {
+void check_parameters(const Op& op, const MultiHeadShape& shape, DType dtype, const MultiHeadViews& p) {
   const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
   if (shape.packed()) {
     expect(op, "in_proj_weight", p.in_proj_weight, {q + 2 * kv, shape.width}, dtype);
@@ -83,28 +82,22 @@ void check_parameters(std::string_view op, const MultiHeadShape& shape, DType dt
   }
 }
 
-void copy_rows(const ConstTensorView& from, const TensorView& to) {
-  const std::size_t bytes = static_cast<std::size_t>(from.shape(1)) * size_of(from.dtype());
-  const auto size = static_cast<std::int64_t>(size_of(from.dtype()));
-  for (std::int64_t r = 0; r < from.shape(0); ++r) {
-    std::memcpy(static_cast<std::byte*>(to.data()) + r * to.stride(0) * size,
-                static_cast<const std::byte*>(from.data()) + r * from.stride(0) * size, bytes);
-  }
-}
-
 // k_proj_weight above v_proj_weight: [2*G*D,K].
-ConstTensorView stacked(Team& team, const ConstTensorView& k, const ConstTensorView& v) {
-  const TensorView both = in_shared_memory(team, 5, {k.shape(0) + v.shape(0), k.shape(1)}, k.dtype());
-  copy_rows(k, both.slice(0, 0, k.shape(0)));
-  copy_rows(v, both.slice(0, k.shape(0), both.shape(0)));
+ConstTensorView stacked(const Call& call, const ConstTensorView& k, const ConstTensorView& v) {
+  const TensorView both = call.scratch(5, {k.shape(0) + v.shape(0), k.shape(1)}, k.dtype());
+  call(&Kernels::copy, k, both.slice(0, 0, k.shape(0)));
+  call(&Kernels::copy, v, both.slice(0, k.shape(0), both.shape(0)));
   return both;
 }
 
 }  // namespace
 
-MultiHeadPlan::MultiHeadPlan(std::string_view name, Team& team, const MultiHeadShape& given,
+MultiHeadPlan::MultiHeadPlan(std::string_view name, const Call& call, const MultiHeadShape& given,
                              const MultiHeadViews& parameters, const MultiHeadInputs& inputs)
-    : shape(given.resolved()), dtype(inputs.query.dtype()), op(name) {
+    : shape(given.resolved()),
+      dtype(inputs.query.dtype()),
+      op{name, call.executor().device()},
+      memory(call.executor().allocator()) {
   const Argument query{op, "query", inputs.query};
   if (!inputs.query.present() || inputs.query.rank() != 3) {
     query.refuse(ErrorCode::shape, "[B,T," + std::to_string(shape.width) + "]");
@@ -136,7 +129,7 @@ MultiHeadPlan::MultiHeadPlan(std::string_view name, Team& team, const MultiHeadS
     if (shape.packed()) {
       weight = parameters.in_proj_weight.slice(0, begin, end);
     } else {
-      weight = parts == 1 ? own[first] : stacked(team, own[kKey], own[kValue]);
+      weight = parts == 1 ? own[first] : stacked(call, own[kKey], own[kValue]);
     }
     const ConstTensorView bias = shape.bias ? parameters.in_proj_bias.slice(0, begin, end) : ConstTensorView{};
     groups.push_back({first, parts, input, weight, bias, end - begin});
@@ -176,35 +169,30 @@ TensorView MultiHeadPlan::heads_of(const TensorView& buffer, const ProjectionGro
   return buffer.slice(2, begin, begin + part_rows[part]).split(2, count).transpose(1, 2);
 }
 
-TensorView in_shared_memory(Team& team, std::size_t slot, const Dims& shape, DType dtype) {
-  std::byte* data = team.shared(slot).reserve(static_cast<std::size_t>(count_of(shape)) * size_of(dtype));
-  return TensorView(data, dtype, shape, contiguous_strides(shape));
+TensorView MultiHeadPlan::stand_in(const Dims& buffer) const {
+  alignas(64) static std::byte nothing[64];
+  return TensorView(nothing, dtype, buffer, contiguous_strides(buffer), op.device);
 }
 
-TensorView MultiHeadPlan::place(std::string_view name, Tensor& tensor, const Dims& buffer, DType type,
-                                bool wanted) const {
-  if (!wanted) {
-    tensor = Tensor();
-    return {};
-  }
-  if (!tensor.present() || tensor.shape() != buffer || tensor.dtype() != type) {
-    Tensor fresh = Tensor::empty(buffer, type);
-    for (const ConstTensorView& input : read) expect_apart(name, tensor, input);  // it is about to be released
-    tensor = std::move(fresh);
-  }
-  for (const ConstTensorView& input : read) expect_apart(name, tensor, input);
-  return tensor;
-}
-
-void MultiHeadPlan::expect_apart(std::string_view name, const Tensor& tensor, const ConstTensorView& input) const {
-  if (overlap(tensor, input)) {
-    Argument{op, name, tensor}.refuse(ErrorCode::layout, "memory apart from the inputs",
+void MultiHeadPlan::expect_apart(std::string_view name, const ConstTensorView& result) const {
+  for (const ConstTensorView& input : read) {
+    if (!overlap(result, input)) continue;
+    Argument{op, name, result}.refuse(ErrorCode::layout, "memory apart from the inputs",
                                       "keep results of its own for it");
   }
 }
 
-std::vector<backend::RotaryProblem> MultiHeadPlan::turns(const MultiHeadOptions& options, const TensorView& q,
-                                                         const TensorView& k, bool backwards) const {
+TensorView MultiHeadPlan::place(Tensor& tensor, const Dims& buffer, DType type, bool wanted) const {
+  if (!wanted) {
+    tensor = Tensor();
+  } else if (!tensor.present() || tensor.shape() != buffer || tensor.dtype() != type || tensor.device() != op.device) {
+    tensor = Tensor::empty(buffer, type, memory);
+  }
+  return tensor;
+}
+
+std::vector<backend::RotaryProblem> MultiHeadPlan::rotations(const MultiHeadOptions& options, const TensorView& q,
+                                                             const TensorView& k, bool backwards) const {
   if (!options.rotary) {
     if (!options.query_positions.present() && !options.key_positions.present()) return {};
     throw Error(ErrorCode::value, op, "positions were given, but there is no rotary for them");

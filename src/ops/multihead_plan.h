@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "backend/rotary.h"
-#include "core/team.h"
+#include "ops/call.h"
+#include "ops/check.h"
 #include "polyhead/layer.h"
 
 namespace polyhead::ops {
@@ -22,9 +23,9 @@ struct ProjectionGroup {
 };
 
 struct MultiHeadPlan {
-  // Throws Error if anything does not fit. Weights that share an input but not their memory are stacked in the team's
-  // shared memory, so the team must be held.
-  MultiHeadPlan(std::string_view op, Team& team, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+  // Throws Error if anything does not fit. Weights that share an input but not their memory are stacked in scratch
+  // memory.
+  MultiHeadPlan(std::string_view op, const Call& call, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                 const MultiHeadInputs& inputs);
 
   MultiHeadShape shape;  // resolved
@@ -33,32 +34,50 @@ struct MultiHeadPlan {
   std::int64_t part_rows[3];  // H*D, G*D, G*D: rows of W_Q, W_K, W_V
   std::vector<ProjectionGroup> groups;
   ConstTensorView out_weight, out_bias;
-  std::string_view op;
-  std::vector<ConstTensorView> read;  // every input and parameter
+  Op op;
+  std::shared_ptr<Allocator> memory;
+  std::vector<ConstTensorView> read;  // every tensor that the call reads: inputs and parameters, and what callers add
 
   std::int64_t inner() const { return part_rows[kQuery]; }  // H*D
   Dims buffer_shape(const ProjectionGroup& group) const;    // [B,L,N]
   // A part of its group's buffer as heads: [B,H,T,D] or [B,G,S,D].
   TensorView heads_of(const TensorView& buffer, const ProjectionGroup& group, Part part) const;
-  // The tensor, made anew unless it has this shape and type already; refused if it is one of the inputs. Without
-  // `wanted` it is emptied.
-  TensorView place(std::string_view name, Tensor& tensor, const Dims& shape, DType type, bool wanted = true) const;
+  // Further tensors that the call reads.
+  void reads(const std::vector<ConstTensorView>& more) { read.insert(read.end(), more.begin(), more.end()); }
+  // A tensor of this shape that is no memory yet, for checks of shapes.
+  TensorView stand_in(const Dims& shape) const;
+  // Refuses what is about to be written or released if it is one of the tensors in `read`.
+  void expect_apart(std::string_view name, const ConstTensorView& result) const;
+  // The tensor, made anew unless it has this shape and type already. Without `wanted` it is emptied.
+  TensorView place(Tensor& tensor, const Dims& shape, DType type, bool wanted = true) const;
 
   // Rotary of q and k in place, forwards or backwards; nothing if there is none.
-  std::vector<backend::RotaryProblem> turns(const MultiHeadOptions& options, const TensorView& q, const TensorView& k,
-                                            bool backwards) const;
+  std::vector<backend::RotaryProblem> rotations(const MultiHeadOptions& options, const TensorView& q,
+                                                const TensorView& k, bool backwards) const;
 
   // [B,T,H*D] as [B,H,T,D].
   template <class View>
   View as_heads(const View& merged) const {
     return merged.split(2, shape.heads).transpose(1, 2);
   }
-
- private:
-  void expect_apart(std::string_view name, const Tensor& tensor, const ConstTensorView& input) const;
 };
 
-// A tensor of this shape in the team's shared memory, until the next one in that slot.
-TensorView in_shared_memory(Team& team, std::size_t slot, const Dims& shape, DType dtype);
+// q, k and v, or their gradients: a buffer [B,L,N] per group, and the parts in it as heads.
+struct ProjectionBuffers {
+  std::vector<TensorView> buffers;
+  TensorView part[3];
+
+  // make(group index, shape) gives each buffer.
+  template <class Make>
+  ProjectionBuffers(const MultiHeadPlan& plan, const Make& make) {
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+      const ProjectionGroup& group = plan.groups[g];
+      buffers.push_back(make(g, plan.buffer_shape(group)));
+      for (int p = group.first; p < group.first + group.parts; ++p) {
+        part[p] = plan.heads_of(buffers[g], group, static_cast<Part>(p));
+      }
+    }
+  }
+};
 
 }  // namespace polyhead::ops

@@ -1,7 +1,6 @@
 #include "ops/norm.h"
 
-#include "backend/norm.h"
-#include "core/context.h"
+#include "ops/call.h"
 #include "ops/check.h"
 #include "ops/rows.h"
 
@@ -9,23 +8,19 @@ namespace polyhead::ops {
 
 void normalise(Context& context, const ConstTensorView& x, const ConstTensorView& gamma, const ConstTensorView& beta,
                double epsilon, const TensorView& y, const TensorView& scales) {
-  constexpr std::string_view kOp = "normalise";
-  const RowMajor rows(kOp, "x", x);
-  if (!(epsilon > 0)) throw Error(ErrorCode::value, kOp, "epsilon: expected a positive number");
+  const RowMajor rows({"normalise", context.device()}, "x", x);
+  if (!(epsilon > 0)) throw Error(ErrorCode::value, rows.op, "epsilon: expected a positive number");
   rows.expect_vector("gamma", gamma);
   if (beta.present()) rows.expect_vector("beta", beta);
   rows.expect_like("y", y);
   rows.expect("scales", scales, {rows.count, 2});
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  cpu::normalise(team, {rows.view(x), gamma, beta, epsilon, rows.view(y), scales});
+  run(context, &Kernels::normalise, {rows.view(x), gamma, beta, epsilon, rows.view(y), scales});
 }
 
 void normalise_backward(Context& context, const ConstTensorView& x, const ConstTensorView& gamma,
                         const ConstTensorView& scales, const ConstTensorView& dy, const ConstTensorView& plus,
                         const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta) {
-  constexpr std::string_view kOp = "normalise_backward";
-  const RowMajor rows(kOp, "x", x);
+  const RowMajor rows({"normalise_backward", context.device()}, "x", x);
   rows.expect_vector("gamma", gamma);
   rows.expect("scales", scales, {rows.count, 2});
   rows.expect_like("dy", dy);
@@ -33,17 +28,16 @@ void normalise_backward(Context& context, const ConstTensorView& x, const ConstT
   rows.expect_like("dx", dx);
   rows.expect_vector("dgamma", dgamma);
   if (dbeta.present()) rows.expect_vector("dbeta", dbeta);
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  cpu::normalise_backward(team, {.x = rows.view(x),
-                                 .gamma = gamma,
-                                 .scales = scales,
-                                 .dy = rows.view(dy),
-                                 .plus = plus.present() ? rows.view(plus) : plus,
-                                 .centred = dbeta.present(),
-                                 .dx = rows.view(dx),
-                                 .dgamma = dgamma,
-                                 .dbeta = dbeta});
+  run(context, &Kernels::normalise_backward,
+      {.x = rows.view(x),
+       .gamma = gamma,
+       .scales = scales,
+       .dy = rows.view(dy),
+       .plus = rows.view(plus),
+       .centred = dbeta.present(),
+       .dx = rows.view(dx),
+       .dgamma = dgamma,
+       .dbeta = dbeta});
 }
 
 }  // namespace polyhead::ops

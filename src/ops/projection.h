@@ -1,19 +1,18 @@
-// Products with a weight matrix [N,K], for ops that hold the team: y = x W^T + b and its gradients. Leading axes of x
+// Products with a weight matrix [N,K], for ops of several kernels: y = x W^T + b and its gradients. Leading axes of x
 // are rows; the last stride is 1.
 #pragma once
 
-#include "backend/gemm.h"
-#include "core/team.h"
+#include "ops/call.h"
 
 namespace polyhead::ops {
 
 // y = x W^T + b. What cannot be seen as one matrix of rows is copied first; y is row-major, or a slice of columns.
-void project(Team& team, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
+void project(const Call& call, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
              const TensorView& y, const backend::PackedMatrix* packed = nullptr);  // packed: W^T, laid out before
 // dx = dy W.
-void project_back(Team& team, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx);
+void project_back(const Call& call, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx);
 // dweight = dy^T x; dbias = sum of dy over rows; each if present.
-void project_weights(Team& team, const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dweight,
+void project_weights(const Call& call, const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dweight,
                      const TensorView& dbias);
 
 }  // namespace polyhead::ops

@@ -1,7 +1,9 @@
-// From what the caller said to what a kernel needs: every check of attention, and every default.
+// From what the caller said to what a kernel needs: every check of attention that needs no look into tensors, and every
+// default. The values are Kernels::check_attention's to check.
 #pragma once
 
 #include "backend/attention.h"
+#include "ops/check.h"
 
 namespace polyhead::ops {
 
@@ -13,13 +15,13 @@ struct AttentionShapes {
 };
 
 // Checks inputs and options; throws Error if anything does not fit. Outputs are still absent in the result.
-backend::AttentionProblem resolve(std::string_view op, const ConstTensorView& q, const ConstTensorView& k,
+backend::AttentionProblem resolve(const Op& op, const ConstTensorView& q, const ConstTensorView& k,
                                   const ConstTensorView& v, const AttentionOptions& options,
                                   const AttentionWants& wants);
 
 // The same for the backward pass: also checks what arrives, what the forward pass left, and the wants. Outputs are
 // absent.
-backend::AttentionGradientProblem resolve_backward(std::string_view op, const ConstTensorView& q,
+backend::AttentionGradientProblem resolve_backward(Allocator& memory, const Op& op, const ConstTensorView& q,
                                                    const ConstTensorView& k, const ConstTensorView& v,
                                                    const AttentionOptions& options, const UpstreamGradients& upstream,
                                                    const GradientWants& wants, const ForwardResults& forward);
@@ -32,15 +34,24 @@ struct GradientShapes {
 GradientShapes shapes_of(const backend::AttentionGradientProblem& problem, const AttentionOptions& options);
 
 // dbias as a view of [B,H,T,S] with stride 0 where the bias was broadcast.
-TensorView broadcast_gradient(std::string_view op, const backend::AttentionGradientProblem& problem,
-                              const TensorView& dbias);
+TensorView broadcast_gradient(const Op& op, const backend::AttentionGradientProblem& problem, const TensorView& dbias);
 
 void check_dropout(std::string_view op, std::string_view name, const Dropout& dropout);
 
-AttentionShapes shapes_of(const backend::AttentionProblem& problem, const AttentionWants& wants);
+// The keys of the longest sequence, which give the weights of a packed batch their last size: the one number that is
+// read from a tensor to know a shape, and only where such weights are wanted.
+std::int64_t longest_keys(Allocator& memory, const ConstTensorView& cu_k);
 
-// Checks that exactly the wanted outputs are there and fit, and puts them into the problem.
-void attach_outputs(std::string_view op, const AttentionWants& wants, const AttentionOutputs& outputs,
-                    backend::AttentionProblem& problem);
+// `longest` is that number, for the weights of a packed batch.
+AttentionShapes shapes_of(const backend::AttentionProblem& problem, const AttentionWants& wants,
+                          std::int64_t longest = 0);
+
+// Every tensor among the options and the wants: all that a call reads beside q, k and v.
+std::vector<ConstTensorView> tensors_of(const AttentionOptions& options, const AttentionWants& wants = {});
+
+// Checks that exactly the wanted outputs are there, fit, and are apart from the inputs and each other; puts them into
+// the problem.
+void attach_outputs(const Op& op, const AttentionOptions& options, const AttentionWants& wants,
+                    const AttentionShapes& shapes, const AttentionOutputs& outputs, backend::AttentionProblem& problem);
 
 }  // namespace polyhead::ops

@@ -3,13 +3,13 @@
 
 #include <cmath>
 
-#include "core/context.h"
+#include "ops/call.h"
 #include "ops/check.h"
 #include "ops/rotary.h"
 
 namespace polyhead {
 
-backend::RotaryProblem ops::resolve(std::string_view op, const ConstTensorView& x, const Rotary& rotary,
+backend::RotaryProblem ops::resolve(const Op& op, const ConstTensorView& x, const Rotary& rotary,
                                     const ConstTensorView& positions) {
   const ops::Argument argument{op, "x", x};
   if (x.rank() != 4) argument.refuse(ErrorCode::shape, "[B,H,T,D]");
@@ -37,7 +37,7 @@ backend::RotaryProblem ops::resolve(std::string_view op, const ConstTensorView& 
       problem.positions = positions;
     } else {
       places.expect_shape({T});
-      problem.positions = ConstTensorView(positions.data(), DType::i32, {B, T}, {0, positions.stride(0)});
+      problem.positions = positions.as_strided({B, T}, {0, positions.stride(0)});
     }
   }
   return problem;
@@ -45,7 +45,7 @@ backend::RotaryProblem ops::resolve(std::string_view op, const ConstTensorView& 
 
 namespace {
 
-void call(Context& context, std::string_view op, backend::RotaryProblem& problem, const TensorView& y, bool backwards) {
+void call(Context& context, const ops::Op& op, backend::RotaryProblem& problem, const TensorView& y, bool backwards) {
   const ops::Argument argument{op, "y", y};
   const bool in_place = y.data() == problem.x.data() && y.strides() == problem.x.strides();
   const ConstTensorView others[] = {in_place ? ConstTensorView{} : problem.x, problem.positions};
@@ -53,21 +53,19 @@ void call(Context& context, std::string_view op, backend::RotaryProblem& problem
   argument.expect_last_stride_one();
   problem.y = y;
   problem.backwards = backwards;
-  Team& team = context.impl().team();
-  const std::lock_guard turn(team.turn);
-  cpu::rotate(team, problem);
+  ops::run(context, &ops::Kernels::rotate, problem);
 }
 
-void run(Context& context, std::string_view op, const ConstTensorView& x, const Rotary& rotary,
-         const ConstTensorView& positions, const TensorView& y, bool backwards) {
+void rotate_as(Context& context, const ops::Op& op, const ConstTensorView& x, const Rotary& rotary,
+               const ConstTensorView& positions, const TensorView& y, bool backwards) {
   backend::RotaryProblem problem = ops::resolve(op, x, rotary, positions);
   call(context, op, problem, y, backwards);
 }
 
-Tensor made(Context& context, std::string_view op, const ConstTensorView& x, const Rotary& rotary,
+Tensor made(Context& context, const ops::Op& op, const ConstTensorView& x, const Rotary& rotary,
             const ConstTensorView& positions, bool backwards) {
   backend::RotaryProblem problem = ops::resolve(op, x, rotary, positions);
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), context.allocator());
   call(context, op, problem, y, backwards);
   return y;
 }
@@ -75,22 +73,22 @@ Tensor made(Context& context, std::string_view op, const ConstTensorView& x, con
 }  // namespace
 
 Tensor rotate(Context& context, const ConstTensorView& x, const Rotary& rotary, const ConstTensorView& positions) {
-  return made(context, "rotate", x, rotary, positions, false);
+  return made(context, {"rotate", context.device()}, x, rotary, positions, false);
 }
 
 void rotate_into(Context& context, const ConstTensorView& x, const Rotary& rotary, const ConstTensorView& positions,
                  const TensorView& y) {
-  run(context, "rotate", x, rotary, positions, y, false);
+  rotate_as(context, {"rotate", context.device()}, x, rotary, positions, y, false);
 }
 
 Tensor rotate_backward(Context& context, const ConstTensorView& dy, const Rotary& rotary,
                        const ConstTensorView& positions) {
-  return made(context, "rotate_backward", dy, rotary, positions, true);
+  return made(context, {"rotate_backward", context.device()}, dy, rotary, positions, true);
 }
 
 void rotate_backward_into(Context& context, const ConstTensorView& dy, const Rotary& rotary,
                           const ConstTensorView& positions, const TensorView& dx) {
-  run(context, "rotate_backward", dy, rotary, positions, dx, true);
+  rotate_as(context, {"rotate_backward", context.device()}, dy, rotary, positions, dx, true);
 }
 
 }  // namespace polyhead

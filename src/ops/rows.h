@@ -6,8 +6,8 @@
 namespace polyhead::ops {
 
 struct RowMajor {
-  RowMajor(std::string_view op_name, std::string_view name, const ConstTensorView& x)
-      : op(op_name), shape(x.shape()), dtype(x.dtype()) {
+  RowMajor(const Op& the_op, std::string_view name, const ConstTensorView& x)
+      : op(the_op), shape(x.shape()), dtype(x.dtype()) {
     const Argument argument{op, name, x};
     if (!x.present() || x.rank() < 1) argument.refuse(ErrorCode::shape, "one axis or more");
     if (dtype != DType::f32 && dtype != DType::f64) argument.refuse(ErrorCode::dtype, "f32 or f64");
@@ -26,13 +26,13 @@ struct RowMajor {
   void expect_like(std::string_view name, const ConstTensorView& view) const { expect(name, view, shape); }
   void expect_vector(std::string_view name, const ConstTensorView& view) const { expect(name, view, {columns}); }
 
-  // [M,C]
+  // [M,C]; what is absent stays so.
   template <class View>
   View view(const View& tensor) const {
-    return View(tensor.data(), dtype, {count, columns}, {columns, 1});
+    return tensor.present() ? tensor.reshape({count, columns}) : tensor;
   }
 
-  std::string_view op;
+  Op op;
   Dims shape;
   DType dtype;
   std::int64_t count = 0, columns = 0;

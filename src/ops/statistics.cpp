@@ -23,7 +23,8 @@ void merge(const TensorView& into, const ConstTensorView& more) {
 }  // namespace
 
 void merge_statistics(const TensorView& into, const ConstTensorView& more) {
-  const ops::Argument target{"merge_statistics", "into", into}, source{"merge_statistics", "more", more};
+  const ops::Op op{"merge_statistics", Device{}};
+  const ops::Argument target{op, "into", into}, source{op, "more", more};
   const bool numbers = into.dtype() == DType::f32 || into.dtype() == DType::f64;
   if (into.rank() != 3 || !numbers || (into.shape(2) != kLightStatistics && into.shape(2) != kFullStatistics)) {
     target.refuse(ErrorCode::shape, "statistics [B,H," + std::to_string(kLightStatistics) + " or " +

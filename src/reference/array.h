@@ -16,6 +16,7 @@ inline double load(const ConstTensorView& tensor, std::int64_t offset) {
     case DType::f16: return static_cast<float>(tensor.as<float16>()[offset]);
     case DType::bf16: return static_cast<float>(tensor.as<bfloat16>()[offset]);
     case DType::i32: return tensor.as<std::int32_t>()[offset];
+    case DType::i64: return static_cast<double>(tensor.as<std::int64_t>()[offset]);
     case DType::boolean: return tensor.as<bool>()[offset] ? 1 : 0;
   }
   return 0;
@@ -29,6 +30,7 @@ inline void store(const TensorView& tensor, std::int64_t offset, double value) {
     case DType::f16: tensor.as<float16>()[offset] = float16(static_cast<float>(value)); break;
     case DType::bf16: tensor.as<bfloat16>()[offset] = bfloat16(static_cast<float>(value)); break;
     case DType::i32: tensor.as<std::int32_t>()[offset] = static_cast<std::int32_t>(value); break;
+    case DType::i64: tensor.as<std::int64_t>()[offset] = static_cast<std::int64_t>(value); break;
     case DType::boolean: tensor.as<bool>()[offset] = value != 0; break;
   }
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/on_host.h"
 #include "study/figures.h"
 
 namespace polyhead::study {
@@ -22,7 +23,8 @@ report::Sample sample(Context& context, const Course& course, std::int64_t numbe
   options.wants.attention.weights = true;
   course.model->forward(tape, tokens, options);
   for (const heads::HeadId& id : heads::all_heads(course.model->config())) {
-    const float* weights = course.model->attention(id.layer).forward.weights.as<float>() + id.head * length * length;
+    const OnHost all(context, course.model->attention(id.layer).forward.weights);
+    const float* weights = all.as<float>() + id.head * length * length;
     made.heads.emplace_back(static_cast<int>(id.layer), static_cast<int>(id.head));
     made.weights.insert(made.weights.end(), weights, weights + length * length);
   }

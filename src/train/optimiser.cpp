@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
-#include "core/context.h"
+#include "core/executor.h"
 
 namespace polyhead::train {
 namespace {
@@ -25,15 +26,23 @@ Optimiser::Optimiser(std::vector<autograd::Parameter*> parameters, const Options
   for (autograd::Parameter* parameter : parameters) {
     const Dims& shape = parameter->value.shape();
     const DType dtype = parameter->value.dtype();
-    moments_.push_back({parameter, Tensor::zeros(shape, dtype), Tensor::zeros(shape, dtype)});
+    const auto zeros = [&] { return Tensor::zeros(shape, dtype, parameter->value.allocator()); };
+    moments_.push_back({parameter, zeros(), zeros()});
   }
 }
 
 double Optimiser::step(Context& context, double rate) {
-  const Team::Burst burst(context.impl().team());
-  double squares = 0;
-  for (const Moments& m : moments_) squares += ops::sum_of_squares(context, m.parameter->gradient);
-  const double norm = std::sqrt(squares);
+  const Executor::Burst burst(context.executor());
+  if (!squares_.present()) {
+    squares_ = Tensor::empty({static_cast<std::int64_t>(moments_.size())}, DType::f64, context.allocator());
+  }
+  for (std::int64_t n = 0; const Moments& m : moments_) {
+    ops::sum_of_squares(context, m.parameter->gradient, squares_.view().slice(0, n, n + 1));
+    ++n;
+  }
+  std::vector<double> squares(moments_.size());
+  context.allocator()->copy_out(squares.data(), squares_.view().data(), squares.size() * sizeof(double));
+  const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   if (!std::isfinite(norm)) return norm;
   const double factor = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + kClipEpsilon)) : 1;
   ++steps_;

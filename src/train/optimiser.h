@@ -43,6 +43,7 @@ class Optimiser {
  private:
   Options options_;
   std::vector<Moments> moments_;
+  Tensor squares_;  // f64, of every gradient
   std::int64_t steps_ = 0;
 };
 

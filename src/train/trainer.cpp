@@ -78,7 +78,7 @@ StepReport Trainer::step() {
   tape_.clear();
   const autograd::Variable logits = model_.forward(
       tape_, data.tokens, {.training = true, .seed = options_.seed * 1000003 + index, .lengths = data.lengths});
-  report.loss = autograd::cross_entropy(tape_, logits, data.targets).loss;
+  report.loss = autograd::cross_entropy(tape_, logits, tape_.here(data.targets)).loss;
   expect_sane(report.loss, report.step, "the loss");
   if (!first_loss_) first_loss_ = report.loss;
   tape_.backward();

@@ -1,5 +1,5 @@
 // The context: its team, in several threads and on both sides of a fork.
-#include "core/context.h"
+#include "polyhead/context.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -11,14 +11,17 @@
 
 #include "core/processes.h"
 #include "core/processors.h"
+#include "cpu/executor.h"
 #include "polyhead/error.h"
 
 namespace polyhead {
 namespace {
 
+Team& team_of(Context& context) { return static_cast<cpu::CpuExecutor&>(context.executor()).team(); }
+
 // A call as ops make it: takes its turn, then works on the numbers below `count` with all members.
 std::int64_t sum_below(Context& context, std::int64_t count) {
-  Team& team = context.impl().team();
+  Team& team = team_of(context);
   const std::lock_guard lock(team.turn);
   std::atomic<std::int64_t> sum{0};
   team.for_each(count, 4, context.threads(), [&](int) { return [&](std::int64_t item) { sum.fetch_add(item); }; });
@@ -95,7 +98,7 @@ TEST(Context, SurvivesAForkInTheMiddleOfACall) {
   Context context(3);
   std::atomic<bool> inside{false}, done{false};
   std::thread caller([&] {
-    Team& team = context.impl().team();
+    Team& team = team_of(context);
     const std::lock_guard lock(team.turn);
     team.for_each(3, 1, 3, [&](int) {
       return [&](std::int64_t) {

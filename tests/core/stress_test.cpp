@@ -37,16 +37,16 @@ bool wave(Team& team, int looks) {
 
 // Rounds of all sizes, the latter half of them in a burst.
 bool rounds(Team& team) {
-  std::optional<Team::Burst> burst;
   bool right = true;
   for (int round = 0; round < 100; ++round) {
-    if (round == 50) burst.emplace(team);
+    if (round == 50) team.begin_burst();
     const std::int64_t items = team.threads();
     std::vector<int> done(static_cast<std::size_t>(items));
     team.for_each(items, 1, 2 + round % (team.threads() - 1),
                   [&](int) { return [&](std::int64_t item) { ++done[static_cast<std::size_t>(item)]; }; });
     right = right && done == std::vector<int>(static_cast<std::size_t>(items), 1);
   }
+  team.end_burst();
   return right;
 }
 

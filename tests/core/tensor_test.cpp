@@ -151,29 +151,71 @@ TEST(Tensor, RefusesMoreBytesThanCanBeCounted) {
 }
 
 // Memory comes from the allocator that was named, and goes back there.
-TEST(Tensor, UsesTheAllocatorGiven) {
+TEST(Tensor, UsesTheAllocatorGivenAndKeepsItAlive) {
+  static std::size_t live;
+  static bool gone;
   class Counting final : public Allocator {
    public:
+    ~Counting() override { gone = true; }
     Device device() const noexcept override { return {}; }
     void* allocate(std::size_t bytes) override {
       live += bytes;
-      return host_allocator().allocate(bytes);
+      return host_allocator()->allocate(bytes);
     }
     void release(void* data, std::size_t bytes) noexcept override {
+      EXPECT_FALSE(gone);
       live -= bytes;
-      host_allocator().release(data, bytes);
+      host_allocator()->release(data, bytes);
     }
-    void zero(void* data, std::size_t bytes) override { host_allocator().zero(data, bytes); }
-    std::size_t live = 0;
+    void zero(void* data, std::size_t bytes) override { host_allocator()->zero(data, bytes); }
+    void copy_in(void* to, const void* from, std::size_t bytes) override { host_allocator()->copy_in(to, from, bytes); }
+    void copy_out(void* to, const void* from, std::size_t bytes) override {
+      host_allocator()->copy_out(to, from, bytes);
+    }
+    void copy(void* to, const void* from, std::size_t bytes) override { host_allocator()->copy(to, from, bytes); }
   };
-  Counting counting;
-  {
-    Tensor tensor = Tensor::empty({5}, DType::f16, counting);
-    EXPECT_EQ(counting.live, 10u);
-    const Tensor moved = std::move(tensor);
-    EXPECT_EQ(counting.live, 10u);
+  live = 0;
+  gone = false;
+  auto counting = std::make_shared<Counting>();
+  Tensor tensor = Tensor::empty({5}, DType::f16, counting);
+  EXPECT_EQ(live, 10u);
+  Tensor moved = std::move(tensor);
+  EXPECT_EQ(moved.allocator(), counting);
+  counting.reset();
+  EXPECT_EQ(live, 10u);
+  moved = Tensor();
+  EXPECT_EQ(live, 0u);
+  EXPECT_TRUE(gone);
+}
+
+// Views keep their device, and what is not the host's memory is not handed to the host.
+TEST(View, KnowsItsDevice) {
+  float numbers[24] = {};
+  const Device device{Device::Kind::cuda, 3};
+  const TensorView view(numbers, DType::f32, {2, 3, 4}, contiguous_strides({2, 3, 4}), device);
+  for (const TensorView& derived : {view.transpose(0, 1), view.slice(1, 1, 2), view.split(2, 2), view.reshape({6, 4}),
+                                    view.as_strided({2, 5}, {1, 0})}) {
+    EXPECT_EQ(derived.device(), device);
   }
-  EXPECT_EQ(counting.live, 0u);
+  EXPECT_EQ(ConstTensorView(view).device(), device);
+  EXPECT_EQ(describe(view), "f32 [2,3,4] on cuda:3");
+  try {
+    view.as<float>();
+    FAIL() << "the host was given memory of a device";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::device);
+    EXPECT_NE(std::string(error.what()).find("cuda:3"), std::string::npos) << error.what();
+  }
+}
+
+TEST(View, ReshapesRowMajorMemoryOnly) {
+  float numbers[24] = {};
+  const TensorView view(numbers, {2, 3, 4});
+  EXPECT_EQ(view.reshape({4, 6}).strides(), (Dims{6, 1}));
+  EXPECT_EQ(view.slice(0, 1, 2).reshape({12}).data(), numbers + 12);
+  EXPECT_THROW(view.reshape({5, 5}), Error);
+  EXPECT_THROW(view.transpose(0, 1).reshape({24}), Error);
+  EXPECT_THROW(view.slice(2, 0, 2).reshape({12}), Error);
 }
 
 TEST(Error, SaysTheOpFirst) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/attention.h"
+#include "backend/executors.h"
 #include "cpu/targets.h"
 #include "support/bits.h"
 #include "support/plain.h"

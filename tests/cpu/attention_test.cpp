@@ -1,12 +1,11 @@
 // The fused kernel against the oracle: the whole catalogue, on every vector target that this machine runs.
-#include "backend/attention.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "backend/executors.h"
 #include "cpu/targets.h"
 #include "support/bits.h"
 #include "support/plain.h"

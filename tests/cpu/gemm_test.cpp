@@ -1,7 +1,5 @@
 // Products of matrices against plain loops: sizes around every edge of the tiling, every type and transposition, on
 // every vector target.
-#include "backend/gemm.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include <optional>
 
 #include "core/team.h"
+#include "cpu/kernels.h"
 #include "cpu/targets.h"
 #include "support/bits.h"
 #include "support/compare.h"

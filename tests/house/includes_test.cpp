@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,29 @@ TEST(Includes, FollowTheTableOfRooms) {
   const fs::path root = POLYHEAD_ROOT;
   ASSERT_TRUE(fs::exists(root / "src/core/team.h")) << "is this the tree? " << root;
   for (const std::string& line : violations(root)) ADD_FAILURE() << line;
+}
+
+// The backends have names in one file of ops, and views are derived, not rebuilt from their data: a rebuilt one would
+// lie about its device.
+TEST(Sources, KnowNeitherBackendsNorRawViews) {
+  const fs::path root = POLYHEAD_ROOT;
+  const auto expect_none = [&](const fs::path& room, const std::regex& words, std::string_view but) {
+    for (const fs::path& file : sources_below(root / "src" / room)) {
+      if (file.filename() == but) continue;
+      std::ifstream in(file);
+      std::string line;
+      for (int number = 1; std::getline(in, line); ++number) {
+        EXPECT_FALSE(std::regex_search(line.substr(0, line.find("//")), words))
+            << file.lexically_relative(root) << ":" << number << ": " << line;
+      }
+    }
+  };
+  const std::regex rebuilt(R"(View\(\w+(\.view\(\))?\.data\(\), *\w)"), backends(R"(\b(cpu|cuda)::|\bteam\(\))");
+  EXPECT_TRUE(std::regex_search("return TensorView(x.data(), x.dtype(), {M, C}, {C, 1});", rebuilt));
+  for (const char* room : {"ops", "autograd", "model", "train", "heads"}) {
+    expect_none(room, backends, "executors.cpp");
+    expect_none(room, rebuilt, "");
+  }
 }
 
 // A tree that is made for one test and goes with it.

@@ -13,6 +13,8 @@
 namespace polyhead::test {
 namespace {
 
+Context context(2);  // of all tests here
+
 KvCacheSizes sizes_of(const ConstTensorView& k, const ConstTensorView& v, std::int64_t capacity) {
   return {k.shape(0), k.shape(1), capacity, k.shape(3), v.shape(3)};
 }
@@ -20,14 +22,13 @@ KvCacheSizes sizes_of(const ConstTensorView& k, const ConstTensorView& v, std::i
 // The tokens arrive in pieces of any size, and each piece asks for its own queries.
 Attention decode(const Materialised& m, KvCache& cache, Random& random, std::int64_t longest) {
   Attention result = make_results(m);
-  Context context(2);
   AttentionOptions options = m.options;
   options.key_start = {};
   options.align = Align::unset;
-  if (m.options.key_start.present()) cache.set_key_start(m.options.key_start);
+  if (m.options.key_start.present()) cache.set_key_start(context, m.options.key_start);
   for (std::int64_t begin = 0, end; begin < m.k.shape(2); begin = end) {
     end = std::min(begin + 1 + random.below(longest), m.k.shape(2));
-    cache.append(m.k.slice(2, begin, end), m.v.slice(2, begin, end));
+    cache.append(context, m.k.slice(2, begin, end), m.v.slice(2, begin, end));
     attend_into(context, m.q.slice(2, begin, end), cache, options, m.wants,
                 {.output = result.output.view().slice(2, begin, end), .lse = result.lse.view().slice(2, begin, end)});
   }
@@ -74,7 +75,7 @@ TEST_P(Cache, DecodingInAnyPiecesIsTheFullPass) {
   const ExpectedResults expected = expected_results(m);
   Random random(m.name);
   for (const std::int64_t longest : {1, 4, 16, 60}) {
-    KvCache cache(sizes_of(m.k, m.v, m.k.shape(2) + 3), m.k.dtype());
+    KvCache cache(context, sizes_of(m.k, m.v, m.k.shape(2) + 3), m.k.dtype());
     Attention got = decode(m, cache, random, longest);
     EXPECT_TRUE(judge(expected, views_of(got))) << "in pieces of up to " << longest;
   }
@@ -99,30 +100,28 @@ constexpr KvCacheSizes kSizes{.batch = 2, .kv_heads = 2, .capacity = 40, .head_d
 TEST(CacheLife, RollbackAndTheSameTokensGiveTheSameBits) {
   const Tokens prompt(17, "prompt"), draft(6, "draft"), next(3, "next");
   for (const DType storage : {DType::f32, DType::f16}) {
-    Context context(1);
-    KvCache straight(kSizes, storage), turned(kSizes, storage);
-    straight.append(prompt.k, prompt.v);
-    straight.append(next.k, next.v);
-    turned.append(prompt.k, prompt.v);
-    turned.append(draft.k, draft.v);
+    KvCache straight(context, kSizes, storage), turned(context, kSizes, storage);
+    straight.append(context, prompt.k, prompt.v);
+    straight.append(context, next.k, next.v);
+    turned.append(context, prompt.k, prompt.v);
+    turned.append(context, draft.k, draft.v);
     turned.rollback(6);
     EXPECT_EQ(turned.length(), 17);
-    turned.append(next.k, next.v);
+    turned.append(context, next.k, next.v);
     expect_same_bits(attend(context, next.q, straight, {.causal = true}),
                      attend(context, next.q, turned, {.causal = true}));
     turned.clear();
     EXPECT_EQ(turned.length(), 0);
-    turned.append(prompt.k, prompt.v);
-    turned.append(next.k, next.v);
+    turned.append(context, prompt.k, prompt.v);
+    turned.append(context, next.k, next.v);
     expect_same_bits(attend(context, next.q, straight), attend(context, next.q, turned));
   }
 }
 
 TEST(CacheLife, ExplainSaysThatQueriesAreFew) {
   const Tokens prompt(17, "prompt"), next(1, "next");
-  KvCache cache(kSizes, DType::f16);
-  cache.append(prompt.k, prompt.v);
-  Context context(1);
+  KvCache cache(context, kSizes, DType::f16);
+  cache.append(context, prompt.k, prompt.v);
   const std::string text = explain(context, next.q, cache.keys(), cache.values());
   EXPECT_NE(text.find("few queries"), std::string::npos) << text;
   EXPECT_NE(text.find("in registers"), std::string::npos) << text;
@@ -130,8 +129,8 @@ TEST(CacheLife, ExplainSaysThatQueriesAreFew) {
 
 TEST(CacheLife, ClearForgetsThePadding) {
   const std::int32_t start[] = {2, 0};
-  KvCache cache(kSizes);
-  cache.set_key_start(ConstTensorView(start, {2}));
+  KvCache cache(context, kSizes);
+  cache.set_key_start(context, ConstTensorView(start, {2}));
   EXPECT_EQ(cache.key_start(), (std::vector<std::int32_t>{2, 0}));
   cache.clear();
   EXPECT_EQ(cache.key_start(), (std::vector<std::int32_t>{0, 0}));
@@ -146,8 +145,8 @@ TEST(CacheLife, RoundsToNearestEven) {
   std::copy(std::begin(awkward), std::end(awkward), k);
   const auto check = [&](auto half) {
     using Half = decltype(half);
-    KvCache cache(kSizes, dtype_of<Half>);
-    cache.append(tokens.k, tokens.v);
+    KvCache cache(context, kSizes, dtype_of<Half>);
+    cache.append(context, tokens.k, tokens.v);
     const ConstTensorView keys = cache.keys();
     EXPECT_EQ(keys.shape(), (Dims{2, 2, 9, 8}));
     for (std::int64_t b = 0; b < 2; ++b) {
@@ -171,8 +170,8 @@ TEST(CacheLife, TakesTokensInAnyLayout) {
   const reference::Array<double> values(tokens.k);
   std::size_t n = 0;
   fill_with(k.view, [&] { return values.values()[n++]; });
-  KvCache cache(kSizes);
-  cache.append(k.view, tokens.v);
+  KvCache cache(context, kSizes);
+  cache.append(context, k.view, tokens.v);
   EXPECT_EQ(reference::Array<double>(cache.keys()).values(), values.values());
 }
 
@@ -180,8 +179,8 @@ TEST(CacheLife, TakesTokensInAnyLayout) {
 template <class Spoil>
 void expect_refused(const Spoil& spoil, ErrorCode code, const std::vector<std::string>& words) {
   const Tokens tokens(38, "there");
-  KvCache cache(kSizes, DType::f16);
-  cache.append(tokens.k, tokens.v);
+  KvCache cache(context, kSizes, DType::f16);
+  cache.append(context, tokens.k, tokens.v);
   const auto before = reference::Array<double>(cache.keys()).values();
   try {
     spoil(cache);
@@ -199,43 +198,45 @@ void expect_refused(const Spoil& spoil, ErrorCode code, const std::vector<std::s
 
 TEST(CacheErrors, LeaveItUntouched) {
   const Tokens three(3, "three"), one(1, "one"), doubles(1, "doubles", DType::f64), brains(1, "brains", DType::bf16);
-  expect_refused([&](KvCache& c) { c.append(three.k, three.v); }, ErrorCode::value,
+  expect_refused([&](KvCache& c) { c.append(context, three.k, three.v); }, ErrorCode::value,
                  {"[append]", "at most 2 tokens", "capacity of 40", "found 3"});
-  expect_refused([&](KvCache& c) { c.append(one.k, three.v); }, ErrorCode::shape,
+  expect_refused([&](KvCache& c) { c.append(context, one.k, three.v); }, ErrorCode::shape,
                  {"v: expected [2,2,1,5]", "[2,2,3,5]"});
-  expect_refused([&](KvCache& c) { c.append(one.q, one.v); }, ErrorCode::shape, {"k: expected [2,2,1,8]", "[2,4,1,8]"});
-  expect_refused([&](KvCache& c) { c.append({}, one.v); }, ErrorCode::shape, {"k:", "nothing"});
-  expect_refused([&](KvCache& c) { c.append(doubles.k, one.v); }, ErrorCode::dtype, {"k: expected f16 or f32", "f64"});
-  expect_refused([&](KvCache& c) { c.append(one.k, brains.v); }, ErrorCode::dtype, {"v: expected f16 or f32", "bf16"});
-  expect_refused([&](KvCache& c) { c.append(c.keys().slice(2, 0, 1), one.v); }, ErrorCode::layout,
+  expect_refused([&](KvCache& c) { c.append(context, one.q, one.v); }, ErrorCode::shape,
+                 {"k: expected [2,2,1,8]", "[2,4,1,8]"});
+  expect_refused([&](KvCache& c) { c.append(context, {}, one.v); }, ErrorCode::shape, {"k:", "nothing"});
+  expect_refused([&](KvCache& c) { c.append(context, doubles.k, one.v); }, ErrorCode::dtype,
+                 {"k: expected f16 or f32", "f64"});
+  expect_refused([&](KvCache& c) { c.append(context, one.k, brains.v); }, ErrorCode::dtype,
+                 {"v: expected f16 or f32", "bf16"});
+  expect_refused([&](KvCache& c) { c.append(context, c.keys().slice(2, 0, 1), one.v); }, ErrorCode::layout,
                  {"k:", "apart from the cache"});
-  expect_refused([&](KvCache& c) { c.append(one.k.view().transpose(0, 3).slice(3, 0, 2), one.v); }, ErrorCode::shape,
-                 {"k:"});
+  expect_refused([&](KvCache& c) { c.append(context, one.k.view().transpose(0, 3).slice(3, 0, 2), one.v); },
+                 ErrorCode::shape, {"k:"});
   expect_refused([](KvCache& c) { c.rollback(39); }, ErrorCode::value, {"[rollback]", "0 to 38", "found 39"});
   expect_refused([](KvCache& c) { c.rollback(-1); }, ErrorCode::value, {"found -1"});
   const std::int32_t beyond[] = {0, 41};
-  expect_refused([&](KvCache& c) { c.set_key_start(ConstTensorView(beyond, {2})); }, ErrorCode::value,
+  expect_refused([&](KvCache& c) { c.set_key_start(context, ConstTensorView(beyond, {2})); }, ErrorCode::value,
                  {"start[1]", "capacity of 40", "found 41"});
-  expect_refused([&](KvCache& c) { c.set_key_start(ConstTensorView(beyond, {1})); }, ErrorCode::shape, {"[2]"});
+  expect_refused([&](KvCache& c) { c.set_key_start(context, ConstTensorView(beyond, {1})); }, ErrorCode::shape,
+                 {"[2]"});
 }
 
 TEST(CacheErrors, OptionsThatTheCacheHasItself) {
   const Tokens one(1, "one");
   const std::int32_t lengths[] = {1, 1};
-  Context context(1);
   expect_refused([&](KvCache& c) { attend(context, one.q, c, {.align = Align::top_left}); }, ErrorCode::value,
                  {"[attend] align", "bottom_right"});
   expect_refused([&](KvCache& c) { attend(context, one.q, c, {.key_lengths = ConstTensorView(lengths, {2})}); },
                  ErrorCode::value, {"lengths"});
-  EXPECT_THROW(KvCache(kSizes, DType::i32), Error);
-  EXPECT_THROW(KvCache({.batch = 1, .kv_heads = 1, .capacity = std::int64_t{1} << 40}), Error);
+  EXPECT_THROW(KvCache(context, kSizes, DType::i32), Error);
+  EXPECT_THROW(KvCache(context, {.batch = 1, .kv_heads = 1, .capacity = std::int64_t{1} << 40}), Error);
 }
 
 // Gradients are for training, where nothing is cached: the backward pass wants one type.
 TEST(CacheErrors, BackwardRefusesMixedTypes) {
   const Tokens halves(4, "halves", DType::f16);
   const Tensor dout = Tensor::zeros({2, 4, 4, 5}, DType::f32);
-  Context context(1);
   try {
     attend_backward(context, halves.q, halves.k, halves.v, {}, {.output = dout});
     FAIL() << "mixed types were accepted";

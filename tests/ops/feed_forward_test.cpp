@@ -6,8 +6,8 @@
 
 #include <functional>
 
-#include "ops/activation.h"
 #include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/norm.h"
 #include "support/bits.h"
@@ -110,7 +110,7 @@ TEST_P(FeedForward, Norms) {
 TEST_P(FeedForward, Activations) {
   const Tensor x = normal({kRows, 2 * kColumns}, "x", GetParam(), 3);
   Tensor y = like(x), gated = Tensor::zeros({kRows, kColumns}, GetParam());
-  ops::gelu(context_, x, y);
+  ops::elementwise(context_, ops::Elementwise::gelu, x, {}, y);
   expect_right("gelu", y, [&](auto real, std::int64_t row) {
     auto values = row_of<decltype(real)>(x, row);
     for (auto& value : values) value = reference::gelu(value);
@@ -163,9 +163,9 @@ TEST(FeedForwardGradients, AreFiniteDifferences) {
     expect_slopes("norm dgamma", gamma, dgamma, value);
     if (centred) expect_slopes("norm dbeta", beta, dbeta, value);
   }
-  ops::gelu_backward(context, x, dy, dx);
+  ops::elementwise(context, ops::Elementwise::gelu_backward, x, dy, dx);
   expect_slopes("gelu", x, dx, [&] {
-    ops::gelu(context, x, y);
+    ops::elementwise(context, ops::Elementwise::gelu, x, {}, y);
     return product(y, dy);
   });
   ops::silu_gate_backward(context, x, dhalf, dx);
@@ -184,7 +184,7 @@ TEST(FeedForwardGradients, AreFiniteDifferences) {
   Tensor plus = normal({7, 18}, "plus", DType::f64), sum = like(x);
   ops::normalise(context, x, gamma, beta, 1e-3, y, scales);
   ops::normalise_backward(context, x, gamma, scales, dy, {}, dx, dgamma, dbeta);
-  ops::add(context, dx, plus, sum);
+  ops::elementwise(context, ops::Elementwise::add, dx, plus, sum);
   ops::normalise_backward(context, x, gamma, scales, dy, plus, plus, dgamma, dbeta);
   for (std::int64_t n = 0; n < count_of(sum.shape()); ++n) {
     EXPECT_NEAR(plus.as<double>()[n], sum.as<double>()[n], 1e-14);
@@ -290,7 +290,7 @@ TEST(FeedForwardErrors, SayWhatWasExpected) {
   EXPECT_THROW(ops::normalise(context, x, other, {}, 1e-5, y, scales), Error);
   EXPECT_THROW(ops::normalise(context, x, gamma, {}, 0, y, scales), Error);
   EXPECT_THROW(ops::normalise(context, half, gamma, {}, 1e-5, y, scales), Error);
-  EXPECT_THROW(ops::gelu(context, x, narrow), Error);
+  EXPECT_THROW(ops::elementwise(context, ops::Elementwise::gelu, x, {}, narrow), Error);
   EXPECT_THROW(ops::silu_gate(context, odd, narrow), Error);
   Tensor indices = Tensor::zeros({4}, DType::i32);
   indices.as<std::int32_t>()[2] = 9;

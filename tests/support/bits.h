@@ -6,8 +6,9 @@
 #include <cstring>
 #include <string>
 
-#include "backend/attention.h"
+#include "backend/executors.h"
 #include "cpu/targets.h"
+#include "polyhead/attention.h"
 
 namespace polyhead::test {
 

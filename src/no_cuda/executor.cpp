@@ -1,9 +1,11 @@
 // The GPU's symbols in a build without CUDA.
-#include "backend/attention.h"
+#include "backend/executors.h"
+#include "polyhead/error.h"
 
 namespace polyhead::cuda {
 
 bool available() noexcept { return false; }
 std::string reason() { return "no GPU support in this build"; }
+std::unique_ptr<Executor> make_executor(int) { throw Error(ErrorCode::device, "context", reason()); }
 
 }  // namespace polyhead::cuda

@@ -1,11 +1,10 @@
-// GELU, the gate of SwiGLU, and sums, on the CPU.
-#include "backend/activation.h"
-
+// Ops that treat every element or every row alike, on the CPU.
+#include "cpu/kernels.h"
 #include "cpu/parallel.h"
 #include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/activation.cpp"
+#define HWY_TARGET_INCLUDE "cpu/elementwise.cpp"
 #include <hwy/foreach_target.h>  // includes this file once per target
 
 #include "cpu/columns-inl.h"
@@ -66,29 +65,33 @@ void for_elements(Team& team, std::int64_t count, const What& what) {
 }
 
 template <class T>
-void gelu_as(Team& team, const ConstTensorView& x, const TensorView& y) {
-  const T* in = x.as<T>();
-  T* out = y.as<T>();
-  for_elements<T>(team, x.count(), [&](auto d, std::size_t at) {
-    const auto value = hn::LoadU(d, in + at);
-    hn::StoreU(hn::Mul(value, sigmoid(d, gelu_argument(d, value))), d, out + at);
-  });
-}
-template <class T>
-void gelu_backward_as(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
-  const T *in = x.as<T>(), *up = dy.as<T>();
-  T* out = dx.as<T>();
-  for_elements<T>(team, x.count(), [&](auto d, std::size_t at) {
-    hn::StoreU(hn::Mul(hn::LoadU(d, up + at), gelu_slope(d, hn::LoadU(d, in + at))), d, out + at);
-  });
+void elementwise_as(Team& team, const backend::ElementwiseProblem& problem) {
+  using backend::Elementwise;
+  const T *a = data_of<T>(problem.a), *b = data_of<T>(problem.b);
+  T* y = data_of<T>(problem.y);
+  const auto each = [&](const auto& of) {
+    for_elements<T>(team, problem.a.count(), [&](auto d, std::size_t at) { hn::StoreU(of(d, at), d, y + at); });
+  };
+  switch (problem.op) {
+    case Elementwise::gelu:
+      return each([&](auto d, std::size_t at) {
+        const auto x = hn::LoadU(d, a + at);
+        return hn::Mul(x, sigmoid(d, gelu_argument(d, x)));
+      });
+    case Elementwise::gelu_backward:
+      return each(
+          [&](auto d, std::size_t at) { return hn::Mul(hn::LoadU(d, b + at), gelu_slope(d, hn::LoadU(d, a + at))); });
+    case Elementwise::add:
+      return each([&](auto d, std::size_t at) { return hn::Add(hn::LoadU(d, a + at), hn::LoadU(d, b + at)); });
+  }
 }
 
 template <class T>
 void silu_gate_as(Team& team, const ConstTensorView& x, const TensorView& y) {
   const auto F = static_cast<std::size_t>(y.shape(1));
   for_rows(team, RowBlocks(y.shape(0), y.shape(1)), [&](std::int64_t row) {
-    const T *a = x.as<T>() + static_cast<std::size_t>(row) * 2 * F, *b = a + F;
-    T* out = y.as<T>() + static_cast<std::size_t>(row) * F;
+    const T *a = data_of<T>(x) + static_cast<std::size_t>(row) * 2 * F, *b = a + F;
+    T* out = data_of<T>(y) + static_cast<std::size_t>(row) * F;
     for_columns<T>(F, [&](auto d, std::size_t c) {
       const auto value = hn::LoadU(d, a + c);
       hn::StoreU(hn::Mul(hn::Mul(value, sigmoid(d, value)), hn::LoadU(d, b + c)), d, out + c);
@@ -99,9 +102,9 @@ template <class T>
 void silu_gate_backward_as(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
   const auto F = static_cast<std::size_t>(dy.shape(1));
   for_rows(team, RowBlocks(dy.shape(0), dy.shape(1)), [&](std::int64_t row) {
-    const T *a = x.as<T>() + static_cast<std::size_t>(row) * 2 * F, *b = a + F;
-    const T* up = dy.as<T>() + static_cast<std::size_t>(row) * F;
-    T *da = dx.as<T>() + static_cast<std::size_t>(row) * 2 * F, *db = da + F;
+    const T *a = data_of<T>(x) + static_cast<std::size_t>(row) * 2 * F, *b = a + F;
+    const T* up = data_of<T>(dy) + static_cast<std::size_t>(row) * F;
+    T *da = data_of<T>(dx) + static_cast<std::size_t>(row) * 2 * F, *db = da + F;
     for_columns<T>(F, [&](auto d, std::size_t c) {
       const auto one = hn::Set(d, T{1}), value = hn::LoadU(d, a + c), gradient = hn::LoadU(d, up + c);
       const auto s = sigmoid(d, value);
@@ -116,28 +119,16 @@ template <class T>
 void add_row_as(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
   const auto C = static_cast<std::size_t>(x.shape(1));
   for_rows(team, RowBlocks(x.shape(0), x.shape(1)), [&](std::int64_t m) {
-    const T *in = x.as<T>() + static_cast<std::size_t>(m) * C, *more = row.as<T>();
-    T* out = y.as<T>() + static_cast<std::size_t>(m) * C;
+    const T *in = data_of<T>(x) + static_cast<std::size_t>(m) * C, *more = data_of<T>(row);
+    T* out = data_of<T>(y) + static_cast<std::size_t>(m) * C;
     for_columns<T>(C, [&](auto d, std::size_t c) {
       hn::StoreU(hn::Add(hn::LoadU(d, in + c), hn::LoadU(d, more + c)), d, out + c);
     });
   });
 }
 
-template <class T>
-void add_as(Team& team, const ConstTensorView& a, const ConstTensorView& b, const TensorView& y) {
-  const T *left = a.as<T>(), *right = b.as<T>();
-  T* out = y.as<T>();
-  for_elements<T>(team, a.count(), [&](auto d, std::size_t at) {
-    hn::StoreU(hn::Add(hn::LoadU(d, left + at), hn::LoadU(d, right + at)), d, out + at);
-  });
-}
-
-void gelu(Team& team, const ConstTensorView& x, const TensorView& y) {
-  x.dtype() == DType::f64 ? gelu_as<double>(team, x, y) : gelu_as<float>(team, x, y);
-}
-void gelu_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
-  x.dtype() == DType::f64 ? gelu_backward_as<double>(team, x, dy, dx) : gelu_backward_as<float>(team, x, dy, dx);
+void elementwise(Team& team, const backend::ElementwiseProblem& problem) {
+  problem.a.dtype() == DType::f64 ? elementwise_as<double>(team, problem) : elementwise_as<float>(team, problem);
 }
 void silu_gate(Team& team, const ConstTensorView& x, const TensorView& y) {
   x.dtype() == DType::f64 ? silu_gate_as<double>(team, x, y) : silu_gate_as<float>(team, x, y);
@@ -149,9 +140,6 @@ void silu_gate_backward(Team& team, const ConstTensorView& x, const ConstTensorV
 void add_row(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
   x.dtype() == DType::f64 ? add_row_as<double>(team, x, row, y) : add_row_as<float>(team, x, row, y);
 }
-void add(Team& team, const ConstTensorView& a, const ConstTensorView& b, const TensorView& y) {
-  a.dtype() == DType::f64 ? add_as<double>(team, a, b, y) : add_as<float>(team, a, b, y);
-}
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -159,20 +147,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace polyhead::cpu {
 
-HWY_EXPORT(gelu);
-HWY_EXPORT(gelu_backward);
+HWY_EXPORT(elementwise);
 HWY_EXPORT(silu_gate);
 HWY_EXPORT(silu_gate_backward);
 HWY_EXPORT(add_row);
-HWY_EXPORT(add);
 
-void gelu(Team& team, const ConstTensorView& x, const TensorView& y) {
+void elementwise(Team& team, const backend::ElementwiseProblem& problem) {
   choose_target();
-  HWY_DYNAMIC_DISPATCH(gelu)(team, x, y);
-}
-void gelu_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
-  choose_target();
-  HWY_DYNAMIC_DISPATCH(gelu_backward)(team, x, dy, dx);
+  HWY_DYNAMIC_DISPATCH(elementwise)(team, problem);
 }
 void silu_gate(Team& team, const ConstTensorView& x, const TensorView& y) {
   choose_target();
@@ -185,10 +167,6 @@ void silu_gate_backward(Team& team, const ConstTensorView& x, const ConstTensorV
 void add_row(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(add_row)(team, x, row, y);
-}
-void add(Team& team, const ConstTensorView& a, const ConstTensorView& b, const TensorView& y) {
-  choose_target();
-  HWY_DYNAMIC_DISPATCH(add)(team, a, b, y);
 }
 
 }  // namespace polyhead::cpu

@@ -1,0 +1,30 @@
+// Ops that treat every element alike. A new one is a name here, a line in its backends, and whoever calls it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "polyhead/tensor.h"
+
+namespace polyhead::backend {
+
+enum class Elementwise : std::uint8_t {
+  gelu,           // y = a/2 (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))): GELU as GPT-2 has it
+  gelu_backward,  // y = gelu'(a) b: a is x, b is dy
+  add,            // y = a + b
+};
+
+constexpr std::string_view name_of(Elementwise op) noexcept {
+  constexpr std::string_view kNames[] = {"gelu", "gelu_backward", "add"};
+  return kNames[static_cast<std::size_t>(op)];
+}
+constexpr bool is_binary(Elementwise op) noexcept { return op != Elementwise::gelu; }
+
+// Row-major, of one shape, f32 or f64; y may be a or b. b is absent for an op of one argument.
+struct ElementwiseProblem {
+  Elementwise op{};
+  ConstTensorView a, b;
+  TensorView y;
+};
+
+}  // namespace polyhead::backend

@@ -1,0 +1,59 @@
+// The kernels of a device, one entry per op: where a call meets its device. Everything is resolved and checked but the
+// values of tensors; an entry reads and writes memory of its executor's device alone.
+#pragma once
+
+#include "backend/adamw.h"
+#include "backend/attention.h"
+#include "backend/cross_entropy.h"
+#include "backend/dropout.h"
+#include "backend/elementwise.h"
+#include "backend/embedding.h"
+#include "backend/gemm.h"
+#include "backend/norm.h"
+#include "backend/rotary.h"
+#include "core/executor.h"
+
+namespace polyhead::backend {
+
+struct Kernels {
+  // Attention. check_attention looks at the values of lengths, bias, sinks and target keys and throws, or has
+  // Executor::synchronise throw; it comes before attend and attend_backward, and nothing has been written by then.
+  void (*check_attention)(Executor&, std::string_view op, const AttentionProblem&);
+  void (*attend)(Executor&, const AttentionProblem&);
+  void (*attend_backward)(Executor&, const AttentionGradientProblem&);
+  std::string (*explain)(Executor&, const AttentionProblem&);
+
+  // Products.
+  void (*gemm)(Executor&, const GemmProblem&);
+  PackedMatrix (*pack)(Executor&, const ConstTensorView& b);
+  // sums [N] = the sum of the rows of x [M,N], whose columns have stride 1; sums are contiguous, in the type computed
+  // in.
+  void (*column_sums)(Executor&, const ConstTensorView& x, const TensorView& sums);
+
+  // Rows and elements.
+  void (*elementwise)(Executor&, const ElementwiseProblem&);
+  // y [M,F] = silu(a) b for x [M,2F] = [a | b], silu(a) = a / (1 + e^-a): the gate of SwiGLU.
+  void (*silu_gate)(Executor&, const ConstTensorView& x, const TensorView& y);
+  void (*silu_gate_backward)(Executor&, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx);
+  // y [M,C] = x [M,C] + row [C]; y may be x.
+  void (*add_row)(Executor&, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y);
+  void (*normalise)(Executor&, const NormProblem&);
+  void (*normalise_backward)(Executor&, const NormGradientProblem&);
+  void (*drop)(Executor&, const DropoutProblem&);
+  void (*rotate)(Executor&, const RotaryProblem&);
+  // to <- from, of one shape and any strides; of one type, or both float, rounded to nearest even.
+  void (*copy)(Executor&, const ConstTensorView& from, const TensorView& to);
+
+  // Tables and losses. Indices, lengths and classes out of their range are errors of the op, as in check_attention.
+  void (*embed)(Executor&, const EmbeddingProblem&);
+  void (*embed_backward)(Executor&, const EmbeddingGradientProblem&);
+  void (*pool)(Executor&, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y);
+  void (*pool_backward)(Executor&, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx);
+  void (*cross_entropy)(Executor&, const CrossEntropyProblem&);
+
+  // Training. sum [1] f64 = the sum of the squares of all elements of x, the same bits every time.
+  void (*adamw)(Executor&, const AdamWProblem&);
+  void (*sum_of_squares)(Executor&, const ConstTensorView& x, const TensorView& sum);
+};
+
+}  // namespace polyhead::backend

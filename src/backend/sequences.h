@@ -1,0 +1,92 @@
+// The sequences of a batch, as a kernel of any device reads them: lengths stay where they lie. Functions are constexpr
+// so that device code may call them, too.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "polyhead/tensor.h"
+
+namespace polyhead::backend {
+
+// One sequence: which part of the tensors it owns. Queries [query_begin, query_begin + queries) of batch row `batch`
+// exist; up to `rows` of them are padding to be cleared. Key j is at key_begin + j. Query i stands at position i +
+// offset.
+struct Sequence {
+  std::int64_t batch = 0;
+  std::int64_t query_begin = 0, queries = 0, rows = 0;
+  std::int64_t key_begin = 0, keys = 0;
+  std::int64_t offset = 0;
+  std::int64_t weights_column = 0;  // where key 0 stands in the weights
+};
+
+// Whole numbers, i32 or i64, in memory of the device.
+class Integers {
+ public:
+  Integers() = default;
+  explicit Integers(const ConstTensorView& view) : stride_(view.present() ? view.stride(0) : 0) {
+    if (!view.present()) return;
+    if (view.dtype() == DType::i64) {
+      wide_ = static_cast<const std::int64_t*>(view.data());
+    } else {
+      narrow_ = static_cast<const std::int32_t*>(view.data());
+    }
+  }
+  constexpr bool present() const noexcept { return narrow_ != nullptr || wide_ != nullptr; }
+  constexpr std::int64_t operator[](std::int64_t n) const noexcept {
+    return wide_ != nullptr ? wide_[n * stride_] : narrow_[n * stride_];
+  }
+  // The number, kept within [low, high]; `otherwise` if there are none.
+  constexpr std::int64_t within(std::int64_t n, std::int64_t low, std::int64_t high, std::int64_t otherwise) const {
+    return present() ? std::max(low, std::min((*this)[n], high)) : otherwise;
+  }
+
+ private:
+  const std::int32_t* narrow_ = nullptr;
+  const std::int64_t* wide_ = nullptr;
+  std::int64_t stride_ = 0;
+};
+
+// Sequence n of `count`. Numbers out of their range are an error that Kernels::check_attention finds; a kernel that a
+// queue runs before anybody has heard of it stays within the tensors, for they are clamped.
+struct Sequences {
+  std::int64_t count = 0;              // B, or N if packed
+  std::int64_t queries = 0, keys = 0;  // T and S of the tensors
+  bool packed = false;
+  bool bottom_right = false;
+  Integers key_lengths{}, key_start{}, query_lengths{};  // [B]
+  Integers cu_q{}, cu_k{};                               // [N+1]
+  Integers first_position{};                             // [B] or [N]: where query 0 stands
+  std::int64_t position = 0;                             // where it does if there is no such list
+
+  struct Iterator {
+    const Sequences& of;
+    std::int64_t n;
+    constexpr Sequence operator*() const noexcept { return of[n]; }
+    constexpr Iterator& operator++() noexcept { return ++n, *this; }
+    constexpr bool operator!=(const Iterator& other) const noexcept { return n != other.n; }
+  };
+  constexpr Iterator begin() const noexcept { return {*this, 0}; }
+  constexpr Iterator end() const noexcept { return {*this, count}; }
+
+  constexpr Sequence operator[](std::int64_t n) const noexcept {
+    Sequence s;
+    if (packed) {
+      s.query_begin = cu_q.within(n, 0, queries, 0);
+      s.queries = s.rows = cu_q.within(n + 1, s.query_begin, queries, 0) - s.query_begin;
+      s.key_begin = cu_k.within(n, 0, keys, 0);
+      s.keys = cu_k.within(n + 1, s.key_begin, keys, 0) - s.key_begin;
+    } else {
+      const std::int64_t end = key_lengths.within(n, 0, keys, keys);
+      s.batch = n;
+      s.queries = query_lengths.within(n, 0, queries, queries);
+      s.rows = queries;
+      s.key_begin = s.weights_column = key_start.within(n, 0, end, 0);
+      s.keys = end - s.key_begin;
+    }
+    s.offset = first_position.present() ? first_position[n] : bottom_right ? s.keys - s.queries : position;
+    return s;
+  }
+};
+
+}  // namespace polyhead::backend

@@ -1,0 +1,67 @@
+// What a context runs on: one device with its memory, the order of its work and its kernels.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+
+#include "polyhead/tensor.h"
+
+namespace polyhead {
+
+namespace backend {
+struct Kernels;
+}
+
+// A backend derives from this and hands it to its own kernels. Work is done, or queued, in the order of the calls.
+class Executor {
+ public:
+  Executor(const backend::Kernels& kernels, std::shared_ptr<Allocator> allocator)
+      : kernels_(kernels), allocator_(std::move(allocator)) {}
+  virtual ~Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  Device device() const noexcept { return allocator_->device(); }
+  const backend::Kernels& kernels() const noexcept { return kernels_; }
+  const std::shared_ptr<Allocator>& allocator() const noexcept { return allocator_; }
+  virtual int threads() const noexcept { return 1; }  // of the host that work on a call
+
+  // Held by the call that uses the executor: calls on one context take turns.
+  virtual std::mutex& turn() = 0;
+
+  // Waits for everything that was queued. Throws the first error that a kernel found in the values it read and could
+  // not throw itself.
+  virtual void synchronise() {}
+
+  // Memory of the call as a whole, for what goes from one kernel of an op to the next: a tensor of this shape, good
+  // until the next one in that slot.
+  static constexpr std::size_t kScratchSlots = 6;
+  TensorView scratch(std::size_t slot, const Dims& shape, DType dtype) {
+    const auto bytes = static_cast<std::size_t>(count_of(shape)) * size_of(dtype);
+    return TensorView(scratch_bytes(slot, bytes), dtype, shape, contiguous_strides(shape), device());
+  }
+
+  // While one lives, more calls are about to come: worker threads look for them before they sleep.
+  class Burst {
+   public:
+    explicit Burst(Executor& executor) : executor_(executor) { executor_.begin_burst(); }
+    ~Burst() { executor_.end_burst(); }
+    Burst(const Burst&) = delete;
+    Burst& operator=(const Burst&) = delete;
+
+   private:
+    Executor& executor_;
+  };
+
+ protected:
+  virtual std::byte* scratch_bytes(std::size_t slot, std::size_t bytes) = 0;
+  virtual void begin_burst() {}
+  virtual void end_burst() noexcept {}
+
+ private:
+  const backend::Kernels& kernels_;
+  const std::shared_ptr<Allocator> allocator_;
+};
+
+}  // namespace polyhead

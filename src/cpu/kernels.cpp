@@ -1,0 +1,63 @@
+#include "cpu/kernels.h"
+
+#include "backend/executors.h"
+#include "cpu/executor.h"
+
+namespace polyhead::cpu {
+namespace {
+
+// A kernel that works with a team as an entry of the table.
+template <auto kernel>
+struct Entry;
+template <class Result, class... Arguments, Result (*kernel)(Team&, Arguments...)>
+struct Entry<kernel> {
+  static Result call(Executor& executor, Arguments... arguments) {
+    return kernel(static_cast<CpuExecutor&>(executor).team(), arguments...);
+  }
+};
+template <auto kernel>
+inline constexpr auto entry = &Entry<kernel>::call;
+
+std::string explain(Executor& executor, const backend::AttentionProblem& problem) {
+  std::string text = "cpu, fused, " + target_name() + ", up to " + std::to_string(executor.threads()) + " threads";
+  const bool few = decodes(problem), halves = size_of(problem.k.dtype()) == 2;
+  if (problem.dtype == DType::f64) text += "; f64: half the lanes of f32";
+  if (few) text += "; few queries: the head dim in lanes, keys and values read once for all heads that share them";
+  if (halves) text += "; keys and values are widened to f32 " + std::string(few ? "in registers" : "block by block");
+  if (few && problem.statistics_set != StatisticsSet::none) text += "; statistics: a walk of their own over the keys";
+  if (!problem.weight_head_of.empty()) text += "; weights: a second walk over the keys writes them";
+  if (problem.keep.present() || problem.bias.present())
+    text += "; keep or bias: read once per head, every tile is masked";
+  return text;
+}
+
+}  // namespace
+
+const backend::Kernels& kernels() noexcept {
+  static constexpr backend::Kernels table{.check_attention = entry<check_attention>,
+                                          .attend = entry<attend>,
+                                          .attend_backward = entry<attend_backward>,
+                                          .explain = explain,
+                                          .gemm = entry<gemm>,
+                                          .pack = entry<pack>,
+                                          .column_sums = entry<column_sums>,
+                                          .elementwise = entry<elementwise>,
+                                          .silu_gate = entry<silu_gate>,
+                                          .silu_gate_backward = entry<silu_gate_backward>,
+                                          .add_row = entry<add_row>,
+                                          .normalise = entry<normalise>,
+                                          .normalise_backward = entry<normalise_backward>,
+                                          .drop = entry<drop>,
+                                          .rotate = entry<rotate>,
+                                          .copy = entry<copy>,
+                                          .embed = entry<embed>,
+                                          .embed_backward = entry<embed_backward>,
+                                          .pool = entry<pool>,
+                                          .pool_backward = entry<pool_backward>,
+                                          .cross_entropy = entry<cross_entropy>,
+                                          .adamw = entry<adamw>,
+                                          .sum_of_squares = entry<sum_of_squares>};
+  return table;
+}
+
+}  // namespace polyhead::cpu

@@ -1,0 +1,49 @@
+// The kernels of the CPU, on a team of threads. What they compute is said in backend/, beside the problems.
+#pragma once
+
+#include "backend/kernels.h"
+#include "core/team.h"
+
+namespace polyhead::cpu {
+
+// The table that ops call them by, with a CpuExecutor.
+const backend::Kernels& kernels() noexcept;
+
+void check_attention(Team& team, std::string_view op, const backend::AttentionProblem& problem);
+void attend(Team& team, const backend::AttentionProblem& problem);
+// Does attend take the path for few queries?
+bool decodes(const backend::AttentionProblem& problem) noexcept;
+void attend_backward(Team& team, const backend::AttentionGradientProblem& problem);
+
+// The bits of C do not depend on the number of threads, nor on whether B was packed beforehand.
+void gemm(Team& team, const backend::GemmProblem& problem);
+backend::PackedMatrix pack(Team& team, const ConstTensorView& b);
+void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums);
+
+void elementwise(Team& team, const backend::ElementwiseProblem& problem);
+void silu_gate(Team& team, const ConstTensorView& x, const TensorView& y);
+void silu_gate_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx);
+void add_row(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y);
+void normalise(Team& team, const backend::NormProblem& problem);
+void normalise_backward(Team& team, const backend::NormGradientProblem& problem);
+void drop(Team& team, const backend::DropoutProblem& problem);
+void rotate(Team& team, const backend::RotaryProblem& problem);
+void copy(Team& team, const ConstTensorView& from, const TensorView& to);
+
+void embed(Team& team, const backend::EmbeddingProblem& problem);
+void embed_backward(Team& team, const backend::EmbeddingGradientProblem& problem);
+void pool(Team& team, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y);
+void pool_backward(Team& team, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx);
+void cross_entropy(Team& team, const backend::CrossEntropyProblem& problem);
+
+void adamw(Team& team, const backend::AdamWProblem& problem);
+void sum_of_squares(Team& team, const ConstTensorView& x, const TensorView& sum);
+
+// The elements of a view as T. Kernels run where the memory is, so nothing is checked.
+template <class T, class View>
+auto* data_of(const View& view) noexcept {
+  using Element = std::conditional_t<std::is_same_v<View, ConstTensorView>, const T, T>;
+  return static_cast<Element*>(view.data());
+}
+
+}  // namespace polyhead::cpu

@@ -1,0 +1,44 @@
+// A call of the library on its context's device.
+#pragma once
+
+#include "backend/kernels.h"
+#include "polyhead/context.h"
+
+namespace polyhead::ops {
+
+using backend::Kernels;
+
+// For an op of several kernels: holds the executor, so that nobody comes between, and keeps its workers awake.
+class Call {
+ public:
+  explicit Call(Context& context) : executor_(context.executor()), turn_(executor_.turn()), burst_(executor_) {}
+
+  // call(&Kernels::gemm, problem).
+  template <class Result, class... Parameters>
+  Result operator()(Result (*Kernels::*kernel)(Executor&, Parameters...),
+                    std::type_identity_t<Parameters>... arguments) const {
+    return (executor_.kernels().*kernel)(executor_, arguments...);
+  }
+
+  Executor& executor() const noexcept { return executor_; }
+  // A tensor in memory that the executor keeps from call to call, see Executor::scratch.
+  TensorView scratch(std::size_t slot, const Dims& shape, DType dtype) const {
+    return executor_.scratch(slot, shape, dtype);
+  }
+
+ private:
+  Executor& executor_;
+  const std::lock_guard<std::mutex> turn_;
+  const Executor::Burst burst_;
+};
+
+// One kernel: run(context, &Kernels::rotate, problem).
+template <class Result, class... Parameters>
+Result run(Context& context, Result (*Kernels::*kernel)(Executor&, Parameters...),
+           std::type_identity_t<Parameters>... arguments) {
+  Executor& executor = context.executor();
+  const std::lock_guard turn(executor.turn());
+  return (executor.kernels().*kernel)(executor, arguments...);
+}
+
+}  // namespace polyhead::ops

@@ -1,0 +1,60 @@
+#include "ops/elementwise.h"
+
+#include "ops/call.h"
+#include "ops/rows.h"
+
+namespace polyhead::ops {
+namespace {
+
+// x [..,2F] -> [..,F].
+Dims halved(const Op& op, const ConstTensorView& x) {
+  Dims shape = x.shape();
+  std::int64_t& last = shape[shape.rank() - 1];
+  if (last % 2 != 0)
+    Argument{op, "x", x}.refuse(ErrorCode::shape, "an even number of columns: a gate beside each value");
+  last /= 2;
+  return shape;
+}
+
+template <class View>
+View as_rows(const RowMajor& rows, const View& half) {
+  return half.reshape({rows.count, rows.columns / 2});
+}
+
+}  // namespace
+
+void elementwise(Context& context, Elementwise op, const ConstTensorView& a, const ConstTensorView& b,
+                 const TensorView& y) {
+  const RowMajor rows({backend::name_of(op), context.device()}, "a", a);
+  if (is_binary(op)) rows.expect_like("b", b);
+  rows.expect_like("y", y);
+  run(context, &Kernels::elementwise, {op, a, b, y});
+}
+
+void silu_gate(Context& context, const ConstTensorView& x, const TensorView& y) {
+  const RowMajor rows({"silu_gate", context.device()}, "x", x);
+  rows.expect("y", y, halved(rows.op, x));
+  run(context, &Kernels::silu_gate, rows.view(x), as_rows(rows, y));
+}
+
+void silu_gate_backward(Context& context, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
+  const RowMajor rows({"silu_gate_backward", context.device()}, "x", x);
+  rows.expect("dy", dy, halved(rows.op, x));
+  rows.expect_like("dx", dx);
+  run(context, &Kernels::silu_gate_backward, rows.view(x), as_rows(rows, dy), rows.view(dx));
+}
+
+void add_row(Context& context, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
+  const RowMajor rows({"add_row", context.device()}, "x", x);
+  rows.expect_vector("row", row);
+  rows.expect_like("y", y);
+  run(context, &Kernels::add_row, rows.view(x), row, rows.view(y));
+}
+
+void add_row_backward(Context& context, const ConstTensorView& dy, const TensorView& drow) {
+  const RowMajor rows({"add_row_backward", context.device()}, "dy", dy);
+  rows.expect_vector("drow", drow);
+  run(context, &Kernels::column_sums, rows.view(dy), drow);
+}
+
+}  // namespace polyhead::ops

@@ -1,0 +1,91 @@
+// Training and surveys on a device that is not the CPU, in memory that only its kernels may touch: the CPU's bits.
+#include <gtest/gtest.h>
+
+#include "heads/importance.h"
+#include "heads/survey.h"
+#include "model/sample.h"
+#include "support/bits.h"
+#include "support/fenced_device.h"
+#include "train/trainer.h"
+
+namespace polyhead::train {
+namespace {
+
+using test::fenced_context;
+using test::same_bits;
+
+struct Subject {
+  std::string task;
+  model::Positions positions = model::Positions::learned;
+  model::FeedForward feed_forward = model::FeedForward::gelu;
+  double dropout = 0;
+};
+
+// A run of a few steps, made of what the context's device has.
+struct Course {
+  std::unique_ptr<Task> task;
+  model::Transformer model;
+  Trainer trainer;
+
+  Course(Context& context, const Subject& subject, const std::shared_ptr<Allocator>& memory)
+      : task(make_task({.name = subject.task})),
+        model(config_of(subject, *task), 3, DType::f32, memory),
+        trainer(context, model, *task, {.steps = 4, .batch = 4}) {}
+
+  static model::Config config_of(const Subject& subject, const Task& task) {
+    model::Config config = model::make_config(model::Kind::gpt, 2, 32, 4);
+    config.positions = subject.positions;
+    config.feed_forward = subject.feed_forward;
+    config.dropout = subject.dropout;
+    fit_to_task(config, task);
+    return config;
+  }
+};
+
+void expect_same_course(const Subject& subject) {
+  SCOPED_TRACE(subject.task);
+  Context cpu(2), device = fenced_context();
+  Course here(cpu, subject, host_allocator()), there(device, subject, device.allocator());
+  while (!here.trainer.done()) {
+    const StepReport expected = here.trainer.step(), got = there.trainer.step();
+    ASSERT_EQ(got.loss, expected.loss) << "step " << expected.step;
+    ASSERT_EQ(got.gradient_norm, expected.gradient_norm) << "step " << expected.step;
+  }
+  const auto expected = here.model.parameters(), got = there.model.parameters();
+  for (std::size_t n = 0; n < expected.size(); ++n) {
+    EXPECT_EQ(got[n]->value.device(), device.device());
+    EXPECT_TRUE(same_bits(expected[n]->name, to_host(device, got[n]->value), expected[n]->value));
+  }
+  EXPECT_EQ(evaluate(device, there.model, *there.task, Split::validation, 1, 4).losses,
+            evaluate(cpu, here.model, *here.task, Split::validation, 1, 4).losses);
+}
+
+TEST(TrainingOnADevice, HasTheBitsOfTheCpu) {
+  expect_same_course({"copy"});
+  expect_same_course({.task = "classify", .positions = model::Positions::sinusoidal, .dropout = 0.1});
+  expect_same_course(
+      {.task = "repeat", .positions = model::Positions::rotary, .feed_forward = model::FeedForward::swiglu});
+}
+
+TEST(HeadsOnADevice, AreTheSame) {
+  Context cpu(2), device = fenced_context();
+  const Subject subject{"copy"};
+  Course here(cpu, subject, host_allocator()), there(device, subject, device.allocator());
+  std::vector<model::Examples> examples;
+  examples.push_back(here.task->batch(Split::validation, 0, 4));
+  const auto expected = heads::importance(cpu, here.model, examples);
+  const auto got = heads::importance(device, there.model, examples);
+  for (std::size_t n = 0; n < expected.size(); ++n) {
+    EXPECT_EQ(got[n].gradient, expected[n].gradient);
+    EXPECT_EQ(got[n].zero.mean, expected[n].zero.mean);
+    EXPECT_EQ(got[n].mean.mean, expected[n].mean.mean);
+  }
+  const std::int32_t prompt[] = {1, 2, 3};
+  for (const double temperature : {0.0, 1.0}) {
+    EXPECT_EQ(model::next_token(device, there.model, prompt, {.temperature = temperature}, 5),
+              model::next_token(cpu, here.model, prompt, {.temperature = temperature}, 5));
+  }
+}
+
+}  // namespace
+}  // namespace polyhead::train
