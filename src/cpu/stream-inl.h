@@ -37,7 +37,8 @@ struct Stream {
 };
 
 // Asks for a row to come to L2. The tiles of several queries jump between rows, which prefetchers of the hardware do
-// not follow: asked for in the order of memory, rows came at up to twice the rate. A single query needs no such help.
+// not follow: asked for in the order of memory, rows came at up to twice the rate. A single query reads in that order
+// and gains a tenth or more where a core waits for memory, nothing elsewhere.
 template <class S>
 HWY_INLINE void fetch(const S* row, std::size_t columns) {
   for (std::size_t c = 0; c < columns; c += 64 / sizeof(S)) __builtin_prefetch(row + c, 0, 2);
@@ -189,7 +190,7 @@ void stream_scores(const Stream<S>& k, std::int64_t n, const float* q, std::size
     for_row_tiles(rows, [&](std::size_t r, auto tile) {
       constexpr int kRows = decltype(tile)::value;
       const auto score = k.columns % kLanes<float> == 0 ? score_keys<S, kRows, false> : score_keys<S, kRows, true>;
-      score(key, r == 0 && rows > 1 ? kAhead<S> * k.stride : 0, q + r * q_stride, q_stride, k.columns,
+      score(key, r == 0 ? kAhead<S> * k.stride : 0, q + r * q_stride, q_stride, k.columns,
             s + r * s_stride + j, s_stride);
     });
   }
@@ -204,7 +205,7 @@ void stream_values(const Stream<S>& v, std::int64_t n, const float* p, std::size
       constexpr int kRows = decltype(tile)::value;
       for_column_tiles<std::min(kStreamTile / kRows, 8)>(0, v.columns, [&](std::size_t column, auto width) {
         add_columns<S, kRows, decltype(width)::value>(v, j, std::min(j + kStreamedValues, n), column, p + r * p_stride,
-                                                      p_stride, r == 0 && rows > 1 ? kAhead<S> * v.stride : 0, out + r);
+                                                      p_stride, r == 0 ? kAhead<S> * v.stride : 0, out + r);
       });
     });
   }
