@@ -29,6 +29,11 @@ class Awaited {
     number_.fetch_add(more, std::memory_order_seq_cst);
     number_.notify_all();
   }
+  // Adds, and wakes only so many of those who sleep.
+  void add_waking(std::uint32_t more, int sleepers) noexcept {
+    number_.fetch_add(more, std::memory_order_seq_cst);
+    for (int i = 0; i < sleepers; ++i) number_.notify_one();
+  }
   // While nobody waits for it.
   void reset() noexcept { number_.store(0, std::memory_order_relaxed); }
 

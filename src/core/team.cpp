@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -36,7 +37,8 @@ std::byte* Scratch::reserve(std::size_t bytes) {
   return data_.get();
 }
 
-Team::Team(int threads) : threads_(threads), scratch_(static_cast<std::size_t>(threads)) {}
+Team::Team(int threads, int processors)
+    : threads_(threads), at_once_(std::min(threads, processors)), scratch_(static_cast<std::size_t>(threads)) {}
 
 Team::~Team() {
   stop_.store(true, std::memory_order_relaxed);
@@ -45,9 +47,9 @@ Team::~Team() {
 }
 
 void Team::start() {
-  workers_.reserve(static_cast<std::size_t>(threads_ - 1));
+  workers_.reserve(static_cast<std::size_t>(at_once_ - 1));
   try {
-    while (static_cast<int>(workers_.size()) < threads_ - 1) workers_.emplace_back(&Team::serve, this);
+    while (static_cast<int>(workers_.size()) < at_once_ - 1) workers_.emplace_back(&Team::serve, this);
   } catch (const std::system_error&) {
     // The system gives us no more threads now: those we have do the work.
   }
@@ -85,14 +87,20 @@ void Team::work_as(int member) noexcept {
 }
 
 void Team::run(int members, Call call, const void* work) {
+  members = std::min(members, at_once_);
   if (members <= 1) return call(work, 0);
-  if (static_cast<int>(workers_.size()) < threads_ - 1) start();
+  if (static_cast<int>(workers_.size()) < at_once_ - 1) start();
   call_ = call;
   work_ = work;
   caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
   finished_.reset();
   seats_.store(members - 1, std::memory_order_release);
-  round_.add(1);
+  // To wake all is one step; else as many as there are places. A tree, in which each who wakes wakes two, was slower.
+  if (members == at_once_) {
+    round_.add(1);
+  } else {
+    round_.add_waking(1, members - 1);
+  }
   work_as(0);
   const auto begun = static_cast<std::uint32_t>(members - 1 - seats_.exchange(0, std::memory_order_acq_rel));
   finished_.until(kLooksBeforeSleep, [begun](std::uint32_t done) { return done == begun; });

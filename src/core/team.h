@@ -30,7 +30,10 @@ class Scratch {
 
 class Team {
  public:
-  explicit Team(int threads);
+  // Of `threads` members, of whom no more work at once than there are processors: the others would only keep those from
+  // working who are waited for.
+  Team(int threads, int processors);
+  explicit Team(int threads) : Team(threads, threads) {}
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -75,7 +78,7 @@ class Team {
   void look_for_work(std::uint32_t seen) const;
   void work_as(int member) noexcept;
 
-  const int threads_;
+  const int threads_, at_once_;
   std::vector<Scratch> scratch_;
   Scratch shared_[kShared];
   std::vector<std::thread> workers_;

@@ -50,7 +50,7 @@ Team& CpuExecutor::team() {
   const std::uint32_t now = forks.load(std::memory_order_relaxed);
   Made* made = made_.load(std::memory_order_acquire);
   if (made != nullptr && made->forks == now) return made->team;
-  std::unique_ptr<Made> fresh(new Made{Team(threads_), now});
+  std::unique_ptr<Made> fresh(new Made{Team(threads_, usable_processors()), now});
   if (made_.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) return fresh.release()->team;
   return made->team;
 }

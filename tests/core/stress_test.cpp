@@ -50,6 +50,19 @@ bool rounds(Team& team) {
   return right;
 }
 
+// Work that ends only when all members are at it.
+bool together(Team& team) {
+  const auto all = static_cast<std::uint32_t>(team.threads());
+  Awaited there;
+  team.for_each(team.threads(), 1, team.threads(), [&](int) {
+    return [&](std::int64_t) {
+      there.add(1);
+      there.until(0, [all](std::uint32_t members) { return members == all; });
+    };
+  });
+  return there.now() == all;
+}
+
 class Stress : public testing::TestWithParam<int> {
  protected:
   ~Stress() override { Word::honours_order = true; }
@@ -66,7 +79,7 @@ TEST_P(Stress, TheWaveNeverHangs) {
 TEST_P(Stress, TheTeamNeverHangs) {
   const auto work = [&] {
     Team team(GetParam());
-    return rounds(team);
+    return rounds(team) && together(team);
   };
   EXPECT_EQ(repeat_watched(0.4s, work), Ending::right);
 }

@@ -52,6 +52,36 @@ TEST(Team, MembersWorkAtTheSameTime) {
   EXPECT_EQ(arrived.load(), 3);
 }
 
+TEST(Team, NoMoreWorkAtOnceThanThereAreProcessors) {
+  const int before = test::thread_count();
+  Team team(8, 3);
+  EXPECT_EQ(team.threads(), 8);
+  std::atomic<int> inside{0}, most{0};
+  for_items(team, 200, 8, [&](std::int64_t) {
+    const int now = ++inside;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    --inside;
+  });
+  EXPECT_EQ(most.load(), 3);
+  EXPECT_EQ(test::thread_count(), before + 2);
+}
+
+// A round of few members wakes no more than those, and loses none of them.
+TEST(Team, FewOfManyWorkTogether) {
+  Team team(8);
+  for (int round = 0; round < 200; ++round) {
+    const int members = 2 + round % 7;
+    std::atomic<int> arrived{0};
+    for_items(team, members, members, [&](std::int64_t) {
+      arrived.fetch_add(1);
+      while (arrived.load() < members) std::this_thread::yield();
+    });
+    ASSERT_EQ(arrived.load(), members);
+  }
+}
+
 TEST(Team, ManyShortRoundsLoseNothing) {
   Team team(4);
   for (int round = 0; round < 5000; ++round) {

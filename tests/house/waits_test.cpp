@@ -33,7 +33,7 @@ TEST(Waits, OnlyWhatIsAwaited) {
       }
     }
   }
-  EXPECT_EQ(found, 3) << "set, add and until";
+  EXPECT_EQ(found, 4) << "set, add, add_waking and until";
 }
 
 TEST(Waits, AreFoundInEveryGuise) {

@@ -47,6 +47,24 @@ inline wake_if(answer, w) {
   fi
 }
 
+/* Any one of those whom the kernel has put to sleep on the word. */
+inline wake_one_if(answer, w) {
+  if
+  :: answer ->
+     atomic {
+       empty(buffer[me]);
+       answer = 0;
+       if
+       :: asleep[0] == w + 1 -> asleep[0] = 0
+       :: asleep[1] == w + 1 -> asleep[1] = 0
+       :: asleep[2] == w + 1 -> asleep[2] = 0
+       :: else
+       fi
+     }
+  :: else
+  fi
+}
+
 /* Awaited::set */
 inline set(w, number) {
   store(w, number);
@@ -57,19 +75,22 @@ inline set(w, number) {
   wake_if(answer, w)
 }
 
-/* Awaited::add */
-inline add(w) {
+/* The addition, and the answer to whether anybody sleeps. */
+inline add_and_ask(w) {
 #ifdef OLD
   if
   :: answer = sleepers[w]; atomic { empty(buffer[me]) -> word[w]++ }
   :: atomic { empty(buffer[me]) -> word[w]++ }; answer = sleepers[w]
-  fi;
+  fi
 #else
   atomic { empty(buffer[me]) -> word[w]++ };
-  answer = sleepers[w];
+  answer = sleepers[w]
 #endif
-  wake_if(answer, w)
 }
+
+/* Awaited::add, and Awaited::add_waking of one */
+inline add(w) { add_and_ask(w); wake_if(answer, w) }
+inline add_waking_one(w) { add_and_ask(w); wake_one_if(answer, w) }
 
 /* Awaited::until, with `ready` an expression of `now` */
 inline until(w, ready) {

@@ -71,7 +71,14 @@ proctype caller(byte me) {
     store(CALL, round);
     store(FINISHED, 0);
     store(SEATS, members - 1);
-    add(ROUND);
+    if
+    :: members == THREADS -> add(ROUND)
+    :: else -> add_waking_one(ROUND)
+    fi;
+    if  /* works alone, or on what needs everybody */
+    :: true
+    :: true -> word[SEATS] == 0
+    fi;
     atomic { empty(buffer[me]) -> begun = members - 1 - word[SEATS]; word[SEATS] = 0; members = 0 };
     until(FINISHED, now == begun);
     atomic {

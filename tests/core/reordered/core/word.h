@@ -36,14 +36,22 @@ class Word {
     sleepers_.fetch_sub(1);
   }
   void notify_all() {
-    const bool wake = asked_ == this ? anybody_ : sleepers_.load() != 0;
-    asked_ = nullptr;
-    if (!wake) return;
+    if (!anybody_sleeps()) return;
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
   }
+  void notify_one() {
+    if (!anybody_sleeps()) return;
+    const std::lock_guard lock(mutex_);
+    changed_.notify_one();
+  }
 
  private:
+  bool anybody_sleeps() const {
+    const bool answer = asked_ == this ? anybody_ : sleepers_.load() != 0;
+    asked_ = nullptr;
+    return answer;
+  }
   void ask_early(std::memory_order order) const {
     asked_ = nullptr;
     if (honours_order && order == std::memory_order_seq_cst) return;
