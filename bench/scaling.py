@@ -5,9 +5,9 @@ from families import PASSES_AS_ONE, best_of, closing, hopeless, micro, progress
 from report import Family, machine
 from servers import geomean, lower_bound, ratios
 
-ATTENTION = ["64,4,32,32", "8,12,128,64", "1,12,1024,64", "4,12,1024,64", "1,32,2048,128"]
-CELLS = {f"{shape}/{mask}{way}": ["torch-sdpa", "torch-matmul"]
-         for way in ("", "+backward") for mask in ("plain", "causal") for shape in ATTENTION}
+SHORT, LONG_ROWS = ["64,4,32,32", "8,12,128,64"], ["1,12,1024,64", "4,12,1024,64", "1,32,2048,128"]
+CELLS = {f"{shape}/{mask}{way}": ["torch-sdpa"] + (["torch-matmul"] if shape in SHORT else [])
+         for way in ("", "+backward") for mask in ("plain", "causal") for shape in SHORT + LONG_ROWS}
 CELLS |= {"1,1,8192,64/plain+backward": ["torch-sdpa"], "1,1,8192,64/causal+backward": ["torch-sdpa"]}
 CELLS |= {f"decode:{sizes},128,f32/plain": ["torch-sdpa", "torch-matmul"] for sizes in ("1,32,32,4096", "8,32,8,4096")}
 CELLS |= {sizes: ["torch-linear"] for sizes in ("2048,2304,768", "2048,2048,2048", "64,512,512")}
