@@ -28,6 +28,7 @@ std::int64_t groups_of(const backend::Sequence& sequence) {
 template <class T>
 std::vector<Item> items_of(const backend::AttentionProblem& problem) {
   std::vector<Item> items;
+  items.reserve(static_cast<std::size_t>(problem.sequences.count * problem.heads));
   std::int64_t most = 0;
   for (std::int64_t n = 0; n < problem.sequences.count; ++n) {
     const std::int64_t groups = groups_of<T>(problem.sequences[n]);
@@ -63,25 +64,35 @@ void store_statistics(const backend::AttentionProblem& problem, std::int64_t n, 
   for (int f = 0; f < problem.statistics_width(); ++f) to[f * out.stride(2)] = static_cast<T>(sums[f]);
 }
 
+// No row yet.
+void clear_statistics(std::size_t width, double* sums) {
+  std::fill_n(sums, width, 0.0);
+  sums[static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
+}
+
 // Adds up the groups of every sequence and head that has several, or none, in their order: the same bits for any number
 // of threads.
 template <class T>
 void merge_statistics(const backend::AttentionProblem& problem, const std::vector<double>& partial) {
   const auto width = static_cast<std::size_t>(problem.statistics_width());
-  std::vector<double> sums(width);
-  const double* from = partial.data();
+  double sums[kFullStatistics];
+  std::size_t at = 0;
   for (std::int64_t n = 0; n < problem.sequences.count; ++n) {
     const std::int64_t groups = groups_of<T>(problem.sequences[n]);
+    if (groups == 1) {
+      at += static_cast<std::size_t>(problem.heads) * width;
+      continue;
+    }
     for (std::int64_t h = 0; h < problem.heads; ++h) {
-      std::fill(sums.begin(), sums.end(), 0.0);
-      sums[static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
-      for (std::int64_t g = 0; g < groups; ++g, from += width) {
-        for (std::size_t f = 0; f < width && groups > 1; ++f) {
+      clear_statistics(width, sums);
+      for (std::int64_t g = 0; g < groups; ++g, at += width) {
+        for (std::size_t f = 0; f < width; ++f) {
           const bool maximum = static_cast<Statistic>(f) == Statistic::max_logit;
-          sums[f] = maximum ? (from[f] <= sums[f] ? sums[f] : from[f]) : sums[f] + from[f];
+          const double more = partial[at + f];
+          sums[f] = maximum ? (more <= sums[f] ? sums[f] : more) : sums[f] + more;
         }
       }
-      if (groups != 1) store_statistics<T>(problem, n, h, sums.data());
+      store_statistics<T>(problem, n, h, sums);
     }
   }
 }
@@ -91,10 +102,8 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
   const std::vector<Item> items = items_of<T>(problem);
   const auto width = static_cast<std::size_t>(problem.statistics_width());
   const bool reports = problem.statistics_set != StatisticsSet::none;
-  std::vector<double> partial(reports ? items.size() * width : 0);
-  for (std::size_t i = 0; i < partial.size(); i += width) {
-    partial[i + static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
-  }
+  const bool merges = reports && !std::all_of(items.begin(), items.end(), [](const Item& item) { return item.alone; });
+  std::vector<double> partial(merges ? items.size() * width : 0);
   const auto count = static_cast<std::int64_t>(items.size());
   const auto [members, grain] = split_of(team, count, work_of(problem));
   // All memory before any result: what fails, fails with nothing written.
@@ -106,9 +115,15 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
       const Head<T> head(problem, item.sequence, item.head);
       const std::int64_t first = item.group * kGroupRows<T>;
       Group<T> group(head, first, std::min(kGroupRows<T>, head.sequence.rows - first), workspace);
-      double* sums = reports ? partial.data() + static_cast<std::size_t>(item.place) * width : nullptr;
+      if (!reports) return group.run(nullptr);
+      double sums[kFullStatistics];
+      clear_statistics(width, sums);
       group.run(sums);
-      if (problem.statistics.present() && item.alone) store_statistics<T>(problem, item.sequence, item.head, sums);
+      if (!item.alone) {
+        std::copy_n(sums, width, partial.data() + static_cast<std::size_t>(item.place) * width);
+      } else if (problem.statistics.present()) {
+        store_statistics<T>(problem, item.sequence, item.head, sums);
+      }
     };
   });
   if (problem.statistics.present()) merge_statistics<T>(problem, partial);
