@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
+#include <set>
 
 #include "model/memory.h"
 #include "support/bits.h"
@@ -190,6 +192,87 @@ TEST(Model, IsTheSameForAnyNumberOfThreads) {
     if (first.empty()) first = std::move(now);
     for (std::size_t n = 0; n < now.size(); ++n) EXPECT_TRUE(test::same_bits("gradient", first[n], now[n])) << n;
   }
+}
+
+// A model whose blocks add nothing but what dropout leaves of a constant; the logits are the residual stream.
+class Dropped : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kWidth = 16, kTokens = 8;
+  static constexpr double kDrop = 0.5;
+
+  Transformer& make(std::int64_t layers, bool feed_forward) {
+    Config config = make_config(Kind::gpt, layers, kWidth, 2);
+    config.vocabulary = kWidth;
+    config.context = kTokens;
+    config.norm = Norm::none;
+    config.positions = Positions::none;
+    config.feed_forward = feed_forward ? FeedForward::gelu : FeedForward::none;
+    config.dropout = kDrop;
+    model_.emplace(config);
+    for (autograd::Parameter* parameter : model_->parameters()) fill(parameter->value, 0);
+    for (std::int64_t c = 0; c < kWidth; ++c) named("output.weight").as<float>()[c * kWidth + c] = 1;
+    return *model_;
+  }
+  Tensor& named(const std::string& name) {
+    for (autograd::Parameter* parameter : model_->parameters()) {
+      if (parameter->name == name) return parameter->value;
+    }
+    throw std::logic_error(name);
+  }
+  static void fill(Tensor& tensor, float value) { std::fill_n(tensor.as<float>(), count_of(tensor.shape()), value); }
+  // [tokens, width]
+  std::vector<float> stream(std::uint64_t seed, bool training = true) {
+    Context context(1);
+    Tape tape(context, false);
+    const Tensor tokens = Tensor::zeros({1, kTokens}, DType::i32);
+    const ConstTensorView found = tape.value(model_->forward(tape, tokens, {.training = training, .seed = seed}));
+    return {found.as<float>(), found.as<float>() + found.count()};
+  }
+  static std::set<float> values(const std::vector<float>& all) { return {all.begin(), all.end()}; }
+
+  std::optional<Transformer> model_;
+};
+
+TEST_F(Dropped, OutputsOfLayersHaveMasksOfTheirOwn) {
+  make(2, false);
+  for (const char* layer : {"0", "1"}) fill(named("blocks." + std::string(layer) + ".attention.out_proj.bias"), 1);
+  EXPECT_EQ(values(stream(1)), (std::set<float>{0, 2, 4}))
+      << "none, one, or both: one mask for both would give 0 and 4";
+  EXPECT_NE(stream(1), stream(2)) << "another step";
+  EXPECT_EQ(stream(1), stream(1));
+  EXPECT_EQ(values(stream(1, false)), (std::set<float>{2})) << "off when it is not training";
+}
+
+TEST_F(Dropped, FeedForwardAndAttentionHaveMasksOfTheirOwn) {
+  make(1, true);
+  fill(named("blocks.0.attention.out_proj.bias"), 1);
+  fill(named("blocks.0.feed_forward.down.bias"), 1);
+  EXPECT_EQ(values(stream(1)), (std::set<float>{0, 2, 4}));
+  make(2, true);
+  for (const char* layer : {"0", "1"}) fill(named("blocks." + std::string(layer) + ".feed_forward.down.bias"), 1);
+  EXPECT_EQ(values(stream(1)), (std::set<float>{0, 2, 4}));
+}
+
+// Values are 1 and attention is even, so that a head's output is the share of keys that were kept.
+TEST_F(Dropped, WeightsOfLayersHaveMasksOfTheirOwn) {
+  make(2, false);
+  for (const char* layer : {"0", "1"}) {
+    const std::string name = "blocks." + std::string(layer) + ".attention.";
+    Tensor& bias = named(name + "in_proj_bias");
+    std::fill_n(bias.as<float>() + 2 * kWidth, kWidth, 1.0f);
+    for (std::int64_t c = 0; c < kWidth; ++c) named(name + "out_proj.weight").as<float>()[c * kWidth + c / 8 * 8] = 1;
+  }
+  int differing = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const std::vector<float> all = stream(seed);
+    for (std::size_t at = 0; at < all.size(); at += 8) {  // a row of a head: first, second, both; or one and both
+      std::set<float> found(all.begin() + static_cast<std::ptrdiff_t>(at),
+                            all.begin() + static_cast<std::ptrdiff_t>(at + 8));
+      found.erase(0.0f);
+      differing += found.size() == 3;
+    }
+  }
+  EXPECT_GT(differing, 20) << "with the same masks it would be none";
 }
 
 TEST(Model, RefusesWhatDoesNotFit) {

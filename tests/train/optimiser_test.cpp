@@ -10,6 +10,24 @@
 namespace polyhead::train {
 namespace {
 
+// Up in a line, down along a cosine to a tenth, and there it stays.
+TEST(Schedule, HasTheseValues) {
+  const Schedule schedule{.peak = 2, .warmup = 4, .steps = 12};
+  EXPECT_NEAR(schedule.rate(1), 0.5, 1e-12);
+  EXPECT_NEAR(schedule.rate(3), 1.5, 1e-12);
+  EXPECT_NEAR(schedule.rate(4), 2, 1e-12) << "the highest";
+  EXPECT_NEAR(schedule.rate(6), 2 * (0.1 + 0.9 * 0.5 * (1 + std::sqrt(0.5))), 1e-12) << "a quarter of the way";
+  EXPECT_NEAR(schedule.rate(8), 2 * 0.55, 1e-12) << "half of it";
+  EXPECT_NEAR(schedule.rate(12), 0.2, 1e-12) << "a tenth at the last step";
+  EXPECT_NEAR(schedule.rate(13), 0.2, 1e-12);
+  const Schedule at_once{.peak = 1, .warmup = 0, .steps = 4, .floor = 0};
+  EXPECT_NEAR(at_once.rate(1), 0.5 * (1 + std::sqrt(0.5)), 1e-12);
+  EXPECT_NEAR(at_once.rate(2), 0.5, 1e-12);
+  EXPECT_NEAR(at_once.rate(4), 0, 1e-12);
+  const Schedule short_one{.peak = 1, .warmup = 10, .steps = 5};  // it ends before it is up
+  EXPECT_NEAR(short_one.rate(5), 0.5, 1e-12);
+}
+
 constexpr double kRate = 0.01, kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8, kDecay = 0.1;
 
 autograd::Parameter make_parameter(const Dims& shape, DType dtype, std::uint64_t seed) {
