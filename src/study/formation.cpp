@@ -64,8 +64,9 @@ KnockOut knock_out(Context& context, Formation& formation) {
   std::erase_if(others, [&](const HeadId& head) { return std::find(both.begin(), both.end(), head) != both.end(); });
   if (!previous.empty()) found.previous = without(previous);
   if (!induction.empty()) found.induction = without(induction);
-  if (!previous.empty() && !induction.empty()) found.both = without(both);
-  if (!both.empty() && !others.empty()) found.others = without(others);
+  if (previous.empty() || induction.empty()) return found;  // then the others may have them among them
+  found.both = without(both);
+  if (!others.empty()) found.others = without(others);
   return found;
 }
 
