@@ -50,6 +50,10 @@ train::Plan plan_of(const AnatomyPlan& plan, std::uint64_t seed) {
                    {.steps = plan.steps, .batch = plan.batch, .rate = plan.rate, .seed = seed});
 }
 
+Route route_of(const AnatomyPlan& plan, std::size_t seed, const std::filesystem::path& models) {
+  return {.every = plan.every, .folder = models / name_of_seed(plan.task, seed)};
+}
+
 }  // namespace
 
 std::size_t Anatomy::most_damaging() const {
@@ -79,8 +83,7 @@ std::vector<Job> dissect(const AnatomyPlan& plan, const std::filesystem::path& m
   for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
     jobs.push_back([=, &to](Context& context) {
       Anatomy& anatomy = to[seed - 1];
-      const Route route{.every = plan.every, .folder = models / name_of_seed(plan.task, seed)};
-      anatomy.course = follow(context, plan_of(plan, seed), route, watch);
+      anatomy.course = follow(context, plan_of(plan, seed), route_of(plan, seed, models), watch);
       take_apart(context, plan, watch, anatomy);
       const std::filesystem::path pruned = models / name_of_seed(plan.task + "-pruned", seed);
       io::make_folder(pruned);
@@ -90,8 +93,12 @@ std::vector<Job> dissect(const AnatomyPlan& plan, const std::filesystem::path& m
   return jobs;
 }
 
-double work_of(const AnatomyPlan& plan) {
-  return static_cast<double>(plan.seeds) * (work_of(plan_of(plan, 1), {.every = plan.every}) + work_of_removals(plan));
+double work_of(const AnatomyPlan& plan, const std::filesystem::path& models) {
+  double work = 0;
+  for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
+    work += work_of(plan_of(plan, seed), route_of(plan, seed, models)) + work_of_removals(plan);
+  }
+  return work;
 }
 
 void measure_saving(Context& context, Anatomy& anatomy) {

@@ -42,7 +42,7 @@ struct AnatomyPlan {
 // One job a seed; models and pruned ones are kept in folders of `models`.
 std::vector<Job> dissect(const AnatomyPlan& plan, const std::filesystem::path& models, const Watch& watch,
                          std::vector<Anatomy>& to);
-double work_of(const AnatomyPlan& plan);
+double work_of(const AnatomyPlan& plan, const std::filesystem::path& models);
 // Timed, so when nothing else runs.
 void measure_saving(Context& context, Anatomy& anatomy);
 

@@ -30,7 +30,12 @@ Observer entropies_on(Context& context, const std::string& task_name) {
   };
 }
 
-Route route_of(const ComparisonPlan& plan) { return {.every = plan.every, .enough = kSolved}; }
+Route route_of(const ComparisonPlan& plan, std::int64_t heads, std::size_t seed, const std::filesystem::path& models) {
+  return {.every = plan.every,
+          .enough = kSolved,
+          .keep_model = seed == 1,
+          .folder = models / name_of_seed(plan.task + "-" + std::to_string(heads), seed)};
+}
 
 }  // namespace
 
@@ -75,10 +80,14 @@ std::optional<Spread> steps_to_solve(const Contender& contender) {
   return spread(values);
 }
 
-double work_of(const ComparisonPlan& plan) {
+double work_of(const ComparisonPlan& plan, const std::filesystem::path& models) {
   double work = 0;
-  for (const std::int64_t heads : kHeadCounts) work += work_of(plan_of(plan, heads, 1), route_of(plan));
-  return plan.expected * work * static_cast<double>(plan.seeds);
+  for (const std::int64_t heads : kHeadCounts) {
+    for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
+      work += work_of(plan_of(plan, heads, seed), route_of(plan, heads, seed, models));
+    }
+  }
+  return plan.expected * work;
 }
 
 std::vector<Job> compare(const ComparisonPlan& plan, const std::filesystem::path& models, const Watch& watch,
@@ -92,11 +101,9 @@ std::vector<Job> compare(const ComparisonPlan& plan, const std::filesystem::path
     for (std::size_t n = 0; n < std::size(kHeadCounts); ++n) {
       jobs.push_back([=, &contenders](Context& context) {
         Contender& contender = contenders[n];
-        Route route = route_of(plan);
-        route.keep_model = seed == 1;
-        route.folder = models / name_of_seed(plan.task + "-" + std::to_string(contender.heads), seed);
         contender.courses[seed - 1] =
-            follow(context, plan_of(plan, contender.heads, seed), route, watch, entropies_on(context, plan.task));
+            follow(context, plan_of(plan, contender.heads, seed), route_of(plan, contender.heads, seed, models), watch,
+                   entropies_on(context, plan.task));
       });
     }
   }

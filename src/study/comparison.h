@@ -49,7 +49,7 @@ struct ComparisonPlan {
 // `models`, of the first seed with its model.
 std::vector<Job> compare(const ComparisonPlan& plan, const std::filesystem::path& models, const Watch& watch,
                          std::vector<Contender>& contenders);
-double work_of(const ComparisonPlan& plan);
+double work_of(const ComparisonPlan& plan, const std::filesystem::path& models);
 
 // "copy-4", "copy-4-seed-2"
 std::string name_of_seed(const std::string& name, std::size_t seed);

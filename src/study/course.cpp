@@ -128,6 +128,7 @@ double Course::still_gaining() const {
 }
 
 double work_of(const train::Plan& plan, const Route& route) {
+  if (!route.folder.empty() && io::is_there(route.folder / kCourseFile)) return 0;
   const train::Plan whole = fitted(plan, *train::make_task(plan.task));
   const std::int64_t looks = 1 + (plan.training.steps + route.every - 1) / route.every;
   return static_cast<double>(plan.training.steps) * work_of_step(whole) +

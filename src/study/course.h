@@ -56,7 +56,7 @@ using Observer = std::function<std::vector<double>(model::Transformer&)>;
 Course follow(Context& context, const train::Plan& plan, const Route& route, const Watch& watch,
               const Observer& observe = {});
 
-// What `watch` will be told in all, if the course does not end early.
+// What `watch` will be told in all, if the course does not end early: nothing if it is in its folder already.
 double work_of(const train::Plan& plan, const Route& route);
 
 }  // namespace polyhead::study

@@ -18,6 +18,10 @@ train::Plan plan_of(const FormationPlan& plan, const std::string& task, std::int
   return made;
 }
 
+Route route_of(const FormationPlan& plan, const char* name, std::size_t seed, const std::filesystem::path& models) {
+  return {.every = plan.every, .folder = models / name_of_seed(name, seed)};
+}
+
 std::vector<double> scores_of(const heads::Survey& survey) {
   std::vector<double> scores;
   for (const heads::HeadSurvey& head : survey.heads) {
@@ -130,9 +134,7 @@ std::vector<Job> form(const FormationPlan& plan, const std::filesystem::path& mo
   for (auto* formations : {&to.two_layers, &to.one_layer, &to.fixed_length}) formations->resize(plan.seeds);
   to.knock_outs.resize(plan.seeds);
   for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
-    const auto route = [&](const char* name) {
-      return Route{.every = plan.every, .folder = models / name_of_seed(name, seed)};
-    };
+    const auto route = [&](const char* name) { return route_of(plan, name, seed, models); };
     Formation &two = to.two_layers[seed - 1], &one = to.one_layer[seed - 1], &fixed = to.fixed_length[seed - 1];
     two.name = "repeat, two layers";
     one.name = "repeat, one layer";
@@ -146,11 +148,14 @@ std::vector<Job> form(const FormationPlan& plan, const std::filesystem::path& mo
   return jobs;
 }
 
-double work_of(const FormationPlan& plan) {
-  const Route route{.every = plan.every};
-  return static_cast<double>(plan.seeds) *
-         (work_of(plan_of(plan, "repeat", 2, 1), route) + work_of(plan_of(plan, "repeat", 1, 1), route) +
-          work_of(plan_of(plan, "repeat-fixed", 2, 1), route));
+double work_of(const FormationPlan& plan, const std::filesystem::path& models) {
+  double work = 0;
+  for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
+    work += work_of(plan_of(plan, "repeat", 2, seed), route_of(plan, "repeat", seed, models)) +
+            work_of(plan_of(plan, "repeat", 1, seed), route_of(plan, "repeat-one-layer", seed, models)) +
+            work_of(plan_of(plan, "repeat-fixed", 2, seed), route_of(plan, "repeat-fixed", seed, models));
+  }
+  return work;
 }
 
 }  // namespace polyhead::study

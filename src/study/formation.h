@@ -45,7 +45,7 @@ struct Formations {
 
 std::vector<Job> form(const FormationPlan& plan, const std::filesystem::path& models, const Watch& watch,
                       Formations& to);
-double work_of(const FormationPlan& plan);
+double work_of(const FormationPlan& plan, const std::filesystem::path& models);
 
 // Probes of random tokens of a task, with segments of different lengths or of one.
 std::vector<heads::Probe> repeat_probes(const train::Task& task, std::optional<std::int64_t> length = {});

@@ -33,7 +33,10 @@ struct Plans {
     formation.steps = 220;
     anatomy.steps = 300;
   }
-  double work() const { return work_of(copy) + work_of(classify) + work_of(formation) + work_of(anatomy); }
+  // What is still to be done.
+  double work(const std::filesystem::path& models) const {
+    return work_of(copy, models) + work_of(classify, models) + work_of(formation, models) + work_of(anatomy, models);
+  }
 };
 
 // Adds up the work of all jobs and lets one thread at a time tell. What is more than was expected counts as nothing.
@@ -119,7 +122,7 @@ Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
   results.quick = options.quick;
   Context context(options.threads);
   results.threads = context.threads();
-  Counter counter(plans.work(), on_progress);
+  Counter counter(plans.work(models), on_progress);
   const Watch watch = [&](double work) { counter.add(work); };
   // The long ones first, so that nobody waits for the last.
   std::vector<Job> jobs = dissect(plans.anatomy, models, watch, results.anatomies);

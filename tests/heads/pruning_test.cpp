@@ -228,32 +228,27 @@ TEST(Prune, ABudgetIsSpentOnce) {
   const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
   Context context(2);
-  bool won_back = false;
-  int exact = 0;
-  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"}) {
+  int won_back = 0, exact = 0;
+  for (int name = 0; name < 40; ++name) {
     std::vector<model::Examples> some;
-    some.push_back(examples(config, name));
+    some.push_back(examples(config, std::to_string(name).c_str()));
     const PruneCurve whole = prune(context, model, some, some, {.budget = 2});
     double lowest = whole.accuracy;
     for (std::size_t n = 0; n < whole.steps.size(); ++n) {
-      const double accuracy = whole.steps[n].accuracy;
-      if (accuracy < lowest) {  // the deepest so far: spent exactly here
-        lowest = accuracy;
-        const PruneCurve cut =
-            prune(context, model, some, some, {.budget = whole.accuracy - accuracy, .to_the_end = true});
-        EXPECT_GE(cut.within_budget, n + 1) << name << " " << n;
-        const PruneCurve less =
-            prune(context, model, some, some, {.budget = whole.accuracy - accuracy - 1e-6, .to_the_end = true});
-        EXPECT_EQ(less.within_budget, n) << name << " " << n;
-        EXPECT_EQ(less.removed().size(), n);
-        ++exact;
-      } else if (accuracy > lowest && n + 1 < whole.steps.size()) {
-        won_back = true;  // such a budget was tried above: it ended where it was first overspent
-      }
+      if (whole.steps[n].accuracy >= lowest) continue;
+      lowest = whole.steps[n].accuracy;  // the deepest so far: a budget that is spent exactly here
+      const auto with = [&](double budget) {
+        return prune(context, model, some, some, {.budget = budget, .to_the_end = true}).within_budget;
+      };
+      EXPECT_GE(with(whole.accuracy - lowest), n + 1) << name << " " << n;
+      EXPECT_EQ(with(whole.accuracy - lowest - 1e-6), n) << name << " " << n;
+      ++exact;
+      won_back += std::any_of(whole.steps.begin() + static_cast<std::ptrdiff_t>(n), whole.steps.end(),
+                              [&](const PruneStep& later) { return later.accuracy > lowest; });
     }
   }
-  EXPECT_TRUE(won_back);
-  EXPECT_GT(exact, 3);
+  EXPECT_GT(exact, 5);
+  EXPECT_GT(won_back, 2) << "or the second budget proves nothing";
 }
 
 // Sequences of a padded batch say what they say alone.
@@ -319,17 +314,26 @@ TEST(Prune, ByDamageTheMostHarmlessGoesFirst) {
   const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
   Context context(2);
-  std::vector<model::Examples> some;
-  some.push_back(examples(config, "some"));
-  const PruneCurve curve = prune(context, model, some, some, {.order = Order::damage, .budget = 2});
-  double last = -1;
-  for (const PruneStep& step : curve.steps) {
-    Gates gates(config);
-    gates.set(step.removed, 0);
-    const double lost = 1 - model::score(context, model, some, gates.get()).accuracy();
-    EXPECT_GE(lost, last) << to_string(step.removed);
-    last = lost;
+  int differing = 0;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    std::vector<model::Examples> some;
+    some.push_back(examples(config, name));
+    const PruneCurve curve = prune(context, model, some, some, {.order = Order::damage, .budget = 2});
+    double accuracy = 2, loss = 0;
+    for (const PruneStep& step : curve.steps) {
+      Gates gates(config);
+      gates.set(step.removed, 0);
+      const model::SequenceScores without = model::score(context, model, some, gates.get());
+      EXPECT_LE(without.accuracy(), accuracy) << to_string(step.removed);
+      if (without.accuracy() == accuracy) {
+        EXPECT_GE(without.mean_loss(), loss) << "of equal ones the least loss";
+      }
+      differing += without.accuracy() < accuracy && accuracy < 2;
+      accuracy = without.accuracy();
+      loss = without.mean_loss();
+    }
   }
+  EXPECT_GT(differing, 1) << "or the accuracy decides nothing";
 }
 
 }  // namespace

@@ -100,6 +100,7 @@ TEST_F(Following, ACourseThatHasEndedIsReadNotTrained) {
   };
   const Course first = follow_with(route, observe);
   calls_ = 0;
+  EXPECT_EQ(work_of(plan_, route), 0) << "nothing is left to do";
   const Course again = follow_with(route, observe);
   EXPECT_EQ(calls_, 0);
   ASSERT_EQ(again.points.size(), first.points.size());
