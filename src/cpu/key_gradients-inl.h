@@ -69,7 +69,7 @@ struct Sums {
 template <class T>
 class BlockSums {
  public:
-  // `few`: hardly ever added to, so that the tensor's strides do not matter.
+  // `few`: hardly ever added to, so that it does not matter if the tensor's rows lie far apart.
   BlockSums(const TensorView& to, std::int64_t batch, std::int64_t kv_head, std::int64_t key, std::int64_t keys,
             bool few, T* scratch)
       : to_(to),
@@ -78,7 +78,8 @@ class BlockSums {
         data_(static_cast<std::byte*>(to.data()) +
               (batch * to.stride(0) + kv_head * to.stride(1) + key * to.stride(2)) *
                   static_cast<std::int64_t>(size_of(to.dtype()))),
-        in_place_(few && to.dtype() == dtype_of<T> && padded<T>(columns_) == columns_ && to.stride(2) >= to.shape(3)),
+        in_place_(to.dtype() == dtype_of<T> && padded<T>(columns_) == columns_ &&
+                  (to.stride(2) == to.shape(3) || (few && to.stride(2) > to.shape(3)))),
         sums_{scratch, padded<T>(columns_)} {
     if (in_place_) sums_ = {reinterpret_cast<T*>(data_), static_cast<std::size_t>(to.stride(2))};
   }
