@@ -148,8 +148,10 @@ void sum_widened_columns(const ConstTensorView& x, Range columns, T* sums) {
 
 template <class T>
 void column_sums_as(Team& team, const ConstTensorView& x, const TensorView& sums) {
-  const std::int64_t N = x.shape(1), width = 4 * kPanel<T>;
-  team.for_each(divide_up(N, width), 1, members_for(team, static_cast<double>(x.count()) / kMovedPerThread), [&](int) {
+  const std::int64_t N = x.shape(1), lanes = kLanes<T>, widest = 4 * kPanel<T>;
+  const int members = members_for(team, static_cast<double>(x.count()) / kMovedPerThread);
+  const std::int64_t width = std::clamp(divide_up(N, members * lanes) * lanes, lanes, widest);
+  team.for_each(divide_up(N, width), 1, members, [&](int) {
     return [&](std::int64_t item) {
       const Range columns{item * width, std::min(N, (item + 1) * width)};
       T* to = static_cast<T*>(sums.data()) + columns.begin;

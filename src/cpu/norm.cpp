@@ -85,12 +85,13 @@ void normalise_backward_as(Team& team, const backend::NormGradientProblem& probl
     }
   });
   const auto total = [&](std::size_t offset, const TensorView& to) {
-    for (std::size_t c = 0; c < C; ++c) {
-      T sum = 0;
-      for (std::size_t block = 0; block < static_cast<std::size_t>(blocks.count); ++block) {
-        sum += parts[block * 2 * C + offset + c];
-      }
-      data_of<T>(to)[c] = sum;
+    T* sums = data_of<T>(to);
+    std::fill_n(sums, C, T{0});
+    for (std::size_t block = 0; block < static_cast<std::size_t>(blocks.count); ++block) {
+      const T* part = parts.data() + block * 2 * C + offset;
+      for_columns<T>(C, [&](auto d, std::size_t c) {
+        hn::StoreU(hn::Add(hn::LoadU(d, sums + c), hn::LoadU(d, part + c)), d, sums + c);
+      });
     }
   };
   total(0, problem.dgamma);
