@@ -119,5 +119,18 @@ TEST(Page, WhatDoesNotFitIsRefused) {
 
 TEST(Page, AnEmptyPageIsAPage) { EXPECT_EQ(data_of(html({}))["models"].size(), 0u); }
 
+// A character that turns the text around is shown by its number, wherever it stands.
+TEST(Page, NothingHidesInAnyText) {
+  const Page page = hostile_page("\u202E\u200B");
+  for (const std::string& text : {report::json(page), html(page)}) {
+    EXPECT_EQ(text.find("\u202E"), text.npos);
+    EXPECT_EQ(text.find("\u200B"), text.npos);
+  }
+  std::size_t shown = 0;
+  const std::string text = report::json(page);
+  for (std::size_t at = 0; (at = text.find("‹U+202E›‹U+200B›", at)) != text.npos; ++at) ++shown;
+  EXPECT_GT(shown, 20u) << "every text has one";
+}
+
 }  // namespace
 }  // namespace polyhead::report

@@ -190,8 +190,8 @@ Figure heads() {
 
 }  // namespace
 
-Page hostile_page() {
-  const auto bad = [](const std::string& place) { return "<b class=bad onclick=bad=1>" + place + "</b>"; };
+Page hostile_page(const std::string& behind) {
+  const auto bad = [&](const std::string& place) { return "<b class=bad onclick=bad=1>" + place + "</b>" + behind; };
   Page page{bad("title"), bad("lead"), {{bad("about name"), bad("about value")}}, {}, {}, {}, {}};
   page.findings = {{bad("finding"), "figure"}};
   const Lines lines{bad("x label"),       bad("y label"), {{bad("series"), {0, 1}, {0, 1}, {}, {}}}, false, {},

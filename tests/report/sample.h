@@ -9,7 +9,7 @@ namespace polyhead::report {
 // markup if anybody let them.
 Page sample_page();
 
-// A page in which every text, of whatever kind, is a tag: <b class=bad onclick=bad=1>cell</b>.
-Page hostile_page();
+// A page in which every text, of whatever kind, is a tag, <b class=bad onclick=bad=1>cell</b>, and what is behind it.
+Page hostile_page(const std::string& behind = "");
 
 }  // namespace polyhead::report

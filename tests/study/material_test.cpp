@@ -46,7 +46,7 @@ std::unique_ptr<train::Task> task_called(const std::string& name, std::int64_t c
                            .text = name == "text" ? std::string(5000, 'a') + std::string(5000, 'b') : ""});
 }
 
-TEST(Material, RankingAndJudgingShareNoSequence) {
+TEST(Material, RankingJudgingAndReportingShareNoSequence) {
   for (const train::TaskSummary& about : train::task_list()) {
     if (about.name == "text") continue;
     const auto task = task_called(about.name);
@@ -55,6 +55,11 @@ TEST(Material, RankingAndJudgingShareNoSequence) {
     EXPECT_EQ(count(one.judging), 70) << about.name;
     EXPECT_TRUE(disjoint(all_of(one.ranking), all_of(one.judging))) << about.name;
     EXPECT_TRUE(disjoint(all_of(one.ranking), all_of(two.judging))) << about.name << ": nor with another seed";
+    EXPECT_EQ(count(one.reporting), 70) << about.name;
+    for (const Material* other : {&one, &two}) {
+      EXPECT_TRUE(disjoint(all_of(one.reporting), all_of(other->ranking))) << about.name;
+      EXPECT_TRUE(disjoint(all_of(one.reporting), all_of(other->judging))) << about.name;
+    }
     EXPECT_NE(all_of(one.ranking), all_of(two.ranking)) << about.name;
     std::vector<model::Examples> training;
     for (std::uint64_t n = 0; n < 20; ++n) training.push_back(task->batch(train::Split::train, n, 32));
