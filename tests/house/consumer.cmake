@@ -1,5 +1,6 @@
 # cmake -D BUILD= -D WORK= -D TYPE=STATIC_LIBRARY|SHARED_LIBRARY -D CXX= -D PKG_CONFIG= -P consumer.cmake
-# Installs BUILD below WORK, moves the installed tree, and builds and runs a program against it in both ways.
+# Installs BUILD below WORK, moves the installed tree to a folder with a space in its name, and builds and runs a program against
+# it in both ways.
 function(run)
   execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
@@ -7,17 +8,18 @@ endfunction()
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/installed)
-file(RENAME ${WORK}/installed ${WORK}/moved)
+set(moved "${WORK}/moved here")
+file(RENAME ${WORK}/installed ${moved})
 file(COPY ${CMAKE_CURRENT_LIST_DIR}/consumer/ DESTINATION ${WORK}/source)
 
 run(${CMAKE_COMMAND} -S ${WORK}/source -B ${WORK}/build -G Ninja
-  -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_PREFIX_PATH=${WORK}/moved)
+  -D CMAKE_CXX_COMPILER=${CXX} "-D CMAKE_PREFIX_PATH=${moved}")
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
 
-file(GLOB_RECURSE pc ${WORK}/moved/polyhead.pc)
-get_filename_component(pc_dir ${pc} DIRECTORY)
-get_filename_component(lib_dir ${pc_dir} DIRECTORY)
+file(GLOB_RECURSE pc ${moved}/polyhead.pc)
+get_filename_component(pc_dir "${pc}" DIRECTORY)
+get_filename_component(lib_dir "${pc_dir}" DIRECTORY)
 set(ENV{PKG_CONFIG_PATH} ${pc_dir})
 if(TYPE STREQUAL "STATIC_LIBRARY")
   set(static --static)
@@ -39,9 +41,9 @@ endif()
 
 if(EXISTS ${BUILD}/cli/polyhead)
   set(ENV{LD_LIBRARY_PATH})  # the command finds its library by itself
-  run(${WORK}/moved/bin/polyhead --version)
+  run(${moved}/bin/polyhead --version)
   foreach(file share/man/man1/polyhead.1 share/bash-completion/completions/polyhead)
-    if(NOT EXISTS ${WORK}/moved/${file})
+    if(NOT EXISTS ${moved}/${file})
       message(FATAL_ERROR "${file} is not installed")
     endif()
   endforeach()

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "house/pages.h"
+#include "house/shell.h"
 
 namespace polyhead::house {
 namespace {
@@ -20,6 +21,11 @@ TEST(Readme, CodeIsThatOfTheExample) {
   ASSERT_EQ(compiled.size(), 1u) << "examples/embed.cpp needs one // [readme] and one // [/readme]";
   ASSERT_FALSE(shown.empty());
   EXPECT_EQ(shown[0], compiled[0]);
+}
+
+TEST(Makefile, InstallsIntoAFolderWithASpaceInItsName) {
+  const std::string lines = output_of("make -n -C '" + kRoot.string() + "' install PREFIX='a b' 2>&1");
+  EXPECT_NE(lines.find("--prefix \"a b\""), std::string::npos) << lines;
 }
 
 TEST(Documentation, LinksLeadSomewhere) {
