@@ -16,16 +16,19 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 template <class T>
 void pack_b(Team& team, const ConstTensorView& b, T* to) {
   const std::int64_t K = b.shape(0), N = b.shape(1), panels = divide_up(N, kPanel<T>);
+  if (b.count() == 0) return;
   const ConstTensorView columns = b.transpose(0, 1);
   const int members = members_for(team, static_cast<double>(b.count()) / kMovedPerThread);
-  team.for_each(panels, 1, members, [&](int) {
-    return [&, K, N, to](std::int64_t panel) {
+  // Narrow matrices are cut along K, too, so that there is something to do for everybody.
+  const std::int64_t parts = std::clamp<std::int64_t>(divide_up(2 * members, panels), 1, divide_up(K, kWidened));
+  team.for_each(panels * parts, 1, members, [&](int) {
+    return [&, K, N, to](std::int64_t item) {
       alignas(64) T widened[kPanel<T> * kWidened];
-      const std::int64_t begin = panel * static_cast<std::int64_t>(kPanel<T>);
-      const Range lines{begin, std::min<std::int64_t>(N, begin + kPanel<T>)};
-      T* out = to + panel * K * kPanel<T>;
-      if (lines.size() < kPanel<T>) std::fill_n(out, K * kPanel<T>, T{0});
-      pack_lines<T>(columns, lines, {0, K}, widened, out, kPanel<T>);
+      const std::int64_t begin = item / parts * static_cast<std::int64_t>(kPanel<T>);
+      const Range lines{begin, std::min<std::int64_t>(N, begin + kPanel<T>)}, k = part_of(K, item % parts, parts);
+      T* out = to + begin * K + k.begin * static_cast<std::int64_t>(kPanel<T>);
+      if (lines.size() < kPanel<T>) std::fill_n(out, k.size() * kPanel<T>, T{0});
+      pack_lines<T>(columns, lines, k, widened, out, kPanel<T>);
     };
   });
 }
