@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/memory.h"
 #include "core/suggest.h"
 #include "io/checksum.h"
 #include "io/file.h"
@@ -244,6 +245,7 @@ Safetensors read_safetensors(const std::filesystem::path& path) {
   const std::uint64_t data_at = kLengthBytes + header.size();
   const std::vector<std::size_t> order = order_of(entries);
   expect_no_gaps(entries, order, static_cast<std::int64_t>(file.size() - data_at), result.where);
+  expect_memory("safetensors", result.where, static_cast<double>(file.size()), "read it on a machine that has more");
   Checksum checksum;
   begin_checksum(header, checksum);
   for (const Entry& entry : entries) result.tensors.emplace_back(entry.name, Tensor());

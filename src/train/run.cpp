@@ -1,8 +1,10 @@
 #include "train/run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
+#include "core/memory.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
 #include "polyhead/info.h"
@@ -13,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kLogEvery = 10, kValidationBatches = 8;
-constexpr std::size_t kMostText = INT32_MAX;
+constexpr std::uintmax_t kMostText = INT32_MAX;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::input, "run", what); }
 
@@ -58,6 +60,10 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 std::unique_ptr<Task> task_of(Plan& plan) {
   TaskOptions options = plan.task;
   if (!plan.file.empty()) {
+    std::error_code ignored;  // a pipe has no size
+    const auto bytes = fs::is_regular_file(plan.file, ignored) ? fs::file_size(plan.file, ignored) : 0;
+    polyhead::expect_memory("run", plan.file.string(), 2.0 * static_cast<double>(std::min(bytes, kMostText)),
+                            "take a part of it");
     options.text = io::read_file(plan.file, kMostText);
     if (options.text.empty()) refuse(plan.file.string() + ": the file is empty");
     const std::string mark = mark_of(options.text);

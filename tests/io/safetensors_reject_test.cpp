@@ -182,6 +182,17 @@ TEST(Reject, HugeTensorsInSmallFiles) {
                         {"take 1099511627776 bytes", "holds 8", "cut short"});
 }
 
+// As large as it says: a file of holes, and no memory for it.
+TEST(Reject, FilesThatMemoryCannotHold) {
+  const Scratch scratch;
+  const std::string header = R"({"t":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}    )";
+  spill(scratch / "a", safetensors_bytes(header, ""));
+  std::error_code error;
+  std::filesystem::resize_file(scratch / "a", 8 + header.size() + (std::uintmax_t{1} << 42), error);
+  if (error) return expect_error(ErrorCode::input, {"cut short"}, [&] { read_safetensors(scratch / "a"); });
+  expect_error(ErrorCode::value, {"/a takes about 4.4 TB of memory"}, [&] { read_safetensors(scratch / "a"); });
+}
+
 TEST(Reject, TooManyTensors) {
   std::string header = "{";
   const int count = (1 << 17) + 1;
