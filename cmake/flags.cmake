@@ -3,13 +3,18 @@ set(POLYHEAD_SANITIZE "" CACHE STRING "Sanitizers to build everything with: addr
 
 add_library(polyhead_flags INTERFACE)
 target_compile_features(polyhead_flags INTERFACE cxx_std_20)
-target_compile_options(polyhead_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+function(polyhead_flag)  # for the C++ compiler; nvcc has options of its own
+  foreach(flag ${ARGN})
+    target_compile_options(polyhead_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${flag}>)
+  endforeach()
+endfunction()
+polyhead_flag(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
   # False alarms from inside std::string and std::sort (GCC bug 105651 and its kin).
-  target_compile_options(polyhead_flags INTERFACE -Wno-restrict -Wno-array-bounds)
+  polyhead_flag(-Wno-restrict -Wno-array-bounds)
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  target_compile_options(polyhead_flags INTERFACE -march=x86-64-v2)
+  polyhead_flag(-march=x86-64-v2)
 endif()
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)

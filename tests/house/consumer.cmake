@@ -1,4 +1,4 @@
-# cmake -D BUILD= -D WORK= -D TYPE=STATIC_LIBRARY|SHARED_LIBRARY -D CXX= -D PKG_CONFIG= -P consumer.cmake
+# cmake -D BUILD= -D WORK= -D TYPE=STATIC_LIBRARY|SHARED_LIBRARY -D CXX= -D PKG_CONFIG= -D CUDA= -P consumer.cmake
 # Installs BUILD below WORK, moves the installed tree to a folder with a space in its name, and builds and runs a program against
 # it in both ways.
 function(run)
@@ -35,8 +35,9 @@ run(${WORK}/consumer)
 
 # A static library's objects must also do for a shared one.
 if(TYPE STREQUAL "STATIC_LIBRARY")
+  separate_arguments(cuda UNIX_COMMAND "${CUDA}")
   run(${CXX} -shared -Wl,--no-undefined -Wl,--whole-archive ${lib_dir}/libpolyhead.a -Wl,--no-whole-archive
-    -lhwy -pthread -o ${WORK}/libpolyhead.so)
+    -lhwy -pthread ${cuda} -o ${WORK}/libpolyhead.so)
 endif()
 
 if(EXISTS ${BUILD}/cli/polyhead)

@@ -1,0 +1,30 @@
+# CUDA, where there is a compiler for it: nvcc on the PATH, in its usual place, or from PyPI in .cuda (tools/install-packages
+# cuda). POLYHEAD_CUDA=OFF does without. Nothing of it is linked but the static runtime.
+option(POLYHEAD_CUDA "Build the kernels for NVIDIA GPUs if nvcc is found" ON)
+
+set(POLYHEAD_HAS_CUDA OFF)
+if(POLYHEAD_CUDA AND NOT POLYHEAD_SANITIZE)  # nvcc does not pass the sanitizers' flags on
+  find_program(POLYHEAD_NVCC nvcc HINTS ENV CUDACXX PATHS /usr/local/cuda/bin ${PROJECT_SOURCE_DIR}/.cuda/nvidia/cu13/bin)
+  mark_as_advanced(POLYHEAD_NVCC)
+endif()
+if(POLYHEAD_NVCC AND POLYHEAD_CUDA AND NOT POLYHEAD_SANITIZE)
+  set(CMAKE_CUDA_COMPILER ${POLYHEAD_NVCC})
+  if(POLYHEAD_NVCC MATCHES "/.cuda/")  # PyPI's has its libraries in lib, where its nvcc does not look
+    get_filename_component(CUDAToolkit_ROOT ${POLYHEAD_NVCC}/../.. ABSOLUTE)
+    set(CMAKE_CUDA_FLAGS_INIT -L${CUDAToolkit_ROOT}/lib)
+  endif()
+  set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+  set(CMAKE_CUDA_ARCHITECTURES 80-virtual)
+  enable_language(CUDA)
+  find_package(CUDAToolkit 13 QUIET)
+  if(TARGET CUDA::cudart_static)
+    set(POLYHEAD_HAS_CUDA ON)
+    get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
+    set(POLYHEAD_CUDA_LIBRARIES "${cudart} -ldl -lrt")  # for those who link the static library without CMake
+  endif()
+endif()
+if(POLYHEAD_HAS_CUDA)
+  message(STATUS "CUDA: ${POLYHEAD_NVCC}, ${CMAKE_CUDA_COMPILER_VERSION}")
+else()
+  message(STATUS "CUDA: no; a build without GPU support")
+endif()

@@ -1,0 +1,28 @@
+// What a kernel says about a number that should not be there. Somebody who waits throws it.
+#pragma once
+
+#include "backend/bad_value.h"
+
+namespace polyhead::cuda {
+
+struct Complaint {
+  backend::BadValue bad;
+  int op = 0;  // a number that the queue gave it
+};
+
+// Passed by value to kernels. The first complaint is kept.
+struct Complaints {
+  int* claimed = nullptr;
+  Complaint* first = nullptr;
+  int op = 0;
+
+#ifdef __CUDACC__
+  __device__ void add(const backend::BadValue& bad) const {
+    if (atomicExch(claimed, 1) != 0) return;
+    first->bad = bad;
+    first->op = op;
+  }
+#endif
+};
+
+}  // namespace polyhead::cuda

@@ -1,0 +1,181 @@
+#include "cuda/cublas_lt.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+namespace polyhead::cuda {
+namespace {
+
+// Of cublasLt.h and cublas_api.h, version 13.
+enum : int { kOpN = 0, kOpT = 1, kCompute32F = 68 };
+enum : int { kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBiasPointer = 8 };
+enum : int { kPreferWorkspace = 1, kPreferAlignmentA = 5 };  // B, C and D follow A
+enum : int { kReal32F = 0, kReal16F = 2, kReal16BF = 14 };
+constexpr std::uint32_t kEpilogueBias = 4;
+
+struct Algorithm {
+  std::uint64_t data[8];
+};
+struct Heuristic {
+  Algorithm algorithm;
+  std::size_t workspace_bytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+int type_of(DType dtype) { return dtype == DType::f16 ? kReal16F : dtype == DType::bf16 ? kReal16BF : kReal32F; }
+
+// The largest power of two, up to 16, that all the addresses are multiples of.
+int alignment_of(std::initializer_list<const void*> pointers) {
+  std::uintptr_t bits = 16;
+  for (const void* pointer : pointers) bits |= reinterpret_cast<std::uintptr_t>(pointer);
+  return static_cast<int>(bits & (~bits + 1));
+}
+
+// A row-major matrix is its transpose to a library that counts by columns.
+struct Operand {
+  bool transposed;  // from how the library would read it
+  std::int64_t leading;
+};
+Operand operand_of(const ConstTensorView& matrix) {
+  const bool transposed = matrix.stride(1) != 1;
+  const std::int64_t leading = matrix.stride(transposed ? 1 : 0), least = matrix.shape(transposed ? 0 : 1);
+  return {transposed, std::max(leading, least)};
+}
+
+}  // namespace
+
+struct CublasLt::Functions {
+  int (*create)(void**);
+  int (*destroy)(void*);
+  int (*desc_create)(void**, int compute, int scale);
+  int (*desc_destroy)(void*);
+  int (*desc_set)(void*, int attribute, const void*, std::size_t);
+  int (*layout_create)(void**, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t leading);
+  int (*layout_destroy)(void*);
+  int (*preference_create)(void**);
+  int (*preference_destroy)(void*);
+  int (*preference_set)(void*, int attribute, const void*, std::size_t);
+  int (*heuristic)(void*, void* desc, void* a, void* b, void* c, void* d, void* preference, int wanted, Heuristic*,
+                   int* found);
+  int (*matmul)(void*, void* desc, const void* alpha, const void* a, void* a_layout, const void* b, void* b_layout,
+                const void* beta, const void* c, void* c_layout, void* d, void* d_layout, const Algorithm*,
+                void* workspace, std::size_t, cudaStream_t);
+  void* library = nullptr;
+
+  ~Functions() {
+    if (library != nullptr) dlclose(library);
+  }
+};
+
+struct CublasLt::Plan {
+  const Functions& functions;
+  void *desc = nullptr, *a = nullptr, *b = nullptr, *c = nullptr;
+  Algorithm algorithm{};
+  bool usable = false;
+
+  explicit Plan(const Functions& f) : functions(f) {}
+  ~Plan() {
+    functions.desc_destroy(desc);
+    for (void* layout : {a, b, c}) functions.layout_destroy(layout);
+  }
+};
+
+std::unique_ptr<CublasLt> CublasLt::load() {
+  auto f = std::make_unique<Functions>();
+  for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
+    if (f->library == nullptr) f->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (f->library == nullptr) return nullptr;
+  bool all = true;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(f->library, name));
+    all = all && function != nullptr;
+  };
+  find(f->create, "cublasLtCreate");
+  find(f->destroy, "cublasLtDestroy");
+  find(f->desc_create, "cublasLtMatmulDescCreate");
+  find(f->desc_destroy, "cublasLtMatmulDescDestroy");
+  find(f->desc_set, "cublasLtMatmulDescSetAttribute");
+  find(f->layout_create, "cublasLtMatrixLayoutCreate");
+  find(f->layout_destroy, "cublasLtMatrixLayoutDestroy");
+  find(f->preference_create, "cublasLtMatmulPreferenceCreate");
+  find(f->preference_destroy, "cublasLtMatmulPreferenceDestroy");
+  find(f->preference_set, "cublasLtMatmulPreferenceSetAttribute");
+  find(f->heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  find(f->matmul, "cublasLtMatmul");
+  if (!all) return nullptr;
+  auto loaded = std::unique_ptr<CublasLt>(new CublasLt(std::move(f)));
+  return loaded->handle_ == nullptr ? nullptr : std::move(loaded);
+}
+
+CublasLt::CublasLt(std::unique_ptr<Functions> functions) : functions_(std::move(functions)) {
+  if (functions_->create(&handle_) != 0) handle_ = nullptr;
+}
+
+CublasLt::~CublasLt() {
+  plans_.clear();
+  if (handle_ != nullptr) functions_->destroy(handle_);
+}
+
+const CublasLt::Plan* CublasLt::plan_of(const Key& key) {
+  if (const auto known = plans_.find(key); known != plans_.end()) return known->second.get();
+  const auto [type, M, N, K, a_transposed, b_transposed, a_leading, b_leading, c_leading, biased, alignment] = key;
+  const Functions& f = *functions_;
+  auto plan = std::make_unique<Plan>(f);
+  // The library computes C^T [N,M] = B^T A^T, so its first operand is our second.
+  const int first = b_transposed ? kOpT : kOpN, second = a_transposed ? kOpT : kOpN;
+  bool made = f.desc_create(&plan->desc, kCompute32F, kReal32F) == 0 &&
+              f.desc_set(plan->desc, kDescTransA, &first, sizeof first) == 0 &&
+              f.desc_set(plan->desc, kDescTransB, &second, sizeof second) == 0 &&
+              f.layout_create(&plan->b, type, b_transposed ? K : N, b_transposed ? N : K, b_leading) == 0 &&
+              f.layout_create(&plan->a, type, a_transposed ? M : K, a_transposed ? K : M, a_leading) == 0 &&
+              f.layout_create(&plan->c, type, N, M, c_leading) == 0;
+  if (biased) made = made && f.desc_set(plan->desc, kDescEpilogue, &kEpilogueBias, sizeof kEpilogueBias) == 0;
+  void* preference = nullptr;
+  made = made && f.preference_create(&preference) == 0;
+  if (made) {
+    const std::uint64_t bytes = kWorkspaceBytes;
+    f.preference_set(preference, kPreferWorkspace, &bytes, sizeof bytes);
+    const auto aligned = static_cast<std::uint32_t>(alignment);
+    for (int operand = 0; operand < 4; ++operand) {
+      f.preference_set(preference, kPreferAlignmentA + operand, &aligned, sizeof aligned);
+    }
+    Heuristic best{};
+    int found = 0;
+    plan->usable =
+        f.heuristic(handle_, plan->desc, plan->b, plan->a, plan->c, plan->c, preference, 1, &best, &found) == 0 &&
+        found == 1 && best.state == 0;
+    plan->algorithm = best.algorithm;
+    f.preference_destroy(preference);
+  }
+  return plans_.emplace(key, std::move(plan)).first->second.get();
+}
+
+bool CublasLt::multiply(cudaStream_t stream, const ConstTensorView& a, const ConstTensorView& b, const void* bias,
+                        const TensorView& c, void* workspace) {
+  const Operand left = operand_of(a), right = operand_of(b);
+  const std::int64_t c_leading = std::max(c.stride(0), c.shape(1));
+  const Key key{type_of(c.dtype()),
+                c.shape(0),
+                c.shape(1),
+                a.shape(1),
+                left.transposed,
+                right.transposed,
+                left.leading,
+                right.leading,
+                c_leading,
+                bias != nullptr,
+                alignment_of({a.data(), b.data(), c.data(), bias})};
+  const Plan* plan = plan_of(key);
+  if (!plan->usable) return false;
+  const Functions& f = *functions_;
+  if (bias != nullptr && f.desc_set(plan->desc, kDescBiasPointer, &bias, sizeof bias) != 0) return false;
+  const float one = 1, zero = 0;
+  return f.matmul(handle_, plan->desc, &one, b.data(), plan->b, a.data(), plan->a, &zero, c.data(), plan->c, c.data(),
+                  plan->c, &plan->algorithm, workspace, kWorkspaceBytes, stream) == 0;
+}
+
+}  // namespace polyhead::cuda

@@ -1,0 +1,45 @@
+// cuBLASLt, loaded at run time: a binary runs where it is missing, with products of our own. The few functions and
+// numbers that are used are declared here as its documentation gives them, so that no header is needed either.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "backend/gemm.h"
+
+namespace polyhead::cuda {
+
+class CublasLt {
+ public:
+  static std::unique_ptr<CublasLt> load();  // null where there is none
+  ~CublasLt();
+  CublasLt(const CublasLt&) = delete;
+  CublasLt& operator=(const CublasLt&) = delete;
+
+  static constexpr std::size_t kWorkspaceBytes = 32u << 20;
+
+  // C = A B + bias, the bias in C's type or absent. False if it has no way to do it.
+  bool multiply(cudaStream_t stream, const ConstTensorView& a, const ConstTensorView& b, const void* bias,
+                const TensorView& c, void* workspace);
+
+ private:
+  struct Functions;
+  struct Plan;
+  // Everything that the choice of an algorithm depends on: type, sizes, transpositions, leading dimensions, alignments.
+  using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, bool, bool, std::int64_t, std::int64_t,
+                         std::int64_t, bool, int>;
+
+  explicit CublasLt(std::unique_ptr<Functions> functions);
+  const Plan* plan_of(const Key& key);
+
+  std::unique_ptr<Functions> functions_;
+  void* handle_ = nullptr;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace polyhead::cuda

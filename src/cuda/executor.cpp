@@ -1,0 +1,59 @@
+#include "cuda/executor.h"
+
+#include "backend/executors.h"
+#include "cuda/cublas_lt.h"
+#include "cuda/kernels.h"
+
+namespace polyhead::cuda {
+
+std::unique_ptr<Executor> make_executor(int index) { return std::make_unique<CudaExecutor>(index); }
+
+CudaExecutor::CudaExecutor(int device)
+    : Executor(cuda::kernels(), std::make_shared<CudaAllocator>(device)),
+      memory_(static_cast<CudaAllocator&>(*allocator())),
+      queue_(memory_.queue()) {}
+
+CudaExecutor::~CudaExecutor() {
+  for (const Block& block : blocks_) memory_.release(block.data, block.bytes);
+}
+
+CublasLt* CudaExecutor::cublas() {
+  if (!cublas_sought_) {
+    cublas_sought_ = true;
+    cublas_ = CublasLt::load();
+  }
+  return cublas_.get();
+}
+
+std::byte* CudaExecutor::scratch_bytes(std::size_t slot, std::size_t bytes) {
+  Block& block = blocks_[slot];
+  if (block.bytes < bytes) {
+    memory_.release(block.data, block.bytes);
+    block = {};
+    block = {memory_.allocate(bytes), bytes};
+  }
+  return static_cast<std::byte*>(block.data);
+}
+
+void CudaExecutor::launch_pointers(const void* kernel, std::int64_t blocks, int threads, std::size_t shared_bytes,
+                                   void** parameters) {
+  if (blocks == 0) return;
+  const auto name = [&] {
+    const char* text = nullptr;
+    return std::string(cudaFuncGetName(&text, kernel) == cudaSuccess && text != nullptr ? text : "a kernel");
+  };
+  if (blocks > std::numeric_limits<std::int32_t>::max()) {
+    throw Error(
+        ErrorCode::unsupported, "cuda",
+        name() + ": expected at most 2147483647 blocks of work, found " + std::to_string(blocks) + "; split the batch");
+  }
+  if (shared_bytes > 48 * 1024) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+          "cudaFuncSetAttribute of " + name());
+  }
+  const cudaError_t status = cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)),
+                                              dim3(static_cast<unsigned>(threads)), parameters, shared_bytes, stream());
+  if (status != cudaSuccess) check(status, "launch of " + name());
+}
+
+}  // namespace polyhead::cuda

@@ -1,0 +1,77 @@
+// The executor of an NVIDIA GPU: one stream, its memory, and workspaces that grow as calls need them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <tuple>
+
+#include "core/executor.h"
+#include "cuda/allocator.h"
+#include "cuda/error.h"
+
+namespace polyhead::cuda {
+
+class CublasLt;
+
+// Memory of one kernel for the next, beside the slots that ops have. What is in it lasts for one call of the table.
+enum class Workspace : std::uint8_t { statistics, forward, gradient, sums, product, tile_counter, count };
+
+class CudaExecutor final : public Executor {
+ public:
+  explicit CudaExecutor(int device);
+  ~CudaExecutor() override;
+
+  Queue& queue() noexcept { return queue_; }
+  cudaStream_t stream() const noexcept { return queue_.stream(); }
+  CublasLt* cublas();  // null where there is no such library
+
+  std::mutex& turn() override { return turn_; }
+  void synchronise() override { queue_.synchronise(); }
+
+  template <class T>
+  T* workspace(Workspace which, std::int64_t count) {
+    const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
+    return reinterpret_cast<T*>(scratch_bytes(kScratchSlots + static_cast<std::size_t>(which), bytes));
+  }
+
+  // Queues a kernel with one axis of blocks; none if there is nothing to do.
+  template <class... Parameters, class... Arguments>
+  void launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, const Arguments&... arguments) {
+    launch_with(kernel, blocks, threads, 0, arguments...);
+  }
+  // The same with shared memory whose size is known at run time.
+  template <class... Parameters, class... Arguments>
+  void launch_with(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::size_t shared_bytes,
+                   const Arguments&... arguments) {
+    std::tuple<Parameters...> parameters(arguments...);
+    std::apply(
+        [&](auto&... parameter) {
+          void* pointers[] = {const_cast<void*>(static_cast<const void*>(&parameter))...};
+          launch_pointers(reinterpret_cast<const void*>(kernel), blocks, threads, shared_bytes, pointers);
+        },
+        parameters);
+  }
+
+ private:
+  struct Block {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  std::byte* scratch_bytes(std::size_t slot, std::size_t bytes) override;
+  void launch_pointers(const void* kernel, std::int64_t blocks, int threads, std::size_t shared_bytes,
+                       void** parameters);
+
+  CudaAllocator& memory_;
+  Queue& queue_;
+  std::mutex turn_;
+  std::array<Block, kScratchSlots + static_cast<std::size_t>(Workspace::count)> blocks_{};
+  std::unique_ptr<CublasLt> cublas_;
+  bool cublas_sought_ = false;
+};
+
+}  // namespace polyhead::cuda

@@ -1,0 +1,55 @@
+#include "cuda/kernels.h"
+
+namespace polyhead::cuda {
+namespace {
+
+// A kernel of the GPU as an entry of the table: the device is made the calling thread's first.
+template <auto kernel>
+struct Entry;
+template <class Result, class... Arguments, Result (*kernel)(CudaExecutor&, Arguments...)>
+struct Entry<kernel> {
+  static Result call(Executor& executor, Arguments... arguments) {
+    auto& gpu = static_cast<CudaExecutor&>(executor);
+    gpu.queue().enter();
+    return kernel(gpu, arguments...);
+  }
+};
+template <auto kernel>
+inline constexpr auto entry = &Entry<kernel>::call;
+
+}  // namespace
+
+void expect_no_f64(std::string_view op, const ConstTensorView& tensor) {
+  if (tensor.dtype() != DType::f64) return;
+  throw Error(ErrorCode::unsupported, op,
+              "expected f32, f16 or bf16, found " + describe(tensor) + "; f64 is computed on the CPU");
+}
+
+const backend::Kernels& kernels() noexcept {
+  static constexpr backend::Kernels table{.check_attention = entry<check_attention>,
+                                          .attend = entry<attend>,
+                                          .attend_backward = entry<attend_backward>,
+                                          .explain = entry<explain>,
+                                          .gemm = entry<gemm>,
+                                          .pack = entry<pack>,
+                                          .column_sums = entry<column_sums>,
+                                          .elementwise = entry<elementwise>,
+                                          .silu_gate = entry<silu_gate>,
+                                          .silu_gate_backward = entry<silu_gate_backward>,
+                                          .add_row = entry<add_row>,
+                                          .normalise = entry<normalise>,
+                                          .normalise_backward = entry<normalise_backward>,
+                                          .drop = entry<drop>,
+                                          .rotate = entry<rotate>,
+                                          .copy = entry<copy>,
+                                          .embed = entry<embed>,
+                                          .embed_backward = entry<embed_backward>,
+                                          .pool = entry<pool>,
+                                          .pool_backward = entry<pool_backward>,
+                                          .cross_entropy = entry<cross_entropy>,
+                                          .adamw = entry<adamw>,
+                                          .sum_of_squares = entry<sum_of_squares>};
+  return table;
+}
+
+}  // namespace polyhead::cuda

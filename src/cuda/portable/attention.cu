@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <cmath>
+
+#include "cuda/portable/attention.cuh"
+#include "cuda/portable/attention.h"
+#include "cuda/portable/attention_mma.h"
+#include "cuda/portable/statistics.cuh"
+#include "cuda/portable/weights.cuh"
+
+namespace polyhead::cuda::portable {
+
+AttentionArguments::AttentionArguments(const backend::AttentionProblem& p)
+    : sequences(p.sequences),
+      sight{p.causal, p.window, 0},
+      heads(static_cast<int>(p.heads)),
+      heads_per_kv(static_cast<int>(p.kv_heads == 0 ? 1 : p.heads / p.kv_heads)),
+      head_dim(static_cast<int>(p.head_dim)),
+      value_dim(static_cast<int>(p.value_dim)),
+      q(p.q),
+      k(p.k),
+      v(p.v),
+      scale(static_cast<float>(p.scale)),
+      softcap(static_cast<float>(p.softcap)),
+      keep(p.keep),
+      bias(p.bias),
+      alibi(p.alibi),
+      gates(p.gates),
+      sink_logit(p.sink_logit),
+      drops{p.dropout.p > 0, p.dropout.seed, static_cast<std::uint32_t>(std::lround(65536 * p.dropout.p)),
+            static_cast<float>(1 / (1 - p.dropout.p))} {}
+
+namespace {
+
+// The places of the chosen heads or rows, kMost at a time: where[n] is the place of n, -1 if it is not wanted.
+std::vector<Chosen> chosen_of(const std::vector<std::int32_t>& where) {
+  std::vector<std::int32_t> index(where.size(), -1);
+  std::size_t count = 0;
+  for (std::size_t n = 0; n < where.size(); ++n) {
+    if (where[n] < 0) continue;
+    index[static_cast<std::size_t>(where[n])] = static_cast<std::int32_t>(n);
+    ++count;
+  }
+  std::vector<Chosen> lists;
+  for (std::size_t begin = 0; begin < count; begin += Chosen::kMost) {
+    Chosen list{.count = static_cast<int>(std::min<std::size_t>(count - begin, Chosen::kMost)),
+                .in_order = false,
+                .base = static_cast<int>(begin)};
+    std::copy_n(index.begin() + static_cast<std::ptrdiff_t>(begin), list.count, list.index);
+    lists.push_back(list);
+  }
+  return lists;
+}
+
+void write_weights(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  const AttentionArguments arguments(problem);
+  const auto columns = static_cast<int>(problem.weights.shape(3));
+  const std::vector<Chosen> all{{.count = static_cast<int>(problem.sequences.queries), .in_order = true}};
+  for (const Chosen& rows : problem.weights_in_order ? all : chosen_of(problem.weight_row_of)) {
+    const int tiles = tiles_of(rows.count);
+    for (const Chosen& heads : chosen_of(problem.weight_head_of)) {
+      executor.launch(weights_kernel, problem.sequences.count * heads.count * tiles, kThreads, arguments,
+                      Strided(problem.weights), columns, heads, rows, tiles);
+    }
+  }
+}
+
+void write_statistics(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  const AttentionArguments arguments(problem);
+  const int tiles = tiles_of(problem.sequences.queries), fields = problem.statistics_width();
+  const std::int64_t heads = problem.sequences.count * problem.heads;
+  const auto sums = executor.workspace<float>(Workspace::statistics, heads * tiles * fields);
+  executor.launch(statistics_kernel, heads * tiles, kThreads, arguments,
+                  StatisticsOutputs{.row_statistics = Strided(problem.row_statistics),
+                                    .tile_sums = sums,
+                                    .marked_keys = Strided(problem.marked_keys),
+                                    .target_keys = Strided(problem.target_keys),
+                                    .fields = fields},
+                  tiles);
+  if (!problem.statistics.present()) return;
+  executor.launch(sum_statistics_kernel, heads, kThreads, problem.sequences, static_cast<const float*>(sums),
+                  arguments.heads, tiles, fields, Strided(problem.statistics));
+}
+
+}  // namespace
+
+void describe_heads(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  if (problem.weights.present()) write_weights(executor, problem);
+  if (problem.statistics.present() || problem.row_statistics.present()) write_statistics(executor, problem);
+}
+
+namespace {
+
+void attend_f32(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  const AttentionArguments arguments(problem);
+  const int tiles = tiles_of(problem.sequences.queries), parts = parts_of(problem.value_dim);
+  executor.launch(attend_kernel, problem.sequences.count * problem.heads * tiles * parts, kThreads, arguments,
+                  AttendOutputs{Strided(problem.output), Strided(problem.lse)}, tiles, parts);
+}
+
+}  // namespace
+
+void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  objection_to_mma(problem).empty() ? attend_mma(executor, problem) : attend_f32(executor, problem);
+  describe_heads(executor, problem);
+}
+
+}  // namespace polyhead::cuda::portable

@@ -1,0 +1,15 @@
+// Attention on any GPU from sm_80 on.
+#pragma once
+
+#include "backend/attention.h"
+#include "cuda/executor.h"
+
+namespace polyhead::cuda::portable {
+
+void attend(CudaExecutor& executor, const backend::AttentionProblem& problem);
+void attend_backward(CudaExecutor& executor, const backend::AttentionGradientProblem& problem);
+
+// Weights and statistics alone, whoever makes the output.
+void describe_heads(CudaExecutor& executor, const backend::AttentionProblem& problem);
+
+}  // namespace polyhead::cuda::portable

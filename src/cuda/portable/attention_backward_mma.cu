@@ -1,0 +1,85 @@
+#include "cuda/portable/attention_mma.h"
+#include "cuda/portable/gradient_mma.cuh"
+
+namespace polyhead::cuda::portable {
+namespace {
+
+template <class T, int kWidth>
+void launch(CudaExecutor& executor, const backend::AttentionGradientProblem& problem,
+            const AttentionArguments& arguments, const GradientArguments& gradient, const MmaRows& rows) {
+  using OfQueries = MmaGradient<T, kWidth, false>;
+  using OfKeys = MmaGradient<T, kWidth, true>;
+  const backend::AttentionProblem& forward = problem.forward;
+  const backend::Sequences& sequences = forward.sequences;
+  const int row_tiles = tiles_of(sequences.queries), key_tiles = tiles_of(sequences.keys);
+  executor.launch_with(dq_mma_kernel<T, kWidth>, sequences.count * forward.heads * row_tiles * OfQueries::kParts,
+                       OfQueries::kThreads, OfQueries::kSharedBytes, arguments, gradient, rows, Strided(problem.dq),
+                       row_tiles);
+  executor.launch_with(dkv_mma_kernel<T, kWidth>, sequences.count * forward.kv_heads * key_tiles * OfKeys::kParts,
+                       OfKeys::kThreads, OfKeys::kSharedBytes, arguments, gradient, rows, Strided(problem.dk),
+                       Strided(problem.dv), key_tiles);
+}
+
+template <class T>
+void run(CudaExecutor& executor, const backend::AttentionGradientProblem& problem, const ConstTensorView& output,
+         const ConstTensorView& lse) {
+  const backend::AttentionProblem& forward = problem.forward;
+  const backend::Sequences& sequences = forward.sequences;
+  const AttentionArguments arguments(forward);
+  const std::int64_t count = forward.q.shape(0) * forward.heads * sequences.queries;
+
+  GradientArguments gradient;
+  gradient.doutput = Strided(problem.doutput);
+  gradient.dlse = Strided(problem.dlse);
+  gradient.rows = sequences.queries;
+  gradient.m = executor.workspace<float>(Workspace::gradient, 5 * count);
+  gradient.l = gradient.m + count;
+  gradient.delta = gradient.l + count;
+  const MmaRows rows{gradient.delta + count, gradient.delta + 2 * count};
+
+  const auto groups = static_cast<int>((sequences.queries + 7) / 8);
+  executor.launch(rows_mma_kernel<T>, sequences.count * forward.heads * groups, 256, arguments, gradient,
+                  Strided(output), Strided(lse), rows, groups);
+  const std::int64_t width = std::max(forward.head_dim, forward.value_dim);
+  if (width <= 64) {
+    launch<T, 64>(executor, problem, arguments, gradient, rows);
+  } else if (width <= 128) {
+    launch<T, 128>(executor, problem, arguments, gradient, rows);
+  } else {
+    launch<T, 256>(executor, problem, arguments, gradient, rows);
+  }
+  if (problem.dsink_logit.present()) write_dsink(executor, arguments, gradient, problem.dsink_logit);
+}
+
+}  // namespace
+
+std::string objection_to_mma(const backend::AttentionGradientProblem& problem) {
+  if (std::string why = objection_to_mma(problem.forward); !why.empty()) return why;
+  for (const ConstTensorView& tensor :
+       {problem.doutput, ConstTensorView(problem.dq), ConstTensorView(problem.dk), ConstTensorView(problem.dv)}) {
+    if (!has_pieces(tensor)) return "rows that are no multiples of 16 bytes";
+  }
+  if (problem.dweights.present()) return "gradients of weights";
+  if (problem.dgates.present()) return "gradients of gates";
+  return {};
+}
+
+void attend_backward_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
+  ConstTensorView output = problem.output, lse = problem.lse;
+  if (!output.present()) {
+    backend::AttentionProblem again = problem.forward;
+    const Dims rows{again.q.shape(0), again.heads, again.sequences.queries};
+    const Dims shape{rows[0], rows[1], rows[2], again.value_dim};
+    const std::int64_t columns = count_of(rows) * again.value_dim;
+    auto* memory = executor.workspace<std::byte>(Workspace::forward, columns * 2 + count_of(rows) * 4);
+    again.output = TensorView(memory, again.dtype, shape, contiguous_strides(shape), executor.device());
+    again.lse = TensorView(memory + columns * 2, DType::f32, rows, contiguous_strides(rows), executor.device());
+    attend_mma(executor, again);
+    output = again.output;
+    lse = again.lse;
+  }
+  problem.forward.dtype == DType::f16 ? run<__half>(executor, problem, output, lse)
+                                      : run<__nv_bfloat16>(executor, problem, output, lse);
+}
+
+}  // namespace polyhead::cuda::portable

@@ -1,0 +1,54 @@
+#include "cuda/portable/attention_mma.cuh"
+#include "cuda/portable/attention_mma.h"
+
+namespace polyhead::cuda::portable {
+
+bool has_pieces(const ConstTensorView& tensor) {
+  if (tensor.shape(3) % 8 != 0 || reinterpret_cast<std::uintptr_t>(tensor.data()) % 16 != 0) return false;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (tensor.shape(axis) > 1 && tensor.stride(axis) % 8 != 0) return false;
+  }
+  return true;
+}
+
+namespace {
+
+template <class T, int kWidth, int kWarps, int kBlocks, int kKeys>
+void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  using Forward = MmaForward<T, kWidth, kWarps, kBlocks, kKeys>;
+  const auto tiles = static_cast<int>((problem.sequences.queries + Forward::kRows - 1) / Forward::kRows);
+  executor.launch_with(attend_mma_kernel<T, kWidth, kWarps, kBlocks, kKeys>,
+                       problem.sequences.count * problem.heads * tiles, Forward::kThreads, Forward::kSharedBytes,
+                       AttentionArguments(problem), MmaOutputs{Strided(problem.output), Strided(problem.lse)}, tiles);
+}
+
+template <class T>
+void launch_as(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  const std::int64_t width = std::max(problem.head_dim, problem.value_dim);
+  if (width <= 64) return launch<T, 64, 4, 2, 64>(executor, problem);
+  if (width <= 128) return launch<T, 128, 4, 2, 64>(executor, problem);
+  return launch<T, 256, 8, 1, 64>(executor, problem);
+}
+
+}  // namespace
+
+std::string objection_to_mma(const backend::AttentionProblem& problem) {
+  if (size_of(problem.q.dtype()) != 2 || problem.k.dtype() != problem.q.dtype()) return "not all 16-bit numbers";
+  if (std::max(problem.head_dim, problem.value_dim) > 256) return "heads wider than 256";
+  if (problem.head_dim == 0 || problem.value_dim == 0) return "heads without columns";
+  for (const ConstTensorView& tensor : {problem.q, problem.k, problem.v, ConstTensorView(problem.output)}) {
+    if (tensor.present() && !has_pieces(tensor)) return "rows that are no multiples of 16 bytes";
+  }
+  if (problem.keep.present() || problem.bias.present()) return "keep or bias";
+  if (problem.alibi.present()) return "alibi";
+  if (problem.softcap > 0) return "softcap";
+  if (problem.dropout.p > 0) return "dropout";
+  if (!(problem.scale > 0)) return "a scale that is not positive";
+  return {};
+}
+
+void attend_mma(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  problem.dtype == DType::f16 ? launch_as<__half>(executor, problem) : launch_as<__nv_bfloat16>(executor, problem);
+}
+
+}  // namespace polyhead::cuda::portable

@@ -1,0 +1,207 @@
+// Attention forward of 16-bit numbers on the tensor cores, in the manner of FlashAttention-2: a block has 64 or 128
+// queries, a warp 16 or 32 of them, and walks over the keys that they see. While a tile of K is multiplied, the tile of
+// V is on its way, and the other way round. Options that depend on positions, lengths, gates and sinks; no others.
+#pragma once
+
+#include <numbers>
+
+#include "cuda/portable/fragments.cuh"
+#include "cuda/portable/head.cuh"
+
+namespace polyhead::cuda::portable {
+
+// Output rows and lse, by their strides.
+struct MmaOutputs {
+  Strided output, lse;  // [B,H,T,E], [B,H,T]
+};
+
+template <class T, int kWidth, int kWarps, int kBlocks, int kKeys>
+struct MmaForward {
+  static constexpr int kThreads = 32 * kWarps, kRows = 16 * kBlocks * kWarps;
+  using QueryTile = TileOf<T, kRows, kWidth>;
+  using KeyTile = TileOf<T, kKeys, kWidth>;
+  static constexpr std::size_t kSharedBytes = QueryTile::kBytes + 2 * KeyTile::kBytes;
+
+  const AttentionArguments& a;
+  const Head& head;
+  const RowSight* const sights;  // of the block's rows
+  const int first;               // query of the block
+  const BlockSight sight{head, first, kRows};
+  const QueryTile queries{device::dynamic_shared()};
+  const KeyTile keys{device::dynamic_shared() + QueryTile::kBytes};
+  const KeyTile values{device::dynamic_shared() + QueryTile::kBytes + KeyTile::kBytes};
+  const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 * 16 * kBlocks;  // the warp's first row
+
+  Sums<kWidth> o[kBlocks];
+  float m[kBlocks][2], l[kBlocks][2];  // of rows lane / 4 and lane / 4 + 8; m is a bare q.k, l the lane's share
+
+  __device__ int row_of(int block, int half) const { return first + row0 + 16 * block + 8 * half + lane / 4; }
+  // The next tile of keys from j0 on that the block sees some of, or `end`.
+  __device__ int next(int j0, int end) const {
+    while (j0 < end && !sight.any(j0, j0 + kKeys)) j0 += kKeys;
+    return j0;
+  }
+
+  __device__ void load_queries() const {
+    const int count = static_cast<int>(head.sequence.queries) - first;
+    queries.template load_later<kThreads>(static_cast<const T*>(a.q.data) + head.q_row(first), a.q.stride[2],
+                                          a.head_dim, [=](int row) { return row < count; });
+  }
+  // Keys that no row of the block sees are zeros: what is in them must not meet a weight of 0.
+  __device__ void load_keys(const KeyTile& tile, const Strided& from, std::int64_t row, int width, int j0) const {
+    tile.template load_later<kThreads>(static_cast<const T*>(from.data) + row, from.stride[2], width,
+                                       [=, this](int n) { return sight.any(j0 + n); });
+  }
+
+  // s <- e^(s - m); the sums so far are scaled to the new m.
+  __device__ void softmax(Sums<kKeys> (&s)[kBlocks], float scale) {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float larger = m[block][half];
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n) {
+          larger = fmaxf(larger, fmaxf(s[block].of[n][2 * half], s[block].of[n][2 * half + 1]));
+        }
+        larger = quad_max(larger);
+        const float base = larger == kNegativeInfinity ? 0.0f : larger * scale;
+        const float alpha = m[block][half] == larger ? 1.0f : device::exp2_of(fmaf(m[block][half], scale, -base));
+        m[block][half] = larger;
+        float sum = 0;
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+          for (int k = 2 * half; k < 2 * half + 2; ++k) {
+            s[block].of[n][k] = device::exp2_of(fmaf(s[block].of[n][k], scale, -base));
+            sum += s[block].of[n][k];
+          }
+        }
+        l[block][half] = fmaf(l[block][half], alpha, sum);
+        if (!__any_sync(0xffffffffu, alpha != 1)) continue;  // a new maximum is rare after the first tiles
+#pragma unroll
+        for (int n = 0; n < kWidth / 8; ++n) {
+          o[block].of[n][2 * half] *= alpha;
+          o[block].of[n][2 * half + 1] *= alpha;
+        }
+      }
+    }
+  }
+
+  __device__ void mask(Sums<kKeys> (&s)[kBlocks], int j0) const {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const RowSight& row = sights[row_of(block, half) - first];
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+          for (int k = 0; k < 2; ++k) {
+            const int j = j0 + 8 * n + 2 * (lane % 4) + k;
+            float& logit = s[block].of[n][2 * half + k];
+            logit = row.sees(j) ? logit : kNegativeInfinity;
+          }
+        }
+      }
+    }
+  }
+
+  __device__ void run(bool with_values) {
+    const float scale = a.scale * std::numbers::log2e_v<float>;
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      o[block].clear();
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        m[block][half] = head.has_sink() ? head.sink / a.scale : kNegativeInfinity;
+        l[block][half] = head.has_sink() && lane % 4 == 0 ? 1.0f : 0.0f;
+      }
+    }
+    const int end = sight.end();
+    int j0 = next(sight.begin() / kKeys * kKeys, end);
+    if (j0 >= end) return;
+    load_queries();
+    load_keys(keys, a.k, head.k_row(j0), a.head_dim, j0);
+    device::commit_copies();
+    while (j0 < end) {
+      device::wait_for_copies<0>();
+      __syncthreads();  // K is there, and V is read no more
+      if (with_values) load_keys(values, a.v, head.v_row(j0), a.value_dim, j0);
+      device::commit_copies();
+      Sums<kKeys> s[kBlocks];
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) s[block].clear();
+      multiply_rows<T, kBlocks, kKeys, kWidth>(s, queries, row0, keys);
+      if (!sight.all(j0, j0 + kKeys)) mask(s, j0);
+      softmax(s, scale);
+      device::wait_for_copies<0>();
+      __syncthreads();  // V is there, and K is read no more
+      const int after = next(j0 + kKeys, end);
+      if (after < end) load_keys(keys, a.k, head.k_row(after), a.head_dim, after);
+      device::commit_copies();
+      if (with_values) {
+        std::uint32_t p[kBlocks][kKeys / 16][4];
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) pack_weights<T, kKeys>(p[block], s[block]);
+        multiply_weights<T, kBlocks, kKeys, kWidth>(o, p, values, 0);
+      }
+      j0 = after;
+    }
+  }
+
+  __device__ void store_rows(const MmaOutputs& out) {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float sum = quad_sum(l[block][half]);
+        const int i = row_of(block, half);
+        if (i >= head.sequence.rows) continue;
+        const bool exists = i < head.sequence.queries;
+        const std::int64_t query = head.sequence.query_begin + i;
+        const float factor = exists && head.gate != 0 && sum != 0 ? head.gate / sum : 0.0f;
+        T* row = static_cast<T*>(out.output.data) + out.output.at(head.sequence.batch, head.h, query);
+#pragma unroll
+        for (int n = 0; n < kWidth / 8; ++n) {
+          const int e = 8 * n + 2 * (lane % 4);
+          if (e >= a.value_dim) continue;
+          const float x = exists ? factor * o[block].of[n][2 * half] : 0.0f;
+          const float y = exists ? factor * o[block].of[n][2 * half + 1] : 0.0f;
+          *reinterpret_cast<std::uint32_t*>(row + e) = device::pack<T>(x, y);
+        }
+        if (!out.lse.present() || lane % 4 != 0) continue;
+        static_cast<float*>(out.lse.data)[out.lse.at(head.sequence.batch, head.h, query)] =
+            exists
+                ? (m[block][half] == kNegativeInfinity ? kNegativeInfinity : fmaf(m[block][half], a.scale, logf(sum)))
+                : kNegativeInfinity;
+      }
+    }
+  }
+};
+
+template <class T, int kWidth, int kWarps, int kBlocks, int kKeys>
+__global__ void __launch_bounds__(32 * kWarps)
+    attend_mma_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ MmaOutputs out, int tiles) {
+  using Forward = MmaForward<T, kWidth, kWarps, kBlocks, kKeys>;
+  const BlockPlace place(1, tiles, a.heads);
+  const Head& head = *share_head(a, place.n, place.h);
+  const int first = place.tile * Forward::kRows;
+  if (first >= head.sequence.rows) return;
+  __shared__ RowSight sights[Forward::kRows];
+  for (int n = threadIdx.x; n < Forward::kRows; n += Forward::kThreads) sights[n] = head.row(first + n);
+  Forward forward{a, head, sights, first};
+  if (head.gate == 0 && !out.lse.present()) {
+    // Nothing but zeros to write.
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      forward.o[block].clear();
+      forward.m[block][0] = forward.m[block][1] = forward.l[block][0] = forward.l[block][1] = 0;
+    }
+  } else {
+    forward.run(head.gate != 0);
+  }
+  forward.store_rows(out);
+}
+
+}  // namespace polyhead::cuda::portable

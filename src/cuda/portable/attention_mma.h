@@ -1,0 +1,22 @@
+// Attention of 16-bit numbers on the tensor cores of any GPU from sm_80 on.
+#pragma once
+
+#include <string>
+
+#include "backend/attention.h"
+#include "cuda/executor.h"
+
+namespace polyhead::cuda::portable {
+
+// Rows that begin at multiples of 16 bytes, so that they are copied in pieces of that size.
+bool has_pieces(const ConstTensorView& tensor);
+
+// Why a call is not for these kernels, or nothing.
+std::string objection_to_mma(const backend::AttentionProblem& problem);
+std::string objection_to_mma(const backend::AttentionGradientProblem& problem);
+
+// Output and lse alone.
+void attend_mma(CudaExecutor& executor, const backend::AttentionProblem& problem);
+void attend_backward_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem);
+
+}  // namespace polyhead::cuda::portable

@@ -1,0 +1,102 @@
+// Cross-entropy, f32: a block per row of logits.
+#include "cuda/kernels.h"
+#include "cuda/portable/elements.cuh"
+
+namespace polyhead::cuda {
+namespace {
+
+using namespace portable;
+
+// A warp per group of rows: what each of them counts for.
+struct ShareOut {
+  const std::int32_t* targets;
+  float* shares;
+  std::int64_t together;
+  __device__ void operator()(std::int64_t group, int lane) const {
+    const std::int64_t begin = group * together;
+    int count = 0;
+    for (std::int64_t n = lane; n < together; n += 32) count += targets[begin + n] >= 0 ? 1 : 0;
+    for (int offset = 16; offset > 0; offset /= 2) count += __shfl_xor_sync(0xffffffffu, count, offset);
+    const float share = count == 0 ? 0.0f : 1.0f / static_cast<float>(count);
+    for (std::int64_t n = lane; n < together; n += 32) shares[begin + n] = share;
+  }
+};
+
+constexpr int kRowThreads = 256;
+
+template <class Join>
+__device__ float block_join(float x, const Join& join) {
+  __shared__ float parts[kRowThreads / 32];
+  __syncthreads();
+  for (int offset = 16; offset > 0; offset /= 2) x = join(x, __shfl_xor_sync(0xffffffffu, x, offset));
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = parts[0];
+  for (int warp = 1; warp < kRowThreads / 32; ++warp) x = join(x, parts[warp]);
+  return x;
+}
+
+// dlogits = (softmax - 1 at the target) * share.
+__global__ void __launch_bounds__(kRowThreads)
+    loss_kernel(const float* logits, const std::int32_t* targets, const float* shares, std::int64_t V, float* losses,
+                float* dlogits, const Complaints complaints) {
+  const std::int64_t row = blockIdx.x;
+  const float* x = logits + row * V;
+  float* d = dlogits != nullptr ? dlogits + row * V : nullptr;
+  const std::int32_t target = targets[row];
+  if (target >= V && threadIdx.x == 0) {
+    complaints.add({.kind = backend::BadValue::Kind::classes, .place = {row}, .found = target, .high = V});
+  }
+  if (target < 0 || target >= V) {
+    if (threadIdx.x == 0) losses[row] = 0;
+    for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kRowThreads) d[c] = 0;
+    return;
+  }
+  const float at_target = x[target], share = shares[row];
+  float top = -INFINITY, sum = 0;
+  for (std::int64_t c = threadIdx.x; c < V; c += kRowThreads) top = fmaxf(top, x[c]);
+  top = block_join(top, [](float a, float b) { return fmaxf(a, b); });
+  for (std::int64_t c = threadIdx.x; c < V; c += kRowThreads) sum += expf(x[c] - top);
+  sum = block_join(sum, [](float a, float b) { return a + b; });  // which all have read the target before, too
+  if (threadIdx.x == 0) losses[row] = top + logf(sum) - at_target;
+  for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kRowThreads) {
+    d[c] = expf(x[c] - top) * (share / sum) - (c == target ? share : 0.0f);
+  }
+}
+
+// totals [2] = the sum of shares * losses, and how many rows count: one block, in a fixed order.
+__global__ void __launch_bounds__(kRowThreads)
+    totals_kernel(const float* losses, const float* shares, const std::int32_t* targets, std::int64_t rows,
+                  double* totals) {
+  __shared__ double parts[kRowThreads][2];
+  double sum = 0, count = 0;
+  for (std::int64_t row = threadIdx.x; row < rows; row += kRowThreads) {
+    sum += static_cast<double>(losses[row]) * static_cast<double>(shares[row]);
+    count += targets[row] >= 0 ? 1 : 0;
+  }
+  parts[threadIdx.x][0] = sum;
+  parts[threadIdx.x][1] = count;
+  for (int half = kRowThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) >= half) continue;
+    parts[threadIdx.x][0] += parts[threadIdx.x + half][0];
+    parts[threadIdx.x][1] += parts[threadIdx.x + half][1];
+  }
+  if (threadIdx.x < 2) totals[threadIdx.x] = parts[0][threadIdx.x];
+}
+
+}  // namespace
+
+void cross_entropy(CudaExecutor& executor, const backend::CrossEntropyProblem& p) {
+  expect_no_f64("cross_entropy", p.logits);
+  const auto* targets = static_cast<const std::int32_t*>(p.targets.data());
+  const std::int64_t rows = p.logits.shape(0);
+  if (rows > 0) for_rows(executor, rows / p.rows_together, ShareOut{targets, floats(p.shares), p.rows_together});
+  executor.launch(loss_kernel, rows, kRowThreads, floats(p.logits), targets, floats(p.shares), p.logits.shape(1),
+                  floats(p.losses), p.dlogits.present() ? floats(p.dlogits) : nullptr,
+                  executor.queue().complaints("cross_entropy"));
+  executor.launch(totals_kernel, 1, kRowThreads, floats(p.losses), floats(p.shares), targets, rows,
+                  static_cast<double*>(p.totals.data()));
+}
+
+}  // namespace polyhead::cuda

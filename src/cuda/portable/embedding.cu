@@ -1,0 +1,131 @@
+// Embedding and pooling, f32.
+#include "backend/sequences.h"
+#include "cuda/kernels.h"
+#include "cuda/portable/elements.cuh"
+
+namespace polyhead::cuda {
+namespace {
+
+using namespace portable;
+using backend::BadValue;
+
+// The index, kept within the table; a complaint if it was not. `tells` is one thread of those that read it.
+__device__ inline std::int64_t entry_of(const std::int32_t* indices, std::int64_t row, std::int64_t entries, bool tells,
+                                        const Complaints& complaints) {
+  const std::int32_t index = indices[row];
+  if (index >= 0 && index < entries) return index;
+  if (tells) complaints.add({.kind = BadValue::Kind::indices, .place = {row}, .found = index, .high = entries});
+  return 0;
+}
+
+struct Embed {
+  const float *table, *positions;  // positions may be null
+  const std::int32_t* indices;
+  float* y;
+  std::int64_t C, length, entries;
+  Complaints complaints;
+  __device__ void operator()(std::int64_t n) const {
+    const std::int64_t row = n / C, c = n % C;
+    const float entry = table[entry_of(indices, row, entries, c == 0, complaints) * C + c];
+    y[n] = positions != nullptr ? entry + positions[row % length * C + c] : entry;
+  }
+};
+
+// A block per entry of the table looks through the indices and adds the rows that are its own, in their order.
+constexpr int kEntryThreads = 256;
+__global__ void __launch_bounds__(kEntryThreads)
+    embed_backward_kernel(const float* dy, const std::int32_t* indices, std::int64_t rows, std::int64_t C,
+                          std::int64_t entries, float* dtable, const Complaints complaints) {
+  __shared__ unsigned matches[kEntryThreads / 32];
+  float* to = dtable + blockIdx.x * C;
+  for (std::int64_t begin = 0; begin < rows; begin += kEntryThreads) {
+    const std::int64_t row = begin + threadIdx.x;
+    const bool own = row < rows && indices[row] == static_cast<std::int64_t>(blockIdx.x);
+    if (blockIdx.x == 0 && row < rows) entry_of(indices, row, entries, true, complaints);
+    if (__syncthreads_or(own) == 0) continue;
+    const unsigned mine = __ballot_sync(0xffffffffu, own);
+    if (threadIdx.x % 32 == 0) matches[threadIdx.x / 32] = mine;
+    __syncthreads();
+    for (std::int64_t c = threadIdx.x; c < C; c += kEntryThreads) {
+      float sum = to[c];
+      for (int warp = 0; warp < kEntryThreads / 32; ++warp) {
+        for (unsigned left = matches[warp]; left != 0; left &= left - 1) {
+          sum += dy[(begin + 32 * warp + __ffs(static_cast<int>(left)) - 1) * C + c];
+        }
+      }
+      to[c] = sum;
+    }
+  }
+}
+
+// The mean of the first tokens of every sequence.
+struct Pool {
+  const float* x;
+  float* y;
+  std::int64_t C, all;
+  backend::Integers lengths;
+  __device__ void operator()(std::int64_t n) const {
+    const std::int64_t b = n / C, length = lengths.within(b, 1, all, all);
+    float sum = 0;
+    for (std::int64_t t = 0; t < length; ++t) sum += x[(b * all + t) * C + n % C];
+    y[n] = sum / static_cast<float>(length);
+  }
+};
+struct PoolBackward {
+  const float* dy;
+  float* dx;
+  std::int64_t C, all;
+  backend::Integers lengths;
+  __device__ void operator()(std::int64_t n) const {
+    const std::int64_t b = n / C / all, length = lengths.within(b, 1, all, all);
+    dx[n] = n / C % all < length ? dy[b * C + n % C] / static_cast<float>(length) : 0.0f;
+  }
+};
+struct CheckLengths {
+  backend::Integers lengths;
+  std::int64_t all;
+  Complaints complaints;
+  __device__ void operator()(std::int64_t b) const {
+    if (lengths[b] >= 1 && lengths[b] <= all) return;
+    complaints.add({.kind = BadValue::Kind::lengths, .found = lengths[b], .high = all});
+  }
+};
+
+void check_lengths(CudaExecutor& executor, std::string_view op, const ConstTensorView& lengths, std::int64_t all) {
+  if (!lengths.present()) return;
+  for_elements(executor, lengths.shape(0),
+               CheckLengths{backend::Integers(lengths), all, executor.queue().complaints(op)});
+}
+
+}  // namespace
+
+void embed(CudaExecutor& executor, const backend::EmbeddingProblem& p) {
+  expect_no_f64("embed", p.table);
+  for_elements(
+      executor, p.y.count(),
+      Embed{floats(p.table), floats_or_null(p.positions), static_cast<const std::int32_t*>(p.indices.data()),
+            floats(p.y), p.table.shape(1), p.y.shape(1), p.table.shape(0), executor.queue().complaints("embed")});
+}
+
+void embed_backward(CudaExecutor& executor, const backend::EmbeddingGradientProblem& p) {
+  expect_no_f64("embed_backward", p.dy);
+  executor.launch(embed_backward_kernel, p.dtable.shape(0), kEntryThreads, floats(p.dy),
+                  static_cast<const std::int32_t*>(p.indices.data()), p.indices.count(), p.dtable.shape(1),
+                  p.dtable.shape(0), floats(p.dtable), executor.queue().complaints("embed_backward"));
+}
+
+void pool(CudaExecutor& executor, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y) {
+  expect_no_f64("pool", x);
+  check_lengths(executor, "pool", lengths, x.shape(1));
+  for_elements(executor, y.count(), Pool{floats(x), floats(y), x.shape(2), x.shape(1), backend::Integers(lengths)});
+}
+
+void pool_backward(CudaExecutor& executor, const ConstTensorView& dy, const ConstTensorView& lengths,
+                   const TensorView& dx) {
+  expect_no_f64("pool_backward", dx);
+  check_lengths(executor, "pool_backward", lengths, dx.shape(1));
+  for_elements(executor, dx.count(),
+               PoolBackward{floats(dy), floats(dx), dx.shape(2), dx.shape(1), backend::Integers(lengths)});
+}
+
+}  // namespace polyhead::cuda

@@ -1,0 +1,116 @@
+// Products: cuBLASLt where it can be loaded, else a kernel of our own, in f32. Packing has nothing to gain here.
+#include "cuda/cublas_lt.h"
+#include "cuda/kernels.h"
+#include "cuda/portable/arguments.h"
+#include "cuda/portable/column_sums.cuh"
+#include "cuda/portable/numbers.cuh"
+
+namespace polyhead::cuda {
+namespace {
+
+using namespace portable;
+
+constexpr int kBlock = 64, kDepth = 16;  // a block has 64 x 64 of C, and 16 of K at a time; a thread 4 x 4
+
+// to [kDepth][kBlock] = a tile of a matrix [lines][K], transposed; neighbouring threads read along the axis of
+// stride 1.
+__device__ inline void load_tile(float (&to)[kDepth][kBlock + 1], const Strided& m, int line_axis, std::int64_t line0,
+                                 std::int64_t lines, std::int64_t k0, std::int64_t K) {
+  const std::int64_t line_step = m.stride[line_axis], k_step = m.stride[1 - line_axis];
+  const bool along_k = k_step == 1;
+  for (int n = threadIdx.x; n < kDepth * kBlock; n += 256) {
+    const int k = along_k ? n % kDepth : n / kBlock, line = along_k ? n / kDepth : n % kBlock;
+    const bool inside = line0 + line < lines && k0 + k < K;
+    to[k][line] = inside ? load(m.data, m.dtype, (line0 + line) * line_step + (k0 + k) * k_step) : 0.0f;
+  }
+}
+
+__global__ void __launch_bounds__(256)
+    gemm_kernel(const __grid_constant__ Strided a, const __grid_constant__ Strided b, const float* bias,
+                const __grid_constant__ Strided c, std::int64_t M, std::int64_t N, std::int64_t K) {
+  __shared__ float rows[kDepth][kBlock + 1], columns[kDepth][kBlock + 1];
+  const std::int64_t across = (N + kBlock - 1) / kBlock;
+  const std::int64_t m0 = blockIdx.x / across * kBlock, n0 = blockIdx.x % across * kBlock;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  float sums[4][4] = {};
+  for (std::int64_t k0 = 0; k0 < K; k0 += kDepth) {
+    load_tile(rows, a, 0, m0, M, k0, K);
+    load_tile(columns, b, 1, n0, N, k0, K);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+#pragma unroll
+        for (int s = 0; s < 4; ++s) sums[r][s] = fmaf(rows[k][4 * ty + r], columns[k][tx + 16 * s], sums[r][s]);
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const std::int64_t m = m0 + 4 * ty + r, n = n0 + tx + 16 * s;
+      if (m >= M || n >= N) continue;
+      store(c.data, c.dtype, m * c.stride[0] + n, sums[r][s] + (bias != nullptr ? bias[n] : 0.0f));
+    }
+  }
+}
+
+// The bias, which comes in f32, in the type of C.
+struct Narrow {
+  const float* from;
+  void* to;
+  DType dtype;
+  __device__ void operator()(std::int64_t n) const { store(to, dtype, n, from[n]); }
+};
+
+bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const ConstTensorView& b) {
+  if (p.a.shape(1) == 0 || p.a.dtype() != p.c.dtype() || b.dtype() != p.c.dtype()) return false;
+  CublasLt* library = executor.cublas();
+  if (library == nullptr) return false;
+  const std::int64_t N = p.c.shape(1);
+  const auto bias_bytes = static_cast<std::int64_t>((N * 4 + 255) / 256 * 256);
+  auto* memory = executor.workspace<std::byte>(Workspace::product,
+                                               static_cast<std::int64_t>(CublasLt::kWorkspaceBytes) + bias_bytes);
+  const void* bias = p.bias.present() ? p.bias.data() : nullptr;
+  if (bias != nullptr && p.c.dtype() != DType::f32) {
+    void* narrow = memory + CublasLt::kWorkspaceBytes;
+    for_elements(executor, N, Narrow{floats(p.bias), narrow, p.c.dtype()});
+    bias = narrow;
+  }
+  return library->multiply(executor.stream(), p.a, b, bias, p.c, memory);
+}
+
+struct Element {
+  Strided x;
+  __device__ float2 operator()(std::int64_t row, int column) const {
+    return {load(x.data, x.dtype, row * x.stride[0] + column), 0.0f};
+  }
+};
+
+}  // namespace
+
+void gemm(CudaExecutor& executor, const backend::GemmProblem& p) {
+  expect_no_f64("linear", p.c);
+  const std::int64_t M = p.c.shape(0), N = p.c.shape(1);
+  if (M == 0 || N == 0) return;
+  const ConstTensorView b = p.packed != nullptr ? p.packed->panels.view() : p.b;
+  if (with_library(executor, p, b)) return;
+  executor.launch(gemm_kernel, (M + kBlock - 1) / kBlock * ((N + kBlock - 1) / kBlock), 256, Strided(p.a), Strided(b),
+                  floats_or_null(p.bias), Strided(p.c), M, N, p.a.shape(1));
+}
+
+backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b) {
+  backend::PackedMatrix packed{Tensor::empty(b.shape(), b.dtype(), executor.allocator())};
+  copy(executor, b, packed.panels);
+  return packed;
+}
+
+void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums) {
+  expect_no_f64("column_sums", x);
+  sum_columns(executor, x.shape(0), x.shape(1), Element{Strided(x)}, floats(sums), nullptr);
+}
+
+}  // namespace polyhead::cuda

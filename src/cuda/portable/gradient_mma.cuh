@@ -1,0 +1,306 @@
+// Attention backward of 16-bit numbers on the tensor cores. One kernel, two roles: a block owns 64 queries and makes
+// their dq, or 64 keys and makes their dk and dv, and walks over what is on the other side:
+//   s = own_1 other_1^T     dp = own_2 other_2^T     ds = p (gate dp - delta)
+//   queries own q and dO, the others are k and v:    dq += ds k
+//   keys own k and v, the others are q and dO:       dk += ds q     dv += gate p dO      (p, ds transposed)
+// Products that dq and dk, dv have in common are made twice: that needs no sums among blocks, so that the bits are the
+// same every time.
+#pragma once
+
+#include <numbers>
+
+#include "cuda/portable/fragments.cuh"
+#include "cuda/portable/gradient_arguments.cuh"
+
+namespace polyhead::cuda::portable {
+
+// What the rows' softmax comes to, [B,H,T]: lse in powers of 2 (+inf for a row that sees nothing) and delta - dlse.
+struct MmaRows {
+  float *lse = nullptr, *delta = nullptr;
+};
+
+// delta_i = dO_i . output_i; a warp per row.
+template <class T>
+__global__ void __launch_bounds__(256)
+    rows_mma_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
+                    const __grid_constant__ Strided output, const __grid_constant__ Strided lse,
+                    const __grid_constant__ MmaRows rows, int groups) {
+  const int lane = threadIdx.x % 32;
+  const std::int64_t n = blockIdx.x / groups / a.heads;
+  const int h = static_cast<int>(blockIdx.x / groups % a.heads);
+  const backend::Sequence sequence = a.sequences[n];
+  const std::int64_t i = blockIdx.x % groups * 8 + threadIdx.x / 32;
+  if (i >= sequence.queries) return;
+  const std::int64_t b = sequence.batch, query = sequence.query_begin + i, at = (b * a.heads + h) * d.rows + query;
+  const T* x = static_cast<const T*>(d.doutput.data) + d.doutput.at(b, h, query);
+  const T* y = static_cast<const T*>(output.data) + output.at(b, h, query);
+  float delta = 0;
+  for (int e = lane; e < a.value_dim; e += 32) delta = fmaf(to_float(x[e]), to_float(y[e]), delta);
+  for (int offset = 16; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
+  if (lane != 0) return;
+  const float sum = static_cast<const float*>(lse.data)[lse.at(b, h, query)];
+  const float dlse = d.dlse.present() ? static_cast<const float*>(d.dlse.data)[d.dlse.at(b, h, query)] : 0.0f;
+  rows.lse[at] = sum == kNegativeInfinity ? INFINITY : sum * std::numbers::log2e_v<float>;
+  rows.delta[at] = delta - dlse;
+  d.m[at] = sum;
+  d.l[at] = 1;
+  d.delta[at] = delta;
+}
+
+template <class T, int kWidth, bool kOfKeys>
+struct MmaGradient {
+  static constexpr int kThreads = 128, kOwn = 64, kOther = kWidth > 128 ? 32 : 64;
+  static constexpr int kColumns = kWidth > 128 ? 128 : kWidth, kParts = kWidth / kColumns;
+  using OwnTile = TileOf<T, kOwn, kWidth>;
+  using OtherTile = TileOf<T, kOther, kWidth>;
+  static constexpr std::size_t kStageBytes = 2 * OtherTile::kBytes + kOther * (2 * sizeof(float) + sizeof(RowSight));
+  static constexpr std::size_t kSharedBytes = 2 * OwnTile::kBytes + 2 * kStageBytes + kOwn * sizeof(RowSight);
+
+  // One tile of the other side, as it lies in shared memory.
+  struct Stage {
+    OtherTile first, second;
+    RowSight* sights;
+    float *lse, *delta;
+
+    __device__ explicit Stage(int which) {
+      std::byte* data = device::dynamic_shared() + 2 * OwnTile::kBytes + which * kStageBytes;
+      first.data = data;
+      second.data = data + OtherTile::kBytes;
+      sights = reinterpret_cast<RowSight*>(data + 2 * OtherTile::kBytes);
+      lse = reinterpret_cast<float*>(sights + kOther);
+      delta = lse + kOther;
+    }
+  };
+  // Where the walk stands: a tile of the other side, beginning at row or key `at`, for head h.
+  struct Step {
+    int h, at;
+  };
+
+  const AttentionArguments& a;
+  const GradientArguments& d;
+  const MmaRows& rows;
+  const Head& head;  // of keys: the first of the heads that share them
+  const int own;     // the first query, or the first key (negative before the sequence)
+  const int part;    // of the columns
+  const OwnTile own_1{device::dynamic_shared()}, own_2{device::dynamic_shared() + OwnTile::kBytes};
+  // What the rows see, if the block owns queries.
+  RowSight* const own_sights =
+      reinterpret_cast<RowSight*>(device::dynamic_shared() + 2 * OwnTile::kBytes + 2 * kStageBytes);
+  const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 * 16;
+
+  Sums<kColumns> sums_1[1], sums_2[1];
+
+  __device__ float gate_of(int h) const {
+    if (!a.gates.present()) return 1;
+    return static_cast<const float*>(a.gates.data)[head.n * a.gates.stride[0] + h * a.gates.stride[1]];
+  }
+  __device__ bool meets(const Step& step) const {
+    if (!kOfKeys) return BlockSight(head, own, kOwn).any(step.at, step.at + kOther);
+    return BlockSight(head, step.at, kOther).any(own, own + kOwn);
+  }
+  // The first step from this one on that there is something to do at; h is the number of heads if there is none.
+  __device__ Step next(Step step) const {
+    const int end_head = kOfKeys ? head.h + a.heads_per_kv : head.h + 1;
+    const int end = static_cast<int>(kOfKeys ? head.sequence.queries : head.sequence.keys);
+    for (; step.h < end_head; ++step.h, step.at = 0) {
+      if (gate_of(step.h) == 0 && !d.dlse.present()) continue;
+      for (; step.at < end; step.at += kOther) {
+        if (meets(step)) return step;
+      }
+    }
+    return {a.heads, 0};
+  }
+
+  __device__ const T* at(const Strided& tensor, int h, std::int64_t place) const {
+    return static_cast<const T*>(tensor.data) + tensor.at(head.sequence.batch, h, place);
+  }
+  template <class Tile, class There>
+  __device__ void load(const Tile& tile, const Strided& from, int h, std::int64_t place, int width,
+                       const There& there) const {
+    tile.template load_later<kThreads>(at(from, h, place), from.stride[2], width, there);
+  }
+  __device__ void load_own() const {
+    if constexpr (kOfKeys) {
+      const auto there = [=, this](int n) { return own + n >= 0 && own + n < head.sequence.keys; };
+      load(own_1, a.k, head.g, head.sequence.key_begin + own, a.head_dim, there);
+      load(own_2, a.v, head.g, head.sequence.key_begin + own, a.value_dim, there);
+    } else {
+      const auto there = [=, this](int n) { return own + n < head.sequence.queries; };
+      load(own_1, a.q, head.h, head.sequence.query_begin + own, a.head_dim, there);
+      load(own_2, d.doutput, head.h, head.sequence.query_begin + own, a.value_dim, there);
+    }
+  }
+  // Queries that do not exist are zeros, in everything that is added up over them; so are keys that no query sees.
+  __device__ void load_other(const Stage& stage, const Step& step) const {
+    if constexpr (kOfKeys) {
+      const std::int64_t query = head.sequence.query_begin + step.at;
+      const auto there = [=, this](int n) { return step.at + n < head.sequence.queries; };
+      load(stage.first, a.q, step.h, query, a.head_dim, there);
+      load(stage.second, d.doutput, step.h, query, a.value_dim, there);
+      if (threadIdx.x < kOther) {
+        const int n = threadIdx.x;
+        const std::int64_t row = (head.sequence.batch * a.heads + step.h) * d.rows + query + n;
+        const bool here = there(n);
+        stage.sights[n] = head.row(step.at + n);
+        device::copy_number_later(stage.lse + n, rows.lse + (here ? row : 0), here);
+        device::copy_number_later(stage.delta + n, rows.delta + (here ? row : 0), here);
+      }
+    } else {
+      const BlockSight sight(head, own, kOwn);
+      const auto there = [=](int n) { return sight.any(step.at + n); };
+      load(stage.first, a.k, head.g, head.sequence.key_begin + step.at, a.head_dim, there);
+      load(stage.second, a.v, head.g, head.sequence.key_begin + step.at, a.value_dim, there);
+    }
+  }
+
+  // Does every query of the tile see every key of it?
+  __device__ bool sees_all(const Step& step) const {
+    if (!kOfKeys) return BlockSight(head, own, kOwn).all(step.at, step.at + kOther);
+    return BlockSight(head, step.at, kOther).all(own, own + kOwn);
+  }
+
+  __device__ void add_tile(const Stage& stage, const Step& step, const float (&own_lse)[2],
+                           const float (&own_delta)[2]) {
+    const float scale = a.scale * std::numbers::log2e_v<float>, gate = gate_of(step.h);
+    const bool masked = !sees_all(step);
+    Sums<kOther> p[1], ds[1];
+    p[0].clear();
+    ds[0].clear();
+    multiply_rows<T, 1, kOther, kWidth>(p, own_1, row0, stage.first);
+    multiply_rows<T, 1, kOther, kWidth>(ds, own_2, row0, stage.second);
+#pragma unroll
+    for (int n = 0; n < kOther / 8; ++n) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int column = 8 * n + 2 * (lane % 4) + k % 2, half = k / 2;
+        const float lse = kOfKeys ? stage.lse[column] : own_lse[half];
+        const float delta = kOfKeys ? stage.delta[column] : own_delta[half];
+        const float weight = device::exp2_of(fmaf(p[0].of[n][k], scale, -lse));
+        const float dp = gate == 0 ? 0.0f : gate * ds[0].of[n][k];
+        p[0].of[n][k] = weight;
+        ds[0].of[n][k] = weight * (dp - delta);
+      }
+    }
+    if (masked) mask(p[0], ds[0], kOfKeys ? stage.sights : own_sights, step);
+    std::uint32_t packed[1][kOther / 16][4];
+    if constexpr (kOfKeys) {
+      if (gate != 1) {
+#pragma unroll
+        for (int n = 0; n < kOther / 8; ++n) {
+#pragma unroll
+          for (int k = 0; k < 4; ++k) p[0].of[n][k] *= gate;
+        }
+      }
+      pack_weights<T, kOther>(packed[0], p[0]);
+      multiply_weights<T, 1, kOther, kColumns>(sums_2, packed, stage.second, part * kColumns / 8);
+    }
+    pack_weights<T, kOther>(packed[0], ds[0]);
+    multiply_weights<T, 1, kOther, kColumns>(sums_1, packed, stage.first, part * kColumns / 8);
+  }
+
+  __device__ void mask(Sums<kOther>& p, Sums<kOther>& ds, const RowSight* sights, const Step& step) const {
+#pragma unroll
+    for (int n = 0; n < kOther / 8; ++n) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int line = row0 + k / 2 * 8 + lane / 4, column = 8 * n + 2 * (lane % 4) + k % 2;
+        const bool seen = kOfKeys ? sights[column].sees(own + line) : sights[line].sees(step.at + column);
+        p.of[n][k] = seen ? p.of[n][k] : 0.0f;
+        ds.of[n][k] = seen ? ds.of[n][k] : 0.0f;
+      }
+    }
+  }
+
+  __device__ void run() {
+    sums_1[0].clear();
+    sums_2[0].clear();
+    Step step = next({head.h, 0});
+    if (step.h == a.heads) return;
+    float own_lse[2] = {}, own_delta[2] = {};
+    if constexpr (!kOfKeys) {
+      if (threadIdx.x < kOwn) own_sights[threadIdx.x] = head.row(own + threadIdx.x);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = own + row0 + 8 * half + lane / 4;
+        if (i >= head.sequence.queries) continue;
+        own_lse[half] = rows.lse[d.row(head, i)];
+        own_delta[half] = rows.delta[d.row(head, i)];
+      }
+    }
+    load_own();
+    load_other(Stage(0), step);
+    device::commit_copies();
+    for (int stage = 0; step.h < a.heads; stage ^= 1) {
+      device::wait_for_copies<0>();
+      __syncthreads();  // this tile is there, and the one before is read no more
+      const Step after = next({step.h, step.at + kOther});
+      if (after.h < a.heads) load_other(Stage(stage ^ 1), after);
+      device::commit_copies();
+      add_tile(Stage(stage), step, own_lse, own_delta);
+      step = after;
+    }
+  }
+
+  // Rows of the block as they go out: zeros where `exists` says no.
+  __device__ void store_rows(const Strided& to, int h, std::int64_t first, const Sums<kColumns>& sums, float factor,
+                             int width, std::int64_t exists_from, std::int64_t exists_to, std::int64_t end) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t place = first + row0 + 8 * half + lane / 4;
+      if (place >= end) continue;
+      const bool exists = place >= exists_from && place < exists_to;
+      T* row = const_cast<T*>(at(to, h, place));
+#pragma unroll
+      for (int n = 0; n < kColumns / 8; ++n) {
+        const int column = part * kColumns + 8 * n + 2 * (lane % 4);
+        if (column >= width) continue;
+        *reinterpret_cast<std::uint32_t*>(row + column) =
+            exists ? device::pack<T>(factor * sums.of[n][2 * half], factor * sums.of[n][2 * half + 1]) : 0u;
+      }
+    }
+  }
+};
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(128)
+    dq_mma_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
+                  const __grid_constant__ MmaRows rows, const __grid_constant__ Strided dq, int tiles) {
+  using Gradient = MmaGradient<T, kWidth, false>;
+  const BlockPlace place(Gradient::kParts, tiles, a.heads);
+  const Head& head = *share_head(a, place.n, place.h);
+  const int first = place.tile * Gradient::kOwn;
+  if (first >= head.sequence.rows) return;
+  Gradient gradient{a, d, rows, head, first, place.part};
+  if (d.reaches(head)) {
+    gradient.run();
+  } else {
+    gradient.sums_1[0].clear();
+  }
+  const backend::Sequence& s = head.sequence;
+  gradient.store_rows(dq, head.h, s.query_begin + first, gradient.sums_1[0], a.scale, a.head_dim, s.query_begin,
+                      s.query_begin + s.queries, s.query_begin + s.rows);
+}
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(128)
+    dkv_mma_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
+                   const __grid_constant__ MmaRows rows, const __grid_constant__ Strided dk,
+                   const __grid_constant__ Strided dv, int tiles) {
+  using Gradient = MmaGradient<T, kWidth, true>;
+  const BlockPlace place(Gradient::kParts, tiles, a.heads / a.heads_per_kv);
+  const Head& head = *share_head(a, place.n, place.h * a.heads_per_kv);
+  const backend::Sequence& s = head.sequence;
+  const bool packed = a.sequences.packed;
+  // Under a causal mask the first keys are seen by most.
+  const std::int64_t begin =
+      (packed ? s.key_begin : 0) + static_cast<std::int64_t>(tiles - 1 - place.tile) * Gradient::kOwn;
+  const std::int64_t end = packed ? s.key_begin + s.keys : a.sequences.keys;
+  if (begin >= end) return;
+  Gradient gradient{a, d, rows, head, static_cast<int>(begin - s.key_begin), place.part};
+  gradient.run();
+  gradient.store_rows(dk, head.g, begin, gradient.sums_1[0], a.scale, a.head_dim, s.key_begin, s.key_begin + s.keys,
+                      end);
+  gradient.store_rows(dv, head.g, begin, gradient.sums_2[0], 1.0f, a.value_dim, s.key_begin, s.key_begin + s.keys, end);
+}
+
+}  // namespace polyhead::cuda::portable

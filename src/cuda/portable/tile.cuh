@@ -1,0 +1,142 @@
+// The two products of attention, tile by tile, by 256 threads in f32. Thread (ty, tx) of 16 x 16 has rows 4 ty + r and
+// columns tx + 16 c of every tile, so that the 16 threads of a row are half a warp.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/portable/numbers.cuh"
+
+namespace polyhead::cuda::portable {
+
+inline constexpr int kTile = 64;      // rows, and keys
+inline constexpr int kChunk = 32;     // of what a product sums over that is in shared memory at a time
+inline constexpr int kColumns = 128;  // of D or E that a block works on; wider heads take several blocks
+inline constexpr int kThreads = 256;
+
+// Tiles of so many rows or keys, and blocks for so wide a head.
+constexpr int tiles_of(std::int64_t count) { return static_cast<int>((count + kTile - 1) / kTile); }
+constexpr int parts_of(std::int64_t width) {
+  return width <= kColumns ? 1 : static_cast<int>((width + kColumns - 1) / kColumns);
+}
+
+inline constexpr std::int64_t kAbsent = -1;  // a row that is not there: zeros
+
+// What one query may see: keys [0, head_end) and [begin, end).
+struct RowSight {
+  long long p;  // its position among the keys
+  int i;        // of its sequence; -1: no such query
+  int head_end, begin, end;
+
+  // Without a branch: this is asked for every logit of a masked tile.
+  __device__ bool sees(int j) const { return (j >= 0) & ((j < head_end) | ((j >= begin) & (j < end))); }
+};
+
+struct Shared {
+  struct Operands {
+    float a[kTile][kChunk + 1], b[kTile][kChunk + 1];
+  };
+  union {
+    Operands operands;
+    float x[kChunk][kColumns];
+  };
+  float p[kTile][kTile + 1];
+  RowSight rows[kTile];
+  int seen[kTile];  // whether any row of the tile sees the key
+};
+
+// The larger of a row's threads, and their sum.
+__device__ inline float row_max(float x) {
+  for (int offset = 8; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, offset));
+  return x;
+}
+__device__ inline float row_sum(float x) {
+  for (int offset = 8; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  return x;
+}
+
+// to [kTile][kChunk] = columns [d0, d0 + kChunk) of the rows; offset_of(r) is where row r begins.
+template <class OffsetOf>
+__device__ void load_chunk(float (&to)[kTile][kChunk + 1], const void* data, DType dtype, const OffsetOf& offset_of,
+                           int d0, int width) {
+  const int d = threadIdx.x % kChunk;
+  with_type(dtype, [&](auto one) {
+    const auto* from = static_cast<const decltype(one)*>(data);
+#pragma unroll
+    for (int r = threadIdx.x / kChunk; r < kTile; r += kThreads / kChunk) {
+      const std::int64_t at = offset_of(r);
+      to[r][d] = at >= 0 && d0 + d < width ? to_float(from[at + d0 + d]) : 0.0f;
+    }
+  });
+}
+
+// s [kTile][kTile] += A B^T: the dot products of rows of A with rows of B, which are `width` wide.
+template <class OffsetOfA, class OffsetOfB>
+__device__ void add_dots(Shared& sm, const void* a, DType a_type, const OffsetOfA& a_row, const void* b, DType b_type,
+                         const OffsetOfB& b_row, int width, float (&s)[4][4]) {
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  for (int d0 = 0; d0 < width; d0 += kChunk) {
+    __syncthreads();
+    load_chunk(sm.operands.a, a, a_type, a_row, d0, width);
+    load_chunk(sm.operands.b, b, b_type, b_row, d0, width);
+    __syncthreads();
+    // Eight products are added up by themselves: the fewer terms a sum has, the less it loses.
+#pragma unroll 1
+    for (int begin = 0; begin < kChunk; begin += 8) {
+      float part[4][4] = {};
+#pragma unroll
+      for (int d = begin; d < begin + 8; ++d) {
+        float x[4], y[4];
+#pragma unroll
+        for (int r = 0; r < 4; ++r) x[r] = sm.operands.a[4 * ty + r][d];
+#pragma unroll
+        for (int c = 0; c < 4; ++c) y[c] = sm.operands.b[tx + 16 * c][d];
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+#pragma unroll
+          for (int c = 0; c < 4; ++c) part[r][c] = fmaf(x[r], y[c], part[r][c]);
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) s[r][c] += part[r][c];
+      }
+    }
+  }
+}
+
+// sums [kTile][kColumns] += P X for P in sm.p and columns [c0, c0 + kColumns) of the kTile rows of X. The caller has
+// written sm.p; this waits for it.
+template <class OffsetOf>
+__device__ void add_weighted(Shared& sm, const void* x, DType x_type, const OffsetOf& x_row, int c0, int width,
+                             float (&sums)[4][8]) {
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  for (int j0 = 0; j0 < kTile; j0 += kChunk) {
+    __syncthreads();
+    const int c = threadIdx.x % kColumns;
+    with_type(x_type, [&](auto one) {
+      const auto* from = static_cast<const decltype(one)*>(x);
+#pragma unroll
+      for (int j = threadIdx.x / kColumns; j < kChunk; j += kThreads / kColumns) {
+        const std::int64_t at = x_row(j0 + j);
+        sm.x[j][c] = at >= 0 && c0 + c < width ? to_float(from[at + c0 + c]) : 0.0f;
+      }
+    });
+    __syncthreads();
+#pragma unroll 4
+    for (int j = 0; j < kChunk; ++j) {
+      float p[4], y[8];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) p[r] = sm.p[4 * ty + r][j0 + j];
+#pragma unroll
+      for (int k = 0; k < 8; ++k) y[k] = sm.x[j][tx + 16 * k];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) sums[r][k] = fmaf(p[r], y[k], sums[r][k]);
+      }
+    }
+  }
+}
+
+}  // namespace polyhead::cuda::portable

@@ -1,0 +1,92 @@
+#include "cuda/queue.h"
+
+#include <algorithm>
+
+#include "backend/executors.h"
+#include "cuda/error.h"
+
+namespace polyhead::cuda {
+namespace {
+
+constexpr int kLeastCapability = 80;
+
+int attribute(int device, cudaDeviceAttr which) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+int capability_of(int device) {
+  return 10 * attribute(device, cudaDevAttrComputeCapabilityMajor) +
+         attribute(device, cudaDevAttrComputeCapabilityMinor);
+}
+
+// Why a device cannot be used, or nothing.
+std::string objection(int device) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    return "no usable GPU: " + describe(status, "cudaGetDeviceCount");
+  }
+  if (device < 0 || device >= count) {
+    return "expected one of " + std::to_string(count) + " GPUs, found cuda:" + std::to_string(device);
+  }
+  const int capability = capability_of(device);
+  if (capability >= kLeastCapability) return {};
+  return "expected a GPU of compute capability 8.0 or later, found " + std::to_string(capability / 10) + "." +
+         std::to_string(capability % 10);
+}
+
+}  // namespace
+
+std::string reason() { return objection(0); }
+bool available() noexcept {
+  try {
+    return reason().empty();
+  } catch (...) {
+    return false;
+  }
+}
+
+Queue::Queue(int device) : device_(device) {
+  if (const std::string why = objection(device); !why.empty()) throw Error(ErrorCode::device, "context", why);
+  enter();
+  processors_ = attribute(device, cudaDevAttrMultiProcessorCount);
+  capability_ = capability_of(device);
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaMalloc(reinterpret_cast<void**>(&claimed_), sizeof *claimed_), "cudaMalloc");
+  check(cudaMemsetAsync(claimed_, 0, sizeof *claimed_, stream_), "cudaMemsetAsync");
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, sizeof *complaint_, cudaHostAllocMapped), "cudaHostAlloc");
+  complaint_ = new (memory) Complaint;
+}
+
+Queue::~Queue() {
+  cudaSetDevice(device_);
+  cudaStreamSynchronize(stream_);
+  cudaFreeHost(complaint_);
+  cudaFree(claimed_);
+  cudaStreamDestroy(stream_);
+}
+
+void Queue::enter() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
+
+void Queue::synchronise() {
+  enter();
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  if (complaint_->bad.kind == backend::BadValue::Kind::none) return;
+  const Complaint found = *complaint_;
+  *complaint_ = {};
+  check(cudaMemsetAsync(claimed_, 0, sizeof *claimed_, stream_), "cudaMemsetAsync");
+  const std::lock_guard lock(ops_mutex_);
+  throw backend::error_of(ops_[static_cast<std::size_t>(found.op)], found.bad);
+}
+
+Complaints Queue::complaints(std::string_view op) {
+  const std::lock_guard lock(ops_mutex_);
+  auto known = std::find(ops_.begin(), ops_.end(), op);
+  if (known == ops_.end()) known = ops_.insert(ops_.end(), std::string(op));
+  return {claimed_, complaint_, static_cast<int>(known - ops_.begin())};
+}
+
+}  // namespace polyhead::cuda

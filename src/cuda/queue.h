@@ -1,0 +1,45 @@
+// The order of a device's work: one stream, and what kernels had to say about the values they read.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cuda/complaints.h"
+
+namespace polyhead::cuda {
+
+class Queue {
+ public:
+  explicit Queue(int device);  // throws Error (code device) with the reason
+  ~Queue();
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  int device() const noexcept { return device_; }
+  cudaStream_t stream() const noexcept { return stream_; }
+  int processors() const noexcept { return processors_; }
+  int capability() const noexcept { return capability_; }  // 90 for sm_90
+
+  // Makes the device the calling thread's.
+  void enter() const;
+  // Until all is done; throws the first complaint.
+  void synchronise();
+
+  // Where a kernel of this op complains.
+  Complaints complaints(std::string_view op);
+
+ private:
+  const int device_;
+  int processors_ = 0, capability_ = 0;
+  cudaStream_t stream_ = nullptr;
+  int* claimed_ = nullptr;          // on the device: 1 once a kernel has complained
+  Complaint* complaint_ = nullptr;  // memory of the host that kernels write to
+  std::mutex ops_mutex_;
+  std::vector<std::string> ops_;  // by number
+};
+
+}  // namespace polyhead::cuda

@@ -1,0 +1,161 @@
+// Attention on the GPU against the reference: every case of both catalogues, into poisoned memory, twice.
+#include <cstring>
+
+#include "cuda/items.h"
+#include "cuda/moved.h"
+#include "support/cases.h"
+#include "support/plain.h"
+
+namespace polyhead::test::gpu {
+namespace {
+
+using test::Case;
+using test::Materialised;
+
+AttentionOptions moved_options(const Moved& moved, AttentionOptions options) {
+  for (ConstTensorView* view :
+       {&options.keep, &options.bias, &options.alibi, &options.key_lengths, &options.key_start, &options.query_lengths,
+        &options.cu_q, &options.cu_k, &options.sink_logit, &options.gates}) {
+    *view = moved(*view);
+  }
+  return options;
+}
+
+// "f64 is computed on the CPU" is what should come.
+template <class Call>
+std::string expect_refusal(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::unsupported ? "" : std::string("another error: ") + error.what();
+  }
+  return "f64 was accepted";
+}
+
+std::string same_bits(const char* what, const Tensor& a, const Tensor& b) {
+  if (!a.present() || std::memcmp(a.view().data(), b.view().data(), Moved::bytes_of(a)) == 0) return {};
+  return std::string(what) + ": other bits the second time";
+}
+
+std::string run_forward(Context& context, const Case& recipe) {
+  const Materialised m = test::materialise(recipe);
+  const Moved moved(context, m.memory);
+  const AttentionOptions options = moved_options(moved, m.options);
+  AttentionWants wants = m.wants;
+  wants.marked_keys = moved(wants.marked_keys);
+  wants.target_keys = moved(wants.target_keys);
+  const auto attempt = [&](Attention& host) {
+    Attention device{poisoned_like(context, host.output), poisoned_like(context, host.lse),
+                     poisoned_like(context, host.weights), poisoned_like(context, host.statistics),
+                     poisoned_like(context, host.row_statistics)};
+    attend_into(context, moved(m.q), moved(m.k), moved(m.v), options, wants, test::views_of(device));
+    bring_back(context, device.output, host.output);
+    bring_back(context, device.lse, host.lse);
+    bring_back(context, device.weights, host.weights);
+    bring_back(context, device.statistics, host.statistics);
+    bring_back(context, device.row_statistics, host.row_statistics);
+    context.synchronise();
+  };
+  Attention got = test::make_results(m), again = test::make_results(m);
+  if (recipe.dtype == DType::f64) return expect_refusal([&] { attempt(got); });
+  attempt(got);
+  if (const auto judged = test::judge(m, test::views_of(got)); !judged) return judged.message();
+  attempt(again);
+  return same_bits("output", got.output, again.output) + same_bits("statistics", got.statistics, again.statistics);
+}
+
+std::string run_backward(Context& context, const Case& recipe) {
+  const Materialised m = test::materialise(recipe);
+  const Moved moved(context, m.memory);
+  const AttentionOptions options = moved_options(moved, m.options);
+  const UpstreamGradients upstream{moved(m.upstream.output), moved(m.upstream.lse), moved(m.upstream.weights)};
+  const auto attempt = [&](AttentionGradients& host, const ForwardResults& forward) {
+    AttentionGradients device{poisoned_like(context, host.dq),          poisoned_like(context, host.dk),
+                              poisoned_like(context, host.dv),          poisoned_like(context, host.dbias),
+                              poisoned_like(context, host.dsink_logit), poisoned_like(context, host.dgates)};
+    attend_backward_into(context, moved(m.q), moved(m.k), moved(m.v), options, upstream, m.gradient_wants, forward,
+                         test::views_of(device));
+    bring_back(context, device.dq, host.dq);
+    bring_back(context, device.dk, host.dk);
+    bring_back(context, device.dv, host.dv);
+    bring_back(context, device.dbias, host.dbias);
+    bring_back(context, device.dsink_logit, host.dsink_logit);
+    bring_back(context, device.dgates, host.dgates);
+    context.synchronise();
+  };
+  AttentionGradients got = test::make_gradients(m), again = test::make_gradients(m);
+  if (recipe.dtype == DType::f64) return expect_refusal([&] { attempt(got, {}); });
+  attempt(got, {});
+  if (const auto judged = test::judge(m, test::views_of(got)); !judged) return judged.message();
+  // With what the forward pass left behind, by the same rule; and the same bits every time.
+  const Attention forward = attend(context, moved(m.q), moved(m.k), moved(m.v), options, {.lse = true});
+  attempt(again, {forward.output, forward.lse});
+  if (const auto judged = test::judge(m, test::views_of(again)); !judged) {
+    return std::string("with the forward pass's results: ") + judged.message();
+  }
+  attempt(again, {});
+  return same_bits("dq", got.dq, again.dq) + same_bits("dk", got.dk, again.dk) + same_bits("dv", got.dv, again.dv) +
+         same_bits("dbias", got.dbias, again.dbias);
+}
+
+// Larger than a tile in every direction, in the types and head dims that have kernels of their own.
+std::vector<Case> large_cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, const Case& c) {
+    cases.push_back(c);
+    cases.back().name = "large_" + std::move(name) + "_" + std::string(name_of(c.dtype)) + "_" +
+                        std::to_string(c.head_dim) + "x" + std::to_string(c.value_dim);
+  };
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const auto& [D, E] : {std::pair{64, 64}, {128, 128}, {256, 256}, {192, 128}, {72, 40}}) {
+      Case c;
+      c.batch = 2;
+      c.heads = 2;
+      c.kv_heads = 1;
+      c.queries = 219;
+      c.keys = 331;
+      c.head_dim = D;
+      c.value_dim = E;
+      c.dtype = dtype;
+      c.options.align = Align::bottom_right;
+      c.layout = test::Layout::tokens_outside;
+      c.wants.lse = true;
+      add("plain", c);
+      c.options.causal = true;
+      add("causal", c);
+      Case window = c, padded = c, packed = c, gated = c, drop = c, sink = c;
+      window.options.window = {.left = 70, .right = 0, .always_first = 9};
+      add("window", window);
+      padded.key_lengths = padded.key_start = padded.query_lengths = padded.hidden_nan = true;
+      add("padded", padded);
+      packed.packed = true;
+      add("packed", packed);
+      gated.gates = test::Gates::per_sequence;
+      add("gates", gated);
+      drop.options.dropout = {0.2, 99};
+      add("dropout", drop);
+      sink.sink_logit = sink.alibi = true;
+      sink.options.softcap = 20;
+      add("sink_alibi_softcap", sink);
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
+std::vector<Item> attention_items() {
+  std::vector<Item> items;
+  const auto add = [&](const std::vector<Case>& cases, const std::string& kind, auto run) {
+    for (const Case& c : cases) {
+      items.push_back({kind + "/" + c.name, [c, run](Context& context) { return run(context, c); }});
+    }
+  };
+  add(test::catalogue(), "forward", run_forward);
+  add(large_cases(), "forward", run_forward);
+  add(test::gradient_catalogue(), "backward", run_backward);
+  add(large_cases(), "backward", run_backward);
+  return items;
+}
+
+}  // namespace polyhead::test::gpu

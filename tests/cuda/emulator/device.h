@@ -1,0 +1,64 @@
+// CUDA's words for device code, on the host: force-included before a .cu file, so that g++ compiles its kernels as
+// plain functions. grid.h runs them, every thread of a block as a fiber.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <vector_types.h>
+
+#include <algorithm>
+#include <bit>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "grid.h"
+
+#define __CUDACC__
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __shared__
+#undef __launch_bounds__
+#undef __grid_constant__
+#undef __align__
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(n) alignas(n)
+
+#define cuda emulated_cuda  // the same names are in the library, for the GPU
+
+#define threadIdx (polyhead::emulator::thread_index())
+#define blockIdx (polyhead::emulator::block_index())
+
+using std::isinf;
+using std::isnan;
+using std::max;
+using std::min;
+
+inline void __syncthreads() { polyhead::emulator::wait_for_block(); }
+inline int __syncthreads_or(int x) { return polyhead::emulator::any_of_block(x != 0); }
+inline void __syncwarp(unsigned = 0xffffffffu) { polyhead::emulator::wait_for_warp(); }
+template <class T>
+T __shfl_xor_sync(unsigned, T x, int offset) {
+  return polyhead::emulator::exchange(x, [=](int lane) { return lane ^ offset; });
+}
+template <class T>
+T __shfl_sync(unsigned, T x, int from) {
+  return polyhead::emulator::exchange(x, [=](int) { return from; });
+}
+inline unsigned __ballot_sync(unsigned, bool x) { return polyhead::emulator::ballot(x); }
+inline bool __any_sync(unsigned, bool x) { return polyhead::emulator::ballot(x) != 0; }
+inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
+inline int atomicExch(int* place, int x) { return std::exchange(*place, x); }
+inline int atomicAdd(int* place, int x) { return std::exchange(*place, *place + x); }
+
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }

@@ -1,0 +1,166 @@
+#include "grid.h"
+
+#include <ucontext.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace polyhead::emulator {
+namespace {
+
+constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr int kWarp = 32;
+
+// Those who take part in a barrier: all fibers of a block or of a warp that have not returned.
+struct Barrier {
+  int members = 0, arrived = 0;
+  std::uint64_t rounds = 0;
+  bool any = false, any_before = false;
+
+  void open() {
+    arrived = 0;
+    any_before = any;
+    any = false;
+    ++rounds;
+  }
+};
+
+struct Fiber {
+  ucontext_t context{};
+  std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(kStackBytes);
+  bool done = false;
+  std::uint64_t exchanges = 0;
+  std::array<std::array<std::byte, 16>, 2> slots{}, more{};  // what it hands in at even and odd exchanges
+};
+
+struct Grid {
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Barrier> warps;
+  Barrier block;
+  ucontext_t scheduler{};
+  int threads = 0, current = 0;
+  unsigned block_number = 0;
+  const std::function<void()>* kernel = nullptr;
+  std::vector<std::byte> shared;
+};
+
+Grid grid;
+
+Fiber& self() { return *grid.fibers[static_cast<std::size_t>(grid.current)]; }
+Barrier& own_warp() { return grid.warps[static_cast<std::size_t>(grid.current / kWarp)]; }
+void yield() { swapcontext(&self().context, &grid.scheduler); }
+
+void leave(Barrier& barrier) {
+  if (--barrier.members > 0 && barrier.arrived == barrier.members) barrier.open();
+}
+
+void wait_at(Barrier& barrier) {
+  const std::uint64_t round = barrier.rounds;
+  if (++barrier.arrived == barrier.members) {
+    barrier.open();
+    return;
+  }
+  while (barrier.rounds == round) yield();
+}
+
+void fiber_main() {
+  (*grid.kernel)();
+  Fiber& fiber = self();
+  leave(own_warp());
+  leave(grid.block);
+  fiber.done = true;
+  swapcontext(&fiber.context, &grid.scheduler);
+}
+
+void run_block() {
+  grid.block = {.members = grid.threads};
+  grid.warps.assign(static_cast<std::size_t>((grid.threads + kWarp - 1) / kWarp), {});
+  for (int n = 0; n < grid.threads; ++n) ++grid.warps[static_cast<std::size_t>(n / kWarp)].members;
+  for (int n = 0; n < grid.threads; ++n) {
+    Fiber& fiber = *grid.fibers[static_cast<std::size_t>(n)];
+    fiber.done = false;
+    fiber.exchanges = 0;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, fiber_main, 0);
+  }
+  for (bool left = true; left;) {
+    left = false;
+    for (int n = 0; n < grid.threads; ++n) {
+      Fiber& fiber = *grid.fibers[static_cast<std::size_t>(n)];
+      if (fiber.done) continue;
+      left = true;
+      grid.current = n;
+      swapcontext(&grid.scheduler, &fiber.context);
+    }
+  }
+}
+
+}  // namespace
+
+Index thread_index() noexcept { return {static_cast<unsigned>(grid.current)}; }
+Index block_index() noexcept { return {grid.block_number}; }
+int lane() noexcept { return grid.current % kWarp; }
+std::byte* dynamic_shared() noexcept { return grid.shared.data(); }
+
+void wait_for_block() { wait_at(grid.block); }
+void wait_for_warp() { wait_at(own_warp()); }
+
+bool any_of_block(bool x) {
+  grid.block.any = grid.block.any || x;
+  wait_at(grid.block);
+  return grid.block.any_before;
+}
+
+void exchange_bytes(void* data, std::size_t bytes, int from) {
+  const auto parity = static_cast<std::size_t>(self().exchanges++ % 2);
+  std::memcpy(self().slots[parity].data(), data, bytes);
+  wait_for_warp();
+  const auto other = static_cast<std::size_t>(grid.current / kWarp * kWarp + from);
+  std::memcpy(data, grid.fibers[other]->slots[parity].data(), bytes);
+}
+
+void hand_in(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes,
+             const std::byte* const* (&lanes)[2]) {
+  const auto parity = static_cast<std::size_t>(self().exchanges++ % 2);
+  std::memcpy(self().slots[parity].data(), a, a_bytes);
+  std::memcpy(self().more[parity].data(), b, b_bytes);
+  wait_for_warp();
+  static std::array<std::array<const std::byte*, kWarp>, 2> table;  // one OS thread, and nobody yields while it is read
+  for (int n = 0; n < kWarp; ++n) {
+    const Fiber& other = *grid.fibers[static_cast<std::size_t>(grid.current / kWarp * kWarp + n)];
+    table[0][static_cast<std::size_t>(n)] = other.slots[parity].data();
+    table[1][static_cast<std::size_t>(n)] = other.more[parity].data();
+  }
+  lanes[0] = table[0].data();
+  lanes[1] = table[1].data();
+}
+
+unsigned ballot(bool x) {
+  const auto parity = static_cast<std::size_t>(self().exchanges++ % 2);
+  self().slots[parity][0] = std::byte{x};
+  wait_for_warp();
+  unsigned bits = 0;
+  for (int n = 0; n < kWarp; ++n) {
+    const Fiber& other = *grid.fibers[static_cast<std::size_t>(grid.current / kWarp * kWarp + n)];
+    bits |= static_cast<unsigned>(other.slots[parity][0]) << n;
+  }
+  return bits;
+}
+
+void run_grid(std::int64_t blocks, int threads, std::size_t shared_bytes, const std::function<void()>& kernel) {
+  while (grid.fibers.size() < static_cast<std::size_t>(threads)) grid.fibers.push_back(std::make_unique<Fiber>());
+  grid.threads = threads;
+  grid.kernel = &kernel;
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    grid.block_number = static_cast<unsigned>(block);
+    grid.shared.assign(shared_bytes, std::byte{0xff});
+    run_block();
+  }
+}
+
+}  // namespace polyhead::emulator

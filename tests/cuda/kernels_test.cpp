@@ -1,0 +1,30 @@
+// The GPU's kernels on the host: a sample of what bench/gpu/check.cpp runs on a GPU.
+#include <gtest/gtest.h>
+
+#include "cuda/emulated.h"
+#include "cuda/items.h"
+
+namespace polyhead::test::gpu {
+namespace {
+
+void expect_all(const std::vector<Item>& items, std::size_t every) {
+  Context context = emulated_context();
+  for (std::size_t n = 0; n < items.size(); n += every) EXPECT_EQ(items[n].run(context), "") << items[n].name;
+}
+
+std::vector<Item> named(const std::string& part) {
+  std::vector<Item> items;
+  for (Item& item : attention_items()) {
+    if (item.name.find(part) != std::string::npos) items.push_back(std::move(item));
+  }
+  return items;
+}
+
+TEST(CudaKernels, OpsFollowTheRule) { expect_all(op_items(), 1); }
+TEST(CudaKernels, AttentionFollowsTheRule) { expect_all(attention_items(), 67); }
+// On tensor cores, with more than a tile in every direction.
+TEST(CudaKernels, AttentionOfHalvesFollowsTheRule) { expect_all(named("_bf16_64x64"), 5); }
+TEST(CudaKernels, AttentionOfUnevenHeadsFollowsTheRule) { expect_all(named("_f16_192x128"), 9); }
+
+}  // namespace
+}  // namespace polyhead::test::gpu

@@ -1,0 +1,311 @@
+// The other kernels of the table beside the CPU's: f64 on the CPU is exact, f32 (or 16 bits) on the CPU the yardstick.
+#include <cstring>
+#include <mutex>
+
+#include "backend/kernels.h"
+#include "cuda/items.h"
+#include "cuda/moved.h"
+#include "support/compare.h"
+#include "support/random.h"
+
+namespace polyhead::test::gpu {
+namespace {
+
+using backend::Kernels;
+
+// One run of an op: on some device, in some type. Inputs have the same numbers everywhere, as `stored` holds them.
+class Stage {
+ public:
+  Stage(Context& context, DType dtype, DType stored, const std::string& name)
+      : context_(context), dtype_(dtype), stored_(stored), random_(name) {}
+
+  bool is_yardstick() const { return dtype_ == stored_ && context_.device() == Device{}; }
+  // Of what is computed in: f32 for 16-bit tensors.
+  DType wide() const { return dtype_ == DType::f64 ? DType::f64 : DType::f32; }
+
+  ConstTensorView normal(const Dims& shape, double spread = 1) {
+    return filled(shape, stored_, dtype_, [&] { return spread * random_.normal(); });
+  }
+  ConstTensorView normal_wide(const Dims& shape) {  // as a 16-bit bias comes, widened
+    return filled(shape, stored_, wide(), [&] { return random_.normal(); });
+  }
+  ConstTensorView uniform(const Dims& shape) {
+    return filled(shape, stored_, dtype_, [&] { return random_.uniform(); });
+  }
+  ConstTensorView integers(const Dims& shape, std::int64_t low, std::int64_t end) {
+    Tensor host = Tensor::empty(shape, DType::i32);
+    test::fill_with(host.view(), [&] { return static_cast<double>(low + random_.below(end - low)); });
+    return own(clone(context_, host));
+  }
+  // Memory to write to, NaN before; it is judged under this name.
+  TensorView result(const std::string& name, const Dims& shape, DType dtype) {
+    results_.emplace_back(name, clone(context_, poisoned(shape, dtype)));
+    return results_.back().second.view();
+  }
+  TensorView result(const std::string& name, const Dims& shape) { return result(name, shape, dtype_); }
+  // The same, beginning as a copy of something.
+  TensorView changing(const std::string& name, const ConstTensorView& from) {
+    results_.emplace_back(name, clone(context_, from));
+    return results_.back().second.view();
+  }
+
+  template <class... Parameters, class... Arguments>
+  void call(void (*Kernels::*kernel)(Executor&, Parameters...), const Arguments&... arguments) {
+    Executor& executor = context_.executor();
+    const std::lock_guard turn(executor.turn());
+    (executor.kernels().*kernel)(executor, arguments...);
+  }
+
+  std::vector<std::pair<std::string, Tensor>> take() {
+    for (auto& [name, tensor] : results_) tensor = to_host(context_, tensor);
+    return std::move(results_);
+  }
+
+ private:
+  static Tensor poisoned(const Dims& shape, DType dtype) {
+    Tensor host = Tensor::empty(shape, dtype);
+    std::memset(host.view().data(), 0xff, Moved::bytes_of(host));
+    return host;
+  }
+  template <class Make>
+  ConstTensorView filled(const Dims& shape, DType stored, DType dtype, const Make& make) {
+    Tensor rounded = Tensor::empty(shape, stored), host = Tensor::empty(shape, dtype);
+    test::fill_with(rounded.view(), make);
+    const std::vector<double> values = reference::Array<double>(rounded.view()).values();
+    std::size_t n = 0;
+    test::fill_with(host.view(), [&] { return values[n++]; });
+    return own(clone(context_, host));
+  }
+  ConstTensorView own(Tensor tensor) {
+    memory_.push_back(std::move(tensor));
+    return memory_.back().view();
+  }
+
+  Context& context_;
+  const DType dtype_, stored_;
+  test::Random random_;
+  std::vector<Tensor> memory_;
+  std::vector<std::pair<std::string, Tensor>> results_;
+};
+
+using Op = std::function<void(Stage&)>;
+
+// C = A B + bias, one product after the other: what a plain product loses in its type.
+void multiply_plainly(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& bias,
+                      const TensorView& c) {
+  const reference::Array<float> x(a), y(b), row(bias);
+  std::int64_t n = 0;
+  test::fill_with(c, [&] {
+    const std::int64_t m = n / c.shape(1), column = n++ % c.shape(1);
+    float sum = 0;
+    for (std::int64_t k = 0; k < a.shape(1); ++k) sum += x(m, k) * y(k, column);
+    return static_cast<double>(bias.present() ? sum + row(column) : sum);
+  });
+}
+
+std::string run_op(Context& gpu, const std::string& name, DType dtype, const Op& op) {
+  Context cpu(1);
+  const auto results = [&](Context& context, DType type) {
+    Stage stage(context, type, dtype, name);
+    op(stage);
+    auto taken = stage.take();
+    context.synchronise();
+    return taken;
+  };
+  const auto exact = results(cpu, DType::f64), plain = results(cpu, dtype), got = results(gpu, dtype);
+  for (std::size_t n = 0; n < got.size(); ++n) {
+    const auto near = test::near_enough(got[n].first, got[n].second, exact[n].second, plain[n].second, 2);
+    if (!near) return near.message();
+  }
+  return {};
+}
+
+void add_products(std::vector<std::pair<std::string, Op>>& ops) {
+  struct Size {
+    std::int64_t M, N, K;
+  };
+  for (const auto& [M, N, K] : {Size{1, 1, 1},
+                                {5, 7, 0},
+                                {64, 64, 64},
+                                {130, 70, 33},
+                                {17, 384, 1536},
+                                {257, 129, 65},
+                                {1, 1000, 128},
+                                {1000, 1, 24}}) {
+    for (int variant = 0; variant < 8; ++variant) {
+      const bool a_turned = variant & 1, b_turned = variant & 2, biased = variant & 4;
+      const std::string name = "gemm_" + std::to_string(M) + "x" + std::to_string(N) + "x" + std::to_string(K) +
+                               (a_turned ? "_at" : "") + (b_turned ? "_bt" : "") + (biased ? "_bias" : "");
+      ops.emplace_back(name, [=, M = M, N = N, K = K](Stage& s) {
+        const ConstTensorView a = a_turned ? s.normal({K, M}).transpose(0, 1) : s.normal({M, K});
+        const ConstTensorView b = b_turned ? s.normal({N, K}).transpose(0, 1) : s.normal({K, N});
+        const ConstTensorView bias = biased ? s.normal_wide({N}) : ConstTensorView{};
+        const TensorView c = s.result("c", {M, N});
+        if (s.is_yardstick()) return multiply_plainly(a, b, bias, c);
+        s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = bias, .c = c});
+      });
+    }
+    ops.emplace_back("column_sums_" + std::to_string(M) + "x" + std::to_string(N), [=, M = M, N = N](Stage& s) {
+      s.call(&Kernels::column_sums, s.normal({M, N}), s.result("sums", {N}, s.wide()));
+    });
+  }
+}
+
+void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
+  using backend::Elementwise;
+  for (const Elementwise op : {Elementwise::gelu, Elementwise::gelu_backward, Elementwise::add}) {
+    ops.emplace_back(std::string(name_of(op)), [=](Stage& s) {
+      const Dims shape{37, 129};
+      const ConstTensorView a = s.normal(shape, 4);
+      s.call(&Kernels::elementwise,
+             backend::ElementwiseProblem{op, a, is_binary(op) ? s.normal(shape) : ConstTensorView{},
+                                         s.result("y", shape)});
+    });
+  }
+  ops.emplace_back("silu_gate", [](Stage& s) {
+    s.call(&Kernels::silu_gate, s.normal({19, 2 * 45}, 4), s.result("y", {19, 45}));
+  });
+  ops.emplace_back("silu_gate_backward", [](Stage& s) {
+    const ConstTensorView x = s.normal({19, 2 * 45}, 4), dy = s.normal({19, 45});
+    s.call(&Kernels::silu_gate_backward, x, dy, s.result("dx", {19, 90}));
+  });
+  ops.emplace_back("add_row", [](Stage& s) {
+    const ConstTensorView x = s.normal({21, 70}), row = s.normal({70});
+    s.call(&Kernels::add_row, x, row, s.result("y", {21, 70}));
+  });
+}
+
+void add_norms(std::vector<std::pair<std::string, Op>>& ops) {
+  for (const auto& [M, C] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {33, 384}, {300, 65}, {7, 2000}}) {
+    for (const bool centred : {false, true}) {
+      const std::string size = std::to_string(M) + "x" + std::to_string(C) + (centred ? "" : "_rms");
+      ops.emplace_back("normalise_" + size, [=, M = M, C = C](Stage& s) {
+        const ConstTensorView x = s.normal({M, C}), gamma = s.normal({C});
+        s.call(&Kernels::normalise, backend::NormProblem{.x = x,
+                                                         .gamma = gamma,
+                                                         .beta = centred ? s.normal({C}) : ConstTensorView{},
+                                                         .y = s.result("y", {M, C}),
+                                                         .scales = s.result("scales", {M, 2})});
+      });
+      ops.emplace_back("normalise_backward_" + size, [=, M = M, C = C](Stage& s) {
+        const ConstTensorView x = s.normal({M, C}), gamma = s.normal({C}), dy = s.normal({M, C}),
+                              plus = s.normal({M, C});
+        const TensorView scales = s.result("scales", {M, 2}), y = s.result("y", {M, C});
+        s.call(&Kernels::normalise,
+               backend::NormProblem{
+                   .x = x, .gamma = gamma, .beta = centred ? gamma : ConstTensorView{}, .y = y, .scales = scales});
+        s.call(&Kernels::normalise_backward,
+               backend::NormGradientProblem{.x = x,
+                                            .gamma = gamma,
+                                            .scales = scales,
+                                            .dy = dy,
+                                            .plus = M > 30 ? plus : ConstTensorView{},
+                                            .centred = centred,
+                                            .dx = s.result("dx", {M, C}),
+                                            .dgamma = s.result("dgamma", {C}),
+                                            .dbeta = centred ? s.result("dbeta", {C}) : TensorView{}});
+      });
+    }
+  }
+}
+
+void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
+  ops.emplace_back("dropout", [](Stage& s) {
+    const ConstTensorView x = s.normal({3, 17, 77});
+    s.call(&Kernels::drop, backend::DropoutProblem{x, s.result("y", {3, 17, 77}), {.p = 0.3, .seed = 12345}});
+  });
+  for (const RotaryLayout layout : {RotaryLayout::half, RotaryLayout::interleaved}) {
+    for (const bool backwards : {false, true}) {
+      const std::string name = std::string("rotary") + (layout == RotaryLayout::half ? "_half" : "_interleaved") +
+                               (backwards ? "_backwards" : "");
+      ops.emplace_back(name, [=](Stage& s) {
+        const ConstTensorView x = s.normal({2, 3, 41, 24}), positions = s.integers({2, 41}, 0, 3000);
+        s.call(&Kernels::rotate, backend::RotaryProblem{.x = x,
+                                                        .y = s.result("y", {2, 3, 41, 24}),
+                                                        .positions = backwards ? ConstTensorView{} : positions,
+                                                        .layout = layout,
+                                                        .dim = 16,
+                                                        .base = 10000,
+                                                        .backwards = backwards});
+      });
+    }
+  }
+  ops.emplace_back("copy", [](Stage& s) {
+    const ConstTensorView x = s.normal({4, 5, 6, 7});
+    s.call(&Kernels::copy, x.transpose(1, 2).slice(3, 1, 6), s.result("y", {4, 6, 5, 5}));
+    s.call(&Kernels::copy, x, s.result("z", {4, 5, 6, 7}));
+    s.call(&Kernels::copy, x, s.result("wide", {4, 5, 6, 7}, s.wide()));
+  });
+}
+
+void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
+  for (const bool placed : {false, true}) {
+    ops.emplace_back(placed ? "embed_positions" : "embed", [=](Stage& s) {
+      const ConstTensorView table = s.normal({50, 33}), indices = s.integers({4, 20}, 0, 50);
+      s.call(&Kernels::embed, backend::EmbeddingProblem{.table = table,
+                                                        .indices = indices,
+                                                        .positions = placed ? s.normal({30, 33}) : ConstTensorView{},
+                                                        .y = s.result("y", {4, 20, 33})});
+    });
+  }
+  ops.emplace_back("embed_backward", [](Stage& s) {
+    const ConstTensorView dy = s.normal({40, 20, 33}), indices = s.integers({40, 20}, 0, 9),
+                          before = s.normal({50, 33});
+    s.call(&Kernels::embed_backward, backend::EmbeddingGradientProblem{dy, indices, s.changing("dtable", before)});
+  });
+  for (const bool lengths : {false, true}) {
+    ops.emplace_back(lengths ? "pool_lengths" : "pool", [=](Stage& s) {
+      const ConstTensorView x = s.normal({6, 29, 21}), dy = s.normal({6, 21});
+      const ConstTensorView n = lengths ? s.integers({6}, 1, 30) : ConstTensorView{};
+      s.call(&Kernels::pool, x, n, s.result("y", {6, 21}));
+      s.call(&Kernels::pool_backward, dy, n, s.result("dx", {6, 29, 21}));
+    });
+  }
+  for (const std::int64_t V : {3, 77, 5000}) {
+    ops.emplace_back("cross_entropy_" + std::to_string(V), [=](Stage& s) {
+      const ConstTensorView logits = s.normal({24, V}, 3), targets = s.integers({24}, -1, V);
+      s.call(&Kernels::cross_entropy, backend::CrossEntropyProblem{.logits = logits,
+                                                                   .targets = targets,
+                                                                   .rows_together = 6,
+                                                                   .shares = s.result("shares", {24}),
+                                                                   .losses = s.result("losses", {24}),
+                                                                   .totals = s.result("totals", {2}, DType::f64),
+                                                                   .dlogits = s.result("dlogits", {24, V})});
+    });
+  }
+  ops.emplace_back("adamw", [](Stage& s) {
+    const ConstTensorView w = s.normal({1000}), m = s.normal({1000}, 0.1), v = s.uniform({1000}), g = s.normal({1000});
+    const TensorView weight = s.changing("weight", w), first = s.changing("first", m), second = s.changing("second", v);
+    s.call(&Kernels::adamw,
+           backend::AdamWProblem{
+               .weight = weight, .first = first, .second = second, .gradient = g, .gradient_factor = 0.5, .step = 3});
+  });
+  for (const std::int64_t count : {1, 1000, 3000000}) {
+    ops.emplace_back("sum_of_squares_" + std::to_string(count), [=](Stage& s) {
+      s.call(&Kernels::sum_of_squares, s.normal({count}), s.result("sum", {1}, DType::f64));
+    });
+  }
+}
+
+}  // namespace
+
+std::vector<Item> op_items() {
+  std::vector<std::pair<std::string, Op>> narrow, f32_only;
+  add_products(narrow);
+  add_moves(narrow);
+  add_elementwise(f32_only);
+  add_norms(f32_only);
+  add_tables(f32_only);
+  std::vector<Item> items;
+  const auto add = [&](const auto& ops, DType dtype) {
+    for (const auto& [name, op] : ops) {
+      const std::string full = name + "_" + std::string(name_of(dtype));
+      items.push_back({"ops/" + full, [=, op = op](Context& gpu) { return run_op(gpu, full, dtype, op); }});
+    }
+  };
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) add(narrow, dtype);
+  add(f32_only, DType::f32);
+  return items;
+}
+
+}  // namespace polyhead::test::gpu

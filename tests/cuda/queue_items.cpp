@@ -1,0 +1,109 @@
+// What a device that works in a queue owes besides: errors in values that come when somebody waits, calls that a graph
+// can hold, tensors that outlive their context.
+#include <cuda_runtime_api.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "cuda/executor.h"
+#include "cuda/items.h"
+#include "polyhead/attention.h"
+#include "support/random.h"
+
+namespace polyhead::test::gpu {
+namespace {
+
+Tensor random_tensor(Context& context, const Dims& shape, DType dtype, std::uint64_t seed) {
+  Tensor host = Tensor::empty(shape, dtype);
+  test::Random random(seed);
+  test::fill_normal(host.view(), random);
+  return clone(context, host);
+}
+
+// A bad length is thrown by whoever waits, once; the device stays usable.
+std::string bad_lengths_are_told(Context& context) {
+  const Tensor q = random_tensor(context, {2, 2, 5, 8}, DType::f32, 1);
+  Tensor lengths = Tensor::empty({2}, DType::i32);
+  lengths.as<std::int32_t>()[0] = 5;
+  lengths.as<std::int32_t>()[1] = 77;
+  const Tensor bad = clone(context, lengths);
+  try {
+    const Attention result = attend(context, q, q, q, {.key_lengths = bad});
+    context.synchronise();
+    return "a length of 77 among 5 keys was accepted";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    if (error.code() != ErrorCode::value) return "another error: " + text;
+    for (const char* part : {"attend", "key_lengths[1]", "0 to 5", "found 77"}) {
+      if (text.find(part) == std::string::npos) return std::string("no '") + part + "' in: " + text;
+    }
+  }
+  const Attention good = attend(context, q, q, q);
+  const Tensor back = to_host(context, good.output);
+  for (std::int64_t n = 0; n < back.view().count(); ++n) {
+    if (!std::isfinite(back.as<float>()[n])) return "the device is not usable afterwards";
+  }
+  return {};
+}
+
+std::string host_tensors_are_refused(Context& context) {
+  const Tensor q = random_tensor(context, {1, 2, 5, 8}, DType::f32, 1), host = Tensor::zeros({1, 2, 5, 8}, DType::f32);
+  try {
+    attend(context, q, host, q);
+    return "a tensor of the host was accepted";
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// After a first call the same call can be captured, and its replay reads what the inputs hold then.
+std::string calls_can_be_captured(Context& context) {
+  const Dims shape{1, 2, 100, 64};
+  Tensor q = random_tensor(context, shape, DType::bf16, 1), k = random_tensor(context, shape, DType::bf16, 2);
+  const Tensor dout = random_tensor(context, shape, DType::bf16, 3),
+               other = random_tensor(context, shape, DType::bf16, 4);
+  Tensor output = Tensor::empty(shape, DType::bf16, context.allocator());
+  const auto call = [&] {
+    attend_into(context, q, k, k, {.causal = true}, {}, {.output = output});
+    attend_backward(context, q, k, k, {.causal = true}, {.output = dout});
+  };
+  call();
+  auto& executor = static_cast<cuda::CudaExecutor&>(context.executor());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  cuda::check(cudaStreamBeginCapture(executor.stream(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  call();
+  cuda::check(cudaStreamEndCapture(executor.stream(), &graph), "cudaStreamEndCapture");
+  cuda::check(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+  copy(context, other, q);
+  cuda::check(cudaGraphLaunch(ready, executor.stream()), "cudaGraphLaunch");
+  const Tensor replayed = to_host(context, output);
+  attend_into(context, q, k, k, {.causal = true}, {}, {.output = output});
+  const Tensor called = to_host(context, output);
+  cudaGraphExecDestroy(ready);
+  cudaGraphDestroy(graph);
+  const auto bytes = static_cast<std::size_t>(called.view().count()) * 2;
+  return std::memcmp(replayed.view().data(), called.view().data(), bytes) == 0 ? "" : "a replay has other bits";
+}
+
+std::string tensors_outlive_contexts(Context&) {
+  Tensor kept;
+  {
+    Context shortlived(Device{Device::Kind::cuda, 0});
+    kept = random_tensor(shortlived, {3, 4}, DType::f32, 1);
+  }
+  Tensor host = Tensor::empty({3, 4}, DType::f32);
+  kept.allocator()->copy_out(host.view().data(), kept.view().data(), 48);
+  return std::isfinite(host.as<float>()[11]) ? "" : "not what was written";
+}
+
+}  // namespace
+
+std::vector<Item> queue_items() {
+  return {{"queue/bad_lengths_are_told", bad_lengths_are_told},
+          {"queue/host_tensors_are_refused", host_tensors_are_refused},
+          {"queue/calls_can_be_captured", calls_can_be_captured},
+          {"queue/tensors_outlive_contexts", tensors_outlive_contexts}};
+}
+
+}  // namespace polyhead::test::gpu
