@@ -60,6 +60,7 @@ TEST_F(FakeSystem, HasTheLeastLimitFromItsGroupUp) {
 // A container sees its own group at the mount, and is told its path from inside or from outside.
 TEST_F(FakeSystem, FindsItsGroupInAContainer) {
   write("sys/fs/cgroup/cpu.max", "200000 100000\n");
+  write("sys/fs/cpu.max", "1000 100000\n");  // no group of ours: above the mount
   for (const char* group : {"/", "/docker/1f2e", "/elsewhere"}) {
     mount(std::string("0::") + group + "\n", "31 22 0:28 /docker/1f2e /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
     EXPECT_EQ(quota(), 2) << group;
