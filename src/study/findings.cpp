@@ -98,7 +98,9 @@ std::string on_ability(const std::vector<Contender>& contenders) {
                      std::to_string(contenders[0].budget()) + " steps, over " +
                      std::to_string(contenders[0].courses.size()) + " seeds, ";
   std::string short_of;
+  std::size_t solved = 0;
   for (const Contender& contender : contenders) {
+    solved += contender.solved();
     const std::string one = shortfall(contender);
     if (!one.empty()) short_of += (short_of.empty() ? "" : "; ") + one;
   }
@@ -110,7 +112,7 @@ std::string on_ability(const std::vector<Contender>& contenders) {
   text += found.p > kBelief ? "the accuracy at the end does not depend on the number of heads beyond noise"
           : found.rho > 0   ? "the accuracy at the end rises with the number of heads"
                             : "the accuracy at the end falls with the number of heads";
-  return text + " (" + words(found) + "): " + short_of + "; the others solve it.";
+  return text + " (" + words(found) + "): " + short_of + (solved > 0 ? "; the others solve it." : ".");
 }
 
 // How soon they do it. Runs that never get there count as slower than all.

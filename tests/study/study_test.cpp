@@ -209,6 +209,14 @@ TEST(Findings, TellATrendFromNoise) {
   expect_unsaid(results, "with 16 heads, not solved by 2 of 2 seeds; the others solve it.\nSpeed: on “classify”");
 }
 
+TEST(Findings, WhereNoneSolvesItThereAreNoOthers) {
+  const Results results =
+      results_with(five("copy", {{0.5, 0.5}, {0.5, 0.5}}), five("classify", {{0.4, 0.5}, {0.5, 0.4}}));
+  expect_unsaid(results, "the others solve it");
+  expect_said(results, "Speed: on “copy” no run gets to 99 %: nothing can be said of how soon.");
+  expect_said(results, "too few models solved the task on “classify”");
+}
+
 TEST(Findings, ATaskThatAllSolveTellsNothingOfAbility) {
   Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
   expect_said(results,
