@@ -129,7 +129,7 @@ TEST_F(Robust, AClosedTerminalSavesAndEndsWith129) {
 // The limit stands for a machine that has no more.
 TEST_F(Robust, SizesAreHeldAgainstMemoryBeforeAnythingIsMade) {
   const auto starved = [&](const std::string& arguments) {
-    return shell("ulimit -v 600000; " + command(arguments) + " 2>&1 >/dev/null");
+    return shell("ulimit -v 1000000; " + command(arguments) + " 2>&1 >/dev/null");
   };
   for (const std::string size :
        {"--context 1000000", "--batch 100000", "--width 100000", "--layers 1000 --width 4096"}) {
@@ -147,9 +147,9 @@ TEST_F(Robust, SizesAreHeldAgainstMemoryBeforeAnythingIsMade) {
 // What is said to be needed is what is taken, within a third.
 TEST_F(Robust, TheEstimateOfMemoryIsTrue) {
   for (const std::string size :
-       {"--batch 128 --width 128", "--context 1001 --batch 8", "--width 512 --batch 2 --heads 8"}) {
+       {"--batch 192 --width 128", "--context 1001 --batch 16", "--width 768 --batch 2 --heads 8"}) {
     const std::string line = "train copy --steps 1 --threads 1 --out " + at("run") + " --force " + size;
-    const std::string refusal = shell("ulimit -v 100000; " + command(line) + " 2>&1").text;
+    const std::string refusal = shell("ulimit -v 200000; " + command(line) + " 2>&1").text;
     const std::size_t about = refusal.find("about ");
     ASSERT_NE(about, refusal.npos) << refusal;
     const double said = std::stod(refusal.substr(about + 6));
