@@ -100,9 +100,7 @@ class Backward {
       }
     }
   }
-  std::int64_t blocks_of(std::int64_t n) const {
-    return KeyBlocks(forward_.sequences[n]).count;
-  }
+  std::int64_t blocks_of(std::int64_t n) const { return KeyBlocks(forward_.sequences[n]).count; }
 
   double work_of() const {
     double scores = 0;

@@ -13,9 +13,10 @@
 namespace polyhead {
 namespace {
 
-using std::chrono_literals::operator""s;
 using test::Ending;
 using test::repeat_watched;
+
+constexpr std::chrono::duration<double> kAWhile{0.4}, kAMinute{60};
 
 // As the backward pass does it: blocks are claimed in order and add to every panel in the order of the blocks.
 bool wave(Team& team, int looks) {
@@ -73,7 +74,7 @@ TEST_P(Stress, TheWaveNeverHangs) {
     Team team(GetParam());
     return wave(team, 0) && wave(team, 20) && wave(team, 1000);
   };
-  EXPECT_EQ(repeat_watched(0.4s, work), Ending::right);
+  EXPECT_EQ(repeat_watched(kAWhile, work), Ending::right);
 }
 
 TEST_P(Stress, TheTeamNeverHangs) {
@@ -81,7 +82,7 @@ TEST_P(Stress, TheTeamNeverHangs) {
     Team team(GetParam());
     return rounds(team) && together(team);
   };
-  EXPECT_EQ(repeat_watched(0.4s, work), Ending::right);
+  EXPECT_EQ(repeat_watched(kAWhile, work), Ending::right);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, Stress, testing::Values(2, 3, 4, 8, 16, 32, 64));
@@ -93,7 +94,7 @@ TEST_F(Stress, TheOldWaveHangs) {
     Team team(4);
     return wave(team, 0);
   };
-  EXPECT_EQ(repeat_watched(60s, work), Ending::hung);
+  EXPECT_EQ(repeat_watched(kAMinute, work), Ending::hung);
 }
 
 // On x86 an addition is a fence by itself; the language promises it only for one that is sequentially consistent.
@@ -103,7 +104,7 @@ TEST_F(Stress, TheOldTeamHangs) {
     Team team(4);
     return rounds(team);
   };
-  EXPECT_EQ(repeat_watched(60s, work), Ending::hung);
+  EXPECT_EQ(repeat_watched(kAMinute, work), Ending::hung);
 }
 
 }  // namespace
