@@ -54,8 +54,12 @@ Table paths_table(Context& context) {
   return table;
 }
 
-std::string text_of(const Table& fields, const Table& paths) {
-  std::string text = cli::text_of(fields) + "\nThe path that typical calls take\n";
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+std::string text_of(const Fields& fields, const Table& paths) {
+  std::string text;
+  for (const auto& [name, value] : fields) text += fmt::format("{:<17}  {}\n", name, wrapped(value, 19));
+  text += "\nThe path that typical calls take\n";
   for (const auto& row : paths.rows) {
     text += fmt::format("  {}: q {}, k {}\n    {}\n", std::get<std::string>(row[0]), std::get<std::string>(row[1]),
                         std::get<std::string>(row[2]), wrapped(std::get<std::string>(row[3]), 4));
@@ -68,13 +72,10 @@ Report report_of() {
   Context context;
   const std::int64_t threads = context.threads();
   const std::string cuda = found.cuda ? "yes" : found.cuda_reason;
-  const Table fields{.name = {},
-                     .columns = {{"", "polyhead"}, {"", found.version}},
-                     .rows = {{"CPU", cpu_model()},
-                              {"vector target", found.target},
-                              {"targets available", fmt::format("{}", fmt::join(found.targets, ", "))},
-                              {"threads", std::to_string(threads)},
-                              {"CUDA", cuda}}};
+  const Fields fields{
+      {"polyhead", found.version},          {"CPU", cpu_model()},
+      {"vector target", found.target},      {"targets available", fmt::format("{}", fmt::join(found.targets, ", "))},
+      {"threads", std::to_string(threads)}, {"CUDA", cuda}};
   const Table paths = paths_table(context);
   return {.command = "info",
           .text = text_of(fields, paths),
