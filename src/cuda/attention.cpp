@@ -5,6 +5,8 @@
 
 #include "cuda/kernels.h"
 #include "cuda/portable/attention_mma.h"
+#include "cuda/portable/decode.h"
+#include "cuda/sm90/attention.h"
 
 namespace polyhead::cuda {
 namespace {
@@ -19,11 +21,39 @@ void expect_sizes(std::string_view op, const backend::AttentionProblem& problem)
   }
 }
 
+// Why Hopper's own kernels do not take a call, or nothing.
+std::string objection_to_sm90(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  if (executor.queue().capability() != 90) return "no Hopper GPU";
+  return sm90::objection(problem);
+}
+
+// Output, lse and light statistics; what else is wanted of the heads has a kernel of its own.
+void attend_sm90(CudaExecutor& executor, backend::AttentionProblem problem) {
+  backend::AttentionProblem rest = problem;
+  if (problem.statistics_set == StatisticsSet::full) {
+    problem.statistics_set = StatisticsSet::none;
+  } else {
+    rest.statistics = rest.row_statistics = {};
+  }
+  const auto bytes = static_cast<std::int64_t>(sm90::row_bytes(problem));
+  sm90::attend({executor.stream(), executor.queue().processors(), executor.tile_counter(),
+                bytes == 0 ? nullptr : executor.workspace<std::byte>(Workspace::statistics, bytes)},
+               problem);
+  portable::describe_heads(executor, rest);
+}
+
 }  // namespace
 
 void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   expect_sizes("attend", problem);
-  portable::attend(executor, problem);
+  if (portable::objection_to_decode(problem).empty()) {
+    portable::decode(executor, problem);
+    portable::describe_heads(executor, problem);
+  } else if (objection_to_sm90(executor, problem).empty()) {
+    attend_sm90(executor, problem);
+  } else {
+    portable::attend(executor, problem);
+  }
 }
 
 void attend_backward(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
@@ -34,10 +64,22 @@ void attend_backward(CudaExecutor& executor, const backend::AttentionGradientPro
 std::string explain(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   expect_sizes("explain", problem);
   std::string text = to_string(executor.device()) + ", sm_" + std::to_string(executor.queue().capability());
-  const std::string objection = portable::objection_to_mma(problem);
-  text += objection.empty() ? ", tensor cores (mma.sync)" : ", f32 arithmetic; no tensor cores: " + objection;
+  const std::string to_mma = portable::objection_to_mma(problem), to_sm90 = objection_to_sm90(executor, problem);
+  const bool few = portable::objection_to_decode(problem).empty(), hopper = !few && to_sm90.empty();
+  if (few) {
+    text += ", tensor cores (mma.sync); few queries: keys and values read once for all heads that share them";
+  } else if (hopper) {
+    text += ", tensor cores (wgmma), keys and values brought by the copy engine";
+  } else {
+    text += to_mma.empty() ? ", tensor cores (mma.sync)" : ", f32 arithmetic; no tensor cores: " + to_mma;
+    text += "; not Hopper's kernel: " + to_sm90;
+  }
   if (!problem.weight_head_of.empty()) text += "; weights: a kernel of their own computes the logits again, in f32";
-  if (problem.statistics_set != StatisticsSet::none) text += "; statistics: likewise";
+  if (problem.statistics_set != StatisticsSet::none) {
+    const bool fused = hopper && problem.statistics_set == StatisticsSet::light;
+    text += fused ? "; statistics: in the same walk over the keys"
+                  : "; statistics: a kernel of their own computes the logits again, in f32";
+  }
   return text;
 }
 

@@ -35,6 +35,14 @@ std::byte* CudaExecutor::scratch_bytes(std::size_t slot, std::size_t bytes) {
   return static_cast<std::byte*>(block.data);
 }
 
+int* CudaExecutor::tile_counter() {
+  if (tile_counter_ == nullptr) {
+    tile_counter_ = workspace<int>(Workspace::tile_counter, 1);
+    memory_.zero(tile_counter_, sizeof(int));
+  }
+  return tile_counter_;
+}
+
 void CudaExecutor::launch_pointers(const void* kernel, std::int64_t blocks, int threads, std::size_t shared_bytes,
                                    void** parameters) {
   if (blocks == 0) return;

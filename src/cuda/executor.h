@@ -38,6 +38,9 @@ class CudaExecutor final : public Executor {
     return reinterpret_cast<T*>(scratch_bytes(kScratchSlots + static_cast<std::size_t>(which), bytes));
   }
 
+  // One number that is 0 between calls: kernels that fetch their work count with it and leave it as it was.
+  int* tile_counter();
+
   // Queues a kernel with one axis of blocks; none if there is nothing to do.
   template <class... Parameters, class... Arguments>
   void launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, const Arguments&... arguments) {
@@ -72,6 +75,7 @@ class CudaExecutor final : public Executor {
   std::array<Block, kScratchSlots + static_cast<std::size_t>(Workspace::count)> blocks_{};
   std::unique_ptr<CublasLt> cublas_;
   bool cublas_sought_ = false;
+  int* tile_counter_ = nullptr;
 };
 
 }  // namespace polyhead::cuda

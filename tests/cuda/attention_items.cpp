@@ -124,6 +124,14 @@ std::vector<Case> large_cases() {
       c.options.causal = true;
       add("causal", c);
       Case window = c, padded = c, packed = c, gated = c, drop = c, sink = c;
+      // Few rows to a kv head, as decoding has them.
+      Case few = c, few_padded = c;
+      few.queries = few_padded.queries = 3;
+      few.keys = few_padded.keys = 531;
+      add("few", few);
+      few_padded.key_lengths = few_padded.key_start = few_padded.hidden_nan = few_padded.sink_logit = true;
+      few_padded.gates = test::Gates::per_sequence;
+      add("few_padded", few_padded);
       window.options.window = {.left = 70, .right = 0, .always_first = 9};
       add("window", window);
       padded.key_lengths = padded.key_start = padded.query_lengths = padded.hidden_nan = true;
@@ -142,6 +150,17 @@ std::vector<Case> large_cases() {
   return cases;
 }
 
+// The same with the light statistics, of heads and of rows.
+std::vector<Case> described_cases() {
+  std::vector<Case> cases = large_cases();
+  for (Case& c : cases) {
+    c.name += "_described";
+    c.wants.statistics = StatisticsSet::light;
+    c.wants.row_statistics = true;
+  }
+  return cases;
+}
+
 }  // namespace
 
 std::vector<Item> attention_items() {
@@ -153,6 +172,7 @@ std::vector<Item> attention_items() {
   };
   add(test::catalogue(), "forward", run_forward);
   add(large_cases(), "forward", run_forward);
+  add(described_cases(), "forward", run_forward);
   add(test::gradient_catalogue(), "backward", run_backward);
   add(large_cases(), "backward", run_backward);
   return items;

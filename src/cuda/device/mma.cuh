@@ -8,16 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/device/address.cuh"
+
 namespace polyhead::cuda::device {
 
 // Shared memory of the size that the launch asked for.
 __device__ inline std::byte* dynamic_shared() {
   extern __shared__ __align__(128) std::byte memory[];
   return memory;
-}
-
-__device__ inline unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
 // Four 8 x 8 matrices of 16-bit elements: lane n names row n % 8 of matrix n / 8, and gets two neighbours of row

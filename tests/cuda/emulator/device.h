@@ -58,6 +58,18 @@ inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsig
 inline int atomicExch(int* place, int x) { return std::exchange(*place, x); }
 inline int atomicAdd(int* place, int x) { return std::exchange(*place, *place + x); }
 
+template <class T>
+T __ldcs(const T* place) {
+  return *place;
+}
+// Byte n of the result is the byte of (high:low) that digit n of the selector names.
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+  const std::uint64_t both = static_cast<std::uint64_t>(high) << 32 | low;
+  unsigned result = 0;
+  for (int n = 0; n < 4; ++n) result |= static_cast<unsigned>(both >> (selector >> 4 * n & 7) * 8 & 0xff) << 8 * n;
+  return result;
+}
+
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }

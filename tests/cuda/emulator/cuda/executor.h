@@ -68,6 +68,7 @@ class CudaExecutor final : public Executor {
   Queue& queue() noexcept { return queue_; }
   cudaStream_t stream() const noexcept { return nullptr; }
   CublasLt* cublas() { return nullptr; }
+  int* tile_counter() { return nullptr; }
   std::mutex& turn() override { return turn_; }
   void synchronise() override { queue_.synchronise(); }
 

@@ -1,0 +1,89 @@
+// attend on tensors that torch owns, for bench/gpu/run.py: the public call behind C functions.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "polyhead/attention.h"
+
+namespace {
+
+using namespace polyhead;
+
+constexpr Device kGpu{Device::Kind::cuda, 0};
+
+// Everything is 64 bits wide, so that Python writes it as one array. Pointers are 0 where there is nothing.
+struct Call {
+  std::int64_t q, k, v, output, lse, statistics;  // [B,H,T,D], [B,G,S,D] twice, [B,H,T,D], [B,H,T], [N,H,..]
+  std::int64_t batch, heads, kv_heads, queries, keys, head_dim, is_f16;
+  std::int64_t causal, left, statistics_set, dropout_percent, softcap;            // left: -1 for no window
+  std::int64_t key_lengths, cu, sequences, gates, alibi, sink_logit, keep, bias;  // keep and bias [T,S]
+};
+
+template <class View = ConstTensorView>
+View view(std::int64_t address, DType dtype, const Dims& shape) {
+  if (address == 0) return {};
+  using Void = std::conditional_t<std::is_same_v<View, TensorView>, void, const void>;
+  return View(reinterpret_cast<Void*>(address), dtype, shape, contiguous_strides(shape), kGpu);
+}
+
+void attend_as_told(Context& context, const Call& c) {
+  const DType dtype = c.is_f16 != 0 ? DType::f16 : DType::bf16;
+  AttentionOptions options;
+  options.causal = c.causal != 0;
+  if (c.left >= 0) options.window = {.left = c.left, .right = 0};
+  if (c.cu != 0 || c.key_lengths != 0) options.align = Align::top_left;
+  options.dropout = {static_cast<double>(c.dropout_percent) / 100, 7};
+  options.softcap = static_cast<double>(c.softcap);
+  options.key_lengths = view(c.key_lengths, DType::i32, {c.batch});
+  options.cu_q = options.cu_k = view(c.cu, DType::i32, {c.sequences + 1});
+  options.gates = view(c.gates, DType::f32, {c.heads});
+  options.alibi = view(c.alibi, DType::f32, {c.heads});
+  options.sink_logit = view(c.sink_logit, DType::f32, {c.heads});
+  options.keep = view(c.keep, DType::boolean, {c.queries, c.keys});
+  options.bias = view(c.bias, dtype, {c.queries, c.keys});
+  AttentionWants wants;
+  wants.lse = c.lse != 0;
+  wants.statistics = static_cast<StatisticsSet>(c.statistics_set);
+  const std::int64_t count = c.cu != 0 ? c.sequences : c.batch;
+  const std::int64_t fields = wants.statistics == StatisticsSet::full ? kFullStatistics : kLightStatistics;
+  const Dims keys{c.batch, c.kv_heads, c.keys, c.head_dim}, queries{c.batch, c.heads, c.queries, c.head_dim};
+  AttentionOutputs outputs;
+  outputs.output = view<TensorView>(c.output, dtype, queries);
+  outputs.lse = view<TensorView>(c.lse, DType::f32, {c.batch, c.heads, c.queries});
+  if (wants.statistics != StatisticsSet::none) {
+    outputs.statistics = view<TensorView>(c.statistics, DType::f32, {count, c.heads, fields});
+  }
+  attend_into(context, view(c.q, dtype, queries), view(c.k, dtype, keys), view(c.v, dtype, keys), options, wants,
+              outputs);
+}
+
+// What a call threw, kept until the next one; null if nothing.
+template <class Action>
+const char* said(const Action& action) {
+  static std::string text;
+  try {
+    action();
+    return nullptr;
+  } catch (const std::exception& error) {
+    text = error.what();
+    return text.c_str();
+  }
+}
+
+Context& context() {
+  static Context gpu(kGpu);
+  return gpu;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* polyhead_gpu_attend(const Call* call) {
+  return said([&] { attend_as_told(context(), *call); });
+}
+const char* polyhead_gpu_wait() {
+  return said([] { context().synchronise(); });
+}
+
+}  // extern "C"

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Attention on the GPU beside torch's backends, in one run: polyhead_gpu_calls.so (built by CMake) and torch take turns
+on the same tensors. Prints the tables of docs/performance.md.
+
+    bench/gpu/run.py build/release/bench/libpolyhead_gpu_calls.so [--rounds 15] [--only forward,decode,statistics,options]
+"""
+import argparse
+import ctypes
+import datetime
+import math
+import statistics
+import time
+
+import torch
+import torch.nn.functional as functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+FIELDS = """q k v output lse statistics batch heads kv_heads queries keys head_dim is_f16 causal left statistics_set
+dropout_percent softcap key_lengths cu sequences gates alibi sink_logit keep bias""".split()
+LIGHT, FULL = 14, 24
+TOKENS, WIDTH = 16384, 2048  # B * S and H * D of every cell
+
+
+class Library:
+    def __init__(self, path):
+        self.library = ctypes.CDLL(path)
+        self.library.polyhead_gpu_attend.restype = ctypes.c_char_p
+        self.library.polyhead_gpu_wait.restype = ctypes.c_char_p
+
+    def attend(self, q, k, v, output, **options):
+        batch, heads, queries, head_dim = q.shape
+        values = dict.fromkeys(FIELDS, 0) | {"left": -1}
+        values |= dict(q=q, k=k, v=v, output=output, batch=batch, heads=heads, kv_heads=k.shape[1], queries=queries,
+                       keys=k.shape[2], head_dim=head_dim, is_f16=q.dtype == torch.float16) | options
+        numbers = [x.data_ptr() if torch.is_tensor(x) else int(x) for x in (values[name] for name in FIELDS)]
+        self.check(self.library.polyhead_gpu_attend((ctypes.c_int64 * len(FIELDS))(*numbers)))
+
+    def wait(self):
+        self.check(self.library.polyhead_gpu_wait())
+
+    @staticmethod
+    def check(said):
+        if said:
+            raise RuntimeError(said.decode())
+
+
+def seconds(call, wait, count):
+    """Of one call, from `count` that are queued together."""
+    call()
+    wait()
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    wait()
+    return (time.perf_counter() - start) / count
+
+
+def race(calls, flops, rounds):
+    """{name: [seconds of every round]}, the order rotating; calls is {name: (call, wait)}."""
+    count = max(3, int(0.008 / (flops / 500e12)))
+    times = {name: [] for name in calls}
+    names = list(calls)
+    for turn in range(rounds + 1):
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            taken = seconds(*calls[name], count)
+            if turn:
+                times[name].append(taken)
+    return times
+
+
+def paired(top, bottom):
+    """Median of the ratios by round, and its lower 95 % bound (for 15 rounds the 4th smallest)."""
+    ratios = sorted(a / b for a, b in zip(top, bottom))
+    return statistics.median(ratios), ratios[max(0, round(len(ratios) / 2 - 0.98 * math.sqrt(len(ratios))) - 1)]
+
+
+def peer(backend, q, k, v, causal):
+    def call():
+        with sdpa_kernel(backend):
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+    return call, torch.cuda.synchronize
+
+
+def tensors(batch, heads, length, head_dim, kv_heads=None):
+    make = lambda h: torch.randn(batch, h, length, head_dim, device="cuda", dtype=torch.bfloat16)
+    q, k, v = make(heads), make(kv_heads or heads), make(kv_heads or heads)
+    return q, k, v, torch.full_like(q, math.nan)
+
+
+def close(found, wanted):
+    error = (found.float() - wanted.float()).abs().max().item()
+    if not error < 0.03:
+        raise RuntimeError(f"results differ by {error}")
+
+
+def forward(library, rounds):
+    print("| D | mask | S | ours TFLOP/s | cuDNN | FlashAttention-2 | median | R |\n|--:|---|--:|--:|--:|--:|--:|--:|")
+    bounds, medians = [], []
+    for head_dim in (64, 128, 256):
+        for causal in (False, True):
+            for length in (512, 1024, 2048, 4096, 8192, 16384):
+                q, k, v, output = tensors(TOKENS // length, WIDTH // head_dim, length, head_dim)
+                flops = 4 * TOKENS * length * WIDTH / (2 if causal else 1)
+                calls = {"ours": (lambda: library.attend(q, k, v, output, causal=causal), library.wait),
+                         "cudnn": peer(SDPBackend.CUDNN_ATTENTION, q, k, v, causal),
+                         "flash": peer(SDPBackend.FLASH_ATTENTION, q, k, v, causal)}
+                calls["ours"][0]()
+                library.wait()
+                close(output, calls["cudnn"][0]())
+                times = race(calls, flops, rounds)
+                best = min(("cudnn", "flash"), key=lambda name: statistics.median(times[name]))
+                median, bound = paired(times[best], times["ours"])
+                medians.append(median)
+                bounds.append(bound)
+                rate = {name: flops / statistics.median(taken) / 1e12 for name, taken in times.items()}
+                print(f"| {head_dim} | {'causal' if causal else 'none'} | {length} | {rate['ours']:.0f} | {rate['cudnn']:.0f} "
+                      f"| {rate['flash']:.0f} | {median:.2f} | {bound:.2f} |", flush=True)
+    mean = lambda x: math.exp(sum(map(math.log, x)) / len(x))
+    print(f"\nforward: geomean of the medians {mean(medians):.3f}, of the lower bounds {mean(bounds):.3f}; "
+          f"worst {min(medians):.2f}, {min(bounds):.2f}\n")
+
+
+def statistics_tax(library, rounds):
+    print("| D | mask | S | light | full |\n|--:|---|--:|--:|--:|")
+    for head_dim in (64, 128, 256):
+        for causal in (False, True):
+            for length in (1024, 4096, 16384):
+                batch, heads = TOKENS // length, WIDTH // head_dim
+                q, k, v, output = tensors(batch, heads, length, head_dim)
+                light, full = (torch.empty(batch, heads, n, device="cuda") for n in (LIGHT, FULL))
+                call = lambda **extra: (lambda: library.attend(q, k, v, output, causal=causal, **extra), library.wait)
+                calls = {"plain": call(), "light": call(statistics=light, statistics_set=1)}
+                if length <= 4096:
+                    calls["full"] = call(statistics=full, statistics_set=2)
+                times = race(calls, 4 * TOKENS * length * WIDTH / (2 if causal else 1), rounds)
+                ratio = {name: paired(times[name], times["plain"])[0] for name in calls}
+                print(f"| {head_dim} | {'causal' if causal else 'none'} | {length} | {ratio['light']:.2f} "
+                      f"| {ratio['full']:.2f} |" if "full" in ratio else
+                      f"| {head_dim} | {'causal' if causal else 'none'} | {length} | {ratio['light']:.2f} | - |", flush=True)
+    print()
+
+
+def options_tax(library, rounds):
+    length, head_dim = 4096, 128
+    batch, heads = TOKENS // length, WIDTH // head_dim
+    q, k, v, output = tensors(batch, heads, length, head_dim)
+    gpu = dict(device="cuda")
+    number = lambda values: torch.tensor(values, dtype=torch.int32, **gpu)
+    pack = lambda x: x.transpose(1, 2).reshape(1, batch * length, heads, head_dim).transpose(1, 2).contiguous()
+    grouped = tensors(batch, heads, length, head_dim, kv_heads=4)
+    half = [0.0, 1.0] * (heads // 2)
+    window = 1024
+    cases = {  # options, tensors, visible scores as a share of all
+        "plain": ({}, (q, k, v), 1),
+        "causal": (dict(causal=1), (q, k, v), 0.5 + 0.5 / length),
+        "window 1024": (dict(causal=1, left=window), (q, k, v), (window + 1) / length * (1 - window / (2 * length))),
+        "lengths": (dict(key_lengths=number([length, length // 2, length, length // 2])), (q, k, v), 0.75),
+        "packed": (dict(cu=number([n * length for n in range(batch + 1)]), sequences=batch), tuple(map(pack, (q, k, v))), 1),
+        "grouped heads": ({}, (q, grouped[1], grouped[2]), 1),
+        "alibi": (dict(alibi=torch.rand(heads, **gpu)), (q, k, v), 1),
+        "softcap": (dict(softcap=30), (q, k, v), 1),
+        "sink_logit": (dict(sink_logit=torch.rand(heads, **gpu)), (q, k, v), 1),
+        "keep": (dict(keep=torch.rand(length, length, **gpu) > 0.1), (q, k, v), 1),
+        "bias": (dict(bias=torch.randn(length, length, dtype=torch.bfloat16, **gpu)), (q, k, v), 1),
+        "dropout": (dict(dropout_percent=10), (q, k, v), 1),
+        "half the gates 0": (dict(gates=torch.tensor(half, **gpu)), (q, k, v), 1),
+    }
+    calls = {}
+    for name, (options, (a, b, c), _) in cases.items():
+        calls[name] = (lambda a=a, b=b, c=c, o=torch.empty_like(a), options=options:
+                       library.attend(a, b, c, o, **options), library.wait)
+    times = race(calls, 4 * TOKENS * length * WIDTH, rounds)
+    print("| option | us | rate per visible score, times the plain one |\n|---|--:|--:|")
+    for name, (_, _, share) in cases.items():
+        print(f"| {name} | {statistics.median(times[name]) * 1e6:.0f} | {paired(times['plain'], times[name])[0] * share:.2f} |")
+    print()
+
+
+def decode(library, rounds):
+    print("| B | S | ours us | TB/s | cuDNN us | FlashAttention-2 us | median | R |\n|--:|--:|--:|--:|--:|--:|--:|--:|")
+    heads, kv_heads, head_dim = 32, 8, 128
+    for batch, length in ((1, 4096), (1, 65536), (8, 4096), (64, 4096), (64, 16384)):
+        make = lambda h, n: torch.randn(batch, h, n, head_dim, device="cuda", dtype=torch.bfloat16)
+        q, k, v = make(heads, 1), make(kv_heads, length), make(kv_heads, length)
+        output = torch.full_like(q, math.nan)
+        calls = {"ours": (lambda: library.attend(q, k, v, output), library.wait),
+                 "cudnn": peer(SDPBackend.CUDNN_ATTENTION, q, k, v, False),
+                 "flash": peer(SDPBackend.FLASH_ATTENTION, q, k, v, False)}
+        calls["ours"][0]()
+        library.wait()
+        close(output, calls["flash"][0]())
+        size = 2 * batch * kv_heads * length * head_dim * 2
+        times = race(calls, size / 4e12 * 500e12, rounds)
+        best = min(("cudnn", "flash"), key=lambda name: statistics.median(times[name]))
+        median, bound = paired(times[best], times["ours"])
+        taken = {name: statistics.median(found) for name, found in times.items()}
+        print(f"| {batch} | {length} | {taken['ours'] * 1e6:.1f} | {size / taken['ours'] / 1e12:.2f} "
+              f"| {taken['cudnn'] * 1e6:.1f} | {taken['flash'] * 1e6:.1f} | {median:.2f} | {bound:.2f} |", flush=True)
+    print("\nOne query of 32 heads over 8 kv heads of 128; calls queued one after the other, without a graph.\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", default="forward,decode,statistics,options")
+    arguments = parser.parse_args()
+    torch.manual_seed(1)
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}, "
+          f"cuDNN {torch.backends.cudnn.version()}, {datetime.date.today()}, {arguments.rounds} rounds, bf16, "
+          f"B*S = {TOKENS}, H*D = {WIDTH}\n")
+    library = Library(arguments.library)
+    tables = {"forward": forward, "decode": decode, "statistics": statistics_tax,
+              "options": options_tax}
+    for name in arguments.only.split(","):
+        tables[name](library, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()

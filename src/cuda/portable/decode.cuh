@@ -1,0 +1,312 @@
+// Decoding: all query rows that share a kv head, at most 16 of them, are one tile of the tensor cores, and keys and
+// values are read once for all of them, 16 bytes at a time, from memory straight into the registers that multiply them.
+// The order in which a product sums its columns is free, so columns are dealt to the lanes as they lie: no shared
+// memory, no transposition. Keys are cut into chunks so that a single sequence fills the GPU; their results are merged
+// in order.
+#pragma once
+
+#include "cuda/device/mma.cuh"
+#include "cuda/portable/arguments.h"
+
+namespace polyhead::cuda::portable {
+
+inline constexpr int kDecodeRows = 16, kDecodeKeys = 16, kDecodeWarps = 4;
+
+// What a chunk leaves: rows' maxima and sums (in powers of 2) and outputs that are not yet divided by them.
+struct DecodePartials {
+  float* outputs = nullptr;  // [N][G][chunks][16][D]
+  float2* states = nullptr;  // [N][G][chunks][16]
+  int chunks = 1;
+};
+
+struct DecodeOutputs {
+  Strided output, lse;
+};
+
+// Row r of a tile: query r / group of head r % group of the kv head's.
+struct DecodeTile {
+  backend::Sequence sequence;
+  backend::Visibility sight;
+  int group, kv_head, queries;
+
+  __device__ DecodeTile(const AttentionArguments& a, int n, int g)
+      : sequence(a.sequences[n]), sight(a.sight), group(a.heads_per_kv), kv_head(g) {
+    sight.keys = sequence.keys;
+    queries = static_cast<int>(sequence.queries);
+  }
+  __device__ int query(int r) const { return r / group; }
+  __device__ int head(int r) const { return kv_head * group + r % group; }
+  __device__ bool exists(int r) const { return query(r) < queries; }
+  __device__ std::int64_t position(int r) const { return query(r) + sequence.offset; }
+};
+
+template <class T, int D>
+class Decode {
+ public:
+  __device__ Decode(const AttentionArguments& a, const DecodeTile& tile)
+      : a_(a), tile_(tile), group_(static_cast<int>(threadIdx.x) % 32 / 4), c_(static_cast<int>(threadIdx.x) % 4) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = group_ + 8 * r;
+      const bool exists = tile.exists(row);
+      const std::int64_t p = tile.position(row);
+      begin_[r] = exists ? static_cast<int>(tile.sight.window_begin(p)) : 0;
+      end_[r] = exists ? static_cast<int>(tile.sight.window_end(p)) : 0;
+      const T* q = static_cast<const T*>(a.q.data) +
+                   a.q.at(tile.sequence.batch, tile.head(row), tile.sequence.query_begin + tile.query(row));
+#pragma unroll
+      for (int i = 0; i < D / 32; ++i) {
+        const uint4 piece = exists ? *reinterpret_cast<const uint4*>(q + 32 * i + 8 * c_) : uint4{0, 0, 0, 0};
+        q_[2 * i][r] = piece.x;
+        q_[2 * i][2 + r] = piece.y;
+        q_[2 * i + 1][r] = piece.z;
+        q_[2 * i + 1][2 + r] = piece.w;
+      }
+    }
+  }
+
+  // Keys [first, first + 16), of which those below `end` exist.
+  __device__ void visit(int first, int end) {
+    const T* keys =
+        static_cast<const T*>(a_.k.data) + a_.k.at(tile_.sequence.batch, tile_.kv_head, tile_.sequence.key_begin);
+    const T* values =
+        static_cast<const T*>(a_.v.data) + a_.v.at(tile_.sequence.batch, tile_.kv_head, tile_.sequence.key_begin);
+    uint4 k[2][D / 32], v[D / 64][4];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const T* row = keys + min(first + 8 * h + group_, end - 1) * a_.k.stride[2] + 8 * c_;
+#pragma unroll
+      for (int i = 0; i < D / 32; ++i) k[h][i] = __ldcs(reinterpret_cast<const uint4*>(row + 32 * i));
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int key = first + 2 * c_ + j % 2 + j / 2 * 8;
+      const T* row = values + min(key, end - 1) * a_.v.stride[2] + 8 * group_;
+#pragma unroll
+      for (int set = 0; set < D / 64; ++set) v[set][j] = __ldcs(reinterpret_cast<const uint4*>(row + 64 * set));
+    }
+    float s[2][4] = {};
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+#pragma unroll
+      for (int i = 0; i < D / 32; ++i) {
+        device::multiply_add<T>(s[h], q_[2 * i], k[h][i].x, k[h][i].y);
+        device::multiply_add<T>(s[h], q_[2 * i + 1], k[h][i].z, k[h][i].w);
+      }
+    }
+    softmax(s, first);
+    const std::uint32_t p[4] = {device::pack<T>(s[0][0], s[0][1]), device::pack<T>(s[0][2], s[0][3]),
+                                device::pack<T>(s[1][0], s[1][1]), device::pack<T>(s[1][2], s[1][3])};
+#pragma unroll
+    for (int set = 0; set < D / 64; ++set) add_values(p, v[set], o_[set]);
+  }
+
+  // Rows group and group + 8.
+  __device__ float2 state(int r) const {
+    float sum = sum_[r] + __shfl_xor_sync(~0u, sum_[r], 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    return {max_[r], sum};
+  }
+  // Adds this warp's outputs, times a factor per row, to or into [16][D].
+  __device__ void store(float* to, const float (&factor)[2], bool add) const {
+#pragma unroll
+    for (int set = 0; set < D / 64; ++set) {
+#pragma unroll
+      for (int t = 0; t < 8; ++t) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {  // row group + 8 (i / 2), column 2c + i % 2 of the tile
+          float& place = to[(group_ + i / 2 * 8) * D + 64 * set + 8 * (2 * c_ + i % 2) + t];
+          const float value = o_[set][t][i] * factor[i / 2];
+          place = add ? place + value : value;
+        }
+      }
+    }
+  }
+  __device__ int row(int r) const { return group_ + 8 * r; }
+  __device__ bool leads() const { return c_ == 0; }
+
+ private:
+  __device__ void softmax(float (&s)[2][4], int first) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float top = -INFINITY;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int key = first + 8 * h + 2 * c_ + e;
+          float& x = s[h][2 * r + e];
+          x = key >= begin_[r] && key < end_[r] ? x * scale() : -INFINITY;
+          top = fmaxf(top, x);
+        }
+      }
+      top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+      const float now = fmaxf(max_[r], top);
+      const float factor = device::exp2_of(max_[r] - now);
+      if (__any_sync(~0u, now != max_[r])) {
+#pragma unroll
+        for (int set = 0; set < D / 64; ++set) {
+#pragma unroll
+          for (int t = 0; t < 8; ++t) {
+            o_[set][t][2 * r] *= factor;
+            o_[set][t][2 * r + 1] *= factor;
+          }
+        }
+      }
+      max_[r] = now;
+      sum_[r] *= factor;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& x = s[h][2 * r + e];
+          x = device::exp2_of(x - now);
+          sum_[r] += x;
+        }
+      }
+    }
+  }
+
+  // Values of keys 2c, 2c + 1, 2c + 8 and 2c + 9, columns 8 group to 8 group + 7: the t-th product takes column t of
+  // every lane's eight.
+  __device__ static void add_values(const std::uint32_t (&p)[4], const uint4 (&v)[4], float (&o)[8][4]) {
+    const std::uint32_t words[4][4] = {{v[0].x, v[0].y, v[0].z, v[0].w},
+                                       {v[1].x, v[1].y, v[1].z, v[1].w},
+                                       {v[2].x, v[2].y, v[2].z, v[2].w},
+                                       {v[3].x, v[3].y, v[3].z, v[3].w}};
+#pragma unroll
+    for (int t = 0; t < 8; ++t) {
+      const unsigned halves = t % 2 == 0 ? 0x5410 : 0x7632;
+      device::multiply_add<T>(o[t], p, __byte_perm(words[0][t / 2], words[1][t / 2], halves),
+                              __byte_perm(words[2][t / 2], words[3][t / 2], halves));
+    }
+  }
+
+  __device__ float scale() const { return a_.scale * 1.44269504f; }
+
+  const AttentionArguments& a_;
+  const DecodeTile& tile_;
+  const int group_, c_;
+  std::uint32_t q_[D / 16][4];
+  int begin_[2], end_[2];
+  float max_[2] = {-1e30f, -1e30f}, sum_[2] = {0, 0};  // finite, so that a row that sees nothing sums to 0
+  float o_[D / 64][8][4] = {};
+};
+
+// Keys that some row of the tile sees. Positions grow with the rows, so the first and the last row bound them.
+__device__ inline backend::KeyRange seen_by(const DecodeTile& tile) {
+  if (tile.queries == 0) return {0, 0};
+  return {tile.sight.window_begin(tile.sequence.offset),
+          tile.sight.window_end(tile.queries - 1 + tile.sequence.offset)};
+}
+
+// Output and lse of row r from its state (maximum and sum, in powers of 2) and its outputs [D] that are not yet
+// divided.
+template <class T, int D>
+__device__ void finish_row(const AttentionArguments& a, const DecodeTile& tile, int n, int r, float2 state,
+                           const float* values, const DecodeOutputs& to) {
+  const int head = tile.head(r), lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t place = tile.sequence.query_begin + tile.query(r);
+  const float sink = a.sink_logit.present()
+                         ? static_cast<const float*>(a.sink_logit.data)[head * a.sink_logit.stride[0]] * 1.44269504f
+                         : -INFINITY;
+  const float gate = a.gates.present() ? static_cast<const float*>(a.gates.data)[a.gates.at(n, head, 0)] : 1;
+  const float top = fmaxf(state.x, sink), scale = device::exp2_of(state.x - top);
+  const float total = state.y * scale + device::exp2_of(sink - top);
+  const bool exists = tile.exists(r);
+  const float factor = total == 0 ? 0 : scale / total * gate;
+  T* output = static_cast<T*>(to.output.data) + to.output.at(tile.sequence.batch, head, place);
+  for (int d = lane * 2; d < D; d += 64) {
+    const bool computed = exists && gate != 0;
+    *reinterpret_cast<std::uint32_t*>(output + d) =
+        computed ? device::pack<T>(values[d] * factor, values[d + 1] * factor) : 0;
+  }
+  if (to.lse.present() && lane == 0) {
+    static_cast<float*>(to.lse.data)[to.lse.at(tile.sequence.batch, head, place)] =
+        exists && total > 0 ? (top + log2f(total)) / 1.44269504f : -INFINITY;
+  }
+}
+
+// One block: a chunk of the keys of one sequence and kv head. Its warps take 16 keys in turn.
+template <class T, int D>
+__global__ void __launch_bounds__(32 * kDecodeWarps)
+    decode_kernel(AttentionArguments a, DecodePartials partials, DecodeOutputs outputs, int kv_heads) {
+  __shared__ float2 states[kDecodeWarps][kDecodeRows];
+  __shared__ float sums[kDecodeRows * D];
+  const int chunk = static_cast<int>(blockIdx.x) % partials.chunks,
+            pair = static_cast<int>(blockIdx.x) / partials.chunks;
+  const int n = pair / kv_heads, g = pair % kv_heads, warp = static_cast<int>(threadIdx.x) / 32;
+  const DecodeTile tile(a, n, g);
+  const backend::KeyRange seen = seen_by(tile);
+  const int begin = static_cast<int>(seen.begin), end = static_cast<int>(seen.end);
+  const int steps = (max(end - begin, 0) + kDecodeKeys - 1) / kDecodeKeys;
+  const int share = (steps + partials.chunks - 1) / partials.chunks, last = min((chunk + 1) * share, steps);
+  Decode<T, D> decode(a, tile);
+  for (int step = chunk * share + warp; step < last; step += kDecodeWarps)
+    decode.visit(begin + step * kDecodeKeys, end);
+
+  float2 own[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    own[r] = decode.state(r);
+    if (decode.leads()) states[warp][decode.row(r)] = own[r];
+  }
+  __syncthreads();
+  float factor[2], top[2], total[2] = {0, 0};
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    top[r] = states[0][decode.row(r)].x;
+    for (int w = 1; w < kDecodeWarps; ++w) top[r] = fmaxf(top[r], states[w][decode.row(r)].x);
+    for (int w = 0; w < kDecodeWarps; ++w) {
+      total[r] += states[w][decode.row(r)].y * device::exp2_of(states[w][decode.row(r)].x - top[r]);
+    }
+    factor[r] = device::exp2_of(own[r].x - top[r]);
+  }
+  for (int w = 0; w < kDecodeWarps; ++w) {
+    if (warp == w) decode.store(sums, factor, w > 0);
+    __syncthreads();
+  }
+  if (warp == 0 && decode.leads()) {
+    for (int r = 0; r < 2; ++r) states[0][decode.row(r)] = {top[r], total[r]};
+  }
+  __syncthreads();
+  const int rows = tile.group * static_cast<int>(tile.sequence.rows);
+  if (partials.chunks == 1) {
+    for (int r = warp; r < rows; r += kDecodeWarps)
+      finish_row<T, D>(a, tile, n, r, states[0][r], sums + r * D, outputs);
+    return;
+  }
+  const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * kDecodeRows;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * D; i += 32 * kDecodeWarps)
+    partials.outputs[place * D + i] = sums[i];
+  for (int r = static_cast<int>(threadIdx.x); r < rows; r += 32 * kDecodeWarps)
+    partials.states[place + r] = states[0][r];
+}
+
+// One warp: a row of a sequence and kv head, merged from its chunks in their order.
+template <class T, int D>
+__global__ void __launch_bounds__(32)
+    merge_kernel(AttentionArguments a, DecodePartials partials, DecodeOutputs outputs, int kv_heads, int rows) {
+  __shared__ float values[D];
+  const int r = static_cast<int>(blockIdx.x) % rows, pair = static_cast<int>(blockIdx.x) / rows;
+  const DecodeTile tile(a, pair / kv_heads, pair % kv_heads);
+  const std::int64_t first = static_cast<std::int64_t>(pair) * partials.chunks * kDecodeRows + r;
+  float top = -INFINITY, total = 0, sum[D / 32] = {};
+  for (int chunk = 0; chunk < partials.chunks; ++chunk)
+    top = fmaxf(top, partials.states[first + chunk * kDecodeRows].x);
+  for (int chunk = 0; chunk < partials.chunks; ++chunk) {
+    const std::int64_t place = first + chunk * kDecodeRows;
+    const float2 state = partials.states[place];
+    const float factor = device::exp2_of(state.x - top);
+    total += state.y * factor;
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) sum[i] += factor * partials.outputs[place * D + 32 * i + threadIdx.x];
+  }
+#pragma unroll
+  for (int i = 0; i < D / 32; ++i) values[32 * i + threadIdx.x] = sum[i];
+  __syncwarp();
+  finish_row<T, D>(a, tile, pair / kv_heads, r, {top, total}, values, outputs);
+}
+
+}  // namespace polyhead::cuda::portable

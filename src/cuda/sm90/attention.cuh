@@ -1,0 +1,515 @@
+// Attention forward on Hopper. A block of threads is a scheduler, which says which tile is next; a producer, which
+// brings tiles of Q, K and V by the copy engine; and two or three warpgroups of consumers, each with 64 rows of the
+// tile. A consumer computes
+//   S = Q K^T of the next block of keys  and  O += P V of the last one
+// at the same time on the tensor cores, and the softmax of S while the second is under way; consumers take turns at the
+// tensor cores, so that one's softmax hides behind another's products. Blocks stay and fetch tile after tile.
+#pragma once
+
+#include "cuda/device/barrier.cuh"
+#include "cuda/device/tma.cuh"
+#include "cuda/device/wgmma.cuh"
+#include "cuda/sm90/arguments.h"
+#include "cuda/sm90/softmax.cuh"
+
+namespace polyhead::cuda::sm90 {
+
+// Sizes by head dim. Registers: 65536 a multiprocessor.
+template <int D>
+struct Shape;
+template <>
+struct Shape<64> {
+  static constexpr int kConsumers = 3, kKeys = 128, kQueryStages = 2, kKeyStages = 2, kProducerRegisters = 32,
+                       kConsumerRegisters = 160;
+};
+struct SmallShape64 {
+  static constexpr int kConsumers = 2, kKeys = 128, kQueryStages = 2, kKeyStages = 2, kProducerRegisters = 40,
+                       kConsumerRegisters = 232;
+};
+template <>
+struct Shape<128> {
+  static constexpr int kConsumers = 2, kKeys = 128, kQueryStages = 2, kKeyStages = 2, kProducerRegisters = 40,
+                       kConsumerRegisters = 232;
+};
+template <>
+struct Shape<256> {
+  static constexpr int kConsumers = 2, kKeys = 64, kQueryStages = 1, kKeyStages = 2, kProducerRegisters = 40,
+                       kConsumerRegisters = 232;
+};
+
+inline constexpr int kWarpgroup = 128;
+
+template <class T, int D, bool kStatistics, class Sizes = Shape<D>>
+class Forward {
+ public:
+  static constexpr int kRows = 64 * Sizes::kConsumers, kKeys = Sizes::kKeys;
+  static constexpr int kThreads = kWarpgroup * (1 + Sizes::kConsumers);
+
+  static constexpr int kTileSlots = 4;
+
+  struct Shared {
+    // Tiles of 64 columns each.
+    alignas(1024) T q[Sizes::kQueryStages][D / 64][kRows * 64];
+    alignas(1024) T k[Sizes::kKeyStages][D / 64][kKeys * 64];
+    alignas(1024) T v[Sizes::kKeyStages][D / 64][kKeys * 64];
+    device::Barrier q_full[Sizes::kQueryStages], q_empty[Sizes::kQueryStages];
+    device::Barrier k_full[Sizes::kKeyStages], k_empty[Sizes::kKeyStages];
+    device::Barrier v_full[Sizes::kKeyStages], v_empty[Sizes::kKeyStages];
+    device::Barrier tile_full[kTileSlots], tile_empty[kTileSlots];
+    Tile tile[kTileSlots];
+  };
+
+  __device__ static void run(const ForwardArguments& a, Shared& shared) {
+    const int warpgroup = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
+    if (threadIdx.x == 0) initialise(shared);
+    __syncthreads();
+    if (warpgroup == 0) {
+      device::release_registers<Sizes::kProducerRegisters>();
+      if (threadIdx.x == 0) produce(a, shared);
+      if (threadIdx.x == 32) schedule(a, shared);
+    } else {
+      device::claim_registers<Sizes::kConsumerRegisters>();
+      Forward(a, shared, warpgroup - 1).consume();
+    }
+  }
+
+ private:
+  // How many buffers of a ring have been used so far: says which is next and the parity of its phase.
+  using Count = unsigned;
+  using Rows = RowPair<kStatistics>;
+  template <int kStages>
+  __device__ static std::uint32_t full_parity(Count count) {
+    return count / kStages % 2;
+  }
+  template <int kStages>
+  __device__ static std::uint32_t empty_parity(Count count) {
+    return full_parity<kStages>(count) ^ 1;
+  }
+  static constexpr int kConsumerWarps = 4 * Sizes::kConsumers;
+
+  __device__ static void initialise(Shared& shared) {
+    for (int i = 0; i < Sizes::kQueryStages; ++i) {
+      shared.q_full[i].initialise(1);
+      shared.q_empty[i].initialise(kConsumerWarps);
+    }
+    for (int i = 0; i < Sizes::kKeyStages; ++i) {
+      shared.k_full[i].initialise(1);
+      shared.v_full[i].initialise(1);
+      shared.k_empty[i].initialise(kConsumerWarps);
+      shared.v_empty[i].initialise(kConsumerWarps);
+    }
+    for (int i = 0; i < kTileSlots; ++i) {
+      shared.tile_full[i].initialise(1);
+      shared.tile_empty[i].initialise(kConsumerWarps + 1);
+    }
+    device::fence_barrier_init();
+  }
+
+  // ---- scheduler: one thread
+
+  // Claims a tile only when all but a.tiles_ahead of the earlier ones are done: who claims more leaves the others idle
+  // at the end, who claims less waits for it where tiles are short.
+  __device__ static void schedule(const ForwardArguments& a, Shared& shared) {
+    for (Count count = 0;; ++count) {
+      const int slot = count % kTileSlots;
+      if (const Count ahead = static_cast<Count>(a.tiles_ahead); count > ahead) {
+        const Count done = count - ahead - 1;
+        shared.tile_empty[done % kTileSlots].await(full_parity<kTileSlots>(done));
+      }
+      const Tile tile = tile_at(a, count == 0 ? static_cast<int>(blockIdx.x) : claim(a));
+      shared.tile[slot] = tile;
+      shared.tile_full[slot].arrive();
+      if (tile.head < 0) return;
+    }
+  }
+
+  __device__ static int claim(const ForwardArguments& a) {
+    const int number = atomicAdd(a.next_tile, 1);
+    if (number == a.order.tiles - 1) *a.next_tile = 0;  // the last to ask
+    return number + static_cast<int>(gridDim.x);
+  }
+
+  __device__ static Tile tile_at(const ForwardArguments& a, int number) {
+    Tile tile;
+    if (number >= a.order.tiles) return tile;
+    const auto [column, row_tile] = a.order[number];
+    int tile_of_sequence = row_tile;
+    tile.sequence =
+        a.sequences.packed ? find_sequence(a.sequences, row_tile, kRows, tile_of_sequence) : column / a.order.heads;
+    tile.head = a.sequences.packed ? column : column - tile.sequence * a.order.heads;
+    tile.kv_head = tile.head / a.heads_per_kv;
+    const backend::Sequence s = a.sequences[tile.sequence];
+    tile.batch = static_cast<int>(s.batch);
+    tile.row = tile_of_sequence * kRows;
+    tile.queries = static_cast<int>(s.queries);
+    tile.rows = static_cast<int>(s.rows);
+    tile.query_begin = static_cast<int>(s.query_begin);
+    tile.key_begin = static_cast<int>(s.key_begin);
+    tile.keys = static_cast<int>(s.keys);
+    tile.offset =
+        static_cast<int>(std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(s.offset, Reach::kLongest)));
+    if (a.sink_logit != nullptr) tile.sink = a.sink_logit[tile.head * a.sink_head] * kLog2E;
+    if (a.gates != nullptr) tile.gate = a.gates[tile.sequence * a.gate_sequence + tile.head * a.gate_head];
+    const bool needed = tile.gate != 0 || a.describe_closed;
+    const int last_row = min(tile.row + kRows, tile.queries) - 1;
+    if (last_row < tile.row || !needed) return tile;
+    backend::Visibility sight = a.sight;
+    sight.keys = s.keys;
+    tile.blocks = key_blocks(sight, tile.row + tile.offset, last_row + tile.offset, kKeys);
+    const std::int64_t p_last = s.queries - 1 + tile.offset;
+    tile.open = open_blocks(sight, tile.blocks, tile.row + tile.offset, last_row + tile.offset, kKeys);
+    tile.seen_head = static_cast<int>(sight.head_end(p_last));
+    tile.seen_begin = static_cast<int>(sight.window_begin(tile.offset));
+    tile.seen_end = static_cast<int>(sight.window_end(p_last));
+    if (tile.seen_begin <= tile.seen_head) tile.seen_begin = 0;
+    tile.plain_first = max(tile.open.first, 1);
+    if (needs_cleaning(tile, tile.plain_first - 1, kKeys, a.sequences.keys)) ++tile.plain_first;
+    return tile;
+  }
+
+  // ---- producer: one thread
+
+  // Copies in the order of their use: keys, and values one block behind, without a gap across tiles.
+  __device__ static void produce(const ForwardArguments& a, Shared& shared) {
+    device::prefetch(a.q);
+    device::prefetch(a.k);
+    device::prefetch(a.v);
+    Count queries = 0, keys = 0, values = 0;
+    struct {
+      int row, head, batch;
+    } waiting{};  // the block whose keys have been copied and values not
+    const auto copy_values = [&] {
+      const int stage = values % Sizes::kKeyStages;
+      shared.v_empty[stage].await(empty_parity<Sizes::kKeyStages>(values++));
+      copy(shared.v[stage], a.v, waiting.row, waiting.head, waiting.batch, shared.v_full[stage],
+           device::Keep::last_out);
+    };
+    for (Count count = 0;; ++count) {
+      const int slot = count % kTileSlots;
+      shared.tile_full[slot].await(full_parity<kTileSlots>(count));
+      const Tile& tile = shared.tile[slot];
+      if (tile.head < 0) break;
+      const KeyBlocks blocks = tile.blocks;
+      const int kv_head = tile.kv_head, batch = tile.batch, key_begin = tile.key_begin;
+      for (int n = 0; n < blocks.count(); ++n) {
+        if (n == 0) {
+          const int stage = queries % Sizes::kQueryStages;
+          shared.q_empty[stage].await(empty_parity<Sizes::kQueryStages>(queries++));
+          copy(shared.q[stage], a.q, tile.query_begin + tile.row, tile.head, batch, shared.q_full[stage],
+               device::Keep::first_out);
+        }
+        const int stage = keys % Sizes::kKeyStages, row = key_begin + blocks[n] * kKeys;
+        shared.k_empty[stage].await(empty_parity<Sizes::kKeyStages>(keys++));
+        copy(shared.k[stage], a.k, row, kv_head, batch, shared.k_full[stage], device::Keep::last_out);
+        if (keys > 1) copy_values();
+        waiting = {row, kv_head, batch};
+      }
+      shared.tile_empty[slot].arrive();
+    }
+    if (keys > 0) copy_values();
+  }
+
+  template <int kRowsOfTile>
+  __device__ static void copy(T (&to)[D / 64][kRowsOfTile], const CUtensorMap& map, int row, int head, int batch,
+                              device::Barrier& full, device::Keep keep) {
+    full.arrive_expecting(sizeof to);
+    for (int c = 0; c < D / 64; ++c) device::load_tile(to[c], map, 64 * c, row, head, batch, full, keep);
+  }
+
+  // ---- consumers: a warpgroup each
+
+  __device__ Forward(const ForwardArguments& a, Shared& shared, int consumer)
+      : a_(a), shared_(shared), consumer_(consumer), thread_(static_cast<int>(threadIdx.x) % kWarpgroup) {}
+
+  // Row r of this thread's two, counted within the consumer's 64.
+  __device__ int row_of(int r) const { return thread_ / 32 * 16 + thread_ % 32 / 4 + 8 * r; }
+
+  __device__ static void release(device::Barrier& empty) {
+    if (threadIdx.x % 32 == 0) empty.arrive();
+  }
+
+  // Turns at the tensor cores: barrier 1 + c opens consumer c's turn.
+  __device__ void take_turn() const { device::named_sync(1 + consumer_, 2 * kWarpgroup); }
+  __device__ void pass_turn() const { device::named_arrive(1 + (consumer_ + 1) % Sizes::kConsumers, 2 * kWarpgroup); }
+
+  // Blocks of keys follow each other without a gap, across tiles: while the last values of one tile are summed, the
+  // first scores of the next are computed.
+  __device__ void consume() {
+    if (consumer_ == Sizes::kConsumers - 1) pass_turn();
+    if (fetch_tile()) {
+      wait_for_keys();
+      device::mma_fence();
+      issue_scores();
+      device::mma_wait<0>();
+      device::pin(s_);
+      release_keys(0);
+      ++keys_;
+      tile_ = ahead_;
+      mask(0);
+      float factor[2];
+      rows_.template absorb<false>(s_, a_.scale, first_key(0), factor);
+      to_weights();
+      do {
+        while (n_ + 1 >= plain_first_ && n_ + 1 <= open_.last) step<true>();
+      } while (step<false>());
+      wait_for_values();
+      clean_values();
+      device::mma_fence();
+      issue_values();
+      device::mma_wait<0>();
+      device::pin(o_);
+      close_rows(factor);
+      store_output(factor);
+    }
+    if (consumer_ == 0) take_turn();  // the one that the last consumer has passed
+  }
+
+  // Scores of the next block and values of block n_, at the same time. Plain steps stay within a tile and need no mask.
+  // False if there is no next block.
+  template <bool kPlain>
+  __device__ __forceinline__ bool step() {
+    const bool last = !kPlain && n_ == last_block_;
+    if (last && !fetch_tile()) return false;
+    const int next = last ? 0 : n_ + 1;
+    wait_for_keys();
+    take_turn();
+    device::mma_fence();
+    issue_scores();
+    wait_for_values();
+    if constexpr (!kPlain) clean_values();
+    device::mma_fence();
+    issue_values();
+    pass_turn();
+    device::mma_wait<1>();
+    device::pin(s_);
+    release_keys(next);
+    float norm[2], factor[2];
+    if constexpr (!kPlain) {
+      if (last) {
+        close_rows(norm);
+        rows_ = Rows();
+      }
+      mask(next);
+    }
+    const bool rescale = rows_.template absorb<kPlain>(s_, a_.scale, first_key(next), factor);
+    device::mma_wait<0>();
+    device::pin(o_);
+    release(shared_.v_empty[value_stage()]);
+    ++keys_;
+    if (last) {
+      store_output(norm);
+      release(shared_.tile_empty[tile_ % kTileSlots]);
+      tile_ = ahead_;
+    } else if (rescale) {
+#pragma unroll
+      for (int i = 0; i < D / 2; ++i) o_[i] *= factor[i / 2 % 2];
+    }
+    n_ = next;
+    to_weights();
+    return true;
+  }
+
+  // The tile whose values are summed, and the one whose scores are computed: the same, but for a tile's last block.
+  __device__ const Tile& tile() const { return shared_.tile[tile_ % kTileSlots]; }
+  __device__ const Tile& ahead() const { return shared_.tile[ahead_ % kTileSlots]; }
+  __device__ int query_stage() const { return queries_ % Sizes::kQueryStages; }
+  __device__ int key_stage() const { return keys_ % Sizes::kKeyStages; }
+  __device__ int value_stage() const { return (keys_ + Sizes::kKeyStages - 1) % Sizes::kKeyStages; }
+
+  // Goes to the next tile that has any keys to see; rows of those that have none are cleared on the way. False if there
+  // is none.
+  __device__ bool fetch_tile() {
+    for (;;) {
+      ++ahead_;
+      shared_.tile_full[ahead_ % kTileSlots].await(full_parity<kTileSlots>(ahead_));
+      if (ahead().head < 0) return false;
+      if (ahead().blocks.count() > 0) break;
+      clear(ahead());
+      release(shared_.tile_empty[ahead_ % kTileSlots]);
+    }
+    open_ = ahead().open;
+    plain_first_ = ahead().plain_first;
+    last_block_ = ahead().blocks.count() - 1;
+    ++queries_;
+    shared_.q_full[query_stage()].await(full_parity<Sizes::kQueryStages>(queries_));
+    return true;
+  }
+
+  __device__ void wait_for_keys() const { shared_.k_full[key_stage()].await(full_parity<Sizes::kKeyStages>(keys_)); }
+  // Of the block before.
+  __device__ void wait_for_values() const {
+    shared_.v_full[value_stage()].await(full_parity<Sizes::kKeyStages>(keys_ - 1));
+  }
+  // After the scores of block n: its keys, and with a tile's last block the queries, may be overwritten.
+  __device__ void release_keys(int n) const {
+    release(shared_.k_empty[key_stage()]);
+    if (n == last_block_) release(shared_.q_empty[query_stage()]);
+  }
+
+  // S = Q K^T.
+  __device__ void issue_scores() {
+    const std::uint64_t q = device::describe_rows(&shared_.q[query_stage()][0][consumer_ * 64 * 64]);
+    const std::uint64_t k = device::describe_rows(shared_.k[key_stage()]);
+#pragma unroll
+    for (int d = 0; d < D / 16; ++d) {
+      constexpr int kQueryTile = kRows * device::kTileRowBytes, kKeyTile = kKeys * device::kTileRowBytes;
+      device::mma_shared<T, kKeys>(s_, device::advance(q, d / 4 * kQueryTile + d % 4 * 32),
+                                   device::advance(k, d / 4 * kKeyTile + d % 4 * 32), d > 0);
+    }
+    device::mma_commit();
+  }
+
+  // O (+)= P V.
+  __device__ void issue_values() {
+    const std::uint64_t v = device::describe_columns(shared_.v[value_stage()], kKeys * device::kTileRowBytes);
+#pragma unroll
+    for (int j = 0; j < kKeys / 16; ++j) {
+      device::mma_registers<T, D>(o_, p_[j], device::advance(v, j * 16 * device::kTileRowBytes), n_ > 0 || j > 0);
+    }
+    device::mma_commit();
+  }
+
+  __device__ void to_weights() {
+#pragma unroll
+    for (int i = 0; i < kKeys / 4; ++i) p_[i / 4][i % 4] = pack<T>(s_[2 * i], s_[2 * i + 1]);
+  }
+
+  // ---- masks
+
+  // The key of this thread's first column in block n of the tile ahead.
+  __device__ int first_key(int n) const { return ahead().blocks[n] * kKeys + thread_ % 4 * 2; }
+
+  // Scores of hidden keys become -inf.
+  __device__ void mask(int n) {
+    if (n >= open_.first && n <= open_.last) return;
+    const Tile& tile = ahead();
+    const int column = first_key(n);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int p = tile.row + 64 * consumer_ + row_of(r) + tile.offset;
+      const RowSight sight(a_.reach, p, tile.keys);
+      const int begin = sight.begin - column, end = sight.end - column, head = sight.head - column;
+#pragma unroll
+      for (int j = 0; j < kKeys / 2; j += 4) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int at = 2 * j + e;
+          s_[j + 2 * r + e] = at < head || (at >= begin && at < end) ? s_[j + 2 * r + e] : -INFINITY;
+        }
+      }
+    }
+  }
+
+  // A weight of 0 does not hide a NaN. Values that no query of the sequence sees are set to 0 before they are
+  // multiplied; every consumer does so for itself, to the same effect.
+  __device__ void clean_values() const {
+    if (!needs_cleaning(tile(), n_, kKeys, a_.sequences.keys)) return;
+    const int j0 = tile().blocks[n_] * kKeys;
+    for (int row = thread_; row < kKeys; row += kWarpgroup) {
+      const int key = j0 + row;
+      if (key < tile().seen_head || (key >= tile().seen_begin && key < tile().seen_end)) continue;
+      for (int c = 0; c < D / 64; ++c) {
+        uint4* to = reinterpret_cast<uint4*>(&shared_.v[value_stage()][c][row * 64]);
+        for (int i = 0; i < 8; ++i) to[i] = uint4{0, 0, 0, 0};
+      }
+    }
+    device::fence_async_proxy();
+    device::named_sync(1 + Sizes::kConsumers + consumer_, kWarpgroup);
+  }
+
+  // ---- results
+
+  // lse of complete rows, what their statistics need, and what their outputs are to be multiplied by.
+  __device__ void close_rows(float (&norm)[2]) const {
+    const Tile& tile = this->tile();
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = tile.row + 64 * consumer_ + row_of(r);
+      // The sink is one more outcome, without a value. All is relative to the larger of reference and sink.
+      const float sum = quad_sum(rows_.sum[r]), top = fmaxf(rows_.reference[r], tile.sink);
+      const float scale = exp2_fast(rows_.reference[r] - top), sink = exp2_fast(tile.sink - top);
+      const float total = sum * scale + sink;
+      const float lse = total == 0 ? -INFINITY : top + log2_fast(total);
+      norm[r] = total == 0 ? 0 : scale / total * tile.gate;
+      if (a_.lse.data != nullptr && thread_ % 4 == 0 && row < tile.rows) {
+        a_.lse.data[a_.lse.offset(tile.batch, tile.head, tile.query_begin + row)] =
+            row < tile.queries ? lse / kLog2E : -INFINITY;
+      }
+      if constexpr (kStatistics) {
+        float logs = scale * (quad_sum(rows_.records.log_sum[r]) + (rows_.reference[r] - top) * sum);
+        if (sink > 0) logs += sink * (tile.sink - top);
+        const float entropy = fmaxf(log2_fast(total) - logs / total, 0.f) / kLog2E;
+        const int key = rows_.records.row_key(r);
+        if (thread_ % 4 == 0 && row < tile.queries) {
+          a_.outcomes[(static_cast<std::int64_t>(tile.batch) * a_.order.heads + tile.head) * a_.sequences.queries +
+                      tile.query_begin + row] = {lse, entropy, rows_.records.best[r], key};
+        }
+      }
+    }
+  }
+
+  __device__ void store_output(const float (&factor)[2]) const {
+    const Tile& tile = this->tile();
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = tile.row + 64 * consumer_ + row_of(r);
+      const bool computed = row < tile.queries && tile.gate != 0;
+      T* to = output_row(tile, row);
+#pragma unroll
+      for (int j = 0; j < D / 2; j += 8) {  // 16 columns
+        std::uint32_t low = pack<T>(o_[j + 2 * r] * factor[r], o_[j + 2 * r + 1] * factor[r]);
+        std::uint32_t high = pack<T>(o_[j + 4 + 2 * r] * factor[r], o_[j + 4 + 2 * r + 1] * factor[r]);
+        store_pair(to + 2 * j, row < tile.rows, computed ? low : 0, computed ? high : 0);
+      }
+    }
+  }
+
+  // Thread c of a row's four holds columns 2c, 2c+1 (low) and 8+2c, 8+2c+1 (high) of 16. Neighbours trade, so that each
+  // writes 8 bytes and the four fill a sector: thread c writes columns 4 (c/2) + 8 (c%2) on.
+  __device__ void store_pair(T* to, bool exists, std::uint32_t low, std::uint32_t high) const {
+    const bool odd = thread_ % 2 != 0;
+    const std::uint32_t theirs = __shfl_xor_sync(~0u, odd ? low : high, 1);
+    const uint2 mine = odd ? uint2{theirs, high} : uint2{low, theirs};
+    if (exists) *reinterpret_cast<uint2*>(to + thread_ % 4 / 2 * 4 + (odd ? 8 : 0)) = mine;
+  }
+
+  __device__ T* output_row(const Tile& tile, int row) const {
+    return static_cast<T*>(a_.output.data) + tile.batch * a_.output.batch + tile.head * a_.output.head +
+           static_cast<std::int64_t>(tile.query_begin + row) * a_.output.row;
+  }
+
+  // Rows that see nothing, or of a head whose gate is 0.
+  __device__ void clear(const Tile& tile) const {
+    for (int i = thread_ / 8; i < 64; i += kWarpgroup / 8) {
+      const int row = tile.row + 64 * consumer_ + i;
+      if (row >= tile.rows) break;
+      T* to = output_row(tile, row);
+      for (int c = thread_ % 8 * 8; c < D; c += 64) *reinterpret_cast<uint4*>(to + c) = uint4{0, 0, 0, 0};
+      if (a_.lse.data == nullptr || thread_ % 8 != 0) continue;
+      a_.lse.data[a_.lse.offset(tile.batch, tile.head, tile.query_begin + row)] =
+          row < tile.queries ? tile.sink / kLog2E : -INFINITY;
+    }
+  }
+
+  const ForwardArguments& a_;
+  Shared& shared_;
+  const int consumer_, thread_;
+  // Counts, for registers are scarce: which tile, which block of keys, which stage follows from them.
+  Count tile_ = 0, ahead_ = ~0u, queries_ = ~0u, keys_ = 0;
+  int n_ = 0;        // the block of the tile that p_ belongs to
+  OpenBlocks open_;  // of the tile ahead
+  int plain_first_ = 1, last_block_ = 0;
+  Rows rows_;
+  float s_[kKeys / 2], o_[D / 2];   // scores and output as wgmma has them
+  std::uint32_t p_[kKeys / 16][4];  // weights
+};
+
+template <class T, int D, bool kStatistics, class Sizes = Shape<D>>
+__global__ void __launch_bounds__(Forward<T, D, kStatistics, Sizes>::kThreads, 1)
+    attend_kernel(const __grid_constant__ ForwardArguments arguments) {
+  using Kernel = Forward<T, D, kStatistics, Sizes>;
+  extern __shared__ __align__(1024) unsigned char memory[];
+  Kernel::run(arguments, *reinterpret_cast<typename Kernel::Shared*>(memory));
+}
+
+}  // namespace polyhead::cuda::sm90

@@ -1,0 +1,119 @@
+// Which tiles a forward pass consists of, in which order, and which blocks of keys each one walks over.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "backend/sequences.h"
+#include "backend/visibility.h"
+
+namespace polyhead::cuda::sm90 {
+
+// Blocks of keys that a tile visits: those of the window from the last to the first, then those of the keys that are
+// always seen and lie below.
+struct KeyBlocks {
+  int window_last = -1, window_count = 0, head_last = -1, head_count = 0;
+
+  __host__ __device__ int count() const { return window_count + head_count; }
+  __host__ __device__ int operator[](int n) const {
+    return n < window_count ? window_last - n : head_last - (n - window_count);
+  }
+};
+
+__host__ __device__ inline KeyBlocks key_blocks(const backend::Visibility& sight, std::int64_t p_first,
+                                                std::int64_t p_last, int keys_per_block) {
+  KeyBlocks blocks;
+  const std::int64_t begin = sight.window_begin(p_first), end = sight.window_end(p_last), head = sight.head_end(p_last);
+  std::int64_t below = 0;  // blocks of the head part that the window has not
+  if (begin < end) {
+    blocks.window_last = static_cast<int>((end - 1) / keys_per_block);
+    below = begin / keys_per_block;
+    blocks.window_count = blocks.window_last - static_cast<int>(below) + 1;
+  }
+  const std::int64_t head_blocks = head > 0 ? (head - 1) / keys_per_block + 1 : 0;
+  const std::int64_t left = begin < end && head_blocks > below ? below : head_blocks;
+  blocks.head_last = static_cast<int>(left) - 1;
+  blocks.head_count = static_cast<int>(left);
+  return blocks;
+}
+
+// Blocks number first to last of a tile's walk are seen whole by all of its rows: they need no mask, and hold no
+// key that is hidden from all.
+struct OpenBlocks {
+  int first = 0, last = -1;
+};
+
+__host__ __device__ inline OpenBlocks open_blocks(const backend::Visibility& sight, const KeyBlocks& blocks,
+                                                  std::int64_t p_first, std::int64_t p_last, int keys_per_block) {
+  const std::int64_t begin = (sight.window_begin(p_last) + keys_per_block - 1) / keys_per_block;
+  const std::int64_t end = sight.window_end(p_first) / keys_per_block;
+  const int first = blocks.window_last - static_cast<int>(end - 1), last = blocks.window_last - static_cast<int>(begin);
+  return {first > 0 ? first : 0, last < blocks.window_count - 1 ? last : blocks.window_count - 1};
+}
+
+// A tile: `kRows` queries of one head of one sequence. What the threads that compute it need to know.
+struct Tile {
+  int head = -1;  // -1: there are no more
+  int sequence = 0, batch = 0, kv_head = 0;
+  int row = 0;                // of the sequence, the tile's first
+  int queries = 0, rows = 0;  // of the sequence: those that exist, and those that are written
+  int query_begin = 0, key_begin = 0, keys = 0;
+  int offset = 0;  // query i stands at i + offset
+  int seen_head = 0, seen_begin = 0,
+      seen_end = 0;                  // some query sees keys below the first, and from the second to the third
+  float gate = 1, sink = -INFINITY;  // the sink's logit in powers of 2
+  KeyBlocks blocks;
+  OpenBlocks open;
+  int plain_first = 1;  // of the open blocks, the first whose predecessor in the walk needs no cleaning
+};
+
+// Does block number n hold keys that no query of the sequence sees? Behind the tensor's end the copy engine puts 0.
+__host__ __device__ inline bool needs_cleaning(const Tile& tile, int n, int keys_per_block, std::int64_t tensor_keys) {
+  const int begin = tile.blocks[n] * keys_per_block, end = begin + keys_per_block;
+  if (end <= tile.seen_head) return false;
+  return begin < tile.seen_begin || (end > tile.seen_end && tile.key_begin + tile.seen_end < tensor_keys);
+}
+
+// Tiles are numbered section by section; in a section, rows from the last down to the first (under a causal mask the
+// longest first), and for each of them the section's heads side by side. A section is as many heads as L2 holds the
+// keys and values of.
+struct TileOrder {
+  int tiles = 0;      // in all
+  int heads = 0;      // H
+  int columns = 0;    // sequences * heads, or heads where the batch is packed
+  int row_tiles = 0;  // per column
+  int columns_per_section = 1;
+
+  struct Place {
+    int column, row_tile;
+  };
+  __host__ __device__ Place operator[](int tile) const {
+    const int per_section = columns_per_section * row_tiles;
+    const int section = tile / per_section, within = tile - section * per_section;
+    const int first = section * columns_per_section;
+    const int width = columns - first < columns_per_section ? columns - first : columns_per_section;
+    const int step = within / width;
+    return {first + within - step * width, row_tiles - 1 - step};
+  }
+};
+
+// Packed sequences share one axis of queries. Sequence n gets the slots from cu_q[n] / kRows + n on, up to where the
+// next begins: never fewer than it needs, and found by bisection without a list of tiles.
+__host__ __device__ inline int first_slot(const backend::Sequences& sequences, int n, int rows_per_tile) {
+  return static_cast<int>(sequences.cu_q.within(n, 0, sequences.queries, 0) / rows_per_tile) + n;
+}
+__device__ inline int find_sequence(const backend::Sequences& sequences, int slot, int rows_per_tile, int& row_tile) {
+  int low = 0, high = static_cast<int>(sequences.count) - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (first_slot(sequences, middle, rows_per_tile) <= slot) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  row_tile = slot - first_slot(sequences, low, rows_per_tile);
+  return low;
+}
+
+}  // namespace polyhead::cuda::sm90

@@ -1,0 +1,22 @@
+// There is no Hopper GPU in the emulator. Stands in for src/cuda/sm90/attention.h.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "backend/attention.h"
+
+namespace polyhead::cuda::sm90 {
+
+struct Workspace {
+  void* stream;
+  int processors;
+  int* next_tile;
+  std::byte* rows = nullptr;
+};
+
+inline std::string objection(const backend::AttentionProblem&) { return "no Hopper GPU"; }
+inline std::size_t row_bytes(const backend::AttentionProblem&) { return 0; }
+inline void attend(const Workspace&, const backend::AttentionProblem&) {}
+
+}  // namespace polyhead::cuda::sm90
