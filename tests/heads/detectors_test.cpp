@@ -228,6 +228,9 @@ TEST(Chance, KnowsNothingOfPadding) {
   Tensor lengths = Tensor::empty({2}, DType::i32);
   lengths.as<std::int32_t>()[0] = 4;
   lengths.as<std::int32_t>()[1] = 3;
+  const Probe padded = make_probe(row_of({1, 0, 2, 0, 3, 4, 5, 0}, 2), lengths, {0}, 1);
+  EXPECT_TRUE(padded.marked.as<bool>()[3]);
+  EXPECT_FALSE(padded.marked.as<bool>()[7]) << "padding is no separator";
   for (const model::Kind kind : {model::Kind::gpt, model::Kind::classifier}) {
     const Survey found = survey_of(kind, make_probe(row_of({1, 0, 2, 0, 3, 4, 5, 0}, 2), lengths, {0}, 1));
     const bool causal = kind == model::Kind::gpt;

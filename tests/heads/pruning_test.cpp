@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "support/random.h"
 
@@ -287,6 +288,89 @@ TEST(Importance, OfAPaddedBatchIsThatOfItsSequences) {
       EXPECT_NEAR(means_alone[layer].as<float>()[c], means_together[layer].as<float>()[c], 1e-4);
     }
   }
+}
+
+// What W_O makes of the mean of a head, number by number.
+TEST(Means, ShiftAsTheOutputProjectionSays) {
+  const model::Config config = small(4, 4, true);
+  const model::Transformer model = stirred(config);
+  std::vector<Tensor> means;
+  for (int layer = 0; layer < 2; ++layer) {
+    means.push_back(Tensor::empty({16}, DType::f32));
+    for (int n = 0; n < 16; ++n) means.back().as<float>()[n] = static_cast<float>(1 + n + 16 * layer);
+  }
+  const std::vector<Tensor> shifts = shifts_of(model, means, {{1, 0}, {1, 2}});
+  EXPECT_FALSE(shifts[0].present());
+  const float* weight = model.attention_parameters(1).out_proj_weight->value.as<float>();  // [16, 4 heads of 4]
+  for (std::int64_t c = 0; c < 16; ++c) {
+    double expected = 0;
+    for (const std::int64_t n : {0, 1, 2, 3, 8, 9, 10, 11})
+      expected += weight[c * 16 + n] * static_cast<double>(17 + n);
+    EXPECT_NEAR(shifts[1].as<float>()[c], expected, 1e-3);
+  }
+}
+
+// Iterative: whatever goes is the least important of those that are left then. One-shot: in the order of the first
+// look.
+TEST(Prune, RanksAnewOrOnce) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  int differing = 0;
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+    std::vector<model::Examples> some, others;
+    some.push_back(examples(config, name));
+    others.push_back(examples(config, "others"));
+    const auto order_of = [&](Order order) {
+      std::vector<HeadId> order_found;
+      for (const PruneStep& step : prune(context, model, some, others, {.order = order, .budget = 2}).steps) {
+        order_found.push_back(step.removed);
+      }
+      return order_found;
+    };
+    const std::vector<HeadId> anew = order_of(Order::iterative), once = order_of(Order::one_shot);
+    differing += anew != once;
+    const auto importance_of = [](const std::vector<Importance>& all, const HeadId& id) {
+      return std::find_if(all.begin(), all.end(), [&](const Importance& head) { return head.id == id; })->normalised;
+    };
+    const std::vector<Importance> first = gradient_importance(context, model, some);
+    for (std::size_t n = 0; n < 8; ++n) {
+      const std::vector<Importance> now =
+          gradient_importance(context, model, some, {anew.begin(), anew.begin() + static_cast<std::ptrdiff_t>(n)});
+      for (std::size_t later = n; later < 8; ++later) {
+        EXPECT_LE(importance_of(now, anew[n]), importance_of(now, anew[later])) << name << " " << n;
+        EXPECT_LE(importance_of(first, once[n]), importance_of(first, once[later])) << name << " " << n;
+      }
+    }
+  }
+  EXPECT_GT(differing, 0) << "or ranking anew is not tested";
+}
+
+TEST(Prune, RandomOrdersAreThoseOfTheirSeeds) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<model::Examples> some;
+  some.push_back(examples(config, "some"));
+  std::set<std::vector<HeadId>> orders;
+  std::set<HeadId> firsts;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    std::vector<HeadId> order;
+    for (int again = 0; again < 2; ++again) {
+      const PruneCurve curve = prune(context, model, some, some, {.order = Order::random, .seed = seed, .budget = 2});
+      std::vector<HeadId> found;
+      for (const PruneStep& step : curve.steps) found.push_back(step.removed);
+      EXPECT_EQ((std::set<HeadId>(found.begin(), found.end()).size()), 8u) << "each once";
+      if (again == 1) {
+        EXPECT_EQ(found, order);
+      }
+      order = found;
+    }
+    orders.insert(order);
+    firsts.insert(order[0]);
+  }
+  EXPECT_GT(orders.size(), 10u);
+  EXPECT_GT(firsts.size(), 3u) << "any head may be the first";
 }
 
 // With means every step is the model that without_heads makes of it.

@@ -220,6 +220,30 @@ TEST(Survey, OfPaddedSequencesIsThatOfTheSequences) {
   }
 }
 
+// Sums are added up over sequences and probes; of the largest logit the largest stays.
+TEST(Survey, OfTwoProbesIsBothTogether) {
+  model::Config config = model::make_config(model::Kind::gpt, 1, 32, 2);
+  config.vocabulary = kVocabulary;
+  config.context = kContext;
+  model::Transformer model(config, 5);
+  Context context(1);
+  RepeatProbe options = repeat_options();
+  std::vector<Probe> one = repeats(options), both = repeats(options);
+  options.seed = 8;
+  const std::vector<Probe> other = repeats(options);
+  both.push_back(make_repeats(options));
+  const Survey a = survey(context, model, one), b = survey(context, model, other), all = survey(context, model, both);
+  for (std::size_t n = 0; n < 2; ++n) {
+    for (std::size_t f = 0; f < all.heads[n].sums.size(); ++f) {
+      const double x = a.heads[n].sums[f], y = b.heads[n].sums[f];
+      const bool largest = f == static_cast<std::size_t>(Statistic::max_logit);
+      EXPECT_NEAR(all.heads[n].sums[f], largest ? std::max(x, y) : x + y, 1e-6 * std::abs(x + y)) << f;
+    }
+    EXPECT_EQ(all.heads[n].looks.size(), a.heads[n].looks.size() + b.heads[n].looks.size());
+  }
+  EXPECT_EQ(all.chance.rows, a.chance.rows + b.chance.rows);
+}
+
 TEST(Probe, RefusesWhatCannotBe) {
   EXPECT_THROW(make_repeats({}), Error);
   RepeatProbe options = repeat_options();
@@ -234,6 +258,9 @@ TEST(Agreement, IsTheShareOfRowsThatLookAtTheSameKey) {
   two.heads[1].looks = {0, 1, 0, 0};
   EXPECT_EQ(agreement(two)[0][1], 0.5);
   EXPECT_EQ(agreement(two)[1][1], 1);
+  two.heads[1].looks = {0, 1, 5, 1};
+  EXPECT_EQ(agreement(two)[0][1], 0.5) << "a key further on is another key";
+  EXPECT_EQ(agreement(two)[1][0], 0.5);
 }
 
 }  // namespace
