@@ -142,6 +142,16 @@ TEST(Geometry, EventsStandAtTheirPlace) {
   EXPECT_NEAR(shapes.text("half way").number("x"), upright[0].number("x1"), 6);
 }
 
+// Where there is no room on the right the label stands on the left.
+TEST(Geometry, LabelsOfEventsStayInThePlot) {
+  Lines lines = kLines;
+  lines.events = {{99, "a label that is long enough to leave the plot"}};
+  const Shapes shapes = shapes_of(lines);
+  const Shape label = shapes.text(lines.events[0].label);
+  EXPECT_EQ(label.attribute("text-anchor"), "end");
+  EXPECT_LT(label.number("x"), shapes.of("line", "soft")[0].number("x1"));
+}
+
 TEST(Geometry, ALogarithmicAxisIsOne) {
   const Lines lines{"length", "time", {{"", {1, 10, 100, 1000}, {1, 2, 3, 4}, {}, {}}}, true, {1, 10, 100, 1000}, {}};
   const Shapes shapes = shapes_of(lines);
@@ -212,6 +222,19 @@ TEST(Geometry, WhiskersEndAtTheirValues) {
     EXPECT_NEAR(y(upright[c].number("y1")), kBars.series[0].low[c], 3 * kPixel * y.pixel());
     EXPECT_NEAR(y(upright[c].number("y2")), kBars.series[0].high[c], 3 * kPixel * y.pixel());
     EXPECT_NEAR(upright[c].number("x1"), bars[c + 1].middle_x(), 0.5) << "in the middle of its bar";
+  }
+}
+
+TEST(Geometry, WhiskersHaveACapAtEitherEnd) {
+  const Shapes shapes = shapes_of(kBars);
+  std::vector<Shape> upright = shapes.of("line", "ink"), caps = upright;
+  std::erase_if(upright, [](const Shape& line) { return line.number("x1") != line.number("x2"); });
+  std::erase_if(caps, [](const Shape& line) { return line.number("y1") != line.number("y2"); });
+  ASSERT_EQ(caps.size(), 2 * upright.size());
+  for (std::size_t n = 0; n < upright.size(); ++n) {
+    EXPECT_EQ(caps[2 * n].number("y1"), upright[n].number("y1"));
+    EXPECT_EQ(caps[2 * n + 1].number("y1"), upright[n].number("y2"));
+    EXPECT_NEAR((caps[2 * n].number("x1") + caps[2 * n].number("x2")) / 2, upright[n].number("x1"), kPixel);
   }
 }
 
@@ -375,6 +398,8 @@ TEST(Geometry, DescriptionsSayTheNumbers) {
   EXPECT_NE(described(kLines).find("falling ends at 0.4."), std::string::npos);
   EXPECT_NE(described(kBars).find("zero: 0.0 4; 0.1 −1;"), std::string::npos) << described(kBars);
   EXPECT_NE(described(kGrid).find("The largest value, 0.8, is at r0, c2."), std::string::npos);
+  const Grid below{"x", "y", "v", {"r0", "r1"}, {"c0", "c1"}, {1, 2, 9, 4}, true};
+  EXPECT_NE(described(below).find("The largest value, 9, is at r1, c0."), std::string::npos);
 }
 
 // Text that would be markup, or hide, in every place that a figure shows text.

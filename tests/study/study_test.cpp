@@ -276,7 +276,8 @@ TEST(Findings, CountTheSeedsThatHaveAHeadAndNameItsScore) {
   results.formations.two_layers[0].roles = {{{0, 1}, {{"induction", 0.55, 0.4, 0.1}}},
                                             {{1, 0}, {{"induction", 0.9, 0.4, 0.85}}}};  // it beats no control
   expect_said(results,
-              "with induction heads in 1 of 2 seeds (best scores 0.55), a score within 0.05 of its threshold in 1");
+              "with induction heads in 1 of 2 seeds (best scores 0.55), a score within 0.05 of its threshold in 1 and "
+              "previous-token");
   results.formations.two_layers[1].roles = {{{1, 1}, {{"induction", 0.96, 0.4, 0.1}}}};
   expect_said(results, "with induction heads in 2 of 2 seeds (best scores 0.55 to 0.96)");
 }
@@ -291,6 +292,52 @@ TEST(Findings, DoNotPraiseARankingThatDoesNotHelp) {
   results.anatomies[1].iterative.within_budget = 3;
   expect_said(results, "beats every random order with every seed");
   expect_said(results, "Of 4 heads 3 to 4 can go");
+}
+
+TEST(Findings, SayWhatPruningSaves) {
+  Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
+  for (Anatomy& anatomy : results.anatomies) {
+    anatomy.saving.before = {.heads = 4, .parameters = 200, .seconds_of_one = 1, .seconds_of_16 = 4, .accuracy = 0.9};
+    anatomy.saving.after = {.heads = 3, .parameters = 150, .seconds_of_one = 0.9, .seconds_of_16 = 3, .accuracy = 0.8};
+  }
+  expect_said(results,
+              "have 25.0 % fewer parameters; on sequences that had no part in pruning they get 80.0 % where the "
+              "whole ones get 90.0 %, and a forward pass at batch 16 takes 0.75 of the time.");
+}
+
+TEST(Findings, SayHowSureTheyAre) {
+  Results results = results_with(five("copy", {{0.1, 0.1}, {0.2, 0.2}, {0.3, 0.3}, {0.4, 0.4}, {0.5, 0.5}}),
+                                 five("classify", {{0.1, 0.4}, {0.2, 0.3}, {0.1, 0.5}, {0.4, 0.2}, {0.5, 0.4}}));
+  expect_said(results, "(rank correlation 1.00, p < 0.001)");
+  expect_said(results, ", p = 0.");
+}
+
+TEST(Cut, WhoIsLeftIsWhoIsNotGone) {
+  const model::Config config = model::make_config(model::Kind::gpt, 2, 8, 2);
+  EXPECT_EQ(left_of(config, {{0, 1}, {1, 0}}), (std::vector<heads::HeadId>{{0, 0}, {1, 1}}));
+  EXPECT_EQ(left_of(config, {}).size(), 4u);
+}
+
+TEST(Examine, NobodyIsNearestToItself) {
+  Context context(1);
+  const auto task = train::make_task({.name = "copy", .context = 9});
+  model::Config config = model::make_config(model::Kind::gpt, 1, 8, 4);
+  train::fit_to_task(config, *task);
+  model::Transformer model(config, 1);
+  const Material material = make_material(*task, {.samples = 4});
+  int told = 0;
+  const Examination found = examine(context, model, material, 1, [&](std::int64_t done) { EXPECT_EQ(done, ++told); });
+  EXPECT_EQ(told, 4) << "every head, one after the other";
+  ASSERT_EQ(found.nearest.size(), 4u);
+  const auto agreement = heads::agreement(found.survey);
+  for (std::size_t n = 0; n < 4; ++n) {
+    EXPECT_NE(found.nearest[n].id, found.importance[n].id);
+    for (std::size_t other = 0; other < 4; ++other) {
+      if (other != n) {
+        EXPECT_GE(found.nearest[n].agreement, agreement[n][other]);
+      }
+    }
+  }
 }
 
 TEST(Findings, SayWhatSpeaksAgainstTheRanking) {
