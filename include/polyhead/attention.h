@@ -44,17 +44,23 @@ struct AttentionOptions {
   std::optional<double> scale{};  // default 1/sqrt(D)
   double softcap = 0;             // c > 0: s <- c * tanh(s / c)
   Align align = Align::unset;
+  // Where query 0 stands among the keys, in place of align: p_i = first_position + i. One number for all, or a list of
+  // one per sequence, i32 or i64 [B] ([N] if packed). For chunks of a prompt, and for a past that is not S - T long.
+  std::optional<std::int64_t> first_position{};
+  ConstTensorView first_positions{};
   bool causal = false;  // j <= p_i
   Window window{};
 
   ConstTensorView keep{};   // bool, broadcastable to [B,H,T,S]: true = may attend
   ConstTensorView bias{};   // float, broadcastable to [B,H,T,S], added after the softcap; -inf masks, +inf is an error
-  ConstTensorView alibi{};  // [H] slopes: s <- s - slope * |p_i - j|
+  ConstTensorView alibi{};  // slopes [H] or [B,H] ([N,H] if packed): s <- s - slope * |p_i - j|
 
-  // Padded batches: of sequence b, keys [key_start, key_lengths) and queries [0, query_lengths) exist. i32 [B].
+  // Padded batches: of sequence b, keys [key_start, key_lengths) and queries [0, query_lengths) exist. i32 or
+  // i64 [B].
   // Positions count from key_start.
   ConstTensorView key_lengths{}, key_start{}, query_lengths{};
-  // Packed batches: B = 1, sequence n owns queries [cu_q[n], cu_q[n+1]) and keys [cu_k[n], cu_k[n+1]). i32 [N+1].
+  // Packed batches: B = 1, sequence n owns queries [cu_q[n], cu_q[n+1]) and keys [cu_k[n], cu_k[n+1]). i32 or
+  // i64 [N+1].
   ConstTensorView cu_q{}, cu_k{};
 
   ConstTensorView sink_logit{};  // [H]: one more logit in the denominator, with no value
@@ -92,24 +98,28 @@ std::string_view name_of(Statistic statistic) noexcept;
 
 enum class StatisticsSet : std::uint8_t { none, light, full };
 
+// Logits as they are after one of their steps: scale * q . k; then the softcap; then bias and alibi.
+enum class LogitStage : std::uint8_t { none, scaled, capped, biased };
+
 // What is wanted beyond the output.
 struct AttentionWants {
   bool lse = false;                                         // [B,H,T]: log of the denominator
   bool weights = false;                                     // [B,heads,rows,S]; packed: S is the longest sequence's
   std::vector<std::int32_t> weight_heads{}, weight_rows{};  // which heads and rows, in this order; empty: all
   bool weights_f32 = false;                                 // f32 weights where the input is f16 or bf16
+  LogitStage logits = LogitStage::none;  // of the shape of weights, for the same heads and rows; -inf for hidden keys
   StatisticsSet statistics = StatisticsSet::none;  // [B,H,kLightStatistics or kFullStatistics]; packed: [N,H,..]
   bool row_statistics = false;                     // the same fields of every row, [B,H,T,..]
   ConstTensorView marked_keys{};                   // bool [B,S]: separators, rare tokens ... (full set)
   ConstTensorView target_keys{};                   // i32 [B,T,4]: up to four keys per query, -1 for none (full set)
 };
 
-// The results that were wanted; the others are absent. lse and statistics are f32 (f64 for f64 input).
+// The results that were wanted; the others are absent. lse, logits and statistics are f32 (f64 for f64 input).
 struct Attention {
-  Tensor output, lse, weights, statistics, row_statistics;
+  Tensor output, lse, weights, logits, statistics, row_statistics;
 };
 struct AttentionOutputs {
-  TensorView output{}, lse{}, weights{}, statistics{}, row_statistics{};
+  TensorView output{}, lse{}, weights{}, logits{}, statistics{}, row_statistics{};
 };
 
 Attention attend(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,

@@ -86,7 +86,7 @@ struct Projections {
 
 // heads [B,T,H*D]; the others as in Attention. Only what was wanted is there.
 struct MultiHeadResults {
-  Tensor output, heads, lse, weights, statistics, row_statistics;
+  Tensor output, heads, lse, weights, logits, statistics, row_statistics;
   Projections projections;
 };
 

@@ -26,8 +26,9 @@ struct AttentionProblem {
   ConstTensorView sink_logit;    // [H]
   Dropout dropout;
 
-  TensorView output, lse, weights, statistics, row_statistics;  // absent: not wanted
-  std::vector<std::int32_t> weight_head_of, weight_row_of;  // head or row -> its place in the weights, -1 if not wanted
+  TensorView output, lse, weights, logits, statistics, row_statistics;  // absent: not wanted
+  LogitStage logit_stage = LogitStage::none;
+  std::vector<std::int32_t> weight_head_of, weight_row_of;  // head or row -> its place in weights and logits, or -1
   bool weights_in_order = false;                            // all rows, each in its own place
   StatisticsSet statistics_set = StatisticsSet::none;
   ConstTensorView marked_keys, target_keys;

@@ -16,16 +16,17 @@ struct BadValue {
     key_lengths,    // place[0] of B; found, low, high
     key_start,      //
     query_lengths,  //
-    cu_q_ends,      // found is the first, found_too the last; high the number of rows
-    cu_k_ends,      //
-    cu_q_falls,     // found stands before found_too
-    cu_k_falls,     //
-    bias,           // +inf
-    sink_logit,     // place[0] of H; number
-    target_keys,    // place [b,t,slot]; found, high: keys
-    indices,        // place[0] of the flat indices; found, high: entries
-    lengths,        // found; high: tokens
-    classes,        // place[0] of the rows; found, high: classes
+    first_positions,
+    cu_q_ends,    // found is the first, found_too the last; high the number of rows
+    cu_k_ends,    //
+    cu_q_falls,   // found stands before found_too
+    cu_k_falls,   //
+    bias,         // +inf
+    sink_logit,   // place[0] of H; number
+    target_keys,  // place [b,t,slot]; found, high: keys
+    indices,      // place[0] of the flat indices; found, high: entries
+    lengths,      // found; high: tokens
+    classes,      // place[0] of the rows; found, high: classes
   };
   Kind kind = Kind::none;
   std::int64_t place[3] = {};
@@ -51,6 +52,7 @@ inline Error error_of(std::string_view op, const BadValue& bad) {
       case Kind::key_lengths: return within("key_lengths");
       case Kind::key_start: return within("key_start");
       case Kind::query_lengths: return within("query_lengths");
+      case Kind::first_positions: return within("first_positions");
       case Kind::cu_q_ends: return ends("cu_q");
       case Kind::cu_k_ends: return ends("cu_k");
       case Kind::cu_q_falls: return falls("cu_q");

@@ -47,6 +47,9 @@ class Integers {
   std::int64_t stride_ = 0;
 };
 
+// Positions of this size can be added and subtracted without a thought.
+inline constexpr std::int64_t kMostPosition = (std::int64_t{1} << 31) - 1;
+
 // Sequence n of `count`. Numbers out of their range are an error that Kernels::check_attention finds; a kernel that a
 // queue runs before anybody has heard of it stays within the tensors, for they are clamped.
 struct Sequences {
@@ -84,7 +87,7 @@ struct Sequences {
       s.key_begin = s.weights_column = key_start.within(n, 0, end, 0);
       s.keys = end - s.key_begin;
     }
-    s.offset = first_position.present() ? first_position[n] : bottom_right ? s.keys - s.queries : position;
+    s.offset = first_position.within(n, -kMostPosition, kMostPosition, bottom_right ? s.keys - s.queries : position);
     return s;
   }
 };

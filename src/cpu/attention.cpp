@@ -167,7 +167,8 @@ void attend(Team& team, const backend::AttentionProblem& problem) {
   if (problem.dtype == DType::f64) return attend_as<double>(team, problem);
   if (!decodes(problem)) return attend_as<float>(team, problem);
   decode(team, problem);
-  if (!problem.weights.present() && problem.statistics_set == StatisticsSet::none) return;
+  const bool logits = problem.logits.present();
+  if (!problem.weights.present() && !logits && problem.statistics_set == StatisticsSet::none) return;
   // What is reported beside the output must not change it: a walk of its own, without values.
   backend::AttentionProblem reports = problem;
   reports.output = reports.lse = {};

@@ -29,16 +29,17 @@ void expect_sequences(std::string_view op, const backend::Sequences& s) {
   if (s.packed) {
     expect_offsets(op, s.cu_q, s.count, s.queries, Kind::cu_q_ends, Kind::cu_q_falls);
     expect_offsets(op, s.cu_k, s.count, s.keys, Kind::cu_k_ends, Kind::cu_k_falls);
-    return;
   }
-  const auto expect_within = [&](Kind kind, const Integers& numbers, std::int64_t b, std::int64_t high) {
-    if (!numbers.present() || (numbers[b] >= 0 && numbers[b] <= high)) return;
-    throw backend::error_of(op, {.kind = kind, .place = {b}, .found = numbers[b], .high = high});
+  const auto expect_within = [&](Kind kind, const Integers& numbers, std::int64_t b, std::int64_t high,
+                                 std::int64_t low = 0) {
+    if (!numbers.present() || (numbers[b] >= low && numbers[b] <= high)) return;
+    throw backend::error_of(op, {.kind = kind, .place = {b}, .found = numbers[b], .low = low, .high = high});
   };
   for (std::int64_t b = 0; b < s.count; ++b) {
     expect_within(Kind::key_lengths, s.key_lengths, b, s.keys);
     expect_within(Kind::key_start, s.key_start, b, s.key_lengths.present() ? s.key_lengths[b] : s.keys);
     expect_within(Kind::query_lengths, s.query_lengths, b, s.queries);
+    expect_within(Kind::first_positions, s.first_position, b, backend::kMostPosition, -backend::kMostPosition);
   }
 }
 

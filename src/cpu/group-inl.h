@@ -81,10 +81,12 @@ class Group {
 
  private:
   bool reports() const {
-    return problem_.lse.present() || wants_weights() || problem_.statistics_set != StatisticsSet::none;
+    return problem_.lse.present() || wants(problem_.weights) || wants(problem_.logits) ||
+           problem_.statistics_set != StatisticsSet::none;
   }
-  bool wants_weights() const {
-    return problem_.weights.present() && problem_.weight_head_of[static_cast<std::size_t>(head_.h)] >= 0;
+  // Weights or logits of this head?
+  bool wants(const TensorView& by_key) const {
+    return by_key.present() && problem_.weight_head_of[static_cast<std::size_t>(head_.h)] >= 0;
   }
 
   // q_factor * q, transposed to [D][kPanel]; lanes without a query hold 0 or a copy of the last.
@@ -172,7 +174,7 @@ class Group {
       if (dead == n) return;
     }
     absorb_tile(panel, n, keys.begin);
-    if (wants_weights() && head_.sees_only(panel, keys)) {
+    if (wants(problem_.weights) && head_.sees_only(panel, keys)) {
       store_whole_weights(panel, keys);
       panel.weights_stored = true;
     }
@@ -225,7 +227,8 @@ class Group {
       for (std::size_t r = 0; r < panel.rows; ++r) *lse_at(panel.row + static_cast<std::int64_t>(r)) = results.lse[r];
     }
     if (sums != nullptr) report_rows(head_, panel, results, sums);
-    if (wants_weights() && !panel.weights_stored) store_weights(panel, results);
+    if (wants(problem_.weights) && !panel.weights_stored) store_weights(panel, results);
+    if (wants(problem_.logits)) store_logits(panel);
   }
 
   std::byte* output_row(std::int64_t row) const {
@@ -297,7 +300,7 @@ class Group {
     const std::int64_t end = keys.empty() ? 0 : head_.sequence.weights_column + keys.end;
     bool any = false;
     for (std::size_t r = 0; r < panel.rows; ++r) {
-      std::byte* row = weights_row(panel.row + static_cast<std::int64_t>(r));
+      std::byte* row = row_of(problem_.weights, panel.row + static_cast<std::int64_t>(r));
       if (row == nullptr) continue;
       any = true;
       std::memset(row, 0, static_cast<std::size_t>(begin * size));
@@ -318,21 +321,59 @@ class Group {
     });
     // All rows, and as many keys as four divides, go straight to their place.
     if (problem_.weights_in_order && dtype == dtype_of<T> && n % 4 == 0) {
-      T* to = reinterpret_cast<T*>(weights_row(panel.row)) + column;
+      T* to = reinterpret_cast<T*>(row_of(problem_.weights, panel.row)) + column;
       return transpose(w_.tile, kPanel<T>, n, panel.rows, T{1}, to,
                        static_cast<std::size_t>(problem_.weights.stride(2)));
     }
     transpose(w_.tile, kPanel<T>, n, panel.rows, T{1}, w_.rows, kBlock);
     for (std::size_t r = 0; r < panel.rows; ++r) {
-      std::byte* row = weights_row(panel.row + static_cast<std::int64_t>(r));
+      std::byte* row = row_of(problem_.weights, panel.row + static_cast<std::int64_t>(r));
       if (row == nullptr) continue;
       narrow(w_.rows + r * kBlock, n, row + column * static_cast<std::int64_t>(size_of(dtype)), dtype);
     }
   }
 
-  // Where the weights of a row go, or null if they are not wanted.
-  std::byte* weights_row(std::int64_t row) const {
-    const TensorView& weights = problem_.weights;
+  // Logits after the step that is asked for: another walk over the keys, of which none but the visible ones show.
+  void store_logits(const Panel<T>& panel) {
+    fill_logits(panel.row, panel.row + static_cast<std::int64_t>(panel.rows));
+    for_key_blocks([&](backend::KeyRange range) {
+      const backend::KeyRange keys = head_.visibility.hull(panel.position, panel.last_position(), range);
+      if (keys.empty()) return;
+      const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+      const Matrix<T> k = read_keys(keys);
+      logits(panel, keys, k);
+      if (problem_.logit_stage != LogitStage::biased) go_back(panel, keys, k);
+      transpose(w_.st, kPanel<T>, n, panel.rows, T{1}, w_.rows, kBlock);
+      for (std::size_t r = 0; r < panel.rows; ++r) {
+        auto* row = reinterpret_cast<T*>(row_of(problem_.logits, panel.row + static_cast<std::int64_t>(r)));
+        if (row == nullptr) continue;
+        std::copy_n(w_.rows + r * kBlock, n, row + head_.sequence.weights_column + keys.begin);
+      }
+    });
+  }
+  // st, masked logits, to what they were before the bias or before the softcap; hidden ones stay hidden.
+  void go_back(const Panel<T>& panel, backend::KeyRange keys, const Matrix<T>& k) {
+    const Tag<T> d;
+    const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+    tile_scores(head_, panel, keys, k, panel.qt, head_.D, w_.tile);
+    const bool capped = head_.softcap > 0 && problem_.logit_stage == LogitStage::capped;
+    if (capped) soften(panel, n, head_.softcap, w_.tile, static_cast<T*>(nullptr));
+    const Vec<T> factor = hn::Set(d, head_.softcap > 0 && !capped ? head_.softcap : T{1});
+    for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+      const std::size_t at = j * kPanel<T> + lane;
+      const Vec<T> masked = hn::Load(d, w_.st + at), none = hn::Set(d, -kInfinity<T>);
+      hn::Store(hn::IfThenElse(hn::Eq(masked, none), none, hn::Mul(factor, hn::Load(d, w_.tile + at))), d, w_.st + at);
+    });
+  }
+  void fill_logits(std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t r = begin; r < end; ++r) {
+      auto* row = reinterpret_cast<T*>(row_of(problem_.logits, r));
+      if (row != nullptr) std::fill_n(row, problem_.logits.shape(3), -kInfinity<T>);
+    }
+  }
+
+  // Where the weights or logits of a row go, or null if they are not wanted.
+  std::byte* row_of(const TensorView& weights, std::int64_t row) const {
     const std::int32_t h = problem_.weight_head_of[static_cast<std::size_t>(head_.h)];
     const std::int32_t t = problem_.weight_row_of[static_cast<std::size_t>(head_.tensor_row(row))];
     if (h < 0 || t < 0) return nullptr;
@@ -350,10 +391,11 @@ class Group {
   // Queries beyond the sequence's own.
   void clear_padding() const {
     clear_output(existing_, rows_);
+    if (wants(problem_.logits)) fill_logits(first_row_ + existing_, first_row_ + rows_);
     for (std::int64_t r = first_row_ + existing_; r < first_row_ + rows_; ++r) {
       if (problem_.lse.present()) *lse_at(r) = -kInfinity<T>;
-      if (wants_weights() && weights_row(r) != nullptr) {
-        std::memset(weights_row(r), 0,
+      if (wants(problem_.weights) && row_of(problem_.weights, r) != nullptr) {
+        std::memset(row_of(problem_.weights, r), 0,
                     static_cast<std::size_t>(problem_.weights.shape(3)) * size_of(problem_.weights.dtype()));
       }
       const TensorView& out = problem_.row_statistics;

@@ -25,7 +25,7 @@ std::string explain(Executor& executor, const backend::AttentionProblem& problem
   if (few) text += "; few queries: the head dim in lanes, keys and values read once for all heads that share them";
   if (halves) text += "; keys and values are widened to f32 " + std::string(few ? "in registers" : "block by block");
   if (few && problem.statistics_set != StatisticsSet::none) text += "; statistics: a walk of their own over the keys";
-  if (!problem.weight_head_of.empty()) text += "; weights: a second walk over the keys writes them";
+  if (!problem.weight_head_of.empty()) text += "; weights or logits: a second walk over the keys writes them";
   if (problem.keep.present() || problem.bias.present())
     text += "; keep or bias: read once per head, every tile is masked";
   return text;

@@ -19,6 +19,13 @@ void expect_sizes(std::string_view op, const backend::AttentionProblem& problem)
     if (size < std::int64_t{1} << 30) continue;
     throw Error(ErrorCode::unsupported, op, "expected axes below 2^30, found " + std::to_string(size) + "; split it");
   }
+  if (const std::int64_t p = problem.sequences.position; p >= std::int64_t{1} << 30 || -p >= std::int64_t{1} << 30) {
+    throw Error(ErrorCode::unsupported, op, "expected positions below 2^30, found " + std::to_string(p));
+  }
+  if (problem.logit_stage != LogitStage::none) {
+    throw Error(ErrorCode::unsupported, op,
+                "raw logits: the GPU has none; ask for weights, or use a context on the CPU");
+  }
 }
 
 // Why Hopper's own kernels do not take a call, or nothing.

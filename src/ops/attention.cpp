@@ -19,8 +19,8 @@ struct Resolved {
            const ConstTensorView& v, const AttentionOptions& options, const AttentionWants& wants)
       : problem(ops::resolve(op, q, k, v, options, wants)) {
     ops::run(context, &Kernels::check_attention, op, problem);
-    const bool packed_weights = wants.weights && problem.sequences.packed;
-    shapes = ops::shapes_of(problem, wants, packed_weights ? ops::longest_keys(*context.allocator(), options.cu_k) : 0);
+    const bool longest = ops::needs_longest_keys(problem, wants);
+    shapes = ops::shapes_of(problem, wants, longest ? ops::longest_keys(*context.allocator(), options.cu_k) : 0);
   }
 };
 
@@ -44,6 +44,7 @@ Attention attend(Context& context, const ConstTensorView& q, const ConstTensorVi
   problem.output = result.output = made(true, shapes.output, problem.dtype);
   problem.lse = result.lse = made(wants.lse, shapes.lse, shapes.numbers);
   problem.weights = result.weights = made(wants.weights, shapes.weights, shapes.weights_dtype);
+  problem.logits = result.logits = made(wants.logits != LogitStage::none, shapes.weights, shapes.numbers);
   problem.statistics = result.statistics =
       made(wants.statistics != StatisticsSet::none, shapes.statistics, shapes.numbers);
   problem.row_statistics = result.row_statistics = made(wants.row_statistics, shapes.row_statistics, shapes.numbers);

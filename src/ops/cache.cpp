@@ -37,6 +37,10 @@ struct CacheOptions {
                   "align: expected bottom_right over a cache (the last query stands at the last key), found top_left; "
                   "leave it out");
     }
+    if (given.first_position || given.first_positions.present()) {
+      throw Error(ErrorCode::value, "attend",
+                  "first_position: expected none over a cache, where the last query stands at the last key");
+    }
     if (given.key_lengths.present() || given.key_start.present() || given.query_lengths.present() ||
         given.cu_q.present() || given.cu_k.present()) {
       throw Error(ErrorCode::value, "attend",

@@ -16,6 +16,7 @@ void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadResults& result
   plan.expect_apart("heads", results.heads);
   plan.expect_apart("lse", results.lse);
   plan.expect_apart("weights", results.weights);
+  plan.expect_apart("logits", results.logits);
   plan.expect_apart("statistics", results.statistics);
   plan.expect_apart("row_statistics", results.row_statistics);
   for (const Tensor& buffer : results.projections.buffers) plan.expect_apart("projections", buffer);
@@ -40,9 +41,9 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   call(&Kernels::check_attention, plan.op, attention);
 
   const AttentionWants& w = wants.attention;
-  const bool packed_weights = w.weights && attention.sequences.packed;
+  const bool longest = needs_longest_keys(attention, w);
   const AttentionShapes shapes =
-      shapes_of(attention, w, packed_weights ? longest_keys(*plan.memory, options.attention.cu_k) : 0);
+      shapes_of(attention, w, longest ? longest_keys(*plan.memory, options.attention.cu_k) : 0);
   results.projections.buffers.resize(wants.projections ? plan.groups.size() : 0);
   const ProjectionBuffers projections(plan, [&](std::size_t g, const Dims& buffer) {
     return wants.projections ? plan.place(results.projections.buffers[g], buffer, plan.dtype)
@@ -62,6 +63,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   attention.output = plan.as_heads(heads);
   attention.lse = plan.place(results.lse, shapes.lse, shapes.numbers, w.lse);
   attention.weights = plan.place(results.weights, shapes.weights, shapes.weights_dtype, w.weights);
+  attention.logits = plan.place(results.logits, shapes.weights, shapes.numbers, w.logits != LogitStage::none);
   attention.statistics =
       plan.place(results.statistics, shapes.statistics, shapes.numbers, w.statistics != StatisticsSet::none);
   attention.row_statistics =

@@ -130,6 +130,8 @@ Sequences sequences_of(const Op& op, const ConstTensorView& q, const ConstTensor
     sequences.query_lengths = integers_of({op, "query_lengths", options.query_lengths}, sequences.count);
   }
   sequences.bottom_right = options.align == Align::bottom_right;
+  sequences.position = options.first_position.value_or(0);
+  sequences.first_position = integers_of({op, "first_positions", options.first_positions}, sequences.count);
   return sequences;
 }
 
@@ -138,11 +140,19 @@ void check_align(const Op& op, const AttentionOptions& options, const AttentionW
   const bool windowed = options.window.left != kUnlimited || options.window.right != kUnlimited;
   const bool positional = options.causal || windowed || options.alibi.present() ||
                           wants.statistics != StatisticsSet::none || wants.row_statistics;
-  if (positional && !same_lengths && options.align == Align::unset) {
+  const bool placed = options.first_position || options.first_positions.present();
+  if (placed && (options.align != Align::unset || (options.first_position && options.first_positions.present()))) {
+    refuse(op, "expected one of align, first_position and first_positions, found more");
+  }
+  if (std::abs(options.first_position.value_or(0)) > backend::kMostPosition) {
+    refuse(op, "first_position: expected a number between -2^31 and 2^31, found " +
+                   std::to_string(*options.first_position));
+  }
+  if (positional && !same_lengths && !placed && options.align == Align::unset) {
     refuse(op,
            "align: queries and keys may differ in length and something depends on position (causal, window, alibi, "
            "statistics); "
-           "say Align::top_left (query 0 at key 0) or Align::bottom_right (last query at last key)");
+           "say Align::top_left (query 0 at key 0) or Align::bottom_right (last query at last key), or first_position");
   }
 }
 
@@ -205,12 +215,14 @@ void resolve_wants(const Op& op, const ConstTensorView& q, const ConstTensorView
   if (wants.row_statistics && wants.statistics == StatisticsSet::none) {
     refuse(op, "row_statistics: say which set of statistics, light or full");
   }
-  if (wants.weights) {
+  problem.logit_stage = wants.logits;
+  if (wants.weights || wants.logits != LogitStage::none) {
     problem.weight_head_of = places_of(op, "weight_heads", wants.weight_heads, problem.heads);
     problem.weight_row_of = places_of(op, "weight_rows", wants.weight_rows, q.shape(2));
     problem.weights_in_order = wants.weight_rows.empty();
   } else if (!wants.weight_heads.empty() || !wants.weight_rows.empty()) {
-    refuse(op, "weight_heads and weight_rows choose among weights, but weights are not wanted; set weights = true");
+    refuse(op,
+           "weight_heads and weight_rows choose among weights and logits, but neither are wanted; set weights = true");
   }
   const bool full = wants.statistics == StatisticsSet::full;
   if ((wants.marked_keys.present() || wants.target_keys.present()) && !full) {
@@ -295,7 +307,7 @@ AttentionShapes shapes_of(const AttentionProblem& problem, const AttentionWants&
   shapes.lse = {B, H, T};
   shapes.statistics = {N, H, problem.statistics_width()};
   shapes.row_statistics = {B, H, T, problem.statistics_width()};
-  if (wants.weights) {
+  if (wants.weights || wants.logits != LogitStage::none) {
     const auto chosen = [](const std::vector<std::int32_t>& list, std::int64_t all) {
       return list.empty() ? all : static_cast<std::int64_t>(list.size());
     };
@@ -306,8 +318,10 @@ AttentionShapes shapes_of(const AttentionProblem& problem, const AttentionWants&
 }
 
 std::vector<ConstTensorView> tensors_of(const AttentionOptions& options, const AttentionWants& wants) {
-  return {options.keep, options.bias, options.alibi, options.key_lengths, options.key_start, options.query_lengths,
-          options.cu_q, options.cu_k, options.gates, options.sink_logit,  wants.marked_keys, wants.target_keys};
+  return {options.keep,      options.bias,          options.alibi,           options.key_lengths,
+          options.key_start, options.query_lengths, options.first_positions, options.cu_q,
+          options.cu_k,      options.gates,         options.sink_logit,      wants.marked_keys,
+          wants.target_keys};
 }
 
 void attach_outputs(const Op& op, const AttentionOptions& options, const AttentionWants& wants,
@@ -323,12 +337,14 @@ void attach_outputs(const Op& op, const AttentionOptions& options, const Attenti
   attach("output", outputs.output, true, shapes.output, problem.dtype, problem.output);
   attach("lse", outputs.lse, wants.lse, shapes.lse, shapes.numbers, problem.lse);
   attach("weights", outputs.weights, wants.weights, shapes.weights, shapes.weights_dtype, problem.weights);
+  attach("logits", outputs.logits, wants.logits != LogitStage::none, shapes.weights, shapes.numbers, problem.logits);
   attach("statistics", outputs.statistics, wants.statistics != StatisticsSet::none, shapes.statistics, shapes.numbers,
          problem.statistics);
   attach("row_statistics", outputs.row_statistics, wants.row_statistics, shapes.row_statistics, shapes.numbers,
          problem.row_statistics);
   Argument{op, "output", outputs.output}.expect_last_stride_one();
   if (wants.weights) Argument{op, "weights", outputs.weights}.expect_last_stride_one();
+  if (outputs.logits.present()) Argument{op, "logits", outputs.logits}.expect_last_stride_one();
 }
 
 }  // namespace polyhead::ops

@@ -9,8 +9,8 @@ namespace polyhead::ops {
 
 // The shapes that the wanted outputs have.
 struct AttentionShapes {
-  Dims output, lse, weights, statistics, row_statistics;
-  DType numbers = DType::f32;  // of lse and statistics
+  Dims output, lse, weights, statistics, row_statistics;  // logits have the shape of weights
+  DType numbers = DType::f32;                             // of lse, logits and statistics
   DType weights_dtype = DType::f32;
 };
 
@@ -41,6 +41,11 @@ void check_dropout(std::string_view op, std::string_view name, const Dropout& dr
 // The keys of the longest sequence, which give the weights of a packed batch their last size: the one number that is
 // read from a tensor to know a shape, and only where such weights are wanted.
 std::int64_t longest_keys(Allocator& memory, const ConstTensorView& cu_k);
+
+// Whether the shapes depend on it.
+inline bool needs_longest_keys(const backend::AttentionProblem& problem, const AttentionWants& wants) {
+  return problem.sequences.packed && (wants.weights || wants.logits != LogitStage::none);
+}
 
 // `longest` is that number, for the weights of a packed batch.
 AttentionShapes shapes_of(const backend::AttentionProblem& problem, const AttentionWants& wants,

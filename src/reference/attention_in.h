@@ -20,9 +20,11 @@ class Results {
       : output(like(outputs.output, 0)),
         lse_(like(outputs.lse, kNone)),
         weights_(like(outputs.weights, 0)),
+        logits_(like(outputs.logits, kNone)),
         statistics_(like(outputs.statistics, 0)),
         row_statistics_(like(outputs.row_statistics, 0)),
         watched_(wants),
+        stage_(wants.logits),
         heads_(wants.weight_heads),
         rows_(wants.weight_rows) {
     for (Array<Real>* sums : {&statistics_, &row_statistics_}) {
@@ -34,14 +36,16 @@ class Results {
   }
 
   bool about_heads() const noexcept {
-    return lse_.present() || weights_.present() || statistics_.present() || row_statistics_.present();
+    return lse_.present() || weights_.present() || logits_.present() || statistics_.present() ||
+           row_statistics_.present();
   }
 
   void report(const AttentionOptions& options, const Sequence& sequence, std::int64_t h, std::int64_t i,
               const Row<Real>& row) {
     const std::int64_t b = sequence.batch, query = sequence.query_place(i);
     if (lse_.present()) lse_(b, h, query) = row.lse;
-    if (weights_.present()) report_weights(options, sequence, h, i, row);
+    if (weights_.present()) report_by_key(options, sequence, h, i, row.keys, row.weights, weights_);
+    if (logits_.present()) report_by_key(options, sequence, h, i, row.keys, logits_of(row), logits_);
     if (!statistics_.present() && !row_statistics_.present()) return;
     const RowStatistics<Real> contribution(row, sequence, i, watched_);
     if (statistics_.present()) contribution.add_to(statistics_.at(sequence.index, h), statistics_.shape()[2]);
@@ -52,6 +56,7 @@ class Results {
     output.store_to(outputs.output);
     if (lse_.present()) lse_.store_to(outputs.lse);
     if (weights_.present()) weights_.store_to(outputs.weights);
+    if (logits_.present()) logits_.store_to(outputs.logits);
     if (statistics_.present()) statistics_.store_to(outputs.statistics);
     if (row_statistics_.present()) row_statistics_.store_to(outputs.row_statistics);
   }
@@ -65,12 +70,16 @@ class Results {
     return tensor.present() ? Array<Real>(tensor.shape(), fill) : Array<Real>();
   }
 
-  void report_weights(const AttentionOptions& options, const Sequence& sequence, std::int64_t h, std::int64_t i,
-                      const Row<Real>& row) {
+  const std::vector<Real>& logits_of(const Row<Real>& row) const {
+    return stage_ == LogitStage::scaled ? row.scaled : stage_ == LogitStage::capped ? row.capped : row.logits;
+  }
+  // Numbers of the keys that query i sees, into its row of weights or logits.
+  void report_by_key(const AttentionOptions& options, const Sequence& sequence, std::int64_t h, std::int64_t i,
+                     const std::vector<std::int64_t>& keys, const std::vector<Real>& numbers, Array<Real>& to) const {
     const std::int64_t head = place_in(heads_, h), line = place_in(rows_, sequence.query_place(i));
     if (head < 0 || line < 0) return;
-    for (std::size_t n = 0; n < row.keys.size(); ++n) {
-      weights_(sequence.batch, head, line, weight_column(options, sequence, row.keys[n])) = row.weights[n];
+    for (std::size_t n = 0; n < keys.size(); ++n) {
+      to(sequence.batch, head, line, weight_column(options, sequence, keys[n])) = numbers[n];
     }
   }
   // Where a head or row stands among the chosen ones, or -1. No choice means all.
@@ -80,8 +89,9 @@ class Results {
     return found == chosen.end() ? -1 : found - chosen.begin();
   }
 
-  Array<Real> lse_, weights_, statistics_, row_statistics_;
+  Array<Real> lse_, weights_, logits_, statistics_, row_statistics_;
   Watched watched_;
+  const LogitStage stage_;
   const std::vector<std::int32_t> heads_, rows_;  // whose weights are wanted
 };
 

@@ -32,7 +32,8 @@ std::vector<Sequence> sequences_of(const ConstTensorView& q, const ConstTensorVi
     const std::int64_t end_key = packed ? number(options.cu_k, n + 1, 0) : number(options.key_lengths, n, k.shape(2));
     s.queries = std::max<std::int64_t>(0, end_query - s.first_query);
     s.keys = std::max<std::int64_t>(0, end_key - s.first_key);
-    s.shift = options.align == Align::bottom_right ? s.keys - s.queries : 0;
+    s.shift = options.align == Align::bottom_right ? s.keys - s.queries : options.first_position.value_or(0);
+    s.shift = number(options.first_positions, n, s.shift);
     sequences.push_back(s);
   }
   return sequences;

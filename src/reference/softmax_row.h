@@ -24,6 +24,8 @@ template <class Real>
 struct Row {
   std::vector<std::int64_t> keys;  // [n] their j, ascending
   std::vector<Real> logits;        // [n] s_ij, after all that is added to it
+  std::vector<Real> scaled;        // [n] scale * q . k
+  std::vector<Real> capped;        // [n] the same after the softcap
   std::vector<Real> slopes;        // [n] derivative of the softcap
   std::vector<Real> weights;       // [n] p_ij
   std::vector<Real> kept;          // [n] 1/(1-p), or 0 where dropout took the key
@@ -59,6 +61,10 @@ class Heads {
   Real gate(const Sequence& sequence, std::int64_t h) const {
     if (!gates.present()) return 1;
     return gates.rank() == 1 ? gates(h) : gates(sequence.index, h);
+  }
+
+  Real slope_of(const Sequence& sequence, std::int64_t h) const {
+    return alibi.rank() == 1 ? alibi(h) : alibi(sequence.index, h);
   }
 
   // Query i of head h of a sequence. Its output is computed on request only: a gate of 0 must not read values.
@@ -109,15 +115,17 @@ void Heads<Numbers>::add_logit(Row<Real>& row, const Sequence& sequence, std::in
   for (std::int64_t d = 0; d < queries.shape()[3]; ++d) dot += q[d] * k[d];
   Real s = Numbers::stored(scale * Numbers::stored(dot));
   Real slope = 1;
+  row.scaled.push_back(s);
   if (options.softcap > 0) {
     const auto cap = static_cast<Real>(options.softcap);
     const Real t = std::tanh(s / cap);
     s = Numbers::stored(cap * t);
     slope = 1 - t * t;
   }
+  row.capped.push_back(s);
   if (bias.present()) s = Numbers::stored(s + bias.spread(b, h, query, key));
   if (alibi.present()) {
-    s = Numbers::stored(s - alibi(h) * static_cast<Real>(std::abs(sequence.position(i) - j)));
+    s = Numbers::stored(s - slope_of(sequence, h) * static_cast<Real>(std::abs(sequence.position(i) - j)));
   }
   row.keys.push_back(j);
   row.logits.push_back(s);

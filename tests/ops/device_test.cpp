@@ -30,16 +30,16 @@ class Devices : public ::testing::Test {
     return to_host(device_, tensor);
   }
   Attention back(const Attention& a) {
-    return {back(a.output), back(a.lse), back(a.weights), back(a.statistics), back(a.row_statistics)};
+    return {back(a.output), back(a.lse), back(a.weights), back(a.logits), back(a.statistics), back(a.row_statistics)};
   }
   AttentionGradients back(const AttentionGradients& a) {
     return {back(a.dq), back(a.dk), back(a.dv), back(a.dbias), back(a.dsink_logit), back(a.dgates)};
   }
 
   AttentionOptions there(AttentionOptions options) {
-    for (ConstTensorView* view :
-         {&options.keep, &options.bias, &options.alibi, &options.key_lengths, &options.key_start,
-          &options.query_lengths, &options.cu_q, &options.cu_k, &options.sink_logit, &options.gates}) {
+    for (ConstTensorView* view : {&options.keep, &options.bias, &options.alibi, &options.key_lengths,
+                                  &options.key_start, &options.query_lengths, &options.first_positions, &options.cu_q,
+                                  &options.cu_k, &options.sink_logit, &options.gates}) {
       *view = there(*view);
     }
     return options;
@@ -116,11 +116,10 @@ TEST_F(Devices, GradientsHaveTheBitsOfTheCpu) {
   for (const Case& recipe : gradient_catalogue()) {
     SCOPED_TRACE(recipe.name);
     const Materialised m = materialise(recipe);
-    const AttentionGradients expected =
-        attend_backward(cpu_, m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants);
+    const AttentionGradients expected = attend_backward(cpu_, m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants);
     const UpstreamGradients upstream{there(m.upstream.output), there(m.upstream.lse), there(m.upstream.weights)};
-    const AttentionGradients got = attend_backward(device_, there(m.q), there(m.k), there(m.v), there(m.options),
-                                                   upstream, m.gradient_wants);
+    const AttentionGradients got =
+        attend_backward(device_, there(m.q), there(m.k), there(m.v), there(m.options), upstream, m.gradient_wants);
     expect_same_bits(expected, back(got));
     if (HasFailure()) return;
     memory_.clear();
@@ -217,8 +216,8 @@ TEST_F(Devices, LayerPacksItsWeights) {
   const Tensor expected = here.forward(cpu_, {.query = x}).output;
   layer.pack(device_);
   EXPECT_TRUE(same_bits("output", back(layer.forward(device_, {.query = there(x)}).output), expected));
-  EXPECT_TRUE(same_bits("head", back(layer.to_heads()[1].forward(device_, there(x))),
-                        here.to_heads()[1].forward(cpu_, x)));
+  EXPECT_TRUE(
+      same_bits("head", back(layer.to_heads()[1].forward(device_, there(x))), here.to_heads()[1].forward(cpu_, x)));
 }
 
 }  // namespace

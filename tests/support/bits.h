@@ -33,6 +33,7 @@ inline void expect_same_bits(const Attention& a, const Attention& b) {
   EXPECT_TRUE(same_bits("output", a.output, b.output));
   EXPECT_TRUE(same_bits("lse", a.lse, b.lse));
   EXPECT_TRUE(same_bits("weights", a.weights, b.weights));
+  EXPECT_TRUE(same_bits("logits", a.logits, b.logits));
   EXPECT_TRUE(same_bits("statistics", a.statistics, b.statistics));
   EXPECT_TRUE(same_bits("row_statistics", a.row_statistics, b.row_statistics));
 }

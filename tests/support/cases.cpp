@@ -59,6 +59,40 @@ constexpr std::array kFeatures{
     Feature{"hidden_nan", 'n', [](Case& c) { c.hidden_nan = true; }},
 };
 
+// Alone only: their neighbours among the options have been in all pairs.
+constexpr std::array kSingleFeatures{
+    Feature{"sequence_alibi", 'a', [](Case& c) { c.alibi = c.alibi_by_sequence = true; }},
+    Feature{"packed_sequence_alibi", 'p', [](Case& c) { c.packed = c.alibi = c.alibi_by_sequence = true; }},
+    Feature{"long_lengths", 'l',
+            [](Case& c) { c.wide_integers = c.key_lengths = c.key_start = c.query_lengths = true; }},
+    Feature{"long_packed", 'p', [](Case& c) { c.wide_integers = c.packed = true; }},
+    Feature{"first_position", 'f',
+            [](Case& c) {
+              c.options.align = Align::unset;
+              c.options.first_position = 3;
+              c.options.causal = c.alibi = true;
+            }},
+    Feature{"first_position_before", 'f',
+            [](Case& c) {
+              c.options.align = Align::unset;
+              c.options.first_position = -4;
+              c.options.causal = c.sink_logit = true;
+            }},
+    Feature{"first_positions", 'f',
+            [](Case& c) {
+              c.options.align = Align::unset;
+              c.first_positions = true;
+              c.options.window = {5, 2, 1};
+              c.options.causal = c.key_start = true;
+            }},
+    Feature{"packed_first_positions", 'f',
+            [](Case& c) {
+              c.options.align = Align::unset;
+              c.first_positions = c.packed = c.wide_integers = true;
+              c.options.causal = true;
+            }},
+};
+
 // A packed batch takes neither masks by place nor lengths.
 bool legal(const Feature& a, const Feature& b) {
   constexpr std::string_view kNotPacked = "mblLq";
@@ -70,6 +104,7 @@ AttentionWants everything() {
   AttentionWants wants;
   wants.lse = wants.weights = wants.row_statistics = true;
   wants.statistics = StatisticsSet::full;
+  wants.logits = LogitStage::biased;
   return wants;
 }
 
@@ -98,7 +133,10 @@ class Collector {
 
   void add(Case c, std::string name) {
     const bool uneven = c.queries != c.keys || c.key_lengths || c.key_start || c.query_lengths || c.packed;
-    if (uneven && c.options.align == Align::unset) c.options.align = Align::top_left;
+    const bool placed = c.options.first_position || c.first_positions;
+    if (uneven && !placed && c.options.align == Align::unset) c.options.align = Align::top_left;
+    // The stages of logits take turns.
+    if (c.wants.logits != LogitStage::none) c.wants.logits = static_cast<LogitStage>(1 + cases_.size() % 3);
     name += "_" + std::string(name_of(c.dtype)) + "_" + std::to_string(c.queries) + "x" + std::to_string(c.keys) + "_" +
             std::to_string(c.head_dim) + "x" + std::to_string(c.value_dim);
     if (c.options.align == Align::top_left) name += "_top";
@@ -110,7 +148,13 @@ class Collector {
   // Every option alone, and none.
   void add_singles(Sizes sizes, DType dtype, Align align) {
     add(start(sizes, dtype, align), "nothing");
-    for (const Feature& feature : kFeatures) {
+    add_each(kFeatures, sizes, dtype, align);
+  }
+  // Those that are in no pair, alone.
+  void add_more_singles(Sizes sizes, DType dtype) { add_each(kSingleFeatures, sizes, dtype, Align::top_left); }
+  template <class Features>
+  void add_each(const Features& features, Sizes sizes, DType dtype, Align align) {
+    for (const Feature& feature : features) {
       Case c = start(sizes, dtype, align);
       feature.apply(c);
       add(std::move(c), std::string(feature.name));
@@ -334,6 +378,11 @@ std::vector<Case> catalogue() {
   add_hidden(cases);
   add_numbers(cases);
   add_wants(cases);
+  for (const Sizes sizes :
+       {Sizes{37, 131, 16, 16}, {7, 13, 5, 33}, {131, 37, 16, 24}, {5, 701, 8, 8}, {1, 311, 16, 16}}) {
+    cases.add_more_singles(sizes, DType::f32);
+  }
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f64}) cases.add_more_singles({37, 131, 16, 16}, dtype);
   return cases.take();
 }
 
@@ -353,6 +402,7 @@ std::vector<Case> gradient_catalogue() {
   add_closed_gates(cases);
   add_hidden(cases);
   add_numbers(cases);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) cases.add_more_singles({37, 131, 16, 16}, dtype);
   std::vector<Case> all = cases.take();
   // Most callers have only a gradient of the output, and that is a path of its own.
   for (std::size_t n = 0; n < all.size(); n += 3) all[n].dlse = all[n].dweights = false;

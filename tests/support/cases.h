@@ -35,7 +35,9 @@ struct Case {
   std::optional<Dims> keep, bias;  // their shapes
   std::optional<DType> bias_dtype;
   double bias_hides = 0;  // the share of -inf in the bias
-  bool alibi = false, sink_logit = false;
+  bool alibi = false, alibi_by_sequence = false, sink_logit = false;
+  bool first_positions = false;  // a number of its own for every sequence
+  bool wide_integers = false;    // lengths, offsets and positions are i64
   bool key_lengths = false, key_start = false, query_lengths = false;
   bool packed = false;  // four sequences, one of no queries and one of no keys; queries and keys are the totals
   Gates gates = Gates::none;

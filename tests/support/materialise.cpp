@@ -46,18 +46,19 @@ class Maker {
     fill_normal(tensor, random_, spread);
     return tensor;
   }
-  TensorView integers(std::initializer_list<std::int64_t> values) {
-    const TensorView tensor = zeros({static_cast<std::int64_t>(values.size())}, DType::i32);
-    std::transform(values.begin(), values.end(), tensor.as<std::int32_t>(),
-                   [](std::int64_t x) { return static_cast<std::int32_t>(x); });
+  TensorView integers(const std::vector<std::int64_t>& values) {
+    const TensorView tensor =
+        zeros({static_cast<std::int64_t>(values.size())}, c_.wide_integers ? DType::i64 : DType::i32);
+    std::size_t n = 0;
+    fill_with(tensor, [&] { return static_cast<double>(values[n++]); });
     return tensor;
   }
   // [B] of make(b).
   template <class Make>
   TensorView per_sequence(const Make& make) {
-    const TensorView tensor = zeros({c_.batch}, DType::i32);
-    for (std::int64_t b = 0; b < c_.batch; ++b) tensor.as<std::int32_t>()[b] = static_cast<std::int32_t>(make(b));
-    return tensor;
+    std::vector<std::int64_t> values;
+    for (std::int64_t b = 0; b < (c_.packed ? 4 : c_.batch); ++b) values.push_back(make(b));
+    return integers(values);
   }
   // Like a slice of something larger: the stride of a row is not its length.
   TensorView slice_of_larger(Dims shape, DType dtype) {
@@ -114,6 +115,9 @@ class Maker {
       made_.options.cu_q = integers({0, t / 5, t / 5, 2 * t / 3, t});
       made_.options.cu_k = integers({0, s / 3, s / 2, s / 2, s});
     }
+    if (c_.first_positions) {
+      made_.options.first_positions = per_sequence([=](std::int64_t b) { return b % 2 == 0 ? s / 3 + b : -b; });
+    }
   }
 
   void make_masks() {
@@ -145,7 +149,7 @@ class Maker {
   void make_per_head() {
     const std::int64_t h = c_.heads, sequences = c_.packed ? 4 : c_.batch;
     if (c_.alibi) {
-      const TensorView slopes = zeros({h}, wide());
+      const TensorView slopes = c_.alibi_by_sequence ? zeros({sequences, h}, wide()) : zeros({h}, wide());
       double slope = 1;
       fill_with(slopes, [&] { return slope /= 2; });
       made_.options.alibi = slopes;

@@ -95,11 +95,12 @@ Attention make_results(const Materialised& m, std::optional<DType> as) {
   Attention results;
   results.output = Tensor::empty({b, h, t, m.v.shape(3)}, storage);
   if (wants.lse) results.lse = Tensor::empty({b, h, t}, wide);
+  const std::int64_t columns = m.options.cu_k.present() ? longest_sequence(m) : m.k.shape(2);
+  const Dims by_key{b, count_or(wants.weight_heads, h), count_or(wants.weight_rows, t), columns};
   if (wants.weights) {
-    const std::int64_t columns = m.options.cu_k.present() ? longest_sequence(m) : m.k.shape(2);
-    results.weights = Tensor::empty({b, count_or(wants.weight_heads, h), count_or(wants.weight_rows, t), columns},
-                                    wants.weights_f32 ? as.value_or(DType::f32) : storage);
+    results.weights = Tensor::empty(by_key, wants.weights_f32 ? as.value_or(DType::f32) : storage);
   }
+  if (wants.logits != LogitStage::none) results.logits = Tensor::empty(by_key, wide);
   if (wants.statistics == StatisticsSet::none) return results;
   const std::int64_t fields = wants.statistics == StatisticsSet::light ? kLightStatistics : kFullStatistics;
   results.statistics = Tensor::empty({sequence_count(m), h, fields}, wide);
@@ -124,7 +125,7 @@ AttentionGradients make_gradients(const Materialised& m, std::optional<DType> as
 }
 
 AttentionOutputs views_of(Attention& results) {
-  return {results.output, results.lse, results.weights, results.statistics, results.row_statistics};
+  return {results.output, results.lse, results.weights, results.logits, results.statistics, results.row_statistics};
 }
 AttentionGradientOutputs views_of(AttentionGradients& gradients) {
   return {gradients.dq, gradients.dk, gradients.dv, gradients.dbias, gradients.dsink_logit, gradients.dgates};
@@ -139,6 +140,7 @@ ExpectedResults expected_results(const Materialised& m) {
   keep_worse(expected.exact.output, other.output, expected.plain.output);
   keep_worse(expected.exact.lse, other.lse, expected.plain.lse);
   keep_worse(expected.exact.weights, other.weights, expected.plain.weights);
+  keep_worse(expected.exact.logits, other.logits, expected.plain.logits);
   keep_worse(expected.exact.statistics, other.statistics, expected.plain.statistics);
   keep_worse(expected.exact.row_statistics, other.row_statistics, expected.plain.row_statistics);
   return expected;
@@ -156,6 +158,9 @@ ExpectedGradients expected_gradients(const Materialised& m) {
   if (result && exact.lse.present()) result = near_enough("lse", got.lse, exact.lse, plain.lse, kForwardFactor);
   if (result && exact.weights.present()) {
     result = near_enough("weights", got.weights, exact.weights, plain.weights, kForwardFactor);
+  }
+  if (result && exact.logits.present()) {
+    result = near_enough("logits", got.logits, exact.logits, plain.logits, kForwardFactor);
   }
   if (result && exact.statistics.present()) {
     result = statistics_near_enough("statistics", got.statistics, exact.statistics, plain.statistics, kForwardFactor);

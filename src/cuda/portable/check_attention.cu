@@ -12,12 +12,15 @@ using backend::BadValue;
 using backend::Integers;
 using Kind = BadValue::Kind;
 
+constexpr std::int64_t kMostPosition = (std::int64_t{1} << 30) - 1;  // kernels count in 32 bits
+
 // Sequence n: its lengths, or its step of the offsets; the ends of those are sequence 0's to check.
 struct CheckSequence {
   backend::Sequences s;
   Complaints complaints;
 
   __device__ void operator()(std::int64_t n) const {
+    check_within(Kind::first_positions, s.first_position, n, kMostPosition, -kMostPosition);
     if (s.packed) {
       check_offsets(s.cu_q, n, s.queries, Kind::cu_q_ends, Kind::cu_q_falls);
       check_offsets(s.cu_k, n, s.keys, Kind::cu_k_ends, Kind::cu_k_falls);
@@ -37,9 +40,10 @@ struct CheckSequence {
       complaints.add({.kind = falls, .found = offsets[n], .found_too = offsets[n + 1]});
     }
   }
-  __device__ void check_within(Kind kind, const Integers& numbers, std::int64_t n, std::int64_t high) const {
-    if (!numbers.present() || (numbers[n] >= 0 && numbers[n] <= high)) return;
-    complaints.add({.kind = kind, .place = {n}, .found = numbers[n], .high = high});
+  __device__ void check_within(Kind kind, const Integers& numbers, std::int64_t n, std::int64_t high,
+                               std::int64_t low = 0) const {
+    if (!numbers.present() || (numbers[n] >= low && numbers[n] <= high)) return;
+    complaints.add({.kind = kind, .place = {n}, .found = numbers[n], .low = low, .high = high});
   }
 };
 
