@@ -40,29 +40,30 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
   for_each_parameter(parameters, memory.gradients.dparameters, [&](Parameter& p, Tensor&) { tape.parameter(p); });
   tape.on_backward(y, [&tape, &memory, shape, parameters, x, options, gate_gradients](const TensorView& dy) {
     MultiHeadGradients& gradients = memory.gradients;
-    // The parameters lend their memory, so that gradients are written where they belong.
-    const auto lend = [&](Parameter& parameter, Tensor& place) {
+    // The parameters' gradients lend their memory, so that they are written where they belong.
+    const auto lend = [&](const Parameter& parameter, Tensor& place) {
       if (tape.gradient(tape.parameter(parameter)).present()) {
         throw Error(ErrorCode::unsupported, "multihead", parameter.name + " serves two layers of one tape");
       }
-      place = std::move(parameter.gradient);
+      place = std::move(tape.gradients().of(parameter));
     };
     struct Lent {  // given back whatever happens
+      Tape& tape;
       const MultiHeadParameters<Parameter*>& parameters;
       MultiHeadTensors& tensors;
       ~Lent() {
-        for_each_parameter(parameters, tensors, [](Parameter& parameter, Tensor& place) {
-          if (place.present()) parameter.gradient = std::move(place);
+        for_each_parameter(parameters, tensors, [&](const Parameter& parameter, Tensor& place) {
+          if (place.present()) tape.gradients().of(parameter) = std::move(place);
         });
       }
     };
     {
-      const Lent lent{parameters, gradients.dparameters};
+      const Lent lent{tape, parameters, gradients.dparameters};
       for_each_parameter(parameters, gradients.dparameters, lend);
       multihead_backward_into(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options,
                               memory.forward, {.output = dy}, {.gates = gate_gradients}, gradients);
     }
-    for_each_parameter(parameters, gradients.dparameters, [&](Parameter& parameter, Tensor&) {
+    for_each_parameter(parameters, gradients.dparameters, [&](const Parameter& parameter, Tensor&) {
       tape.send(tape.parameter(parameter), [](const TensorView&) {});  // it is there already
     });
     tape.send_shared(x, gradients.dquery);

@@ -22,6 +22,13 @@ void Pool::take_back_all() {
   for (auto& [bytes, shelf] : shelves_) shelf.used = 0;
 }
 
+Tensor& Gradients::of(const Parameter& parameter) {
+  Tensor& gradient = tensors_[&parameter];
+  const Tensor& value = parameter.value;
+  if (!gradient.present()) gradient = Tensor::zeros(value.shape(), value.dtype(), value.allocator());
+  return gradient;
+}
+
 ConstTensorView Tape::here(const ConstTensorView& x) {
   if (!x.present() || x.device() == context_.device()) return x;
   const TensorView copied = take(x.shape(), x.dtype());
@@ -34,7 +41,7 @@ Variable Tape::constant(const ConstTensorView& value) {
   return {nodes_.size() - 1};
 }
 
-Variable Tape::parameter(Parameter& parameter) {
+Variable Tape::parameter(const Parameter& parameter) {
   const auto [place, fresh] = parameters_.try_emplace(&parameter, nodes_.size());
   if (fresh) {
     nodes_.push_back({.value = parameter.value, .gradient = {}, .parameter = &parameter, .needs_gradient = recording_});
@@ -52,7 +59,7 @@ void Tape::on_backward(Variable result, std::function<void(const TensorView&)> s
 }
 
 TensorView Tape::memory_for(const Node& node) {
-  return node.parameter != nullptr ? node.parameter->gradient.view()
+  return node.parameter != nullptr ? gradients_.of(*node.parameter).view()
                                    : pool_.take(node.value.shape(), node.value.dtype());
 }
 
@@ -107,7 +114,7 @@ void Tape::backward() {
   }
   for (const auto& [parameter, index] : parameters_) {
     if (nodes_[index].gradient.present()) continue;
-    const TensorView zero = nodes_[index].parameter->gradient;
+    const TensorView zero = gradients_.of(*parameter);
     if (zero.count() > 0) context_.allocator()->zero(zero.data(), bytes_of(zero));
   }
 }

@@ -12,15 +12,19 @@
 
 namespace polyhead::autograd {
 
-// A tensor that is learnt. The gradient is that of the last Tape::backward, and lies where the value does.
+// A tensor that is learnt.
 struct Parameter {
   std::string name;
-  Tensor value, gradient;
+  Tensor value;
+};
 
-  Parameter(std::string its_name, Tensor its_value)
-      : name(std::move(its_name)),
-        value(std::move(its_value)),
-        gradient(Tensor::zeros(value.shape(), value.dtype(), value.allocator())) {}
+// A gradient per parameter, each beside its value's memory, made when it is first asked for and kept from step to step.
+class Gradients {
+ public:
+  Tensor& of(const Parameter& parameter);  // zeros at first
+
+ private:
+  std::map<const Parameter*, Tensor> tensors_;
 };
 
 // A tensor on a tape; good until the tape is cleared.
@@ -56,7 +60,7 @@ class Tape {
   bool recording() const noexcept { return recording_; }
 
   Variable constant(const ConstTensorView& value);  // no gradient goes there
-  Variable parameter(Parameter& parameter);         // the same variable every time
+  Variable parameter(const Parameter& parameter);   // the same variable every time
   Variable result(const TensorView& value);         // of an op
 
   const ConstTensorView& value(Variable x) const { return nodes_[x.index].value; }
@@ -88,11 +92,27 @@ class Tape {
   // Forgets all variables and keeps the memory.
   void clear();
 
+  // Of the parameters, complete after backward.
+  Gradients& gradients() noexcept { return gradients_; }
+
+  // What an op of the pass keeps beside tensors, by the address of whose it is; made when it is first asked for, and
+  // not forgotten by clear.
+  template <class Memory>
+  Memory& memory(const void* owner) {
+    std::shared_ptr<void>& place = memories_[owner];
+    if (place == nullptr) place = std::make_shared<Memory>();
+    return *static_cast<Memory*>(place.get());
+  }
+  template <class Memory>
+  const Memory& memory(const void* owner) const {
+    return *static_cast<const Memory*>(memories_.at(owner).get());
+  }
+
  private:
   struct Node {
     ConstTensorView value;
     TensorView gradient;  // absent until something arrives
-    Parameter* parameter = nullptr;
+    const Parameter* parameter = nullptr;
     bool needs_gradient = false;
     bool shared = false;  // the gradient's memory is somebody else's, too
   };
@@ -105,6 +125,8 @@ class Tape {
   Context& context_;
   bool recording_;
   Pool pool_;
+  Gradients gradients_;
+  std::map<const void*, std::shared_ptr<void>> memories_;
   std::vector<Node> nodes_;
   std::map<const Parameter*, std::size_t> parameters_;
   std::vector<Step> steps_;

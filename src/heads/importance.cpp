@@ -102,7 +102,7 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
     tape.backward();
     sequences += B;
     for (Importance& head : heads) {
-      const OnHost dgates(context, model.attention(head.id.layer).gradients.dgates);
+      const OnHost dgates(context, model.attention(tape, head.id.layer).gradients.dgates);
       const std::int64_t H = dgates.view().shape(1);
       for (std::int64_t b = 0; b < B; ++b) {
         head.gradient += std::abs(static_cast<double>(dgates.as<float>()[b * H + head.id.head]));
@@ -165,7 +165,7 @@ std::vector<Tensor> mean_outputs(Context& context, model::Transformer& model,
     for (std::size_t layer = 0; layer < sums.size(); ++layer) {
       if (sums[layer].empty()) continue;
       const auto inner = static_cast<std::int64_t>(sums[layer].size());
-      const OnHost all(context, model.attention(layer).forward.heads);
+      const OnHost all(context, model.attention(tape, layer).forward.heads);
       for (std::int64_t b = 0; b < B; ++b) {
         const float* heads = all.as<float>() + b * T * inner;
         for (std::int64_t n = 0; n < length_of(b) * inner; ++n) {

@@ -169,7 +169,7 @@ Survey survey(Context& context, model::Transformer& model, const std::vector<Pro
                                .target_keys = probe.targets};
     model.forward(tape, probe.tokens, options);
     for (HeadSurvey& head : result.heads) {
-      const MultiHeadResults& layer = model.attention(head.id.layer).forward;
+      const MultiHeadResults& layer = model.attention(tape, head.id.layer).forward;
       const OnHost all(context, layer.statistics), each(context, layer.row_statistics);
       const std::int64_t H = all.view().shape(1), T = each.view().shape(2), h = head.id.head;
       add({all.as<float>() + h * kFullStatistics, each.as<float>() + h * T * kFullStatistics, H * kFullStatistics,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/numbers.h"
 #include "io/file.h"
 #include "model/memory.h"
 
@@ -65,15 +66,14 @@ void expect_finite(const std::string& where, const std::string& name, const Tens
 
 void take_parameters(io::Safetensors& file, Transformer& model) {
   for (autograd::Parameter* parameter : model.parameters()) {
-    const Tensor found = file.take(parameter->name);
-    const TensorView to = parameter->value;
+    Tensor found = file.take(parameter->name);
+    const ConstTensorView to = parameter->value;
     if (found.shape() != to.shape() || found.dtype() != to.dtype()) {
       refuse(file.where + ": " + parameter->name + ": config.json asks for " + describe(to) + ", found " +
              describe(found));
     }
     expect_finite(file.where, parameter->name, found);
-    parameter->value.allocator()->copy_in(to.data(), found.view().data(),
-                                          static_cast<std::size_t>(to.count()) * size_of(to.dtype()));
+    parameter->value = moved_to(parameter->value.allocator(), std::move(found));
   }
 }
 
@@ -107,7 +107,7 @@ std::unique_ptr<Transformer> load(const std::filesystem::path& folder) {
     refuse(file.where + ": " + kConfigFile + " asks for more numbers than the " + std::to_string(found) +
            " that are found here");
   }
-  auto model = std::make_unique<Transformer>(config);
+  auto model = Transformer::unfilled(config);
   take_parameters(file, *model);
   for (const auto& [name, tensor] : file.tensors) {
     if (file.has(name))

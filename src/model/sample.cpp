@@ -34,7 +34,7 @@ std::int32_t draw(std::span<const float> logits, double temperature, double at) 
 
 }  // namespace
 
-std::int32_t next_token(Context& context, Transformer& model, std::span<const std::int32_t> tokens,
+std::int32_t next_token(Context& context, const Transformer& model, std::span<const std::int32_t> tokens,
                         const Sampling& sampling, std::uint64_t index) {
   if (model.config().kind != Kind::gpt || tokens.empty()) {
     throw Error(ErrorCode::value, "next_token", "expected a language model and at least one token to go on from");

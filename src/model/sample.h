@@ -15,7 +15,7 @@ struct Sampling {
 
 // The token after `tokens`, of which there must be one at least; those that the context has no room for are forgotten.
 // `index` counts the tokens drawn with this seed: the same arguments give the same token.
-std::int32_t next_token(Context& context, Transformer& model, std::span<const std::int32_t> tokens,
+std::int32_t next_token(Context& context, const Transformer& model, std::span<const std::int32_t> tokens,
                         const Sampling& sampling, std::uint64_t index);
 
 }  // namespace polyhead::model

@@ -54,7 +54,7 @@ void add_sequences(const ConstTensorView& logits, const ConstTensorView& targets
 
 }  // namespace
 
-SequenceScores score(Context& context, Transformer& model, const std::vector<Examples>& examples,
+SequenceScores score(Context& context, const Transformer& model, const std::vector<Examples>& examples,
                      std::vector<Tensor>* gates, std::vector<Tensor>* shifts) {
   SequenceScores scores;
   autograd::Tape tape(context, false);

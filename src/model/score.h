@@ -28,7 +28,7 @@ struct SequenceScores {
 };
 
 // A pass over all examples, with gates and shifts as PassOptions takes them.
-SequenceScores score(Context& context, Transformer& model, const std::vector<Examples>& examples,
+SequenceScores score(Context& context, const Transformer& model, const std::vector<Examples>& examples,
                      std::vector<Tensor>* gates = nullptr, std::vector<Tensor>* shifts = nullptr);
 
 }  // namespace polyhead::model

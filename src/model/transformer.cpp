@@ -63,13 +63,18 @@ Tensor sinusoids(std::int64_t context, std::int64_t width, DType dtype) {
 // Makes parameters in order; every one draws from a stream of its own, so that adding one changes no other.
 struct Transformer::Maker {
   Transformer& model;
-  std::uint64_t seed;
+  std::optional<std::uint64_t> seed;  // nothing: they are left as they are
 
   Parameter* make(const std::string& name, const Dims& shape, double spread, double value = 0) {
+    if (!seed) return add(name, Tensor::empty(shape, model.dtype_, model.memory_));
     Tensor tensor = Tensor::empty(shape, model.dtype_);
     const auto stream = static_cast<std::uint32_t>(model.parameters_.size());
-    spread > 0 ? fill_normal(tensor, seed, stream, spread) : fill(tensor, value);
-    return &model.parameters_.emplace_back(name, moved_to(model.memory_, std::move(tensor)));
+    spread > 0 ? fill_normal(tensor, *seed, stream, spread) : fill(tensor, value);
+    return add(name, moved_to(model.memory_, std::move(tensor)));
+  }
+  Parameter* add(const std::string& name, Tensor value) {
+    model.parameters_.push_back({name, std::move(value)});
+    return &model.parameters_.back();
   }
   Normalised norm(const std::string& name) {
     const Dims shape{model.config_.width};
@@ -100,6 +105,15 @@ struct Transformer::Maker {
 };
 
 Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype,
+                         const std::shared_ptr<Allocator>& memory)
+    : Transformer(config, std::optional(seed), dtype, memory) {}
+
+std::unique_ptr<Transformer> Transformer::unfilled(const Config& config, DType dtype,
+                                                   const std::shared_ptr<Allocator>& memory) {
+  return std::unique_ptr<Transformer>(new Transformer(config, std::nullopt, dtype, memory));
+}
+
+Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed, DType dtype,
                          const std::shared_ptr<Allocator>& memory)
     : config_(config), dtype_(dtype), memory_(memory) {
   check(config);
@@ -173,8 +187,8 @@ Dropout dropout(double p, const PassOptions& options, std::size_t layer, std::ui
 
 }  // namespace
 
-Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) {
-  Block& block = blocks_[layer];
+Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
+  const Block& block = blocks_[layer];
   if (config_.layers[layer].heads == 0) {
     if (block.attention.out_proj_bias == nullptr) return x;
     return add_to_rows(tape, x, tape.parameter(*block.attention.out_proj_bias));
@@ -190,13 +204,13 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
     how.attention.gates = tape.here((*options.gates)[layer]);
   const Variable inner = norm(tape, x, block.before_attention.gamma, block.before_attention.beta);
   const Variable out = multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
-                                 options.gate_gradients, block.memory);
+                                 options.gate_gradients, tape.memory<autograd::MultiHeadMemory>(&block));
   const Variable y = add(tape, x, out);
   if (options.shifts == nullptr || !(*options.shifts)[layer].present()) return y;
   return add_to_rows(tape, y, tape.constant(tape.here((*options.shifts)[layer])));
 }
 
-Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) {
+Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
   const Block& block = blocks_[layer];
   if (block.up.weight == nullptr) return x;
   const Variable inner = norm(tape, x, block.before_feed_forward.gamma, block.before_feed_forward.beta);
@@ -206,7 +220,7 @@ Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, co
   return add(tape, x, drop(tape, down, dropout(config_.dropout, options, layer, 2)));
 }
 
-Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& given) {
+Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& given) const {
   if (tokens.rank() != 2 || tokens.shape(1) > config_.context) {
     throw Error(
         ErrorCode::shape, "forward",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -35,13 +36,21 @@ class Transformer {
   std::vector<const autograd::Parameter*> parameters() const;
   std::int64_t parameter_count() const;
 
+  // With parameters that hold nothing yet, to be moved in: no numbers are drawn, no memory is touched.
+  static std::unique_ptr<Transformer> unfilled(const Config& config, DType dtype = DType::f32,
+                                               const std::shared_ptr<Allocator>& memory = host_allocator());
+
   // Logits [B,T,V], or [B,classes] of a classifier, from tokens i32 [B,T], which must live as long as the pass. Tokens,
   // lengths, gates and shifts may lie on the host.
-  autograd::Variable forward(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options = {});
+  // A pass belongs to its tape and leaves the model as it is, so several may run at once, each with its own.
+  autograd::Variable forward(autograd::Tape& tape, const ConstTensorView& tokens,
+                             const PassOptions& options = {}) const;
 
-  // What the last pass left in a layer: statistics, weights, heads, and after backward the gradients of the gates.
-  // A layer without heads leaves nothing.
-  const autograd::MultiHeadMemory& attention(std::size_t layer) const { return blocks_[layer].memory; }
+  // What the tape's last pass left in a layer: statistics, weights, heads, and after backward the gradients of the
+  // gates. A layer without heads leaves nothing.
+  const autograd::MultiHeadMemory& attention(const autograd::Tape& tape, std::size_t layer) const {
+    return tape.memory<autograd::MultiHeadMemory>(&blocks_[layer]);
+  }
 
   MultiHeadShape attention_shape(std::size_t layer) const;
   // Those that the shape has not, and those of a layer without heads, are null.
@@ -61,21 +70,24 @@ class Transformer {
     Normalised before_attention, before_feed_forward;
     MultiHeadParameters<Parameter*> attention;
     Affine up, down;
-    autograd::MultiHeadMemory memory;
   };
   struct Maker;
 
-  autograd::Variable attend(autograd::Tape& tape, std::size_t layer, autograd::Variable x, const PassOptions& options);
+  Transformer(const Config& config, std::optional<std::uint64_t> seed, DType dtype,
+              const std::shared_ptr<Allocator>& memory);
+
+  autograd::Variable attend(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
+                            const PassOptions& options) const;
   autograd::Variable feed_forward(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
-                                  const PassOptions& options);
+                                  const PassOptions& options) const;
 
   Config config_;
   DType dtype_;
   std::shared_ptr<Allocator> memory_;
   std::deque<Parameter> parameters_;  // in the order of their making; addresses stay
   Parameter *tokens_ = nullptr, *positions_ = nullptr;
-  Tensor sinusoids_;  // [context,C]
-  std::vector<Block> blocks_;
+  Tensor sinusoids_;          // [context,C]
+  std::deque<Block> blocks_;  // addresses stay: a tape keeps by them what a pass leaves
   Normalised final_norm_;
   Affine output_;
 };

@@ -23,7 +23,7 @@ report::Sample sample(Context& context, const Course& course, std::int64_t numbe
   options.wants.attention.weights = true;
   course.model->forward(tape, tokens, options);
   for (const heads::HeadId& id : heads::all_heads(course.model->config())) {
-    const OnHost all(context, course.model->attention(id.layer).forward.weights);
+    const OnHost all(context, course.model->attention(tape, id.layer).forward.weights);
     const float* weights = all.as<float>() + id.head * length * length;
     made.heads.emplace_back(static_cast<int>(id.layer), static_cast<int>(id.head));
     made.weights.insert(made.weights.end(), weights, weights + length * length);

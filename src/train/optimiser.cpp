@@ -31,13 +31,13 @@ Optimiser::Optimiser(std::vector<autograd::Parameter*> parameters, const Options
   }
 }
 
-double Optimiser::step(Context& context, double rate) {
+double Optimiser::step(Context& context, autograd::Gradients& gradients, double rate) {
   const Executor::Burst burst(context.executor());
   if (!squares_.present()) {
     squares_ = Tensor::empty({static_cast<std::int64_t>(moments_.size())}, DType::f64, context.allocator());
   }
   for (std::int64_t n = 0; const Moments& m : moments_) {
-    ops::sum_of_squares(context, m.parameter->gradient, squares_.view().slice(0, n, n + 1));
+    ops::sum_of_squares(context, gradients.of(*m.parameter), squares_.view().slice(0, n, n + 1));
     ++n;
   }
   std::vector<double> squares(moments_.size());
@@ -50,7 +50,7 @@ double Optimiser::step(Context& context, double rate) {
     ops::AdamW rule = options_.rule;
     rule.rate = rate;
     if (m.parameter->value.shape().rank() < 2) rule.decay = 0;
-    ops::adamw(context, rule, steps_, factor, m.parameter->value, m.first, m.second, m.parameter->gradient);
+    ops::adamw(context, rule, steps_, factor, m.parameter->value, m.first, m.second, gradients.of(*m.parameter));
   }
   return norm;
 }

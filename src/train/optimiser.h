@@ -28,7 +28,7 @@ class Optimiser {
 
   // One step along the parameters' gradients. Returns the norm of the gradient before clipping; if that is not finite,
   // nothing is changed.
-  double step(Context& context, double rate);
+  double step(Context& context, autograd::Gradients& gradients, double rate);
 
   std::int64_t steps_taken() const noexcept { return steps_; }
   void set_steps_taken(std::int64_t steps) noexcept { steps_ = steps; }

@@ -82,7 +82,7 @@ StepReport Trainer::step() {
   expect_sane(report.loss, report.step, "the loss");
   if (!first_loss_) first_loss_ = report.loss;
   tape_.backward();
-  report.gradient_norm = optimiser_.step(context_, report.rate);
+  report.gradient_norm = optimiser_.step(context_, tape_.gradients(), report.rate);
   if (!std::isfinite(report.gradient_norm)) {
     throw Diverged("the gradient's norm is " + rounded(report.gradient_norm) + at(report.step));
   }

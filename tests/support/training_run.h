@@ -83,7 +83,7 @@ class TrainingRun {
     const autograd::Variable logits = model_.forward(tape_, batch.tokens, {.training = true});
     const double loss = autograd::cross_entropy(tape_, logits, batch.targets).loss;
     tape_.backward();
-    optimiser_.step(context_, kRate);
+    optimiser_.step(context_, tape_.gradients(), kRate);
     return loss;
   }
 

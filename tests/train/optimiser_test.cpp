@@ -30,13 +30,18 @@ TEST(Schedule, HasTheseValues) {
 
 constexpr double kRate = 0.01, kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8, kDecay = 0.1;
 
-autograd::Parameter make_parameter(const Dims& shape, DType dtype, std::uint64_t seed) {
-  autograd::Parameter made("p", Tensor::empty(shape, dtype));
-  test::Random random(seed);
-  test::fill_normal(made.value, random);
-  test::fill_normal(made.gradient, random, 0.1);
-  return made;
-}
+// A parameter and what a backward pass may have left for it.
+struct Made {
+  autograd::Parameter parameter;
+  autograd::Gradients gradients;
+
+  Made(const Dims& shape, DType dtype, std::uint64_t seed) : parameter{"p", Tensor::empty(shape, dtype)} {
+    test::Random random(seed);
+    test::fill_normal(parameter.value, random);
+    test::fill_normal(gradient(), random, 0.1);
+  }
+  Tensor& gradient() { return gradients.of(parameter); }
+};
 
 double number(const Tensor& tensor, std::int64_t n) {
   return tensor.dtype() == DType::f64 ? tensor.as<double>()[n] : static_cast<double>(tensor.as<float>()[n]);
@@ -65,17 +70,16 @@ class OptimiserIn : public testing::TestWithParam<DType> {
  protected:
   // Largest error of a weight after three steps, relative to the rate.
   double error_after_three_steps(const Dims& shape, double clip) const {
-    autograd::Parameter parameter = make_parameter(shape, GetParam(), 1);
-    const autograd::Parameter before = make_parameter(shape, GetParam(), 1);
+    Made made(shape, GetParam(), 1), before(shape, GetParam(), 1);
     Context context(2);
-    Optimiser optimiser({&parameter}, {.rule = {.beta2 = kBeta2, .decay = kDecay}, .clip = clip});
-    for (int step = 0; step < 3; ++step) optimiser.step(context, kRate);
-    const double factor = clip > 0 ? std::min(1.0, clip / (norm_of(before.gradient) + 1e-6)) : 1;
+    Optimiser optimiser({&made.parameter}, {.rule = {.beta2 = kBeta2, .decay = kDecay}, .clip = clip});
+    for (int step = 0; step < 3; ++step) optimiser.step(context, made.gradients, kRate);
+    const double factor = clip > 0 ? std::min(1.0, clip / (norm_of(before.gradient()) + 1e-6)) : 1;
     double most = 0;
     for (std::int64_t n = 0; n < count_of(shape); ++n) {
-      const double wanted =
-          expected(number(before.value, n), factor * number(before.gradient, n), shape.rank() > 1 ? kDecay : 0, 3);
-      most = std::max(most, std::abs(number(parameter.value, n) - wanted) / kRate);
+      const double wanted = expected(number(before.parameter.value, n), factor * number(before.gradient(), n),
+                                     shape.rank() > 1 ? kDecay : 0, 3);
+      most = std::max(most, std::abs(number(made.parameter.value, n) - wanted) / kRate);
     }
     return most;
   }
@@ -94,12 +98,12 @@ TEST_P(OptimiserIn, ClipsAsTorchDoes) {
 
 // 1 - beta has to keep its digits though beta is near 1: after one step v is (1 - beta2) g^2.
 TEST(Optimiser, MomentsKeepTheirDigits) {
-  autograd::Parameter parameter = make_parameter({64}, DType::f32, 2);
+  Made made({64}, DType::f32, 2);
   Context context(1);
-  Optimiser optimiser({&parameter}, {.rule = {.beta2 = kBeta2}, .clip = 0});
-  optimiser.step(context, kRate);
+  Optimiser optimiser({&made.parameter}, {.rule = {.beta2 = kBeta2}, .clip = 0});
+  optimiser.step(context, made.gradients, kRate);
   for (std::int64_t n = 0; n < 64; ++n) {
-    const double g = number(parameter.gradient, n), v = number(optimiser.moments()[0].second, n);
+    const double g = number(made.gradient(), n), v = number(optimiser.moments()[0].second, n);
     EXPECT_NEAR(v, (1 - kBeta2) * g * g, 4 * 0x1p-24 * v);
   }
 }
