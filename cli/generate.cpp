@@ -123,10 +123,10 @@ void generate(const Options& o) {
   const model::Sampling sampling{.temperature = o.temperature.value_or(language->temperature()), .seed = seed};
   for (const std::int32_t token : tokens) fmt::print("{}", language->text_of(token));
   Context context(static_cast<int>(o.threads));
+  model::Generator generator(context, *model, {tokens}, sampling);
   for (std::int64_t n = 0; n < count; ++n) {
     std::fflush(stdout);
-    tokens.push_back(model::next_token(context, *model, tokens, sampling, static_cast<std::uint64_t>(n)));
-    fmt::print("{}", language->text_of(tokens.back()));
+    fmt::print("{}", language->text_of(generator.next()[0]));
   }
   fmt::print("\n");
 }

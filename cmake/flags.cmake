@@ -8,7 +8,10 @@ function(polyhead_flag)  # for the C++ compiler; nvcc has options of its own
     target_compile_options(polyhead_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${flag}>)
   endforeach()
 endfunction()
-polyhead_flag(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+polyhead_flag(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+if(POLYHEAD_DEVELOPER)
+  polyhead_flag(-Werror)  # for us alone: another compiler may warn of more
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
   # False alarms from inside std::string and std::sort (GCC bug 105651 and its kin).
   polyhead_flag(-Wno-restrict -Wno-array-bounds)

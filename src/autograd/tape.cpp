@@ -37,20 +37,24 @@ ConstTensorView Tape::here(const ConstTensorView& x) {
 }
 
 Variable Tape::constant(const ConstTensorView& value) {
-  nodes_.push_back({.value = value, .gradient = {}});
+  nodes_.push_back({.value = value, .result = {}, .gradient = {}});
   return {nodes_.size() - 1};
 }
 
 Variable Tape::parameter(const Parameter& parameter) {
   const auto [place, fresh] = parameters_.try_emplace(&parameter, nodes_.size());
   if (fresh) {
-    nodes_.push_back({.value = parameter.value, .gradient = {}, .parameter = &parameter, .needs_gradient = recording_});
+    nodes_.push_back({.value = parameter.value,
+                      .result = {},
+                      .gradient = {},
+                      .parameter = &parameter,
+                      .needs_gradient = recording_});
   }
   return {place->second};
 }
 
 Variable Tape::result(const TensorView& value) {
-  nodes_.push_back({.value = value, .gradient = {}, .needs_gradient = recording_});
+  nodes_.push_back({.value = value, .result = value, .gradient = {}, .needs_gradient = recording_});
   return {nodes_.size() - 1};
 }
 

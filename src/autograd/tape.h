@@ -59,11 +59,18 @@ class Tape {
   Context& context() noexcept { return context_; }
   bool recording() const noexcept { return recording_; }
 
+  // From now on weights are laid out for products once, when they are first met: for passes of few tokens over
+  // parameters that stay as they are as long as the tape lives. Costs as much memory as the weights again.
+  void pack_weights() noexcept { packs_ = true; }
+  bool packs_weights() const noexcept { return packs_; }
+
   Variable constant(const ConstTensorView& value);  // no gradient goes there
   Variable parameter(const Parameter& parameter);   // the same variable every time
   Variable result(const TensorView& value);         // of an op
 
   const ConstTensorView& value(Variable x) const { return nodes_[x.index].value; }
+  // To change the result of an op in place; only where nothing is recorded.
+  TensorView writable(Variable x) const { return nodes_[x.index].result; }
   bool needs_gradient(Variable x) const { return nodes_[x.index].needs_gradient; }
   // Complete after backward; absent if nothing arrived.
   const TensorView& gradient(Variable x) const { return nodes_[x.index].gradient; }
@@ -111,6 +118,7 @@ class Tape {
  private:
   struct Node {
     ConstTensorView value;
+    TensorView result;    // the same, if it is an op's
     TensorView gradient;  // absent until something arrives
     const Parameter* parameter = nullptr;
     bool needs_gradient = false;
@@ -124,6 +132,7 @@ class Tape {
 
   Context& context_;
   bool recording_;
+  bool packs_ = false;
   Pool pool_;
   Gradients gradients_;
   std::map<const void*, std::shared_ptr<void>> memories_;

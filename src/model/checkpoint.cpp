@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/numbers.h"
 #include "io/file.h"
@@ -53,10 +54,16 @@ void expect_own(io::Safetensors& file, const Config& config) {
 
 }  // namespace
 
-std::vector<io::NamedTensor> named_parameters(const Transformer& model) {
-  std::vector<io::NamedTensor> named;
-  for (const autograd::Parameter* parameter : model.parameters()) named.push_back({parameter->name, parameter->value});
-  return named;
+void HostTensors::add(const std::string& name, const Tensor& tensor) {
+  const bool here = tensor.device() == Device{};
+  if (!here) copies_.push_back(copied_to_host(tensor));
+  named_.push_back({name, here ? tensor.view() : std::as_const(copies_.back()).view()});
+}
+
+HostTensors named_parameters(const Transformer& model) {
+  HostTensors tensors;
+  for (const autograd::Parameter* parameter : model.parameters()) tensors.add(parameter->name, parameter->value);
+  return tensors;
 }
 
 void expect_finite(const std::string& where, const std::string& name, const Tensor& tensor) {
@@ -83,11 +90,11 @@ void save_config(const Config& config, const std::filesystem::path& folder) {
 
 void save(const Transformer& model, const std::filesystem::path& folder) {
   save_config(model.config(), folder);
-  io::write_safetensors(folder / kWeightsFile, named_parameters(model), mark(model.config()));
+  io::write_safetensors(folder / kWeightsFile, named_parameters(model).named(), mark(model.config()));
 }
 
 std::uint64_t saved_bytes(const Transformer& model) {
-  return io::safetensors_bytes(named_parameters(model), mark(model.config()));
+  return io::safetensors_bytes(named_parameters(model).named(), mark(model.config()));
 }
 
 Config load_config(const std::filesystem::path& folder) {

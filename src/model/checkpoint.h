@@ -13,6 +13,17 @@ namespace polyhead::model {
 inline constexpr const char* kConfigFile = "config.json";
 inline constexpr const char* kWeightsFile = "model.safetensors";
 
+// Tensors by name, to be written: those that do not lie on the host are copied there.
+class HostTensors {
+ public:
+  void add(const std::string& name, const Tensor& tensor);
+  const std::vector<io::NamedTensor>& named() const noexcept { return named_; }
+
+ private:
+  std::vector<io::NamedTensor> named_;
+  std::vector<Tensor> copies_;
+};
+
 // Each file is replaced as a whole or left alone. The folder must be there.
 void save(const Transformer& model, const std::filesystem::path& folder);
 std::uint64_t saved_bytes(const Transformer& model);  // of the weights' file
@@ -27,7 +38,7 @@ Config load_config(const std::filesystem::path& folder);
 void expect_finite(const std::string& where, const std::string& name, const Tensor& tensor);
 
 // The model's parameters by name, to be written or read along with others.
-std::vector<io::NamedTensor> named_parameters(const Transformer& model);
+HostTensors named_parameters(const Transformer& model);
 // Takes the model's parameters out of the file. Those that are not finite are refused.
 void take_parameters(io::Safetensors& file, Transformer& model);
 

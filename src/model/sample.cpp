@@ -13,9 +13,9 @@ namespace {
 constexpr std::uint32_t kDomain = 0x73616d70u;  // apart from weights and dropout, which may have the same seed
 
 // In [0,1), with 53 bits.
-double uniform(std::uint64_t seed, std::uint64_t index) {
-  const Philox::Words words =
-      Philox::words(seed, {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, kDomain});
+double uniform(std::uint64_t seed, std::uint64_t index, std::uint32_t stream) {
+  const Philox::Words words = Philox::words(
+      seed, {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), stream, kDomain});
   return static_cast<double>((std::uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
 }
 
@@ -32,13 +32,27 @@ std::int32_t draw(std::span<const float> logits, double temperature, double at) 
   return static_cast<std::int32_t>(std::min<std::ptrdiff_t>(found - sums.begin(), std::ssize(sums) - 1));
 }
 
+std::int32_t choose(std::span<const float> logits, const Sampling& sampling, std::uint64_t index,
+                    std::uint32_t stream) {
+  if (std::any_of(logits.begin(), logits.end(), [](float logit) { return !std::isfinite(logit); })) {
+    throw Error(ErrorCode::input, "next_token", "the model's logits are not finite: its weights are no good");
+  }
+  if (sampling.temperature <= 0)
+    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  return draw(logits, sampling.temperature, uniform(sampling.seed, index, stream));
+}
+
+void expect_prompt(const Transformer& model, std::span<const std::int32_t> tokens) {
+  if (model.config().kind != Kind::gpt || tokens.empty()) {
+    throw Error(ErrorCode::value, "next_token", "expected a language model and at least one token to go on from");
+  }
+}
+
 }  // namespace
 
 std::int32_t next_token(Context& context, const Transformer& model, std::span<const std::int32_t> tokens,
                         const Sampling& sampling, std::uint64_t index) {
-  if (model.config().kind != Kind::gpt || tokens.empty()) {
-    throw Error(ErrorCode::value, "next_token", "expected a language model and at least one token to go on from");
-  }
+  expect_prompt(model, tokens);
   const auto length = std::min(tokens.size(), static_cast<std::size_t>(model.config().context));
   const std::span<const std::int32_t> seen = tokens.last(length);
   autograd::Tape tape(context, false);
@@ -47,12 +61,56 @@ std::int32_t next_token(Context& context, const Transformer& model, std::span<co
   const auto T = static_cast<std::int64_t>(length);
   const OnHost row(context, logits.slice(1, T - 1, T));
   const std::span<const float> last(row.as<float>(), static_cast<std::size_t>(model.config().vocabulary));
-  if (std::any_of(last.begin(), last.end(), [](float logit) { return !std::isfinite(logit); })) {
-    throw Error(ErrorCode::input, "next_token", "the model's logits are not finite: its weights are no good");
+  return choose(last, sampling, index, 0);
+}
+
+Generator::Generator(Context& context, const Transformer& model, std::vector<std::vector<std::int32_t>> prompts,
+                     const Sampling& sampling)
+    : context_(context),
+      model_(model),
+      tokens_(std::move(prompts)),
+      sampling_(sampling),
+      tape_(context, false),
+      memory_(context, model, static_cast<std::int64_t>(tokens_.size()), model.config().context) {
+  for (const std::vector<std::int32_t>& prompt : tokens_) expect_prompt(model, prompt);
+  tape_.pack_weights();
+}
+
+void Generator::read() {
+  const auto context = static_cast<std::size_t>(model_.config().context);
+  std::size_t longest = 0;
+  for (const auto& tokens : tokens_) longest = std::max(longest, std::min(tokens.size(), context));
+  Tensor input = Tensor::zeros({memory_.batch(), static_cast<std::int64_t>(longest)}, DType::i32);
+  std::vector<std::int32_t> padding;
+  std::int32_t* row = input.as<std::int32_t>();
+  for (const auto& tokens : tokens_) {
+    const std::size_t length = std::min(tokens.size(), context);
+    padding.push_back(static_cast<std::int32_t>(longest - length));
+    row = std::copy(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end(), row + padding.back());
   }
-  if (sampling.temperature <= 0)
-    return static_cast<std::int32_t>(std::max_element(last.begin(), last.end()) - last.begin());
-  return draw(last, sampling.temperature, uniform(sampling.seed, index));
+  memory_.clear(context_, padding);
+  logits_ = tape_.value(model_.forward(tape_, input, {.memory = &memory_}));
+}
+
+std::vector<std::int32_t> Generator::next() {
+  tape_.clear();
+  if (memory_.length() == 0 || memory_.length() == memory_.capacity()) {
+    read();
+  } else {
+    Tensor input = Tensor::empty({memory_.batch(), 1}, DType::i32);
+    std::transform(tokens_.begin(), tokens_.end(), input.as<std::int32_t>(), [](const auto& t) { return t.back(); });
+    logits_ = tape_.value(model_.forward(tape_, input, {.memory = &memory_}));
+  }
+  const OnHost last(context_, logits_.slice(1, logits_.shape(1) - 1, logits_.shape(1)));
+  const auto V = static_cast<std::size_t>(model_.config().vocabulary);
+  std::vector<std::int32_t> chosen;
+  for (std::size_t b = 0; b < tokens_.size(); ++b) {
+    const float* row = last.as<float>() + static_cast<std::int64_t>(b) * last.view().stride(0);
+    chosen.push_back(choose({row, V}, sampling_, index_, static_cast<std::uint32_t>(b)));
+    tokens_[b].push_back(chosen.back());
+  }
+  ++index_;
+  return chosen;
 }
 
 }  // namespace polyhead::model

@@ -6,6 +6,7 @@
 #include "core/executor.h"
 #include "core/numbers.h"
 #include "core/philox.h"
+#include "model/decoding.h"
 #include "model/memory.h"
 
 namespace polyhead::model {
@@ -180,6 +181,19 @@ Variable norm(Tape& tape, Variable x, Parameter* gamma, Parameter* beta) {
                    beta == nullptr ? std::nullopt : std::optional(tape.parameter(*beta)), kEpsilon);
 }
 
+void expect_memory_fits(const Tape& tape, const ConstTensorView& tokens, const Memory& memory) {
+  if (tape.recording()) {
+    throw Error(ErrorCode::unsupported, "forward",
+                "no gradient goes through what is remembered; use a tape that does not record");
+  }
+  if (tokens.shape(0) != memory.batch() || tokens.shape(1) > memory.capacity() - memory.length()) {
+    throw Error(ErrorCode::shape, "forward",
+                "tokens: expected [" + std::to_string(memory.batch()) + ",T] with T up to the " +
+                    std::to_string(memory.capacity() - memory.length()) + " that there is room for, found " +
+                    describe(tokens));
+  }
+}
+
 // Seeds of one pass: attention, output of attention and feed-forward of every layer.
 Dropout dropout(double p, const PassOptions& options, std::size_t layer, std::uint64_t place) {
   return {options.training ? p : 0.0, options.seed * 0x9E3779B97F4A7C15u + 3 * layer + place};
@@ -195,19 +209,47 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   }
   MultiHeadOptions how;
   how.attention.causal = config_.kind == Kind::gpt;
-  how.attention.align = Align::top_left;
+  if (options.memory == nullptr) how.attention.align = Align::top_left;  // a cache has its own
   how.attention.key_lengths = how.attention.query_lengths = options.lengths;
   how.attention.dropout = dropout(config_.dropout, options, layer, 0);
   how.output_dropout = dropout(config_.dropout, options, layer, 1);
   if (config_.positions == Positions::rotary) how.rotary = Rotary{};
+  how.query_positions = options.positions;
   if (options.gates != nullptr && (*options.gates)[layer].present())
     how.attention.gates = tape.here((*options.gates)[layer]);
   const Variable inner = norm(tape, x, block.before_attention.gamma, block.before_attention.beta);
-  const Variable out = multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
-                                 options.gate_gradients, tape.memory<autograd::MultiHeadMemory>(&block));
+  const Variable out = options.memory != nullptr
+                           ? attend_remembered(tape, layer, inner, how, *options.memory)
+                           : multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
+                                       options.gate_gradients, tape.memory<autograd::MultiHeadMemory>(&block));
   const Variable y = add(tape, x, out);
   if (options.shifts == nullptr || !(*options.shifts)[layer].present()) return y;
   return add_to_rows(tape, y, tape.constant(tape.here((*options.shifts)[layer])));
+}
+
+Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable x, const MultiHeadOptions& options,
+                                        Memory& memory) const {
+  const Block& block = blocks_[layer];
+  const LayerHeads& heads = config_.layers[layer];
+  Context& context = tape.context();
+  // q, k and v side by side, split into heads: views of [B,n,(H+2G)*D].
+  const Variable projected = affine(tape, x, block.attention.in_proj_weight, block.attention.in_proj_bias);
+  const TensorView all = tape.writable(projected);
+  const std::int64_t D = config_.head_dim,
+                     ends[] = {0, heads.heads * D, (heads.heads + heads.kv_heads) * D, all.shape(2)};
+  const auto part = [&](int n) {
+    return all.slice(2, ends[n], ends[n + 1]).split(2, (ends[n + 1] - ends[n]) / D).transpose(1, 2);
+  };
+  const TensorView q = part(0), k = part(1), v = part(2);
+  if (options.rotary) {
+    rotate_into(context, q, *options.rotary, options.query_positions, q);
+    rotate_into(context, k, *options.rotary, options.query_positions, k);
+  }
+  KvCache& cache = memory.layer(layer);
+  cache.append(context, k, v);
+  const TensorView merged = tape.take({all.shape(0), all.shape(1), heads.heads * D}, dtype_);
+  attend_into(context, q, cache, options.attention, {}, {.output = merged.split(2, heads.heads).transpose(1, 2)});
+  return affine(tape, tape.result(merged), block.attention.out_proj_weight, block.attention.out_proj_bias);
 }
 
 Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
@@ -218,6 +260,18 @@ Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, co
   const Variable active = config_.feed_forward == FeedForward::gelu ? gelu(tape, up) : silu_gate(tape, up);
   const Variable down = affine(tape, active, block.down.weight, block.down.bias);
   return add(tape, x, drop(tape, down, dropout(config_.dropout, options, layer, 2)));
+}
+
+Variable Transformer::embed(Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const {
+  std::optional<Variable> positions;
+  if (positions_ != nullptr) positions = tape.parameter(*positions_);
+  if (sinusoids_.present()) positions = tape.constant(sinusoids_);
+  const Variable table = tape.parameter(*tokens_);
+  if (!options.positions.present() || !positions) {
+    return autograd::embed(tape, table, tape.here(tokens), positions);
+  }
+  return add(tape, autograd::embed(tape, table, tape.here(tokens)),
+             autograd::embed(tape, *positions, options.positions));
 }
 
 Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& given) const {
@@ -231,14 +285,18 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
   options.lengths = tape.here(given.lengths);
   options.wants.attention.marked_keys = tape.here(given.wants.attention.marked_keys);
   options.wants.attention.target_keys = tape.here(given.wants.attention.target_keys);
-  std::optional<Variable> positions;
-  if (positions_ != nullptr) positions = tape.parameter(*positions_);
-  if (sinusoids_.present()) positions = tape.constant(sinusoids_);
-  Variable x = embed(tape, tape.parameter(*tokens_), tape.here(tokens), positions);
+  Tensor places;
+  if (options.memory != nullptr) {
+    expect_memory_fits(tape, tokens, *options.memory);
+    places = options.memory->positions(tokens.shape(1));
+    options.positions = tape.here(places);
+  }
+  Variable x = embed(tape, tokens, options);
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     x = attend(tape, layer, x, options);
     x = feed_forward(tape, layer, x, options);
   }
+  if (options.memory != nullptr) options.memory->advance(tokens.shape(1));
   x = norm(tape, x, final_norm_.gamma, final_norm_.beta);
   if (config_.kind == Kind::classifier) x = pool(tape, x, options.lengths);
   return affine(tape, x, output_.weight, output_.bias);

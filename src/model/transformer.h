@@ -11,6 +11,8 @@
 
 namespace polyhead::model {
 
+class Memory;
+
 // How a pass goes; what is left out is not done.
 struct PassOptions {
   bool training = false;          // dropout is on
@@ -20,6 +22,10 @@ struct PassOptions {
   bool gate_gradients = false;    // then there must be gates
   MultiHeadWants wants{};         // statistics, weights ... of every layer
   std::vector<Tensor>* shifts{};  // per layer [C], added to what attention adds; an absent tensor for none
+  // The tokens come after those that are remembered here, and are remembered in turn. For a language model, on a tape
+  // that does not record; without lengths and wants.
+  Memory* memory{};
+  ConstTensorView positions{};  // i32 [B,T]: where the tokens stand; absent: 0, 1, 2 ...; a memory knows its own
 };
 
 class Transformer {
@@ -78,6 +84,11 @@ class Transformer {
 
   autograd::Variable attend(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                             const PassOptions& options) const;
+  // Tokens with their positions added: [B,T,C].
+  autograd::Variable embed(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const;
+  // Attention of new tokens x [B,n,C] over all that a layer remembers.
+  autograd::Variable attend_remembered(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
+                                       const MultiHeadOptions& options, Memory& memory) const;
   autograd::Variable feed_forward(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                                   const PassOptions& options) const;
 

@@ -3,6 +3,7 @@
 
 #include "ops/call.h"
 #include "ops/check.h"
+#include "ops/linear.h"
 #include "ops/projection.h"
 
 namespace polyhead {
@@ -40,8 +41,12 @@ void check_bias(const ops::Op& op, const ConstTensorView& bias, const ConstTenso
 
 }  // namespace
 
-void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
-                 const TensorView& y) {
+backend::PackedMatrix ops::pack(Context& context, const ConstTensorView& weight) {
+  return run(context, &Kernels::pack, weight.transpose(0, 1));
+}
+
+void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+                      const backend::PackedMatrix* packed, const ConstTensorView& bias, const TensorView& y) {
   const ops::Op op{"linear", context.device()};
   check(op, x, weight);
   check_bias(op, bias, weight);
@@ -49,7 +54,12 @@ void linear_into(Context& context, const ConstTensorView& x, const ConstTensorVi
   const ConstTensorView others[] = {x, weight, bias};
   output.expect_output(true, with_last(x.shape(), weight.shape(0)), x.dtype(), others);
   if (y.strides() != contiguous_strides(y.shape())) output.refuse(ErrorCode::layout, "row-major memory");
-  ops::project(ops::Call(context), x, weight, bias, y);
+  project(Call(context), x, weight, bias, y, packed);
+}
+
+void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
+                 const TensorView& y) {
+  ops::linear_into(context, x, weight, nullptr, bias, y);
 }
 
 Tensor linear(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias) {

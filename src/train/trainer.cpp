@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/numbers.h"
 #include "io/json.h"
 #include "model/checkpoint.h"
 
@@ -101,12 +102,12 @@ std::string Trainer::at(std::int64_t step) const {
 }
 
 void Trainer::save(const std::filesystem::path& file) const {
-  std::vector<io::NamedTensor> tensors = model::named_parameters(model_);
+  model::HostTensors tensors = model::named_parameters(model_);
   for (const Optimiser::Moments& m : optimiser_.moments()) {
-    tensors.push_back({"first." + m.parameter->name, m.first});
-    tensors.push_back({"second." + m.parameter->name, m.second});
+    tensors.add("first." + m.parameter->name, m.first);
+    tensors.add("second." + m.parameter->name, m.second);
   }
-  io::write_safetensors(file, tensors,
+  io::write_safetensors(file, tensors.named(),
                         {{"format", "polyhead training"},
                          {"step", std::to_string(steps_taken())},
                          {"first_loss", first_loss_ ? number(*first_loss_) : ""},
@@ -134,7 +135,7 @@ void Trainer::resume(const std::filesystem::path& path) {
       refuse(name + ": expected " + describe(to) + ", found " + describe(found));
     }
     model::expect_finite(file.where, name, found);
-    to = std::move(found);
+    to = moved_to(to.allocator(), std::move(found));
   };
   for (Optimiser::Moments& m : optimiser_.moments()) {
     take("first." + m.parameter->name, m.first);

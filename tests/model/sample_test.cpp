@@ -70,6 +70,72 @@ TEST_F(Sample, OnlyWhatTheContextHoldsCounts) {
   }
 }
 
+// Every kind of positions, layers with grouped heads and without any, beyond the end of the context.
+std::vector<Config> remembering() {
+  std::vector<Config> all;
+  for (const Positions positions : {Positions::learned, Positions::sinusoidal, Positions::rotary}) {
+    Config config = make_config(Kind::gpt, 3, 16, 4);
+    config.vocabulary = 11;
+    config.context = 12;
+    config.positions = positions;
+    config.layers[1] = {0, 0};
+    config.layers[2].kv_heads = 2;
+    if (positions == Positions::rotary) config.feed_forward = FeedForward::swiglu;
+    all.push_back(config);
+  }
+  return all;
+}
+
+TEST(Generator, SaysWhatPassesOverEverythingSay) {
+  Context context(2);
+  for (const Config& config : remembering()) {
+    const Transformer model(config, 7);
+    for (const double temperature : {0.0, 1.5}) {
+      const Sampling sampling{.temperature = temperature, .seed = 4};
+      Tokens tokens{3, 1, 4};
+      Generator generator(context, model, {tokens}, sampling);
+      for (std::uint64_t n = 0; n < 20; ++n) {
+        const std::int32_t expected = next_token(context, model, tokens, sampling, n);
+        ASSERT_EQ(generator.next(), Tokens{expected}) << "token " << n;
+        tokens.push_back(expected);
+      }
+    }
+  }
+}
+
+TEST(Generator, TakesPromptsOfDifferentLengths) {
+  Context context(2);
+  for (const Config& config : remembering()) {
+    const Transformer model(config, 7);
+    std::vector<Tokens> prompts{{3}, {1, 4, 1, 5, 9}, {2, 6}};
+    Generator together(context, model, prompts, {.temperature = 0});
+    std::vector<Tokens> found(3), alone(3);
+    for (int n = 0; n < 18; ++n) {
+      const std::vector<std::int32_t> next = together.next();
+      for (std::size_t b = 0; b < 3; ++b) found[b].push_back(next[b]);
+    }
+    for (std::size_t b = 0; b < 3; ++b) {
+      Generator one(context, model, {prompts[b]}, {.temperature = 0});
+      for (int n = 0; n < 18; ++n) alone[b].push_back(one.next()[0]);
+      EXPECT_EQ(found[b], alone[b]) << b;
+    }
+  }
+}
+
+TEST(Generator, RefusesGradientsAndMoreThanThereIsRoomFor) {
+  Context context(1);
+  const Config config = remembering()[0];
+  const Transformer model(config, 7);
+  Memory memory(context, model, 1, 4);
+  const Tokens tokens(5, 1);
+  autograd::Tape recording(context), tape(context, false);
+  EXPECT_THROW(model.forward(recording, ConstTensorView(tokens.data(), {1, 2}), {.memory = &memory}), Error);
+  EXPECT_THROW(model.forward(tape, ConstTensorView(tokens.data(), {1, 5}), {.memory = &memory}), Error);
+  EXPECT_THROW(model.forward(tape, ConstTensorView(tokens.data(), {2, 2}), {.memory = &memory}), Error);
+  EXPECT_EQ(memory.length(), 0);
+  EXPECT_THROW(Generator(context, model, {{}}, {}), Error);
+}
+
 TEST_F(Sample, RefusesWhatCannotGoOn) {
   EXPECT_THROW(next({}, {}), Error);
   Transformer classifier(small(Kind::classifier));

@@ -275,6 +275,8 @@ TEST_F(Dropped, WeightsOfLayersHaveMasksOfTheirOwn) {
     }
   }
   EXPECT_GT(differing, 20) << "with the same masks it would be none";
+}
+
 // A pass belongs to its tape: threads share a model, each with a context and a tape of its own.
 TEST(Model, ServesSeveralThreadsAtOnce) {
   Config config = make_config(Kind::gpt, 2, 32, 4);

@@ -1,5 +1,8 @@
 // Training and surveys on a device that is not the CPU, in memory that only its kernels may touch: the CPU's bits.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "heads/importance.h"
 #include "heads/survey.h"
@@ -67,6 +70,23 @@ TEST(TrainingOnADevice, HasTheBitsOfTheCpu) {
       {.task = "repeat", .positions = model::Positions::rotary, .feed_forward = model::FeedForward::swiglu});
 }
 
+// A run that goes on from a file of the other device.
+TEST(TrainingOnADevice, IsSavedAndResumed) {
+  Context cpu(2), device = fenced_context();
+  const Subject subject{"copy"};
+  Course here(cpu, subject, host_allocator()), there(device, subject, device.allocator());
+  for (int step = 0; step < 2; ++step) there.trainer.step();
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("polyhead_device_" + std::to_string(getpid()) + ".safetensors");
+  there.trainer.save(file);
+  here.trainer.resume(file);
+  EXPECT_EQ(here.trainer.step().loss, there.trainer.step().loss);
+  here.trainer.save(file);
+  there.trainer.resume(file);
+  EXPECT_EQ(here.trainer.step().loss, there.trainer.step().loss);
+  std::filesystem::remove(file);
+}
+
 TEST(HeadsOnADevice, AreTheSame) {
   Context cpu(2), device = fenced_context();
   const Subject subject{"copy"};
@@ -80,6 +100,8 @@ TEST(HeadsOnADevice, AreTheSame) {
     EXPECT_EQ(got[n].zero.mean, expected[n].zero.mean);
     EXPECT_EQ(got[n].mean.mean, expected[n].mean.mean);
   }
+  model::Generator told(cpu, here.model, {{1, 2, 3}, {4}}, {}), heard(device, there.model, {{1, 2, 3}, {4}}, {});
+  for (int n = 0; n < 5; ++n) EXPECT_EQ(heard.next(), told.next());
   const std::int32_t prompt[] = {1, 2, 3};
   for (const double temperature : {0.0, 1.0}) {
     EXPECT_EQ(model::next_token(device, there.model, prompt, {.temperature = temperature}, 5),

@@ -1,0 +1,38 @@
+// What a language model remembers of the tokens it has read, so that the next one costs one.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/transformer.h"
+#include "polyhead/cache.h"
+
+namespace polyhead::model {
+
+// Keys and values of every layer, for a batch of sequences of one length; those that are shorter are padded on the
+// left.
+class Memory {
+ public:
+  // For up to `capacity` tokens a sequence.
+  Memory(Context& context, const Transformer& model, std::int64_t batch, std::int64_t capacity);
+
+  std::int64_t batch() const noexcept { return static_cast<std::int64_t>(padding_.size()); }
+  std::int64_t length() const noexcept { return length_; }  // tokens read, padding included
+  std::int64_t capacity() const noexcept { return capacity_; }
+
+  // Forgets everything. Of what is read next, the first padding[b] tokens of sequence b are none.
+  void clear(Context& context, std::span<const std::int32_t> padding);
+
+  // For Transformer::forward: where the next n tokens stand, i32 [B,n], and what a layer remembers.
+  Tensor positions(std::int64_t n) const;
+  KvCache& layer(std::size_t layer) { return *layers_[layer]; }
+  void advance(std::int64_t n) { length_ += n; }
+
+ private:
+  std::vector<std::optional<KvCache>> layers_;  // none for a layer without heads
+  std::vector<std::int32_t> padding_;
+  std::int64_t capacity_, length_ = 0;
+};
+
+}  // namespace polyhead::model
