@@ -1,5 +1,7 @@
 #include "cpu/memory.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -59,6 +61,13 @@ void KeptMemory::release(void* data, std::size_t bytes) noexcept {
 }
 
 void KeptMemory::trim() noexcept {
+  let_go();
+#ifdef __GLIBC__
+  malloc_trim(0);  // which keeps blocks of up to 32 MB itself
+#endif
+}
+
+void KeptMemory::let_go() noexcept {
   const std::unique_lock lock(lock_, std::try_to_lock);
   if (!lock) return;
   for (const auto& [size, blocks] : kept_) {

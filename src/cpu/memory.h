@@ -13,7 +13,7 @@ namespace polyhead::cpu {
 class KeptMemory final : public Allocator {
  public:
   KeptMemory() = default;
-  ~KeptMemory() override { trim(); }
+  ~KeptMemory() override { let_go(); }
 
   Device device() const noexcept override { return {}; }
   void* allocate(std::size_t bytes) override;
@@ -25,6 +25,8 @@ class KeptMemory final : public Allocator {
   void trim() noexcept override;
 
  private:
+  void let_go() noexcept;
+
   // Blocks that nobody uses, by size. The lock is only ever tried: a fork may leave it locked for good in the child,
   // which then does without what is kept.
   std::mutex lock_;

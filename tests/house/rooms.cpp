@@ -70,7 +70,7 @@ const std::vector<Library> kLibraries = {
 };
 
 // Headers of the operating system; those of C++ have neither a slash nor ".h".
-const Names kSystem = {"dlfcn.h", "fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "unistd.h"};
+const Names kSystem = {"dlfcn.h", "fcntl.h", "malloc.h", "pthread.h", "sched.h", "signal.h", "termios.h", "unistd.h"};
 
 bool is_system(std::string_view header) {
   return header.starts_with("sys/") || kSystem.contains(header) ||
