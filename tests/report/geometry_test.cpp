@@ -82,6 +82,18 @@ TEST(Geometry, LinesGoThroughTheirPoints) {
   }
 }
 
+TEST(Geometry, EveryTickHasItsLine) {
+  const Shapes shapes = shapes_of(kLines);
+  const std::vector<Shape> lines = shapes.of("line", "faint");
+  const std::vector<std::string> labels{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0"};
+  ASSERT_EQ(lines.size(), labels.size());
+  for (std::size_t n = 0; n < labels.size(); ++n) {
+    EXPECT_NEAR(lines[n].number("y1"), shapes.text(labels[n]).letters_y(), 0.2) << labels[n];
+    EXPECT_EQ(lines[n].number("y1"), lines[n].number("y2"));
+    EXPECT_LT(shapes.text(labels[n]).number("x"), lines[n].number("x1"));
+  }
+}
+
 TEST(Geometry, ABandGoesFromLowToHigh) {
   const Shapes shapes = shapes_of(kLines);
   const Axis y(shapes, {"0.0", "1.0"}, true), x(shapes, {"0", "100"}, false);
@@ -373,6 +385,26 @@ TEST(Geometry, TokensStandAtTheirCells) {
     EXPECT_GT(text.number("y"), cells[cell].bottom());
     EXPECT_EQ(text.attribute("transform").substr(0, 11), "rotate(-90 ");
   }
+}
+
+// Queries once for every row of panels, keys once beneath every column of them: three panels in two columns.
+TEST(Geometry, TokensStandOncePerRowAndColumnOfPanels) {
+  const Shapes shapes = shapes_of(four_heads());
+  const auto named = [&](const std::string& words) {
+    std::vector<Shape> found = shapes.of("text", "soft");
+    std::erase_if(found, [&](const Shape& text) { return text.text != words; });
+    return found;
+  };
+  const std::vector<Shape> queries = named("q0"), keys = named("k0"), cells = cells_of(shapes, "heat");
+  ASSERT_EQ(queries.size(), 2u);
+  EXPECT_NEAR(queries[0].letters_y(), cells[0].middle_y(), 1) << "the first row: heads 0 and 1";
+  EXPECT_NEAR(queries[1].letters_y(), cells[4].middle_y(), 1) << "the second: head 2";
+  ASSERT_EQ(keys.size(), 2u);
+  const double first = shapes.text("head 0").number("x"), second = shapes.text("head 1").number("x");
+  std::vector<double> places{keys[0].number("x"), keys[1].number("x")};
+  std::sort(places.begin(), places.end());
+  EXPECT_TRUE(places[0] > first && places[0] < second);
+  EXPECT_GT(places[1], second);
 }
 
 // ---- the inks

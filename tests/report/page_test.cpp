@@ -119,6 +119,27 @@ TEST(Page, WhatDoesNotFitIsRefused) {
 
 TEST(Page, AnEmptyPageIsAPage) { EXPECT_EQ(data_of(html({}))["models"].size(), 0u); }
 
+// Every number of a head under its own name.
+TEST(Page, DataOfAHeadAreWhatIsKnownOfIt) {
+  Page page;
+  page.models = {{"m", "n", {{2, 3, "role", 0.11, {{"a", 0.22}}, {{"b", 0.33}}, 0.44, 0.55, 0.66, 0.77, false}}, {}}};
+  const json model = json::parse(report::json(page))["models"][0];
+  EXPECT_EQ(model["name"], "m");
+  EXPECT_EQ(model["note"], "n");
+  const json expected{{"layer", 2},
+                      {"head", 3},
+                      {"role", "role"},
+                      {"score", 0.11},
+                      {"roles", {{"a", 0.22}}},
+                      {"statistics", {{"b", 0.33}}},
+                      {"importance", 0.44},
+                      {"damage", 0.55},
+                      {"damage_low", 0.66},
+                      {"damage_high", 0.77},
+                      {"kept", false}};
+  EXPECT_EQ(model["heads"][0], expected) << model["heads"][0];
+}
+
 // A character that turns the text around is shown by its number, wherever it stands.
 TEST(Page, NothingHidesInAnyText) {
   const Page page = hostile_page("\u202E\u200B");

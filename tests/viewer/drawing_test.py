@@ -170,6 +170,7 @@ class Drawing(PageTest):
             strongest = weights.strongest(query, 8)
             self.assertEqual(len(found['arcs']), len(strongest))
             rows = {row['key']: row for row in found['rows']}
+            self.assertEqual(list(rows), sorted(rows), 'in the order of the text')
             self.assertEqual(sorted(rows), list(range(len(weights.keys))) if sample == 1 else sorted(strongest))
             for arc, key in zip(found['arcs'], strongest):
                 left, from_y, *_, right, to_y = arc['numbers']
