@@ -109,9 +109,11 @@ class Drawing(PageTest):
             weights = Weights(model, sample, layer, head)
             tab = self.recorded(f'#model={model}&sample={sample}&head={layer}.{head}')
             down, across = self.labels(tab, weights)
+            near = 0.4 * (across[1] - across[0])  # to the edges of a cell
             for query, y in enumerate(down):
                 for key, x in enumerate(across):
-                    self.expect_shade(tab, self.pixel(tab, x, y), weights.byte(query, key), f'{query}, {key}')
+                    for side in (-near, 0, near):
+                        self.expect_shade(tab, self.pixel(tab, x + side, y + side), weights.byte(query, key), f'{query}, {key}')
 
     def test_the_darkest_cell_is_the_largest_weight(self):
         weights = Weights(0, 1, 0, 2)
@@ -181,8 +183,9 @@ class Drawing(PageTest):
                 self.assertAlmostEqual(arc['width'], 1 + 7 * weights.weight(query, key), delta=0.01)
                 self.assertEqual(rows[key]['weight'], shown(weights.weight(query, key)))
                 self.assertEqual(rows[key]['token'], weights.keys[key])
-            widths = [(arc['width'], arc['shade']) for arc in found['arcs']]
-            self.assertEqual(widths, sorted(widths, reverse=True), 'thicker and darker for more')
+            for kind in ('width', 'shade'):
+                values = [arc[kind] for arc in found['arcs']]
+                self.assertEqual(values, sorted(values, reverse=True), 'thicker and darker for more')
             for key, row in rows.items():
                 self.assertEqual(row['linked'], key in strongest)
                 self.assertEqual(row['weight'] != '', key in strongest)
