@@ -53,7 +53,7 @@ void attend_sm90(CudaExecutor& executor, backend::AttentionProblem problem) {
 
 void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   expect_sizes("attend", problem);
-  if (portable::objection_to_decode(problem).empty()) {
+  if (portable::objection_to_decode(executor, problem).empty()) {
     portable::decode(executor, problem);
     portable::describe_heads(executor, problem);
   } else if (objection_to_sm90(executor, problem).empty()) {
@@ -71,8 +71,9 @@ void attend_backward(CudaExecutor& executor, const backend::AttentionGradientPro
 std::string explain(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   expect_sizes("explain", problem);
   std::string text = to_string(executor.device()) + ", sm_" + std::to_string(executor.queue().capability());
-  const std::string to_mma = portable::objection_to_mma(problem), to_sm90 = objection_to_sm90(executor, problem);
-  const bool few = portable::objection_to_decode(problem).empty(), hopper = !few && to_sm90.empty();
+  const std::string to_mma = portable::objection_to_mma(executor, problem),
+                    to_sm90 = objection_to_sm90(executor, problem);
+  const bool few = portable::objection_to_decode(executor, problem).empty(), hopper = !few && to_sm90.empty();
   if (few) {
     text += ", tensor cores (mma.sync); few queries: keys and values read once for all heads that share them";
   } else if (hopper) {

@@ -53,6 +53,7 @@ Queue::Queue(int device) : device_(device) {
   enter();
   processors_ = attribute(device, cudaDevAttrMultiProcessorCount);
   capability_ = capability_of(device);
+  shared_bytes_ = static_cast<std::size_t>(attribute(device, cudaDevAttrMaxSharedMemoryPerBlockOptin));
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   check(cudaMalloc(reinterpret_cast<void**>(&claimed_), sizeof *claimed_), "cudaMalloc");
   check(cudaMemsetAsync(claimed_, 0, sizeof *claimed_, stream_), "cudaMemsetAsync");

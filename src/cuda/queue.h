@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -22,7 +23,8 @@ class Queue {
   int device() const noexcept { return device_; }
   cudaStream_t stream() const noexcept { return stream_; }
   int processors() const noexcept { return processors_; }
-  int capability() const noexcept { return capability_; }  // 90 for sm_90
+  int capability() const noexcept { return capability_; }              // 90 for sm_90
+  std::size_t shared_bytes() const noexcept { return shared_bytes_; }  // the most that a block may have
 
   // Makes the device the calling thread's.
   void enter() const;
@@ -35,6 +37,7 @@ class Queue {
  private:
   const int device_;
   int processors_ = 0, capability_ = 0;
+  std::size_t shared_bytes_ = 0;
   cudaStream_t stream_ = nullptr;
   int* claimed_ = nullptr;          // on the device: 1 once a kernel has complained
   Complaint* complaint_ = nullptr;  // memory of the host that kernels write to

@@ -46,9 +46,12 @@ std::string run_forward(Context& context, Case recipe) {
   wants.marked_keys = moved(wants.marked_keys);
   wants.target_keys = moved(wants.target_keys);
   const auto attempt = [&](Attention& host) {
-    Attention device{poisoned_like(context, host.output),     poisoned_like(context, host.lse),
-                     poisoned_like(context, host.weights),    Tensor(),
-                     poisoned_like(context, host.statistics), poisoned_like(context, host.row_statistics)};
+    Attention device;
+    device.output = poisoned_like(context, host.output);
+    device.lse = poisoned_like(context, host.lse);
+    device.weights = poisoned_like(context, host.weights);
+    device.statistics = poisoned_like(context, host.statistics);
+    device.row_statistics = poisoned_like(context, host.row_statistics);
     attend_into(context, moved(m.q), moved(m.k), moved(m.v), options, wants, test::views_of(device));
     bring_back(context, device.output, host.output);
     bring_back(context, device.lse, host.lse);

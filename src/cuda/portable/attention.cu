@@ -100,7 +100,7 @@ void attend_f32(CudaExecutor& executor, const backend::AttentionProblem& problem
 }  // namespace
 
 void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  objection_to_mma(problem).empty() ? attend_mma(executor, problem) : attend_f32(executor, problem);
+  objection_to_mma(executor, problem).empty() ? attend_mma(executor, problem) : attend_f32(executor, problem);
   describe_heads(executor, problem);
 }
 

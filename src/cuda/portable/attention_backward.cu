@@ -62,7 +62,8 @@ void write_dsink(CudaExecutor& executor, const AttentionArguments& arguments, co
 }
 
 void attend_backward(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
-  objection_to_mma(problem).empty() ? attend_backward_mma(executor, problem) : attend_backward_f32(executor, problem);
+  objection_to_mma(executor, problem).empty() ? attend_backward_mma(executor, problem)
+                                              : attend_backward_f32(executor, problem);
 }
 
 }  // namespace polyhead::cuda::portable

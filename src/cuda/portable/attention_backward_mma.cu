@@ -12,12 +12,11 @@ void launch(CudaExecutor& executor, const backend::AttentionGradientProblem& pro
   const backend::AttentionProblem& forward = problem.forward;
   const backend::Sequences& sequences = forward.sequences;
   const int row_tiles = tiles_of(sequences.queries), key_tiles = tiles_of(sequences.keys);
-  executor.launch_with(dq_mma_kernel<T, kWidth>, sequences.count * forward.heads * row_tiles * OfQueries::kParts,
-                       OfQueries::kThreads, OfQueries::kSharedBytes, arguments, gradient, rows, Strided(problem.dq),
-                       row_tiles);
-  executor.launch_with(dkv_mma_kernel<T, kWidth>, sequences.count * forward.kv_heads * key_tiles * OfKeys::kParts,
-                       OfKeys::kThreads, OfKeys::kSharedBytes, arguments, gradient, rows, Strided(problem.dk),
-                       Strided(problem.dv), key_tiles);
+  executor.launch_with(dq_mma_kernel<T, kWidth>, sequences.count * forward.heads * row_tiles, OfQueries::kThreads,
+                       OfQueries::kSharedBytes, arguments, gradient, rows, Strided(problem.dq), row_tiles);
+  executor.launch_with(dkv_mma_kernel<T, kWidth>, sequences.count * forward.kv_heads * key_tiles, OfKeys::kThreads,
+                       OfKeys::kSharedBytes, arguments, gradient, rows, Strided(problem.dk), Strided(problem.dv),
+                       key_tiles);
 }
 
 template <class T>
@@ -53,8 +52,8 @@ void run(CudaExecutor& executor, const backend::AttentionGradientProblem& proble
 
 }  // namespace
 
-std::string objection_to_mma(const backend::AttentionGradientProblem& problem) {
-  if (std::string why = objection_to_mma(problem.forward); !why.empty()) return why;
+std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
+  if (std::string why = objection_to_mma(executor, problem.forward); !why.empty()) return why;
   for (const ConstTensorView& tensor :
        {problem.doutput, ConstTensorView(problem.dq), ConstTensorView(problem.dk), ConstTensorView(problem.dv)}) {
     if (!has_pieces(tensor)) return "rows that are no multiples of 16 bytes";

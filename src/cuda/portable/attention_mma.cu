@@ -32,12 +32,16 @@ void launch_as(CudaExecutor& executor, const backend::AttentionProblem& problem)
 
 }  // namespace
 
-std::string objection_to_mma(const backend::AttentionProblem& problem) {
+std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   if (size_of(problem.q.dtype()) != 2 || problem.k.dtype() != problem.q.dtype()) return "not all 16-bit numbers";
   if (std::max(problem.head_dim, problem.value_dim) > 256) return "heads wider than 256";
   if (problem.head_dim == 0 || problem.value_dim == 0) return "heads without columns";
   for (const ConstTensorView& tensor : {problem.q, problem.k, problem.v, ConstTensorView(problem.output)}) {
     if (tensor.present() && !has_pieces(tensor)) return "rows that are no multiples of 16 bytes";
+  }
+  if (std::max(problem.head_dim, problem.value_dim) > 128 &&
+      executor.queue().shared_bytes() < MmaForward<__half, 256, 8, 1, 64>::kSharedBytes + 2048) {
+    return "too little shared memory for heads wider than 128";
   }
   if (problem.keep.present() || problem.bias.present()) return "keep or bias";
   if (problem.alibi.present()) return "alibi";

@@ -24,7 +24,7 @@ struct MmaForward {
 
   const AttentionArguments& a;
   const Head& head;
-  const RowSight* const sights;  // of the block's rows
+  const KeySight* const sights;  // of the block's rows
   const int first;               // query of the block
   const BlockSight sight{head, first, kRows};
   const QueryTile queries{device::dynamic_shared()};
@@ -93,7 +93,7 @@ struct MmaForward {
     for (int block = 0; block < kBlocks; ++block) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const RowSight& row = sights[row_of(block, half) - first];
+        const KeySight& row = sights[row_of(block, half) - first];
 #pragma unroll
         for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
@@ -188,8 +188,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   const Head& head = *share_head(a, place.n, place.h);
   const int first = place.tile * Forward::kRows;
   if (first >= head.sequence.rows) return;
-  __shared__ RowSight sights[Forward::kRows];
-  for (int n = threadIdx.x; n < Forward::kRows; n += Forward::kThreads) sights[n] = head.row(first + n);
+  __shared__ KeySight sights[Forward::kRows];
+  for (int n = threadIdx.x; n < Forward::kRows; n += Forward::kThreads) sights[n] = head.keys_of(first + n);
   Forward forward{a, head, sights, first};
   if (head.gate == 0 && !out.lse.present()) {
     // Nothing but zeros to write.

@@ -12,8 +12,8 @@ namespace polyhead::cuda::portable {
 bool has_pieces(const ConstTensorView& tensor);
 
 // Why a call is not for these kernels, or nothing.
-std::string objection_to_mma(const backend::AttentionProblem& problem);
-std::string objection_to_mma(const backend::AttentionGradientProblem& problem);
+std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionProblem& problem);
+std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem);
 
 // Output and lse alone.
 void attend_mma(CudaExecutor& executor, const backend::AttentionProblem& problem);

@@ -9,7 +9,7 @@
 namespace polyhead::cuda::portable {
 
 // Why a call is not for this kernel, or nothing.
-std::string objection_to_decode(const backend::AttentionProblem& problem);
+std::string objection_to_decode(CudaExecutor& executor, const backend::AttentionProblem& problem);
 
 // Output and lse alone.
 void decode(CudaExecutor& executor, const backend::AttentionProblem& problem);

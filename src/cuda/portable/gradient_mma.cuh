@@ -49,24 +49,28 @@ __global__ void __launch_bounds__(256)
 
 template <class T, int kWidth, bool kOfKeys>
 struct MmaGradient {
-  static constexpr int kThreads = 128, kOwn = 64, kOther = kWidth > 128 ? 32 : 64;
-  static constexpr int kColumns = kWidth > 128 ? 128 : kWidth, kParts = kWidth / kColumns;
+  // Two sums of 128 columns are what a warp has registers for: dk and dv of wider heads take twice the warps, which
+  // make S and dP twice.
+  static constexpr int kColumns = kOfKeys && kWidth > 128 ? 128 : kWidth, kParts = kWidth / kColumns;
+  static constexpr int kThreads = 128 * kParts, kOwn = 64, kOther = kWidth > 128 ? 32 : 64;
   using OwnTile = TileOf<T, kOwn, kWidth>;
   using OtherTile = TileOf<T, kOther, kWidth>;
-  static constexpr std::size_t kStageBytes = 2 * OtherTile::kBytes + kOther * (2 * sizeof(float) + sizeof(RowSight));
-  static constexpr std::size_t kSharedBytes = 2 * OwnTile::kBytes + 2 * kStageBytes + kOwn * sizeof(RowSight);
+  static constexpr std::size_t kStageBytes =
+      2 * OtherTile::kBytes + (kOfKeys ? kOther * (2 * sizeof(float) + sizeof(KeySight)) : 0);
+  static constexpr std::size_t kSharedBytes =
+      2 * OwnTile::kBytes + 2 * kStageBytes + (kOfKeys ? 0 : kOwn * sizeof(KeySight));
 
   // One tile of the other side, as it lies in shared memory.
   struct Stage {
     OtherTile first, second;
-    RowSight* sights;
+    KeySight* sights;
     float *lse, *delta;
 
     __device__ explicit Stage(int which) {
       std::byte* data = device::dynamic_shared() + 2 * OwnTile::kBytes + which * kStageBytes;
       first.data = data;
       second.data = data + OtherTile::kBytes;
-      sights = reinterpret_cast<RowSight*>(data + 2 * OtherTile::kBytes);
+      sights = reinterpret_cast<KeySight*>(data + 2 * OtherTile::kBytes);
       lse = reinterpret_cast<float*>(sights + kOther);
       delta = lse + kOther;
     }
@@ -81,12 +85,12 @@ struct MmaGradient {
   const MmaRows& rows;
   const Head& head;  // of keys: the first of the heads that share them
   const int own;     // the first query, or the first key (negative before the sequence)
-  const int part;    // of the columns
   const OwnTile own_1{device::dynamic_shared()}, own_2{device::dynamic_shared() + OwnTile::kBytes};
   // What the rows see, if the block owns queries.
-  RowSight* const own_sights =
-      reinterpret_cast<RowSight*>(device::dynamic_shared() + 2 * OwnTile::kBytes + 2 * kStageBytes);
-  const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 * 16;
+  KeySight* const own_sights =
+      reinterpret_cast<KeySight*>(device::dynamic_shared() + 2 * OwnTile::kBytes + 2 * kStageBytes);
+  const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 % 4 * 16;
+  const int part = threadIdx.x / 128;  // of the columns
 
   Sums<kColumns> sums_1[1], sums_2[1];
 
@@ -141,7 +145,7 @@ struct MmaGradient {
         const int n = threadIdx.x;
         const std::int64_t row = (head.sequence.batch * a.heads + step.h) * d.rows + query + n;
         const bool here = there(n);
-        stage.sights[n] = head.row(step.at + n);
+        stage.sights[n] = head.keys_of(step.at + n);
         device::copy_number_later(stage.lse + n, rows.lse + (here ? row : 0), here);
         device::copy_number_later(stage.delta + n, rows.delta + (here ? row : 0), here);
       }
@@ -198,7 +202,7 @@ struct MmaGradient {
     multiply_weights<T, 1, kOther, kColumns>(sums_1, packed, stage.first, part * kColumns / 8);
   }
 
-  __device__ void mask(Sums<kOther>& p, Sums<kOther>& ds, const RowSight* sights, const Step& step) const {
+  __device__ void mask(Sums<kOther>& p, Sums<kOther>& ds, const KeySight* sights, const Step& step) const {
 #pragma unroll
     for (int n = 0; n < kOther / 8; ++n) {
 #pragma unroll
@@ -218,7 +222,7 @@ struct MmaGradient {
     if (step.h == a.heads) return;
     float own_lse[2] = {}, own_delta[2] = {};
     if constexpr (!kOfKeys) {
-      if (threadIdx.x < kOwn) own_sights[threadIdx.x] = head.row(own + threadIdx.x);
+      if (threadIdx.x < kOwn) own_sights[threadIdx.x] = head.keys_of(own + threadIdx.x);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int i = own + row0 + 8 * half + lane / 4;
@@ -262,15 +266,15 @@ struct MmaGradient {
 };
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(128)
+__global__ void __launch_bounds__(MmaGradient<T, kWidth, false>::kThreads)
     dq_mma_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
                   const __grid_constant__ MmaRows rows, const __grid_constant__ Strided dq, int tiles) {
   using Gradient = MmaGradient<T, kWidth, false>;
-  const BlockPlace place(Gradient::kParts, tiles, a.heads);
+  const BlockPlace place(1, tiles, a.heads);
   const Head& head = *share_head(a, place.n, place.h);
   const int first = place.tile * Gradient::kOwn;
   if (first >= head.sequence.rows) return;
-  Gradient gradient{a, d, rows, head, first, place.part};
+  Gradient gradient{a, d, rows, head, first};
   if (d.reaches(head)) {
     gradient.run();
   } else {
@@ -282,12 +286,12 @@ __global__ void __launch_bounds__(128)
 }
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(128)
+__global__ void __launch_bounds__(MmaGradient<T, kWidth, true>::kThreads)
     dkv_mma_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
                    const __grid_constant__ MmaRows rows, const __grid_constant__ Strided dk,
                    const __grid_constant__ Strided dv, int tiles) {
   using Gradient = MmaGradient<T, kWidth, true>;
-  const BlockPlace place(Gradient::kParts, tiles, a.heads / a.heads_per_kv);
+  const BlockPlace place(1, tiles, a.heads / a.heads_per_kv);
   const Head& head = *share_head(a, place.n, place.h * a.heads_per_kv);
   const backend::Sequence& s = head.sequence;
   const bool packed = a.sequences.packed;
@@ -296,7 +300,7 @@ __global__ void __launch_bounds__(128)
       (packed ? s.key_begin : 0) + static_cast<std::int64_t>(tiles - 1 - place.tile) * Gradient::kOwn;
   const std::int64_t end = packed ? s.key_begin + s.keys : a.sequences.keys;
   if (begin >= end) return;
-  Gradient gradient{a, d, rows, head, static_cast<int>(begin - s.key_begin), place.part};
+  Gradient gradient{a, d, rows, head, static_cast<int>(begin - s.key_begin)};
   gradient.run();
   gradient.store_rows(dk, head.g, begin, gradient.sums_1[0], a.scale, a.head_dim, s.key_begin, s.key_begin + s.keys,
                       end);

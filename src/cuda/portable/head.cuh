@@ -76,10 +76,15 @@ struct Head {
   __device__ std::int64_t k_row(int j) const { return a.k.at(sequence.batch, g, sequence.key_begin + j); }
   __device__ std::int64_t v_row(int j) const { return a.v.at(sequence.batch, g, sequence.key_begin + j); }
 
-  __device__ RowSight row(std::int64_t query) const {
-    if (query < 0 || query >= sequence.queries) return {query + sequence.offset, -1, 0, 0, 0};
+  // What query i sees: nothing, if there is no such query.
+  __device__ KeySight keys_of(std::int64_t query) const {
+    if (query < 0 || query >= sequence.queries) return {0, 0, 0};
     const int i = static_cast<int>(query);
-    return {query + sequence.offset, i, sight.head_end(i), sight.begin(i), sight.end(i)};
+    return {sight.head_end(i), sight.begin(i), sight.end(i)};
+  }
+  __device__ RowSight row(std::int64_t query) const {
+    const bool exists = query >= 0 && query < sequence.queries;
+    return {keys_of(query), query + sequence.offset, exists ? static_cast<int>(query) : -1};
   }
   // The rows of a tile, as its first threads know them; a barrier follows before they are read.
   __device__ void set_rows(Shared& sm, std::int64_t first) const {

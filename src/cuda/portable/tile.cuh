@@ -21,14 +21,16 @@ constexpr int parts_of(std::int64_t width) {
 
 inline constexpr std::int64_t kAbsent = -1;  // a row that is not there: zeros
 
-// What one query may see: keys [0, head_end) and [begin, end).
-struct RowSight {
-  long long p;  // its position among the keys
-  int i;        // of its sequence; -1: no such query
+// What one query sees: keys [0, head_end) and [begin, end).
+struct KeySight {
   int head_end, begin, end;
 
   // Without a branch: this is asked for every logit of a masked tile.
   __device__ bool sees(int j) const { return (j >= 0) & ((j < head_end) | ((j >= begin) & (j < end))); }
+};
+struct RowSight : KeySight {
+  long long p;  // its position among the keys
+  int i;        // of its sequence; -1: no such query
 };
 
 struct Shared {

@@ -46,6 +46,7 @@ class Queue {
   void enter() const {}
   int capability() const noexcept { return 80; }
   int processors() const noexcept { return 4; }
+  std::size_t shared_bytes() const noexcept { return 160 << 10; }
   Complaints complaints(std::string_view op) {
     ops_.emplace_back(op);
     return {&claimed_, &first_, static_cast<int>(ops_.size()) - 1};
