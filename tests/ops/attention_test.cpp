@@ -71,7 +71,7 @@ TEST(Explain, NamesThePathAndTheReasons) {
   const Tensor x = normal({1, 2, 5, 8}, "x", DType::bf16);
   Context context(1);
   const std::string text = explain(context, x, x, x, {.causal = true}, {.weights = true});
-  for (const char* word : {"cpu, fused", "widened", "weights", "no GPU"}) {
+  for (const char* word : {"cpu, fused", "widened", "weights", "GPU"}) {
     EXPECT_NE(text.find(word), std::string::npos) << text;
   }
   EXPECT_THROW(explain(context, x, x, x, {.softcap = -1}), Error);
