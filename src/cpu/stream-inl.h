@@ -190,8 +190,8 @@ void stream_scores(const Stream<S>& k, std::int64_t n, const float* q, std::size
     for_row_tiles(rows, [&](std::size_t r, auto tile) {
       constexpr int kRows = decltype(tile)::value;
       const auto score = k.columns % kLanes<float> == 0 ? score_keys<S, kRows, false> : score_keys<S, kRows, true>;
-      score(key, r == 0 ? kAhead<S> * k.stride : 0, q + r * q_stride, q_stride, k.columns,
-            s + r * s_stride + j, s_stride);
+      score(key, r == 0 ? kAhead<S> * k.stride : 0, q + r * q_stride, q_stride, k.columns, s + r * s_stride + j,
+            s_stride);
     });
   }
 }
