@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "cli/commands.h"
+#include "cli/device.h"
 #include "core/suggest.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
@@ -17,7 +17,8 @@ struct Options {
   std::string model, prompt;
   std::optional<std::int64_t> tokens;
   std::optional<double> temperature;
-  std::int64_t seed = 1, threads = 0;
+  std::int64_t seed = 1;
+  Workplace place;
 };
 
 using Tokens = std::vector<std::int32_t>;
@@ -112,7 +113,8 @@ std::unique_ptr<Language> language_of(const std::string& folder, const model::Co
 
 void generate(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name the folder that polyhead train made");
-  const std::unique_ptr<model::Transformer> model = model::load(o.model);
+  Context context = o.place.context();
+  const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
   const std::unique_ptr<Language> language = language_of(o.model, model->config());
   const auto seed = static_cast<std::uint64_t>(o.seed);
   Tokens tokens = language->tokens_of(o.prompt);
@@ -122,7 +124,6 @@ void generate(const Options& o) {
                        {.tokens = std::min(model->config().context, std::ssize(tokens) + count)});
   const model::Sampling sampling{.temperature = o.temperature.value_or(language->temperature()), .seed = seed};
   for (const std::int32_t token : tokens) fmt::print("{}", language->text_of(token));
-  Context context(static_cast<int>(o.threads));
   model::Generator generator(context, *model, {tokens}, sampling);
   for (std::int64_t n = 0; n < count; ++n) {
     std::fflush(stdout);
@@ -168,7 +169,8 @@ Command generate_command() {
                    {},
                    0,
                    std::int64_t{1} << 53},
-                  {"threads", "N", "threads; 0 for all", &o->threads, {}, 0, 4096}},
+                  o->place.device_option(),
+                  o->place.threads_option()},
       .run = [o] { generate(*o); }};
 }
 

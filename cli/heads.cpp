@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/commands.h"
+#include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/say.h"
 #include "study/links.h"
@@ -12,20 +12,21 @@ namespace {
 
 struct Options {
   std::string model, links, file;
-  std::int64_t samples = 256, seed = 1, threads = 0;
+  std::int64_t samples = 256, seed = 1;
+  Workplace place;
   bool all_roles = false;
   std::string format = "table";
 };
 
 void examine_heads(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name the folder that polyhead train made");
-  const study::Subject subject = study::load_subject(o.model, o.file);
+  Context context = o.place.context();
+  const study::Subject subject = study::load_subject(context, o.model, o.file);
   const auto seed = static_cast<std::uint64_t>(o.seed);
   study::Material material = study::make_material(*subject.task, {.samples = o.samples, .seed = seed});
   if (!o.links.empty()) {
     for (heads::Probe& probe : study::load_links(o.links, *subject.task)) material.plain.push_back(std::move(probe));
   }
-  Context context(static_cast<int>(o.threads));
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.model, subject.task->name(),
                   subject.model->config().head_count(), o.samples));
   std::optional<Progress> progress(std::in_place, "heads", subject.model->config().head_count());
@@ -56,18 +57,19 @@ Command heads_command() {
                    {"polyhead heads run --all-roles", "also the score of every head in every role, and its control"},
                    {"polyhead heads run --format json", "all of it, for a program"},
                    {"polyhead heads run --links links.jsonl", "which heads follow relations that you know"}},
-      .options =
-          {{"MODEL", "", "a folder that polyhead train or prune made", &o->model},
-           {"links", "FILE",
-            "relations between words, a JSON object on each line: {\"tokens\": \"BOS today the king is old\", "
-            "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}",
-            &o->links},
-           {"all-roles", "", "every role's score, threshold and control; with --format csv only those", &o->all_roles},
-           {"samples", "N", "sequences of each kind", &o->samples, {}, 2, 100'000},
-           {"seed", "N", "of the sequences and of the untrained model", &o->seed, {}, 0, INT32_MAX},
-           {"file", "FILE", "where the text is now that the model was trained on", &o->file},
-           {"threads", "N", "threads; 0 for all; they change the time, not the result", &o->threads, {}, 0, 4096},
-           format_option(o->format)},
+      .options = {{"MODEL", "", "a folder that polyhead train or prune made", &o->model},
+                  {"links", "FILE",
+                   "relations between words, a JSON object on each line: {\"tokens\": \"BOS today the king is old\", "
+                   "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}",
+                   &o->links},
+                  {"all-roles", "", "every role's score, threshold and control; with --format csv only those",
+                   &o->all_roles},
+                  {"samples", "N", "sequences of each kind", &o->samples, {}, 2, 100'000},
+                  {"seed", "N", "of the sequences and of the untrained model", &o->seed, {}, 0, INT32_MAX},
+                  {"file", "FILE", "where the text is now that the model was trained on", &o->file},
+                  o->place.device_option(),
+                  o->place.threads_option(),
+                  format_option(o->format)},
       .run = [o] { examine_heads(*o); }};
 }
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/commands.h"
+#include "cli/device.h"
 #include "cli/progress.h"
 #include "io/file.h"
 #include "study/examination.h"
@@ -15,7 +15,8 @@ namespace {
 struct Options {
   std::string model, out, order = "iterative", file;
   double budget = 1;
-  std::int64_t fine_tune = 0, samples = 256, seed = 1, threads = 0;
+  std::int64_t fine_tune = 0, samples = 256, seed = 1;
+  Workplace place;
   bool mean = false, compare = false, dry_run = false, force = false;
   std::string format = "table";
 };
@@ -38,7 +39,7 @@ void check(const Options& o) {
 class Pruning {
  public:
   explicit Pruning(const Options& o)
-      : o_(o), subject_(study::load_subject(o.model, o.file)), context_(static_cast<int>(o.threads)) {
+      : o_(o), context_(o.place.context()), subject_(study::load_subject(context_, o.model, o.file)) {
     if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
     material_ = study::make_material(*subject_.task, {.samples = o.samples, .seed = seed()});
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
@@ -109,8 +110,8 @@ class Pruning {
   }
 
   const Options& o_;
-  study::Subject subject_;
   Context context_;
+  study::Subject subject_;
   study::Material material_;
   std::vector<Tensor> means_;
 };
@@ -138,7 +139,8 @@ std::vector<Option> options_of(Options& o) {
        100'000},
       {"seed", "N", "of the sequences and of the random order", &o.seed, {}, 0, INT32_MAX},
       {"file", "FILE", "where the text is now that the model was trained on", &o.file},
-      {"threads", "N", "threads; 0 for all; they change the time, not the result", &o.threads, {}, 0, 4096},
+      o.place.device_option(),
+      o.place.threads_option(),
       format_option(o.format)};
 }
 

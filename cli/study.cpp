@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/signals.h"
@@ -14,7 +15,7 @@ namespace {
 struct Options {
   std::string out = "polyhead-study";
   bool quick = false, force = false, resume = false;
-  std::int64_t threads = 0;
+  Workplace place;
   std::string format = "table";
 };
 
@@ -31,7 +32,8 @@ study::Results study_of(const Options& o) {
   try {
     return study::run_study({.folder = o.out,
                              .quick = o.quick,
-                             .threads = static_cast<int>(o.threads),
+                             .device = o.place.chosen(),
+                             .threads = static_cast<int>(o.place.threads),
                              .force = o.force,
                              .resume = o.resume},
                             [&](std::int64_t done, std::int64_t total) {
@@ -84,7 +86,8 @@ Command study_command() {
                   {"quick", "", "fewer seeds and steps, for a first look", &o->quick},
                   {"resume", "", "go on with the study in the folder; models that are done are not trained again",
                    &o->resume},
-                  {"threads", "N", "how many; 0: as many as this process may run on", &o->threads, {}, 0, 4096},
+                  o->place.device_option(),
+                  o->place.threads_option(),
                   {"force", "", "begin anew in a folder that is not empty", &o->force},
                   format_option(o->format)},
       .run = [o] { print(report_of(study_of(*o), *o), o->format); }};

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/say.h"
 #include "cli/signals.h"
-#include "polyhead/info.h"
 
 namespace polyhead::cli {
 namespace {
@@ -17,7 +17,7 @@ struct Options {
   std::optional<std::int64_t> layers, width, heads, kv_heads, context, steps, batch, warmup, seed, save_every;
   std::optional<double> rate, decay, dropout;
   std::optional<bool> feed_forward, bias;
-  std::int64_t threads = 0;
+  Workplace place;
   bool force = false, resume = false;
   std::string format = "table";
 };
@@ -93,8 +93,8 @@ void check_resume(const Options& o) {
   for (const auto& [given, name] : fixed) {
     if (given)
       misused(
-          fmt::format("--{}: a run that is resumed keeps its plan; only --steps, --save-every, --threads "
-                      "and the place of --file may change",
+          fmt::format("--{}: a run that is resumed keeps its plan; only --steps, --save-every, --device, "
+                      "--threads and the place of --file may change",
                       name));
   }
 }
@@ -109,9 +109,9 @@ std::unique_ptr<train::Run> run_of(const Options& o, Context& context) {
   const std::string task = train::load_plan(o.out).task.name;
   if (!o.task.empty() && o.task != task) misused(fmt::format("{} is a run of {}, not of {}", o.out, task, o.task));
   auto run = train::Run::resume(context, o.out, {.steps = o.steps, .save_every = o.save_every, .file = o.file});
-  if (run->plan().target != info().target) {
-    say(fmt::format("note: this run was begun with {} instructions and goes on with {}: the last bits will differ\n",
-                    run->plan().target, info().target));
+  if (const std::string target = train::target_of(context); run->plan().target != target) {
+    say(fmt::format("note: this run was begun on {} and goes on with {}: the last bits will differ\n",
+                    run->plan().target, target));
   }
   return run;
 }
@@ -136,7 +136,7 @@ train::Outcome go(train::Run& run, Progress& progress) {
 }
 
 void train_model(const Options& o) {
-  Context context(static_cast<int>(o.threads));
+  Context context = o.place.context();
   const std::unique_ptr<train::Run> run = run_of(o, context);
   announce(*run);
   const std::int64_t steps = run->plan().training.steps;
@@ -204,7 +204,8 @@ std::vector<Option> options_of(Options& o) {
           {"norm", "KIND", "layer, rms or none", &o.norm, kNorms},
           {"positions", "KIND", "learned, sinusoidal, rotary or none", &o.positions, kPositions},
           {"save-every", "N", "steps from one checkpoint to the next", &o.save_every, {}, 1, kMostSteps},
-          {"threads", "N", "threads; 0 for all; they change the time, not the result", &o.threads, {}, 0, 4096},
+          o.place.device_option(),
+          o.place.threads_option(),
           format_option(o.format)};
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/numbers.h"
 #include "heads/pruning.h"
 
 namespace polyhead::heads {
@@ -41,7 +42,8 @@ void copy_blocks(const float* from, const std::vector<std::int64_t>& from_blocks
 void copy_projection(const Parameter* from, const model::LayerHeads& old, const Staying& staying, std::int64_t D,
                      std::int64_t row, Parameter* to) {
   if (from == nullptr || to == nullptr) return;
-  const float* source = from->value.as<float>();
+  const Tensor held = copied_to_host(from->value);
+  const float* source = held.as<float>();
   float* target = to->value.as<float>();
   copy_blocks(source, staying.heads, D * row, target);
   target += static_cast<std::int64_t>(staying.heads.size()) * D * row;
@@ -56,15 +58,15 @@ void copy_attention(const model::Transformer& from, std::size_t layer, const Sta
   const std::int64_t D = config.head_dim, inner = config.layers[layer].heads * D;
   const auto &old = from.attention_parameters(layer), &made = to.attention_parameters(layer);
   if (old.out_proj_bias != nullptr) {
-    std::copy_n(old.out_proj_bias->value.as<float>(), config.width, made.out_proj_bias->value.as<float>());
+    made.out_proj_bias->value = copied_to_host(old.out_proj_bias->value);
   }
   if (staying.heads.empty()) return;
   copy_projection(old.in_proj_weight, config.layers[layer], staying, D, config.width, made.in_proj_weight);
   copy_projection(old.in_proj_bias, config.layers[layer], staying, D, 1, made.in_proj_bias);
   const auto left = static_cast<std::int64_t>(staying.heads.size()) * D;
+  const Tensor out = copied_to_host(old.out_proj_weight->value);
   for (std::int64_t c = 0; c < config.width; ++c) {
-    copy_blocks(old.out_proj_weight->value.as<float>() + c * inner, staying.heads, D,
-                made.out_proj_weight->value.as<float>() + c * left);
+    copy_blocks(out.as<float>() + c * inner, staying.heads, D, made.out_proj_weight->value.as<float>() + c * left);
   }
 }
 
@@ -74,7 +76,7 @@ void copy_the_rest(const model::Transformer& from, model::Transformer& to) {
     if (parameter->name.find(".attention.") != std::string::npos) continue;
     for (const Parameter* old : from.parameters()) {
       if (old->name != parameter->name) continue;
-      std::copy_n(old->value.as<float>(), count_of(old->value.shape()), parameter->value.as<float>());
+      parameter->value = copied_to_host(old->value);
     }
   }
 }
@@ -90,15 +92,21 @@ std::unique_ptr<model::Transformer> without_heads(const model::Transformer& mode
     config.layers[layer] = staying.back().count();
   }
   if (means != nullptr) config.bias = true;
-  auto smaller = std::make_unique<model::Transformer>(config);
+  // Put together on the host, then moved to where the old one lies.
+  auto smaller = model::Transformer::unfilled(config, model.dtype(), model.memory());
+  for (Parameter* parameter : smaller->parameters()) {
+    parameter->value = Tensor::zeros(parameter->value.shape(), parameter->value.dtype());
+  }
   copy_the_rest(model, *smaller);
   for (std::size_t layer = 0; layer < staying.size(); ++layer) copy_attention(model, layer, staying[layer], *smaller);
-  if (means == nullptr) return smaller;
-  const std::vector<Tensor> shifts = shifts_of(model, *means, heads);
+  const std::vector<Tensor> shifts = means == nullptr ? std::vector<Tensor>{} : shifts_of(model, *means, heads);
   for (std::size_t layer = 0; layer < shifts.size(); ++layer) {
     if (!shifts[layer].present()) continue;
     float* bias = smaller->attention_parameters(layer).out_proj_bias->value.as<float>();
     for (std::int64_t c = 0; c < config.width; ++c) bias[c] += shifts[layer].as<float>()[c];
+  }
+  for (Parameter* parameter : smaller->parameters()) {
+    parameter->value = moved_to(model.memory(), std::move(parameter->value));
   }
   return smaller;
 }

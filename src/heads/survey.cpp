@@ -168,13 +168,17 @@ Survey survey(Context& context, model::Transformer& model, const std::vector<Pro
                                .marked_keys = probe.marked,
                                .target_keys = probe.targets};
     model.forward(tape, probe.tokens, options);
-    for (HeadSurvey& head : result.heads) {
-      const MultiHeadResults& layer = model.attention(tape, head.id.layer).forward;
+    for (auto head = result.heads.begin(); head != result.heads.end();) {
+      const std::size_t number = head->id.layer;
+      const MultiHeadResults& layer = model.attention(tape, number).forward;
       const OnHost all(context, layer.statistics), each(context, layer.row_statistics);
-      const std::int64_t H = all.view().shape(1), T = each.view().shape(2), h = head.id.head;
-      add({all.as<float>() + h * kFullStatistics, each.as<float>() + h * T * kFullStatistics, H * kFullStatistics,
-           H * T * kFullStatistics, all.view().shape(0)},
-          probe, rows, rarest, head);
+      const std::int64_t H = all.view().shape(1), T = each.view().shape(2);
+      for (; head != result.heads.end() && head->id.layer == number; ++head) {
+        const std::int64_t h = head->id.head;
+        add({all.as<float>() + h * kFullStatistics, each.as<float>() + h * T * kFullStatistics, H * kFullStatistics,
+             H * T * kFullStatistics, all.view().shape(0)},
+            probe, rows, rarest, *head);
+      }
     }
   }
   result.chance = chances.made();

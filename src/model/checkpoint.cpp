@@ -106,7 +106,7 @@ Config load_config(const std::filesystem::path& folder) {
   return config_from_json(io::read_file(path, kMostConfig), path.string());
 }
 
-std::unique_ptr<Transformer> load(const std::filesystem::path& folder) {
+std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory) {
   const Config config = load_config(folder);
   io::Safetensors file = io::read_safetensors(folder / kWeightsFile);
   expect_own(file, config);
@@ -114,7 +114,7 @@ std::unique_ptr<Transformer> load(const std::filesystem::path& folder) {
     refuse(file.where + ": " + kConfigFile + " asks for more numbers than the " + std::to_string(found) +
            " that are found here");
   }
-  auto model = Transformer::unfilled(config);
+  auto model = Transformer::unfilled(config, DType::f32, memory);
   take_parameters(file, *model);
   for (const auto& [name, tensor] : file.tensors) {
     if (file.has(name))

@@ -30,8 +30,10 @@ std::uint64_t saved_bytes(const Transformer& model);  // of the weights' file
 void save_config(const Config& config, const std::filesystem::path& folder);
 
 // Refuses (code input) what is no such folder, weights that are damaged or not finite, and those that are not the ones
-// the config asks for: it names the first that is missing, too much or of another shape.
-std::unique_ptr<Transformer> load(const std::filesystem::path& folder);
+// the config asks for: it names the first that is missing, too much or of another shape. The parameters go into the
+// memory of the context that passes run on, or stay on the host.
+std::unique_ptr<Transformer> load(const std::filesystem::path& folder,
+                                  const std::shared_ptr<Allocator>& memory = host_allocator());
 Config load_config(const std::filesystem::path& folder);
 
 // Refuses (input) a tensor with NaN or infinity in it, and says where. `where` is the file, for the message.

@@ -38,6 +38,7 @@ class Transformer {
 
   const Config& config() const noexcept { return config_; }
   DType dtype() const noexcept { return dtype_; }
+  const std::shared_ptr<Allocator>& memory() const noexcept { return memory_; }  // where the parameters lie
   std::vector<autograd::Parameter*> parameters();
   std::vector<const autograd::Parameter*> parameters() const;
   std::int64_t parameter_count() const;

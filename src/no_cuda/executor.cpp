@@ -5,7 +5,7 @@
 namespace polyhead::cuda {
 
 bool available() noexcept { return false; }
-std::string reason() { return "no GPU support in this build"; }
+std::string reason() { return "no GPU support in this build: CMake found no nvcc"; }
 std::unique_ptr<Executor> make_executor(int) { throw Error(ErrorCode::device, "context", reason()); }
 
 }  // namespace polyhead::cuda

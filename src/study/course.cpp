@@ -6,8 +6,8 @@
 #include "io/json.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
-#include "polyhead/info.h"
 #include "polyhead/version.h"
+#include "train/run.h"
 
 namespace polyhead::study {
 namespace {
@@ -38,10 +38,10 @@ train::Plan fitted(train::Plan plan, const train::Task& task) {
 }
 
 // All that the numbers of a course depend on.
-std::string mark_of(const train::Plan& plan, const Route& route) {
+std::string mark_of(const Context& context, const train::Plan& plan, const Route& route) {
   const train::TrainOptions& t = plan.training;
   return io::Json{{"version", version()},
-                  {"target", info().target},
+                  {"target", train::target_of(context)},
                   {"task", plan.task.name},
                   {"steps", t.steps},
                   {"batch", t.batch},
@@ -58,7 +58,7 @@ std::string mark_of(const train::Plan& plan, const Route& route) {
 }
 
 // The model first: where course.json is, all is.
-void keep(const Course& course, const Route& route) {
+void keep(const Context& context, const Course& course, const Route& route) {
   io::make_folder(route.folder);
   if (course.model) {
     train::save_plan(course.plan, route.folder);
@@ -69,24 +69,24 @@ void keep(const Course& course, const Route& route) {
     points.push_back(
         {{"step", point.step}, {"loss", point.loss}, {"accuracy", point.accuracy}, {"observed", point.observed}});
   }
-  const io::Json json{{"plan", mark_of(course.plan, route)}, {"points", points}};
+  const io::Json json{{"plan", mark_of(context, course.plan, route)}, {"points", points}};
   io::write_atomically(route.folder / kCourseFile, [&](io::Writer& writer) { writer.write(json.dump(1) + "\n"); });
 }
 
 // The course in the folder, if there is one and it is this one; one that is damaged is none.
-bool recall(Course& course, const Route& route) {
+bool recall(const Context& context, Course& course, const Route& route) {
   try {
     const std::string where = (route.folder / kCourseFile).string();
     if (route.folder.empty() || !io::is_there(where)) return false;
     const io::Json json = io::parse_json(io::read_file(where, kMostBytes), where);
-    if (io::read_text(json, "plan", where) != mark_of(course.plan, route)) return false;
+    if (io::read_text(json, "plan", where) != mark_of(context, course.plan, route)) return false;
     std::vector<Point> points;
     for (const io::Json& point : json.at("points")) {
       points.push_back({point.at("step").get<std::int64_t>(), point.at("loss").get<double>(),
                         point.at("accuracy").get<double>(), point.at("observed").get<std::vector<double>>()});
     }
     if (points.empty()) return false;
-    if (route.keep_model) course.model = model::load(route.folder);
+    if (route.keep_model) course.model = model::load(route.folder, context.allocator());
     course.points = std::move(points);
     return true;
   } catch (const Error&) {
@@ -139,8 +139,9 @@ Course follow(Context& context, const train::Plan& plan, const Route& route, con
               const Observer& observe) {
   Course course{plan, train::make_task(plan.task), nullptr, {}};
   course.plan = fitted(plan, *course.task);
-  if (recall(course, route)) return course;
-  course.model = std::make_unique<model::Transformer>(course.plan.model, plan.training.seed);
+  if (recall(context, course, route)) return course;
+  course.model =
+      std::make_unique<model::Transformer>(course.plan.model, plan.training.seed, DType::f32, context.allocator());
   train::Trainer trainer(context, *course.model, *course.task, plan.training);
   const auto look = [&] {
     const model::SequenceScores scores =
@@ -156,7 +157,7 @@ Course follow(Context& context, const train::Plan& plan, const Route& route, con
     if (trainer.steps_taken() % route.every == 0 || trainer.done()) look();
   }
   if (!route.keep_model) course.model.reset();
-  if (!route.folder.empty()) keep(course, route);
+  if (!route.folder.empty()) keep(context, course, route);
   return course;
 }
 

@@ -13,10 +13,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_of(autograd::Tape& tape, model::Transformer& model, const model::Examples& some) {
+double seconds_of(Context& context, autograd::Tape& tape, model::Transformer& model, const model::Examples& some) {
   const Clock::time_point begin = Clock::now();
   tape.clear();
   model.forward(tape, some.tokens, {.lengths = some.lengths});
+  context.synchronise();
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
@@ -32,16 +33,16 @@ std::pair<double, double> time_both(Context& context, model::Transformer& before
   constexpr double kSeconds = 1;
   constexpr std::size_t kLeast = 30, kMost = 2000;
   autograd::Tape tape(context, false);
-  seconds_of(tape, before, some);  // warms up
-  seconds_of(tape, after, some);
+  seconds_of(context, tape, before, some);  // warms up
+  seconds_of(context, tape, after, some);
   std::vector<double> a, b;
   const Clock::time_point begin = Clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begin).count() > kSeconds; };
   while (a.size() < kLeast || (a.size() < kMost && !spent())) {
-    a.push_back(seconds_of(tape, before, some));
-    b.push_back(seconds_of(tape, after, some));
-    b.push_back(seconds_of(tape, after, some));
-    a.push_back(seconds_of(tape, before, some));
+    a.push_back(seconds_of(context, tape, before, some));
+    b.push_back(seconds_of(context, tape, after, some));
+    b.push_back(seconds_of(context, tape, after, some));
+    a.push_back(seconds_of(context, tape, before, some));
   }
   return {median(a), median(b)};
 }

@@ -64,7 +64,7 @@ Examination examine(Context& context, model::Transformer& model, const Material&
                     .importance = heads::importance(context, model, material.judging, on_head),
                     .nearest = {}};
   found.roles = heads::roles(found.survey, heads::survey(context, model, material.repeats, material.counts));
-  model::Transformer untrained(model.config(), seed);
+  model::Transformer untrained(model.config(), seed, model.dtype(), model.memory());
   found.untrained = roles_of(context, untrained, material);
   found.nearest = nearest_of(found.survey);
   correlate(found);

@@ -8,13 +8,15 @@
 
 namespace polyhead::study {
 
-void run_jobs(int threads, const std::vector<Job>& jobs) {
+Context context_for_jobs(Device device) { return device == Device{} ? Context(1) : Context(device); }
+
+void run_jobs(Device device, int threads, const std::vector<Job>& jobs) {
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::exception_ptr failure;
   const auto work = [&] {
     try {
-      Context context(1);
+      Context context = context_for_jobs(device);
       for (std::size_t n; (n = next.fetch_add(1)) < jobs.size();) jobs[n](context);
     } catch (...) {
       const std::lock_guard lock(mutex);

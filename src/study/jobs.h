@@ -17,8 +17,9 @@ class Interrupted : public std::runtime_error {
 
 using Job = std::function<void(Context&)>;
 
-// Runs every job, in order, on as many threads, each with a context of one. If one throws, no more are begun, and the
-// first exception is rethrown when those under way have ended.
-void run_jobs(int threads, const std::vector<Job>& jobs);
+// Runs every job, in order, on as many threads, each with a context of its own on the device: one thread, or one queue
+// of the GPU. If one throws, no more are begun, and the first exception is rethrown when those under way have ended.
+void run_jobs(Device device, int threads, const std::vector<Job>& jobs);
+Context context_for_jobs(Device device);
 
 }  // namespace polyhead::study

@@ -154,6 +154,7 @@ std::string to_json(const Results& results) {
   const Json json{{"schema", 2},
                   {"version", version()},
                   {"quick", results.quick},
+                  {"target", results.target},
                   {"threads", results.threads},
                   {"seconds", results.seconds},
                   {"comparison", {{"copy", of(results.copy)}, {"classify", of(results.classify)}}},

@@ -6,12 +6,12 @@
 #include <mutex>
 
 #include "io/file.h"
-#include "polyhead/info.h"
 #include "polyhead/version.h"
 #include "report/png.h"
 #include "study/figures.h"
 #include "study/findings.h"
 #include "study/results_json.h"
+#include "train/run.h"
 
 namespace polyhead::study {
 namespace {
@@ -73,7 +73,7 @@ report::Page page_of(Context& context, const Results& results) {
   page.title = "What heads do";
   page.lead = "Small transformers trained on this machine, compared by their number of heads, looked into, and pruned.";
   page.about = {{"version", std::string(version())},
-                {"vector unit", info().target},
+                {"device", results.target},
                 {"threads", std::to_string(results.threads)},
                 {"date", today()},
                 {"time", std::to_string(static_cast<int>(results.seconds)) + " s"}};
@@ -112,6 +112,7 @@ void remove_results(const std::filesystem::path& folder) {
 }  // namespace
 
 Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
+  Context context = context_for_jobs(options.device);
   prepare(options);
   const io::FolderLock lock(options.folder);
   const std::filesystem::path models = options.folder / "models";
@@ -120,8 +121,8 @@ Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
   const Plans plans(options.quick);
   Results results;
   results.quick = options.quick;
-  Context context(options.threads);
-  results.threads = context.threads();
+  results.target = train::target_of(context);
+  results.threads = Context(options.threads).threads();
   Counter counter(plans.work(models), on_progress);
   const Watch watch = [&](double work) { counter.add(work); };
   // The long ones first, so that nobody waits for the last.
@@ -130,9 +131,8 @@ Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
   add(form(plans.formation, models, watch, results.formations));
   add(compare(plans.classify, models, watch, results.classify));
   add(compare(plans.copy, models, watch, results.copy));
-  run_jobs(results.threads, jobs);
-  Context alone(1);
-  for (Anatomy& anatomy : results.anatomies) measure_saving(alone, anatomy);
+  run_jobs(options.device, results.threads, jobs);
+  for (Anatomy& anatomy : results.anatomies) measure_saving(context, anatomy);
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   write(options.folder / "study.json", to_json(results));
   write_report(page_of(context, results), options.folder);

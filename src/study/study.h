@@ -14,7 +14,8 @@ namespace polyhead::study {
 
 struct StudyOptions {
   std::filesystem::path folder;
-  bool quick = false;   // fewer seeds and steps: a first look
+  bool quick = false;  // fewer seeds and steps: a first look
+  Device device{};
   int threads = 0;      // 0: as many as this process may run on
   bool force = false;   // begin anew in a folder that is not empty
   bool resume = false;  // go on with the study in the folder; courses that have ended are read
@@ -27,6 +28,7 @@ struct Results {
   std::vector<Anatomy> anatomies;  // by seed
   double seconds = 0;
   bool quick = false;
+  std::string target;  // train::target_of
   int threads = 0;
 };
 

@@ -20,9 +20,9 @@ void expect_files(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Subject load_subject(const std::filesystem::path& folder, const std::filesystem::path& text) {
+Subject load_subject(const Context& context, const std::filesystem::path& folder, const std::filesystem::path& text) {
   expect_files(folder);
-  std::unique_ptr<model::Transformer> model = model::load(folder);
+  std::unique_ptr<model::Transformer> model = model::load(folder, context.allocator());
   train::Plan plan = train::load_plan(folder);
   if (!text.empty()) plan.file = std::filesystem::absolute(text);
   std::unique_ptr<train::Task> task = train::task_of(plan);

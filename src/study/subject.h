@@ -16,9 +16,11 @@ struct Subject {
   std::unique_ptr<model::Transformer> model;
 };
 
-// From a folder that polyhead train or prune made. `text`: where the text of such a task is now, if it was moved.
+// From a folder that polyhead train or prune made, into the context's memory. `text`: where the text of such a task is
+// now, if it was moved.
 // Refuses (input) what is no such folder, weights that the config does not ask for, and a model that is not one for its
 // task.
-Subject load_subject(const std::filesystem::path& folder, const std::filesystem::path& text = {});
+Subject load_subject(const Context& context, const std::filesystem::path& folder,
+                     const std::filesystem::path& text = {});
 
 }  // namespace polyhead::study

@@ -19,7 +19,7 @@ struct Plan {
   model::Config model{};         // in config.json; vocabulary, context and classes are the task's
   TrainOptions training{};
   std::int64_t save_every = 100;  // steps from one checkpoint to the next
-  std::string target{};           // the vector instructions that it was begun with: others give other bits
+  std::string target{};           // what it was begun on (target_of): another one gives other bits
   bool pruned = false;            // the model has lost heads since: there is no run to go on with
 };
 

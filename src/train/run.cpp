@@ -57,6 +57,10 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 }  // namespace
 
+std::string target_of(const Context& context) {
+  return context.device() == Device{} ? info().target : to_string(context.device());
+}
+
 std::unique_ptr<Task> task_of(Plan& plan) {
   TaskOptions options = plan.task;
   if (!plan.file.empty()) {
@@ -88,14 +92,14 @@ Run::Run(Context& context, Plan plan, std::unique_ptr<Task> task, const fs::path
     : context_(context),
       plan_(std::move(plan)),
       task_(std::move(task)),
-      model_(std::make_unique<model::Transformer>(plan_.model, plan_.training.seed)),
+      model_(std::make_unique<model::Transformer>(plan_.model, plan_.training.seed, DType::f32, context.allocator())),
       trainer_(context, *model_, *task_, plan_.training),
       folder_(folder) {}
 
 std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& folder, bool force) {
   check(plan);
   if (!plan.file.empty()) plan.file = fs::absolute(plan.file);
-  plan.target = info().target;
+  plan.target = target_of(context);
   std::unique_ptr<Task> task = task_of(plan);
   fit_to_task(plan.model, *task);
   model::check(plan.model);

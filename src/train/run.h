@@ -33,6 +33,9 @@ struct Outcome {
   double seconds = 0;  // of training, also before it was resumed
 };
 
+// What the last bits of a run depend on: the CPU's vector instructions, or the GPU.
+std::string target_of(const Context& context);
+
 // The plan's task, with its text if it has one; fills in the mark of a text that is new, and compares it otherwise.
 std::unique_ptr<Task> task_of(Plan& plan);
 // Takes the files of a run, and no others, out of a folder.

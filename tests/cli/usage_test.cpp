@@ -1,5 +1,8 @@
 // What everyone meets first: help, mistakes, exit codes, and where output goes.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "cli/run.h"
 
@@ -25,6 +28,22 @@ TEST(Usage, HelpShowsExamplesFirst) {
     EXPECT_TRUE(contains(ran.text, "polyhead " + name)) << name;
     for (const std::string& line : lines_of(ran.text)) EXPECT_LE(line.size(), 100u) << line;
   }
+}
+
+// A GPU does the work, or nothing is begun and the reason is told.
+TEST(Usage, DeviceThatIsNotThereIsSaid) {
+  const bool cuda = json_of("info")["cuda"];
+  const std::string folder = testing::TempDir() + "polyhead_device_" + std::to_string(getpid());
+  for (const std::string& arguments : {"train copy --steps 1 --batch 1 --device cuda --out '" + folder + "'",
+                                       "study --quick --device cuda --out '" + folder + "'"}) {
+    if (cuda && arguments.starts_with("study")) continue;  // it takes minutes
+    const Ran ran = errors_of(arguments);
+    EXPECT_EQ(ran.code, cuda ? 0 : 5) << ran.text;
+    EXPECT_TRUE(cuda || contains(ran.text, "GPU")) << ran.text;
+    EXPECT_EQ(std::filesystem::exists(folder), cuda);
+    std::filesystem::remove_all(folder);
+  }
+  EXPECT_EQ(errors_of("heads run --device gpu").code, 2);
 }
 
 // The lines of a help text that begin like examples are commands, and they run.

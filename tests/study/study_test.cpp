@@ -16,7 +16,7 @@ TEST(Jobs, AllRunOnAnyNumberOfThreads) {
     std::atomic<int> sum{0};
     std::vector<Job> jobs;
     for (int n = 1; n <= 20; ++n) jobs.push_back([&, n](Context& context) { sum += n * context.threads(); });
-    run_jobs(threads, jobs);
+    run_jobs(Device{}, threads, jobs);
     EXPECT_EQ(sum, 210);
   }
 }
@@ -27,7 +27,7 @@ TEST(Jobs, TheFirstFailureEndsIt) {
     ++begun;
     throw Interrupted();
   });
-  EXPECT_THROW(run_jobs(2, jobs), Interrupted);
+  EXPECT_THROW(run_jobs(Device{}, 2, jobs), Interrupted);
   EXPECT_LE(begun, 2);
 }
 

@@ -4,12 +4,14 @@
 
 #include <filesystem>
 
-#include "heads/importance.h"
+#include "heads/pruning.h"
 #include "heads/survey.h"
+#include "io/scratch.h"
+#include "model/checkpoint.h"
 #include "model/sample.h"
 #include "support/bits.h"
 #include "support/fenced_device.h"
-#include "train/trainer.h"
+#include "train/run.h"
 
 namespace polyhead::train {
 namespace {
@@ -85,6 +87,66 @@ TEST(TrainingOnADevice, IsSavedAndResumed) {
   there.trainer.resume(file);
   EXPECT_EQ(here.trainer.step().loss, there.trainer.step().loss);
   std::filesystem::remove(file);
+}
+
+// A whole run in a folder: begun on the device, gone on with on the CPU.
+TEST(TrainingOnADevice, GoesThroughAFolder) {
+  const io::Scratch scratch;
+  Plan plan = plan_for("copy");
+  plan.task.context = 9;
+  plan.model = model::make_config(model::Kind::gpt, 2, 8, 2);
+  plan.training = {.steps = 4, .batch = 4, .warmup = 1};
+  Context cpu(2), device = fenced_context();
+  const auto run = [&](Context& context, const char* name) {
+    return Run::start(context, plan, scratch / name, false)->go([](const StepReport&) { return true; });
+  };
+  const Outcome expected = run(cpu, "here"), got = run(device, "there");
+  EXPECT_EQ(got.last.loss, expected.last.loss);
+  EXPECT_EQ(got.validation.loss, expected.validation.loss);
+  EXPECT_EQ(load_plan(scratch / "there").target, "cuda:7");
+  const auto longer = [&](const char* name) {
+    return Run::resume(cpu, scratch / name, {.steps = 6})->go([](const StepReport&) { return true; }).last.loss;
+  };
+  EXPECT_EQ(longer("there"), longer("here"));
+  const auto loaded = model::load(scratch / "there", device.allocator());
+  for (const autograd::Parameter* parameter : loaded->parameters()) {
+    EXPECT_EQ(parameter->value.device(), device.device()) << parameter->name;
+  }
+}
+
+// The smaller model lies where the larger one does.
+TEST(HeadsOnADevice, AreRemoved) {
+  Context cpu(2), device = fenced_context();
+  const Subject subject{"copy"};
+  Course here(cpu, subject, host_allocator()), there(device, subject, device.allocator());
+  std::vector<model::Examples> examples;
+  examples.push_back(here.task->batch(Split::validation, 0, 4));
+  const std::vector<Tensor> means = heads::mean_outputs(cpu, here.model, examples);
+  const std::vector<heads::HeadId> gone{{0, 1}, {1, 0}, {1, 3}};
+  const auto expected = heads::without_heads(here.model, gone, &means);
+  const auto got = heads::without_heads(there.model, gone, &means);
+  for (std::size_t n = 0; n < expected->parameters().size(); ++n) {
+    EXPECT_TRUE(same_bits(expected->parameters()[n]->name, to_host(device, got->parameters()[n]->value),
+                          expected->parameters()[n]->value));
+  }
+  EXPECT_EQ(model::score(device, *got, examples).losses, model::score(cpu, *expected, examples).losses);
+}
+
+TEST(HeadsOnADevice, AreSurveyed) {
+  Context cpu(2), device = fenced_context();
+  const Subject subject{"repeat"};
+  Course here(cpu, subject, host_allocator()), there(device, subject, device.allocator());
+  const Batch batch = here.task->batch(Split::validation, 0, 4);
+  std::vector<heads::Probe> probes;
+  probes.push_back(heads::make_probe(batch.tokens, batch.lengths, {0}, 1));
+  const heads::Survey expected = heads::survey(cpu, here.model, probes),
+                      got = heads::survey(device, there.model, probes);
+  for (std::size_t n = 0; n < expected.heads.size(); ++n) {
+    EXPECT_EQ(got.heads[n].sums, expected.heads[n].sums) << "head " << n;
+    EXPECT_EQ(got.heads[n].looks, expected.heads[n].looks) << "head " << n;
+    EXPECT_EQ(got.heads[n].offsets, expected.heads[n].offsets) << "head " << n;
+  }
+  EXPECT_NE(got.heads[0].looks, got.heads[1].looks);
 }
 
 TEST(HeadsOnADevice, AreTheSame) {

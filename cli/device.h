@@ -1,0 +1,20 @@
+// Where a command works: on the processors, or on a GPU.
+#pragma once
+
+#include "cli/commands.h"
+#include "polyhead/context.h"
+
+namespace polyhead::cli {
+
+// What --device and --threads say, of every command that runs a model.
+struct Workplace {
+  std::string device = "cpu";
+  std::int64_t threads = 0;
+
+  Option device_option();
+  Option threads_option();
+  Device chosen() const;
+  Context context() const;
+};
+
+}  // namespace polyhead::cli
