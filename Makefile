@@ -40,9 +40,6 @@ check:
 	printf '%s\n' $(filter-out tests/house/consumer/%,$(filter %.cpp,$(SOURCES))) | xargs -P "$$(nproc)" -n 1 clang-tidy --quiet -p build/debug
 	cmake --workflow --preset asan
 	cmake --workflow --preset tsan
-	cmake --preset release -B build/shared -DBUILD_SHARED_LIBS=ON
-	cmake --build build/shared
-	ctest --test-dir build/shared --label-regex install --output-on-failure
 
 # The library and the command, without tests.
 command:

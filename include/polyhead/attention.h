@@ -6,7 +6,8 @@
 // Letters: B batch, H query heads, G key/value heads, T queries, S keys, D head dim, E value dim.
 // Shapes:  q [B,H,T,D], k [B,G,S,D], v [B,G,S,E], output [B,H,T,E]. Any strides, as long as the last one is 1: memory
 // laid out [B,T,H,D] is passed as a view and never transposed. Memory use is O(T); no [T,S] matrix exists unless
-// weights are asked for. All are of one type, but that f32 queries also read k and v of f16 or bf16 (forward only).
+// weights or logits are requested. q, k and v share one type, except that f32 queries may read f16 or bf16 k and v
+// (forward only).
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,13 @@
 #include <vector>
 
 #include "polyhead/context.h"
+#include "polyhead/export.h"
 #include "polyhead/tensor.h"
 
-namespace polyhead {
+namespace POLYHEAD_PUBLIC polyhead {
 
-// Where query i stands among the keys, p_i. top_left: p_i = i. bottom_right: the last query stands at the last key,
-// p_i = i + S_b - T_b with each sequence's own lengths. Must be said when T != S and anything depends on position.
+// The position p_i of query i among the keys. top_left: p_i = i. bottom_right: the last query is at the last key,
+// p_i = i + S_b - T_b with each sequence's own lengths. Required when T != S and anything depends on position.
 enum class Align : std::uint8_t { unset, top_left, bottom_right };
 
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
@@ -39,13 +41,13 @@ struct Dropout {
   std::uint64_t seed = 0;
 };
 
-// Everything is optional. Tensors left out are default-made views.
+// Everything is optional. A default-constructed view means the tensor is absent.
 struct AttentionOptions {
   std::optional<double> scale{};  // default 1/sqrt(D)
   double softcap = 0;             // c > 0: s <- c * tanh(s / c)
   Align align = Align::unset;
-  // Where query 0 stands among the keys, in place of align: p_i = first_position + i. One number for all, or a list of
-  // one per sequence, i32 or i64 [B] ([N] if packed). For chunks of a prompt, and for a past that is not S - T long.
+  // The position of query 0, instead of align: p_i = first_position + i. One number for all sequences, or one for each,
+  // i32 or i64 [B] ([N] if packed). For chunked prefill, and for a past whose length is not S - T.
   std::optional<std::int64_t> first_position{};
   ConstTensorView first_positions{};
   bool causal = false;  // j <= p_i
@@ -55,12 +57,11 @@ struct AttentionOptions {
   ConstTensorView bias{};   // float, broadcastable to [B,H,T,S], added after the softcap; -inf masks, +inf is an error
   ConstTensorView alibi{};  // slopes [H] or [B,H] ([N,H] if packed): s <- s - slope * |p_i - j|
 
-  // Padded batches: of sequence b, keys [key_start, key_lengths) and queries [0, query_lengths) exist. i32 or
-  // i64 [B].
-  // Positions count from key_start.
+  // Padded batches: keys [key_start, key_lengths) and queries [0, query_lengths) of each sequence exist. i32 or i64
+  // [B]. Positions count from key_start.
   ConstTensorView key_lengths{}, key_start{}, query_lengths{};
-  // Packed batches: B = 1, sequence n owns queries [cu_q[n], cu_q[n+1]) and keys [cu_k[n], cu_k[n+1]). i32 or
-  // i64 [N+1].
+  // Packed batches: B = 1, sequence n owns queries [cu_q[n], cu_q[n+1]) and keys [cu_k[n], cu_k[n+1]). i32 or i64
+  // [N+1].
   ConstTensorView cu_q{}, cu_k{};
 
   ConstTensorView sink_logit{};  // [H]: one more logit in the denominator, with no value
@@ -68,16 +69,16 @@ struct AttentionOptions {
   ConstTensorView gates{};  // [H] or [B,H] ([N,H] if packed): o <- gate * o; a head with gate 0 costs nothing
 };
 
-// What every head did, computed inside the fused loop. All but max_logit (which is a maximum) are sums over rows;
-// divide by the count beside them for a mean. "Weight" is softmax weight before dropout; a sink takes its share of it.
+// What every head did, computed inside the fused loop. All but max_logit (a maximum) are sums over rows; divide by the
+// count named beside each for a mean. "Weight" is the softmax weight before dropout; a sink takes its share of it.
 enum class Statistic : int {
   rows,                // count: rows with a visible key
   entropy,             // in nats, over keys and sink; by rows
   normalised_rows,     // count: rows with two or more outcomes
   normalised_entropy,  // entropy / ln(outcomes of the row); by normalised_rows
   max_weight,          // largest weight of a key; by rows
-  max_offset,          // j - p_i of that key (the first, if equal); by rows
-  max_logit,           // largest logit of all: the one maximum among these sums
+  max_offset,          // j - p_i of that key (of the first, in a tie); by rows
+  max_logit,           // largest logit of all rows
   first_weight,        // on the first visible key; by rows
   self_rows,           // count: rows that see j = p_i
   self_weight,
@@ -85,7 +86,7 @@ enum class Statistic : int {
   previous_weight,
   next_rows,  // count: rows that see j = p_i + 1
   next_weight,
-  // The full set goes on:
+  // The full set adds:
   distance,                         // sum_j p_ij |p_i - j|; by rows
   marked_weight,                    // on the marked keys; by rows
   target_rows,                      // count: rows that see their target key, slots 0 to 3
@@ -98,23 +99,23 @@ std::string_view name_of(Statistic statistic) noexcept;
 
 enum class StatisticsSet : std::uint8_t { none, light, full };
 
-// Logits as they are after one of their steps: scale * q . k; then the softcap; then bias and alibi.
+// Logits after one of the steps: scale * q . k; then softcap; then bias and alibi.
 enum class LogitStage : std::uint8_t { none, scaled, capped, biased };
 
-// What is wanted beyond the output.
+// Which results are wanted besides the output.
 struct AttentionWants {
   bool lse = false;                                         // [B,H,T]: log of the denominator
   bool weights = false;                                     // [B,heads,rows,S]; packed: S is the longest sequence's
-  std::vector<std::int32_t> weight_heads{}, weight_rows{};  // which heads and rows, in this order; empty: all
+  std::vector<std::int32_t> weight_heads{}, weight_rows{};  // of these heads and rows, in this order; empty: all
   bool weights_f32 = false;                                 // f32 weights where the input is f16 or bf16
-  LogitStage logits = LogitStage::none;  // of the shape of weights, for the same heads and rows; -inf for hidden keys
+  LogitStage logits = LogitStage::none;  // shaped like weights, for the same heads and rows; -inf for hidden keys
   StatisticsSet statistics = StatisticsSet::none;  // [B,H,kLightStatistics or kFullStatistics]; packed: [N,H,..]
-  bool row_statistics = false;                     // the same fields of every row, [B,H,T,..]
-  ConstTensorView marked_keys{};                   // bool [B,S]: separators, rare tokens ... (full set)
+  bool row_statistics = false;                     // the same fields for every row, [B,H,T,..]
+  ConstTensorView marked_keys{};                   // bool [B,S]: separators, rare tokens and the like (full set)
   ConstTensorView target_keys{};                   // i32 [B,T,4]: up to four keys per query, -1 for none (full set)
 };
 
-// The results that were wanted; the others are absent. lse, logits and statistics are f32 (f64 for f64 input).
+// The results that were wanted; the rest are absent. lse, logits and statistics are f32 (f64 for f64 input).
 struct Attention {
   Tensor output, lse, weights, logits, statistics, row_statistics;
 };
@@ -125,29 +126,28 @@ struct AttentionOutputs {
 Attention attend(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                  const AttentionOptions& options = {}, const AttentionWants& wants = {});
 
-// The same into memory of the caller, which must not overlap the inputs or itself (judged by the span from a tensor's
-// first element to its last). Exactly the wanted outputs must be present.
+// The same into the caller's memory, which must overlap neither the inputs nor itself (a tensor's memory spans its
+// first to its last element). Exactly the wanted outputs must be present.
 void attend_into(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                  const AttentionOptions& options, const AttentionWants& wants, const AttentionOutputs& outputs);
 
-// Which gradients of optional inputs are wanted; those of q, k and v always come.
+// Which gradients of optional inputs are wanted; those of q, k and v are always computed.
 struct GradientWants {
   bool bias = false, sink_logit = false, gates = false;
 };
 
-// Gradients that arrive from above: of the output [B,H,T,E], and optionally of lse [B,H,T] and of all weights
-// [B,H,T,S].
+// Upstream gradients: of the output [B,H,T,E], and optionally of lse [B,H,T] and of all weights [B,H,T,S].
 struct UpstreamGradients {
   ConstTensorView output{}, lse{}, weights{};
 };
 
-// Output and lse of the forward pass with the same arguments. Left out, both are computed again.
+// Output and lse of the forward pass with the same arguments. If absent, both are recomputed.
 struct ForwardResults {
   ConstTensorView output{}, lse{};
 };
 
-// Shapes and types of the inputs; dbias is summed over broadcast axes; dgates is per sequence, [B,H] ([N,H] if packed).
-// The same bits for any number of threads.
+// Shapes and types are those of the inputs; dbias is summed over broadcast axes; dgates is per sequence, [B,H] ([N,H]
+// if packed). The same bits for any number of threads.
 struct AttentionGradients {
   Tensor dq, dk, dv, dbias, dsink_logit, dgates;
 };
@@ -164,11 +164,11 @@ void attend_backward_into(Context& context, const ConstTensorView& q, const Cons
                           const GradientWants& wants, const ForwardResults& forward,
                           const AttentionGradientOutputs& outputs);
 
-// Adds statistics of further rows (another batch, chunk or rank) to a sum: counts and sums add, max_logit takes the
-// larger. `into` may be f64 where `more` is f32, for sums of many chunks.
+// Merges the statistics of more rows (another batch, chunk or rank) into a total: counts and sums add, max_logit takes
+// the larger. `into` may be f64 where `more` is f32, for totals of many chunks.
 void merge_statistics(const TensorView& into, const ConstTensorView& more);
 
-// The path a call would take, in words, and why no faster one; throws what the call would throw.
+// The path a call would take, in words, and why it is not a faster one; throws what the call would throw.
 std::string explain(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                     const AttentionOptions& options = {}, const AttentionWants& wants = {});
 

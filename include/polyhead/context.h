@@ -1,22 +1,23 @@
-// A context carries what calls share: the device they run on, its memory, and the thread team or the queue of its work.
+// A context carries what calls share: the device they run on, its memory, and its thread team or stream.
 #pragma once
 
 #include <memory>
 
+#include "polyhead/export.h"
 #include "polyhead/tensor.h"
 
-namespace polyhead {
+namespace POLYHEAD_PUBLIC polyhead {
 
 class Executor;
 
 // Make one and keep it. No thread starts before the first call that needs it; between calls the team sleeps.
-// Results have the same bits for any number of threads. Calls on one context take turns; for calls that run side by
-// side, give each calling thread a context of its own. A context survives fork: the child starts a team of its own when
-// needed.
+// Results have the same bits for any number of threads. Calls on one context run one after another; to run calls
+// concurrently, give each calling thread a context of its own. A context survives fork: the child starts its own team
+// when it needs one.
 class Context {
  public:
   explicit Context(int threads = 0);  // on the CPU; 0: one per processor that this process may use
-  // Throws Error (code device) if this build or this machine has no such device, and says why.
+  // Throws Error (device) that says why if this build or this machine has no such device.
   explicit Context(Device device);
   explicit Context(std::unique_ptr<Executor> executor);  // for the library's own rooms
   ~Context();
@@ -26,12 +27,12 @@ class Context {
   Device device() const noexcept;
   int threads() const noexcept;
 
-  // Memory of the device. What calls return comes from here; memory that is released is kept for the next call.
+  // The memory of the device. Results are allocated here; memory that is released is kept for the next call.
   const std::shared_ptr<Allocator>& allocator() const noexcept;
-  // Gives memory back that no tensor uses.
+  // Returns memory that no tensor uses to the system.
   void release_memory();
-  // Until all calls are done. On the CPU they are when they return; on another device errors in the values of tensors
-  // (lengths, indices) may be thrown here, or by the next copy to the host.
+  // Waits until all calls are done. On the CPU they are done when they return; on another device, errors in the values
+  // of tensors (lengths, indices) may be thrown here or by the next copy to the host.
   void synchronise();
 
   Executor& executor() noexcept { return *executor_; }  // for the library's own rooms
@@ -40,8 +41,8 @@ class Context {
   std::unique_ptr<Executor> executor_;
 };
 
-// to <- from: one shape, any strides; each on the host or on the context's device. Types are the same, or both float:
-// then numbers are rounded to nearest even.
+// to <- from: equal shapes, any strides; each on the host or on the context's device. The types are equal, or both are
+// floating-point types; then numbers are rounded to nearest even.
 void copy(Context& context, const ConstTensorView& from, const TensorView& to);
 // A row-major copy on the context's device, or on the host.
 Tensor clone(Context& context, const ConstTensorView& from);

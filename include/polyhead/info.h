@@ -4,15 +4,16 @@
 #include <string>
 #include <vector>
 
-namespace polyhead {
+#include "polyhead/export.h"
+
+namespace POLYHEAD_PUBLIC polyhead {
 
 struct Info {
   std::string version;
-  std::string target;  // the vector instruction set that kernels use, "AVX3"
-  std::vector<std::string>
-      targets;  // all that this build and machine allow, best first; POLYHEAD_TARGET picks one by name
+  std::string target;                // the vector instruction set that kernels use, "AVX3"
+  std::vector<std::string> targets;  // all that this build and machine offer, best first; POLYHEAD_TARGET picks one
   bool cuda = false;
-  std::string cuda_reason;  // why there is no GPU path, if there is none
+  std::string cuda_reason;  // why there is no GPU path, if so
 };
 
 Info info();  // throws if POLYHEAD_TARGET names none of the targets

@@ -16,24 +16,25 @@
 #include <vector>
 
 #include "polyhead/attention.h"
+#include "polyhead/export.h"
 #include "polyhead/rotary.h"
 
-namespace polyhead {
+namespace POLYHEAD_PUBLIC polyhead {
 
-// What a layer looks like. 0 stands for the usual: kv_heads = heads, head_dim = width / heads, key_width and
+// The sizes of a layer. 0 stands for the default: kv_heads = heads, head_dim = width / heads, key_width and
 // value_width = width.
 struct MultiHeadShape {
   std::int64_t width = 0, heads = 1, kv_heads = 0, head_dim = 0, key_width = 0, value_width = 0;
   bool bias = true;
 
-  // Every 0 replaced. Throws if heads do not divide the width (and head_dim is not given) or kv_heads not the heads.
+  // With every 0 replaced. Throws if heads does not divide width (and head_dim is 0) or kv_heads does not divide heads.
   MultiHeadShape resolved() const;
-  // Whether one in_proj_weight holds W_Q, W_K and W_V: if query, key and value are equally wide.
+  // Whether one in_proj_weight holds W_Q, W_K and W_V: query, key and value are equally wide.
   bool packed() const;
 };
 
-// Names and layouts of torch.nn.MultiheadAttention. Either in_proj_weight [(H+2G)*D,C], rows of q, k, v one after the
-// other, or the three of their own: q_proj_weight [H*D,C], k_proj_weight [G*D,key_width], v_proj_weight
+// Names and layouts of torch.nn.MultiheadAttention. Either in_proj_weight [(H+2G)*D,C], the rows of q, k and v in that
+// order, or one weight for each: q_proj_weight [H*D,C], k_proj_weight [G*D,key_width], v_proj_weight
 // [G*D,value_width]. in_proj_bias [(H+2G)*D], out_proj_weight [C,H*D] (there "out_proj.weight"), out_proj_bias [C].
 template <class Value>
 struct MultiHeadParameters {
@@ -49,23 +50,23 @@ struct MultiHeadInputs {
 };
 
 struct MultiHeadOptions {
-  AttentionOptions attention{};  // masks, gates, dropout of weights ...
+  AttentionOptions attention{};  // masks, gates, dropout of the weights and so on
   Dropout output_dropout{};      // of the output, after W_O
   std::optional<Rotary> rotary{};
-  // Of rotary: i32 [T] or [B,T]. Absent: 0, 1, 2 ...; keys of self-attention stand where the queries do.
+  // For rotary: i32 [T] or [B,T]. Absent: 0, 1, 2 ...; in self-attention keys have the positions of the queries.
   ConstTensorView query_positions{}, key_positions{};
 };
 
 struct MultiHeadWants {
   AttentionWants attention{};
-  bool heads = false;        // the concatenated heads before W_O (and after the gates)
+  bool heads = false;        // the concatenated heads, after the gates and before W_O
   bool projections = false;  // q, k and v
   // What multihead_backward needs.
   static MultiHeadWants training() { return {.attention = {.lse = true}, .heads = true, .projections = true}; }
 };
 
-// q [B,H,T,D], k and v [B,G,S,D] as attention saw them (rotary included): views of one, two or three buffers. Moves,
-// and leaves nothing behind.
+// q [B,H,T,D], k and v [B,G,S,D] as attention saw them (after rotary): views of one, two or three buffers. What was
+// moved from is empty.
 struct Projections {
   TensorView q{}, k{}, v{};
   std::vector<Tensor> buffers;
@@ -84,14 +85,13 @@ struct Projections {
   }
 };
 
-// heads [B,T,H*D]; the others as in Attention. Only what was wanted is there.
+// heads [B,T,H*D]; the others as in Attention. Only what was wanted is present.
 struct MultiHeadResults {
   Tensor output, heads, lse, weights, logits, statistics, row_statistics;
   Projections projections;
 };
 
-// Memory that results holds from an earlier call is used again where the shapes are the same; it must not be among the
-// inputs.
+// Memory that results holds from an earlier call is reused where the shapes match; it must not be among the inputs.
 void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                     const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadWants& wants,
                     MultiHeadResults& results);
@@ -99,15 +99,14 @@ MultiHeadResults multihead(Context& context, const MultiHeadShape& shape, const 
                            const MultiHeadInputs& inputs, const MultiHeadOptions& options = {},
                            const MultiHeadWants& wants = {});
 
-// dkey and dvalue are there where key and value were given; what was absent adds to the input it stands for.
+// dkey and dvalue are present if key and value were; the gradient of an absent one is added to the input it stood for.
 struct MultiHeadGradients {
   Tensor dquery, dkey, dvalue;
   MultiHeadTensors dparameters;
   Tensor dbias, dsink_logit, dgates;
 };
 
-// `forward` holds what a call with MultiHeadWants::training() and the same arguments returned; upstream.output is
-// [B,T,C].
+// `forward` is the result of a call with MultiHeadWants::training() and the same arguments; upstream.output is [B,T,C].
 void multihead_backward_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                              const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                              const MultiHeadResults& forward, const UpstreamGradients& upstream,
@@ -117,14 +116,14 @@ MultiHeadGradients multihead_backward(Context& context, const MultiHeadShape& sh
                                       const MultiHeadResults& forward, const UpstreamGradients& upstream,
                                       const GradientWants& wants = {});
 
-// Parameters by item, to be read off: "query weight", 16384 ...
+// Parameters itemised: "query weight", 16384 and so on.
 struct ParameterCount {
   std::string name;
   std::int64_t count;
 };
 std::vector<ParameterCount> count_parameters(const MultiHeadShape& shape);
 
-// One head of the teaching form: its own W_Q, W_K, W_V [D,C] (and biases [D]), output [B,T,D].
+// One head as textbooks have it: its own W_Q, W_K, W_V [D,C] (and biases [D]), output [B,T,D].
 struct SingleHeadAttention {
   std::int64_t width = 0, head_dim = 0;
   Tensor query_weight, key_weight, value_weight, query_bias, key_bias, value_bias;  // biases may be absent
@@ -137,12 +136,12 @@ struct PackedWeights;
 // The layer with its parameters.
 class MultiHeadAttention {
  public:
-  // Initialised as torch.nn.MultiheadAttention is: W_Q, W_K, W_V uniform after Xavier, W_O uniform within
-  // 1/sqrt(inputs), biases 0; from the seed. In the memory of the context's allocator, or of the host.
+  // Initialised from the seed as torch.nn.MultiheadAttention is: W_Q, W_K, W_V Xavier-uniform, W_O uniform within
+  // 1/sqrt(inputs), biases 0. Parameters lie in `memory`: that of the context's allocator, or of the host.
   explicit MultiHeadAttention(const MultiHeadShape& shape, DType dtype = DType::f32, std::uint64_t seed = 0,
                               const std::shared_ptr<Allocator>& memory = host_allocator());
 
-  // N single heads on the same x, concatenated and projected, are one layer; and back. Equal outputs both ways.
+  // N single heads on the same x, concatenated and projected, as one layer, and back. The outputs are equal.
   static MultiHeadAttention from_heads(const std::vector<SingleHeadAttention>& heads,
                                        const ConstTensorView& out_proj_weight,
                                        const ConstTensorView& out_proj_bias = {});
@@ -151,12 +150,12 @@ class MultiHeadAttention {
   const MultiHeadShape& shape() const noexcept { return shape_; }
   DType dtype() const noexcept { return dtype_; }
   MultiHeadViews parameters() const;
-  // The entries of a torch state dict, in its order, to be read or written.
+  // The entries of a torch state dict, in its order, for reading and writing.
   std::vector<std::pair<std::string, TensorView>> state();
 
-  // Lays the weights out for the products of forward, once: pays where calls bring few tokens, as in decoding. Serves
-  // self-attention and W_O and costs as much memory again. Forgotten when state() is called; views that an earlier
-  // state() gave must not be written to while it lasts.
+  // Packs the weights for forward once, which pays off where calls bring few tokens, as in decoding. Serves
+  // self-attention and W_O, and takes as much memory again. Calling state() drops the packed weights; do not write to
+  // views from an earlier state() while they exist.
   void pack(Context& context);
 
   MultiHeadResults forward(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options = {},

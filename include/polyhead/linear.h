@@ -2,12 +2,13 @@
 #pragma once
 
 #include "polyhead/context.h"
+#include "polyhead/export.h"
 #include "polyhead/tensor.h"
 
-namespace polyhead {
+namespace POLYHEAD_PUBLIC polyhead {
 
-// x [..,K] of any rank from 1 on, weight [N,K], bias [N] or absent; y [..,N]. All of one float type, last strides 1;
-// 16-bit types are summed in f32. The same bits for any number of threads.
+// x [..,K] of rank 1 or more, weight [N,K], bias [N] or absent; y [..,N]. All of one float type, last strides 1; 16-bit
+// types are accumulated in f32. The same bits for any number of threads.
 Tensor linear(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
               const ConstTensorView& bias = {});
 void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
@@ -20,7 +21,7 @@ struct LinearGradients {
 LinearGradients linear_backward(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                                 const ConstTensorView& dy);
 
-// Into memory of the caller, row-major; what is left out is not computed.
+// Into the caller's memory, row-major; what is absent is not computed.
 struct LinearGradientOutputs {
   TensorView dx{}, dweight{}, dbias{};
 };

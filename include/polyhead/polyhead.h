@@ -1,4 +1,4 @@
-// Everything polyhead offers.
+// All public headers.
 #pragma once
 
 #include "polyhead/attention.h"

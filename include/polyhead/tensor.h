@@ -1,4 +1,4 @@
-// Tensors: element types, views with free strides onto memory of the caller, and tensors that own theirs.
+// Tensors: element types, strided views of the caller's memory, and tensors that own their memory.
 #pragma once
 
 #include <array>
@@ -12,8 +12,9 @@
 #include <utility>
 
 #include "polyhead/error.h"
+#include "polyhead/export.h"
 
-namespace polyhead {
+namespace POLYHEAD_PUBLIC polyhead {
 
 enum class DType : std::uint8_t { f64, f32, f16, bf16, i32, i64, boolean };
 
@@ -96,8 +97,8 @@ std::string to_string(const Dims& dims);     // "[2,8,16,64]"
 std::int64_t count_of(const Dims& shape);    // product of the sizes; throws if it overflows or a size is negative
 Dims contiguous_strides(const Dims& shape);  // row-major, in elements
 
-// A view onto memory that somebody else owns: data, element type, sizes and strides (in elements). A default-made view
-// is "absent", which is how optional tensors are left out. Void is `void` (TensorView) or `const void`
+// A view of memory owned elsewhere: data, element type, sizes and strides (in elements). A default-constructed view is
+// "absent", which is how optional tensors are left out. Void is `void` (TensorView) or `const void`
 // (ConstTensorView).
 template <class Void>
 class BasicView {
@@ -109,7 +110,7 @@ class BasicView {
   template <class T>
   BasicView(T* data, const Dims& shape) : BasicView(data, dtype_of<T>, shape, contiguous_strides(shape)) {}
 
-  // A TensorView serves wherever a ConstTensorView is asked for; what is absent stays so.
+  // A TensorView converts to a ConstTensorView; an absent one stays absent.
   template <class Other>
   requires(std::is_const_v<Void> && !std::is_const_v<Other>) BasicView(const BasicView<Other>& other)
       : data_(other.data()),
@@ -130,7 +131,7 @@ class BasicView {
   std::int64_t stride(int axis) const noexcept { return strides_[axis]; }
   std::int64_t count() const { return count_of(shape_); }
 
-  // The data as T; throws if T is not the element type, or if the memory is not the host's.
+  // The data as T; throws if T is not the element type or the memory is not on the host.
   template <class T>
   auto* as() const {
     using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
@@ -143,9 +144,9 @@ class BasicView {
   BasicView transpose(int axis_a, int axis_b) const;
   BasicView slice(int axis, std::int64_t begin, std::int64_t end) const;
   BasicView split(int axis, std::int64_t parts) const;
-  // Row-major memory under another shape with as many elements.
+  // The same row-major elements in another shape.
   BasicView reshape(const Dims& shape) const;
-  // Other sizes and strides from the first element on; whoever asks knows that they stay within the memory.
+  // Other sizes and strides from the first element on; the caller ensures that they stay within the memory.
   BasicView as_strided(const Dims& shape, const Dims& strides) const;
 
  private:
@@ -167,9 +168,8 @@ extern template class BasicView<const void>;
 // "f32 [2,8,16,64]", for messages; "f32 [2,8,16,64] on cuda:0" if not on the host.
 std::string describe(const ConstTensorView& view);
 
-// Where tensors get their memory, and how numbers get into it and out. Another device implements this. zero and the
-// copies happen in the order of the device's other work, so they may return before they are done; copy_out is done when
-// it returns.
+// Where tensors get their memory, and how data gets in and out; one implementation per device. zero and the copies are
+// ordered with the device's other work and may return before they are done; copy_out is done when it returns.
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -177,17 +177,17 @@ class Allocator {
   virtual void* allocate(std::size_t bytes) = 0;  // aligned for any vector unit; throws std::bad_alloc
   virtual void release(void* data, std::size_t bytes) noexcept = 0;
   virtual void zero(void* data, std::size_t bytes) = 0;
-  virtual void copy_in(void* to, const void* from_host, std::size_t bytes) = 0;  // from_host is free on return
+  virtual void copy_in(void* to, const void* from_host, std::size_t bytes) = 0;  // from_host may be reused on return
   virtual void copy_out(void* to_host, const void* from, std::size_t bytes) = 0;
-  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  // within the device; they do not overlap
-  // Memory that was released and kept for the next tensor goes back to the system.
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  // within the device; no overlap
+  // Returns memory that was released and kept for the next tensor to the system.
   virtual void trim() noexcept {}
 };
 
 // Host memory, aligned to 64 bytes.
 const std::shared_ptr<Allocator>& host_allocator();
 
-// A row-major tensor that owns its memory. It moves and is never copied; what was moved from is absent.
+// A row-major tensor that owns its memory. Move-only; what was moved from is absent.
 class Tensor {
  public:
   Tensor() = default;  // absent
@@ -197,7 +197,7 @@ class Tensor {
     view_ = std::exchange(other.view_, {});
     return *this;
   }
-  // A tensor keeps its allocator alive, so it may outlive the context whose memory it is.
+  // A tensor keeps its allocator alive, so it may outlive the context that it came from.
   static Tensor empty(const Dims& shape, DType dtype, const std::shared_ptr<Allocator>& allocator = host_allocator());
   static Tensor zeros(const Dims& shape, DType dtype, const std::shared_ptr<Allocator>& allocator = host_allocator());
 

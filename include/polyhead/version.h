@@ -1,11 +1,13 @@
-// The version of the library that is linked, and of these headers.
+// The version of these headers, and of the library that is linked.
 #pragma once
 
 #define POLYHEAD_VERSION_MAJOR 0
 #define POLYHEAD_VERSION_MINOR 1
 #define POLYHEAD_VERSION_PATCH 0
 
-namespace polyhead {
+#include "polyhead/export.h"
+
+namespace POLYHEAD_PUBLIC polyhead {
 
 const char* version() noexcept;  // "0.1.0"
 

@@ -1,4 +1,4 @@
-# cmake -D BUILD= -D WORK= -D TYPE=STATIC_LIBRARY|SHARED_LIBRARY -D CXX= -D PKG_CONFIG= -D CUDA= -P consumer.cmake
+# cmake -D BUILD= -D WORK= -D KIND=static|shared -D CXX= -D PKG_CONFIG= -P consumer.cmake
 # Installs BUILD below WORK, moves the installed tree to a folder with a space in its name, and builds and runs a program against
 # it in both ways.
 function(run)
@@ -21,10 +21,14 @@ file(GLOB_RECURSE pc ${moved}/polyhead.pc)
 get_filename_component(pc_dir "${pc}" DIRECTORY)
 get_filename_component(lib_dir "${pc_dir}" DIRECTORY)
 set(ENV{PKG_CONFIG_PATH} ${pc_dir})
-if(TYPE STREQUAL "STATIC_LIBRARY")
+if(KIND STREQUAL static)
   set(static --static)
 else()
   set(ENV{LD_LIBRARY_PATH} ${lib_dir})
+  file(GLOB versioned ${lib_dir}/libpolyhead.so.[0-9]*)
+  if(NOT versioned)
+    message(FATAL_ERROR "no version in the name of the shared library")
+  endif()
 endif()
 run(${PKG_CONFIG} --validate polyhead)
 execute_process(COMMAND ${PKG_CONFIG} --cflags --libs ${static} polyhead
@@ -33,15 +37,7 @@ separate_arguments(flags UNIX_COMMAND "${flags}")
 run(${CXX} -std=c++20 ${WORK}/source/consumer.cpp ${flags} -o ${WORK}/consumer)
 run(${WORK}/consumer)
 
-# A static library's objects must also do for a shared one.
-if(TYPE STREQUAL "STATIC_LIBRARY")
-  separate_arguments(cuda UNIX_COMMAND "${CUDA}")
-  run(${CXX} -shared -Wl,--no-undefined -Wl,--whole-archive ${lib_dir}/libpolyhead.a -Wl,--no-whole-archive
-    -lhwy -pthread ${cuda} -o ${WORK}/libpolyhead.so)
-endif()
-
 if(EXISTS ${BUILD}/cli/polyhead)
-  set(ENV{LD_LIBRARY_PATH})  # the command finds its library by itself
   run(${moved}/bin/polyhead --version)
   foreach(file share/man/man1/polyhead.1 share/bash-completion/completions/polyhead)
     if(NOT EXISTS ${moved}/${file})

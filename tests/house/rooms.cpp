@@ -14,6 +14,7 @@ using Names = std::set<std::string, std::less<>>;
 
 // include/polyhead/, lowest level first; a header may include those of lower levels.
 const std::vector<Names> kLevels = {
+    {"export"},
     {"error", "info", "version"},
     {"tensor"},
     {"context"},

@@ -13,5 +13,13 @@ int main() {
   const float q[] = {1, 2}, k[] = {3, 4, 3, 4}, v[] = {1, 5};
   polyhead::Context context(1);
   const polyhead::Attention result = polyhead::attend(context, {q, {1, 1, 1, 2}}, {k, {1, 1, 2, 2}}, {v, {1, 1, 2, 1}});
-  return std::abs(result.output.as<float>()[0] - 3) < 1e-5f ? 0 : 2;
+  if (std::abs(result.output.as<float>()[0] - 3) > 1e-5f) return 2;
+
+  // An exception crosses the library's edge with its type.
+  try {
+    polyhead::attend(context, {q, {1, 1, 1, 2}}, {k, {1, 1, 4, 1}}, {v, {1, 1, 2, 1}});
+  } catch (const polyhead::Error& error) {
+    return error.code() == polyhead::ErrorCode::shape ? 0 : 3;
+  }
+  return 4;
 }
