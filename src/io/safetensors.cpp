@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "core/memory.h"
-#include "core/suggest.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -211,46 +210,59 @@ Tensor read_tensor(const Reader& file, const Entry& entry, std::uint64_t data_at
   return tensor;
 }
 
-}  // namespace
+// All that is known before the first tensor is read.
+struct Header {
+  std::string text;
+  std::vector<Entry> entries;
+  std::vector<std::size_t> order;  // of their data
+  Metadata metadata;
 
-bool Safetensors::has(std::string_view name) const {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const auto& each) { return each.first == name && each.second.present(); });
+  std::uint64_t data_at() const { return kLengthBytes + text.size(); }
+};
+
+Header checked_header(const Reader& file, const std::string& where) {
+  Header header{.text = read_header(file, where), .entries = {}, .order = {}, .metadata = {}};
+  const Json json = parse_json(header.text, where + ": header");
+  for (const auto& [name, value] : json.items()) {
+    if (name == kMetadataKey) {
+      header.metadata = read_metadata(value, where);
+    } else {
+      header.entries.push_back(read_entry(name, value, where));
+    }
+  }
+  if (header.entries.size() > kMaxTensors)
+    refuse(where, std::to_string(header.entries.size()) + " tensors are too many");
+  header.order = order_of(header.entries);
+  expect_no_gaps(header.entries, header.order, static_cast<std::int64_t>(file.size() - header.data_at()), where);
+  return header;
 }
 
-Tensor Safetensors::take(std::string_view name) {
-  std::vector<std::string> names;
-  for (auto& [own, tensor] : tensors) {
-    if (!tensor.present()) continue;
-    if (own == name) return std::move(tensor);
-    names.push_back(own);
+}  // namespace
+
+std::vector<StoredTensor> list_safetensors(const std::filesystem::path& path) {
+  const Reader file(path);
+  const Header header = checked_header(file, path.string());
+  std::vector<StoredTensor> tensors;
+  for (const Entry& entry : header.entries) {
+    tensors.push_back({entry.name, std::string(entry.format->name), entry.format->dtype, entry.shape,
+                       header.data_at() + static_cast<std::uint64_t>(entry.begin),
+                       static_cast<std::uint64_t>(entry.end - entry.begin)});
   }
-  refuse(where, "no tensor " + in_quotes(name) + did_you_mean(name, names));
+  return tensors;
 }
 
 Safetensors read_safetensors(const std::filesystem::path& path) {
-  Safetensors result{.where = path.string(), .tensors = {}, .metadata = {}};
+  Safetensors result;
+  result.where = path.string();
   const Reader file(path);
-  const std::string header = read_header(file, result.where);
-  std::vector<Entry> entries;
-  const Json json = parse_json(header, result.where + ": header");
-  for (const auto& [name, value] : json.items()) {
-    if (name == kMetadataKey) {
-      result.metadata = read_metadata(value, result.where);
-    } else {
-      entries.push_back(read_entry(name, value, result.where));
-    }
-  }
-  if (entries.size() > kMaxTensors) refuse(result.where, std::to_string(entries.size()) + " tensors are too many");
-  const std::uint64_t data_at = kLengthBytes + header.size();
-  const std::vector<std::size_t> order = order_of(entries);
-  expect_no_gaps(entries, order, static_cast<std::int64_t>(file.size() - data_at), result.where);
+  Header header = checked_header(file, result.where);
+  result.metadata = std::move(header.metadata);
   expect_memory("safetensors", result.where, static_cast<double>(file.size()), "read it on a machine that has more");
   Checksum checksum;
-  begin_checksum(header, checksum);
-  for (const Entry& entry : entries) result.tensors.emplace_back(entry.name, Tensor());
-  for (const std::size_t n : order) {
-    result.tensors[n].second = read_tensor(file, entries[n], data_at, result.where, checksum);
+  begin_checksum(header.text, checksum);
+  for (const Entry& entry : header.entries) result.tensors.emplace_back(entry.name, Tensor());
+  for (const std::size_t n : header.order) {
+    result.tensors[n].second = read_tensor(file, header.entries[n], header.data_at(), result.where, checksum);
   }
   const auto promised = result.metadata.find(std::string(kChecksumKey));
   if (promised == result.metadata.end()) return result;

@@ -5,11 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "polyhead/tensor.h"
+#include "io/loaded_tensors.h"
 
 namespace polyhead::io {
 
@@ -28,19 +26,17 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
 // The bytes of the file that this would make.
 std::uint64_t safetensors_bytes(const std::vector<NamedTensor>& tensors, const Metadata& metadata = {});
 
-struct Safetensors {
-  std::string where;                                    // the file, for messages
-  std::vector<std::pair<std::string, Tensor>> tensors;  // in the order of the header
+struct Safetensors : LoadedTensors {
   Metadata metadata;
   bool checked = false;  // it carries a checksum, which is right
-
-  bool has(std::string_view name) const;  // is there and not taken yet
-  Tensor take(std::string_view name);     // moves it out; a missing one is an error (input)
 };
 
 // Everything is checked before anything is allocated, and a file that breaks the format in any way is an error (input).
 // F64, F32, F16, BF16, I32 and BOOL are read as they are, bit by bit; whole numbers of other widths become i32 and must
 // fit. Other types are refused, and so is a file that is not what its checksum says.
 Safetensors read_safetensors(const std::filesystem::path& path);
+
+// What the header says, in its order; checked like the whole file, but for the tensors' own bytes.
+std::vector<StoredTensor> list_safetensors(const std::filesystem::path& path);
 
 }  // namespace polyhead::io

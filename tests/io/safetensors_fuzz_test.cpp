@@ -1,14 +1,13 @@
 // Thousands of spoilt files: each is refused with an Error, or is read and survives a round trip.
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "io/safetensors.h"
 #include "io/scratch.h"
 #include "support/bits.h"
+#include "support/mutator.h"
 
 namespace polyhead::io {
 namespace {
@@ -24,32 +23,6 @@ std::string valid_file() {
                            R"("e":{"dtype":"F16","shape":[0],"data_offsets":[41,41]}}   )",
                            data);
 }
-
-// Changes a few bytes, or repeats, drops or moves a piece.
-class Mutator {
- public:
-  std::string operator()(std::string bytes) {
-    for (auto changes = 1 + random_() % 3; changes > 0; --changes) change(bytes);
-    return bytes;
-  }
-
- private:
-  void change(std::string& bytes) {
-    static constexpr char kTelling[] = "{}[]\",:0123456789-.eE \\\0\xff\x80nt";
-    const std::size_t at = below(bytes.size());
-    switch (random_() % 6) {
-      case 0: bytes[at] = static_cast<char>(random_()); break;
-      case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random_() % 8)); break;
-      case 2: bytes[at] = kTelling[below(sizeof kTelling)]; break;
-      case 3: bytes.erase(at, below(12)); break;
-      case 4: bytes.insert(at, bytes.substr(below(bytes.size()), below(40))); break;
-      default: bytes.insert(at, 1, kTelling[below(sizeof kTelling)]); break;
-    }
-  }
-  std::size_t below(std::size_t end) { return end == 0 ? 0 : random_() % end; }
-
-  std::minstd_rand random_{20260729};
-};
 
 void expect_round_trip(const Safetensors& read, const std::filesystem::path& path) {
   std::vector<NamedTensor> named;
@@ -69,7 +42,7 @@ TEST(SafetensorsFuzz, RefusedOrReadWhole) {
   const std::string valid = valid_file();
   spill(scratch / "a", valid);
   ASSERT_NO_THROW(expect_round_trip(read_safetensors(scratch / "a"), scratch / "b"));
-  Mutator mutate;
+  test::Mutator mutate;
   int refused = 0, accepted = 0;
   for (int round = 0; round < 4000; ++round) {
     const std::string mutant = mutate(valid);

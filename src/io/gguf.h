@@ -1,0 +1,35 @@
+// GGUF, the files of llama.cpp: metadata (the config and the tokenizer among it), then tensors, most of them quantised
+// in blocks. Versions 2 and 3, little-endian.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/json.h"
+#include "io/loaded_tensors.h"
+
+namespace polyhead::io {
+
+struct GgufHeader {
+  std::string where;  // the file, for messages
+  std::uint32_t version = 0;
+  // An object of all keys in the order of the file, so that fields are read as those of config.json are.
+  Json metadata = Json::object();
+  std::vector<StoredTensor> tensors;  // shapes in row-major order, the reverse of the file's
+};
+
+struct Gguf : LoadedTensors {
+  Json metadata;
+};
+
+// Every count, length and offset is held against the size of the file before anything is allocated for it; a file that
+// breaks the format in any way is an error (input) that names the byte.
+GgufHeader read_gguf_header(const std::filesystem::path& path);
+
+// F32, F16 and BF16 are read as they are; blocks of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K become f32, a
+// piece of the file at a time. Other types are refused.
+Gguf read_gguf(const std::filesystem::path& path);
+
+}  // namespace polyhead::io

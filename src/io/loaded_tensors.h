@@ -1,0 +1,32 @@
+// Tensors by name: what a file's header says of them, and the tensors themselves once they are read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "polyhead/tensor.h"
+
+namespace polyhead::io {
+
+// A tensor that lies in a file.
+struct StoredTensor {
+  std::string name;
+  std::string format;  // the file's own word for its type: "BF16", "Q4_K"
+  DType dtype;         // what it is read as
+  Dims shape;
+  std::uint64_t offset, bytes;  // in the file
+};
+
+// Tensors that were read, in the order of the header. Each is moved out once, to where it stays.
+struct LoadedTensors {
+  std::string where;  // the file, for messages
+  std::vector<std::pair<std::string, Tensor>> tensors;
+
+  bool has(std::string_view name) const;  // is there and not taken yet
+  Tensor take(std::string_view name);     // moves it out; a missing one is an error (input)
+};
+
+}  // namespace polyhead::io

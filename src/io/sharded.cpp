@@ -1,0 +1,123 @@
+#include "io/sharded.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "io/file.h"
+#include "io/json.h"
+
+namespace polyhead::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostIndex = 100'000'000;
+constexpr const char *kWeights = "model.safetensors", *kIndex = "model.safetensors.index.json";
+
+[[noreturn]] void refuse(const std::string& where, const std::string& message) {
+  throw Error(ErrorCode::input, "weights", where + ": " + message);
+}
+
+// Tensor and shard, in the order of the index.
+using WeightMap = std::vector<std::pair<std::string, std::string>>;
+
+WeightMap read_weight_map(const fs::path& index) {
+  const std::string where = index.string();
+  const Json json = parse_json(read_file(index, kMostIndex), where);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    refuse(where, "expected an object with \"weight_map\", which gives each tensor its file");
+  }
+  WeightMap map;
+  for (const auto& [tensor, shard] : json["weight_map"].items()) {
+    const std::string at = where + ": tensor " + in_quotes(tensor);
+    if (!shard.is_string()) refuse(at, "expected the name of a file");
+    const auto name = shard.get<std::string>();
+    if (name.empty() || name == "." || name == ".." || name.find_first_of("/\\") != name.npos) {
+      refuse(at, "expected a file beside the index, found " + in_quotes(name));
+    }
+    map.emplace_back(tensor, name);
+  }
+  return map;
+}
+
+std::vector<std::string> shards_of(const WeightMap& map) {
+  std::vector<std::string> shards;
+  std::set<std::string> seen;
+  for (const auto& [tensor, shard] : map) {
+    if (seen.insert(shard).second) shards.push_back(shard);
+  }
+  return shards;
+}
+
+bool is_pickle(const fs::path& path) {
+  const std::string ending = path.extension().string();
+  return ending == ".bin" || ending == ".pt" || ending == ".pth" || ending == ".ckpt";
+}
+
+[[noreturn]] void refuse_pickle(const fs::path& path) {
+  refuse(path.string(),
+         "a pickle, and to read one is to run the code in it; convert it where you trust it: "
+         "transformers' model.save_pretrained(folder) writes safetensors");
+}
+
+fs::path find_in_folder(const fs::path& folder) {
+  for (const char* name : {kWeights, kIndex}) {
+    if (is_there(folder / name)) return folder / name;
+  }
+  std::vector<fs::path> ggufs, pickles;
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    if (entries->path().extension() == ".gguf") ggufs.push_back(entries->path());
+    if (is_pickle(entries->path())) pickles.push_back(entries->path());
+  }
+  if (error) throw Error(ErrorCode::io, "weights", folder.string() + ": cannot look into it: " + error.message());
+  if (ggufs.size() == 1) return ggufs[0];
+  if (ggufs.size() > 1) refuse(folder.string(), std::to_string(ggufs.size()) + " files .gguf; name one of them");
+  if (!pickles.empty()) refuse_pickle(*std::min_element(pickles.begin(), pickles.end()));
+  refuse(folder.string(), std::string("expected ") + kWeights + ", " + kIndex + " or a .gguf, found none of them");
+}
+
+}  // namespace
+
+std::vector<fs::path> list_shards(const fs::path& index) {
+  std::vector<fs::path> paths;
+  for (const std::string& shard : shards_of(read_weight_map(index))) paths.push_back(index.parent_path() / shard);
+  return paths;
+}
+
+Safetensors read_sharded_safetensors(const fs::path& index) {
+  const WeightMap map = read_weight_map(index);
+  std::map<std::string, std::string> shard_of(map.begin(), map.end());
+  Safetensors all;
+  all.where = index.string();
+  all.checked = true;
+  for (const std::string& shard : shards_of(map)) {
+    Safetensors part = read_safetensors(index.parent_path() / shard);
+    all.checked = all.checked && part.checked;
+    for (auto& [name, tensor] : part.tensors) {
+      const auto promised = shard_of.find(name);
+      const std::string at = part.where + ": tensor " + in_quotes(name);
+      if (promised == shard_of.end()) refuse(at, "is not in the index, or in two shards");
+      if (promised->second != shard) refuse(at, "the index says it is in " + in_quotes(promised->second));
+      shard_of.erase(promised);
+      all.tensors.emplace_back(name, std::move(tensor));
+    }
+    all.metadata.merge(part.metadata);
+  }
+  if (!shard_of.empty()) {
+    const auto& [name, shard] = *shard_of.begin();
+    refuse(all.where, "tensor " + in_quotes(name) + ": expected in " + in_quotes(shard) + ", found nowhere");
+  }
+  return all;
+}
+
+fs::path find_weights(const fs::path& model) {
+  if (is_folder(model)) return find_in_folder(model);
+  if (is_pickle(model)) refuse_pickle(model);
+  return model;
+}
+
+}  // namespace polyhead::io

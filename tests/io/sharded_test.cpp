@@ -1,0 +1,92 @@
+#include "io/sharded.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "io/scratch.h"
+
+namespace polyhead::io {
+namespace {
+
+// A file with the bools named, each [1].
+void spill_shard(const std::filesystem::path& path, const std::string& names) {
+  std::string header = "{";
+  for (std::size_t n = 0; n < names.size(); ++n) {
+    header += (n == 0 ? "\"" : ",\"") + std::string(1, names[n]) + R"(":{"dtype":"BOOL","shape":[1],"data_offsets":[)" +
+              std::to_string(n) + "," + std::to_string(n + 1) + "]}";
+  }
+  spill(path, safetensors_bytes(header + "}", std::string(names.size(), '\1')));
+}
+
+void spill_index(const std::filesystem::path& path, const std::string& map) {
+  spill(path, R"({"metadata":{"total_size":3},"weight_map":{)" + map + "}}");
+}
+
+const std::string kMap = R"("a":"1.safetensors","c":"2.safetensors","b":"1.safetensors")";
+
+TEST(Sharded, AllTensorsAsOne) {
+  const Scratch scratch;
+  spill_shard(scratch / "1.safetensors", "ab");
+  spill_shard(scratch / "2.safetensors", "c");
+  spill_index(scratch / "model.safetensors.index.json", kMap);
+  const std::filesystem::path index = find_weights(scratch.folder());
+  EXPECT_EQ(list_shards(index),
+            (std::vector<std::filesystem::path>{scratch / "1.safetensors", scratch / "2.safetensors"}));
+  Safetensors all = read_sharded_safetensors(index);
+  EXPECT_EQ(all.tensors.size(), 3u);
+  EXPECT_FALSE(all.checked);
+  for (const char* name : {"a", "b", "c"}) EXPECT_EQ(all.take(name).shape(), (Dims{1}));
+}
+
+TEST(Sharded, WhatDoesNotFitTheIndex) {
+  const Scratch scratch;
+  const auto refused = [&](const std::string& one, const std::string& two, const std::vector<std::string>& words) {
+    spill_shard(scratch / "1.safetensors", one);
+    spill_shard(scratch / "2.safetensors", two);
+    spill_index(scratch / "index.json", kMap);
+    expect_error(ErrorCode::input, words, [&] { return read_sharded_safetensors(scratch / "index.json"); });
+  };
+  refused("a", "c", {"index.json", "tensor \"b\"", "expected in \"1.safetensors\", found nowhere"});
+  refused("ab", "ca", {"2.safetensors", "tensor \"a\"", "two shards"});
+  refused("abx", "c", {"1.safetensors", "tensor \"x\"", "not in the index"});
+  refused("ac", "b", {"tensor \"c\"", "the index says it is in \"2.safetensors\""});
+}
+
+TEST(Sharded, IndicesThatAreNone) {
+  const Scratch scratch;
+  const auto refused = [&](const std::string& text, const std::vector<std::string>& words) {
+    spill(scratch / "index.json", text);
+    expect_error(ErrorCode::input, words, [&] { return list_shards(scratch / "index.json"); });
+  };
+  refused("", {"index.json"});
+  refused("[]", {"weight_map"});
+  refused("{}", {"weight_map"});
+  refused(R"({"weight_map":[]})", {"weight_map"});
+  refused(R"({"weight_map":{"a":1}})", {"tensor \"a\"", "name of a file"});
+  for (const std::string name : {"../1.safetensors", "/etc/passwd", "..", ".", "", "x/1.safetensors", "x\\\\1"}) {
+    refused(R"({"weight_map":{"a":")" + name + "\"}}", {"tensor \"a\"", "beside the index"});
+  }
+  spill_index(scratch / "index.json", kMap);
+  expect_error(ErrorCode::io, {"1.safetensors"}, [&] { return read_sharded_safetensors(scratch / "index.json"); });
+}
+
+TEST(Sharded, WeightsOfAFolder) {
+  const Scratch scratch;
+  expect_error(ErrorCode::input, {scratch.folder(), "found none"}, [&] { return find_weights(scratch.folder()); });
+  spill(scratch / "pytorch_model.bin", "x");
+  for (const std::filesystem::path& path : {std::filesystem::path(scratch.folder()), scratch / "pytorch_model.bin"}) {
+    expect_error(ErrorCode::input, {"pytorch_model.bin", "pickle", "save_pretrained"},
+                 [&] { return find_weights(path); });
+  }
+  spill(scratch / "a.gguf", "x");
+  EXPECT_EQ(find_weights(scratch.folder()), scratch / "a.gguf");
+  spill(scratch / "b.gguf", "x");
+  expect_error(ErrorCode::input, {"2 files .gguf"}, [&] { return find_weights(scratch.folder()); });
+  EXPECT_EQ(find_weights(scratch / "b.gguf"), scratch / "b.gguf");
+  spill(scratch / "model.safetensors", "x");
+  EXPECT_EQ(find_weights(scratch.folder()), scratch / "model.safetensors");
+}
+
+}  // namespace
+}  // namespace polyhead::io
