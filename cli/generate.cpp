@@ -122,7 +122,7 @@ void generate(const Options& o) {
   const std::int64_t count = o.tokens.value_or(language->length(tokens));
   model::expect_memory("generate", model->config(), 0,
                        {.tokens = std::min(model->config().context, std::ssize(tokens) + count)});
-  const model::Sampling sampling{.temperature = o.temperature.value_or(language->temperature()), .seed = seed};
+  const Sampling sampling{.temperature = o.temperature.value_or(language->temperature()), .seed = seed};
   for (const std::int32_t token : tokens) fmt::print("{}", language->text_of(token));
   model::Generator generator(context, *model, {tokens}, sampling);
   for (std::int64_t n = 0; n < count; ++n) {

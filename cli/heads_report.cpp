@@ -10,7 +10,6 @@ namespace {
 
 using heads::HeadRoles;
 using heads::HeadSurvey;
-using heads::Importance;
 using heads::RoleScore;
 
 const std::vector<Column> kStatistics{
@@ -44,7 +43,7 @@ Table data_of(const study::Examination& found) {
   append(table.columns, {{"accuracy_loss", ""}, {"logit", ""}, {"most_similar", ""}, {"agreement", ""}});
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
     const RoleScore* role = found.roles[n].role();
-    const Importance& i = found.importance[n];
+    const HeadImportance& i = found.importance[n];
     std::vector<Value> row{to_string(i.id)};
     if (role == nullptr)
       row.resize(6);
@@ -71,7 +70,7 @@ Table shown(const study::Examination& found) {
                          {"", "most like"}});
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
     const RoleScore* role = found.roles[n].role();
-    const Importance& i = found.importance[n];
+    const HeadImportance& i = found.importance[n];
     std::vector<Value> row{to_string(i.id), role_text(found.roles[n]), role == nullptr ? Value() : Value(role->score)};
     append(row, statistics_of(found.survey.heads[n]));
     append(row, {i.normalised, i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high), i.mean.mean,
@@ -116,7 +115,7 @@ std::vector<std::string> notes_of(const Examined& e) {
   std::vector<std::string> notes;
   if (e.found.roles.empty()) notes.emplace_back("this model has no heads left");
   std::int64_t unclear = 0;
-  for (const Importance& head : e.found.importance) unclear += head.zero.low <= 0 && head.zero.high >= 0;
+  for (const HeadImportance& head : e.found.importance) unclear += head.zero.low <= 0 && head.zero.high >= 0;
   if (unclear > 0) {
     notes.push_back(fmt::format("{} of {} heads do damage that cannot be told from 0", unclear, e.found.roles.size()));
   }

@@ -54,9 +54,9 @@ class Pruning {
                   .fine_tuned = o_.fine_tune};
     result.roles = study::roles_of(context_, *subject_.model, material_);
     const auto order = std::find(kOrders.begin(), kOrders.end(), o_.order) - kOrders.begin();
-    result.curve = curve(o_.order, {.order = static_cast<heads::Order>(order), .seed = seed()});
+    result.curve = curve(o_.order, {.order = static_cast<PruneOrder>(order), .seed = seed()});
     if (o_.compare) result.orders = compare();
-    const std::vector<heads::HeadId> gone = result.curve.removed();
+    const std::vector<HeadId> gone = result.curve.removed();
     const auto smaller = heads::without_heads(*subject_.model, gone, o_.mean ? &means_ : nullptr);
     if (o_.fine_tune > 0) tune(*smaller);
     result.left = study::left_of(subject_.model->config(), gone);
@@ -71,28 +71,28 @@ class Pruning {
  private:
   std::uint64_t seed() const { return static_cast<std::uint64_t>(o_.seed); }
 
-  heads::PruneCurve curve(const std::string& what, heads::PruneOptions options) {
+  PruneCurve curve(const std::string& what, heads::PruneOptions options) {
     options.budget = o_.budget / 100;
     options.means = o_.mean ? &means_ : nullptr;
     Progress progress(what, subject_.model->config().head_count());
     std::int64_t steps = 0;
     return heads::prune(
-        context_, *subject_.model, material_.ranking, material_.judging, options, [&](const heads::PruneStep& step) {
+        context_, *subject_.model, material_.ranking, material_.judging, options, [&](const PruneStep& step) {
           progress.update(++steps,
                           fmt::format("without {} accuracy {:.2f} %", to_string(step.removed), 100 * step.accuracy));
         });
   }
 
   Orders compare() {
-    const auto whole = [&](const std::string& what, heads::Order order, std::uint64_t with) {
+    const auto whole = [&](const std::string& what, PruneOrder order, std::uint64_t with) {
       return curve(what, {.order = order, .seed = with, .to_the_end = true});
     };
-    Orders orders{.iterative = whole("iterative", heads::Order::iterative, 0),
-                  .one_shot = whole("one-shot", heads::Order::one_shot, 0),
-                  .damage = whole("damage", heads::Order::damage, 0),
+    Orders orders{.iterative = whole("iterative", PruneOrder::iterative, 0),
+                  .one_shot = whole("one-shot", PruneOrder::one_shot, 0),
+                  .damage = whole("damage", PruneOrder::damage, 0),
                   .random = {}};
     for (std::uint64_t n = 0; n < kRandomOrders; ++n) {
-      orders.random.push_back(whole("random", heads::Order::random, seed() + n));
+      orders.random.push_back(whole("random", PruneOrder::random, seed() + n));
     }
     return orders;
   }

@@ -11,8 +11,8 @@ namespace polyhead::cli {
 
 // How the accuracy falls when heads go in different orders, to the end.
 struct Orders {
-  heads::PruneCurve iterative, one_shot, damage;
-  std::vector<heads::PruneCurve> random;
+  PruneCurve iterative, one_shot, damage;
+  std::vector<PruneCurve> random;
 };
 
 struct Pruned {
@@ -20,9 +20,9 @@ struct Pruned {
   double budget = 0;               // in points
   bool mean = false;
   std::int64_t fine_tuned = 0;  // steps
-  heads::PruneCurve curve{};
+  PruneCurve curve{};
   std::vector<heads::HeadRoles> roles{};  // of the whole model
-  std::vector<heads::HeadId> left{};      // by their names in the whole model
+  std::vector<HeadId> left{};             // by their names in the whole model
   std::vector<heads::HeadRoles> roles_left{};
   study::BeforeAndAfter facts{};
   std::optional<Orders> orders{};

@@ -18,7 +18,7 @@ Table steps_of(const Pruned& p) {
                           {"within_budget", "within budget"}},
               .rows = {{std::int64_t{0}, "", "", p.curve.loss, p.curve.accuracy, "yes"}}};
   for (std::size_t n = 0; n < p.curve.steps.size(); ++n) {
-    const heads::PruneStep& step = p.curve.steps[n];
+    const PruneStep& step = p.curve.steps[n];
     const auto head = std::find_if(p.roles.begin(), p.roles.end(), [&](const auto& h) { return h.id == step.removed; });
     table.rows.push_back({static_cast<std::int64_t>(n) + 1, to_string(step.removed), role_text(*head), step.loss,
                           step.accuracy, n < p.curve.within_budget ? "yes" : "no"});
@@ -81,12 +81,12 @@ Table orders_of(const Orders& orders) {
                           {"random_low", "lowest", Style::percent},
                           {"random_high", "highest", Style::percent}},
               .rows = {}};
-  const auto at = [](const heads::PruneCurve& curve, std::size_t removed) {
+  const auto at = [](const PruneCurve& curve, std::size_t removed) {
     return removed == 0 ? curve.accuracy : curve.steps[removed - 1].accuracy;
   };
   for (std::size_t n = 0; n <= orders.iterative.steps.size(); ++n) {
     double sum = 0, low = 1, high = 0;
-    for (const heads::PruneCurve& curve : orders.random) {
+    for (const PruneCurve& curve : orders.random) {
       sum += at(curve, n);
       low = std::min(low, at(curve, n));
       high = std::max(high, at(curve, n));

@@ -36,14 +36,14 @@ std::vector<Tensor> gates_per_sequence(const model::Config& config, std::int64_t
 }
 
 // Heads that are gone have no share in the norm: it is that of the model without them.
-void normalise_by_layer(std::vector<Importance>& heads, const std::vector<HeadId>& gone) {
+void normalise_by_layer(std::vector<HeadImportance>& heads, const std::vector<HeadId>& gone) {
   std::vector<double> squares;
-  for (const Importance& head : heads) {
+  for (const HeadImportance& head : heads) {
     if (std::find(gone.begin(), gone.end(), head.id) != gone.end()) continue;
     squares.resize(std::max(squares.size(), head.id.layer + 1));
     squares[head.id.layer] += head.gradient * head.gradient;
   }
-  for (Importance& head : heads) {
+  for (HeadImportance& head : heads) {
     const double norm = head.id.layer < squares.size() ? std::sqrt(squares[head.id.layer]) : 0;
     head.normalised = norm > 0 ? head.gradient / norm : 0;
   }
@@ -80,16 +80,16 @@ Estimate estimate(const std::vector<double>& values) {
   return {mean, mean - half, mean + half};
 }
 
-std::vector<Importance> gradient_importance(Context& context, model::Transformer& model,
-                                            const std::vector<model::Examples>& examples,
-                                            const std::vector<HeadId>& gone, const std::vector<Tensor>* means) {
+std::vector<HeadImportance> gradient_importance(Context& context, const model::Transformer& model,
+                                                const std::vector<Examples>& examples, const std::vector<HeadId>& gone,
+                                                const std::vector<Tensor>* means) {
   std::vector<Tensor> shifts;
   if (means != nullptr) shifts = shifts_of(model, *means, gone);
-  std::vector<Importance> heads;
-  for (const HeadId& id : all_heads(model.config())) heads.emplace_back().id = id;
+  std::vector<HeadImportance> heads;
+  for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
   autograd::Tape tape(context);
   std::int64_t sequences = 0;
-  for (const model::Examples& some : examples) {
+  for (const Examples& some : examples) {
     const std::int64_t B = some.tokens.shape()[0];
     std::vector<Tensor> gates = gates_per_sequence(model.config(), B, gone);
     tape.clear();
@@ -101,7 +101,7 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
     autograd::cross_entropy(tape, logits, tape.here(some.targets), ops::Share::sequences);
     tape.backward();
     sequences += B;
-    for (Importance& head : heads) {
+    for (HeadImportance& head : heads) {
       const OnHost dgates(context, model.attention(tape, head.id.layer).gradients.dgates);
       const std::int64_t H = dgates.view().shape(1);
       for (std::int64_t b = 0; b < B; ++b) {
@@ -109,7 +109,7 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
       }
     }
   }
-  for (Importance& head : heads) {
+  for (HeadImportance& head : heads) {
     head.gradient /= static_cast<double>(std::max<std::int64_t>(sequences, 1));
     if (std::isfinite(head.gradient)) continue;
     throw Error(ErrorCode::value, "importance",
@@ -120,16 +120,16 @@ std::vector<Importance> gradient_importance(Context& context, model::Transformer
   return heads;
 }
 
-std::vector<Importance> importance(Context& context, model::Transformer& model,
-                                   const std::vector<model::Examples>& examples,
-                                   const std::function<void(std::int64_t)>& on_head) {
+std::vector<HeadImportance> importance(Context& context, const model::Transformer& model,
+                                       const std::vector<Examples>& examples,
+                                       const std::function<void(std::int64_t)>& on_head) {
   std::int64_t done = 0;
   const model::SequenceScores whole = model::score(context, model, examples);
   whole.expect_finite("the model");
-  std::vector<Importance> heads = gradient_importance(context, model, examples);
+  std::vector<HeadImportance> heads = gradient_importance(context, model, examples);
   const std::vector<Tensor> means = mean_outputs(context, model, examples);
-  for (Importance& head : heads) {
-    Gates gates(model.config());
+  for (HeadImportance& head : heads) {
+    model::Gates gates(model.config());
     gates.set(head.id, 0);
     const model::SequenceScores without = model::score(context, model, examples, gates.get());
     std::vector<Tensor> shifts = shifts_of(model, means, {head.id});
@@ -143,8 +143,8 @@ std::vector<Importance> importance(Context& context, model::Transformer& model,
   return heads;
 }
 
-std::vector<Tensor> mean_outputs(Context& context, model::Transformer& model,
-                                 const std::vector<model::Examples>& examples) {
+std::vector<Tensor> mean_outputs(Context& context, const model::Transformer& model,
+                                 const std::vector<Examples>& examples) {
   const model::Config& config = model.config();
   std::vector<std::vector<double>> sums;
   for (const model::LayerHeads& layer : config.layers) {
@@ -152,7 +152,7 @@ std::vector<Tensor> mean_outputs(Context& context, model::Transformer& model,
   }
   std::int64_t rows = 0;
   autograd::Tape tape(context, false);
-  for (const model::Examples& some : examples) {
+  for (const Examples& some : examples) {
     tape.clear();
     model::PassOptions options{.lengths = some.lengths};
     options.wants.heads = true;

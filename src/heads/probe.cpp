@@ -94,4 +94,18 @@ Probe make_repeats(const RepeatProbe& options) {
   return make_probe(tokens, {}, {}, options.seed);
 }
 
+std::vector<Probe> make_repeats(RepeatProbe options, std::int64_t sequences) {
+  options.longest = std::clamp<std::int64_t>(options.length / 2, 1, 32);
+  options.shortest = std::max<std::int64_t>(options.longest / 4, 1);
+  const std::int64_t batch = options.batch;
+  const std::uint64_t seed = options.seed * 1000003;
+  std::vector<Probe> probes;
+  for (std::int64_t left = sequences; left > 0; left -= options.batch) {
+    options.batch = std::min(left, batch);
+    options.seed = seed + probes.size();
+    probes.push_back(make_repeats(options));
+  }
+  return probes;
+}
+
 }  // namespace polyhead::heads

@@ -44,5 +44,7 @@ struct RepeatProbe {
 };
 // Random segments, each repeated to the end of its sequence: nothing but looking back says what comes.
 Probe make_repeats(const RepeatProbe& options);
+// As many sequences as asked for, in probes of up to `batch`; segments take up to half of the length.
+std::vector<Probe> make_repeats(RepeatProbe options, std::int64_t sequences);
 
 }  // namespace polyhead::heads

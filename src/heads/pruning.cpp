@@ -16,10 +16,10 @@ std::vector<HeadId> shuffled(std::vector<HeadId> heads, std::uint64_t seed) {
 }
 
 // The model's scores without these heads; with means those are what they give.
-model::SequenceScores score_without(Context& context, model::Transformer& model,
-                                    const std::vector<model::Examples>& examples, const std::vector<HeadId>& gone,
+model::SequenceScores score_without(Context& context, const model::Transformer& model,
+                                    const std::vector<Examples>& examples, const std::vector<HeadId>& gone,
                                     const std::vector<Tensor>* means) {
-  Gates gates(model.config());
+  model::Gates gates(model.config());
   gates.shut(gone);
   std::vector<Tensor> shifts;
   if (means != nullptr) shifts = shifts_of(model, *means, gone);
@@ -29,29 +29,29 @@ model::SequenceScores score_without(Context& context, model::Transformer& model,
 // The heads that are left, those without which the least is lost first. Those that went are out while it is found out.
 class Ranking {
  public:
-  Ranking(Context& context, model::Transformer& model, const std::vector<model::Examples>& examples,
+  Ranking(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
           const PruneOptions& options)
       : context_(context), model_(model), examples_(examples), options_(options) {}
 
   std::vector<HeadId> operator()(const std::vector<HeadId>& gone) const {
     switch (options_.order) {
-      case Order::random: return shuffled(all_heads(model_.config()), options_.seed);
-      case Order::damage: return by_damage();
-      case Order::iterative:
-      case Order::one_shot: break;
+      case PruneOrder::random: return shuffled(model::all_heads(model_.config()), options_.seed);
+      case PruneOrder::damage: return by_damage();
+      case PruneOrder::iterative:
+      case PruneOrder::one_shot: break;
     }
     return by_gradient(gone);
   }
 
  private:
   std::vector<HeadId> by_gradient(const std::vector<HeadId>& gone) const {
-    std::vector<Importance> heads = gradient_importance(context_, model_, examples_, gone, options_.means);
-    std::erase_if(heads,
-                  [&](const Importance& head) { return std::find(gone.begin(), gone.end(), head.id) != gone.end(); });
+    std::vector<HeadImportance> heads = gradient_importance(context_, model_, examples_, gone, options_.means);
+    std::erase_if(
+        heads, [&](const HeadImportance& head) { return std::find(gone.begin(), gone.end(), head.id) != gone.end(); });
     std::stable_sort(heads.begin(), heads.end(),
-                     [](const Importance& a, const Importance& b) { return a.normalised < b.normalised; });
+                     [](const HeadImportance& a, const HeadImportance& b) { return a.normalised < b.normalised; });
     std::vector<HeadId> ids;
-    for (const Importance& head : heads) ids.push_back(head.id);
+    for (const HeadImportance& head : heads) ids.push_back(head.id);
     return ids;
   }
   std::vector<HeadId> by_damage() const {
@@ -60,7 +60,7 @@ class Ranking {
       double accuracy, loss;
     };
     std::vector<Without> each;
-    for (const HeadId& id : all_heads(model_.config())) {
+    for (const HeadId& id : model::all_heads(model_.config())) {
       const model::SequenceScores scores = score_without(context_, model_, examples_, {id}, options_.means);
       each.push_back({id, scores.accuracy(), scores.mean_loss()});
     }
@@ -73,26 +73,20 @@ class Ranking {
   }
 
   Context& context_;
-  model::Transformer& model_;
-  const std::vector<model::Examples>& examples_;
+  const model::Transformer& model_;
+  const std::vector<Examples>& examples_;
   const PruneOptions& options_;
 };
 
 }  // namespace
 
-std::vector<HeadId> PruneCurve::removed() const {
-  std::vector<HeadId> heads;
-  for (std::size_t n = 0; n < within_budget; ++n) heads.push_back(steps[n].removed);
-  return heads;
-}
-
-PruneCurve prune(Context& context, model::Transformer& model, const std::vector<model::Examples>& ranking,
-                 const std::vector<model::Examples>& judging, const PruneOptions& options,
+PruneCurve prune(Context& context, const model::Transformer& model, const std::vector<Examples>& ranking,
+                 const std::vector<Examples>& judging, const PruneOptions& options,
                  const std::function<void(const PruneStep&)>& on_step) {
   const model::SequenceScores whole = model::score(context, model, judging);
   whole.expect_finite("the model");
   PruneCurve curve{whole.mean_loss(), whole.accuracy(), {}, 0};
-  const std::size_t count = all_heads(model.config()).size();
+  const std::size_t count = model::all_heads(model.config()).size();
   const Ranking rank(context, model, ranking, options);
   std::vector<HeadId> gone, order;
   bool spent = false;
@@ -100,7 +94,7 @@ PruneCurve prune(Context& context, model::Transformer& model, const std::vector<
     if (order.empty()) order = rank(gone);
     const HeadId next = order.front();
     order.erase(order.begin());
-    if (options.order == Order::iterative) order.clear();
+    if (options.order == PruneOrder::iterative) order.clear();
     gone.push_back(next);
     const model::SequenceScores scores = score_without(context, model, judging, gone, options.means);
     curve.steps.push_back({next, scores.mean_loss(), scores.accuracy()});

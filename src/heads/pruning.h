@@ -15,38 +15,18 @@ namespace polyhead::heads {
 std::unique_ptr<model::Transformer> without_heads(const model::Transformer& model, const std::vector<HeadId>& heads,
                                                   const std::vector<Tensor>* means = nullptr);
 
-enum class Order {
-  iterative,  // the least important goes, then all are ranked anew
-  one_shot,   // ranked once
-  random,     // by the seed; for comparison
-  damage,     // ranked once, by what the accuracy, and where that is equal the loss, suffers without each alone
-};
-
-struct PruneStep {
-  HeadId removed;
-  double loss = 0, accuracy = 0;  // without this one and all before it
-};
-
 struct PruneOptions {
-  Order order = Order::iterative;
+  PruneOrder order = PruneOrder::iterative;
   std::uint64_t seed = 1;
   double budget = 0.01;                        // how much accuracy may be lost
   bool to_the_end = false;                     // go on when the budget is spent, for the whole curve
   const std::vector<Tensor>* means = nullptr;  // what heads that went give still; null: nothing
 };
 
-struct PruneCurve {
-  double loss = 0, accuracy = 0;  // of the whole model
-  std::vector<PruneStep> steps;
-  std::size_t within_budget = 0;  // how many of the first steps may be taken
-
-  std::vector<HeadId> removed() const;  // those
-};
-
 // Ranks by the gradient, or as the order says, on `ranking`, judges on `judging`: other sequences than it was ranked
 // by. Throws Error (value) if the model's loss or a gradient is no number.
-PruneCurve prune(Context& context, model::Transformer& model, const std::vector<model::Examples>& ranking,
-                 const std::vector<model::Examples>& judging, const PruneOptions& options,
+PruneCurve prune(Context& context, const model::Transformer& model, const std::vector<Examples>& ranking,
+                 const std::vector<Examples>& judging, const PruneOptions& options,
                  const std::function<void(const PruneStep&)>& on_step = {});
 
 }  // namespace polyhead::heads

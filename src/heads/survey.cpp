@@ -150,10 +150,10 @@ std::pair<std::int64_t, double> commonest_offset(const HeadSurvey& head, const C
   return best;
 }
 
-Survey survey(Context& context, model::Transformer& model, const std::vector<Probe>& probes,
+Survey survey(Context& context, const model::Transformer& model, const std::vector<Probe>& probes,
               const std::vector<std::int64_t>& counts) {
   Survey result;
-  for (const HeadId& id : all_heads(model.config())) result.heads.emplace_back().id = id;
+  for (const HeadId& id : model::all_heads(model.config())) result.heads.emplace_back().id = id;
   for (HeadSurvey& head : result.heads) head.sums[static_cast<std::size_t>(Statistic::max_logit)] = -1e30;
   Chances chances;
   autograd::Tape tape(context, false);

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "heads/head.h"
 #include "heads/probe.h"
+#include "model/head.h"
+#include "model/transformer.h"
 
 namespace polyhead::heads {
 
@@ -54,7 +55,7 @@ struct Survey {
 std::pair<std::int64_t, double> commonest_offset(const HeadSurvey& head, const Chance& chance);
 
 // `counts`: how often each token occurs where the model comes from, for the rarest; empty: nothing is rare.
-Survey survey(Context& context, model::Transformer& model, const std::vector<Probe>& probes,
+Survey survey(Context& context, const model::Transformer& model, const std::vector<Probe>& probes,
               const std::vector<std::int64_t>& counts = {});
 
 // How often the largest weights of two heads lie on the same key, for every pair; [heads][heads].

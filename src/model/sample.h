@@ -6,13 +6,9 @@
 #include <vector>
 
 #include "model/decoding.h"
+#include "polyhead/model.h"
 
 namespace polyhead::model {
-
-struct Sampling {
-  double temperature = 1;  // 0: always the likeliest token
-  std::uint64_t seed = 1;
-};
 
 // The token after `tokens`, of which there must be one at least; those that the context has no room for are forgotten.
 // `index` counts the tokens drawn with this seed: the same arguments give the same token.

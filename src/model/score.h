@@ -4,15 +4,9 @@
 #include <vector>
 
 #include "model/transformer.h"
+#include "polyhead/model.h"
 
 namespace polyhead::model {
-
-// Sequences with what is to be said about them.
-struct Examples {
-  Tensor tokens;   // i32 [B,T]
-  Tensor targets;  // i32 [B,T], -1 does not count; or the class [B]
-  Tensor lengths;  // i32 [B] or absent
-};
 
 // Per sequence: the mean loss over the targets that count, and how many were right.
 struct SequenceScores {

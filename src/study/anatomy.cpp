@@ -33,15 +33,14 @@ void take_apart(Context& context, const AnatomyPlan& plan, const Watch& watch, A
   const Material material = make_material(*to.course.task);
   to.examination = examine(context, model, material, 1234, [&](std::int64_t) { watch(2 * kWorkOfRemoval); });
   to.relations = relations_of(to.examination.survey);
-  const auto curve = [&](heads::Order order, std::uint64_t seed) {
-    return heads::prune(context, model, material.ranking, material.judging,
-                        {.order = order, .seed = seed, .to_the_end = true}, [&](const heads::PruneStep&) {
-                          watch(order == heads::Order::iterative ? 2 * kWorkOfRemoval : kWorkOfRemoval);
-                        });
+  const auto curve = [&](PruneOrder order, std::uint64_t seed) {
+    return heads::prune(
+        context, model, material.ranking, material.judging, {.order = order, .seed = seed, .to_the_end = true},
+        [&](const PruneStep&) { watch(order == PruneOrder::iterative ? 2 * kWorkOfRemoval : kWorkOfRemoval); });
   };
-  to.iterative = curve(heads::Order::iterative, 0);
-  to.one_shot = curve(heads::Order::one_shot, 0);
-  for (std::size_t n = 0; n < plan.random_orders; ++n) to.random.push_back(curve(heads::Order::random, n + 1));
+  to.iterative = curve(PruneOrder::iterative, 0);
+  to.one_shot = curve(PruneOrder::one_shot, 0);
+  for (std::size_t n = 0; n < plan.random_orders; ++n) to.random.push_back(curve(PruneOrder::random, n + 1));
   to.pruned = heads::without_heads(model, to.iterative.removed());
 }
 
@@ -67,7 +66,7 @@ std::optional<std::size_t> Anatomy::one_shot_below_random() const {
   std::optional<std::size_t> from;
   for (std::size_t n = 0; n + 1 < one_shot.steps.size(); ++n) {
     double mean = 0;
-    for (const heads::PruneCurve& curve : random) mean += curve.steps[n].accuracy / static_cast<double>(random.size());
+    for (const PruneCurve& curve : random) mean += curve.steps[n].accuracy / static_cast<double>(random.size());
     if (one_shot.steps[n].accuracy >= mean)
       from.reset();
     else if (!from)

@@ -14,14 +14,14 @@ namespace polyhead::study {
 
 struct RelationFound {
   double accuracy = 0, offset = 0;  // of the best head, of the best fixed offset
-  heads::HeadId head;
+  HeadId head;
 };
 
 struct Anatomy {
   Course course;
   Examination examination;
-  heads::PruneCurve iterative, one_shot;
-  std::vector<heads::PruneCurve> random;  // by order
+  PruneCurve iterative, one_shot;
+  std::vector<PruneCurve> random;  // by order
   std::map<std::string, RelationFound> relations;
   std::unique_ptr<model::Transformer> pruned;
   BeforeAndAfter saving;  // judged on sequences that neither ranked nor stopped the pruning

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_of(Context& context, autograd::Tape& tape, model::Transformer& model, const model::Examples& some) {
+double seconds_of(Context& context, autograd::Tape& tape, model::Transformer& model, const Examples& some) {
   const Clock::time_point begin = Clock::now();
   tape.clear();
   model.forward(tape, some.tokens, {.lengths = some.lengths});
@@ -29,7 +29,7 @@ double median(std::vector<double> values) {
 
 // The median times of a pass of each, which take turns, and turns at being first.
 std::pair<double, double> time_both(Context& context, model::Transformer& before, model::Transformer& after,
-                                    const model::Examples& some) {
+                                    const Examples& some) {
   constexpr double kSeconds = 1;
   constexpr std::size_t kLeast = 30, kMost = 2000;
   autograd::Tape tape(context, false);
@@ -48,10 +48,10 @@ std::pair<double, double> time_both(Context& context, model::Transformer& before
 }
 
 // The first `count` sequences, over again if there are fewer in the first batch.
-model::Examples first_of(const std::vector<model::Examples>& examples, std::int64_t count) {
-  const model::Examples& some = examples[0];
+Examples first_of(const std::vector<Examples>& examples, std::int64_t count) {
+  const Examples& some = examples[0];
   const std::int64_t B = some.tokens.shape()[0], T = some.tokens.shape()[1];
-  model::Examples taken{Tensor::empty({count, T}, DType::i32), Tensor(), Tensor()};
+  Examples taken{Tensor::empty({count, T}, DType::i32), Tensor(), Tensor()};
   if (some.lengths.present()) taken.lengths = Tensor::empty({count}, DType::i32);
   for (std::int64_t b = 0; b < count; ++b) {
     std::copy_n(some.tokens.as<std::int32_t>() + b % B * T, T, taken.tokens.as<std::int32_t>() + b * T);
@@ -60,7 +60,7 @@ model::Examples first_of(const std::vector<model::Examples>& examples, std::int6
   return taken;
 }
 
-Facts facts_of(Context& context, model::Transformer& model, const std::vector<model::Examples>& examples) {
+Facts facts_of(Context& context, model::Transformer& model, const std::vector<Examples>& examples) {
   const model::SequenceScores scores = model::score(context, model, examples);
   scores.expect_finite("the model with " + std::to_string(model.config().head_count()) + " heads");
   return {.heads = model.config().head_count(),
@@ -73,7 +73,7 @@ Facts facts_of(Context& context, model::Transformer& model, const std::vector<mo
 }  // namespace
 
 BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
-                       const std::vector<model::Examples>& examples) {
+                       const std::vector<Examples>& examples) {
   BeforeAndAfter both{facts_of(context, before, examples), facts_of(context, after, examples)};
   std::tie(both.before.seconds_of_one, both.after.seconds_of_one) =
       time_both(context, before, after, first_of(examples, 1));
@@ -82,8 +82,8 @@ BeforeAndAfter compare(Context& context, model::Transformer& before, model::Tran
   return both;
 }
 
-std::vector<heads::HeadId> left_of(const model::Config& whole, const std::vector<heads::HeadId>& gone) {
-  std::vector<heads::HeadId> left = heads::all_heads(whole);
+std::vector<HeadId> left_of(const model::Config& whole, const std::vector<HeadId>& gone) {
+  std::vector<HeadId> left = model::all_heads(whole);
   std::erase_if(left, [&](const auto& id) { return std::find(gone.begin(), gone.end(), id) != gone.end(); });
   return left;
 }

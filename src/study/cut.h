@@ -23,10 +23,10 @@ struct BeforeAndAfter {
 // The two are timed by turns, so that what disturbs one disturbs the other. Throws Error (value) if the smaller one's
 // loss is no number.
 BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
-                       const std::vector<model::Examples>& examples);
+                       const std::vector<Examples>& examples);
 
 // The heads that are left, by the names that they had before; in the order of all_heads of the smaller model.
-std::vector<heads::HeadId> left_of(const model::Config& whole, const std::vector<heads::HeadId>& gone);
+std::vector<HeadId> left_of(const model::Config& whole, const std::vector<HeadId>& gone);
 
 // Trains on, at a tenth of the rate that the model was trained with. Throws train::Diverged.
 void fine_tune(Context& context, model::Transformer& model, const Subject& subject, std::int64_t steps,

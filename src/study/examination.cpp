@@ -23,7 +23,7 @@ std::vector<Nearest> nearest_of(const heads::Survey& survey) {
 
 void correlate(Examination& found) {
   std::vector<double> gradient, zero, mean;
-  for (const heads::Importance& head : found.importance) {
+  for (const HeadImportance& head : found.importance) {
     gradient.push_back(head.normalised);
     zero.push_back(head.zero.mean);
     mean.push_back(head.mean.mean);

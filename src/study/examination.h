@@ -13,17 +13,17 @@ namespace polyhead::study {
 
 // The other head whose largest weights lie on the same keys most often, and how often; of a head that is alone: itself.
 struct Nearest {
-  heads::HeadId id;
+  HeadId id;
   double agreement = 0;
 };
 
-// Everything in the order of heads::all_heads.
+// Everything in the order of model::all_heads.
 struct Examination {
   double loss = 0, accuracy = 0;  // of the whole model, on `judging`
   heads::Survey survey;           // on `plain`
   std::vector<heads::HeadRoles> roles;
   std::vector<heads::HeadRoles> untrained;  // of a model of the same shape before training: a control
-  std::vector<heads::Importance> importance;
+  std::vector<HeadImportance> importance;
   std::vector<Nearest> nearest;
 
   // Rank correlations between the normalised gradient and the two kinds of damage.

@@ -135,13 +135,13 @@ Figure evolution(const Formation& formation) {
 
 std::vector<std::string> head_names(const Anatomy& anatomy) {
   std::vector<std::string> names;
-  for (const heads::Importance& head : anatomy.examination.importance) names.push_back(to_string(head.id));
+  for (const HeadImportance& head : anatomy.examination.importance) names.push_back(to_string(head.id));
   return names;
 }
 
 Figure importance(const Anatomy& anatomy) {
   report::BarSeries gradient{"gradient of the gate", {}, {}, {}};
-  for (const heads::Importance& head : anatomy.examination.importance) gradient.values.push_back(head.normalised);
+  for (const HeadImportance& head : anatomy.examination.importance) gradient.values.push_back(head.normalised);
   return {"importance", "Importance of every head by the gradient of its gate",
           "Mean over sequences of |d loss / d gate|, divided by the l2 norm of its layer. First seed.",
           Bars{"layer.head", "importance", head_names(anatomy), {gradient}}};
@@ -149,7 +149,7 @@ Figure importance(const Anatomy& anatomy) {
 
 Figure damage(const Anatomy& anatomy) {
   report::BarSeries zero{"output made 0", {}, {}, {}}, mean{"output made its mean", {}, {}, {}};
-  for (const heads::Importance& head : anatomy.examination.importance) {
+  for (const HeadImportance& head : anatomy.examination.importance) {
     zero.values.push_back(head.zero.mean);
     zero.low.push_back(head.zero.low);
     zero.high.push_back(head.zero.high);
@@ -161,20 +161,20 @@ Figure damage(const Anatomy& anatomy) {
           Bars{"layer.head", "loss gained (nats)", head_names(anatomy), {zero, mean}}};
 }
 
-double accuracy_after(const heads::PruneCurve& curve, std::size_t removed) {
+double accuracy_after(const PruneCurve& curve, std::size_t removed) {
   return removed == 0 ? curve.accuracy : curve.steps[removed - 1].accuracy;
 }
 
 Figure pruning(const std::vector<Anatomy>& anatomies) {
   std::vector<double> removed;
   for (std::size_t n = 0; n <= anatomies[0].iterative.steps.size(); ++n) removed.push_back(static_cast<double>(n));
-  std::vector<const heads::PruneCurve*> iterative, one_shot, random;
+  std::vector<const PruneCurve*> iterative, one_shot, random;
   for (const Anatomy& anatomy : anatomies) {
     iterative.push_back(&anatomy.iterative);
     one_shot.push_back(&anatomy.one_shot);
-    for (const heads::PruneCurve& curve : anatomy.random) random.push_back(&curve);
+    for (const PruneCurve& curve : anatomy.random) random.push_back(&curve);
   }
-  const auto after = [](const heads::PruneCurve* curve, std::size_t n) { return accuracy_after(*curve, n); };
+  const auto after = [](const PruneCurve* curve, std::size_t n) { return accuracy_after(*curve, n); };
   Lines lines{"heads taken out", "accuracy", {}, false, {}, {}};
   lines.series = {over_seeds("least important first, ranked anew", removed, iterative, after),
                   over_seeds("ranked once", removed, one_shot, after),

@@ -146,12 +146,12 @@ std::string on_entropy(const std::vector<Contender>& contenders) {
     return "Entropy: too few models solved the task " + task +
            " with two seeds or more to compare how widely heads look.";
   }
-  const auto words_of = [](const Contender& contender, const heads::Estimate& found) {
+  const auto words_of = [](const Contender& contender, const Estimate& found) {
     return two_digits(found.mean) + " (" + two_digits(found.low) + " to " + two_digits(found.high) + ") with " +
            heads_text(contender.heads);
   };
   const Contender &few = *learnt.front(), &many = *learnt.back();
-  const heads::Estimate a = heads::estimate(few.mean_entropies()), b = heads::estimate(many.mean_entropies());
+  const Estimate a = heads::estimate(few.mean_entropies()), b = heads::estimate(many.mean_entropies());
   const std::string change = a.high < b.low   ? "look more widely than"
                              : b.high < a.low ? "are more focused than"
                                               : "cannot be told in focus from";
@@ -244,7 +244,7 @@ void add_relations(const std::vector<Anatomy>& anatomies, std::vector<report::Fi
 }
 
 void add_pruning(const std::vector<Anatomy>& anatomies, std::vector<report::Finding>& to) {
-  const auto within = [](const heads::PruneCurve& curve) { return static_cast<double>(curve.within_budget); };
+  const auto within = [](const PruneCurve& curve) { return static_cast<double>(curve.within_budget); };
   std::vector<double> random;
   std::size_t beats_all = 0, below = 0;
   std::vector<double> from;
@@ -295,7 +295,7 @@ void add_most_damaging(const std::vector<Anatomy>& anatomies, std::vector<report
   std::size_t unexplained = 0;
   for (std::size_t n = 0; n < anatomies.size(); ++n) {
     const std::size_t place = anatomies[n].most_damaging();
-    const heads::Importance& head = anatomies[n].examination.importance[place];
+    const HeadImportance& head = anatomies[n].examination.importance[place];
     const std::vector<heads::HeadRoles>& roles = anatomies[n].examination.roles;
     const heads::RoleScore* role = place < roles.size() ? roles[place].role() : nullptr;
     const bool explained = role != nullptr && role->role != "averaging";

@@ -7,8 +7,6 @@
 namespace polyhead::study {
 namespace {
 
-using heads::HeadId;
-
 constexpr std::int64_t kFixedLength = 32;  // of the task repeat-fixed
 
 train::Plan plan_of(const FormationPlan& plan, const std::string& task, std::int64_t layers, std::uint64_t seed) {
@@ -53,17 +51,17 @@ std::string names(const std::vector<HeadId>& heads) {
 
 KnockOut knock_out(Context& context, Formation& formation) {
   Course& course = formation.course;
-  std::vector<model::Examples> examples;
+  std::vector<Examples> examples;
   for (std::uint64_t n = 0; n < 4; ++n) examples.push_back(course.task->batch(train::Split::validation, n, 64));
   const auto without = [&](const std::vector<HeadId>& shut) {
-    heads::Gates gates(course.model->config());
+    model::Gates gates(course.model->config());
     gates.shut(shut);
     return model::score(context, *course.model, examples, gates.get()).accuracy();
   };
   const std::vector<HeadId> previous = with_role(formation, "previous token"),
                             induction = with_role(formation, "induction");
   KnockOut found{.nothing = without({}), .previous_heads = names(previous), .induction_heads = names(induction)};
-  std::vector<HeadId> both = previous, others = heads::all_heads(course.model->config());
+  std::vector<HeadId> both = previous, others = model::all_heads(course.model->config());
   both.insert(both.end(), induction.begin(), induction.end());
   std::erase_if(others, [&](const HeadId& head) { return std::find(both.begin(), both.end(), head) != both.end(); });
   if (!previous.empty()) found.previous = without(previous);

@@ -53,8 +53,8 @@ void in_batches(const Sequences& all, std::int64_t batch, const Call& call) {
   }
 }
 
-std::vector<model::Examples> examples_of(const train::Task& task, const Sequences& all, std::int64_t batch) {
-  std::vector<model::Examples> examples;
+std::vector<Examples> examples_of(const train::Task& task, const Sequences& all, std::int64_t batch) {
+  std::vector<Examples> examples;
   in_batches(all, batch, [&](const Sequences& rows) { examples.push_back(task.batch_of(rows)); });
   return examples;
 }
@@ -101,23 +101,6 @@ std::vector<std::int32_t> common_beginning(const Sequences& all) {
   return common ? std::vector<std::int32_t>{first} : std::vector<std::int32_t>{};
 }
 
-std::vector<heads::Probe> repeats_of(const train::Task& task, const Sequences& all,
-                                     const std::vector<std::int64_t>& counts, const MaterialOptions& options) {
-  const std::int64_t longest = std::clamp<std::int64_t>(task.context() / 2, 1, 32);
-  heads::RepeatProbe repeat{.alphabet = ordinary_tokens(task, counts),
-                            .beginning = common_beginning(all),
-                            .length = task.context(),
-                            .shortest = std::max<std::int64_t>(longest / 4, 1),
-                            .longest = longest};
-  std::vector<heads::Probe> probes;
-  for (std::int64_t left = options.samples; left > 0; left -= repeat.batch) {
-    repeat.batch = std::min(left, options.batch);
-    repeat.seed = options.seed * 1000003 + probes.size();
-    probes.push_back(heads::make_repeats(repeat));
-  }
-  return probes;
-}
-
 }  // namespace
 
 void add_relations(const train::Task& task, std::int64_t sequence, const std::vector<train::Link>& links,
@@ -139,7 +122,12 @@ Material make_material(const train::Task& task, const MaterialOptions& options) 
                     .plain = probes_of(task, parts.ranking, options),
                     .repeats = {},
                     .counts = count_tokens(task)};
-  material.repeats = repeats_of(task, parts.ranking, material.counts, options);
+  material.repeats = heads::make_repeats({.alphabet = ordinary_tokens(task, material.counts),
+                                          .beginning = common_beginning(parts.ranking),
+                                          .batch = options.batch,
+                                          .length = task.context(),
+                                          .seed = options.seed},
+                                         options.samples);
   return material;
 }
 

@@ -19,7 +19,7 @@ struct MaterialOptions {
 struct Material {
   // Of the validation split. No sequence is in two of them, whatever the seed: to choose heads by, to tell when to
   // stop, and to say what came of it.
-  std::vector<model::Examples> ranking, judging, reporting;
+  std::vector<Examples> ranking, judging, reporting;
   std::vector<heads::Probe> plain;    // the sequences of `ranking`, with the relations that the task knows
   std::vector<heads::Probe> repeats;  // random segments of different lengths of the task's ordinary tokens, repeated
   std::vector<std::int64_t> counts;   // [vocabulary]: how often each token occurs in training

@@ -22,7 +22,7 @@ report::Sample sample(Context& context, const Course& course, std::int64_t numbe
   model::PassOptions options;
   options.wants.attention.weights = true;
   course.model->forward(tape, tokens, options);
-  for (const heads::HeadId& id : heads::all_heads(course.model->config())) {
+  for (const HeadId& id : model::all_heads(course.model->config())) {
     const OnHost all(context, course.model->attention(tape, id.layer).forward.weights);
     const float* weights = all.as<float>() + id.head * length * length;
     made.heads.emplace_back(static_cast<int>(id.layer), static_cast<int>(id.head));
@@ -69,10 +69,10 @@ report::Model of_anatomy(Context& context, const Anatomy& anatomy) {
                      "Trained on sentences of a grammar whose links are known.",
                      {},
                      {}};
-  const std::vector<heads::HeadId> gone = anatomy.iterative.removed();
+  const std::vector<HeadId> gone = anatomy.iterative.removed();
   for (std::size_t n = 0; n < anatomy.examination.roles.size(); ++n) {
     report::Head head = head_of(anatomy.examination.roles[n], &anatomy.examination.survey.heads[n]);
-    const heads::Importance& importance = anatomy.examination.importance[n];
+    const HeadImportance& importance = anatomy.examination.importance[n];
     head.importance = importance.normalised;
     head.statistics.emplace_back("adds to the logit of the right word", importance.logit.mean);
     head.damage = importance.zero.mean;

@@ -89,13 +89,11 @@ Json of(const KnockOut& one) {
           {"without_others", number(one.others)}};
 }
 
-Json of(const heads::Estimate& estimate) {
-  return {{"mean", estimate.mean}, {"low", estimate.low}, {"high", estimate.high}};
-}
+Json of(const Estimate& estimate) { return {{"mean", estimate.mean}, {"low", estimate.low}, {"high", estimate.high}}; }
 
-Json of(const heads::PruneCurve& curve) {
+Json of(const PruneCurve& curve) {
   Json steps = Json::array();
-  for (const heads::PruneStep& step : curve.steps) {
+  for (const PruneStep& step : curve.steps) {
     steps.push_back({{"removed", to_string(step.removed)}, {"loss", step.loss}, {"accuracy", step.accuracy}});
   }
   return {{"loss", curve.loss}, {"accuracy", curve.accuracy}, {"within_budget", curve.within_budget}, {"steps", steps}};
@@ -113,7 +111,7 @@ Json of(const Facts& side) {
 
 Json of(const Anatomy& anatomy) {
   Json importance = Json::array(), random = Json::array(), relations;
-  for (const heads::Importance& head : anatomy.examination.importance) {
+  for (const HeadImportance& head : anatomy.examination.importance) {
     importance.push_back({{"head", to_string(head.id)},
                           {"gradient", head.gradient},
                           {"normalised", head.normalised},
@@ -122,7 +120,7 @@ Json of(const Anatomy& anatomy) {
                           {"logit", of(head.logit)},
                           {"accuracy_loss", head.accuracy_loss}});
   }
-  for (const heads::PruneCurve& curve : anatomy.random) random.push_back(of(curve));
+  for (const PruneCurve& curve : anatomy.random) random.push_back(of(curve));
   for (const auto& [name, found] : anatomy.relations) {
     relations[name] = {{"head", to_string(found.head)}, {"accuracy", found.accuracy}, {"best_offset", found.offset}};
   }

@@ -84,7 +84,7 @@ Table relations(const std::vector<Anatomy>& anatomies) {
 }
 
 Table every_head(const Anatomy& anatomy) {
-  const std::vector<heads::HeadId> gone = anatomy.iterative.removed();
+  const std::vector<HeadId> gone = anatomy.iterative.removed();
   Table table{"heads",
               "Every head of the grammar model",
               "First seed. The role says where a head looks; the last columns say what it does to the answer: what it "
@@ -94,7 +94,7 @@ Table every_head(const Anatomy& anatomy) {
               {}};
   for (std::size_t n = 0; n < anatomy.examination.roles.size(); ++n) {
     const heads::RoleScore* role = anatomy.examination.roles[n].role();
-    const heads::Importance& importance = anatomy.examination.importance[n];
+    const HeadImportance& importance = anatomy.examination.importance[n];
     const bool stays = std::find(gone.begin(), gone.end(), importance.id) == gone.end();
     table.rows.push_back({to_string(importance.id), std::string(role == nullptr ? "none known" : role->role),
                           role == nullptr ? Cell{} : Cell{role->score},
@@ -116,7 +116,7 @@ Table orders(const std::vector<Anatomy>& anatomies) {
   for (std::size_t n = 0; n < anatomies.size(); ++n) {
     const Anatomy& one = anatomies[n];
     std::vector<double> random;
-    for (const heads::PruneCurve& curve : one.random) random.push_back(static_cast<double>(curve.within_budget));
+    for (const PruneCurve& curve : one.random) random.push_back(static_cast<double>(curve.within_budget));
     const Spread chance = spread(random);
     const std::optional<std::size_t> below = one.one_shot_below_random();
     table.rows.push_back(

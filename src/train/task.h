@@ -31,7 +31,7 @@ struct Sequence {
 
 // tokens i32 [B,T], padding is token 0; targets i32 [B,T], -1 does not count, or the class [B]; lengths i32 [B]: tokens
 // that exist, absent if the task never pads.
-using Batch = model::Examples;
+using Batch = Examples;
 
 struct TaskSummary {
   std::string name, summary;

@@ -9,11 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "io/scratch.h"
+#include "model/checkpoint.h"
+#include "polyhead/model.h"
+#include "support/induction_model.h"
+
 namespace {
 
 // The output of a program, each line as its words; the program must succeed.
-std::vector<std::vector<std::string>> words_of(const std::string& program) {
-  FILE* pipe = popen(("'" + program + "'").c_str(), "r");
+std::vector<std::vector<std::string>> words_of(const std::string& program, const std::string& arguments = "") {
+  FILE* pipe = popen(("'" + program + "' " + arguments).c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("cannot run " + program);
   std::string text;
   std::array<char, 4096> part;
@@ -91,6 +96,23 @@ TEST(Examples, HeadsTellWhatTheyDo) {
   EXPECT_GT(number("self", self), 0.99);
   EXPECT_NEAR(number("uniform", largest), 100, 0.1);
   EXPECT_NEAR(number("uniform", distance), 15.75, 0.01);  // half of the mean position, 63 / 2
+}
+
+// Of a model whose heads are known: two repeat together, two do nothing and can go.
+TEST(Examples, PruneKeepsTheHeadsThatMatter) {
+  const polyhead::io::Scratch scratch;
+  const std::string whole = scratch.folder(), smaller = (scratch / "smaller").string();
+  polyhead::model::save(*polyhead::InductionModel::make(), whole);
+  const auto lines = words_of(EXAMPLE_PRUNE, "'" + whole + "' '" + smaller + "'");
+  EXPECT_EQ(row(lines, {"0.0", "previous"})[0], "token");
+  EXPECT_EQ(row(lines, {"1.0"})[0], "induction");
+  EXPECT_EQ(row(lines, {"0.1", "averaging"})[2], "1.000");  // the accuracy without it
+  EXPECT_EQ(row(lines, {"1.1", "averaging"})[2], "1.000");
+  EXPECT_LT(std::stod(row(lines, {"1.0", "induction"})[2]), 0.2);
+  EXPECT_EQ(row(lines, {"1", "2", "3", "4", "1", "goes", "on:"}), (Row{"2", "3", "4", "1", "2", "3"}));
+  EXPECT_EQ(row(lines, {"2", "of", "4", "heads", "can", "go:", "accuracy"}),
+            (Row{"1.000", "before,", "1.000", "after;", "parameters", "46080", "before,", "25600", "after"}));
+  EXPECT_EQ(polyhead::Model::load(smaller).heads(), (std::vector<polyhead::HeadId>{{0, 0}, {1, 0}}));
 }
 
 }  // namespace

@@ -29,16 +29,16 @@ model::Transformer stirred(const model::Config& config) {
   return model;
 }
 
-model::Examples examples(const model::Config& config, const char* name) {
+Examples examples(const model::Config& config, const char* name) {
   test::Random random(name);
-  model::Examples some{Tensor::empty({6, 12}, DType::i32), Tensor::empty({6, 12}, DType::i32), Tensor()};
+  Examples some{Tensor::empty({6, 12}, DType::i32), Tensor::empty({6, 12}, DType::i32), Tensor()};
   for (const TensorView& tensor : {some.tokens.view(), some.targets.view()}) {
     test::fill_with(tensor, [&] { return static_cast<double>(random.below(config.vocabulary)); });
   }
   return some;
 }
 
-std::vector<double> logits(model::Transformer& model, const model::Examples& some, std::vector<Tensor>* gates,
+std::vector<double> logits(model::Transformer& model, const Examples& some, std::vector<Tensor>* gates,
                            std::vector<Tensor>* shifts = nullptr) {
   Context context(2);
   autograd::Tape tape(context, false);
@@ -56,9 +56,9 @@ TEST(WithoutHeads, IsTheGatedModelForEveryPattern) {
   for (const std::int64_t kv_heads : {4, 2, 1}) {
     const model::Config config = small(4, kv_heads, kv_heads != 2);
     model::Transformer model = stirred(config);
-    const model::Examples some = examples(config, "some");
+    const Examples some = examples(config, "some");
     Context context(2);
-    std::vector<model::Examples> all;
+    std::vector<Examples> all;
     all.push_back(examples(config, "others"));
     const std::vector<Tensor> means = mean_outputs(context, model, all);
     for (int pattern = 0; pattern < 64; ++pattern) {
@@ -68,7 +68,7 @@ TEST(WithoutHeads, IsTheGatedModelForEveryPattern) {
       }
       if (pattern >> 4 & 1) gone.push_back({1, 0});
       if (pattern >> 5 & 1) gone.push_back({1, 3});
-      Gates gates(config);
+      model::Gates gates(config);
       gates.shut(gone);
       const auto smaller = without_heads(model, gone);
       EXPECT_EQ(smaller->config().head_count(), 8 - static_cast<std::int64_t>(gone.size()));
@@ -87,7 +87,7 @@ TEST(WithoutHeads, WholeLayersAndGroupsLeaveTheWeights) {
   EXPECT_EQ(group->config().layers[0], (model::LayerHeads{2, 1}));
   // 2 query heads and 1 key and 1 value head of 4 x 16, their biases, and 2 x 4 columns of W_O.
   EXPECT_EQ(model.parameter_count() - group->parameter_count(), 4 * (4 * 16 + 4) + 16 * 8);
-  const auto none = without_heads(model, all_heads(model.config()));
+  const auto none = without_heads(model, model::all_heads(model.config()));
   EXPECT_EQ(none->config().head_count(), 0);
   const auto uneven = without_heads(model, {{1, 2}});
   EXPECT_EQ(uneven->config().layers[1], (model::LayerHeads{3, 3}));
@@ -97,13 +97,13 @@ TEST(Importance, GradientIsTheSlopeOfEachSequencesLoss) {
   const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
   Context context(2);
-  std::vector<model::Examples> all;
+  std::vector<Examples> all;
   all.push_back(examples(config, "some"));
-  const std::vector<Importance> found = gradient_importance(context, model, all);
+  const std::vector<HeadImportance> found = gradient_importance(context, model, all);
   ASSERT_EQ(found.size(), 8u);
-  for (const Importance& head : found) {
+  for (const HeadImportance& head : found) {
     constexpr float kStep = 0.02f;
-    Gates above(config), below(config);
+    model::Gates above(config), below(config);
     above.set(head.id, 1 + kStep);
     below.set(head.id, 1 - kStep);
     const auto more = model::score(context, model, all, above.get()),
@@ -114,7 +114,7 @@ TEST(Importance, GradientIsTheSlopeOfEachSequencesLoss) {
   }
   for (std::size_t layer = 0; layer < 2; ++layer) {
     double squares = 0;
-    for (const Importance& head : found) squares += head.id.layer == layer ? head.normalised * head.normalised : 0;
+    for (const HeadImportance& head : found) squares += head.id.layer == layer ? head.normalised * head.normalised : 0;
     EXPECT_NEAR(squares, 1, 1e-9);
   }
 }
@@ -124,14 +124,14 @@ TEST(Importance, OfTheRestIsThatOfThePrunedModel) {
   const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
   Context context(2);
-  std::vector<model::Examples> all;
+  std::vector<Examples> all;
   all.push_back(examples(config, "some"));
   const std::vector<HeadId> gone{{0, 1}, {0, 2}, {1, 0}};
   const auto smaller = without_heads(model, gone);
-  const std::vector<Importance> gated = gradient_importance(context, model, all, gone),
-                                pruned = gradient_importance(context, *smaller, all);
+  const std::vector<HeadImportance> gated = gradient_importance(context, model, all, gone),
+                                    pruned = gradient_importance(context, *smaller, all);
   std::size_t n = 0;
-  for (const Importance& head : gated) {
+  for (const HeadImportance& head : gated) {
     if (std::find(gone.begin(), gone.end(), head.id) != gone.end()) continue;
     EXPECT_NEAR(head.normalised, pruned[n++].normalised, 1e-4) << to_string(head.id);
   }
@@ -142,10 +142,10 @@ TEST(Importance, DamageIsWhatTheLossGains) {
   const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
   Context context(2);
-  std::vector<model::Examples> all;
+  std::vector<Examples> all;
   for (const char* name : {"some", "more"}) all.push_back(examples(config, name));
   const double whole = model::score(context, model, all).mean_loss();
-  for (const Importance& head : importance(context, model, all)) {
+  for (const HeadImportance& head : importance(context, model, all)) {
     const auto smaller = without_heads(model, {head.id});
     EXPECT_NEAR(head.zero.mean, model::score(context, *smaller, all).mean_loss() - whole, 1e-5);
     EXPECT_LE(head.zero.low, head.zero.mean);
@@ -199,7 +199,7 @@ TEST(Prune, StopsWhenTheBudgetIsSpent) {
   const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
   Context context(2);
-  std::vector<model::Examples> some, others;
+  std::vector<Examples> some, others;
   some.push_back(examples(config, "some"));
   others.push_back(examples(config, "others"));
   const PruneCurve all = prune(context, model, some, others, {.budget = 2});
@@ -211,12 +211,12 @@ TEST(Prune, StopsWhenTheBudgetIsSpent) {
   const PruneCurve curve = prune(context, model, some, others, {.budget = -1, .to_the_end = true});
   EXPECT_EQ(curve.steps.size(), 8u);
   // Without any head nothing depends on the order in which they went.
-  for (const Order order : {Order::one_shot, Order::random}) {
+  for (const PruneOrder order : {PruneOrder::one_shot, PruneOrder::random}) {
     const PruneCurve other = prune(context, model, some, others, {.order = order, .budget = 2});
     EXPECT_NEAR(other.steps.back().loss, curve.steps.back().loss, 1e-6);
   }
   // Each step is the model with the gates of all those before it shut.
-  Gates gates(config);
+  model::Gates gates(config);
   for (const PruneStep& step : curve.steps) {
     gates.set(step.removed, 0);
     EXPECT_EQ(model::score(context, model, others, gates.get()).mean_loss(), step.loss);
@@ -231,7 +231,7 @@ TEST(Prune, ABudgetIsSpentOnce) {
   Context context(2);
   int won_back = 0, exact = 0;
   for (int name = 0; name < 40; ++name) {
-    std::vector<model::Examples> some;
+    std::vector<Examples> some;
     some.push_back(examples(config, std::to_string(name).c_str()));
     const PruneCurve whole = prune(context, model, some, some, {.budget = 2});
     double lowest = whole.accuracy;
@@ -260,12 +260,11 @@ TEST(Importance, OfAPaddedBatchIsThatOfItsSequences) {
   model::Transformer model = stirred(config);
   Context context(1);
   test::Random random("padded");
-  std::vector<model::Examples> alone, together;
-  model::Examples batch{Tensor::zeros({3, 12}, DType::i32), Tensor::empty({3}, DType::i32),
-                        Tensor::empty({3}, DType::i32)};
+  std::vector<Examples> alone, together;
+  Examples batch{Tensor::zeros({3, 12}, DType::i32), Tensor::empty({3}, DType::i32), Tensor::empty({3}, DType::i32)};
   const std::int64_t lengths[] = {12, 5, 1};
   for (std::int64_t b = 0; b < 3; ++b) {
-    model::Examples one{Tensor::empty({1, lengths[b]}, DType::i32), Tensor::empty({1}, DType::i32), Tensor()};
+    Examples one{Tensor::empty({1, lengths[b]}, DType::i32), Tensor::empty({1}, DType::i32), Tensor()};
     for (std::int64_t t = 0; t < lengths[b]; ++t) {
       one.tokens.as<std::int32_t>()[t] = batch.tokens.as<std::int32_t>()[b * 12 + t] =
           static_cast<std::int32_t>(random.below(config.vocabulary));
@@ -275,7 +274,7 @@ TEST(Importance, OfAPaddedBatchIsThatOfItsSequences) {
     alone.push_back(std::move(one));
   }
   together.push_back(std::move(batch));
-  const std::vector<Importance> a = importance(context, model, alone), b = importance(context, model, together);
+  const std::vector<HeadImportance> a = importance(context, model, alone), b = importance(context, model, together);
   const std::vector<Tensor> means_alone = mean_outputs(context, model, alone),
                             means_together = mean_outputs(context, model, together);
   for (std::size_t n = 0; n < a.size(); ++n) {
@@ -318,24 +317,25 @@ TEST(Prune, RanksAnewOrOnce) {
   Context context(2);
   int differing = 0;
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
-    std::vector<model::Examples> some, others;
+    std::vector<Examples> some, others;
     some.push_back(examples(config, name));
     others.push_back(examples(config, "others"));
-    const auto order_of = [&](Order order) {
+    const auto order_of = [&](PruneOrder order) {
       std::vector<HeadId> order_found;
       for (const PruneStep& step : prune(context, model, some, others, {.order = order, .budget = 2}).steps) {
         order_found.push_back(step.removed);
       }
       return order_found;
     };
-    const std::vector<HeadId> anew = order_of(Order::iterative), once = order_of(Order::one_shot);
+    const std::vector<HeadId> anew = order_of(PruneOrder::iterative), once = order_of(PruneOrder::one_shot);
     differing += anew != once;
-    const auto importance_of = [](const std::vector<Importance>& all, const HeadId& id) {
-      return std::find_if(all.begin(), all.end(), [&](const Importance& head) { return head.id == id; })->normalised;
+    const auto importance_of = [](const std::vector<HeadImportance>& all, const HeadId& id) {
+      return std::find_if(all.begin(), all.end(), [&](const HeadImportance& head) { return head.id == id; })
+          ->normalised;
     };
-    const std::vector<Importance> first = gradient_importance(context, model, some);
+    const std::vector<HeadImportance> first = gradient_importance(context, model, some);
     for (std::size_t n = 0; n < 8; ++n) {
-      const std::vector<Importance> now =
+      const std::vector<HeadImportance> now =
           gradient_importance(context, model, some, {anew.begin(), anew.begin() + static_cast<std::ptrdiff_t>(n)});
       for (std::size_t later = n; later < 8; ++later) {
         EXPECT_LE(importance_of(now, anew[n]), importance_of(now, anew[later])) << name << " " << n;
@@ -350,14 +350,15 @@ TEST(Prune, RandomOrdersAreThoseOfTheirSeeds) {
   const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
   Context context(2);
-  std::vector<model::Examples> some;
+  std::vector<Examples> some;
   some.push_back(examples(config, "some"));
   std::set<std::vector<HeadId>> orders;
   std::set<HeadId> firsts;
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     std::vector<HeadId> order;
     for (int again = 0; again < 2; ++again) {
-      const PruneCurve curve = prune(context, model, some, some, {.order = Order::random, .seed = seed, .budget = 2});
+      const PruneCurve curve =
+          prune(context, model, some, some, {.order = PruneOrder::random, .seed = seed, .budget = 2});
       std::vector<HeadId> found;
       for (const PruneStep& step : curve.steps) found.push_back(step.removed);
       EXPECT_EQ((std::set<HeadId>(found.begin(), found.end()).size()), 8u) << "each once";
@@ -378,11 +379,11 @@ TEST(Prune, MeansStayBehind) {
   const model::Config config = small(4, 2, true);
   model::Transformer model = stirred(config);
   Context context(2);
-  std::vector<model::Examples> some, others;
+  std::vector<Examples> some, others;
   some.push_back(examples(config, "some"));
   others.push_back(examples(config, "others"));
   const std::vector<Tensor> means = mean_outputs(context, model, some);
-  for (const Order order : {Order::iterative, Order::damage}) {
+  for (const PruneOrder order : {PruneOrder::iterative, PruneOrder::damage}) {
     const PruneCurve curve = prune(context, model, some, others, {.order = order, .budget = 2, .means = &means});
     ASSERT_EQ(curve.steps.size(), 8u);
     std::vector<HeadId> gone;
@@ -400,12 +401,12 @@ TEST(Prune, ByDamageTheMostHarmlessGoesFirst) {
   Context context(2);
   int differing = 0;
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
-    std::vector<model::Examples> some;
+    std::vector<Examples> some;
     some.push_back(examples(config, name));
-    const PruneCurve curve = prune(context, model, some, some, {.order = Order::damage, .budget = 2});
+    const PruneCurve curve = prune(context, model, some, some, {.order = PruneOrder::damage, .budget = 2});
     double accuracy = 2, loss = 0;
     for (const PruneStep& step : curve.steps) {
-      Gates gates(config);
+      model::Gates gates(config);
       gates.set(step.removed, 0);
       const model::SequenceScores without = model::score(context, model, some, gates.get());
       EXPECT_LE(without.accuracy(), accuracy) << to_string(step.removed);

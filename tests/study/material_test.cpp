@@ -12,7 +12,7 @@ namespace {
 
 using Row = std::vector<std::int32_t>;
 
-std::vector<Row> rows_of(const model::Examples& some) {
+std::vector<Row> rows_of(const Examples& some) {
   std::vector<Row> rows;
   const std::int64_t B = some.tokens.shape()[0], T = some.tokens.shape()[1];
   for (std::int64_t b = 0; b < B; ++b) {
@@ -22,17 +22,17 @@ std::vector<Row> rows_of(const model::Examples& some) {
   return rows;
 }
 
-std::set<Row> all_of(const std::vector<model::Examples>& examples) {
+std::set<Row> all_of(const std::vector<Examples>& examples) {
   std::set<Row> all;
-  for (const model::Examples& some : examples) {
+  for (const Examples& some : examples) {
     for (Row& row : rows_of(some)) all.insert(std::move(row));
   }
   return all;
 }
 
-std::int64_t count(const std::vector<model::Examples>& examples) {
+std::int64_t count(const std::vector<Examples>& examples) {
   std::int64_t rows = 0;
-  for (const model::Examples& some : examples) rows += some.tokens.shape()[0];
+  for (const Examples& some : examples) rows += some.tokens.shape()[0];
   return rows;
 }
 
@@ -61,7 +61,7 @@ TEST(Material, RankingJudgingAndReportingShareNoSequence) {
       EXPECT_TRUE(disjoint(all_of(one.reporting), all_of(other->judging))) << about.name;
     }
     EXPECT_NE(all_of(one.ranking), all_of(two.ranking)) << about.name;
-    std::vector<model::Examples> training;
+    std::vector<Examples> training;
     for (std::uint64_t n = 0; n < 20; ++n) training.push_back(task->batch(train::Split::train, n, 32));
     EXPECT_TRUE(disjoint(all_of(training), all_of(one.ranking))) << about.name;
   }

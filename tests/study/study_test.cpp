@@ -314,7 +314,7 @@ TEST(Findings, SayHowSureTheyAre) {
 
 TEST(Cut, WhoIsLeftIsWhoIsNotGone) {
   const model::Config config = model::make_config(model::Kind::gpt, 2, 8, 2);
-  EXPECT_EQ(left_of(config, {{0, 1}, {1, 0}}), (std::vector<heads::HeadId>{{0, 0}, {1, 1}}));
+  EXPECT_EQ(left_of(config, {{0, 1}, {1, 0}}), (std::vector<HeadId>{{0, 0}, {1, 1}}));
   EXPECT_EQ(left_of(config, {}).size(), 4u);
 }
 
@@ -343,7 +343,7 @@ TEST(Examine, NobodyIsNearestToItself) {
 TEST(Findings, SayWhatSpeaksAgainstTheRanking) {
   Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
   const auto curve = [](const std::vector<double>& accuracies) {
-    heads::PruneCurve made{0, 1, {}, 0};
+    PruneCurve made{0, 1, {}, 0};
     for (const double accuracy : accuracies) made.steps.push_back({{}, 0, accuracy});
     return made;
   };
@@ -359,7 +359,7 @@ TEST(Findings, SayWhatSpeaksAgainstTheRanking) {
 TEST(Findings, ALabelThatDoesNotExplainIsSaid) {
   Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
   for (Anatomy& anatomy : results.anatomies) {
-    heads::Importance& head = anatomy.examination.importance[2];
+    HeadImportance& head = anatomy.examination.importance[2];
     head.id = {0, 2};
     head.zero = {1.5, 1.4, 1.6};
     head.logit = {2.25, 2, 3};

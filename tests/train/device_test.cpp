@@ -119,10 +119,10 @@ TEST(HeadsOnADevice, AreRemoved) {
   Context cpu(2), device = fenced_context();
   const Subject subject{"copy"};
   Course here(cpu, subject, host_allocator()), there(device, subject, device.allocator());
-  std::vector<model::Examples> examples;
+  std::vector<Examples> examples;
   examples.push_back(here.task->batch(Split::validation, 0, 4));
   const std::vector<Tensor> means = heads::mean_outputs(cpu, here.model, examples);
-  const std::vector<heads::HeadId> gone{{0, 1}, {1, 0}, {1, 3}};
+  const std::vector<HeadId> gone{{0, 1}, {1, 0}, {1, 3}};
   const auto expected = heads::without_heads(here.model, gone, &means);
   const auto got = heads::without_heads(there.model, gone, &means);
   for (std::size_t n = 0; n < expected->parameters().size(); ++n) {
@@ -153,7 +153,7 @@ TEST(HeadsOnADevice, AreTheSame) {
   Context cpu(2), device = fenced_context();
   const Subject subject{"copy"};
   Course here(cpu, subject, host_allocator()), there(device, subject, device.allocator());
-  std::vector<model::Examples> examples;
+  std::vector<Examples> examples;
   examples.push_back(here.task->batch(Split::validation, 0, 4));
   const auto expected = heads::importance(cpu, here.model, examples);
   const auto got = heads::importance(device, there.model, examples);

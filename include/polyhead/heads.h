@@ -1,0 +1,94 @@
+// What the heads of a model do, how much it depends on each, and the same model without those it does not need.
+//
+//   for (const SurveyedHead& head : survey_heads(context, model, tokens)) ...         // roles and statistics
+//   PruneCurve curve = prune(context, model, ranking, judging, 0.01);                  // lose at most 1 % accuracy
+//   without_heads(model, curve.removed()).save("small");                               // smaller matrices, not masks
+//
+// docs/heads.md defines roles, scores and orders.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "polyhead/attention.h"
+#include "polyhead/export.h"
+#include "polyhead/model.h"
+
+namespace POLYHEAD_PUBLIC polyhead {
+
+struct SurveyedHead {
+  HeadId id;
+  std::array<double, kFullStatistics> sums{};  // over the rows of all sequences, indexed by Statistic
+  std::string role;       // "induction", "previous token" ...; empty if no detector beats its control
+  double role_score = 0;  // of that role, 0 to 1
+
+  double mean(Statistic value, Statistic count) const {
+    const auto at = [&](Statistic which) { return sums[static_cast<std::size_t>(which)]; };
+    return at(count) == 0 ? 0 : at(value) / at(count);
+  }
+};
+
+struct SurveyOptions {
+  ConstTensorView lengths{};               // i32 [B]: tokens of each sequence that exist; for classifiers
+  std::vector<std::int32_t> separators{};  // tokens for the role "separator": the marked keys
+  std::uint64_t seed = 1;                  // of the random repeated segments that tell induction heads
+};
+
+// Every head on tokens i32 [B,T] such as the model was trained on, and on random segments of the same tokens, repeated.
+// The statistics are those of `tokens`.
+std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const ConstTensorView& tokens,
+                                       const SurveyOptions& options = {});
+
+// A mean over sequences with its 95 % interval.
+struct Estimate {
+  double mean = 0, low = 0, high = 0;
+};
+
+struct HeadImportance {
+  HeadId id;
+  double gradient = 0;    // mean over sequences of |d loss of the sequence / d gate|
+  double normalised = 0;  // divided by the l2 norm of its layer's
+  // What the loss of a sequence gains without the head: its output made 0, or made its mean over all tokens.
+  Estimate zero, mean;
+  double accuracy_loss = 0;  // accuracy with it minus without, output made 0
+  Estimate logit;            // what it adds to the logit of the right answer, above the mean of all logits
+};
+
+// One backward pass per batch for all gradients, and two forward passes per head. Throws Error (value) if the loss or a
+// gradient is not finite.
+std::vector<HeadImportance> head_importance(Context& context, const Model& model,
+                                            const std::vector<Examples>& examples);
+
+enum class PruneOrder : std::uint8_t {
+  iterative,  // the head with the least gradient goes, then all are ranked anew
+  one_shot,   // by gradient, ranked once
+  random,     // by the seed; for comparison
+  damage,     // ranked once, by how much the accuracy, then the loss, suffers without each head alone
+};
+
+struct PruneStep {
+  HeadId removed;
+  double loss = 0, accuracy = 0;  // without this one and all before it
+};
+
+struct PruneCurve {
+  double loss = 0, accuracy = 0;  // of the whole model
+  std::vector<PruneStep> steps;
+  std::size_t within_budget = 0;  // how many of the first steps may be taken
+
+  std::vector<HeadId> removed() const;  // the heads of those
+};
+
+// Knocks out one head after the other until more than `budget` of the accuracy is lost (0.01 is one percentage point).
+// Heads are ranked on `ranking` and the accuracy is that on `judging`, which should be other sequences.
+PruneCurve prune(Context& context, const Model& model, const std::vector<Examples>& ranking,
+                 const std::vector<Examples>& judging, double budget = 0.01, PruneOrder order = PruneOrder::iterative,
+                 std::uint64_t seed = 1);
+
+// The model without these heads: their rows and columns leave the weights. It computes what the whole one does with
+// them knocked out, in less time and memory. The heads that stay are numbered anew.
+Model without_heads(const Model& model, const std::vector<HeadId>& heads);
+
+}  // namespace polyhead

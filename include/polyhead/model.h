@@ -1,0 +1,93 @@
+// A transformer as a folder on disk holds it: loaded, run, continued and scored, whole or without some of its heads.
+//
+//   Model model = Model::load("run");                             // a folder that polyhead train or prune wrote
+//   Tensor logits = model.forward(context, tokens);               // i32 [B,T] -> [B,T,V], or [B,classes]
+//   Tensor without = model.forward(context, tokens, {.knocked_out = {{0, 3}}});  // layer 0, head 3 gives nothing
+//
+// Letters: B batch, T tokens, V vocabulary.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "polyhead/context.h"
+#include "polyhead/export.h"
+#include "polyhead/tensor.h"
+
+namespace polyhead::model {
+class Transformer;  // known to the library alone
+}
+
+namespace POLYHEAD_PUBLIC polyhead {
+
+// A head of a model, both numbers counted from 0.
+struct HeadId {
+  std::size_t layer = 0;
+  std::int64_t head = 0;
+  friend auto operator<=>(const HeadId&, const HeadId&) = default;
+};
+std::string to_string(const HeadId& id);  // "1.3": layer 1, head 3
+
+// Sequences with their right answers.
+struct Examples {
+  Tensor tokens;   // i32 [B,T]
+  Tensor targets;  // i32 [B,T], the token that comes next, -1 where none counts; of a classifier the class, [B]
+  Tensor lengths;  // i32 [B]: tokens of each sequence that exist; or absent. For classifiers
+};
+
+struct Score {
+  double loss = 0;      // cross entropy, mean over sequences
+  double accuracy = 0;  // over all targets that count
+};
+
+struct ModelOptions {
+  ConstTensorView lengths{};          // as in Examples
+  std::vector<HeadId> knocked_out{};  // heads whose output is 0; they cost nothing
+};
+
+struct Sampling {
+  double temperature = 1;  // 0: always the likeliest token
+  std::uint64_t seed = 1;
+};
+
+// Its functions are const and may be called from several threads at once, each with a context of its own. Copies share
+// the parameters.
+class Model {
+ public:
+  // The folder holds config.json and model.safetensors. Throws Error (input) if either is missing, damaged or not for
+  // the other, or if a weight is not finite, and names what is wrong. The parameters lie in `memory`: that of the
+  // allocator of the context that will run the model, or of the host.
+  static Model load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory = host_allocator());
+  // Each of the two files is replaced as a whole or left alone. The folder must exist.
+  void save(const std::filesystem::path& folder) const;
+
+  bool is_classifier() const noexcept;  // answers with a class; otherwise with the next token
+  std::int64_t vocabulary() const noexcept;
+  std::int64_t context_length() const noexcept;  // the most tokens that a sequence may have
+  std::vector<HeadId> heads() const;             // layer by layer; after pruning layers differ
+  std::int64_t parameter_count() const;
+
+  // Logits [B,T,V], or [B,classes] of a classifier.
+  Tensor forward(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
+
+  // `count` tokens after each prompt, which may differ in length. The same seed gives the same tokens.
+  std::vector<std::vector<std::int32_t>> generate(Context& context,
+                                                  const std::vector<std::vector<std::int32_t>>& prompts,
+                                                  std::int64_t count, const Sampling& sampling = {}) const;
+
+  Score score(Context& context, const std::vector<Examples>& examples,
+              const std::vector<HeadId>& knocked_out = {}) const;
+
+  // For the library's own rooms.
+  explicit Model(std::shared_ptr<const model::Transformer> transformer) : transformer_(std::move(transformer)) {}
+  const model::Transformer& transformer() const noexcept { return *transformer_; }
+
+ private:
+  std::shared_ptr<const model::Transformer> transformer_;
+};
+
+}  // namespace polyhead

@@ -1,0 +1,136 @@
+#include "polyhead/heads.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/on_host.h"
+#include "heads/importance.h"
+#include "heads/pruning.h"
+#include "heads/roles.h"
+
+namespace polyhead {
+namespace {
+
+constexpr std::int64_t kBatch = 32;  // sequences of one pass
+
+// Probes are made from numbers that the host reads, so these are checked here and not by a kernel.
+void expect_numbers(const char* name, const ConstTensorView& numbers, const Dims& shape, std::int64_t least,
+                    std::int64_t most) {
+  if (numbers.dtype() != DType::i32 || numbers.shape() != shape || numbers.strides() != contiguous_strides(shape)) {
+    throw Error(ErrorCode::shape, "survey_heads",
+                std::string(name) + ": expected row-major i32 " + to_string(shape) + ", found " + describe(numbers));
+  }
+  const std::int32_t* first = numbers.as<std::int32_t>();
+  const std::int32_t* bad =
+      std::find_if(first, first + numbers.count(), [&](std::int32_t n) { return n < least || n > most; });
+  if (bad != first + numbers.count()) {
+    throw Error(ErrorCode::value, "survey_heads",
+                std::string(name) + ": expected " + std::to_string(least) + " to " + std::to_string(most) + ", found " +
+                    std::to_string(*bad));
+  }
+}
+
+void expect_sequences(const Model& model, const ConstTensorView& tokens, const ConstTensorView& lengths) {
+  if (tokens.rank() != 2 || tokens.shape(0) < 1 || tokens.shape(1) < 2 || tokens.shape(1) > model.context_length()) {
+    throw Error(ErrorCode::shape, "survey_heads",
+                "tokens: expected [B,T] with T from 2 to " + std::to_string(model.context_length()) + ", found " +
+                    describe(tokens));
+  }
+  expect_numbers("tokens", tokens, tokens.shape(), 0, model.vocabulary() - 1);
+  if (lengths.present()) expect_numbers("lengths", lengths, {tokens.shape(0)}, 1, tokens.shape(1));
+}
+
+void expect_examples(const char* op, const std::vector<Examples>& examples) {
+  if (examples.empty()) throw Error(ErrorCode::value, op, "expected at least one batch of examples, found none");
+}
+
+// What the sequences say about their tokens.
+struct Vocabulary {
+  std::vector<std::int64_t>
+      counts;  // how often each token occurs; separators have a role of their own and are not rare
+  std::vector<std::int32_t> ordinary;   // those that occur and are no separators
+  std::vector<std::int32_t> beginning;  // the token that every sequence begins with, if there is one
+};
+
+Vocabulary vocabulary_of(const Model& model, const ConstTensorView& tokens, const ConstTensorView& lengths,
+                         const std::vector<std::int32_t>& separators) {
+  const std::int64_t B = tokens.shape(0), T = tokens.shape(1);
+  const std::int32_t* row = tokens.as<std::int32_t>();
+  Vocabulary found{std::vector<std::int64_t>(static_cast<std::size_t>(model.vocabulary())), {}, {row[0]}};
+  for (std::int64_t b = 0; b < B; ++b, row += T) {
+    const std::int64_t length = lengths.present() ? lengths.as<std::int32_t>()[b] : T;
+    for (std::int64_t t = 0; t < length; ++t) ++found.counts[static_cast<std::size_t>(row[t])];
+    if (!found.beginning.empty() && row[0] != found.beginning[0]) found.beginning.clear();
+  }
+  for (std::int32_t token = 0; token < std::ssize(found.counts); ++token) {
+    std::int64_t& count = found.counts[static_cast<std::size_t>(token)];
+    if (std::find(separators.begin(), separators.end(), token) != separators.end()) {
+      count = std::numeric_limits<std::int64_t>::max();
+    } else if (count > 0) {
+      found.ordinary.push_back(token);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const ConstTensorView& tokens,
+                                       const SurveyOptions& options) {
+  const OnHost on_host(context, tokens), lengths_on_host(context, options.lengths);
+  const ConstTensorView all = on_host.view(), lengths = lengths_on_host.view();
+  expect_sequences(model, all, lengths);
+  const Vocabulary vocabulary = vocabulary_of(model, all, lengths, options.separators);
+  const std::int64_t B = all.shape(0);
+  std::vector<heads::Probe> plain;
+  for (std::int64_t b = 0; b < B; b += kBatch) {
+    const std::int64_t end = std::min(b + kBatch, B);
+    plain.push_back(heads::make_probe(all.slice(0, b, end), lengths.present() ? lengths.slice(0, b, end) : lengths,
+                                      options.separators, options.seed + plain.size()));
+  }
+  const std::vector<heads::Probe> repeats = heads::make_repeats({.alphabet = vocabulary.ordinary,
+                                                                 .beginning = vocabulary.beginning,
+                                                                 .batch = kBatch,
+                                                                 .length = all.shape(1),
+                                                                 .seed = options.seed},
+                                                                B);
+  const heads::Survey survey = heads::survey(context, model.transformer(), plain, vocabulary.counts);
+  const std::vector<heads::HeadRoles> roles =
+      heads::roles(survey, heads::survey(context, model.transformer(), repeats, vocabulary.counts));
+  std::vector<SurveyedHead> found;
+  for (std::size_t n = 0; n < roles.size(); ++n) {
+    const heads::RoleScore* role = roles[n].role();
+    found.push_back(
+        {roles[n].id, survey.heads[n].sums, role == nullptr ? "" : role->role, role == nullptr ? 0 : role->score});
+  }
+  return found;
+}
+
+std::vector<HeadImportance> head_importance(Context& context, const Model& model,
+                                            const std::vector<Examples>& examples) {
+  expect_examples("head_importance", examples);
+  return heads::importance(context, model.transformer(), examples);
+}
+
+std::vector<HeadId> PruneCurve::removed() const {
+  std::vector<HeadId> heads;
+  for (std::size_t n = 0; n < within_budget; ++n) heads.push_back(steps[n].removed);
+  return heads;
+}
+
+PruneCurve prune(Context& context, const Model& model, const std::vector<Examples>& ranking,
+                 const std::vector<Examples>& judging, double budget, PruneOrder order, std::uint64_t seed) {
+  expect_examples("prune", ranking);
+  expect_examples("prune", judging);
+  if (!(budget >= 0)) {
+    throw Error(ErrorCode::value, "prune", "budget: expected 0 or more, found " + std::to_string(budget));
+  }
+  return heads::prune(context, model.transformer(), ranking, judging, {.order = order, .seed = seed, .budget = budget});
+}
+
+Model without_heads(const Model& model, const std::vector<HeadId>& heads) {
+  model::Gates(model.transformer().config()).shut(heads);  // refuses heads that the model does not have
+  return Model(heads::without_heads(model.transformer(), heads));
+}
+
+}  // namespace polyhead

@@ -1,0 +1,120 @@
+// polyhead/model.h and polyhead/heads.h: the same numbers as behind them, and errors instead of surprises.
+#include "polyhead/heads.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "io/scratch.h"
+#include "model/score.h"
+#include "support/bits.h"
+#include "support/induction_model.h"
+
+namespace polyhead {
+namespace {
+
+constexpr std::int64_t kTokens = 20;
+
+// 0, then 1 to 5 over and over; the next token counts from the second time on.
+Examples counting(std::int64_t batch) {
+  Examples some{Tensor::empty({batch, kTokens}, DType::i32), Tensor::empty({batch, kTokens}, DType::i32), {}};
+  for (std::int64_t n = 0; n < batch * kTokens; ++n) {
+    const std::int64_t b = n / kTokens, t = n % kTokens;
+    some.tokens.as<std::int32_t>()[n] = t == 0 ? 0 : static_cast<std::int32_t>(1 + (b + t) % 5);
+    some.targets.as<std::int32_t>()[n] = t < 6 ? -1 : static_cast<std::int32_t>(1 + (b + t + 1) % 5);
+  }
+  return some;
+}
+
+std::vector<Examples> examples() {
+  std::vector<Examples> made;
+  made.push_back(counting(4));
+  return made;
+}
+
+class PublicModel : public testing::Test {
+ protected:
+  Context context{2};
+  Model model{std::shared_ptr<const model::Transformer>(InductionModel::make())};
+};
+
+TEST_F(PublicModel, KnockingOutIsGoingWithout) {
+  const std::vector<HeadId> dead{{0, 1}, {1, 1}}, induction{{1, 0}};
+  const Tensor tokens = std::move(counting(3).tokens);
+  const Tensor whole = model.forward(context, tokens);
+  EXPECT_EQ(whole.shape(), (Dims{3, kTokens, InductionModel::kVocabulary}));
+  EXPECT_TRUE(test::same_bits("logits", whole, model.forward(context, tokens, {.knocked_out = dead})));
+  const Tensor knocked_out = model.forward(context, tokens, {.knocked_out = induction});
+  EXPECT_FALSE(test::same_bits("logits", whole, knocked_out));
+  EXPECT_TRUE(test::same_bits("logits", knocked_out, without_heads(model, induction).forward(context, tokens)));
+  EXPECT_EQ(without_heads(model, dead).heads(), (std::vector<HeadId>{{0, 0}, {1, 0}}));
+}
+
+TEST_F(PublicModel, ScoresImportanceAndPruningAgree) {
+  const std::vector<Examples> some = examples();
+  const Score whole = model.score(context, some);
+  EXPECT_EQ(whole.accuracy, 1);
+  const std::vector<HeadImportance> heads = head_importance(context, model, some);
+  ASSERT_EQ(heads.size(), 4u);
+  for (const HeadImportance& head : heads) {
+    const Score without = model.score(context, some, {head.id});
+    EXPECT_NEAR(head.zero.mean, without.loss - whole.loss, 1e-6) << to_string(head.id);
+    EXPECT_EQ(head.accuracy_loss, whole.accuracy - without.accuracy) << to_string(head.id);
+  }
+  const PruneCurve curve = prune(context, model, some, some);
+  EXPECT_EQ(curve.removed().size(), 2u);
+  EXPECT_EQ(
+      curve.steps[2].accuracy,
+      model.score(context, some, {curve.steps[0].removed, curve.steps[1].removed, curve.steps[2].removed}).accuracy);
+}
+
+TEST_F(PublicModel, SurveyIsThatOfItsSequences) {
+  const Tensor tokens = std::move(counting(40).tokens);  // more than one pass
+  const std::vector<SurveyedHead> heads = survey_heads(context, model, tokens);
+  ASSERT_EQ(heads.size(), 4u);
+  EXPECT_EQ(heads[0].role, "previous token");
+  EXPECT_EQ(heads[2].role, "induction");
+  EXPECT_NEAR(heads[1].role_score, 1, 1e-5);
+  EXPECT_EQ(heads[0].sums[static_cast<std::size_t>(Statistic::rows)], 40 * kTokens);
+  EXPECT_GT(heads[0].mean(Statistic::previous_weight, Statistic::previous_rows), 0.99);
+}
+
+TEST_F(PublicModel, GeneratesForPromptsOfAnyLength) {
+  using Tokens = std::vector<std::vector<std::int32_t>>;
+  EXPECT_EQ(model.generate(context, {{0, 1, 2, 3, 1}, {0, 7, 8, 7}}, 3, {.temperature = 0}),
+            (Tokens{{2, 3, 1}, {8, 7, 8}}));
+  EXPECT_EQ(model.generate(context, {{0, 1}}, 0), Tokens{{}});
+}
+
+TEST_F(PublicModel, IsTheSameAfterSavingAndLoading) {
+  const io::Scratch scratch;
+  model.save(scratch.folder());
+  const Model loaded = Model::load(scratch.folder());
+  const Tensor tokens = std::move(counting(2).tokens);
+  EXPECT_TRUE(test::same_bits("logits", loaded.forward(context, tokens), model.forward(context, tokens)));
+  EXPECT_FALSE(loaded.is_classifier());
+  EXPECT_EQ(loaded.parameter_count(), model.parameter_count());
+}
+
+TEST_F(PublicModel, RefusesWhatCannotBe) {
+  using io::expect_error;
+  const Tensor tokens = std::move(counting(2).tokens);
+  expect_error(ErrorCode::input, {"/nowhere", "config.json"}, [&] { Model::load("/nowhere"); });
+  expect_error(ErrorCode::value, {"found 2.0"}, [&] { model.forward(context, tokens, {.knocked_out = {{2, 0}}}); });
+  expect_error(ErrorCode::value, {"found 0.2"}, [&] { model.score(context, examples(), {{0, 2}}); });
+  expect_error(ErrorCode::value, {"found 1.-1"}, [&] { without_heads(model, {{1, -1}}); });
+  expect_error(ErrorCode::value, {"examples"}, [&] { head_importance(context, model, {}); });
+  expect_error(ErrorCode::value, {"budget"}, [&] { prune(context, model, examples(), examples(), std::nan("")); });
+  Tensor wrong = std::move(counting(2).tokens);
+  wrong.as<std::int32_t>()[3] = InductionModel::kVocabulary;
+  expect_error(ErrorCode::value, {"tokens", "found 16"}, [&] { survey_heads(context, model, wrong); });
+  expect_error(ErrorCode::value, {"16"}, [&] { model.forward(context, wrong); });
+  const Tensor lengths = Tensor::zeros({2}, DType::i32);
+  expect_error(ErrorCode::value, {"lengths"}, [&] { survey_heads(context, model, tokens, {.lengths = lengths}); });
+  expect_error(ErrorCode::shape, {"tokens"}, [&] { survey_heads(context, model, lengths); });
+}
+
+}  // namespace
+}  // namespace polyhead
