@@ -3,10 +3,11 @@ PREFIX ?= /usr/local
 POLYHEAD = build/release/cli/polyhead
 SOURCES = $(shell find include src cli examples bench tests -name '*.h' -o -name '*.cpp')
 
-.PHONY: help study test bench check install clean command
+.PHONY: help study test parity bench check install clean command
 help:
 	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
 	@echo 'make test               all tests, then the fast ones again under AddressSanitizer and UBSan'
+	@echo 'make parity             compares tokenizers with those of Hugging Face (fetches them from PyPI into .venv-parity)'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
 	@echo 'make check              format, clang-tidy, all sanitizers'
 	@echo 'make install PREFIX=..  library, headers, command, man page (default $(PREFIX))'
@@ -20,6 +21,18 @@ test:
 	tools/install-packages build test
 	cmake --workflow --preset release
 	cmake --workflow --preset asan
+
+parity: .venv-parity/ready
+	tools/install-packages build test
+	cmake --preset release
+	cmake --build --preset release --target tokenize_lines
+	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release
+
+.venv-parity/ready: tools/parity-requirements.txt
+	tools/install-packages venv
+	python3 -m venv .venv-parity
+	.venv-parity/bin/pip install --quiet --requirement $<
+	touch $@
 
 bench: .venv/ready
 	tools/install-packages build test bench
@@ -51,4 +64,4 @@ install: command
 	cmake --install build/release --prefix "$(PREFIX)"
 
 clean:
-	rm -rf build .venv
+	rm -rf build .venv .venv-parity

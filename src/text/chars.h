@@ -1,0 +1,41 @@
+// Text as characters, each with the place it came from; and what Unicode says of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace polyhead::text {
+
+// A character, which a normaliser may have changed, and the bytes [begin, end) of the original text that it stands for.
+struct Char {
+  char32_t code;
+  std::uint32_t begin, end;
+};
+using Chars = std::vector<Char>;
+
+// Bytes that are no UTF-8 become U+FFFD, one for each part that could not have begun a character.
+Chars chars_of(std::string_view text);
+
+void append_utf8(std::string& text, char32_t code);
+std::string utf8_of(std::span<const Char> chars);
+
+// By general category and White_Space.
+bool is_letter(char32_t code);
+bool is_number(char32_t code);
+bool is_space(char32_t code);
+bool is_word(char32_t code);  // \w: letters, marks, digits, connectors
+bool is_punctuation(char32_t code);
+bool is_nonspacing_mark(char32_t code);
+bool is_other(char32_t code);  // controls, formats, private, unassigned
+
+// What lower case makes of a character is appended.
+void append_lower(std::u32string& to, char32_t code);
+
+// Normal forms. `composed`: NFC, NFKC; `compatible`: NFKC, NFKD. Of characters that become one, the first one's place
+// counts.
+Chars normal_form(const Chars& chars, bool composed, bool compatible);
+
+}  // namespace polyhead::text

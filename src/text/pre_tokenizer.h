@@ -1,0 +1,23 @@
+// Pre-tokenizers: how a text is cut into the pieces that the model sees one by one.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "io/json.h"
+#include "text/chars.h"
+
+namespace polyhead::text {
+
+// Each piece into smaller ones; none is empty.
+using PreTokenizer = std::function<void(std::vector<Chars>&)>;
+
+// The "pre_tokenizer" of a tokenizer.json; none is null. One that is not known is an error (input).
+PreTokenizer read_pre_tokenizer(const io::Json& json, const std::string& where);
+
+// The printable character that stands for a byte in byte-level vocabularies, and back: -1 if it stands for none.
+char32_t char_of_byte(unsigned char byte);
+int byte_of_char(char32_t code);
+
+}  // namespace polyhead::text

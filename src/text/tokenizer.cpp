@@ -1,0 +1,150 @@
+#include "text/tokenizer.h"
+
+#include <algorithm>
+
+#include "io/file.h"
+#include "io/gguf.h"
+#include "text/fields.h"
+
+namespace polyhead::text {
+namespace {
+
+constexpr std::size_t kMostJson = 256 << 20;
+
+// Characters of the text by byte, and back.
+class Places {
+ public:
+  explicit Places(const Chars& text) {
+    for (const Char& c : text) begins_.push_back(c.begin);
+    begins_.push_back(text.empty() ? 0 : text.back().end);
+  }
+  std::uint32_t char_at(std::uint32_t byte) const {
+    return static_cast<std::uint32_t>(std::lower_bound(begins_.begin(), begins_.end(), byte) - begins_.begin());
+  }
+  std::uint32_t byte_at(std::uint32_t place) const { return begins_[place]; }
+
+ private:
+  std::vector<std::uint32_t> begins_;
+};
+
+// How many of its first (or last) characters are white space, a byte-level blank included.
+template <class Iterator>
+std::uint32_t blanks(Iterator from, Iterator to) {
+  const auto solid = [](const Char& c) { return c.code != char_of_byte(' ') && !is_space(c.code); };
+  return static_cast<std::uint32_t>(std::find_if(from, to, solid) - from);
+}
+
+// `text`: what the token reads, the first of all tokens or not.
+void trim(Token& token, const Chars& text, bool first, bool added_blank, const Places& places) {
+  std::uint32_t before = blanks(text.begin(), text.end());
+  const std::uint32_t after = blanks(text.rbegin(), text.rend());
+  // One blank at the beginning is the one that was added; several were in the text.
+  if (before == 1 && added_blank && (first || token.first_char == 0)) before = 0;
+  token.first_char = std::min(token.first_char + before, token.last_char);
+  if (after > 0 && token.last_char >= after) token.last_char = std::max(token.last_char - after, token.first_char);
+  token.begin = places.byte_at(token.first_char);
+  token.end = places.byte_at(token.last_char);
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(TokenizerParts parts, const std::string& where)
+    : parts_(std::move(parts)), added_(parts_.added, parts_.normalizer, where) {
+  const Vocabulary& vocabulary = parts_.model->vocabulary();
+  for (const auto& [token, id] : vocabulary.sorted()) size_ = std::max<std::int64_t>(size_, id + std::int64_t{1});
+  for (const AddedToken& token : added_.all()) {
+    const std::string* other = vocabulary.text_of(token.id);
+    if (other != nullptr && *other != token.text) {
+      refuse(where, "added token " + io::in_quotes(token.text) + ": number " + std::to_string(token.id) +
+                        " is also that of " + io::in_quotes(*other));
+    }
+    size_ = std::max<std::int64_t>(size_, token.id + std::int64_t{1});
+  }
+  for (const std::vector<Id>* around : {&parts_.post_processor.before, &parts_.post_processor.after}) {
+    for (const Id id : *around) {
+      if (text_of(id) == nullptr) refuse(where, "post_processor: there is no token " + std::to_string(id));
+    }
+  }
+}
+
+std::vector<Token> Tokenizer::encode(std::string_view text, bool special) const {
+  const Chars chars = chars_of(text);
+  const Places places(chars);
+  std::vector<Token> tokens;
+  const auto add = [&](Id id, const Char& first, const Char& last, const auto& read) {
+    Token token{id, first.begin, last.end, places.char_at(first.begin), places.char_at(last.end)};
+    if (const auto& trimmed = parts_.post_processor.trim) {
+      trim(token, read(), tokens.empty(), trimmed->added_blank, places);
+    }
+    tokens.push_back(token);
+  };
+  for (const Piece& piece : added_.find(chars, parts_.normalizer)) {
+    if (piece.id) {
+      add(*piece.id, piece.chars.front(), piece.chars.back(), [&] { return piece.chars; });
+      continue;
+    }
+    std::vector<Chars> words = {piece.chars};
+    parts_.pre_tokenizer(words);
+    for (const Chars& word : words) {
+      for (const Span& span : parts_.model->tokenize(word)) {
+        add(span.id, word[span.first], word[span.last - 1], [&] { return chars_of(*text_of(span.id)); });
+      }
+    }
+  }
+  if (!special) return tokens;
+  const Token around{0, 0, 0, 0, 0};
+  const auto& [before, after, trimmed] = parts_.post_processor;
+  tokens.insert(tokens.begin(), before.size(), around);
+  for (std::size_t n = 0; n < before.size(); ++n) tokens[n].id = before[n];
+  for (const Id id : after) tokens.push_back({id, 0, 0, 0, 0});
+  return tokens;
+}
+
+const std::string* Tokenizer::text_of(Id id) const {
+  if (const AddedToken* token = added_.called(id)) return &token->text;
+  return parts_.model->vocabulary().text_of(id);
+}
+
+std::string Tokenizer::decode(std::span<const Id> ids, bool special) const {
+  std::vector<std::string> texts;
+  for (const Id id : ids) {
+    const AddedToken* added = added_.called(id);
+    if (added != nullptr && added->special && !special) continue;
+    if (const std::string* text = text_of(id)) texts.push_back(*text);
+  }
+  parts_.decoder(texts);
+  std::string all;
+  for (const std::string& text : texts) all += text;
+  return all;
+}
+
+Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where) {
+  if (!field(json, "model").is_object()) refuse(where, "expected an object with \"model\", as a tokenizer.json has");
+  TokenizerParts parts{.normalizer = read_normalizer(field(json, "normalizer"), where + ": normalizer"),
+                       .pre_tokenizer = read_pre_tokenizer(field(json, "pre_tokenizer"), where + ": pre_tokenizer"),
+                       .model = read_model(field(json, "model"), where + ": model"),
+                       .added = {},
+                       .post_processor = read_post_processor(field(json, "post_processor"), where + ": post_processor"),
+                       .decoder = read_decoder(field(json, "decoder"), where + ": decoder")};
+  if (!field(json, "added_tokens").is_null()) {
+    for (const io::Json& token : list_of(json, "added_tokens", where)) {
+      const std::string at = where + ": added token " + std::to_string(parts.added.size());
+      parts.added.push_back({.id = static_cast<Id>(io::read_integer(token, "id", at, 0, 1 << 30)),
+                             .text = io::read_text(token, "content", at),
+                             .single_word = flag_or(token, "single_word", at, false),
+                             .left_strip = flag_or(token, "lstrip", at, false),
+                             .right_strip = flag_or(token, "rstrip", at, false),
+                             .normalized = flag_or(token, "normalized", at, true),
+                             .special = flag_or(token, "special", at, false)});
+    }
+  }
+  return {std::move(parts), where};
+}
+
+Tokenizer load_tokenizer(const std::filesystem::path& path) {
+  if (path.extension() == ".gguf") return tokenizer_from_gguf(io::read_gguf_header(path).metadata, path.string());
+  const std::filesystem::path file = io::is_folder(path) ? path / "tokenizer.json" : path;
+  return tokenizer_from_json(io::parse_json(io::read_file(file, kMostJson), file.string()), file.string());
+}
+
+}  // namespace polyhead::text

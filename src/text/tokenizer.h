@@ -1,0 +1,70 @@
+// Tokenizers of Hugging Face's tokenizer.json and of GGUF: text to tokens with their places in the text, and back.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/json.h"
+#include "text/added_tokens.h"
+#include "text/decoder.h"
+#include "text/model.h"
+#include "text/post_processor.h"
+#include "text/pre_tokenizer.h"
+
+namespace polyhead::text {
+
+// A token and what it stands for in the text: bytes [begin, end), characters [first_char, last_char). A token that
+// stands for part of a character has that character's place; one that was added around the text, the place 0 to 0.
+struct Token {
+  Id id;
+  std::uint32_t begin, end;
+  std::uint32_t first_char, last_char;
+};
+
+// What the parts of a tokenizer.json become.
+struct TokenizerParts {
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  std::unique_ptr<Model> model;
+  std::vector<AddedToken> added;
+  PostProcessor post_processor;
+  Decoder decoder;
+};
+
+// Thread-safe: nothing in it changes.
+class Tokenizer {
+ public:
+  Tokenizer(TokenizerParts parts, const std::string& where);
+
+  // Invalid UTF-8 reads as U+FFFD. `special`: with the tokens that the tokenizer puts around a text; special tokens
+  // that are written in the text are found in either case.
+  std::vector<Token> encode(std::string_view text, bool special = true) const;
+
+  // Numbers without a token are left out, and so, unless asked for, are special tokens.
+  std::string decode(std::span<const Id> ids, bool special = false) const;
+
+  // The token itself, as its vocabulary writes it; null if there is none.
+  const std::string* text_of(Id id) const;
+  // One more than the largest number.
+  std::int64_t size() const { return size_; }
+
+ private:
+  TokenizerParts parts_;
+  AddedTokens added_;
+  std::int64_t size_ = 0;
+};
+
+// From the text of a tokenizer.json; from the metadata of a GGUF file. What is missing, contradicts itself or is not
+// known is an error (input).
+Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where);
+Tokenizer tokenizer_from_gguf(const io::Json& metadata, const std::string& where);
+
+// From a tokenizer.json, a folder that holds one, or a .gguf.
+Tokenizer load_tokenizer(const std::filesystem::path& path);
+
+}  // namespace polyhead::text

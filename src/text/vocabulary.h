@@ -1,0 +1,36 @@
+// Tokens and their numbers, both ways.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace polyhead::text {
+
+using Id = std::int32_t;
+
+class Vocabulary {
+ public:
+  // Two tokens of one number, one text twice, and numbers far beyond how many there are, are errors (input).
+  Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens, const std::string& where);
+
+  std::optional<Id> find(std::string_view token) const;
+  Id at(std::string_view token, const std::string& where) const;  // a missing one is an error (input)
+  const std::string* text_of(Id id) const;                        // null if there is none
+  std::size_t size() const { return sorted_.size(); }
+
+  using Entry = std::pair<std::string, Id>;
+  const std::vector<Entry>& sorted() const { return sorted_; }  // by text, byte by byte
+
+ private:
+  std::vector<Entry> sorted_;
+  std::vector<std::int32_t> places_;  // in sorted_, by number; -1: none
+};
+
+// "<0x0A>", as vocabularies call a byte that stands for itself.
+std::string byte_token(unsigned char byte);
+
+}  // namespace polyhead::text

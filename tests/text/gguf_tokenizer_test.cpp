@@ -1,0 +1,109 @@
+// Tokenizers from GGUF's metadata. Byte-level and WordPiece ones say what the tokenizer.json says that they were made
+// from; SentencePiece's has scores instead of merges, and is judged by hand.
+#include <gtest/gtest.h>
+
+#include "text/fixtures.h"
+
+namespace polyhead::text {
+namespace {
+
+// Tokens in the order of their numbers; added ones are control tokens.
+io::Json metadata_of(const io::Json& json, const std::string& kind, const std::string& pre) {
+  std::vector<std::string> tokens;
+  const auto put = [&](const std::string& text, std::size_t id) {
+    if (tokens.size() <= id) tokens.resize(id + 1);
+    tokens[id] = text;
+  };
+  for (const auto& [token, id] : json.at("model").at("vocab").items()) put(token, id.get<std::size_t>());
+  for (const io::Json& token : json.at("added_tokens")) put(token.at("content"), token.at("id"));
+  std::vector<int> types(tokens.size(), 1);
+  for (const io::Json& token : json.at("added_tokens")) types[token.at("id").get<std::size_t>()] = 3;
+  io::Json metadata = {
+      {"tokenizer.ggml.model", kind}, {"tokenizer.ggml.tokens", tokens}, {"tokenizer.ggml.token_type", types}};
+  if (!pre.empty()) metadata["tokenizer.ggml.pre"] = pre;
+  return metadata;
+}
+
+void expect_same(const Tokenizer& found, const std::string& kind) {
+  const Tokenizer expected = load_tokenizer(fixture(kind + ".json"));
+  EXPECT_EQ(found.size(), expected.size());
+  for (const io::Json& line : fixture_json(kind + ".expected.json")) {
+    const auto text = line.at("text").get<std::string>();
+    const auto a = found.encode(text, false), b = expected.encode(text, false);
+    EXPECT_EQ(ids_of(a), ids_of(b)) << kind << ": " << text;
+    EXPECT_EQ(found.decode(ids_of(a)), expected.decode(ids_of(b))) << kind << ": " << text;
+  }
+}
+
+TEST(GgufTokenizer, ByteLevel) {
+  for (const auto& [kind, pre] : {std::pair<std::string, std::string>{"gpt2", "gpt-2"},
+                                  {"smollm2", "smollm"},
+                                  {"llama3", "llama-bpe"},
+                                  {"qwen2", "qwen2"}}) {
+    const io::Json json = fixture_json(kind + ".json");
+    io::Json metadata = metadata_of(json, "gpt2", pre);
+    for (const io::Json& merge : json.at("model").at("merges")) {
+      metadata["tokenizer.ggml.merges"].push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+    }
+    metadata["tokenizer.ggml.bos_token_id"] = 0;
+    expect_same(tokenizer_from_gguf(metadata, "a.gguf"), kind);
+    EXPECT_TRUE(tokenizer_from_gguf(metadata, "a.gguf").encode("").empty());
+    metadata["tokenizer.ggml.add_bos_token"] = true;
+    EXPECT_EQ(ids_of(tokenizer_from_gguf(metadata, "a.gguf").encode("")), std::vector<Id>{0});
+    metadata["tokenizer.ggml.pre"] = "viking";
+    io::expect_error(ErrorCode::input, {"a.gguf", "\"viking\"", "gpt-2", "smollm"},
+                     [&] { return tokenizer_from_gguf(metadata, "a.gguf"); });
+  }
+}
+
+TEST(GgufTokenizer, WordPiece) {
+  io::Json metadata = metadata_of(fixture_json("bert.json"), "bert", "");
+  for (io::Json& token : metadata["tokenizer.ggml.tokens"]) {
+    const auto text = token.get<std::string>();
+    if (text.starts_with('[') && text.ends_with(']')) continue;
+    token = text.starts_with("##") ? text.substr(2) : "\u2581" + text;
+  }
+  metadata["tokenizer.ggml.bos_token_id"] = 2;
+  metadata["tokenizer.ggml.seperator_token_id"] = 3;
+  const Tokenizer tokenizer = tokenizer_from_gguf(metadata, "a.gguf");
+  expect_same(tokenizer, "bert");
+  EXPECT_EQ(ids_of(tokenizer.encode("")), (std::vector<Id>{2, 3}));
+}
+
+TEST(GgufTokenizer, SentencePiece) {
+  io::Json metadata = {{"tokenizer.ggml.model", "llama"},
+                       {"tokenizer.ggml.tokens",
+                        {"<unk>", "<s>", "</s>", "<0x0A>", "\u2581", "a", "b", "c", "bc", "ab", "\u2581a", "abc"}},
+                       {"tokenizer.ggml.scores", {0, 0, 0, 0, -9, -9, -9, -9, -1, -2, -3, -4}},
+                       {"tokenizer.ggml.token_type", {2, 3, 3, 6, 1, 1, 1, 1, 1, 1, 1, 1}},
+                       {"tokenizer.ggml.bos_token_id", 1}};
+  const Tokenizer tokenizer = tokenizer_from_gguf(metadata, "a.gguf");
+  const auto ids = [&](const std::string& text) { return ids_of(tokenizer.encode(text)); };
+  EXPECT_EQ(ids("ab"), (std::vector<Id>{1, 4, 9}));    // ab scores better than _a
+  EXPECT_EQ(ids("abc"), (std::vector<Id>{1, 10, 8}));  // bc first; then _a, which scores better than abc
+  EXPECT_EQ(ids("b abc"), (std::vector<Id>{1, 4, 6, 10, 8}));
+  EXPECT_EQ(ids("a\n"), (std::vector<Id>{1, 10, 3}));  // a byte
+  EXPECT_EQ(ids("azz"), (std::vector<Id>{1, 10, 0}));  // unknown ones are one
+  EXPECT_EQ(ids("a</s>a"), (std::vector<Id>{1, 10, 2, 10}));
+  EXPECT_EQ(tokenizer.decode(ids("b abc\n")), "b abc\n");
+  metadata["tokenizer.ggml.add_space_prefix"] = false;
+  EXPECT_EQ(ids_of(tokenizer_from_gguf(metadata, "a.gguf").encode("ab")), (std::vector<Id>{1, 9}));
+  metadata["tokenizer.ggml.scores"].erase(0);
+  io::expect_error(ErrorCode::input, {"a.gguf", "score for each of 12 tokens, found 11"},
+                   [&] { return tokenizer_from_gguf(metadata, "a.gguf"); });
+}
+
+TEST(GgufTokenizer, Others) {
+  io::expect_error(ErrorCode::input, {"a.gguf", "\"t5\"", "gpt2, llama, bert"}, [] {
+    return tokenizer_from_gguf({{"tokenizer.ggml.model", "t5"}, {"tokenizer.ggml.tokens", io::Json::array()}},
+                               "a.gguf");
+  });
+  io::expect_error(ErrorCode::input, {"tokenizer.ggml.model"},
+                   [] { return tokenizer_from_gguf(io::Json::object(), "a.gguf"); });
+  io::expect_error(ErrorCode::input, {"tokenizer.ggml.tokens"}, [] {
+    return tokenizer_from_gguf({{"tokenizer.ggml.model", "gpt2"}}, "a.gguf");
+  });
+}
+
+}  // namespace
+}  // namespace polyhead::text
