@@ -1,14 +1,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <sstream>
+#include <algorithm>
 
 #include "cli/device.h"
-#include "core/suggest.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
 #include "model/sample.h"
 #include "train/plan.h"
+#include "train/words.h"
 
 namespace polyhead::cli {
 namespace {
@@ -60,19 +60,10 @@ class Words final : public Language {
   explicit Words(std::unique_ptr<train::Task> task) : task_(std::move(task)) {}
 
   Tokens tokens_of(const std::string& prompt) const override {
-    std::vector<std::string> known;
-    for (std::int32_t token = 0; token < task_->vocabulary(); ++token) known.push_back(task_->token_text(token));
-    Tokens tokens;
-    std::istringstream words(prompt);
-    for (std::string word; words >> word;) {
-      const auto found = std::find(known.begin(), known.end(), word);
-      if (found == known.end()) {
-        throw Failure(Exit::usage, fmt::format("--prompt: the task {} has no word '{}'{}; its words: {}", task_->name(),
-                                               word, did_you_mean(word, known), fmt::join(known, " ")));
-      }
-      tokens.push_back(static_cast<std::int32_t>(found - known.begin()));
-    }
-    return tokens;
+    const train::Words words(*task_);
+    return words.tokens_of(prompt, [&](const std::string& what) {
+      throw Failure(Exit::usage, fmt::format("--prompt: {}; its words: {}", what, fmt::join(words.all(), " ")));
+    });
   }
   std::string text_of(std::int32_t token) const override { return task_->token_text(token) + ' '; }
   // A sequence that the model has not seen, up to where its answers begin.

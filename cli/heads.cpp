@@ -5,7 +5,7 @@
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/say.h"
-#include "study/links.h"
+#include "exam/links.h"
 
 namespace polyhead::cli {
 namespace {
@@ -21,17 +21,17 @@ struct Options {
 void examine_heads(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name the folder that polyhead train made");
   Context context = o.place.context();
-  const study::Subject subject = study::load_subject(context, o.model, o.file);
+  const exam::Subject subject = exam::load_subject(context, o.model, o.file);
   const auto seed = static_cast<std::uint64_t>(o.seed);
-  study::Material material = study::make_material(*subject.task, {.samples = o.samples, .seed = seed});
+  exam::Material material = exam::make_material(*subject.task, {.samples = o.samples, .seed = seed});
   if (!o.links.empty()) {
-    for (heads::Probe& probe : study::load_links(o.links, *subject.task)) material.plain.push_back(std::move(probe));
+    for (heads::Probe& probe : exam::load_links(o.links, *subject.task)) material.plain.push_back(std::move(probe));
   }
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.model, subject.task->name(),
                   subject.model->config().head_count(), o.samples));
   std::optional<Progress> progress(std::in_place, "heads", subject.model->config().head_count());
-  const study::Examination found =
-      study::examine(context, *subject.model, material, seed, [&](std::int64_t done) { progress->update(done, ""); });
+  const exam::Examination found =
+      exam::examine(context, *subject.model, material, seed, [&](std::int64_t done) { progress->update(done, ""); });
   progress.reset();
   print(heads_report({o.model, o.samples, subject, found}, o.all_roles), o.format);
 }

@@ -2,16 +2,16 @@
 #pragma once
 
 #include "cli/report.h"
-#include "study/examination.h"
-#include "study/subject.h"
+#include "exam/examination.h"
+#include "exam/subject.h"
 
 namespace polyhead::cli {
 
 struct Examined {
   std::string folder;
   std::int64_t samples;
-  const study::Subject& subject;
-  const study::Examination& found;
+  const exam::Subject& subject;
+  const exam::Examination& found;
 };
 
 // With `all_roles` the text goes on with every score of every head, and CSV is of those.

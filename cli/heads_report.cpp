@@ -33,7 +33,7 @@ void append(std::vector<Column>& to, const std::vector<Column>& more) { to.inser
 void append(std::vector<Value>& to, const std::vector<Value>& more) { to.insert(to.end(), more.begin(), more.end()); }
 
 // All that is known of every head, as numbers.
-Table data_of(const study::Examination& found) {
+Table data_of(const exam::Examination& found) {
   Table table{.name = "heads", .columns = {{"head", "head"}, {"role", "role"}, {"role_note", "note"}}, .rows = {}};
   append(table.columns, {{"role_score", "score"}, {"role_threshold", "threshold"}, {"role_control", "control"}});
   append(table.columns, kStatistics);
@@ -58,7 +58,7 @@ Table data_of(const study::Examination& found) {
 }
 
 // The same for people: what belongs together in one cell.
-Table shown(const study::Examination& found) {
+Table shown(const exam::Examination& found) {
   Table table{.name = {}, .columns = {{"", "head"}, {"", "role"}, {"", "score", Style::decimal}}, .rows = {}};
   append(table.columns, kStatistics);
   append(table.columns, {{"", "gradient", Style::decimal},
@@ -82,7 +82,7 @@ Table shown(const study::Examination& found) {
 }
 
 // Every score of every head, with all that it is measured against.
-Table roles_of(const study::Examination& found) {
+Table roles_of(const exam::Examination& found) {
   Table table{.name = "roles",
               .columns = {{"head", "head"},
                           {"role", "role"},
@@ -96,7 +96,7 @@ Table roles_of(const study::Examination& found) {
   for (const HeadRoles& head : found.roles) {
     for (const RoleScore& s : head.scores) {
       table.rows.push_back({to_string(head.id), s.role, s.score, s.threshold, s.control,
-                            study::highest(found.untrained, s.role), s.holds() ? "yes" : "no", s.note});
+                            exam::highest(found.untrained, s.role), s.holds() ? "yes" : "no", s.note});
     }
   }
   return table;
@@ -130,7 +130,7 @@ std::vector<std::string> notes_of(const Examined& e) {
 }
 
 std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
-  const study::Examination& found = e.found;
+  const exam::Examination& found = e.found;
   std::string text = fmt::format("{}: {}, accuracy {:.2f} %, loss {:.4f}\n\n", e.folder, e.subject.task->name(),
                                  100 * found.accuracy, found.loss);
   text += text_of(shown(found));
@@ -154,7 +154,7 @@ std::string role_text(const HeadRoles& head) {
 }
 
 Report heads_report(const Examined& e, bool all_roles) {
-  const study::Examination& found = e.found;
+  const exam::Examination& found = e.found;
   const std::vector<std::string> notes = notes_of(e);
   const Table data = data_of(found), roles = roles_of(found);
   return {.command = "heads",

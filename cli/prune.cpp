@@ -6,8 +6,8 @@
 
 #include "cli/device.h"
 #include "cli/progress.h"
+#include "exam/examination.h"
 #include "io/file.h"
-#include "study/examination.h"
 
 namespace polyhead::cli {
 namespace {
@@ -39,9 +39,9 @@ void check(const Options& o) {
 class Pruning {
  public:
   explicit Pruning(const Options& o)
-      : o_(o), context_(o.place.context()), subject_(study::load_subject(context_, o.model, o.file)) {
+      : o_(o), context_(o.place.context()), subject_(exam::load_subject(context_, o.model, o.file)) {
     if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
-    material_ = study::make_material(*subject_.task, {.samples = o.samples, .seed = seed()});
+    material_ = exam::make_material(*subject_.task, {.samples = o.samples, .seed = seed()});
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
   }
 
@@ -52,19 +52,19 @@ class Pruning {
                   .budget = o_.budget,
                   .mean = o_.mean,
                   .fine_tuned = o_.fine_tune};
-    result.roles = study::roles_of(context_, *subject_.model, material_);
+    result.roles = exam::roles_of(context_, *subject_.model, material_);
     const auto order = std::find(kOrders.begin(), kOrders.end(), o_.order) - kOrders.begin();
     result.curve = curve(o_.order, {.order = static_cast<PruneOrder>(order), .seed = seed()});
     if (o_.compare) result.orders = compare();
     const std::vector<HeadId> gone = result.curve.removed();
     const auto smaller = heads::without_heads(*subject_.model, gone, o_.mean ? &means_ : nullptr);
     if (o_.fine_tune > 0) tune(*smaller);
-    result.left = study::left_of(subject_.model->config(), gone);
-    result.roles_left = study::roles_of(context_, *smaller, material_);
+    result.left = exam::left_of(subject_.model->config(), gone);
+    result.roles_left = exam::roles_of(context_, *smaller, material_);
     Progress timing("timing both", 1);
     timing.update(0, "");
-    result.facts = study::compare(context_, *subject_.model, *smaller, material_.reporting);
-    if (!o_.dry_run) study::save_cut(*smaller, subject_.plan, o_.out);
+    result.facts = exam::compare(context_, *subject_.model, *smaller, material_.reporting);
+    if (!o_.dry_run) exam::save_cut(*smaller, subject_.plan, o_.out);
     return result;
   }
 
@@ -100,7 +100,7 @@ class Pruning {
   void tune(model::Transformer& model) {
     Progress progress("fine-tune", o_.fine_tune);
     try {
-      study::fine_tune(context_, model, subject_, o_.fine_tune, [&](const train::StepReport& report) {
+      exam::fine_tune(context_, model, subject_, o_.fine_tune, [&](const train::StepReport& report) {
         progress.update(report.step, fmt::format("loss {:.3f}", report.loss));
       });
     } catch (const train::Diverged& diverged) {
@@ -111,8 +111,8 @@ class Pruning {
 
   const Options& o_;
   Context context_;
-  study::Subject subject_;
-  study::Material material_;
+  exam::Subject subject_;
+  exam::Material material_;
   std::vector<Tensor> means_;
 };
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "cli/report.h"
+#include "exam/cut.h"
 #include "heads/roles.h"
-#include "study/cut.h"
 
 namespace polyhead::cli {
 
@@ -24,7 +24,7 @@ struct Pruned {
   std::vector<heads::HeadRoles> roles{};  // of the whole model
   std::vector<HeadId> left{};             // by their names in the whole model
   std::vector<heads::HeadRoles> roles_left{};
-  study::BeforeAndAfter facts{};
+  exam::BeforeAndAfter facts{};
   std::optional<Orders> orders{};
 };
 

@@ -38,7 +38,7 @@ Table survivors_of(const Pruned& p) {
   return table;
 }
 
-std::vector<Value> row_of(const char* name, const study::Facts& f) {
+std::vector<Value> row_of(const char* name, const exam::Facts& f) {
   return {name, f.heads, f.parameters, f.bytes, f.seconds_of_one, f.seconds_of_16, f.accuracy, f.loss};
 }
 
@@ -61,7 +61,7 @@ std::string sizes_text(const Pruned& p) {
     return fmt::format("{:+.1f} %",
                        before > 0 ? 100 * (static_cast<double>(after) / static_cast<double>(before) - 1) : 0);
   };
-  const study::Facts &a = p.facts.before, &b = p.facts.after;
+  const exam::Facts &a = p.facts.before, &b = p.facts.after;
   Table table = sizes_of(p);
   table.rows.push_back({"change", share(a.heads, b.heads), share(a.parameters, b.parameters), share(a.bytes, b.bytes),
                         share(a.seconds_of_one, b.seconds_of_one), share(a.seconds_of_16, b.seconds_of_16),

@@ -22,12 +22,9 @@ struct Options {
   std::string format = "table";
 };
 
-// In the order of the enumerations.
-const std::vector<std::string> kNorms{"layer", "rms", "none"};
-const std::vector<std::string> kPositions{"learned", "sinusoidal", "rotary", "none"};
-
 template <class Choice>
-void choose(const std::string& word, const std::vector<std::string>& words, Choice& choice) {
+void choose(const std::string& word, Choice& choice) {
+  const std::vector<std::string> words = model::words_of<Choice>();
   if (!word.empty()) choice = static_cast<Choice>(std::find(words.begin(), words.end(), word) - words.begin());
 }
 
@@ -42,8 +39,8 @@ model::Config model_of(const Options& o, const model::Config& own) {
       model::make_config(own.kind, layers, o.width.value_or(own.width), o.heads.value_or(own.layers[0].heads));
   config.feed_forward = own.feed_forward;
   for (model::LayerHeads& layer : config.layers) set(o.kv_heads, layer.kv_heads);
-  choose(o.norm, kNorms, config.norm);
-  choose(o.positions, kPositions, config.positions);
+  choose(o.norm, config.norm);
+  choose(o.positions, config.positions);
   if (o.feed_forward) config.feed_forward = *o.feed_forward ? model::FeedForward::gelu : model::FeedForward::none;
   set(o.bias, config.bias);
   set(o.dropout, config.dropout);
@@ -176,37 +173,38 @@ std::string tasks_help() {
 constexpr std::int64_t kMostSteps = 1'000'000'000, kMostSeed = std::int64_t{1} << 53;
 
 std::vector<Option> options_of(Options& o) {
-  return {{"TASK", "", tasks_help(), &o.task, task_names()},
-          {"out", "FOLDER", "where the model goes; made if it is not there", &o.out},
-          {"file", "FILE", "the text that the task text is about", &o.file},
-          {"resume", "", "go on with the run in the folder, to the bits that it would have come to", &o.resume},
-          {"force", "", "begin anew in a folder that is not empty; the files of an older run go", &o.force},
-          {"steps", "N", "steps; with --resume the run becomes longer", &o.steps, {}, 1, kMostSteps},
-          {"batch", "N", "sequences in a step", &o.batch},
-          {"rate", "X", "learning rate at its highest", &o.rate, {}, 0, 1000, true},
-          {"warmup",
-           "N",
-           "steps until the rate is there; then it falls along a cosine to a tenth",
-           &o.warmup,
-           {},
-           0,
-           kMostSteps},
-          {"decay", "X", "weight decay of matrices", &o.decay, {}, 0, 1000},
-          {"dropout", "X", "share of numbers dropped in training", &o.dropout, {}, 0, 1, false, true},
-          {"seed", "N", "of weights, data and dropout", &o.seed, {}, 0, kMostSeed},
-          {"layers", "N", "blocks of attention and feed-forward network", &o.layers, {}, 1, 1000},
-          {"width", "N", "width of the model", &o.width},
-          {"heads", "N", "attention heads per layer; must divide the width", &o.heads},
-          {"kv-heads", "N", "key/value heads per layer; otherwise as many as heads", &o.kv_heads},
-          {"context", "N", "most tokens in a sequence", &o.context},
-          {"feed-forward", "", "with feed-forward networks, or with attention alone", &o.feed_forward},
-          {"bias", "", "biases in the matrices, or none", &o.bias},
-          {"norm", "KIND", "layer, rms or none", &o.norm, kNorms},
-          {"positions", "KIND", "learned, sinusoidal, rotary or none", &o.positions, kPositions},
-          {"save-every", "N", "steps from one checkpoint to the next", &o.save_every, {}, 1, kMostSteps},
-          o.place.device_option(),
-          o.place.threads_option(),
-          format_option(o.format)};
+  return {
+      {"TASK", "", tasks_help(), &o.task, task_names()},
+      {"out", "FOLDER", "where the model goes; made if it is not there", &o.out},
+      {"file", "FILE", "the text that the task text is about", &o.file},
+      {"resume", "", "go on with the run in the folder, to the bits that it would have come to", &o.resume},
+      {"force", "", "begin anew in a folder that is not empty; the files of an older run go", &o.force},
+      {"steps", "N", "steps; with --resume the run becomes longer", &o.steps, {}, 1, kMostSteps},
+      {"batch", "N", "sequences in a step", &o.batch},
+      {"rate", "X", "learning rate at its highest", &o.rate, {}, 0, 1000, true},
+      {"warmup",
+       "N",
+       "steps until the rate is there; then it falls along a cosine to a tenth",
+       &o.warmup,
+       {},
+       0,
+       kMostSteps},
+      {"decay", "X", "weight decay of matrices", &o.decay, {}, 0, 1000},
+      {"dropout", "X", "share of numbers dropped in training", &o.dropout, {}, 0, 1, false, true},
+      {"seed", "N", "of weights, data and dropout", &o.seed, {}, 0, kMostSeed},
+      {"layers", "N", "blocks of attention and feed-forward network", &o.layers, {}, 1, 1000},
+      {"width", "N", "width of the model", &o.width},
+      {"heads", "N", "attention heads per layer; must divide the width", &o.heads},
+      {"kv-heads", "N", "key/value heads per layer; otherwise as many as heads", &o.kv_heads},
+      {"context", "N", "most tokens in a sequence", &o.context},
+      {"feed-forward", "", "with feed-forward networks, or with attention alone", &o.feed_forward},
+      {"bias", "", "biases in the matrices, or none", &o.bias},
+      {"norm", "KIND", "layer, rms or none", &o.norm, model::words_of<model::Norm>()},
+      {"positions", "KIND", "learned, sinusoidal, rotary or none", &o.positions, model::words_of<model::Positions>()},
+      {"save-every", "N", "steps from one checkpoint to the next", &o.save_every, {}, 1, kMostSteps},
+      o.place.device_option(),
+      o.place.threads_option(),
+      format_option(o.format)};
 }
 
 }  // namespace

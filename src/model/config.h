@@ -12,6 +12,18 @@ enum class Positions : std::uint8_t { learned, sinusoidal, rotary, none };
 enum class Norm : std::uint8_t { layer, rms, none };
 enum class FeedForward : std::uint8_t { gelu, swiglu, none };
 
+// What config.json and the command line call them, in the order of the enumeration.
+template <class Choice>
+std::vector<std::string> words_of();
+template <>
+std::vector<std::string> words_of<Kind>();
+template <>
+std::vector<std::string> words_of<Positions>();
+template <>
+std::vector<std::string> words_of<Norm>();
+template <>
+std::vector<std::string> words_of<FeedForward>();
+
 // Heads of one layer. After pruning layers differ; a layer may have none left.
 struct LayerHeads {
   std::int64_t heads = 0, kv_heads = 0;

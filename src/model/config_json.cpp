@@ -5,31 +5,29 @@
 #include "polyhead/error.h"
 
 namespace polyhead::model {
-namespace {
 
-// The words of config.json, in the order of the enumeration.
-template <class Choice>
-struct Words;
 template <>
-struct Words<Kind> {
-  static constexpr const char* kAll[] = {"polyhead-gpt", "polyhead-classifier"};
-};
+std::vector<std::string> words_of<Kind>() {
+  return {"polyhead-gpt", "polyhead-classifier"};
+}
 template <>
-struct Words<Positions> {
-  static constexpr const char* kAll[] = {"learned", "sinusoidal", "rotary", "none"};
-};
+std::vector<std::string> words_of<Positions>() {
+  return {"learned", "sinusoidal", "rotary", "none"};
+}
 template <>
-struct Words<Norm> {
-  static constexpr const char* kAll[] = {"layer", "rms", "none"};
-};
+std::vector<std::string> words_of<Norm>() {
+  return {"layer", "rms", "none"};
+}
 template <>
-struct Words<FeedForward> {
-  static constexpr const char* kAll[] = {"gelu", "swiglu", "none"};
-};
+std::vector<std::string> words_of<FeedForward>() {
+  return {"gelu", "swiglu", "none"};
+}
+
+namespace {
 
 template <class Choice>
 std::string word_of(Choice choice) {
-  return Words<Choice>::kAll[static_cast<std::size_t>(choice)];
+  return words_of<Choice>()[static_cast<std::size_t>(choice)];
 }
 
 template <class Choice>
@@ -37,9 +35,9 @@ Choice read_choice(const io::Json& object, const std::string& key, const std::st
   const std::string word = io::read_text(object, key, where);
   std::string all;
   std::size_t place = 0;
-  for (const char* known : Words<Choice>::kAll) {
+  for (const std::string& known : words_of<Choice>()) {
     if (word == known) return static_cast<Choice>(place);
-    all += (place++ == 0 ? "" : ", ") + std::string(known);
+    all += (place++ == 0 ? "" : ", ") + known;
   }
   throw Error(ErrorCode::input, "config",
               where + ": " + key + ": expected one of " + all + ", found " + io::in_quotes(word));

@@ -30,8 +30,8 @@ double work_of_removals(const AnatomyPlan& plan) {
 
 void take_apart(Context& context, const AnatomyPlan& plan, const Watch& watch, Anatomy& to) {
   model::Transformer& model = *to.course.model;
-  const Material material = make_material(*to.course.task);
-  to.examination = examine(context, model, material, 1234, [&](std::int64_t) { watch(2 * kWorkOfRemoval); });
+  const exam::Material material = exam::make_material(*to.course.task);
+  to.examination = exam::examine(context, model, material, 1234, [&](std::int64_t) { watch(2 * kWorkOfRemoval); });
   to.relations = relations_of(to.examination.survey);
   const auto curve = [&](PruneOrder order, std::uint64_t seed) {
     return heads::prune(
@@ -86,7 +86,7 @@ std::vector<Job> dissect(const AnatomyPlan& plan, const std::filesystem::path& m
       take_apart(context, plan, watch, anatomy);
       const std::filesystem::path pruned = models / name_of_seed(plan.task + "-pruned", seed);
       io::make_folder(pruned);
-      save_cut(*anatomy.pruned, anatomy.course.plan, pruned);
+      exam::save_cut(*anatomy.pruned, anatomy.course.plan, pruned);
     });
   }
   return jobs;
@@ -101,8 +101,8 @@ double work_of(const AnatomyPlan& plan, const std::filesystem::path& models) {
 }
 
 void measure_saving(Context& context, Anatomy& anatomy) {
-  const Material fresh = make_material(*anatomy.course.task, {.seed = 2});
-  anatomy.saving = compare(context, *anatomy.course.model, *anatomy.pruned, fresh.reporting);
+  const exam::Material fresh = exam::make_material(*anatomy.course.task, {.seed = 2});
+  anatomy.saving = exam::compare(context, *anatomy.course.model, *anatomy.pruned, fresh.reporting);
 }
 
 }  // namespace polyhead::study

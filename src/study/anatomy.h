@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "exam/cut.h"
+#include "exam/examination.h"
 #include "study/course.h"
-#include "study/cut.h"
-#include "study/examination.h"
 
 namespace polyhead::study {
 
@@ -19,12 +19,12 @@ struct RelationFound {
 
 struct Anatomy {
   Course course;
-  Examination examination;
+  exam::Examination examination;
   PruneCurve iterative, one_shot;
   std::vector<PruneCurve> random;  // by order
   std::map<std::string, RelationFound> relations;
   std::unique_ptr<model::Transformer> pruned;
-  BeforeAndAfter saving;  // judged on sequences that neither ranked nor stopped the pruning
+  exam::BeforeAndAfter saving;  // judged on sequences that neither ranked nor stopped the pruning
 
   std::size_t most_damaging() const;  // the head without which the loss is highest, by its place
   // From how many heads on the order "ranked once" is worse than the mean of the random ones, and stays so to the last

@@ -99,7 +99,7 @@ Json of(const PruneCurve& curve) {
   return {{"loss", curve.loss}, {"accuracy", curve.accuracy}, {"within_budget", curve.within_budget}, {"steps", steps}};
 }
 
-Json of(const Facts& side) {
+Json of(const exam::Facts& side) {
   return {{"heads", side.heads},
           {"parameters", side.parameters},
           {"bytes", side.bytes},

@@ -136,7 +136,7 @@ Table saving(const std::vector<Anatomy>& anatomies) {
       {"seed", "", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
       {}};
   for (std::size_t n = 0; n < anatomies.size(); ++n) {
-    const auto row = [&](const char* name, const Facts& side) {
+    const auto row = [&](const char* name, const exam::Facts& side) {
       table.rows.push_back({static_cast<std::int64_t>(n + 1), std::string(name), side.heads, side.parameters,
                             side.bytes, side.accuracy, 1e3 * side.seconds_of_one, 1e3 * side.seconds_of_16});
     };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/hash.h"
 #include "core/memory.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
@@ -21,8 +22,7 @@ constexpr std::uintmax_t kMostText = INT32_MAX;
 
 // Size and FNV-1a: tells a text that was changed from the one that a run began with.
 std::string mark_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+  const std::uint64_t hash = fnv1a(text);
   std::string digits;
   for (int shift = 60; shift >= 0; shift -= 4) digits += "0123456789abcdef"[hash >> shift & 15];
   return std::to_string(text.size()) + " bytes, fnv1a " + digits;

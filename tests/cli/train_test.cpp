@@ -241,7 +241,7 @@ TEST_F(Train, GenerateSaysWhatItCannotDo) {
   expect_refused(3, {"generate", at("nowhere")}, {"expected a folder"});
   expect_refused(2, {"generate"}, {"which model?"});
   EXPECT_EQ(train(tiny("copy", {"--steps", "2"})).code, 0);
-  expect_refused(2, {"generate", at("copy"), "--prompt", "BSO"}, {"no word 'BSO'", "did you mean 'BOS'?"});
+  expect_refused(2, {"generate", at("copy"), "--prompt", "BSO"}, {"no word \"BSO\"", "did you mean 'BOS'?"});
 }
 
 }  // namespace

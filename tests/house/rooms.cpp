@@ -48,11 +48,13 @@ const std::vector<Room> kRooms = {
     {"train", {"core", "autograd", "ops", "model", "io", "text"}, "model"},
     {"heads", {"core", "autograd", "ops", "model", "text"}, "heads"},
     {"report", {"heads", "io"}, "heads"},
-    {"study", {"core", "autograd", "model", "io", "train", "heads", "report"}, "heads"},
+    {"exam", {"core", "autograd", "model", "io", "train", "heads"}, "heads"},
+    {"study", {"core", "autograd", "model", "io", "train", "heads", "exam", "report"}, "heads"},
     {"serve", {"model", "heads", "report", "text"}, "heads"},
     {"capi", {}, "polyhead"},
     {"cli",
-     {"core", "backend", "ops", "autograd", "io", "text", "model", "train", "heads", "report", "study", "serve"},
+     {"core", "backend", "ops", "autograd", "io", "text", "model", "train", "heads", "exam", "report", "study",
+      "serve"},
      "polyhead"},
 };
 

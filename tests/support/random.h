@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/hash.h"
 #include "polyhead/tensor.h"
 #include "reference/array.h"
 
@@ -16,9 +17,7 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
   // A stream of its own for every name, so that a new case leaves the others as they were.
-  explicit Random(std::string_view name) {
-    for (const char letter : name) state_ = (state_ ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  }
+  explicit Random(std::string_view name) : state_(fnv1a(name)) {}
 
   std::uint64_t bits() {
     std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
@@ -36,7 +35,7 @@ class Random {
   }
 
  private:
-  std::uint64_t state_ = 0xcbf29ce484222325u;
+  std::uint64_t state_;
 };
 
 // Every element <- make(), in row-major order.

@@ -1,10 +1,10 @@
-#include "study/links.h"
+#include "exam/links.h"
 
 #include <gtest/gtest.h>
 
 #include "io/scratch.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 namespace {
 
 class Links : public ::testing::Test {
@@ -57,4 +57,4 @@ TEST_F(Links, WhatIsWrongIsSaidWithItsLine) {
 }
 
 }  // namespace
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "exam/material.h"
 #include "heads/importance.h"
 #include "heads/roles.h"
-#include "study/material.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 
 // The other head whose largest weights lie on the same keys most often, and how often; of a head that is alone: itself.
 struct Nearest {
@@ -40,4 +40,4 @@ std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& mod
 // The highest score in this role of any of the heads; 0 if there is none.
 double highest(const std::vector<heads::HeadRoles>& heads, const std::string& role);
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

@@ -8,7 +8,7 @@
 #include "train/plan.h"
 #include "train/task.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 
 struct Subject {
   train::Plan plan;
@@ -23,4 +23,4 @@ struct Subject {
 Subject load_subject(const Context& context, const std::filesystem::path& folder,
                      const std::filesystem::path& text = {});
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

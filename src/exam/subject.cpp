@@ -1,10 +1,10 @@
-#include "study/subject.h"
+#include "exam/subject.h"
 
 #include "io/file.h"
 #include "model/checkpoint.h"
 #include "train/run.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 namespace {
 
 // A folder that lacks a file is no model's; of one that is not there at all model::load has more to say.
@@ -36,4 +36,4 @@ Subject load_subject(const Context& context, const std::filesystem::path& folder
   return {std::move(plan), std::move(task), std::move(model)};
 }
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

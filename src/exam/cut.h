@@ -5,10 +5,10 @@
 #include <functional>
 #include <vector>
 
+#include "exam/subject.h"
 #include "heads/pruning.h"
-#include "study/subject.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 
 struct Facts {
   std::int64_t heads = 0, parameters = 0;
@@ -36,4 +36,4 @@ void fine_tune(Context& context, model::Transformer& model, const Subject& subje
 // files of a run that was there before go.
 void save_cut(const model::Transformer& model, const train::Plan& plan, const std::filesystem::path& folder);
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

@@ -1,13 +1,13 @@
 // What heads are examined with is what it says: parts that share no sequence, and targets and relations in their
 // places.
-#include "study/material.h"
+#include "exam/material.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-namespace polyhead::study {
+namespace polyhead::exam {
 namespace {
 
 using Row = std::vector<std::int32_t>;
@@ -134,4 +134,4 @@ TEST(Material, CountsAreThoseOfTraining) {
 }
 
 }  // namespace
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

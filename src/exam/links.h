@@ -12,10 +12,10 @@
 #include "heads/probe.h"
 #include "train/task.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 
 // Refuses (input), with the number of the line, what is not so: unknown words, sequences that the context has no room
 // for, places outside of them and, in a language model, a key that does not come before its query.
 std::vector<heads::Probe> load_links(const std::filesystem::path& file, const train::Task& task);
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

@@ -1,10 +1,10 @@
-#include "study/examination.h"
+#include "exam/examination.h"
 
 #include <algorithm>
 
 #include "model/memory.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 namespace {
 
 std::vector<Nearest> nearest_of(const heads::Survey& survey) {
@@ -71,4 +71,4 @@ Examination examine(Context& context, model::Transformer& model, const Material&
   return found;
 }
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

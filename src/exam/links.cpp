@@ -1,15 +1,15 @@
-#include "study/links.h"
+#include "exam/links.h"
 
 #include <algorithm>
 #include <sstream>
 
-#include "core/suggest.h"
+#include "exam/material.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "polyhead/error.h"
-#include "study/material.h"
+#include "train/words.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 28;
@@ -19,39 +19,20 @@ constexpr std::size_t kBatch = 32;
   throw Error(ErrorCode::input, "links", where + ": " + what);
 }
 
-// What the task's words are as tokens.
-class Words {
- public:
-  explicit Words(const train::Task& task) : task_(task) {
-    for (std::int32_t token = 0; token < task.vocabulary(); ++token) known_.push_back(task.token_text(token));
+std::vector<std::int32_t> tokens_of(const std::string& text, const train::Task& task, const train::Words& words,
+                                    const std::string& where) {
+  std::vector<std::int32_t> tokens;
+  if (task.name() == "text") {
+    for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
+  } else {
+    tokens = words.tokens_of(text, [&](const std::string& what) { refuse(where, what); });
   }
-  std::vector<std::int32_t> tokens_of(const std::string& text, const std::string& where) const {
-    std::vector<std::int32_t> tokens;
-    if (task_.name() == "text") {
-      for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
-    } else {
-      std::istringstream words(text);
-      for (std::string word; words >> word;) tokens.push_back(token_of(word, where));
-    }
-    if (tokens.empty() || std::ssize(tokens) > task_.context()) {
-      refuse(where, "\"tokens\": expected 1 to " + std::to_string(task_.context()) + ", found " +
-                        std::to_string(tokens.size()));
-    }
-    return tokens;
+  if (tokens.empty() || std::ssize(tokens) > task.context()) {
+    refuse(where,
+           "\"tokens\": expected 1 to " + std::to_string(task.context()) + ", found " + std::to_string(tokens.size()));
   }
-
- private:
-  std::int32_t token_of(const std::string& word, const std::string& where) const {
-    const auto found = std::find(known_.begin(), known_.end(), word);
-    if (found == known_.end()) {
-      refuse(where, "the task " + task_.name() + " has no word " + io::in_quotes(word) + did_you_mean(word, known_));
-    }
-    return static_cast<std::int32_t>(found - known_.begin());
-  }
-
-  const train::Task& task_;
-  std::vector<std::string> known_;
-};
+  return tokens;
+}
 
 train::Link read_link(const io::Json& json, std::int64_t length, bool causal, const std::string& where) {
   const std::int64_t query = io::read_integer(json, "query", where, causal ? 1 : 0, length - 1);
@@ -60,7 +41,7 @@ train::Link read_link(const io::Json& json, std::int64_t length, bool causal, co
 }
 
 std::vector<train::Sequence> read_sequences(const std::filesystem::path& file, const train::Task& task) {
-  const Words words(task);
+  const train::Words words(task);
   std::vector<train::Sequence> sequences;
   std::istringstream lines(io::read_file(file, kMostBytes));
   std::int64_t number = 0;
@@ -69,7 +50,7 @@ std::vector<train::Sequence> read_sequences(const std::filesystem::path& file, c
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const io::Json json = io::parse_json(line, where);
     io::expect_known_keys(json, {"tokens", "query", "key", "relation"}, where);
-    std::vector<std::int32_t> tokens = words.tokens_of(io::read_text(json, "tokens", where), where);
+    std::vector<std::int32_t> tokens = tokens_of(io::read_text(json, "tokens", where), task, words, where);
     const train::Link link = read_link(json, std::ssize(tokens), task.classes() == 0, where);
     if (sequences.empty() || sequences.back().tokens != tokens) {
       sequences.emplace_back().tokens = std::move(tokens);
@@ -111,4 +92,4 @@ std::vector<heads::Probe> load_links(const std::filesystem::path& file, const tr
   return probes;
 }
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

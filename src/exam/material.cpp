@@ -1,11 +1,12 @@
-#include "study/material.h"
+#include "exam/material.h"
 
 #include <algorithm>
 
+#include "core/hash.h"
 #include "core/memory.h"
 #include "polyhead/error.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 namespace {
 
 using Sequences = std::vector<train::Sequence>;
@@ -17,11 +18,9 @@ struct Parts {
   Sequences ranking, judging, reporting;
 };
 
-// A sequence belongs to one part for good: bits of a hash of its tokens (FNV-1a) say to which.
+// A sequence belongs to one part for good: bits of a hash of its tokens say to which.
 Sequences& part_of(const std::vector<std::int32_t>& tokens, Parts& parts) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const std::int32_t token : tokens) hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x100000001b3u;
-  const std::uint64_t third = (hash * 0x9e3779b97f4a7c15u >> 32) * 3 >> 32;
+  const std::uint64_t third = (fnv1a(tokens) * 0x9e3779b97f4a7c15u >> 32) * 3 >> 32;
   return third == 0 ? parts.ranking : third == 1 ? parts.judging : parts.reporting;
 }
 
@@ -131,4 +130,4 @@ Material make_material(const train::Task& task, const MaterialOptions& options) 
   return material;
 }
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

@@ -1,4 +1,4 @@
-#include "study/cut.h"
+#include "exam/cut.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include "model/checkpoint.h"
 #include "train/run.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -109,4 +109,4 @@ void save_cut(const model::Transformer& model, const train::Plan& plan, const st
   train::save_plan(left, folder);  // last: without it there is no model here for other commands
 }
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

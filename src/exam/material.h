@@ -8,7 +8,7 @@
 #include "model/score.h"
 #include "train/task.h"
 
-namespace polyhead::study {
+namespace polyhead::exam {
 
 struct MaterialOptions {
   std::int64_t samples = 256;  // sequences of each kind
@@ -34,4 +34,4 @@ Material make_material(const train::Task& task, const MaterialOptions& options =
 void add_relations(const train::Task& task, std::int64_t sequence, const std::vector<train::Link>& links,
                    std::vector<heads::Relation>& to);
 
-}  // namespace polyhead::study
+}  // namespace polyhead::exam

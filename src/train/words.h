@@ -1,0 +1,27 @@
+// The tokens of a task by their words.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/task.h"
+
+namespace polyhead::train {
+
+class Words {
+ public:
+  explicit Words(const Task& task);
+
+  // The tokens of words with white space between them. At a word that the task does not have, `refuse` is told what is
+  // wrong with it, and throws.
+  std::vector<std::int32_t> tokens_of(const std::string& text,
+                                      const std::function<void(const std::string&)>& refuse) const;
+  const std::vector<std::string>& all() const noexcept { return words_; }
+
+ private:
+  std::string task_;
+  std::vector<std::string> words_;  // by token
+};
+
+}  // namespace polyhead::train
