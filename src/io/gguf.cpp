@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/memory.h"
-#include "io/file.h"
 #include "io/gguf_blocks.h"
 
 namespace polyhead::io {
@@ -259,7 +258,11 @@ const BlockFormat& format_called(const std::string& name) {
   return *std::find_if(block_formats().begin(), block_formats().end(), [&](const auto& f) { return f.name == name; });
 }
 
-Tensor read_tensor(const Reader& file, const StoredTensor& stored) {
+}  // namespace
+
+GgufHeader read_gguf_header(const std::filesystem::path& path) { return read_header(Reader(path), path.string()); }
+
+Tensor read_gguf_tensor(const Reader& file, const StoredTensor& stored) {
   Tensor tensor = Tensor::empty(stored.shape, stored.dtype);
   const BlockFormat& format = format_called(stored.format);
   if (format.widen == nullptr) {
@@ -279,10 +282,6 @@ Tensor read_tensor(const Reader& file, const StoredTensor& stored) {
   return tensor;
 }
 
-}  // namespace
-
-GgufHeader read_gguf_header(const std::filesystem::path& path) { return read_header(Reader(path), path.string()); }
-
 Gguf read_gguf(const std::filesystem::path& path) {
   const Reader file(path);
   GgufHeader header = read_header(file, path.string());
@@ -295,7 +294,7 @@ Gguf read_gguf(const std::filesystem::path& path) {
   result.where = header.where;
   result.metadata = std::move(header.metadata);
   for (const StoredTensor& stored : header.tensors) {
-    result.tensors.emplace_back(stored.name, read_tensor(file, stored));
+    result.tensors.emplace_back(stored.name, read_gguf_tensor(file, stored));
   }
   return result;
 }

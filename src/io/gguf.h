@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "io/file.h"
 #include "io/json.h"
 #include "io/loaded_tensors.h"
 
@@ -31,5 +32,8 @@ GgufHeader read_gguf_header(const std::filesystem::path& path);
 // F32, F16 and BF16 are read as they are; blocks of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K become f32, a
 // piece of the file at a time. Other types are refused.
 Gguf read_gguf(const std::filesystem::path& path);
+
+// One tensor of those that the header lists.
+Tensor read_gguf_tensor(const Reader& file, const StoredTensor& stored);
 
 }  // namespace polyhead::io

@@ -12,7 +12,6 @@
 
 #include "core/memory.h"
 #include "io/checksum.h"
-#include "io/file.h"
 #include "io/json.h"
 #include "io/safetensors_format.h"
 
@@ -249,6 +248,13 @@ std::vector<StoredTensor> list_safetensors(const std::filesystem::path& path) {
                        static_cast<std::uint64_t>(entry.end - entry.begin)});
   }
   return tensors;
+}
+
+Tensor read_safetensors_tensor(const Reader& file, const StoredTensor& stored, const std::string& where) {
+  Checksum unused;
+  const auto bytes = static_cast<std::int64_t>(stored.bytes);
+  const Entry entry{stored.name, &format_called(stored.format, where), stored.shape, 0, bytes};
+  return read_tensor(file, entry, stored.offset, where, unused);
 }
 
 Safetensors read_safetensors(const std::filesystem::path& path) {

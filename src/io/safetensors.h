@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "io/file.h"
 #include "io/loaded_tensors.h"
 
 namespace polyhead::io {
@@ -38,5 +39,8 @@ Safetensors read_safetensors(const std::filesystem::path& path);
 
 // What the header says, in its order; checked like the whole file, but for the tensors' own bytes.
 std::vector<StoredTensor> list_safetensors(const std::filesystem::path& path);
+
+// One tensor of those listed.
+Tensor read_safetensors_tensor(const Reader& file, const StoredTensor& stored, const std::string& where);
 
 }  // namespace polyhead::io

@@ -10,8 +10,8 @@
 namespace polyhead::cli {
 namespace {
 
-const std::vector<std::string> kCommands{"study", "train", "generate", "heads",      "prune", "count",
-                                         "trace", "bench", "info",     "completion", "man"};
+const std::vector<std::string> kCommands{"study", "train", "generate", "heads", "prune",      "inspect",
+                                         "count", "trace", "bench",    "info",  "completion", "man"};
 
 // The options that a help text lists.
 std::vector<std::string> options_of(const std::string& name) {

@@ -1,10 +1,12 @@
-#include "io/sharded.h"
+#include "io/weights.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "io/gguf.h"
 #include "io/scratch.h"
+#include "support/bits.h"
 
 namespace polyhead::io {
 namespace {
@@ -86,6 +88,37 @@ TEST(Sharded, WeightsOfAFolder) {
   EXPECT_EQ(find_weights(scratch / "b.gguf"), scratch / "b.gguf");
   spill(scratch / "model.safetensors", "x");
   EXPECT_EQ(find_weights(scratch.folder()), scratch / "model.safetensors");
+}
+
+// Listed and read one by one they are what they are when the file is read whole.
+TEST(Weights, ListedThenRead) {
+  const std::filesystem::path folder = std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/gguf";
+  const ListedWeights gguf = list_weights(folder);
+  EXPECT_EQ(gguf.where, folder / "types.gguf");
+  EXPECT_EQ(gguf.format, "GGUF version 3");
+  EXPECT_EQ(gguf.metadata.at("general.architecture"), "test");
+  const ListedWeights plain = list_weights(folder / "types.safetensors");
+  EXPECT_EQ(plain.format, "safetensors");
+  EXPECT_TRUE(plain.metadata.is_null());
+  Safetensors whole = read_safetensors(folder / "types.safetensors");
+  ASSERT_EQ(plain.tensors.size(), 11u);
+  ASSERT_EQ(gguf.tensors.size(), 11u);
+  for (std::size_t n = 0; n < plain.tensors.size(); ++n) {
+    EXPECT_TRUE(test::same_bits("tensor", read_weight(plain.tensors[n]), whole.take(plain.tensors[n].tensor.name)));
+  }
+  EXPECT_TRUE(test::same_bits("q6_k", read_weight(gguf.tensors.back()), read_gguf(gguf.where).take("q6_k")));
+}
+
+TEST(Weights, ListedFromShards) {
+  const Scratch scratch;
+  spill_shard(scratch / "1.safetensors", "ab");
+  spill_shard(scratch / "2.safetensors", "c");
+  spill_index(scratch / "model.safetensors.index.json", kMap);
+  const ListedWeights found = list_weights(scratch.folder());
+  EXPECT_EQ(found.format, "safetensors in 2 shards");
+  ASSERT_EQ(found.tensors.size(), 3u);
+  EXPECT_EQ(found.tensors[2].file, scratch / "2.safetensors");
+  EXPECT_EQ(read_weight(found.tensors[2]).as<bool>()[0], true);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "io/sharded.h"
+#include "io/weights.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "io/file.h"
-#include "io/json.h"
+#include "io/gguf.h"
 
 namespace polyhead::io {
 namespace {
@@ -118,6 +118,33 @@ fs::path find_weights(const fs::path& model) {
   if (is_folder(model)) return find_in_folder(model);
   if (is_pickle(model)) refuse_pickle(model);
   return model;
+}
+
+ListedWeights list_weights(const fs::path& model) {
+  ListedWeights result{.where = find_weights(model), .format = "safetensors", .metadata = {}, .tensors = {}};
+  const auto add = [&](const fs::path& file, std::vector<StoredTensor> tensors) {
+    for (StoredTensor& tensor : tensors) result.tensors.push_back({file, std::move(tensor)});
+  };
+  const fs::path ending = result.where.extension();
+  if (ending == ".gguf") {
+    GgufHeader header = read_gguf_header(result.where);
+    result.format = "GGUF version " + std::to_string(header.version);
+    result.metadata = std::move(header.metadata);
+    add(result.where, std::move(header.tensors));
+  } else if (ending == ".json") {
+    const std::vector<fs::path> shards = list_shards(result.where);
+    result.format += " in " + std::to_string(shards.size()) + " shards";
+    for (const fs::path& shard : shards) add(shard, list_safetensors(shard));
+  } else {
+    add(result.where, list_safetensors(result.where));
+  }
+  return result;
+}
+
+Tensor read_weight(const ListedWeights::Listed& listed) {
+  const Reader file(listed.file);
+  return listed.file.extension() == ".gguf" ? read_gguf_tensor(file, listed.tensor)
+                                            : read_safetensors_tensor(file, listed.tensor, listed.file.string());
 }
 
 }  // namespace polyhead::io
