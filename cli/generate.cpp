@@ -86,7 +86,7 @@ class Words final : public Language {
 std::unique_ptr<Language> language_of(const std::string& folder, const model::Config& config) {
   if (config.kind != model::Kind::gpt) {
     throw Failure(Exit::input,
-                  fmt::format("{}: this model is a classifier: it answers with a class and cannot go on with a "
+                  fmt::format("{}: this model is a classifier: it answers with a class and cannot continue a "
                               "text; models of the other tasks can",
                               folder));
   }
@@ -127,42 +127,41 @@ void generate(const Options& o) {
 
 Command generate_command() {
   auto o = std::make_shared<Options>();
-  return {
-      .name = "generate",
-      .summary = "go on with a text, by a model that was trained",
-      .description =
-          "Prints a prompt and what the model says after it. Models of a text take any prompt; models of a task take "
-          "the task's words with spaces between them, and without a prompt they are given a sequence that they "
-          "were not trained on, up to where the answers begin. The same seed gives the same text.",
-      .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
-                   {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
-                   {"polyhead generate book --prompt 'It was'", "go on with a text"}},
-      .options = {{"MODEL", "", "a folder that polyhead train made", &o->model},
-                  {"prompt", "TEXT", "what to go on with", &o->prompt},
-                  {"tokens",
-                   "N",
-                   "how many tokens to add; otherwise 500 bytes, or to the end of the task's context",
-                   &o->tokens,
-                   {},
-                   0,
-                   1'000'000'000},
-                  {"temperature",
-                   "X",
-                   "0 takes the likeliest token; higher is bolder; otherwise 0.8 for texts, 0 for tasks",
-                   &o->temperature,
-                   {},
-                   0,
-                   1000},
-                  {"seed",
-                   "N",
-                   "of the draws, and of the sequence if there is no prompt",
-                   &o->seed,
-                   {},
-                   0,
-                   std::int64_t{1} << 53},
-                  o->place.device_option(),
-                  o->place.threads_option()},
-      .run = [o] { generate(*o); }};
+  return {.name = "generate",
+          .summary = "continue a text with a trained model",
+          .description =
+              "Prints a prompt and how the model continues it. Models of a text take any prompt; models of a task take "
+              "the task's words with spaces between them, and without a prompt they are given a sequence that they "
+              "were not trained on, up to where the answers begin. The same seed gives the same text.",
+          .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
+                       {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
+                       {"polyhead generate book --prompt 'It was'", "continue a text"}},
+          .options = {{"MODEL", "", "a folder that polyhead train made", &o->model},
+                      {"prompt", "TEXT", "the text to continue", &o->prompt},
+                      {"tokens",
+                       "N",
+                       "how many tokens to add; default: 500 bytes, or up to the end of the task's context",
+                       &o->tokens,
+                       {},
+                       0,
+                       1'000'000'000},
+                      {"temperature",
+                       "X",
+                       "0 takes the likeliest token, higher is bolder; default: 0.8 for texts, 0 for tasks",
+                       &o->temperature,
+                       {},
+                       0,
+                       1000},
+                      {"seed",
+                       "N",
+                       "seed of the draws, and of the sequence if there is no prompt",
+                       &o->seed,
+                       {},
+                       0,
+                       std::int64_t{1} << 53},
+                      o->place.device_option(),
+                      o->place.threads_option()},
+          .run = [o] { generate(*o); }};
 }
 
 }  // namespace polyhead::cli

@@ -42,15 +42,16 @@ Command heads_command() {
   auto o = std::make_shared<Options>();
   return {
       .name = "heads",
-      .summary = "what every head of a model does, and how much hangs on it",
+      .summary = "what every head of a model does, and how much depends on it",
       .description =
           "A row for every head: how sharp it is and where it looks; its role, if it reaches the threshold and beats "
-          "its control; how much the model hangs on it, by the gradient of its gate and by the loss that its absence "
+          "its control; how much the model depends on it, by the gradient of its gate and by the loss that its absence "
           "costs, with 95 % intervals; and the head that is most like it. An untrained model of the same shape is the "
           "control of all detectors. Everything is measured on sequences that the model was not trained on. "
           "Columns: entropy of the weights in nats, and relative to that of equal weights (of largest); mean weight on "
           "the first key, the row's own and the one before; mean distance; mean of the largest weight; gradient of the "
-          "gate, relative to its layer; damage: what the loss gains with the head's output made 0, or made its mean; "
+          "gate, relative to its layer; damage: how much the loss rises with the head's output set to 0, or to its "
+          "mean; "
           "what the accuracy changes by; what the head adds to the logit of the right answer; the head whose largest "
           "weights lie on the same keys, and how often.",
       .examples = {{"polyhead heads run", "the table of a model that polyhead train made"},
@@ -64,9 +65,9 @@ Command heads_command() {
                    &o->links},
                   {"all-roles", "", "every role's score, threshold and control; with --format csv only those",
                    &o->all_roles},
-                  {"samples", "N", "sequences of each kind", &o->samples, {}, 2, 100'000},
-                  {"seed", "N", "of the sequences and of the untrained model", &o->seed, {}, 0, INT32_MAX},
-                  {"file", "FILE", "where the text is now that the model was trained on", &o->file},
+                  {"samples", "N", "how many sequences of each kind", &o->samples, {}, 2, 100'000},
+                  {"seed", "N", "seed of the sequences and of the untrained model", &o->seed, {}, 0, INT32_MAX},
+                  {"file", "FILE", "where the text that the model was trained on is now", &o->file},
                   o->place.device_option(),
                   o->place.threads_option(),
                   format_option(o->format)},

@@ -117,31 +117,36 @@ class Pruning {
 };
 
 std::vector<Option> options_of(Options& o) {
-  return {
-      {"MODEL", "", "a folder that polyhead train or prune made", &o.model},
-      {"out", "FOLDER", "where the smaller model goes; made if it is not there", &o.out},
-      {"budget", "X", "how many points of accuracy may be lost", &o.budget, {}, 0, 100},
-      {"order", "ORDER",
-       "which head goes next: iterative (the least gradient, ranked anew after each), one-shot (ranked once), "
-       "damage (the least loss of accuracy when alone taken out) or random",
-       &o.order, kOrders},
-      {"mean", "", "a head that goes leaves its mean output behind, in the bias of its layer", &o.mean},
-      {"fine-tune", "N", "steps of training afterwards, at a tenth of the rate", &o.fine_tune, {}, 0, 1'000'000'000},
-      {"compare", "", "also what every order comes to, down to no head; five random ones", &o.compare},
-      {"dry-run", "", "write nothing", &o.dry_run},
-      {"force", "", "write into a folder that is not empty; the files of an older run go", &o.force},
-      {"samples",
-       "N",
-       "sequences to rank by, as many others to judge by, and to report on",
-       &o.samples,
-       {},
-       2,
-       100'000},
-      {"seed", "N", "of the sequences and of the random order", &o.seed, {}, 0, INT32_MAX},
-      {"file", "FILE", "where the text is now that the model was trained on", &o.file},
-      o.place.device_option(),
-      o.place.threads_option(),
-      format_option(o.format)};
+  return {{"MODEL", "", "a folder that polyhead train or prune made", &o.model},
+          {"out", "FOLDER", "where the smaller model goes; created if missing", &o.out},
+          {"budget", "X", "how many points of accuracy may be lost", &o.budget, {}, 0, 100},
+          {"order", "ORDER",
+           "which head goes next: iterative (the smallest gradient, ranked again after each), one-shot (ranked once), "
+           "damage (the least loss of accuracy when removed alone) or random",
+           &o.order, kOrders},
+          {"mean", "", "a removed head leaves its mean output behind, in the bias of its layer", &o.mean},
+          {"fine-tune",
+           "N",
+           "steps of training afterwards, at a tenth of the learning rate",
+           &o.fine_tune,
+           {},
+           0,
+           1'000'000'000},
+          {"compare", "", "also compare all orders, down to no head; five random ones", &o.compare},
+          {"dry-run", "", "write nothing", &o.dry_run},
+          {"force", "", "write into a folder that is not empty; files of an older run are removed", &o.force},
+          {"samples",
+           "N",
+           "sequences to rank by, and as many others to judge by and to report on",
+           &o.samples,
+           {},
+           2,
+           100'000},
+          {"seed", "N", "seed of the sequences and of the random order", &o.seed, {}, 0, INT32_MAX},
+          {"file", "FILE", "where the text that the model was trained on is now", &o.file},
+          o.place.device_option(),
+          o.place.threads_option(),
+          format_option(o.format)};
 }
 
 }  // namespace
@@ -150,7 +155,7 @@ Command prune_command() {
   auto o = std::make_shared<Options>();
   return {
       .name = "prune",
-      .summary = "take out the heads that a model can do without",
+      .summary = "remove the heads that a model can do without",
       .description =
           "Takes out one head after the other until the accuracy has fallen by more than the budget, puts the last one "
           "back, and writes the model without them: smaller matrices, not masks, so that it is faster and takes less "
@@ -161,7 +166,7 @@ Command prune_command() {
                    {"polyhead prune run --dry-run --budget 5", "see what five points would buy; write nothing"},
                    {"polyhead prune run --dry-run --compare", "the orders side by side, down to no head"},
                    {"polyhead prune run --out small --mean --fine-tune 200",
-                    "keep the means, then train on for a while"}},
+                    "keep the means, then train a little longer"}},
       .options = options_of(*o),
       .run = [o] {
         check(*o);

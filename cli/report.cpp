@@ -202,7 +202,7 @@ std::string wrapped(const std::string& words, std::size_t indent) {
 }
 
 Option format_option(std::string& format) {
-  return {"format", "FORMAT", "how to print it: table, json or csv", &format, {"table", "json", "csv"}};
+  return {"format", "FORMAT", "output format: table, json or csv", &format, {"table", "json", "csv"}};
 }
 
 void print(const Report& report, const std::string& format) {

@@ -44,7 +44,7 @@ study::Results study_of(const Options& o) {
   } catch (const study::Interrupted&) {
     bar.reset();
     throw Failure(Signals::exit_code(),
-                  fmt::format("stopped; models that were done are kept. To go on: polyhead study --resume{} --out {}",
+                  fmt::format("stopped; models that were done are kept. To continue: polyhead study --resume{} --out {}",
                               o.quick ? " --quick" : "", o.out));
   }
 }
@@ -73,22 +73,22 @@ Command study_command() {
       .description =
           "Trains small transformers with 1, 2, 4, 8 and 16 heads on copying and on classification, over several "
           "seeds, and compares them; watches induction heads form, with the controls that tell them from look-alikes; "
-          "takes a model of sentences apart, says what each head does and how much hangs on it, and prunes it. Writes "
+          "takes a model of sentences apart, says what each head does and how much depends on it, and prunes it. "
+          "Writes "
           "a folder: report.html (one file, opens offline), figures as SVG and PNG, study.json with every number, and "
           "the models. Takes minutes on two cores and nothing from the network. Every model is written when it is "
           "trained: "
-          "after Ctrl-C, a kill or a full disk --resume goes on with the rest and comes to the same numbers.",
+          "after Ctrl-C, a kill or a full disk --resume continues with the rest and arrives at the same numbers.",
       .examples = {{"polyhead study", "everything, into the folder polyhead-study"},
                    {"polyhead study --quick --out first-look", "fewer seeds and steps: a minute"},
-                   {"polyhead study --resume", "go on after Ctrl-C or a crash"},
+                   {"polyhead study --resume", "continue after Ctrl-C or a crash"},
                    {"polyhead heads polyhead-study/models/grammar", "one of its models, head by head"}},
       .options = {{"out", "FOLDER", "where the report goes; a folder that is not empty is refused", &o->out},
                   {"quick", "", "fewer seeds and steps, for a first look", &o->quick},
-                  {"resume", "", "go on with the study in the folder; models that are done are not trained again",
-                   &o->resume},
+                  {"resume", "", "continue the study in the folder; finished models are not trained again", &o->resume},
                   o->place.device_option(),
                   o->place.threads_option(),
-                  {"force", "", "begin anew in a folder that is not empty", &o->force},
+                  {"force", "", "start over in a folder that is not empty", &o->force},
                   format_option(o->format)},
       .run = [o] { print(report_of(study_of(*o), *o), o->format); }};
 }

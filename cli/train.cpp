@@ -151,7 +151,7 @@ void train_model(const Options& o) {
   progress.reset();
   if (!outcome.finished) {
     throw Failure(Signals::exit_code(),
-                  fmt::format("stopped at step {} of {} and saved; to go on: polyhead train --resume --out {}",
+                  fmt::format("stopped at step {} of {} and saved; to continue: polyhead train --resume --out {}",
                               outcome.last.step, steps, o.out));
   }
   print(report_of(*run, outcome, steps_per_second), o.format);
@@ -175,33 +175,33 @@ constexpr std::int64_t kMostSteps = 1'000'000'000, kMostSeed = std::int64_t{1} <
 std::vector<Option> options_of(Options& o) {
   return {
       {"TASK", "", tasks_help(), &o.task, task_names()},
-      {"out", "FOLDER", "where the model goes; made if it is not there", &o.out},
-      {"file", "FILE", "the text that the task text is about", &o.file},
-      {"resume", "", "go on with the run in the folder, to the bits that it would have come to", &o.resume},
-      {"force", "", "begin anew in a folder that is not empty; the files of an older run go", &o.force},
-      {"steps", "N", "steps; with --resume the run becomes longer", &o.steps, {}, 1, kMostSteps},
-      {"batch", "N", "sequences in a step", &o.batch},
-      {"rate", "X", "learning rate at its highest", &o.rate, {}, 0, 1000, true},
+      {"out", "FOLDER", "where the model goes; created if missing", &o.out},
+      {"file", "FILE", "the file that the task text learns", &o.file},
+      {"resume", "", "continue the run in the folder, bit for bit as if it had not stopped", &o.resume},
+      {"force", "", "start over in a folder that is not empty; files of an older run are removed", &o.force},
+      {"steps", "N", "how many steps; with --resume, a new total", &o.steps, {}, 1, kMostSteps},
+      {"batch", "N", "sequences per step", &o.batch},
+      {"rate", "X", "peak learning rate", &o.rate, {}, 0, 1000, true},
       {"warmup",
        "N",
-       "steps until the rate is there; then it falls along a cosine to a tenth",
+       "steps until the rate peaks; then it falls along a cosine to a tenth",
        &o.warmup,
        {},
        0,
        kMostSteps},
       {"decay", "X", "weight decay of matrices", &o.decay, {}, 0, 1000},
-      {"dropout", "X", "share of numbers dropped in training", &o.dropout, {}, 0, 1, false, true},
-      {"seed", "N", "of weights, data and dropout", &o.seed, {}, 0, kMostSeed},
+      {"dropout", "X", "dropout probability in training", &o.dropout, {}, 0, 1, false, true},
+      {"seed", "N", "seed of weights, data and dropout", &o.seed, {}, 0, kMostSeed},
       {"layers", "N", "blocks of attention and feed-forward network", &o.layers, {}, 1, 1000},
       {"width", "N", "width of the model", &o.width},
       {"heads", "N", "attention heads per layer; must divide the width", &o.heads},
-      {"kv-heads", "N", "key/value heads per layer; otherwise as many as heads", &o.kv_heads},
-      {"context", "N", "most tokens in a sequence", &o.context},
+      {"kv-heads", "N", "key/value heads per layer; default: as many as heads", &o.kv_heads},
+      {"context", "N", "longest sequence, in tokens", &o.context},
       {"feed-forward", "", "with feed-forward networks, or with attention alone", &o.feed_forward},
       {"bias", "", "biases in the matrices, or none", &o.bias},
       {"norm", "KIND", "layer, rms or none", &o.norm, model::words_of<model::Norm>()},
       {"positions", "KIND", "learned, sinusoidal, rotary or none", &o.positions, model::words_of<model::Positions>()},
-      {"save-every", "N", "steps from one checkpoint to the next", &o.save_every, {}, 1, kMostSteps},
+      {"save-every", "N", "steps between checkpoints", &o.save_every, {}, 1, kMostSteps},
       o.place.device_option(),
       o.place.threads_option(),
       format_option(o.format)};
@@ -213,19 +213,19 @@ Command train_command() {
   auto o = std::make_shared<Options>();
   return {
       .name = "train",
-      .summary = "train a transformer on a task or a text; saves, resumes to the bit",
+      .summary = "train a transformer on a task or a text; resumes bit for bit",
       .description =
           "Trains a transformer with AdamW and writes it into a folder: the model (config.json, model.safetensors), "
-          "what is needed to go on (training.safetensors, run.json) and how it went (metrics.jsonl). Options that "
+          "what resuming needs (training.safetensors, run.json) and how it went (metrics.jsonl). Options that "
           "are left out have values that suit the task. Ctrl-C saves and ends with 130; after a crash, a kill or a "
           "full disk "
-          "--resume goes on from the last checkpoint.",
+          "--resume continues from the last checkpoint.",
       .examples = {{"polyhead train copy --out run", "a small model that learns to copy, in seconds"},
-                   {"polyhead train --resume --out run", "go on after Ctrl-C or a crash"},
+                   {"polyhead train --resume --out run", "continue after Ctrl-C or a crash"},
                    {"polyhead train --resume --out run --steps 2000", "the same run, longer"},
                    {"polyhead train text --file book.txt --out book", "learn the bytes of a file"},
                    {"polyhead train copy --heads 8 --no-feed-forward --out copy8",
-                    "attention alone, eight heads a layer"}},
+                    "attention alone, eight heads per layer"}},
       .options = options_of(*o),
       .run = [o] { train_model(*o); }};
 }

@@ -96,7 +96,7 @@ TEST_F(Train, ASignalSavesAndEndsAndTheRunGoesOn) {
     while (lines_of(file(run, "metrics.jsonl")).size() < 5 && !process.ended()) std::this_thread::sleep_for(1ms);
     process.signal(number);
     EXPECT_EQ(process.wait(), 128 + number);
-    EXPECT_TRUE(contains(slurp(at("log")), "and saved; to go on: polyhead train --resume --out " + at(run)));
+    EXPECT_TRUE(contains(slurp(at("log")), "and saved; to continue: polyhead train --resume --out " + at(run)));
     expect_tidy(run);
     EXPECT_TRUE(contains(train(resuming(run)).text, "1500 steps from step "));
     expect_same_bits("straight", run);

@@ -60,7 +60,7 @@ class Resume(unittest.TestCase):
         stopped.send_signal(signal.SIGINT)
         _, errors = stopped.communicate()
         self.assertEqual(stopped.returncode, 130, errors)
-        self.assertIn(f'To go on: polyhead study --resume --quick --out {FOLDER}', errors)
+        self.assertIn(f'To continue: polyhead study --resume --quick --out {FOLDER}', errors)
         self.assertFalse((FOLDER / 'study.json').exists())
 
         killed = start(FOLDER, '--resume')
