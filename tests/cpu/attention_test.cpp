@@ -185,6 +185,45 @@ TEST(CpuCorners, StridesOfAnySign) {
   expect_right(repeated);
 }
 
+// The longest sequence, which the weights are as wide as, stands first; others leave columns of zeros.
+TEST(CpuCorners, PackedWeightsOfALongSequenceFirst) {
+  Case c = corner(40, 150);
+  c.packed = true;
+  Materialised m = materialise(c);
+  const std::int32_t ends_q[] = {0, 20, 25, 33, 40}, ends_k[] = {0, 90, 92, 110, 150};
+  m.options.cu_q = ConstTensorView(ends_q, {5});
+  m.options.cu_k = ConstTensorView(ends_k, {5});
+  expect_right(m);
+}
+
+// Halfway between two 16-bit numbers the even one is taken: means of two neighbours, one by one and in vectors.
+TEST(CpuCorners, OutputsAreRoundedToEven) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const double unit = dtype == DType::bf16 ? 0x1p-7 : 0x1p-10;
+    Case c = corner(3, 2);
+    c.dtype = dtype;
+    c.value_dim = 37;
+    Materialised m = materialise(c);
+    fill_with(m.q, [] { return 0.0; });
+    std::int64_t n = 0;
+    fill_with(m.v, [&] {
+      const std::int64_t key = n / 37 % 2, column = n % 37;
+      ++n;
+      return 1 + unit * static_cast<double>(column % 4 + key);
+    });
+    const RestoreTarget restore;
+    Context context(1);
+    for (const std::string& target : cpu::target_names()) {
+      cpu::use_target(target);
+      const Attention got = attend(context, m.q, m.k, m.v, {}, {});
+      const reference::Array<double> output(got.output.view());
+      for (std::size_t i = 0; i < output.values().size(); ++i) {
+        ASSERT_EQ(output.values()[i], 1 + unit * static_cast<double>((i % 37 % 4 + 1) / 2 * 2)) << target << " " << i;
+      }
+    }
+  }
+}
+
 TEST(CpuTargets, UnknownNameIsRefusedWithTheKnownOnes) {
   try {
     cpu::use_target("AVX9");
