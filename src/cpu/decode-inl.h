@@ -90,7 +90,7 @@ inline void softmax_row(float* s, std::size_t n, float& max, float& sum) {
   for (std::size_t j = 0; j < n; j += kLanes<float>) top = hn::Max(top, hn::Load(d, s + j));
   top = hn::MaxOfLanes(d, top);
   max = hn::GetLane(top);
-  top = hn::Max(hn::Set(d, std::numeric_limits<float>::lowest()), top);  // so that -inf minus it is not NaN
+  top = above_infinity<float>(top);
   for (std::size_t j = 0; j < n; j += kLanes<float>) {
     const Vec<float> e = exp_nonpositive<float>(hn::Sub(hn::Load(d, s + j), top));
     hn::Store(e, d, s + j);
@@ -190,8 +190,25 @@ class Chunk {
         stream_values<S>(stream(head.v, range, head.E), range.end - range.begin, s_ + (range.begin - keys_.begin),
                          kScoresStride, rows_, out_);
       });
+      if (head.sequence.queries > 1 && !outputs_finite()) add_values_seen(head, seen);
     }
     rows_ = 0;
+  }
+  bool outputs_finite() const {
+    return std::all_of(out_, out_ + rows_, [&](const float* out) { return all_finite(out, 0, 1, w_.padded_E); });
+  }
+  // Makes the output anew where values hold NaN or infinity: 0 * would spread them to queries that do not see them.
+  void add_values_seen(const Head<float>& head, const SeenKeys& seen) const {
+    for (std::size_t r = 0; r < rows_; ++r) {
+      std::fill(out_[r], out_[r] + w_.padded_E, 0.0f);
+      seen.for_each([&](backend::KeyRange range) {
+        const Stream<S> v = stream(head.v, range, head.E);
+        for (std::int64_t j = 0; j < range.end - range.begin; ++j) {
+          const float* p = s_ + r * kScoresStride + (range.begin - keys_.begin) + j;
+          if (*p != 0) stream_values<S>({v.row(j), v.stride, v.columns}, 1, p, kScoresStride, 1, out_ + r);
+        }
+      });
+    }
   }
   static Stream<S> stream(const Rows& rows, backend::KeyRange range, std::size_t columns) {
     return {reinterpret_cast<const S*>(rows.row(range.begin)), rows.stride, columns};
@@ -200,7 +217,7 @@ class Chunk {
   static void soften(float* s, std::size_t n, float c) {
     const Tag<float> d;
     for (std::size_t j = 0; j < n; j += kLanes<float>) {
-      hn::Store(hn::Mul(hn::Set(d, c), hn::Tanh(d, hn::Load(d, s + j))), d, s + j);
+      hn::Store(hn::Mul(hn::Set(d, c), tanh_of<float>(hn::Load(d, s + j))), d, s + j);
     }
   }
 

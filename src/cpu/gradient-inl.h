@@ -20,6 +20,7 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 template <class T>
 struct GradientPanel : PanelRows<T> {
   bool whole;         // all that it sees is in one tile
+  bool finite;        // no row sees NaN or infinity
   bool sums_delta;    // delta is being summed from tiles: of a whole panel, or ahead of the others' tiles
   Matrix<T> q, dout;  // [rows][padded D], [rows][padded E]
   // P = norm e^(s - lse); norm is 1 but where lse is so large that its rounding shows.
@@ -66,7 +67,7 @@ struct GradientFactors {
 // dP of a key that the row does not see may be NaN and counts for nothing.
 template <class T>
 HWY_INLINE Vec<T> where_seen(Vec<T> p, Vec<T> dp) {
-  return hn::IfThenElseZero(hn::Ne(p, hn::Zero(Tag<T>())), dp);
+  return hn::IfThenZeroElse(hn::Eq(p, hn::Zero(Tag<T>())), dp);  // not Ne, which NaN is not on AVX-512
 }
 
 // st <- e^(st - max of the lane), and the lane's factor to make weights of that: 1 / (their sum + e^(sink - max)).
@@ -96,7 +97,7 @@ void soften_whole(GradientPanel<T>& panel, std::size_t n, T sink, T factor, T* H
     const std::size_t at = w * kLanes<T>;
     Vec<T> sink_weight = hn::Zero(d);
     if (sink != -kInfinity<T>) {
-      sink_weight = hn::Exp(d, hn::Max(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, sink), top[w])));
+      sink_weight = exp_of<T>(hn::Max(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, sink), top[w])));
     }
     sum[w] = hn::Add(sum[w], sink_weight);
     const auto none = hn::Eq(sum[w], hn::Zero(d));  // no key, no sink
@@ -298,6 +299,14 @@ class GradientHead {
       }
     };
     panel.narrow() ? make(std::integral_constant<int, 1>{}) : make(std::integral_constant<int, 2>{});
+    panel.finite = rows_finite(panel);
+    if (!panel.finite) hide_again(panel, keys, k);
+  }
+  // May a pair of the panel and these keys have weight 0? Where it does, what it weighs must not count even if it is
+  // NaN.
+  bool may_weigh_nothing(const GradientPanel<T>& panel, backend::KeyRange keys) const {
+    return !panel.finite || head_.drops() || head_.masked_by_tensor() ||
+           !head_.visibility.sees_all(panel.position, panel.last_position(), keys);
   }
 
   // dst *= the softcap's derivative: from the gradient of what the bias is added to, to that of q . k.
@@ -334,6 +343,29 @@ class GradientHead {
   }
 
  private:
+  // Is lse, which q and the logits make NaN, or delta, which values and what arrives can, finite in every row? (lse of
+  // a lane without a query is infinite.)
+  static bool rows_finite(const GradientPanel<T>& panel) {
+    const Tag<T> d;
+    auto bad = hn::FirstN(d, 0);
+    for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
+      const Vec<T> delta = hn::Load(d, panel.delta + at);
+      bad = hn::Or(bad, hn::Or(hn::IsNaN(hn::Load(d, panel.lse + at)), hn::IsNaN(hn::Sub(delta, delta))));
+    }
+    return hn::AllFalse(d, bad);
+  }
+  // In a row that sees NaN, 0 * NaN has come to hidden keys too: both tiles <- 0 there.
+  void hide_again(const GradientPanel<T>& panel, backend::KeyRange keys, const Matrix<T>& k) const {
+    const Tag<T> d;
+    T* st = w_.kept;
+    masked_logits<T>(head_, panel, w_.qt, keys, k, {st, w_.mask, w_.rows, w_.slopes});
+    for_vectors(panel, static_cast<std::size_t>(keys.end - keys.begin), [&](std::size_t j, std::size_t lane) {
+      const std::size_t at = j * kPanel<T> + lane;
+      const auto hidden = hn::Eq(hn::Load(d, st + at), hn::Set(d, -kInfinity<T>));
+      for (T* tile : {w_.pt, w_.dst}) hn::Store(hn::IfThenZeroElse(hidden, hn::Load(d, tile + at)), d, tile + at);
+    });
+  }
+
   void take_off_dlse(GradientPanel<T>& panel) const {
     for (std::size_t r = 0; problem_.dlse.present() && r < panel.rows; ++r) {
       panel.delta[r] -= static_cast<T>(row_number(problem_.dlse, panel.row + static_cast<std::int64_t>(r)));
@@ -385,11 +417,7 @@ class GradientHead {
 
   // to [columns][kPanel] = factor * rows^T; lanes without a row hold 0 or a copy of the last.
   static void into_lanes(const PanelRows<T>& panel, const Matrix<T>& rows, std::size_t columns, T factor, T* to) {
-    if (panel.rows < panel.width()) {
-      for_vectors(panel, columns, [&](std::size_t c, std::size_t lane) {
-        hn::Store(hn::Zero(Tag<T>()), Tag<T>(), to + c * kPanel<T> + lane);
-      });
-    }
+    clear_idle_lanes(panel, columns, to);
     transpose(rows.data, rows.stride, panel.rows, columns, factor, to, kPanel<T>);
   }
   double row_number(const ConstTensorView& view, std::int64_t row) const {

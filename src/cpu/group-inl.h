@@ -22,6 +22,7 @@ inline constexpr std::int64_t kGroupRows = static_cast<std::int64_t>(kPanel<T>* 
 template <class T>
 struct KeyBlock {
   Matrix<T> k, v;
+  bool finite_v = true;  // or not known, where no weight is 0
 };
 
 // A thread's scratch, carved up. Everything is aligned to 64 bytes.
@@ -98,11 +99,7 @@ class Group {
       panel.position = panel.row + head_.sequence.offset;
       panel.reset();
       if (problem_.statistics_set != StatisticsSet::none) watch_keys(head_, panel);
-      if (panel.rows < panel.width()) {
-        for_vectors(panel, head_.D, [&](std::size_t c, std::size_t lane) {
-          hn::Store(hn::Zero(Tag<T>()), Tag<T>(), panel.qt + c * kPanel<T> + lane);
-        });
-      }
+      clear_idle_lanes(panel, head_.D, panel.qt);
       const std::byte* from = head_.q.row(panel.row);
       if (head_.q.template lie_as<T>(head_.D)) {
         transpose(reinterpret_cast<const T*>(from), static_cast<std::size_t>(head_.q.stride), panel.rows, head_.D,
@@ -145,6 +142,9 @@ class Group {
     KeyBlock<T> block{read_keys(range), {}};
     if (values_) {
       block.v = read_rows(head_.v, range.begin, range.end, head_.E, head_.padded_E, panels_ > 2, w_.v);
+      block.finite_v =
+          takes_all(range) ||
+          all_finite(block.v.data, block.v.stride, static_cast<std::size_t>(range.end - range.begin), head_.padded_E);
     }
     for (std::size_t i = 0; i < panels_; ++i) {
       Panel<T>& panel = w_.panels[i];
@@ -152,8 +152,13 @@ class Group {
       if (!seen.empty()) attend_tile(panel, seen, skip(block, seen.begin - range.begin));
     }
   }
+  // Does every query of the group see all of these keys and take all of their values?
+  bool takes_all(backend::KeyRange range) const {
+    const std::int64_t p = w_.panels[0].position;
+    return !head_.masked_by_tensor() && !head_.drops() && head_.visibility.sees_all(p, p + existing_ - 1, range);
+  }
   static KeyBlock<T> skip(const KeyBlock<T>& block, std::int64_t keys) {
-    return {{block.k.row(keys), block.k.stride}, {block.v.row(keys), block.v.stride}};
+    return {{block.k.row(keys), block.k.stride}, {block.v.row(keys), block.v.stride}, block.finite_v};
   }
   Matrix<T> read_keys(backend::KeyRange range) const {
     return read_rows(head_.k, range.begin, range.end, head_.D, head_.D, panels_ > 2, w_.k);
@@ -175,15 +180,25 @@ class Group {
     }
     absorb_tile(panel, n, keys.begin);
     if (wants(problem_.weights) && head_.sees_only(panel, keys)) {
-      store_whole_weights(panel, keys);
-      panel.weights_stored = true;
+      panel.weights_stored = store_whole_weights(panel, keys);
     }
     if (!values_) return;
     if (head_.drops()) drop(head_.dropout, panel, keys.begin, n, w_.st);
+    if (!block.finite_v) return add_values_seen(panel, n, block.v);
     if (dead > 0) n = gather_live(hidden, n, block);
     const auto keys_of = [&](std::size_t row) { return dead > 0 ? n : head_.keys_of(panel, row, keys); };
     accumulate_values(w_.st, panel.rows, keys_of, block.v.data, block.v.stride, panel.alpha, panel.fresh, panel.out,
                       head_.padded_E, head_.padded_E);
+    panel.fresh = false;
+  }
+
+  // out = alpha out + P V, of visible keys only.
+  void add_values_seen(Panel<T>& panel, std::size_t n, const Matrix<T>& v) const {
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      T* out = panel.out + r * head_.padded_E;
+      for (std::size_t e = 0; e < head_.padded_E; ++e) out[e] = panel.fresh ? T{0} : panel.alpha[r] * out[e];
+    }
+    accumulate_seen<T, false>(w_.st, n, panel.rows, v.data, v.stride, panel.out, head_.padded_E, head_.padded_E);
     panel.fresh = false;
   }
 
@@ -267,12 +282,13 @@ class Group {
 
   // Weights of a panel that sees one tile only are at hand: st holds e^(s - max) of these keys. Of others they come
   // from a second walk over the keys, which leaves the output's path as it is.
-  void store_whole_weights(const Panel<T>& panel, backend::KeyRange keys) {
+  bool store_whole_weights(const Panel<T>& panel, backend::KeyRange keys) {
     Panel<T> completed = panel;
     RowResults<T> results;
     complete_rows(completed, head_.sink, false, false, results);
-    if (!clear_weights(panel, keys)) return;
-    write_weights(panel, results, keys);
+    if (!all_finite(results.norm, kPanel<T>, 1, panel.width())) return false;  // a row sees NaN
+    if (clear_weights(panel, keys)) write_weights(panel, results, keys);
+    return true;
   }
   void store_weights(const Panel<T>& panel, const RowResults<T>& results) {
     const bool gaps = head_.visibility.window.always_first > 0;  // between those and the window
@@ -285,9 +301,12 @@ class Group {
       const Tag<T> d;
       logits(panel, keys, read_keys(keys));
       for_vectors(panel, static_cast<std::size_t>(keys.end - keys.begin), [&](std::size_t j, std::size_t lane) {
-        T* s = w_.st + j * kPanel<T> + lane;
-        const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + lane));
-        hn::Store(exp_nonpositive<T>(hn::Sub(hn::Load(d, s), max)), d, s);
+        T* at = w_.st + j * kPanel<T> + lane;
+        const Vec<T> s = hn::Load(d, at), norm = hn::Load(d, results.norm + lane);
+        const Vec<T> e = exp_nonpositive<T>(hn::Sub(s, above_infinity<T>(hn::Load(d, panel.max + lane))));
+        // In a row that sees NaN all weights are NaN, but that of a hidden key is 0.
+        const auto hidden = hn::Eq(s, hn::Set(d, -kInfinity<T>));
+        hn::Store(hn::IfThenZeroElse(hidden, or_nan<T>(norm, e)), d, at);
       });
       write_weights(panel, results, keys);
     });
@@ -309,7 +328,7 @@ class Group {
     return any;
   }
 
-  // norm * st of these keys, a row of weights per lane.
+  // norm * st of these keys, or 0 where st is, a row of weights per lane.
   void write_weights(const PanelRows<T>& panel, const RowResults<T>& results, backend::KeyRange keys) const {
     const Tag<T> d;
     const DType dtype = problem_.weights.dtype();
@@ -317,7 +336,9 @@ class Group {
     const std::int64_t column = head_.sequence.weights_column + keys.begin;
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
       const std::size_t at = j * kPanel<T> + lane;
-      hn::Store(hn::Mul(hn::Load(d, results.norm + lane), hn::Load(d, w_.st + at)), d, w_.tile + at);
+      const Vec<T> e = hn::Load(d, w_.st + at);
+      hn::Store(hn::IfThenZeroElse(hn::Eq(e, hn::Zero(d)), hn::Mul(hn::Load(d, results.norm + lane), e)), d,
+                w_.tile + at);
     });
     // All rows, and as many keys as four divides, go straight to their place.
     if (problem_.weights_in_order && dtype == dtype_of<T> && n % 4 == 0) {

@@ -84,11 +84,17 @@ class BlockSums {
     if (in_place_) sums_ = {reinterpret_cast<T*>(data_), static_cast<std::size_t>(to.stride(2))};
   }
 
-  // P^T X of keys [first, first + n) of the block.
+  // P^T X of keys [first, first + n) of the block; `careful`: some weights may be 0.
   template <class RowOf>
-  void add(const T* pt, std::size_t first, std::size_t n, std::size_t rows, const RowOf& row_of, const Matrix<T>& x) {
+  void add(const T* pt, std::size_t first, std::size_t n, std::size_t rows, bool careful, const RowOf& row_of,
+           const Matrix<T>& x) {
     const bool all = first == 0 && static_cast<std::int64_t>(n) == keys_;
-    if (fresh_ && !all) clear();
+    const bool finite = !careful || all_finite(x.data, x.stride, rows, padded<T>(columns_));
+    if (fresh_ && !(all && finite)) clear();
+    if (!finite) {
+      return accumulate_seen<T, true>(pt, n, rows, x.data, x.stride, sums_.data + first * sums_.stride, sums_.stride,
+                                      padded<T>(columns_));
+    }
     accumulate_keys(pt, n, rows, row_of, x.data, x.stride, fresh_, sums_.data + first * sums_.stride, sums_.stride,
                     padded<T>(columns_));
     fresh_ = false;
@@ -156,6 +162,7 @@ class KeyGradients {
   // Returns the block's part of the gate's gradient.
   double add_head(const GradientHead<T>& head) {
     const Matrix<T> k = head.read_keys(keys_), v = head.read_values(keys_);
+    finite_keys_ = all_finite(k.data, k.stride, static_cast<std::size_t>(keys_.end - keys_.begin), head.padded_D());
     alignas(64) T gate_sum[kPanel<T>];
     double gate = 0;
     for (std::int64_t i = 0; i < head.panels(); ++i) {
@@ -193,8 +200,9 @@ class KeyGradients {
         return static_cast<std::size_t>(
             std::clamp<std::int64_t>(p - panel.position, 0, static_cast<std::int64_t>(panel.rows)));
       };
-      if (head.head().gate != 0) dv_.add(w_.pt, first, n, panel.rows, row_of, panel.dout);
-      dk_.add(w_.dst, first, n, panel.rows, row_of, panel.q);
+      const bool careful = head.may_weigh_nothing(panel, seen);
+      if (head.head().gate != 0) dv_.add(w_.pt, first, n, panel.rows, careful, row_of, panel.dout);
+      dk_.add(w_.dst, first, n, panel.rows, careful, row_of, panel.q);
     }
     add_to_dq(head, panel, index, before, seen, k);
   }
@@ -206,18 +214,26 @@ class KeyGradients {
     Awaited& done = shared_.done[static_cast<std::size_t>(shared_.place_of(head, index))];
     done.until(kLooksForBlock, [before](std::uint32_t blocks) { return blocks == before + 1; });
     if (head.sends()) {
-      const Sums<T> dq = dq_of(head, panel, index);
-      std::size_t n = static_cast<std::size_t>(seen.end - seen.begin);
-      const Matrix<T> live = live_keys(head, k, n);
-      const auto keys_of = [&](std::size_t row) {
-        return head.may_hide_keys() ? n : head.head().keys_of(panel, row, seen);
-      };
-      accumulate_values<T>(w_.dst, panel.rows, keys_of, live.data, live.stride, nullptr, before < 0, dq.data, dq.stride,
-                           head.padded_D());
+      add_product_to_dq(head, panel, index, before < 0, seen, k);
     } else if (before < 0) {
       clear_dq(head, panel, index);
     }
     done.set(static_cast<std::uint32_t>(block_ + 1));
+  }
+  void add_product_to_dq(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index, bool fresh,
+                         backend::KeyRange seen, const Matrix<T>& k) const {
+    const Sums<T> dq = dq_of(head, panel, index);
+    auto n = static_cast<std::size_t>(seen.end - seen.begin);
+    if (!finite_keys_) {
+      if (fresh) clear_dq(head, panel, index);
+      return accumulate_seen<T, false>(w_.dst, n, panel.rows, k.data, k.stride, dq.data, dq.stride, head.padded_D());
+    }
+    const Matrix<T> live = live_keys(head, k, n);
+    const auto keys_of = [&](std::size_t row) {
+      return head.may_hide_keys() ? n : head.head().keys_of(panel, row, seen);
+    };
+    accumulate_values<T>(w_.dst, panel.rows, keys_of, live.data, live.stride, nullptr, fresh, dq.data, dq.stride,
+                         head.padded_D());
   }
 
   // Closes the gaps that keys hidden from the whole panel leave in dst (in place) and among the keys (in a copy).
@@ -284,6 +300,7 @@ class KeyGradients {
   const backend::KeyRange keys_;
   const std::int64_t group_;
   BlockSums<T> dk_, dv_;
+  bool finite_keys_ = true;
 };
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE

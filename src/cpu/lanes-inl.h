@@ -52,24 +52,49 @@ HWY_INLINE hn::Vec<D> count_from(D d, hn::TFromD<D> first) {
   return hn::Add(hn::Set(d, first), hn::Load(d, kSteps.of));
 }
 
-// e^x for x <= 0 before the floor is taken off: x must not be below the floor.
+// Highway's Exp, Log and Tanh make ordinary numbers of NaN. These keep it.
 template <class T>
-HWY_INLINE Vec<T> exp_above_floor(Vec<T> x) {
+HWY_INLINE Vec<T> or_nan(Vec<T> x, Vec<T> result) {
+  return hn::IfThenElse(hn::IsNaN(x), x, result);
+}
+template <class T>
+HWY_INLINE Vec<T> exp_of(Vec<T> x) {
+  return or_nan<T>(x, hn::Exp(Tag<T>(), x));
+}
+template <class T>
+HWY_INLINE Vec<T> log_of(Vec<T> x) {
+  return or_nan<T>(x, hn::Log(Tag<T>(), x));
+}
+template <class T>
+HWY_INLINE Vec<T> tanh_of(Vec<T> x) {
+  return or_nan<T>(x, hn::Tanh(Tag<T>(), x));
+}
+
+// e^x = scale * p, x between the floor below and 0. NaN is in p, whatever bits the scale then has.
+template <class T>
+struct Exponential {
+  Vec<T> scale, p;
+};
+template <class T>
+HWY_INLINE Exponential<T> exp_above_floor(Vec<T> x) {
   const Tag<T> d;
-  if constexpr (sizeof(T) == 8 || !HWY_NATIVE_FMA) return hn::Exp(d, x);  // x log2 e - n below must not round twice
-  // e^x = 2^n * p(f), n = round(x log2 e), f = x log2 e - n: the low bits of x log2 e + 1.5 * 2^23 are n, and are added
-  // to the exponent of p. p ~ 2^f on [-1/2, 1/2], degree 6, relative error 8e-8 in f32.
-  const hn::RebindToSigned<Tag<T>> di;
-  const Vec<T> log2_e = hn::Set(d, static_cast<T>(1.44269504f)), shift = hn::Set(d, static_cast<T>(12582912.0f));
-  const Vec<T> n = hn::MulAdd(x, log2_e, shift);
-  const Vec<T> f = hn::MulSub(x, log2_e, hn::Sub(n, shift));
-  Vec<T> p = hn::MulAdd(hn::Set(d, static_cast<T>(1.5353361e-4f)), f, hn::Set(d, static_cast<T>(1.3398875e-3f)));
-  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(9.6184369e-3f)));
-  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(5.5503324e-2f)));
-  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(2.4022648e-1f)));
-  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(6.9314718e-1f)));
-  p = hn::MulAdd(p, f, hn::Set(d, static_cast<T>(1.0f)));
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, n))));
+  if constexpr (sizeof(T) == 8 || !HWY_NATIVE_FMA) {  // x log2 e - n below must not round twice
+    return {hn::Set(d, T{1}), exp_of<T>(x)};
+  } else {
+    // e^x = 2^n * p(f), n = round(x log2 e), f = x log2 e - n. The low bits of x log2 e + 1.5 * 2^23 + 127 are n + 127,
+    // the exponent of 2^n. p ~ 2^f on [-1/2, 1/2], degree 6, relative error 8e-8 in f32.
+    const Vec<T> log2_e = hn::Set(d, 1.44269504f), shift = hn::Set(d, 12582912.0f + 127.0f);
+    const Vec<T> n = hn::MulAdd(x, log2_e, shift);
+    const Vec<T> f = hn::MulSub(x, log2_e, hn::Sub(n, shift));
+    Vec<T> p = hn::MulAdd(hn::Set(d, 1.5353361e-4f), f, hn::Set(d, 1.3398875e-3f));
+    p = hn::MulAdd(p, f, hn::Set(d, 9.6184369e-3f));
+    p = hn::MulAdd(p, f, hn::Set(d, 5.5503324e-2f));
+    p = hn::MulAdd(p, f, hn::Set(d, 2.4022648e-1f));
+    p = hn::MulAdd(p, f, hn::Set(d, 6.9314718e-1f));
+    p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
+    const hn::RebindToSigned<Tag<T>> di;
+    return {hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, n))), p};
+  }
 }
 
 // e^x for x <= 0. x at or below the floor, -inf included, gives exactly 0: the value at the floor (1e-38) is taken off,
@@ -79,8 +104,9 @@ template <class T>
 HWY_INLINE Vec<T> exp_clamping(Vec<T>& x) {
   const Tag<T> d;
   const Vec<T> floor = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -700.0 : -87.0));
-  x = hn::Max(floor, x);
-  return hn::Sub(exp_above_floor<T>(x), exp_above_floor<T>(floor));
+  x = hn::Max(floor, x);  // in this order: of a number and NaN, x86 takes the second
+  const Exponential<T> at_x = exp_above_floor<T>(x), at_floor = exp_above_floor<T>(floor);
+  return hn::MulSub(at_x.scale, at_x.p, hn::Mul(at_floor.scale, at_floor.p));
 }
 
 template <class T>

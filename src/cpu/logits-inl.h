@@ -36,13 +36,22 @@ HWY_INLINE void for_vectors(const PanelRows<T>& panel, std::size_t n, const Visi
   }
 }
 
+// tile [n][kPanel] <- 0 if the panel has lanes without a query: what is written next fills only those that have one.
+template <class T>
+void clear_idle_lanes(const PanelRows<T>& panel, std::size_t n, T* tile) {
+  if (panel.rows == panel.width()) return;
+  const Tag<T> d;
+  for_vectors(panel, n,
+              [&](std::size_t j, std::size_t lane) { hn::Store(hn::Zero(d), d, tile + j * kPanel<T> + lane); });
+}
+
 // s <- c * tanh(s / c); the division is in the scale of q. `slopes` (or null) receives the derivative 1 - tanh^2.
 template <class T>
 void soften(const PanelRows<T>& panel, std::size_t n, T c, T* st, T* slopes) {
   const Tag<T> d;
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
     T* s = st + j * kPanel<T> + lane;
-    const Vec<T> t = hn::Tanh(d, hn::Load(d, s));
+    const Vec<T> t = tanh_of<T>(hn::Load(d, s));
     hn::Store(hn::Mul(hn::Set(d, c), t), d, s);
     if (slopes != nullptr) hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, slopes + j * kPanel<T> + lane);
   });
@@ -74,6 +83,7 @@ void hide_by_keep(const Plane& keep, std::int64_t row, std::int64_t first_key, s
 template <class T>
 void gather_mask(const Plane& bias, const Plane& keep, const PanelRows<T>& panel, std::int64_t first_key, std::size_t n,
                  T* rows_buffer, T* tile) {
+  clear_idle_lanes(panel, n, tile);
   const bool same_for_all = bias.row_stride == 0 && keep.row_stride == 0;
   if (keep.data == nullptr && bias.dtype == dtype_of<T> && bias.key_stride == 1 && bias.row_stride > 0) {
     const auto* from = reinterpret_cast<const T*>(bias.at(panel.row, first_key));

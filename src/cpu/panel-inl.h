@@ -63,6 +63,14 @@ struct Panel : PanelRows<T> {
   }
 };
 
+// The maximum of a row that has seen nothing yet is -inf, and that of one that has seen NaN may be NaN: taken off as
+// the least number, hidden keys still come to e^-inf = 0.
+template <class T>
+HWY_INLINE Vec<T> above_infinity(Vec<T> max) {
+  const Vec<T> least = hn::Set(Tag<T>(), std::numeric_limits<T>::lowest());
+  return hn::IfThenElse(hn::Ge(max, least), max, least);
+}
+
 // m and its arg-max over a tile. st [n][kPanel]; key of row 0 is first_key.
 template <class T, int kWidth, StatisticsSet kSet>
 HWY_INLINE void raise_maximum(Panel<T>& panel, const T* HWY_RESTRICT st, std::size_t n, std::int64_t first_key,
@@ -105,7 +113,7 @@ void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t fir
     const std::size_t at = w * kLanes<T>;
     const Vec<T> old = hn::Load(d, panel.max + at);
     hn::Store(top[w], d, panel.max + at);
-    top[w] = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), top[w]);  // so that -inf minus it is not NaN
+    top[w] = above_infinity<T>(top[w]);
     Vec<T> change = hn::Sub(old, top[w]);
     const Vec<T> alpha = exp_clamping<T>(change);
     hn::Store(alpha, d, panel.alpha + at);
@@ -193,8 +201,8 @@ void count_visible(Panel<T>& panel, const T* st, std::size_t n) {
   for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
     Vec<T> visible = hn::Load(d, panel.visible + at);
     for (std::size_t j = 0; j < n; ++j) {
-      const auto seen = hn::Ne(hn::Load(d, st + j * kPanel<T> + at), hn::Set(d, -kInfinity<T>));
-      visible = hn::Add(visible, hn::IfThenElseZero(seen, hn::Set(d, T{1})));
+      const auto hidden = hn::Eq(hn::Load(d, st + j * kPanel<T> + at), hn::Set(d, -kInfinity<T>));
+      visible = hn::Add(visible, hn::IfThenZeroElse(hidden, hn::Set(d, T{1})));
     }
     hn::Store(visible, d, panel.visible + at);
   }
@@ -222,8 +230,8 @@ void complete_rows(Panel<T>& panel, T sink, bool with_statistics, bool with_lse,
       const Vec<T> least = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -2000 : -200));
       key_change = hn::Max(least, hn::Sub(keys_max, top));
       sink_change = hn::Max(least, hn::Sub(hn::Set(d, sink), top));
-      key_factor = hn::Exp(d, key_change);
-      sink_weight = hn::Exp(d, sink_change);
+      key_factor = exp_of<T>(key_change);
+      sink_weight = exp_of<T>(sink_change);
     }
     const Vec<T> sum = hn::MulAdd(key_factor, key_sum, sink_weight);
     const auto empty = hn::Eq(sum, hn::Zero(d));
@@ -234,7 +242,7 @@ void complete_rows(Panel<T>& panel, T sink, bool with_statistics, bool with_lse,
       hn::Store(hn::MulAdd(sink_change, sink_weight, hn::Mul(key_factor, key_log_sum)), d, panel.log_sum + at);
     }
     if (with_lse) {
-      const Vec<T> lse = hn::Add(top, hn::Log(d, hn::IfThenElse(empty, hn::Set(d, T{1}), sum)));
+      const Vec<T> lse = hn::Add(top, log_of<T>(hn::IfThenElse(empty, hn::Set(d, T{1}), sum)));
       hn::Store(hn::IfThenElse(empty, hn::Set(d, -kInfinity<T>), lse), d, results.lse + at);
     }
   }

@@ -140,6 +140,39 @@ void accumulate_keys(const T* pt, std::size_t n, std::size_t rows, const RowOf& 
   });
 }
 
+// Either of them where X holds NaN or infinity, which 0 * would spread to keys and queries that do not see each other:
+// out[i] += pt[j][i] * x[j], or with kToKeys out[j] += pt[j][i] * x[i], over the pairs whose weight is not 0.
+template <class T, bool kToKeys>
+void accumulate_seen(const T* pt, std::size_t n, std::size_t rows, const T* x, std::size_t x_stride, T* out,
+                     std::size_t out_stride, std::size_t padded_E) {
+  const Tag<T> d;
+  for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      const T weight = pt[j * kPanel<T> + i];
+      if (weight == 0) continue;
+      const T* from = x + (kToKeys ? i : j) * x_stride;
+      T* to = out + (kToKeys ? j : i) * out_stride;
+      for (std::size_t e = 0; e < padded_E; e += kLanes<T>) {
+        hn::StoreU(hn::MulAdd(hn::Set(d, weight), hn::LoadU(d, from + e), hn::LoadU(d, to + e)), d, to + e);
+      }
+    }
+  }
+}
+
+// Is every number of x [rows][padded] finite?
+template <class T>
+bool all_finite(const T* x, std::size_t stride, std::size_t rows, std::size_t padded) {
+  const Tag<T> d;
+  Vec<T> sum = hn::Zero(d);  // x - x is 0, or NaN
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t e = 0; e < padded; e += kLanes<T>) {
+      const Vec<T> number = hn::LoadU(d, x + r * stride + e);
+      sum = hn::Add(sum, hn::Sub(number, number));
+    }
+  }
+  return hn::AllFalse(d, hn::IsNaN(sum));
+}
+
 }  // namespace polyhead::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

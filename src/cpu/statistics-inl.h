@@ -82,8 +82,7 @@ HWY_INLINE void watched_weight(const Panel<T>& panel, const RowResults<T>& rows,
   const Tag<T> d;
   const Vec<T> s = hn::Load(d, panel.watched[watch] + at);
   const auto unseen = hn::Eq(s, hn::Set(d, -kInfinity<T>));
-  const Vec<T> max = hn::Max(hn::Set(d, std::numeric_limits<T>::lowest()), hn::Load(d, panel.max + at));
-  const Vec<T> e = exp_nonpositive<T>(hn::Sub(s, max));
+  const Vec<T> e = exp_nonpositive<T>(hn::Sub(s, above_infinity<T>(hn::Load(d, panel.max + at))));
   hn::Store(hn::Mul(e, hn::Load(d, rows.norm + at)), d, weight + at);
   if (count != nullptr) hn::Store(hn::IfThenZeroElse(unseen, hn::Set(d, T{1})), d, count + at);
 }
@@ -103,7 +102,7 @@ HWY_INLINE void light_fields(const Head<T>& head, const Panel<T>& panel, const R
   const Vec<T> safe_sum = hn::IfThenElse(counted, sum, one);
   // H = ln l - u/l: both terms are of the size of H, nothing cancels.
   const Vec<T> mean_log = hn::Div(hn::Load(d, panel.log_sum + at), safe_sum);
-  const Vec<T> entropy = hn::Max(zero, hn::Sub(hn::Log(d, safe_sum), mean_log));
+  const Vec<T> entropy = hn::Max(zero, hn::Sub(log_of<T>(safe_sum), mean_log));
   const Vec<T> outcomes = hn::Add(visible, hn::Set(d, head.sink == -kInfinity<T> ? T{0} : T{1}));
   const auto several = hn::And(counted, hn::Gt(outcomes, one));
   const Vec<T> most = hn::Log(d, hn::IfThenElse(several, outcomes, hn::Set(d, T{2})));
@@ -136,7 +135,7 @@ HWY_INLINE void full_fields(const Head<T>& head, const Panel<T>& panel, const Ro
   }
   const auto counted = hn::Gt(hn::Load(d, panel.visible + at), hn::Zero(d));
   const Vec<T> top = hn::Max(hn::Load(d, panel.max + at), hn::Set(d, head.sink));
-  const Vec<T> sink = hn::Div(hn::Exp(d, hn::Max(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, head.sink), top))),
+  const Vec<T> sink = hn::Div(exp_of<T>(hn::Max(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, head.sink), top))),
                               hn::Load(d, panel.sum + at));
   hn::Store(hn::IfThenElseZero(counted, sink), d, fields[Statistic::sink_weight] + at);
 }

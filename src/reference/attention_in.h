@@ -170,6 +170,7 @@ class Gradients {
   void through_values(const Sequence& sequence, std::int64_t h, const Row<Real>& row, Real gate, const Real* dout,
                       std::vector<Real>& dp) {
     for (std::size_t n = 0; n < row.keys.size(); ++n) {
+      if (row.kept[n] == 0) continue;
       const std::int64_t g = heads_.kv_head(h), key = sequence.key_place(row.keys[n]);
       const Real* v = heads_.values.at(sequence.batch, g, key);
       Real* dv = dv_.at(sequence.batch, g, key);

@@ -113,21 +113,23 @@ void Heads<Numbers>::add_logit(Row<Real>& row, const Sequence& sequence, std::in
   const Real* k = keys.at(b, kv_head(h), key);
   Real dot = 0;
   for (std::int64_t d = 0; d < queries.shape()[3]; ++d) dot += q[d] * k[d];
-  Real s = Numbers::stored(scale * Numbers::stored(dot));
-  Real slope = 1;
-  row.scaled.push_back(s);
+  const Real scaled = Numbers::stored(scale * Numbers::stored(dot));
+  Real s = scaled, slope = 1;
   if (options.softcap > 0) {
     const auto cap = static_cast<Real>(options.softcap);
     const Real t = std::tanh(s / cap);
     s = Numbers::stored(cap * t);
     slope = 1 - t * t;
   }
-  row.capped.push_back(s);
+  const Real capped = s;
   if (bias.present()) s = Numbers::stored(s + bias.spread(b, h, query, key));
   if (alibi.present()) {
     s = Numbers::stored(s - slope_of(sequence, h) * static_cast<Real>(std::abs(sequence.position(i) - j)));
   }
+  if (s == -std::numeric_limits<Real>::infinity()) return;  // hidden by its own logit, as by a bias of -inf
   row.keys.push_back(j);
+  row.scaled.push_back(scaled);
+  row.capped.push_back(capped);
   row.logits.push_back(s);
   row.slopes.push_back(slope);
 }
@@ -164,6 +166,7 @@ template <class Numbers>
 void Heads<Numbers>::sum_values(Row<Real>& row, const Sequence& sequence, std::int64_t h) const {
   row.output.assign(static_cast<std::size_t>(values.shape()[3]), 0);
   for (std::size_t n = 0; n < row.keys.size(); ++n) {
+    if (row.kept[n] == 0) continue;  // not even NaN comes through
     const Real* v = values.at(sequence.batch, kv_head(h), sequence.key_place(row.keys[n]));
     for (std::size_t e = 0; e < row.output.size(); ++e) row.output[e] += row.dropped[n] * v[e];
   }

@@ -38,6 +38,8 @@ TEST_P(CpuGradients, FollowTheRuleOnEveryTarget) { expect_right(materialise(GetP
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, CpuGradients, ::testing::ValuesIn(gradient_catalogue()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Spoilt, CpuGradients, ::testing::ValuesIn(spoilt_catalogue()),
+                         [](const auto& instance) { return instance.param.name; });
 
 // Several blocks of keys and panels of queries, so that blocks wait for each other.
 Case large(const std::string& name) {

@@ -33,6 +33,8 @@ TEST_P(CpuAttention, FollowsTheRuleOnEveryTarget) {
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, CpuAttention, ::testing::ValuesIn(catalogue()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Spoilt, CpuAttention, ::testing::ValuesIn(spoilt_catalogue()),
+                         [](const auto& instance) { return instance.param.name; });
 
 // Large enough that every thread gets work.
 std::vector<Case> threaded_cases() {

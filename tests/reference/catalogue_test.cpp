@@ -15,7 +15,7 @@ namespace polyhead::test {
 namespace {
 
 TEST(Catalogue, NamesAreUnique) {
-  for (const std::vector<Case>& cases : {catalogue(), gradient_catalogue()}) {
+  for (const std::vector<Case>& cases : {catalogue(), gradient_catalogue(), spoilt_catalogue()}) {
     std::set<std::string> names;
     for (const Case& c : cases) EXPECT_TRUE(names.insert(c.name).second) << c.name;
   }

@@ -386,6 +386,57 @@ std::vector<Case> catalogue() {
   return cases.take();
 }
 
+std::vector<Case> spoilt_catalogue() {
+  Collector cases(false);
+  const std::pair<const char*, Spoilt> places[] = {{"queries", Spoilt::queries},
+                                                   {"keys", Spoilt::keys},
+                                                   {"values", Spoilt::values},
+                                                   {"bias", Spoilt::bias},
+                                                   {"upstream", Spoilt::upstream}};
+  const auto add = [&](Case c, const std::string& what) {
+    // What the statistics of such a row are is not said.
+    c.wants.statistics = StatisticsSet::none;
+    c.wants.row_statistics = false;
+    for (const auto& [name, place] : places) {
+      c.spoilt = place;
+      if (place == Spoilt::bias) c.bias = Dims{c.heads, c.queries, c.keys};
+      for (const bool infinite : {false, true}) {
+        c.infinite = infinite;
+        // +inf in a bias is an error; a softcap makes a number of infinity; which infinities a gradient of one comes to
+        // is not said.
+        const bool capped = c.options.softcap > 0 && place != Spoilt::values;
+        if (infinite && (place == Spoilt::bias || place == Spoilt::upstream || capped)) continue;
+        cases.add(c, (infinite ? "infinite_" : "nan_") + std::string(name) + "_" + what);
+      }
+      c.bias.reset();
+    }
+  };
+  for (const DType dtype : kTypes) {
+    Case causal = cases.start({37, 131, 16, 16}, dtype, Align::bottom_right);
+    causal.options.causal = true;
+    causal.heads = 2;
+    causal.kv_heads = 1;
+    add(causal, "causal");
+    Case keep = cases.start({9, 23, 5, 7}, dtype, Align::top_left);
+    keep.keep = Dims{keep.queries, keep.keys};
+    keep.sink_logit = keep.dlse = true;
+    add(keep, "keep");
+    Case capped = cases.start({33, 40, 8, 8}, dtype, Align::top_left);
+    capped.options.softcap = 4;
+    capped.options.window = {.left = 6, .right = 3, .always_first = 2};
+    capped.options.dropout = {.p = 0.2, .seed = 3};
+    capped.dweights = true;
+    add(capped, "softcap_window_dropout");
+  }
+  Case few = cases.start({3, 600, 20, 20}, DType::f32, Align::bottom_right);  // decodes
+  few.options.causal = true;
+  few.options.window.left = 299;
+  add(few, "few");
+  few.dtype = DType::bf16;
+  add(few, "few");
+  return cases.take();
+}
+
 std::vector<Case> gradient_catalogue() {
   Collector cases(true);
   cases.add_pairs({7, 13, 5, 6}, DType::f32);

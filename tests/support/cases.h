@@ -23,6 +23,9 @@ enum class Logits : std::uint8_t {
   low,       // -1e4 and a little
 };
 
+// Which tensor holds a number that is none, in a place that some queries see and others do not.
+enum class Spoilt : std::uint8_t { nothing, queries, keys, values, bias, upstream };
+
 struct Case {
   std::string name;  // letters, digits and underscores: fit for the name of a test
   std::int64_t batch = 2, heads = 4, kv_heads = 4, queries = 37, keys = 131, head_dim = 16, value_dim = 16;
@@ -44,6 +47,8 @@ struct Case {
   Logits logits = Logits::ordinary;
   bool hidden_nan = false;  // NaN and infinity in every k and v that no query sees, and in all of padded queries
   bool closed_nan = false;  // the same in the values of heads whose gate is 0
+  Spoilt spoilt = Spoilt::nothing;
+  bool infinite = false;  // by +inf, not by NaN
 
   AttentionWants wants;  // with the full set of statistics marked and target keys are made too
   bool dlse = false, dweights = false;
@@ -71,5 +76,8 @@ std::vector<Case> catalogue();
 
 // The same for gradients: smaller, and with upstream gradients of lse and weights.
 std::vector<Case> gradient_catalogue();
+
+// NaN and infinity that some queries see: for backends that keep them to exactly those.
+std::vector<Case> spoilt_catalogue();
 
 }  // namespace polyhead::test

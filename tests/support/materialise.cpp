@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
@@ -29,6 +30,7 @@ class Maker {
     make_upstream();
     if (c_.hidden_nan) spoil_hidden();
     if (c_.closed_nan) spoil_closed();
+    spoil_one();
     return std::move(made_);
   }
 
@@ -224,6 +226,17 @@ class Maker {
       }
     }
     spoil_rows(made_.v, used);
+  }
+
+  // One number in the middle of a tensor. The NaN has bits behind its first, which f32 keeps.
+  void spoil_one() {
+    const TensorView tensors[] = {{}, made_.q, made_.k, made_.v, made_.bias, doutput_};
+    const TensorView& to = tensors[static_cast<int>(c_.spoilt)];
+    if (!to.present()) return;
+    std::int64_t offset = 0;
+    for (int axis = 0; axis < to.rank(); ++axis) offset += to.shape(axis) / 2 * to.stride(axis);
+    const double nan = std::bit_cast<double>(std::uint64_t{0x7ff8000020000000});
+    reference::store(to, offset, c_.infinite ? std::numeric_limits<double>::infinity() : nan);
   }
 
   // [B,H,T,..]: the rows that `used` [B,H,T] has 0 for.
