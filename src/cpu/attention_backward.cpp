@@ -41,9 +41,11 @@ class Backward {
     shared_.done = std::make_unique<Awaited[]>(count);
     shared_.sink_parts.resize(count);
     shared_.gate_parts.resize(items_.size() * static_cast<std::size_t>(group_));
-    if (needs_forward(problem) && (problem.dweights.present() || lse_rounds_visibly())) {
-      shared_.walked.resize(count);
-      for (std::vector<T>* numbers : {&shared_.norm, &shared_.delta}) numbers->resize(count * kPanel<T>);
+    if (needs_forward(problem)) {
+      shared_.weight_sums.resize(count * kPanel<T>);
+      if (problem.dweights.present() || lse_is_far()) {
+        for (std::vector<T>* numbers : {&shared_.norm, &shared_.delta}) numbers->resize(count * kPanel<T>);
+      }
     }
     if (problem.dgates.present()) gate_sums_.resize(static_cast<std::size_t>(problem.dgates.count()));
     const std::size_t D = padded<T>(static_cast<std::size_t>(forward_.head_dim));
@@ -59,7 +61,7 @@ class Backward {
   }
 
   void run() {
-    if (!shared_.walked.empty()) {
+    if (!shared_.norm.empty()) {
       for_panels([&](const GradientHead<T>& head, std::int64_t i) { walk_panel(head, i); });
     }
     for_each(static_cast<std::int64_t>(items_.size()), grain_, [&](const GradientWorkspace<T>& w, std::int64_t i) {
@@ -122,25 +124,14 @@ class Backward {
   // work(head, panel) for every panel of every head.
   template <class Work>
   void for_panels(const Work& work) {
-    const std::int64_t heads = forward_.heads, count = forward_.sequences.count * heads;
-    for_each(count, 1, [&](const GradientWorkspace<T>& w, std::int64_t item) {
-      const GradientHead<T> head(problem_, item / heads, item % heads, w);
-      for (std::int64_t i = 0; i < head.panels(); ++i) work(head, i);
+    const auto count = static_cast<std::int64_t>(shared_.sink_parts.size());
+    for_each(count, 1, [&](const GradientWorkspace<T>& w, std::int64_t place) {
+      const std::vector<std::int64_t>& firsts = shared_.first_panel;
+      const std::int64_t n = std::upper_bound(firsts.begin(), firsts.end(), place) - firsts.begin() - 1;
+      const std::int64_t within = place - firsts[static_cast<std::size_t>(n)];
+      const std::int64_t panels = panels_of<T>(forward_.sequences[n]);
+      work(GradientHead<T>(problem_, n, within / panels, w), within % panels);
     });
-  }
-
-  // Is any |lse| so large that its rounding shows?
-  bool lse_rounds_visibly() const {
-    for (std::int64_t b = 0; b < problem_.lse.shape(0); ++b) {
-      for (std::int64_t h = 0; h < problem_.lse.shape(1); ++h) {
-        const auto* row =
-            static_cast<const T*>(problem_.lse.data()) + b * problem_.lse.stride(0) + h * problem_.lse.stride(1);
-        for (std::int64_t t = 0; t < problem_.lse.shape(2); ++t) {
-          if (GradientHead<T>::rounds_visibly(row[t * problem_.lse.stride(2)], forward_.dtype)) return true;
-        }
-      }
-    }
-    return false;
   }
 
   // visit(keys) for the blocks that the panel sees.
@@ -153,29 +144,48 @@ class Backward {
     }
   }
 
-  // Normalises a panel's rows anew and sums delta over all its keys, ahead of the blocks: where the rounding of lse
-  // shows, so that weights sum to 1 and dS to 0 as they should; and where dweights make delta more than dO . O.
-  void walk_panel(const GradientHead<T>& head, std::int64_t index) {
-    GradientPanel<T> panel;
-    head.load(index, false, panel);
-    const bool rounds = head.rounds_visibly(panel);
-    if (!head.sends() || (!rounds && !problem_.dweights.present())) return;
-    alignas(64) T sums[kPanel<T>] = {};
-    if (rounds) {
-      for_blocks(head, panel, [&](backend::KeyRange keys) { head.add_weights(panel, keys, sums); });
-      for (std::size_t r = 0; r < panel.rows; ++r) {
-        const T sum = sums[r] + panel.sink_weight[r];
-        if (sum > 0) panel.norm[r] = 1 / sum;
+  bool lse_is_far() const {
+    std::vector<T> row(static_cast<std::size_t>(problem_.lse.shape(2)));
+    for (std::int64_t b = 0; b < problem_.lse.shape(0); ++b) {
+      for (std::int64_t h = 0; h < problem_.lse.shape(1); ++h) {
+        const auto* from =
+            static_cast<const T*>(problem_.lse.data()) + b * problem_.lse.stride(0) + h * problem_.lse.stride(1);
+        for (std::size_t t = 0; t < row.size(); ++t)
+          row[t] = from[static_cast<std::int64_t>(t) * problem_.lse.stride(2)];
+        if (GradientHead<T>::any_beyond(GradientHead<T>::kFar, row.data(), row.size())) return true;
       }
     }
-    head.sum_delta(panel);
-    for_blocks(head, panel, [&](backend::KeyRange keys) {
-      head.make_tile(panel, keys, head.read_keys(keys), head.read_values(keys), T{1}, sums);
+    return false;
+  }
+
+  // Goes over all keys of a panel ahead of the blocks: where lse is far from 0, to normalise its rows anew; and where
+  // dweights make delta more than dO . O, to sum it.
+  void walk_panel(const GradientHead<T>& head, std::int64_t index) {
+    if (!head.sends()) return;
+    GradientPanel<T> panel;
+    head.load(index, false, panel);
+    const auto for_seen = [&](const auto& visit) { for_blocks(head, panel, visit); };
+    if (GradientHead<T>::any_beyond(GradientHead<T>::kFar, panel.lse, panel.rows)) head.normalise(panel, for_seen);
+    if (problem_.dweights.present()) sum_delta(head, panel, for_seen);
+    const std::size_t at = static_cast<std::size_t>(shared_.place_of(head, index)) * kPanel<T>;
+    std::copy_n(panel.norm, kPanel<T>, shared_.norm.data() + at);
+    std::copy_n(panel.delta, kPanel<T>, shared_.delta.data() + at);
+  }
+  // delta = sum P dP / sum P.
+  template <class ForBlocks>
+  void sum_delta(const GradientHead<T>& head, GradientPanel<T>& panel, const ForBlocks& for_seen) const {
+    panel.sums_delta = true;
+    std::fill_n(panel.delta, kPanel<T>, T{0});
+    alignas(64) T gate_sum[kPanel<T>] = {};
+    T sums[kPanel<T>];
+    for (std::size_t r = 0; r < panel.rows; ++r) sums[r] = panel.norm[r] * panel.sink_weight[r];
+    for_seen([&](backend::KeyRange keys) {
+      head.make_tile(panel, keys, head.read_keys(keys), head.read_values(keys), T{1}, gate_sum);
+      for (std::size_t r = 0; panel.sums_weights && r < panel.rows; ++r) sums[r] += panel.weight_sum[r];
     });
-    const auto place = static_cast<std::size_t>(shared_.place_of(head, index));
-    shared_.walked[place] = 1;
-    std::copy_n(panel.norm, kPanel<T>, shared_.norm.data() + place * kPanel<T>);
-    std::copy_n(panel.delta, kPanel<T>, shared_.delta.data() + place * kPanel<T>);
+    for (std::size_t r = 0; panel.sums_weights && r < panel.rows; ++r) {
+      if (sums[r] != 0) panel.delta[r] /= sums[r];
+    }
   }
 
   std::byte* dq_row(const backend::Sequence& sequence, std::int64_t h, std::int64_t row) const {

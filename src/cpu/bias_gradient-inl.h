@@ -74,15 +74,24 @@ class BiasGradient {
       head.load(index, head.head().sees_only(rows, within), panel);
       shared_.complete(head, index, panel);
       head.make_tile(panel, keys, head.read_keys(keys), head.read_values(keys), T{1}, gate_sum);
-      const Tag<T> d;
-      const auto first = static_cast<std::size_t>(summed(3) ? 0 : keys.begin + sequence.key_begin - begin);
-      for_vectors(panel, static_cast<std::size_t>(keys.end - keys.begin), [&](std::size_t j, std::size_t lane) {
-        T* sum = sums + (summed(3) ? 0 : first + j) * kPanel<T> + lane;
-        const auto exists = hn::FirstN(d, panel.rows - std::min(panel.rows, lane));
-        const Vec<T> ds = hn::IfThenElseZero(exists, hn::Load(d, w.dst + j * kPanel<T> + lane));
-        hn::Store(hn::Add(hn::Load(d, sum), ds), d, sum);
-      });
+      const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+      if (summed(3)) {
+        // The tile's sums first, then theirs: so rounding grows with the number of tiles.
+        alignas(64) T of_tile[kPanel<T>] = {};
+        for (std::size_t j = 0; j < n; ++j) add_row(panel, w.dst + j * kPanel<T>, of_tile);
+        return add_row(panel, of_tile, sums);
+      }
+      const auto first = static_cast<std::size_t>(keys.begin + sequence.key_begin - begin);
+      for (std::size_t j = 0; j < n; ++j) add_row(panel, w.dst + j * kPanel<T>, sums + (first + j) * kPanel<T>);
     });
+  }
+  // sums [kPanel] += ds [kPanel] of the panel's queries.
+  static void add_row(const PanelRows<T>& panel, const T* ds, T* sums) {
+    const Tag<T> d;
+    for (std::size_t lane = 0; lane < panel.rows; lane += kLanes<T>) {
+      const Vec<T> more = hn::IfThenElseZero(hn::FirstN(d, panel.rows - lane), hn::Load(d, ds + lane));
+      hn::Store(hn::Add(hn::Load(d, sums + lane), more), d, sums + lane);
+    }
   }
 
   void store(const GradientWorkspace<T>& w, const std::int64_t (&piece)[4], T* sums) const {

@@ -217,7 +217,7 @@ class Chunk {
   static void soften(float* s, std::size_t n, float c) {
     const Tag<float> d;
     for (std::size_t j = 0; j < n; j += kLanes<float>) {
-      hn::Store(hn::Mul(hn::Set(d, c), tanh_of<float>(hn::Load(d, s + j))), d, s + j);
+      hn::Store(hn::Mul(hn::Set(d, c), tanh_of<float>(hn::Load(d, s + j)).value), d, s + j);
     }
   }
 

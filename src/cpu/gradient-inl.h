@@ -1,6 +1,6 @@
 // A tile of the backward pass: the weights P^T and the gradients dS^T of the logits of one block of keys for one panel
 // of queries, in the layout of the forward pass.
-//   P = e^(S - lse)     dP = dO V^T     dS = P (dP - delta)     delta = sum P dP - dlse = dO . O - dlse
+//   P = e^(S - lse)     dP = dO V^T     dS = P (dP - delta + dlse)     delta = sum P dP = dO . O
 // lse and dO . O come from the forward pass, except where a panel sees the keys of one block only: there both are made
 // in the tile, which is more exact and reads less.
 #if defined(POLYHEAD_CPU_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -22,9 +22,12 @@ struct GradientPanel : PanelRows<T> {
   bool whole;         // all that it sees is in one tile
   bool finite;        // no row sees NaN or infinity
   bool sums_delta;    // delta is being summed from tiles: of a whole panel, or ahead of the others' tiles
+  bool sums_weights;  // the weights' sums are wanted
   Matrix<T> q, dout;  // [rows][padded D], [rows][padded E]
-  // P = norm e^(s - lse); norm is 1 but where lse is so large that its rounding shows.
-  alignas(64) T lse[kPanel<T>], norm[kPanel<T>], delta[kPanel<T>], sink_weight[kPanel<T>];
+  alignas(64) T lse[kPanel<T>], delta[kPanel<T>], dlse[kPanel<T>], sink_weight[kPanel<T>];
+  // P = norm e^(s - lse); norm is 1 but where lse is so large that its rounding is all there is to see.
+  alignas(64) T norm[kPanel<T>];
+  alignas(64) T weight_sum[kPanel<T>];  // of the tile's keys
 };
 
 template <class T>
@@ -36,8 +39,8 @@ std::int64_t panels_of(const backend::Sequence& sequence) {
 // A thread's scratch.
 template <class T>
 struct GradientWorkspace {
-  T *k, *dk, *live_k;                                         // [kBlock][padded D]
-  T *v, *dv;                                                  // [kBlock][padded E]
+  T *k, *dk, *partial_dk, *live_k;                            // [kBlock][padded D]
+  T *v, *dv, *partial_dv;                                     // [kBlock][padded E]
   T *q, *qt;                                                  // [kPanel][padded D], [D][kPanel]
   T *dout, *output, *dout_t, *output_t;                       // [kPanel][padded E], and [E][kPanel]
   T *pt, *dst, *mask, *slopes, *kept, *dweights, *bias_sums;  // [kBlock][kPanel]
@@ -47,8 +50,8 @@ struct GradientWorkspace {
   GradientWorkspace(Carver& carver, const backend::AttentionGradientProblem& problem) {
     const std::size_t D = padded<T>(static_cast<std::size_t>(problem.forward.head_dim));
     const std::size_t E = padded<T>(static_cast<std::size_t>(problem.forward.value_dim));
-    for (T** keys : {&k, &dk, &live_k}) *keys = carver.take<T>(kBlock * D);
-    for (T** values : {&v, &dv}) *values = carver.take<T>(kBlock * E);
+    for (T** keys : {&k, &dk, &partial_dk, &live_k}) *keys = carver.take<T>(kBlock * D);
+    for (T** values : {&v, &dv, &partial_dv}) *values = carver.take<T>(kBlock * E);
     for (T** queries : {&q, &qt}) *queries = carver.take<T>(kPanel<T> * D);
     for (T** outputs : {&dout, &output, &dout_t, &output_t}) *outputs = carver.take<T>(kPanel<T> * E);
     for (T** tile : {&pt, &dst, &mask, &slopes, &kept, &dweights, &bias_sums, &rows})
@@ -116,17 +119,16 @@ void through_softmax(const GradientPanel<T>& panel, std::size_t n, const Gradien
                      T* HWY_RESTRICT st, T* HWY_RESTRICT dp, T* HWY_RESTRICT gate_sum) {
   const Tag<T> d;
   const Vec<T> values = hn::Set(d, factors.values), scores = hn::Set(d, factors.scores);
-  Vec<T> lse[kWidth], norm[kWidth], delta[kWidth], gate[kWidth];
+  Vec<T> lse[kWidth], delta[kWidth], gate[kWidth];
   for (int w = 0; w < kWidth; ++w) {
     lse[w] = hn::Load(d, panel.lse + w * kLanes<T>);
-    norm[w] = hn::Load(d, panel.norm + w * kLanes<T>);
     delta[w] = hn::Load(d, panel.delta + w * kLanes<T>);
     gate[w] = hn::Load(d, gate_sum + w * kLanes<T>);
   }
   for (std::size_t j = 0; j < n; ++j) {
     for (int w = 0; w < kWidth; ++w) {
       const std::size_t at = j * kPanel<T> + w * kLanes<T>;
-      const Vec<T> p = hn::Mul(norm[w], exp_nonpositive<T>(hn::Sub(hn::Load(d, st + at), lse[w])));
+      const Vec<T> p = exp_nonpositive<T>(hn::Sub(hn::Load(d, st + at), lse[w]));
       const Vec<T> seen = where_seen<T>(p, hn::Load(d, dp + at));
       if constexpr (kGate) gate[w] = hn::MulAdd(p, seen, gate[w]);
       hn::Store(hn::Mul(values, p), d, st + at);
@@ -179,7 +181,8 @@ void make_weights(GradientPanel<T>& panel, std::size_t n, T sink, T* st) {
 }
 
 // From weights to dS where more comes on top: `kept` is P after dropout (P itself without), `dweights` arrives from
-// above or is null. A gate of 0 lets nothing through, not even NaN.
+// above or is null. A gate of 0 lets nothing through, not even NaN. A row that sees one key, whose weight is 1, has
+// dP = delta, but dO . O is rounded.
 template <class T>
 void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const GradientFactors<T>& factors, const T* kept,
                               const T* dweights, T* pt, T* dp, T* gate_sum) {
@@ -199,8 +202,9 @@ void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const Grad
   });
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
     const std::size_t at = j * kPanel<T> + lane;
-    const Vec<T> p = hn::Load(d, pt + at);
-    hn::Store(hn::Mul(hn::Mul(scores, p), hn::Sub(hn::Load(d, dp + at), hn::Load(d, panel.delta + lane))), d, dp + at);
+    const Vec<T> p = hn::Load(d, pt + at), delta = hn::Load(d, panel.delta + lane);
+    const Vec<T> away = hn::IfThenZeroElse(hn::Eq(p, hn::Set(d, T{1})), hn::Sub(hn::Load(d, dp + at), delta));
+    hn::Store(hn::Mul(hn::Mul(scores, p), hn::Add(away, hn::Load(d, panel.dlse + lane))), d, dp + at);
     hn::Store(hn::Mul(values, hn::Load(d, kept + at)), d, pt + at);
   });
 }
@@ -260,13 +264,11 @@ class GradientHead {
       into_lanes(panel, panel.dout, head_.E, T{1}, w_.dout_t);
     }
     if (!whole) read_forward(panel);
-    take_off_dlse(panel);
-  }
-  // From here on tiles add to delta, which begins anew.
-  void sum_delta(GradientPanel<T>& panel) const {
-    panel.sums_delta = true;
-    std::fill_n(panel.delta, kPanel<T>, T{0});
-    take_off_dlse(panel);
+    panel.sums_weights = !whole && rounds_visibly(panel.lse, panel.rows);
+    std::fill_n(panel.dlse, kPanel<T>, T{0});
+    for (std::size_t r = 0; problem_.dlse.present() && r < panel.rows; ++r) {
+      panel.dlse[r] = static_cast<T>(row_number(problem_.dlse, begin + static_cast<std::int64_t>(r)));
+    }
   }
 
   // w.pt = weights after dropout, times the gate; w.dst = scale * dS, of the keys for the panel. Adds sum_j P dP over
@@ -287,15 +289,20 @@ class GradientHead {
         std::fill_n(w_.dst, n * kPanel<T>, T{0});
       }
       const bool ahead = panel.sums_delta && !panel.whole;
-      if (head_.drops() || problem_.dweights.present() || head_.gate == 0 || ahead) {
+      const bool beside = problem_.dweights.present() || problem_.dlse.present();
+      if (head_.drops() || beside || head_.gate == 0 || ahead || panel.sums_weights) {
         make_weights<T, kWidth>(panel, n, head_.sink, w_.pt);
+        if (panel.sums_weights) sum_weights(panel, n);
         add_more(panel, keys, factors, gate_sum);
       } else if (panel.whole) {
         through_whole_softmax<T, kWidth>(panel, n, head_.sink, factors, w_.pt, w_.dst, gate_sum);
-      } else if (wants_gate()) {
-        through_softmax<T, kWidth, true>(panel, n, factors, w_.pt, w_.dst, gate_sum);
       } else {
-        through_softmax<T, kWidth, false>(panel, n, factors, w_.pt, w_.dst, gate_sum);
+        if (wants_gate()) {
+          through_softmax<T, kWidth, true>(panel, n, factors, w_.pt, w_.dst, gate_sum);
+        } else {
+          through_softmax<T, kWidth, false>(panel, n, factors, w_.pt, w_.dst, gate_sum);
+        }
+        if (factors.values != 1) clear_lone_keys(panel, n, factors.values);
       }
     };
     panel.narrow() ? make(std::integral_constant<int, 1>{}) : make(std::integral_constant<int, 2>{});
@@ -320,36 +327,62 @@ class GradientHead {
     });
   }
 
-  // The rounding of lse, half a unit in its last place, is an error of every weight of the row. Where that shows, rows
-  // are normalised anew.
-  static bool rounds_visibly(T lse, DType dtype) {
-    const T size = std::abs(lse);
-    return size > (size_of(dtype) < sizeof(float) ? T{1024} : T{16}) && size < static_cast<T>(1e30);  // a row with keys
+  // The rounding of lse, half a unit in its last place, is an error that all weights of the row share. Their own errors
+  // average out in dq, this one does not: where it shows, dq is divided by the sum of the weights.
+  bool rounds_visibly(const T* lse, std::size_t rows) const {
+    return size_of(problem_.forward.dtype) < sizeof(float) ? any_beyond(kFar, lse, rows) : any_beyond(16, lse, rows);
   }
-  bool rounds_visibly(const GradientPanel<T>& panel) const {
-    return std::any_of(panel.lse, panel.lse + panel.rows,
-                       [&](T lse) { return rounds_visibly(lse, problem_.forward.dtype); });
-  }
-
-  // sums [kPanel] += sum_j P over these keys, of a panel that is not whole.
-  void add_weights(GradientPanel<T>& panel, backend::KeyRange keys, T* sums) const {
-    const Tag<T> d;
-    const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-    masked_logits<T>(head_, panel, w_.qt, keys, read_keys(keys), {w_.pt, w_.mask, w_.rows, w_.slopes});
-    make_weights<T, 2>(panel, n, head_.sink, w_.pt);
-    for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
-      hn::Store(hn::Add(hn::Load(d, w_.pt + j * kPanel<T> + lane), hn::Load(d, sums + lane)), d, sums + lane);
+  // Beyond this it is larger than all other errors of a row, and the row is normalised anew, for dk and dv too.
+  static constexpr T kFar = 1024;
+  static bool any_beyond(T size, const T* lse, std::size_t rows) {
+    return std::any_of(lse, lse + rows, [&](T x) {
+      return std::abs(x) > size && std::abs(x) < static_cast<T>(1e30);  // a row with keys
     });
+  }
+  // norm <- 1 / the sum of the weights that these keys and the sink have without it.
+  template <class ForBlocks>
+  void normalise(GradientPanel<T>& panel, const ForBlocks& for_blocks) const {
+    T sums[kPanel<T>];
+    std::copy_n(panel.sink_weight, kPanel<T>, sums);
+    for_blocks([&](backend::KeyRange keys) {
+      const auto n = static_cast<std::size_t>(keys.end - keys.begin);
+      masked_logits<T>(head_, panel, w_.qt, keys, read_keys(keys), {w_.pt, w_.mask, w_.rows, w_.slopes});
+      make_weights<T, 2>(panel, n, head_.sink, w_.pt);
+      sum_weights(panel, n);
+      for (std::size_t r = 0; r < panel.rows; ++r) sums[r] += panel.weight_sum[r];
+    });
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      if (sums[r] > 0) panel.norm[r] = 1 / sums[r];
+    }
   }
 
  private:
+  // w.pt holds P.
+  void sum_weights(GradientPanel<T>& panel, std::size_t n) const {
+    const Tag<T> d;
+    std::fill_n(panel.weight_sum, kPanel<T>, T{0});
+    for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+      T* sum = panel.weight_sum + lane;
+      hn::Store(hn::Add(hn::Load(d, sum), hn::Load(d, w_.pt + j * kPanel<T> + lane)), d, sum);
+    });
+  }
+  // A row that sees one key has dS = 0, but dO . O is rounded with the gate in it: dS <- 0 where P is 1.
+  void clear_lone_keys(const PanelRows<T>& panel, std::size_t n, T values) const {
+    const Tag<T> d;
+    for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
+      const std::size_t at = j * kPanel<T> + lane;
+      const auto alone = hn::Eq(hn::Load(d, w_.pt + at), hn::Set(d, values));
+      hn::Store(hn::IfThenZeroElse(alone, hn::Load(d, w_.dst + at)), d, w_.dst + at);
+    });
+  }
+
   // Is lse, which q and the logits make NaN, or delta, which values and what arrives can, finite in every row? (lse of
   // a lane without a query is infinite.)
   static bool rows_finite(const GradientPanel<T>& panel) {
     const Tag<T> d;
     auto bad = hn::FirstN(d, 0);
     for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
-      const Vec<T> delta = hn::Load(d, panel.delta + at);
+      const Vec<T> delta = hn::Add(hn::Load(d, panel.delta + at), hn::Load(d, panel.dlse + at));
       bad = hn::Or(bad, hn::Or(hn::IsNaN(hn::Load(d, panel.lse + at)), hn::IsNaN(hn::Sub(delta, delta))));
     }
     return hn::AllFalse(d, bad);
@@ -366,11 +399,6 @@ class GradientHead {
     });
   }
 
-  void take_off_dlse(GradientPanel<T>& panel) const {
-    for (std::size_t r = 0; problem_.dlse.present() && r < panel.rows; ++r) {
-      panel.delta[r] -= static_cast<T>(row_number(problem_.dlse, panel.row + static_cast<std::int64_t>(r)));
-    }
-  }
   // lse, and dO . O, summed as dP is: a row that sees one key has dP - delta = 0, not nearly 0.
   void read_forward(GradientPanel<T>& panel) const {
     const Tag<T> d;

@@ -38,8 +38,8 @@ struct GradientShared {
   std::unique_ptr<Awaited[]> done;        // [panels] 1 + the last block that has added to its dq
   std::vector<double> sink_parts;         // [panels]
   std::vector<double> gate_parts;         // [items][heads of a kv head]
+  std::vector<T> weight_sums;             // [panels][kPanel] over the blocks so far, of panels that want them
   // Of panels that have been walked over ahead; empty if none has.
-  std::vector<char> walked;    // [panels]
   std::vector<T> norm, delta;  // [panels][kPanel]
   T* dq = nullptr;             // [panels][kPanel][padded D] where the tensor cannot be added to
 
@@ -48,12 +48,12 @@ struct GradientShared {
   }
   // Gives a panel what only a walk over all its keys could tell.
   void complete(const GradientHead<T>& head, std::int64_t index, GradientPanel<T>& panel) const {
-    const auto place = static_cast<std::size_t>(place_of(head, index));
-    if (panel.whole || walked.empty() || walked[place] == 0) return;
+    if (panel.whole || norm.empty() || !head.sends()) return;
+    const std::size_t at = static_cast<std::size_t>(place_of(head, index)) * kPanel<T>;
     for (std::size_t r = 0; r < panel.rows; ++r) {
-      panel.norm[r] = norm[place * kPanel<T> + r];
+      panel.norm[r] = norm[at + r];
       panel.sink_weight[r] *= panel.norm[r];
-      panel.delta[r] = delta[place * kPanel<T> + r];
+      panel.delta[r] = delta[at + r];
     }
   }
 };
@@ -65,65 +65,87 @@ struct Sums {
   std::size_t stride;
 };
 
+// Panels whose parts of dk and dv are summed up before they are added to the rest: rounding then grows with the number
+// of these sums and with their length, not with the number of queries.
+inline constexpr std::int64_t kPanelsPerSum = 16;
+
 // dk or dv of one block: summed up in the tensor itself if that serves, else in scratch and stored at the end.
 template <class T>
 class BlockSums {
  public:
-  // `few`: hardly ever added to, so that it does not matter if the tensor's rows lie far apart.
+  // `panels` add to it; where they are few, it does not matter if the tensor's rows lie far apart. scratch and partial
+  // [kBlock][padded columns].
   BlockSums(const TensorView& to, std::int64_t batch, std::int64_t kv_head, std::int64_t key, std::int64_t keys,
-            bool few, T* scratch)
+            std::int64_t panels, T* scratch, T* partial)
       : to_(to),
-        keys_(keys),
+        keys_(static_cast<std::size_t>(keys)),
         columns_(static_cast<std::size_t>(to.shape(3))),
         data_(static_cast<std::byte*>(to.data()) +
               (batch * to.stride(0) + kv_head * to.stride(1) + key * to.stride(2)) *
                   static_cast<std::int64_t>(size_of(to.dtype()))),
         in_place_(to.dtype() == dtype_of<T> && padded<T>(columns_) == columns_ &&
-                  (to.stride(2) == to.shape(3) || (few && to.stride(2) > to.shape(3)))),
-        sums_{scratch, padded<T>(columns_)} {
-    if (in_place_) sums_ = {reinterpret_cast<T*>(data_), static_cast<std::size_t>(to.stride(2))};
+                  (to.stride(2) == to.shape(3) || (panels <= 2 && to.stride(2) > to.shape(3)))),
+        total_{scratch, padded<T>(columns_)},
+        partial_{partial, padded<T>(columns_)},
+        long_(panels > kPanelsPerSum) {
+    if (in_place_) total_ = {reinterpret_cast<T*>(data_), static_cast<std::size_t>(to.stride(2))};
   }
 
   // P^T X of keys [first, first + n) of the block; `careful`: some weights may be 0.
   template <class RowOf>
   void add(const T* pt, std::size_t first, std::size_t n, std::size_t rows, bool careful, const RowOf& row_of,
            const Matrix<T>& x) {
-    const bool all = first == 0 && static_cast<std::int64_t>(n) == keys_;
+    const Sums<T>& sums = long_ ? partial_ : total_;
+    bool& fresh = long_ ? fresh_partial_ : fresh_;
     const bool finite = !careful || all_finite(x.data, x.stride, rows, padded<T>(columns_));
-    if (fresh_ && !(all && finite)) clear();
-    if (!finite) {
-      return accumulate_seen<T, true>(pt, n, rows, x.data, x.stride, sums_.data + first * sums_.stride, sums_.stride,
-                                      padded<T>(columns_));
+    if (fresh && (first > 0 || n < keys_ || !finite)) clear(sums, fresh);
+    T* to = sums.data + first * sums.stride;
+    if (finite) {
+      accumulate_keys(pt, n, rows, row_of, x.data, x.stride, fresh, to, sums.stride, padded<T>(columns_));
+    } else {
+      accumulate_seen<T, true>(pt, n, rows, x.data, x.stride, to, sums.stride, padded<T>(columns_));
     }
-    accumulate_keys(pt, n, rows, row_of, x.data, x.stride, fresh_, sums_.data + first * sums_.stride, sums_.stride,
-                    padded<T>(columns_));
-    fresh_ = false;
+    fresh = false;
+    if (long_ && ++summed_ == kPanelsPerSum) add_partial();
   }
 
   void store() {
-    if (fresh_) clear();
+    if (!fresh_partial_) add_partial();
+    if (fresh_) clear(total_, fresh_);
     if (in_place_) return;
     const std::int64_t step = to_.stride(2) * static_cast<std::int64_t>(size_of(to_.dtype()));
-    for (std::int64_t j = 0; j < keys_; ++j) {
-      narrow(sums_.data + static_cast<std::size_t>(j) * sums_.stride, columns_, data_ + j * step, to_.dtype());
+    for (std::size_t j = 0; j < keys_; ++j) {
+      narrow(total_.data + j * total_.stride, columns_, data_ + static_cast<std::int64_t>(j) * step, to_.dtype());
     }
   }
 
  private:
-  void clear() {
-    for (std::int64_t j = 0; j < keys_; ++j) {
-      std::fill_n(sums_.data + static_cast<std::size_t>(j) * sums_.stride, padded<T>(columns_), T{0});
+  void clear(const Sums<T>& sums, bool& fresh) const {
+    for (std::size_t j = 0; j < keys_; ++j) std::fill_n(sums.data + j * sums.stride, padded<T>(columns_), T{0});
+    fresh = false;
+  }
+  void add_partial() {
+    const Tag<T> d;
+    for (std::size_t j = 0; j < keys_; ++j) {
+      for (std::size_t c = 0; c < padded<T>(columns_); c += kLanes<T>) {
+        T* to = total_.data + j * total_.stride + c;
+        const Vec<T> more = hn::Load(d, partial_.data + j * partial_.stride + c);
+        hn::StoreU(fresh_ ? more : hn::Add(hn::LoadU(d, to), more), d, to);
+      }
     }
     fresh_ = false;
+    fresh_partial_ = true;
+    summed_ = 0;
   }
 
   const TensorView& to_;
-  const std::int64_t keys_;
-  const std::size_t columns_;
+  const std::size_t keys_, columns_;
   std::byte* const data_;  // the block's first row
   const bool in_place_;
-  Sums<T> sums_;
-  bool fresh_ = true;  // nothing has been added yet
+  Sums<T> total_, partial_;
+  const bool long_;
+  bool fresh_ = true, fresh_partial_ = true;  // nothing has been added yet
+  std::int64_t summed_ = 0;                   // panels in partial_
 };
 
 template <class T>
@@ -141,8 +163,8 @@ class KeyGradients {
         blocks_(sequence_),
         keys_(blocks_[block]),
         group_(problem.forward.heads / problem.forward.kv_heads),
-        dk_(sums_of(problem.dk, workspace.dk)),
-        dv_(sums_of(problem.dv, workspace.dv)) {}
+        dk_(sums_of(problem.dk, workspace.dk, workspace.partial_dk)),
+        dv_(sums_of(problem.dv, workspace.dv, workspace.partial_dv)) {}
 
   // gate_parts [heads of the group].
   void run(double* gate_parts) {
@@ -215,6 +237,7 @@ class KeyGradients {
     done.until(kLooksForBlock, [before](std::uint32_t blocks) { return blocks == before + 1; });
     if (head.sends()) {
       add_product_to_dq(head, panel, index, before < 0, seen, k);
+      if (panel.sums_weights) normalise_dq(head, panel, index, before < 0);
     } else if (before < 0) {
       clear_dq(head, panel, index);
     }
@@ -236,6 +259,26 @@ class KeyGradients {
                          head.padded_D());
   }
 
+  // Adds the tile's weights to the rows' sums; the last block divides dq by them.
+  void normalise_dq(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index, bool fresh) const {
+    T* sums = shared_.weight_sums.data() + static_cast<std::size_t>(shared_.place_of(head, index)) * kPanel<T>;
+    for (std::size_t r = 0; r < panel.rows; ++r)
+      sums[r] = (fresh ? panel.sink_weight[r] : sums[r]) + panel.weight_sum[r];
+    for (std::int64_t b = block_ + 1; b < blocks_.count; ++b) {
+      if (!seen_by(head, panel, b).empty()) return;
+    }
+    const Tag<T> d;
+    const Sums<T> dq = dq_of(head, panel, index);
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      if (sums[r] == 0) continue;  // a row without keys
+      const Vec<T> norm = hn::Set(d, 1 / sums[r]);
+      for (std::size_t c = 0; c < head.padded_D(); c += kLanes<T>) {
+        T* at = dq.data + r * dq.stride + c;
+        hn::StoreU(hn::Mul(norm, hn::LoadU(d, at)), d, at);
+      }
+    }
+  }
+
   // Closes the gaps that keys hidden from the whole panel leave in dst (in place) and among the keys (in a copy).
   Matrix<T> live_keys(const GradientHead<T>& head, const Matrix<T>& k, std::size_t& n) const {
     if (!head.may_hide_keys()) return k;
@@ -250,12 +293,13 @@ class KeyGradients {
     return {w_.live_k, head.padded_D()};
   }
 
-  // dsink = -p_sink delta of every row.
+  // dsink = -p_sink (delta - dlse) of every row.
   double sink_part(const GradientHead<T>& head, const GradientPanel<T>& panel) const {
     if (!problem_.dsink_logit.present() || head.head().sink == -kInfinity<T>) return 0;
     double sum = 0;
     for (std::size_t r = 0; r < panel.rows; ++r) {
-      sum -= static_cast<double>(panel.sink_weight[r]) * static_cast<double>(panel.delta[r]);
+      const double away = static_cast<double>(panel.delta[r]) - static_cast<double>(panel.dlse[r]);
+      sum -= static_cast<double>(panel.sink_weight[r]) * away;
     }
     return sum;
   }
@@ -285,10 +329,9 @@ class KeyGradients {
     for (std::size_t r = 0; r < rows.rows; ++r) std::fill_n(dq.data + r * dq.stride, head.padded_D(), T{0});
   }
 
-  BlockSums<T> sums_of(const TensorView& to, T* scratch) const {
-    const bool few = group_ * panels_of<T>(sequence_) <= 2;
-    return BlockSums<T>(to, sequence_.batch, g_, sequence_.key_begin + keys_.begin, keys_.end - keys_.begin, few,
-                        scratch);
+  BlockSums<T> sums_of(const TensorView& to, T* scratch, T* partial) const {
+    return BlockSums<T>(to, sequence_.batch, g_, sequence_.key_begin + keys_.begin, keys_.end - keys_.begin,
+                        group_ * panels_of<T>(sequence_), scratch, partial);
   }
 
   const backend::AttentionGradientProblem& problem_;

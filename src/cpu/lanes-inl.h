@@ -65,9 +65,22 @@ template <class T>
 HWY_INLINE Vec<T> log_of(Vec<T> x) {
   return or_nan<T>(x, hn::Log(Tag<T>(), x));
 }
+
+// tanh x and its derivative, each exact to its own last places: 1 - tanh^2 would cancel where tanh is nearly 1. With
+// y = e^2|x| - 1, tanh |x| = y / (y + 2) and 1 - tanh |x| = 2 / (y + 2).
 template <class T>
-HWY_INLINE Vec<T> tanh_of(Vec<T> x) {
-  return or_nan<T>(x, hn::Tanh(Tag<T>(), x));
+struct Tanh {
+  Vec<T> value, slope;
+};
+template <class T>
+HWY_INLINE Tanh<T> tanh_of(Vec<T> x) {
+  const Tag<T> d;
+  const Vec<T> most = hn::Set(d, T{40}), two = hn::Set(d, T{2});  // beyond, tanh is 1 in any type
+  const Vec<T> y = hn::Expm1(d, hn::Min(most, hn::Abs(hn::Add(x, x))));
+  const Vec<T> one = hn::Set(d, T{1}), rest = hn::Div(one, hn::Add(y, two));
+  const Vec<T> value = hn::IfThenElse(hn::Gt(y, two), hn::NegMulAdd(two, rest, one), hn::Mul(y, rest));
+  const Vec<T> slope = hn::Mul(hn::Mul(two, rest), hn::Add(one, value));
+  return {or_nan<T>(x, hn::CopySign(value, x)), or_nan<T>(x, slope)};
 }
 
 // e^x = scale * p, x between the floor below and 0. NaN is in p, whatever bits the scale then has.

@@ -51,9 +51,9 @@ void soften(const PanelRows<T>& panel, std::size_t n, T c, T* st, T* slopes) {
   const Tag<T> d;
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
     T* s = st + j * kPanel<T> + lane;
-    const Vec<T> t = tanh_of<T>(hn::Load(d, s));
-    hn::Store(hn::Mul(hn::Set(d, c), t), d, s);
-    if (slopes != nullptr) hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, slopes + j * kPanel<T> + lane);
+    const Tanh<T> t = tanh_of<T>(hn::Load(d, s));
+    hn::Store(hn::Mul(hn::Set(d, c), t.value), d, s);
+    if (slopes != nullptr) hn::Store(t.slope, d, slopes + j * kPanel<T> + lane);
   });
 }
 

@@ -43,7 +43,8 @@ HWY_INLINE void for_register_tiles(std::size_t n, const Tile& tile) {
   }
 }
 
-// kRows rows of A x kWidth vectors of columns of B: C = (fresh ? 0 : C) + A B, contracting n.
+// kRows rows of A x kWidth vectors of columns of B: C = (fresh ? 0 : C) + A B, contracting n. The product is summed by
+// itself and added once, so that the rounding of a long sum grows with its number of tiles.
 // a [kRows][n], b [n][..], c [kRows][..], each with a stride.
 template <class T, int kRows, int kWidth>
 HWY_NOINLINE void row_tile(const T* HWY_RESTRICT a, std::size_t a_stride, const T* HWY_RESTRICT b, std::size_t b_stride,
@@ -51,7 +52,7 @@ HWY_NOINLINE void row_tile(const T* HWY_RESTRICT a, std::size_t a_stride, const 
   const Tag<T> d;
   Vec<T> sum[kRows][kWidth];
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) sum[r][w] = fresh ? hn::Zero(d) : hn::LoadU(d, c + r * c_stride + w * kLanes<T>);
+    for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::Zero(d);
   }
   for (std::size_t i = 0; i < n; ++i) {
     Vec<T> columns[kWidth];
@@ -62,7 +63,10 @@ HWY_NOINLINE void row_tile(const T* HWY_RESTRICT a, std::size_t a_stride, const 
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) hn::StoreU(sum[r][w], d, c + r * c_stride + w * kLanes<T>);
+    for (int w = 0; w < kWidth; ++w) {
+      T* at = c + r * c_stride + w * kLanes<T>;
+      hn::StoreU(fresh ? sum[r][w] : hn::Add(hn::LoadU(d, at), sum[r][w]), d, at);
+    }
   }
 }
 
@@ -76,17 +80,14 @@ void scores(const T* k, std::size_t k_stride, std::size_t n, const T* qt, std::s
 }
 
 // kRows queries x kWidth vectors of value columns. pt [n][kPanel], v [n][..] with stride, out [kRows][out_stride]:
-// out = (fresh ? 0 : alpha[i] * out) + P V; without alpha, out is kept as it is.
+// out = (fresh ? 0 : alpha[i] * out) + P V; without alpha it is 1. Summed as above.
 template <class T, int kRows, int kWidth>
 HWY_NOINLINE void column_tile(const T* HWY_RESTRICT pt, const T* HWY_RESTRICT v, std::size_t v_stride, std::size_t n,
                               const T* HWY_RESTRICT alpha, bool fresh, T* HWY_RESTRICT out, std::size_t out_stride) {
   const Tag<T> d;
   Vec<T> sum[kRows][kWidth];
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) {
-      sum[r][w] = fresh ? hn::Zero(d) : hn::LoadU(d, out + r * out_stride + w * kLanes<T>);
-      if (!fresh && alpha != nullptr) sum[r][w] = hn::Mul(hn::Set(d, alpha[r]), sum[r][w]);
-    }
+    for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::Zero(d);
   }
   for (std::size_t j = 0; j < n; ++j) {
     Vec<T> value[kWidth];
@@ -97,7 +98,11 @@ HWY_NOINLINE void column_tile(const T* HWY_RESTRICT pt, const T* HWY_RESTRICT v,
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) hn::StoreU(sum[r][w], d, out + r * out_stride + w * kLanes<T>);
+    const Vec<T> factor = hn::Set(d, alpha == nullptr ? T{1} : alpha[r]);
+    for (int w = 0; w < kWidth; ++w) {
+      T* at = out + r * out_stride + w * kLanes<T>;
+      hn::StoreU(fresh ? sum[r][w] : hn::MulAdd(factor, hn::LoadU(d, at), sum[r][w]), d, at);
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include "backend/executors.h"
 #include "cpu/targets.h"
 #include "support/bits.h"
+#include "support/compare.h"
 #include "support/plain.h"
 
 namespace polyhead::test {
@@ -57,7 +58,7 @@ Case large(const std::string& name) {
 std::vector<Case> large_cases() {
   Case causal = large("causal"), window = large("window"), first = large("always_first"), drop = large("dropout"),
        grouped = large("grouped"), odd = large("odd_widths"), bias = large("bias"), half = large("half"),
-       beside = large("beside_the_output"), narrow = large("top_left_causal");
+       beside = large("beside_the_output"), narrow = large("top_left_causal"), sink = large("high_logits_and_sink");
   causal.options.causal = true;
   window.options.window = {.left = 60, .right = 3};
   first.options.window = {.left = 20, .right = 0, .always_first = 150};
@@ -75,7 +76,9 @@ std::vector<Case> large_cases() {
   beside.options.causal = true;
   narrow.options.causal = true;
   narrow.options.align = Align::top_left;
-  return {large("plain"), causal, window, first, drop, grouped, odd, bias, half, beside, narrow};
+  sink.sink_logit = true;
+  sink.options.scale = 6;
+  return {large("plain"), causal, window, first, drop, grouped, odd, bias, half, beside, narrow, sink};
 }
 
 class CpuLargeGradients : public ::testing::TestWithParam<Case> {};
@@ -98,6 +101,87 @@ TEST_P(CpuLargeGradients, AreTheSameBitsForAnyNumberOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Blocks, CpuLargeGradients, ::testing::ValuesIn(large_cases()),
                          [](const auto& instance) { return instance.param.name; });
+
+// dk or dv [1,G,S,D] of the plain implementation over a few rows of one head at a time, the parts added up in double.
+void sum_in_blocks(const Materialised& m, const TensorView& dk, const TensorView& dv) {
+  constexpr std::int64_t kRows = 32;
+  reference::Array<double> sums[] = {{dk.shape(), 0}, {dv.shape(), 0}};
+  const std::int64_t heads = m.q.shape(1), rows = m.q.shape(2), shared = heads / m.k.shape(1);
+  for (std::int64_t h = 0; h < heads; ++h) {
+    const std::int64_t g = h / shared;
+    for (std::int64_t row = 0; row < rows; row += kRows) {
+      const auto part_of = [&](const auto& x) {
+        return x.slice(1, h, h + 1).slice(2, row, std::min(row + kRows, rows));
+      };
+      Materialised part;
+      part.q = part_of(m.q);
+      part.k = m.k.slice(1, g, g + 1);
+      part.v = m.v.slice(1, g, g + 1);
+      part.options = m.options;
+      part.upstream.output = part_of(m.upstream.output);
+      const ExpectedGradients expected = expected_gradients(part);
+      const Tensor* of_part[] = {&expected.plain.dk, &expected.plain.dv};
+      for (int n = 0; n < 2; ++n) {
+        const reference::Array<double> more(of_part[n]->view());
+        double* to = sums[n].at(0, g);
+        for (const double x : more.values()) *to++ += x;
+      }
+    }
+  }
+  sums[0].store_to(dk);
+  sums[1].store_to(dv);
+}
+
+// Sums over thousands of rows are as exact as sums of short ones, for one head of keys for all and for several.
+TEST(CpuGradientSums, DoNotGrowTheirErrorWithTheirLength) {
+  struct Sizes {
+    const char* name;
+    std::int64_t kv_heads, queries, head_dim;
+    double softcap;
+  };
+  for (const Sizes& sizes : {Sizes{"one", 1, 1023, 5, 0}, Sizes{"wide", 1, 509, 224, 0}, Sizes{"two", 2, 1023, 32, 0},
+                             Sizes{"capped", 3, 1023, 31, 2}}) {
+    SCOPED_TRACE(sizes.name);
+    Case c = large(sizes.name);
+    c.heads = 6;
+    c.kv_heads = sizes.kv_heads;
+    c.queries = sizes.queries;
+    c.keys = 5;
+    c.head_dim = c.value_dim = sizes.head_dim;
+    c.options.softcap = sizes.softcap;
+    const Materialised m = materialise(c);
+    const ExpectedGradients expected = expected_gradients(m);
+    Tensor dk = Tensor::zeros(m.k.shape(), DType::f32), dv = Tensor::zeros(m.v.shape(), DType::f32);
+    sum_in_blocks(m, dk, dv);
+    const RestoreTarget restore;
+    Context context(1);
+    for (const std::string& target : cpu::target_names()) {
+      cpu::use_target(target);
+      const AttentionGradients got = gradients(context, m);
+      EXPECT_TRUE(near_enough("dk", got.dk, expected.exact.dk, dk)) << target;
+      EXPECT_TRUE(near_enough("dv", got.dv, expected.exact.dv, dv)) << target;
+    }
+  }
+}
+
+// A row that sees one key sends nothing back to q and k, in all rows alike, whatever gate and dropout are.
+TEST(CpuGradientsOfLoneKeys, AreZero) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+    Case c = large("lone");
+    c.dtype = dtype;
+    c.queries = c.keys = 300;
+    c.options.window = {.left = 0, .right = 0};
+    c.options.dropout = {.p = 0.3, .seed = 4};
+    c.gates = Gates::per_head;
+    const Materialised m = materialise(c);
+    Context context(1);
+    const AttentionGradients got = gradients(context, m);
+    for (const Tensor* gradient : {&got.dq, &got.dk}) {
+      const reference::Array<double> numbers(gradient->view());
+      for (const double x : numbers.values()) ASSERT_EQ(x, 0);
+    }
+  }
+}
 
 // Room for [B,H,T,D] with gaps between rows and heads, filled with NaN: what is not written shows, and so does what is
 // written beside.

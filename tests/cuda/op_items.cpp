@@ -114,7 +114,7 @@ std::string run_op(Context& gpu, const std::string& name, DType dtype, const Op&
   };
   const auto exact = results(cpu, DType::f64), plain = results(cpu, dtype), got = results(gpu, dtype);
   for (std::size_t n = 0; n < got.size(); ++n) {
-    const auto near = test::near_enough(got[n].first, got[n].second, exact[n].second, plain[n].second, 2);
+    const auto near = test::near_enough(got[n].first, got[n].second, exact[n].second, plain[n].second);
     if (!near) return near.message();
   }
   return {};

@@ -59,7 +59,7 @@ void expect_right(const char* what, const Tensor& got, const Make& make) {
     return;
   }
   const Tensor plain = by_rows(got.shape(), DType::f32, [&](std::int64_t row) { return make(float{}, row); });
-  EXPECT_TRUE(near_enough(what, got, exact, plain, kForwardFactor));
+  EXPECT_TRUE(near_enough(what, got, exact, plain));
 }
 
 // dx is the slope of sum(f * weight): value() computes that sum.

@@ -42,10 +42,10 @@ void expect_right(DType dtype) {
   Context context(2);
   const Tensor y = linear(context, rows, w, b);
   const LinearGradients d = linear_backward(context, rows, w, dy);
-  EXPECT_TRUE(near_enough("y", y, exact.y, plain.y, kForwardFactor));
-  EXPECT_TRUE(near_enough("dx", d.dx, exact.dx, plain.dx, kGradientFactor));
-  EXPECT_TRUE(near_enough("dweight", d.dweight, exact.dweight, plain.dweight, kGradientFactor));
-  EXPECT_TRUE(near_enough("dbias", d.dbias, exact.dbias, plain.dbias, kGradientFactor));
+  EXPECT_TRUE(near_enough("y", y, exact.y, plain.y));
+  EXPECT_TRUE(near_enough("dx", d.dx, exact.dx, plain.dx));
+  EXPECT_TRUE(near_enough("dweight", d.dweight, exact.dweight, plain.dweight));
+  EXPECT_TRUE(near_enough("dbias", d.dbias, exact.dbias, plain.dbias));
 }
 
 TEST(Linear, IsWhatPlainLoopsSay) {

@@ -168,8 +168,8 @@ TEST_P(MultiHead, IsTheLayerOfThePapers) {
       ASSERT_NEAR(got.output.as<double>()[n], exact.output.as<double>()[n], 1e-13);
     }
   } else {
-    EXPECT_TRUE(near_enough("heads", got.heads, exact.heads, plain.heads, kForwardFactor));
-    EXPECT_TRUE(near_enough("output", got.output, exact.output, plain.output, kForwardFactor));
+    EXPECT_TRUE(near_enough("heads", got.heads, exact.heads, plain.heads));
+    EXPECT_TRUE(near_enough("output", got.output, exact.output, plain.output));
   }
   const MultiHeadResults alone = l.layer.forward(context, l.inputs, l.options);
   EXPECT_TRUE(same_bits("output", got.output, alone.output)) << "what is kept beside must not change it";
@@ -195,7 +195,7 @@ TEST_P(MultiHead, GradientsAreThoseOfThePapers) {
     // The plain one keeps gradients of numbers in the type between; the contract has them in f32.
     Tensor same = Tensor::empty(g.shape(), g.dtype());
     reference::Array<double>(p.view()).store_to(same);
-    EXPECT_TRUE(near_enough(name, g, e, same, kGradientFactor));
+    EXPECT_TRUE(near_enough(name, g, e, same));
   };
   judge("dquery", got.dquery, exact.dquery, plain.dquery);
   judge("dkey", got.dkey, exact.dkey, plain.dkey);
@@ -319,7 +319,7 @@ TEST(MultiHeadOptions, ReachAttention) {
       reference::multihead_in<reference::Doubles>(c.shape, l.layer.parameters(), l.inputs, both, DType::f64);
   const auto plain =
       reference::multihead_in<Rounded<float, float>>(c.shape, l.layer.parameters(), l.inputs, both, DType::f32);
-  EXPECT_TRUE(near_enough("output", got.output, exact.output, plain.output, kForwardFactor));
+  EXPECT_TRUE(near_enough("output", got.output, exact.output, plain.output));
   l.options.rotary.reset();
   EXPECT_THROW(l.forward(context), Error);  // positions without rotary
 }

@@ -95,7 +95,7 @@ TEST(Rule, LastPlaces) {
   };
   const double none = -std::numeric_limits<double>::infinity();
   return near_enough("x", tensor(a, b, c, DType::f32), tensor(1, none, 2, DType::f64),
-                     tensor(1 + 0x1p-20, none, 2, DType::f32), kForwardFactor);
+                     tensor(1 + 0x1p-20, none, 2, DType::f32));
 }
 
 TEST(Rule, ForgivesTwiceThePlainErrorAndTwoLastPlaces) {
@@ -128,7 +128,7 @@ TEST(Rule, KeepsStatisticsApart) {
     Tensor plain = Tensor::zeros({1, kFullStatistics}, DType::f32);
     plain.as<float>()[static_cast<int>(Statistic::max_offset)] = 1e6f + 1;
     plain.as<float>()[static_cast<int>(Statistic::sink_weight)] = 0x1p-10f;
-    return statistics_near_enough("x", got, exact, plain, kForwardFactor);
+    return statistics_near_enough("x", got, exact, plain);
   };
   EXPECT_TRUE(judged_with(Statistic::max_offset, 2));
   EXPECT_TRUE(judged_with(Statistic::self_weight, 0x1p-9f));

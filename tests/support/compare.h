@@ -1,5 +1,5 @@
 // THE rule of correctness, for every element type and backend: the largest error of a result against the exact one is
-// at most `factor` times that of the plain implementation in the same type, plus two units in the last place of the
+// at most twice that of the plain implementation in the same type, plus two units in the last place of the
 // storage type at the result's largest value. The largest, not the mean, so that nothing forgives a single wrong
 // element.
 #pragma once
@@ -17,8 +17,6 @@
 #include "reference/array.h"
 
 namespace polyhead::test {
-
-inline constexpr double kForwardFactor = 2, kGradientFactor = 3;
 
 // The distance between neighbours of a type at |x|.
 inline double last_place(DType dtype, double x) {
@@ -75,8 +73,8 @@ struct Elements {
 };
 
 // The rule itself, for elements of `whole` that are one quantity.
-inline ::testing::AssertionResult near_enough(const std::string& what, const Elements& x, const ConstTensorView& whole,
-                                              double factor) {
+inline ::testing::AssertionResult near_enough(const std::string& what, const Elements& x,
+                                              const ConstTensorView& whole) {
   const auto fail = [&](std::int64_t n, const std::string& why) {
     const auto i = static_cast<std::size_t>(n);
     return ::testing::AssertionFailure() << what << " " << describe(whole) << " at "
@@ -90,7 +88,7 @@ inline ::testing::AssertionResult near_enough(const std::string& what, const Ele
   for (const double e : x.exact) {
     if (std::isfinite(e)) largest = std::max(largest, std::abs(e));
   }
-  const double allowed = factor * yardstick.largest + 2 * last_place(whole.dtype(), largest);
+  const double allowed = 2 * yardstick.largest + 2 * last_place(whole.dtype(), largest);
   if (distance.largest <= allowed) return ::testing::AssertionSuccess();
   return fail(distance.at, "off by " + std::to_string(distance.largest / allowed) + " times the allowed " +
                                ::testing::PrintToString(allowed));
@@ -99,7 +97,7 @@ inline ::testing::AssertionResult near_enough(const std::string& what, const Ele
 // Whether `got` is as near to `exact` as the rule asks. kind_of(n) says which elements are one quantity.
 template <class KindOf>
 ::testing::AssertionResult near_enough(const std::string& what, const ConstTensorView& got,
-                                       const ConstTensorView& exact, const ConstTensorView& plain, double factor,
+                                       const ConstTensorView& exact, const ConstTensorView& plain,
                                        const KindOf& kind_of) {
   if (got.shape() != exact.shape() || got.dtype() != plain.dtype()) {
     return ::testing::AssertionFailure() << what << " is " << describe(got) << ", expected " << describe(plain);
@@ -114,25 +112,23 @@ template <class KindOf>
     elements.at.push_back(static_cast<std::int64_t>(n));
   }
   for (const auto& [kind, elements] : kinds) {
-    auto result = near_enough(what, elements, got, factor);
+    auto result = near_enough(what, elements, got);
     if (!result) return result;
   }
   return ::testing::AssertionSuccess();
 }
 
 inline ::testing::AssertionResult near_enough(const std::string& what, const ConstTensorView& got,
-                                              const ConstTensorView& exact, const ConstTensorView& plain,
-                                              double factor) {
-  return near_enough(what, got, exact, plain, factor, [](std::int64_t) { return 0; });
+                                              const ConstTensorView& exact, const ConstTensorView& plain) {
+  return near_enough(what, got, exact, plain, [](std::int64_t) { return 0; });
 }
 
 // Statistics, fields on the last axis: the weights are one quantity, every other field is its own, so that nats or
 // positions do not lend their tolerance to weights.
 inline ::testing::AssertionResult statistics_near_enough(const std::string& what, const ConstTensorView& got,
-                                                         const ConstTensorView& exact, const ConstTensorView& plain,
-                                                         double factor) {
+                                                         const ConstTensorView& exact, const ConstTensorView& plain) {
   const std::int64_t fields = exact.shape(exact.rank() - 1);
-  return near_enough(what, got, exact, plain, factor, [=](std::int64_t n) {
+  return near_enough(what, got, exact, plain, [=](std::int64_t n) {
     const auto field = static_cast<int>(n % fields);
     const auto statistic = static_cast<Statistic>(field);
     const bool weight = statistic == Statistic::max_weight || statistic == Statistic::first_weight ||

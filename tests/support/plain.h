@@ -22,7 +22,7 @@ AttentionGradientOutputs views_of(AttentionGradients& gradients);
 // What the results of a case are judged by.
 struct ExpectedResults {
   Attention exact;  // f64. Computed in double, or from f64 inputs in long double: double is then what is judged
-  Attention plain;  // in the types of the contract; of two orders of summing the worse
+  Attention plain;  // in the types of the contract; of several orders of summing the worst
 };
 struct ExpectedGradients {
   AttentionGradients exact, plain;
