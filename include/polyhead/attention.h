@@ -7,7 +7,7 @@
 // Shapes:  q [B,H,T,D], k [B,G,S,D], v [B,G,S,E], output [B,H,T,E]. Any strides, as long as the last one is 1: memory
 // laid out [B,T,H,D] is passed as a view and never transposed. Memory use is O(T); no [T,S] matrix exists unless
 // weights or logits are requested. q, k and v share one type, except that f32 queries may read f16 or bf16 k and v
-// (forward only).
+// (forward only). Every single size is below 2^31.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,9 @@ struct AttentionOptions {
 
   ConstTensorView sink_logit{};  // [H]: one more logit in the denominator, with no value
   Dropout dropout{};
-  ConstTensorView gates{};  // [H] or [B,H] ([N,H] if packed): o <- gate * o; a head with gate 0 costs nothing
+  // [H] or [B,H] ([N,H] if packed): o <- gate * o. A head with gate 0 costs nothing; one with gate NaN gives NaN in
+  // output and gradients, not in lse and weights.
+  ConstTensorView gates{};
 };
 
 // What every head did, computed inside the fused loop. All but max_logit (a maximum) are sums over rows; divide by the

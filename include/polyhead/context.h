@@ -13,7 +13,7 @@ class Executor;
 // Make one and keep it. No thread starts before the first call that needs it; between calls the team sleeps.
 // Results have the same bits for any number of threads. Calls on one context run one after another; to run calls
 // concurrently, give each calling thread a context of its own. A context survives fork: the child starts its own team
-// when it needs one.
+// when it needs one. Calls on a context that was moved from throw Error (value).
 class Context {
  public:
   explicit Context(int threads = 0);  // on the CPU; 0: one per processor that this process may use
@@ -35,7 +35,7 @@ class Context {
   // of tensors (lengths, indices) may be thrown here or by the next copy to the host.
   void synchronise();
 
-  Executor& executor() noexcept { return *executor_; }  // for the library's own rooms
+  Executor& executor();  // for the library's own rooms
 
  private:
   std::unique_ptr<Executor> executor_;

@@ -16,6 +16,7 @@ enum class ErrorCode {
   value,        // a number out of range: a NaN scale, a length beyond the tensor, a dropout of 1
   unsupported,  // a combination that no backend offers
   device,       // no such device in this build or machine
+  memory,       // a tensor or scratch for which there is not enough
   input,        // a file that is not what it should be
   io,           // the file system refused: no such file, no space, no permission
 };

@@ -9,10 +9,19 @@ Context::~Context() = default;
 Context::Context(Context&&) noexcept = default;
 Context& Context::operator=(Context&&) noexcept = default;
 
-Device Context::device() const noexcept { return executor_->device(); }
-int Context::threads() const noexcept { return executor_->threads(); }
-const std::shared_ptr<Allocator>& Context::allocator() const noexcept { return executor_->allocator(); }
-void Context::release_memory() { executor_->allocator()->trim(); }
-void Context::synchronise() { executor_->synchronise(); }
+Device Context::device() const noexcept { return executor_ ? executor_->device() : Device{}; }
+int Context::threads() const noexcept { return executor_ ? executor_->threads() : 0; }
+const std::shared_ptr<Allocator>& Context::allocator() const noexcept {
+  return executor_ ? executor_->allocator() : host_allocator();
+}
+void Context::release_memory() { allocator()->trim(); }
+void Context::synchronise() { executor().synchronise(); }
+
+Executor& Context::executor() {
+  if (!executor_) {
+    throw Error(ErrorCode::value, "context", "this context was moved from; use the one that it was moved to");
+  }
+  return *executor_;
+}
 
 }  // namespace polyhead

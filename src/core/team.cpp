@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "polyhead/error.h"
+
 namespace polyhead {
 namespace {
 
@@ -31,7 +33,12 @@ std::byte* Scratch::reserve(std::size_t bytes) {
   if (bytes > bytes_) {
     data_.reset();
     bytes_ = 0;
-    data_.reset(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64})));
+    try {
+      data_.reset(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64})));
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorCode::memory, "scratch",
+                  "expected " + std::to_string(bytes) + " bytes of memory, found less; choose smaller sizes");
+    }
     bytes_ = bytes;
   }
   return data_.get();

@@ -228,7 +228,13 @@ Tensor Tensor::empty(const Dims& shape, DType dtype, const std::shared_ptr<Alloc
   }
   const auto size = static_cast<std::size_t>(bytes);
   Tensor tensor;
-  tensor.memory_ = {allocator->allocate(size), Release{allocator, size}};
+  try {
+    tensor.memory_ = {allocator->allocate(size), Release{allocator, size}};
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::memory, "tensor",
+                std::string(name_of(dtype)) + " " + to_string(shape) + ": expected " + std::to_string(bytes) +
+                    " bytes of memory, found less; choose smaller sizes");
+  }
   tensor.view_ = TensorView(tensor.memory_.get(), dtype, shape, contiguous_strides(shape), allocator->device());
   return tensor;
 }

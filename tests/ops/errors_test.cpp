@@ -309,6 +309,39 @@ TEST(Errors, WantsThatDoNotFit) {
       ErrorCode::value, {"target_keys[0,0,0]", "below 5", "found 5"});
 }
 
+ErrorCode code_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  ADD_FAILURE() << "nothing was refused";
+  return {};
+}
+
+// 128 TiB, more than a process has addresses for. (A sanitizer ends the process where the system only says no.)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(Errors, MoreMemoryThanThereIs) {
+  constexpr std::int64_t kRows = std::int64_t{1} << 30, kColumns = 1 << 15;
+  Context context(1);
+  const Tensor one = Tensor::zeros({1, 1, 1, 1}, DType::f32), v = Tensor::zeros({1, 1, 1, kColumns}, DType::f32);
+  const ConstTensorView q(one.as<float>(), DType::f32, {1, 1, kRows, 1}, {0, 0, 0, 1});
+  EXPECT_EQ(code_of([&] { attend(context, q, one, v); }), ErrorCode::memory);
+  EXPECT_EQ(code_of([&] { Tensor::empty({kRows, kColumns}, DType::f32); }), ErrorCode::memory);
+}
+#endif
+
+TEST(Errors, AContextThatWasMovedFrom) {
+  Call call;
+  const Context kept = std::move(call.context);
+  EXPECT_EQ(kept.threads(), 1);
+  EXPECT_EQ(call.context.threads(), 0);
+  EXPECT_EQ(call.context.device(), Device{});
+  call.context.release_memory();
+  EXPECT_EQ(code_of([&] { call.run(); }), ErrorCode::value);
+  EXPECT_EQ(code_of([&] { call.context.synchronise(); }), ErrorCode::value);
+}
+
 TEST(Errors, ThreadsOutOfRange) {
   EXPECT_THROW(Context(-1), Error);
   EXPECT_THROW(Context(100000), Error);
