@@ -22,10 +22,6 @@ void expect_sizes(std::string_view op, const backend::AttentionProblem& problem)
   if (const std::int64_t p = problem.sequences.position; p >= std::int64_t{1} << 30 || -p >= std::int64_t{1} << 30) {
     throw Error(ErrorCode::unsupported, op, "expected positions below 2^30, found " + std::to_string(p));
   }
-  if (problem.logit_stage != LogitStage::none) {
-    throw Error(ErrorCode::unsupported, op,
-                "raw logits: the GPU has none; ask for weights, or use a context on the CPU");
-  }
 }
 
 // Why Hopper's own kernels do not take a call, or nothing.
@@ -82,7 +78,7 @@ std::string explain(CudaExecutor& executor, const backend::AttentionProblem& pro
     text += to_mma.empty() ? ", tensor cores (mma.sync)" : ", f32 arithmetic; no tensor cores: " + to_mma;
     text += "; not Hopper's kernel: " + to_sm90;
   }
-  if (!problem.weight_head_of.empty()) text += "; weights: a kernel of their own computes the logits again, in f32";
+  if (!problem.weight_head_of.empty()) text += "; weights or logits: a kernel of their own computes them, in f32";
   if (problem.statistics_set != StatisticsSet::none) {
     const bool fused = hopper && problem.statistics_set == StatisticsSet::light;
     text += fused ? "; statistics: in the same walk over the keys"

@@ -37,8 +37,7 @@ std::string same_bits(const char* what, const Tensor& a, const Tensor& b) {
   return std::string(what) + ": other bits the second time";
 }
 
-std::string run_forward(Context& context, Case recipe) {
-  recipe.wants.logits = LogitStage::none;  // the GPU refuses them
+std::string run_forward(Context& context, const Case& recipe) {
   const Materialised m = test::materialise(recipe);
   const Moved moved(context, m.memory);
   const AttentionOptions options = moved_options(moved, m.options);
@@ -50,12 +49,14 @@ std::string run_forward(Context& context, Case recipe) {
     device.output = poisoned_like(context, host.output);
     device.lse = poisoned_like(context, host.lse);
     device.weights = poisoned_like(context, host.weights);
+    device.logits = poisoned_like(context, host.logits);
     device.statistics = poisoned_like(context, host.statistics);
     device.row_statistics = poisoned_like(context, host.row_statistics);
     attend_into(context, moved(m.q), moved(m.k), moved(m.v), options, wants, test::views_of(device));
     bring_back(context, device.output, host.output);
     bring_back(context, device.lse, host.lse);
     bring_back(context, device.weights, host.weights);
+    bring_back(context, device.logits, host.logits);
     bring_back(context, device.statistics, host.statistics);
     bring_back(context, device.row_statistics, host.row_statistics);
     context.synchronise();

@@ -43,6 +43,7 @@ struct AttentionArguments {
   Strided alibi, gates;  // [N,H] f32
   Strided sink_logit;    // [H] f32
   Drops drops;
+  LogitStage stage = LogitStage::biased;  // up to which logits are computed; what hides a key hides it in every stage
 
   explicit AttentionArguments(const backend::AttentionProblem& problem);
 };

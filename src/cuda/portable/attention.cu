@@ -51,15 +51,17 @@ std::vector<Chosen> chosen_of(const std::vector<std::int32_t>& where) {
   return lists;
 }
 
-void write_weights(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  const AttentionArguments arguments(problem);
-  const auto columns = static_cast<int>(problem.weights.shape(3));
+// By weights_kernel or logits_kernel.
+template <class Kernel>
+void write_chosen(CudaExecutor& executor, const Kernel& kernel, const backend::AttentionProblem& problem,
+                  const AttentionArguments& arguments, const TensorView& to) {
+  const auto columns = static_cast<int>(to.shape(3));
   const std::vector<Chosen> all{{.count = static_cast<int>(problem.sequences.queries), .in_order = true}};
   for (const Chosen& rows : problem.weights_in_order ? all : chosen_of(problem.weight_row_of)) {
     const int tiles = tiles_of(rows.count);
     for (const Chosen& heads : chosen_of(problem.weight_head_of)) {
-      executor.launch(weights_kernel, problem.sequences.count * heads.count * tiles, kThreads, arguments,
-                      Strided(problem.weights), columns, heads, rows, tiles);
+      executor.launch(kernel, problem.sequences.count * heads.count * tiles, kThreads, arguments, Strided(to), columns,
+                      heads, rows, tiles);
     }
   }
 }
@@ -84,7 +86,12 @@ void write_statistics(CudaExecutor& executor, const backend::AttentionProblem& p
 }  // namespace
 
 void describe_heads(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  if (problem.weights.present()) write_weights(executor, problem);
+  AttentionArguments arguments(problem);
+  if (problem.weights.present()) write_chosen(executor, weights_kernel, problem, arguments, problem.weights);
+  if (problem.logits.present()) {
+    arguments.stage = problem.logit_stage;
+    write_chosen(executor, logits_kernel, problem, arguments, problem.logits);
+  }
   if (problem.statistics.present() || problem.row_statistics.present()) write_statistics(executor, problem);
 }
 

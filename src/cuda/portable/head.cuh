@@ -140,11 +140,12 @@ struct Head {
     const float bias = a.bias.present() ? load(a.bias.data, a.bias.dtype, a.bias.at(b, h, query, key)) : 0.0f;
     if (bias == kNegativeInfinity) return bias;  // whatever the key holds
     float s = __fmul_rn(a.scale, dot);
-    if (a.softcap > 0) {
+    if (a.softcap > 0 && a.stage != LogitStage::scaled) {
       const float t = tanhf(__fdiv_rn(s, a.softcap));
       s = __fmul_rn(a.softcap, t);
       slope_here = __fmaf_rn(-t, t, 1.0f);
     }
+    if (a.stage != LogitStage::biased) return s;
     s = __fadd_rn(s, bias);
     if (a.alibi.present()) s = __fmaf_rn(-slope, fabsf(static_cast<float>(row.p - j)), s);
     return s;
