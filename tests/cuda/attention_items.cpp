@@ -128,7 +128,7 @@ std::vector<Case> large_cases() {
       add("plain", c);
       c.options.causal = true;
       add("causal", c);
-      Case window = c, padded = c, packed = c, gated = c, drop = c, sink = c;
+      Case window = c, padded = c, packed = c, gated = c, drop = c, sink = c, keep = c, bias = c;
       // Few rows to a kv head, as decoding has them.
       Case few = c, few_padded = c;
       few.queries = few_padded.queries = 3;
@@ -150,6 +150,12 @@ std::vector<Case> large_cases() {
       sink.sink_logit = sink.alibi = true;
       sink.options.softcap = 20;
       add("sink_alibi_softcap", sink);
+      keep.keep = Dims{c.batch, 1, 1, c.keys};
+      keep.hidden_nan = true;
+      add("keep", keep);
+      bias.bias = Dims{c.heads, c.queries, c.keys};
+      bias.bias_hides = 0.3;
+      add("bias", bias);
     }
   }
   return cases;

@@ -24,6 +24,14 @@ TEST(CudaKernels, OpsFollowTheRule) { expect_all(op_items(), 1); }
 TEST(CudaKernels, AttentionFollowsTheRule) { expect_all(attention_items(), 199); }
 // On tensor cores, with more than a tile in every direction.
 TEST(CudaKernels, AttentionOfHalvesFollowsTheRule) { expect_all(named("_bf16_64x64"), 13); }
+// What the general instance has, on tensor cores.
+TEST(CudaKernels, RarerOptionsFollowTheRule) {
+  for (const std::string option : {"dropout", "sink_alibi_softcap", "keep", "bias"}) {
+    const std::vector<Item> items = named("forward/large_" + option + "_bf16_64x64");
+    ASSERT_FALSE(items.empty()) << option;
+    expect_all(items, 2);
+  }
+}
 TEST(CudaKernels, DecodingFollowsTheRule) {
   expect_all(named("forward/large_few_bf16_128x128"), 1);
   expect_all(named("forward/large_few_padded_f16_64x64"), 1);

@@ -91,4 +91,11 @@ __device__ inline float exp2_of(float x) {
   return y;
 }
 
+// To some 2e-7 of 1, not of itself.
+__device__ inline float tanh_of(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp2_of(2.885390082f * x)));  // 2 log2(e)
+  return fmaf(-2.0f, y, 1.0f);
+}
+
 }  // namespace polyhead::cuda::device

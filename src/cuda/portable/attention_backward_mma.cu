@@ -54,6 +54,7 @@ void run(CudaExecutor& executor, const backend::AttentionGradientProblem& proble
 
 std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
   if (std::string why = objection_to_mma(executor, problem.forward); !why.empty()) return why;
+  if (std::string option = rarer_option(problem.forward); !option.empty()) return option;
   for (const ConstTensorView& tensor :
        {problem.doutput, ConstTensorView(problem.dq), ConstTensorView(problem.dk), ConstTensorView(problem.dv)}) {
     if (!has_pieces(tensor)) return "rows that are no multiples of 16 bytes";

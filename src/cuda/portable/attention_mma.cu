@@ -11,13 +11,22 @@ bool has_pieces(const ConstTensorView& tensor) {
   return true;
 }
 
+std::string rarer_option(const backend::AttentionProblem& problem) {
+  if (problem.keep.present() || problem.bias.present()) return "keep or bias";
+  if (problem.alibi.present()) return "alibi";
+  if (problem.softcap > 0) return "softcap";
+  if (problem.dropout.p > 0) return "dropout";
+  if (!(problem.scale > 0)) return "a scale that is not positive";
+  return {};
+}
+
 namespace {
 
-template <class T, int kWidth, int kWarps, int kBlocks, int kKeys>
+template <class T, int kWidth, int kWarps, int kBlocks, int kKeys, bool kGeneral>
 void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  using Forward = MmaForward<T, kWidth, kWarps, kBlocks, kKeys>;
+  using Forward = MmaForward<T, kWidth, kWarps, kBlocks, kKeys, kGeneral>;
   const auto tiles = static_cast<int>((problem.sequences.queries + Forward::kRows - 1) / Forward::kRows);
-  executor.launch_with(attend_mma_kernel<T, kWidth, kWarps, kBlocks, kKeys>,
+  executor.launch_with(attend_mma_kernel<T, kWidth, kWarps, kBlocks, kKeys, kGeneral>,
                        problem.sequences.count * problem.heads * tiles, Forward::kThreads, Forward::kSharedBytes,
                        AttentionArguments(problem), MmaOutputs{Strided(problem.output), Strided(problem.lse)}, tiles);
 }
@@ -25,9 +34,15 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
 template <class T>
 void launch_as(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   const std::int64_t width = std::max(problem.head_dim, problem.value_dim);
-  if (width <= 64) return launch<T, 64, 4, 2, 64>(executor, problem);
-  if (width <= 128) return launch<T, 128, 4, 2, 64>(executor, problem);
-  return launch<T, 256, 8, 1, 64>(executor, problem);
+  // The general instance's registers come out of its rows: a warp has 16 instead of 32.
+  if (!rarer_option(problem).empty()) {
+    if (width <= 64) return launch<T, 64, 8, 1, 64, true>(executor, problem);
+    if (width <= 128) return launch<T, 128, 8, 1, 64, true>(executor, problem);
+    return launch<T, 256, 8, 1, 64, true>(executor, problem);
+  }
+  if (width <= 64) return launch<T, 64, 4, 2, 64, false>(executor, problem);
+  if (width <= 128) return launch<T, 128, 4, 2, 64, false>(executor, problem);
+  return launch<T, 256, 8, 1, 64, false>(executor, problem);
 }
 
 }  // namespace
@@ -40,14 +55,9 @@ std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionPro
     if (tensor.present() && !has_pieces(tensor)) return "rows that are no multiples of 16 bytes";
   }
   if (std::max(problem.head_dim, problem.value_dim) > 128 &&
-      executor.queue().shared_bytes() < MmaForward<__half, 256, 8, 1, 64>::kSharedBytes + 2048) {
+      executor.queue().shared_bytes() < MmaForward<__half, 256, 8, 1, 64, true>::kSharedBytes + 2048) {
     return "too little shared memory for heads wider than 128";
   }
-  if (problem.keep.present() || problem.bias.present()) return "keep or bias";
-  if (problem.alibi.present()) return "alibi";
-  if (problem.softcap > 0) return "softcap";
-  if (problem.dropout.p > 0) return "dropout";
-  if (!(problem.scale > 0)) return "a scale that is not positive";
   return {};
 }
 

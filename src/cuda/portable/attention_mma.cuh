@@ -1,6 +1,7 @@
 // Attention forward of 16-bit numbers on the tensor cores, in the manner of FlashAttention-2: a block has 64 or 128
 // queries, a warp 16 or 32 of them, and walks over the keys that they see. While a tile of K is multiplied, the tile of
-// V is on its way, and the other way round. Options that depend on positions, lengths, gates and sinks; no others.
+// V is on its way, and the other way round. Options that depend on positions, lengths, gates and sinks; the general
+// instance has all the others, too.
 #pragma once
 
 #include <numbers>
@@ -15,7 +16,7 @@ struct MmaOutputs {
   Strided output, lse;  // [B,H,T,E], [B,H,T]
 };
 
-template <class T, int kWidth, int kWarps, int kBlocks, int kKeys>
+template <class T, int kWidth, int kWarps, int kBlocks, int kKeys, bool kGeneral>
 struct MmaForward {
   static constexpr int kThreads = 32 * kWarps, kRows = 16 * kBlocks * kWarps;
   using QueryTile = TileOf<T, kRows, kWidth>;
@@ -25,6 +26,7 @@ struct MmaForward {
   const AttentionArguments& a;
   const Head& head;
   const KeySight* const sights;  // of the block's rows
+  int* const seen;               // [kKeys] of a tile, by some row of the block; null if `sight` says it all
   const int first;               // query of the block
   const BlockSight sight{head, first, kRows};
   const QueryTile queries{device::dynamic_shared()};
@@ -33,7 +35,10 @@ struct MmaForward {
   const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 * 16 * kBlocks;  // the warp's first row
 
   Sums<kWidth> o[kBlocks];
-  float m[kBlocks][2], l[kBlocks][2];  // of rows lane / 4 and lane / 4 + 8; m is a bare q.k, l the lane's share
+  // Of rows lane / 4 and lane / 4 + 8; l is the lane's share. Scores, and so m, are bare q.k in the plain instance.
+  float m[kBlocks][2], l[kBlocks][2];
+
+  __device__ float logit_of_score() const { return kGeneral ? 1.0f : a.scale; }
 
   __device__ int row_of(int block, int half) const { return first + row0 + 16 * block + 8 * half + lane / 4; }
   // The next tile of keys from j0 on that the block sees some of, or `end`.
@@ -107,14 +112,90 @@ struct MmaForward {
     }
   }
 
+  // Dot products to logits, in place: what the options make of them, -inf where a key is hidden.
+  __device__ void finish(Sums<kKeys> (&s)[kBlocks], int j0) const {
+    const std::int64_t b = head.sequence.batch, key = head.sequence.key_begin;
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = row_of(block, half), p = static_cast<int>(i + head.sequence.offset);
+        const KeySight& row = sights[i - first];
+        const std::int64_t query = head.sequence.query_begin + i;
+        const auto* keep = static_cast<const std::uint8_t*>(a.keep.data) + a.keep.at(b, head.h, query, key);
+        const std::int64_t bias_row = a.bias.at(b, head.h, query, key);
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+          for (int k = 0; k < 2; ++k) {
+            const int j = j0 + 8 * n + 2 * (lane % 4) + k;
+            float& score = s[block].of[n][2 * half + k];
+            float bias = kNegativeInfinity;
+            if (row.sees(j) && (!a.keep.present() || keep[j * a.keep.stride[3]] != 0)) {
+              bias = a.bias.present() ? load(a.bias.data, a.bias.dtype, bias_row + j * a.bias.stride[3]) : 0.0f;
+            }
+            float logit = a.scale * score;
+            if (a.softcap > 0) logit = a.softcap * device::tanh_of(logit / a.softcap);
+            logit = fmaf(-head.slope, fabsf(static_cast<float>(p - j)), logit + bias);
+            score = bias == kNegativeInfinity ? bias : logit;  // whatever the key holds
+            if (seen != nullptr && score != kNegativeInfinity) seen[j - j0] = 1;
+          }
+        }
+      }
+    }
+  }
+
+  // Four lanes have eight neighbouring keys of a row, which one draw of Philox decides: each lane draws for one group
+  // of four, and they exchange words.
+  __device__ void drop(Sums<kKeys> (&s)[kBlocks], int j0) const {
+    const int q = lane % 4;
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int n0 = 0; n0 < kKeys / 8; n0 += 4) {
+          Philox::Words words =
+              Philox::words(a.drops.seed, {static_cast<std::uint32_t>(j0 / 8 + n0 + q),
+                                           static_cast<std::uint32_t>(row_of(block, half)),
+                                           static_cast<std::uint32_t>(head.h), static_cast<std::uint32_t>(head.n)});
+          transpose_quad(words);
+#pragma unroll
+          for (int n = 0; n < 4; ++n) {
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+              float& weight = s[block].of[n0 + n][2 * half + k];
+              weight = (words[n] >> (16 * k) & 0xffffu) >= a.drops.threshold ? a.drops.factor * weight : 0.0f;
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // Values of keys that no row sees become zeros: what is in them must not meet a weight of 0. All threads come here.
+  __device__ void clear_unseen_values() const {
+    bool any = false;
+    for (int n = threadIdx.x; n < kKeys; n += kThreads) any |= seen[n] == 0;
+    if (__syncthreads_or(any)) {
+      for (int n = threadIdx.x / 8; n < kKeys; n += kThreads / 8) {
+        for (int piece = threadIdx.x % 8; seen[n] == 0 && piece < kWidth / 8; piece += 8) {
+          *reinterpret_cast<uint4*>(values.at(n, piece)) = uint4{0, 0, 0, 0};
+        }
+      }
+      __syncthreads();
+    }
+    for (int n = threadIdx.x; n < kKeys; n += kThreads) seen[n] = 0;
+  }
+
   __device__ void run(bool with_values) {
-    const float scale = a.scale * std::numbers::log2e_v<float>;
+    const float scale = logit_of_score() * std::numbers::log2e_v<float>;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       o[block].clear();
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        m[block][half] = head.has_sink() ? head.sink / a.scale : kNegativeInfinity;
+        m[block][half] = head.has_sink() ? head.sink / logit_of_score() : kNegativeInfinity;
         l[block][half] = head.has_sink() && lane % 4 == 0 ? 1.0f : 0.0f;
       }
     }
@@ -133,14 +214,20 @@ struct MmaForward {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) s[block].clear();
       multiply_rows<T, kBlocks, kKeys, kWidth>(s, queries, row0, keys);
-      if (!sight.all(j0, j0 + kKeys)) mask(s, j0);
+      if constexpr (kGeneral) {
+        finish(s, j0);
+      } else {
+        if (!sight.all(j0, j0 + kKeys)) mask(s, j0);
+      }
       softmax(s, scale);
       device::wait_for_copies<0>();
       __syncthreads();  // V is there, and K is read no more
+      if (kGeneral && seen != nullptr) clear_unseen_values();
       const int after = next(j0 + kKeys, end);
       if (after < end) load_keys(keys, a.k, head.k_row(after), a.head_dim, after);
       device::commit_copies();
       if (with_values) {
+        if (kGeneral && a.drops.any) drop(s, j0);
         std::uint32_t p[kBlocks][kKeys / 16][4];
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) pack_weights<T, kKeys>(p[block], s[block]);
@@ -172,25 +259,28 @@ struct MmaForward {
         }
         if (!out.lse.present() || lane % 4 != 0) continue;
         static_cast<float*>(out.lse.data)[out.lse.at(head.sequence.batch, head.h, query)] =
-            exists
-                ? (m[block][half] == kNegativeInfinity ? kNegativeInfinity : fmaf(m[block][half], a.scale, logf(sum)))
-                : kNegativeInfinity;
+            exists ? (m[block][half] == kNegativeInfinity ? kNegativeInfinity
+                                                          : fmaf(m[block][half], logit_of_score(), logf(sum)))
+                   : kNegativeInfinity;
       }
     }
   }
 };
 
-template <class T, int kWidth, int kWarps, int kBlocks, int kKeys>
+template <class T, int kWidth, int kWarps, int kBlocks, int kKeys, bool kGeneral>
 __global__ void __launch_bounds__(32 * kWarps)
     attend_mma_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ MmaOutputs out, int tiles) {
-  using Forward = MmaForward<T, kWidth, kWarps, kBlocks, kKeys>;
+  using Forward = MmaForward<T, kWidth, kWarps, kBlocks, kKeys, kGeneral>;
   const BlockPlace place(1, tiles, a.heads);
   const Head& head = *share_head(a, place.n, place.h);
   const int first = place.tile * Forward::kRows;
   if (first >= head.sequence.rows) return;
   __shared__ KeySight sights[Forward::kRows];
+  __shared__ int seen[kGeneral ? kKeys : 1];
   for (int n = threadIdx.x; n < Forward::kRows; n += Forward::kThreads) sights[n] = head.keys_of(first + n);
-  Forward forward{a, head, sights, first};
+  for (int n = threadIdx.x; kGeneral && n < kKeys; n += Forward::kThreads) seen[n] = 0;
+  const bool hides = kGeneral && (a.keep.present() || a.bias.present());  // keys, whatever their positions
+  Forward forward{a, head, sights, hides ? seen : nullptr, first};
   if (head.gate == 0 && !out.lse.present()) {
     // Nothing but zeros to write.
 #pragma unroll

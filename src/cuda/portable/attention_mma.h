@@ -13,6 +13,8 @@ bool has_pieces(const ConstTensorView& tensor);
 
 // Why a call is not for these kernels, or nothing.
 std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionProblem& problem);
+// An option of the problem that only the general kernels have, or nothing.
+std::string rarer_option(const backend::AttentionProblem& problem);
 std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem);
 
 // Output and lse alone.

@@ -43,6 +43,7 @@ void launch_as(CudaExecutor& executor, const backend::AttentionProblem& problem)
 
 std::string objection_to_decode(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   if (std::string reason = objection_to_mma(executor, problem); !reason.empty()) return reason;
+  if (std::string option = rarer_option(problem); !option.empty()) return option;
   if (problem.sequences.packed) return "a packed batch";
   if (problem.kv_heads == 0 || problem.sequences.queries * (problem.heads / problem.kv_heads) > kDecodeRows) {
     return "more than 16 rows to a kv head";

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/philox.h"
 #include "cuda/device/mma.cuh"
 
 namespace polyhead::cuda::portable {
@@ -106,6 +107,24 @@ __device__ void pack_weights(std::uint32_t (&p)[kKeys / 16][4], const Sums<kKeys
       p[k][2 * half + 1] = device::pack<T>(s.of[2 * k + half][2], s.of[2 * k + half][3]);
     }
   }
+}
+
+// Word n of the quad's lane q becomes word q of its lane n.
+__device__ inline void transpose_quad(Philox::Words& words) {
+  const int q = threadIdx.x % 4;
+  const auto exchange = [&](int with, int low, int high) {
+    const bool upper = (q & with) != 0;
+    const std::uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? words[low] : words[high], with);
+    if (upper) {
+      words[low] = got;
+    } else {
+      words[high] = got;
+    }
+  };
+  exchange(1, 0, 1);
+  exchange(1, 2, 3);
+  exchange(2, 0, 2);
+  exchange(2, 1, 3);
 }
 
 // The four lanes that share a row.

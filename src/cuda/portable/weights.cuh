@@ -1,5 +1,5 @@
-// Softmax weights on request: a first walk over the keys finds the softmax's sum, a second one writes; and logits, which
-// take one walk. Rows are all, or chosen ones in the caller's order.
+// Softmax weights on request: a first walk over the keys finds the softmax's sum, a second one writes; and logits,
+// which take one walk. Rows are all, or chosen ones in the caller's order.
 #pragma once
 
 #include "cuda/portable/softmax.cuh"
@@ -50,8 +50,7 @@ __device__ void write_columns(Shared& sm, const Head& head, const ChosenTile& ti
       for (int c = 0; c < 4; ++c) {
         const std::int64_t j = column + tx + 16 * c;
         if (j < columns) {
-          store(to.data, to.dtype, to.at(head.sequence.batch, to_head, tile.line(4 * ty + r), j),
-                value_of(r, s[r][c]));
+          store(to.data, to.dtype, to.at(head.sequence.batch, to_head, tile.line(4 * ty + r), j), value_of(r, s[r][c]));
         }
       }
     }
@@ -73,9 +72,8 @@ __global__ void __launch_bounds__(kThreads)
     softmax.add(p, alpha);
   }
   softmax.finish();
-  write_columns(sm, head, tile, weights, heads.base + place.h, columns, [&](int r, float s) {
-    return s == kNegativeInfinity ? 0.0f : expf(s - softmax.m[r]) / softmax.l[r];
-  });
+  write_columns(sm, head, tile, weights, heads.base + place.h, columns,
+                [&](int r, float s) { return s == kNegativeInfinity ? 0.0f : expf(s - softmax.m[r]) / softmax.l[r]; });
 }
 
 __global__ void __launch_bounds__(kThreads)
