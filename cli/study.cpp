@@ -20,11 +20,10 @@ struct Options {
 };
 
 study::Results study_of(const Options& o) {
-  if (o.force && o.resume)
-    throw Failure(Exit::usage, "--resume goes on with a study and --force begins anew: choose one");
+  if (o.force && o.resume) throw Failure(Exit::usage, "--resume continues a study and --force starts over: choose one");
   if (!o.force && !o.resume && io::is_folder(o.out) && io::is_there(std::filesystem::path(o.out) / "models")) {
-    throw Failure(Exit::input, fmt::format("{}: there is a study in this folder; --resume goes on with it, --force "
-                                           "begins anew",
+    throw Failure(Exit::input, fmt::format("{}: there is a study in this folder; --resume continues it, --force "
+                                           "starts over",
                                            o.out));
   }
   const Signals signals;
@@ -43,9 +42,10 @@ study::Results study_of(const Options& o) {
                             });
   } catch (const study::Interrupted&) {
     bar.reset();
-    throw Failure(Signals::exit_code(),
-                  fmt::format("stopped; models that were done are kept. To continue: polyhead study --resume{} --out {}",
-                              o.quick ? " --quick" : "", o.out));
+    throw Failure(
+        Signals::exit_code(),
+        fmt::format("stopped; models that were done are kept. To continue: polyhead study --resume{} --out {}",
+                    o.quick ? " --quick" : "", o.out));
   }
 }
 

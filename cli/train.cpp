@@ -72,12 +72,12 @@ void check_start(const Options& o) {
   if (o.task != "text" && !o.file.empty()) misused(fmt::format("--file is for the task text, not for {}", o.task));
   if (o.force || !io::is_folder(o.out) || !io::is_there(std::filesystem::path(o.out) / train::kPlanFile)) return;
   throw Failure(Exit::input,
-                fmt::format("{}: there is a run in this folder; --resume goes on with it, --force begins anew", o.out));
+                fmt::format("{}: there is a run in this folder; --resume continues it, --force starts over", o.out));
 }
 
 // A run keeps its plan, but for what `Changes` has.
 void check_resume(const Options& o) {
-  if (o.force) misused("--resume goes on with a run and --force begins anew: choose one");
+  if (o.force) misused("--resume continues a run and --force starts over: choose one");
   const std::pair<bool, const char*> fixed[] = {
       {o.layers.has_value(), "layers"},   {o.width.has_value(), "width"},
       {o.heads.has_value(), "heads"},     {o.kv_heads.has_value(), "kv-heads"},
@@ -107,8 +107,8 @@ std::unique_ptr<train::Run> run_of(const Options& o, Context& context) {
   if (!o.task.empty() && o.task != task) misused(fmt::format("{} is a run of {}, not of {}", o.out, task, o.task));
   auto run = train::Run::resume(context, o.out, {.steps = o.steps, .save_every = o.save_every, .file = o.file});
   if (const std::string target = train::target_of(context); run->plan().target != target) {
-    say(fmt::format("note: this run was begun on {} and goes on with {}: the last bits will differ\n",
-                    run->plan().target, target));
+    say(fmt::format("note: this run started on {} and continues on {}: the last bits will differ\n", run->plan().target,
+                    target));
   }
   return run;
 }

@@ -14,7 +14,7 @@ struct Kernels;
 }
 
 // A backend derives from this and hands it to its own kernels. Work is done, or queued, in the order of the calls.
-class Executor {
+class [[gnu::visibility("hidden")]] Executor {  // named by a public header, but not public
  public:
   Executor(const backend::Kernels& kernels, std::shared_ptr<Allocator> allocator)
       : kernels_(kernels), allocator_(std::move(allocator)) {}

@@ -52,7 +52,7 @@ fs::file_status status_at(std::string_view op, const fs::path& path) {
     if (!fs::is_symlink(path, error)) return status;
     throw Error(ErrorCode::io, op,
                 path.string() + ": a link to " + fs::read_symlink(path, error).string() +
-                    ", where nothing is; mend the link or remove it");
+                    ", where nothing is; fix the link or remove it");
   }
   if (!fs::status_known(status)) fail(op, path, "look at it", error.value());
   return status;

@@ -35,7 +35,7 @@ std::int32_t draw(std::span<const float> logits, double temperature, double at) 
 std::int32_t choose(std::span<const float> logits, const Sampling& sampling, std::uint64_t index,
                     std::uint32_t stream) {
   if (std::any_of(logits.begin(), logits.end(), [](float logit) { return !std::isfinite(logit); })) {
-    throw Error(ErrorCode::input, "next_token", "the model's logits are not finite: its weights are no good");
+    throw Error(ErrorCode::input, "next_token", "the model's logits are not finite: its weights are unusable");
   }
   if (sampling.temperature <= 0)
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
