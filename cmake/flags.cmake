@@ -23,10 +23,16 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 if(POLYHEAD_SANITIZE)
-  # -O1: the kernels take minutes to compile otherwise. Sanitized code confuses GCC about what is initialised.
-  add_compile_options(-O1 -Wno-maybe-uninitialized -fsanitize=${POLYHEAD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # Little optimisation, and line numbers alone: compiling takes twice as long otherwise. Sanitized code confuses GCC about
+  # what is initialised.
+  add_compile_options(-Og -g1 -Wno-maybe-uninitialized -fsanitize=${POLYHEAD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${POLYHEAD_SANITIZE})
 endif()
+function(polyhead_hot target level)  # where the tests of a sanitized build spend their time
+  if(POLYHEAD_SANITIZE)
+    target_compile_options(${target} PRIVATE ${level})
+  endif()
+endfunction()
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # Nothing is visible outside a shared library but what include/polyhead declares: its headers open the namespace so.
