@@ -1,6 +1,6 @@
-// Checks the GPU: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--time].
+// Checks the GPU: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--item-seconds N] [--time].
 // Items are run by child processes, each with a context of its own, so that one that breaks the device or hangs costs
-// no other its verdict. Under compute-sanitizer: --target-processes all, with --jobs 1 and a filter.
+// no other its verdict. gpu/sanitize.py runs it under compute-sanitizer.
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,12 +23,12 @@ namespace polyhead::test::gpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr unsigned kSecondsPerItem = 20;
 
 struct Request {
   std::string filter;
   int jobs = 12;
   int seconds = 300;
+  int item_seconds = 20;
   bool time = false;
 };
 
@@ -42,7 +42,7 @@ std::string verdict_of(Context& context, const Item& item) {
 
 // A child: items from `begin` in steps of `step`, a line each: number, tab, verdict. Leaves when the device does not
 // answer any more; the parent goes on behind that item.
-[[noreturn]] void work(const std::vector<Item>& items, std::size_t begin, std::size_t step, int to) {
+[[noreturn]] void work(const std::vector<Item>& items, std::size_t begin, std::size_t step, int item_seconds, int to) {
   const auto say = [&](std::size_t n, std::string verdict) {
     for (char& letter : verdict) letter = letter == '\n' ? ' ' : letter;
     const std::string line = std::to_string(n) + "\t" + verdict.substr(0, 400) + "\n";
@@ -51,7 +51,7 @@ std::string verdict_of(Context& context, const Item& item) {
   try {
     Context context(Device{Device::Kind::cuda, 0});
     for (std::size_t n = begin; n < items.size(); n += step) {
-      alarm(kSecondsPerItem);
+      alarm(static_cast<unsigned>(item_seconds));
       say(n, verdict_of(context, items[n]));
       try {
         context.synchronise();
@@ -78,6 +78,7 @@ class Run {
   Run(const std::vector<Item>& items, const Request& request)
       : items_(items),
         step_(static_cast<std::size_t>(std::max(1, request.jobs))),
+        item_seconds_(std::max(1, request.item_seconds)),
         end_(Clock::now() + std::chrono::seconds(request.seconds)) {}
 
   int run() {
@@ -97,7 +98,7 @@ class Run {
     const pid_t pid = fork();
     if (pid == 0) {
       close(ends[0]);
-      work(items_, begin, step_, ends[1]);
+      work(items_, begin, step_, item_seconds_, ends[1]);
     }
     close(ends[1]);
     children_[ends[0]] = {pid, ends[0], begin, {}};
@@ -163,6 +164,7 @@ class Run {
 
   const std::vector<Item>& items_;
   const std::size_t step_;
+  const int item_seconds_;
   const Clock::time_point end_;
   std::map<int, Child> children_;  // by the end of the pipe
   std::size_t passed_ = 0, failed_ = 0;
@@ -179,7 +181,8 @@ std::vector<Item> chosen(const std::string& filter) {
 }
 
 int usage() {
-  std::fprintf(stderr, "usage: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--time]\n");
+  std::fprintf(stderr,
+               "usage: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--item-seconds N] [--time]\n");
   return 2;
 }
 
@@ -200,6 +203,8 @@ int main(int count, char** words) {
       request.jobs = std::atoi(words[++n]);
     } else if (word == "--seconds" && more) {
       request.seconds = std::atoi(words[++n]);
+    } else if (word == "--item-seconds" && more) {
+      request.item_seconds = std::atoi(words[++n]);
     } else {
       return usage();
     }

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Attention on the GPU beside torch's backends, in one run: polyhead_gpu_calls.so (built by CMake) and torch take turns
-on the same tensors. Prints the tables of docs/performance.md.
+"""Attention on the GPU: checked against the reference (polyhead_gpu_check, every case of the catalogue), then timed beside
+torch's backends, which take turns with libpolyhead_gpu_calls.so on the same tensors. Prints the tables of
+docs/performance.md. FOLDER is where CMake built the two.
 
-    bench/gpu/run.py build/release/bench/libpolyhead_gpu_calls.so [--rounds 15] [--only forward,decode,statistics,options]
+    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,decode,statistics,options]
 """
 import argparse
 import ctypes
 import datetime
 import math
+import pathlib
 import statistics
+import subprocess
+import sys
 import time
 
 import torch
@@ -201,18 +205,23 @@ def decode(library, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library")
+    parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="forward,decode,statistics,options")
+    parser.add_argument("--only", default="check,forward,decode,statistics,options")
     arguments = parser.parse_args()
     torch.manual_seed(1)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}, "
           f"cuDNN {torch.backends.cudnn.version()}, {datetime.date.today()}, {arguments.rounds} rounds, bf16, "
           f"B*S = {TOKENS}, H*D = {WIDTH}\n")
-    library = Library(arguments.library)
+    chosen = arguments.only.split(",")
+    if "check" in chosen:
+        if subprocess.run([arguments.folder / "polyhead_gpu_check"]).returncode != 0:
+            sys.exit("the check failed: no timing of wrong results")
+        chosen.remove("check")
+    library = Library(arguments.folder / "libpolyhead_gpu_calls.so")
     tables = {"forward": forward, "decode": decode, "statistics": statistics_tax,
               "options": options_tax}
-    for name in arguments.only.split(","):
+    for name in chosen:
         tables[name](library, arguments.rounds)
 
 

@@ -85,7 +85,8 @@ class Resume(unittest.TestCase):
         other = FOLDER.with_name(FOLDER.name + '-again')
         shutil.rmtree(other, ignore_errors=True)
         shutil.copytree(FOLDER, other)
-        for path in [*other.glob('models/copy-*/course.json'), *other.glob('models/repeat-one-layer/course.json')]:
+        copies = sorted(other.glob('models/copy-*/course.json'))
+        for path in [copies[0], copies[-1], *other.glob('models/repeat-one-layer*/course.json')]:
             path.unlink()
         again = start(other, '--resume')
         _, errors = again.communicate()
