@@ -29,7 +29,7 @@ class Backward {
       : team_(team),
         problem_(problem),
         forward_(problem.forward),
-        group_(forward_.heads / std::max<std::int64_t>(forward_.kv_heads, 1)) {
+        heads_per_kv_(forward_.heads / std::max<std::int64_t>(forward_.kv_heads, 1)) {
     std::int64_t panels = 0;
     for (std::int64_t n = 0; n < forward_.sequences.count; ++n) {
       shared_.first_panel.push_back(panels);
@@ -40,7 +40,7 @@ class Backward {
     const auto count = static_cast<std::size_t>(panels);
     shared_.done = std::make_unique<Awaited[]>(count);
     shared_.sink_parts.resize(count);
-    shared_.gate_parts.resize(items_.size() * static_cast<std::size_t>(group_));
+    shared_.gate_parts.resize(items_.size() * static_cast<std::size_t>(heads_per_kv_));
     if (needs_forward(problem)) {
       shared_.weight_sums.resize(count * kPanel<T>);
       if (problem.dweights.present() || lse_is_far()) {
@@ -236,7 +236,7 @@ class Backward {
     }
   }
 
-  double* gate_parts(std::int64_t item) { return shared_.gate_parts.data() + item * group_; }
+  double* gate_parts(std::int64_t item) { return shared_.gate_parts.data() + item * heads_per_kv_; }
 
   void store_sinks() const {
     for (std::int64_t h = 0; h < forward_.heads; ++h) {
@@ -255,8 +255,8 @@ class Backward {
     const TensorView& dgates = problem_.dgates;
     std::vector<double>& sums = gate_sums_;
     for (std::size_t i = 0; i < items_.size(); ++i) {
-      for (std::int64_t h = 0; h < group_; ++h) {
-        sums[static_cast<std::size_t>(items_[i].sequence * forward_.heads + items_[i].kv_head * group_ + h)] +=
+      for (std::int64_t h = 0; h < heads_per_kv_; ++h) {
+        sums[static_cast<std::size_t>(items_[i].sequence * forward_.heads + items_[i].kv_head * heads_per_kv_ + h)] +=
             gate_parts(static_cast<std::int64_t>(i))[h];
       }
     }
@@ -271,7 +271,7 @@ class Backward {
   Team& team_;
   const backend::AttentionGradientProblem& problem_;
   const backend::AttentionProblem& forward_;
-  const std::int64_t group_;
+  const std::int64_t heads_per_kv_;
   std::vector<Item> items_;
   std::int64_t most_blocks_ = 1, grain_ = 1;
   int members_ = 1;

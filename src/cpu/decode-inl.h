@@ -179,8 +179,8 @@ class Chunk {
     const std::size_t n = padded<float>(static_cast<std::size_t>(keys_.end - keys_.begin));
     for (std::size_t r = 0; r < rows_; ++r) {
       float* s = s_ + r * kScoresStride;
-      if (head.softcap > 0) soften(s, n, head.softcap);
-      if (row_[r].slope != 0) lean_on_distance(s, n, row_[r]);
+      if (head.softcap > 0) apply_softcap(s, n, head.softcap);
+      if (row_[r].slope != 0) add_alibi(s, n, row_[r]);
       hide(visibility, row_[r].position, n, s);
       softmax_row(s, n, w_.max[row_[r].state], w_.sum[row_[r].state]);
       if (values) std::fill(out_[r], out_[r] + w_.padded_E, 0.0f);
@@ -214,7 +214,7 @@ class Chunk {
     return {reinterpret_cast<const S*>(rows.row(range.begin)), rows.stride, columns};
   }
 
-  static void soften(float* s, std::size_t n, float c) {
+  static void apply_softcap(float* s, std::size_t n, float c) {
     const Tag<float> d;
     for (std::size_t j = 0; j < n; j += kLanes<float>) {
       hn::Store(hn::Mul(hn::Set(d, c), tanh_of<float>(hn::Load(d, s + j)).value), d, s + j);
@@ -222,7 +222,7 @@ class Chunk {
   }
 
   // s <- s - slope * |p - j|.
-  void lean_on_distance(float* s, std::size_t n, const Row& row) const {
+  void add_alibi(float* s, std::size_t n, const Row& row) const {
     const Tag<float> d;
     for (std::size_t j = 0; j < n; j += kLanes<float>) {
       const Vec<float> key =

@@ -19,9 +19,9 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 // A panel of queries on its way back.
 template <class T>
 struct GradientPanel : PanelRows<T> {
-  bool whole;         // all that it sees is in one tile
+  bool one_tile;      // all that it sees is in one tile
   bool finite;        // no row sees NaN or infinity
-  bool sums_delta;    // delta is being summed from tiles: of a whole panel, or ahead of the others' tiles
+  bool sums_delta;    // delta is being summed from tiles: of a panel with one tile, or ahead of the others' tiles
   bool sums_weights;  // the weights' sums are wanted
   Matrix<T> q, dout;  // [rows][padded D], [rows][padded E]
   alignas(64) T lse[kPanel<T>], delta[kPanel<T>], dlse[kPanel<T>], sink_weight[kPanel<T>];
@@ -76,8 +76,8 @@ HWY_INLINE Vec<T> where_seen(Vec<T> p, Vec<T> dp) {
 // st <- e^(st - max of the lane), and the lane's factor to make weights of that: 1 / (their sum + e^(sink - max)).
 // kDelta: also delta += sum P dP. st, dp [n][kPanel].
 template <class T, int kWidth, bool kDelta>
-void soften_whole(GradientPanel<T>& panel, std::size_t n, T sink, T factor, T* HWY_RESTRICT st,
-                  const T* HWY_RESTRICT dp, Vec<T> (&norm)[kWidth], Vec<T> (&raw_delta)[kWidth]) {
+void softmax_in_tile(GradientPanel<T>& panel, std::size_t n, T sink, T factor, T* HWY_RESTRICT st,
+                     const T* HWY_RESTRICT dp, Vec<T> (&norm)[kWidth], Vec<T> (&raw_delta)[kWidth]) {
   const Tag<T> d;
   Vec<T> top[kWidth], sum[kWidth];
   // The largest key has e^0 = 1 exactly; only a sink far above all keys takes its place.
@@ -113,7 +113,7 @@ void soften_whole(GradientPanel<T>& panel, std::size_t n, T sink, T factor, T* H
   }
 }
 
-// Turns logits into weights and dP into dS, in place. st, dp [n][kPanel]. kGate: adds sum_j P dP to gate_sum [kPanel].
+// Logits to weights and dP to dS, in place. st, dp [n][kPanel]. kGate: adds sum_j P dP to gate_sum [kPanel].
 template <class T, int kWidth, bool kGate>
 void through_softmax(const GradientPanel<T>& panel, std::size_t n, const GradientFactors<T>& factors,
                      T* HWY_RESTRICT st, T* HWY_RESTRICT dp, T* HWY_RESTRICT gate_sum) {
@@ -139,14 +139,14 @@ void through_softmax(const GradientPanel<T>& panel, std::size_t n, const Gradien
   for (int w = 0; w < kWidth; ++w) hn::Store(gate[w], d, gate_sum + w * kLanes<T>);
 }
 
-// The same for a whole panel.
+// The same for a panel with one tile.
 template <class T, int kWidth>
-void through_whole_softmax(GradientPanel<T>& panel, std::size_t n, T sink, const GradientFactors<T>& factors,
-                           T* HWY_RESTRICT st, T* HWY_RESTRICT dp, T* HWY_RESTRICT gate_sum) {
+void through_softmax_in_tile(GradientPanel<T>& panel, std::size_t n, T sink, const GradientFactors<T>& factors,
+                             T* HWY_RESTRICT st, T* HWY_RESTRICT dp, T* HWY_RESTRICT gate_sum) {
   const Tag<T> d;
   const Vec<T> values = hn::Set(d, factors.values), scores = hn::Set(d, factors.scores);
   Vec<T> norm[kWidth], raw_delta[kWidth], delta[kWidth];
-  soften_whole<T, kWidth, true>(panel, n, sink, factors.values, st, dp, norm, raw_delta);
+  softmax_in_tile<T, kWidth, true>(panel, n, sink, factors.values, st, dp, norm, raw_delta);
   for (int w = 0; w < kWidth; ++w) {
     delta[w] = hn::Load(d, panel.delta + w * kLanes<T>);
     hn::Store(hn::Add(raw_delta[w], hn::Load(d, gate_sum + w * kLanes<T>)), d, gate_sum + w * kLanes<T>);
@@ -169,12 +169,12 @@ void make_weights(GradientPanel<T>& panel, std::size_t n, T sink, T* st) {
   const Tag<T> d;
   Vec<T> norm[kWidth], unused[kWidth];
   for (int w = 0; w < kWidth; ++w) norm[w] = hn::Load(d, panel.norm + w * kLanes<T>);
-  if (panel.whole) soften_whole<T, kWidth, false>(panel, n, sink, T{1}, st, st, norm, unused);
+  if (panel.one_tile) softmax_in_tile<T, kWidth, false>(panel, n, sink, T{1}, st, st, norm, unused);
   for (std::size_t j = 0; j < n; ++j) {
     for (int w = 0; w < kWidth; ++w) {
       T* p = st + j * kPanel<T> + w * kLanes<T>;
       const Vec<T> x = hn::Load(d, p);
-      const Vec<T> e = panel.whole ? x : exp_nonpositive<T>(hn::Sub(x, hn::Load(d, panel.lse + w * kLanes<T>)));
+      const Vec<T> e = panel.one_tile ? x : exp_nonpositive<T>(hn::Sub(x, hn::Load(d, panel.lse + w * kLanes<T>)));
       hn::Store(hn::Mul(norm[w], e), d, p);
     }
   }
@@ -250,9 +250,9 @@ class GradientHead {
 
   // Reads the queries of a panel and what arrives for them. delta is complete unless tiles add to it or there are
   // dweights.
-  void load(std::int64_t index, bool whole, GradientPanel<T>& panel) const {
+  void load(std::int64_t index, bool one_tile, GradientPanel<T>& panel) const {
     static_cast<PanelRows<T>&>(panel) = rows_of(index);
-    panel.whole = panel.sums_delta = whole;
+    panel.one_tile = panel.sums_delta = one_tile;
     const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
     panel.q = read_rows(head_.q, begin, end, head_.D, padded_D(), false, w_.q);
     into_lanes(panel, panel.q, head_.D, head_.q_factor, w_.qt);
@@ -263,8 +263,8 @@ class GradientHead {
       panel.dout = read_rows(dout_, begin, end, head_.E, head_.padded_E, false, w_.dout);
       into_lanes(panel, panel.dout, head_.E, T{1}, w_.dout_t);
     }
-    if (!whole) read_forward(panel);
-    panel.sums_weights = !whole && rounds_visibly(panel.lse, panel.rows);
+    if (!one_tile) read_forward(panel);
+    panel.sums_weights = !one_tile && rounds_visibly(panel.lse, panel.rows);
     std::fill_n(panel.dlse, kPanel<T>, T{0});
     for (std::size_t r = 0; problem_.dlse.present() && r < panel.rows; ++r) {
       panel.dlse[r] = static_cast<T>(row_number(problem_.dlse, begin + static_cast<std::int64_t>(r)));
@@ -272,7 +272,7 @@ class GradientHead {
   }
 
   // w.pt = weights after dropout, times the gate; w.dst = scale * dS, of the keys for the panel. Adds sum_j P dP over
-  // the keys that dropout left to gate_sum [kPanel]. Completes delta and sink_weight of a whole panel.
+  // the keys that dropout left to gate_sum [kPanel]. Completes delta and sink_weight of a panel with one tile.
   void make_tile(GradientPanel<T>& panel, backend::KeyRange keys, const Matrix<T>& k, const Matrix<T>& v, T scale,
                  T* gate_sum) const {
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
@@ -288,14 +288,14 @@ class GradientHead {
       } else {
         std::fill_n(w_.dst, n * kPanel<T>, T{0});
       }
-      const bool ahead = panel.sums_delta && !panel.whole;
+      const bool ahead = panel.sums_delta && !panel.one_tile;
       const bool beside = problem_.dweights.present() || problem_.dlse.present();
       if (head_.drops() || beside || head_.gate == 0 || ahead || panel.sums_weights) {
         make_weights<T, kWidth>(panel, n, head_.sink, w_.pt);
         if (panel.sums_weights) sum_weights(panel, n);
         add_more(panel, keys, factors, gate_sum);
-      } else if (panel.whole) {
-        through_whole_softmax<T, kWidth>(panel, n, head_.sink, factors, w_.pt, w_.dst, gate_sum);
+      } else if (panel.one_tile) {
+        through_softmax_in_tile<T, kWidth>(panel, n, head_.sink, factors, w_.pt, w_.dst, gate_sum);
       } else {
         if (wants_gate()) {
           through_softmax<T, kWidth, true>(panel, n, factors, w_.pt, w_.dst, gate_sum);

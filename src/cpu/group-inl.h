@@ -180,7 +180,7 @@ class Group {
     }
     absorb_tile(panel, n, keys.begin);
     if (wants(problem_.weights) && head_.sees_only(panel, keys)) {
-      panel.weights_stored = store_whole_weights(panel, keys);
+      panel.weights_stored = store_weights_of_tile(panel, keys);
     }
     if (!values_) return;
     if (head_.drops()) drop(head_.dropout, panel, keys.begin, n, w_.st);
@@ -282,7 +282,7 @@ class Group {
 
   // Weights of a panel that sees one tile only are at hand: st holds e^(s - max) of these keys. Of others they come
   // from a second walk over the keys, which leaves the output's path as it is.
-  bool store_whole_weights(const Panel<T>& panel, backend::KeyRange keys) {
+  bool store_weights_of_tile(const Panel<T>& panel, backend::KeyRange keys) {
     Panel<T> completed = panel;
     RowResults<T> results;
     complete_rows(completed, head_.sink, false, false, results);
@@ -378,7 +378,7 @@ class Group {
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
     tile_scores(head_, panel, keys, k, panel.qt, head_.D, w_.tile);
     const bool capped = head_.softcap > 0 && problem_.logit_stage == LogitStage::capped;
-    if (capped) soften(panel, n, head_.softcap, w_.tile, static_cast<T*>(nullptr));
+    if (capped) apply_softcap(panel, n, head_.softcap, w_.tile, static_cast<T*>(nullptr));
     const Vec<T> factor = hn::Set(d, head_.softcap > 0 && !capped ? head_.softcap : T{1});
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
       const std::size_t at = j * kPanel<T> + lane;

@@ -172,12 +172,12 @@ void masked_logits(const Head<T>& head, const PanelRows<T>& panel, const T* qt, 
                    const Matrix<T>& k, const LogitTiles<T>& tiles) {
   const auto n = static_cast<std::size_t>(keys.end - keys.begin);
   tile_scores(head, panel, keys, k, qt, head.D, tiles.st);
-  if (head.softcap > 0) soften(panel, n, head.softcap, tiles.st, tiles.slopes);
+  if (head.softcap > 0) apply_softcap(panel, n, head.softcap, tiles.st, tiles.slopes);
   if (head.masked_by_tensor()) {
     gather_mask(head.bias, head.keep, panel, keys.begin, n, tiles.rows, tiles.mask);
     add_mask(panel, n, tiles.mask, tiles.st);
   }
-  if (head.slope != 0) lean_on_distance(panel, keys.begin, n, head.slope, tiles.st);
+  if (head.slope != 0) add_alibi(panel, keys.begin, n, head.slope, tiles.st);
   if (!head.visibility.sees_all(panel.position, panel.last_position(), keys)) {
     hide_by_position(head.visibility, panel, keys.begin, n, tiles.st);
   }

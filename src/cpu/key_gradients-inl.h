@@ -48,7 +48,7 @@ struct GradientShared {
   }
   // Gives a panel what only a walk over all its keys could tell.
   void complete(const GradientHead<T>& head, std::int64_t index, GradientPanel<T>& panel) const {
-    if (panel.whole || norm.empty() || !head.sends()) return;
+    if (panel.one_tile || norm.empty() || !head.sends()) return;
     const std::size_t at = static_cast<std::size_t>(place_of(head, index)) * kPanel<T>;
     for (std::size_t r = 0; r < panel.rows; ++r) {
       panel.norm[r] = norm[at + r];
@@ -162,16 +162,16 @@ class KeyGradients {
         sequence_(problem.forward.sequences[sequence]),
         blocks_(sequence_),
         keys_(blocks_[block]),
-        group_(problem.forward.heads / problem.forward.kv_heads),
+        heads_per_kv_(problem.forward.heads / problem.forward.kv_heads),
         dk_(sums_of(problem.dk, workspace.dk, workspace.partial_dk)),
         dv_(sums_of(problem.dv, workspace.dv, workspace.partial_dv)) {}
 
-  // gate_parts [heads of the group].
+  // gate_parts [heads of a kv head].
   void run(double* gate_parts) {
-    for (std::int64_t h = g_ * group_; h < (g_ + 1) * group_; ++h) {
+    for (std::int64_t h = g_ * heads_per_kv_; h < (g_ + 1) * heads_per_kv_; ++h) {
       const GradientHead<T> head(problem_, n_, h, w_);
       if (head.sends() || head.wants_gate()) {
-        gate_parts[h - g_ * group_] = add_head(head);
+        gate_parts[h - g_ * heads_per_kv_] = add_head(head);
       } else {
         for (std::int64_t i = 0; block_ == 0 && i < head.panels(); ++i) clear_dq(head, head.rows_of(i), i);
       }
@@ -190,10 +190,10 @@ class KeyGradients {
     for (std::int64_t i = 0; i < head.panels(); ++i) {
       const PanelRows<T> rows = head.rows_of(i);
       const backend::KeyRange seen = seen_by(head, rows, block_);
-      const bool whole = head.head().sees_only(rows, keys_);
-      if (seen.empty() && !(whole && block_ == 0)) continue;  // block 0 cares for rows that see nothing
+      const bool one_tile = head.head().sees_only(rows, keys_);
+      if (seen.empty() && !(one_tile && block_ == 0)) continue;  // block 0 cares for rows that see nothing
       GradientPanel<T> panel;
-      head.load(i, whole, panel);
+      head.load(i, one_tile, panel);
       shared_.complete(head, i, panel);
       const std::int64_t before = seen.empty() ? -1 : block_before(head, rows);
       std::fill_n(gate_sum, kPanel<T>, T{0});
@@ -230,7 +230,8 @@ class KeyGradients {
   }
 
   // dq += dS K, once the block before has added its own. It has begun, since blocks are claimed in order, and itself
-  // waits only for blocks before it. Nothing in an item throws: who left without adding would be waited for in vain.
+  // waits only for blocks before it. Nothing in an item throws: a block that did not add would
+  // deadlock the next.
   void add_to_dq(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index, std::int64_t before,
                  backend::KeyRange seen, const Matrix<T>& k) const {
     Awaited& done = shared_.done[static_cast<std::size_t>(shared_.place_of(head, index))];
@@ -331,7 +332,7 @@ class KeyGradients {
 
   BlockSums<T> sums_of(const TensorView& to, T* scratch, T* partial) const {
     return BlockSums<T>(to, sequence_.batch, g_, sequence_.key_begin + keys_.begin, keys_.end - keys_.begin,
-                        group_ * panels_of<T>(sequence_), scratch, partial);
+                        heads_per_kv_ * panels_of<T>(sequence_), scratch, partial);
   }
 
   const backend::AttentionGradientProblem& problem_;
@@ -341,7 +342,7 @@ class KeyGradients {
   const backend::Sequence sequence_;
   const KeyBlocks blocks_;
   const backend::KeyRange keys_;
-  const std::int64_t group_;
+  const std::int64_t heads_per_kv_;
   BlockSums<T> dk_, dv_;
   bool finite_keys_ = true;
 };

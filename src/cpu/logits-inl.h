@@ -47,7 +47,7 @@ void clear_idle_lanes(const PanelRows<T>& panel, std::size_t n, T* tile) {
 
 // s <- c * tanh(s / c); the division is in the scale of q. `slopes` (or null) receives the derivative 1 - tanh^2.
 template <class T>
-void soften(const PanelRows<T>& panel, std::size_t n, T c, T* st, T* slopes) {
+void apply_softcap(const PanelRows<T>& panel, std::size_t n, T c, T* st, T* slopes) {
   const Tag<T> d;
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
     T* s = st + j * kPanel<T> + lane;
@@ -121,7 +121,7 @@ void add_mask(const PanelRows<T>& panel, std::size_t n, const T* HWY_RESTRICT ti
 
 // s <- s - slope * |p_i - j|.
 template <class T>
-void lean_on_distance(const PanelRows<T>& panel, std::int64_t first_key, std::size_t n, T slope, T* st) {
+void add_alibi(const PanelRows<T>& panel, std::int64_t first_key, std::size_t n, T slope, T* st) {
   const Tag<T> d;
   for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
     const Vec<T> behind = count_from(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));

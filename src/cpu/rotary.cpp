@@ -11,7 +11,7 @@ namespace {
 
 // The angles of one position. Real: float for f32 and 16-bit storage, double for f64.
 template <class Real>
-struct Turn {
+struct Rotation {
   std::vector<Real> cosine, sine;  // [dim/2]
 
   void set(const backend::RotaryProblem& problem, std::int64_t position, const std::vector<double>& rates) {
@@ -24,13 +24,13 @@ struct Turn {
 };
 
 template <class Stored, class Real>
-void turn_row(const backend::RotaryProblem& problem, const Turn<Real>& turn, const Stored* x, Stored* y) {
+void rotate_row(const backend::RotaryProblem& problem, const Rotation<Real>& rotation, const Stored* x, Stored* y) {
   const std::int64_t half = problem.dim / 2;
   const bool halves = problem.layout == RotaryLayout::half;
   const std::int64_t step = halves ? 1 : 2, partner = halves ? half : 1;
   for (std::int64_t c = 0; c < half; ++c) {
     const auto a = static_cast<Real>(x[c * step]), b = static_cast<Real>(x[c * step + partner]);
-    const Real cosine = turn.cosine[static_cast<std::size_t>(c)], sine = turn.sine[static_cast<std::size_t>(c)];
+    const Real cosine = rotation.cosine[static_cast<std::size_t>(c)], sine = rotation.sine[static_cast<std::size_t>(c)];
     y[c * step] = static_cast<Stored>(a * cosine - b * sine);
     y[c * step + partner] = static_cast<Stored>(b * cosine + a * sine);
   }
@@ -53,20 +53,20 @@ void rotate_as(Team& team, const backend::RotaryProblem& problem) {
   const int members = static_cast<int>(std::min<std::int64_t>(
       {team.threads(), static_cast<std::int64_t>(work / 1e5) + 1, std::max<std::int64_t>(items, 1)}));
   team.for_each(items, std::max<std::int64_t>(1, items / (8 * members)), members, [&](int) {
-    Turn<Real> turn{std::vector<Real>(rates.size()), std::vector<Real>(rates.size())};
-    return [&, turn](std::int64_t item) mutable {
+    Rotation<Real> rotation{std::vector<Real>(rates.size()), std::vector<Real>(rates.size())};
+    return [&, rotation](std::int64_t item) mutable {
       const std::int64_t t = item % T, first = shared ? 0 : item / T, last = shared ? B : first + 1;
       const std::int64_t position =
           problem.positions.present()
               ? data_of<std::int32_t>(
                     problem.positions)[first * problem.positions.stride(0) + t * problem.positions.stride(1)]
               : t;
-      turn.set(problem, position, rates);
+      rotation.set(problem, position, rates);
       for (std::int64_t b = first; b < last; ++b) {
         for (std::int64_t h = 0; h < H; ++h) {
-          turn_row<Stored, Real>(problem, turn,
-                                 data_of<Stored>(x) + b * x.stride(0) + h * x.stride(1) + t * x.stride(2),
-                                 data_of<Stored>(y) + b * y.stride(0) + h * y.stride(1) + t * y.stride(2));
+          rotate_row<Stored, Real>(problem, rotation,
+                                   data_of<Stored>(x) + b * x.stride(0) + h * x.stride(1) + t * x.stride(2),
+                                   data_of<Stored>(y) + b * y.stride(0) + h * y.stride(1) + t * y.stride(2));
         }
       }
     };
