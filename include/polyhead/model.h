@@ -58,9 +58,10 @@ struct Sampling {
 // the parameters.
 class Model {
  public:
-  // The folder holds config.json and model.safetensors. Throws Error (input) if either is missing, damaged or not for
-  // the other, or if a weight is not finite, and names what is wrong. The parameters lie in `memory`: that of the
-  // allocator of the context that will run the model, or of the host.
+  // The folder holds config.json and model.safetensors, as polyhead or Hugging Face's libraries write them (families
+  // gpt2 and llama; the weights may be in shards); or it is a GGUF file of the architecture llama. Throws Error (input)
+  // if either is missing, damaged or not for the other, or if a weight is not finite, and names what is wrong. The
+  // parameters lie in `memory`: that of the allocator of the context that will run the model, or of the host.
   static Model load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory = host_allocator());
   // Each of the two files is replaced as a whole or left alone. The folder must exist.
   void save(const std::filesystem::path& folder) const;

@@ -6,6 +6,7 @@
 
 #include "core/numbers.h"
 #include "io/file.h"
+#include "model/family.h"
 #include "model/memory.h"
 
 namespace polyhead::model {
@@ -100,13 +101,14 @@ std::uint64_t saved_bytes(const Transformer& model) {
 Config load_config(const std::filesystem::path& folder) {
   if (!io::is_folder(folder)) {
     refuse(folder.string() + ": expected a folder with " + kConfigFile + " and " + kWeightsFile +
-           ", as polyhead train makes");
+           ", as polyhead train makes, or a .gguf file");
   }
   const std::filesystem::path path = folder / kConfigFile;
   return config_from_json(io::read_file(path, kMostConfig), path.string());
 }
 
 std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory) {
+  if (!is_own(folder)) return load_foreign(folder, memory);
   const Config config = load_config(folder);
   io::Safetensors file = io::read_safetensors(folder / kWeightsFile);
   expect_own(file, config);

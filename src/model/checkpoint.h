@@ -31,7 +31,7 @@ void save_config(const Config& config, const std::filesystem::path& folder);
 
 // Refuses (code input) what is no such folder, weights that are damaged or not finite, and those that are not the ones
 // the config asks for: it names the first that is missing, too much or of another shape. The parameters go into the
-// memory of the context that passes run on, or stay on the host.
+// memory of the context that passes run on, or stay on the host. What others saved is loaded too: see family.h.
 std::unique_ptr<Transformer> load(const std::filesystem::path& folder,
                                   const std::shared_ptr<Allocator>& memory = host_allocator());
 Config load_config(const std::filesystem::path& folder);

@@ -58,6 +58,12 @@ void check(const Config& config) {
   if (config.positions == Positions::rotary && config.head_dim % 2 != 0) {
     refuse("head_dim: expected an even number for rotary positions, found " + std::to_string(config.head_dim));
   }
+  if (!(config.epsilon >= 0 && config.epsilon < 1)) {
+    refuse("epsilon: expected 0 or more and less than 1, found " + std::to_string(config.epsilon));
+  }
+  if (!(config.rotary_base >= 1 && std::isfinite(config.rotary_base))) {
+    refuse("rotary_base: expected 1 or more, found " + std::to_string(config.rotary_base));
+  }
   if (!(config.dropout >= 0 && config.dropout < 1)) {
     refuse("dropout: expected 0 or more and less than 1, found " + std::to_string(config.dropout));
   }

@@ -43,6 +43,8 @@ struct Config {
   bool bias = true;
   bool tied = false;  // the output's weights are the embedding
   double dropout = 0;
+  double epsilon = 1e-5;       // of the norms
+  double rotary_base = 10000;  // of rotary positions
 
   std::int64_t outputs() const { return kind == Kind::classifier ? classes : vocabulary; }
   std::int64_t head_count() const;

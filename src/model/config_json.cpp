@@ -66,15 +66,19 @@ std::string to_json(const Config& config) {
   json["bias"] = config.bias;
   json["tied"] = config.tied;
   json["dropout"] = config.dropout;
+  // Only where they are not the usual ones, so that older files stay as they are.
+  if (config.epsilon != Config().epsilon) json["epsilon"] = config.epsilon;
+  if (config.rotary_base != Config().rotary_base) json["rotary_base"] = config.rotary_base;
   return json.dump(2) + "\n";
 }
 
 Config config_from_json(const std::string& text, const std::string& where) {
   const io::Json json = io::parse_json(text, where);
-  io::expect_known_keys(json,
-                        {"model_type", "vocabulary", "context", "classes", "width", "head_dim", "heads", "kv_heads",
-                         "hidden", "positions", "norm", "feed_forward", "bias", "tied", "dropout"},
-                        where);
+  io::expect_known_keys(
+      json,
+      {"model_type", "vocabulary", "context", "classes", "width", "head_dim", "heads", "kv_heads", "hidden",
+       "positions", "norm", "feed_forward", "bias", "tied", "dropout", "epsilon", "rotary_base"},
+      where);
   Config config;
   config.kind = read_choice<Kind>(json, "model_type", where);
   config.vocabulary = io::read_integer(json, "vocabulary", where, 1, kMost);
@@ -97,6 +101,8 @@ Config config_from_json(const std::string& text, const std::string& where) {
   config.bias = io::read_flag(json, "bias", where);
   config.tied = io::read_flag(json, "tied", where);
   config.dropout = io::read_number(json, "dropout", where, 0, 1);
+  if (json.contains("epsilon")) config.epsilon = io::read_number(json, "epsilon", where, 0, 1);
+  if (json.contains("rotary_base")) config.rotary_base = io::read_number(json, "rotary_base", where, 1, 1e30);
   try {
     check(config);
   } catch (const Error& error) {

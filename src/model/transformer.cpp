@@ -22,8 +22,6 @@ void set(const TensorView& tensor, std::int64_t n, double value) {
                static_cast<std::byte*>(tensor.data()) + n * static_cast<std::int64_t>(size_of(tensor.dtype())));
 }
 
-constexpr double kEpsilon = 1e-5;
-
 // Of the weights that read so many numbers.
 double spread_for(std::int64_t inputs) { return 1 / std::sqrt(3.0 * static_cast<double>(inputs)); }
 
@@ -175,10 +173,10 @@ Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias) {
                 bias == nullptr ? std::nullopt : std::optional(tape.parameter(*bias)));
 }
 
-Variable norm(Tape& tape, Variable x, Parameter* gamma, Parameter* beta) {
+Variable norm(Tape& tape, Variable x, Parameter* gamma, Parameter* beta, double epsilon) {
   if (gamma == nullptr) return x;
   return normalise(tape, x, tape.parameter(*gamma),
-                   beta == nullptr ? std::nullopt : std::optional(tape.parameter(*beta)), kEpsilon);
+                   beta == nullptr ? std::nullopt : std::optional(tape.parameter(*beta)), epsilon);
 }
 
 void expect_memory_fits(const Tape& tape, const ConstTensorView& tokens, const Memory& memory) {
@@ -213,11 +211,11 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   how.attention.key_lengths = how.attention.query_lengths = options.lengths;
   how.attention.dropout = dropout(config_.dropout, options, layer, 0);
   how.output_dropout = dropout(config_.dropout, options, layer, 1);
-  if (config_.positions == Positions::rotary) how.rotary = Rotary{};
+  if (config_.positions == Positions::rotary) how.rotary = Rotary{.base = config_.rotary_base};
   how.query_positions = options.positions;
   if (options.gates != nullptr && (*options.gates)[layer].present())
     how.attention.gates = tape.here((*options.gates)[layer]);
-  const Variable inner = norm(tape, x, block.before_attention.gamma, block.before_attention.beta);
+  const Variable inner = norm(tape, x, block.before_attention.gamma, block.before_attention.beta, config_.epsilon);
   const Variable out = options.memory != nullptr
                            ? attend_remembered(tape, layer, inner, how, *options.memory)
                            : multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
@@ -255,7 +253,8 @@ Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable 
 Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
   const Block& block = blocks_[layer];
   if (block.up.weight == nullptr) return x;
-  const Variable inner = norm(tape, x, block.before_feed_forward.gamma, block.before_feed_forward.beta);
+  const Variable inner =
+      norm(tape, x, block.before_feed_forward.gamma, block.before_feed_forward.beta, config_.epsilon);
   const Variable up = affine(tape, inner, block.up.weight, block.up.bias);
   const Variable active = config_.feed_forward == FeedForward::gelu ? gelu(tape, up) : silu_gate(tape, up);
   const Variable down = affine(tape, active, block.down.weight, block.down.bias);
@@ -297,7 +296,7 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
     x = feed_forward(tape, layer, x, options);
   }
   if (options.memory != nullptr) options.memory->advance(tokens.shape(1));
-  x = norm(tape, x, final_norm_.gamma, final_norm_.beta);
+  x = norm(tape, x, final_norm_.gamma, final_norm_.beta, config_.epsilon);
   if (config_.kind == Kind::classifier) x = pool(tape, x, options.lengths);
   return affine(tape, x, output_.weight, output_.bias);
 }

@@ -1,0 +1,44 @@
+// Models that others saved. A family is a table: how its config reads, and which of its tensors make which of our
+// parameters. A new one is a file beside gpt2.cpp and an entry in families().
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/json.h"
+#include "model/transformer.h"
+
+namespace polyhead::model {
+
+// A stored tensor that gives rows of a parameter. "{}" in its name stands for the layer.
+struct Source {
+  std::string name;
+  bool transposed = false;   // stored [inputs, outputs]
+  bool interleaved = false;  // the columns that rotary positions pair lie side by side: 2c and 2c + 1 of each head
+};
+
+struct Family {
+  std::string name;    // "model_type" of config.json, or "general.architecture" of GGUF
+  std::string prefix;  // of names, which some files leave out
+  // What the file says; `tensors` are the names in it. Settings that our block does not have are refused.
+  Config (*read_config)(const io::Json& json, const std::string& where, const std::set<std::string>& tensors);
+  std::map<std::string, std::vector<Source>> parameters;  // by our name: rows of the sources one after another
+  std::vector<std::string> ignored;                       // endings of tensors that are no weights
+};
+
+Family gpt2_family();
+Family llama_family();
+Family llama_gguf_family();
+
+// From a folder as Hugging Face's libraries save one, or a GGUF file. Weights become f32, a tensor at a time. Refuses
+// (input) a family that is not known, settings that are not supported, and tensors that do not fit the config.
+std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const std::shared_ptr<Allocator>& memory);
+
+// Whether it is a folder of polyhead's own making, by its config.json.
+bool is_own(const std::filesystem::path& model);
+
+}  // namespace polyhead::model

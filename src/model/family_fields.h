@@ -1,0 +1,57 @@
+// Fields of a foreign config, and settings that must be what our block has.
+#pragma once
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/json.h"
+#include "polyhead/error.h"
+
+namespace polyhead::model {
+
+struct Fields {
+  const io::Json& json;
+  std::string where;
+
+  bool has(const std::string& key) const { return json.is_object() && json.contains(key) && !json.at(key).is_null(); }
+  std::int64_t size(const std::string& key, std::int64_t most = (std::int64_t{1} << 31) - 1) const {
+    return io::read_integer(json, key, where, 1, most);
+  }
+  // Of which there are no more than tensors, so that none are made room for in vain.
+  std::int64_t layers(const std::string& key, const std::set<std::string>& tensors) const {
+    return size(key, std::max<std::int64_t>(1, std::ssize(tensors)));
+  }
+  std::int64_t size_or(const std::string& key, std::int64_t otherwise) const {
+    return has(key) ? size(key) : otherwise;
+  }
+  double number_or(const std::string& key, double otherwise) const {
+    return has(key) ? io::read_number(json, key, where, 0, 1e30) : otherwise;
+  }
+  bool flag_or(const std::string& key, bool otherwise) const {
+    return has(key) ? io::read_flag(json, key, where) : otherwise;
+  }
+
+  // What is not there is `otherwise`; what our block cannot do is refused.
+  void expect_flag(const std::string& key, bool wanted, bool otherwise) const {
+    if (flag_or(key, otherwise) != wanted) refuse(key, wanted ? "true" : "false", wanted ? "false" : "true");
+  }
+  void expect_text(const std::string& key, const std::vector<std::string>& wanted, const std::string& otherwise) const {
+    const std::string found = has(key) ? io::read_text(json, key, where) : otherwise;
+    if (std::find(wanted.begin(), wanted.end(), found) == wanted.end())
+      refuse(key, wanted.front(), io::in_quotes(found));
+  }
+  void expect_size(const std::string& key, std::int64_t wanted) const {
+    const std::int64_t found = size_or(key, wanted);
+    if (found != wanted) refuse(key, std::to_string(wanted), std::to_string(found));
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& key, const std::string& wanted, const std::string& found) const {
+    throw Error(ErrorCode::input, "load",
+                where + ": " + io::in_quotes(key) + ": polyhead runs " + wanted + " only, found " + found);
+  }
+};
+
+}  // namespace polyhead::model

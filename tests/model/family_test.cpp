@@ -1,0 +1,147 @@
+// Models that others saved: logits against those of transformers, and files that are refused (tools/model-fixtures;
+// tests/parity compares larger ones).
+#include "model/family.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "io/safetensors.h"
+#include "io/scratch.h"
+#include "model/checkpoint.h"
+#include "polyhead/model.h"
+#include "support/bits.h"
+#include "support/npy.h"
+
+namespace polyhead::model {
+namespace {
+
+using io::expect_error, io::Scratch, io::slurp, io::spill;
+
+std::filesystem::path fixture(const std::string& family) {
+  return std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models" / family;
+}
+
+Tensor logits_of(const std::filesystem::path& model, const std::filesystem::path& folder) {
+  const Tensor numbers = test::read_npy(folder / "tokens.npy");
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t n = 0; n < count_of(numbers.shape()); ++n) {
+    tokens.push_back(static_cast<std::int32_t>(numbers.as<double>()[n]));
+  }
+  Context context(1);
+  return Model::load(model).forward(context, ConstTensorView(tokens.data(), {1, std::ssize(tokens)}));
+}
+
+double largest_difference(const auto* a, const double* b, std::int64_t count) {
+  double largest = 0;
+  for (std::int64_t n = 0; n < count; ++n) largest = std::max(largest, std::abs(static_cast<double>(a[n]) - b[n]));
+  return largest;
+}
+
+// At most twice the error of transformers in float32, plus two units in the last place.
+TEST(Family, LogitsAreThoseOfTransformers) {
+  for (const char* family : {"gpt2", "llama"}) {
+    const Tensor expected = test::read_npy(fixture(family) / "logits_float64.npy");
+    const Tensor plain = test::read_npy(fixture(family) / "logits_float32.npy");
+    const Tensor found = logits_of(fixture(family), fixture(family));
+    const std::int64_t count = count_of(expected.shape());
+    ASSERT_EQ(count_of(found.shape()), count) << family;
+    float top = 0;
+    for (std::int64_t n = 0; n < count; ++n)
+      top = std::max(top, std::abs(static_cast<float>(expected.as<double>()[n])));
+    const double ulp = std::nextafter(top, std::numeric_limits<float>::infinity()) - top;
+    EXPECT_LE(largest_difference(found.as<float>(), expected.as<double>(), count),
+              2 * largest_difference(plain.as<double>(), expected.as<double>(), count) + 2 * ulp)
+        << family;
+  }
+}
+
+TEST(Family, GgufHoldsTheSameModel) {
+  const Tensor a = logits_of(fixture("llama"), fixture("llama"));
+  const Tensor b = logits_of(fixture("llama") / "llama.gguf", fixture("llama"));
+  EXPECT_TRUE(test::same_bits("logits", a, b));
+}
+
+// What was loaded can be saved as our own and is the same model.
+TEST(Family, SavedAsOurOwn) {
+  for (const char* family : {"gpt2", "llama"}) {
+    const Scratch scratch;
+    Model::load(fixture(family)).save(scratch.folder());
+    EXPECT_TRUE(is_own(scratch.folder()));
+    EXPECT_TRUE(test::same_bits("logits", logits_of(scratch.folder(), fixture(family)),
+                                logits_of(fixture(family), fixture(family))));
+  }
+}
+
+// A copy of a fixture with a field of its config set.
+void expect_refused(const std::string& family, const std::string& key, const char* value,
+                    const std::vector<std::string>& words) {
+  const Scratch scratch;
+  std::filesystem::copy_file(fixture(family) / "model.safetensors", scratch / "model.safetensors");
+  io::Json json = io::parse_json(slurp(fixture(family) / "config.json"), "config");
+  json[key] = io::parse_json(value, "value");
+  spill(scratch / "config.json", json.dump());
+  SCOPED_TRACE(key + " = " + value);
+  expect_error(ErrorCode::input, words, [&] { return load(scratch.folder()); });
+}
+
+TEST(Family, Configs) {
+  expect_refused("gpt2", "model_type", "\"gpt_bigcode\"", {"config.json", "\"gpt_bigcode\"", "gpt2, llama"});
+  expect_refused("gpt2", "model_type", "1", {"config.json", "model_type"});
+  expect_refused("gpt2", "activation_function", "\"relu\"", {"activation_function", "gelu_new", "\"relu\""});
+  expect_refused("gpt2", "scale_attn_by_inverse_layer_idx", "true", {"scale_attn_by_inverse_layer_idx", "found true"});
+  expect_refused("gpt2", "n_head", "5", {"config.json", "heads", "width 12", "found 5"});
+  expect_refused("gpt2", "n_head", "0", {"n_head", "found 0"});
+  expect_refused("gpt2", "n_layer", "1000000000", {"config.json", "n_layer", "found 1000000000"});
+  expect_refused("gpt2", "n_layer", "20", {"config.json", "more numbers"});
+  expect_refused("gpt2", "n_layer", "1", {"\"h.1.", "no place for it"});
+  expect_refused("gpt2", "n_positions", "12", {"\"wpe.weight\": [13,12]", "positions.weight is [12,12]"});
+  expect_refused("gpt2", "tie_word_embeddings", "false", {"more numbers"});
+  expect_refused("llama", "attention_bias", "true", {"attention_bias", "found true"});
+  expect_refused("llama", "rope_scaling", R"({"rope_type":"llama3","factor":8.0})", {"rope_type", "\"llama3\""});
+  expect_refused("llama", "num_key_value_heads", "3", {"kv_heads"});
+  expect_refused("llama", "num_key_value_heads", "4", {"config.json"});
+  expect_refused("llama", "head_dim", "4", {"_proj", "does not fit"});
+  expect_refused("llama", "rms_norm_eps", "-1", {"rms_norm_eps"});
+}
+
+TEST(Family, Tensors) {
+  const auto refused = [](const auto& change, const std::vector<std::string>& words) {
+    const Scratch scratch;
+    std::filesystem::copy_file(fixture("llama") / "config.json", scratch / "config.json");
+    io::Safetensors file = io::read_safetensors(fixture("llama") / "model.safetensors");
+    file.tensors.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", Tensor::zeros({3}, DType::f32));
+    change(file);
+    std::vector<io::NamedTensor> named;
+    for (const auto& [name, tensor] : file.tensors) {
+      if (tensor.present()) named.push_back({name, tensor});
+    }
+    io::write_safetensors(scratch / "model.safetensors", named);
+    if (words.empty()) {
+      EXPECT_NO_THROW(load(scratch.folder()));
+    } else {
+      expect_error(ErrorCode::input, words, [&] { return load(scratch.folder()); });
+    }
+  };
+  refused([](io::Safetensors&) {}, {});  // a buffer that older files have
+  refused([](io::Safetensors& file) { file.take("model.norm.weight"); }, {"more numbers"});
+  refused(
+      [](io::Safetensors& file) {
+        file.take("model.norm.weight");
+        file.tensors.emplace_back("model.nrom.weight", Tensor::zeros({12}, DType::f32));
+      },
+      {"no tensor \"model.norm.weight\""});
+  refused([](io::Safetensors& file) { file.tensors.emplace_back("score.weight", Tensor::zeros({2}, DType::f32)); },
+          {"\"score.weight\"", "no place"});
+  refused([](io::Safetensors& file) { file.tensors[0].second.as<float>()[0] = std::nanf(""); }, {"found nan"});
+  refused(
+      [](io::Safetensors& file) {
+        file.take("model.norm.weight");
+        file.tensors.emplace_back("model.norm.weight", Tensor::zeros({12}, DType::i32));
+      },
+      {"\"norm.weight\"", "float type"});
+}
+
+}  // namespace
+}  // namespace polyhead::model
