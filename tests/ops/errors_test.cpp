@@ -210,6 +210,7 @@ TEST(Errors, PositionsWithoutAlignment) {
   const std::vector<std::string> words{"align", "top_left", "bottom_right"};
   expect_refused([](Call& c) { c.options.causal = true; }, ErrorCode::value, words);
   expect_refused([](Call& c) { c.options.window.left = 3; }, ErrorCode::value, words);
+  expect_refused([](Call& c) { c.options.window.right = 3; }, ErrorCode::value, words);
   expect_refused([](Call& c) { c.wants.statistics = StatisticsSet::light; }, ErrorCode::value, words);
   const Tensor slopes = Tensor::zeros({4}, DType::f32);
   expect_refused([&](Call& c) { c.options.alibi = slopes; }, ErrorCode::value, words);
@@ -330,6 +331,22 @@ TEST(Errors, MoreMemoryThanThereIs) {
   EXPECT_EQ(code_of([&] { Tensor::empty({kRows, kColumns}, DType::f32); }), ErrorCode::memory);
 }
 #endif
+
+// What lies just within a limit is no error: memory that touches, a cache that is full, and one that is emptied.
+TEST(Errors, EndWhereTheLimitIs) {
+  Context context(1);
+  Tensor room = Tensor::zeros({2, 1, 1, 3, 4}, DType::f32);
+  const Tensor held = Tensor::zeros({1, 1, 3, 4}, DType::f32);
+  const ConstTensorView q(room.as<float>(), DType::f32, {1, 1, 3, 4}, {12, 12, 4, 1});
+  const TensorView output(room.as<float>() + 12, DType::f32, {1, 1, 3, 4}, {12, 12, 4, 1});
+  EXPECT_NO_THROW(attend_into(context, q, held, held, {}, {}, {.output = output}));
+  const TensorView before(room.as<float>(), DType::f32, {1, 1, 3, 4}, {12, 12, 4, 1});
+  EXPECT_NO_THROW(attend_into(context, output, held, held, {}, {}, {.output = before}));
+  KvCache cache(context, {.batch = 1, .kv_heads = 1, .capacity = 3, .head_dim = 4, .value_dim = 4}, DType::f32);
+  EXPECT_NO_THROW(cache.append(context, held, held));
+  EXPECT_NO_THROW(cache.set_key_start(context, tensor_of<std::int32_t>({1}, DType::i32, {3})));
+  EXPECT_NO_THROW(cache.rollback(3));
+}
 
 TEST(Errors, AContextThatWasMovedFrom) {
   Call call;
