@@ -2,16 +2,18 @@
 
 namespace polyhead::cli {
 
-Option Workplace::device_option() {
+Option DeviceChoice::device_option() {
   return {"device", "DEVICE", "cpu, or cuda: the first visible NVIDIA GPU", &device, {"cpu", "cuda"}};
 }
 
-Option Workplace::threads_option() {
+Option DeviceChoice::threads_option() {
   return {"threads", "N", "threads; 0: all processors; the result is the same for any number", &threads, {}, 0, 4096};
 }
 
-Device Workplace::chosen() const { return device == "cuda" ? Device{Device::Kind::cuda, 0} : Device{}; }
+Device DeviceChoice::chosen() const { return device == "cuda" ? Device{Device::Kind::cuda, 0} : Device{}; }
 
-Context Workplace::context() const { return device == "cuda" ? Context(chosen()) : Context(static_cast<int>(threads)); }
+Context DeviceChoice::context() const {
+  return device == "cuda" ? Context(chosen()) : Context(static_cast<int>(threads));
+}
 
 }  // namespace polyhead::cli

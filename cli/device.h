@@ -7,7 +7,7 @@
 namespace polyhead::cli {
 
 // What --device and --threads say, of every command that runs a model.
-struct Workplace {
+struct DeviceChoice {
   std::string device = "cpu";
   std::int64_t threads = 0;
 

@@ -23,7 +23,7 @@ struct Options {
   std::optional<std::int64_t> tokens;
   std::optional<double> temperature;
   std::int64_t seed = 1;
-  Workplace place;
+  DeviceChoice on;
 };
 
 using Tokens = std::vector<std::int32_t>;
@@ -159,7 +159,7 @@ std::unique_ptr<Language> language_of(const std::string& folder, const model::Co
 
 void generate(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
-  Context context = o.place.context();
+  Context context = o.on.context();
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
   const std::unique_ptr<Language> language = language_of(o.model, model->config());
   const auto seed = static_cast<std::uint64_t>(o.seed);
@@ -221,8 +221,8 @@ Command generate_command() {
                    {},
                    0,
                    std::int64_t{1} << 53},
-                  o->place.device_option(),
-                  o->place.threads_option()},
+                  o->on.device_option(),
+                  o->on.threads_option()},
       .run = [o] { generate(*o); }};
 }
 

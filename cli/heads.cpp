@@ -13,14 +13,14 @@ namespace {
 struct Options {
   std::string model, links, file;
   std::int64_t samples = 256, seed = 1;
-  Workplace place;
+  DeviceChoice on;
   bool all_roles = false;
   std::string format = "table";
 };
 
 void examine_heads(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name the folder that polyhead train made");
-  Context context = o.place.context();
+  Context context = o.on.context();
   const exam::Subject subject = exam::load_subject(context, o.model, o.file);
   const auto seed = static_cast<std::uint64_t>(o.seed);
   exam::Material material = exam::make_material(*subject.task, {.samples = o.samples, .seed = seed});
@@ -68,8 +68,8 @@ Command heads_command() {
                   {"samples", "N", "how many sequences of each kind", &o->samples, {}, 2, 100'000},
                   {"seed", "N", "seed of the sequences and of the untrained model", &o->seed, {}, 0, INT32_MAX},
                   {"file", "FILE", "where the text that the model was trained on is now", &o->file},
-                  o->place.device_option(),
-                  o->place.threads_option(),
+                  o->on.device_option(),
+                  o->on.threads_option(),
                   format_option(o->format)},
       .run = [o] { examine_heads(*o); }};
 }

@@ -16,7 +16,7 @@ struct Options {
   std::string model, out, order = "iterative", file;
   double budget = 1;
   std::int64_t fine_tune = 0, samples = 256, seed = 1;
-  Workplace place;
+  DeviceChoice on;
   bool mean = false, compare = false, dry_run = false, force = false;
   std::string format = "table";
 };
@@ -39,7 +39,7 @@ void check(const Options& o) {
 class Pruning {
  public:
   explicit Pruning(const Options& o)
-      : o_(o), context_(o.place.context()), subject_(exam::load_subject(context_, o.model, o.file)) {
+      : o_(o), context_(o.on.context()), subject_(exam::load_subject(context_, o.model, o.file)) {
     if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
     material_ = exam::make_material(*subject_.task, {.samples = o.samples, .seed = seed()});
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
@@ -144,8 +144,8 @@ std::vector<Option> options_of(Options& o) {
            100'000},
           {"seed", "N", "seed of the sequences and of the random order", &o.seed, {}, 0, INT32_MAX},
           {"file", "FILE", "where the text that the model was trained on is now", &o.file},
-          o.place.device_option(),
-          o.place.threads_option(),
+          o.on.device_option(),
+          o.on.threads_option(),
           format_option(o.format)};
 }
 

@@ -15,7 +15,7 @@ namespace {
 struct Options {
   std::string out = "polyhead-study";
   bool quick = false, force = false, resume = false;
-  Workplace place;
+  DeviceChoice on;
   std::string format = "table";
 };
 
@@ -31,8 +31,8 @@ study::Results study_of(const Options& o) {
   try {
     return study::run_study({.folder = o.out,
                              .quick = o.quick,
-                             .device = o.place.chosen(),
-                             .threads = static_cast<int>(o.place.threads),
+                             .device = o.on.chosen(),
+                             .threads = static_cast<int>(o.on.threads),
                              .force = o.force,
                              .resume = o.resume},
                             [&](std::int64_t done, std::int64_t total) {
@@ -86,8 +86,8 @@ Command study_command() {
       .options = {{"out", "FOLDER", "where the report goes; a folder that is not empty is refused", &o->out},
                   {"quick", "", "fewer seeds and steps, for a first look", &o->quick},
                   {"resume", "", "continue the study in the folder; finished models are not trained again", &o->resume},
-                  o->place.device_option(),
-                  o->place.threads_option(),
+                  o->on.device_option(),
+                  o->on.threads_option(),
                   {"force", "", "start over in a folder that is not empty", &o->force},
                   format_option(o->format)},
       .run = [o] { print(report_of(study_of(*o), *o), o->format); }};

@@ -17,7 +17,7 @@ struct Options {
   std::optional<std::int64_t> layers, width, heads, kv_heads, context, steps, batch, warmup, seed, save_every;
   std::optional<double> rate, decay, dropout;
   std::optional<bool> feed_forward, bias;
-  Workplace place;
+  DeviceChoice on;
   bool force = false, resume = false;
   std::string format = "table";
 };
@@ -133,7 +133,7 @@ train::Outcome go(train::Run& run, Progress& progress) {
 }
 
 void train_model(const Options& o) {
-  Context context = o.place.context();
+  Context context = o.on.context();
   const std::unique_ptr<train::Run> run = run_of(o, context);
   announce(*run);
   const std::int64_t steps = run->plan().training.steps;
@@ -202,8 +202,8 @@ std::vector<Option> options_of(Options& o) {
       {"norm", "KIND", "layer, rms or none", &o.norm, model::words_of<model::Norm>()},
       {"positions", "KIND", "learned, sinusoidal, rotary or none", &o.positions, model::words_of<model::Positions>()},
       {"save-every", "N", "steps between checkpoints", &o.save_every, {}, 1, kMostSteps},
-      o.place.device_option(),
-      o.place.threads_option(),
+      o.on.device_option(),
+      o.on.threads_option(),
       format_option(o.format)};
 }
 

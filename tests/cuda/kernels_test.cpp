@@ -24,6 +24,14 @@ TEST(CudaKernels, OpsFollowTheRule) { expect_all(op_items(), 1); }
 TEST(CudaKernels, AttentionFollowsTheRule) { expect_all(attention_items(), 199); }
 // On tensor cores, with more than a tile in every direction.
 TEST(CudaKernels, AttentionOfHalvesFollowsTheRule) { expect_all(named("_bf16_64x64"), 13); }
+// Small cases of stages that the softcap and the bias tell apart.
+TEST(CudaKernels, LogitsFollowTheRule) {
+  for (const std::string part : {"softcap_f32_7x13", "softcap_f32_13x7", "bias_full_f32_7x13", "bias_full_f32_13x7"}) {
+    const std::vector<Item> items = named("forward/" + part);
+    ASSERT_FALSE(items.empty()) << part;
+    expect_all(items, 1);
+  }
+}
 // What the general instance has, on tensor cores.
 TEST(CudaKernels, RarerOptionsFollowTheRule) {
   for (const std::string option : {"dropout", "sink_alibi_softcap", "keep", "bias"}) {

@@ -1,9 +1,13 @@
 // Spoils files and texts, for tests of what reads them.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <random>
 #include <string>
+
+#include "polyhead/error.h"
 
 namespace polyhead::test {
 
@@ -32,5 +36,23 @@ class Mutator {
 
   std::minstd_rand random_{20260729};
 };
+
+// read(round) reads something spoilt: it must succeed, or throw an Error with the code `input` or `also`. Both must
+// happen often, or the test says little.
+template <class Read>
+void expect_read_or_refused(int rounds, const Read& read, ErrorCode also = ErrorCode::input) {
+  int refused = 0, accepted = 0;
+  for (int round = 0; round < rounds; ++round) {
+    try {
+      read(round);
+      ++accepted;
+    } catch (const Error& error) {
+      ++refused;
+      EXPECT_TRUE(error.code() == ErrorCode::input || error.code() == also) << error.what();
+    }
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_GT(accepted, 100);
+}
 
 }  // namespace polyhead::test

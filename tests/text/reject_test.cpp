@@ -89,26 +89,20 @@ TEST(TokenizerReject, EveryTruncation) {
 
 TEST(TokenizerReject, SpoiltFilesAreRefusedOrUsed) {
   test::Mutator mutate;
-  int refused = 0, accepted = 0;
   const std::string unigram =
       R"({"model":{"type":"Unigram","vocab":[["<unk>",0],["a",-1],["bc",-2.5],["\u2581",-3]],"unk_id":0},)"
       R"("pre_tokenizer":{"type":"Metaspace","prepend_scheme":"first"},"decoder":{"type":"Metaspace"},)"
       R"("added_tokens":[{"id":9,"content":"<s>","lstrip":true,"special":true}],)"
       R"("post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"SpecialToken":{"id":"<s>"}}],)"
       R"("special_tokens":{"<s>":{"ids":[9]}}}})";
-  for (int round = 0; round < 6000; ++round) {
-    try {
-      const std::string mutant = mutate(round % 2 == 0 ? kSmall : unigram);
-      const Tokenizer tokenizer = tokenizer_from_json(io::parse_json(mutant, "t.json"), "t.json");
-      tokenizer.decode(ids_of(tokenizer.encode("a bc ab <s>c\xff\u00e9 1")), true);
-      ++accepted;
-    } catch (const Error& error) {
-      ++refused;
-      EXPECT_TRUE(error.code() == ErrorCode::input || error.code() == ErrorCode::value) << error.what();
-    }
-  }
-  EXPECT_GT(refused, 500);
-  EXPECT_GT(accepted, 100);
+  test::expect_read_or_refused(
+      6000,
+      [&](int round) {
+        const std::string mutant = mutate(round % 2 == 0 ? kSmall : unigram);
+        const Tokenizer tokenizer = tokenizer_from_json(io::parse_json(mutant, "t.json"), "t.json");
+        tokenizer.decode(ids_of(tokenizer.encode("a bc ab <s>c\xff\u00e9 1")), true);
+      },
+      ErrorCode::value);
 }
 
 }  // namespace

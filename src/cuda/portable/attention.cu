@@ -51,17 +51,16 @@ std::vector<Chosen> chosen_of(const std::vector<std::int32_t>& where) {
   return lists;
 }
 
-// By weights_kernel or logits_kernel.
-template <class Kernel>
-void write_chosen(CudaExecutor& executor, const Kernel& kernel, const backend::AttentionProblem& problem,
-                  const AttentionArguments& arguments, const TensorView& to) {
+template <bool kLogits>
+void write_chosen(CudaExecutor& executor, const backend::AttentionProblem& problem, const AttentionArguments& arguments,
+                  const TensorView& to) {
   const auto columns = static_cast<int>(to.shape(3));
   const std::vector<Chosen> all{{.count = static_cast<int>(problem.sequences.queries), .in_order = true}};
   for (const Chosen& rows : problem.weights_in_order ? all : chosen_of(problem.weight_row_of)) {
     const int tiles = tiles_of(rows.count);
     for (const Chosen& heads : chosen_of(problem.weight_head_of)) {
-      executor.launch(kernel, problem.sequences.count * heads.count * tiles, kThreads, arguments, Strided(to), columns,
-                      heads, rows, tiles);
+      executor.launch(chosen_kernel<kLogits>, problem.sequences.count * heads.count * tiles, kThreads, arguments,
+                      Strided(to), columns, heads, rows, tiles);
     }
   }
 }
@@ -87,10 +86,10 @@ void write_statistics(CudaExecutor& executor, const backend::AttentionProblem& p
 
 void describe_heads(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   AttentionArguments arguments(problem);
-  if (problem.weights.present()) write_chosen(executor, weights_kernel, problem, arguments, problem.weights);
+  if (problem.weights.present()) write_chosen<false>(executor, problem, arguments, problem.weights);
   if (problem.logits.present()) {
     arguments.stage = problem.logit_stage;
-    write_chosen(executor, logits_kernel, problem, arguments, problem.logits);
+    write_chosen<true>(executor, problem, arguments, problem.logits);
   }
   if (problem.statistics.present() || problem.row_statistics.present()) write_statistics(executor, problem);
 }

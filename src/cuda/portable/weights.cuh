@@ -57,34 +57,30 @@ __device__ void write_columns(Shared& sm, const Head& head, const ChosenTile& ti
   }
 }
 
+// to [B,heads,rows,columns] = the logits, or the weights, of the chosen heads and rows.
+template <bool kLogits>
 __global__ void __launch_bounds__(kThreads)
-    weights_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ Strided weights, int columns,
-                   const __grid_constant__ Chosen heads, const __grid_constant__ Chosen rows, int tiles) {
-  __shared__ Shared sm;
-  const BlockPlace place(1, tiles, heads.count);
-  const Head head(a, place.n, heads.of(place.h));
-  const ChosenTile tile{rows, head.sequence, place.tile * kTile};
-  if (threadIdx.x < kTile) sm.rows[threadIdx.x] = head.row(tile.query(threadIdx.x));
-  RunningSoftmax softmax(head);
-  float p[4][4], slopes[4][4], alpha[4];
-  for (std::int64_t j0 = 0; j0 < head.sequence.keys; j0 += kTile) {
-    head.logits(sm, static_cast<int>(j0), p, slopes);
-    softmax.add(p, alpha);
-  }
-  softmax.finish();
-  write_columns(sm, head, tile, weights, heads.base + place.h, columns,
-                [&](int r, float s) { return s == kNegativeInfinity ? 0.0f : expf(s - softmax.m[r]) / softmax.l[r]; });
-}
-
-__global__ void __launch_bounds__(kThreads)
-    logits_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ Strided logits, int columns,
+    chosen_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ Strided to, int columns,
                   const __grid_constant__ Chosen heads, const __grid_constant__ Chosen rows, int tiles) {
   __shared__ Shared sm;
   const BlockPlace place(1, tiles, heads.count);
   const Head head(a, place.n, heads.of(place.h));
   const ChosenTile tile{rows, head.sequence, place.tile * kTile};
   if (threadIdx.x < kTile) sm.rows[threadIdx.x] = head.row(tile.query(threadIdx.x));
-  write_columns(sm, head, tile, logits, heads.base + place.h, columns, [](int, float s) { return s; });
+  if constexpr (kLogits) {
+    write_columns(sm, head, tile, to, heads.base + place.h, columns, [](int, float s) { return s; });
+  } else {
+    RunningSoftmax softmax(head);
+    float p[4][4], slopes[4][4], alpha[4];
+    for (std::int64_t j0 = 0; j0 < head.sequence.keys; j0 += kTile) {
+      head.logits(sm, static_cast<int>(j0), p, slopes);
+      softmax.add(p, alpha);
+    }
+    softmax.finish();
+    write_columns(sm, head, tile, to, heads.base + place.h, columns, [&](int r, float s) {
+      return s == kNegativeInfinity ? 0.0f : expf(s - softmax.m[r]) / softmax.l[r];
+    });
+  }
 }
 
 }  // namespace polyhead::cuda::portable
