@@ -5,10 +5,8 @@
 #include <set>
 
 #include "cli/device.h"
-#include "io/file.h"
-#include "io/gguf.h"
+#include "exam/reading.h"
 #include "model/checkpoint.h"
-#include "model/family.h"
 #include "model/memory.h"
 #include "model/sample.h"
 #include "text/tokenizer.h"
@@ -99,19 +97,9 @@ class Words final : public Language {
 // What the model's own tokenizer says.
 class Tokenized final : public Language {
  public:
-  Tokenized(const std::string& model, std::int64_t vocabulary) : tokenizer_(text::load_tokenizer(model)) {
-    if (tokenizer_.size() > vocabulary) {
-      throw Failure(Exit::input, fmt::format("{}: expected a tokenizer of at most the model's {} tokens, found {}",
-                                             model, vocabulary, tokenizer_.size()));
-    }
-    const bool gguf = std::filesystem::path(model).extension() == ".gguf";
-    const io::Json config = gguf ? io::read_gguf_header(model).metadata
-                                 : io::parse_json(io::read_file(model + "/config.json", 1 << 24), model);
-    const auto end = config.find(gguf ? "tokenizer.ggml.eos_token_id" : "eos_token_id");
-    if (end == config.end()) return;
-    for (const io::Json& each : end->is_array() ? *end : io::Json::array({*end})) {
-      if (each.is_number_integer()) ends_.insert(each.get<std::int64_t>());
-    }
+  Tokenized(const std::string& model, std::int64_t vocabulary)
+      : tokenizer_(text::load_tokenizer(model)), ends_(text::end_tokens(model)) {
+    text::expect_fits(tokenizer_, vocabulary, model);
   }
 
   Tokens tokens_of(const std::string& prompt) const override {
@@ -132,13 +120,13 @@ class Tokenized final : public Language {
 
  private:
   text::Tokenizer tokenizer_;
-  std::set<std::int64_t> ends_;
+  std::set<text::Id> ends_;
   std::vector<text::Id> said_;
   std::size_t printed_ = 0;
 };
 
 std::unique_ptr<Language> language_of(const std::string& folder, const model::Config& config) {
-  if (!model::is_own(folder)) return std::make_unique<Tokenized>(folder, config.vocabulary);
+  if (exam::reads_text(folder)) return std::make_unique<Tokenized>(folder, config.vocabulary);
   if (config.kind != model::Kind::gpt) {
     throw Failure(Exit::input,
                   fmt::format("{}: this model is a classifier: it answers with a class and cannot continue a "

@@ -5,41 +5,45 @@
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/say.h"
+#include "cli/subject.h"
 #include "exam/links.h"
 
 namespace polyhead::cli {
 namespace {
 
 struct Options {
-  std::string model, links, file;
-  std::int64_t samples = 256, seed = 1;
+  SubjectChoice subject;
+  std::string links;
+  std::optional<bool> damage;
   DeviceChoice on;
   bool all_roles = false;
   std::string format = "table";
 };
 
 void examine_heads(const Options& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name the folder that polyhead train made");
+  o.subject.expect_model();
   Context context = o.on.context();
-  const exam::Subject subject = exam::load_subject(context, o.model, o.file);
-  const auto seed = static_cast<std::uint64_t>(o.seed);
-  exam::Material material = exam::make_material(*subject.task, {.samples = o.samples, .seed = seed});
+  const exam::Subject subject = o.subject.load(context);
+  exam::Material material = o.subject.material(subject);
   if (!o.links.empty()) {
+    if (subject.task == nullptr) throw Failure(Exit::usage, "--links: for models that polyhead trained on a task");
     for (heads::Probe& probe : exam::load_links(o.links, *subject.task)) material.plain.push_back(std::move(probe));
   }
-  say(fmt::format("{}: {}, {} heads, {} sequences\n", o.model, subject.task->name(),
-                  subject.model->config().head_count(), o.samples));
-  std::optional<Progress> progress(std::in_place, "heads", subject.model->config().head_count());
-  const exam::Examination found =
-      exam::examine(context, *subject.model, material, seed, [&](std::int64_t done) { progress->update(done, ""); });
+  const std::int64_t samples = o.subject.sample_count(subject), heads = subject.model->config().head_count();
+  say(fmt::format("{}: {}, {} heads, {} sequences\n", o.subject.model, subject.about, heads, samples));
+  std::optional<Progress> progress(std::in_place, "heads", heads);
+  exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed), .damage = o.damage.value_or(true)};
+  options.on_head = [&](std::int64_t done) { progress->update(done, ""); };
+  const exam::Examination found = exam::examine(context, *subject.model, material, options);
   progress.reset();
-  print(heads_report({o.model, o.samples, subject, found}, o.all_roles), o.format);
+  print(heads_report({o.subject.model, samples, subject, found, options.damage}, o.all_roles), o.format);
 }
 
 }  // namespace
 
 Command heads_command() {
   auto o = std::make_shared<Options>();
+  const std::vector<Option> text_options = o->subject.text_options();
   return {
       .name = "heads",
       .summary = "what every head of a model does, and how much depends on it",
@@ -53,21 +57,27 @@ Command heads_command() {
           "gate, relative to its layer; damage: how much the loss rises with the head's output set to 0, or to its "
           "mean; "
           "what the accuracy changes by; what the head adds to the logit of the right answer; the head whose largest "
-          "weights lie on the same keys, and how often.",
+          "weights lie on the same keys, and how often. Models of others bring a tokenizer and are "
+          "examined on windows of a text: name one with --text.",
       .examples = {{"polyhead heads run", "the table of a model that polyhead train made"},
                    {"polyhead heads run --all-roles", "also the score of every head in every role, and its control"},
                    {"polyhead heads run --format json", "all of it, for a program"},
-                   {"polyhead heads run --links links.jsonl", "which heads follow relations that you know"}},
-      .options = {{"MODEL", "", "a folder that polyhead train or prune made", &o->model},
+                   {"polyhead heads run --links links.jsonl", "which heads follow relations that you know"},
+                   {"polyhead heads model.gguf --text book.txt --no-damage",
+                    "a downloaded model, without taking every head out in turn"}},
+      .options = {o->subject.model_option(),
                   {"links", "FILE",
                    "relations between words, a JSON object on each line: {\"tokens\": \"BOS today the king is old\", "
                    "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}",
                    &o->links},
                   {"all-roles", "", "every role's score, threshold and control; with --format csv only those",
                    &o->all_roles},
-                  {"samples", "N", "how many sequences of each kind", &o->samples, {}, 2, 100'000},
-                  {"seed", "N", "seed of the sequences and of the untrained model", &o->seed, {}, 0, INT32_MAX},
-                  {"file", "FILE", "where the text that the model was trained on is now", &o->file},
+                  {"damage", "", "take every head out in turn, which is what takes the time; default: yes", &o->damage},
+                  o->subject.samples_option(),
+                  {"seed", "N", "seed of the sequences and of the untrained model", &o->subject.seed, {}, 0, INT32_MAX},
+                  text_options[0],
+                  text_options[1],
+                  text_options[2],
                   o->on.device_option(),
                   o->on.threads_option(),
                   format_option(o->format)},

@@ -12,6 +12,7 @@ struct Examined {
   std::int64_t samples;
   const exam::Subject& subject;
   const exam::Examination& found;
+  bool damage = true;  // whether heads were taken out
 };
 
 // With `all_roles` the text goes on with every score of every head, and CSV is of those.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "cli/heads.h"
@@ -33,7 +34,7 @@ void append(std::vector<Column>& to, const std::vector<Column>& more) { to.inser
 void append(std::vector<Value>& to, const std::vector<Value>& more) { to.insert(to.end(), more.begin(), more.end()); }
 
 // All that is known of every head, as numbers.
-Table data_of(const exam::Examination& found) {
+Table data_of(const exam::Examination& found, bool damage) {
   Table table{.name = "heads", .columns = {{"head", "head"}, {"role", "role"}, {"role_note", "note"}}, .rows = {}};
   append(table.columns, {{"role_score", "score"}, {"role_threshold", "threshold"}, {"role_control", "control"}});
   append(table.columns, kStatistics);
@@ -50,32 +51,42 @@ Table data_of(const exam::Examination& found) {
     else
       append(row, {role->role, role->note, role->score, role->threshold, role->control});
     append(row, statistics_of(found.survey.heads[n]));
-    append(row, {i.gradient, i.normalised, i.zero.mean, i.zero.low, i.zero.high, i.mean.mean, i.mean.low, i.mean.high});
-    append(row, {i.accuracy_loss, i.logit.mean, to_string(found.nearest[n].id), found.nearest[n].agreement});
+    append(row, {i.gradient, i.normalised});
+    if (!damage)
+      row.resize(row.size() + 8);
+    else
+      append(row, {i.zero.mean, i.zero.low, i.zero.high, i.mean.mean, i.mean.low, i.mean.high, i.accuracy_loss,
+                   i.logit.mean});
+    append(row, {to_string(found.nearest[n].id), found.nearest[n].agreement});
     table.rows.push_back(std::move(row));
   }
   return table;
 }
 
 // The same for people: what belongs together in one cell.
-Table shown(const exam::Examination& found) {
+Table shown(const exam::Examination& found, bool damage) {
   Table table{.name = {}, .columns = {{"", "head"}, {"", "role"}, {"", "score", Style::decimal}}, .rows = {}};
   append(table.columns, kStatistics);
-  append(table.columns, {{"", "gradient", Style::decimal},
-                         {"", "damage", Style::decimal},
-                         {"", "95 % interval"},
-                         {"", "as mean", Style::decimal, 8},
-                         {"", "accuracy", Style::percent},
-                         {"", "logit", Style::decimal, 1},
-                         {"", "most like"}});
+  append(table.columns, {{"", "gradient", Style::decimal}});
+  if (damage) {
+    append(table.columns, {{"", "damage", Style::decimal},
+                           {"", "95 % interval"},
+                           {"", "as mean", Style::decimal, 8},
+                           {"", "accuracy", Style::percent},
+                           {"", "logit", Style::decimal, 1}});
+  }
+  append(table.columns, {{"", "most like"}});
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
     const RoleScore* role = found.roles[n].role();
     const HeadImportance& i = found.importance[n];
     std::vector<Value> row{to_string(i.id), role_text(found.roles[n]), role == nullptr ? Value() : Value(role->score)};
     append(row, statistics_of(found.survey.heads[n]));
-    append(row, {i.normalised, i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high), i.mean.mean,
-                 -i.accuracy_loss, i.logit.mean,
-                 fmt::format("{} ({:.0f} %)", to_string(found.nearest[n].id), 100 * found.nearest[n].agreement)});
+    append(row, {i.normalised});
+    if (damage) {
+      append(row, {i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high), i.mean.mean, -i.accuracy_loss,
+                   i.logit.mean});
+    }
+    append(row, {fmt::format("{} ({:.0f} %)", to_string(found.nearest[n].id), 100 * found.nearest[n].agreement)});
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -116,14 +127,14 @@ std::vector<std::string> notes_of(const Examined& e) {
   if (e.found.roles.empty()) notes.emplace_back("this model has no heads left");
   std::int64_t unclear = 0;
   for (const HeadImportance& head : e.found.importance) unclear += head.zero.low <= 0 && head.zero.high >= 0;
-  if (unclear > 0) {
+  if (e.damage && unclear > 0) {
     notes.push_back(fmt::format("{} of {} heads do damage that cannot be told from 0", unclear, e.found.roles.size()));
   }
   const bool averaging = std::any_of(e.found.roles.begin(), e.found.roles.end(), [](const HeadRoles& head) {
     return head.role() != nullptr && head.role()->role == "averaging";
   });
   if (averaging) notes.emplace_back("averaging is what heads do before training, too");
-  if (e.subject.task->name() == "repeat-fixed") {
+  if (e.subject.about == "repeat-fixed") {
     notes.emplace_back("this task repeats at one distance: the detectors use several, so that positions cannot help");
   }
   return notes;
@@ -131,14 +142,18 @@ std::vector<std::string> notes_of(const Examined& e) {
 
 std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   const exam::Examination& found = e.found;
-  std::string text = fmt::format("{}: {}, accuracy {:.2f} %, loss {:.4f}\n\n", e.folder, e.subject.task->name(),
+  std::string text = fmt::format("{}: {}, accuracy {:.2f} %, loss {:.4f}", e.folder, e.subject.about,
                                  100 * found.accuracy, found.loss);
-  text += text_of(shown(found));
-  text += fmt::format("\nRank correlation of gradient and damage {:.2f}, with means in place of outputs {:.2f}\n",
-                      found.gradient_and_zero, found.gradient_and_mean);
+  if (e.subject.task == nullptr) text += fmt::format(", perplexity {:.2f}", std::exp(found.loss));
+  text += "\n\n" + text_of(shown(found, e.damage)) + "\n";
+  if (e.damage) {
+    text += fmt::format("Rank correlation of gradient and damage {:.2f}, with means in place of outputs {:.2f}\n",
+                        found.gradient_and_zero, found.gradient_and_mean);
+  }
   text +=
       fmt::format("Roles: {}\nUntrained model of the same shape: {}\n", census(found.roles), census(found.untrained));
   for (const std::string& note : notes) text += fmt::format("Note: {}\n", note);
+  if (!e.damage) return text + "\n'polyhead heads --help' has every column.\n";
   return text +
          "\nDamage: what the loss gains without the head. Accuracy: what it changes by without the head. Logit:\n"
          "what the head adds to that of the right answer. Most like: whose largest weights lie on the same\n"
@@ -156,17 +171,18 @@ std::string role_text(const HeadRoles& head) {
 Report heads_report(const Examined& e, bool all_roles) {
   const exam::Examination& found = e.found;
   const std::vector<std::string> notes = notes_of(e);
-  const Table data = data_of(found), roles = roles_of(found);
+  const Table data = data_of(found, e.damage), roles = roles_of(found);
+  const auto if_damage = [&](double value) { return e.damage ? Value(value) : Value(); };
   return {.command = "heads",
           .text = text_of(e, notes) + (all_roles ? "\n" + text_of(roles) : ""),
           .fields = {{"model", e.folder},
-                     {"task", e.subject.task->name()},
+                     {e.subject.task != nullptr ? "task" : "text", e.subject.about},
                      {"samples", e.samples},
                      {"accuracy", found.accuracy},
                      {"loss", found.loss},
-                     {"rank_correlation_gradient_zero", found.gradient_and_zero},
-                     {"rank_correlation_gradient_mean", found.gradient_and_mean},
-                     {"rank_correlation_zero_mean", found.zero_and_mean},
+                     {"rank_correlation_gradient_zero", if_damage(found.gradient_and_zero)},
+                     {"rank_correlation_gradient_mean", if_damage(found.gradient_and_mean)},
+                     {"rank_correlation_zero_mean", if_damage(found.zero_and_mean)},
                      {"roles_found", census(found.roles)},
                      {"roles_untrained", census(found.untrained)},
                      {"notes", notes}},

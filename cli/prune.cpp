@@ -6,6 +6,7 @@
 
 #include "cli/device.h"
 #include "cli/progress.h"
+#include "cli/subject.h"
 #include "exam/examination.h"
 #include "io/file.h"
 
@@ -13,9 +14,10 @@ namespace polyhead::cli {
 namespace {
 
 struct Options {
-  std::string model, out, order = "iterative", file;
+  SubjectChoice subject;
+  std::string out, order = "iterative";
   double budget = 1;
-  std::int64_t fine_tune = 0, samples = 256, seed = 1;
+  std::int64_t fine_tune = 0;
   DeviceChoice on;
   bool mean = false, compare = false, dry_run = false, force = false;
   std::string format = "table";
@@ -26,27 +28,36 @@ const std::vector<std::string> kOrders{"iterative", "one-shot", "random", "damag
 constexpr int kRandomOrders = 5;
 
 void check(const Options& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name the folder that polyhead train made");
+  o.subject.expect_model();
+  const std::filesystem::path model = o.subject.model;
+  if (o.fine_tune > 0 && exam::reads_text(model)) {
+    throw Failure(Exit::usage, "--fine-tune: for models that polyhead trained on a task");
+  }
   if (o.dry_run) return;
   if (o.out.empty()) throw Failure(Exit::usage, "where to? Name a folder, for example --out small; or --dry-run");
   std::error_code ignored;
-  if (std::filesystem::equivalent(o.model, o.out, ignored)) {
+  if (std::filesystem::equivalent(model, o.out, ignored)) {
     throw Failure(Exit::usage, fmt::format("--out: {} is the model itself; name another folder", o.out));
+  }
+  if (model.extension() == ".gguf") {
+    throw Failure(Exit::usage,
+                  fmt::format("--out: the tokenizer of {} cannot be written as a file of its own; prune the same model "
+                              "as a folder of Hugging Face's libraries, or take --dry-run",
+                              o.subject.model));
   }
   io::expect_new_folder(o.out, o.force);
 }
 
 class Pruning {
  public:
-  explicit Pruning(const Options& o)
-      : o_(o), context_(o.on.context()), subject_(exam::load_subject(context_, o.model, o.file)) {
+  explicit Pruning(const Options& o) : o_(o), context_(o.on.context()), subject_(o.subject.load(context_)) {
     if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
-    material_ = exam::make_material(*subject_.task, {.samples = o.samples, .seed = seed()});
+    material_ = o.subject.material(subject_);
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
   }
 
   Pruned go() {
-    Pruned result{.folder = o_.model,
+    Pruned result{.folder = o_.subject.model,
                   .out = o_.dry_run ? "" : o_.out,
                   .order = o_.order,
                   .budget = o_.budget,
@@ -64,12 +75,20 @@ class Pruning {
     Progress timing("timing both", 1);
     timing.update(0, "");
     result.facts = exam::compare(context_, *subject_.model, *smaller, material_.reporting);
-    if (!o_.dry_run) exam::save_cut(*smaller, subject_.plan, o_.out);
+    if (!o_.dry_run) save(*smaller);
     return result;
   }
 
  private:
-  std::uint64_t seed() const { return static_cast<std::uint64_t>(o_.seed); }
+  std::uint64_t seed() const { return static_cast<std::uint64_t>(o_.subject.seed); }
+
+  void save(const model::Transformer& smaller) const {
+    if (subject_.task != nullptr) {
+      exam::save_cut(smaller, subject_.plan, o_.out);
+    } else {
+      exam::save_cut(smaller, std::filesystem::path(o_.subject.model), o_.out);
+    }
+  }
 
   PruneCurve curve(const std::string& what, heads::PruneOptions options) {
     options.budget = o_.budget / 100;
@@ -117,7 +136,8 @@ class Pruning {
 };
 
 std::vector<Option> options_of(Options& o) {
-  return {{"MODEL", "", "a folder that polyhead train or prune made", &o.model},
+  const std::vector<Option> text_options = o.subject.text_options();
+  return {o.subject.model_option(),
           {"out", "FOLDER", "where the smaller model goes; created if missing", &o.out},
           {"budget", "X", "how many points of accuracy may be lost", &o.budget, {}, 0, 100},
           {"order", "ORDER",
@@ -135,15 +155,11 @@ std::vector<Option> options_of(Options& o) {
           {"compare", "", "also compare all orders, down to no head; five random ones", &o.compare},
           {"dry-run", "", "write nothing", &o.dry_run},
           {"force", "", "write into a folder that is not empty; files of an older run are removed", &o.force},
-          {"samples",
-           "N",
-           "sequences to rank by, and as many others to judge by and to report on",
-           &o.samples,
-           {},
-           2,
-           100'000},
-          {"seed", "N", "seed of the sequences and of the random order", &o.seed, {}, 0, INT32_MAX},
-          {"file", "FILE", "where the text that the model was trained on is now", &o.file},
+          o.subject.samples_option(),
+          {"seed", "N", "seed of the sequences and of the random order", &o.subject.seed, {}, 0, INT32_MAX},
+          text_options[0],
+          text_options[1],
+          text_options[2],
           o.on.device_option(),
           o.on.threads_option(),
           format_option(o.format)};
@@ -161,12 +177,14 @@ Command prune_command() {
           "back, and writes the model without them: smaller matrices, not masks, so that it is faster and takes less "
           "room. Heads are ranked on some sequences and judged on others, and what is reported at the end comes from a "
           "third part; the model was trained on none of them. Prints the order, who is left, and parameters, bytes, "
-          "time and accuracy before and after.",
+          "time and accuracy before and after. Models that bring a tokenizer are judged by how often they know the "
+          "next token of a text: name one with --text.",
       .examples = {{"polyhead prune run --out small", "lose at most one point of accuracy"},
                    {"polyhead prune run --dry-run --budget 5", "see what five points would buy; write nothing"},
                    {"polyhead prune run --dry-run --compare", "the orders side by side, down to no head"},
                    {"polyhead prune run --out small --mean --fine-tune 200",
-                    "keep the means, then train a little longer"}},
+                    "keep the means, then train a little longer"},
+                   {"polyhead prune gpt2 --text book.txt --out small", "a downloaded model, judged on a text"}},
       .options = options_of(*o),
       .run = [o] {
         check(*o);

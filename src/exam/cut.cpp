@@ -5,13 +5,17 @@
 #include <tuple>
 
 #include "io/file.h"
+#include "io/json.h"
 #include "model/checkpoint.h"
+#include "text/tokenizer.h"
 #include "train/run.h"
 
 namespace polyhead::exam {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostTokenizer = std::size_t{1} << 28;
 
 double seconds_of(Context& context, autograd::Tape& tape, model::Transformer& model, const Examples& some) {
   const Clock::time_point begin = Clock::now();
@@ -107,6 +111,18 @@ void save_cut(const model::Transformer& model, const train::Plan& plan, const st
   left.model = model.config();
   left.pruned = true;
   train::save_plan(left, folder);  // last: without it there is no model here for other commands
+}
+
+void save_cut(const model::Transformer& model, const std::filesystem::path& from, const std::filesystem::path& folder) {
+  const std::string tokenizer = io::read_file(from / text::kTokenizerFile, kMostTokenizer);
+  io::Json ends;
+  ends["eos_token_id"] = text::end_tokens(from);
+  const io::FolderLock lock(folder);
+  io::sweep_temporaries(folder);
+  train::remove_run(folder);
+  io::write_atomically(folder / text::kTokenizerFile, [&](io::Writer& writer) { writer.write(tokenizer); });
+  io::write_atomically(folder / text::kGenerationFile, [&](io::Writer& writer) { writer.write(ends.dump(2) + "\n"); });
+  model::save(model, folder);
 }
 
 }  // namespace polyhead::exam

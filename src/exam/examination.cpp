@@ -48,8 +48,8 @@ double highest(const std::vector<heads::HeadRoles>& heads, const std::string& ro
   return most;
 }
 
-Examination examine(Context& context, model::Transformer& model, const Material& material, std::uint64_t seed,
-                    const std::function<void(std::int64_t)>& on_head) {
+Examination examine(Context& context, model::Transformer& model, const Material& material,
+                    const ExamineOptions& options) {
   const Tensor& tokens = material.plain[0].tokens;
   model::expect_memory(
       "examine", model.config(), 4,
@@ -61,10 +61,11 @@ Examination examine(Context& context, model::Transformer& model, const Material&
                     .survey = heads::survey(context, model, material.plain, material.counts),
                     .roles = {},
                     .untrained = {},
-                    .importance = heads::importance(context, model, material.judging, on_head),
+                    .importance = options.damage ? heads::importance(context, model, material.judging, options.on_head)
+                                                 : heads::gradient_importance(context, model, material.judging),
                     .nearest = {}};
   found.roles = heads::roles(found.survey, heads::survey(context, model, material.repeats, material.counts));
-  model::Transformer untrained(model.config(), seed, model.dtype(), model.memory());
+  model::Transformer untrained(model.config(), options.seed, model.dtype(), model.memory());
   found.untrained = roles_of(context, untrained, material);
   found.nearest = nearest_of(found.survey);
   correlate(found);

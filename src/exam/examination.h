@@ -30,10 +30,13 @@ struct Examination {
   double gradient_and_zero = 0, gradient_and_mean = 0, zero_and_mean = 0;
 };
 
-// `seed` is of the untrained model. `on_head`, if given, is told how many heads have been taken out so far: what takes
-// the time.
-Examination examine(Context& context, model::Transformer& model, const Material& material, std::uint64_t seed,
-                    const std::function<void(std::int64_t)>& on_head = {});
+struct ExamineOptions {
+  std::uint64_t seed = 1;  // of the untrained model
+  bool damage = true;  // take every head out in turn, which is what takes the time; else importance has gradients only
+  std::function<void(std::int64_t)> on_head{};  // is told how many heads have been taken out so far
+};
+Examination examine(Context& context, model::Transformer& model, const Material& material,
+                    const ExamineOptions& options = {});
 
 std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material);
 

@@ -5,6 +5,7 @@
 #include "core/hash.h"
 #include "core/memory.h"
 #include "polyhead/error.h"
+#include "train/draws.h"
 
 namespace polyhead::exam {
 namespace {
@@ -82,9 +83,9 @@ std::vector<std::int64_t> count_tokens(const train::Task& task) {
   return counts;
 }
 
-// Tokens that training shows and that say something by themselves.
-std::vector<std::int32_t> ordinary_tokens(const train::Task& task, const std::vector<std::int64_t>& counts) {
-  const std::vector<std::int32_t> special = task.special_tokens();
+// Tokens that occur and that say something by themselves.
+std::vector<std::int32_t> ordinary_tokens(const std::vector<std::int32_t>& special,
+                                          const std::vector<std::int64_t>& counts) {
   std::vector<std::int32_t> ordinary;
   for (std::int32_t token = 0; token < std::ssize(counts); ++token) {
     const bool says = std::find(special.begin(), special.end(), token) == special.end();
@@ -99,6 +100,39 @@ std::vector<std::int32_t> common_beginning(const Sequences& all) {
   const bool common = std::all_of(all.begin(), all.end(), [&](const auto& s) { return s.tokens[0] == first; });
   return common ? std::vector<std::int32_t>{first} : std::vector<std::int32_t>{};
 }
+
+// A text in pieces side by side, each with the beginning before it.
+class Windows {
+ public:
+  Windows(const Reading& reading, std::int64_t length)
+      : reading_(reading), length_(length), piece_(length - std::ssize(reading.beginning)) {
+    if (piece_ > 0) return;
+    throw Error(ErrorCode::value, "material",
+                "windows: expected more than the " + std::to_string(reading.beginning.size()) +
+                    " tokens that stand at every beginning, found a length of " + std::to_string(length));
+  }
+
+  // The token after a window is its last target.
+  std::int64_t count() const { return std::max<std::int64_t>(std::ssize(reading_.tokens) - 1, 0) / piece_; }
+
+  // What follows the beginning could be anything: it is no target.
+  Examples examples(const std::vector<std::int32_t>& windows) const {
+    const std::int64_t B = std::ssize(windows), begins = std::ssize(reading_.beginning);
+    Examples some{Tensor::empty({B, length_}, DType::i32), Tensor::empty({B, length_}, DType::i32), Tensor()};
+    for (std::int64_t b = 0; b < B; ++b) {
+      const auto piece = reading_.tokens.begin() + windows[static_cast<std::size_t>(b)] * piece_;
+      std::int32_t* tokens = some.tokens.as<std::int32_t>() + b * length_;
+      std::copy_n(piece, piece_, std::copy(reading_.beginning.begin(), reading_.beginning.end(), tokens));
+      std::int32_t* targets = some.targets.as<std::int32_t>() + b * length_;
+      std::copy_n(piece + 1, piece_, std::fill_n(targets, begins, -1));
+    }
+    return some;
+  }
+
+ private:
+  const Reading& reading_;
+  std::int64_t length_, piece_;
+};
 
 }  // namespace
 
@@ -121,10 +155,46 @@ Material make_material(const train::Task& task, const MaterialOptions& options) 
                     .plain = probes_of(task, parts.ranking, options),
                     .repeats = {},
                     .counts = count_tokens(task)};
-  material.repeats = heads::make_repeats({.alphabet = ordinary_tokens(task, material.counts),
+  material.repeats = heads::make_repeats({.alphabet = ordinary_tokens(task.special_tokens(), material.counts),
                                           .beginning = common_beginning(parts.ranking),
                                           .batch = options.batch,
                                           .length = task.context(),
+                                          .seed = options.seed},
+                                         options.samples);
+  return material;
+}
+
+Material make_material(const Reading& reading, std::int64_t length, const MaterialOptions& options) {
+  const Windows windows(reading, length);
+  const std::int64_t each = windows.count() / 3;  // of a part
+  if (each < options.samples) {
+    throw Error(ErrorCode::value, "material",
+                "the text: expected " + std::to_string(3 * options.samples) + " windows of " + std::to_string(length) +
+                    " tokens, in three parts, found " + std::to_string(reading.tokens.size()) +
+                    " tokens; take a longer text, or fewer or shorter windows");
+  }
+  Material material{.ranking = {}, .judging = {}, .reporting = {}, .plain = {}, .repeats = {}, .counts = {}};
+  train::Draws draws(options.seed, train::Split::validation, 0, 0);
+  std::int64_t part = 0;
+  for (std::vector<Examples>* to : {&material.ranking, &material.judging, &material.reporting}) {
+    std::vector<std::int32_t> chosen = draws.distinct(options.samples, 0, each);
+    for (std::int32_t& window : chosen) window = 3 * window + static_cast<std::int32_t>(part);
+    for (std::int64_t at = 0; at < options.samples; at += options.batch) {
+      const std::int64_t end = std::min(at + options.batch, options.samples);
+      to->push_back(windows.examples({chosen.begin() + at, chosen.begin() + end}));
+    }
+    ++part;
+  }
+  for (const Examples& some : material.ranking) {
+    material.plain.push_back(
+        heads::make_probe(some.tokens, {}, reading.special(), options.seed + material.plain.size()));
+  }
+  material.counts.assign(static_cast<std::size_t>(reading.vocabulary), 0);
+  for (const std::int32_t token : reading.tokens) ++material.counts[static_cast<std::size_t>(token)];
+  material.repeats = heads::make_repeats({.alphabet = ordinary_tokens(reading.special(), material.counts),
+                                          .beginning = reading.beginning,
+                                          .batch = options.batch,
+                                          .length = length,
                                           .seed = options.seed},
                                          options.samples);
   return material;

@@ -1,9 +1,11 @@
-// What the heads of a model are examined with: sequences of its task that it was not trained on, and random ones.
+// What the heads of a model are examined with: sequences of its task that it was not trained on, or windows of a text,
+// and random ones.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "exam/reading.h"
 #include "heads/probe.h"
 #include "model/score.h"
 #include "train/task.h"
@@ -17,16 +19,20 @@ struct MaterialOptions {
 };
 
 struct Material {
-  // Of the validation split. No sequence is in two of them, whatever the seed: to choose heads by, to tell when to
-  // stop, and to say what came of it.
+  // Of the validation split, or of the text. No sequence is in two of them, whatever the seed: to choose heads by, to
+  // tell when to stop, and to say what came of it.
   std::vector<Examples> ranking, judging, reporting;
   std::vector<heads::Probe> plain;    // the sequences of `ranking`, with the relations that the task knows
-  std::vector<heads::Probe> repeats;  // random segments of different lengths of the task's ordinary tokens, repeated
-  std::vector<std::int64_t> counts;   // [vocabulary]: how often each token occurs in training
+  std::vector<heads::Probe> repeats;  // random segments of different lengths of ordinary tokens, repeated
+  std::vector<std::int64_t> counts;   // [vocabulary]: how often each token occurs in training, or in the text
 };
 
 // Throws Error (value) if the task has too few different sequences.
 Material make_material(const train::Task& task, const MaterialOptions& options = {});
+
+// Of a text: windows of up to `length` tokens, what the tokenizer puts at a beginning among them. They lie side by
+// side, and every third is of the same part, whatever the seed. Throws Error (value) if the text is too short.
+Material make_material(const Reading& reading, std::int64_t length, const MaterialOptions& options = {});
 
 // A language model has two rows that may look from a word to the one that it depends on: that of the word itself,
 // "subject-verb", and the one before, from which the word is predicted, "predicts subject-verb". Both are named. An

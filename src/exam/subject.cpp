@@ -33,7 +33,14 @@ Subject load_subject(const Context& context, const std::filesystem::path& folder
                 (folder / model::kConfigFile).string() + ": expected a model for the task " + task->name() + " of " +
                     train::kPlanFile + ", found one of another kind, vocabulary or context");
   }
-  return {std::move(plan), std::move(task), std::move(model)};
+  Subject subject{.model = std::move(model), .about = task->name(), .plan = std::move(plan), .task = std::move(task)};
+  return subject;
+}
+
+Subject load_reader(const Context& context, const std::filesystem::path& model, const std::filesystem::path& text) {
+  Subject subject{.model = model::load(model, context.allocator()), .about = text.filename().string()};
+  subject.reading = read_text(model, text, subject.model->config().vocabulary);
+  return subject;
 }
 
 }  // namespace polyhead::exam

@@ -1,9 +1,11 @@
-// A trained model, with the task that it was trained on.
+// A model, with what it is examined on: the task that it was trained on or, for one that brings a tokenizer, a text.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
+#include "exam/reading.h"
 #include "model/transformer.h"
 #include "train/plan.h"
 #include "train/task.h"
@@ -11,9 +13,14 @@
 namespace polyhead::exam {
 
 struct Subject {
-  train::Plan plan;
-  std::unique_ptr<train::Task> task;
   std::unique_ptr<model::Transformer> model;
+  std::string about;  // the task's name, or the text's
+
+  // Of a model that polyhead trained.
+  train::Plan plan{};
+  std::unique_ptr<train::Task> task{};
+
+  Reading reading{};  // where there is no task
 };
 
 // From a folder that polyhead train or prune made, into the context's memory. `text`: where the text of such a task is
@@ -22,5 +29,8 @@ struct Subject {
 // task.
 Subject load_subject(const Context& context, const std::filesystem::path& folder,
                      const std::filesystem::path& text = {});
+
+// A model that brings a tokenizer, into the context's memory, and a text. Refuses (input) those that cannot be loaded.
+Subject load_reader(const Context& context, const std::filesystem::path& model, const std::filesystem::path& text);
 
 }  // namespace polyhead::exam

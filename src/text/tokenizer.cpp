@@ -9,7 +9,8 @@
 namespace polyhead::text {
 namespace {
 
-constexpr std::size_t kMostJson = 256 << 20;
+constexpr std::size_t kMostJson = 256 << 20, kMostConfig = 16 << 20;
+constexpr std::int64_t kMostTokens = 1 << 30;
 
 // Characters of the text by byte, and back.
 class Places {
@@ -143,8 +144,32 @@ Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where) {
 
 Tokenizer load_tokenizer(const std::filesystem::path& path) {
   if (path.extension() == ".gguf") return tokenizer_from_gguf(io::read_gguf_header(path).metadata, path.string());
-  const std::filesystem::path file = io::is_folder(path) ? path / "tokenizer.json" : path;
+  const std::filesystem::path file = io::is_folder(path) ? path / kTokenizerFile : path;
   return tokenizer_from_json(io::parse_json(io::read_file(file, kMostJson), file.string()), file.string());
+}
+
+void expect_fits(const Tokenizer& tokenizer, std::int64_t vocabulary, const std::filesystem::path& model) {
+  if (tokenizer.size() <= vocabulary) return;
+  refuse(model.string(), "expected a tokenizer of at most the model's " + std::to_string(vocabulary) +
+                             " tokens, found " + std::to_string(tokenizer.size()));
+}
+
+std::set<Id> end_tokens(const std::filesystem::path& model) {
+  std::set<Id> ends;
+  const auto take = [&](const io::Json& found) {
+    for (const io::Json& each : found.is_array() ? found : io::Json::array({found})) {
+      if (each.is_number_integer() && each >= 0 && each < kMostTokens) ends.insert(each.get<Id>());
+    }
+  };
+  if (model.extension() == ".gguf") {
+    take(field(io::read_gguf_header(model).metadata, "tokenizer.ggml.eos_token_id"));
+    return ends;
+  }
+  for (const char* name : {kGenerationFile, "config.json"}) {
+    if (!ends.empty() || !io::is_there(model / name)) continue;
+    take(field(io::parse_json(io::read_file(model / name, kMostConfig), (model / name).string()), "eos_token_id"));
+  }
+  return ends;
 }
 
 }  // namespace polyhead::text

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,8 @@ class Tokenizer {
   const std::string* text_of(Id id) const;
   // One more than the largest number.
   std::int64_t size() const { return size_; }
+  // The tokens that are put before a text.
+  const std::vector<Id>& beginning() const { return parts_.post_processor.before; }
 
  private:
   TokenizerParts parts_;
@@ -64,7 +67,17 @@ class Tokenizer {
 Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where);
 Tokenizer tokenizer_from_gguf(const io::Json& metadata, const std::string& where);
 
+inline constexpr const char* kTokenizerFile = "tokenizer.json";
+inline constexpr const char* kGenerationFile = "generation_config.json";
+
 // From a tokenizer.json, a folder that holds one, or a .gguf.
 Tokenizer load_tokenizer(const std::filesystem::path& path);
+
+// Refuses (input) a tokenizer that has more tokens than the model it was loaded with.
+void expect_fits(const Tokenizer& tokenizer, std::int64_t vocabulary, const std::filesystem::path& model);
+
+// The tokens after which a model has nothing more to say: "eos_token_id" of generation_config.json or config.json, or
+// of GGUF; empty if there are none.
+std::set<Id> end_tokens(const std::filesystem::path& model);
 
 }  // namespace polyhead::text

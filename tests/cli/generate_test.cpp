@@ -1,37 +1,17 @@
-// polyhead generate on models of others: a tiny Llama with a tokenizer of sixteen letters.
+// polyhead generate on models of others.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
-#include "cli/run.h"
-#include "io/scratch.h"
+#include "cli/foreign.h"
 
 namespace polyhead::cli {
 namespace {
 
-using io::Scratch, io::slurp, io::spill;
+using io::spill;
 
-constexpr const char* kTokenizer =
-    R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"d":3,"e":4,"f":5,"g":6,"h":7,"i":8,"j":9,"k":10,"l":11,"m":12,)"
-    R"("n":13,"o":14,"p":15},"merges":[]},"decoder":{"type":"Fuse"}})";
-
-class GenerateForeign : public ::testing::Test {
+class GenerateForeign : public Foreign {
  protected:
-  GenerateForeign() {
-    const std::filesystem::path from = std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models/llama";
-    for (const char* name : {"config.json", "model.safetensors"})
-      std::filesystem::copy_file(from / name, scratch_ / name);
-    spill(scratch_ / "tokenizer.json", kTokenizer);
-  }
   std::string said(const std::string& more) const { return output_of(line(more)).text; }
   std::string line(const std::string& more) const { return "generate " + scratch_.folder() + " " + more; }
-  void set_config(const std::string& key, int value) const {
-    auto config = nlohmann::json::parse(slurp(scratch_ / "config.json"));
-    config[key] = value;
-    spill(scratch_ / "config.json", config.dump());
-  }
-
-  Scratch scratch_;
 };
 
 TEST_F(GenerateForeign, GoesOnAndStopsAtTheEnd) {
@@ -44,6 +24,8 @@ TEST_F(GenerateForeign, GoesOnAndStopsAtTheEnd) {
   EXPECT_EQ(said("--prompt cab --tokens 4 --seed 3"), said("--prompt cab --tokens 4 --seed 3"));
   set_config("eos_token_id", four[3] - 'a');
   EXPECT_EQ(said("--prompt cab --tokens 4 --temperature 0"), "cab\n");
+  spill(scratch_ / "generation_config.json", R"({"eos_token_id": [16]})");
+  EXPECT_EQ(said("--prompt cab --tokens 4 --temperature 0"), four) << "this file comes first";
 }
 
 TEST_F(GenerateForeign, WhatDoesNotGoTogether) {

@@ -21,7 +21,8 @@ TEST(Examine, NobodyIsNearestToItself) {
   model::Transformer model(config, 1);
   const Material material = make_material(*task, {.samples = 4});
   int told = 0;
-  const Examination found = examine(context, model, material, 1, [&](std::int64_t done) { EXPECT_EQ(done, ++told); });
+  const Examination found =
+      examine(context, model, material, {.on_head = [&](std::int64_t done) { EXPECT_EQ(done, ++told); }});
   EXPECT_EQ(told, 4) << "every head, one after the other";
   ASSERT_EQ(found.nearest.size(), 4u);
   const auto agreement = heads::agreement(found.survey);

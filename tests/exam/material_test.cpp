@@ -133,5 +133,48 @@ TEST(Material, CountsAreThoseOfTraining) {
   EXPECT_GE(material.counts[1], 1024) << "BOS begins every sequence";
 }
 
+// Windows of a text lie side by side, every third in the same part; what follows the beginning is no target.
+TEST(Material, WindowsOfATextShareNoToken) {
+  Reading reading{.tokens = {}, .beginning = {90}, .marks = {3}, .vocabulary = 100};
+  for (std::int32_t n = 0; n < 76; ++n) reading.tokens.push_back(n);  // 15 windows of 5 and a target
+  const Material one = make_material(reading, 6, {.samples = 5, .batch = 2}),
+                 two = make_material(reading, 6, {.samples = 3, .seed = 2});
+  std::set<Row> seen;
+  std::int32_t part = 0;
+  for (const auto* examples : {&one.ranking, &one.judging, &one.reporting}) {
+    EXPECT_EQ(count(*examples), 5);
+    for (const Examples& some : *examples) {
+      const std::int32_t* targets = some.targets.as<std::int32_t>();
+      for (const Row& row : rows_of(some)) {
+        EXPECT_EQ(row[0], 90);
+        EXPECT_EQ(*targets++, -1);
+        EXPECT_EQ(row[1] / 5 % 3, part);
+        for (std::int32_t t = 1; t < 6; ++t) {
+          EXPECT_EQ(row[static_cast<std::size_t>(t)], row[1] + t - 1);
+          EXPECT_EQ(*targets++, row[1] + t);
+        }
+        EXPECT_TRUE(seen.insert(row).second) << "once";
+      }
+    }
+    ++part;
+  }
+  EXPECT_TRUE(disjoint(all_of(one.ranking), all_of(two.judging))) << "nor with another seed";
+  EXPECT_EQ(one.counts[75], 1);
+  EXPECT_EQ(one.counts[90], 0);
+  for (const heads::Probe& probe : one.plain) {
+    for (std::int64_t n = 0; n < probe.tokens.view().count(); ++n) {
+      const std::int32_t token = probe.tokens.as<std::int32_t>()[n];
+      EXPECT_EQ(probe.marked.as<bool>()[n], token == 3 || token == 90);
+    }
+  }
+  for (const heads::Probe& probe : one.repeats) {
+    const std::int32_t* tokens = probe.tokens.as<std::int32_t>();
+    EXPECT_EQ(tokens[0], 90);
+    EXPECT_EQ(std::count(tokens, tokens + probe.tokens.view().count(), 3), 0) << "marks are not repeated";
+  }
+  EXPECT_THROW(make_material(reading, 6, {.samples = 6}), Error);
+  EXPECT_THROW(make_material(reading, 1, {.samples = 2}), Error);
+}
+
 }  // namespace
 }  // namespace polyhead::exam

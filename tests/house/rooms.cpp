@@ -48,7 +48,7 @@ const std::vector<Room> kRooms = {
     {"train", {"core", "autograd", "ops", "model", "io", "text"}, "model"},
     {"heads", {"core", "autograd", "ops", "model", "text"}, "heads"},
     {"report", {"heads", "io"}, "heads"},
-    {"exam", {"core", "autograd", "model", "io", "train", "heads"}, "heads"},
+    {"exam", {"core", "autograd", "model", "io", "text", "train", "heads"}, "heads"},
     {"study", {"core", "autograd", "model", "io", "train", "heads", "exam", "report"}, "heads"},
     {"serve", {"model", "heads", "report", "text"}, "heads"},
     {"capi", {}, "polyhead"},

@@ -1,0 +1,67 @@
+#include "cli/subject.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace polyhead::cli {
+namespace {
+
+constexpr std::int64_t kTaskSamples = 256, kTextSamples = 4;
+constexpr std::int64_t kTokensAtOnce = 512;  // of a text: models of others may be large, and so may their vocabularies
+
+}  // namespace
+
+Option SubjectChoice::model_option() {
+  return {"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file", &model};
+}
+
+Option SubjectChoice::samples_option() {
+  return {
+      "samples",
+      "N",
+      fmt::format("sequences to rank by, and as many others to judge by and to report on; default: {} of a task, {} "
+                  "windows of a text",
+                  kTaskSamples, kTextSamples),
+      &samples,
+      {},
+      2,
+      100'000};
+}
+
+std::vector<Option> SubjectChoice::text_options() {
+  return {{"text", "FILE", "the text to examine a model on that was not trained on a task of polyhead's", &text},
+          {"length", "N", "tokens in a window of that text, up to what the model's context holds", &length, {}, 2},
+          {"file", "FILE", "where the text that polyhead trained the model on is now", &file}};
+}
+
+void SubjectChoice::expect_model() const {
+  if (model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
+}
+
+exam::Subject SubjectChoice::load(const Context& context) const {
+  if (exam::reads_text(model)) {
+    if (!text.empty()) return exam::load_reader(context, model, text);
+    throw Failure(Exit::usage, fmt::format("{}: this model brings a tokenizer and no task; name a text to examine it "
+                                           "on, for example --text README.md",
+                                           model));
+  }
+  if (text.empty()) return exam::load_subject(context, model, file);
+  throw Failure(Exit::usage, fmt::format("--text: {} is examined on the task that polyhead trained it on; if the text "
+                                         "of that task was moved, name it with --file",
+                                         model));
+}
+
+std::int64_t SubjectChoice::sample_count(const exam::Subject& subject) const {
+  return samples.value_or(subject.task != nullptr ? kTaskSamples : kTextSamples);
+}
+
+exam::Material SubjectChoice::material(const exam::Subject& subject) const {
+  exam::MaterialOptions options{.samples = sample_count(subject), .seed = static_cast<std::uint64_t>(seed)};
+  if (subject.task != nullptr) return exam::make_material(*subject.task, options);
+  const std::int64_t fits = std::min(length, subject.model->config().context);
+  options.batch = std::max<std::int64_t>(kTokensAtOnce / fits, 1);
+  return exam::make_material(subject.reading, fits, options);
+}
+
+}  // namespace polyhead::cli

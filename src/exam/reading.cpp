@@ -1,0 +1,54 @@
+#include "exam/reading.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "io/file.h"
+#include "model/family.h"
+#include "polyhead/error.h"
+#include "text/tokenizer.h"
+#include "train/plan.h"
+
+namespace polyhead::exam {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+
+// Marks, with blanks around them or without.
+bool is_mark(std::string_view text) {
+  constexpr std::array<std::string_view, 9> kMarks = {".", ",", ";", ":", "!", "?", "\n", "\n\n", "..."};
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == text.npos) return false;
+  const std::string_view mark = text.substr(first, text.find_last_not_of(' ') - first + 1);
+  return std::find(kMarks.begin(), kMarks.end(), mark) != kMarks.end();
+}
+
+}  // namespace
+
+std::vector<std::int32_t> Reading::special() const {
+  std::vector<std::int32_t> all = beginning;
+  all.insert(all.end(), marks.begin(), marks.end());
+  return all;
+}
+
+bool reads_text(const std::filesystem::path& model) {
+  if (!model::is_own(model)) return true;
+  return io::is_folder(model) && io::is_there(model / text::kTokenizerFile) && !io::is_there(model / train::kPlanFile);
+}
+
+Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, std::int64_t vocabulary) {
+  const text::Tokenizer tokenizer = text::load_tokenizer(model);
+  text::expect_fits(tokenizer, vocabulary, model);
+  Reading reading{.tokens = {}, .beginning = {}, .marks = {}, .vocabulary = vocabulary};
+  for (const text::Token& token : tokenizer.encode(io::read_file(text, kMostBytes), false)) {
+    reading.tokens.push_back(token.id);
+  }
+  reading.beginning = tokenizer.beginning();
+  for (text::Id id = 0; id < tokenizer.size(); ++id) {
+    if (is_mark(tokenizer.decode(std::array{id}))) reading.marks.push_back(id);
+  }
+  return reading;
+}
+
+}  // namespace polyhead::exam

@@ -1,0 +1,25 @@
+// A text as the tokenizer of a model reads it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace polyhead::exam {
+
+struct Reading {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> beginning;  // what the tokenizer puts before every text
+  std::vector<std::int32_t> marks;      // those of its vocabulary that are punctuation or the end of a line
+  std::int64_t vocabulary = 0;          // of the model
+
+  std::vector<std::int32_t> special() const;  // the beginning and the marks
+};
+
+// Whether a model brings a tokenizer, and so takes any text: those of others do, and what prune makes of them.
+bool reads_text(const std::filesystem::path& model);
+
+// Refuses (input) a tokenizer that has more tokens than the model's `vocabulary`.
+Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, std::int64_t vocabulary);
+
+}  // namespace polyhead::exam

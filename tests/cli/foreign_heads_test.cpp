@@ -1,0 +1,91 @@
+// polyhead heads and prune on a model of others and a text.
+#include <gtest/gtest.h>
+
+#include "cli/foreign.h"
+
+namespace polyhead::cli {
+namespace {
+
+using io::slurp, io::spill;
+using nlohmann::json;
+
+class ForeignHeads : public Foreign {
+ protected:
+  ForeignHeads() {
+    std::string text;
+    for (unsigned n = 0; n < 400; ++n) text += static_cast<char>('a' + n * n / 7 % 16);
+    spill(scratch_ / "text", text);
+    text_ = " --length 8 --text " + (scratch_ / "text").string();
+  }
+  std::string on_text(const std::string& line) const { return line + " " + scratch_.folder() + text_; }
+  std::string at(const std::string& name) const { return (scratch_ / name).string(); }
+  static void expect_refused(int code, const std::string& arguments, const std::vector<std::string>& says) {
+    const Ran ran = errors_of(arguments);
+    EXPECT_EQ(ran.code, code) << arguments << '\n' << ran.text;
+    for (const std::string& part : says) EXPECT_TRUE(contains(ran.text, part)) << part << " in: " << ran.text;
+  }
+
+  std::string text_;
+};
+
+TEST_F(ForeignHeads, AreExaminedOnAText) {
+  const json report = json_of(on_text("heads"));
+  EXPECT_EQ(report["text"], "text");
+  EXPECT_EQ(report["samples"], 4);
+  ASSERT_EQ(report["heads"].size(), 8u);
+  for (const json& head : report["heads"]) {
+    EXPECT_GT(head["entropy"], 0);
+    EXPECT_LE(head["damage_zero_low"], head["damage_zero"]);
+  }
+  const std::string shown = output_of(on_text("heads")).text;
+  EXPECT_TRUE(contains(shown, "perplexity")) << shown;
+  EXPECT_TRUE(contains(shown, "damage")) << shown;
+}
+
+TEST_F(ForeignHeads, NothingIsTakenOutWithoutDamage) {
+  const json whole = json_of(on_text("heads")), report = json_of(on_text("heads --no-damage"));
+  for (std::size_t n = 0; n < 8; ++n) {
+    const json &head = report["heads"][n], &other = whole["heads"][n];
+    for (const char* key : {"damage_zero", "damage_mean_high", "accuracy_loss", "logit"})
+      EXPECT_TRUE(head[key].is_null());
+    for (const char* key : {"entropy", "gradient", "importance", "most_similar"}) EXPECT_EQ(head[key], other[key]);
+  }
+  EXPECT_TRUE(report["rank_correlation_gradient_zero"].is_null());
+  EXPECT_FALSE(contains(output_of(on_text("heads --no-damage")).text, "damage"));
+}
+
+// The GGUF file holds the same model, without a tokenizer; a folder without one says so, too.
+TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
+  expect_refused(2, "heads " + scratch_.folder(), {"--text"});
+  expect_refused(2, on_text("heads --links x"), {"--links"});
+  expect_refused(2, on_text("prune --dry-run --fine-tune 3"), {"--fine-tune"});
+  expect_refused(2, "prune --out x " + (llama_fixture() / "llama.gguf").string() + text_, {"--out", "--dry-run"});
+  expect_refused(3, "heads " + (llama_fixture() / "llama.gguf").string() + text_,
+                 {"llama.gguf", "tokenizer.ggml.model"});
+  expect_refused(4, "heads " + scratch_.folder() + " --text " + at("none"), {"none"});
+  expect_refused(3, on_text("heads --samples 100"), {"300 windows of 8 tokens", "found 400 tokens"});
+  std::filesystem::remove(scratch_ / "tokenizer.json");
+  expect_refused(4, on_text("heads"), {"tokenizer.json"});
+}
+
+// What prune writes is the model that it prints, and heads, prune and generate take it like the one it comes from.
+TEST_F(ForeignHeads, PruneWritesAModelThatReadsText) {
+  set_config("eos_token_id", 7);
+  const json pruned = json_of(on_text("prune --budget 20 --samples 8 --out " + at("small")));
+  const json &before = pruned["models"][0], &after = pruned["models"][1];
+  ASSERT_GT(pruned["heads_removed"], 0);
+  EXPECT_LT(after["parameters"], before["parameters"]);
+  EXPECT_EQ(slurp(at("small/tokenizer.json")), kTokenizer);
+  EXPECT_EQ(json::parse(slurp(at("small/generation_config.json")))["eos_token_id"], json::array({7}));
+  const json heads = json_of("heads --no-damage --samples 8 " + at("small") + text_);
+  EXPECT_EQ(heads["heads"].size(), after["heads"]);
+  const json& last = pruned["steps"][pruned["heads_removed"].get<std::size_t>()];
+  EXPECT_NEAR(heads["loss"], last["loss"].get<double>(), 1e-4) << "judged on the same windows";
+  const Ran said = output_of("generate --prompt abc --tokens 3 --temperature 0 " + at("small"));
+  EXPECT_EQ(said.code, 0);
+  EXPECT_EQ(said.text.substr(0, 3), "abc");
+  expect_refused(2, "heads " + at("small"), {"--text"});
+}
+
+}  // namespace
+}  // namespace polyhead::cli

@@ -1,0 +1,31 @@
+#include "exam/reading.h"
+
+#include <gtest/gtest.h>
+
+#include "io/scratch.h"
+#include "polyhead/error.h"
+
+namespace polyhead::exam {
+namespace {
+
+constexpr const char* kTokenizer =
+    R"({"model":{"type":"BPE","vocab":{"a":0,".":1," ":2," .":3,"\n":4,"<s>":5},"merges":[[" ","."]]},"decoder":{"type":"Fuse"},
+        "added_tokens":[{"id":5,"content":"<s>","special":true}],
+        "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},
+          {"Sequence":{"id":"A","type_id":0}}],"special_tokens":{"<s>":{"id":"<s>","ids":[5],"tokens":["<s>"]}}}})";
+
+TEST(Reading, HasTheTextTheBeginningAndTheMarks) {
+  const io::Scratch scratch;
+  io::spill(scratch / "tokenizer.json", kTokenizer);
+  io::spill(scratch / "text", "a a.");
+  const Reading reading = read_text(scratch.folder(), scratch / "text", 6);
+  EXPECT_EQ(reading.tokens, (std::vector<std::int32_t>{0, 2, 0, 1})) << "without what is put before every text";
+  EXPECT_EQ(reading.beginning, std::vector<std::int32_t>{5});
+  EXPECT_EQ(reading.marks, (std::vector<std::int32_t>{1, 3, 4}));
+  EXPECT_EQ(reading.special(), (std::vector<std::int32_t>{5, 1, 3, 4}));
+  io::expect_error(ErrorCode::input, {"at most the model's 5 tokens, found 6"},
+                   [&] { read_text(scratch.folder(), scratch / "text", 5); });
+}
+
+}  // namespace
+}  // namespace polyhead::exam
