@@ -9,7 +9,7 @@ struct CrossEntropyProblem {
   ConstTensorView logits;          // [M,V] row-major
   ConstTensorView targets;         // i32 [M]; negative: the row does not count
   std::int64_t rows_together = 1;  // of every so many rows the mean counts: M, or the rows of a sequence
-  TensorView shares;               // [M]: what a row's loss counts for, 1 / (rows of its group that count)
+  TensorView shares;               // [M]: what a row's loss counts for, 1 / (rows that count, of its rows_together)
   TensorView losses;               // [M] -ln softmax(logits)[target], 0 where the row does not count
   TensorView totals;               // f64 [2]: the sum of shares * losses, and how many rows count
   TensorView dlogits;              // absent, or [M,V] = gradient of totals[0]; may be logits itself

@@ -11,7 +11,7 @@ namespace polyhead::backend {
 
 // B of a product, laid out once as the kernel of one vector target reads it; for weights, which serve many products.
 struct PackedMatrix {
-  Tensor panels;            // [panels][K][columns of a panel] in the type computed in, the last panel filled up with 0
+  Tensor strips;            // [strips][K][columns of a strip] in the type computed in, the last strip filled up with 0
   std::int64_t target = 0;  // a product on another target is an error
 };
 

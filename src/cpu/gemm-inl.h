@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// K is contracted in slices: the A of a tile and the B of a panel are near while they are used, and sums of slices
+// K is contracted in slices: the A of a tile and the B of a strip are near while they are used, and sums of slices
 // round less than one long sum. Which slices there are depends on K alone, and with them the bits of C.
 inline constexpr std::int64_t kSlice = 512;
 // Rows of C per block, and the bytes of L2 that its packed A may take: fewer rows where K is long. Where even the least
@@ -27,9 +27,9 @@ inline constexpr std::int64_t kBlockRows = 96, kLeastRows = 48, kPackedBytes = 7
 // Rows of a packed tile, as they lie in memory.
 constexpr std::size_t tile_stride(std::size_t rows) { return (rows + 3) / 4 * 4; }
 
-// kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kPanel],
-// bias [kPanel] or null. Meanwhile it fetches what is far: C, wanted at the end, and from `ahead` on, `step` numbers
-// per k, its share of the next panel of B.
+// kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kStrip],
+// bias [kStrip] or null. Meanwhile it fetches what is far: C, wanted at the end, and from `ahead` on, `step` numbers
+// per k, its share of the next strip of B.
 template <class T, int kRows>
 HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, std::size_t n, bool fresh,
                             const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride, const T* ahead,
@@ -41,7 +41,7 @@ HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, st
     sum[r][0] = sum[r][1] = hn::Zero(d);
     for (int w = 0; w < 2; ++w) __builtin_prefetch(c + r * c_stride + w * kLanes<T>);
   }
-  for (std::size_t k = 0; k < n; ++k, a += kStride, b += kPanel<T>, ahead += step) {
+  for (std::size_t k = 0; k < n; ++k, a += kStride, b += kStrip<T>, ahead += step) {
     __builtin_prefetch(ahead);
     const Vec<T> left = hn::LoadU(d, b), right = hn::LoadU(d, b + kLanes<T>);
     for (int r = 0; r < kRows; ++r) {
@@ -60,8 +60,8 @@ HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, st
   }
 }
 
-// How a problem is cut: into blocks of rows and groups of panels, as many as the threads ask for. An item is a group of
-// a block.
+// How a problem is cut: into blocks of rows and parts of its strips, as many as the threads ask for. An item is a part
+// of a block.
 template <class T>
 struct GemmPlan {
   GemmPlan(const backend::GemmProblem& given, int members)
@@ -69,59 +69,59 @@ struct GemmPlan {
         M(given.c.shape(0)),
         N(given.c.shape(1)),
         K(given.a.shape(1)),
-        panels(divide_up(N, kPanel<T>)),
+        strips(divide_up(N, kStrip<T>)),
         slices(std::max<std::int64_t>(1, divide_up(K, kSlice))),
         in_place(given.c.dtype() == dtype_of<T>) {
     constexpr auto kPacked = kPackedBytes / static_cast<std::int64_t>(sizeof(T));
     keeps_a = K <= kPacked / kLeastRows;
     blocks = divide_up(M, keeps_a ? std::min(kBlockRows, kPacked / std::max<std::int64_t>(K, 1)) : kBlockRows);
-    if (blocks == 0 || panels == 0) return;
+    if (blocks == 0 || strips == 0) return;
     // Members that share a block pack its A each for itself.
-    blocks = std::max(blocks, std::min(divide_up(M, kTileRows), kPanelsPerPacking * members / panels));
+    blocks = std::max(blocks, std::min(divide_up(M, kTileRows), kStripsPerPacking * members / strips));
     const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
-    groups = std::clamp(wanted, in_place ? 1 : divide_up(panels, kSummedPanels), panels);
+    parts = std::clamp(wanted, in_place ? 1 : divide_up(strips, kSummedStrips), strips);
     block_rows = divide_up(M, blocks);
-    group_panels = divide_up(panels, groups);
+    part_strips = divide_up(strips, parts);
   }
 
-  std::int64_t items() const { return blocks * groups; }
+  std::int64_t items() const { return blocks * parts; }
 
   // So many that a thread which is held up holds nobody else up.
   static constexpr std::int64_t kItemsPerMember = 32;
-  // Panels that make packing A worth its while: a number that is packed costs as much as some twenty that are
+  // Strips that make packing A worth its while: a number that is packed costs as much as some twenty that are
   // multiplied.
-  static constexpr std::int64_t kPanelsPerPacking = 6;
-  // Panels of C that may stay in L2 until they are narrowed.
-  static constexpr std::int64_t kSummedPanels = 16;
+  static constexpr std::int64_t kStripsPerPacking = 6;
+  // Strips of C that may stay in L2 until they are narrowed.
+  static constexpr std::int64_t kSummedStrips = 16;
 
   const backend::GemmProblem& problem;
   std::int64_t M, N, K;
-  std::int64_t panels, slices;
+  std::int64_t strips, slices;
   bool in_place;         // sums are formed in C itself
   bool keeps_a = false;  // all slices of A stay packed
-  std::int64_t blocks = 0, groups = 0, block_rows = 0, group_panels = 0;
+  std::int64_t blocks = 0, parts = 0, block_rows = 0, part_strips = 0;
 };
 
-// Groups of panels claimed of every block, by all members.
+// Parts claimed of every block, by all members.
 class GemmClaims {
  public:
   template <class T>
   explicit GemmClaims(const GemmPlan<T>& plan)
       : blocks_(plan.blocks),
-        groups_(plan.groups),
+        parts_(plan.parts),
         claimed_(std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(plan.blocks))) {}
 
-  // A group of this block, or of the next that has one left. To be called as often as there are items.
+  // A part of this block, or of the next that has one left. To be called as often as there are items.
   std::int64_t next(std::int64_t& block) const {
     for (;; block = block + 1 < blocks_ ? block + 1 : 0) {
       std::atomic<std::int64_t>& claimed = claimed_[static_cast<std::size_t>(block)];
-      if (claimed.load(std::memory_order_relaxed) >= groups_) continue;
-      if (const std::int64_t group = claimed.fetch_add(1, std::memory_order_relaxed); group < groups_) return group;
+      if (claimed.load(std::memory_order_relaxed) >= parts_) continue;
+      if (const std::int64_t part = claimed.fetch_add(1, std::memory_order_relaxed); part < parts_) return part;
     }
   }
 
  private:
-  std::int64_t blocks_, groups_;
+  std::int64_t blocks_, parts_;
   std::unique_ptr<std::atomic<std::int64_t>[]> claimed_;
 };
 
@@ -132,15 +132,15 @@ struct GemmWorkspace {
       : a(carver.take<T>(static_cast<std::size_t>(divide_up(plan.block_rows, kTileRows) *
                                                   (plan.keeps_a ? plan.K : divide_up(plan.K, plan.slices))) *
                          tile_stride(kTileRows))),
-        widened(carver.take<T>(std::max<std::size_t>(kPanel<T>, kTileRows) * kWidened)),
-        bias(carver.take<T>(static_cast<std::size_t>(plan.group_panels) * kPanel<T>)),
-        sums(carver.take<T>(static_cast<std::size_t>((plan.in_place ? 1 : plan.group_panels) * plan.block_rows) *
-                            kPanel<T>)) {}
+        widened(carver.take<T>(std::max<std::size_t>(kStrip<T>, kTileRows) * kWidened)),
+        bias(carver.take<T>(static_cast<std::size_t>(plan.part_strips) * kStrip<T>)),
+        sums(carver.take<T>(static_cast<std::size_t>((plan.in_place ? 1 : plan.part_strips) * plan.block_rows) *
+                            kStrip<T>)) {}
 
   T* a;        // [slice][tile][k][tile_stride]
   T* widened;  // [lines][kWidened]
-  T* bias;     // [panel][kPanel]
-  T* sums;     // [panel][rows][kPanel]: panels that are not summed up in C
+  T* bias;     // [strip][kStrip]
+  T* sums;     // [strip][rows][kStrip]: strips that are not summed up in C
 };
 
 // What one member does. It begins at a block of its own and stays with it while it can, for its A stays packed. Items
@@ -153,38 +153,38 @@ class GemmWork {
       : plan_(plan), problem_(plan.problem), claims_(claims), b_(b), w_(workspace), block_(first_block) {}
 
   void operator()(std::int64_t) {
-    panels_ = part_of(plan_.panels, claims_.next(block_), plan_.groups);
+    strips_ = part_of(plan_.strips, claims_.next(block_), plan_.parts);
     rows_ = part_of(plan_.M, block_, plan_.blocks);
     const bool packed = plan_.keeps_a && block_ == packed_block_;
     packed_block_ = block_;
     if (problem_.bias.present()) copy_bias();
     for (std::int64_t slice = 0; slice < plan_.slices; ++slice) {
       if (!packed) pack_a(slice_of(slice));
-      for (std::int64_t panel = panels_.begin; panel < panels_.end; ++panel) multiply(slice, panel);
+      for (std::int64_t strip = strips_.begin; strip < strips_.end; ++strip) multiply(slice, strip);
     }
-    for (std::int64_t panel = panels_.begin; panel < panels_.end; ++panel) {
-      if (!summed_in_place(panel)) store(panel);
+    for (std::int64_t strip = strips_.begin; strip < strips_.end; ++strip) {
+      if (!summed_in_place(strip)) store(strip);
     }
   }
 
  private:
   std::size_t tiles() const { return static_cast<std::size_t>(divide_up(rows_.end - rows_.begin, kTileRows)); }
   Range slice_of(std::int64_t slice) const { return part_of(plan_.K, slice, plan_.slices); }
-  std::int64_t columns_of(std::int64_t panel) const {
-    return std::min<std::int64_t>(kPanel<T>, plan_.N - panel * static_cast<std::int64_t>(kPanel<T>));
+  std::int64_t columns_of(std::int64_t strip) const {
+    return std::min<std::int64_t>(kStrip<T>, plan_.N - strip * static_cast<std::int64_t>(kStrip<T>));
   }
-  bool summed_in_place(std::int64_t panel) const { return plan_.in_place && columns_of(panel) == kPanel<T>; }
+  bool summed_in_place(std::int64_t strip) const { return plan_.in_place && columns_of(strip) == kStrip<T>; }
 
   // Where the A of a tile lies, packed.
   T* a_of(Range k, std::size_t tile) const {
     const std::size_t before = plan_.keeps_a ? static_cast<std::size_t>(k.begin) * tiles() : 0;
     return w_.a + (before + tile * k.size()) * tile_stride(kTileRows);
   }
-  T* c_of(std::int64_t row, std::int64_t panel) const {
-    return static_cast<T*>(problem_.c.data()) + row * problem_.c.stride(0) + panel * kPanel<T>;
+  T* c_of(std::int64_t row, std::int64_t strip) const {
+    return static_cast<T*>(problem_.c.data()) + row * problem_.c.stride(0) + strip * kStrip<T>;
   }
-  T* sums_of(std::int64_t panel) const {
-    return w_.sums + (plan_.in_place ? 0 : panel - panels_.begin) * plan_.block_rows * kPanel<T>;
+  T* sums_of(std::int64_t strip) const {
+    return w_.sums + (plan_.in_place ? 0 : strip - strips_.begin) * plan_.block_rows * kStrip<T>;
   }
 
   // Where neighbours in memory are rows of A, a few k of all tiles at a time: what is read lies side by side.
@@ -201,26 +201,26 @@ class GemmWork {
     }
   }
 
-  // The last panel's is filled up.
+  // The last strip's is filled up.
   void copy_bias() {
-    const std::int64_t begin = panels_.begin * static_cast<std::int64_t>(kPanel<T>);
-    const std::int64_t end = std::min(panels_.end * static_cast<std::int64_t>(kPanel<T>), plan_.N);
+    const std::int64_t begin = strips_.begin * static_cast<std::int64_t>(kStrip<T>);
+    const std::int64_t end = std::min(strips_.end * static_cast<std::int64_t>(kStrip<T>), plan_.N);
     const T* bias = static_cast<const T*>(problem_.bias.data());
-    std::fill(std::copy(bias + begin, bias + end, w_.bias), w_.bias + (panels_.end - panels_.begin) * kPanel<T>, T{0});
+    std::fill(std::copy(bias + begin, bias + end, w_.bias), w_.bias + (strips_.end - strips_.begin) * kStrip<T>, T{0});
   }
 
-  // All rows of the block by one panel and slice; the bias goes on top of the last one.
-  void multiply(std::int64_t slice, std::int64_t panel) {
+  // All rows of the block by one strip and slice; the bias goes on top of the last one.
+  void multiply(std::int64_t slice, std::int64_t strip) {
     const Range k = slice_of(slice);
-    const bool in_c = summed_in_place(panel);
+    const bool in_c = summed_in_place(strip);
     const bool biased = problem_.bias.present() && slice + 1 == plan_.slices;
-    const T* b = b_ + (panel * plan_.K + k.begin) * kPanel<T>;
-    const T* bias = biased ? w_.bias + (panel - panels_.begin) * kPanel<T> : nullptr;
-    T* c = in_c ? c_of(rows_.begin, panel) : sums_of(panel);
-    const std::size_t c_stride = in_c ? static_cast<std::size_t>(problem_.c.stride(0)) : kPanel<T>;
+    const T* b = b_ + (strip * plan_.K + k.begin) * kStrip<T>;
+    const T* bias = biased ? w_.bias + (strip - strips_.begin) * kStrip<T> : nullptr;
+    T* c = in_c ? c_of(rows_.begin, strip) : sums_of(strip);
+    const std::size_t c_stride = in_c ? static_cast<std::size_t>(problem_.c.stride(0)) : kStrip<T>;
     const bool fresh = slice == 0;
-    const T* ahead = panel + 1 < panels_.end ? b + plan_.K * kPanel<T> : b;
-    const std::size_t step = kPanel<T> / tiles();
+    const T* ahead = strip + 1 < strips_.end ? b + plan_.K * kStrip<T> : b;
+    const std::size_t step = kStrip<T> / tiles();
     std::size_t tile = 0;
     for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
       gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, bias, c + first * c_stride, c_stride,
@@ -230,11 +230,11 @@ class GemmWork {
   }
 
   // Sums that were not formed in C go there.
-  void store(std::int64_t panel) {
-    const T* sums = sums_of(panel);
-    const auto columns = static_cast<std::size_t>(columns_of(panel));
-    for (std::int64_t row = rows_.begin; row < rows_.end; ++row, sums += kPanel<T>) {
-      const std::int64_t at = row * problem_.c.stride(0) + panel * static_cast<std::int64_t>(kPanel<T>);
+  void store(std::int64_t strip) {
+    const T* sums = sums_of(strip);
+    const auto columns = static_cast<std::size_t>(columns_of(strip));
+    for (std::int64_t row = rows_.begin; row < rows_.end; ++row, sums += kStrip<T>) {
+      const std::int64_t at = row * problem_.c.stride(0) + strip * static_cast<std::int64_t>(kStrip<T>);
       const auto size = static_cast<std::int64_t>(size_of(problem_.c.dtype()));
       narrow(sums, columns, static_cast<std::byte*>(problem_.c.data()) + at * size, problem_.c.dtype());
     }
@@ -243,9 +243,9 @@ class GemmWork {
   const GemmPlan<T>& plan_;
   const backend::GemmProblem& problem_;
   const GemmClaims& claims_;
-  const T* b_;  // [panel][K][kPanel]
+  const T* b_;  // [strip][K][kStrip]
   GemmWorkspace<T> w_;
-  Range rows_{}, panels_{};
+  Range rows_{}, strips_{};
   std::int64_t block_, packed_block_ = -1;
 };
 

@@ -12,23 +12,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// to [panels][K][kPanel] = B [K,N], the last panel filled up with 0.
+// to [strips][K][kStrip] = B [K,N], the last strip filled up with 0.
 template <class T>
 void pack_b(Team& team, const ConstTensorView& b, T* to) {
-  const std::int64_t K = b.shape(0), N = b.shape(1), panels = divide_up(N, kPanel<T>);
+  const std::int64_t K = b.shape(0), N = b.shape(1), strips = divide_up(N, kStrip<T>);
   if (b.count() == 0) return;
   const ConstTensorView columns = b.transpose(0, 1);
   const int members = members_for(team, static_cast<double>(b.count()) / kMovedPerThread);
   // Narrow matrices are cut along K, too, so that there is something to do for everybody.
-  const std::int64_t parts = std::clamp<std::int64_t>(divide_up(2 * members, panels), 1, divide_up(K, kWidened));
-  team.for_each(panels * parts, 1, members, [&](int) {
+  const std::int64_t parts = std::clamp<std::int64_t>(divide_up(2 * members, strips), 1, divide_up(K, kWidened));
+  team.for_each(strips * parts, 1, members, [&](int) {
     return [&, K, N, to](std::int64_t item) {
-      alignas(64) T widened[kPanel<T> * kWidened];
-      const std::int64_t begin = item / parts * static_cast<std::int64_t>(kPanel<T>);
-      const Range lines{begin, std::min<std::int64_t>(N, begin + kPanel<T>)}, k = part_of(K, item % parts, parts);
-      T* out = to + begin * K + k.begin * static_cast<std::int64_t>(kPanel<T>);
-      if (lines.size() < kPanel<T>) std::fill_n(out, k.size() * kPanel<T>, T{0});
-      pack_lines<T>(columns, lines, k, widened, out, kPanel<T>);
+      alignas(64) T widened[kStrip<T> * kWidened];
+      const std::int64_t begin = item / parts * static_cast<std::int64_t>(kStrip<T>);
+      const Range lines{begin, std::min<std::int64_t>(N, begin + kStrip<T>)}, k = part_of(K, item % parts, parts);
+      T* out = to + begin * K + k.begin * static_cast<std::int64_t>(kStrip<T>);
+      if (lines.size() < kStrip<T>) std::fill_n(out, k.size() * kStrip<T>, T{0});
+      pack_lines<T>(columns, lines, k, widened, out, kStrip<T>);
     };
   });
 }
@@ -43,12 +43,12 @@ void gemm_at_once(Team& team, const backend::GemmProblem& problem) {
   Carver measure(nullptr);
   GemmWorkspace<T>(measure, plan);
   const std::size_t workspace = measure.used();
-  if (problem.packed == nullptr) measure.take<T>(static_cast<std::size_t>(plan.panels * plan.K) * kPanel<T>);
+  if (problem.packed == nullptr) measure.take<T>(static_cast<std::size_t>(plan.strips * plan.K) * kStrip<T>);
   std::byte* own = team.scratch(0).reserve(measure.used());
   for (int member = 1; member < members; ++member) team.scratch(member).reserve(workspace);
   T* b_memory = reinterpret_cast<T*>(own + workspace);
   if (problem.packed == nullptr) pack_b(team, problem.b, b_memory);
-  const T* b = problem.packed == nullptr ? b_memory : problem.packed->panels.as<T>();
+  const T* b = problem.packed == nullptr ? b_memory : problem.packed->strips.as<T>();
   const GemmClaims claims(plan);
   team.for_each(plan.items(), 1, members, [&](int member) {
     return GemmWork<T>(plan, claims, b, carve<GemmWorkspace<T>>(team.scratch(member), plan),
@@ -63,8 +63,8 @@ inline constexpr std::int64_t kPackedBytesOfB = 32 << 20;
 template <class T>
 void gemm_as(Team& team, const backend::GemmProblem& problem) {
   const std::int64_t N = problem.c.shape(1), K = problem.a.shape(1);
-  const std::int64_t width = kPanel<T>, panel_bytes = std::max<std::int64_t>(K, 1) * width * sizeof(T);
-  const std::int64_t columns = std::max<std::int64_t>(1, kPackedBytesOfB / panel_bytes) * width;
+  const std::int64_t width = kStrip<T>, strip_bytes = std::max<std::int64_t>(K, 1) * width * sizeof(T);
+  const std::int64_t columns = std::max<std::int64_t>(1, kPackedBytesOfB / strip_bytes) * width;
   if (problem.packed != nullptr || N <= columns) return gemm_at_once<T>(team, problem);
   for (std::int64_t begin = 0; begin < N; begin += columns) {
     const std::int64_t end = std::min(N, begin + columns);
@@ -85,10 +85,10 @@ void gemm(Team& team, const backend::GemmProblem& problem) {
 
 template <class T>
 backend::PackedMatrix pack_as(Team& team, const ConstTensorView& b) {
-  const std::int64_t width = kPanel<T>;
+  const std::int64_t width = kStrip<T>;
   backend::PackedMatrix packed{Tensor::empty({divide_up(b.shape(1), width), b.shape(0), width}, dtype_of<T>),
                                HWY_TARGET};
-  pack_b(team, b, packed.panels.as<T>());
+  pack_b(team, b, packed.strips.as<T>());
   return packed;
 }
 
@@ -136,7 +136,7 @@ void sum_columns(const ConstTensorView& x, Range columns, T* sums) {
 // The same of 16-bit numbers.
 template <class T>
 void sum_widened_columns(const ConstTensorView& x, Range columns, T* sums) {
-  constexpr std::size_t kColumns = 4 * kPanel<T>;
+  constexpr std::size_t kColumns = 8 * kLanes<T>;
   alignas(64) T block[kColumns], row[kColumns];
   std::fill_n(sums, columns.size(), T{0});
   for (std::int64_t first = 0; first < x.shape(0); first += kSummedFirst) {
@@ -151,7 +151,7 @@ void sum_widened_columns(const ConstTensorView& x, Range columns, T* sums) {
 
 template <class T>
 void column_sums_as(Team& team, const ConstTensorView& x, const TensorView& sums) {
-  const std::int64_t N = x.shape(1), lanes = kLanes<T>, widest = 4 * kPanel<T>;
+  const std::int64_t N = x.shape(1), lanes = kLanes<T>, widest = 8 * kLanes<T>;
   const int members = members_for(team, static_cast<double>(x.count()) / kMovedPerThread);
   const std::int64_t width = std::clamp(divide_up(N, members * lanes) * lanes, lanes, widest);
   team.for_each(divide_up(N, width), 1, members, [&](int) {

@@ -16,6 +16,10 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 // Elements of a line that are widened at a time, before they are transposed.
 inline constexpr std::size_t kWidened = 64;
 
+// Columns of a strip: those of B that are packed side by side.
+template <class T>
+inline constexpr std::size_t kStrip = 2 * kLanes<T>;
+
 struct Range {
   std::int64_t begin, end;
 
@@ -51,8 +55,8 @@ template <class T>
 void pack_lines(const ConstTensorView& x, Range lines, Range k, T* widened, T* to, std::size_t to_stride) {
   const bool as_it_is = x.dtype() == dtype_of<T>;
   if (x.stride(1) != 1) {  // neighbours are lines
-    if (as_it_is && lines.size() == kPanel<T>) {
-      return copy_rows<T, kPanel<T>>(first_of<T>(x, lines, k), x.stride(1), k.size(), to, to_stride);
+    if (as_it_is && lines.size() == kStrip<T>) {
+      return copy_rows<T, kStrip<T>>(first_of<T>(x, lines, k), x.stride(1), k.size(), to, to_stride);
     }
     if (as_it_is && lines.size() <= kTileRows) {
       return with_height(static_cast<int>(lines.size()), 0, [&](std::size_t, auto height) {

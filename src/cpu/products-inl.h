@@ -110,8 +110,9 @@ HWY_NOINLINE void column_tile(const T* HWY_RESTRICT pt, const T* HWY_RESTRICT v,
 // end.
 template <class T, class Tile>
 HWY_INLINE void for_column_pairs(std::size_t padded_columns, const Tile& tile) {
+  constexpr std::size_t kPair = 2 * kLanes<T>;
   std::size_t e = 0;
-  for (; e + kPanel<T> <= padded_columns; e += kPanel<T>) tile(e, std::integral_constant<int, 2>{});
+  for (; e + kPair <= padded_columns; e += kPair) tile(e, std::integral_constant<int, 2>{});
   if (e < padded_columns) tile(e, std::integral_constant<int, 1>{});
 }
 

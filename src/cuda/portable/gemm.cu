@@ -96,7 +96,7 @@ void gemm(CudaExecutor& executor, const backend::GemmProblem& p) {
   expect_no_f64("linear", p.c);
   const std::int64_t M = p.c.shape(0), N = p.c.shape(1);
   if (M == 0 || N == 0) return;
-  const ConstTensorView b = p.packed != nullptr ? p.packed->panels.view() : p.b;
+  const ConstTensorView b = p.packed != nullptr ? p.packed->strips.view() : p.b;
   if (with_library(executor, p, b)) return;
   executor.launch(gemm_kernel, (M + kBlock - 1) / kBlock * ((N + kBlock - 1) / kBlock), 256, Strided(p.a), Strided(b),
                   floats_or_null(p.bias), Strided(p.c), M, N, p.a.shape(1));
@@ -104,7 +104,7 @@ void gemm(CudaExecutor& executor, const backend::GemmProblem& p) {
 
 backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b) {
   backend::PackedMatrix packed{Tensor::empty(b.shape(), b.dtype(), executor.allocator())};
-  copy(executor, b, packed.panels);
+  copy(executor, b, packed.strips);
   return packed;
 }
 
