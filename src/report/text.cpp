@@ -158,8 +158,8 @@ double width_of(std::string_view text, double size) {
 std::string typeset(std::string digits) {
   const bool negative = digits.starts_with('-');
   digits.erase(0, negative ? 1 : 0);
-  const std::size_t point = std::min(digits.find_first_of(".e"), digits.size());
-  for (std::size_t at = point; at > 3; at -= 3) digits.insert(at - 3, ",");
+  const std::size_t whole = std::min(digits.find_first_not_of("0123456789"), digits.size());
+  for (std::size_t at = whole; at > 3; at -= 3) digits.insert(at - 3, ",");
   return (negative ? "−" : "") + digits;
 }
 

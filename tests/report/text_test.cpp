@@ -55,6 +55,13 @@ TEST(Text, NumbersHaveThreeDigits) {
   EXPECT_EQ(number(-999'400), "−999,400");
   EXPECT_EQ(number(2.5e6), "2.5M");
   EXPECT_EQ(number(1e9), "1G");
+  // What would round to a fourth digit takes the next unit.
+  EXPECT_EQ(number(999.4), "999");
+  EXPECT_EQ(number(999.5), "1,000");
+  EXPECT_EQ(number(999'499), "999,499");
+  EXPECT_EQ(number(999'500), "1M");
+  EXPECT_EQ(number(999.4e6), "999M");
+  EXPECT_EQ(number(999.5e6), "1G");
   EXPECT_EQ(number(std::nan("")), "–");
 }
 
