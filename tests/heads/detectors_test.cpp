@@ -175,12 +175,10 @@ TEST(Offsets, OnlyThoseThatHalfOfTheRowsHaveCount) {
   EXPECT_EQ(commonest_offset({}, chance), (std::pair<std::int64_t, double>{0, 0}));
 }
 
-constexpr std::int64_t kVocabulary = 6;
-
 // Attention is the same for all visible keys: with weights of 0 nothing is preferred.
 model::Transformer blank(model::Kind kind) {
   model::Config config = model::make_config(kind, 1, 8, 2);
-  config.vocabulary = kVocabulary;
+  config.vocabulary = 6;
   config.context = 8;
   config.classes = kind == model::Kind::classifier ? 2 : 0;
   model::Transformer model(config, 1);
@@ -281,6 +279,10 @@ TEST(Targets, AreThoseOfTheDefinition) {
   const Probe close = make_probe(row_of({1, 1, 2, 3}), {}, {}, 1);
   EXPECT_EQ(close.targets.as<std::int32_t>()[4 + kInduction], 1);
   EXPECT_EQ(close.targets.as<std::int32_t>()[4 + kOffByOne], -1);
+  // One between: the key one further would be the row's own, which a head that is one off does not look at.
+  const Probe near = make_probe(row_of({1, 2, 1, 3}), {}, {}, 1);
+  EXPECT_EQ(near.targets.as<std::int32_t>()[8 + kInduction], 1);
+  EXPECT_EQ(near.targets.as<std::int32_t>()[8 + kOffByOne], -1);
 }
 
 TEST(Repeats, AreSegmentsOfEveryLengthRepeatedToTheEnd) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "io/scratch.h"
@@ -79,6 +80,45 @@ TEST_F(PublicModel, SurveyIsThatOfItsSequences) {
   EXPECT_NEAR(heads[1].role_score, 1, 1e-5);
   EXPECT_EQ(heads[0].sums[static_cast<std::size_t>(Statistic::rows)], 40 * kTokens);
   EXPECT_GT(heads[0].mean(Statistic::previous_weight, Statistic::previous_rows), 0.99);
+}
+
+// Random segments are made of tokens that occur, and not of those that may mean nothing to the model.
+TEST_F(PublicModel, SurveyLooksAtNoTokenThatDoesNotOccur) {
+  std::unique_ptr<model::Transformer> made = InductionModel::make();
+  for (autograd::Parameter* parameter : made->parameters()) {
+    if (parameter->name != "tokens.weight") continue;
+    const TensorView unused = parameter->value.view().slice(0, 6, InductionModel::kVocabulary);
+    std::fill_n(unused.as<float>(), unused.count(), std::nanf(""));
+  }
+  const Model taught{std::shared_ptr<const model::Transformer>(std::move(made))};
+  EXPECT_EQ(survey_heads(context, taught, counting(8).tokens)[2].role, "induction");  // tokens 0 to 5
+}
+
+// Each with its own context: neither sees the other.
+TEST_F(PublicModel, ServesTwoThreadsAtOnce) {
+  const Tensor tokens = std::move(counting(8).tokens);
+  struct Pass {
+    Tensor logits;
+    std::vector<SurveyedHead> heads;
+  };
+  const auto pass = [&] {
+    Context own(2);
+    return Pass{model.forward(own, tokens), survey_heads(own, model, tokens)};
+  };
+  const Pass alone = pass();
+  Pass together[2];
+  {
+    std::vector<std::jthread> threads;
+    for (Pass& one : together) threads.emplace_back([&] { one = pass(); });
+  }
+  for (const Pass& one : together) {
+    EXPECT_TRUE(test::same_bits("logits", one.logits, alone.logits));
+    ASSERT_EQ(one.heads.size(), alone.heads.size());
+    for (std::size_t n = 0; n < alone.heads.size(); ++n) {
+      EXPECT_EQ(one.heads[n].sums, alone.heads[n].sums) << to_string(alone.heads[n].id);
+      EXPECT_EQ(one.heads[n].role, alone.heads[n].role);
+    }
+  }
 }
 
 TEST_F(PublicModel, GeneratesForPromptsOfAnyLength) {

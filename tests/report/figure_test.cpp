@@ -10,11 +10,10 @@
 #include "polyhead/error.h"
 #include "report/png.h"
 #include "report/sample.h"
+#include "report/shapes.h"
 
 namespace polyhead::report {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Tags open and close in order, and no attribute or text holds a bare < or &.
 void expect_well_formed(const std::string& svg) {

@@ -12,7 +12,6 @@
 namespace polyhead::report {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPixel = 0.11;  // places are written to a tenth
 
 Shapes shapes_of(const std::variant<Lines, Bars, Grid, HeadGrid>& plot, Place place = Place::page) {
@@ -142,6 +141,36 @@ TEST(Geometry, ALegendHasTheColoursOfItsLines) {
     EXPECT_LT(swatches[0].right(), name.number("x"));
     EXPECT_GT(swatches[0].right() + 12, name.number("x")) << "the nearest one";
   }
+}
+
+// Where lines end together their names stand one below the other, around that place or, at the edge, up from it.
+TEST(Geometry, NamesThatWouldTouchMoveApart) {
+  for (const double end : {0.5, 0.0}) {
+    Lines lines{"step", "accuracy", {{"top", {0, 1}, {0, 1}, {}, {}}}, false, {}, {}};
+    for (const char* name : {"a", "b", "c"}) lines.series.push_back({name, {0, 1}, {1, end}, {}, {}});
+    const Shapes shapes = shapes_of(lines);
+    const double line_end = shapes.of("circle", "s1").back().number("cy");
+    const double a = shapes.text("a").letters_y(), b = shapes.text("b").letters_y(), c = shapes.text("c").letters_y();
+    EXPECT_NEAR(b - a, 16, kPixel);
+    EXPECT_NEAR(c - b, 16, kPixel);
+    EXPECT_NEAR(end > 0 ? b : c, line_end, kPixel) << end;
+  }
+}
+
+// Entries that do not fit go to the next line of the legend, and the plot begins below them.
+TEST(Geometry, ALegendStaysWithinItsWidth) {
+  Lines lines = kLines;
+  lines.series[0].name = std::string(60, 'n');
+  lines.series[1].name = std::string(50, 'm');
+  const Shapes shapes = shapes_of(lines);
+  const Shape first = shapes.text(lines.series[0].name), second = shapes.text(lines.series[1].name);
+  EXPECT_EQ(second.number("x"), first.number("x")) << "a line of its own";
+  EXPECT_GT(second.letters_y(), first.letters_y() + 12);
+  EXPECT_GT(shapes.text("1.0").letters_y(), second.number("y"));
+  lines.series[0].name = std::string(30, 'n');
+  lines.series[1].name = std::string(5, 'm');
+  const Shapes side_by_side = shapes_of(lines, Place::narrow_page);
+  EXPECT_EQ(side_by_side.text("mmmmm").number("y"), side_by_side.text(lines.series[0].name).number("y"));
 }
 
 TEST(Geometry, EventsStandAtTheirPlace) {

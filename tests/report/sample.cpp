@@ -114,7 +114,7 @@ Model pruned_model() {
   Model model{"2 layers, pruned", "Heads that went are still listed.", heads_of(2, 4), {}};
   model.heads[1].kept = model.heads[6].kept = false;
   model.samples.push_back(sample_of("hostile tokens", hostile(), model.heads));
-  Sample cross{"cross-attention", {"le", "chat", "dort"}, {"the", "cat", "sleeps", "here"}, {{0, 0}}, {}};
+  Sample cross{"cross-attention", {"le", "chat", "dort"}, {"the", "cat", "sleepwalks", "here"}, {{0, 0}}, {}};
   add_head(cross.weights, 3, 4, false, 1, [](int q, int k) { return q == k ? 3.0 : 0.0; });
   model.samples.push_back(cross);
   return model;

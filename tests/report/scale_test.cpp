@@ -21,6 +21,15 @@ TEST(Ticks, AreNice) {
   EXPECT_EQ(labels(nice_ticks(-0.3, 0.9, 4)), (Words{"−0.5", "0.0", "0.5", "1.0"}));
   EXPECT_EQ(labels(nice_ticks(0, 3.1e6, 4)), (Words{"0", "1M", "2M", "3M", "4M"}));
   EXPECT_EQ(labels(nice_ticks(0, 2e-5, 2)), (Words{"0", "1e-05", "2e-05"}));
+  EXPECT_EQ(labels(nice_ticks(0, 10, 4)), (Words{"0", "5", "10"})) << "what comes whole is not numbered by 2.5";
+  EXPECT_EQ(labels(nice_ticks(0, 1, 4)), (Words{"0.00", "0.25", "0.50", "0.75", "1.00"}));
+}
+
+TEST(Ticks, HaveTheUnitOfTheLargest) {
+  EXPECT_EQ(labels({0, 500'000, 999'999}), (Words{"0", "500,000", "999,999"}));
+  EXPECT_EQ(labels({0, 500'000, 1'000'000}), (Words{"0.0", "0.5M", "1.0M"}));
+  EXPECT_EQ(labels({0, -1e9}), (Words{"0", "−1G"}));
+  EXPECT_EQ(labels({0, 1e-4}), (Words{"0.0000", "0.0001"}));
 }
 
 TEST(Ticks, ASingleValueHasRoomAroundIt) {
@@ -36,13 +45,18 @@ TEST(Ticks, FarOnesDoNotStretchTheAxis) {
   const Range near = range_for(0.02, 0.98, nice_ticks(0.02, 0.98, 5));
   EXPECT_DOUBLE_EQ(near.low, 0);
   EXPECT_DOUBLE_EQ(near.high, 1);
-  const Range far = range_for(-10, 110, nice_ticks(-10, 110, 5));
-  EXPECT_LT(far.high, 120);
-  EXPECT_GT(far.low, -20);
+  const Range far = range_for(-10, 110, nice_ticks(-10, 110, 5));  // ticks at -25, 0 ... 125
+  EXPECT_DOUBLE_EQ(far.low, -14.8);
+  EXPECT_DOUBLE_EQ(far.high, 114.8);
+  const Range at_the_limit = range_for(4, 46, {0, 10, 20, 30, 40, 50});
+  EXPECT_DOUBLE_EQ(at_the_limit.low, 0);
+  EXPECT_DOUBLE_EQ(at_the_limit.high, 50);
 }
 
 TEST(Ticks, OfALogarithmicAxis) {
   EXPECT_EQ(log_ticks(1, 16), (Numbers{1, 2, 5, 10}));
+  EXPECT_EQ(log_ticks(1, 200), (Numbers{1, 2, 5, 10, 20, 50, 100, 200}));
+  EXPECT_EQ(log_ticks(1, 500), (Numbers{1, 10, 100})) << "more than eight: the decades alone";
   EXPECT_EQ(log_ticks(1, 1e6), (Numbers{1, 10, 100, 1e3, 1e4, 1e5, 1e6}));
 }
 

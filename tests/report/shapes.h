@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -10,6 +11,8 @@
 #include <vector>
 
 namespace polyhead::report {
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Shape {
   std::string kind, ink, text;  // "rect", "s0", the words of a text

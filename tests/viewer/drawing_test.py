@@ -3,6 +3,7 @@
 FOLDER/page.html is the sample page; FOLDER/hostile.html has text that would be markup in every place that shows text.
 """
 import base64
+import itertools
 import json
 import pathlib
 import re
@@ -131,11 +132,11 @@ class Drawing(PageTest):
         tab = self.recorded('#model=1&sample=1&head=0.0')
         down, across = self.labels(tab, weights)
         ratio, width, height = tab.run("[map.ratio, byId('map').clientWidth, byId('map').clientHeight]")
-        for query, y in enumerate(down):
-            for key, x in enumerate(across):
-                tab.point('#map', x / ratio / width, y / ratio / height, click=False)
-                self.assertEqual(tab.text('#readout'), f'Query {weights.queries[query]} ({query}) → key {weights.keys[key]} '
-                                                       f'({key}): weight {shown(weights.weight(query, key))}')
+        near = 0.4 * (across[1] - across[0])  # to opposite corners of a cell
+        for query, key, side in itertools.product(range(len(down)), range(len(across)), (-near, near)):
+            tab.point('#map', (across[key] + side) / ratio / width, (down[query] + side) / ratio / height, click=False)
+            self.assertEqual(tab.text('#readout'), f'Query {weights.queries[query]} ({query}) → key {weights.keys[key]} '
+                                                   f'({key}): weight {shown(weights.weight(query, key))}')
         # A click chooses the row; the cursor frames the cell.
         tab.point('#map', across[2] / ratio / width, down[1] / ratio / height)
         self.assertIn('query=1', tab.run('location.hash'))
@@ -190,8 +191,53 @@ class Drawing(PageTest):
                 self.assertEqual(row['linked'], key in strongest)
                 self.assertEqual(row['weight'] != '', key in strongest)
             self.assertGreaterEqual(found['height'], max(row['y'] for row in rows.values()))
+            self.assertEqual(tab.text('#side'), 'keys' if sample == 1 else 'strongest keys')
+            if sample == 0:
+                middle = sum(row['y'] for row in rows.values()) / len(rows)
+                self.assertAlmostEqual(middle, found['from'], delta=13, msg='beside the query')
             words = ', '.join(f'{weights.keys[key]} {shown(weights.weight(query, key))}' for key in strongest[:5])
             self.assertEqual(tab.text('#summary'), f'Query {weights.queries[query]} ({query}) → {words}')
+
+    def test_one_query_is_chosen_and_can_be_reached(self):
+        tab = self.tab(at='#sample=1&head=2.4&query=3')
+        of_queries = "[...document.querySelectorAll('#queries button')].map((e) => [e.tabIndex, e.getAttribute('aria-pressed')])"
+        self.assertEqual(tab.run(of_queries), [[0, 'true'] if query == 3 else [-1, 'false'] for query in range(14)])
+        tab.point('#queries li:nth-child(6) button')
+        self.assertIn('query=5', tab.run('location.hash'))
+        self.assertEqual(self.arcs(tab)['pressed'], Weights(0, 1, 2, 4).queries[5])
+
+    def test_the_arrows_move_by_one_cell_and_stay_on_the_map(self):
+        tab = self.tab(at='#model=1&sample=1&head=0.0')  # three queries, four keys
+        tab.run("byId('map').focus()")
+        way = [('Down', 1, 0), ('Right', 1, 1), ('Up', 0, 1), ('Left', 0, 0), ('Left', 0, 0), ('Up', 0, 0)]
+        way += [('Right', 0, key) for key in (1, 2, 3, 3)] + [('Down', query, 3) for query in (1, 2, 2)]
+        for key, *cell in way:
+            tab.press('Arrow' + key)
+            self.assertEqual(tab.run('[map.cursor.query, map.cursor.key]'), cell, key)
+
+    def test_where_cells_are_small_every_nth_token_has_a_label(self):
+        weights = Weights(0, 0, 0, 0)
+        tab = self.recorded('#sample=0&head=0.0')
+        every = tab.run('Math.ceil(13 / map.cell)')
+        self.assertGreater(every, 1)
+
+        def shown(turned):
+            return [one['text'] for one in tab.run('window.drawn') if one['canvas'] == 'map' and one['turned'] == turned]
+
+        def expected(tokens, chosen=None):
+            return [token for i, token in enumerate(tokens)
+                    if i == chosen or (i % every == 0 and (chosen is None or abs(i - chosen) >= every))]
+
+        self.assertEqual(shown(False), expected(weights.queries))
+        self.assertEqual(shown(True), expected(weights.keys))
+        tab.run('map.moveTo(50, 31)')
+        tab.settle()
+        self.assertEqual(shown(False), expected(weights.queries, 50))
+        self.assertEqual(shown(True), expected(weights.keys, 31))
+
+    def test_numbers_are_short_and_thousands_are_grouped(self):
+        self.assertEqual(self.tab().run('[0, -0.012345, 999.4, 1234.5, -12345, 5, null].map(number)'),
+                         ['0', '−0.0123', '999', '1,235', '−12,345', '5', '–'])
 
     def test_the_table_has_the_five_strongest_of_every_query(self):
         weights = Weights(0, 1, 2, 4)
