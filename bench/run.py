@@ -3,7 +3,7 @@
 
   bench/run.py                                  all families but the build, some thirty minutes
   bench/run.py --quick --family forward         three rounds, for a look
-  bench/run.py --threads 1,2,4,8,16             what more threads bring, and nothing else
+  bench/run.py --threads 1,2,4,8,16             what more threads bring, and nothing else; Ctrl-C ends it with what is complete
   bench/run.py --json out.json --write docs/performance.md
 """
 import argparse

@@ -1,5 +1,6 @@
 """What more threads bring: every kind of work at several numbers of threads, beside torch."""
 import statistics
+import sys
 
 from families import PASSES_AS_ONE, best_of, closing, hopeless, micro, progress
 from report import Family, machine
@@ -38,34 +39,62 @@ def times_of(bench, cell, peers):
     return times
 
 
-def scaling(bench, counts, only=""):
-    """Rows: our times, the speed-up over the fewest threads, and R beside the best of torch at each number."""
+def measure(bench, counts, only):
+    """{cell: {threads: times}}: all numbers of threads of a cell one after the other, since a shared host is slower at
+    one hour than at another. An interrupt (Ctrl-C) ends it with the cells that are complete."""
     raw = {}
-    for threads in counts:
-        bench.use_threads(threads)
+    try:
         for cell, peers in CELLS.items():
             if only not in cell:
                 continue
-            raw.setdefault(cell, {})[threads] = times_of(bench, cell, peers)
-            times = raw[cell][threads]
-            progress(f"{threads} threads, {cell}: " + ", ".join(f"{name} {micro(t)}" for name, t in times.items()) + " us")
-    rows, bounds, gains = [], [], []
+            by_threads = {}
+            for threads in counts:
+                bench.use_threads(threads)
+                times = by_threads[threads] = times_of(bench, cell, peers)
+                progress(f"{cell}, {threads} threads: " + ", ".join(f"{name} {micro(t)}" for name, t in times.items()) + " us")
+            raw[cell] = by_threads
+    except KeyboardInterrupt:
+        progress(f"stopped; complete cells: {len(raw)}")
+    return raw
+
+
+def scaling(bench, counts, only=""):
+    facts = where(bench)
+    return [table(counts, measure(bench, counts, only), facts)]
+
+
+def table(counts, raw, facts):
+    """Rows: our times, the speed-up over the fewest threads, and R beside the best of torch at each number."""
+    if not raw:
+        sys.exit("no cell was measured at every number of threads")
+    rows, gains, spreads = [], [], []
+    medians, bounds = {threads: [] for threads in counts}, {threads: [] for threads in counts}
     for cell, by_threads in raw.items():
-        paired = [ratios(times[best_of(times, list(times)[1:])], times["ours"]) for times in by_threads.values()]
-        bounds += map(lower_bound, paired)
+        for threads, times in by_threads.items():
+            paired = ratios(times[best_of(times, list(times)[1:])], times["ours"])
+            medians[threads].append(statistics.median(paired))
+            bounds[threads].append(lower_bound(paired))
+            spreads.append(max(times["ours"]) / min(times["ours"]))
         ours = {threads: statistics.median(times["ours"]) for threads, times in by_threads.items()}
         gain = ours[counts[0]] / ours[counts[-1]]
         if ours[counts[0]] >= LONG:
             gains.append(gain / (counts[-1] / counts[0] * EFFICIENCY))
         rows.append([cell, *(micro(times["ours"]) for times in by_threads.values()), f"{gain:.1f}",
-                     *(f"{lower_bound(values):.2f}" for values in paired)])
+                     *(f"{bounds[threads][-1]:.2f}" for threads in counts)])
+    rows.append(["geomean of R", *[""] * (len(counts) + 1), *(f"{geomean(found):.2f}" for found in bounds.values())])
+    rows.append(["geomean of medians", *[""] * (len(counts) + 1), *(f"{geomean(found):.2f}" for found in medians.values())])
+    medians, bounds = [sum(found.values(), []) for found in (medians, bounds)]
     bars = [("beside torch, worst", "1.0 (from 0.97)", f"{min(bounds):.2f}", min(bounds) >= PASSES_AS_ONE),
             ("beside torch, geomean", "1.4", f"{geomean(bounds):.2f}", geomean(bounds) >= 1.4)]
     if gains:
-        bars.append((f"speed-up of {counts[-1]} threads, relative to {counts[-1] * EFFICIENCY:.0f}", "1.0",
+        bars.append((f"speed-up of {counts[-1]} threads, relative to {counts[-1] * EFFICIENCY:.3g}", "1.0",
                      f"{min(gains):.2f}", min(gains) >= 1))
     columns = ["", *(f"{n}: µs" for n in counts), "speed-up", *(f"{n}: R" for n in counts)]
-    return [Family("scaling", "Threads: our time, and R beside the best of torch", columns, rows, bars,
-                   [closing("scaling", bounds)],
-                   [where(bench), f"The speed-up is that of {counts[-1]} threads over {counts[0]}; it is asked for where one thread takes "
-                    "10 ms or more. Cells are named as in the tables above; three sizes are a product."], raw)]
+    notes = [facts, f"The speed-up is that of {counts[-1]} threads over {counts[0]}; it is asked for where one thread takes "
+             "10 ms or more. Cells are named as in the tables above; three sizes are a product.",
+             f"Of {len(bounds)} ratios, R is below 0.97 in {sum(bound < PASSES_AS_ONE for bound in bounds)}, the median in "
+             f"{sum(median < PASSES_AS_ONE for median in medians)} (worst {min(medians):.2f}, geomean {geomean(medians):.2f}). "
+             f"Our slowest round of a cell took {statistics.median(spreads):.2f} times the fastest in the median, "
+             f"{max(spreads):.2f} at most."]
+    return Family("scaling", "Threads: our time, and R beside the best of torch", columns, rows, bars,
+                  [closing("scaling", bounds)], notes, raw)

@@ -23,7 +23,8 @@ class Server:
     def __init__(self, name, command, **environment):
         self.name = name
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env={**os.environ, **environment})
+                                        text=True, env={**os.environ, **environment},
+                                        start_new_session=True)  # Ctrl-C is for us; they end with their input
 
     def ask(self, *words):
         print(*words, file=self.process.stdin, flush=True)
