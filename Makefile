@@ -25,7 +25,7 @@ test:
 parity: .venv-parity/ready
 	tools/install-packages build test
 	cmake --preset release
-	cmake --build --preset release --target tokenize_lines model_logits polyhead_cli
+	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli
 	.venv-parity/bin/python tests/parity/gguf_parity.py build/release
 	.venv-parity/bin/python tests/parity/model_parity.py build/release
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release

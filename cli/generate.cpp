@@ -20,7 +20,8 @@ struct Options {
   std::string model, prompt;
   std::optional<std::int64_t> tokens;
   std::optional<double> temperature;
-  std::int64_t seed = 1;
+  std::int64_t seed = 1, top_k = 0;
+  double top_p = 1;
   DeviceChoice on;
 };
 
@@ -156,7 +157,8 @@ void generate(const Options& o) {
   const std::int64_t count = o.tokens.value_or(language->length(tokens));
   model::expect_memory("generate", model->config(), 0,
                        {.tokens = std::min(model->config().context, std::ssize(tokens) + count)});
-  const Sampling sampling{.temperature = o.temperature.value_or(language->temperature()), .seed = seed};
+  const Sampling sampling{
+      .temperature = o.temperature.value_or(language->temperature()), .seed = seed, .top_k = o.top_k, .top_p = o.top_p};
   for (const std::int32_t token : tokens) fmt::print("{}", language->text_of(token));
   model::Generator generator(context, *model, {tokens}, sampling);
   for (std::int64_t n = 0; n < count; ++n) {
@@ -178,9 +180,10 @@ Command generate_command() {
       .description =
           "Prints a prompt and how the model continues it. Models of a text take any prompt; models of a task take "
           "the task's words with spaces between them, and without a prompt they are given a sequence that they "
-          "were not trained on, up to where the answers begin. Models of the families gpt2 and llama, in a folder as "
-          "Hugging Face's libraries save them or in a GGUF file, bring a tokenizer, take any prompt and stop at "
-          "their end token. The same seed gives the same text.",
+          "were not trained on, up to where the answers begin. Models of the families gpt2, llama, mistral and qwen2, "
+          "in "
+          "a folder as Hugging Face's libraries save them or, of llama, in a GGUF file, bring a tokenizer, take any "
+          "prompt and stop at their end token. The same seed gives the same text.",
       .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
                    {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
                    {"polyhead generate book --prompt 'It was'", "continue a text"},
@@ -202,6 +205,14 @@ Command generate_command() {
                    {},
                    0,
                    1000},
+                  {"top-k", "N", "draw from the N likeliest tokens only; 0: from all", &o->top_k, {}, 0, INT32_MAX},
+                  {.name = "top-p",
+                   .value = "X",
+                   .help = "draw from the fewest tokens only that have this much of the probability together",
+                   .target = &o->top_p,
+                   .least = 0,
+                   .most = 1,
+                   .above = true},
                   {"seed",
                    "N",
                    "seed of the draws, and of the sequence if there is no prompt",

@@ -49,9 +49,13 @@ struct ModelOptions {
   std::vector<HeadId> knocked_out{};  // heads whose output is 0; they cost nothing
 };
 
+// A draw from softmax(logits / temperature), restricted to the likeliest tokens if asked for. Of equally likely ones
+// the lower numbers come first.
 struct Sampling {
   double temperature = 1;  // 0: always the likeliest token
   std::uint64_t seed = 1;
+  std::int64_t top_k = 0;  // only from so many; 0: from all
+  double top_p = 1;        // of those only from as few as have this much of the probability together; above 0
 };
 
 // Its functions are const and may be called from several threads at once, each with a context of its own. Copies share
@@ -59,9 +63,10 @@ struct Sampling {
 class Model {
  public:
   // The folder holds config.json and model.safetensors, as polyhead or Hugging Face's libraries write them (families
-  // gpt2 and llama; the weights may be in shards); or it is a GGUF file of the architecture llama. Throws Error (input)
-  // if either is missing, damaged or not for the other, or if a weight is not finite, and names what is wrong. The
-  // parameters lie in `memory`: that of the allocator of the context that will run the model, or of the host.
+  // gpt2, llama, mistral and qwen2; the weights may be in shards); or it is a GGUF file of the architecture llama.
+  // Throws Error (input) if either is missing, damaged or not for the other, or if a weight is not finite, and names
+  // what is wrong. The parameters lie in `memory`: that of the allocator of the context that will run the model, or of
+  // the host.
   static Model load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory = host_allocator());
   // Each of the two files is replaced as a whole or left alone. The folder must exist.
   void save(const std::filesystem::path& folder) const;

@@ -2,6 +2,8 @@
 // q . k depends on the distance between the two.
 //
 //   angle = position * base^(-2 c / dim) for pair c of dim / 2:   (x, y) <- (x cos - y sin, y cos + x sin)
+//
+// unless scaling slows it down.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +17,20 @@ namespace POLYHEAD_PUBLIC polyhead {
 // Which columns form a pair. half: c and c + dim/2, as in Llama and GPT-NeoX. interleaved: 2c and 2c + 1, as in GPT-J.
 enum class RotaryLayout : std::uint8_t { half, interleaved };
 
+// How a model reads further than it was first trained to: pairs turn more slowly, by `factor`. Those that turn `fast`
+// times or more within `context` positions keep their pace, those that turn fewer than `slow` times do not, and between
+// the two it is in proportion (Llama 3). With a context of 0 all turn more slowly: linear scaling.
+struct RotaryScaling {
+  double factor = 1, slow = 1, fast = 4;
+  std::int64_t context = 0;
+  friend bool operator==(const RotaryScaling&, const RotaryScaling&) = default;
+};
+
 struct Rotary {
   RotaryLayout layout = RotaryLayout::half;
   std::int64_t dim = 0;  // how many columns are rotated, from the first on; even; 0: all
   double base = 10000;
+  RotaryScaling scaling{};
 };
 
 // x [B,H,T,D], last stride 1. positions: i32 [T] or [B,T]; absent: 0, 1, 2 ...

@@ -1,6 +1,9 @@
 // Rotary positions with everything resolved.
 #pragma once
 
+#include <algorithm>
+#include <numbers>
+
 #include "polyhead/rotary.h"
 
 namespace polyhead::backend {
@@ -12,7 +15,15 @@ struct RotaryProblem {
   RotaryLayout layout = RotaryLayout::half;
   std::int64_t dim = 0;
   double base = 10000;
+  RotaryScaling scaling{};
   bool backwards = false;
 };
+
+// What scaling leaves of a pair's `rate`, in radians a position. constexpr, so that device code may call it, too.
+constexpr double scaled(double rate, const RotaryScaling& scaling) noexcept {
+  const double turns = static_cast<double>(scaling.context) / (2 * std::numbers::pi / rate);
+  const double keeps = std::clamp((turns - scaling.slow) / (scaling.fast - scaling.slow), 0.0, 1.0);
+  return (1 - keeps) * rate / scaling.factor + keeps * rate;
+}
 
 }  // namespace polyhead::backend

@@ -46,7 +46,8 @@ void rotate_as(Team& team, const backend::RotaryProblem& problem) {
   const bool shared = !problem.positions.present() || problem.positions.stride(0) == 0;
   std::vector<double> rates(static_cast<std::size_t>(problem.dim / 2));
   for (std::size_t c = 0; c < rates.size(); ++c) {
-    rates[c] = std::pow(problem.base, -2.0 * static_cast<double>(c) / static_cast<double>(problem.dim));
+    rates[c] = backend::scaled(std::pow(problem.base, -2.0 * static_cast<double>(c) / static_cast<double>(problem.dim)),
+                               problem.scaling);
   }
   const std::int64_t items = shared ? T : B * T;
   const double work = static_cast<double>(B * H) * static_cast<double>(T * problem.dim);

@@ -12,8 +12,9 @@ using autograd::Parameter;
 // Which heads of a layer stay, and which key/value head each reads.
 struct Staying {
   std::vector<std::int64_t> heads, kv_heads;  // old numbers, in the new order
+  std::int64_t window;
 
-  Staying(const model::LayerHeads& layer, std::size_t number, const std::vector<HeadId>& gone) {
+  Staying(const model::LayerHeads& layer, std::size_t number, const std::vector<HeadId>& gone) : window(layer.window) {
     for (std::int64_t h = 0; h < layer.heads; ++h) {
       if (std::find(gone.begin(), gone.end(), HeadId{number, h}) == gone.end()) heads.push_back(h);
     }
@@ -29,7 +30,7 @@ struct Staying {
     }
   }
   model::LayerHeads count() const {
-    return {static_cast<std::int64_t>(heads.size()), static_cast<std::int64_t>(kv_heads.size())};
+    return {static_cast<std::int64_t>(heads.size()), static_cast<std::int64_t>(kv_heads.size()), window};
   }
 };
 

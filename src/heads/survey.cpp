@@ -131,6 +131,17 @@ void add(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& ro
   }
 }
 
+// Chances are those of rows that see all that came before.
+void expect_within_windows(const model::Config& config, std::int64_t tokens) {
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    const std::int64_t window = config.layers[layer].window;
+    if (window == 0 || window >= tokens) continue;
+    throw Error(ErrorCode::value, "survey",
+                "layer " + std::to_string(layer) + " sees " + std::to_string(window) +
+                    " tokens at a time: expected sequences of no more, found " + std::to_string(tokens));
+  }
+}
+
 }  // namespace
 
 double HeadSurvey::mean(Statistic value, Statistic count) const {
@@ -158,6 +169,7 @@ Survey survey(Context& context, const model::Transformer& model, const std::vect
   Chances chances;
   autograd::Tape tape(context, false);
   for (const Probe& probe : probes) {
+    expect_within_windows(model.config(), probe.tokens.shape()[1]);
     const std::vector<Row> rows = rows_of(probe, model.config().kind == model::Kind::gpt);
     const std::vector<std::int64_t> rarest = rarest_keys(probe, rows, counts);
     chances.add(probe, rows);

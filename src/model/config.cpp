@@ -46,6 +46,7 @@ void check(const Config& config) {
   for (const LayerHeads& layer : config.layers) {
     expect_size("heads", layer.heads, 0);
     expect_size("kv_heads", layer.kv_heads, 0);
+    expect_size("window", layer.window, 0);
     expect_size("heads * head_dim", layer.heads * config.head_dim, 0);  // both are below 2^31
     const bool fits = layer.kv_heads == 0 ? layer.heads == 0 : layer.heads > 0 && layer.heads % layer.kv_heads == 0;
     if (fits) continue;
@@ -64,6 +65,15 @@ void check(const Config& config) {
   if (!(config.rotary_base >= 1 && std::isfinite(config.rotary_base))) {
     refuse("rotary_base: expected 1 or more, found " + std::to_string(config.rotary_base));
   }
+  const RotaryScaling& scaling = config.rotary_scaling;
+  if (!(scaling.factor >= 1 && std::isfinite(scaling.factor))) {
+    refuse("rotary scaling: expected a factor of 1 or more, found " + std::to_string(scaling.factor));
+  }
+  if (!(scaling.slow > 0 && scaling.fast > scaling.slow && std::isfinite(scaling.fast))) {
+    refuse("rotary scaling: expected 0 < slow < fast, found " + std::to_string(scaling.slow) + " and " +
+           std::to_string(scaling.fast));
+  }
+  expect_size("context of rotary scaling", scaling.context, 0);
   if (!(config.dropout >= 0 && config.dropout < 1)) {
     refuse("dropout: expected 0 or more and less than 1, found " + std::to_string(config.dropout));
   }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "polyhead/rotary.h"
+
 namespace polyhead::model {
 
 enum class Kind : std::uint8_t { gpt, classifier };  // a causal decoder that says the next token; an encoder
@@ -27,6 +29,7 @@ std::vector<std::string> words_of<FeedForward>();
 // Heads of one layer. After pruning layers differ; a layer may have none left.
 struct LayerHeads {
   std::int64_t heads = 0, kv_heads = 0;
+  std::int64_t window = 0;  // how many tokens they see, up to their own; 0: all
   friend bool operator==(const LayerHeads&, const LayerHeads&) = default;
 };
 
@@ -45,6 +48,7 @@ struct Config {
   double dropout = 0;
   double epsilon = 1e-5;       // of the norms
   double rotary_base = 10000;  // of rotary positions
+  RotaryScaling rotary_scaling{};
 
   std::int64_t outputs() const { return kind == Kind::classifier ? classes : vocabulary; }
   std::int64_t head_count() const;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "io/json.h"
@@ -45,6 +46,24 @@ Choice read_choice(const io::Json& object, const std::string& key, const std::st
 
 constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
 
+void read_windows(const io::Json& json, const std::string& where, Config& config) {
+  const std::vector<std::int64_t> windows = io::read_integers(json, "windows", where, 0, kMost);
+  if (windows.size() != config.layers.size()) {
+    throw Error(ErrorCode::input, "config",
+                where + ": expected windows of " + std::to_string(config.layers.size()) + " layers, found " +
+                    std::to_string(windows.size()));
+  }
+  for (std::size_t layer = 0; layer < windows.size(); ++layer) config.layers[layer].window = windows[layer];
+}
+
+RotaryScaling read_scaling(const io::Json& json, const std::string& where) {
+  io::expect_known_keys(json, {"factor", "slow", "fast", "context"}, where);
+  return {.factor = io::read_number(json, "factor", where, 1, 1e30),
+          .slow = io::read_number(json, "slow", where, 0, 1e30),
+          .fast = io::read_number(json, "fast", where, 0, 1e30),
+          .context = io::read_integer(json, "context", where, 0, kMost)};
+}
+
 }  // namespace
 
 std::string to_json(const Config& config) {
@@ -69,16 +88,25 @@ std::string to_json(const Config& config) {
   // Only where they are not the usual ones, so that older files stay as they are.
   if (config.epsilon != Config().epsilon) json["epsilon"] = config.epsilon;
   if (config.rotary_base != Config().rotary_base) json["rotary_base"] = config.rotary_base;
+  if (const RotaryScaling& scaling = config.rotary_scaling; scaling != RotaryScaling()) {
+    json["rotary_scaling"] = {
+        {"factor", scaling.factor}, {"slow", scaling.slow}, {"fast", scaling.fast}, {"context", scaling.context}};
+  }
+  const bool windows =
+      std::any_of(config.layers.begin(), config.layers.end(), [](const auto& l) { return l.window > 0; });
+  for (const LayerHeads& layer : config.layers) {
+    if (windows) json["windows"].push_back(layer.window);
+  }
   return json.dump(2) + "\n";
 }
 
 Config config_from_json(const std::string& text, const std::string& where) {
   const io::Json json = io::parse_json(text, where);
-  io::expect_known_keys(
-      json,
-      {"model_type", "vocabulary", "context", "classes", "width", "head_dim", "heads", "kv_heads", "hidden",
-       "positions", "norm", "feed_forward", "bias", "tied", "dropout", "epsilon", "rotary_base"},
-      where);
+  io::expect_known_keys(json,
+                        {"model_type", "vocabulary", "context", "classes", "width", "head_dim", "heads", "kv_heads",
+                         "hidden", "positions", "norm", "feed_forward", "bias", "tied", "dropout", "epsilon",
+                         "rotary_base", "rotary_scaling", "windows"},
+                        where);
   Config config;
   config.kind = read_choice<Kind>(json, "model_type", where);
   config.vocabulary = io::read_integer(json, "vocabulary", where, 1, kMost);
@@ -94,6 +122,7 @@ Config config_from_json(const std::string& text, const std::string& where) {
                     " and " + std::to_string(kv_heads.size()));
   }
   for (std::size_t layer = 0; layer < heads.size(); ++layer) config.layers.push_back({heads[layer], kv_heads[layer]});
+  if (json.contains("windows")) read_windows(json, where, config);
   config.hidden = io::read_integer(json, "hidden", where, 0, kMost);
   config.positions = read_choice<Positions>(json, "positions", where);
   config.norm = read_choice<Norm>(json, "norm", where);
@@ -103,6 +132,9 @@ Config config_from_json(const std::string& text, const std::string& where) {
   config.dropout = io::read_number(json, "dropout", where, 0, 1);
   if (json.contains("epsilon")) config.epsilon = io::read_number(json, "epsilon", where, 0, 1);
   if (json.contains("rotary_base")) config.rotary_base = io::read_number(json, "rotary_base", where, 1, 1e30);
+  if (json.contains("rotary_scaling")) {
+    config.rotary_scaling = read_scaling(json["rotary_scaling"], where + ": rotary_scaling");
+  }
   try {
     check(config);
   } catch (const Error& error) {

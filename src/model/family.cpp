@@ -22,7 +22,8 @@ std::string type_of(const io::Json& config, const std::string& where) {
 
 Family family_called(const std::string& name, bool gguf, const std::string& where) {
   const std::vector<Family> families =
-      gguf ? std::vector{llama_gguf_family()} : std::vector{gpt2_family(), llama_family()};
+      gguf ? std::vector{llama_gguf_family()}
+           : std::vector{gpt2_family(), llama_family(), mistral_family(), qwen2_family()};
   std::string known;
   for (const Family& family : families) {
     if (family.name == name) return family;
@@ -101,10 +102,12 @@ class Loader {
   // The parameter's rows from its sources, one after another.
   Tensor make(const std::string& name, const Dims& shape) {
     const Place place(name);
+    const std::vector<Source>& sources = family_.parameters.at(place.pattern);
+    if (sources.empty()) return Tensor::zeros(shape, DType::f32);
     Tensor result = Tensor::empty(shape, DType::f32);
     const std::int64_t columns = shape.rank() == 2 ? shape[1] : 1;
     std::int64_t row = 0;
-    for (const Source& source : family_.parameters.at(place.pattern)) {
+    for (const Source& source : sources) {
       const std::string own = place.named(source.name);
       const Tensor part = read(own, source);
       const bool fits = part.shape().rank() == shape.rank() && (shape.rank() == 1 || part.shape()[1] == columns) &&
@@ -113,8 +116,7 @@ class Loader {
       std::memcpy(result.as<float>() + row * columns, part.view().data(),
                   static_cast<std::size_t>(count_of(part.shape())) * sizeof(float));
       row += part.shape()[0];
-      if (&source == &family_.parameters.at(place.pattern).back() && row != shape[0])
-        refuse_shape(own, part, name, shape);
+      if (&source == &sources.back() && row != shape[0]) refuse_shape(own, part, name, shape);
     }
     return result;
   }
@@ -167,7 +169,9 @@ Config checked_config(const Family& family, const io::Json& json, const std::str
   try {
     const Config config = family.read_config(json, where, names);
     check(config);
-    if (parameter_count(config) > elements) {
+    Config least = config;
+    least.bias = false;  // some may not be in the file
+    if (parameter_count(least) > elements) {
       refuse(where + " asks for more numbers than the " + std::to_string(static_cast<std::int64_t>(elements)) +
              " that " + weights.where.string() + " has");
     }

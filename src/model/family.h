@@ -26,13 +26,16 @@ struct Family {
   std::string prefix;  // of names, which some files leave out
   // What the file says; `tensors` are the names in it. Settings that our block does not have are refused.
   Config (*read_config)(const io::Json& json, const std::string& where, const std::set<std::string>& tensors);
-  std::map<std::string, std::vector<Source>> parameters;  // by our name: rows of the sources one after another
-  std::vector<std::string> ignored;                       // endings of tensors that are no weights
+  // By our name: rows of the sources one after another; without any, 0: a bias that the family does not have.
+  std::map<std::string, std::vector<Source>> parameters;
+  std::vector<std::string> ignored;  // endings of tensors that are no weights
 };
 
 Family gpt2_family();
 Family llama_family();
 Family llama_gguf_family();
+Family mistral_family();
+Family qwen2_family();
 
 // From a folder as Hugging Face's libraries save one, or a GGUF file. Weights become f32, a tensor at a time. Refuses
 // (input) a family that is not known, settings that are not supported, and tensors that do not fit the config.

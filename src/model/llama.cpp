@@ -1,3 +1,5 @@
+#include "model/llama.h"
+
 #include "model/family.h"
 #include "model/family_fields.h"
 
@@ -14,38 +16,32 @@ Config llama_config(std::int64_t layers, const LayerHeads& heads) {
   return config;
 }
 
-// The base: "rope_theta", which newer files have among "rope_parameters". Stretched positions are refused.
-double rotary_base(const io::Json& json, const std::string& where) {
-  double base = 10000;
-  const Fields fields{json, where};
+// "rope_scaling", which newer files call "rope_parameters", and which may have the base, too.
+void read_rotary(const io::Json& json, const std::string& where, Config& config) {
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     const auto found = json.find(key);
     if (found == json.end() || found->is_null()) continue;
     const Fields inner{*found, where + ": " + key};
-    inner.expect_text("rope_type", {"default"}, "default");
-    inner.expect_text("type", {"default"}, "default");
-    base = inner.number_or("rope_theta", base);
+    const std::string type_key = inner.has("rope_type") ? "rope_type" : "type";
+    inner.expect_text(type_key, {"default", "linear", "llama3"}, "default");
+    const std::string type = inner.has(type_key) ? io::read_text(*found, type_key, inner.where) : "default";
+    RotaryScaling& scaling = config.rotary_scaling;
+    if (type != "default") scaling.factor = inner.number("factor");
+    if (type == "llama3") {
+      scaling.slow = inner.number("low_freq_factor");
+      scaling.fast = inner.number("high_freq_factor");
+      scaling.context = inner.size("original_max_position_embeddings");
+    }
+    config.rotary_base = inner.number_or("rope_theta", config.rotary_base);
   }
-  return fields.number_or("rope_theta", base);
+  config.rotary_base = Fields{json, where}.number_or("rope_theta", config.rotary_base);
 }
 
 Config read_llama(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   const Fields fields{json, where};
-  fields.expect_text("hidden_act", {"silu"}, "silu");
   fields.expect_flag("attention_bias", false, false);
   fields.expect_flag("mlp_bias", false, false);
-  const std::int64_t heads = fields.size("num_attention_heads");
-  Config config =
-      llama_config(fields.layers("num_hidden_layers", tensors), {heads, fields.size_or("num_key_value_heads", heads)});
-  config.width = fields.size("hidden_size");
-  config.head_dim = fields.size_or("head_dim", config.width / heads);
-  config.hidden = fields.size("intermediate_size");
-  config.vocabulary = fields.size("vocab_size");
-  config.context = fields.size("max_position_embeddings");
-  config.epsilon = fields.number_or("rms_norm_eps", 1e-6);
-  config.rotary_base = rotary_base(json, where);
-  config.tied = fields.flag_or("tie_word_embeddings", false);
-  return config;
+  return read_llama_like(json, where, tensors);
 }
 
 Config read_llama_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
@@ -69,6 +65,47 @@ Config read_llama_gguf(const io::Json& json, const std::string& where, const std
 }
 
 }  // namespace
+
+Config read_llama_like(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
+  const Fields fields{json, where};
+  fields.expect_text("hidden_act", {"silu"}, "silu");
+  const std::int64_t heads = fields.size("num_attention_heads");
+  Config config =
+      llama_config(fields.layers("num_hidden_layers", tensors), {heads, fields.size_or("num_key_value_heads", heads)});
+  config.width = fields.size("hidden_size");
+  config.head_dim = fields.size_or("head_dim", config.width / heads);
+  config.hidden = fields.size("intermediate_size");
+  config.vocabulary = fields.size("vocab_size");
+  config.context = fields.size("max_position_embeddings");
+  config.epsilon = fields.number_or("rms_norm_eps", 1e-6);
+  read_rotary(json, where, config);
+  config.tied = fields.flag_or("tie_word_embeddings", false);
+  return config;
+}
+
+void read_windows(const io::Json& json, const std::string& where, std::int64_t window, std::int64_t first,
+                  Config& config) {
+  const Fields fields{json, where};
+  const std::int64_t layers = std::ssize(config.layers);
+  const bool listed = fields.has("layer_types");
+  if (listed && (!json["layer_types"].is_array() || std::ssize(json["layer_types"]) != layers)) {
+    throw Error(ErrorCode::input, "load",
+                where + ": \"layer_types\": expected a list of " + std::to_string(layers) + " layers");
+  }
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    bool slides = layer >= first;
+    if (listed) {
+      const io::Json& type = json["layer_types"][static_cast<std::size_t>(layer)];
+      slides = type == "sliding_attention";
+      if (!slides && type != "full_attention") {
+        throw Error(ErrorCode::input, "load",
+                    where + ": \"layer_types\": expected \"full_attention\" or \"sliding_attention\", found " +
+                        io::in_quotes(type.dump()));
+      }
+    }
+    config.layers[static_cast<std::size_t>(layer)].window = slides ? window : 0;
+  }
+}
 
 Family llama_family() {
   return {.name = "llama",

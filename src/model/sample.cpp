@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/on_host.h"
 #include "core/philox.h"
@@ -19,17 +20,36 @@ double uniform(std::uint64_t seed, std::uint64_t index, std::uint32_t stream) {
   return static_cast<double>((std::uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
 }
 
-// Draws from softmax(logits / temperature).
-std::int32_t draw(std::span<const float> logits, double temperature, double at) {
+// The tokens to draw from, the likeliest first if there is a choice among them.
+std::vector<std::int32_t> candidates(std::span<const float> logits, const Sampling& sampling) {
+  std::vector<std::int32_t> tokens(logits.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const bool some = sampling.top_k > 0 && sampling.top_k < std::ssize(tokens);
+  if (!some && sampling.top_p >= 1) return tokens;
+  const auto end = some ? tokens.begin() + sampling.top_k : tokens.end();
+  std::partial_sort(tokens.begin(), end, tokens.end(), [&](std::int32_t a, std::int32_t b) {
+    const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+    return x > y || (x == y && a < b);
+  });
+  tokens.erase(end, tokens.end());
+  return tokens;
+}
+
+std::int32_t draw(std::span<const float> logits, const Sampling& sampling, double at) {
+  const std::vector<std::int32_t> tokens = candidates(logits, sampling);
   const double most = *std::max_element(logits.begin(), logits.end());
   std::vector<double> sums;
   double sum = 0;
-  for (const float logit : logits) {
-    sum += std::exp((static_cast<double>(logit) - most) / temperature);
+  for (const std::int32_t token : tokens) {
+    sum += std::exp((static_cast<double>(logits[static_cast<std::size_t>(token)]) - most) / sampling.temperature);
     sums.push_back(sum);
   }
-  const auto found = std::upper_bound(sums.begin(), sums.end(), at * sum);
-  return static_cast<std::int32_t>(std::min<std::ptrdiff_t>(found - sums.begin(), std::ssize(sums) - 1));
+  if (sampling.top_p < 1) {  // up to the token with which the share is reached
+    const auto last = std::lower_bound(sums.begin(), sums.end() - 1, sampling.top_p * sum);
+    sums.erase(last + 1, sums.end());
+  }
+  const auto found = std::upper_bound(sums.begin(), sums.end() - 1, at * sums.back());
+  return tokens[static_cast<std::size_t>(found - sums.begin())];
 }
 
 std::int32_t choose(std::span<const float> logits, const Sampling& sampling, std::uint64_t index,
@@ -39,10 +59,15 @@ std::int32_t choose(std::span<const float> logits, const Sampling& sampling, std
   }
   if (sampling.temperature <= 0)
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  return draw(logits, sampling.temperature, uniform(sampling.seed, index, stream));
+  return draw(logits, sampling, uniform(sampling.seed, index, stream));
 }
 
-void expect_prompt(const Transformer& model, std::span<const std::int32_t> tokens) {
+void expect_prompt(const Transformer& model, std::span<const std::int32_t> tokens, const Sampling& sampling) {
+  if (sampling.top_k < 0 || !(sampling.top_p > 0 && sampling.top_p <= 1)) {
+    throw Error(ErrorCode::value, "next_token",
+                "expected a top_k of 0 or more and a top_p above 0 and up to 1, found " +
+                    std::to_string(sampling.top_k) + " and " + std::to_string(sampling.top_p));
+  }
   if (model.config().kind != Kind::gpt || tokens.empty()) {
     throw Error(ErrorCode::value, "next_token", "expected a language model and at least one token to go on from");
   }
@@ -52,7 +77,7 @@ void expect_prompt(const Transformer& model, std::span<const std::int32_t> token
 
 std::int32_t next_token(Context& context, const Transformer& model, std::span<const std::int32_t> tokens,
                         const Sampling& sampling, std::uint64_t index) {
-  expect_prompt(model, tokens);
+  expect_prompt(model, tokens, sampling);
   const auto length = std::min(tokens.size(), static_cast<std::size_t>(model.config().context));
   const std::span<const std::int32_t> seen = tokens.last(length);
   autograd::Tape tape(context, false);
@@ -72,7 +97,7 @@ Generator::Generator(Context& context, const Transformer& model, std::vector<std
       sampling_(sampling),
       tape_(context, false),
       memory_(context, model, static_cast<std::int64_t>(tokens_.size()), model.config().context) {
-  for (const std::vector<std::int32_t>& prompt : tokens_) expect_prompt(model, prompt);
+  for (const std::vector<std::int32_t>& prompt : tokens_) expect_prompt(model, prompt, sampling);
   tape_.pack_weights();
 }
 

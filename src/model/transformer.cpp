@@ -211,7 +211,10 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   how.attention.key_lengths = how.attention.query_lengths = options.lengths;
   how.attention.dropout = dropout(config_.dropout, options, layer, 0);
   how.output_dropout = dropout(config_.dropout, options, layer, 1);
-  if (config_.positions == Positions::rotary) how.rotary = Rotary{.base = config_.rotary_base};
+  if (config_.positions == Positions::rotary) {
+    how.rotary = Rotary{.base = config_.rotary_base, .scaling = config_.rotary_scaling};
+  }
+  if (const std::int64_t window = config_.layers[layer].window; window > 0) how.attention.window.left = window - 1;
   how.query_positions = options.positions;
   if (options.gates != nullptr && (*options.gates)[layer].present())
     how.attention.gates = tape.here((*options.gates)[layer]);
@@ -291,10 +294,15 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
     options.positions = tape.here(places);
   }
   Variable x = embed(tape, tokens, options);
+  const auto keep = [&] {
+    if (options.streams != nullptr) options.streams->push_back(x);
+  };
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    keep();
     x = attend(tape, layer, x, options);
     x = feed_forward(tape, layer, x, options);
   }
+  keep();
   if (options.memory != nullptr) options.memory->advance(tokens.shape(1));
   x = norm(tape, x, final_norm_.gamma, final_norm_.beta, config_.epsilon);
   if (config_.kind == Kind::classifier) x = pool(tape, x, options.lengths);

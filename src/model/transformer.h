@@ -25,6 +25,8 @@ struct PassOptions {
   // The tokens come after those that are remembered here, and are remembered in turn. For a language model, on a tape
   // that does not record; without lengths and wants.
   Memory* memory{};
+  // Is given what every layer reads, [B,T,C] each, and what the last one leaves.
+  std::vector<autograd::Variable>* streams{};
   ConstTensorView positions{};  // i32 [B,T]: where the tokens stand; absent: 0, 1, 2 ...; a memory knows its own
 };
 

@@ -17,8 +17,13 @@ backend::RotaryProblem ops::resolve(const Op& op, const ConstTensorView& x, cons
   argument.expect_memory();
   argument.expect_last_stride_one();
   const std::int64_t B = x.shape(0), T = x.shape(2), D = x.shape(3);
-  backend::RotaryProblem problem{
-      .x = x, .y = {}, .positions = {}, .layout = rotary.layout, .dim = rotary.dim, .base = rotary.base};
+  backend::RotaryProblem problem{.x = x,
+                                 .y = {},
+                                 .positions = {},
+                                 .layout = rotary.layout,
+                                 .dim = rotary.dim,
+                                 .base = rotary.base,
+                                 .scaling = rotary.scaling};
   if (rotary.dim == 0) problem.dim = D;
   if (problem.dim < 0 || problem.dim > D || problem.dim % 2 != 0) {
     throw Error(ErrorCode::value, op,
@@ -27,6 +32,13 @@ backend::RotaryProblem ops::resolve(const Op& op, const ConstTensorView& x, cons
   }
   if (!(rotary.base > 0) || !std::isfinite(rotary.base)) {
     throw Error(ErrorCode::value, op, "base: expected a positive number, found " + std::to_string(rotary.base));
+  }
+  const auto& [factor, slow, fast, context] = rotary.scaling;
+  if (!(factor >= 1 && std::isfinite(factor) && slow > 0 && fast > slow && std::isfinite(fast) && context >= 0)) {
+    throw Error(ErrorCode::value, op,
+                "scaling: expected a factor of 1 or more, 0 < slow < fast and a context of 0 or more, found " +
+                    std::to_string(factor) + ", " + std::to_string(slow) + ", " + std::to_string(fast) + ", " +
+                    std::to_string(context));
   }
   if (positions.present()) {
     const ops::Argument places{op, "positions", positions};

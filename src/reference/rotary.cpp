@@ -1,11 +1,23 @@
 #include "reference/rotary.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "reference/array.h"
 
 namespace polyhead::reference {
 namespace {
+
+// Radians a position.
+double rate_of(std::int64_t c, std::int64_t dim, const Rotary& rotary) {
+  const double rate = std::pow(rotary.base, -2 * static_cast<double>(c) / static_cast<double>(dim));
+  const auto& [factor, slow, fast, context] = rotary.scaling;
+  const double turns = static_cast<double>(context) / (2 * std::numbers::pi / rate);
+  if (turns >= fast) return rate;
+  if (turns < slow) return rate / factor;
+  const double share = (turns - slow) / (fast - slow);
+  return (1 - share) * rate / factor + share * rate;
+}
 
 void turn(const ConstTensorView& x, const Rotary& rotary, const ConstTensorView& positions, double sign,
           const TensorView& y) {
@@ -19,8 +31,7 @@ void turn(const ConstTensorView& x, const Rotary& rotary, const ConstTensorView&
                                 : places.rank() == 1 ? places(t)
                                                      : places(b, t);
         for (std::int64_t c = 0; c < dim / 2; ++c) {
-          const double angle =
-              sign * position * std::pow(rotary.base, -2 * static_cast<double>(c) / static_cast<double>(dim));
+          const double angle = sign * position * rate_of(c, dim, rotary);
           const bool half = rotary.layout == RotaryLayout::half;
           double& first = values(b, h, t, half ? c : 2 * c);
           double& second = values(b, h, t, half ? c + dim / 2 : 2 * c + 1);

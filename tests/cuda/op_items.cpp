@@ -226,6 +226,7 @@ void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
                                                         .layout = layout,
                                                         .dim = 16,
                                                         .base = 10000,
+                                                        .scaling = {.factor = backwards ? 4.0 : 1.0, .context = 500},
                                                         .backwards = backwards});
       });
     }

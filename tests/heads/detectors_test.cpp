@@ -221,6 +221,18 @@ TEST(Chance, IsWhatEqualWeightsGive) {
   EXPECT_EQ(both_ways.chance.offsets.at(3), 1);
 }
 
+TEST(Chance, IsNotThatOfAWindow) {
+  model::Config config = blank(model::Kind::gpt).config();
+  config.layers[0].window = 3;
+  const model::Transformer model(config);
+  Context context(1);
+  std::vector<Probe> probes;
+  probes.push_back(make_probe(row_of({1, 0, 2}), {}, {}, 1));
+  EXPECT_NO_THROW(survey(context, model, probes));
+  probes.push_back(make_probe(row_of({1, 0, 2, 0}), {}, {}, 1));
+  EXPECT_THROW(survey(context, model, probes), Error);
+}
+
 // The second sequence has three tokens; what is behind them is nothing: no row, no key, no mark.
 TEST(Chance, KnowsNothingOfPadding) {
   Tensor lengths = Tensor::empty({2}, DType::i32);

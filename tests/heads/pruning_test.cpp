@@ -54,7 +54,8 @@ void expect_equal(const std::vector<double>& a, const std::vector<double>& b, co
 // All 64 patterns of a layer of four heads and one of two of the other, for own, grouped and single key/value heads.
 TEST(WithoutHeads, IsTheGatedModelForEveryPattern) {
   for (const std::int64_t kv_heads : {4, 2, 1}) {
-    const model::Config config = small(4, kv_heads, kv_heads != 2);
+    model::Config config = small(4, kv_heads, kv_heads != 2);
+    config.layers[0].window = 5;
     model::Transformer model = stirred(config);
     const Examples some = examples(config, "some");
     Context context(2);

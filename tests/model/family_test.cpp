@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -18,6 +19,8 @@ namespace polyhead::model {
 namespace {
 
 using io::expect_error, io::Scratch, io::slurp, io::spill;
+
+constexpr std::array kFamilies = {"gpt2", "llama", "mistral", "qwen2"};
 
 std::filesystem::path fixture(const std::string& family) {
   return std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models" / family;
@@ -41,7 +44,7 @@ double largest_difference(const auto* a, const double* b, std::int64_t count) {
 
 // At most twice the error of transformers in float32, plus two units in the last place.
 TEST(Family, LogitsAreThoseOfTransformers) {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const char* family : kFamilies) {
     const Tensor expected = test::read_npy(fixture(family) / "logits_float64.npy");
     const Tensor plain = test::read_npy(fixture(family) / "logits_float32.npy");
     const Tensor found = logits_of(fixture(family), fixture(family));
@@ -65,7 +68,7 @@ TEST(Family, GgufHoldsTheSameModel) {
 
 // What was loaded can be saved as our own and is the same model.
 TEST(Family, SavedAsOurOwn) {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const char* family : kFamilies) {
     const Scratch scratch;
     Model::load(fixture(family)).save(scratch.folder());
     EXPECT_TRUE(is_own(scratch.folder()));
@@ -87,7 +90,8 @@ void expect_refused(const std::string& family, const std::string& key, const cha
 }
 
 TEST(Family, Configs) {
-  expect_refused("gpt2", "model_type", "\"gpt_bigcode\"", {"config.json", "\"gpt_bigcode\"", "gpt2, llama"});
+  expect_refused("gpt2", "model_type", "\"gpt_bigcode\"",
+                 {"config.json", "\"gpt_bigcode\"", "gpt2, llama, mistral, qwen2"});
   expect_refused("gpt2", "model_type", "1", {"config.json", "model_type"});
   expect_refused("gpt2", "activation_function", "\"relu\"", {"activation_function", "gelu_new", "\"relu\""});
   expect_refused("gpt2", "scale_attn_by_inverse_layer_idx", "true", {"scale_attn_by_inverse_layer_idx", "found true"});
@@ -99,7 +103,13 @@ TEST(Family, Configs) {
   expect_refused("gpt2", "n_positions", "12", {"\"wpe.weight\": [13,12]", "positions.weight is [12,12]"});
   expect_refused("gpt2", "tie_word_embeddings", "false", {"more numbers"});
   expect_refused("llama", "attention_bias", "true", {"attention_bias", "found true"});
-  expect_refused("llama", "rope_scaling", R"({"rope_type":"llama3","factor":8.0})", {"rope_type", "\"llama3\""});
+  expect_refused("llama", "rope_scaling", R"({"rope_type":"yarn","factor":8.0})", {"rope_type", "\"yarn\""});
+  expect_refused("llama", "rope_scaling", R"({"rope_type":"llama3","factor":8.0})",
+                 {"rope_scaling", "low_freq_factor"});
+  expect_refused("llama", "rope_scaling", R"({"type":"linear","factor":0.5})", {"factor of 1 or more", "found 0.5"});
+  expect_refused("mistral", "sliding_window", "0", {"sliding_window", "found 0"});
+  expect_refused("qwen2", "layer_types", R"(["full_attention"])", {"layer_types", "2 layers"});
+  expect_refused("qwen2", "layer_types", R"(["full_attention", "mamba"])", {"layer_types", "mamba"});
   expect_refused("llama", "num_key_value_heads", "3", {"kv_heads"});
   expect_refused("llama", "num_key_value_heads", "4", {"config.json"});
   expect_refused("llama", "head_dim", "4", {"_proj", "does not fit"});

@@ -63,6 +63,38 @@ TEST_F(Sample, DrawsFollowTheProbabilities) {
   }
 }
 
+// Only the likeliest tokens are drawn, all of them, and each as often as its share of what is left says.
+TEST_F(Sample, DrawsFromTheLikeliestOnly) {
+  const Tokens tokens{1, 2, 3};
+  const std::vector<double> found = logits(tokens);
+  std::vector<std::size_t> order{0, 1, 2, 3, 4};
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return found[a] > found[b]; });
+  std::vector<double> share;  // of the likeliest, summed up
+  double sum = 0;
+  for (const std::size_t token : order) share.push_back(sum += std::exp(found[token]));
+  for (double& each : share) each /= sum;
+  const auto expect_first = [&](std::size_t count, Sampling sampling) {
+    constexpr int kDraws = 1000;
+    sampling.seed = 9;
+    std::vector<int> drawn(5, 0);
+    for (int n = 0; n < kDraws; ++n) {
+      ++drawn[static_cast<std::size_t>(next(tokens, sampling, static_cast<std::uint64_t>(n)))];
+    }
+    for (std::size_t n = 0; n < 5; ++n) {
+      const double p = n >= count ? 0 : (share[n] - (n == 0 ? 0 : share[n - 1])) / share[count - 1];
+      EXPECT_NEAR(drawn[order[n]], p * kDraws, 5 * std::sqrt(p * (1 - p) * kDraws)) << "the likeliest but " << n;
+    }
+  };
+  expect_first(1, {.top_k = 1});
+  expect_first(3, {.top_k = 3});
+  expect_first(5, {.top_k = 50});
+  expect_first(1, {.top_p = 1e-9});
+  expect_first(2, {.top_p = (share[0] + share[1]) / 2});
+  expect_first(4, {.top_p = (share[2] + share[3]) / 2});
+  const double of_three = (share[0] + share[1]) / 2 / share[2];  // top_p counts within top_k
+  expect_first(2, {.top_k = 3, .top_p = of_three});
+}
+
 TEST_F(Sample, OnlyWhatTheContextHoldsCounts) {
   const Tokens longer{4, 4, 0, 1, 2, 3, 4, 0}, tail(longer.end() - 6, longer.end());
   for (std::uint64_t index = 0; index < 20; ++index) {
@@ -70,7 +102,7 @@ TEST_F(Sample, OnlyWhatTheContextHoldsCounts) {
   }
 }
 
-// Every kind of positions, layers with grouped heads and without any, beyond the end of the context.
+// Every kind of positions, layers with grouped heads, with a window and without heads, beyond the end of the context.
 std::vector<Config> remembering() {
   std::vector<Config> all;
   for (const Positions positions : {Positions::learned, Positions::sinusoidal, Positions::rotary}) {
@@ -80,7 +112,11 @@ std::vector<Config> remembering() {
     config.positions = positions;
     config.layers[1] = {0, 0};
     config.layers[2].kv_heads = 2;
-    if (positions == Positions::rotary) config.feed_forward = FeedForward::swiglu;
+    if (positions == Positions::rotary) {
+      config.feed_forward = FeedForward::swiglu;
+      config.layers[2].window = 4;
+      config.rotary_scaling.factor = 2;
+    }
     all.push_back(config);
   }
   return all;
@@ -91,7 +127,7 @@ TEST(Generator, SaysWhatPassesOverEverythingSay) {
   for (const Config& config : remembering()) {
     const Transformer model(config, 7);
     for (const double temperature : {0.0, 1.5}) {
-      const Sampling sampling{.temperature = temperature, .seed = 4};
+      const Sampling sampling{.temperature = temperature, .seed = 4, .top_k = 7, .top_p = 0.9};
       Tokens tokens{3, 1, 4};
       Generator generator(context, model, {tokens}, sampling);
       for (std::uint64_t n = 0; n < 20; ++n) {
@@ -138,6 +174,9 @@ TEST(Generator, RefusesGradientsAndMoreThanThereIsRoomFor) {
 
 TEST_F(Sample, RefusesWhatCannotGoOn) {
   EXPECT_THROW(next({}, {}), Error);
+  EXPECT_THROW(next({1}, {.top_k = -1}), Error);
+  EXPECT_THROW(next({1}, {.top_p = 0}), Error);
+  EXPECT_THROW(next({1}, {.top_p = 1.5}), Error);
   Transformer classifier(small(Kind::classifier));
   EXPECT_THROW(next_token(context_, classifier, Tokens{1}, {}, 0), Error);
   model_.parameters().back()->value.as<float>()[0] = std::numeric_limits<float>::quiet_NaN();

@@ -31,7 +31,9 @@ TEST(Rotary, FollowsItsDefinition) {
         for (const Dims& shape : {Dims{}, Dims{7}, Dims{2, 7}}) {
           const Tensor x = normal({2, 3, 7, 10}, "x", dtype);
           const Tensor where = shape.rank() == 0 ? Tensor() : places(shape);
-          const Rotary rotary{.layout = layout, .dim = dim, .base = 500};
+          Rotary rotary{.layout = layout, .dim = dim, .base = 500};
+          if (shape.rank() == 1) rotary.scaling = {.factor = 3};
+          if (shape.rank() == 2) rotary.scaling = {.factor = 8, .slow = 0.5, .fast = 40, .context = 300};
           Tensor exact = Tensor::empty(x.shape(), DType::f64), plain = Tensor::empty(x.shape(), dtype);
           reference::rotate(x, rotary, where, exact);
           reference::rotate(x, rotary, where, plain);
@@ -81,6 +83,9 @@ TEST(Rotary, RefusesWhatDoesNotFit) {
   EXPECT_THROW(rotate(context, x, {.dim = 3}), Error);
   EXPECT_THROW(rotate(context, x, {.dim = 10}), Error);
   EXPECT_THROW(rotate(context, x, {.base = -1}), Error);
+  EXPECT_THROW(rotate(context, x, {.scaling = {.factor = 0.5}}), Error);
+  EXPECT_THROW(rotate(context, x, {.scaling = {.slow = 4, .fast = 4}}), Error);
+  EXPECT_THROW(rotate(context, x, {.scaling = {.context = -1}}), Error);
   EXPECT_THROW(rotate(context, x, {}, places({4})), Error);
   EXPECT_THROW(rotate(context, x, {}, normal({5}, "p", DType::f32)), Error);
   Tensor half = Tensor::zeros({2, 3, 5, 8}, DType::f16);

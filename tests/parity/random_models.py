@@ -26,19 +26,81 @@ def llama_one_kv():
                                     tie_word_embeddings=True)
 
 
-ALL = [gpt2, gpt2_untied, llama, llama_one_kv]
+def llama_linear():
+    return transformers.LlamaConfig(vocab_size=31, hidden_size=24, intermediate_size=19, num_hidden_layers=2,
+                                    num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+                                    rope_parameters={"rope_type": "linear", "factor": 2.5, "rope_theta": 300.0})
+
+
+def llama3():
+    """Pairs of all three kinds: kept, slowed down, in between."""
+    return transformers.LlamaConfig(vocab_size=31, hidden_size=32, intermediate_size=19, num_hidden_layers=2,
+                                    num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=64,
+                                    rope_parameters={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                                     "high_freq_factor": 4.0, "rope_theta": 100.0,
+                                                     "original_max_position_embeddings": 40})
+
+
+def mistral():
+    return transformers.MistralConfig(vocab_size=37, hidden_size=28, intermediate_size=23, num_hidden_layers=3,
+                                      num_attention_heads=4, num_key_value_heads=2, head_dim=6,
+                                      max_position_embeddings=41, sliding_window=7)
+
+
+def qwen2():
+    return transformers.Qwen2Config(vocab_size=43, hidden_size=30, intermediate_size=29, num_hidden_layers=3,
+                                    num_attention_heads=5, num_key_value_heads=1, max_position_embeddings=53,
+                                    tie_word_embeddings=True)
+
+
+def qwen2_window():
+    """Windows in the second layer only."""
+    return transformers.Qwen2Config(vocab_size=43, hidden_size=24, intermediate_size=13, num_hidden_layers=2,
+                                    num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=53,
+                                    use_sliding_window=True, sliding_window=5, max_window_layers=1)
+
+
+ALL = [gpt2, gpt2_untied, llama, llama_one_kv, llama_linear, llama3, mistral, qwen2, qwen2_window]
 
 
 def make(config, seed):
     """Weights large enough for every part to matter."""
     torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             torch.nn.init.normal_(parameter, mean=1.0 if parameter.ndim == 1 and "bias" not in name else 0.0, std=0.3)
     return model
 
 
-def logits(model, tokens, dtype):
+class Double(torch.utils._python_dispatch.TorchDispatchMode):
+    """In float64 `transformers` still computes norms and angles in float32: here it does not."""
+
+    def __torch_dispatch__(self, op, types, arguments=(), options=None):
+        options = dict(options or {})
+        if op is torch.ops.aten._to_copy.default and options.get("dtype") == torch.float32:
+            options["dtype"] = torch.float64
+        return op(*arguments, **options)
+
+
+def exact(model):
+    """The same model in float64, angles included."""
+    with Double():
+        made = type(model)(model.config)
+    made.load_state_dict(model.state_dict())
+    return made.double().eval()
+
+
+def outputs(model, tokens, dtype):
+    """logits [B,T,V]; per layer hidden_N [B,T,C], which it reads, and weights_N [B,H,T,T]."""
+    tokens = torch.tensor(tokens)
     with torch.no_grad():
-        return model.to(dtype)(torch.tensor([tokens])).logits[0].double().numpy()
+        if dtype == torch.float64:
+            with Double():
+                made = exact(model)(tokens, output_hidden_states=True, output_attentions=True)
+        else:
+            made = model.to(dtype)(tokens, output_hidden_states=True, output_attentions=True)
+    named = {"logits": made.logits}
+    for layer, weights in enumerate(made.attentions):
+        named |= {f"hidden_{layer}": made.hidden_states[layer], f"weights_{layer}": weights}
+    return {name: value.double().numpy() for name, value in named.items()}

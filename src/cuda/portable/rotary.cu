@@ -16,6 +16,7 @@ struct Turn {
   std::int64_t units;                 // pairs and the columns that stay
   bool halves, backwards;
   double base;
+  RotaryScaling scaling;
 
   __device__ std::int64_t position(std::int64_t b, std::int64_t t) const {
     if (!positions.present()) return t;
@@ -33,7 +34,8 @@ struct Turn {
       }
       return;
     }
-    const double rate = pow(base, -static_cast<double>(2 * unit) / static_cast<double>(2 * half));
+    const double rate =
+        backend::scaled(pow(base, -static_cast<double>(2 * unit) / static_cast<double>(2 * half)), scaling);
     double sine, cosine;
     sincos(static_cast<double>(position(b, t)) * rate, &sine, &cosine);
     const auto turn = static_cast<float>(backwards ? -sine : sine), keep = static_cast<float>(cosine);
@@ -62,7 +64,8 @@ void rotate(CudaExecutor& executor, const backend::RotaryProblem& p) {
                     .units = units,
                     .halves = p.layout == RotaryLayout::half,
                     .backwards = p.backwards,
-                    .base = p.base});
+                    .base = p.base,
+                    .scaling = p.scaling});
 }
 
 }  // namespace polyhead::cuda
