@@ -27,7 +27,9 @@ parity: .venv-parity/ready
 	cmake --preset release
 	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli
 	.venv-parity/bin/python tests/parity/gguf_parity.py build/release
-	.venv-parity/bin/python tests/parity/model_parity.py build/release
+	.venv-parity/bin/python tools/get-model minilm
+	.venv-parity/bin/python tools/get-model smollm2
+	.venv-parity/bin/python tests/parity/model_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release
 
 .venv-parity/ready: tools/parity-requirements.txt

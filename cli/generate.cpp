@@ -127,6 +127,12 @@ class Tokenized final : public Language {
 };
 
 std::unique_ptr<Language> language_of(const std::string& folder, const model::Config& config) {
+  if (config.kind == model::Kind::encoder) {
+    throw Failure(Exit::input,
+                  fmt::format("{}: this model is an encoder: it reads a text and cannot continue it; models of the "
+                              "families gpt2, llama, mistral, qwen2 and gpt_neox can",
+                              folder));
+  }
   if (exam::reads_text(folder)) return std::make_unique<Tokenized>(folder, config.vocabulary);
   if (config.kind != model::Kind::gpt) {
     throw Failure(Exit::input,
@@ -180,7 +186,8 @@ Command generate_command() {
       .description =
           "Prints a prompt and how the model continues it. Models of a text take any prompt; models of a task take "
           "the task's words with spaces between them, and without a prompt they are given a sequence that they "
-          "were not trained on, up to where the answers begin. Models of the families gpt2, llama, mistral and qwen2, "
+          "were not trained on, up to where the answers begin. Models of the families gpt2, llama, mistral, qwen2 and "
+          "gpt_neox, "
           "in "
           "a folder as Hugging Face's libraries save them or, of llama, in a GGUF file, bring a tokenizer, take any "
           "prompt and stop at their end token. The same seed gives the same text.",

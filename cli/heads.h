@@ -13,6 +13,8 @@ struct Examined {
   const exam::Subject& subject;
   const exam::Examination& found;
   bool damage = true;  // whether heads were taken out
+
+  bool answers() const { return subject.model->config().kind != model::Kind::encoder; }
 };
 
 // With `all_roles` the text goes on with every score of every head, and CSV is of those.

@@ -34,7 +34,8 @@ void append(std::vector<Column>& to, const std::vector<Column>& more) { to.inser
 void append(std::vector<Value>& to, const std::vector<Value>& more) { to.insert(to.end(), more.begin(), more.end()); }
 
 // All that is known of every head, as numbers.
-Table data_of(const exam::Examination& found, bool damage) {
+Table data_of(const Examined& e) {
+  const exam::Examination& found = e.found;
   Table table{.name = "heads", .columns = {{"head", "head"}, {"role", "role"}, {"role_note", "note"}}, .rows = {}};
   append(table.columns, {{"role_score", "score"}, {"role_threshold", "threshold"}, {"role_control", "control"}});
   append(table.columns, kStatistics);
@@ -51,12 +52,12 @@ Table data_of(const exam::Examination& found, bool damage) {
     else
       append(row, {role->role, role->note, role->score, role->threshold, role->control});
     append(row, statistics_of(found.survey.heads[n]));
-    append(row, {i.gradient, i.normalised});
-    if (!damage)
-      row.resize(row.size() + 8);
-    else
-      append(row, {i.zero.mean, i.zero.low, i.zero.high, i.mean.mean, i.mean.low, i.mean.high, i.accuracy_loss,
-                   i.logit.mean});
+    const auto known = [&](bool is, const std::vector<double>& values) {
+      for (const double value : values) row.push_back(is ? Value(value) : Value());
+    };
+    known(e.answers(), {i.gradient, i.normalised});
+    known(e.damage, {i.zero.mean, i.zero.low, i.zero.high, i.mean.mean, i.mean.low, i.mean.high});
+    known(e.damage && e.answers(), {i.accuracy_loss, i.logit.mean});
     append(row, {to_string(found.nearest[n].id), found.nearest[n].agreement});
     table.rows.push_back(std::move(row));
   }
@@ -64,16 +65,14 @@ Table data_of(const exam::Examination& found, bool damage) {
 }
 
 // The same for people: what belongs together in one cell.
-Table shown(const exam::Examination& found, bool damage) {
+Table shown(const Examined& e) {
+  const exam::Examination& found = e.found;
   Table table{.name = {}, .columns = {{"", "head"}, {"", "role"}, {"", "score", Style::decimal}}, .rows = {}};
   append(table.columns, kStatistics);
-  append(table.columns, {{"", "gradient", Style::decimal}});
-  if (damage) {
-    append(table.columns, {{"", "damage", Style::decimal},
-                           {"", "95 % interval"},
-                           {"", "as mean", Style::decimal, 8},
-                           {"", "accuracy", Style::percent},
-                           {"", "logit", Style::decimal, 1}});
+  if (e.answers()) append(table.columns, {{"", "gradient", Style::decimal}});
+  if (e.damage) {
+    append(table.columns, {{"", "damage", Style::decimal}, {"", "95 % interval"}, {"", "as mean", Style::decimal, 8}});
+    if (e.answers()) append(table.columns, {{"", "accuracy", Style::percent}, {"", "logit", Style::decimal, 1}});
   }
   append(table.columns, {{"", "most like"}});
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
@@ -81,10 +80,10 @@ Table shown(const exam::Examination& found, bool damage) {
     const HeadImportance& i = found.importance[n];
     std::vector<Value> row{to_string(i.id), role_text(found.roles[n]), role == nullptr ? Value() : Value(role->score)};
     append(row, statistics_of(found.survey.heads[n]));
-    append(row, {i.normalised});
-    if (damage) {
-      append(row, {i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high), i.mean.mean, -i.accuracy_loss,
-                   i.logit.mean});
+    if (e.answers()) append(row, {i.normalised});
+    if (e.damage) {
+      append(row, {i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high), i.mean.mean});
+      if (e.answers()) append(row, {-i.accuracy_loss, i.logit.mean});
     }
     append(row, {fmt::format("{} ({:.0f} %)", to_string(found.nearest[n].id), 100 * found.nearest[n].agreement)});
     table.rows.push_back(std::move(row));
@@ -127,7 +126,7 @@ std::vector<std::string> notes_of(const Examined& e) {
   if (e.found.roles.empty()) notes.emplace_back("this model has no heads left");
   std::int64_t unclear = 0;
   for (const HeadImportance& head : e.found.importance) unclear += head.zero.low <= 0 && head.zero.high >= 0;
-  if (e.damage && unclear > 0) {
+  if (e.damage && e.answers() && unclear > 0) {
     notes.push_back(fmt::format("{} of {} heads do damage that cannot be told from 0", unclear, e.found.roles.size()));
   }
   const bool averaging = std::any_of(e.found.roles.begin(), e.found.roles.end(), [](const HeadRoles& head) {
@@ -142,22 +141,27 @@ std::vector<std::string> notes_of(const Examined& e) {
 
 std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   const exam::Examination& found = e.found;
-  std::string text = fmt::format("{}: {}, accuracy {:.2f} %, loss {:.4f}", e.folder, e.subject.about,
-                                 100 * found.accuracy, found.loss);
-  if (e.subject.task == nullptr) text += fmt::format(", perplexity {:.2f}", std::exp(found.loss));
-  text += "\n\n" + text_of(shown(found, e.damage)) + "\n";
-  if (e.damage) {
+  std::string text = fmt::format("{}: {}", e.folder, e.subject.about);
+  if (e.answers()) text += fmt::format(", accuracy {:.2f} %, loss {:.4f}", 100 * found.accuracy, found.loss);
+  if (e.answers() && e.subject.task == nullptr) text += fmt::format(", perplexity {:.2f}", std::exp(found.loss));
+  text += "\n\n" + text_of(shown(e)) + "\n";
+  if (e.damage && e.answers()) {
     text += fmt::format("Rank correlation of gradient and damage {:.2f}, with means in place of outputs {:.2f}\n",
                         found.gradient_and_zero, found.gradient_and_mean);
   }
   text +=
       fmt::format("Roles: {}\nUntrained model of the same shape: {}\n", census(found.roles), census(found.untrained));
   for (const std::string& note : notes) text += fmt::format("Note: {}\n", note);
-  if (!e.damage) return text + "\n'polyhead heads --help' has every column.\n";
+  const std::string help = "'polyhead heads --help' has every column.\n";
+  if (!e.damage) return text + "\n" + help;
+  if (!e.answers()) {
+    return text + "\nDamage: what the embedding of a window turns by without the head, 1 - cos. " + help;
+  }
   return text +
          "\nDamage: what the loss gains without the head. Accuracy: what it changes by without the head. Logit:\n"
          "what the head adds to that of the right answer. Most like: whose largest weights lie on the same\n"
-         "keys. 'polyhead heads --help' has every column.\n";
+         "keys. " +
+         help;
 }
 
 }  // namespace
@@ -171,15 +175,16 @@ std::string role_text(const HeadRoles& head) {
 Report heads_report(const Examined& e, bool all_roles) {
   const exam::Examination& found = e.found;
   const std::vector<std::string> notes = notes_of(e);
-  const Table data = data_of(found, e.damage), roles = roles_of(found);
-  const auto if_damage = [&](double value) { return e.damage ? Value(value) : Value(); };
+  const Table data = data_of(e), roles = roles_of(found);
+  const auto if_known = [](bool known, double value) { return known ? Value(value) : Value(); };
+  const auto if_damage = [&](double value) { return if_known(e.damage && e.answers(), value); };
   return {.command = "heads",
           .text = text_of(e, notes) + (all_roles ? "\n" + text_of(roles) : ""),
           .fields = {{"model", e.folder},
                      {e.subject.task != nullptr ? "task" : "text", e.subject.about},
                      {"samples", e.samples},
-                     {"accuracy", found.accuracy},
-                     {"loss", found.loss},
+                     {"accuracy", if_known(e.answers(), found.accuracy)},
+                     {"loss", if_known(e.answers(), found.loss)},
                      {"rank_correlation_gradient_zero", if_damage(found.gradient_and_zero)},
                      {"rank_correlation_gradient_mean", if_damage(found.gradient_and_mean)},
                      {"rank_correlation_zero_mean", if_damage(found.zero_and_mean)},

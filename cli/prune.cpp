@@ -51,6 +51,12 @@ void check(const Options& o) {
 class Pruning {
  public:
   explicit Pruning(const Options& o) : o_(o), context_(o.on.context()), subject_(o.subject.load(context_)) {
+    if (subject_.model->config().kind == model::Kind::encoder) {
+      throw Failure(Exit::input,
+                    fmt::format("{}: this model is an encoder, which gives no answers to prune by; 'polyhead heads' "
+                                "says what its embedding owes to each head",
+                                o.subject.model));
+    }
     if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
     material_ = o.subject.material(subject_);
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);

@@ -63,7 +63,8 @@ struct Sampling {
 class Model {
  public:
   // The folder holds config.json and model.safetensors, as polyhead or Hugging Face's libraries write them (families
-  // gpt2, llama, mistral and qwen2; the weights may be in shards); or it is a GGUF file of the architecture llama.
+  // gpt2, llama, mistral, qwen2, gpt_neox, bert, roberta and distilbert, of the last three the encoder alone; the
+  // weights may be in shards); or it is a GGUF file of the architecture llama.
   // Throws Error (input) if either is missing, damaged or not for the other, or if a weight is not finite, and names
   // what is wrong. The parameters lie in `memory`: that of the allocator of the context that will run the model, or of
   // the host.
@@ -71,13 +72,14 @@ class Model {
   // Each of the two files is replaced as a whole or left alone. The folder must exist.
   void save(const std::filesystem::path& folder) const;
 
-  bool is_classifier() const noexcept;  // answers with a class; otherwise with the next token
+  bool is_classifier() const noexcept;  // answers with a class
+  bool is_encoder() const noexcept;  // leaves what it made of every token; otherwise a model answers with the next one
   std::int64_t vocabulary() const noexcept;
   std::int64_t context_length() const noexcept;  // the most tokens that a sequence may have
   std::vector<HeadId> heads() const;             // layer by layer; after pruning layers differ
   std::int64_t parameter_count() const;
 
-  // Logits [B,T,V], or [B,classes] of a classifier.
+  // Logits [B,T,V], [B,classes] of a classifier, or [B,T,C] of an encoder.
   Tensor forward(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
 
   // `count` tokens after each prompt, which may differ in length. The same seed gives the same tokens.

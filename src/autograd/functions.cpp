@@ -66,17 +66,26 @@ Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variabl
   return y;
 }
 
-Variable gelu(Tape& tape, Variable x) {
+namespace {
+
+Variable activation(Tape& tape, Variable x, ops::Elementwise forward, ops::Elementwise backward) {
   const ConstTensorView in = tape.value(x);
   const TensorView out = tape.take(in.shape(), in.dtype());
-  ops::elementwise(tape.context(), ops::Elementwise::gelu, in, {}, out);
+  ops::elementwise(tape.context(), forward, in, {}, out);
   const Variable y = tape.result(out);
-  tape.on_backward(y, [&tape, x](const TensorView& dy) {
-    tape.send(x, [&](const TensorView& into) {
-      ops::elementwise(tape.context(), ops::Elementwise::gelu_backward, tape.value(x), dy, into);
-    });
+  tape.on_backward(y, [&tape, x, backward](const TensorView& dy) {
+    tape.send(x, [&](const TensorView& into) { ops::elementwise(tape.context(), backward, tape.value(x), dy, into); });
   });
   return y;
+}
+
+}  // namespace
+
+Variable gelu(Tape& tape, Variable x) {
+  return activation(tape, x, ops::Elementwise::gelu, ops::Elementwise::gelu_backward);
+}
+Variable erf_gelu(Tape& tape, Variable x) {
+  return activation(tape, x, ops::Elementwise::erf_gelu, ops::Elementwise::erf_gelu_backward);
 }
 
 Variable silu_gate(Tape& tape, Variable x) {

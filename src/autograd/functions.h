@@ -13,7 +13,8 @@ namespace polyhead::autograd {
 Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias = {});
 // LayerNorm with beta, RMSNorm without.
 Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon);
-Variable gelu(Tape& tape, Variable x);
+Variable gelu(Tape& tape, Variable x);      // as GPT-2 has it
+Variable erf_gelu(Tape& tape, Variable x);  // as it is defined
 // silu(a) b of [a | b].
 Variable silu_gate(Tape& tape, Variable x);
 Variable add(Tape& tape, Variable a, Variable b);

@@ -12,13 +12,15 @@ enum class Elementwise : std::uint8_t {
   gelu,           // y = a/2 (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))): GELU as GPT-2 has it
   gelu_backward,  // y = gelu'(a) b: a is x, b is dy
   add,            // y = a + b
+  erf_gelu,       // y = a/2 (1 + erf(a / sqrt 2)): GELU as it is defined
+  erf_gelu_backward,
 };
 
 constexpr std::string_view name_of(Elementwise op) noexcept {
-  constexpr std::string_view kNames[] = {"gelu", "gelu_backward", "add"};
+  constexpr std::string_view kNames[] = {"gelu", "gelu_backward", "add", "erf_gelu", "erf_gelu_backward"};
   return kNames[static_cast<std::size_t>(op)];
 }
-constexpr bool is_binary(Elementwise op) noexcept { return op != Elementwise::gelu; }
+constexpr bool is_binary(Elementwise op) noexcept { return op != Elementwise::gelu && op != Elementwise::erf_gelu; }
 
 // Row-major, of one shape, f32 or f64; y may be a or b. b is absent for an op of one argument.
 struct ElementwiseProblem {

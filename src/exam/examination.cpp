@@ -33,6 +33,18 @@ void correlate(Examination& found) {
   found.zero_and_mean = heads::rank_correlation(zero, mean);
 }
 
+std::vector<HeadImportance> importance_of(Context& context, const model::Transformer& model, const Material& material,
+                                          const ExamineOptions& options) {
+  if (model.config().kind != model::Kind::encoder) {
+    return options.damage ? heads::importance(context, model, material.judging, options.on_head)
+                          : heads::gradient_importance(context, model, material.judging);
+  }
+  if (options.damage) return heads::embedding_importance(context, model, material.judging, options.on_head);
+  std::vector<HeadImportance> heads;
+  for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
+  return heads;
+}
+
 }  // namespace
 
 std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material) {
@@ -54,16 +66,15 @@ Examination examine(Context& context, model::Transformer& model, const Material&
   model::expect_memory(
       "examine", model.config(), 4,
       {.batch = tokens.shape()[0], .tokens = tokens.shape()[1], .backward = true, .row_statistics = true});
-  const model::SequenceScores whole = model::score(context, model, material.judging);
-  whole.expect_finite("the model");
-  Examination found{.loss = whole.mean_loss(),
-                    .accuracy = whole.accuracy(),
-                    .survey = heads::survey(context, model, material.plain, material.counts),
-                    .roles = {},
-                    .untrained = {},
-                    .importance = options.damage ? heads::importance(context, model, material.judging, options.on_head)
-                                                 : heads::gradient_importance(context, model, material.judging),
-                    .nearest = {}};
+  Examination found;
+  if (model.config().kind != model::Kind::encoder) {
+    const model::SequenceScores whole = model::score(context, model, material.judging);
+    whole.expect_finite("the model");
+    found.loss = whole.mean_loss();
+    found.accuracy = whole.accuracy();
+  }
+  found.survey = heads::survey(context, model, material.plain, material.counts);
+  found.importance = importance_of(context, model, material, options);
   found.roles = heads::roles(found.survey, heads::survey(context, model, material.repeats, material.counts));
   model::Transformer untrained(model.config(), options.seed, model.dtype(), model.memory());
   found.untrained = roles_of(context, untrained, material);

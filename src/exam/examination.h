@@ -19,11 +19,11 @@ struct Nearest {
 
 // Everything in the order of model::all_heads.
 struct Examination {
-  double loss = 0, accuracy = 0;  // of the whole model, on `judging`
+  double loss = 0, accuracy = 0;  // of the whole model, on `judging`; an encoder has none
   heads::Survey survey;           // on `plain`
   std::vector<heads::HeadRoles> roles;
   std::vector<heads::HeadRoles> untrained;  // of a model of the same shape before training: a control
-  std::vector<HeadImportance> importance;
+  std::vector<HeadImportance> importance;   // of an encoder: on its embedding, without gradients
   std::vector<Nearest> nearest;
 
   // Rank correlations between the normalised gradient and the two kinds of damage.

@@ -101,15 +101,17 @@ std::vector<std::int32_t> common_beginning(const Sequences& all) {
   return common ? std::vector<std::int32_t>{first} : std::vector<std::int32_t>{};
 }
 
-// A text in pieces side by side, each with the beginning before it.
+// A text in pieces side by side, each with the beginning before it and the ending after it.
 class Windows {
  public:
   Windows(const Reading& reading, std::int64_t length)
-      : reading_(reading), length_(length), piece_(length - std::ssize(reading.beginning)) {
+      : reading_(reading),
+        length_(length),
+        piece_(length - std::ssize(reading.beginning) - std::ssize(reading.ending)) {
     if (piece_ > 0) return;
     throw Error(ErrorCode::value, "material",
-                "windows: expected more than the " + std::to_string(reading.beginning.size()) +
-                    " tokens that stand at every beginning, found a length of " + std::to_string(length));
+                "windows: expected more than the " + std::to_string(length - piece_) +
+                    " tokens that stand around every text, found a length of " + std::to_string(length));
   }
 
   // The token after a window is its last target.
@@ -122,9 +124,10 @@ class Windows {
     for (std::int64_t b = 0; b < B; ++b) {
       const auto piece = reading_.tokens.begin() + windows[static_cast<std::size_t>(b)] * piece_;
       std::int32_t* tokens = some.tokens.as<std::int32_t>() + b * length_;
-      std::copy_n(piece, piece_, std::copy(reading_.beginning.begin(), reading_.beginning.end(), tokens));
+      tokens = std::copy_n(piece, piece_, std::copy(reading_.beginning.begin(), reading_.beginning.end(), tokens));
+      std::copy(reading_.ending.begin(), reading_.ending.end(), tokens);
       std::int32_t* targets = some.targets.as<std::int32_t>() + b * length_;
-      std::copy_n(piece + 1, piece_, std::fill_n(targets, begins, -1));
+      std::fill(std::copy_n(piece + 1, piece_, std::fill_n(targets, begins, -1)), targets + length_, -1);
     }
     return some;
   }
@@ -191,6 +194,9 @@ Material make_material(const Reading& reading, std::int64_t length, const Materi
   }
   material.counts.assign(static_cast<std::size_t>(reading.vocabulary), 0);
   for (const std::int32_t token : reading.tokens) ++material.counts[static_cast<std::size_t>(token)];
+  for (const std::vector<std::int32_t>* around : {&reading.beginning, &reading.ending}) {  // of every window
+    for (const std::int32_t token : *around) material.counts[static_cast<std::size_t>(token)] += windows.count();
+  }
   material.repeats = heads::make_repeats({.alphabet = ordinary_tokens(reading.special(), material.counts),
                                           .beginning = reading.beginning,
                                           .batch = options.batch,

@@ -30,8 +30,8 @@ struct Material {
 // Throws Error (value) if the task has too few different sequences.
 Material make_material(const train::Task& task, const MaterialOptions& options = {});
 
-// Of a text: windows of up to `length` tokens, what the tokenizer puts at a beginning among them. They lie side by
-// side, and every third is of the same part, whatever the seed. Throws Error (value) if the text is too short.
+// Of a text: windows of `length` tokens, what the tokenizer puts around a text among them. They lie side by side, and
+// every third is of the same part, whatever the seed. Throws Error (value) if the text is too short.
 Material make_material(const Reading& reading, std::int64_t length, const MaterialOptions& options = {});
 
 // A language model has two rows that may look from a word to the one that it depends on: that of the word itself,

@@ -28,6 +28,7 @@ bool is_mark(std::string_view text) {
 
 std::vector<std::int32_t> Reading::special() const {
   std::vector<std::int32_t> all = beginning;
+  all.insert(all.end(), ending.begin(), ending.end());
   all.insert(all.end(), marks.begin(), marks.end());
   return all;
 }
@@ -37,14 +38,15 @@ bool reads_text(const std::filesystem::path& model) {
   return io::is_folder(model) && io::is_there(model / text::kTokenizerFile) && !io::is_there(model / train::kPlanFile);
 }
 
-Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, std::int64_t vocabulary) {
+Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, const model::Config& config) {
   const text::Tokenizer tokenizer = text::load_tokenizer(model);
-  text::expect_fits(tokenizer, vocabulary, model);
-  Reading reading{.tokens = {}, .beginning = {}, .marks = {}, .vocabulary = vocabulary};
+  text::expect_fits(tokenizer, config.vocabulary, model);
+  Reading reading{.tokens = {}, .beginning = {}, .ending = {}, .marks = {}, .vocabulary = config.vocabulary};
   for (const text::Token& token : tokenizer.encode(io::read_file(text, kMostBytes), false)) {
     reading.tokens.push_back(token.id);
   }
   reading.beginning = tokenizer.beginning();
+  if (config.kind == model::Kind::encoder) reading.ending = tokenizer.ending();
   for (text::Id id = 0; id < tokenizer.size(); ++id) {
     if (is_mark(tokenizer.decode(std::array{id}))) reading.marks.push_back(id);
   }

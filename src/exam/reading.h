@@ -5,21 +5,24 @@
 #include <filesystem>
 #include <vector>
 
+#include "model/config.h"
+
 namespace polyhead::exam {
 
 struct Reading {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> beginning;  // what the tokenizer puts before every text
+  std::vector<std::int32_t> ending;     // and, for an encoder, after it
   std::vector<std::int32_t> marks;      // those of its vocabulary that are punctuation or the end of a line
   std::int64_t vocabulary = 0;          // of the model
 
-  std::vector<std::int32_t> special() const;  // the beginning and the marks
+  std::vector<std::int32_t> special() const;  // the beginning, the ending and the marks
 };
 
 // Whether a model brings a tokenizer, and so takes any text: those of others do, and what prune makes of them.
 bool reads_text(const std::filesystem::path& model);
 
-// Refuses (input) a tokenizer that has more tokens than the model's `vocabulary`.
-Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, std::int64_t vocabulary);
+// Refuses (input) a tokenizer that has more tokens than the model, whose config is given, has a place for.
+Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, const model::Config& config);
 
 }  // namespace polyhead::exam

@@ -39,7 +39,7 @@ Subject load_subject(const Context& context, const std::filesystem::path& folder
 
 Subject load_reader(const Context& context, const std::filesystem::path& model, const std::filesystem::path& text) {
   Subject subject{.model = model::load(model, context.allocator()), .about = text.filename().string()};
-  subject.reading = read_text(model, text, subject.model->config().vocabulary);
+  subject.reading = read_text(model, text, subject.model->config());
   return subject;
 }
 

@@ -55,6 +55,18 @@ std::vector<double> differences(const std::vector<double>& a, const std::vector<
   return result;
 }
 
+// 1 - cos of each pair.
+std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b) {
+  std::vector<double> result;
+  for (std::size_t n = 0; n < a.size(); ++n) {
+    const auto product = [](const auto& x, const auto& y) {
+      return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+    };
+    result.push_back(1 - product(a[n], b[n]) / std::sqrt(product(a[n], a[n]) * product(b[n], b[n])));
+  }
+  return result;
+}
+
 std::vector<double> ranks(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -139,6 +151,25 @@ std::vector<HeadImportance> importance(Context& context, const model::Transforme
     head.logit = estimate(differences(whole.logits, without.logits));
     head.accuracy_loss = whole.accuracy() - without.accuracy();
     if (on_head) on_head(++done);
+  }
+  return heads;
+}
+
+std::vector<HeadImportance> embedding_importance(Context& context, const model::Transformer& model,
+                                                 const std::vector<Examples>& examples,
+                                                 const std::function<void(std::int64_t)>& on_head) {
+  const std::vector<std::vector<double>> whole = model::embeddings(context, model, examples);
+  const std::vector<Tensor> means = mean_outputs(context, model, examples);
+  std::vector<HeadImportance> heads;
+  for (const HeadId& id : model::all_heads(model.config())) {
+    model::Gates gates(model.config());
+    gates.set(id, 0);
+    std::vector<Tensor> shifts = shifts_of(model, means, {id});
+    HeadImportance& head = heads.emplace_back();
+    head.id = id;
+    head.zero = estimate(turns(whole, model::embeddings(context, model, examples, gates.get())));
+    head.mean = estimate(turns(whole, model::embeddings(context, model, examples, gates.get(), &shifts)));
+    if (on_head) on_head(std::ssize(heads));
   }
   return heads;
 }

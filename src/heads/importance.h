@@ -26,6 +26,12 @@ std::vector<HeadImportance> importance(Context& context, const model::Transforme
                                        const std::vector<Examples>& examples,
                                        const std::function<void(std::int64_t)>& on_head = {});
 
+// Of an encoder, which has no answers to lose: the zero and the mean damage are what the embedding of a sequence turns
+// by, 1 - cos; the rest stays 0.
+std::vector<HeadImportance> embedding_importance(Context& context, const model::Transformer& model,
+                                                 const std::vector<Examples>& examples,
+                                                 const std::function<void(std::int64_t)>& on_head = {});
+
 // Per layer [H*D]: the mean of what every head gives, over all tokens that exist.
 std::vector<Tensor> mean_outputs(Context& context, const model::Transformer& model,
                                  const std::vector<Examples>& examples);

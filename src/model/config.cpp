@@ -54,10 +54,15 @@ void check(const Config& config) {
            std::to_string(layer.kv_heads));
   }
   if (config.kind == Kind::classifier) expect_size("classes", config.classes, 2);
-  if (config.kind == Kind::classifier && config.tied) refuse("tied: a classifier has no tokens to tie its output to");
+  if (config.kind != Kind::gpt && config.tied) refuse("tied: only a language model says tokens");
+  if (config.parallel && config.post_norm) refuse("parallel: expected norms before attention and feed-forward");
   if (config.feed_forward != FeedForward::none) expect_size("hidden", config.hidden);
-  if (config.positions == Positions::rotary && config.head_dim % 2 != 0) {
+  if (config.positions == Positions::rotary && config.rotary_dim == 0 && config.head_dim % 2 != 0) {
     refuse("head_dim: expected an even number for rotary positions, found " + std::to_string(config.head_dim));
+  }
+  if (config.rotary_dim < 0 || config.rotary_dim > config.head_dim || config.rotary_dim % 2 != 0) {
+    refuse("rotary_dim: expected an even number up to the head_dim " + std::to_string(config.head_dim) + ", found " +
+           std::to_string(config.rotary_dim));
   }
   if (!(config.epsilon >= 0 && config.epsilon < 1)) {
     refuse("epsilon: expected 0 or more and less than 1, found " + std::to_string(config.epsilon));

@@ -9,10 +9,11 @@
 
 namespace polyhead::model {
 
-enum class Kind : std::uint8_t { gpt, classifier };  // a causal decoder that says the next token; an encoder
+// A causal decoder that says the next token; an encoder that says a class; one that leaves what it made of every token.
+enum class Kind : std::uint8_t { gpt, classifier, encoder };
 enum class Positions : std::uint8_t { learned, sinusoidal, rotary, none };
 enum class Norm : std::uint8_t { layer, rms, none };
-enum class FeedForward : std::uint8_t { gelu, swiglu, none };
+enum class FeedForward : std::uint8_t { gelu, swiglu, none, erf_gelu };
 
 // What config.json and the command line call them, in the order of the enumeration.
 template <class Choice>
@@ -49,8 +50,13 @@ struct Config {
   double epsilon = 1e-5;       // of the norms
   double rotary_base = 10000;  // of rotary positions
   RotaryScaling rotary_scaling{};
+  std::int64_t rotary_dim = 0;  // columns of a head that are rotated; 0: all
+  // The block is x + attention(norm(x)), then x + feed_forward(norm(x)) ...
+  bool parallel = false;        // ... or both of the same x: x + attention(norm(x)) + feed_forward(norm(x)),
+  bool post_norm = false;       // or norm(x + attention(x)), then norm(x + feed_forward(x)), with no norm at the end
+  bool embedding_norm = false;  // a norm before the first block
 
-  std::int64_t outputs() const { return kind == Kind::classifier ? classes : vocabulary; }
+  std::int64_t outputs() const { return kind == Kind::classifier ? classes : kind == Kind::encoder ? 0 : vocabulary; }
   std::int64_t head_count() const;
   friend bool operator==(const Config&, const Config&) = default;
 };

@@ -9,7 +9,7 @@ namespace polyhead::model {
 
 template <>
 std::vector<std::string> words_of<Kind>() {
-  return {"polyhead-gpt", "polyhead-classifier"};
+  return {"polyhead-gpt", "polyhead-classifier", "polyhead-encoder"};
 }
 template <>
 std::vector<std::string> words_of<Positions>() {
@@ -21,7 +21,7 @@ std::vector<std::string> words_of<Norm>() {
 }
 template <>
 std::vector<std::string> words_of<FeedForward>() {
-  return {"gelu", "swiglu", "none"};
+  return {"gelu", "swiglu", "none", "erf-gelu"};
 }
 
 namespace {
@@ -88,6 +88,10 @@ std::string to_json(const Config& config) {
   // Only where they are not the usual ones, so that older files stay as they are.
   if (config.epsilon != Config().epsilon) json["epsilon"] = config.epsilon;
   if (config.rotary_base != Config().rotary_base) json["rotary_base"] = config.rotary_base;
+  if (config.rotary_dim != 0) json["rotary_dim"] = config.rotary_dim;
+  if (config.parallel) json["parallel"] = true;
+  if (config.post_norm) json["post_norm"] = true;
+  if (config.embedding_norm) json["embedding_norm"] = true;
   if (const RotaryScaling& scaling = config.rotary_scaling; scaling != RotaryScaling()) {
     json["rotary_scaling"] = {
         {"factor", scaling.factor}, {"slow", scaling.slow}, {"fast", scaling.fast}, {"context", scaling.context}};
@@ -102,10 +106,10 @@ std::string to_json(const Config& config) {
 
 Config config_from_json(const std::string& text, const std::string& where) {
   const io::Json json = io::parse_json(text, where);
-  io::expect_known_keys(json,
-                        {"model_type", "vocabulary", "context", "classes", "width", "head_dim", "heads", "kv_heads",
-                         "hidden", "positions", "norm", "feed_forward", "bias", "tied", "dropout", "epsilon",
-                         "rotary_base", "rotary_scaling", "windows"},
+  io::expect_known_keys(json, {"model_type", "vocabulary", "context",  "classes",   "width",         "head_dim",
+                               "heads",      "kv_heads",   "hidden",   "positions", "norm",          "feed_forward",
+                               "bias",       "tied",       "dropout",  "epsilon",   "rotary_base",   "rotary_scaling",
+                               "rotary_dim", "windows",    "parallel", "post_norm", "embedding_norm"},
                         where);
   Config config;
   config.kind = read_choice<Kind>(json, "model_type", where);
@@ -132,6 +136,12 @@ Config config_from_json(const std::string& text, const std::string& where) {
   config.dropout = io::read_number(json, "dropout", where, 0, 1);
   if (json.contains("epsilon")) config.epsilon = io::read_number(json, "epsilon", where, 0, 1);
   if (json.contains("rotary_base")) config.rotary_base = io::read_number(json, "rotary_base", where, 1, 1e30);
+  if (json.contains("rotary_dim")) config.rotary_dim = io::read_integer(json, "rotary_dim", where, 0, kMost);
+  for (const auto& [key, flag] : {std::pair{"parallel", &config.parallel},
+                                  {"post_norm", &config.post_norm},
+                                  {"embedding_norm", &config.embedding_norm}}) {
+    if (json.contains(key)) *flag = io::read_flag(json, key, where);
+  }
   if (json.contains("rotary_scaling")) {
     config.rotary_scaling = read_scaling(json["rotary_scaling"], where + ": rotary_scaling");
   }

@@ -23,7 +23,8 @@ std::string type_of(const io::Json& config, const std::string& where) {
 Family family_called(const std::string& name, bool gguf, const std::string& where) {
   const std::vector<Family> families =
       gguf ? std::vector{llama_gguf_family()}
-           : std::vector{gpt2_family(), llama_family(), mistral_family(), qwen2_family()};
+           : std::vector{gpt2_family(),     llama_family(), mistral_family(), qwen2_family(),
+                         gpt_neox_family(), bert_family(),  roberta_family(), distilbert_family()};
   std::string known;
   for (const Family& family : families) {
     if (family.name == name) return family;
@@ -88,6 +89,30 @@ Tensor apart(const Tensor& from, std::int64_t head_dim) {
   return to;
 }
 
+// Rows [H, q k v, D] to [q k v, H, D].
+Tensor by_part(const Tensor& from, std::int64_t head_dim) {
+  const std::int64_t rows = from.shape()[0], columns = count_of(from.shape()) / std::max<std::int64_t>(rows, 1);
+  const std::int64_t heads = rows / (3 * head_dim), block = head_dim * columns;
+  Tensor to = Tensor::empty(from.shape(), DType::f32);
+  for (std::int64_t n = 0; n < 3 * heads; ++n) {
+    std::copy_n(from.as<float>() + n * block, block, to.as<float>() + (n % 3 * heads + n / 3) * block);
+  }
+  return to;
+}
+
+// Without the first rows.
+Tensor from_row(const Tensor& from, std::int64_t first) {
+  const std::int64_t rows = from.shape()[0] - first, columns = from.shape()[1];
+  Tensor to = Tensor::empty({rows, columns}, DType::f32);
+  std::copy_n(from.as<float>() + first * columns, rows * columns, to.as<float>());
+  return to;
+}
+
+void add_first_row(const Tensor& row, Tensor& to) {
+  const std::int64_t columns = to.shape()[1];
+  for (std::int64_t n = 0; n < count_of(to.shape()); ++n) to.as<float>()[n] += row.as<float>()[n % columns];
+}
+
 class Loader {
  public:
   Loader(const io::ListedWeights& weights, const Family& family, const Config& config)
@@ -95,6 +120,9 @@ class Loader {
     for (const auto& listed : weights.tensors) {
       std::string name = listed.tensor.name;
       if (!family.prefix.empty() && name.starts_with(family.prefix)) name.erase(0, family.prefix.size());
+      for (const auto& [from, to] : family.renamed) {
+        if (name.starts_with(from)) name.replace(0, from.size(), to);
+      }
       tensors_[name] = &listed;
     }
   }
@@ -125,8 +153,10 @@ class Loader {
     for (const auto& [name, listed] : tensors_) {
       const bool ignored = std::any_of(family_.ignored.begin(), family_.ignored.end(),
                                        [&](const std::string& ending) { return name.ends_with(ending); });
+      const bool beyond = std::any_of(family_.beyond.begin(), family_.beyond.end(),
+                                      [&](const std::string& beginning) { return name.starts_with(beginning); });
       const bool copy = config_.tied && name == family_.parameters.at("output.weight")[0].name;
-      if (!taken_.contains(name) && !ignored && !copy) {
+      if (!taken_.contains(name) && !ignored && !beyond && !copy) {
         refuse(where_ + ": tensor " + io::in_quotes(name) + " is in the file, but a model of the family " +
                family_.name + " has no place for it");
       }
@@ -141,8 +171,19 @@ class Loader {
     Tensor tensor = widened(io::read_weight(*found->second), where_ + ": tensor " + io::in_quotes(name));
     expect_finite(where_, name, tensor);
     if (source.transposed && tensor.shape().rank() == 2) return transposed(tensor);
-    const bool heads = tensor.shape().rank() == 2 && tensor.shape()[0] % config_.head_dim == 0;
-    return source.interleaved && heads ? apart(tensor, config_.head_dim) : std::move(tensor);
+    const bool matrix = tensor.shape().rank() == 2,
+               heads = tensor.shape().rank() > 0 && tensor.shape()[0] % config_.head_dim == 0;
+    if (source.interleaved && matrix && heads) return apart(tensor, config_.head_dim);
+    if (source.by_head && heads) return by_part(tensor, config_.head_dim);
+    if (source.skip > 0 && matrix && tensor.shape()[0] > source.skip) tensor = from_row(tensor, source.skip);
+    if (!source.plus.empty() && matrix) {
+      const Tensor row = read(source.plus, {});
+      if (row.shape().rank() != 2 || row.shape()[0] < 1 || row.shape()[1] != tensor.shape()[1]) {
+        refuse_shape(source.plus, row, name, tensor.shape());
+      }
+      add_first_row(row, tensor);
+    }
+    return tensor;
   }
 
   [[noreturn]] void refuse_shape(const std::string& source, const Tensor& found, const std::string& name,

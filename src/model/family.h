@@ -1,5 +1,5 @@
 // Models that others saved. A family is a table: how its config reads, and which of its tensors make which of our
-// parameters. A new one is a file beside gpt2.cpp and an entry in families().
+// parameters. A new one is a file beside gpt2.cpp and an entry in family.cpp.
 #pragma once
 
 #include <filesystem>
@@ -19,6 +19,9 @@ struct Source {
   std::string name;
   bool transposed = false;   // stored [inputs, outputs]
   bool interleaved = false;  // the columns that rotary positions pair lie side by side: 2c and 2c + 1 of each head
+  bool by_head = false;      // rows of q, k and v of one head after the other
+  std::int64_t skip = 0;     // rows at the beginning that are left out
+  std::string plus = {};     // a tensor whose first row is added to every row
 };
 
 struct Family {
@@ -28,12 +31,18 @@ struct Family {
   Config (*read_config)(const io::Json& json, const std::string& where, const std::set<std::string>& tensors);
   // By our name: rows of the sources one after another; without any, 0: a bias that the family does not have.
   std::map<std::string, std::vector<Source>> parameters;
-  std::vector<std::string> ignored;  // endings of tensors that are no weights
+  std::vector<std::string> ignored;                 // endings of tensors that are no weights
+  std::map<std::string, std::string> renamed = {};  // beginnings of names that some files have, and what they are
+  std::vector<std::string> beyond = {};             // beginnings of tensors that come after an encoder
 };
 
 Family gpt2_family();
 Family llama_family();
 Family llama_gguf_family();
+Family gpt_neox_family();
+Family bert_family();
+Family roberta_family();
+Family distilbert_family();
 Family mistral_family();
 Family qwen2_family();
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "model/config.h"
 #include "polyhead/error.h"
 
 namespace polyhead::model {
@@ -56,5 +57,12 @@ struct Fields {
                 where + ": " + io::in_quotes(key) + ": polyhead runs " + wanted + " only, found " + found);
   }
 };
+
+// The GELU that a config names, of which there are two.
+inline FeedForward read_gelu(const Fields& fields, const std::string& key) {
+  fields.expect_text(key, {"gelu", "gelu_new", "gelu_pytorch_tanh"}, "gelu");
+  const bool exact = !fields.has(key) || io::read_text(fields.json, key, fields.where) == "gelu";
+  return exact ? FeedForward::erf_gelu : FeedForward::gelu;
+}
 
 }  // namespace polyhead::model

@@ -16,27 +16,6 @@ Config llama_config(std::int64_t layers, const LayerHeads& heads) {
   return config;
 }
 
-// "rope_scaling", which newer files call "rope_parameters", and which may have the base, too.
-void read_rotary(const io::Json& json, const std::string& where, Config& config) {
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    const auto found = json.find(key);
-    if (found == json.end() || found->is_null()) continue;
-    const Fields inner{*found, where + ": " + key};
-    const std::string type_key = inner.has("rope_type") ? "rope_type" : "type";
-    inner.expect_text(type_key, {"default", "linear", "llama3"}, "default");
-    const std::string type = inner.has(type_key) ? io::read_text(*found, type_key, inner.where) : "default";
-    RotaryScaling& scaling = config.rotary_scaling;
-    if (type != "default") scaling.factor = inner.number("factor");
-    if (type == "llama3") {
-      scaling.slow = inner.number("low_freq_factor");
-      scaling.fast = inner.number("high_freq_factor");
-      scaling.context = inner.size("original_max_position_embeddings");
-    }
-    config.rotary_base = inner.number_or("rope_theta", config.rotary_base);
-  }
-  config.rotary_base = Fields{json, where}.number_or("rope_theta", config.rotary_base);
-}
-
 Config read_llama(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   const Fields fields{json, where};
   fields.expect_flag("attention_bias", false, false);
@@ -66,6 +45,30 @@ Config read_llama_gguf(const io::Json& json, const std::string& where, const std
 
 }  // namespace
 
+void read_rotary(const io::Json& json, const std::string& where, double share, Config& config) {
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    const auto found = json.find(key);
+    if (found == json.end() || found->is_null()) continue;
+    const Fields inner{*found, where + ": " + key};
+    const std::string type_key = inner.has("rope_type") ? "rope_type" : "type";
+    inner.expect_text(type_key, {"default", "linear", "llama3"}, "default");
+    const std::string type = inner.has(type_key) ? io::read_text(*found, type_key, inner.where) : "default";
+    RotaryScaling& scaling = config.rotary_scaling;
+    if (type != "default") scaling.factor = inner.number("factor");
+    if (type == "llama3") {
+      scaling.slow = inner.number("low_freq_factor");
+      scaling.fast = inner.number("high_freq_factor");
+      scaling.context = inner.size("original_max_position_embeddings");
+    }
+    config.rotary_base = inner.number_or("rope_theta", config.rotary_base);
+    share = inner.number_or("partial_rotary_factor", share);
+  }
+  const Fields fields{json, where};
+  config.rotary_base = fields.number_or("rope_theta", config.rotary_base);
+  share = fields.number_or("partial_rotary_factor", share);
+  if (share != 1) config.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(config.head_dim));
+}
+
 Config read_llama_like(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   const Fields fields{json, where};
   fields.expect_text("hidden_act", {"silu"}, "silu");
@@ -78,7 +81,7 @@ Config read_llama_like(const io::Json& json, const std::string& where, const std
   config.vocabulary = fields.size("vocab_size");
   config.context = fields.size("max_position_embeddings");
   config.epsilon = fields.number_or("rms_norm_eps", 1e-6);
-  read_rotary(json, where, config);
+  read_rotary(json, where, 1, config);
   config.tied = fields.flag_or("tie_word_embeddings", false);
   return config;
 }

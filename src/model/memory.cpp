@@ -40,7 +40,8 @@ double parameter_count(const Config& config) {
   const auto width = static_cast<double>(config.width), dim = static_cast<double>(config.head_dim);
   const double norm = config.norm == Norm::none ? 0 : config.norm == Norm::layer ? 2 * width : width;
   const double bias = config.bias ? 1 : 0;
-  double count = norm + static_cast<double>(config.vocabulary) * width;
+  double count = static_cast<double>(config.vocabulary) * width;
+  count += (config.post_norm ? 0 : norm) + (config.embedding_norm ? norm : 0);
   if (config.positions == Positions::learned) count += static_cast<double>(config.context) * width;
   for (const LayerHeads& heads : config.layers) {
     const double inner = static_cast<double>(heads.heads) * dim;
@@ -50,7 +51,7 @@ double parameter_count(const Config& config) {
     const double up = (config.feed_forward == FeedForward::swiglu ? 2 : 1) * static_cast<double>(config.hidden);
     count += norm + up * (width + bias) + width * (static_cast<double>(config.hidden) + bias);
   }
-  if (!config.tied)
+  if (!config.tied && config.kind != Kind::encoder)
     count += static_cast<double>(config.outputs()) * (width + (config.kind == Kind::classifier ? 1 : 0));
   return count;
 }

@@ -14,6 +14,7 @@ Model Model::load(const std::filesystem::path& folder, const std::shared_ptr<All
 void Model::save(const std::filesystem::path& folder) const { model::save(*transformer_, folder); }
 
 bool Model::is_classifier() const noexcept { return transformer_->config().kind == model::Kind::classifier; }
+bool Model::is_encoder() const noexcept { return transformer_->config().kind == model::Kind::encoder; }
 std::int64_t Model::vocabulary() const noexcept { return transformer_->config().vocabulary; }
 std::int64_t Model::context_length() const noexcept { return transformer_->config().context; }
 std::vector<HeadId> Model::heads() const { return model::all_heads(transformer_->config()); }

@@ -56,6 +56,10 @@ void add_sequences(const ConstTensorView& logits, const ConstTensorView& targets
 
 SequenceScores score(Context& context, const Transformer& model, const std::vector<Examples>& examples,
                      std::vector<Tensor>* gates, std::vector<Tensor>* shifts) {
+  if (model.config().kind == Kind::encoder) {
+    throw Error(ErrorCode::value, "score",
+                "expected a language model or a classifier, found an encoder: it has no answers");
+  }
   SequenceScores scores;
   autograd::Tape tape(context, false);
   for (const Examples& some : examples) {
@@ -69,6 +73,24 @@ SequenceScores score(Context& context, const Transformer& model, const std::vect
                   scores);
   }
   return scores;
+}
+
+std::vector<std::vector<double>> embeddings(Context& context, const Transformer& model,
+                                            const std::vector<Examples>& examples, std::vector<Tensor>* gates,
+                                            std::vector<Tensor>* shifts) {
+  std::vector<std::vector<double>> all;
+  autograd::Tape tape(context, false);
+  for (const Examples& some : examples) {
+    tape.clear();
+    const PassOptions options{.lengths = some.lengths, .gates = gates, .shifts = shifts};
+    const autograd::Variable pooled = pool(tape, model.forward(tape, some.tokens, options), tape.here(some.lengths));
+    const OnHost rows(context, tape.value(pooled));  // [B,C]
+    const std::int64_t C = model.config().width;
+    for (std::int64_t b = 0; b < rows.view().shape(0); ++b) {
+      all.emplace_back(rows.as<float>() + b * C, rows.as<float>() + (b + 1) * C);
+    }
+  }
+  return all;
 }
 
 }  // namespace polyhead::model

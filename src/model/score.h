@@ -25,4 +25,9 @@ struct SequenceScores {
 SequenceScores score(Context& context, const Transformer& model, const std::vector<Examples>& examples,
                      std::vector<Tensor>* gates = nullptr, std::vector<Tensor>* shifts = nullptr);
 
+// Of an encoder: per sequence the mean of what it leaves of every token that exists, [C].
+std::vector<std::vector<double>> embeddings(Context& context, const Transformer& model,
+                                            const std::vector<Examples>& examples, std::vector<Tensor>* gates = nullptr,
+                                            std::vector<Tensor>* shifts = nullptr);
+
 }  // namespace polyhead::model

@@ -123,20 +123,22 @@ Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed
   tokens_ = maker.make("tokens.weight", {config.vocabulary, C}, spread);
   if (config.positions == Positions::learned) positions_ = maker.make("positions.weight", {config.context, C}, spread);
   if (config.positions == Positions::sinusoidal) sinusoids_ = moved_to(memory_, sinusoids(config.context, C, dtype));
+  if (config.embedding_norm) embedding_norm_ = maker.norm("embedding_norm");
   const double inward =
       1 / std::sqrt(2.0 * static_cast<double>(config.layers.size()));  // of what writes into the stream
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const std::string name = "blocks." + std::to_string(layer);
     Block& block = blocks_.emplace_back();
-    block.before_attention = maker.norm(name + ".attention_norm");
+    block.attention_norm = maker.norm(name + ".attention_norm");
     block.attention = maker.attention(name + ".attention", config.layers[layer], inward);
     if (config.feed_forward == FeedForward::none) continue;
-    block.before_feed_forward = maker.norm(name + ".feed_forward_norm");
+    block.feed_forward_norm = maker.norm(name + ".feed_forward_norm");
     const std::int64_t up = (config.feed_forward == FeedForward::swiglu ? 2 : 1) * config.hidden;
     block.up = maker.affine(name + ".feed_forward.up", up, C, 1, config.bias);
     block.down = maker.affine(name + ".feed_forward.down", C, config.hidden, inward, config.bias);
   }
-  final_norm_ = maker.norm("final_norm");
+  if (!config.post_norm) final_norm_ = maker.norm("final_norm");
+  if (config.kind == Kind::encoder) return;
   output_ = config.tied ? Affine{tokens_, nullptr}
                         : maker.affine("output", config.outputs(), C, 1, config.kind == Kind::classifier);
 }
@@ -173,10 +175,9 @@ Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias) {
                 bias == nullptr ? std::nullopt : std::optional(tape.parameter(*bias)));
 }
 
-Variable norm(Tape& tape, Variable x, Parameter* gamma, Parameter* beta, double epsilon) {
-  if (gamma == nullptr) return x;
-  return normalise(tape, x, tape.parameter(*gamma),
-                   beta == nullptr ? std::nullopt : std::optional(tape.parameter(*beta)), epsilon);
+Variable activated(Tape& tape, Variable x, FeedForward kind) {
+  if (kind == FeedForward::swiglu) return silu_gate(tape, x);
+  return kind == FeedForward::gelu ? gelu(tape, x) : erf_gelu(tape, x);
 }
 
 void expect_memory_fits(const Tape& tape, const ConstTensorView& tokens, const Memory& memory) {
@@ -199,6 +200,12 @@ Dropout dropout(double p, const PassOptions& options, std::size_t layer, std::ui
 
 }  // namespace
 
+Variable Transformer::normalised(Tape& tape, Variable x, const Normalised& norm) const {
+  if (norm.gamma == nullptr) return x;
+  return normalise(tape, x, tape.parameter(*norm.gamma),
+                   norm.beta == nullptr ? std::nullopt : std::optional(tape.parameter(*norm.beta)), config_.epsilon);
+}
+
 Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
   const Block& block = blocks_[layer];
   if (config_.layers[layer].heads == 0) {
@@ -212,13 +219,13 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   how.attention.dropout = dropout(config_.dropout, options, layer, 0);
   how.output_dropout = dropout(config_.dropout, options, layer, 1);
   if (config_.positions == Positions::rotary) {
-    how.rotary = Rotary{.base = config_.rotary_base, .scaling = config_.rotary_scaling};
+    how.rotary = Rotary{.dim = config_.rotary_dim, .base = config_.rotary_base, .scaling = config_.rotary_scaling};
   }
   if (const std::int64_t window = config_.layers[layer].window; window > 0) how.attention.window.left = window - 1;
   how.query_positions = options.positions;
   if (options.gates != nullptr && (*options.gates)[layer].present())
     how.attention.gates = tape.here((*options.gates)[layer]);
-  const Variable inner = norm(tape, x, block.before_attention.gamma, block.before_attention.beta, config_.epsilon);
+  const Variable inner = config_.post_norm ? x : normalised(tape, x, block.attention_norm);
   const Variable out = options.memory != nullptr
                            ? attend_remembered(tape, layer, inner, how, *options.memory)
                            : multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
@@ -253,15 +260,23 @@ Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable 
   return affine(tape, tape.result(merged), block.attention.out_proj_weight, block.attention.out_proj_bias);
 }
 
-Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
+Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, Variable onto,
+                                   const PassOptions& options) const {
   const Block& block = blocks_[layer];
-  if (block.up.weight == nullptr) return x;
-  const Variable inner =
-      norm(tape, x, block.before_feed_forward.gamma, block.before_feed_forward.beta, config_.epsilon);
+  if (block.up.weight == nullptr) return onto;
+  const Variable inner = config_.post_norm ? x : normalised(tape, x, block.feed_forward_norm);
   const Variable up = affine(tape, inner, block.up.weight, block.up.bias);
-  const Variable active = config_.feed_forward == FeedForward::gelu ? gelu(tape, up) : silu_gate(tape, up);
+  const Variable active = activated(tape, up, config_.feed_forward);
   const Variable down = affine(tape, active, block.down.weight, block.down.bias);
-  return add(tape, x, drop(tape, down, dropout(config_.dropout, options, layer, 2)));
+  return add(tape, onto, drop(tape, down, dropout(config_.dropout, options, layer, 2)));
+}
+
+Variable Transformer::block(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
+  const Variable attended = attend(tape, layer, x, options);
+  if (config_.parallel) return feed_forward(tape, layer, x, attended, options);
+  if (!config_.post_norm) return feed_forward(tape, layer, attended, attended, options);
+  const Variable middle = normalised(tape, attended, blocks_[layer].attention_norm);
+  return normalised(tape, feed_forward(tape, layer, middle, middle, options), blocks_[layer].feed_forward_norm);
 }
 
 Variable Transformer::embed(Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const {
@@ -293,18 +308,18 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
     places = options.memory->positions(tokens.shape(1));
     options.positions = tape.here(places);
   }
-  Variable x = embed(tape, tokens, options);
+  Variable x = normalised(tape, embed(tape, tokens, options), embedding_norm_);
   const auto keep = [&] {
     if (options.streams != nullptr) options.streams->push_back(x);
   };
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     keep();
-    x = attend(tape, layer, x, options);
-    x = feed_forward(tape, layer, x, options);
+    x = block(tape, layer, x, options);
   }
   keep();
   if (options.memory != nullptr) options.memory->advance(tokens.shape(1));
-  x = norm(tape, x, final_norm_.gamma, final_norm_.beta, config_.epsilon);
+  x = normalised(tape, x, final_norm_);
+  if (config_.kind == Kind::encoder) return x;
   if (config_.kind == Kind::classifier) x = pool(tape, x, options.lengths);
   return affine(tape, x, output_.weight, output_.bias);
 }

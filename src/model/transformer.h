@@ -1,4 +1,4 @@
-// A transformer of pre-norm blocks, x + attention(norm(x)), then x + feed_forward(norm(x)), with a gate on every head.
+// A transformer of blocks of attention and feed-forward, with a gate on every head; config.h says how they are joined.
 #pragma once
 
 #include <deque>
@@ -49,9 +49,9 @@ class Transformer {
   static std::unique_ptr<Transformer> unfilled(const Config& config, DType dtype = DType::f32,
                                                const std::shared_ptr<Allocator>& memory = host_allocator());
 
-  // Logits [B,T,V], or [B,classes] of a classifier, from tokens i32 [B,T], which must live as long as the pass. Tokens,
-  // lengths, gates and shifts may lie on the host.
-  // A pass belongs to its tape and leaves the model as it is, so several may run at once, each with its own.
+  // Logits [B,T,V], [B,classes] of a classifier or, of an encoder, what it made of every token, [B,T,C]: from tokens
+  // i32 [B,T], which must live as long as the pass. Tokens, lengths, gates and shifts may lie on the host. A pass
+  // belongs to its tape and leaves the model as it is, so several may run at once, each with its own.
   autograd::Variable forward(autograd::Tape& tape, const ConstTensorView& tokens,
                              const PassOptions& options = {}) const;
 
@@ -76,7 +76,7 @@ class Transformer {
     Parameter *weight = nullptr, *bias = nullptr;
   };
   struct Block {
-    Normalised before_attention, before_feed_forward;
+    Normalised attention_norm, feed_forward_norm;
     MultiHeadParameters<Parameter*> attention;
     Affine up, down;
   };
@@ -85,6 +85,10 @@ class Transformer {
   Transformer(const Config& config, std::optional<std::uint64_t> seed, DType dtype,
               const std::shared_ptr<Allocator>& memory);
 
+  autograd::Variable normalised(autograd::Tape& tape, autograd::Variable x, const Normalised& norm) const;
+  autograd::Variable block(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
+                           const PassOptions& options) const;
+  // x plus what attention makes of it.
   autograd::Variable attend(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                             const PassOptions& options) const;
   // Tokens with their positions added: [B,T,C].
@@ -92,8 +96,9 @@ class Transformer {
   // Attention of new tokens x [B,n,C] over all that a layer remembers.
   autograd::Variable attend_remembered(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                                        const MultiHeadOptions& options, Memory& memory) const;
+  // `onto` plus what the feed-forward network makes of x.
   autograd::Variable feed_forward(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
-                                  const PassOptions& options) const;
+                                  autograd::Variable onto, const PassOptions& options) const;
 
   Config config_;
   DType dtype_;
@@ -102,7 +107,7 @@ class Transformer {
   Parameter *tokens_ = nullptr, *positions_ = nullptr;
   Tensor sinusoids_;          // [context,C]
   std::deque<Block> blocks_;  // addresses stay: a tape keeps by them what a pass leaves
-  Normalised final_norm_;
+  Normalised embedding_norm_, final_norm_;
   Affine output_;
 };
 

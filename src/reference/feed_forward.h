@@ -29,6 +29,10 @@ Real gelu(Real x) {
   return x / 2 * (1 + std::tanh(root * (x + static_cast<Real>(0.044715) * x * x * x)));
 }
 template <class Real>
+Real erf_gelu(Real x) {
+  return x / 2 * (1 + std::erf(x / static_cast<Real>(1.4142135623730951)));
+}
+template <class Real>
 Real silu(Real x) {
   return x / (1 + std::exp(-x));
 }

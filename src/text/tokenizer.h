@@ -53,8 +53,9 @@ class Tokenizer {
   const std::string* text_of(Id id) const;
   // One more than the largest number.
   std::int64_t size() const { return size_; }
-  // The tokens that are put before a text.
+  // The tokens that are put before a text, and after it.
   const std::vector<Id>& beginning() const { return parts_.post_processor.before; }
+  const std::vector<Id>& ending() const { return parts_.post_processor.after; }
 
  private:
   TokenizerParts parts_;

@@ -68,6 +68,26 @@ TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
   expect_refused(4, on_text("heads"), {"tokenizer.json"});
 }
 
+// An encoder has no answers: its heads are known by what its embedding owes to them.
+TEST_F(ForeignHeads, OfAnEncoder) {
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    std::filesystem::remove(scratch_ / name);
+    std::filesystem::copy_file(llama_fixture().parent_path() / "bert" / name, scratch_ / name);
+  }
+  const json report = json_of(on_text("heads"));
+  EXPECT_TRUE(report["loss"].is_null());
+  for (const json& head : report["heads"]) {
+    EXPECT_TRUE(head["gradient"].is_null());
+    EXPECT_TRUE(head["logit"].is_null());
+    EXPECT_GT(head["damage_zero"], 0);
+  }
+  const std::string shown = output_of(on_text("heads")).text;
+  EXPECT_TRUE(contains(shown, "1 - cos")) << shown;
+  EXPECT_FALSE(contains(shown, "accuracy")) << shown;
+  expect_refused(3, on_text("prune --dry-run"), {"an encoder"});
+  expect_refused(3, "generate --prompt abc " + scratch_.folder(), {"an encoder"});
+}
+
 // What prune writes is the model that it prints, and heads, prune and generate take it like the one it comes from.
 TEST_F(ForeignHeads, PruneWritesAModelThatReadsText) {
   set_config("eos_token_id", 7);

@@ -153,7 +153,8 @@ void add_products(std::vector<std::pair<std::string, Op>>& ops) {
 
 void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
   using backend::Elementwise;
-  for (const Elementwise op : {Elementwise::gelu, Elementwise::gelu_backward, Elementwise::add}) {
+  for (const Elementwise op : {Elementwise::gelu, Elementwise::gelu_backward, Elementwise::add, Elementwise::erf_gelu,
+                               Elementwise::erf_gelu_backward}) {
     ops.emplace_back(std::string(name_of(op)), [=](Stage& s) {
       const Dims shape{37, 129};
       const ConstTensorView a = s.normal(shape, 4);

@@ -165,6 +165,38 @@ TEST(Importance, DamageIsWhatTheLossGains) {
   }
 }
 
+// The embedding of the model without a head turns by what is said.
+TEST(Importance, OfAnEncoderIsWhatItsEmbeddingTurnsBy) {
+  model::Config config = small(4, 4, true);
+  config.kind = model::Kind::encoder;
+  config.post_norm = config.embedding_norm = true;
+  config.feed_forward = model::FeedForward::erf_gelu;
+  model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<Examples> all;
+  all.push_back(examples(config, "some"));
+  const auto whole = model::embeddings(context, model, all);
+  const std::vector<HeadImportance> found = embedding_importance(context, model, all);
+  ASSERT_EQ(found.size(), 8u);
+  for (const HeadImportance& head : found) {
+    const auto without = model::embeddings(context, *without_heads(model, {head.id}), all);
+    double sum = 0;
+    for (std::size_t n = 0; n < whole.size(); ++n) {
+      double ab = 0, aa = 0, bb = 0;
+      for (std::size_t c = 0; c < whole[n].size(); ++c) {
+        ab += whole[n][c] * without[n][c];
+        aa += whole[n][c] * whole[n][c];
+        bb += without[n][c] * without[n][c];
+      }
+      sum += 1 - ab / std::sqrt(aa * bb);
+    }
+    EXPECT_NEAR(head.zero.mean, sum / static_cast<double>(whole.size()), 1e-5);
+    EXPECT_GT(head.zero.mean, 1e-4);
+    EXPECT_NE(head.mean.mean, head.zero.mean);
+  }
+  EXPECT_THROW(model::score(context, model, all), Error);
+}
+
 TEST(Estimate, IsStudentsInterval) {
   const Estimate found = estimate({1, 2, 3, 4, 5});
   EXPECT_NEAR(found.mean, 3, 1e-12);

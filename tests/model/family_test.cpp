@@ -20,7 +20,7 @@ namespace {
 
 using io::expect_error, io::Scratch, io::slurp, io::spill;
 
-constexpr std::array kFamilies = {"gpt2", "llama", "mistral", "qwen2"};
+constexpr std::array kFamilies = {"gpt2", "llama", "mistral", "qwen2", "gpt_neox", "bert", "roberta", "distilbert"};
 
 std::filesystem::path fixture(const std::string& family) {
   return std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models" / family;
@@ -60,6 +60,28 @@ TEST(Family, LogitsAreThoseOfTransformers) {
   }
 }
 
+// What older files call otherwise, and what tasks put on top of an encoder.
+TEST(Family, OtherNames) {
+  const auto changed = [](const std::string& family, const auto& change) {
+    const Scratch scratch;
+    std::filesystem::copy_file(fixture(family) / "config.json", scratch / "config.json");
+    io::Safetensors file = io::read_safetensors(fixture(family) / "model.safetensors");
+    std::vector<io::NamedTensor> named;
+    for (auto& [name, tensor] : file.tensors) {
+      change(name);
+      named.push_back({name, tensor});
+    }
+    const Tensor more = Tensor::zeros({3}, DType::f32);
+    if (family == "bert") named.push_back({"cls.predictions.bias", more});
+    io::write_safetensors(scratch / "model.safetensors", named);
+    EXPECT_TRUE(test::same_bits("logits", logits_of(scratch.folder(), fixture(family)),
+                                logits_of(fixture(family), fixture(family))))
+        << family;
+  };
+  changed("gpt_neox", [](std::string& name) { name = name == "lm_head.weight" ? "embed_out.weight" : name; });
+  changed("bert", [](std::string& name) { name = "bert." + name; });
+}
+
 TEST(Family, GgufHoldsTheSameModel) {
   const Tensor a = logits_of(fixture("llama"), fixture("llama"));
   const Tensor b = logits_of(fixture("llama") / "llama.gguf", fixture("llama"));
@@ -91,7 +113,7 @@ void expect_refused(const std::string& family, const std::string& key, const cha
 
 TEST(Family, Configs) {
   expect_refused("gpt2", "model_type", "\"gpt_bigcode\"",
-                 {"config.json", "\"gpt_bigcode\"", "gpt2, llama, mistral, qwen2"});
+                 {"config.json", "\"gpt_bigcode\"", "gpt2, llama, mistral, qwen2, gpt_neox, bert"});
   expect_refused("gpt2", "model_type", "1", {"config.json", "model_type"});
   expect_refused("gpt2", "activation_function", "\"relu\"", {"activation_function", "gelu_new", "\"relu\""});
   expect_refused("gpt2", "scale_attn_by_inverse_layer_idx", "true", {"scale_attn_by_inverse_layer_idx", "found true"});
@@ -107,6 +129,11 @@ TEST(Family, Configs) {
   expect_refused("llama", "rope_scaling", R"({"rope_type":"llama3","factor":8.0})",
                  {"rope_scaling", "low_freq_factor"});
   expect_refused("llama", "rope_scaling", R"({"type":"linear","factor":0.5})", {"factor of 1 or more", "found 0.5"});
+  expect_refused("gpt_neox", "hidden_act", "\"relu\"", {"hidden_act", "gelu", "\"relu\""});
+  expect_refused("gpt_neox", "rope_parameters", R"({"partial_rotary_factor":0.5})", {"rotary_dim", "found 3"});
+  expect_refused("bert", "position_embedding_type", "\"relative_key\"", {"position_embedding_type", "absolute"});
+  expect_refused("bert", "is_decoder", "true", {"is_decoder", "found true"});
+  expect_refused("roberta", "pad_token_id", "3", {"pad_token_id", "found 3"});
   expect_refused("mistral", "sliding_window", "0", {"sliding_window", "found 0"});
   expect_refused("qwen2", "layer_types", R"(["full_attention"])", {"layer_types", "2 layers"});
   expect_refused("qwen2", "layer_types", R"(["full_attention", "mamba"])", {"layer_types", "mamba"});

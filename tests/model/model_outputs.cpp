@@ -1,6 +1,7 @@
-// For tests/parity: what a model makes of sequences of one length. Into FOLDER go logits.npy [B,T,V], per layer
-// weights_N.npy [B,H,T,T] and hidden_N.npy [B,T,C], which that layer reads, and generated.npy: the likeliest tokens
-// after the first half of the first sequence.   usage: model_outputs MODEL FOLDER LENGTH TOKEN...
+// For tests/parity: what a model makes of sequences of one length. Into FOLDER go output.npy, logits [B,T,V] or what an
+// encoder leaves [B,T,C], per layer weights_N.npy [B,H,T,T] and hidden_N.npy [B,T,C], which that layer reads, and of a
+// language model generated.npy: the likeliest tokens after the first half of the first sequence.   usage: model_outputs
+// MODEL FOLDER LENGTH TOKEN...
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -32,12 +33,13 @@ void write_outputs(const std::filesystem::path& path, const std::filesystem::pat
   options.wants.attention.weights = true;
   autograd::Tape tape(context, false);
   const ConstTensorView view(tokens.data(), {std::ssize(tokens) / length, length});
-  io::write_npy(folder / "logits.npy", tape.value(model->forward(tape, view, options)));
+  io::write_npy(folder / "output.npy", tape.value(model->forward(tape, view, options)));
   for (std::size_t layer = 0; layer < model->config().layers.size(); ++layer) {
     const std::string name = std::to_string(layer) + ".npy";
     io::write_npy(folder / ("hidden_" + name), tape.value(streams[layer]));
     io::write_npy(folder / ("weights_" + name), model->attention(tape, layer).forward.weights);
   }
+  if (model->config().kind != model::Kind::gpt) return;
   io::write_npy(folder / "generated.npy", generated(context, *model, {tokens.begin(), tokens.begin() + length / 2}));
 }
 

@@ -70,6 +70,20 @@ const Case kCases[] = {
        c.layers = {{0, 0}, {3, 3}};
      }},
     {"dropout", [](Config& c) { c.dropout = 0.2; }},
+    {"parallel",
+     [](Config& c) {
+       c.parallel = true;
+       c.feed_forward = FeedForward::erf_gelu;
+       c.positions = Positions::rotary;
+       c.head_dim = 6;
+       c.rotary_dim = 4;
+       c.rotary_scaling = {.factor = 2, .slow = 0.1, .fast = 0.5, .context = 4};
+     }},
+    {"post_norm",
+     [](Config& c) {
+       c.post_norm = c.embedding_norm = true;
+       c.layers[1].window = 2;
+     }},
     {"classifier",
      [](Config& c) {
        c.kind = Kind::classifier;

@@ -116,6 +116,12 @@ TEST_P(FeedForward, Activations) {
     for (auto& value : values) value = reference::gelu(value);
     return values;
   });
+  ops::elementwise(context_, ops::Elementwise::erf_gelu, x, {}, y);
+  expect_right("erf_gelu", y, [&](auto real, std::int64_t row) {
+    auto values = row_of<decltype(real)>(x, row);
+    for (auto& value : values) value = reference::erf_gelu(value);
+    return values;
+  });
   ops::silu_gate(context_, x, gated);
   expect_right("silu_gate", gated, [&](auto real, std::int64_t row) {
     const auto values = row_of<decltype(real)>(x, row);
@@ -163,11 +169,15 @@ TEST(FeedForwardGradients, AreFiniteDifferences) {
     expect_slopes("norm dgamma", gamma, dgamma, value);
     if (centred) expect_slopes("norm dbeta", beta, dbeta, value);
   }
-  ops::elementwise(context, ops::Elementwise::gelu_backward, x, dy, dx);
-  expect_slopes("gelu", x, dx, [&] {
-    ops::elementwise(context, ops::Elementwise::gelu, x, {}, y);
-    return product(y, dy);
-  });
+  using ops::Elementwise;
+  for (const auto& [forward, backward] : {std::pair{Elementwise::gelu, Elementwise::gelu_backward},
+                                          {Elementwise::erf_gelu, Elementwise::erf_gelu_backward}}) {
+    ops::elementwise(context, backward, x, dy, dx);
+    expect_slopes(std::string(backend::name_of(forward)).c_str(), x, dx, [&] {
+      ops::elementwise(context, forward, x, {}, y);
+      return product(y, dy);
+    });
+  }
   ops::silu_gate_backward(context, x, dhalf, dx);
   expect_slopes("silu_gate", x, dx, [&] {
     ops::silu_gate(context, x, half);

@@ -60,13 +60,50 @@ def qwen2_window():
                                     use_sliding_window=True, sliding_window=5, max_window_layers=1)
 
 
-ALL = [gpt2, gpt2_untied, llama, llama_one_kv, llama_linear, llama3, mistral, qwen2, qwen2_window]
+def gpt_neox():
+    """Rotary positions for 6 of 10 columns."""
+    return transformers.GPTNeoXConfig(vocab_size=47, hidden_size=30, intermediate_size=31, num_hidden_layers=3,
+                                      num_attention_heads=3, max_position_embeddings=37,
+                                      rope_parameters={"rope_type": "default", "rope_theta": 700.0,
+                                                       "partial_rotary_factor": 0.6})
+
+
+def gpt_neox_serial():
+    return transformers.GPTNeoXConfig(vocab_size=23, hidden_size=16, intermediate_size=11, num_hidden_layers=2,
+                                      num_attention_heads=2, max_position_embeddings=31, use_parallel_residual=False,
+                                      hidden_act="gelu_new", tie_word_embeddings=True)
+
+
+def bert():
+    return transformers.BertConfig(vocab_size=53, hidden_size=30, num_hidden_layers=3, num_attention_heads=5,
+                                   intermediate_size=41, max_position_embeddings=37)
+
+
+def roberta():
+    return transformers.RobertaConfig(vocab_size=53, hidden_size=21, num_hidden_layers=2, num_attention_heads=3,
+                                      intermediate_size=19, max_position_embeddings=33, type_vocab_size=1,
+                                      pad_token_id=1)
+
+
+def distilbert():
+    return transformers.DistilBertConfig(vocab_size=31, dim=22, n_layers=2, n_heads=2, hidden_dim=29,
+                                         max_position_embeddings=32)
+
+
+ALL = [gpt2, gpt2_untied, llama, llama_one_kv, llama_linear, llama3, mistral, qwen2, qwen2_window, gpt_neox,
+       gpt_neox_serial, bert, roberta, distilbert]
+
+
+def kind_of(config):
+    """What loads it: the encoder alone, or a language model."""
+    encoder = config.model_type in ("bert", "roberta", "distilbert")
+    return transformers.AutoModel if encoder else transformers.AutoModelForCausalLM
 
 
 def make(config, seed):
     """Weights large enough for every part to matter."""
     torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    model = kind_of(config).from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             torch.nn.init.normal_(parameter, mean=1.0 if parameter.ndim == 1 and "bias" not in name else 0.0, std=0.3)
@@ -92,7 +129,7 @@ def exact(model):
 
 
 def outputs(model, tokens, dtype):
-    """logits [B,T,V]; per layer hidden_N [B,T,C], which it reads, and weights_N [B,H,T,T]."""
+    """output, logits [B,T,V] or what an encoder leaves [B,T,C]; per layer hidden_N [B,T,C], which it reads, and weights_N [B,H,T,T]."""
     tokens = torch.tensor(tokens)
     with torch.no_grad():
         if dtype == torch.float64:
@@ -100,7 +137,7 @@ def outputs(model, tokens, dtype):
                 made = exact(model)(tokens, output_hidden_states=True, output_attentions=True)
         else:
             made = model.to(dtype)(tokens, output_hidden_states=True, output_attentions=True)
-    named = {"logits": made.logits}
+    named = {"output": made.logits if "logits" in made else made.last_hidden_state}
     for layer, weights in enumerate(made.attentions):
         named |= {f"hidden_{layer}": made.hidden_states[layer], f"weights_{layer}": weights}
     return {name: value.double().numpy() for name, value in named.items()}

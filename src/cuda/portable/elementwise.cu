@@ -30,6 +30,22 @@ struct GeluBackward {
     y[n] = b[n] * s * fmaf(x * du, 1 - s, 1.0f);
   }
 };
+// The share of the normal distribution below x.
+__device__ inline float normal_below(float x) { return 0.5f * erfcf(-0.70710678f * x); }
+
+struct ErfGelu {
+  const float* a;
+  float* y;
+  __device__ void operator()(std::int64_t n) const { y[n] = a[n] * normal_below(a[n]); }
+};
+struct ErfGeluBackward {
+  const float *a, *b;
+  float* y;
+  __device__ void operator()(std::int64_t n) const {
+    const float x = a[n];
+    y[n] = b[n] * fmaf(x, 0.39894228f * expf(-0.5f * x * x), normal_below(x));
+  }
+};
 struct Add {
   const float *a, *b;
   float* y;
@@ -71,6 +87,9 @@ void elementwise(CudaExecutor& executor, const backend::ElementwiseProblem& p) {
     case backend::Elementwise::gelu: return for_elements(executor, count, Gelu{floats(p.a), floats(p.y)});
     case backend::Elementwise::gelu_backward:
       return for_elements(executor, count, GeluBackward{floats(p.a), floats(p.b), floats(p.y)});
+    case backend::Elementwise::erf_gelu: return for_elements(executor, count, ErfGelu{floats(p.a), floats(p.y)});
+    case backend::Elementwise::erf_gelu_backward:
+      return for_elements(executor, count, ErfGeluBackward{floats(p.a), floats(p.b), floats(p.y)});
     case backend::Elementwise::add: return for_elements(executor, count, Add{floats(p.a), floats(p.b), floats(p.y)});
   }
 }

@@ -1,0 +1,55 @@
+// GPT-NeoX and Pythia: attention and feed-forward of the same x, and rotary positions for some columns of a head.
+#include "model/family.h"
+#include "model/family_fields.h"
+#include "model/llama.h"
+
+namespace polyhead::model {
+namespace {
+
+Config read_gpt_neox(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
+  const Fields fields{json, where};
+  fields.expect_flag("attention_bias", true, true);
+  Config config = make_config(Kind::gpt, fields.layers("num_hidden_layers", tensors), fields.size("hidden_size"),
+                              fields.size("num_attention_heads"));
+  config.vocabulary = fields.size("vocab_size");
+  config.context = fields.size("max_position_embeddings");
+  config.hidden = fields.size("intermediate_size");
+  config.feed_forward = read_gelu(fields, "hidden_act");
+  config.epsilon = fields.number_or("layer_norm_eps", 1e-5);
+  config.positions = Positions::rotary;
+  config.rotary_base = fields.number_or("rotary_emb_base", config.rotary_base);
+  read_rotary(json, where, fields.number_or("rotary_pct", 0.25), config);
+  config.parallel = fields.flag_or("use_parallel_residual", true);
+  config.tied = fields.flag_or("tie_word_embeddings", false);
+  return config;
+}
+
+}  // namespace
+
+Family gpt_neox_family() {
+  const Source qkv{.name = "layers.{}.attention.query_key_value.weight", .by_head = true};
+  const Source biases{.name = "layers.{}.attention.query_key_value.bias", .by_head = true};
+  return {.name = "gpt_neox",
+          .prefix = "gpt_neox.",
+          .read_config = read_gpt_neox,
+          .parameters = {{"tokens.weight", {{"embed_in.weight"}}},
+                         {"blocks.{}.attention_norm.weight", {{"layers.{}.input_layernorm.weight"}}},
+                         {"blocks.{}.attention_norm.bias", {{"layers.{}.input_layernorm.bias"}}},
+                         {"blocks.{}.attention.in_proj_weight", {qkv}},
+                         {"blocks.{}.attention.in_proj_bias", {biases}},
+                         {"blocks.{}.attention.out_proj.weight", {{"layers.{}.attention.dense.weight"}}},
+                         {"blocks.{}.attention.out_proj.bias", {{"layers.{}.attention.dense.bias"}}},
+                         {"blocks.{}.feed_forward_norm.weight", {{"layers.{}.post_attention_layernorm.weight"}}},
+                         {"blocks.{}.feed_forward_norm.bias", {{"layers.{}.post_attention_layernorm.bias"}}},
+                         {"blocks.{}.feed_forward.up.weight", {{"layers.{}.mlp.dense_h_to_4h.weight"}}},
+                         {"blocks.{}.feed_forward.up.bias", {{"layers.{}.mlp.dense_h_to_4h.bias"}}},
+                         {"blocks.{}.feed_forward.down.weight", {{"layers.{}.mlp.dense_4h_to_h.weight"}}},
+                         {"blocks.{}.feed_forward.down.bias", {{"layers.{}.mlp.dense_4h_to_h.bias"}}},
+                         {"final_norm.weight", {{"final_layer_norm.weight"}}},
+                         {"final_norm.bias", {{"final_layer_norm.bias"}}},
+                         {"output.weight", {{"lm_head.weight"}}}},
+          .ignored = {".rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias"},
+          .renamed = {{"embed_out.", "lm_head."}}};
+}
+
+}  // namespace polyhead::model
