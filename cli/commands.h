@@ -76,6 +76,8 @@ Command train_command();
 Command generate_command();
 Command heads_command();
 Command prune_command();
+Command patch_command();
+Command compare_command();
 Command inspect_command();
 Command count_command();
 Command trace_command();

@@ -12,8 +12,8 @@ constexpr std::int64_t kTokensAtOnce = 512;  // of a text: models of others may 
 
 }  // namespace
 
-Option SubjectChoice::model_option() {
-  return {"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file", &model};
+Option SubjectChoice::model_option(const std::string& name) {
+  return {name, "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file", &model};
 }
 
 Option SubjectChoice::samples_option() {

@@ -12,7 +12,7 @@ struct SubjectChoice {
   std::optional<std::int64_t> samples;
   std::int64_t length = 128, seed = 1;
 
-  Option model_option();
+  Option model_option(const std::string& name = "MODEL");
   Option samples_option();
   std::vector<Option> text_options();
 

@@ -232,7 +232,8 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
                                        options.gate_gradients, tape.memory<autograd::MultiHeadMemory>(&block));
   const Variable y = add(tape, x, out);
   if (options.shifts == nullptr || !(*options.shifts)[layer].present()) return y;
-  return add_to_rows(tape, y, tape.constant(tape.here((*options.shifts)[layer])));
+  const Variable shift = tape.constant(tape.here((*options.shifts)[layer]));
+  return tape.value(shift).rank() == 1 ? add_to_rows(tape, y, shift) : add(tape, y, shift);
 }
 
 Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable x, const MultiHeadOptions& options,

@@ -21,7 +21,7 @@ struct PassOptions {
   std::vector<Tensor>* gates{};   // per layer [H] or [B,H], an absent tensor for all ones
   bool gate_gradients = false;    // then there must be gates
   MultiHeadWants wants{};         // statistics, weights ... of every layer
-  std::vector<Tensor>* shifts{};  // per layer [C], added to what attention adds; an absent tensor for none
+  std::vector<Tensor>* shifts{};  // per layer [C] or [B,T,C], added to what attention adds; absent for none
   // The tokens come after those that are remembered here, and are remembered in turn. For a language model, on a tape
   // that does not record; without lengths and wants.
   Memory* memory{};

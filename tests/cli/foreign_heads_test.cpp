@@ -1,6 +1,8 @@
 // polyhead heads and prune on a model of others and a text.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "cli/foreign.h"
 
 namespace polyhead::cli {
@@ -86,6 +88,46 @@ TEST_F(ForeignHeads, OfAnEncoder) {
   EXPECT_FALSE(contains(shown, "accuracy")) << shown;
   expect_refused(3, on_text("prune --dry-run"), {"an encoder"});
   expect_refused(3, "generate --prompt abc " + scratch_.folder(), {"an encoder"});
+}
+
+TEST_F(ForeignHeads, PatchSaysWhatComesBack) {
+  const std::string texts = " --clean abcd --corrupted afcd ";
+  const json report = json_of("patch " + scratch_.folder() + texts + "--answer e --instead g");
+  EXPECT_EQ(report["answer"], "'e'");
+  ASSERT_EQ(report["heads"].size(), 8u);
+  for (std::size_t n = 1; n < 8; ++n) {
+    EXPECT_GE(std::abs(report["heads"][n - 1]["restored"].get<double>()),
+              std::abs(report["heads"][n]["restored"].get<double>()));
+  }
+  const std::string shown = output_of("patch " + scratch_.folder() + texts + "--answer e --instead g --top 3").text;
+  EXPECT_TRUE(contains(shown, "and 5 heads that restore less")) << shown;
+  expect_refused(2, "patch " + scratch_.folder() + " --clean ab", {"--corrupted"});
+  expect_refused(2, "patch " + scratch_.folder() + " --clean ab --corrupted abc", {"2, found 3", "'a' 'b' 'c'"});
+  expect_refused(2, "patch " + scratch_.folder() + texts + "--answer ef", {"--answer", "found 2", "'e', 'f'"});
+  expect_refused(2, "patch " + scratch_.folder() + texts + "--answer e --instead e", {"'e'", "--instead"});
+  expect_refused(2, "patch", {"which model?"});
+}
+
+TEST_F(ForeignHeads, CompareSaysWhatChanged) {
+  const json same = json_of("compare " + scratch_.folder() + " " + llama_fixture().string() + text_);
+  EXPECT_EQ(same["agreement"], 1);
+  EXPECT_EQ(same["roles_changed"], 0);
+  ASSERT_EQ(same["heads"].size(), 8u);
+  EXPECT_EQ(same["heads"][5]["entropy_a"], same["heads"][5]["entropy_b"]);
+  // Another base turns other columns: the weights are the same, and heads look elsewhere.
+  const std::filesystem::path other = scratch_ / "other";
+  std::filesystem::create_directory(other);
+  std::filesystem::copy_file(llama_fixture() / "model.safetensors", other / "model.safetensors");
+  json config = json::parse(slurp(llama_fixture() / "config.json"));
+  config["rope_parameters"]["rope_theta"] = 2.0;
+  spill(other / "config.json", config.dump());
+  const json changed = json_of("compare " + scratch_.folder() + " " + other.string() + text_);
+  EXPECT_LT(changed["agreement"], 1);
+  EXPECT_NE(changed["heads"][5]["entropy_a"], changed["heads"][5]["entropy_b"]);
+  EXPECT_EQ(changed["heads"][5]["entropy_a"], same["heads"][5]["entropy_a"]);
+  expect_refused(3, "compare " + scratch_.folder() + " " + llama_fixture().parent_path().string() + "/mistral" + text_,
+                 {"mistral", "heads by layer 4 4", "heads by layer 2 2"});
+  expect_refused(2, "compare " + scratch_.folder(), {"Name two"});
 }
 
 // What prune writes is the model that it prints, and heads, prune and generate take it like the one it comes from.

@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/device.h"
+#include "cli/heads.h"
+#include "cli/subject.h"
+#include "model/checkpoint.h"
+
+namespace polyhead::cli {
+namespace {
+
+struct Options {
+  SubjectChoice subject;
+  std::string other;
+  DeviceChoice on;
+  std::string format = "table";
+};
+
+// What is said of the heads of one model.
+struct Side {
+  heads::Survey survey;
+  std::vector<heads::HeadRoles> roles;
+
+  Side(Context& context, model::Transformer& model, const exam::Material& material)
+      : survey(heads::survey(context, model, material.plain, material.counts)),
+        roles(heads::roles(survey, heads::survey(context, model, material.repeats, material.counts))) {}
+
+  double mean(std::size_t n, Statistic which) const { return survey.heads[n].mean(which, Statistic::rows); }
+};
+
+// Heads are compared by their numbers, on the same tokens.
+void expect_alike(const Options& o, const model::Config& a, const model::Config& b) {
+  const auto heads = [](const model::Config& config) {
+    std::vector<std::int64_t> counts;
+    for (const model::LayerHeads& layer : config.layers) counts.push_back(layer.heads);
+    return counts;
+  };
+  if (heads(a) == heads(b) && a.vocabulary == b.vocabulary && a.kind == b.kind) return;
+  throw Failure(Exit::input,
+                fmt::format("{}: expected a model of as many tokens, layers and heads as {} ({} tokens; heads by layer "
+                            "{}), found {} tokens; heads by layer {}",
+                            o.other, o.subject.model, a.vocabulary, fmt::join(heads(a), " "), b.vocabulary,
+                            fmt::join(heads(b), " ")));
+}
+
+double same_looks(const heads::HeadSurvey& a, const heads::HeadSurvey& b) {
+  std::int64_t same = 0;
+  for (std::size_t n = 0; n < a.looks.size(); ++n) same += a.looks[n] == b.looks[n];
+  return static_cast<double>(same) / static_cast<double>(std::max<std::size_t>(a.looks.size(), 1));
+}
+
+Report report_of(const Options& o, const std::string& about, const Side& a, const Side& b) {
+  Table table{.name = "heads",
+              .columns = {{"head", "head"},
+                          {"agreement", "same key", Style::percent},
+                          {"role_a", "role"},
+                          {"role_b", "role in B"},
+                          {"entropy_a", "entropy", Style::decimal},
+                          {"entropy_b", "in B", Style::decimal},
+                          {"distance_a", "distance", Style::decimal},
+                          {"distance_b", "in B", Style::decimal}},
+              .rows = {}};
+  double sum = 0;
+  std::int64_t changed = 0;
+  for (std::size_t n = 0; n < a.roles.size(); ++n) {
+    const double same = same_looks(a.survey.heads[n], b.survey.heads[n]);
+    const std::string role_a = role_text(a.roles[n]), role_b = role_text(b.roles[n]);
+    sum += same;
+    changed += role_a != role_b;
+    table.rows.push_back({to_string(a.roles[n].id), same, role_a, role_b, a.mean(n, Statistic::entropy),
+                          b.mean(n, Statistic::entropy), a.mean(n, Statistic::distance),
+                          b.mean(n, Statistic::distance)});
+  }
+  const double mean = sum / static_cast<double>(std::max<std::size_t>(a.roles.size(), 1));
+  std::string text = fmt::format("{} (A) and {} (B): {}\n\n", o.subject.model, o.other, about) + text_of(table);
+  text +=
+      fmt::format("\nSame key: rows whose largest weight lies on the same key in both; mean {:.1f} %. ", 100 * mean);
+  text += fmt::format("{} of {} heads have another role in B.\n", changed, a.roles.size());
+  return {.command = "compare",
+          .text = text,
+          .fields = {{"a", o.subject.model},
+                     {"b", o.other},
+                     {"about", about},
+                     {"agreement", mean},
+                     {"roles_changed", changed}},
+          .tables = {table},
+          .csv = table};
+}
+
+void compare(const Options& o) {
+  o.subject.expect_model();
+  if (o.other.empty()) throw Failure(Exit::usage, "with which model? Name two");
+  Context context = o.on.context();
+  const exam::Subject subject = o.subject.load(context);
+  const std::unique_ptr<model::Transformer> other = model::load(o.other, context.allocator());
+  expect_alike(o, subject.model->config(), other->config());
+  const exam::Material material = o.subject.material(subject);
+  const Side a(context, *subject.model, material), b(context, *other, material);
+  print(report_of(o, subject.about, a, b), o.format);
+}
+
+}  // namespace
+
+Command compare_command() {
+  auto o = std::make_shared<Options>();
+  const std::vector<Option> text_options = o->subject.text_options();
+  return {
+      .name = "compare",
+      .summary = "two checkpoints of a model, head by head",
+      .description =
+          "Reads the same sequences with both models, those of the first one's task or windows of a text that its "
+          "tokenizer reads, and says of every head how often its largest weight lies on the same key in both, and what "
+          "became of its role, its entropy and its distance. The models have as many layers and heads as each other.",
+      .examples = {{"polyhead compare run other", "two models of the same task"},
+                   {"polyhead compare base tuned --text book.txt", "a downloaded model, and one made from it"}},
+      .options = {o->subject.model_option("A"),
+                  {"B", "", "another model of the same shape and tokenizer", &o->other},
+                  o->subject.samples_option(),
+                  {"seed", "N", "seed of the sequences", &o->subject.seed, {}, 0, INT32_MAX},
+                  text_options[0],
+                  text_options[1],
+                  text_options[2],
+                  o->on.device_option(),
+                  o->on.threads_option(),
+                  format_option(o->format)},
+      .run = [o] { compare(*o); }};
+}
+
+}  // namespace polyhead::cli

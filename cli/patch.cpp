@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/device.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "heads/patching.h"
+#include "model/checkpoint.h"
+#include "text/tokenizer.h"
+
+namespace polyhead::cli {
+namespace {
+
+struct Options {
+  std::string model, clean, corrupted, answer, instead;
+  std::int64_t top = 20;
+  DeviceChoice on;
+  std::string format = "table";
+};
+
+using Tokens = std::vector<std::int32_t>;
+
+Tokens tokens_of(const text::Tokenizer& tokenizer, const std::string& text) {
+  Tokens tokens = tokenizer.beginning();
+  for (const text::Token& token : tokenizer.encode(text, false)) tokens.push_back(token.id);
+  return tokens;
+}
+
+// "Mary" of one token, for messages.
+std::string shown(const text::Tokenizer& tokenizer, std::int32_t token) {
+  return fmt::format("'{}'", tokenizer.decode(std::vector<text::Id>{token}, true));
+}
+
+std::int32_t token_of(const text::Tokenizer& tokenizer, const std::string& name, const std::string& text) {
+  const std::vector<text::Token> tokens = tokenizer.encode(text, false);
+  if (tokens.size() == 1) return tokens[0].id;
+  std::vector<std::string> parts;
+  for (const text::Token& token : tokens) parts.push_back(shown(tokenizer, token.id));
+  throw Failure(Exit::usage,
+                fmt::format("{}: expected a text of one token, found {} ({}); a word within a text usually "
+                            "begins with a blank",
+                            name, tokens.size(), fmt::join(parts, ", ")));
+}
+
+void expect_alike(const text::Tokenizer& tokenizer, const Tokens& clean, const Tokens& corrupted) {
+  if (clean.size() == corrupted.size()) return;
+  const auto listed = [&](const Tokens& tokens) {
+    std::vector<std::string> parts;
+    for (const std::int32_t token : tokens) parts.push_back(shown(tokenizer, token));
+    return fmt::format("{}", fmt::join(parts, " "));
+  };
+  throw Failure(Exit::usage,
+                fmt::format("--corrupted: expected as many tokens as --clean has, {}, found {}\n  clean      {}\n  "
+                            "corrupted  {}",
+                            clean.size(), corrupted.size(), listed(clean), listed(corrupted)));
+}
+
+struct Patched {
+  std::string model, answer, instead;
+  heads::Patching found;
+};
+
+Report report_of(const Patched& p, std::int64_t top) {
+  std::vector<heads::PatchedHead> heads = p.found.heads;
+  std::stable_sort(heads.begin(), heads.end(),
+                   [](const auto& a, const auto& b) { return std::abs(a.restored) > std::abs(b.restored); });
+  Table table{.name = "heads",
+              .columns = {{"head", "head"},
+                          {"difference", "difference", Style::decimal},
+                          {"restored", "restored", Style::percent}},
+              .rows = {}};
+  for (const heads::PatchedHead& head : heads) {
+    table.rows.push_back({to_string(head.id), head.difference, head.restored});
+  }
+  Table most = table;
+  most.rows.resize(std::min(most.rows.size(), static_cast<std::size_t>(top)));
+  std::string text = fmt::format("{}: logit of {} above that of {}\nclean {:.3f}, corrupted {:.3f}\n\n", p.model,
+                                 p.answer, p.instead, p.found.clean, p.found.corrupted);
+  text += text_of(most);
+  if (most.rows.size() < table.rows.size()) {
+    text += fmt::format("and {} heads that restore less (--top)\n", table.rows.size() - most.rows.size());
+  }
+  text += "\nRestored: of the way from the corrupted run to the clean one, with this head alone as in the clean one.\n";
+  return {.command = "patch",
+          .text = text,
+          .fields = {{"model", p.model},
+                     {"answer", p.answer},
+                     {"instead", p.instead},
+                     {"clean", p.found.clean},
+                     {"corrupted", p.found.corrupted}},
+          .tables = {table},
+          .csv = table};
+}
+
+void patch(const Options& o) {
+  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
+  if (o.clean.empty() || o.corrupted.empty()) throw Failure(Exit::usage, "expected two texts: --clean and --corrupted");
+  Context context = o.on.context();
+  const text::Tokenizer tokenizer = text::load_tokenizer(o.model);
+  const Tokens clean = tokens_of(tokenizer, o.clean), corrupted = tokens_of(tokenizer, o.corrupted);
+  expect_alike(tokenizer, clean, corrupted);
+  const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
+  text::expect_fits(tokenizer, model->config().vocabulary, o.model);
+  heads::Question question;
+  if (o.answer.empty() || o.instead.empty()) {
+    const heads::Likeliest likeliest = heads::likeliest_after(context, *model, clean, corrupted);
+    question = {likeliest.clean, likeliest.corrupted};
+  }
+  if (!o.answer.empty()) question.answer = token_of(tokenizer, "--answer", o.answer);
+  if (!o.instead.empty()) question.instead = token_of(tokenizer, "--instead", o.instead);
+  if (question.answer == question.instead) {
+    throw Failure(Exit::usage,
+                  fmt::format("both texts go on with {}: name what to compare, with --answer and --instead",
+                              shown(tokenizer, question.answer)));
+  }
+  Patched patched{o.model, shown(tokenizer, question.answer), shown(tokenizer, question.instead), {}};
+  std::optional<Progress> progress(std::in_place, "heads", model->config().head_count());
+  patched.found =
+      heads::patch(context, *model, clean, corrupted, question, [&](std::int64_t done) { progress->update(done, ""); });
+  progress.reset();
+  print(report_of(patched, o.top), o.format);
+}
+
+}  // namespace
+
+Command patch_command() {
+  auto o = std::make_shared<Options>();
+  return {
+      .name = "patch",
+      .summary = "which heads carry what tells two texts apart",
+      .description =
+          "Activation patching. A language model reads a clean text and a corrupted one of as many tokens, which "
+          "differ "
+          "in what it should say next. Then it reads the corrupted one again, once for every head, with that head's "
+          "output as it was in the clean run. How much of the difference of two logits at the last token comes back "
+          "says how much of the information goes through that head.",
+      .examples = {{"polyhead patch gpt2 --clean 'Rome is in' --corrupted 'Oslo is in'",
+                    "compare the likeliest tokens after each"},
+                   {"polyhead patch gpt2 --clean 'Rome is in' --corrupted 'Oslo is in' --top 9", "show fewer heads"}},
+      .options = {{"MODEL", "", "a folder that Hugging Face's libraries made, or a .gguf file", &o->model},
+                  {"clean", "TEXT", "the text after which the answer is right", &o->clean},
+                  {"corrupted", "TEXT", "the same with something changed", &o->corrupted},
+                  {"answer", "TEXT", "a token; default: the likeliest after the clean text", &o->answer},
+                  {"instead", "TEXT", "another; default: the likeliest after the corrupted text", &o->instead},
+                  {"top", "N", "how many heads the table shows; JSON and CSV have all", &o->top},
+                  o->on.device_option(),
+                  o->on.threads_option(),
+                  format_option(o->format)},
+      .run = [o] { patch(*o); }};
+}
+
+}  // namespace polyhead::cli

@@ -1,0 +1,98 @@
+#include "heads/patching.h"
+
+#include <algorithm>
+
+#include "core/numbers.h"
+#include "core/on_host.h"
+
+namespace polyhead::heads {
+namespace {
+
+using Tokens = std::span<const std::int32_t>;
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::value, "patch", what); }
+
+// The logits at the last token.
+std::vector<float> last_logits(Context& context, autograd::Tape& tape, const model::Transformer& model, Tokens tokens,
+                               const model::PassOptions& options = {}) {
+  tape.clear();
+  const auto T = std::ssize(tokens);
+  const ConstTensorView logits = tape.value(model.forward(tape, ConstTensorView(tokens.data(), {1, T}), options));
+  const OnHost row(context, logits.slice(1, T - 1, T));
+  return {row.as<float>(), row.as<float>() + model.config().vocabulary};
+}
+
+// What head h adds to the residual stream: o [T,H*D] times its columns of W_O [C,H*D]: [1,T,C].
+Tensor written_by(std::int64_t h, const Tensor& o, const Tensor& weight, std::int64_t head_dim) {
+  const std::int64_t T = o.shape()[1], inner = o.shape()[2], C = weight.shape()[0];
+  Tensor written = Tensor::zeros({1, T, C}, DType::f32);
+  for (std::int64_t t = 0; t < T; ++t) {
+    const float* from = o.as<float>() + t * inner;
+    for (std::int64_t c = 0; c < C; ++c) {
+      float& to = written.as<float>()[t * C + c];
+      for (std::int64_t n = h * head_dim; n < (h + 1) * head_dim; ++n)
+        to += from[n] * weight.as<float>()[c * inner + n];
+    }
+  }
+  return written;
+}
+
+void check(const model::Transformer& model, Tokens clean, Tokens corrupted) {
+  if (model.config().kind != model::Kind::gpt) refuse("expected a language model");
+  if (clean.empty() || clean.size() != corrupted.size()) {
+    refuse("expected two texts of as many tokens, one at least, found " + std::to_string(clean.size()) + " and " +
+           std::to_string(corrupted.size()));
+  }
+}
+
+}  // namespace
+
+Likeliest likeliest_after(Context& context, const model::Transformer& model, Tokens clean, Tokens corrupted) {
+  check(model, clean, corrupted);
+  autograd::Tape tape(context, false);
+  const auto likeliest = [&](Tokens tokens) {
+    const std::vector<float> logits = last_logits(context, tape, model, tokens);
+    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  };
+  return {likeliest(clean), likeliest(corrupted)};
+}
+
+Patching patch(Context& context, const model::Transformer& model, Tokens clean, Tokens corrupted,
+               const Question& question, const std::function<void(std::int64_t)>& on_head) {
+  check(model, clean, corrupted);
+  const model::Config& config = model.config();
+  for (const std::int32_t token : {question.answer, question.instead}) {
+    if (token < 0 || token >= config.vocabulary) refuse("no token " + std::to_string(token));
+  }
+  autograd::Tape tape(context, false);
+  tape.pack_weights();
+  const auto difference = [&](Tokens tokens, const model::PassOptions& options) {
+    const std::vector<float> logits = last_logits(context, tape, model, tokens, options);
+    return static_cast<double>(logits[static_cast<std::size_t>(question.answer)]) -
+           static_cast<double>(logits[static_cast<std::size_t>(question.instead)]);
+  };
+  Patching found;
+  model::PassOptions keep;
+  keep.wants.heads = true;
+  found.clean = difference(clean, keep);
+  std::vector<Tensor> outputs, weights;  // of the clean run, per layer [1,T,H*D]; W_O
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    const bool heads = config.layers[layer].heads > 0;
+    outputs.push_back(heads ? to_host(context, model.attention(tape, layer).forward.heads) : Tensor());
+    weights.push_back(heads ? copied_to_host(model.attention_parameters(layer).out_proj_weight->value) : Tensor());
+  }
+  found.corrupted = difference(corrupted, {});
+  if (found.clean == found.corrupted) refuse("the two texts give the same logits: there is nothing to restore");
+  for (const HeadId& id : model::all_heads(config)) {
+    model::Gates gates(config);
+    gates.set(id, 0);
+    std::vector<Tensor> shifts(config.layers.size());
+    shifts[id.layer] = written_by(id.head, outputs[id.layer], weights[id.layer], config.head_dim);
+    const double patched = difference(corrupted, {.gates = gates.get(), .shifts = &shifts});
+    found.heads.push_back({id, patched, (patched - found.corrupted) / (found.clean - found.corrupted)});
+    if (on_head) on_head(std::ssize(found.heads));
+  }
+  return found;
+}
+
+}  // namespace polyhead::heads
