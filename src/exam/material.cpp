@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "core/draws.h"
 #include "core/hash.h"
 #include "core/memory.h"
 #include "polyhead/error.h"
-#include "train/draws.h"
 
 namespace polyhead::exam {
 namespace {
@@ -177,7 +177,8 @@ Material make_material(const Reading& reading, std::int64_t length, const Materi
                     " tokens; take a longer text, or fewer or shorter windows");
   }
   Material material{.ranking = {}, .judging = {}, .reporting = {}, .plain = {}, .repeats = {}, .counts = {}};
-  train::Draws draws(options.seed, train::Split::validation, 0, 0);
+  constexpr std::uint32_t kDomain = 0x77696e64u;  // apart from others who may be given the same seed
+  Draws draws(options.seed, 0, 0, kDomain);
   std::int64_t part = 0;
   for (std::vector<Examples>* to : {&material.ranking, &material.judging, &material.reporting}) {
     std::vector<std::int32_t> chosen = draws.distinct(options.samples, 0, each);

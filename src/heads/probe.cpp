@@ -3,25 +3,19 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/philox.h"
+#include "core/draws.h"
 #include "heads/occurrences.h"
 
 namespace polyhead::heads {
 namespace {
 
-// Numbers below a bound, from a stream of its own per sequence.
-class Draws {
- public:
-  Draws(std::uint64_t seed, std::uint64_t sequence) : seed_(seed), sequence_(sequence) {}
-  std::int64_t below(std::int64_t bound) {
-    const Philox::Words words = Philox::words(seed_, {next_++, static_cast<std::uint32_t>(sequence_), 0x9306e000u, 0});
-    return static_cast<std::int64_t>((static_cast<std::uint64_t>(words[0]) * static_cast<std::uint64_t>(bound)) >> 32);
-  }
+// Every sequence has a stream of its own for the keys it is compared with, and one for its tokens.
+enum Purpose : std::uint32_t { kTargets, kTokens };
 
- private:
-  std::uint64_t seed_, sequence_;
-  std::uint32_t next_ = 0;
-};
+Draws draws_for(std::uint64_t seed, std::int64_t sequence, Purpose purpose) {
+  constexpr std::uint32_t kDomain = 0x9306e000u;  // apart from others who may be given the same seed
+  return {seed, static_cast<std::uint32_t>(sequence), purpose, kDomain};
+}
 
 void fill_targets(std::span<const std::int32_t> tokens, Draws& draws, std::int32_t* targets) {
   const Occurrences found = occurrences(tokens);
@@ -33,7 +27,7 @@ void fill_targets(std::span<const std::int32_t> tokens, Draws& draws, std::int32
     targets[kDuplicate] = duplicate;
     targets[kInduction] = duplicate < 0 ? -1 : duplicate + 1;
     targets[kOffByOne] = duplicate < 0 || duplicate + 2 >= i ? -1 : duplicate + 2;
-    targets[kChance] = duplicate < 0 ? -1 : static_cast<std::int32_t>(draws.below(i));
+    targets[kChance] = duplicate < 0 ? -1 : draws.below(i);
   }
 }
 
@@ -56,7 +50,7 @@ Probe make_probe(const ConstTensorView& tokens, const ConstTensorView& lengths,
   for (std::int64_t b = 0; b < B; ++b) {
     const std::int64_t length = lengths.present() ? lengths.as<std::int32_t>()[b] : T;
     const std::int32_t* row = tokens.as<std::int32_t>() + b * T;
-    Draws draws(seed, static_cast<std::uint64_t>(b));
+    Draws draws = draws_for(seed, b, kTargets);
     fill_targets({row, static_cast<std::size_t>(length)}, draws, probe.targets.as<std::int32_t>() + b * T * 4);
     for (std::int64_t t = 0; t < length; ++t) {
       probe.marked.as<bool>()[b * T + t] = std::find(special.begin(), special.end(), row[t]) != special.end();
@@ -77,17 +71,14 @@ Probe make_repeats(const RepeatProbe& options) {
   }
   Tensor tokens = Tensor::empty({options.batch, T}, DType::i32);
   for (std::int64_t b = 0; b < options.batch; ++b) {
-    Draws draws(options.seed, (std::uint64_t{1} << 31) + static_cast<std::uint64_t>(b));
+    Draws draws = draws_for(options.seed, b, kTokens);
     std::vector<std::int32_t> alphabet = options.alphabet, row = options.beginning;
     const std::int64_t most = std::min(options.longest, static_cast<std::int64_t>(alphabet.size()));
     const std::int64_t least = std::min(options.shortest, most);
-    const std::int64_t length = least + draws.below(most - least + 1);
+    const std::int64_t length = draws.between(least, most);
     const std::size_t first = row.size();
-    for (std::int64_t n = 0; n < length; ++n) {  // different tokens, so that what comes next is never in doubt
-      const auto left = static_cast<std::int64_t>(alphabet.size()) - n;
-      std::swap(alphabet[static_cast<std::size_t>(n)], alphabet[static_cast<std::size_t>(n + draws.below(left))]);
-      row.push_back(alphabet[static_cast<std::size_t>(n)]);
-    }
+    draws.shuffle(alphabet, length);  // different tokens, so that what comes next is never in doubt
+    row.insert(row.end(), alphabet.begin(), alphabet.begin() + length);
     for (std::size_t n = first; static_cast<std::int64_t>(row.size()) < T; ++n) row.push_back(row[n]);
     std::copy_n(row.begin(), T, tokens.as<std::int32_t>() + b * T);
   }

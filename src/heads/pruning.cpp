@@ -2,16 +2,14 @@
 
 #include <algorithm>
 
-#include "core/philox.h"
+#include "core/draws.h"
 
 namespace polyhead::heads {
 namespace {
 
 std::vector<HeadId> shuffled(std::vector<HeadId> heads, std::uint64_t seed) {
-  for (std::size_t n = heads.size(); n > 1; --n) {
-    const Philox::Words words = Philox::words(seed, {static_cast<std::uint32_t>(n), 0, 0x5b0ff1eu, 0});
-    std::swap(heads[n - 1], heads[(static_cast<std::uint64_t>(words[0]) * n) >> 32]);
-  }
+  constexpr std::uint32_t kDomain = 0x5b0ff1eu;  // apart from others who may be given the same seed
+  Draws(seed, 0, 0, kDomain).shuffle(heads);
   return heads;
 }
 

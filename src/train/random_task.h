@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "train/draws.h"
+#include "core/draws.h"
 #include "train/task.h"
 
 namespace polyhead::train {

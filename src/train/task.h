@@ -10,11 +10,13 @@
 
 #include "model/score.h"
 
+namespace polyhead {
+class Draws;
+}
+
 namespace polyhead::train {
 
 enum class Split : std::uint8_t { train, validation };
-
-class Draws;
 
 // The word at `query` depends on the word at `key`, key < query. A language model needs the link one step earlier,
 // where the word is predicted: at query - 1.

@@ -1,4 +1,4 @@
-// Random draws for one sequence of a task.
+// Random draws from a stream of Philox of one's own: whoever needs several numbers from a seed draws them here.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,15 @@
 #include <vector>
 
 #include "core/philox.h"
-#include "train/task.h"
 
-namespace polyhead::train {
+namespace polyhead {
 
-// Philox, key: the task's seed, counter: (draw, sequence, batch, split). No state goes from one sequence to the next.
 class Draws {
  public:
-  Draws(std::uint64_t seed, Split split, std::uint64_t batch, std::int64_t sequence)
-      : key_(seed ^ kDomain),
-        counter_{0, static_cast<std::uint32_t>(sequence), static_cast<std::uint32_t>(batch),
-                 static_cast<std::uint32_t>(batch >> 32) << 1 | static_cast<std::uint32_t>(split)} {}
+  // Streams of different keys or words share nothing. What draws from the same seed for another purpose needs another
+  // key or another word.
+  Draws(std::uint64_t key, std::uint32_t first, std::uint32_t second, std::uint32_t third)
+      : key_(key), counter_{0, first, second, third} {}
 
   // Uniform in [0, end), without bias (Lemire 2019).
   std::int32_t below(std::int64_t end) {
@@ -31,21 +29,28 @@ class Draws {
   }
   bool one_in(std::int64_t n) { return below(n) == 0; }
 
+  // Any `count` of the items, in random order, come to stand first (Fisher and Yates).
+  template <class Item>
+  void shuffle(std::vector<Item>& items, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::swap(items[static_cast<std::size_t>(i)], items[static_cast<std::size_t>(between(i, std::ssize(items) - 1))]);
+    }
+  }
+  template <class Item>
+  void shuffle(std::vector<Item>& items) {
+    shuffle(items, std::ssize(items));
+  }
+
   // `count` different numbers of [first, first + range), in random order.
   std::vector<std::int32_t> distinct(std::int64_t count, std::int64_t first, std::int64_t range) {
     std::vector<std::int32_t> all;
     for (std::int64_t i = 0; i < range; ++i) all.push_back(static_cast<std::int32_t>(first + i));
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::swap(all[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(between(i, range - 1))]);
-    }
+    shuffle(all, count);
     all.resize(static_cast<std::size_t>(count));
     return all;
   }
 
  private:
-  // Apart from dropout, which draws from the same generator and may be given the same seed.
-  static constexpr std::uint64_t kDomain = 0x7461736b73;
-
   std::uint32_t bits() {
     if (next_ == words_.size()) {
       words_ = Philox::words(key_, counter_);
@@ -61,4 +66,4 @@ class Draws {
   std::size_t next_ = words_.size();
 };
 
-}  // namespace polyhead::train
+}  // namespace polyhead
