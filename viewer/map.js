@@ -9,7 +9,7 @@ const map = {
   show(sample, matrix) {
     Object.assign(map, {sample, matrix, cursor: null});
     map.canvas.hidden = !matrix;
-    byId('readout').textContent = matrix ? 'No cell is pointed at.' : 'This text has no weights of this head.';
+    byId('readout').textContent = matrix ? 'Point at a cell to read its weight.' : 'This text has no weights for this head.';
     if (!matrix) return;
     heat.paint(map.pixels, matrix);
     map.measure();

@@ -49,11 +49,10 @@ Figure courses(const std::string& id, const std::string& title, const std::strin
     lines.series.push_back(over_seeds(heads_text(contender.heads), steps_of(contender.courses), contender.courses,
                                       [&](const Course& course, std::size_t n) { return value(point_at(course, n)); }));
   }
-  return {
-      id, title,
-      "Mean over seeds; the band goes from the lowest seed to the highest. A seed ends when it stays at 99 %. Width " +
-          std::to_string(contenders[0].courses[0].plan.model.width) + " throughout: more heads are narrower heads.",
-      lines};
+  return {id, title,
+          "Mean over seeds; the band spans the lowest to the highest seed. A seed stops once it stays at 99 %. Width " +
+              std::to_string(contenders[0].courses[0].plan.model.width) + " for all: more heads are narrower heads.",
+          lines};
 }
 
 Figure final_accuracies(const Results& results) {
@@ -70,12 +69,12 @@ Figure final_accuracies(const Results& results) {
     bars.series.push_back(series);
   }
   return {"final-accuracy", "Accuracy after training, by number of heads",
-          "On sequences that were never trained on. Whiskers go from the lowest seed to the highest.", bars};
+          "On sequences never trained on. Whiskers span the lowest to the highest seed.", bars};
 }
 
 Figure entropies(const std::vector<Contender>& contenders) {
   constexpr std::size_t kMost = 16;
-  Grid grid{"head, the most focused first", "", "entropy relative to equal weights", {}, {}, {}, true};
+  Grid grid{"head, lowest entropy first", "", "entropy relative to equal weights", {}, {}, {}, true};
   for (std::size_t h = 0; h < kMost; ++h) grid.columns.push_back(std::to_string(h));
   for (const Contender& contender : contenders) {
     grid.rows.push_back(heads_text(contender.heads));
@@ -86,7 +85,7 @@ Figure entropies(const std::vector<Contender>& contenders) {
   }
   const std::string& task = contenders[0].task;
   return {"entropy-" + task, "Attention entropy of every head, task " + task,
-          "0: all weight on one key; 1: equal weights on all visible ones. First seed.", grid};
+          "0: all weight on one key; 1: equal weight on all visible keys. First seed.", grid};
 }
 
 Figure formation(const Formations& formations) {
@@ -107,15 +106,15 @@ Figure formation(const Formations& formations) {
   add("accuracy, one layer", formations.one_layer, accuracy);
   return {
       "formation", "How induction heads form",
-      "Repeats of variable length: what comes next can only be known by finding the last occurrence and looking one "
-      "further. Scores are mean weights on the key that such a head looks at, on random tokens. Mean over seeds, with "
-      "the lowest and the highest.",
+      "Repeats of variable length: the next token is known only by finding the last occurrence of this one and looking "
+      "one further. Scores are mean weights on the key such a head looks at, on random tokens. Mean over seeds; the "
+      "band spans the lowest to the highest.",
       lines};
 }
 
 // Previous-token scores of the first layer and induction scores of the second, step by step.
 Figure evolution(const Formation& formation) {
-  Grid grid{"step", "layer.head", "weight on the key of the role", {}, {}, {}, false};
+  Grid grid{"step", "layer.head", "weight on the role's key", {}, {}, {}, false};
   constexpr std::size_t kMost = 31;
   const std::vector<Point>& points = formation.course.points;
   const std::size_t stride = (points.size() + kMost - 1) / kMost;
@@ -127,9 +126,9 @@ Figure evolution(const Formation& formation) {
       grid.values.push_back((first ? formation.previous(points[n]) : formation.induction(points[n]))[head]);
     }
   }
-  return {"evolution", "Every head on its way",
-          "First layer: weight on the token before. Second layer: weight on the "
-          "token after the last occurrence. First seed.",
+  return {"evolution", "Every head during training",
+          "First layer: weight on the previous token. Second layer: weight on the token after the last occurrence. "
+          "First seed.",
           grid};
 }
 
@@ -157,8 +156,8 @@ Figure damage(const Anatomy& anatomy) {
     mean.low.push_back(head.mean.low);
     mean.high.push_back(head.mean.high);
   }
-  return {"damage", "What the loss gains without a head", "With 95 % intervals over sequences. First seed.",
-          Bars{"layer.head", "loss gained (nats)", head_names(anatomy), {zero, mean}}};
+  return {"damage", "How much the loss rises without each head", "With 95 % intervals over sequences. First seed.",
+          Bars{"layer.head", "rise of the loss (nats)", head_names(anatomy), {zero, mean}}};
 }
 
 double accuracy_after(const PruneCurve& curve, std::size_t removed) {
@@ -175,14 +174,14 @@ Figure pruning(const std::vector<Anatomy>& anatomies) {
     for (const PruneCurve& curve : anatomy.random) random.push_back(&curve);
   }
   const auto after = [](const PruneCurve* curve, std::size_t n) { return accuracy_after(*curve, n); };
-  Lines lines{"heads taken out", "accuracy", {}, false, {}, {}};
-  lines.series = {over_seeds("least important first, ranked anew", removed, iterative, after),
-                  over_seeds("ranked once", removed, one_shot, after),
+  Lines lines{"heads removed", "accuracy", {}, false, {}, {}};
+  lines.series = {over_seeds("least important of those left", removed, iterative, after),
+                  over_seeds("one ranking", removed, one_shot, after),
                   over_seeds("random order", removed, random, after)};
-  return {"pruning", "Accuracy as heads go",
+  return {"pruning", "Accuracy as heads are removed",
           "Ranked on some sequences, judged on others. Mean over " + std::to_string(anatomies.size()) +
-              (anatomies.size() == 1 ? " seed" : " seeds") + ", with the lowest and the highest; random over " +
-              std::to_string(anatomies[0].random.size()) + " orders of each.",
+              (anatomies.size() == 1 ? " seed" : " seeds") + "; the band spans the lowest to the highest. Random: " +
+              std::to_string(anatomies[0].random.size()) + " orders per seed.",
           lines};
 }
 

@@ -5,7 +5,8 @@
 #include <cstdio>
 #include <functional>
 #include <limits>
-#include <random>
+
+#include "core/draws.h"
 
 namespace polyhead::study {
 namespace {
@@ -59,9 +60,9 @@ Trend trend(const std::vector<Contender>& contenders, const std::function<double
   Trend found{heads::rank_correlation(heads, values), 1};
   constexpr int kShuffles = 4000;
   int as_large = 0;
-  std::minstd_rand random(1);
+  Draws draws(1, 0, 0, 0);
   for (int n = 0; n < kShuffles; ++n) {
-    for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random() % i]);
+    draws.shuffle(values);
     as_large += std::abs(heads::rank_correlation(heads, values)) >= std::abs(found.rho) - 1e-12;
   }
   found.p = (as_large + 1.0) / (kShuffles + 1.0);
@@ -76,7 +77,7 @@ std::string words(const Trend& trend) {
   return text;
 }
 
-// "84.4 % to 87.1 % with 8 heads, not solved by 5 of 5 seeds, 2 of them still gaining"
+// "84.4 % to 87.1 % with 8 heads (5 of 5 seeds fall short, 2 of them still improving)"
 std::string shortfall(const Contender& contender) {
   std::size_t unsolved = 0, gaining = 0;
   for (const Course& course : contender.courses) {
@@ -87,16 +88,14 @@ std::string shortfall(const Contender& contender) {
   if (unsolved == 0) return {};
   const std::string accuracies =
       range(values_of(contender.courses, [](const Course& course) { return course.accuracy(); }), percent);
-  return accuracies + " with " + heads_text(contender.heads) + ", not solved by " +
-         of_seeds(unsolved, contender.courses.size()) +
-         (gaining > 0 ? ", " + std::to_string(gaining) + " of them still gaining when the budget was spent" : "");
+  return accuracies + " with " + heads_text(contender.heads) + " (" + of_seeds(unsolved, contender.courses.size()) +
+         " fall short" + (gaining > 0 ? ", " + std::to_string(gaining) + " of them still improving" : "") + ")";
 }
 
 // What models can do, given time.
 std::string on_ability(const std::vector<Contender>& contenders) {
-  std::string text = "Ability: on the task “" + contenders[0].task + "”, trained until 99 % stay right or for " +
-                     std::to_string(contenders[0].budget()) + " steps, over " +
-                     std::to_string(contenders[0].courses.size()) + " seeds, ";
+  std::string text = "Ability: on “" + contenders[0].task + "” (" + std::to_string(contenders[0].courses.size()) +
+                     " seeds, trained to a stable 99 % or for " + std::to_string(contenders[0].budget()) + " steps), ";
   std::string short_of;
   std::size_t solved = 0;
   for (const Contender& contender : contenders) {
@@ -106,18 +105,18 @@ std::string on_ability(const std::vector<Contender>& contenders) {
   }
   if (short_of.empty()) {
     return text +
-           "every number of heads solves it with every seed: this task does not tell them apart by what they can do.";
+           "every number of heads solves the task with every seed: it does not separate them by what they can do.";
   }
   const Trend found = trend(contenders, [](const Course& course) { return course.accuracy(); });
-  text += found.p > kBelief ? "the accuracy at the end does not depend on the number of heads beyond noise"
-          : found.rho > 0   ? "the accuracy at the end rises with the number of heads"
-                            : "the accuracy at the end falls with the number of heads";
+  text += found.p > kBelief ? "final accuracy shows no trend with the number of heads"
+          : found.rho > 0   ? "final accuracy rises with the number of heads"
+                            : "final accuracy falls with the number of heads";
   return text + " (" + words(found) + "): " + short_of + (solved > 0 ? "; the others solve it." : ".");
 }
 
 // How soon they do it. Runs that never get there count as slower than all.
 std::string on_speed(const std::vector<Contender>& contenders) {
-  std::string text = "Speed: on “" + contenders[0].task + "” ";
+  std::string text = "Speed: on “" + contenders[0].task + "”, ";
   std::string steps;
   for (const Contender& contender : contenders) {
     const std::optional<Spread> found = steps_to_solve(contender);
@@ -125,14 +124,14 @@ std::string on_speed(const std::vector<Contender>& contenders) {
     steps +=
         (steps.empty() ? "" : ", ") + range({found->low, found->high}, number) + " with " + heads_text(contender.heads);
   }
-  if (steps.empty()) return text + "no run gets to 99 %: nothing can be said of how soon.";
+  if (steps.empty()) return text + "no run reaches 99 %, so there is nothing to compare.";
   const Trend found = trend(contenders, [](const Course& course) {
     return static_cast<double>(course.steps_to(kSolved).value_or(std::numeric_limits<std::int32_t>::max()));
   });
-  text += found.p > kBelief ? "how soon a run gets to 99 % does not depend on the number of heads beyond noise"
-          : found.rho > 0   ? "runs with more heads take longer to get to 99 %"
-                            : "runs with more heads get to 99 % sooner";
-  return text + " (" + words(found) + "): steps " + steps + ".";
+  text += found.p > kBelief ? "the steps to 99 % show no trend with the number of heads"
+          : found.rho > 0   ? "more heads need more steps to reach 99 %"
+                            : "more heads need fewer steps to reach 99 %";
+  return text + " (" + words(found) + "): " + steps + ".";
 }
 
 // Only models that have learnt the task: what the others look at says nothing about it.
@@ -141,27 +140,22 @@ std::string on_entropy(const std::vector<Contender>& contenders) {
   for (const Contender& contender : contenders) {
     if (contender.mean_entropies().size() >= 2) learnt.push_back(&contender);
   }
-  const std::string task = "on “" + contenders[0].task + "”";
-  if (learnt.size() < 2) {
-    return "Entropy: too few models solved the task " + task +
-           " with two seeds or more to compare how widely heads look.";
-  }
-  const auto words_of = [](const Contender& contender, const Estimate& found) {
-    return two_digits(found.mean) + " (" + two_digits(found.low) + " to " + two_digits(found.high) + ") with " +
-           heads_text(contender.heads);
+  const std::string text = "Entropy: on “" + contenders[0].task + "”, ";
+  if (learnt.size() < 2) return text + "too few models solved the task to compare how broadly their heads attend.";
+  const auto words_of = [](const Estimate& found) {
+    return two_digits(found.mean) + " (" + two_digits(found.low) + " to " + two_digits(found.high) + ")";
   };
   const Contender &few = *learnt.front(), &many = *learnt.back();
   const Estimate a = heads::estimate(few.mean_entropies()), b = heads::estimate(many.mean_entropies());
-  const std::string change = a.high < b.low   ? "look more widely than"
-                             : b.high < a.low ? "are more focused than"
-                                              : "cannot be told in focus from";
-  return "Entropy: " + task + " the heads of models with " + heads_text(many.heads) + " " + change + " those with " +
-         heads_text(few.heads) +
-         ", among seeds that solved it: mean relative entropy, with its 95 % interval over seeds, " + words_of(few, a) +
-         ", " + words_of(many, b) + ".";
+  const std::string change = a.high < b.low   ? "heads attend more broadly"
+                             : b.high < a.low ? "heads attend more narrowly"
+                                              : "heads cannot be shown to attend more broadly or narrowly";
+  return text + change + " with " + heads_text(many.heads) + " than with " + heads_text(few.heads) +
+         ": mean relative entropy " + words_of(b) + " against " + words_of(a) +
+         ", with 95 % intervals over the seeds that solved the task.";
 }
 
-// "3 of 3 seeds (best scores 0.91 to 0.96)"; says so where a score is too close to call.
+// "2 of 3 seeds (best scores 0.41 to 0.96; 1 too close to call)".
 std::string heads_found(const std::vector<Formation>& seeds, const std::string& role) {
   std::vector<double> scores;
   std::size_t close = 0;
@@ -171,11 +165,9 @@ std::string heads_found(const std::vector<Formation>& seeds, const std::string& 
       return head.score_in(role) != nullptr && head.score_in(role)->close();
     });
   }
-  std::string text = of_seeds(scores.size(), seeds.size());
-  if (!scores.empty()) text += " (best scores " + range(scores, two_digits) + ")";
-  if (close > 0)
-    text += ", a score within " + two_digits(heads::kClose) + " of its threshold in " + std::to_string(close);
-  return text;
+  std::string note = scores.empty() ? "" : "best scores " + range(scores, two_digits);
+  if (close > 0) note += (note.empty() ? "" : "; ") + std::to_string(close) + " too close to call";
+  return of_seeds(scores.size(), seeds.size()) + (note.empty() ? "" : " (" + note + ")");
 }
 
 std::string accuracies(const std::vector<Formation>& seeds) {
@@ -183,19 +175,19 @@ std::string accuracies(const std::vector<Formation>& seeds) {
 }
 
 void add_knock_outs(const std::vector<KnockOut>& all, std::vector<report::Finding>& to) {
-  std::string text = "Accuracy of the copies, two layers, all gates open: " +
+  std::string text = "Two layers copy with an accuracy of " +
                      range(values_of(all, [](const KnockOut& one) { return one.nothing; }), percent);
   const auto add = [&](const char* what, std::optional<double> KnockOut::*member) {
     std::vector<double> found;
     for (const KnockOut& one : all) {
       if (one.*member) found.push_back(*(one.*member));
     }
-    if (!found.empty()) text += "; " + std::string(what) + " shut: " + range(found, percent);
+    if (!found.empty()) text += "; without " + std::string(what) + ": " + range(found, percent);
   };
   add("previous-token heads", &KnockOut::previous);
   add("induction heads", &KnockOut::induction);
   add("both", &KnockOut::both);
-  add("the others instead", &KnockOut::others);
+  add("all other heads", &KnockOut::others);
   to.push_back({text + ".", "knock-outs"});
 }
 
@@ -212,12 +204,12 @@ void add_formation(const Formations& formations, std::vector<report::Finding>& t
   const auto fooled = static_cast<std::size_t>(std::count_if(
       fixed.begin(), fixed.end(), [](const Formation& f) { return f.naive >= 0.4 && f.best("induction") == nullptr; }));
   to.push_back(
-      {"Models trained on segments of one length copy with " + accuracies(fixed) +
-           " accuracy. At that length their best heads have induction scores of " +
-           range(values_of(fixed, [](const Formation& f) { return f.naive; }), two_digits) + ", at other lengths " +
-           range(values_of(fixed, [](const Formation& f) { return f.ours; }), two_digits) + "." +
+      {"Trained on segments of one length, models copy with an accuracy of " + accuracies(fixed) +
+           ". Their best induction scores are " +
+           range(values_of(fixed, [](const Formation& f) { return f.naive; }), two_digits) + " at that length and " +
+           range(values_of(fixed, [](const Formation& f) { return f.ours; }), two_digits) + " at others." +
            (fooled > 0 ? " In " + of_seeds(fooled, fixed.size()) +
-                             " they look back a fixed distance: a detector that measures at one length is fooled."
+                             " the heads look back a fixed distance, which fools a detector that tests one length."
                        : ""),
        "controls"});
   add_knock_outs(formations.knock_outs, to);
@@ -235,10 +227,10 @@ void add_relations(const std::vector<Anatomy>& anatomies, std::vector<report::Fi
       above += relation.accuracy >= bar;
       close += std::abs(relation.accuracy - bar) < heads::kClose;
     }
-    std::string text = "The link “" + name + "” of the grammar has a head in " + of_seeds(above, anatomies.size()) +
-                       ": the best one looks at the word that it leads to in " + range(found, percent) +
+    std::string text = "The grammar's link “" + name + "” has a head in " + of_seeds(above, anatomies.size()) +
+                       ": the best head looks at the linked word in " + range(found, percent) +
                        " of cases, the best fixed offset in " + range(offsets, percent);
-    if (close > 0) text += "; in " + of_seeds(close, anatomies.size()) + " it is too close to call";
+    if (close > 0) text += "; too close to call in " + of_seeds(close, anatomies.size());
     to.push_back({text + ".", "relations"});
   }
 }
@@ -259,20 +251,20 @@ void add_pruning(const std::vector<Anatomy>& anatomies, std::vector<report::Find
   }
   const std::string all = std::to_string(anatomies[0].examination.importance.size());
   const auto mine = values_of(anatomies, [&](const Anatomy& a) { return within(a.iterative); });
-  std::string text =
-      "Of " + all + " heads " + range(mine, number) +
-      " can go at a cost of at most one point of accuracy, least important first and ranked anew; ranked once " +
-      range(values_of(anatomies, [&](const Anatomy& a) { return within(a.one_shot); }), number) + "; in random order " +
-      range(random, number) + ", " + two_digits(spread(random).mean) + " on average. ";
-  text += beats_all == anatomies.size() ? "The ranking beats every random order with every seed."
+  std::string text = "Of " + all + " heads, " + range(mine, number) +
+                     " can be removed for at most one point of accuracy, always the least important of those left; " +
+                     range(values_of(anatomies, [&](const Anatomy& a) { return within(a.one_shot); }), number) +
+                     " in the order of a single ranking; " + range(random, number) + " in random order (" +
+                     two_digits(spread(random).mean) + " on average). ";
+  text += beats_all == anatomies.size() ? "Ranking beats every random order with every seed."
           : spread(mine).mean > spread(random).mean + 0.5
-              ? "The ranking beats every random order in " + of_seeds(beats_all, anatomies.size()) + " only."
-              : "The ranking does not help here.";
+              ? "Ranking beats every random order in only " + of_seeds(beats_all, anatomies.size()) + "."
+              : "Ranking does not help here.";
   to.push_back({text, "pruning"});
   if (below > 0) {
-    to.push_back({"Ranking once is no guide to deep cuts: from " + range(from, number) +
-                      " heads on it is worse than random orders are on average, in " +
-                      of_seeds(below, anatomies.size()) + ".",
+    to.push_back({"A single ranking can fail at deep cuts: from " + range(from, number) +
+                      " heads on it does worse than the average random order, in " + of_seeds(below, anatomies.size()) +
+                      ".",
                   "pruning"});
   }
   const auto fewer = [](const Anatomy& a) {
@@ -280,9 +272,9 @@ void add_pruning(const std::vector<Anatomy>& anatomies, std::vector<report::Find
   };
   const auto faster = [](const Anatomy& a) { return a.saving.after.seconds_of_16 / a.saving.before.seconds_of_16; };
   to.push_back({"The pruned models have " + range(values_of(anatomies, fewer), percent) +
-                    " fewer parameters; on sequences that had no part in pruning they get " +
+                    " fewer parameters; on sequences that pruning never saw they reach " +
                     range(values_of(anatomies, [](const Anatomy& a) { return a.saving.after.accuracy; }), percent) +
-                    " where the whole ones get " +
+                    " where the originals reach " +
                     range(values_of(anatomies, [](const Anatomy& a) { return a.saving.before.accuracy; }), percent) +
                     ", and a forward pass at batch 16 takes " + range(values_of(anatomies, faster), two_digits) +
                     " of the time.",
@@ -291,7 +283,7 @@ void add_pruning(const std::vector<Anatomy>& anatomies, std::vector<report::Find
 
 // What the head that matters most is called, and what it does.
 void add_most_damaging(const std::vector<Anatomy>& anatomies, std::vector<report::Finding>& to) {
-  std::string text = "The head without which the loss is highest: ";
+  std::string text = "The head whose removal costs most: ";
   std::size_t unexplained = 0;
   for (std::size_t n = 0; n < anatomies.size(); ++n) {
     const std::size_t place = anatomies[n].most_damaging();
@@ -301,13 +293,13 @@ void add_most_damaging(const std::vector<Anatomy>& anatomies, std::vector<report
     const bool explained = role != nullptr && role->role != "averaging";
     unexplained += !explained;
     text += (n > 0 ? "; " : "") + std::string("seed ") + std::to_string(n + 1) + ", " + to_string(head.id) + " (" +
-            (role == nullptr ? "no role that we know" : role->role) + "), which adds " + two_digits(head.logit.mean) +
-            " to the logit of the right word and " + two_digits(head.zero.mean) + " to the loss when it goes";
+            (role == nullptr ? "no known role" : role->role) + "), which adds " + two_digits(head.logit.mean) +
+            " to the logit of the right word and whose removal raises the loss by " + two_digits(head.zero.mean);
   }
   text += ".";
   if (unexplained > 0) {
     text += " In " + of_seeds(unexplained, anatomies.size()) +
-            " its label does not say why: where a head looks is not what it does.";
+            " its role does not say why: where a head looks is not what it does.";
   }
   to.push_back({text, "damage"});
 }

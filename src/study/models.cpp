@@ -66,7 +66,7 @@ report::Model of_formation(Context& context, const Formation& formation, const s
 
 report::Model of_anatomy(Context& context, const Anatomy& anatomy) {
   report::Model made{anatomy.course.task->name() + ", " + heads_text(anatomy.course.plan.model.head_count()),
-                     "Trained on sentences of a grammar whose links are known.",
+                     "Trained on sentences from a grammar whose links are known.",
                      {},
                      {}};
   const std::vector<HeadId> gone = anatomy.iterative.removed();
@@ -91,9 +91,9 @@ std::vector<report::Model> models(Context& context, const Results& results) {
   const Formations& formations = results.formations;
   return {of_formation(context, formations.two_layers[0], "Trained on random segments of 8 to 32 tokens, repeated."),
           of_anatomy(context, results.anatomies[0]),
-          of_formation(context, formations.one_layer[0], "The same with one layer."),
+          of_formation(context, formations.one_layer[0], "The same task with one layer."),
           of_formation(context, formations.fixed_length[0],
-                       "All segments had 32 tokens, so that looking back a fixed distance serves.")};
+                       "All segments have 32 tokens, so looking back a fixed distance is enough.")};
 }
 
 }  // namespace polyhead::study

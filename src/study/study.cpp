@@ -71,7 +71,9 @@ std::string today() {
 report::Page page_of(Context& context, const Results& results) {
   report::Page page;
   page.title = "What heads do";
-  page.lead = "Small transformers trained on this machine, compared by their number of heads, looked into, and pruned.";
+  page.lead =
+      "Small transformers, trained on this machine: compared by their number of heads, examined head by head, and "
+      "pruned.";
   page.about = {{"version", std::string(version())},
                 {"device", results.target},
                 {"threads", std::to_string(results.threads)},

@@ -11,13 +11,14 @@ using report::Table;
 std::string whole(double value) { return std::to_string(static_cast<std::int64_t>(value)); }
 
 Table comparison(const Results& results) {
-  Table table{"comparison",
-              "One to sixteen heads at the same width",
-              "Trained until the accuracy on unseen sequences stays at 99 % or the budget is spent. Lowest and highest "
-              "seed; steps of the seeds that solved it.",
-              {"task", "width", "heads", "head width", "budget", "solved", "accuracy, lowest", "accuracy, highest",
-               "steps to 99 %"},
-              {}};
+  Table table{
+      "comparison",
+      "One to sixteen heads at the same width",
+      "Trained until the accuracy on unseen sequences stays at 99 % or the budget of steps is spent. Lowest and "
+      "highest seed; steps of the seeds that solved it.",
+      {"task", "width", "heads", "head width", "budget", "solved", "accuracy, lowest", "accuracy, highest",
+       "steps to 99 %"},
+      {}};
   for (const auto* contenders : {&results.copy, &results.classify}) {
     for (const Contender& contender : *contenders) {
       const Spread accuracy = final_accuracy(contender);
@@ -34,10 +35,10 @@ Table comparison(const Results& results) {
 
 Table knock_outs(const Formations& formations) {
   Table table{"knock-outs",
-              "Knocking out the heads that repeat",
-              "Accuracy on the second and later copies, two layers, by seed; blank where the model has no such head.",
-              {"seed", "previous-token heads", "induction heads", "all open", "without the former",
-               "without the latter", "without both", "without the others"},
+              "Knocking out the heads that copy",
+              "Accuracy on the second and later copies, two layers; blank where the model has no such head.",
+              {"seed", "previous-token heads", "induction heads", "all open", "without previous-token",
+               "without induction", "without both", "without all others"},
               {}};
   const auto cell = [](const std::optional<double>& value) { return value ? Cell{*value} : Cell{}; };
   for (std::size_t n = 0; n < formations.knock_outs.size(); ++n) {
@@ -52,8 +53,8 @@ Table controls(const Formations& formations) {
   Table table{
       "controls",
       "A detector and its control",
-      "The best induction score of any head, by seed: naive, on segments of the one length that the control was "
-      "trained on; ours, on segments of different lengths.",
+      "The best induction score of any head. Naive: on segments of the one length that the control was trained on. "
+      "Ours: on segments of different lengths.",
       {"model", "seed", "accuracy", "naive score", "our score", "induction head?"},
       {}};
   for (const auto* seeds : {&formations.two_layers, &formations.one_layer, &formations.fixed_length}) {
@@ -67,12 +68,12 @@ Table controls(const Formations& formations) {
 }
 
 Table relations(const std::vector<Anatomy>& anatomies) {
-  Table table{"relations",
-              "Links of the grammar",
-              "How often the largest weight of the best head lies on the word that "
-              "the next one depends on, beside the best that any fixed offset does.",
-              {"relation", "seed", "best head", "accuracy", "best fixed offset"},
-              {}};
+  Table table{
+      "relations",
+      "Links of the grammar",
+      "How often the best head's largest weight lies on the linked word, and how often the best fixed offset does.",
+      {"relation", "seed", "best head", "accuracy", "best fixed offset"},
+      {}};
   for (const auto& [name, first] : anatomies[0].relations) {
     for (std::size_t n = 0; n < anatomies.size(); ++n) {
       const RelationFound& found = anatomies[n].relations.at(name);
@@ -87,10 +88,10 @@ Table every_head(const Anatomy& anatomy) {
   const std::vector<HeadId> gone = anatomy.iterative.removed();
   Table table{"heads",
               "Every head of the grammar model",
-              "First seed. The role says where a head looks; the last columns say what it does to the answer: what it "
-              "adds to the logit of the right word, and what the loss gains without it.",
+              "First seed. The role says where a head looks; the last columns say what it does: what it adds to the "
+              "logit of the right word, and how much the loss rises without it.",
               {"head", "role", "score", "entropy (nats)", "importance", "logit of the right word",
-               "loss gained without", "stays"},
+               "rise of the loss without it", "kept"},
               {}};
   for (std::size_t n = 0; n < anatomy.examination.roles.size(); ++n) {
     const heads::RoleScore* role = anatomy.examination.roles[n].role();
@@ -107,10 +108,10 @@ Table every_head(const Anatomy& anatomy) {
 
 Table orders(const std::vector<Anatomy>& anatomies) {
   Table table{"orders",
-              "Which order finds the heads to spare",
-              "Heads that can go at one point of accuracy or less, by seed and order; and from how many on the order "
-              "ranked once is worse than the mean of the random ones.",
-              {"seed", "heads", "ranked anew", "ranked once", "random, fewest", "random, most",
+              "Which order finds the heads that can go",
+              "Heads that can be removed for at most one point of accuracy, and from how many on a single ranking does "
+              "worse than the average random order.",
+              {"seed", "heads", "ranked again each time", "ranked once", "random, fewest", "random, most",
                "once worse than random", "gradient and damage"},
               {}};
   for (std::size_t n = 0; n < anatomies.size(); ++n) {
@@ -132,7 +133,8 @@ Table saving(const std::vector<Anatomy>& anatomies) {
   Table table{
       "saving",
       "The pruned models",
-      "Heads out of the weights; median times of forward passes of one and of 16 sequences, whole and pruned in turns.",
+      "Heads are removed from the weights. Median times of a forward pass over one and over 16 sequences, whole and "
+      "pruned in alternation.",
       {"seed", "", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
       {}};
   for (std::size_t n = 0; n < anatomies.size(); ++n) {

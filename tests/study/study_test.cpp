@@ -199,34 +199,35 @@ TEST(Findings, TellATrendFromNoise) {
   const Results results =
       results_with(five("copy", {{0.90, 0.97}, {0.96, 0.91}, {0.93, 0.98}, {0.92, 0.95}, {0.98, 0.90}}),
                    five("classify", {{0.30, 0.35}, {0.40, 0.45}, {0.70, 0.80}, {0.93, 0.90}, {0.99, 1}}));
-  expect_said(results,
-              "“copy”, trained until 99 % stay right or for 20 steps, over 2 seeds, the accuracy at the end does "
-              "not depend on the number of heads beyond noise");
-  expect_said(results,
-              "“classify”, trained until 99 % stay right or for 20 steps, over 2 seeds, the accuracy at the end "
-              "rises with the number of heads");
-  expect_said(results, "93.0 % to 98.0 % with 4 heads, not solved by 2 of 2 seeds");
-  expect_unsaid(results, "with 16 heads, not solved by 2 of 2 seeds; the others solve it.\nSpeed: on “classify”");
+  expect_said(
+      results,
+      "Ability: on “copy” (2 seeds, trained to a stable 99 % or for 20 steps), final accuracy shows no trend with");
+  expect_said(
+      results,
+      "“classify” (2 seeds, trained to a stable 99 % or for 20 steps), final accuracy rises with the number of heads");
+  expect_said(results, "93.0 % to 98.0 % with 4 heads (2 of 2 seeds fall short)");
+  expect_unsaid(results, "with 16 heads (2 of 2 seeds fall short); the others solve it.\nSpeed: on “classify”");
 }
 
 TEST(Findings, WhereNoneSolvesItThereAreNoOthers) {
   const Results results =
       results_with(five("copy", {{0.5, 0.5}, {0.5, 0.5}}), five("classify", {{0.4, 0.5}, {0.5, 0.4}}));
   expect_unsaid(results, "the others solve it");
-  expect_said(results, "Speed: on “copy” no run gets to 99 %: nothing can be said of how soon.");
-  expect_said(results, "too few models solved the task on “classify”");
+  expect_said(results, "Speed: on “copy”, no run reaches 99 %, so there is nothing to compare.");
+  expect_said(results, "Entropy: on “classify”, too few models solved the task");
 }
 
 TEST(Findings, ATaskThatAllSolveTellsNothingOfAbility) {
   Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
-  expect_said(results,
-              "Ability: on the task “copy”, trained until 99 % stay right or for 20 steps, over 2 seeds, every "
-              "number of heads solves it with every seed: this task does not tell them apart");
+  expect_said(
+      results,
+      "Ability: on “copy” (2 seeds, trained to a stable 99 % or for 20 steps), every number of heads solves the task "
+      "with every seed: it does not separate them");
   for (Contender& c : results.classify) {  // the more heads, the sooner
     for (Course& course : c.courses) course.points[1].step = 1000 / c.heads;
   }
-  expect_said(results, "Speed: on “classify” runs with more heads get to 99 % sooner (rank correlation -1.00");
-  expect_said(results, "steps 1000 with 1 head, 500 with 2 heads");
+  expect_said(results, "Speed: on “classify”, more heads need fewer steps to reach 99 % (rank correlation -1.00");
+  expect_said(results, "): 1000 with 1 head, 500 with 2 heads");
 }
 
 // One seed of ten that is not solved must not be passed over: not in ability, not in speed, not in entropy.
@@ -234,12 +235,12 @@ TEST(Findings, AnUnsolvedSeedIsSaid) {
   auto copy = kAllSolved;
   copy[3][1] = 0.8;
   Results results = results_with(five("copy", copy), five("classify", kAllSolved));
-  expect_said(results, "80.0 % to 100.0 % with 8 heads, not solved by 1 of 2 seeds; the others solve it.");
-  expect_unsaid(results, "still gaining");
+  expect_said(results, "80.0 % to 100.0 % with 8 heads (1 of 2 seeds fall short); the others solve it.");
+  expect_unsaid(results, "still improving");
   results.copy[3].courses[1].points[1].accuracy = 0.5;  // half a look before
   results.copy[3].courses[1].points.insert(results.copy[3].courses[1].points.begin() + 1, {5, 1, 0.5});
   results.copy[3].courses[1].points.back().accuracy = 0.8;
-  expect_said(results, "1 of them still gaining when the budget was spent");
+  expect_said(results, "(1 of 2 seeds fall short, 1 of them still improving)");
   results.copy[4].courses[0].points.back().accuracy = 0.5;
   EXPECT_EQ(results.copy[4].solved(), 1u);
   EXPECT_EQ(results.copy[4].mean_entropies().size(), 1u) << "what has not learnt it does not count";
@@ -255,19 +256,21 @@ TEST(Findings, EntropiesAreComparedWithTheirIntervals) {
     for (std::size_t n = 0; n < means.size(); ++n) c.courses[n].points.back().observed = {means[n]};
   };
   set(results.copy[0], {0.30, 0.31});
-  set(results.copy[4], {0.60, 0.61});
-  expect_said(results, "on “copy” the heads of models with 16 heads look more widely than those with 1 head");
+  set(results.copy[4], {0.60, 0.62});
+  expect_said(results,
+              "on “copy”, heads attend more broadly with 16 heads than with 1 head: mean relative entropy 0.61");
   set(results.copy[4], {0.1, 0.6});  // two seeds as far apart say nothing
-  expect_said(results, "on “copy” the heads of models with 16 heads cannot be told in focus from those with 1 head");
+  expect_said(results,
+              "on “copy”, heads cannot be shown to attend more broadly or narrowly with 16 heads than with 1 head");
   set(results.copy[4], {0.10, 0.11});
-  expect_said(results, "on “copy” the heads of models with 16 heads are more focused than those with 1 head");
-  expect_said(results, "on “classify” the heads of models with 8 heads");  // 16 was solved by one seed, 1 by none
+  expect_said(results, "on “copy”, heads attend more narrowly with 16 heads than with 1 head");
+  expect_said(results, "with 8 heads than with 2 heads");  // 16 was solved by one seed, 1 by none
 }
 
 // Two contenders with two seeds each: whatever they show, it is too little to say.
 TEST(Findings, AFewRunsProveNothing) {
   const Results results = results_with(five("copy", {{1, 1}, {1, 1}}), five("classify", {{0.30, 0.31}, {0.93, 0.94}}));
-  expect_unsaid(results, "rises");
+  expect_unsaid(results, "accuracy rises");
   expect_said(results, "rank correlation 0.00, p = 1");
 }
 
@@ -276,22 +279,21 @@ TEST(Findings, CountTheSeedsThatHaveAHeadAndNameItsScore) {
   results.formations.two_layers[0].roles = {{{0, 1}, {{"induction", 0.55, 0.4, 0.1}}},
                                             {{1, 0}, {{"induction", 0.9, 0.4, 0.85}}}};  // it beats no control
   expect_said(results,
-              "with induction heads in 1 of 2 seeds (best scores 0.55), a score within 0.05 of its threshold in 1 and "
-              "previous-token");
+              "with induction heads in 1 of 2 seeds (best scores 0.55; 1 too close to call) and previous-token");
   results.formations.two_layers[1].roles = {{{1, 1}, {{"induction", 0.96, 0.4, 0.1}}}};
-  expect_said(results, "with induction heads in 2 of 2 seeds (best scores 0.55 to 0.96)");
+  expect_said(results, "with induction heads in 2 of 2 seeds (best scores 0.55 to 0.96;");
 }
 
 TEST(Findings, DoNotPraiseARankingThatDoesNotHelp) {
   Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
   for (Anatomy& anatomy : results.anatomies) anatomy.random[0].within_budget = 2;
-  expect_said(results, "The ranking does not help here");
+  expect_said(results, "Ranking does not help here");
   results.anatomies[0].iterative.within_budget = 4;
   results.anatomies[1].iterative.within_budget = 2;
-  expect_said(results, "beats every random order in 1 of 2 seeds only");
+  expect_said(results, "beats every random order in only 1 of 2 seeds");
   results.anatomies[1].iterative.within_budget = 3;
   expect_said(results, "beats every random order with every seed");
-  expect_said(results, "Of 4 heads 3 to 4 can go");
+  expect_said(results, "Of 4 heads, 3 to 4 can be removed");
 }
 
 TEST(Findings, SayWhatPruningSaves) {
@@ -301,8 +303,8 @@ TEST(Findings, SayWhatPruningSaves) {
     anatomy.saving.after = {.heads = 3, .parameters = 150, .seconds_of_one = 0.9, .seconds_of_16 = 3, .accuracy = 0.8};
   }
   expect_said(results,
-              "have 25.0 % fewer parameters; on sequences that had no part in pruning they get 80.0 % where the "
-              "whole ones get 90.0 %, and a forward pass at batch 16 takes 0.75 of the time.");
+              "have 25.0 % fewer parameters; on sequences that pruning never saw they reach 80.0 % where the "
+              "originals reach 90.0 %, and a forward pass at batch 16 takes 0.75 of the time.");
 }
 
 TEST(Findings, SayHowSureTheyAre) {
@@ -323,7 +325,7 @@ TEST(Findings, SayWhatSpeaksAgainstTheRanking) {
   anatomy.one_shot = curve({0.9, 0.9, 0.5, 0.4, 0.1});
   anatomy.random = {curve({0.8, 1.0, 0.6, 0.6, 0.1}), curve({0.8, 0.7, 0.6, 0.6, 0.1})};
   EXPECT_EQ(anatomy.one_shot_below_random(), 3u);
-  expect_said(results, "from 3 heads on it is worse than random orders are on average, in 1 of 2 seeds");
+  expect_said(results, "from 3 heads on it does worse than the average random order, in 1 of 2 seeds");
   anatomy.one_shot = curve({0.7, 0.9, 0.9, 0.9, 0.1});
   EXPECT_EQ(anatomy.one_shot_below_random(), std::nullopt) << "it must stay so";
 }
@@ -338,10 +340,12 @@ TEST(Findings, ALabelThatDoesNotExplainIsSaid) {
     anatomy.examination.roles.resize(4);
     anatomy.examination.roles[2] = {{0, 2}, {{"averaging", 0.95, 0.9, 0}}};
   }
-  expect_said(results, "seed 1, 0.2 (averaging), which adds 2.25 to the logit of the right word and 1.50 to the loss");
-  expect_said(results, "In 2 of 2 seeds its label does not say why");
+  expect_said(results,
+              "seed 1, 0.2 (averaging), which adds 2.25 to the logit of the right word and whose removal raises the "
+              "loss by 1.50");
+  expect_said(results, "In 2 of 2 seeds its role does not say why");
   for (Anatomy& anatomy : results.anatomies) anatomy.examination.roles[2] = {{0, 2}, {{"duplicate", 0.9, 0.4, 0}}};
-  expect_unsaid(results, "its label does not say why");
+  expect_unsaid(results, "its role does not say why");
 }
 
 }  // namespace

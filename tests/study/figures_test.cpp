@@ -1,0 +1,276 @@
+// Tables and figures of the study: every number stands in the row, the column and the series that are named after it.
+#include "study/figures.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+namespace polyhead::study {
+namespace {
+
+using Numbers = std::vector<double>;
+using Words = std::vector<std::string>;
+
+Course course_of(std::vector<Point> points, const train::Plan& plan = {}) {
+  Course course;
+  course.plan = plan;
+  course.points = std::move(points);
+  return course;
+}
+
+// One seed that is solved at the second look and ends there, one that never is.
+Contender contender(const std::string& task, std::int64_t heads, double loss) {
+  train::Plan plan;
+  plan.model.width = 64;
+  plan.model.head_dim = 64 / heads;
+  plan.training.steps = 150;
+  Contender made{task, heads, {}};
+  const Point last{10, 0.3, 1.0, {0.5, 0.2, 0.4}};
+  made.courses.push_back(course_of({{0, loss, 0.1}, {5, 0.5, 0.99}, last}, plan));
+  made.courses.push_back(course_of({{0, loss, 0.2}, {5, 0.7, 0.5}, {10, 0.6, 0.6}, {15, 0.5, 0.8}}, plan));
+  return made;
+}
+
+Formation formation(const std::string& name, double naive, double ours, double accuracy) {
+  Formation made{name,
+                 course_of({{0, 2, 0.1, {0.1, 0.2, 0.01, 0.02}}, {10, 1, accuracy, {0.3, 0.4, 0.5, 0.06}}}),
+                 {},
+                 naive,
+                 ours};
+  made.roles = {{{0, 0}, {{"previous token", 0.3, 0.4, 0.1}}}, {{1, 0}, {{"induction", ours, 0.4, 0.1}}}};
+  return made;
+}
+
+PruneCurve curve(double whole, const Numbers& accuracies, std::size_t within) {
+  PruneCurve made{0, whole, {}, within};
+  for (std::size_t n = 0; n < accuracies.size(); ++n) {
+    made.steps.push_back({{0, static_cast<std::int64_t>(1 - n)}, 0, accuracies[n]});
+  }
+  return made;
+}
+
+Anatomy anatomy(double more) {
+  Anatomy made;
+  made.examination.importance = {
+      {.id = {0, 0},
+       .normalised = 0.6,
+       .zero = {0.5 + more, 0.4, 0.6},
+       .mean = {0.05, 0.04, 0.06},
+       .logit = {1.5, 1, 2}},
+      {.id = {0, 1}, .normalised = 0.8, .zero = {0.2, 0.1, 0.3}, .mean = {0.02, 0.01, 0.03}, .logit = {0.7, 0, 1}}};
+  made.examination.roles = {{{0, 0}, {{"averaging", 0.95, 0.9, 0}}}, {{0, 1}, {{"induction", 0.1, 0.4, 0.1}}}};
+  made.examination.survey.heads.resize(2);
+  for (std::size_t n = 0; n < 2; ++n) {
+    auto& sums = made.examination.survey.heads[n].sums;
+    sums[static_cast<std::size_t>(Statistic::entropy)] = 3 + static_cast<double>(n);
+    sums[static_cast<std::size_t>(Statistic::rows)] = 2;
+  }
+  made.examination.gradient_and_zero = 0.25;
+  made.iterative = curve(0.9, {0.8, 0.1}, 1);
+  made.one_shot = curve(0.9, {0.5 + more, 0.1}, 0);
+  made.random = {curve(0.9, {0.7, 0.1}, 0), curve(0.9, {0.8, 0.1}, 2)};
+  made.relations = {{"subject-verb", {0.75, 0.25, {0, 1}}}};
+  made.saving.before = {
+      .heads = 2, .parameters = 200, .bytes = 800, .seconds_of_one = 0.001, .seconds_of_16 = 0.004, .accuracy = 0.9};
+  made.saving.after = {
+      .heads = 1, .parameters = 150, .bytes = 600, .seconds_of_one = 0.002, .seconds_of_16 = 0.003, .accuracy = 0.85};
+  return made;
+}
+
+Results results() {
+  Results made;
+  for (const std::int64_t heads : kHeadCounts) {
+    made.copy.push_back(contender("copy", heads, 2));
+    made.classify.push_back(contender("classify", heads, 3));
+  }
+  made.formations.two_layers.push_back(formation("two", 0.9, 0.95, 0.99));
+  made.formations.two_layers.push_back(formation("two", 0.8, 0.2, 0.79));
+  made.formations.one_layer.push_back(formation("one", 0.1, 0.15, 0.3));
+  made.formations.fixed_length.push_back(formation("fixed", 1, 0.05, 1));
+  made.formations.knock_outs = {{.nothing = 0.99,
+                                 .previous = 0.3,
+                                 .induction = 0.03,
+                                 .both = 0.02,
+                                 .others = 0.98,
+                                 .previous_heads = "0.0",
+                                 .induction_heads = "1.0"},
+                                {.nothing = 0.97}};
+  made.anatomies.push_back(anatomy(0));
+  made.anatomies.push_back(anatomy(0.3));
+  return made;
+}
+
+std::string text_of(const report::Cell& cell) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  if (const auto* whole = std::get_if<std::int64_t>(&cell)) return std::to_string(*whole);
+  if (!std::holds_alternative<double>(cell)) return "";
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%g", std::get<double>(cell));
+  return digits;
+}
+
+void expect_rows(const std::string& id, const Words& columns, const std::vector<Words>& rows) {
+  for (const report::Table& table : tables(results())) {
+    if (table.id != id) continue;
+    EXPECT_EQ(table.columns, columns);
+    ASSERT_GE(table.rows.size(), rows.size());
+    for (std::size_t n = 0; n < rows.size(); ++n) {
+      Words found;
+      for (const report::Cell& cell : table.rows[n]) found.push_back(text_of(cell));
+      EXPECT_EQ(found, rows[n]) << id << ", row " << n;
+    }
+    return;
+  }
+  FAIL() << "no table " << id;
+}
+
+TEST(Tables, HaveTheirNumbersUnderTheirNames) {
+  expect_rows("comparison",
+              {"task", "width", "heads", "head width", "budget", "solved", "accuracy, lowest", "accuracy, highest",
+               "steps to 99 %"},
+              {{"copy", "64", "1", "64", "150", "1 of 2", "0.8", "1", "5 to 5"},
+               {"copy", "64", "2", "32", "150", "1 of 2", "0.8", "1", "5 to 5"}});
+  expect_rows("knock-outs",
+              {"seed", "previous-token heads", "induction heads", "all open", "without previous-token",
+               "without induction", "without both", "without all others"},
+              {{"1", "0.0", "1.0", "0.99", "0.3", "0.03", "0.02", "0.98"}, {"2", "", "", "0.97", "", "", "", ""}});
+  expect_rows("controls", {"model", "seed", "accuracy", "naive score", "our score", "induction head?"},
+              {{"two", "1", "0.99", "0.9", "0.95", "yes"},
+               {"two", "2", "0.79", "0.8", "0.2", "no"},
+               {"one", "1", "0.3", "0.1", "0.15", "no"},
+               {"fixed", "1", "1", "1", "0.05", "no"}});
+  expect_rows("relations", {"relation", "seed", "best head", "accuracy", "best fixed offset"},
+              {{"subject-verb", "1", "0.1", "0.75", "0.25"}});
+  expect_rows("heads",
+              {"head", "role", "score", "entropy (nats)", "importance", "logit of the right word",
+               "rise of the loss without it", "kept"},
+              {{"0.0", "averaging", "0.95", "1.5", "0.6", "1.5", "0.5", "yes"},
+               {"0.1", "none known", "", "2", "0.8", "0.7", "0.2", "pruned"}});
+  expect_rows("orders",
+              {"seed", "heads", "ranked again each time", "ranked once", "random, fewest", "random, most",
+               "once worse than random", "gradient and damage"},
+              {{"1", "2", "1", "0", "0", "2", "from 1", "0.25"}, {"2", "2", "1", "0", "0", "2", "no", "0.25"}});
+  expect_rows(
+      "saving", {"seed", "", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
+      {{"1", "whole", "2", "200", "800", "0.9", "1", "4"}, {"1", "pruned", "1", "150", "600", "0.85", "2", "3"}});
+}
+
+class Figures : public ::testing::Test {
+ protected:
+  Figures() {
+    for (const char* name : {"first", "second"}) {
+      report::Model model{
+          name, "", {}, {{"text", {"a", "b"}, {}, {{0, 0}, {0, 1}}, {1, 0, 0.25F, 0.75F, 1, 0, 0.5F, 0.5F}}}};
+      model.heads.resize(2);
+      model.heads[1].head = 1;
+      model.heads[1].role = "induction";
+      models_.push_back(model);
+    }
+    all_ = figures(results_, models_);
+  }
+
+  template <class Plot>
+  Plot plot(const std::string& id) const {
+    for (const report::Figure& figure : all_) {
+      if (figure.id == id) return std::get<Plot>(figure.plot);
+    }
+    throw std::logic_error("no figure " + id);
+  }
+  static void expect_near(const Numbers& found, const Numbers& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t n = 0; n < found.size(); ++n) EXPECT_NEAR(found[n], expected[n], 1e-12) << n;
+  }
+
+  Results results_ = results();
+  std::vector<report::Model> models_;
+  std::vector<report::Figure> all_;
+};
+
+// A seed that has ended stays where it was.
+TEST_F(Figures, CoursesAreMeansOverSeedsWithTheirEnds) {
+  for (const auto& [id, y, low, high] :
+       {std::tuple<std::string, Numbers, Numbers, Numbers>{
+            "loss-copy", {2, 0.6, 0.45, 0.4}, {2, 0.5, 0.3, 0.3}, {2, 0.7, 0.6, 0.5}},
+        {"loss-classify", {3, 0.6, 0.45, 0.4}, {3, 0.5, 0.3, 0.3}, {3, 0.7, 0.6, 0.5}},
+        {"accuracy-classify", {0.15, 0.745, 0.8, 0.9}, {0.1, 0.5, 0.6, 0.8}, {0.2, 0.99, 1, 1}}}) {
+    SCOPED_TRACE(id);
+    const auto lines = plot<report::Lines>(id);
+    ASSERT_EQ(lines.series.size(), 5u);
+    EXPECT_EQ(lines.series[0].name, "1 head");
+    EXPECT_EQ(lines.series[4].name, "16 heads");
+    EXPECT_EQ(lines.series[0].x, (Numbers{0, 5, 10, 15}));
+    expect_near(lines.series[0].y, y);
+    expect_near(lines.series[0].low, low);
+    expect_near(lines.series[0].high, high);
+  }
+  const auto bars = plot<report::Bars>("final-accuracy");
+  EXPECT_EQ(bars.categories, (Words{"1", "2", "4", "8", "16"}));
+  EXPECT_EQ(bars.series[1].name, "classify");
+  expect_near(bars.series[0].values, Numbers(5, 0.9));
+  expect_near(bars.series[0].low, Numbers(5, 0.8));
+  expect_near(bars.series[0].high, Numbers(5, 1));
+}
+
+TEST_F(Figures, EntropiesAreThoseOfTheFirstSeedInOrder) {
+  const auto grid = plot<report::Grid>("entropy-copy");
+  EXPECT_EQ(grid.rows[1], "2 heads");
+  ASSERT_EQ(grid.values.size(), 5u * 16);
+  expect_near({grid.values.begin(), grid.values.begin() + 3}, {0.2, 0.4, 0.5});
+  EXPECT_TRUE(std::isnan(grid.values[3])) << "it has no more";
+}
+
+TEST_F(Figures, FormationFollowsTheBestHeadOfEachKind) {
+  const auto lines = plot<report::Lines>("formation");
+  const std::pair<std::string, Numbers> expected[] = {{"accuracy, two layers", {0.1, 0.89}},
+                                                      {"best induction head", {0.02, 0.5}},
+                                                      {"best previous-token head", {0.2, 0.4}},
+                                                      {"accuracy, one layer", {0.1, 0.3}}};
+  ASSERT_EQ(lines.series.size(), 4u);
+  for (std::size_t n = 0; n < 4; ++n) {
+    EXPECT_EQ(lines.series[n].name, expected[n].first);
+    expect_near(lines.series[n].y, expected[n].second);
+  }
+  const auto grid = plot<report::Grid>("evolution");
+  EXPECT_EQ(grid.rows, (Words{"0.0 previous token", "1.0 induction"}));
+  EXPECT_EQ(grid.columns, (Words{"0", "10"}));
+  expect_near(grid.values, {0.1, 0.3, 0.02, 0.06});
+}
+
+TEST_F(Figures, HeadsHaveTheirImportanceAndDamage) {
+  const auto importance = plot<report::Bars>("importance"), damage = plot<report::Bars>("damage");
+  EXPECT_EQ(importance.categories, (Words{"0.0", "0.1"}));
+  expect_near(importance.series[0].values, {0.6, 0.8});
+  ASSERT_EQ(damage.series.size(), 2u);
+  EXPECT_EQ(damage.series[0].name, "output made 0");
+  expect_near(damage.series[0].values, {0.5, 0.2});
+  expect_near(damage.series[0].low, {0.4, 0.1});
+  expect_near(damage.series[0].high, {0.6, 0.3});
+  expect_near(damage.series[1].values, {0.05, 0.02});
+  expect_near(damage.series[1].low, {0.04, 0.01});
+  expect_near(damage.series[1].high, {0.06, 0.03});
+}
+
+TEST_F(Figures, PruningBeginsWithTheWholeModel) {
+  const auto lines = plot<report::Lines>("pruning");
+  ASSERT_EQ(lines.series.size(), 3u);
+  EXPECT_EQ(lines.series[0].x, (Numbers{0, 1, 2}));
+  expect_near(lines.series[0].y, {0.9, 0.8, 0.1});
+  EXPECT_EQ(lines.series[1].name, "one ranking");
+  expect_near(lines.series[1].y, {0.9, 0.65, 0.1});
+  expect_near(lines.series[1].low, {0.9, 0.5, 0.1});
+  expect_near(lines.series[2].y, {0.9, 0.75, 0.1});
+  expect_near(lines.series[2].high, {0.9, 0.8, 0.1});
+}
+
+TEST_F(Figures, EveryHeadHasItsOwnWeights) {
+  const auto grid = plot<report::HeadGrid>("heads-repeat");
+  ASSERT_EQ(grid.heads.size(), 2u);
+  EXPECT_EQ(grid.heads[1].title, "layer 0 · head 1");
+  EXPECT_EQ(grid.heads[1].note, "induction");
+  EXPECT_EQ(grid.heads[0].weights, (std::vector<float>{1, 0, 0.25F, 0.75F}));
+  EXPECT_EQ(grid.heads[1].weights, (std::vector<float>{1, 0, 0.5F, 0.5F}));
+}
+
+}  // namespace
+}  // namespace polyhead::study
