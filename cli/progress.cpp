@@ -42,21 +42,23 @@ std::string clock_text(double seconds) {
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest) : fmt::format("{}:{:02}", minutes, rest);
 }
 
-Progress::Progress(std::string what, std::int64_t total, std::int64_t done, Unit unit)
+Progress::Progress(std::string what, std::int64_t total, std::int64_t done, Unit unit,
+                   std::function<Clock::time_point()> now)
     : what_(std::move(what)),
       total_(total),
       first_(done),
       done_(done),
       unit_(unit),
       terminal_(is_terminal()),
-      colours_(terminal_ && !is_set("NO_COLOR")) {}
+      colours_(terminal_ && !is_set("NO_COLOR")),
+      now_(std::move(now)) {}
 
 Progress::~Progress() {
   if (terminal_ && shown_) say(std::string(kWipe));
 }
 
 double Progress::per_second() const noexcept {
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  const double seconds = std::chrono::duration<double>(now_() - begin_).count();
   return seconds > 0 ? static_cast<double>(done_ - first_) / seconds : 0;
 }
 
@@ -84,7 +86,7 @@ std::string Progress::bar(const std::string& line) const {
 void Progress::update(std::int64_t done, const std::string& note) {
   using namespace std::chrono_literals;
   done_ = done;
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = now_();
   if (now < next_ && done < total_) return;
   const bool first = next_ == begin_;  // a line about the first step says little; the bar shows it all the same
   next_ = now + (terminal_ ? Clock::duration(100ms) : Clock::duration(5s));

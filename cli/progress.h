@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace polyhead::cli {
@@ -10,9 +11,11 @@ namespace polyhead::cli {
 class Progress {
  public:
   enum class Unit { count, percent };  // "12/600" or "2 %"
+  using Clock = std::chrono::steady_clock;
 
   // `what` it is about, "copy"; `done` of `total` were done before this process began and do not count for the rate.
-  Progress(std::string what, std::int64_t total, std::int64_t done = 0, Unit unit = Unit::count);
+  Progress(std::string what, std::int64_t total, std::int64_t done = 0, Unit unit = Unit::count,
+           std::function<Clock::time_point()> now = Clock::now);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();  // wipes the bar, so that what is printed next has the line to itself
@@ -24,8 +27,6 @@ class Progress {
   double per_second() const noexcept;  // since this process began
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   std::string line(const std::string& note) const;
   std::string bar(const std::string& line) const;
 
@@ -33,7 +34,8 @@ class Progress {
   std::int64_t total_, first_, done_;
   Unit unit_;
   bool terminal_, colours_, shown_ = false;
-  Clock::time_point begin_ = Clock::now(), next_ = begin_;
+  std::function<Clock::time_point()> now_;
+  Clock::time_point begin_ = now_(), next_ = begin_;
 };
 
 // 3725 as "1:02:05", 65 as "1:05".
