@@ -321,5 +321,28 @@ TEST(Repeats, AreSegmentsOfEveryLengthRepeatedToTheEnd) {
                           make_repeats(options).tokens.as<std::int32_t>()));
 }
 
+// As many as asked for, none twice, with segments from an eighth to a half of the length.
+TEST(Repeats, FillSeveralProbes) {
+  RepeatProbe options{.beginning = {0}, .batch = 8, .length = 40, .seed = 3};
+  for (std::int32_t token = 1; token < 40; ++token) options.alphabet.push_back(token);
+  const std::vector<Probe> probes = make_repeats(options, 20);
+  ASSERT_EQ(probes.size(), 3u);
+  std::set<std::vector<std::int32_t>> rows;
+  std::set<std::int64_t> lengths;
+  for (const Probe& probe : probes) {
+    const std::int64_t B = probe.tokens.shape()[0];
+    EXPECT_EQ(B, &probe == &probes[2] ? 4 : 8);
+    for (const std::int32_t* row = probe.tokens.as<std::int32_t>(); row < probe.tokens.as<std::int32_t>() + B * 40;
+         row += 40) {
+      EXPECT_TRUE(rows.emplace(row, row + 40).second);
+      lengths.insert(std::find(row + 2, row + 40, row[1]) - row - 1);
+    }
+  }
+  EXPECT_GE(*lengths.begin(), 5);
+  EXPECT_LT(*lengths.begin(), 9);
+  EXPECT_LE(*lengths.rbegin(), 20);
+  EXPECT_GT(*lengths.rbegin(), 16);
+}
+
 }  // namespace
 }  // namespace polyhead::heads

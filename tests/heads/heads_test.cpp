@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "heads/survey.h"
 #include "io/scratch.h"
 #include "model/score.h"
 #include "support/bits.h"
@@ -80,6 +82,30 @@ TEST_F(PublicModel, SurveyIsThatOfItsSequences) {
   EXPECT_NEAR(heads[1].role_score, 1, 1e-5);
   EXPECT_EQ(heads[0].sums[static_cast<std::size_t>(Statistic::rows)], 40 * kTokens);
   EXPECT_GT(heads[0].mean(Statistic::previous_weight, Statistic::previous_rows), 0.99);
+  EXPECT_NEAR(heads[0].sums[static_cast<std::size_t>(Statistic::max_logit)], 200 / std::sqrt(32.0), 1e-3)
+      << "the largest of all sequences, not their sum";
+}
+
+// Roles come from random segments, which begin as the sequences do: with the token that all have first, or with none.
+TEST_F(PublicModel, SurveyMakesSegmentsThatBeginAsTheSequencesDo) {
+  std::unique_ptr<model::Transformer> blunt = InductionModel::make();
+  for (autograd::Parameter* parameter : blunt->parameters()) {  // so that a weight depends on how many keys there are
+    if (parameter->name != "blocks.0.attention.in_proj_weight") continue;
+    float* weights = parameter->value.as<float>();
+    std::replace(weights, weights + parameter->value.view().count(), 200.0f, 20.0f);
+  }
+  const model::Transformer& known = *blunt;
+  const Model surveyed{std::shared_ptr<const model::Transformer>(std::move(blunt))};
+  for (const bool alike : {true, false}) {
+    Tensor tokens = std::move(counting(8).tokens);
+    if (!alike) tokens.as<std::int32_t>()[3 * kTokens] = 5;
+    heads::RepeatProbe options{.alphabet = {0, 1, 2, 3, 4, 5}, .batch = 32, .length = kTokens};
+    if (alike) options.beginning = {0};
+    const heads::Survey repeats = heads::survey(context, known, heads::make_repeats(options, 8));
+    const SurveyedHead head = survey_heads(context, surveyed, tokens)[0];
+    EXPECT_EQ(head.role, "previous token");
+    EXPECT_EQ(head.role_score, repeats.heads[0].mean(Statistic::previous_weight, Statistic::previous_rows)) << alike;
+  }
 }
 
 // Random segments are made of tokens that occur, and not of those that may mean nothing to the model.

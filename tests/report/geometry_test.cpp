@@ -112,6 +112,15 @@ TEST(Geometry, ABandGoesFromLowToHigh) {
   }
 }
 
+TEST(Geometry, APointWithoutAValueTakesNoRoom) {
+  Lines lines = kLines;
+  lines.series[1].x.push_back(1000);
+  lines.series[1].y.push_back(kNan);
+  const std::vector<Shape> with = shapes_of(lines).of("circle"), without = shapes_of(kLines).of("circle");
+  ASSERT_EQ(with.size(), without.size());
+  for (std::size_t n = 0; n < with.size(); ++n) EXPECT_EQ(with[n].number("cx"), without[n].number("cx"));
+}
+
 // A name stands beside a stroke in the colour of its line, as high as the line ends.
 TEST(Geometry, NamesStandAtTheEndsOfTheirLines) {
   const Shapes shapes = shapes_of(kLines);
@@ -264,6 +273,19 @@ TEST(Geometry, WhiskersEndAtTheirValues) {
     EXPECT_NEAR(y(upright[c].number("y2")), kBars.series[0].high[c], 3 * kPixel * y.pixel());
     EXPECT_NEAR(upright[c].number("x1"), bars[c + 1].middle_x(), 0.5) << "in the middle of its bar";
   }
+}
+
+// The value of a lone series is written above its bar, and above the whisker where that reaches higher.
+TEST(Geometry, ValuesStandAboveWhateverIsHighest) {
+  const Shapes shapes = shapes_of(Bars{"head", "loss", {"a", "b"}, {{"zero", {1.25, -2.25}, {0.5, -3}, {4, -1}}}});
+  std::vector<Shape> upright = shapes.of("line", "ink");
+  std::erase_if(upright, [](const Shape& line) { return line.number("x1") != line.number("x2"); });
+  const std::vector<Shape> bars = shapes.of("rect", "s0");
+  ASSERT_EQ(upright.size(), 2u);
+  ASSERT_EQ(bars.size(), 2u);
+  EXPECT_NEAR(shapes.text("1.25").number("y"), upright[0].number("y2") - 5, kPixel);
+  EXPECT_NEAR(shapes.text("−2.25").number("y"), bars[1].top() - 5, kPixel);
+  EXPECT_NEAR(shapes.text("1.25").number("x"), bars[0].middle_x(), kPixel);
 }
 
 TEST(Geometry, WhiskersHaveACapAtEitherEnd) {
