@@ -39,12 +39,6 @@ void check(const Options& o) {
   if (std::filesystem::equivalent(model, o.out, ignored)) {
     throw Failure(Exit::usage, fmt::format("--out: {} is the model itself; name another folder", o.out));
   }
-  if (model.extension() == ".gguf") {
-    throw Failure(Exit::usage,
-                  fmt::format("--out: the tokenizer of {} cannot be written as a file of its own; prune the same model "
-                              "as a folder of Hugging Face's libraries, or take --dry-run",
-                              o.subject.model));
-  }
   io::expect_new_folder(o.out, o.force);
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <tuple>
+#include <utility>
 
 #include "io/file.h"
+#include "io/gguf.h"
 #include "io/json.h"
 #include "model/checkpoint.h"
 #include "text/tokenizer.h"
@@ -114,13 +116,17 @@ void save_cut(const model::Transformer& model, const train::Plan& plan, const st
 }
 
 void save_cut(const model::Transformer& model, const std::filesystem::path& from, const std::filesystem::path& folder) {
-  const std::string tokenizer = io::read_file(from / text::kTokenizerFile, kMostTokenizer);
+  const bool gguf = from.extension() == ".gguf", pruned = !gguf && io::is_there(from / text::kTokenizerGguf);
+  const char *name = text::kTokenizerFile, *other = text::kTokenizerGguf;
+  if (gguf || pruned) std::swap(name, other);
+  const std::string tokenizer = gguf ? io::gguf_metadata_alone(from) : io::read_file(from / name, kMostTokenizer);
   io::Json ends;
   ends["eos_token_id"] = text::end_tokens(from);
   const io::FolderLock lock(folder);
   io::sweep_temporaries(folder);
   train::remove_run(folder);
-  io::write_atomically(folder / text::kTokenizerFile, [&](io::Writer& writer) { writer.write(tokenizer); });
+  io::write_atomically(folder / name, [&](io::Writer& writer) { writer.write(tokenizer); });
+  std::filesystem::remove(folder / other);
   io::write_atomically(folder / text::kGenerationFile, [&](io::Writer& writer) { writer.write(ends.dump(2) + "\n"); });
   model::save(model, folder);
 }

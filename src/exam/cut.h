@@ -35,8 +35,8 @@ void fine_tune(Context& context, model::Transformer& model, const Subject& subje
 // Into a folder that is there: config.json, model.safetensors, and run.json, so that other commands know the task. The
 // files of a run that was there before go.
 void save_cut(const model::Transformer& model, const train::Plan& plan, const std::filesystem::path& folder);
-// What is left of a model that brings a tokenizer, `from` where it was: with tokenizer.json, and its end tokens in
-// generation_config.json.
+// What is left of a model that brings a tokenizer, `from` where it was: with tokenizer.json or tokenizer.gguf, and its
+// end tokens in generation_config.json.
 void save_cut(const model::Transformer& model, const std::filesystem::path& from, const std::filesystem::path& folder);
 
 }  // namespace polyhead::exam

@@ -35,7 +35,8 @@ std::vector<std::int32_t> Reading::special() const {
 
 bool reads_text(const std::filesystem::path& model) {
   if (!model::is_own(model)) return true;
-  return io::is_folder(model) && io::is_there(model / text::kTokenizerFile) && !io::is_there(model / train::kPlanFile);
+  const auto has = [&](const char* name) { return io::is_there(model / name); };
+  return io::is_folder(model) && (has(text::kTokenizerFile) || has(text::kTokenizerGguf)) && !has(train::kPlanFile);
 }
 
 Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, const model::Config& config) {

@@ -239,6 +239,7 @@ GgufHeader read_header(const Reader& file, const std::string& where) {
   const auto tensors = scan.number<std::uint64_t>("number of tensors");
   const auto keys = scan.number<std::uint64_t>("number of keys");
   header.metadata = scan_metadata(scan, keys);
+  header.metadata_end = scan.at();
   if (header.metadata.contains("split.count") && read_integer(header.metadata, "split.count", where, 0, 65535) > 1) {
     refuse(where, "one of several parts; join them first: llama-gguf-split --merge");
   }
@@ -261,6 +262,14 @@ const BlockFormat& format_called(const std::string& name) {
 }  // namespace
 
 GgufHeader read_gguf_header(const std::filesystem::path& path) { return read_header(Reader(path), path.string()); }
+
+std::string gguf_metadata_alone(const std::filesystem::path& path) {
+  constexpr std::size_t kTensorCount = 8;  // behind magic number and version: the number of tensors, 8 bytes
+  const Reader file(path);
+  std::string bytes(static_cast<std::size_t>(read_header(file, path.string()).metadata_end), '\0');
+  file.read(0, bytes.data(), bytes.size());
+  return bytes.replace(kTensorCount, sizeof(std::uint64_t), sizeof(std::uint64_t), '\0');
+}
 
 Tensor read_gguf_tensor(const Reader& file, const StoredTensor& stored) {
   Tensor tensor = Tensor::empty(stored.shape, stored.dtype);

@@ -18,6 +18,7 @@ struct GgufHeader {
   std::uint32_t version = 0;
   // An object of all keys in the order of the file, so that fields are read as those of config.json are.
   Json metadata = Json::object();
+  std::uint64_t metadata_end = 0;     // the byte behind it
   std::vector<StoredTensor> tensors;  // shapes in row-major order, the reverse of the file's
 };
 
@@ -28,6 +29,9 @@ struct Gguf : LoadedTensors {
 // Every count, length and offset is held against the size of the file before anything is allocated for it; a file that
 // breaks the format in any way is an error (input) that names the byte.
 GgufHeader read_gguf_header(const std::filesystem::path& path);
+
+// The bytes of a file of the same metadata without any tensors: all that a tokenizer needs.
+std::string gguf_metadata_alone(const std::filesystem::path& path);
 
 // F32, F16 and BF16 are read as they are; blocks of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K become f32, a
 // piece of the file at a time. Other types are refused.

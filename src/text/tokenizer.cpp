@@ -143,8 +143,9 @@ Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where) {
 }
 
 Tokenizer load_tokenizer(const std::filesystem::path& path) {
-  if (path.extension() == ".gguf") return tokenizer_from_gguf(io::read_gguf_header(path).metadata, path.string());
-  const std::filesystem::path file = io::is_folder(path) ? path / kTokenizerFile : path;
+  std::filesystem::path file = path;
+  if (io::is_folder(path)) file /= io::is_there(path / kTokenizerGguf) ? kTokenizerGguf : kTokenizerFile;
+  if (file.extension() == ".gguf") return tokenizer_from_gguf(io::read_gguf_header(file).metadata, file.string());
   return tokenizer_from_json(io::parse_json(io::read_file(file, kMostJson), file.string()), file.string());
 }
 

@@ -69,9 +69,10 @@ Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where);
 Tokenizer tokenizer_from_gguf(const io::Json& metadata, const std::string& where);
 
 inline constexpr const char* kTokenizerFile = "tokenizer.json";
+inline constexpr const char* kTokenizerGguf = "tokenizer.gguf";  // of a model that comes from a GGUF file: its metadata
 inline constexpr const char* kGenerationFile = "generation_config.json";
 
-// From a tokenizer.json, a folder that holds one, or a .gguf.
+// From a tokenizer.json, a .gguf, or a folder that holds either by the names above.
 Tokenizer load_tokenizer(const std::filesystem::path& path);
 
 // Refuses (input) a tokenizer that has more tokens than the model it was loaded with.

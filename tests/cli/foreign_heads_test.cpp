@@ -56,14 +56,10 @@ TEST_F(ForeignHeads, NothingIsTakenOutWithoutDamage) {
   EXPECT_FALSE(contains(output_of(on_text("heads --no-damage")).text, "damage"));
 }
 
-// The GGUF file holds the same model, without a tokenizer; a folder without one says so, too.
 TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
   expect_refused(2, "heads " + scratch_.folder(), {"--text"});
   expect_refused(2, on_text("heads --links x"), {"--links"});
   expect_refused(2, on_text("prune --dry-run --fine-tune 3"), {"--fine-tune"});
-  expect_refused(2, "prune --out x " + (llama_fixture() / "llama.gguf").string() + text_, {"--out", "--dry-run"});
-  expect_refused(3, "heads " + (llama_fixture() / "llama.gguf").string() + text_,
-                 {"llama.gguf", "tokenizer.ggml.model"});
   expect_refused(4, "heads " + scratch_.folder() + " --text " + at("none"), {"none"});
   expect_refused(3, on_text("heads --samples 100"), {"300 windows of 8 tokens", "found 400 tokens"});
   std::filesystem::remove(scratch_ / "tokenizer.json");
@@ -147,6 +143,27 @@ TEST_F(ForeignHeads, PruneWritesAModelThatReadsText) {
   EXPECT_EQ(said.code, 0);
   EXPECT_EQ(said.text.substr(0, 3), "abc");
   expect_refused(2, "heads " + at("small"), {"--text"});
+}
+
+// The GGUF file holds the same model; its tokenizer also has "ab".
+TEST_F(ForeignHeads, PruneKeepsTheTokenizerOfGguf) {
+  const std::string gguf = (llama_fixture() / "llama.gguf").string();
+  const json pruned = json_of("prune --budget 20 --samples 8 --out " + at("small") + " " + gguf + text_);
+  ASSERT_GT(pruned["heads_removed"], 0);
+  EXPECT_LT(std::filesystem::file_size(at("small/tokenizer.gguf")), std::filesystem::file_size(gguf) / 2);
+  const std::string rest = " --no-damage --samples 8" + text_;
+  const json heads = json_of("heads " + at("small") + rest), whole = json_of("heads " + gguf + rest);
+  EXPECT_EQ(heads["heads"].size(), pruned["models"][1]["heads"]);
+  EXPECT_NE(heads["loss"], whole["loss"]);
+  EXPECT_EQ(output_of("generate --prompt abc --tokens 0 " + at("small")).text, "abc\n");
+  spill(at("old.json"), kTokenizer);
+  std::filesystem::create_directory(at("smaller"));
+  std::filesystem::rename(at("old.json"), at("smaller/tokenizer.json"));
+  const json again =
+      json_of("prune --force --budget 50 --samples 8 --out " + at("smaller") + " " + at("small") + text_);
+  EXPECT_EQ(again["models"][0]["heads"], pruned["models"][1]["heads"]);
+  EXPECT_EQ(slurp(at("smaller/tokenizer.gguf")), slurp(at("small/tokenizer.gguf")));
+  EXPECT_FALSE(std::filesystem::exists(at("smaller/tokenizer.json"))) << "it is not of this model";
 }
 
 }  // namespace

@@ -78,6 +78,15 @@ TEST(Gguf, Listed) {
   EXPECT_EQ(header.tensors.front().shape, (Dims{5, 2, 7}));
 }
 
+TEST(Gguf, MetadataAlone) {
+  const Scratch scratch;
+  spill(scratch / "a.gguf", gguf_metadata_alone(kFixtures / "types.gguf"));
+  const GgufHeader alone = read_gguf_header(scratch / "a.gguf");
+  EXPECT_EQ(alone.metadata, read_gguf_header(kFixtures / "types.gguf").metadata);
+  EXPECT_TRUE(alone.tensors.empty());
+  EXPECT_EQ(alone.metadata_end, std::filesystem::file_size(scratch / "a.gguf"));
+}
+
 // Version 2 differs by nothing but its number.
 TEST(Gguf, VersionTwo) {
   const Scratch scratch;
