@@ -18,7 +18,7 @@ Config read_gpt_neox(const io::Json& json, const std::string& where, const std::
   config.epsilon = fields.number_or("layer_norm_eps", 1e-5);
   config.positions = Positions::rotary;
   config.rotary_base = fields.number_or("rotary_emb_base", config.rotary_base);
-  read_rotary(json, where, fields.number_or("rotary_pct", 0.25), config);
+  read_rotary(json, where, fields.share_or("rotary_pct", 0.25), config);
   config.parallel = fields.flag_or("use_parallel_residual", true);
   config.tied = fields.flag_or("tie_word_embeddings", false);
   return config;

@@ -49,6 +49,7 @@ void read_rotary(const io::Json& json, const std::string& where, double share, C
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     const auto found = json.find(key);
     if (found == json.end() || found->is_null()) continue;
+    if (!found->is_object()) throw Error(ErrorCode::input, "load", where + ": \"" + key + "\": expected an object");
     const Fields inner{*found, where + ": " + key};
     const std::string type_key = inner.has("rope_type") ? "rope_type" : "type";
     inner.expect_text(type_key, {"default", "linear", "llama3"}, "default");
@@ -61,11 +62,11 @@ void read_rotary(const io::Json& json, const std::string& where, double share, C
       scaling.context = inner.size("original_max_position_embeddings");
     }
     config.rotary_base = inner.number_or("rope_theta", config.rotary_base);
-    share = inner.number_or("partial_rotary_factor", share);
+    share = inner.share_or("partial_rotary_factor", share);
   }
   const Fields fields{json, where};
   config.rotary_base = fields.number_or("rope_theta", config.rotary_base);
-  share = fields.number_or("partial_rotary_factor", share);
+  share = fields.share_or("partial_rotary_factor", share);
   if (share != 1) config.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(config.head_dim));
 }
 

@@ -1,4 +1,6 @@
 // Llama with biases for q, k and v, and with sliding windows in some layers, if at all.
+#include <cstdint>
+
 #include "model/family.h"
 #include "model/family_fields.h"
 #include "model/llama.h"
@@ -10,9 +12,10 @@ Config read_qwen2(const io::Json& json, const std::string& where, const std::set
   Config config = read_llama_like(json, where, tensors);
   config.bias = true;
   const Fields fields{json, where};
-  const bool sliding = fields.flag_or("use_sliding_window", false);
-  read_windows(json, where, sliding ? fields.size_or_none("sliding_window", 4096) : 0,
-               fields.size_or("max_window_layers", 28), config);
+  if (!fields.flag_or("use_sliding_window", false)) return config;
+  const std::int64_t first =
+      fields.has("max_window_layers") ? io::read_integer(json, "max_window_layers", where, 0, INT32_MAX) : 28;
+  read_windows(json, where, fields.size_or_none("sliding_window", 4096), first, config);
   return config;
 }
 

@@ -13,6 +13,7 @@
 #include "model/checkpoint.h"
 #include "polyhead/model.h"
 #include "support/bits.h"
+#include "support/mutator.h"
 #include "support/npy.h"
 
 namespace polyhead::model {
@@ -129,6 +130,9 @@ TEST(Family, Configs) {
   expect_refused("llama", "rope_scaling", R"({"rope_type":"llama3","factor":8.0})",
                  {"rope_scaling", "low_freq_factor"});
   expect_refused("llama", "rope_scaling", R"({"type":"linear","factor":0.5})", {"factor of 1 or more", "found 0.5"});
+  expect_refused("gpt_neox", "rope_parameters", R"({"partial_rotary_factor":1e20})", {"partial_rotary_factor"});
+  expect_refused("gpt_neox", "rope_parameters", "\"default\"", {"rope_parameters", "an object"});
+  expect_refused("qwen2", "max_window_layers", "-1", {"max_window_layers", "found -1"});
   expect_refused("gpt_neox", "hidden_act", "\"relu\"", {"hidden_act", "gelu", "\"relu\""});
   expect_refused("gpt_neox", "rope_parameters", R"({"partial_rotary_factor":0.5})", {"rotary_dim", "found 3"});
   expect_refused("bert", "position_embedding_type", "\"relative_key\"", {"position_embedding_type", "absolute"});
@@ -141,6 +145,19 @@ TEST(Family, Configs) {
   expect_refused("llama", "num_key_value_heads", "4", {"config.json"});
   expect_refused("llama", "head_dim", "4", {"_proj", "does not fit"});
   expect_refused("llama", "rms_norm_eps", "-1", {"rms_norm_eps"});
+}
+
+// Configs with a few bytes changed: refused, or a model comes of them.
+TEST(Family, SpoiltConfigs) {
+  const Scratch scratch;
+  test::Mutator mutate;
+  test::expect_read_or_refused(1600, [&](int round) {
+    const std::filesystem::path from = fixture(kFamilies[static_cast<std::size_t>(round) % kFamilies.size()]);
+    spill(scratch / "config.json", mutate(slurp(from / "config.json")));
+    std::filesystem::copy_file(from / "model.safetensors", scratch / "model.safetensors",
+                               std::filesystem::copy_options::overwrite_existing);
+    load(scratch.folder());
+  });
 }
 
 TEST(Family, Tensors) {
