@@ -28,9 +28,14 @@ if(POLYHEAD_SANITIZE)
   add_compile_options(-Og -g1 -Wno-maybe-uninitialized -fsanitize=${POLYHEAD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${POLYHEAD_SANITIZE})
 endif()
-function(polyhead_hot target level)  # where the tests of a sanitized build spend their time
+function(polyhead_hot target)  # where the tests of a sanitized build spend their time
   if(POLYHEAD_SANITIZE)
-    target_compile_options(${target} PRIVATE ${level})
+    target_compile_options(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
+function(polyhead_together target)  # whose files a sanitized build compiles as one: the headers they share take longest
+  if(POLYHEAD_SANITIZE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
   endif()
 endfunction()
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -14,7 +14,7 @@ namespace {
 using io::Scratch, io::slurp, io::spill;
 
 const std::string kGguf = std::string(POLYHEAD_ROOT) + "/tests/fixtures/gguf/types.gguf";
-const std::string kTokenizer = std::string(POLYHEAD_ROOT) + "/tests/fixtures/tokenizers/gpt2.json";
+const std::string kGpt2Tokenizer = std::string(POLYHEAD_ROOT) + "/tests/fixtures/tokenizers/gpt2.json";
 
 void spill_weights(const Scratch& scratch, float number) {
   Tensor tensor = Tensor::zeros({2, 3}, DType::f32);
@@ -40,7 +40,7 @@ TEST(Inspect, AFolder) {
   const Scratch scratch;
   spill_weights(scratch, 1);
   spill(scratch / "config.json", R"({"model_type":"gpt2","n_layer":2,"n_embd":64,"n_head":4,"vocab_size":1000})");
-  std::filesystem::copy_file(kTokenizer, scratch / "tokenizer.json");
+  std::filesystem::copy_file(kGpt2Tokenizer, scratch / "tokenizer.json");
   const auto report = json_of("inspect " + scratch.folder());
   EXPECT_EQ(report["architecture"], "gpt2");
   EXPECT_EQ(report["layers"], 2);
@@ -57,7 +57,7 @@ TEST(Inspect, SaysAllThatIsWrong) {
   spill_weights(scratch, std::numeric_limits<float>::infinity());
   spill(scratch / "config.json",
         R"({"model_type":"x","hidden_size":65,"num_attention_heads":4,"num_key_value_heads":3,"vocab_size":300})");
-  std::filesystem::copy_file(kTokenizer, scratch / "tokenizer.json");
+  std::filesystem::copy_file(kGpt2Tokenizer, scratch / "tokenizer.json");
   const Ran ran = output_of("inspect " + scratch.folder());
   EXPECT_EQ(ran.code, 3);
   for (const char* problem : {"65 does not divide into 4 heads", "4 heads do not divide among 3 kv heads",

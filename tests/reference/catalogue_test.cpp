@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/bits.h"
 #include "support/compare.h"
 #include "support/plain.h"
 
@@ -48,6 +49,13 @@ void expect_short(const Tensor& exact, const Tensor& plain) {
   EXPECT_LE(distance_of(p, e).largest, 32 * last_place(plain.dtype(), largest));
 }
 
+// The oracle takes its time, and under sanitizers others run it over these cases, too: there every sixth will do.
+std::vector<Case> some_of(std::vector<Case> cases) {
+  std::size_t n = 0;
+  if (kSanitized) std::erase_if(cases, [&](const Case&) { return n++ % 6 != 0; });
+  return cases;
+}
+
 class Yardstick : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Yardstick, IsFitToJudge) {
@@ -59,7 +67,7 @@ TEST_P(Yardstick, IsFitToJudge) {
   EXPECT_FALSE(recipe.wants.statistics != StatisticsSet::none && has_near_tie(expected.exact));
 }
 
-INSTANTIATE_TEST_SUITE_P(Catalogue, Yardstick, ::testing::ValuesIn(catalogue()),
+INSTANTIATE_TEST_SUITE_P(Catalogue, Yardstick, ::testing::ValuesIn(some_of(catalogue())),
                          [](const auto& instance) { return instance.param.name; });
 
 class GradientYardstick : public ::testing::TestWithParam<Case> {};
@@ -73,7 +81,7 @@ TEST_P(GradientYardstick, IsFitToJudge) {
   expect_short(expected.exact.dv, expected.plain.dv);
 }
 
-INSTANTIATE_TEST_SUITE_P(Catalogue, GradientYardstick, ::testing::ValuesIn(gradient_catalogue()),
+INSTANTIATE_TEST_SUITE_P(Catalogue, GradientYardstick, ::testing::ValuesIn(some_of(gradient_catalogue())),
                          [](const auto& instance) { return instance.param.name; });
 
 TEST(Rule, LastPlaces) {

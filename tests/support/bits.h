@@ -1,12 +1,14 @@
-// Equal to the last bit; and the vector target put back after a test has forced another.
+// Equal to the last bit; and the vector targets that a test forces.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "backend/executors.h"
+#include "core/hash.h"
 #include "cpu/targets.h"
 #include "polyhead/attention.h"
 
@@ -17,6 +19,21 @@ struct RestoreTarget {
   std::string name = cpu::target_name();
   ~RestoreTarget() { cpu::use_target(name); }
 };
+
+// Sanitizers look for other mistakes than wrong numbers, and take ten times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// The targets to try something on in this test: all that the machine runs; under sanitizers one, by its name.
+inline std::vector<std::string> targets_for(const std::string& what) {
+  const std::vector<std::string> all = cpu::target_names();
+  if (!kSanitized) return all;
+  const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  return {all[fnv1a(test + what) % all.size()]};
+}
 
 inline ::testing::AssertionResult same_bits(const std::string& what, const Tensor& a, const Tensor& b) {
   if (a.present() != b.present()) return ::testing::AssertionFailure() << what << " is there only once";
