@@ -150,7 +150,8 @@ class Loader {
   }
 
   void expect_nothing_left() const {
-    for (const auto& [name, listed] : tensors_) {
+    for (const auto& entry : tensors_) {
+      const std::string& name = entry.first;
       const bool ignored = std::any_of(family_.ignored.begin(), family_.ignored.end(),
                                        [&](const std::string& ending) { return name.ends_with(ending); });
       const bool beyond = std::any_of(family_.beyond.begin(), family_.beyond.end(),
