@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "io/file.h"
+
 namespace polyhead::cli {
 namespace {
 
@@ -46,7 +48,8 @@ exam::Subject SubjectChoice::load(const Context& context) const {
                                            "on, for example --text README.md",
                                            model));
   }
-  if (text.empty()) return exam::load_subject(context, model, file);
+  const bool trained = io::is_folder(model) && io::is_there(std::filesystem::path(model) / train::kPlanFile);
+  if (text.empty() || !trained) return exam::load_subject(context, model, file);  // or it says what is missing
   throw Failure(Exit::usage, fmt::format("--text: {} is examined on the task that polyhead trained it on; if the text "
                                          "of that task was moved, name it with --file",
                                          model));

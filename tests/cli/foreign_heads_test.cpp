@@ -61,6 +61,8 @@ TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
   expect_refused(2, on_text("heads --links x"), {"--links"});
   expect_refused(2, on_text("prune --dry-run --fine-tune 3"), {"--fine-tune"});
   expect_refused(4, "heads " + scratch_.folder() + " --text " + at("none"), {"none"});
+  expect_refused(3, "heads " + at("nowhere") + text_, {"nowhere", "expected a folder"});
+  expect_refused(3, "heads " + llama_fixture().parent_path().string() + text_, {"found no config.json"});
   expect_refused(3, on_text("heads --samples 100"), {"300 windows of 8 tokens", "found 400 tokens"});
   std::filesystem::remove(scratch_ / "tokenizer.json");
   expect_refused(4, on_text("heads"), {"tokenizer.json"});

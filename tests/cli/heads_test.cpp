@@ -183,6 +183,7 @@ TEST_F(Heads, MistakesEndWithTheirCodes) {
     expect_refused(3, name + " " + at("nowhere"), {"nowhere", "expected a folder"});
     expect_refused(3, name + " " + scratch_->folder(), {"found no config.json"});
   }
+  expect_refused(2, "heads " + at("run") + " --text x", {"--text", "the task"});
   expect_refused(2, "prune " + at("run"), {"--out"});
   expect_refused(2, "prune " + at("run") + " --order itertive --dry-run", {"did you mean 'iterative'?"});
   expect_refused(2, "heads " + at("run") + " --samples 1", {"--samples"});
