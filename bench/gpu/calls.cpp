@@ -79,10 +79,10 @@ Context& context() {
 
 extern "C" {
 
-const char* polyhead_gpu_attend(const Call* call) {
+POLYHEAD_PUBLIC const char* polyhead_gpu_attend(const Call* call) {
   return said([&] { attend_as_told(context(), *call); });
 }
-const char* polyhead_gpu_wait() {
+POLYHEAD_PUBLIC const char* polyhead_gpu_wait() {
   return said([] { context().synchronise(); });
 }
 
