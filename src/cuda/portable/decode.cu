@@ -7,11 +7,19 @@
 namespace polyhead::cuda::portable {
 namespace {
 
-// Enough blocks to fill the GPU several times over, and chunks of no fewer than 128 keys.
-int chunks_for(const backend::AttentionProblem& problem, int processors) {
-  const std::int64_t pairs = std::max<std::int64_t>(1, problem.sequences.count * problem.kv_heads);
-  const std::int64_t wanted = (4 * processors + pairs - 1) / pairs;
-  return static_cast<int>(std::clamp<std::int64_t>(problem.sequences.keys / 128, 1, wanted));
+// Into how many chunks keys are cut: as few as let `places`, the blocks that the GPU runs at a time, work on `pairs`
+// sequences and kv heads in the shortest time, where no chunk has fewer than 128 keys.
+int chunks_for(std::int64_t pairs, std::int64_t keys, std::int64_t places) {
+  const std::int64_t most = std::max<std::int64_t>(1, std::min(keys / 128, 4 * places / pairs));
+  const auto time = [&](std::int64_t chunks) {
+    const std::int64_t waves = (pairs * chunks + places - 1) / places;
+    return static_cast<double>(waves) / static_cast<double>(chunks);
+  };
+  std::int64_t best = 1;
+  for (std::int64_t chunks = 2; chunks <= most; ++chunks) {
+    if (time(chunks) < 0.97 * time(best)) best = chunks;  // every chunk has its price
+  }
+  return static_cast<int>(best);
 }
 
 template <class T, int D>
@@ -20,7 +28,10 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   const auto kv_heads = static_cast<int>(problem.kv_heads);
   const auto rows = static_cast<int>(problem.sequences.queries * (problem.heads / problem.kv_heads));
   DecodePartials partials;
-  partials.chunks = chunks_for(problem, executor.queue().processors());
+  constexpr std::size_t kShared = sizeof(DecodePieces<D>[kDecodeWarps][kDecodeAhead]);
+  const auto blocks = std::max<std::size_t>(1, executor.queue().shared_bytes() / kShared);  // of a multiprocessor
+  partials.chunks = chunks_for(std::max<std::int64_t>(1, pairs), problem.sequences.keys,
+                               static_cast<std::int64_t>(blocks) * executor.queue().processors());
   if (partials.chunks > 1) {
     const std::int64_t places = pairs * partials.chunks * kDecodeRows;
     partials.outputs = executor.workspace<float>(Workspace::forward, places * D);
@@ -28,10 +39,10 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   }
   const AttentionArguments arguments(problem);
   const DecodeOutputs outputs{Strided(problem.output), Strided(problem.lse)};
-  executor.launch(decode_kernel<T, D>, pairs * partials.chunks, 32 * kDecodeWarps, arguments, partials, outputs,
-                  kv_heads);
+  executor.launch_with(decode_kernel<T, D>, pairs * partials.chunks, 32 * kDecodeWarps, kShared, arguments, partials,
+                       outputs, kv_heads);
   if (partials.chunks == 1) return;
-  executor.launch(merge_kernel<T, D>, pairs * rows, 32, arguments, partials, outputs, kv_heads, rows);
+  executor.launch(merge_kernel<T, D>, pairs * rows, D, arguments, partials, outputs, kv_heads, rows);
 }
 
 template <class T>

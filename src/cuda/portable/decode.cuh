@@ -1,8 +1,8 @@
 // Decoding: all query rows that share a kv head, at most 16 of them, are one tile of the tensor cores, and keys and
-// values are read once for all of them, 16 bytes at a time, from memory straight into the registers that multiply them.
-// The order in which a product sums its columns is free, so columns are dealt to the lanes as they lie: no shared
-// memory, no transposition. Keys are cut into chunks so that a single sequence fills the GPU; their results are merged
-// in order.
+// values are read once for all of them, 16 bytes at a time. The order in which a product sums its columns is free, so
+// columns are dealt to the lanes as they lie and nothing is transposed. Every warp has a queue of its own in shared
+// memory, filled row by row and longer than registers could be. Keys are cut into chunks so that a single sequence
+// fills the GPU; their results are merged in order.
 #pragma once
 
 #include "cuda/device/mma.cuh"
@@ -11,6 +11,7 @@
 namespace polyhead::cuda::portable {
 
 inline constexpr int kDecodeRows = 16, kDecodeKeys = 16, kDecodeWarps = 4;
+inline constexpr int kDecodeAhead = 3;  // steps of 16 keys that a warp has asked for
 
 // What a chunk leaves: rows' maxima and sums (in powers of 2) and outputs that are not yet divided by them.
 struct DecodePartials {
@@ -40,6 +41,18 @@ struct DecodeTile {
   __device__ std::int64_t position(int r) const { return query(r) + sequence.offset; }
 };
 
+// 16 keys and their values, in pieces of 8 columns. Lane (group, c) reads of keys group and group + 8 the pieces c, c +
+// 4 and so on, and of the values of keys 2c, 2c + 1, 2c + 8 and 2c + 9 the pieces group, group + 8 and so on: pieces
+// trade places so that eight lanes find theirs in different banks.
+template <int D>
+struct DecodePieces {
+  static constexpr int kPieces = D / 8;
+  uint4 k[kDecodeKeys][kPieces], v[kDecodeKeys][kPieces];
+
+  __device__ uint4& key(int row, int piece) { return k[row][piece ^ (row % 2 * 4)]; }
+  __device__ uint4& value(int row, int piece) { return v[row][piece ^ (row / 2 % 4 * 2)]; }
+};
+
 template <class T, int D>
 class Decode {
  public:
@@ -65,40 +78,45 @@ class Decode {
     }
   }
 
-  // Keys [first, first + 16), of which those below `end` exist.
-  __device__ void visit(int first, int end) {
-    const T* keys =
-        static_cast<const T*>(a_.k.data) + a_.k.at(tile_.sequence.batch, tile_.kv_head, tile_.sequence.key_begin);
-    const T* values =
-        static_cast<const T*>(a_.v.data) + a_.v.at(tile_.sequence.batch, tile_.kv_head, tile_.sequence.key_begin);
-    uint4 k[2][D / 32], v[D / 64][4];
+  // Asks for keys [first, first + 16), of which those below `end` exist.
+  __device__ void fetch(DecodePieces<D>& to, int first, int end) const {
+    constexpr int kPieces = DecodePieces<D>::kPieces, kRows = 32 / kPieces;  // rows at a time
+    const int lane = static_cast<int>(threadIdx.x) % 32, piece = lane % kPieces;
+    const std::int64_t batch = tile_.sequence.batch, begin = tile_.sequence.key_begin;
+    const T* keys = static_cast<const T*>(a_.k.data) + a_.k.at(batch, tile_.kv_head, begin) + 8 * piece;
+    const T* values = static_cast<const T*>(a_.v.data) + a_.v.at(batch, tile_.kv_head, begin) + 8 * piece;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const T* row = keys + min(first + 8 * h + group_, end - 1) * a_.k.stride[2] + 8 * c_;
-#pragma unroll
-      for (int i = 0; i < D / 32; ++i) k[h][i] = __ldcs(reinterpret_cast<const uint4*>(row + 32 * i));
+    for (int row = lane / kPieces; row < kDecodeKeys; row += kRows) {
+      device::copy_later(&to.key(row, piece), keys + min(first + row, end - 1) * a_.k.stride[2], true);
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int key = first + 2 * c_ + j % 2 + j / 2 * 8;
-      const T* row = values + min(key, end - 1) * a_.v.stride[2] + 8 * group_;
-#pragma unroll
-      for (int set = 0; set < D / 64; ++set) v[set][j] = __ldcs(reinterpret_cast<const uint4*>(row + 64 * set));
+    for (int row = lane / kPieces; row < kDecodeKeys; row += kRows) {
+      device::copy_later(&to.value(row, piece), values + min(first + row, end - 1) * a_.v.stride[2], true);
     }
+  }
+
+  // Those keys have come.
+  __device__ void visit(DecodePieces<D>& from, int first) {
     float s[2][4] = {};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
 #pragma unroll
       for (int i = 0; i < D / 32; ++i) {
-        device::multiply_add<T>(s[h], q_[2 * i], k[h][i].x, k[h][i].y);
-        device::multiply_add<T>(s[h], q_[2 * i + 1], k[h][i].z, k[h][i].w);
+        const uint4 k = from.key(group_ + 8 * h, 4 * i + c_);
+        device::multiply_add<T>(s[h], q_[2 * i], k.x, k.y);
+        device::multiply_add<T>(s[h], q_[2 * i + 1], k.z, k.w);
       }
     }
     softmax(s, first);
     const std::uint32_t p[4] = {device::pack<T>(s[0][0], s[0][1]), device::pack<T>(s[0][2], s[0][3]),
                                 device::pack<T>(s[1][0], s[1][1]), device::pack<T>(s[1][2], s[1][3])};
 #pragma unroll
-    for (int set = 0; set < D / 64; ++set) add_values(p, v[set], o_[set]);
+    for (int set = 0; set < D / 64; ++set) {
+      const int piece = 8 * set + group_;
+      const uint4 v[4] = {from.value(2 * c_, piece), from.value(2 * c_ + 1, piece), from.value(2 * c_ + 8, piece),
+                          from.value(2 * c_ + 9, piece)};
+      add_values(p, v, o_[set]);
+    }
   }
 
   // Rows group and group + 8.
@@ -168,8 +186,7 @@ class Decode {
     }
   }
 
-  // Values of keys 2c, 2c + 1, 2c + 8 and 2c + 9, columns 8 group to 8 group + 7: the t-th product takes column t of
-  // every lane's eight.
+  // The t-th product takes column t of every lane's eight.
   __device__ static void add_values(const std::uint32_t (&p)[4], const uint4 (&v)[4], float (&o)[8][4]) {
     const std::uint32_t words[4][4] = {{v[0].x, v[0].y, v[0].z, v[0].w},
                                        {v[1].x, v[1].y, v[1].z, v[1].w},
@@ -232,8 +249,8 @@ __device__ void finish_row(const AttentionArguments& a, const DecodeTile& tile, 
 template <class T, int D>
 __global__ void __launch_bounds__(32 * kDecodeWarps)
     decode_kernel(AttentionArguments a, DecodePartials partials, DecodeOutputs outputs, int kv_heads) {
+  using Queue = DecodePieces<D>[kDecodeAhead];
   __shared__ float2 states[kDecodeWarps][kDecodeRows];
-  __shared__ float sums[kDecodeRows * D];
   const int chunk = static_cast<int>(blockIdx.x) % partials.chunks,
             pair = static_cast<int>(blockIdx.x) / partials.chunks;
   const int n = pair / kv_heads, g = pair % kv_heads, warp = static_cast<int>(threadIdx.x) / 32;
@@ -243,8 +260,20 @@ __global__ void __launch_bounds__(32 * kDecodeWarps)
   const int steps = (max(end - begin, 0) + kDecodeKeys - 1) / kDecodeKeys;
   const int share = (steps + partials.chunks - 1) / partials.chunks, last = min((chunk + 1) * share, steps);
   Decode<T, D> decode(a, tile);
-  for (int step = chunk * share + warp; step < last; step += kDecodeWarps)
-    decode.visit(begin + step * kDecodeKeys, end);
+  Queue& queue = reinterpret_cast<Queue*>(device::dynamic_shared())[warp];
+  const auto fetch = [&](int slot, int step) {
+    if (step < last) decode.fetch(queue[slot], begin + step * kDecodeKeys, end);
+    device::commit_copies();
+  };
+  int step = chunk * share + warp;
+  for (int slot = 0; slot < kDecodeAhead; ++slot) fetch(slot, step + slot * kDecodeWarps);
+  for (int slot = 0; step < last; step += kDecodeWarps, slot = slot + 1 < kDecodeAhead ? slot + 1 : 0) {
+    device::wait_for_copies<kDecodeAhead - 1>();
+    __syncwarp();  // the other lanes' copies have come, too
+    decode.visit(queue[slot], begin + step * kDecodeKeys);
+    __syncwarp();
+    fetch(slot, step + kDecodeAhead * kDecodeWarps);
+  }
 
   float2 own[2];
 #pragma unroll
@@ -252,7 +281,9 @@ __global__ void __launch_bounds__(32 * kDecodeWarps)
     own[r] = decode.state(r);
     if (decode.leads()) states[warp][decode.row(r)] = own[r];
   }
-  __syncthreads();
+  device::wait_for_copies<0>();
+  __syncthreads();                                                         // the queues are empty
+  float* const sums = reinterpret_cast<float*>(device::dynamic_shared());  // [16][D]
   float factor[2], top[2], total[2] = {0, 0};
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -284,29 +315,29 @@ __global__ void __launch_bounds__(32 * kDecodeWarps)
     partials.states[place + r] = states[0][r];
 }
 
-// One warp: a row of a sequence and kv head, merged from its chunks in their order.
+// One block of D threads: a row of a sequence and kv head, merged from its chunks in their order.
 template <class T, int D>
-__global__ void __launch_bounds__(32)
+__global__ void __launch_bounds__(D)
     merge_kernel(AttentionArguments a, DecodePartials partials, DecodeOutputs outputs, int kv_heads, int rows) {
   __shared__ float values[D];
   const int r = static_cast<int>(blockIdx.x) % rows, pair = static_cast<int>(blockIdx.x) / rows;
   const DecodeTile tile(a, pair / kv_heads, pair % kv_heads);
   const std::int64_t first = static_cast<std::int64_t>(pair) * partials.chunks * kDecodeRows + r;
-  float top = -INFINITY, total = 0, sum[D / 32] = {};
+  float top = -INFINITY, total = 0, sum = 0;
+#pragma unroll 8
   for (int chunk = 0; chunk < partials.chunks; ++chunk)
     top = fmaxf(top, partials.states[first + chunk * kDecodeRows].x);
+#pragma unroll 8
   for (int chunk = 0; chunk < partials.chunks; ++chunk) {
     const std::int64_t place = first + chunk * kDecodeRows;
     const float2 state = partials.states[place];
     const float factor = device::exp2_of(state.x - top);
     total += state.y * factor;
-#pragma unroll
-    for (int i = 0; i < D / 32; ++i) sum[i] += factor * partials.outputs[place * D + 32 * i + threadIdx.x];
+    sum += factor * partials.outputs[place * D + threadIdx.x];
   }
-#pragma unroll
-  for (int i = 0; i < D / 32; ++i) values[32 * i + threadIdx.x] = sum[i];
-  __syncwarp();
-  finish_row<T, D>(a, tile, pair / kv_heads, r, {top, total}, values, outputs);
+  values[threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.x < 32) finish_row<T, D>(a, tile, pair / kv_heads, r, {top, total}, values, outputs);
 }
 
 }  // namespace polyhead::cuda::portable
