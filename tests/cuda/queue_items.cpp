@@ -1,7 +1,8 @@
-// What a device that works in a queue owes besides: errors in values that come when somebody waits, calls that a graph
-// can hold, tensors that outlive their context.
+// What a GPU owes besides: errors in values that come when somebody waits, calls that a graph can hold, tensors that
+// outlive their context, more tiles than multiprocessors with idle ones among them.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -56,10 +57,11 @@ std::string host_tensors_are_refused(Context& context) {
   }
 }
 
-// After a first call the same call can be captured, and its replay reads what the inputs hold then.
-std::string calls_can_be_captured(Context& context) {
-  const Dims shape{1, 2, 100, 64};
-  Tensor q = random_tensor(context, shape, DType::bf16, 1), k = random_tensor(context, shape, DType::bf16, 2);
+// After a first call the same call can be captured, and its replay reads what the inputs hold then. A pass over 100
+// queries, or a step of decoding.
+std::string calls_can_be_captured(Context& context, std::int64_t queries) {
+  const Dims shape{1, 2, queries, 64}, keys{1, 2, 600, 64};
+  Tensor q = random_tensor(context, shape, DType::bf16, 1), k = random_tensor(context, keys, DType::bf16, 2);
   const Tensor dout = random_tensor(context, shape, DType::bf16, 3),
                other = random_tensor(context, shape, DType::bf16, 4);
   Tensor output = Tensor::empty(shape, DType::bf16, context.allocator());
@@ -86,6 +88,50 @@ std::string calls_can_be_captured(Context& context) {
   return std::memcmp(replayed.view().data(), called.view().data(), bytes) == 0 ? "" : "a replay has other bits";
 }
 
+std::string is_same(Context& context, const ConstTensorView& got, const ConstTensorView& wanted,
+                    const std::string& what) {
+  const Tensor a = to_host(context, got), b = to_host(context, wanted);
+  return std::memcmp(a.view().data(), b.view().data(), static_cast<std::size_t>(a.view().count()) * 2) == 0
+             ? ""
+             : what + " has other bits\n";
+}
+
+// Every other head is closed: its tiles lie among those that are computed.
+std::string closed_heads_are_skipped(Context& context) {
+  const std::int64_t H = 64;
+  const Tensor q = random_tensor(context, {1, H, 1100, 64}, DType::bf16, 1);
+  Tensor open = Tensor::zeros({H}, DType::f32);
+  for (std::int64_t h = 0; h < H; h += 2) open.as<float>()[h] = 1;
+  const Tensor gates = clone(context, open), zeros = clone(context, Tensor::zeros({1, 1, 1100, 64}, DType::bf16));
+  const Attention all = attend(context, q, q, q), some = attend(context, q, q, q, {.gates = gates});
+  std::string wrong;
+  for (std::int64_t h = 0; h < H; ++h) {
+    const ConstTensorView wanted = h % 2 == 0 ? ConstTensorView(all.output.view().slice(1, h, h + 1)) : zeros.view();
+    wrong += is_same(context, some.output.view().slice(1, h, h + 1), wanted, "head " + std::to_string(h));
+  }
+  return wrong;
+}
+
+// Packed sequences, some of them empty, and each by itself.
+std::string packed_sequences_are_alone(Context& context) {
+  const std::int64_t H = 32;
+  const std::vector<std::int32_t> ends{0, 0, 1300, 1300, 1300, 1317, 3000};
+  const Tensor q = random_tensor(context, {1, H, ends.back(), 64}, DType::bf16, 1);
+  Tensor host = Tensor::empty({static_cast<std::int64_t>(ends.size())}, DType::i32);
+  std::copy(ends.begin(), ends.end(), host.as<std::int32_t>());
+  const Tensor cu = clone(context, host);
+  const Attention packed = attend(context, q, q, q, {.cu_q = cu, .cu_k = cu});
+  std::string wrong;
+  for (std::size_t n = 0; n + 1 < ends.size(); ++n) {
+    if (ends[n + 1] == ends[n]) continue;
+    const ConstTensorView own = q.view().slice(2, ends[n], ends[n + 1]);
+    const Attention alone = attend(context, own, own, own);
+    wrong += is_same(context, packed.output.view().slice(2, ends[n], ends[n + 1]), alone.output,
+                     "sequence " + std::to_string(n));
+  }
+  return wrong;
+}
+
 std::string tensors_outlive_contexts(Context&) {
   Tensor kept;
   {
@@ -102,7 +148,10 @@ std::string tensors_outlive_contexts(Context&) {
 std::vector<Item> queue_items() {
   return {{"queue/bad_lengths_are_told", bad_lengths_are_told},
           {"queue/host_tensors_are_refused", host_tensors_are_refused},
-          {"queue/calls_can_be_captured", calls_can_be_captured},
+          {"queue/calls_can_be_captured", [](Context& context) { return calls_can_be_captured(context, 100); }},
+          {"queue/decoding_can_be_captured", [](Context& context) { return calls_can_be_captured(context, 1); }},
+          {"queue/closed_heads_are_skipped", closed_heads_are_skipped},
+          {"queue/packed_sequences_are_alone", packed_sequences_are_alone},
           {"queue/tensors_outlive_contexts", tensors_outlive_contexts}};
 }
 

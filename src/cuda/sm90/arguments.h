@@ -45,12 +45,19 @@ struct RowSight {
   __device__ int first() const { return head > 0 ? 0 : begin; }
 };
 
-// What the forward pass leaves of a row for its statistics.
+// What the forward pass leaves of a row for its statistics. Scores are q . k, before the scale.
 struct alignas(16) RowOutcome {
   float lse;      // in powers of 2
   float entropy;  // in nats
-  float best;     // the largest score, before the scale
+  float best;     // the largest score
   int best_key;
+  float watched[4];  // scores of the first visible key, of the previous one, self and the next; unset if not seen
+};
+
+// What the full set needs of a row beyond that.
+struct RowMoments {
+  float distance, marked;  // sum_j p_j |p - j|, and the weight on marked keys
+  float target[4];         // scores of the target keys; unset if not seen
 };
 
 struct ForwardArguments {
@@ -70,7 +77,10 @@ struct ForwardArguments {
   std::int64_t sink_head = 0;
   bool describe_closed = false;  // lse or statistics are wanted, so a head with gate 0 is computed all the same
 
-  RowOutcome* outcomes = nullptr;  // [B,H,T], where statistics are wanted
+  RowOutcome* outcomes = nullptr;        // [B,H,T], where statistics are wanted
+  RowMoments* moments = nullptr;         // [B,H,T], where the full set is
+  const std::uint32_t* marks = nullptr;  // [B][mark_words]: a bit per key of the tensor, if some are marked
+  int mark_words = 0;
 
   int* next_tile = nullptr;  // 0 before and after
   int tiles_ahead = 1;       // how many tiles a block of threads claims ahead: 1 or 2

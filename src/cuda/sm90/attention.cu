@@ -37,21 +37,29 @@ TileOrder order_of(const backend::AttentionProblem& problem, int rows_per_tile) 
 
 // How the memory for statistics is divided.
 struct RowLayout {
-  RowOutcome* outcomes;  // [B,H,T]
-  float* sums;           // [columns][slots][kLightStatistics]
-  int columns, slots;
-  std::size_t bytes;
+  RowOutcome* outcomes = nullptr;  // [B,H,T]
+  RowMoments* moments = nullptr;   // [B,H,T], for the full set
+  std::uint32_t* marks = nullptr;  // [B][mark_words], if keys are marked
+  int mark_words = 0;
+  std::size_t bytes = 0;
 };
 
 RowLayout layout_of(const backend::AttentionProblem& problem, std::byte* memory) {
-  const backend::Sequences& sequences = problem.sequences;
-  const std::int64_t B = problem.q.shape(0), H = problem.heads, T = sequences.queries;
-  const auto slots =
-      static_cast<int>(sequences.packed ? T / kRowsPerSlot + sequences.count : (T + kRowsPerSlot - 1) / kRowsPerSlot);
-  const std::size_t outcomes = static_cast<std::size_t>(B * H * T) * sizeof(RowOutcome);
-  const std::size_t sums = static_cast<std::size_t>(B * H * slots) * kLightStatistics * sizeof(float);
-  return {reinterpret_cast<RowOutcome*>(memory), reinterpret_cast<float*>(memory + outcomes), static_cast<int>(B * H),
-          slots, outcomes + sums};
+  RowLayout layout;
+  if (problem.statistics_set == StatisticsSet::none) return layout;
+  const auto take = [&](auto*& array, std::int64_t count) {
+    array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(memory + layout.bytes);
+    layout.bytes += static_cast<std::size_t>(count) * sizeof *array;
+  };
+  const std::int64_t B = problem.q.shape(0), rows = B * problem.heads * problem.sequences.queries;
+  take(layout.outcomes, rows);
+  if (problem.statistics_set == StatisticsSet::light) return layout;
+  take(layout.moments, rows);
+  if (!problem.marked_keys.present()) return layout;
+  constexpr int kBehind = 5;  // the last block of keys may reach that far beyond the tensor
+  layout.mark_words = static_cast<int>(problem.sequences.keys / 32) + 1 + kBehind;
+  take(layout.marks, B * layout.mark_words);
+  return layout;
 }
 
 Reach reach_of(const backend::AttentionProblem& problem) {
@@ -88,36 +96,60 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
     a.sink_head = problem.sink_logit.stride(problem.sink_logit.rank() - 1);
   }
   a.describe_closed = problem.lse.present() || kStatistics;
-  a.outcomes = layout_of(problem, workspace.rows).outcomes;
+  const RowLayout layout = layout_of(problem, workspace.rows);
+  a.outcomes = layout.outcomes;
+  a.moments = layout.moments;
+  a.marks = layout.marks;
+  a.mark_words = layout.mark_words;
   a.next_tile = workspace.next_tile;
   a.tiles_ahead = problem.sequences.keys <= 1024 ? 2 : 1;
   return a;
 }
 
+// Before the forward pass.
+void pack_marked_keys(const Workspace& workspace, const ForwardArguments& forward,
+                      const backend::AttentionProblem& problem) {
+  if (forward.marks == nullptr) return;
+  const ConstTensorView& marked = problem.marked_keys;
+  const dim3 blocks(static_cast<unsigned>(forward.mark_words + 7) / 8, static_cast<unsigned>(marked.shape(0)));
+  pack_marks<<<blocks, 256, 0, workspace.stream>>>(static_cast<const std::uint8_t*>(marked.data()), marked.stride(0),
+                                                   marked.stride(1), marked.shape(1),
+                                                   layout_of(problem, workspace.rows).marks, forward.mark_words);
+  check(cudaGetLastError(), "launch of pack_marks");
+}
+
+// After it.
 template <class T, int D>
 void report(const Workspace& workspace, const ForwardArguments& forward, const backend::AttentionProblem& problem) {
-  const RowLayout layout = layout_of(problem, workspace.rows);
+  const backend::Sequences& sequences = problem.sequences;
   StatisticsArguments a;
-  a.sequences = forward.sequences;
+  a.sequences = sequences;
   a.reach = forward.reach;
   a.heads = forward.order.heads;
   a.heads_per_kv = forward.heads_per_kv;
-  a.slots = layout.slots;
   a.scale = forward.scale;
   a.queries = strided<const void>(problem.q);
   a.keys = strided<const void>(problem.k);
   a.sink_logit = forward.sink_logit;
   a.sink_head = forward.sink_head;
-  a.outcomes = layout.outcomes;
-  a.sums = layout.sums;
+  a.outcomes = forward.outcomes;
+  a.moments = forward.moments;
   a.row_statistics = strided<float>(problem.row_statistics);
   if (problem.row_statistics.present()) a.row_statistics_field = problem.row_statistics.stride(3);
   a.statistics = strided<float>(problem.statistics);
-  report_rows<T, D><<<static_cast<unsigned>(layout.columns * layout.slots), 128, 0, workspace.stream>>>(a);
-  check(cudaGetLastError(), "launch of report_rows");
-  const auto heads = static_cast<unsigned>(problem.sequences.count * problem.heads);
-  sum_statistics<<<heads, dim3(32, 16), 0, workspace.stream>>>(a);
-  check(cudaGetLastError(), "launch of sum_statistics");
+  if (const ConstTensorView& keys = problem.target_keys; a.moments != nullptr && keys.present()) {
+    a.targets = {keys.data(), keys.dtype() == DType::i64, keys.stride(0), keys.stride(1), keys.stride(2)};
+    const std::int64_t T_ = sequences.queries;
+    const std::int64_t slots =
+        sequences.packed ? T_ / kRowsPerSlot + sequences.count : (T_ + kRowsPerSlot - 1) / kRowsPerSlot;
+    const auto blocks = static_cast<unsigned>(problem.q.shape(0) * problem.heads * slots);
+    score_targets<T, D><<<blocks, 128, 0, workspace.stream>>>(a, static_cast<int>(slots));
+    check(cudaGetLastError(), "launch of score_targets");
+  }
+  const auto heads = static_cast<unsigned>(sequences.count * problem.heads);
+  const auto kernel = a.moments != nullptr ? report_head<true> : report_head<false>;
+  kernel<<<heads, kReportThreads, 0, workspace.stream>>>(a);
+  check(cudaGetLastError(), "launch of report_head");
 }
 
 template <class T, int D, bool kStatistics, class Sizes = Shape<D>>
@@ -126,6 +158,7 @@ void launch(const Workspace& workspace, const backend::AttentionProblem& problem
   const ForwardArguments a = arguments_of<T, D, kStatistics, Sizes>(workspace, problem);
   constexpr int kShared = sizeof(typename Kernel::Shared);
   const auto kernel = attend_kernel<T, D, kStatistics, Sizes>;
+  pack_marked_keys(workspace, a, problem);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared), "cudaFuncSetAttribute");
   kernel<<<std::min(workspace.processors, a.order.tiles), Kernel::kThreads, kShared, workspace.stream>>>(a);
   check(cudaGetLastError(), "launch of attend_kernel");
@@ -175,9 +208,7 @@ std::string objection(const backend::AttentionProblem& problem) {
   return {};
 }
 
-std::size_t row_bytes(const backend::AttentionProblem& problem) {
-  return problem.statistics_set == StatisticsSet::none ? 0 : layout_of(problem, nullptr).bytes;
-}
+std::size_t row_bytes(const backend::AttentionProblem& problem) { return layout_of(problem, nullptr).bytes; }
 
 void attend(const Workspace& workspace, const backend::AttentionProblem& problem) {
   if (problem.dtype == DType::bf16)

@@ -66,7 +66,7 @@ class Forward {
     if (warpgroup == 0) {
       device::release_registers<Sizes::kProducerRegisters>();
       if (threadIdx.x == 0) produce(a, shared);
-      if (threadIdx.x == 32) schedule(a, shared);
+      if (threadIdx.x / 32 == 1) schedule(a, shared);
     } else {
       device::claim_registers<Sizes::kConsumerRegisters>();
       Forward(a, shared, warpgroup - 1).consume();
@@ -105,28 +105,53 @@ class Forward {
     device::fence_barrier_init();
   }
 
-  // ---- scheduler: one thread
+  // ---- scheduler: a warp
 
   // Claims a tile only when all but a.tiles_ahead of the earlier ones are done: who claims more leaves the others idle
-  // at the end, who claims less waits for it where tiles are short.
+  // at the end, who claims less waits for it where tiles are short. Tiles without keys to see are cleared here: a
+  // consumer finishes a tile only when it has the next one to compute.
   __device__ static void schedule(const ForwardArguments& a, Shared& shared) {
-    for (Count count = 0;; ++count) {
-      const int slot = count % kTileSlots;
-      if (const Count ahead = static_cast<Count>(a.tiles_ahead); count > ahead) {
+    Count count = 0;
+    for (int number = static_cast<int>(blockIdx.x);; number = claim(a)) {
+      const Tile tile = tile_at(a, number);
+      if (tile.head >= 0 && tile.blocks.count() == 0) {
+        clear(a, tile);
+        continue;
+      }
+      if (threadIdx.x % 32 == 0) {
+        shared.tile[count % kTileSlots] = tile;
+        shared.tile_full[count % kTileSlots].arrive();
+      }
+      if (tile.head < 0) return;
+      if (const Count ahead = static_cast<Count>(a.tiles_ahead); ++count > ahead) {
         const Count done = count - ahead - 1;
         shared.tile_empty[done % kTileSlots].await(full_parity<kTileSlots>(done));
       }
-      const Tile tile = tile_at(a, count == 0 ? static_cast<int>(blockIdx.x) : claim(a));
-      shared.tile[slot] = tile;
-      shared.tile_full[slot].arrive();
-      if (tile.head < 0) return;
     }
   }
 
   __device__ static int claim(const ForwardArguments& a) {
-    const int number = atomicAdd(a.next_tile, 1);
-    if (number == a.order.tiles - 1) *a.next_tile = 0;  // the last to ask
-    return number + static_cast<int>(gridDim.x);
+    int number = 0;
+    if (threadIdx.x % 32 == 0) {
+      number = atomicAdd(a.next_tile, 1);
+      if (number == a.order.tiles - 1) *a.next_tile = 0;  // the last to ask
+    }
+    return __shfl_sync(~0u, number, 0) + static_cast<int>(gridDim.x);
+  }
+
+  // Rows that see nothing, or of a head whose gate is 0.
+  __device__ static void clear(const ForwardArguments& a, const Tile& tile) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int row = tile.row + lane / 8; row < min(tile.row + kRows, tile.rows); row += 4) {
+      T* to = output_row(a, tile, row);
+      for (int c = lane % 8 * 8; c < D; c += 64) *reinterpret_cast<uint4*>(to + c) = uint4{0, 0, 0, 0};
+      if (a.lse.data == nullptr || lane % 8 != 0) continue;
+      a.lse.data[a.lse.offset(tile.batch, tile.head, tile.query_begin + row)] =
+          row < tile.queries ? tile.sink / kLog2E : -INFINITY;
+    }
+  }
+  __device__ static T* output_row(const ForwardArguments& a, const Tile& tile, int row) {
+    return static_cast<T*>(a.output.data) + a.output.offset(tile.batch, tile.head, tile.query_begin + row);
   }
 
   __device__ static Tile tile_at(const ForwardArguments& a, int number) {
@@ -162,9 +187,21 @@ class Forward {
     tile.seen_begin = static_cast<int>(sight.window_begin(tile.offset));
     tile.seen_end = static_cast<int>(sight.window_end(p_last));
     if (tile.seen_begin <= tile.seen_head) tile.seen_begin = 0;
+    if constexpr (kStatistics) set_watch(a, tile, last_row);
     tile.plain_first = max(tile.open.first, 1);
     if (needs_cleaning(tile, tile.plain_first - 1, kKeys, a.sequences.keys)) ++tile.plain_first;
     return tile;
+  }
+
+  // Which blocks of the tile hold watched keys. Where a row's first visible key is one of those that are always seen,
+  // it is key 0, in the walk's last block.
+  __device__ static void set_watch(const ForwardArguments& a, Tile& tile, int last_row) {
+    const int p = tile.row + tile.offset, p_last = last_row + tile.offset;
+    tile.near_first = number_of(tile.blocks, p_last + 1, kKeys);
+    tile.near_last = number_of(tile.blocks, p - 1, kKeys);
+    const RowSight last(a.reach, p_last, tile.keys);
+    const int edge = tile.blocks.head_count > 0 ? tile.blocks.count() - 1 : number_of(tile.blocks, last.first(), kKeys);
+    tile.edge_first = min(edge, tile.blocks.count() - 1);
   }
 
   // ---- producer: one thread
@@ -246,8 +283,10 @@ class Forward {
       ++keys_;
       tile_ = ahead_;
       mask(0);
+      watch(0);
       float factor[2];
       rows_.template absorb<false>(s_, a_.scale, first_key(0), factor);
+      add_moments(0);
       to_weights();
       do {
         while (n_ + 1 >= plain_first_ && n_ + 1 <= open_.last) step<true>();
@@ -291,7 +330,9 @@ class Forward {
       }
       mask(next);
     }
+    watch(next);
     const bool rescale = rows_.template absorb<kPlain>(s_, a_.scale, first_key(next), factor);
+    add_moments(next);
     device::mma_wait<0>();
     device::pin(o_);
     release(shared_.v_empty[value_stage()]);
@@ -316,19 +357,18 @@ class Forward {
   __device__ int key_stage() const { return keys_ % Sizes::kKeyStages; }
   __device__ int value_stage() const { return (keys_ + Sizes::kKeyStages - 1) % Sizes::kKeyStages; }
 
-  // Goes to the next tile that has any keys to see; rows of those that have none are cleared on the way. False if there
-  // is none.
+  // Goes to the next tile. False if there is none.
   __device__ bool fetch_tile() {
-    for (;;) {
-      ++ahead_;
-      shared_.tile_full[ahead_ % kTileSlots].await(full_parity<kTileSlots>(ahead_));
-      if (ahead().head < 0) return false;
-      if (ahead().blocks.count() > 0) break;
-      clear(ahead());
-      release(shared_.tile_empty[ahead_ % kTileSlots]);
-    }
+    ++ahead_;
+    shared_.tile_full[ahead_ % kTileSlots].await(full_parity<kTileSlots>(ahead_));
+    if (ahead().head < 0) return false;
     open_ = ahead().open;
     plain_first_ = ahead().plain_first;
+    if constexpr (kStatistics) {
+      near_first_ = ahead().near_first;
+      near_last_ = ahead().near_last;
+      edge_first_ = ahead().edge_first;
+    }
     last_block_ = ahead().blocks.count() - 1;
     ++queries_;
     shared_.q_full[query_stage()].await(full_parity<Sizes::kQueryStages>(queries_));
@@ -378,6 +418,8 @@ class Forward {
 
   // The key of this thread's first column in block n of the tile ahead.
   __device__ int first_key(int n) const { return ahead().blocks[n] * kKeys + thread_ % 4 * 2; }
+  // Where query r of this thread's two stands, in the tile ahead.
+  __device__ int position(int r) const { return ahead().row + ahead().offset + 64 * consumer_ + row_of(r); }
 
   // Scores of hidden keys become -inf.
   __device__ void mask(int n) {
@@ -386,8 +428,7 @@ class Forward {
     const int column = first_key(n);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int p = tile.row + 64 * consumer_ + row_of(r) + tile.offset;
-      const RowSight sight(a_.reach, p, tile.keys);
+      const RowSight sight(a_.reach, position(r), tile.keys);
       const int begin = sight.begin - column, end = sight.end - column, head = sight.head - column;
 #pragma unroll
       for (int j = 0; j < kKeys / 2; j += 4) {
@@ -417,6 +458,61 @@ class Forward {
     device::named_sync(1 + Sizes::kConsumers + consumer_, kWarpgroup);
   }
 
+  // ---- statistics
+
+  // Notes the scores of the watched keys in block n, straight into memory: they are few, and registers fewer.
+  __device__ void watch(int n) const {
+    if constexpr (!kStatistics) return;
+    const bool near = n >= near_first_ && n <= near_last_, edge = n >= edge_first_;
+    if (!near && !edge) return;
+    const int column = first_key(n);
+    if (near) watch_keys([&](int r) { return position(r) - 1 - column; }, 3, 1);
+    if (edge) {
+      watch_keys([&](int r) { return RowSight(a_.reach, position(r), ahead().keys).first() - column; }, 1, 0);
+    }
+  }
+  // Of row r, the scores of `count` keys from begin(r) on, counted from this thread's first column, into watched[at..].
+  template <class Begin>
+  __device__ __forceinline__ void watch_keys(const Begin& begin, int count, int at) const {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = ahead().row + 64 * consumer_ + row_of(r), from = begin(r);
+      if (row >= ahead().queries || from + count <= 0 || from >= kKeys) continue;
+      float* const to = a_.outcomes[place_of(ahead(), row)].watched + at;
+#pragma unroll
+      for (int j = 0; j < kKeys / 2; j += 4) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          if (static_cast<unsigned>(2 * j + e - from) < static_cast<unsigned>(count))
+            to[2 * j + e - from] = s_[j + 2 * r + e];
+        }
+      }
+    }
+  }
+
+  // After the softmax of block n: what the full set sums of its weights.
+  __device__ void add_moments(int n) {
+    if constexpr (kStatistics) {
+      if (a_.moments == nullptr) return;
+      const int column = first_key(n);
+      rows_.records.add_distances(s_,
+                                  {static_cast<float>(position(0) - column), static_cast<float>(position(1) - column)});
+      if (a_.marks == nullptr) return;
+      const int key = ahead().key_begin + column;
+      const std::uint32_t* words = a_.marks + static_cast<std::int64_t>(ahead().batch) * a_.mark_words + key / 32;
+      std::uint32_t bits[kKeys / 32];
+#pragma unroll
+      for (int i = 0; i < kKeys / 32; ++i) bits[i] = __funnelshift_r(words[i], words[i + 1], key % 32);
+      rows_.records.add_marked(s_, bits);
+    }
+  }
+
+  // Where row `row` of a tile's sequence is in outcomes and moments.
+  __device__ std::int64_t place_of(const Tile& tile, int row) const {
+    return (static_cast<std::int64_t>(tile.batch) * a_.order.heads + tile.head) * a_.sequences.queries +
+           tile.query_begin + row;
+  }
+
   // ---- results
 
   // lse of complete rows, what their statistics need, and what their outputs are to be multiplied by.
@@ -440,9 +536,15 @@ class Forward {
         if (sink > 0) logs += sink * (tile.sink - top);
         const float entropy = fmaxf(log2_fast(total) - logs / total, 0.f) / kLog2E;
         const int key = rows_.records.row_key(r);
-        if (thread_ % 4 == 0 && row < tile.queries) {
-          a_.outcomes[(static_cast<std::int64_t>(tile.batch) * a_.order.heads + tile.head) * a_.sequences.queries +
-                      tile.query_begin + row] = {lse, entropy, rows_.records.best[r], key};
+        const bool writes = thread_ % 4 == 0 && row < tile.queries;
+        const std::int64_t place = place_of(tile, row);
+        if (writes) {
+          *reinterpret_cast<float4*>(&a_.outcomes[place]) = {lse, entropy, rows_.records.best[r], __int_as_float(key)};
+        }
+        if (a_.moments != nullptr) {
+          const float distance = quad_sum(rows_.records.distance[r]) * scale / total,
+                      marked = quad_sum(rows_.records.marked[r]) * scale / total;
+          if (writes) *reinterpret_cast<float2*>(&a_.moments[place]) = {distance, marked};
         }
       }
     }
@@ -454,7 +556,7 @@ class Forward {
     for (int r = 0; r < 2; ++r) {
       const int row = tile.row + 64 * consumer_ + row_of(r);
       const bool computed = row < tile.queries && tile.gate != 0;
-      T* to = output_row(tile, row);
+      T* to = output_row(a_, tile, row);
 #pragma unroll
       for (int j = 0; j < D / 2; j += 8) {  // 16 columns
         std::uint32_t low = pack<T>(o_[j + 2 * r] * factor[r], o_[j + 2 * r + 1] * factor[r]);
@@ -473,24 +575,6 @@ class Forward {
     if (exists) *reinterpret_cast<uint2*>(to + thread_ % 4 / 2 * 4 + (odd ? 8 : 0)) = mine;
   }
 
-  __device__ T* output_row(const Tile& tile, int row) const {
-    return static_cast<T*>(a_.output.data) + tile.batch * a_.output.batch + tile.head * a_.output.head +
-           static_cast<std::int64_t>(tile.query_begin + row) * a_.output.row;
-  }
-
-  // Rows that see nothing, or of a head whose gate is 0.
-  __device__ void clear(const Tile& tile) const {
-    for (int i = thread_ / 8; i < 64; i += kWarpgroup / 8) {
-      const int row = tile.row + 64 * consumer_ + i;
-      if (row >= tile.rows) break;
-      T* to = output_row(tile, row);
-      for (int c = thread_ % 8 * 8; c < D; c += 64) *reinterpret_cast<uint4*>(to + c) = uint4{0, 0, 0, 0};
-      if (a_.lse.data == nullptr || thread_ % 8 != 0) continue;
-      a_.lse.data[a_.lse.offset(tile.batch, tile.head, tile.query_begin + row)] =
-          row < tile.queries ? tile.sink / kLog2E : -INFINITY;
-    }
-  }
-
   const ForwardArguments& a_;
   Shared& shared_;
   const int consumer_, thread_;
@@ -499,6 +583,7 @@ class Forward {
   int n_ = 0;        // the block of the tile that p_ belongs to
   OpenBlocks open_;  // of the tile ahead
   int plain_first_ = 1, last_block_ = 0;
+  int near_first_ = 0, near_last_ = -1, edge_first_ = 0;  // where keys are watched
   Rows rows_;
   float s_[kKeys / 2], o_[D / 2];   // scores and output as wgmma has them
   std::uint32_t p_[kKeys / 16][4];  // weights

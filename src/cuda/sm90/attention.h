@@ -10,7 +10,7 @@
 
 namespace polyhead::cuda::sm90 {
 
-// Why a call is not for these kernels, or nothing. Weights and the full set of statistics are left to others.
+// Why a call is not for these kernels, or nothing. Weights and logits are left to others.
 std::string objection(const backend::AttentionProblem& problem);
 
 // What a call needs beside its tensors, in memory of the device.
@@ -23,7 +23,7 @@ struct Workspace {
 // Memory for what statistics need of the rows: O(T), 0 where none are wanted.
 std::size_t row_bytes(const backend::AttentionProblem& problem);
 
-// Queues the forward pass: output, lse, and the light set of statistics if it is wanted.
+// Queues the forward pass: output, lse, and statistics if they are wanted.
 void attend(const Workspace& workspace, const backend::AttentionProblem& problem);
 
 }  // namespace polyhead::cuda::sm90

@@ -41,10 +41,11 @@ __device__ inline float quad_sum(float x) {
   return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-// What the light statistics need of a thread's two rows, beyond the softmax itself. In units of powers of 2, as all
-// here.
+// What statistics need of a thread's two rows, beyond the softmax itself. In units of powers of 2, as all here.
 struct RowRecords {
   float log_sum[2] = {0, 0};               // this thread's part of sum_j e_j log2(e_j)
+  float distance[2] = {0, 0};              // of sum_j e_j |p - j|, for the full set alone
+  float marked[2] = {0, 0};                // of sum_j e_j over the marked keys, for the full set alone
   float best[2] = {-INFINITY, -INFINITY};  // the largest score of the row, before the scale
   int best_key[2] = {INT_MAX, INT_MAX};    // and its key, if this thread has it
 
@@ -52,25 +53,60 @@ struct RowRecords {
   __device__ bool reached(const float (&top)[2]) const {
     return __any_sync(~0u, (top[0] >= best[0] && top[0] > -INFINITY) || (top[1] >= best[1] && top[1] > -INFINITY));
   }
-  // Finds the keys of those maxima. Blocks come from the last key to the first, so that of equal scores a later one has
-  // the lower key. first_key: the key of this thread's first column.
+  // Finds the keys of those maxima among the scores s of a block. Blocks come from the last key to the first, so that
+  // of equal scores a later one has the lower key. Without a branch, for it fills what the exponentials leave idle.
   template <int kCount>
-  __device__ void record(const float (&s)[kCount], const float (&row_top)[2], int first_key) {
+  __device__ void record(const float (&s)[kCount], const float (&top)[2], int first_key) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const bool reached = row_top[r] >= best[r] && row_top[r] > -INFINITY;
-      if (!__any_sync(~0u, reached)) continue;
-      int column = -1;
+      int column[2] = {INT_MAX, INT_MAX};  // of the first half and the second
 #pragma unroll
-      for (int j = kCount - 4; j >= 0; j -= 4) {
+      for (int j = kCount / 2 - 4; j >= 0; j -= 4) {
 #pragma unroll
-        for (int e = 1; e >= 0; --e) column = s[j + 2 * r + e] == row_top[r] ? 2 * j + e : column;
+        for (int e = 1; e >= 0; --e) {
+          column[0] = s[j + 2 * r + e] == top[r] ? 2 * j + e : column[0];
+          column[1] = s[j + kCount / 2 + 2 * r + e] == top[r] ? 2 * j + kCount + e : column[1];
+        }
       }
-      if (reached) {
-        best[r] = row_top[r];
-        best_key[r] = column < 0 ? INT_MAX : first_key + column;
+      const float most = quad_max(top[r]);
+      if (most >= best[r] && most > -INFINITY) {
+        best[r] = most;
+        best_key[r] = top[r] == most ? first_key + min(column[0], column[1]) : INT_MAX;
       }
     }
+  }
+  // e: weights of a block. away[r]: how far this thread's first column lies behind the row's query.
+  template <int kCount>
+  __device__ void add_distances(const float (&e)[kCount], const float (&away)[2]) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float part[2] = {0, 0};
+#pragma unroll
+      for (int j = 0; j < kCount; j += 4) {
+#pragma unroll
+        for (int c = 0; c < 2; ++c) part[c] = fmaf(e[j + 2 * r + c], fabsf(away[r] - (2 * j + c)), part[c]);
+      }
+      distance[r] += part[0] + part[1];
+    }
+  }
+  // bits[i]: the marks of columns 32 i on, counted from this thread's first.
+  template <int kCount>
+  __device__ void add_marked(const float (&e)[kCount], const std::uint32_t (&bits)[kCount / 16]) {
+#pragma unroll
+    for (int j = 0; j < kCount; j += 4) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        if ((bits[j / 16] >> (2 * j % 32 + c) & 1) == 0) continue;
+        marked[0] += e[j + c];
+        marked[1] += e[j + 2 + c];
+      }
+    }
+  }
+  // The sums so far are multiplied, for the reference has moved.
+  __device__ void rescale(int r, float factor, float moved, float sum) {
+    log_sum[r] = factor * (log_sum[r] + moved * sum);
+    distance[r] *= factor;
+    marked[r] *= factor;
   }
   __device__ int row_key(int r) const {
     const int key = min(best_key[r], __shfl_xor_sync(~0u, best_key[r], 1));
@@ -105,20 +141,18 @@ struct RowPair {
       }
       top[r] = fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3]));
     }
-    bool grown = false;
+    const bool grown = outgrown(top, scale);
+    if (grown) raise(top, scale, factor);
     if constexpr (kStatistics) {
-      // The reference is never above a row's maximum, so what grows past it is a new maximum.
       if (records.reached(top)) {
-        top[0] = quad_max(top[0]);
-        top[1] = quad_max(top[1]);
         records.record(s, top, first_key);
-        grown = outgrown(top, scale);
+        exponentiate<kPlain>(s, scale);
+      } else {
+        exponentiate<kPlain>(s, scale);
       }
     } else {
-      grown = outgrown(top, scale);
+      exponentiate<kPlain>(s, scale);
     }
-    if (grown) raise(top, scale, factor);
-    exponentiate<kPlain>(s, scale);
     return grown;
   }
 
@@ -133,9 +167,7 @@ struct RowPair {
     for (int r = 0; r < 2; ++r) {
       const float now = fmaxf(reference[r], quad_max(top[r]) * scale);
       factor[r] = exp2_fast(reference[r] - now);
-      if constexpr (kStatistics) {
-        records.log_sum[r] = factor[r] * (records.log_sum[r] + (reference[r] - now) * sum[r]);
-      }
+      if constexpr (kStatistics) records.rescale(r, factor[r], reference[r] - now, sum[r]);
       sum[r] *= factor[r];
       reference[r] = now;
     }

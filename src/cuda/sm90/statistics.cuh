@@ -1,6 +1,4 @@
-// The light statistics, from what the forward pass leaves of every row. A pass of its own, over the rows alone: it
-// looks again at the few keys that are watched (the first visible one, self, previous and next), and sums in a fixed
-// order.
+// Statistics of the heads, from what the forward pass leaves of every row. Sums are taken in a fixed order.
 #pragma once
 
 #include "cuda/sm90/arguments.h"
@@ -9,45 +7,62 @@
 
 namespace polyhead::cuda::sm90 {
 
+// target_keys [B,T,4], by its strides; absent if data is null.
+struct TargetKeys {
+  const void* data = nullptr;
+  bool wide = false;  // 64 bits each, not 32
+  std::int64_t batch = 0, row = 0, slot = 0;
+
+  __device__ std::int64_t at(std::int64_t b, std::int64_t t, int s) const {
+    const std::int64_t place = b * batch + t * row + s * slot;
+    return wide ? static_cast<const std::int64_t*>(data)[place] : static_cast<const std::int32_t*>(data)[place];
+  }
+};
+
 struct StatisticsArguments {
   backend::Sequences sequences;
   Reach reach;
   int heads = 0, heads_per_kv = 1;
-  int slots = 0;  // blocks of kRowsPerSlot rows that a head has at the most
-  float scale = 1;
+  float scale = 1;  // log2(e) is in it
   Strided<const void> queries, keys;
   const float* sink_logit = nullptr;
   std::int64_t sink_head = 0;
-  const RowOutcome* outcomes = nullptr;  // [B,H,T]
-  float* sums = nullptr;                 // [B or 1][H][slots][kLightStatistics]
-  Strided<float> row_statistics;         // may be absent
+  TargetKeys targets;
+  RowOutcome* outcomes = nullptr;  // [B,H,T]
+  RowMoments* moments = nullptr;   // [B,H,T], for the full set
+  Strided<float> row_statistics;   // may be absent, as may the other
   std::int64_t row_statistics_field = 0;
   Strided<float> statistics;  // [N,H,field], by its strides
 };
 
-inline constexpr int kRowsPerSlot = 32;
+// One head of one sequence.
+class HeadRows {
+ public:
+  __device__ HeadRows(const StatisticsArguments& a, int sequence, int head)
+      : a_(a),
+        s_(a.sequences[sequence]),
+        head_(head),
+        offset_(static_cast<int>(
+            std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(s_.offset, Reach::kLongest)))) {}
 
-// Of a row's fields, those that lane c of four makes: fields 2c and 2c + 1 in x and y (lane 3 has no y), and the count
-// and weight of its watched key, fields 6 + 2c and 7 + 2c (lane 0, the first key, has no count).
-struct FieldParts {
-  float x = 0, y = 0, count = 0, weight = 0;
+  __device__ const backend::Sequence& sequence() const { return s_; }
+  __device__ int position(int row) const { return row + offset_; }
+  __device__ RowSight sight(int row) const { return {a_.reach, position(row), static_cast<int>(s_.keys)}; }
+  // In outcomes and moments.
+  __device__ std::int64_t place(int row) const {
+    return (s_.batch * a_.heads + head_) * a_.sequences.queries + s_.query_begin + row;
+  }
+  // The target key of a slot, if the row sees it; otherwise -1.
+  __device__ int target(int row, int slot) const {
+    const std::int64_t key = a_.targets.at(s_.batch, s_.query_begin + row, slot) - s_.key_begin;
+    return key >= 0 && key < s_.keys && sight(row).sees(static_cast<int>(key)) ? static_cast<int>(key) : -1;
+  }
 
-  __device__ void add(const FieldParts& other, int c) {
-    x = c == 3 ? fmaxf(x, other.x) : x + other.x;  // max_logit is the one maximum
-    y += other.y;
-    count += other.count;
-    weight += other.weight;
-  }
-  // into[f * stride] for the fields of lane c.
-  __device__ void store(float* into, std::int64_t stride, int c) const {
-    into[2 * c * stride] = x;
-    if (c < 3) into[(2 * c + 1) * stride] = y;
-    if (c > 0) into[(6 + 2 * c) * stride] = count;
-    into[(7 + 2 * c) * stride] = weight;
-  }
+ private:
+  const StatisticsArguments& a_;
+  const backend::Sequence s_;
+  const int head_, offset_;
 };
-static_assert(static_cast<int>(Statistic::max_logit) == 6 && static_cast<int>(Statistic::first_weight) == 7 &&
-              static_cast<int>(Statistic::next_weight) == 13 && kLightStatistics == 14);
 
 template <class T>
 __device__ inline float2 widen(std::uint32_t two) {
@@ -60,165 +75,148 @@ __device__ inline float2 widen(std::uint32_t two) {
 
 // This lane's 8 columns of q . k.
 template <class T>
-__device__ inline float partial_dot(const uint4& q, const T* k) {
-  const uint4 other = *reinterpret_cast<const uint4*>(k);
-  const std::uint32_t as[4] = {q.x, q.y, q.z, q.w}, bs[4] = {other.x, other.y, other.z, other.w};
+__device__ inline float partial_dot(const T* q, const T* k) {
+  const uint4 a = *reinterpret_cast<const uint4*>(q), b = *reinterpret_cast<const uint4*>(k);
+  const std::uint32_t as[4] = {a.x, a.y, a.z, a.w}, bs[4] = {b.x, b.y, b.z, b.w};
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float2 a = widen<T>(as[i]), b = widen<T>(bs[i]);
-    sum = fmaf(a.y, b.y, fmaf(a.x, b.x, sum));
+    const float2 x = widen<T>(as[i]), y = widen<T>(bs[i]);
+    sum = fmaf(x.y, y.y, fmaf(x.x, y.x, sum));
   }
   return sum;
 }
 
-// A row: D / 8 lanes share it, the first four of which make its fields.
+inline constexpr int kRowsPerSlot = 64;
+
+// Scores of the target keys, into moments. One block of 128 threads: kRowsPerSlot rows of a head, D / 8 lanes for each.
 template <class T, int D>
-class RowReport {
- public:
-  static constexpr int kLanes = D / 8;
-
-  __device__ RowReport(const StatisticsArguments& a, int sequence, int head)
-      : a_(a),
-        s_(a.sequences[sequence]),
-        head_(head),
-        lane_(static_cast<int>(threadIdx.x) % kLanes),
-        sink_(a.sink_logit != nullptr && a.sink_logit[head * a.sink_head] > -INFINITY) {}
-
-  __device__ FieldParts fields(int row) const {
-    FieldParts parts;
-    if (lane_ == 3) parts.x = -INFINITY;
-    const int p = row + static_cast<int>(clamped(s_.offset));
-    const RowSight sight(a_.reach, p, static_cast<int>(s_.keys));
-    const int visible = row < s_.queries ? sight.count() : 0;
-    if (visible == 0) return parts;
-    const std::int64_t place = s_.query_begin + row;
-    const RowOutcome outcome = a_.outcomes[(s_.batch * a_.heads + head_) * a_.sequences.queries + place];
-    const int keys[4] = {sight.first(), p, p - 1, p + 1};
-    const T* query = static_cast<const T*>(a_.queries.data) + a_.queries.offset(s_.batch, head_, place);
-    const uint4 q = *reinterpret_cast<const uint4*>(query + lane_ * 8);
-    float own = 0;
-    bool seen = false;
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      if (!sight.sees(keys[c])) continue;  // the same for all lanes of the row
-      const T* key = static_cast<const T*>(a_.keys.data) +
-                     a_.keys.offset(s_.batch, head_ / a_.heads_per_kv, s_.key_begin + keys[c]);
-      const float score = sum_of_lanes(partial_dot(q, key + lane_ * 8));
-      if (lane_ == c) {
-        own = score;
-        seen = true;
-      }
-    }
-    const auto weight = [&](float score) { return exp2_fast(fmaf(score, a_.scale, -outcome.lse)); };
-    parts.count = seen ? 1 : 0;
-    parts.weight = seen ? weight(own) : 0;
-    const float outcomes = static_cast<float>(visible + (sink_ ? 1 : 0));
-    switch (lane_) {
-      case 0:
-        parts.x = 1;
-        parts.y = outcome.entropy;
-        break;
-      case 1:
-        parts.x = outcomes > 1 ? 1 : 0;
-        parts.y = outcomes > 1 ? outcome.entropy / logf(outcomes) : 0;
-        break;
-      case 2:
-        parts.x = weight(outcome.best);
-        parts.y = static_cast<float>(outcome.best_key - p);
-        break;
-      case 3: parts.x = outcome.best * a_.scale / kLog2E; break;
-      default: break;
-    }
-    return parts;
-  }
-
-  __device__ bool is_written(int row) const { return row < s_.rows; }
-  __device__ void store(int row, const FieldParts& parts) const {
-    if (a_.row_statistics.data == nullptr || lane_ >= 4) return;
-    parts.store(a_.row_statistics.data + a_.row_statistics.offset(s_.batch, head_, s_.query_begin + row),
-                a_.row_statistics_field, lane_);
-  }
-  __device__ int lane() const { return lane_; }
-
- private:
-  __device__ static std::int64_t clamped(std::int64_t offset) {
-    return std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(offset, Reach::kLongest));
-  }
-  // Lanes of a row go through the same branches, so its lanes alone take part.
-  __device__ static float sum_of_lanes(float x) {
-    const unsigned row = kLanes == 32 ? ~0u : ((1u << kLanes) - 1) << (threadIdx.x % 32 / kLanes * kLanes);
-#pragma unroll
-    for (int step = 1; step < kLanes; step *= 2) x += __shfl_xor_sync(row, x, step);
-    return x;
-  }
-
-  const StatisticsArguments& a_;
-  const backend::Sequence s_;
-  const int head_, lane_;
-  const bool sink_;
-};
-
-// One block of 128 threads: the rows of a slot.
-template <class T, int D>
-__global__ void __launch_bounds__(128) report_rows(const __grid_constant__ StatisticsArguments a) {
-  using Report = RowReport<T, D>;
-  __shared__ float warps[4][kLightStatistics];
-  const int column = static_cast<int>(blockIdx.x) / a.slots;
-  int slot = static_cast<int>(blockIdx.x) - column * a.slots;
+__global__ void __launch_bounds__(128) score_targets(const __grid_constant__ StatisticsArguments a, int slots) {
+  constexpr int kLanes = D / 8;
+  const int column = static_cast<int>(blockIdx.x) / slots, lane = static_cast<int>(threadIdx.x) % kLanes;
+  int slot = static_cast<int>(blockIdx.x) - column * slots;
   const int sequence = a.sequences.packed ? find_sequence(a.sequences, slot, kRowsPerSlot, slot) : column / a.heads;
-  const Report report(a, sequence, a.sequences.packed ? column : column % a.heads);
-  constexpr int kRowsAtATime = 128 / Report::kLanes;
-  FieldParts total;
-  if (report.lane() == 3) total.x = -INFINITY;
-  for (int i = static_cast<int>(threadIdx.x) / Report::kLanes; i < kRowsPerSlot; i += kRowsAtATime) {
+  const int head = a.sequences.packed ? column : column % a.heads;
+  const HeadRows rows(a, sequence, head);
+  const backend::Sequence& s = rows.sequence();
+  for (int i = static_cast<int>(threadIdx.x) / kLanes; i < kRowsPerSlot; i += 128 / kLanes) {
     const int row = slot * kRowsPerSlot + i;
-    if (!report.is_written(row)) break;
-    const FieldParts parts = report.fields(row);
-    report.store(row, parts);
-    total.add(parts, report.lane());
-  }
-  __syncwarp();
+    const T* q = static_cast<const T*>(a.queries.data) + a.queries.offset(s.batch, head, s.query_begin + row);
+    for (int t = 0; t < 4; ++t) {
+      const int key = row < s.queries ? rows.target(row, t) : -1;
+      const T* k =
+          static_cast<const T*>(a.keys.data) + a.keys.offset(s.batch, head / a.heads_per_kv, s.key_begin + key);
+      float score = key < 0 ? 0 : partial_dot(q + lane * 8, k + lane * 8);
 #pragma unroll
-  for (int step = Report::kLanes; step < 32; step *= 2) {
-    const FieldParts other{__shfl_xor_sync(~0u, total.x, step), __shfl_xor_sync(~0u, total.y, step),
-                           __shfl_xor_sync(~0u, total.count, step), __shfl_xor_sync(~0u, total.weight, step)};
-    total.add(other, report.lane());
+      for (int step = 1; step < kLanes; step *= 2) score += __shfl_xor_sync(~0u, score, step);
+      if (key >= 0 && lane == 0) a.moments[rows.place(row)].target[t] = score;
+    }
   }
-  if (threadIdx.x % 32 < 4) total.store(warps[threadIdx.x / 32], 1, report.lane());
-  __syncthreads();
-  const int f = static_cast<int>(threadIdx.x);
-  if (f >= kLightStatistics) return;
-  float sum = warps[0][f];
-  for (int w = 1; w < 4; ++w) {
-    sum = f == static_cast<int>(Statistic::max_logit) ? fmaxf(sum, warps[w][f]) : sum + warps[w][f];
-  }
-  a.sums[static_cast<std::int64_t>(blockIdx.x) * kLightStatistics + f] = sum;
 }
 
-// statistics [N,H,..] from the sums of the slots. One block of 32 x 16 threads per sequence and head: thread (f, s)
-// sums field f over the s-th part of the slots.
-__global__ void __launch_bounds__(512) sum_statistics(const __grid_constant__ StatisticsArguments a) {
-  constexpr int kParts = 16;
-  __shared__ double part[kParts][32];
-  const int n = static_cast<int>(blockIdx.x) / a.heads, h = static_cast<int>(blockIdx.x) % a.heads;
-  const int f = static_cast<int>(threadIdx.x), s = static_cast<int>(threadIdx.y);
-  const bool maximum = f == static_cast<int>(Statistic::max_logit), field = f < kLightStatistics;
-  const bool packed = a.sequences.packed;
-  const int begin = packed ? first_slot(a.sequences, n, kRowsPerSlot) : 0;
-  const int end = packed ? first_slot(a.sequences, n + 1, kRowsPerSlot) : a.slots;
-  const int share = (end - begin + kParts - 1) / kParts;
-  const float* sums = a.sums + static_cast<std::int64_t>(packed ? h : n * a.heads + h) * a.slots * kLightStatistics;
-  double total = maximum ? -INFINITY : 0;
-  for (int t = begin + s * share; field && t < min(begin + (s + 1) * share, end); ++t) {
-    const double value = sums[static_cast<std::int64_t>(t) * kLightStatistics + f];
-    total = maximum ? fmax(total, value) : total + value;
+// The fields of one row, in the order of Statistic.
+template <bool kFull>
+struct Fields {
+  static constexpr int kCount = kFull ? kFullStatistics : kLightStatistics;
+  static constexpr int kMaximum = static_cast<int>(Statistic::max_logit);
+  float of[kCount];
+
+  __device__ Fields() {
+#pragma unroll
+    for (int f = 0; f < kCount; ++f) of[f] = f == kMaximum ? -INFINITY : 0;
   }
-  part[s][f] = total;
+  __device__ void set(Statistic statistic, float value, int slot = 0) {
+    of[static_cast<int>(statistic) + slot] = value;
+  }
+  __device__ void count(Statistic rows, Statistic weight, float value, int slot = 0) {
+    set(rows, 1, slot);
+    set(weight, value, slot);
+  }
+};
+
+template <bool kFull>
+__device__ inline Fields<kFull> fields_of(const StatisticsArguments& a, const HeadRows& rows, int row, float sink) {
+  Fields<kFull> fields;
+  const RowSight sight = rows.sight(row);
+  const int visible = sight.count(), p = rows.position(row);
+  if (row >= rows.sequence().queries || visible == 0) return fields;
+  const RowOutcome outcome = a.outcomes[rows.place(row)];
+  const auto weight = [&](float score) { return exp2_fast(fmaf(score, a.scale, -outcome.lse)); };
+  const float outcomes = static_cast<float>(visible + (sink > -INFINITY ? 1 : 0));
+  fields.set(Statistic::rows, 1);
+  fields.set(Statistic::entropy, outcome.entropy);
+  if (outcomes > 1) {
+    fields.count(Statistic::normalised_rows, Statistic::normalised_entropy, outcome.entropy / logf(outcomes));
+  }
+  fields.set(Statistic::max_weight, weight(outcome.best));
+  fields.set(Statistic::max_offset, static_cast<float>(outcome.best_key - p));
+  fields.set(Statistic::max_logit, outcome.best * a.scale / kLog2E);
+  fields.set(Statistic::first_weight, weight(outcome.watched[0]));
+  if (sight.sees(p - 1)) fields.count(Statistic::previous_rows, Statistic::previous_weight, weight(outcome.watched[1]));
+  if (sight.sees(p)) fields.count(Statistic::self_rows, Statistic::self_weight, weight(outcome.watched[2]));
+  if (sight.sees(p + 1)) fields.count(Statistic::next_rows, Statistic::next_weight, weight(outcome.watched[3]));
+  if constexpr (kFull) {
+    const RowMoments& moments = a.moments[rows.place(row)];
+    fields.set(Statistic::distance, moments.distance);
+    fields.set(Statistic::marked_weight, moments.marked);
+    for (int t = 0; t < 4 && a.targets.data != nullptr; ++t) {
+      if (rows.target(row, t) < 0) continue;
+      fields.count(Statistic::target_rows, Statistic::target_weight, weight(moments.target[t]), t);
+    }
+    fields.set(Statistic::sink_weight, exp2_fast(sink * kLog2E - outcome.lse));
+  }
+  return fields;
+}
+
+inline constexpr int kReportThreads = 512;
+
+// row_statistics of one head of one sequence, and their sums. A block each; its threads take rows in turn.
+template <bool kFull>
+__global__ void __launch_bounds__(kReportThreads) report_head(const __grid_constant__ StatisticsArguments a) {
+  using Row = Fields<kFull>;
+  constexpr int kWarps = kReportThreads / 32;
+  __shared__ double parts[kWarps][Row::kCount];
+  const int n = static_cast<int>(blockIdx.x) / a.heads, head = static_cast<int>(blockIdx.x) % a.heads;
+  const HeadRows rows(a, n, head);
+  const backend::Sequence& s = rows.sequence();
+  const float sink = a.sink_logit == nullptr ? -INFINITY : a.sink_logit[head * a.sink_head];
+  const auto join = [](int f, double x, double y) { return f == Row::kMaximum ? fmax(x, y) : x + y; };
+  double total[Row::kCount];
+#pragma unroll
+  for (int f = 0; f < Row::kCount; ++f) total[f] = f == Row::kMaximum ? -INFINITY : 0;
+  for (int row = static_cast<int>(threadIdx.x); row < s.rows; row += kReportThreads) {
+    const Row fields = fields_of<kFull>(a, rows, row, sink);
+    float* const to = a.row_statistics.data + a.row_statistics.offset(s.batch, head, s.query_begin + row);
+#pragma unroll
+    for (int f = 0; f < Row::kCount; ++f) {
+      if (a.row_statistics.data != nullptr) to[f * a.row_statistics_field] = fields.of[f];
+      total[f] = join(f, total[f], fields.of[f]);
+    }
+  }
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+  for (int f = 0; f < Row::kCount; ++f) {
+    for (int step = 16; step > 0; step /= 2) total[f] = join(f, total[f], __shfl_xor_sync(~0u, total[f], step));
+    if (threadIdx.x % 32 == 0) parts[warp][f] = total[f];
+  }
   __syncthreads();
-  if (s > 0 || !field) return;
-  for (int other = 1; other < kParts; ++other) total = maximum ? fmax(total, part[other][f]) : total + part[other][f];
-  a.statistics.data[a.statistics.offset(n, h, f)] = static_cast<float>(total);
+  const int f = static_cast<int>(threadIdx.x);
+  if (f >= Row::kCount || a.statistics.data == nullptr) return;
+  double sum = parts[0][f];
+  for (int w = 1; w < kWarps; ++w) sum = join(f, sum, parts[w][f]);
+  a.statistics.data[a.statistics.offset(n, head, f)] = static_cast<float>(sum);
+}
+
+// words [B][count]: bit i % 32 of word i / 32 says whether key i is marked; 0 behind the last. A warp makes a word.
+__global__ void __launch_bounds__(256)
+    pack_marks(const std::uint8_t* marked, std::int64_t batch_stride, std::int64_t key_stride, std::int64_t keys,
+               std::uint32_t* words, int count) {
+  const int word = static_cast<int>(blockIdx.x * 8 + threadIdx.x / 32);
+  if (word >= count) return;
+  const std::int64_t key = std::int64_t{32} * word + threadIdx.x % 32;
+  const bool is_marked = key < keys && marked[blockIdx.y * batch_stride + key * key_stride] != 0;
+  const std::uint32_t bits = __ballot_sync(~0u, is_marked);
+  if (threadIdx.x % 32 == 0) words[static_cast<std::int64_t>(blockIdx.y) * count + word] = bits;
 }
 
 }  // namespace polyhead::cuda::sm90

@@ -51,6 +51,11 @@ __host__ __device__ inline OpenBlocks open_blocks(const backend::Visibility& sig
   return {first > 0 ? first : 0, last < blocks.window_count - 1 ? last : blocks.window_count - 1};
 }
 
+// The number in the walk of the window's block that has the key, perhaps beyond its ends.
+__host__ __device__ inline int number_of(const KeyBlocks& blocks, int key, int keys_per_block) {
+  return blocks.window_last - (key >= 0 ? key / keys_per_block : -1);
+}
+
 // A tile: `kRows` queries of one head of one sequence. What the threads that compute it need to know.
 struct Tile {
   int head = -1;  // -1: there are no more
@@ -65,6 +70,8 @@ struct Tile {
   KeyBlocks blocks;
   OpenBlocks open;
   int plain_first = 1;  // of the open blocks, the first whose predecessor in the walk needs no cleaning
+  // For statistics: blocks that hold the keys beside some row's own position, and from which on a first visible key.
+  int near_first = 0, near_last = -1, edge_first = 0;
 };
 
 // Does block number n hold keys that no query of the sequence sees? Behind the tensor's end the copy engine puts 0.
