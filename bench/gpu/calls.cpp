@@ -1,8 +1,12 @@
-// attend on tensors that torch owns, for bench/gpu/run.py: the public call behind C functions.
+// attend on tensors that torch owns, for bench/gpu/run.py: the public call behind C functions, one by one or in a
+// graph.
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "cuda/executor.h"
 #include "polyhead/attention.h"
 
 namespace {
@@ -75,12 +79,34 @@ Context& context() {
   return gpu;
 }
 
+// Calls that were captured, kept until the next capture.
+cudaGraphExec_t captured = nullptr;
+
+cudaStream_t stream() { return static_cast<cuda::CudaExecutor&>(context().executor()).stream(); }
+
+void capture(const Call& call, std::int64_t count) {
+  attend_as_told(context(), call);
+  cudaGraph_t graph = nullptr;
+  cuda::check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  for (std::int64_t n = 0; n < count; ++n) attend_as_told(context(), call);
+  cuda::check(cudaStreamEndCapture(stream(), &graph), "cudaStreamEndCapture");
+  if (captured != nullptr) cuda::check(cudaGraphExecDestroy(captured), "cudaGraphExecDestroy");
+  cuda::check(cudaGraphInstantiate(&captured, graph, 0), "cudaGraphInstantiate");
+  cuda::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+}
+
 }  // namespace
 
 extern "C" {
 
 POLYHEAD_PUBLIC const char* polyhead_gpu_attend(const Call* call) {
   return said([&] { attend_as_told(context(), *call); });
+}
+POLYHEAD_PUBLIC const char* polyhead_gpu_capture(const Call* call, std::int64_t count) {
+  return said([&] { capture(*call, count); });
+}
+POLYHEAD_PUBLIC const char* polyhead_gpu_replay() {
+  return said([] { cuda::check(cudaGraphLaunch(captured, stream()), "cudaGraphLaunch"); });
 }
 POLYHEAD_PUBLIC const char* polyhead_gpu_wait() {
   return said([] { context().synchronise(); });

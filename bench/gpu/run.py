@@ -3,7 +3,7 @@
 torch's backends, which take turns with libpolyhead_gpu_calls.so on the same tensors. Prints the tables of
 docs/performance.md. FOLDER is where CMake built the two.
 
-    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,decode,statistics,options]
+    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,decode,statistics,materialised,options]
 """
 import argparse
 import ctypes
@@ -28,16 +28,25 @@ TOKENS, WIDTH = 16384, 2048  # B * S and H * D of every cell
 class Library:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
-        self.library.polyhead_gpu_attend.restype = ctypes.c_char_p
-        self.library.polyhead_gpu_wait.restype = ctypes.c_char_p
+        for name in ("attend", "capture", "replay", "wait"):
+            getattr(self.library, f"polyhead_gpu_{name}").restype = ctypes.c_char_p
 
-    def attend(self, q, k, v, output, **options):
+    def attend(self, *tensors, **options):
+        self.check(self.library.polyhead_gpu_attend(self.numbers(*tensors, **options)))
+
+    def captured(self, count, *tensors, **options):
+        """A call of `count` calls in one graph; there is one such graph at a time."""
+        self.check(self.library.polyhead_gpu_capture(self.numbers(*tensors, **options), ctypes.c_int64(count)))
+        return lambda: self.check(self.library.polyhead_gpu_replay())
+
+    @staticmethod
+    def numbers(q, k, v, output, **options):
         batch, heads, queries, head_dim = q.shape
         values = dict.fromkeys(FIELDS, 0) | {"left": -1}
         values |= dict(q=q, k=k, v=v, output=output, batch=batch, heads=heads, kv_heads=k.shape[1], queries=queries,
                        keys=k.shape[2], head_dim=head_dim, is_f16=q.dtype == torch.float16) | options
         numbers = [x.data_ptr() if torch.is_tensor(x) else int(x) for x in (values[name] for name in FIELDS)]
-        self.check(self.library.polyhead_gpu_attend((ctypes.c_int64 * len(FIELDS))(*numbers)))
+        return (ctypes.c_int64 * len(FIELDS))(*numbers)
 
     def wait(self):
         self.check(self.library.polyhead_gpu_wait())
@@ -83,6 +92,18 @@ def peer(backend, q, k, v, causal):
         with sdpa_kernel(backend):
             return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
     return call, torch.cuda.synchronize
+
+
+def graph_of(peer, count):
+    """A call of `count` calls in one CUDA graph."""
+    call, wait = peer
+    call()
+    wait()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            call()
+    return graph.replay, wait
 
 
 def tensors(batch, heads, length, head_dim, kv_heads=None):
@@ -144,6 +165,48 @@ def statistics_tax(library, rounds):
     print()
 
 
+def materialised(library, rounds):
+    """What a head's entropy costs with the weights in memory, and a sequence whose weights no memory holds."""
+    heads, length, head_dim = 32, 16384, 128
+    q, k, v, output = tensors(1, heads, length, head_dim)
+    light = torch.zeros(1, heads, LIGHT, device="cuda")
+
+    def entropies():
+        weights = torch.softmax(torch.matmul(q, k.transpose(2, 3)).float() / math.sqrt(head_dim), -1)
+        return torch.special.entr(weights).sum(-1).mean(-1), torch.matmul(weights.to(q.dtype), v)
+
+    calls = {"ours": (lambda: library.attend(q, k, v, output, statistics=light, statistics_set=1), library.wait),
+             "materialised": (entropies, torch.cuda.synchronize)}
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    expected = entropies()[0][0]
+    torch.cuda.synchronize()
+    memory = (torch.cuda.max_memory_allocated() - before) / 2**30
+    calls["ours"][0]()
+    library.wait()
+    off = (light[0, :, 1] / light[0, :, 0] - expected).abs().max().item()
+    if not off < 0.01:
+        raise RuntimeError(f"entropies differ by {off}")
+    times = race(calls, 4 * heads * length * length * head_dim, min(rounds, 5))
+    taken = {name: statistics.median(found) * 1e3 for name, found in times.items()}
+    print(f"Entropy of 32 heads of 128 at S = {length}: light statistics {taken['ours']:.1f} ms, weights in memory "
+          f"{taken['materialised']:.1f} ms and {memory:.1f} GiB: {taken['materialised'] / taken['ours']:.1f} times.")
+    del q, k, v, output, calls, expected
+    torch.cuda.empty_cache()
+    length = 1 << 20
+    q, k, v, output = tensors(1, 1, length, head_dim)
+    light = torch.zeros(1, 1, LIGHT, device="cuda")
+    torch.cuda.synchronize()
+    free = torch.cuda.mem_get_info()[0]
+    start = time.perf_counter()
+    library.attend(q, k, v, output, causal=1, statistics=light, statistics_set=1)
+    library.wait()
+    taken, used = time.perf_counter() - start, (free - torch.cuda.mem_get_info()[0]) / 2**20
+    row = torch.softmax((q[0, 0, -1:].float() @ k[0, 0].float().T) / math.sqrt(head_dim), -1) @ v[0, 0].float()
+    close(output[0, 0, -1:], row)
+    print(f"One causal head of 128 at S = {length}: {taken:.2f} s with light statistics, {used:.0f} MiB of memory besides.\n")
+
+
 def options_tax(library, rounds):
     length, head_dim = 4096, 128
     batch, heads = TOKENS // length, WIDTH // head_dim
@@ -182,33 +245,36 @@ def options_tax(library, rounds):
 
 def decode(library, rounds):
     print("| B | S | ours us | TB/s | cuDNN us | FlashAttention-2 us | median | R |\n|--:|--:|--:|--:|--:|--:|--:|--:|")
-    heads, kv_heads, head_dim = 32, 8, 128
-    for batch, length in ((1, 4096), (1, 65536), (8, 4096), (64, 4096), (64, 16384)):
+    heads, kv_heads, head_dim, count = 32, 8, 128, 20
+    bounds = []
+    for batch, length in ((1, 4096), (1, 16384), (1, 65536), (8, 4096), (8, 16384), (64, 4096), (64, 16384)):
         make = lambda h, n: torch.randn(batch, h, n, head_dim, device="cuda", dtype=torch.bfloat16)
         q, k, v = make(heads, 1), make(kv_heads, length), make(kv_heads, length)
         output = torch.full_like(q, math.nan)
         torch.cuda.synchronize()
-        calls = {"ours": (lambda: library.attend(q, k, v, output), library.wait),
-                 "cudnn": peer(SDPBackend.CUDNN_ATTENTION, q, k, v, False),
-                 "flash": peer(SDPBackend.FLASH_ATTENTION, q, k, v, False)}
+        flash = peer(SDPBackend.FLASH_ATTENTION, q, k, v, False)
+        calls = {"ours": (library.captured(count, q, k, v, output), library.wait),
+                 "cudnn": graph_of(peer(SDPBackend.CUDNN_ATTENTION, q, k, v, False), count),
+                 "flash": graph_of(flash, count)}
         calls["ours"][0]()
         library.wait()
-        close(output, calls["flash"][0]())
+        close(output, flash[0]())
         size = 2 * batch * kv_heads * length * head_dim * 2
-        times = race(calls, size / 4e12 * 500e12, rounds)
+        times = race(calls, count * size / 4e12 * 500e12, rounds)
         best = min(("cudnn", "flash"), key=lambda name: statistics.median(times[name]))
         median, bound = paired(times[best], times["ours"])
-        taken = {name: statistics.median(found) for name, found in times.items()}
+        bounds.append(bound)
+        taken = {name: statistics.median(found) / count for name, found in times.items()}
         print(f"| {batch} | {length} | {taken['ours'] * 1e6:.1f} | {size / taken['ours'] / 1e12:.2f} "
               f"| {taken['cudnn'] * 1e6:.1f} | {taken['flash'] * 1e6:.1f} | {median:.2f} | {bound:.2f} |", flush=True)
-    print("\nOne query of 32 heads over 8 kv heads of 128; calls queued one after the other, without a graph.\n")
+    print(f"\nOne query of 32 heads over 8 kv heads of 128; {count} calls in a CUDA graph. Worst R {min(bounds):.2f}.\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="check,forward,decode,statistics,options")
+    parser.add_argument("--only", default="check,forward,decode,statistics,materialised,options")
     arguments = parser.parse_args()
     torch.manual_seed(1)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}, "
@@ -220,7 +286,7 @@ def main():
             sys.exit("the check failed: no timing of wrong results")
         chosen.remove("check")
     library = Library(arguments.folder / "libpolyhead_gpu_calls.so")
-    tables = {"forward": forward, "decode": decode, "statistics": statistics_tax,
+    tables = {"forward": forward, "decode": decode, "statistics": statistics_tax, "materialised": materialised,
               "options": options_tax}
     for name in chosen:
         tables[name](library, arguments.rounds)

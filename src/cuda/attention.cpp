@@ -30,14 +30,19 @@ std::string objection_to_sm90(CudaExecutor& executor, const backend::AttentionPr
   return sm90::objection(problem);
 }
 
-// Output, lse and statistics; weights and logits have a kernel of their own.
-void attend_sm90(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  const auto bytes = static_cast<std::int64_t>(sm90::row_bytes(problem));
+// Output, lse and statistics. Weights and logits have a kernel of their own, and so have statistics where there are
+// rarer options.
+void attend_sm90(CudaExecutor& executor, backend::AttentionProblem problem) {
+  backend::AttentionProblem rest = problem;
+  if (portable::rarer_option(problem).empty()) {
+    rest.statistics = rest.row_statistics = {};
+  } else {
+    problem.statistics_set = StatisticsSet::none;
+  }
+  const auto bytes = static_cast<std::int64_t>(sm90::extra_bytes(problem));
   sm90::attend({executor.stream(), executor.queue().processors(), executor.tile_counter(),
                 bytes == 0 ? nullptr : executor.workspace<std::byte>(Workspace::statistics, bytes)},
                problem);
-  backend::AttentionProblem rest = problem;
-  rest.statistics = rest.row_statistics = {};
   portable::describe_heads(executor, rest);
 }
 
@@ -76,8 +81,9 @@ std::string explain(CudaExecutor& executor, const backend::AttentionProblem& pro
   }
   if (!problem.weight_head_of.empty()) text += "; weights or logits: a kernel of their own computes them, in f32";
   if (problem.statistics_set != StatisticsSet::none) {
-    text += hopper ? "; statistics: in the same walk over the keys"
-                   : "; statistics: a kernel of their own computes the logits again, in f32";
+    text += hopper && portable::rarer_option(problem).empty()
+                ? "; statistics: in the same walk over the keys"
+                : "; statistics: a kernel of their own computes the logits again, in f32";
   }
   return text;
 }

@@ -69,7 +69,7 @@ struct MmaForward {
         for (int n = 0; n < kKeys / 8; ++n) {
           larger = fmaxf(larger, fmaxf(s[block].of[n][2 * half], s[block].of[n][2 * half + 1]));
         }
-        larger = quad_max(larger);
+        larger = device::quad_max(larger);
         const float base = larger == kNegativeInfinity ? 0.0f : larger * scale;
         const float alpha = m[block][half] == larger ? 1.0f : device::exp2_of(fmaf(m[block][half], scale, -base));
         m[block][half] = larger;
@@ -159,7 +159,7 @@ struct MmaForward {
               Philox::words(a.drops.seed, {static_cast<std::uint32_t>(j0 / 8 + n0 + q),
                                            static_cast<std::uint32_t>(row_of(block, half)),
                                            static_cast<std::uint32_t>(head.h), static_cast<std::uint32_t>(head.n)});
-          transpose_quad(words);
+          device::transpose_quad(words);
 #pragma unroll
           for (int n = 0; n < 4; ++n) {
 #pragma unroll
@@ -242,7 +242,7 @@ struct MmaForward {
     for (int block = 0; block < kBlocks; ++block) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float sum = quad_sum(l[block][half]);
+        const float sum = device::quad_sum(l[block][half]);
         const int i = row_of(block, half);
         if (i >= head.sequence.rows) continue;
         const bool exists = i < head.sequence.queries;

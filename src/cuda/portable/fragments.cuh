@@ -5,6 +5,7 @@
 
 #include "core/philox.h"
 #include "cuda/device/mma.cuh"
+#include "cuda/device/quad.cuh"
 
 namespace polyhead::cuda::portable {
 
@@ -107,34 +108,6 @@ __device__ void pack_weights(std::uint32_t (&p)[kKeys / 16][4], const Sums<kKeys
       p[k][2 * half + 1] = device::pack<T>(s.of[2 * k + half][2], s.of[2 * k + half][3]);
     }
   }
-}
-
-// Word n of the quad's lane q becomes word q of its lane n.
-__device__ inline void transpose_quad(Philox::Words& words) {
-  const int q = threadIdx.x % 4;
-  const auto exchange = [&](int with, int low, int high) {
-    const bool upper = (q & with) != 0;
-    const std::uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? words[low] : words[high], with);
-    if (upper) {
-      words[low] = got;
-    } else {
-      words[high] = got;
-    }
-  };
-  exchange(1, 0, 1);
-  exchange(1, 2, 3);
-  exchange(2, 0, 2);
-  exchange(2, 1, 3);
-}
-
-// The four lanes that share a row.
-__device__ inline float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-__device__ inline float quad_sum(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
 }  // namespace polyhead::cuda::portable

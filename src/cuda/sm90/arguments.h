@@ -60,6 +60,31 @@ struct RowMoments {
   float target[4];         // scores of the target keys; unset if not seen
 };
 
+// [B,H,T,S] by its strides in elements, a number for every score; absent if data is null.
+struct ScoreTensor {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t batch = 0, head = 0, row = 0, key = 0;
+  bool pairs = false;  // neighbouring keys are neighbours in memory
+
+  __device__ std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) const {
+    return b * batch + h * head + t * row + s * key;
+  }
+};
+
+// What the general instance has, and the others have not.
+struct Options {
+  ScoreTensor keep, bias;
+  float softcap = 0;             // 0: none
+  const float* alibi = nullptr;  // [N,H]
+  std::int64_t alibi_sequence = 0, alibi_head = 0;
+  std::uint64_t seed = 0;
+  std::uint32_t threshold = 0;  // a weight is kept if its 16 random bits reach it; 0: no dropout
+  float kept_factor = 1;
+  const std::uint8_t* seen = nullptr;  // [B,H or 1,S]: keys that keep and bias leave to some query
+  std::int64_t seen_batch = 0, seen_head = 0;
+};
+
 struct ForwardArguments {
   CUtensorMap q, k, v;  // boxes of 64 columns
   backend::Sequences sequences;
@@ -81,6 +106,8 @@ struct ForwardArguments {
   RowMoments* moments = nullptr;         // [B,H,T], where the full set is
   const std::uint32_t* marks = nullptr;  // [B][mark_words]: a bit per key of the tensor, if some are marked
   int mark_words = 0;
+
+  Options options;
 
   int* next_tile = nullptr;  // 0 before and after
   int tiles_ahead = 1;       // how many tiles a block of threads claims ahead: 1 or 2

@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "cuda/error.h"
+#include "cuda/portable/attention_mma.h"
 #include "cuda/sm90/attention.cuh"
 #include "cuda/sm90/attention.h"
 #include "cuda/sm90/statistics.cuh"
@@ -35,23 +36,31 @@ TileOrder order_of(const backend::AttentionProblem& problem, int rows_per_tile) 
   return order;
 }
 
-// How the memory for statistics is divided.
-struct RowLayout {
+// How the memory beside the tensors is divided.
+struct Layout {
   RowOutcome* outcomes = nullptr;  // [B,H,T]
   RowMoments* moments = nullptr;   // [B,H,T], for the full set
   std::uint32_t* marks = nullptr;  // [B][mark_words], if keys are marked
   int mark_words = 0;
+  std::uint8_t* seen = nullptr;  // [B][seen_heads][S], where keep or bias hide keys
+  std::int64_t seen_heads = 1;
   std::size_t bytes = 0;
 };
 
-RowLayout layout_of(const backend::AttentionProblem& problem, std::byte* memory) {
-  RowLayout layout;
-  if (problem.statistics_set == StatisticsSet::none) return layout;
+Layout layout_of(const backend::AttentionProblem& problem, std::byte* memory) {
+  Layout layout;
   const auto take = [&](auto*& array, std::int64_t count) {
     array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(memory + layout.bytes);
     layout.bytes += static_cast<std::size_t>(count) * sizeof *array;
   };
   const std::int64_t B = problem.q.shape(0), rows = B * problem.heads * problem.sequences.queries;
+  if (problem.keep.present() || problem.bias.present()) {
+    const auto by_head = [](const ConstTensorView& view) { return view.present() && view.stride(1) != 0; };
+    layout.seen_heads = by_head(problem.keep) || by_head(problem.bias) ? problem.heads : 1;
+    take(layout.seen, B * layout.seen_heads * problem.sequences.keys);
+    return layout;
+  }
+  if (problem.statistics_set == StatisticsSet::none) return layout;
   take(layout.outcomes, rows);
   if (problem.statistics_set == StatisticsSet::light) return layout;
   take(layout.moments, rows);
@@ -60,6 +69,33 @@ RowLayout layout_of(const backend::AttentionProblem& problem, std::byte* memory)
   layout.mark_words = static_cast<int>(problem.sequences.keys / 32) + 1 + kBehind;
   take(layout.marks, B * layout.mark_words);
   return layout;
+}
+
+ScoreTensor by_score(const ConstTensorView& view) {
+  if (!view.present()) return {};
+  return {view.data(),    view.dtype(),   view.stride(0),     view.stride(1),
+          view.stride(2), view.stride(3), view.stride(3) == 1};
+}
+
+Options options_of(const backend::AttentionProblem& problem, const Layout& layout) {
+  Options o;
+  o.keep = by_score(problem.keep);
+  o.bias = by_score(problem.bias);
+  o.softcap = static_cast<float>(problem.softcap);
+  if (problem.alibi.present()) {
+    o.alibi = static_cast<const float*>(problem.alibi.data());
+    o.alibi_sequence = problem.alibi.stride(0);
+    o.alibi_head = problem.alibi.stride(1);
+  }
+  if (problem.dropout.p > 0) {
+    o.seed = problem.dropout.seed;
+    o.threshold = static_cast<std::uint32_t>(std::lround(65536 * problem.dropout.p));
+    o.kept_factor = static_cast<float>(1 / (1 - problem.dropout.p));
+  }
+  o.seen = layout.seen;
+  o.seen_head = layout.seen_heads > 1 ? problem.sequences.keys : 0;
+  o.seen_batch = layout.seen_heads * problem.sequences.keys;
+  return o;
 }
 
 Reach reach_of(const backend::AttentionProblem& problem) {
@@ -71,9 +107,9 @@ Reach reach_of(const backend::AttentionProblem& problem) {
           problem.causal ? 0 : Reach::kUnlimited};
 }
 
-template <class T, int D, bool kStatistics, class Sizes>
+template <class T, int D, Instance kInstance, class Sizes>
 ForwardArguments arguments_of(const Workspace& workspace, const backend::AttentionProblem& problem) {
-  using Kernel = Forward<T, D, kStatistics, Sizes>;
+  using Kernel = Forward<T, D, kInstance, Sizes>;
   ForwardArguments a;
   a.q = map_of(problem.q, Kernel::kRows);
   a.k = map_of(problem.k, Kernel::kKeys);
@@ -95,27 +131,37 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
     a.sink_logit = static_cast<const float*>(problem.sink_logit.data());
     a.sink_head = problem.sink_logit.stride(problem.sink_logit.rank() - 1);
   }
-  a.describe_closed = problem.lse.present() || kStatistics;
-  const RowLayout layout = layout_of(problem, workspace.rows);
+  a.describe_closed = problem.lse.present() || kInstance == Instance::statistics;
+  const Layout layout = layout_of(problem, workspace.memory);
   a.outcomes = layout.outcomes;
   a.moments = layout.moments;
   a.marks = layout.marks;
   a.mark_words = layout.mark_words;
+  a.options = options_of(problem, layout);
   a.next_tile = workspace.next_tile;
   a.tiles_ahead = problem.sequences.keys <= 1024 ? 2 : 1;
   return a;
 }
 
-// Before the forward pass.
-void pack_marked_keys(const Workspace& workspace, const ForwardArguments& forward,
-                      const backend::AttentionProblem& problem) {
-  if (forward.marks == nullptr) return;
-  const ConstTensorView& marked = problem.marked_keys;
-  const dim3 blocks(static_cast<unsigned>(forward.mark_words + 7) / 8, static_cast<unsigned>(marked.shape(0)));
-  pack_marks<<<blocks, 256, 0, workspace.stream>>>(static_cast<const std::uint8_t*>(marked.data()), marked.stride(0),
-                                                   marked.stride(1), marked.shape(1),
-                                                   layout_of(problem, workspace.rows).marks, forward.mark_words);
-  check(cudaGetLastError(), "launch of pack_marks");
+// Before the forward pass: a bit for every marked key, a byte for every key that is not hidden from all.
+void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
+                  const backend::AttentionProblem& problem) {
+  const Layout layout = layout_of(problem, workspace.memory);
+  if (layout.marks != nullptr) {
+    const ConstTensorView& marked = problem.marked_keys;
+    const dim3 blocks(static_cast<unsigned>(forward.mark_words + 7) / 8, static_cast<unsigned>(marked.shape(0)));
+    pack_marks<<<blocks, 256, 0, workspace.stream>>>(static_cast<const std::uint8_t*>(marked.data()), marked.stride(0),
+                                                     marked.stride(1), marked.shape(1), layout.marks,
+                                                     forward.mark_words);
+    check(cudaGetLastError(), "launch of pack_marks");
+  }
+  if (layout.seen != nullptr) {
+    const std::int64_t groups = (problem.sequences.keys + 31) / 32;
+    const auto blocks = static_cast<unsigned>(problem.sequences.count * layout.seen_heads * groups);
+    find_seen_keys<<<blocks, 256, 0, workspace.stream>>>(forward, layout.seen, static_cast<int>(layout.seen_heads),
+                                                         static_cast<int>(groups));
+    check(cudaGetLastError(), "launch of find_seen_keys");
+  }
 }
 
 // After it.
@@ -152,41 +198,42 @@ void report(const Workspace& workspace, const ForwardArguments& forward, const b
   check(cudaGetLastError(), "launch of report_head");
 }
 
-template <class T, int D, bool kStatistics, class Sizes = Shape<D>>
+template <class T, int D, Instance kInstance, class Sizes = Shape<D>>
 void launch(const Workspace& workspace, const backend::AttentionProblem& problem) {
-  using Kernel = Forward<T, D, kStatistics, Sizes>;
-  const ForwardArguments a = arguments_of<T, D, kStatistics, Sizes>(workspace, problem);
+  using Kernel = Forward<T, D, kInstance, Sizes>;
+  const ForwardArguments a = arguments_of<T, D, kInstance, Sizes>(workspace, problem);
   constexpr int kShared = sizeof(typename Kernel::Shared);
-  const auto kernel = attend_kernel<T, D, kStatistics, Sizes>;
-  pack_marked_keys(workspace, a, problem);
+  const auto kernel = attend_kernel<T, D, kInstance, Sizes>;
+  prepare_keys(workspace, a, problem);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared), "cudaFuncSetAttribute");
   kernel<<<std::min(workspace.processors, a.order.tiles), Kernel::kThreads, kShared, workspace.stream>>>(a);
   check(cudaGetLastError(), "launch of attend_kernel");
-  if (kStatistics) report<T, D>(workspace, a, problem);
+  if (kInstance == Instance::statistics) report<T, D>(workspace, a, problem);
 }
 
-// Short rows under a causal mask waste much of a tile of 192; statistics need the registers that it has not.
-bool wants_small_tiles(const backend::AttentionProblem& problem) {
-  const bool short_rows = problem.causal && problem.q.shape(2) <= 2048;
-  return problem.head_dim == 64 && (short_rows || problem.statistics_set != StatisticsSet::none);
-}
-
-template <class T, bool kStatistics>
+template <class T, Instance kInstance>
 void launch(const Workspace& workspace, const backend::AttentionProblem& problem) {
-  if (wants_small_tiles(problem)) return launch<T, 64, kStatistics, SmallShape64>(workspace, problem);
   switch (problem.head_dim) {
-    case 64: return launch<T, 64, false>(workspace, problem);
-    case 128: return launch<T, 128, kStatistics>(workspace, problem);
-    default: return launch<T, 256, kStatistics>(workspace, problem);
+    case 64:
+      // Short rows under a causal mask waste much of a tile of 192; the others need the registers that it has not.
+      if (kInstance != Instance::plain || (problem.causal && problem.q.shape(2) <= 2048)) {
+        return launch<T, 64, kInstance, SmallShape64>(workspace, problem);
+      }
+      return launch<T, 64, Instance::plain>(workspace, problem);
+    case 128: return launch<T, 128, kInstance>(workspace, problem);
+    default: return launch<T, 256, kInstance>(workspace, problem);
   }
 }
 
 template <class T>
 void launch(const Workspace& workspace, const backend::AttentionProblem& problem) {
-  if (problem.statistics_set == StatisticsSet::none)
-    launch<T, false>(workspace, problem);
-  else
-    launch<T, true>(workspace, problem);
+  if (!portable::rarer_option(problem).empty()) {
+    launch<T, Instance::general>(workspace, problem);
+  } else if (problem.statistics_set != StatisticsSet::none) {
+    launch<T, Instance::statistics>(workspace, problem);
+  } else {
+    launch<T, Instance::plain>(workspace, problem);
+  }
 }
 
 }  // namespace
@@ -196,11 +243,9 @@ std::string objection(const backend::AttentionProblem& problem) {
   if (size_of(problem.q.dtype()) != 2 || problem.k.dtype() != problem.q.dtype()) return "not all 16-bit numbers";
   if ((D != 64 && D != 128 && D != 256) || problem.value_dim != D) return "heads of neither 64, 128 nor 256";
   if (problem.q.count() == 0 || problem.k.count() == 0) return "nothing to compute";
-  if (problem.keep.present() || problem.bias.present()) return "keep or bias";
-  if (problem.alibi.present()) return "alibi";
-  if (problem.softcap > 0) return "softcap";
-  if (problem.dropout.p > 0) return "dropout";
-  if (!(problem.scale > 0)) return "a scale that is not positive";
+  if (const DType bias = problem.bias.dtype(); problem.bias.present() && bias != DType::f32 && bias != problem.dtype) {
+    return "a bias of another type";
+  }
   if (problem.q.shape(2) >= Reach::kLongest || problem.k.shape(2) >= Reach::kLongest) return "rows of 2^28 and more";
   for (const ConstTensorView& view : {problem.q, problem.k, problem.v, ConstTensorView(problem.output)}) {
     if (view.present() && !is_mappable(view)) return "rows that the copy engine cannot take";
@@ -208,7 +253,7 @@ std::string objection(const backend::AttentionProblem& problem) {
   return {};
 }
 
-std::size_t row_bytes(const backend::AttentionProblem& problem) { return layout_of(problem, nullptr).bytes; }
+std::size_t extra_bytes(const backend::AttentionProblem& problem) { return layout_of(problem, nullptr).bytes; }
 
 void attend(const Workspace& workspace, const backend::AttentionProblem& problem) {
   if (problem.dtype == DType::bf16)

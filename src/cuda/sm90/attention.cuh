@@ -9,7 +9,8 @@
 #include "cuda/device/barrier.cuh"
 #include "cuda/device/tma.cuh"
 #include "cuda/device/wgmma.cuh"
-#include "cuda/sm90/arguments.h"
+#include "cuda/sm90/options.cuh"
+#include "cuda/sm90/schedule.cuh"
 #include "cuda/sm90/softmax.cuh"
 
 namespace polyhead::cuda::sm90 {
@@ -39,13 +40,16 @@ struct Shape<256> {
 
 inline constexpr int kWarpgroup = 128;
 
-template <class T, int D, bool kStatistics, class Sizes = Shape<D>>
+// What a kernel has beside the softmax: nothing; statistics; or the rarer options, see options.cuh.
+enum class Instance : std::uint8_t { plain, statistics, general };
+
+template <class T, int D, Instance kInstance, class Sizes = Shape<D>>
 class Forward {
+  static constexpr bool kStatistics = kInstance == Instance::statistics, kGeneral = kInstance == Instance::general;
+
  public:
   static constexpr int kRows = 64 * Sizes::kConsumers, kKeys = Sizes::kKeys;
   static constexpr int kThreads = kWarpgroup * (1 + Sizes::kConsumers);
-
-  static constexpr int kTileSlots = 4;
 
   struct Shared {
     // Tiles of 64 columns each.
@@ -55,8 +59,7 @@ class Forward {
     device::Barrier q_full[Sizes::kQueryStages], q_empty[Sizes::kQueryStages];
     device::Barrier k_full[Sizes::kKeyStages], k_empty[Sizes::kKeyStages];
     device::Barrier v_full[Sizes::kKeyStages], v_empty[Sizes::kKeyStages];
-    device::Barrier tile_full[kTileSlots], tile_empty[kTileSlots];
-    Tile tile[kTileSlots];
+    TileRing tiles;
   };
 
   __device__ static void run(const ForwardArguments& a, Shared& shared) {
@@ -66,7 +69,7 @@ class Forward {
     if (warpgroup == 0) {
       device::release_registers<Sizes::kProducerRegisters>();
       if (threadIdx.x == 0) produce(a, shared);
-      if (threadIdx.x / 32 == 1) schedule(a, shared);
+      if (threadIdx.x / 32 == 1) Scheduler<T, D, kRows, kKeys, kStatistics>{a}.run(shared.tiles);
     } else {
       device::claim_registers<Sizes::kConsumerRegisters>();
       Forward(a, shared, warpgroup - 1).consume();
@@ -74,17 +77,7 @@ class Forward {
   }
 
  private:
-  // How many buffers of a ring have been used so far: says which is next and the parity of its phase.
-  using Count = unsigned;
   using Rows = RowPair<kStatistics>;
-  template <int kStages>
-  __device__ static std::uint32_t full_parity(Count count) {
-    return count / kStages % 2;
-  }
-  template <int kStages>
-  __device__ static std::uint32_t empty_parity(Count count) {
-    return full_parity<kStages>(count) ^ 1;
-  }
   static constexpr int kConsumerWarps = 4 * Sizes::kConsumers;
 
   __device__ static void initialise(Shared& shared) {
@@ -98,110 +91,11 @@ class Forward {
       shared.k_empty[i].initialise(kConsumerWarps);
       shared.v_empty[i].initialise(kConsumerWarps);
     }
-    for (int i = 0; i < kTileSlots; ++i) {
-      shared.tile_full[i].initialise(1);
-      shared.tile_empty[i].initialise(kConsumerWarps + 1);
+    for (int i = 0; i < TileRing::kSlots; ++i) {
+      shared.tiles.full[i].initialise(1);
+      shared.tiles.empty[i].initialise(kConsumerWarps + 1);
     }
     device::fence_barrier_init();
-  }
-
-  // ---- scheduler: a warp
-
-  // Claims a tile only when all but a.tiles_ahead of the earlier ones are done: who claims more leaves the others idle
-  // at the end, who claims less waits for it where tiles are short. Tiles without keys to see are cleared here: a
-  // consumer finishes a tile only when it has the next one to compute.
-  __device__ static void schedule(const ForwardArguments& a, Shared& shared) {
-    Count count = 0;
-    for (int number = static_cast<int>(blockIdx.x);; number = claim(a)) {
-      const Tile tile = tile_at(a, number);
-      if (tile.head >= 0 && tile.blocks.count() == 0) {
-        clear(a, tile);
-        continue;
-      }
-      if (threadIdx.x % 32 == 0) {
-        shared.tile[count % kTileSlots] = tile;
-        shared.tile_full[count % kTileSlots].arrive();
-      }
-      if (tile.head < 0) return;
-      if (const Count ahead = static_cast<Count>(a.tiles_ahead); ++count > ahead) {
-        const Count done = count - ahead - 1;
-        shared.tile_empty[done % kTileSlots].await(full_parity<kTileSlots>(done));
-      }
-    }
-  }
-
-  __device__ static int claim(const ForwardArguments& a) {
-    int number = 0;
-    if (threadIdx.x % 32 == 0) {
-      number = atomicAdd(a.next_tile, 1);
-      if (number == a.order.tiles - 1) *a.next_tile = 0;  // the last to ask
-    }
-    return __shfl_sync(~0u, number, 0) + static_cast<int>(gridDim.x);
-  }
-
-  // Rows that see nothing, or of a head whose gate is 0.
-  __device__ static void clear(const ForwardArguments& a, const Tile& tile) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (int row = tile.row + lane / 8; row < min(tile.row + kRows, tile.rows); row += 4) {
-      T* to = output_row(a, tile, row);
-      for (int c = lane % 8 * 8; c < D; c += 64) *reinterpret_cast<uint4*>(to + c) = uint4{0, 0, 0, 0};
-      if (a.lse.data == nullptr || lane % 8 != 0) continue;
-      a.lse.data[a.lse.offset(tile.batch, tile.head, tile.query_begin + row)] =
-          row < tile.queries ? tile.sink / kLog2E : -INFINITY;
-    }
-  }
-  __device__ static T* output_row(const ForwardArguments& a, const Tile& tile, int row) {
-    return static_cast<T*>(a.output.data) + a.output.offset(tile.batch, tile.head, tile.query_begin + row);
-  }
-
-  __device__ static Tile tile_at(const ForwardArguments& a, int number) {
-    Tile tile;
-    if (number >= a.order.tiles) return tile;
-    const auto [column, row_tile] = a.order[number];
-    int tile_of_sequence = row_tile;
-    tile.sequence =
-        a.sequences.packed ? find_sequence(a.sequences, row_tile, kRows, tile_of_sequence) : column / a.order.heads;
-    tile.head = a.sequences.packed ? column : column - tile.sequence * a.order.heads;
-    tile.kv_head = tile.head / a.heads_per_kv;
-    const backend::Sequence s = a.sequences[tile.sequence];
-    tile.batch = static_cast<int>(s.batch);
-    tile.row = tile_of_sequence * kRows;
-    tile.queries = static_cast<int>(s.queries);
-    tile.rows = static_cast<int>(s.rows);
-    tile.query_begin = static_cast<int>(s.query_begin);
-    tile.key_begin = static_cast<int>(s.key_begin);
-    tile.keys = static_cast<int>(s.keys);
-    tile.offset =
-        static_cast<int>(std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(s.offset, Reach::kLongest)));
-    if (a.sink_logit != nullptr) tile.sink = a.sink_logit[tile.head * a.sink_head] * kLog2E;
-    if (a.gates != nullptr) tile.gate = a.gates[tile.sequence * a.gate_sequence + tile.head * a.gate_head];
-    const bool needed = tile.gate != 0 || a.describe_closed;
-    const int last_row = min(tile.row + kRows, tile.queries) - 1;
-    if (last_row < tile.row || !needed) return tile;
-    backend::Visibility sight = a.sight;
-    sight.keys = s.keys;
-    tile.blocks = key_blocks(sight, tile.row + tile.offset, last_row + tile.offset, kKeys);
-    const std::int64_t p_last = s.queries - 1 + tile.offset;
-    tile.open = open_blocks(sight, tile.blocks, tile.row + tile.offset, last_row + tile.offset, kKeys);
-    tile.seen_head = static_cast<int>(sight.head_end(p_last));
-    tile.seen_begin = static_cast<int>(sight.window_begin(tile.offset));
-    tile.seen_end = static_cast<int>(sight.window_end(p_last));
-    if (tile.seen_begin <= tile.seen_head) tile.seen_begin = 0;
-    if constexpr (kStatistics) set_watch(a, tile, last_row);
-    tile.plain_first = max(tile.open.first, 1);
-    if (needs_cleaning(tile, tile.plain_first - 1, kKeys, a.sequences.keys)) ++tile.plain_first;
-    return tile;
-  }
-
-  // Which blocks of the tile hold watched keys. Where a row's first visible key is one of those that are always seen,
-  // it is key 0, in the walk's last block.
-  __device__ static void set_watch(const ForwardArguments& a, Tile& tile, int last_row) {
-    const int p = tile.row + tile.offset, p_last = last_row + tile.offset;
-    tile.near_first = number_of(tile.blocks, p_last + 1, kKeys);
-    tile.near_last = number_of(tile.blocks, p - 1, kKeys);
-    const RowSight last(a.reach, p_last, tile.keys);
-    const int edge = tile.blocks.head_count > 0 ? tile.blocks.count() - 1 : number_of(tile.blocks, last.first(), kKeys);
-    tile.edge_first = min(edge, tile.blocks.count() - 1);
   }
 
   // ---- producer: one thread
@@ -222,9 +116,9 @@ class Forward {
            device::Keep::last_out);
     };
     for (Count count = 0;; ++count) {
-      const int slot = count % kTileSlots;
-      shared.tile_full[slot].await(full_parity<kTileSlots>(count));
-      const Tile& tile = shared.tile[slot];
+      const int slot = count % TileRing::kSlots;
+      shared.tiles.full[slot].await(full_parity<TileRing::kSlots>(count));
+      const Tile& tile = shared.tiles.tile[slot];
       if (tile.head < 0) break;
       const KeyBlocks blocks = tile.blocks;
       const int kv_head = tile.kv_head, batch = tile.batch, key_begin = tile.key_begin;
@@ -241,7 +135,7 @@ class Forward {
         if (keys > 1) copy_values();
         waiting = {row, kv_head, batch};
       }
-      shared.tile_empty[slot].arrive();
+      shared.tiles.empty[slot].arrive();
     }
     if (keys > 0) copy_values();
   }
@@ -282,17 +176,18 @@ class Forward {
       release_keys(0);
       ++keys_;
       tile_ = ahead_;
-      mask(0);
+      finish_scores(0);
       watch(0);
       float factor[2];
-      rows_.template absorb<false>(s_, a_.scale, first_key(0), factor);
+      rows_.template absorb<false>(s_, scale(), first_key(0), factor);
       add_moments(0);
+      drop(0);
       to_weights();
       do {
-        while (n_ + 1 >= plain_first_ && n_ + 1 <= open_.last) step<true>();
+        while (!kGeneral && n_ + 1 >= plain_first_ && n_ + 1 <= open_.last) step<true>();
       } while (step<false>());
       wait_for_values();
-      clean_values();
+      clean_values(is_own_key_seen());
       device::mma_fence();
       issue_values();
       device::mma_wait<0>();
@@ -310,12 +205,13 @@ class Forward {
     const bool last = !kPlain && n_ == last_block_;
     if (last && !fetch_tile()) return false;
     const int next = last ? 0 : n_ + 1;
+    const bool seen = is_own_key_seen();
     wait_for_keys();
     take_turn();
     device::mma_fence();
     issue_scores();
     wait_for_values();
-    if constexpr (!kPlain) clean_values();
+    if constexpr (!kPlain) clean_values(seen);
     device::mma_fence();
     issue_values();
     pass_turn();
@@ -328,18 +224,19 @@ class Forward {
         close_rows(norm);
         rows_ = Rows();
       }
-      mask(next);
+      finish_scores(next);
     }
     watch(next);
-    const bool rescale = rows_.template absorb<kPlain>(s_, a_.scale, first_key(next), factor);
+    const bool rescale = rows_.template absorb<kPlain>(s_, scale(), first_key(next), factor);
     add_moments(next);
+    drop(next);
     device::mma_wait<0>();
     device::pin(o_);
     release(shared_.v_empty[value_stage()]);
     ++keys_;
     if (last) {
       store_output(norm);
-      release(shared_.tile_empty[tile_ % kTileSlots]);
+      release(shared_.tiles.empty[tile_ % TileRing::kSlots]);
       tile_ = ahead_;
     } else if (rescale) {
 #pragma unroll
@@ -351,8 +248,8 @@ class Forward {
   }
 
   // The tile whose values are summed, and the one whose scores are computed: the same, but for a tile's last block.
-  __device__ const Tile& tile() const { return shared_.tile[tile_ % kTileSlots]; }
-  __device__ const Tile& ahead() const { return shared_.tile[ahead_ % kTileSlots]; }
+  __device__ const Tile& tile() const { return shared_.tiles.tile[tile_ % TileRing::kSlots]; }
+  __device__ const Tile& ahead() const { return shared_.tiles.tile[ahead_ % TileRing::kSlots]; }
   __device__ int query_stage() const { return queries_ % Sizes::kQueryStages; }
   __device__ int key_stage() const { return keys_ % Sizes::kKeyStages; }
   __device__ int value_stage() const { return (keys_ + Sizes::kKeyStages - 1) % Sizes::kKeyStages; }
@@ -360,7 +257,7 @@ class Forward {
   // Goes to the next tile. False if there is none.
   __device__ bool fetch_tile() {
     ++ahead_;
-    shared_.tile_full[ahead_ % kTileSlots].await(full_parity<kTileSlots>(ahead_));
+    shared_.tiles.full[ahead_ % TileRing::kSlots].await(full_parity<TileRing::kSlots>(ahead_));
     if (ahead().head < 0) return false;
     open_ = ahead().open;
     plain_first_ = ahead().plain_first;
@@ -414,7 +311,29 @@ class Forward {
     for (int i = 0; i < kKeys / 4; ++i) p_[i / 4][i % 4] = pack<T>(s_[2 * i], s_[2 * i + 1]);
   }
 
-  // ---- masks
+  // ---- options and masks
+
+  // From a score to the softmax's powers of 2: the general instance has done that already.
+  __device__ float scale() const { return kGeneral ? 1.f : a_.scale; }
+
+  // Scores of block n as the softmax takes them: with what the options add, -inf where a key is hidden.
+  __device__ void finish_scores(int n) {
+    if constexpr (kGeneral) options_of(ahead()).finish(s_, block_of(n));
+    mask(n);
+  }
+  __device__ void drop(int n) {
+    if constexpr (kGeneral) options_of(ahead()).drop(s_, block_of(n));
+  }
+  __device__ ScoreBlock block_of(int n) const {
+    return {ahead().row + 64 * consumer_ + row_of(0), first_key(n), thread_ % 4};
+  }
+  // Whether some query sees the key whose values this thread would clear in block n_. Asked for early, for it is far
+  // away.
+  __device__ bool is_own_key_seen() const {
+    if constexpr (!kGeneral) return true;
+    return options_of(tile()).is_seen(tile().blocks[n_] * kKeys + thread_);
+  }
+  __device__ GeneralOptions<T, kKeys> options_of(const Tile& tile) const { return {a_.options, tile, a_.scale}; }
 
   // The key of this thread's first column in block n of the tile ahead.
   __device__ int first_key(int n) const { return ahead().blocks[n] * kKeys + thread_ % 4 * 2; }
@@ -442,15 +361,16 @@ class Forward {
   }
 
   // A weight of 0 does not hide a NaN. Values that no query of the sequence sees are set to 0 before they are
-  // multiplied; every consumer does so for itself, to the same effect.
-  __device__ void clean_values() const {
-    if (!needs_cleaning(tile(), n_, kKeys, a_.sequences.keys)) return;
+  // multiplied; every consumer does so for itself, to the same effect. seen: of the key that is this thread's.
+  __device__ void clean_values(bool seen) const {
+    const bool hides = kGeneral && a_.options.seen != nullptr;
+    if (!hides && !needs_cleaning(tile(), n_, kKeys, a_.sequences.keys)) return;
     const int j0 = tile().blocks[n_] * kKeys;
-    for (int row = thread_; row < kKeys; row += kWarpgroup) {
-      const int key = j0 + row;
-      if (key < tile().seen_head || (key >= tile().seen_begin && key < tile().seen_end)) continue;
+    static_assert(kKeys <= kWarpgroup);
+    const int key = j0 + thread_;
+    if (thread_ < kKeys && !(seen && (key < tile().seen_head || (key >= tile().seen_begin && key < tile().seen_end)))) {
       for (int c = 0; c < D / 64; ++c) {
-        uint4* to = reinterpret_cast<uint4*>(&shared_.v[value_stage()][c][row * 64]);
+        uint4* to = reinterpret_cast<uint4*>(&shared_.v[value_stage()][c][thread_ * 64]);
         for (int i = 0; i < 8; ++i) to[i] = uint4{0, 0, 0, 0};
       }
     }
@@ -556,7 +476,7 @@ class Forward {
     for (int r = 0; r < 2; ++r) {
       const int row = tile.row + 64 * consumer_ + row_of(r);
       const bool computed = row < tile.queries && tile.gate != 0;
-      T* to = output_row(a_, tile, row);
+      T* to = static_cast<T*>(a_.output.data) + a_.output.offset(tile.batch, tile.head, tile.query_begin + row);
 #pragma unroll
       for (int j = 0; j < D / 2; j += 8) {  // 16 columns
         std::uint32_t low = pack<T>(o_[j + 2 * r] * factor[r], o_[j + 2 * r + 1] * factor[r]);
@@ -589,10 +509,10 @@ class Forward {
   std::uint32_t p_[kKeys / 16][4];  // weights
 };
 
-template <class T, int D, bool kStatistics, class Sizes = Shape<D>>
-__global__ void __launch_bounds__(Forward<T, D, kStatistics, Sizes>::kThreads, 1)
+template <class T, int D, Instance kInstance, class Sizes = Shape<D>>
+__global__ void __launch_bounds__(Forward<T, D, kInstance, Sizes>::kThreads, 1)
     attend_kernel(const __grid_constant__ ForwardArguments arguments) {
-  using Kernel = Forward<T, D, kStatistics, Sizes>;
+  using Kernel = Forward<T, D, kInstance, Sizes>;
   extern __shared__ __align__(1024) unsigned char memory[];
   Kernel::run(arguments, *reinterpret_cast<typename Kernel::Shared*>(memory));
 }

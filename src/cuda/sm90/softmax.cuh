@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cuda/device/quad.cuh"
+
 namespace polyhead::cuda::sm90 {
 
 __device__ inline float exp2_fast(float x) {
@@ -31,15 +33,8 @@ __device__ inline std::uint32_t pack(float low, float high) {
   return packed;
 }
 
-// The four threads that share a row.
-__device__ inline float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-}
-__device__ inline float quad_sum(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
-}
+using device::quad_max;
+using device::quad_sum;
 
 // What statistics need of a thread's two rows, beyond the softmax itself. In units of powers of 2, as all here.
 struct RowRecords {

@@ -12,11 +12,11 @@ struct Workspace {
   void* stream;
   int processors;
   int* next_tile;
-  std::byte* rows = nullptr;
+  std::byte* memory = nullptr;
 };
 
 inline std::string objection(const backend::AttentionProblem&) { return "no Hopper GPU"; }
-inline std::size_t row_bytes(const backend::AttentionProblem&) { return 0; }
+inline std::size_t extra_bytes(const backend::AttentionProblem&) { return 0; }
 inline void attend(const Workspace&, const backend::AttentionProblem&) {}
 
 }  // namespace polyhead::cuda::sm90

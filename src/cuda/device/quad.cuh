@@ -1,0 +1,35 @@
+// The four neighbouring lanes that share a row of a product, on the tensor cores of every GPU.
+#pragma once
+
+#include "core/philox.h"
+
+namespace polyhead::cuda::device {
+
+__device__ inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+__device__ inline float quad_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+// Word n of the quad's lane q becomes word q of its lane n.
+__device__ inline void transpose_quad(Philox::Words& words) {
+  const int q = threadIdx.x % 4;
+  const auto exchange = [&](int with, int low, int high) {
+    const bool upper = (q & with) != 0;
+    const std::uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? words[low] : words[high], with);
+    if (upper) {
+      words[low] = got;
+    } else {
+      words[high] = got;
+    }
+  };
+  exchange(1, 0, 1);
+  exchange(1, 2, 3);
+  exchange(2, 0, 2);
+  exchange(2, 1, 3);
+}
+
+}  // namespace polyhead::cuda::device
