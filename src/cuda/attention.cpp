@@ -40,7 +40,7 @@ void attend_sm90(CudaExecutor& executor, backend::AttentionProblem problem) {
     problem.statistics_set = StatisticsSet::none;
   }
   const auto bytes = static_cast<std::int64_t>(sm90::extra_bytes(problem));
-  sm90::attend({executor.stream(), executor.queue().processors(), executor.tile_counter(),
+  sm90::attend({executor.stream(), executor.queue().processors(), executor.counters(1),
                 bytes == 0 ? nullptr : executor.workspace<std::byte>(Workspace::statistics, bytes)},
                problem);
   portable::describe_heads(executor, rest);

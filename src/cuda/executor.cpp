@@ -35,12 +35,13 @@ std::byte* CudaExecutor::scratch_bytes(std::size_t slot, std::size_t bytes) {
   return static_cast<std::byte*>(block.data);
 }
 
-int* CudaExecutor::tile_counter() {
-  if (tile_counter_ == nullptr) {
-    tile_counter_ = workspace<int>(Workspace::tile_counter, 1);
-    memory_.zero(tile_counter_, sizeof(int));
+int* CudaExecutor::counters(std::int64_t count) {
+  int* const all = workspace<int>(Workspace::counters, count);
+  if (count > counters_) {  // they are new
+    memory_.zero(all, static_cast<std::size_t>(count) * sizeof(int));
+    counters_ = count;
   }
-  return tile_counter_;
+  return all;
 }
 
 void CudaExecutor::launch_pointers(const void* kernel, std::int64_t blocks, int threads, std::size_t shared_bytes,

@@ -18,7 +18,7 @@ namespace polyhead::cuda {
 class CublasLt;
 
 // Memory of one kernel for the next, beside the slots that ops have. What is in it lasts for one call of the table.
-enum class Workspace : std::uint8_t { statistics, forward, gradient, sums, product, tile_counter, count };
+enum class Workspace : std::uint8_t { statistics, forward, gradient, sums, product, counters, count };
 
 class CudaExecutor final : public Executor {
  public:
@@ -38,8 +38,9 @@ class CudaExecutor final : public Executor {
     return reinterpret_cast<T*>(scratch_bytes(kScratchSlots + static_cast<std::size_t>(which), bytes));
   }
 
-  // One number that is 0 between calls: kernels that fetch their work count with it and leave it as it was.
-  int* tile_counter();
+  // Numbers that are 0 between calls: kernels that fetch or finish their work together count with them, and leave them
+  // as they were.
+  int* counters(std::int64_t count);
 
   // Queues a kernel with one axis of blocks; none if there is nothing to do.
   template <class... Parameters, class... Arguments>
@@ -75,7 +76,7 @@ class CudaExecutor final : public Executor {
   std::array<Block, kScratchSlots + static_cast<std::size_t>(Workspace::count)> blocks_{};
   std::unique_ptr<CublasLt> cublas_;
   bool cublas_sought_ = false;
-  int* tile_counter_ = nullptr;
+  std::int64_t counters_ = 0;
 };
 
 }  // namespace polyhead::cuda

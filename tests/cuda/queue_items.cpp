@@ -65,9 +65,10 @@ std::string calls_can_be_captured(Context& context, std::int64_t queries) {
   const Tensor dout = random_tensor(context, shape, DType::bf16, 3),
                other = random_tensor(context, shape, DType::bf16, 4);
   Tensor output = Tensor::empty(shape, DType::bf16, context.allocator());
+  const AttentionOptions options{.align = Align::bottom_right, .causal = true};
   const auto call = [&] {
-    attend_into(context, q, k, k, {.causal = true}, {}, {.output = output});
-    attend_backward(context, q, k, k, {.causal = true}, {.output = dout});
+    attend_into(context, q, k, k, options, {}, {.output = output});
+    attend_backward(context, q, k, k, options, {.output = dout});
   };
   call();
   auto& executor = static_cast<cuda::CudaExecutor&>(context.executor());
@@ -80,7 +81,7 @@ std::string calls_can_be_captured(Context& context, std::int64_t queries) {
   copy(context, other, q);
   cuda::check(cudaGraphLaunch(ready, executor.stream()), "cudaGraphLaunch");
   const Tensor replayed = to_host(context, output);
-  attend_into(context, q, k, k, {.causal = true}, {}, {.output = output});
+  attend_into(context, q, k, k, options, {}, {.output = output});
   const Tensor called = to_host(context, output);
   cudaGraphExecDestroy(ready);
   cudaGraphDestroy(graph);

@@ -26,7 +26,6 @@ template <class T, int D>
 void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   const std::int64_t pairs = problem.sequences.count * problem.kv_heads;
   const auto kv_heads = static_cast<int>(problem.kv_heads);
-  const auto rows = static_cast<int>(problem.sequences.queries * (problem.heads / problem.kv_heads));
   DecodePartials partials;
   constexpr std::size_t kShared = sizeof(DecodePieces<D>[kDecodeWarps][kDecodeAhead]);
   const auto blocks = std::max<std::size_t>(1, executor.queue().shared_bytes() / kShared);  // of a multiprocessor
@@ -36,13 +35,12 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
     const std::int64_t places = pairs * partials.chunks * kDecodeRows;
     partials.outputs = executor.workspace<float>(Workspace::forward, places * D);
     partials.states = executor.workspace<float2>(Workspace::sums, places);
+    partials.done = executor.counters(pairs);
   }
   const AttentionArguments arguments(problem);
   const DecodeOutputs outputs{Strided(problem.output), Strided(problem.lse)};
   executor.launch_with(decode_kernel<T, D>, pairs * partials.chunks, 32 * kDecodeWarps, kShared, arguments, partials,
                        outputs, kv_heads);
-  if (partials.chunks == 1) return;
-  executor.launch(merge_kernel<T, D>, pairs * rows, D, arguments, partials, outputs, kv_heads, rows);
 }
 
 template <class T>

@@ -17,6 +17,7 @@ inline constexpr int kDecodeAhead = 3;  // steps of 16 keys that a warp has aske
 struct DecodePartials {
   float* outputs = nullptr;  // [N][G][chunks][16][D]
   float2* states = nullptr;  // [N][G][chunks][16]
+  int* done = nullptr;       // [N][G]: chunks that are, 0 before and after
   int chunks = 1;
 };
 
@@ -125,17 +126,15 @@ class Decode {
     sum += __shfl_xor_sync(~0u, sum, 2);
     return {max_[r], sum};
   }
-  // Adds this warp's outputs, times a factor per row, to or into [16][D].
-  __device__ void store(float* to, const float (&factor)[2], bool add) const {
+  // This warp's outputs, times a factor per row, into [16][D + 1]: rows of lanes that write at once lie in other banks.
+  __device__ void store(float* to, const float (&factor)[2]) const {
 #pragma unroll
     for (int set = 0; set < D / 64; ++set) {
 #pragma unroll
       for (int t = 0; t < 8; ++t) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {  // row group + 8 (i / 2), column 2c + i % 2 of the tile
-          float& place = to[(group_ + i / 2 * 8) * D + 64 * set + 8 * (2 * c_ + i % 2) + t];
-          const float value = o_[set][t][i] * factor[i / 2];
-          place = add ? place + value : value;
+          to[(group_ + i / 2 * 8) * (D + 1) + 64 * set + 8 * (2 * c_ + i % 2) + t] = o_[set][t][i] * factor[i / 2];
         }
       }
     }
@@ -218,11 +217,11 @@ __device__ inline backend::KeyRange seen_by(const DecodeTile& tile) {
           tile.sight.window_end(tile.queries - 1 + tile.sequence.offset)};
 }
 
-// Output and lse of row r from its state (maximum and sum, in powers of 2) and its outputs [D] that are not yet
-// divided.
+// Output and lse of row r from its state (maximum and sum, in powers of 2) and its outputs that are not yet divided, of
+// which lane n of a warp has columns n, n + 32 and so on.
 template <class T, int D>
 __device__ void finish_row(const AttentionArguments& a, const DecodeTile& tile, int n, int r, float2 state,
-                           const float* values, const DecodeOutputs& to) {
+                           const float (&values)[D / 32], const DecodeOutputs& to) {
   const int head = tile.head(r), lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t place = tile.sequence.query_begin + tile.query(r);
   const float sink = a.sink_logit.present()
@@ -234,15 +233,35 @@ __device__ void finish_row(const AttentionArguments& a, const DecodeTile& tile, 
   const bool exists = tile.exists(r);
   const float factor = total == 0 ? 0 : scale / total * gate;
   T* output = static_cast<T*>(to.output.data) + to.output.at(tile.sequence.batch, head, place);
-  for (int d = lane * 2; d < D; d += 64) {
-    const bool computed = exists && gate != 0;
-    *reinterpret_cast<std::uint32_t*>(output + d) =
-        computed ? device::pack<T>(values[d] * factor, values[d + 1] * factor) : 0;
-  }
+#pragma unroll
+  for (int i = 0; i < D / 32; ++i) output[lane + 32 * i] = exists && gate != 0 ? T(values[i] * factor) : T(0.f);
   if (to.lse.present() && lane == 0) {
     static_cast<float*>(to.lse.data)[to.lse.at(tile.sequence.batch, head, place)] =
         exists && total > 0 ? (top + log2f(total)) / 1.44269504f : -INFINITY;
   }
+}
+
+// Row r of a sequence and kv head from its chunks, in their order; a warp.
+template <class T, int D>
+__device__ void merge_row(const AttentionArguments& a, const DecodeTile& tile, const DecodePartials& partials, int pair,
+                          int n, int r, const DecodeOutputs& outputs) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t first = static_cast<std::int64_t>(pair) * partials.chunks * kDecodeRows + r;
+  float top = -INFINITY, total = 0, sum[D / 32] = {};
+  for (int chunk = lane; chunk < partials.chunks; chunk += 32) {
+    top = fmaxf(top, __ldcg(&partials.states[first + chunk * kDecodeRows]).x);
+  }
+  for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
+#pragma unroll 4
+  for (int chunk = 0; chunk < partials.chunks; ++chunk) {
+    const std::int64_t place = first + chunk * kDecodeRows;
+    const float2 state = __ldcg(&partials.states[place]);
+    const float factor = device::exp2_of(state.x - top);
+    total += state.y * factor;
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) sum[i] += factor * __ldcg(&partials.outputs[place * D + 32 * i + lane]);
+  }
+  finish_row<T, D>(a, tile, n, r, {top, total}, sum, outputs);
 }
 
 // One block: a chunk of the keys of one sequence and kv head. Its warps take 16 keys in turn.
@@ -282,62 +301,53 @@ __global__ void __launch_bounds__(32 * kDecodeWarps)
     if (decode.leads()) states[warp][decode.row(r)] = own[r];
   }
   device::wait_for_copies<0>();
-  __syncthreads();                                                         // the queues are empty
-  float* const sums = reinterpret_cast<float*>(device::dynamic_shared());  // [16][D]
-  float factor[2], top[2], total[2] = {0, 0};
+  __syncthreads();  // the queues are empty
+
+  float factor[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    top[r] = states[0][decode.row(r)].x;
-    for (int w = 1; w < kDecodeWarps; ++w) top[r] = fmaxf(top[r], states[w][decode.row(r)].x);
-    for (int w = 0; w < kDecodeWarps; ++w) {
-      total[r] += states[w][decode.row(r)].y * device::exp2_of(states[w][decode.row(r)].x - top[r]);
-    }
-    factor[r] = device::exp2_of(own[r].x - top[r]);
+    float top = states[0][decode.row(r)].x;
+    for (int w = 1; w < kDecodeWarps; ++w) top = fmaxf(top, states[w][decode.row(r)].x);
+    factor[r] = device::exp2_of(own[r].x - top);
   }
-  for (int w = 0; w < kDecodeWarps; ++w) {
-    if (warp == w) decode.store(sums, factor, w > 0);
-    __syncthreads();
-  }
-  if (warp == 0 && decode.leads()) {
-    for (int r = 0; r < 2; ++r) states[0][decode.row(r)] = {top[r], total[r]};
-  }
+  using Sums = float[kDecodeRows][D + 1];
+  Sums* const sums = reinterpret_cast<Sums*>(device::dynamic_shared());  // of every warp
+  static_assert(sizeof(Sums[kDecodeWarps]) <= sizeof(Queue[kDecodeWarps]));
+  decode.store(sums[warp][0], factor);
   __syncthreads();
-  const int rows = tile.group * static_cast<int>(tile.sequence.rows);
-  if (partials.chunks == 1) {
-    for (int r = warp; r < rows; r += kDecodeWarps)
-      finish_row<T, D>(a, tile, n, r, states[0][r], sums + r * D, outputs);
-    return;
-  }
-  const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * kDecodeRows;
-  for (int i = static_cast<int>(threadIdx.x); i < rows * D; i += 32 * kDecodeWarps)
-    partials.outputs[place * D + i] = sums[i];
-  for (int r = static_cast<int>(threadIdx.x); r < rows; r += 32 * kDecodeWarps)
-    partials.states[place + r] = states[0][r];
-}
 
-// One block of D threads: a row of a sequence and kv head, merged from its chunks in their order.
-template <class T, int D>
-__global__ void __launch_bounds__(D)
-    merge_kernel(AttentionArguments a, DecodePartials partials, DecodeOutputs outputs, int kv_heads, int rows) {
-  __shared__ float values[D];
-  const int r = static_cast<int>(blockIdx.x) % rows, pair = static_cast<int>(blockIdx.x) / rows;
-  const DecodeTile tile(a, pair / kv_heads, pair % kv_heads);
-  const std::int64_t first = static_cast<std::int64_t>(pair) * partials.chunks * kDecodeRows + r;
-  float top = -INFINITY, total = 0, sum = 0;
-#pragma unroll 8
-  for (int chunk = 0; chunk < partials.chunks; ++chunk)
-    top = fmaxf(top, partials.states[first + chunk * kDecodeRows].x);
-#pragma unroll 8
-  for (int chunk = 0; chunk < partials.chunks; ++chunk) {
-    const std::int64_t place = first + chunk * kDecodeRows;
-    const float2 state = partials.states[place];
-    const float factor = device::exp2_of(state.x - top);
-    total += state.y * factor;
-    sum += factor * partials.outputs[place * D + threadIdx.x];
+  const int rows = tile.group * static_cast<int>(tile.sequence.rows), lane = static_cast<int>(threadIdx.x) % 32;
+  for (int r = warp; r < rows; r += kDecodeWarps) {
+    float2 state = {states[0][r].x, 0};
+    for (int w = 1; w < kDecodeWarps; ++w) state.x = fmaxf(state.x, states[w][r].x);
+    float sum[D / 32] = {};
+    for (int w = 0; w < kDecodeWarps; ++w) {
+      state.y += states[w][r].y * device::exp2_of(states[w][r].x - state.x);
+#pragma unroll
+      for (int i = 0; i < D / 32; ++i) sum[i] += sums[w][r][lane + 32 * i];
+    }
+    if (partials.chunks == 1) {
+      finish_row<T, D>(a, tile, n, r, state, sum, outputs);
+      continue;
+    }
+    const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * kDecodeRows + r;
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) partials.outputs[place * D + 32 * i + lane] = sum[i];
+    if (lane == 0) partials.states[place] = state;
   }
-  values[threadIdx.x] = sum;
+  if (partials.chunks == 1) return;
+  // The last chunk to be done merges them all.
+  __shared__ bool is_last;
+  __threadfence();
   __syncthreads();
-  if (threadIdx.x < 32) finish_row<T, D>(a, tile, pair / kv_heads, r, {top, total}, values, outputs);
+  if (threadIdx.x == 0) {
+    is_last = atomicAdd(&partials.done[pair], 1) == partials.chunks - 1;
+    if (is_last) partials.done[pair] = 0;
+  }
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence();
+  for (int r = warp; r < rows; r += kDecodeWarps) merge_row<T, D>(a, tile, partials, pair, n, r, outputs);
 }
 
 }  // namespace polyhead::cuda::portable

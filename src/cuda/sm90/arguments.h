@@ -65,7 +65,6 @@ struct ScoreTensor {
   const void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t batch = 0, head = 0, row = 0, key = 0;
-  bool pairs = false;  // neighbouring keys are neighbours in memory
 
   __device__ std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) const {
     return b * batch + h * head + t * row + s * key;

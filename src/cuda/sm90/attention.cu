@@ -73,8 +73,7 @@ Layout layout_of(const backend::AttentionProblem& problem, std::byte* memory) {
 
 ScoreTensor by_score(const ConstTensorView& view) {
   if (!view.present()) return {};
-  return {view.data(),    view.dtype(),   view.stride(0),     view.stride(1),
-          view.stride(2), view.stride(3), view.stride(3) == 1};
+  return {view.data(), view.dtype(), view.stride(0), view.stride(1), view.stride(2), view.stride(3)};
 }
 
 Options options_of(const backend::AttentionProblem& problem, const Layout& layout) {

@@ -176,18 +176,19 @@ class Forward {
       release_keys(0);
       ++keys_;
       tile_ = ahead_;
-      finish_scores(0);
+      const auto early = prepare(0);
+      finish_scores<false>(0, early);
       watch(0);
       float factor[2];
       rows_.template absorb<false>(s_, scale(), first_key(0), factor);
       add_moments(0);
-      drop(0);
+      drop(early);
       to_weights();
       do {
-        while (!kGeneral && n_ + 1 >= plain_first_ && n_ + 1 <= open_.last) step<true>();
+        while (n_ + 1 >= plain_first_ && n_ + 1 <= open_.last) step<true>();
       } while (step<false>());
       wait_for_values();
-      clean_values(is_own_key_seen());
+      clean_values<false>(is_own_key_seen());
       device::mma_fence();
       issue_values();
       device::mma_wait<0>();
@@ -211,10 +212,11 @@ class Forward {
     device::mma_fence();
     issue_scores();
     wait_for_values();
-    if constexpr (!kPlain) clean_values(seen);
+    clean_values<kPlain>(seen);
     device::mma_fence();
     issue_values();
     pass_turn();
+    const auto early = prepare(next);
     device::mma_wait<1>();
     device::pin(s_);
     release_keys(next);
@@ -224,12 +226,12 @@ class Forward {
         close_rows(norm);
         rows_ = Rows();
       }
-      finish_scores(next);
     }
+    finish_scores<kPlain>(next, early);
     watch(next);
     const bool rescale = rows_.template absorb<kPlain>(s_, scale(), first_key(next), factor);
     add_moments(next);
-    drop(next);
+    drop(early);
     device::mma_wait<0>();
     device::pin(o_);
     release(shared_.v_empty[value_stage()]);
@@ -316,13 +318,27 @@ class Forward {
   // From a score to the softmax's powers of 2: the general instance has done that already.
   __device__ float scale() const { return kGeneral ? 1.f : a_.scale; }
 
-  // Scores of block n as the softmax takes them: with what the options add, -inf where a key is hidden.
-  __device__ void finish_scores(int n) {
-    if constexpr (kGeneral) options_of(ahead()).finish(s_, block_of(n));
-    mask(n);
+  using General = GeneralOptions<T, kKeys>;
+  struct Nothing {};
+  __device__ General options_of(const Tile& tile) const { return {a_.options, tile, a_.scale}; }
+
+  // What options need of block n, before its scores are there.
+  __device__ auto prepare(int n) const {
+    if constexpr (kGeneral) {
+      return options_of(ahead()).early(block_of(n));
+    } else {
+      return Nothing();
+    }
   }
-  __device__ void drop(int n) {
-    if constexpr (kGeneral) options_of(ahead()).drop(s_, block_of(n));
+  // Scores of block n as the softmax takes them: with what the options add, -inf where a key is hidden.
+  template <bool kPlain, class Early>
+  __device__ void finish_scores(int n, const Early& early) {
+    if constexpr (kGeneral) options_of(ahead()).finish(s_, block_of(n), early);
+    if constexpr (!kPlain) mask(n);
+  }
+  template <class Early>
+  __device__ void drop(const Early& early) {
+    if constexpr (kGeneral) options_of(ahead()).drop(s_, early);
   }
   __device__ ScoreBlock block_of(int n) const {
     return {ahead().row + 64 * consumer_ + row_of(0), first_key(n), thread_ % 4};
@@ -333,7 +349,6 @@ class Forward {
     if constexpr (!kGeneral) return true;
     return options_of(tile()).is_seen(tile().blocks[n_] * kKeys + thread_);
   }
-  __device__ GeneralOptions<T, kKeys> options_of(const Tile& tile) const { return {a_.options, tile, a_.scale}; }
 
   // The key of this thread's first column in block n of the tile ahead.
   __device__ int first_key(int n) const { return ahead().blocks[n] * kKeys + thread_ % 4 * 2; }
@@ -362,9 +377,10 @@ class Forward {
 
   // A weight of 0 does not hide a NaN. Values that no query of the sequence sees are set to 0 before they are
   // multiplied; every consumer does so for itself, to the same effect. seen: of the key that is this thread's.
+  template <bool kPlain>
   __device__ void clean_values(bool seen) const {
     const bool hides = kGeneral && a_.options.seen != nullptr;
-    if (!hides && !needs_cleaning(tile(), n_, kKeys, a_.sequences.keys)) return;
+    if (!hides && (kPlain || !needs_cleaning(tile(), n_, kKeys, a_.sequences.keys))) return;
     const int j0 = tile().blocks[n_] * kKeys;
     static_assert(kKeys <= kWarpgroup);
     const int key = j0 + thread_;

@@ -17,24 +17,14 @@ struct ScoreBlock {
   __device__ int row_of(int r) const { return row + 8 * r; }
 };
 
-// Of the type that a tensor by score has, two neighbours along the keys.
+// Two neighbours along the keys, as a word and as numbers.
 template <class X>
-__device__ inline float2 load_pair(const X* from) {
-  const std::uint32_t two = *reinterpret_cast<const std::uint32_t*>(from);
+__device__ inline float2 two_of(std::uint32_t word) {
   if constexpr (std::is_same_v<X, __half>) {
-    return __half22float2(*reinterpret_cast<const __half2*>(&two));
+    return __half22float2(*reinterpret_cast<const __half2*>(&word));
   } else {
-    return {__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)};
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
   }
-}
-template <>
-__device__ inline float2 load_pair<float>(const float* from) {
-  return *reinterpret_cast<const float2*>(from);
-}
-template <>
-__device__ inline float2 load_pair<std::uint8_t>(const std::uint8_t* from) {
-  const unsigned two = *reinterpret_cast<const std::uint16_t*>(from);
-  return {static_cast<float>(two & 0xff), static_cast<float>(two >> 8)};
 }
 
 template <class T, int kKeys>
@@ -46,44 +36,38 @@ struct GeneralOptions {
   const Tile& tile;
   const float scale;  // log2(e) is in it
 
-  // s: q . k, becomes the logits in powers of 2.
-  __device__ void finish(Scores& s, const ScoreBlock& block) const {
-    cap(s);
-    if (o.alibi != nullptr) add_alibi(s, block);
-    if (o.bias.data != nullptr) {
-      const auto add = [](float& x, float bias) {
-        x = bias == -INFINITY ? -INFINITY : fmaf(bias, kLog2E, x);  // whatever the key holds
-      };
-      o.bias.dtype == DType::f32 ? for_scores<float>(s, block, o.bias, add) : for_scores<T>(s, block, o.bias, add);
-    }
+  // What is known of a block before its scores are.
+  struct Early {
+    std::uint32_t bias[kCount / 2];                    // pairs, if paired
+    bool paired = false;                               // the tensor is of type T, the block whole, its pairs aligned
+    std::uint32_t keep[2] = {~0u, ~0u}, kept[2] = {};  // bit i of word r: number i of row r is visible; is not dropped
+  };
+  __device__ Early early(const ScoreBlock& block) const {
+    Early early;
+    if (o.bias.data != nullptr) fetch_bias(early, block);
     if (o.keep.data != nullptr) {
-      for_scores<std::uint8_t>(s, block, o.keep, [](float& x, float keep) { x = keep != 0 ? x : -INFINITY; });
+      for_numbers<std::uint8_t>(block, o.keep, [&](int r, int i, std::uint8_t keep) {
+        early.keep[r] = keep != 0 ? early.keep[r] : early.keep[r] & ~(1u << i);
+      });
+    }
+    if (o.threshold > 0) draw(early, block);
+    return early;
+  }
+
+  // s: q . k, becomes the logits in powers of 2.
+  __device__ void finish(Scores& s, const ScoreBlock& block, const Early& early) const {
+    cap(s);
+    if (tile.slope != 0) add_alibi(s, block);
+    if (o.bias.data != nullptr) add_bias(s, block, early);
+    if (o.keep.data != nullptr) {
+      for_scores(s, [&](int r, int i, float& x) { x = early.keep[r] >> i & 1 ? x : -INFINITY; });
     }
   }
 
-  // s: weights; those that are dropped become 0. Four lanes have eight neighbouring keys of a row, which one draw of
-  // Philox decides: each lane draws for one group of four, and they exchange words.
-  __device__ void drop(Scores& s, const ScoreBlock& block) const {
+  // s: weights; those that are dropped become 0.
+  __device__ void drop(Scores& s, const Early& early) const {
     if (o.threshold == 0) return;
-    const int group = (block.first_key - 2 * block.lane) / 8;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-#pragma unroll
-      for (int i = 0; i < kKeys / 8; i += 4) {
-        Philox::Words words = Philox::words(
-            o.seed, {static_cast<std::uint32_t>(group + i + block.lane), static_cast<std::uint32_t>(block.row_of(r)),
-                     static_cast<std::uint32_t>(tile.head), static_cast<std::uint32_t>(tile.sequence)});
-        device::transpose_quad(words);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            float& weight = s[4 * (i + k) + 2 * r + e];
-            weight = (words[k] >> (16 * e) & 0xffffu) >= o.threshold ? o.kept_factor * weight : 0.f;
-          }
-        }
-      }
-    }
+    for_scores(s, [&](int r, int i, float& x) { x = early.kept[r] >> i & 1 ? o.kept_factor * x : 0.f; });
   }
 
   // Whether some query of the sequence sees the key.
@@ -104,48 +88,90 @@ struct GeneralOptions {
     }
   }
 
-  __device__ void add_alibi(Scores& s, const ScoreBlock& block) const {
-    const float slope = o.alibi[tile.sequence * o.alibi_sequence + tile.head * o.alibi_head] * kLog2E;
+  // act(r, i, x) for number i of row r; its column is 8 (i / 2) + i % 2.
+  template <class Act>
+  __device__ static void for_scores(Scores& s, const Act& act) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float away = static_cast<float>(block.row_of(r) + tile.offset - block.first_key);
 #pragma unroll
-      for (int j = 0; j < kCount; j += 4) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) s[j + 2 * r + e] = fmaf(-slope, fabsf(away - (2 * j + e)), s[j + 2 * r + e]);
-      }
+      for (int i = 0; i < kKeys / 4; ++i) act(r, i, s[i / 2 * 4 + 2 * r + i % 2]);
     }
   }
 
-  // act(score, number) for all scores, with the tensor's numbers, which are of type X. Two at a time where the block
-  // is whole and pairs are aligned.
+  // The same with a tensor's numbers, where there are such keys.
   template <class X, class Act>
-  __device__ void for_scores(Scores& s, const ScoreBlock& block, const ScoreTensor& tensor, const Act& act) const {
-    const int first = block.first_key - 2 * block.lane;
-    const std::int64_t key = tile.key_begin + block.first_key;
-    const bool whole = first + kKeys <= tile.keys;
+  __device__ void for_numbers(const ScoreBlock& block, const ScoreTensor& tensor, const Act& act) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int row = min(block.row_of(r), tile.queries - 1);
-      const X* from =
-          static_cast<const X*>(tensor.data) + tensor.at(tile.batch, tile.head, tile.query_begin + row, key);
-      if (whole && tensor.pairs && reinterpret_cast<std::uintptr_t>(from) % (2 * sizeof(X)) == 0) {
+      const X* from = row_of<X>(tensor, block, r);
 #pragma unroll
-        for (int j = 0; j < kCount; j += 4) {
-          const float2 two = load_pair<X>(from + 2 * j);
-          act(s[j + 2 * r], two.x);
-          act(s[j + 2 * r + 1], two.y);
-        }
-      } else {
+      for (int i = 0; i < kKeys / 4; ++i) {
+        const int column = i / 2 * 8 + i % 2;
+        if (block.first_key + column < tile.keys) act(r, i, from[column * tensor.key]);
+      }
+    }
+  }
+  template <class X>
+  __device__ const X* row_of(const ScoreTensor& tensor, const ScoreBlock& block, int r) const {
+    const int row = min(block.row_of(r), tile.queries - 1);
+    return static_cast<const X*>(tensor.data) +
+           tensor.at(tile.batch, tile.head, tile.query_begin + row, tile.key_begin + block.first_key);
+  }
+
+  __device__ void add_alibi(Scores& s, const ScoreBlock& block) const {
+    const float p = static_cast<float>(block.row + tile.offset - block.first_key);
+    const float away[2] = {p, p + 8};
+    for_scores(s, [&](int r, int i, float& x) { x = fmaf(-tile.slope, fabsf(away[r] - (i / 2 * 8 + i % 2)), x); });
+  }
+
+  __device__ void fetch_bias(Early& early, const ScoreBlock& block) const {
+    const bool whole = block.first_key - 2 * block.lane + kKeys <= tile.keys;
+    const T* const from[2] = {row_of<T>(o.bias, block, 0), row_of<T>(o.bias, block, 1)};
+    const auto places = reinterpret_cast<std::uintptr_t>(from[0]) | reinterpret_cast<std::uintptr_t>(from[1]);
+    early.paired = o.bias.dtype != DType::f32 && o.bias.key == 1 && whole && places % 4 == 0;
+    if (!early.paired) return;
 #pragma unroll
-        for (int j = 0; j < kCount; j += 4) {
+    for (int i = 0; i < kCount / 2; ++i) {
+      early.bias[i] = *reinterpret_cast<const std::uint32_t*>(from[i % 2] + i / 2 * 8);
+    }
+  }
+  __device__ void add_bias(Scores& s, const ScoreBlock& block, const Early& early) const {
+    const auto add = [](float& x, float bias) {
+      x = bias == -INFINITY ? -INFINITY : fmaf(bias, kLog2E, x);  // whatever the key holds
+    };
+    const auto add_number = [&](int r, int i, auto bias) {
+      add(s[i / 2 * 4 + 2 * r + i % 2], static_cast<float>(bias));
+    };
+    if (early.paired) {
 #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const int column = 2 * j + e;
-            if (block.first_key + column < tile.keys) {
-              act(s[j + 2 * r + e], static_cast<float>(from[column * tensor.key]));
-            }
-          }
+      for (int i = 0; i < kCount / 2; ++i) {
+        const float2 two = two_of<T>(early.bias[i]);
+        add(s[2 * i], two.x);
+        add(s[2 * i + 1], two.y);
+      }
+    } else if (o.bias.dtype == DType::f32) {
+      for_numbers<float>(block, o.bias, add_number);
+    } else {
+      for_numbers<T>(block, o.bias, add_number);
+    }
+  }
+
+  // Four lanes have eight neighbouring keys of a row, which one draw of Philox decides: each lane draws for one group
+  // of four, and they exchange words.
+  __device__ void draw(Early& early, const ScoreBlock& block) const {
+    const int group = (block.first_key - 2 * block.lane) / 8;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+#pragma unroll
+      for (int g = 0; g < kKeys / 8; g += 4) {
+        Philox::Words words = Philox::words(
+            o.seed, {static_cast<std::uint32_t>(group + g + block.lane), static_cast<std::uint32_t>(block.row_of(r)),
+                     static_cast<std::uint32_t>(tile.head), static_cast<std::uint32_t>(tile.sequence)});
+        device::transpose_quad(words);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const bool kept = (words[i / 2] >> (16 * (i % 2)) & 0xffffu) >= o.threshold;
+          early.kept[r] |= kept ? 1u << (2 * g + i) : 0u;
         }
       }
     }

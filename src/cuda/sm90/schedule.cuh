@@ -80,6 +80,9 @@ struct Scheduler {
     tile.offset =
         static_cast<int>(std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(s.offset, Reach::kLongest)));
     if (a.sink_logit != nullptr) tile.sink = a.sink_logit[tile.head * a.sink_head] * kLog2E;
+    if (const Options& o = a.options; o.alibi != nullptr) {
+      tile.slope = o.alibi[tile.sequence * o.alibi_sequence + tile.head * o.alibi_head] * kLog2E;
+    }
     if (a.gates != nullptr) tile.gate = a.gates[tile.sequence * a.gate_sequence + tile.head * a.gate_head];
     const bool needed = tile.gate != 0 || a.describe_closed;
     const int last_row = min(tile.row + kRows, tile.queries) - 1;

@@ -67,6 +67,7 @@ struct Tile {
   int seen_head = 0, seen_begin = 0,
       seen_end = 0;                  // some query sees keys below the first, and from the second to the third
   float gate = 1, sink = -INFINITY;  // the sink's logit in powers of 2
+  float slope = 0;                   // alibi's, in powers of 2
   KeyBlocks blocks;
   OpenBlocks open;
   int plain_first = 1;  // of the open blocks, the first whose predecessor in the walk needs no cleaning

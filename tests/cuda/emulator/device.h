@@ -55,6 +55,11 @@ T __shfl_sync(unsigned, T x, int from) {
 inline unsigned __ballot_sync(unsigned, bool x) { return polyhead::emulator::ballot(x); }
 inline bool __any_sync(unsigned, bool x) { return polyhead::emulator::ballot(x) != 0; }
 inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
+inline void __threadfence() {}
+template <class T>
+T __ldcg(const T* place) {
+  return *place;
+}
 inline int atomicExch(int* place, int x) { return std::exchange(*place, x); }
 inline int atomicAdd(int* place, int x) { return std::exchange(*place, *place + x); }
 

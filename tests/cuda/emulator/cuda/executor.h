@@ -23,7 +23,7 @@ namespace polyhead::cuda {
 
 class CublasLt;
 
-enum class Workspace : std::uint8_t { statistics, forward, gradient, sums, product, tile_counter, count };
+enum class Workspace : std::uint8_t { statistics, forward, gradient, sums, product, counters, count };
 
 class EmulatedMemory final : public Allocator {
  public:
@@ -69,7 +69,10 @@ class CudaExecutor final : public Executor {
   Queue& queue() noexcept { return queue_; }
   cudaStream_t stream() const noexcept { return nullptr; }
   CublasLt* cublas() { return nullptr; }
-  int* tile_counter() { return nullptr; }
+  int* counters(std::int64_t count) {
+    if (count > static_cast<std::int64_t>(counters_.size())) counters_.resize(static_cast<std::size_t>(count));
+    return counters_.data();
+  }
   std::mutex& turn() override { return turn_; }
   void synchronise() override { queue_.synchronise(); }
 
@@ -99,6 +102,7 @@ class CudaExecutor final : public Executor {
 
   Queue queue_;
   std::mutex turn_;
+  std::vector<int> counters_;
   std::array<std::vector<std::byte>, kScratchSlots + static_cast<std::size_t>(Workspace::count)> scratch_;
 };
 
