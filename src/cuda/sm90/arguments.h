@@ -74,12 +74,14 @@ struct ScoreTensor {
 // What the general instance has, and the others have not.
 struct Options {
   ScoreTensor keep, bias;
+  const std::uint32_t* keep_bits = nullptr;  // keep, a bit per key, by its strides in words
+  std::int64_t keep_batch = 0, keep_head = 0, keep_row = 0;
   float softcap = 0;             // 0: none
   const float* alibi = nullptr;  // [N,H]
   std::int64_t alibi_sequence = 0, alibi_head = 0;
   std::uint64_t seed = 0;
-  std::uint32_t threshold = 0;  // a weight is kept if its 16 random bits reach it; 0: no dropout
-  float kept_factor = 1;
+  std::uint32_t threshold = 0;         // a weight is kept if its 16 random bits reach it; 0: no dropout
+  float kept_factor = 1;               // what dropout multiplies the others by
   const std::uint8_t* seen = nullptr;  // [B,H or 1,S]: keys that keep and bias leave to some query
   std::int64_t seen_batch = 0, seen_head = 0;
 };

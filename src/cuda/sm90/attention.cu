@@ -42,6 +42,8 @@ struct Layout {
   RowMoments* moments = nullptr;   // [B,H,T], for the full set
   std::uint32_t* marks = nullptr;  // [B][mark_words], if keys are marked
   int mark_words = 0;
+  std::uint32_t* keep = nullptr;  // [keep_batch][keep_heads][keep_rows][keep_words], without copies
+  std::int64_t keep_batch = 1, keep_heads = 1, keep_rows = 1, keep_words = 0;
   std::uint8_t* seen = nullptr;  // [B][seen_heads][S], where keep or bias hide keys
   std::int64_t seen_heads = 1;
   std::size_t bytes = 0;
@@ -54,6 +56,16 @@ Layout layout_of(const backend::AttentionProblem& problem, std::byte* memory) {
     layout.bytes += static_cast<std::size_t>(count) * sizeof *array;
   };
   const std::int64_t B = problem.q.shape(0), rows = B * problem.heads * problem.sequences.queries;
+  constexpr std::int64_t kBehind = 5;  // words: the last block of keys may reach that far beyond the tensor
+  const std::int64_t words = problem.sequences.keys / 32 + 1 + kBehind;
+  if (const ConstTensorView& keep = problem.keep; keep.present()) {
+    const auto size = [&](int axis) { return keep.stride(axis) == 0 ? 1 : keep.shape(axis); };
+    layout.keep_batch = size(0);
+    layout.keep_heads = size(1);
+    layout.keep_rows = size(2);
+    layout.keep_words = words;
+    take(layout.keep, layout.keep_batch * layout.keep_heads * layout.keep_rows * words);
+  }
   if (problem.keep.present() || problem.bias.present()) {
     const auto by_head = [](const ConstTensorView& view) { return view.present() && view.stride(1) != 0; };
     layout.seen_heads = by_head(problem.keep) || by_head(problem.bias) ? problem.heads : 1;
@@ -65,8 +77,7 @@ Layout layout_of(const backend::AttentionProblem& problem, std::byte* memory) {
   if (problem.statistics_set == StatisticsSet::light) return layout;
   take(layout.moments, rows);
   if (!problem.marked_keys.present()) return layout;
-  constexpr int kBehind = 5;  // the last block of keys may reach that far beyond the tensor
-  layout.mark_words = static_cast<int>(problem.sequences.keys / 32) + 1 + kBehind;
+  layout.mark_words = static_cast<int>(words);
   take(layout.marks, B * layout.mark_words);
   return layout;
 }
@@ -91,6 +102,10 @@ Options options_of(const backend::AttentionProblem& problem, const Layout& layou
     o.threshold = static_cast<std::uint32_t>(std::lround(65536 * problem.dropout.p));
     o.kept_factor = static_cast<float>(1 / (1 - problem.dropout.p));
   }
+  o.keep_bits = layout.keep;
+  o.keep_row = layout.keep_rows > 1 ? layout.keep_words : 0;
+  o.keep_head = layout.keep_heads > 1 ? layout.keep_rows * layout.keep_words : 0;
+  o.keep_batch = layout.keep_batch > 1 ? layout.keep_heads * layout.keep_rows * layout.keep_words : 0;
   o.seen = layout.seen;
   o.seen_head = layout.seen_heads > 1 ? problem.sequences.keys : 0;
   o.seen_batch = layout.seen_heads * problem.sequences.keys;
@@ -142,7 +157,8 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
   return a;
 }
 
-// Before the forward pass: a bit for every marked key, a byte for every key that is not hidden from all.
+// Before the forward pass: a bit for every marked key and every kept one, a byte for those that are not hidden from
+// all.
 void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
                   const backend::AttentionProblem& problem) {
   const Layout layout = layout_of(problem, workspace.memory);
@@ -153,6 +169,13 @@ void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
                                                      marked.stride(1), marked.shape(1), layout.marks,
                                                      forward.mark_words);
     check(cudaGetLastError(), "launch of pack_marks");
+  }
+  if (layout.keep != nullptr) {
+    const std::int64_t rows = layout.keep_batch * layout.keep_heads * layout.keep_rows;
+    pack_keep<<<static_cast<unsigned>(rows * ((layout.keep_words + 7) / 8)), 256, 0, workspace.stream>>>(
+        forward.options.keep, static_cast<int>(layout.keep_heads), static_cast<int>(layout.keep_rows),
+        problem.sequences.keys, layout.keep, static_cast<int>(layout.keep_words));
+    check(cudaGetLastError(), "launch of pack_keep");
   }
   if (layout.seen != nullptr) {
     const std::int64_t groups = (problem.sequences.keys + 31) / 32;
@@ -219,7 +242,9 @@ void launch(const Workspace& workspace, const backend::AttentionProblem& problem
         return launch<T, 64, kInstance, SmallShape64>(workspace, problem);
       }
       return launch<T, 64, Instance::plain>(workspace, problem);
-    case 128: return launch<T, 128, kInstance>(workspace, problem);
+    case 128:
+      if (kInstance == Instance::general) return launch<T, 128, kInstance, GeneralShape128>(workspace, problem);
+      return launch < T, 128, kInstance == Instance::general ? Instance::plain : kInstance > (workspace, problem);
     default: return launch<T, 256, kInstance>(workspace, problem);
   }
 }

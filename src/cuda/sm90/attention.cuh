@@ -32,6 +32,9 @@ struct Shape<128> {
   static constexpr int kConsumers = 2, kKeys = 128, kQueryStages = 2, kKeyStages = 2, kProducerRegisters = 40,
                        kConsumerRegisters = 232;
 };
+struct GeneralShape128 : Shape<128> {
+  static constexpr int kQueryStages = 1;  // more of the memory is cache, for keep and bias
+};
 template <>
 struct Shape<256> {
   static constexpr int kConsumers = 2, kKeys = 64, kQueryStages = 1, kKeyStages = 2, kProducerRegisters = 40,
@@ -182,7 +185,7 @@ class Forward {
       float factor[2];
       rows_.template absorb<false>(s_, scale(), first_key(0), factor);
       add_moments(0);
-      drop(early);
+      drop(0);
       to_weights();
       do {
         while (n_ + 1 >= plain_first_ && n_ + 1 <= open_.last) step<true>();
@@ -231,7 +234,7 @@ class Forward {
     watch(next);
     const bool rescale = rows_.template absorb<kPlain>(s_, scale(), first_key(next), factor);
     add_moments(next);
-    drop(early);
+    drop(next);
     device::mma_wait<0>();
     device::pin(o_);
     release(shared_.v_empty[value_stage()]);
@@ -315,10 +318,11 @@ class Forward {
 
   // ---- options and masks
 
-  // From a score to the softmax's powers of 2: the general instance has done that already.
-  __device__ float scale() const { return kGeneral ? 1.f : a_.scale; }
-
   using General = GeneralOptions<T, kKeys>;
+
+  // From a score to the softmax's powers of 2.
+  __device__ float scale() const { return kGeneral ? General::scale_of(a_.options, a_.scale) : a_.scale; }
+
   struct Nothing {};
   __device__ General options_of(const Tile& tile) const { return {a_.options, tile, a_.scale}; }
 
@@ -336,9 +340,8 @@ class Forward {
     if constexpr (kGeneral) options_of(ahead()).finish(s_, block_of(n), early);
     if constexpr (!kPlain) mask(n);
   }
-  template <class Early>
-  __device__ void drop(const Early& early) {
-    if constexpr (kGeneral) options_of(ahead()).drop(s_, early);
+  __device__ void drop(int n) {
+    if constexpr (kGeneral) options_of(ahead()).drop(s_, block_of(n));
   }
   __device__ ScoreBlock block_of(int n) const {
     return {ahead().row + 64 * consumer_ + row_of(0), first_key(n), thread_ % 4};
@@ -463,6 +466,7 @@ class Forward {
       const float total = sum * scale + sink;
       const float lse = total == 0 ? -INFINITY : top + log2_fast(total);
       norm[r] = total == 0 ? 0 : scale / total * tile.gate;
+      if constexpr (kGeneral) norm[r] *= a_.options.kept_factor;
       if (a_.lse.data != nullptr && thread_ % 4 == 0 && row < tile.rows) {
         a_.lse.data[a_.lse.offset(tile.batch, tile.head, tile.query_begin + row)] =
             row < tile.queries ? lse / kLog2E : -INFINITY;

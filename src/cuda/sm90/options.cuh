@@ -38,36 +38,71 @@ struct GeneralOptions {
 
   // What is known of a block before its scores are.
   struct Early {
-    std::uint32_t bias[kCount / 2];                    // pairs, if paired
-    bool paired = false;                               // the tensor is of type T, the block whole, its pairs aligned
-    std::uint32_t keep[2] = {~0u, ~0u}, kept[2] = {};  // bit i of word r: number i of row r is visible; is not dropped
+    std::uint32_t bias[kCount / 4];     // pairs of the first half of the columns, if paired
+    bool paired = false;                // the bias is of type T, the block whole, its pairs aligned
+    std::uint32_t keep[2][kKeys / 32];  // of row r: bits 8 n and 8 n + 1 of word i are columns 32 i + 8 n and the next
   };
   __device__ Early early(const ScoreBlock& block) const {
     Early early;
     if (o.bias.data != nullptr) fetch_bias(early, block);
-    if (o.keep.data != nullptr) {
-      for_numbers<std::uint8_t>(block, o.keep, [&](int r, int i, std::uint8_t keep) {
-        early.keep[r] = keep != 0 ? early.keep[r] : early.keep[r] & ~(1u << i);
-      });
-    }
-    if (o.threshold > 0) draw(early, block);
+    if (o.keep_bits != nullptr) fetch_keep(early, block);
     return early;
   }
 
-  // s: q . k, becomes the logits in powers of 2.
+  // What scores are multiplied by to be powers of 2, once they are finished.
+  __device__ static float scale_of(const Options& o, float scale) {
+    return o.softcap > 0 || o.alibi != nullptr || o.bias.data != nullptr || !(scale > 0) ? 1.f : scale;
+  }
+
+  // s: q . k, becomes the logits; in powers of 2 but for scale_of.
   __device__ void finish(Scores& s, const ScoreBlock& block, const Early& early) const {
-    cap(s);
-    if (tile.slope != 0) add_alibi(s, block);
-    if (o.bias.data != nullptr) add_bias(s, block, early);
-    if (o.keep.data != nullptr) {
-      for_scores(s, [&](int r, int i, float& x) { x = early.keep[r] >> i & 1 ? x : -INFINITY; });
+    float factor = scale_of(o, scale) == 1.f ? scale : 1.f;
+    if (o.softcap > 0) {
+      cap(s);
+      factor = 1;
+    }
+    if (o.alibi != nullptr) {
+      add_alibi(s, block, factor);
+      factor = 1;
+    }
+    if (o.bias.data != nullptr) {
+      add_bias(s, block, early, factor);
+    } else if (factor != 1) {
+      for_scores(s, [&](int, int, float& x) { x *= factor; });
+    }
+    if (o.keep_bits != nullptr) {
+      for_scores(
+          s, [&](int r, int i, float& x) { x = early.keep[r][i / 8] >> (i % 8 / 2 * 8 + i % 2) & 1 ? x : -INFINITY; });
     }
   }
 
-  // s: weights; those that are dropped become 0.
-  __device__ void drop(Scores& s, const Early& early) const {
+  // s: weights; those that are dropped become 0. The others grow when the row is complete. Four lanes have eight
+  // neighbouring keys of a row, which one draw of Philox decides: each lane draws for one group of four, and they
+  // exchange words.
+  __device__ void drop(Scores& s, const ScoreBlock& block) const {
     if (o.threshold == 0) return;
-    for_scores(s, [&](int r, int i, float& x) { x = early.kept[r] >> i & 1 ? o.kept_factor * x : 0.f; });
+    const int group = (block.first_key - 2 * block.lane) / 8;
+    const std::uint32_t threshold = o.threshold << 16;  // of 16 bits that are moved to the top of a word
+#pragma unroll
+    for (int g = 0; g < kKeys / 8; g += 4) {
+      Philox::Words words[2];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        words[r] = Philox::words(
+            o.seed, {static_cast<std::uint32_t>(group + g + block.lane), static_cast<std::uint32_t>(block.row_of(r)),
+                     static_cast<std::uint32_t>(tile.head), static_cast<std::uint32_t>(tile.sequence)});
+      }
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        device::transpose_quad(words[r]);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          float* const two = &s[4 * (g + k) + 2 * r];
+          two[0] = words[r][k] << 16 >= threshold ? two[0] : 0.f;
+          two[1] = words[r][k] >= threshold ? two[1] : 0.f;
+        }
+      }
+    }
   }
 
   // Whether some query of the sequence sees the key.
@@ -78,14 +113,8 @@ struct GeneralOptions {
 
  private:
   __device__ void cap(Scores& s) const {
-    if (o.softcap > 0) {
-      const float inner = scale / (kLog2E * o.softcap), outer = o.softcap * kLog2E;
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) s[i] = outer * device::tanh_of(inner * s[i]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) s[i] *= scale;
-    }
+    const float inner = scale / (kLog2E * o.softcap), outer = o.softcap * kLog2E;
+    for_scores(s, [&](int, int, float& x) { x = outer * device::tanh_of(inner * x); });
   }
 
   // act(r, i, x) for number i of row r; its column is 8 (i / 2) + i % 2.
@@ -98,19 +127,20 @@ struct GeneralOptions {
     }
   }
 
-  // The same with a tensor's numbers, where there are such keys.
-  template <class X, class Act>
-  __device__ void for_numbers(const ScoreBlock& block, const ScoreTensor& tensor, const Act& act) const {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const X* from = row_of<X>(tensor, block, r);
-#pragma unroll
-      for (int i = 0; i < kKeys / 4; ++i) {
-        const int column = i / 2 * 8 + i % 2;
-        if (block.first_key + column < tile.keys) act(r, i, from[column * tensor.key]);
-      }
+  // s <- factor s - slope |p - j|.
+  __device__ void add_alibi(Scores& s, const ScoreBlock& block, float factor) const {
+    const float slope = tile.slope, p = static_cast<float>(block.row + tile.offset - block.first_key);
+    const float away[2] = {p, p + 8};
+    const auto column = [](int i) { return static_cast<float>(i / 2 * 8 + i % 2); };
+    const bool before = p >= kKeys, behind = p + 8 <= 0;  // all columns of both rows
+    if (__all_sync(~0u, before || behind)) {
+      const float towards = before ? slope : -slope, base[2] = {-towards * away[0], -towards * away[1]};
+      for_scores(s, [&](int r, int i, float& x) { x = fmaf(x, factor, fmaf(towards, column(i), base[r])); });
+    } else {
+      for_scores(s, [&](int r, int i, float& x) { x = fmaf(-slope, fabsf(away[r] - column(i)), x * factor); });
     }
   }
+
   template <class X>
   __device__ const X* row_of(const ScoreTensor& tensor, const ScoreBlock& block, int r) const {
     const int row = min(block.row_of(r), tile.queries - 1);
@@ -118,65 +148,69 @@ struct GeneralOptions {
            tensor.at(tile.batch, tile.head, tile.query_begin + row, tile.key_begin + block.first_key);
   }
 
-  __device__ void add_alibi(Scores& s, const ScoreBlock& block) const {
-    const float p = static_cast<float>(block.row + tile.offset - block.first_key);
-    const float away[2] = {p, p + 8};
-    for_scores(s, [&](int r, int i, float& x) { x = fmaf(-tile.slope, fabsf(away[r] - (i / 2 * 8 + i % 2)), x); });
-  }
-
-  __device__ void fetch_bias(Early& early, const ScoreBlock& block) const {
-    const bool whole = block.first_key - 2 * block.lane + kKeys <= tile.keys;
-    const T* const from[2] = {row_of<T>(o.bias, block, 0), row_of<T>(o.bias, block, 1)};
-    const auto places = reinterpret_cast<std::uintptr_t>(from[0]) | reinterpret_cast<std::uintptr_t>(from[1]);
-    early.paired = o.bias.dtype != DType::f32 && o.bias.key == 1 && whole && places % 4 == 0;
-    if (!early.paired) return;
-#pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) {
-      early.bias[i] = *reinterpret_cast<const std::uint32_t*>(from[i % 2] + i / 2 * 8);
-    }
-  }
-  __device__ void add_bias(Scores& s, const ScoreBlock& block, const Early& early) const {
-    const auto add = [](float& x, float bias) {
-      x = bias == -INFINITY ? -INFINITY : fmaf(bias, kLog2E, x);  // whatever the key holds
-    };
-    const auto add_number = [&](int r, int i, auto bias) {
-      add(s[i / 2 * 4 + 2 * r + i % 2], static_cast<float>(bias));
-    };
+  // s <- factor s + bias; -inf if the bias is, whatever the key holds.
+  __device__ void add_bias(Scores& s, const ScoreBlock& block, const Early& early, float factor) const {
+    const auto add = [&](float& x, float bias) { x = bias == -INFINITY ? -INFINITY : fmaf(x, factor, bias * kLog2E); };
     if (early.paired) {
+      std::uint32_t rest[kCount / 4];
+      load_pairs(rest, block, kKeys / 2);
 #pragma unroll
       for (int i = 0; i < kCount / 2; ++i) {
-        const float2 two = two_of<T>(early.bias[i]);
+        const float2 two = two_of<T>(i < kCount / 4 ? early.bias[i] : rest[i - kCount / 4]);
         add(s[2 * i], two.x);
         add(s[2 * i + 1], two.y);
       }
-    } else if (o.bias.dtype == DType::f32) {
-      for_numbers<float>(block, o.bias, add_number);
     } else {
-      for_numbers<T>(block, o.bias, add_number);
+      for_scores(s, [&](int r, int i, float& x) {
+        const int column = i / 2 * 8 + i % 2;
+        if (block.first_key + column >= tile.keys) return;
+        const std::int64_t at = column * o.bias.key;
+        add(x, o.bias.dtype == DType::f32 ? row_of<float>(o.bias, block, r)[at]
+                                          : static_cast<float>(row_of<T>(o.bias, block, r)[at]));
+      });
+    }
+  }
+  __device__ void fetch_bias(Early& early, const ScoreBlock& block) const {
+    const bool whole = block.first_key - 2 * block.lane + kKeys <= tile.keys;
+    const auto places = reinterpret_cast<std::uintptr_t>(row_of<T>(o.bias, block, 0)) |
+                        reinterpret_cast<std::uintptr_t>(row_of<T>(o.bias, block, 1));
+    early.paired = o.bias.dtype != DType::f32 && o.bias.key == 1 && whole && places % 4 == 0;
+    if (early.paired) load_pairs(early.bias, block, 0);
+  }
+  // Of half a block, from column `from` on.
+  __device__ void load_pairs(std::uint32_t (&pairs)[kCount / 4], const ScoreBlock& block, int from) const {
+    const T* const rows[2] = {row_of<T>(o.bias, block, 0) + from, row_of<T>(o.bias, block, 1) + from};
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i) {
+      pairs[i] = *reinterpret_cast<const std::uint32_t*>(rows[i % 2] + i / 2 * 8);
     }
   }
 
-  // Four lanes have eight neighbouring keys of a row, which one draw of Philox decides: each lane draws for one group
-  // of four, and they exchange words.
-  __device__ void draw(Early& early, const ScoreBlock& block) const {
-    const int group = (block.first_key - 2 * block.lane) / 8;
+  __device__ void fetch_keep(Early& early, const ScoreBlock& block) const {
+    const int key = tile.key_begin + block.first_key;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
+      const int row = min(block.row_of(r), tile.queries - 1);
+      const std::uint32_t* words = o.keep_bits + tile.batch * o.keep_batch + tile.head * o.keep_head +
+                                   (tile.query_begin + row) * o.keep_row + key / 32;
 #pragma unroll
-      for (int g = 0; g < kKeys / 8; g += 4) {
-        Philox::Words words = Philox::words(
-            o.seed, {static_cast<std::uint32_t>(group + g + block.lane), static_cast<std::uint32_t>(block.row_of(r)),
-                     static_cast<std::uint32_t>(tile.head), static_cast<std::uint32_t>(tile.sequence)});
-        device::transpose_quad(words);
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const bool kept = (words[i / 2] >> (16 * (i % 2)) & 0xffffu) >= o.threshold;
-          early.kept[r] |= kept ? 1u << (2 * g + i) : 0u;
-        }
-      }
+      for (int i = 0; i < kKeys / 32; ++i) early.keep[r][i] = __funnelshift_r(words[i], words[i + 1], key % 32);
     }
   }
 };
+
+// bits [rows][words]: bit j % 32 of word j / 32 is set where keep, one of its rows that are not copies, is; 0 behind
+// the last key. A warp makes a word.
+__global__ void __launch_bounds__(256) pack_keep(const __grid_constant__ ScoreTensor keep, int heads, int queries,
+                                                 std::int64_t keys, std::uint32_t* bits, int words) {
+  const int groups = (words + 7) / 8, group = static_cast<int>(blockIdx.x) % groups;
+  const int row = static_cast<int>(blockIdx.x) / groups, word = 8 * group + static_cast<int>(threadIdx.x) / 32;
+  if (word >= words) return;
+  const std::int64_t key = std::int64_t{32} * word + threadIdx.x % 32;
+  const std::int64_t at = keep.at(row / queries / heads, row / queries % heads, row % queries, key);
+  const std::uint32_t set = __ballot_sync(~0u, key < keys && static_cast<const std::uint8_t*>(keep.data)[at] != 0);
+  if (threadIdx.x % 32 == 0) bits[static_cast<std::int64_t>(row) * words + word] = set;
+}
 
 // seen [B,H or 1,S]: 1 for a key that some query of its sequence sees, for all that keep and bias hide. A block has 32
 // keys of a sequence and a head; its warps take rows in turn, from the last on, until all are seen.
