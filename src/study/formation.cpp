@@ -49,29 +49,6 @@ std::string names(const std::vector<HeadId>& heads) {
   return text;
 }
 
-KnockOut knock_out(Context& context, Formation& formation) {
-  Course& course = formation.course;
-  std::vector<Examples> examples;
-  for (std::uint64_t n = 0; n < 4; ++n) examples.push_back(course.task->batch(train::Split::validation, n, 64));
-  const auto without = [&](const std::vector<HeadId>& shut) {
-    model::Gates gates(course.model->config());
-    gates.shut(shut);
-    return model::score(context, *course.model, examples, gates.get()).accuracy();
-  };
-  const std::vector<HeadId> previous = with_role(formation, "previous token"),
-                            induction = with_role(formation, "induction");
-  KnockOut found{.nothing = without({}), .previous_heads = names(previous), .induction_heads = names(induction)};
-  std::vector<HeadId> both = previous, others = model::all_heads(course.model->config());
-  both.insert(both.end(), induction.begin(), induction.end());
-  std::erase_if(others, [&](const HeadId& head) { return std::find(both.begin(), both.end(), head) != both.end(); });
-  if (!previous.empty()) found.previous = without(previous);
-  if (!induction.empty()) found.induction = without(induction);
-  if (previous.empty() || induction.empty()) return found;  // then the others may have them among them
-  found.both = without(both);
-  if (!others.empty()) found.others = without(others);
-  return found;
-}
-
 // Trains one model and finds its roles; `then` goes on with it.
 Job formation_job(const train::Plan& plan, const Route& route, const Watch& watch, Formation& to,
                   const std::function<void(Context&)>& then = {}) {
@@ -105,6 +82,29 @@ std::vector<heads::Probe> repeat_probes(const train::Task& task, std::optional<s
   std::vector<heads::Probe> probes;
   probes.push_back(heads::make_repeats(options));
   return probes;
+}
+
+KnockOut knock_out(Context& context, const Formation& formation) {
+  const Course& course = formation.course;
+  std::vector<Examples> examples;
+  for (std::uint64_t n = 0; n < 4; ++n) examples.push_back(course.task->batch(train::Split::validation, n, 64));
+  const auto without = [&](const std::vector<HeadId>& shut) {
+    model::Gates gates(course.model->config());
+    gates.shut(shut);
+    return model::score(context, *course.model, examples, gates.get()).accuracy();
+  };
+  const std::vector<HeadId> previous = with_role(formation, "previous token"),
+                            induction = with_role(formation, "induction");
+  KnockOut found{.nothing = without({}), .previous_heads = names(previous), .induction_heads = names(induction)};
+  std::vector<HeadId> both = previous, others = model::all_heads(course.model->config());
+  both.insert(both.end(), induction.begin(), induction.end());
+  std::erase_if(others, [&](const HeadId& head) { return std::find(both.begin(), both.end(), head) != both.end(); });
+  if (!previous.empty()) found.previous = without(previous);
+  if (!induction.empty()) found.induction = without(induction);
+  if (previous.empty() || induction.empty()) return found;  // then the others may have them among them
+  found.both = without(both);
+  if (!others.empty()) found.others = without(others);
+  return found;
 }
 
 std::vector<double> Formation::previous(const Point& point) const {

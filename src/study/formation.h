@@ -32,6 +32,8 @@ struct KnockOut {
   std::string previous_heads{}, induction_heads{};  // "0.1, 0.3"
 };
 
+KnockOut knock_out(Context& context, const Formation& formation);
+
 struct FormationPlan {
   std::int64_t width = 128, heads = 2, steps = 300, batch = 32, every = 10;
   double rate = 2e-3;

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "io/json.h"
+#include "study/results_json.h"
+
 namespace polyhead::study {
 namespace {
 
@@ -154,6 +157,89 @@ TEST(Tables, HaveTheirNumbersUnderTheirNames) {
   expect_rows(
       "saving", {"seed", "", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
       {{"1", "whole", "2", "200", "800", "0.9", "1", "4"}, {"1", "pruned", "1", "150", "600", "0.85", "2", "3"}});
+}
+
+// A model as small as can be, so that its parameters can be counted.
+std::unique_ptr<model::Transformer> tiny_model() {
+  model::Config config = model::make_config(model::Kind::gpt, 1, 4, 1);
+  config.vocabulary = config.context = 4;
+  return std::make_unique<model::Transformer>(config, 1);
+}
+
+// Every number stands under its name, and what there is not is null.
+TEST(Json, HasEveryNumberUnderItsName) {
+  Results all = results();
+  for (auto* contenders : {&all.copy, &all.classify}) {
+    for (Contender& contender : *contenders) contender.courses[0].model = tiny_model();
+  }
+  for (Anatomy& one : all.anatomies) {
+    one.course = course_of({{0, 2, 0.1}, {5, 1, 0.4}});
+    one.course.task = train::make_task({.name = "grammar"});
+    one.examination.untrained = {{{0, 0}, {{"averaging", 0.99, 0.9, 0}}}};
+    one.examination.importance[0].gradient = 0.06;
+    one.examination.importance[0].accuracy_loss = 0.03;
+    one.saving.before.loss = 0.7;
+  }
+  all.anatomies[1].course.plan.training.seed = 2;
+  const io::Json json = io::parse_json(to_json(all), "study.json");
+  const auto at = [&](const char* place) { return json.at(io::Json::json_pointer(place)).dump(); };
+  const std::string parameters = std::to_string(tiny_model()->parameter_count());
+  for (const auto& [place, expected] : std::vector<std::pair<const char*, std::string>>{
+           {"/comparison/copy/1/task", R"("copy")"},
+           {"/comparison/classify/1/task", R"("classify")"},
+           {"/comparison/copy/1/heads", "2"},
+           {"/comparison/copy/1/head_dim", "32"},
+           {"/comparison/copy/1/width", "64"},
+           {"/comparison/copy/1/budget", "150"},
+           {"/comparison/copy/1/parameters", parameters},
+           {"/comparison/copy/1/seeds/0/accuracy", "1.0"},
+           {"/comparison/copy/1/seeds/0/steps_to_99_percent", "5"},
+           {"/comparison/copy/1/seeds/0/relative_entropy", "[0.5,0.2,0.4]"},
+           {"/comparison/copy/1/seeds/0/validation/step", "[0,5,10]"},
+           {"/comparison/copy/1/seeds/0/validation/loss", "[2.0,0.5,0.3]"},
+           {"/comparison/copy/1/seeds/0/validation/accuracy", "[0.1,0.99,1.0]"},
+           {"/formation/two_layers/0/name", R"("two")"},
+           {"/formation/two_layers/0/naive_induction_score", "0.9"},
+           {"/formation/two_layers/0/induction_score", "0.95"},
+           {"/formation/two_layers/0/roles/0/head", R"("0.0")"},
+           {"/formation/two_layers/0/roles/0/role", "null"},
+           {"/formation/two_layers/0/roles/1/role", R"("induction")"},
+           {"/formation/two_layers/0/roles/1/scores/0",
+            R"({"role":"induction","score":0.95,"threshold":0.4,"control":0.1,"holds":true})"},
+           {"/formation/two_layers/1/steps/1",
+            R"({"step":10,"loss":1.0,"accuracy":0.79,"previous_token":[0.3,0.4],"induction":[0.5,0.06]})"},
+           {"/formation/one_layer/0/name", R"("one")"},
+           {"/formation/fixed_length/0/name", R"("fixed")"},
+           {"/formation/knock_outs/0",
+            R"({"previous_token_heads":"0.0","induction_heads":"1.0","nothing_shut":0.99,"without_previous_token":0.3,)"
+            R"("without_induction":0.03,"without_both":0.02,"without_others":0.98})"},
+           {"/formation/knock_outs/1/without_others", "null"},
+           {"/anatomy/1/task", R"("grammar")"},
+           {"/anatomy/1/seed", "2"},
+           {"/anatomy/1/validation/accuracy", "[0.1,0.4]"},
+           {"/anatomy/0/roles/0/role", R"("averaging")"},
+           {"/anatomy/0/roles_untrained/0/scores/0/score", "0.99"},
+           {"/anatomy/0/importance/0",
+            R"({"head":"0.0","gradient":0.06,"normalised":0.6,"damage_zero":{"mean":0.5,"low":0.4,"high":0.6},)"
+            R"("damage_mean":{"mean":0.05,"low":0.04,"high":0.06},"logit":{"mean":1.5,"low":1.0,"high":2.0},)"
+            R"("accuracy_loss":0.03})"},
+           {"/anatomy/0/rank_correlation", "0.25"},
+           {"/anatomy/0/relations/subject-verb", R"({"head":"0.1","accuracy":0.75,"best_offset":0.25})"},
+           {"/anatomy/0/pruning/iterative/accuracy", "0.9"},
+           {"/anatomy/0/pruning/iterative/within_budget", "1"},
+           {"/anatomy/0/pruning/iterative/steps/0", R"({"removed":"0.1","loss":0.0,"accuracy":0.8})"},
+           {"/anatomy/0/pruning/one_shot/steps/0/accuracy", "0.5"},
+           {"/anatomy/0/pruning/random/1/within_budget", "2"},
+           {"/anatomy/0/one_shot_below_random_from", "1"},
+           {"/anatomy/1/one_shot_below_random_from", "null"},
+           {"/anatomy/0/most_damaging", R"("0.0")"},
+           {"/anatomy/0/whole",
+            R"({"heads":2,"parameters":200,"bytes":800,"accuracy":0.9,"loss":0.7,"seconds_of_one":0.001,)"
+            R"("seconds_of_16":0.004})"},
+           {"/anatomy/0/pruned/seconds_of_16", "0.003"}}) {
+    EXPECT_EQ(at(place), expected) << place;
+  }
+  EXPECT_FALSE(json["comparison"]["copy"][1]["seeds"][1].contains("steps_to_99_percent")) << "it never got there";
 }
 
 class Figures : public ::testing::Test {

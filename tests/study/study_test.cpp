@@ -90,6 +90,19 @@ TEST_F(Following, LooksWhenItIsToldAndLearns) {
 TEST_F(Following, EndsAtTheSecondLookThatIsGoodEnough) {
   EXPECT_EQ(follow_with({.every = 5, .enough = 0}).points.back().step, 5);
   EXPECT_EQ(follow_with({.every = 5, .enough = 1.5}).points.back().step, 25);
+  // One look is not enough: an accuracy may be so high for a moment.
+  plan_.training.steps = 12;
+  const std::vector<Point> all = follow_with({.every = 1}).points;
+  const auto second_in_a_row = [&](double enough) {
+    for (std::size_t n = 1; n < all.size(); ++n) {
+      if (all[n - 1].accuracy >= enough && all[n].accuracy >= enough) return all[n].step;
+    }
+    return all.back().step;
+  };
+  for (const std::size_t n : {std::size_t{3}, std::size_t{6}}) {
+    const double enough = all[n].accuracy;
+    EXPECT_EQ(follow_with({.every = 1, .enough = enough}).points.back().step, second_in_a_row(enough)) << enough;
+  }
 }
 
 // What is read has the numbers of what was trained, and the bits of its model.
@@ -305,6 +318,62 @@ TEST(Findings, SayWhatPruningSaves) {
   expect_said(results,
               "have 25.0 % fewer parameters; on sequences that pruning never saw they reach 80.0 % where the "
               "originals reach 90.0 %, and a forward pass at batch 16 takes 0.75 of the time.");
+}
+
+// Two values come as far apart by chance in either order.
+TEST(Findings, CountTrendsOfBothKindsAsChance) {
+  expect_said(results_with(five("copy", kAllSolved), five("classify", {{0.3}, {0.9}})),
+              "rank correlation 1.00, p = 1)");
+  expect_said(results_with(five("copy", kAllSolved), five("classify", {{0.9}, {0.3}})),
+              "rank correlation -1.00, p = 1)");
+}
+
+TEST(Findings, ALinkHasAHeadOnlyAboveTheOffsetAndItsMargin) {
+  Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
+  results.anatomies[0].relations = {{"subject-verb", {0.85, 0.25, {0, 1}}}};
+  results.anatomies[1].relations = {{"subject-verb", {0.33, 0.27, {1, 0}}}};
+  expect_said(
+      results,
+      "The grammar's link “subject-verb” has a head in 1 of 2 seeds: the best head looks at the linked word in "
+      "33.0 % to 85.0 % of cases, the best fixed offset in 25.0 % to 27.0 %; too close to call in 1 of 2 seeds.");
+  results.anatomies[1].relations["subject-verb"].accuracy = 0.43;
+  expect_said(results, "has a head in 2 of 2 seeds");
+  expect_unsaid(results, "too close to call in");
+}
+
+TEST(Findings, SayWhatGoesWithTheHeadsThatCopy) {
+  Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
+  results.formations.knock_outs = {{.nothing = 0.99, .previous = 0.3, .induction = 0.03, .both = 0.02, .others = 0.98},
+                                   {.nothing = 0.97}};
+  expect_said(results,
+              "Two layers copy with an accuracy of 97.0 % to 99.0 %; without previous-token heads: 30.0 %; without "
+              "induction heads: 3.0 %; without both: 2.0 %; without all other heads: 98.0 %.");
+}
+
+TEST(Findings, SayWhereANaiveDetectorIsFooled) {
+  Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
+  std::vector<Formation>& fixed = results.formations.fixed_length;
+  fixed[0].naive = 0.95;
+  fixed[0].ours = 0.04;
+  fixed[1].naive = 0.35;
+  fixed[1].ours = 0.05;
+  expect_said(results,
+              "Their best induction scores are 0.35 to 0.95 at that length and 0.04 to 0.05 at others. In 1 of 2 seeds "
+              "the heads look back a fixed distance, which fools");
+  fixed[0].roles = {{{1, 0}, {{"induction", 0.9, 0.4, 0.1}}}};  // it found the real thing
+  expect_unsaid(results, "fools a detector");
+}
+
+TEST(Findings, SayHowAlikeGradientAndDamageRank) {
+  Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
+  for (const auto& [lower, said] :
+       {std::pair{0.75, "rank the heads alike: Spearman's correlation is 0.75 to 0.90."},
+        {0.5, "rank the heads similarly, not alike: Spearman's correlation is 0.50 to 0.90."},
+        {0.1, "rank the heads differently: Spearman's correlation is 0.10 to 0.90."}}) {
+    results.anatomies[0].examination.gradient_and_zero = 0.9;
+    results.anatomies[1].examination.gradient_and_zero = lower;
+    expect_said(results, said);
+  }
 }
 
 TEST(Findings, SayHowSureTheyAre) {

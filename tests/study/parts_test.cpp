@@ -1,0 +1,288 @@
+// What the study trains, in small: every part holds what it is said to hold, and the page shows the numbers that the
+// models really have.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "heads/roles.h"
+#include "io/scratch.h"
+#include "model/score.h"
+#include "study/figures.h"
+#include "support/induction_model.h"
+
+namespace polyhead::study {
+namespace {
+
+void run(const std::vector<Job>& jobs) {
+  Context context(1);
+  for (const Job& job : jobs) job(context);
+}
+const Watch kNobody = [](double) {};
+
+double previous_score(const heads::HeadSurvey& head) {
+  return head.mean(Statistic::previous_weight, Statistic::previous_rows);
+}
+
+// The model written by hand, of which it is known what goes with each head.
+TEST(KnockOuts, ShutTheHeadsOfEachKind) {
+  Formation formation;
+  formation.course.model = InductionModel::make();
+  formation.course.task = train::make_task(
+      {.name = "repeat", .context = InductionModel::kContext, .vocabulary = InductionModel::kVocabulary});
+  const heads::RoleScore previous{"previous token", 0.9, 0.4, 0.1}, induction{"induction", 0.9, 0.4, 0.1};
+  Context context(1);
+  formation.roles = {{{0, 0}, {previous}}, {{0, 1}, {}}, {{1, 0}, {induction}}, {{1, 1}, {}}};
+  const KnockOut found = knock_out(context, formation);
+  EXPECT_EQ(found.previous_heads, "0.0");
+  EXPECT_EQ(found.induction_heads, "1.0");
+  EXPECT_GT(found.nothing, 0.9);
+  EXPECT_LT(found.previous.value(), 0.5);
+  EXPECT_LT(found.induction.value(), 0.5);
+  EXPECT_LT(found.both.value(), 0.5);
+  EXPECT_EQ(found.others.value(), found.nothing) << "the others do nothing";
+
+  // The labels decide, not the heads.
+  formation.roles = {{{0, 0}, {}}, {{0, 1}, {previous}}, {{1, 0}, {}}, {{1, 1}, {induction}}};
+  const KnockOut mistaken = knock_out(context, formation);
+  EXPECT_EQ(mistaken.both.value(), found.nothing);
+  EXPECT_EQ(mistaken.others.value(), found.both.value());
+  formation.roles = {{{0, 0}, {previous}}, {{0, 1}, {}}, {{1, 0}, {}}, {{1, 1}, {}}};
+  const KnockOut half = knock_out(context, formation);
+  EXPECT_TRUE(half.previous.has_value());
+  EXPECT_FALSE(half.induction || half.both || half.others) << "the others may hold what is missing";
+}
+
+TEST(Comparing, GivesEveryNumberOfHeadsItsCourses) {
+  const io::Scratch scratch;
+  std::vector<Contender> contenders;
+  run(compare({.task = "copy", .width = 16, .hidden = 8, .steps = 2, .batch = 4, .every = 1, .seeds = 2},
+              scratch.folder(), kNobody, contenders));
+  ASSERT_EQ(contenders.size(), std::size(kHeadCounts));
+  Context context(1);
+  for (std::size_t n = 0; n < contenders.size(); ++n) {
+    const Contender& contender = contenders[n];
+    EXPECT_EQ(contender.heads, kHeadCounts[n]);
+    for (std::size_t seed = 0; seed < 2; ++seed) {
+      const Course& course = contender.courses[seed];
+      EXPECT_EQ(course.plan.training.seed, seed + 1);
+      EXPECT_EQ(course.plan.model.layers[0].heads, contender.heads);
+      EXPECT_EQ(course.plan.model.hidden, 8);
+      EXPECT_EQ(contender.entropies(seed).size(), static_cast<std::size_t>(contender.heads));
+      EXPECT_EQ(course.model != nullptr, seed == 0) << "of the first seed the model is kept";
+      const std::string name = "copy-" + std::to_string(contender.heads) + (seed == 0 ? "" : "-seed-2");
+      EXPECT_TRUE(std::filesystem::exists(scratch / (name + "/course.json"))) << name;
+    }
+    const train::Task& task = *contender.courses[0].task;
+    const train::Batch batch = task.batch(train::Split::validation, 0, 64);
+    std::vector<heads::Probe> probes;
+    probes.push_back(heads::make_probe(batch.tokens, batch.lengths, task.special_tokens(), 1));
+    const heads::Survey survey = heads::survey(context, *contender.courses[0].model, probes);
+    for (std::size_t h = 0; h < survey.heads.size(); ++h) {
+      EXPECT_DOUBLE_EQ(contender.entropies(0)[h],
+                       survey.heads[h].mean(Statistic::normalised_entropy, Statistic::normalised_rows));
+    }
+  }
+}
+
+// A study of one seed and hardly a step.
+class TinyStudy : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    static const io::Scratch scratch;
+    results_ = new Results;
+    run(form({.width = 16, .heads = 2, .steps = 2, .batch = 4, .every = 1, .seeds = 1}, scratch.folder(), kNobody,
+             results_->formations));
+    run(dissect(
+        {.layers = 2, .width = 16, .heads = 2, .steps = 4, .batch = 4, .every = 4, .random_orders = 2, .seeds = 1},
+        scratch.folder(), kNobody, results_->anatomies));
+    pruned_is_there_ = std::filesystem::exists(scratch / "grammar-pruned/run.json");
+  }
+  static void TearDownTestSuite() { delete results_; }
+
+  static const Anatomy& anatomy() { return results_->anatomies[0]; }
+  Context context_{1};
+  static Results* results_;
+  static bool pruned_is_there_;
+};
+Results* TinyStudy::results_ = nullptr;
+bool TinyStudy::pruned_is_there_ = false;
+
+TEST_F(TinyStudy, FormationsAreWatchedAndJudged) {
+  const Formations& formations = results_->formations;
+  for (const auto& [one, layers, task, name] :
+       {std::tuple<const Formation&, std::size_t, std::string, std::string>{formations.two_layers[0], 2, "repeat",
+                                                                            "repeat, two layers"},
+        {formations.one_layer[0], 1, "repeat", "repeat, one layer"},
+        {formations.fixed_length[0], 2, "repeat-fixed", "repeat of fixed length, two layers"}}) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(one.name, name);
+    EXPECT_EQ(one.course.task->name(), task);
+    EXPECT_EQ(one.course.plan.model.layers.size(), layers);
+    EXPECT_EQ(one.course.plan.model.feed_forward, model::FeedForward::none);
+    ASSERT_EQ(one.course.points.size(), 3u);
+    const auto survey_of = [&](const std::vector<heads::Probe>& probes) {
+      return heads::survey(context_, *one.course.model, probes);
+    };
+    const heads::Survey ours = survey_of(repeat_probes(*one.course.task)),
+                        naive = survey_of(repeat_probes(*one.course.task, 32));
+    double best = 0, best_naive = 0;
+    for (std::size_t h = 0; h < ours.heads.size(); ++h) {
+      EXPECT_DOUBLE_EQ(one.previous(one.course.points.back())[h], previous_score(ours.heads[h]));
+      EXPECT_DOUBLE_EQ(one.induction(one.course.points.back())[h], ours.heads[h].target(heads::kInduction));
+      EXPECT_EQ(one.roles[h].score_in("induction")->score, ours.heads[h].target(heads::kInduction));
+      best = std::max(best, ours.heads[h].target(heads::kInduction));
+      best_naive = std::max(best_naive, naive.heads[h].target(heads::kInduction));
+    }
+    EXPECT_DOUBLE_EQ(one.ours, best);
+    EXPECT_DOUBLE_EQ(one.naive, best_naive);
+  }
+}
+
+// Segments differ in length, or all have the one that is asked for; the first token of the task comes first.
+TEST_F(TinyStudy, ProbesRepeatWhatTheyAreAskedTo) {
+  const auto task = train::make_task({.name = "repeat"});
+  std::set<std::int64_t> lengths;
+  for (const std::optional<std::int64_t> asked : {std::optional<std::int64_t>{}, std::optional<std::int64_t>{20}}) {
+    const heads::Probe probe = std::move(repeat_probes(*task, asked)[0]);
+    const std::int64_t B = probe.tokens.shape()[0], T = probe.tokens.shape()[1];
+    for (std::int64_t b = 0; b < B; ++b) {
+      const std::int32_t* row = probe.tokens.as<std::int32_t>() + b * T;
+      EXPECT_EQ(row[0], task->special_tokens()[0]);
+      const std::int64_t length = std::find(row + 2, row + T, row[1]) - (row + 1);
+      if (asked) {
+        EXPECT_EQ(length, *asked);
+      } else {
+        lengths.insert(length);
+      }
+    }
+  }
+  EXPECT_EQ(*lengths.begin(), 20);
+  EXPECT_LE(*lengths.rbegin(), 31);
+  EXPECT_GT(lengths.size(), 5u);
+}
+
+TEST_F(TinyStudy, RelationsNameTheBestHead) {
+  const heads::Survey& survey = anatomy().examination.survey;
+  ASSERT_EQ(anatomy().relations.size(), survey.chance.relations.size());
+  for (const auto& [name, found] : anatomy().relations) {
+    double best = 0;
+    HeadId id = survey.heads[0].id;
+    for (const heads::HeadSurvey& head : survey.heads) {
+      if (head.relations.at(name).value() <= best) continue;
+      best = head.relations.at(name).value();
+      id = head.id;
+    }
+    EXPECT_EQ(found.accuracy, best) << name;
+    EXPECT_EQ(found.head, id) << name;
+    EXPECT_EQ(found.offset, survey.chance.relations.at(name)) << name;
+  }
+}
+
+TEST_F(TinyStudy, OrdersGoToTheEndAndThePrunedModelIsTheFirstOnes) {
+  const std::size_t heads = 4;
+  ASSERT_EQ(anatomy().random.size(), 2u);
+  std::vector<HeadId> by_gradient;
+  std::vector<HeadImportance> importance = heads::gradient_importance(
+      context_, *anatomy().course.model, exam::make_material(*anatomy().course.task).ranking);
+  std::stable_sort(importance.begin(), importance.end(),
+                   [](const auto& a, const auto& b) { return a.normalised < b.normalised; });
+  for (const HeadImportance& head : importance) by_gradient.push_back(head.id);
+  const auto order_of = [](const PruneCurve& curve) {
+    std::vector<HeadId> order;
+    for (const PruneStep& step : curve.steps) order.push_back(step.removed);
+    return order;
+  };
+  EXPECT_EQ(order_of(anatomy().one_shot), by_gradient);
+  EXPECT_EQ(order_of(anatomy().iterative).front(), by_gradient.front());
+  EXPECT_NE(order_of(anatomy().random[0]), order_of(anatomy().random[1]));
+  for (const PruneCurve* curve : {&anatomy().iterative, &anatomy().one_shot, &anatomy().random[1]}) {
+    EXPECT_EQ(curve->steps.size(), heads);
+    EXPECT_EQ(curve->steps.back().accuracy, anatomy().iterative.steps.back().accuracy) << "all are gone";
+  }
+  EXPECT_EQ(anatomy().pruned->config().head_count(),
+            static_cast<std::int64_t>(heads - anatomy().iterative.within_budget));
+  EXPECT_TRUE(pruned_is_there_);
+}
+
+TEST_F(TinyStudy, SavingsAreJudgedOnSequencesOfTheirOwn) {
+  Anatomy& one = results_->anatomies[0];
+  measure_saving(context_, one);
+  const exam::Material fresh = exam::make_material(*one.course.task, {.seed = 2});
+  EXPECT_EQ(one.saving.before.accuracy, model::score(context_, *one.course.model, fresh.reporting).accuracy());
+  EXPECT_EQ(one.saving.after.accuracy, model::score(context_, *one.pruned, fresh.reporting).accuracy());
+  EXPECT_EQ(one.saving.before.heads, 4);
+  EXPECT_EQ(one.saving.after.parameters, one.pruned->parameter_count());
+}
+
+TEST_F(TinyStudy, ThePageShowsWhatTheModelsDo) {
+  const std::vector<report::Model> shown = models(context_, *results_);
+  ASSERT_EQ(shown.size(), 4u);
+  EXPECT_EQ(shown[0].name, "repeat, two layers");
+  EXPECT_EQ(shown[1].name, "grammar, 4 heads");
+  EXPECT_EQ(shown[2].name, "repeat, one layer");
+  EXPECT_EQ(shown[3].name, "repeat of fixed length, two layers");
+  const exam::Examination& examination = anatomy().examination;
+  const std::vector<HeadId> gone = anatomy().iterative.removed();
+  ASSERT_EQ(shown[1].heads.size(), 4u);
+  for (std::size_t n = 0; n < 4; ++n) {
+    const report::Head& head = shown[1].heads[n];
+    const HeadImportance& importance = examination.importance[n];
+    EXPECT_EQ(head.layer, static_cast<int>(importance.id.layer));
+    EXPECT_EQ(head.head, static_cast<int>(importance.id.head));
+    EXPECT_EQ(head.kept, std::find(gone.begin(), gone.end(), importance.id) == gone.end());
+    EXPECT_EQ(head.importance, importance.normalised);
+    EXPECT_EQ(head.damage, importance.zero.mean);
+    EXPECT_EQ(head.damage_low, importance.zero.low);
+    EXPECT_EQ(head.damage_high, importance.zero.high);
+    const heads::RoleScore* role = examination.roles[n].role();
+    EXPECT_EQ(head.role, role == nullptr ? "" : role->role);
+    EXPECT_EQ(head.roles.size(), examination.roles[n].scores.size());
+    const auto mean = [&](Statistic value, Statistic count) { return examination.survey.heads[n].mean(value, count); };
+    const std::vector<std::pair<std::string, double>> statistics{
+        {"entropy (nats)", mean(Statistic::entropy, Statistic::rows)},
+        {"entropy, relative", mean(Statistic::normalised_entropy, Statistic::normalised_rows)},
+        {"largest weight", mean(Statistic::max_weight, Statistic::rows)},
+        {"on the first key", mean(Statistic::first_weight, Statistic::rows)},
+        {"on itself", mean(Statistic::self_weight, Statistic::self_rows)},
+        {"on the key before", mean(Statistic::previous_weight, Statistic::previous_rows)},
+        {"mean distance", mean(Statistic::distance, Statistic::rows)},
+        {"adds to the logit of the right word", importance.logit.mean}};
+    EXPECT_EQ(head.statistics, statistics);
+  }
+  EXPECT_EQ(shown[0].samples.size(), 2u);
+  EXPECT_EQ(shown[1].samples.size(), 4u);
+}
+
+// Weights of a head over a text: every row adds up to 1 and sees nothing that comes later; no two heads are the same.
+TEST_F(TinyStudy, SamplesHoldTheWeightsOfEveryHead) {
+  const report::Model shown = models(context_, *results_)[1];
+  for (std::size_t number = 0; number < shown.samples.size(); ++number) {
+    const report::Sample& sample = shown.samples[number];
+    const train::Sequence sequence =
+        anatomy().course.task->sequence(train::Split::validation, 99, static_cast<std::int64_t>(number));
+    const std::size_t T = std::min<std::size_t>(sequence.tokens.size(), 40);
+    ASSERT_EQ(sample.tokens.size(), T);
+    for (std::size_t t = 0; t < T; ++t)
+      EXPECT_EQ(sample.tokens[t], anatomy().course.task->token_text(sequence.tokens[t]));
+    EXPECT_EQ(sample.heads, (std::vector<std::pair<int, int>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
+    ASSERT_EQ(sample.weights.size(), 4 * T * T);
+    for (std::size_t row = 0; row < 4 * T; ++row) {
+      double sum = 0;
+      for (std::size_t key = 0; key < T; ++key) {
+        sum += static_cast<double>(sample.weights[row * T + key]);
+        EXPECT_TRUE(key <= row % T || sample.weights[row * T + key] == 0);
+      }
+      EXPECT_NEAR(sum, 1, 1e-5);
+    }
+    const auto head = [&](std::size_t n) {
+      return std::vector<float>(sample.weights.begin() + static_cast<std::ptrdiff_t>(n * T * T),
+                                sample.weights.begin() + static_cast<std::ptrdiff_t>((n + 1) * T * T));
+    };
+    for (std::size_t n = 1; n < 4; ++n) EXPECT_NE(head(n), head(n - 1));
+  }
+}
+
+}  // namespace
+}  // namespace polyhead::study
