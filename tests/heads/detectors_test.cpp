@@ -312,6 +312,7 @@ TEST(Repeats, AreSegmentsOfEveryLengthRepeatedToTheEnd) {
     EXPECT_EQ((std::set<std::int32_t>(row + 1, row + 1 + length).size()), static_cast<std::size_t>(length));
     for (std::int64_t t = 1 + length; t < 20; ++t) EXPECT_EQ(row[t], row[t - length]);
     chances.insert(probe.targets.as<std::int32_t>()[(b * 20 + 1 + length) * 4 + kChance]);
+    EXPECT_LT(probe.targets.as<std::int32_t>()[(b * 20 + 1 + length) * 4 + kChance], 1 + length) << "before the query";
   }
   EXPECT_EQ(lengths.size(), 4u) << "3, 4, 5 and 6";
   for (const auto& [length, count] : lengths) EXPECT_GT(count, 20) << length;

@@ -86,6 +86,50 @@ TEST_F(PublicModel, SurveyIsThatOfItsSequences) {
       << "the largest of all sequences, not their sum";
 }
 
+// The induction model with head 0.1 as well: all tokens ask it alike, and `key` of the tokens from `first` to the one
+// before `end` is what they find.
+Model with_head_0_1(std::int32_t first, std::int32_t end, float key) {
+  std::unique_ptr<model::Transformer> made = InductionModel::make();
+  for (autograd::Parameter* parameter : made->parameters()) {
+    if (parameter->name != "blocks.0.attention.in_proj_weight") continue;
+    const std::int64_t D = made->config().head_dim, columns = parameter->value.shape()[1];
+    float* weights = parameter->value.as<float>();
+    std::fill_n(weights + D * columns, InductionModel::kVocabulary, 200.0f);
+    std::fill(weights + 3 * D * columns + first, weights + 3 * D * columns + end, key);
+  }
+  return Model{std::shared_ptr<const model::Transformer>(std::move(made))};
+}
+
+// Separators are no rare tokens, however seldom they stand in a text: a head that looks for one looks for that.
+TEST_F(PublicModel, SeparatorsAreNotRare) {
+  constexpr std::int32_t kSeparator = 7;
+  Tensor tokens = std::move(counting(8).tokens);
+  for (std::int64_t b = 0; b < 8; ++b) {
+    tokens.as<std::int32_t>()[b * kTokens] = static_cast<std::int32_t>(1 + b % 5);  // 0 would be as rare
+    tokens.as<std::int32_t>()[b * kTokens + 2] = kSeparator;
+  }
+  const Model looks = with_head_0_1(kSeparator, kSeparator + 1, 1);
+  EXPECT_EQ(survey_heads(context, looks, tokens, {.separators = {kSeparator}})[1].role, "separator");
+  EXPECT_EQ(survey_heads(context, looks, tokens)[1].role, "rare token");
+}
+
+TEST_F(PublicModel, TheLargestLogitMayBeNegative) {
+  const std::vector<SurveyedHead> heads =
+      survey_heads(context, with_head_0_1(0, InductionModel::kVocabulary, -1), counting(4).tokens);
+  EXPECT_NEAR(heads[1].sums[static_cast<std::size_t>(Statistic::max_logit)], -200 / std::sqrt(32.0), 1e-3);
+}
+
+// Sequences are read some at a time; each has the length that stands beside it.
+TEST_F(PublicModel, SurveyKnowsTheLengthOfEverySequence) {
+  const Tensor tokens = std::move(counting(40).tokens);
+  Tensor lengths = Tensor::empty({40}, DType::i32);
+  std::fill_n(lengths.as<std::int32_t>(), 32, kTokens);
+  std::fill_n(lengths.as<std::int32_t>() + 32, 8, 3);
+  for (const SurveyedHead& head : survey_heads(context, model, tokens, {.lengths = lengths})) {
+    EXPECT_EQ(head.sums[static_cast<std::size_t>(Statistic::rows)], 32 * kTokens + 8 * 3);
+  }
+}
+
 // Roles come from random segments, which begin as the sequences do: with the token that all have first, or with none.
 TEST_F(PublicModel, SurveyMakesSegmentsThatBeginAsTheSequencesDo) {
   std::unique_ptr<model::Transformer> blunt = InductionModel::make();

@@ -319,6 +319,29 @@ class Drawing(PageTest):
         options = tab.run("[...document.querySelector('.controls').elements.role.options].map((o) => o.text)")
         self.assertEqual(options, ['all', *sorted({role(head) for head in heads})])
 
+    def test_heads_of_which_nothing_is_known_come_last(self):
+        tab = self.tab()
+        order = tab.run("""(() => {
+            currentModel().heads.forEach((head, n) => { if (n % 3 === 0) delete head.damage; });
+            state.order = 'damage';
+            return shownHeads().map((head) => head.damage ?? null);
+        })()""")
+        known = [value for value in order if value is not None]
+        self.assertLess(min(known), 0)
+        self.assertEqual(order, sorted(known, reverse=True) + [None] * (len(order) - len(known)))
+
+    def test_a_choice_of_one_is_not_offered(self):
+        hidden = "controls.elements.sample.parentElement.hidden"
+        tab = self.tab()
+        self.assertEqual(tab.run(f"[fill('sample', [[0, 'one']]), {hidden}][1]"), True)
+        self.assertEqual(tab.run(f"[fill('sample', [[0, 'one'], [1, 'two']]), {hidden}][1]"), False)
+
+    def test_columns_of_numbers_stand_to_the_right(self):
+        made = "table(['word', 'number', 'both'], [['a', 1, 2], ['b', null, 'none']])"
+        self.assertEqual(self.tab().run(f"[...{made}.querySelectorAll('th')].map((e) => e.className)"), ['', 'number', ''])
+        self.assertEqual(self.tab().run(f"[...{made}.querySelectorAll('td')].map((e) => e.className)"),
+                         ['', 'number', 'number', '', 'number', ''])
+
     def test_the_numbers_of_a_head(self):
         head = DATA['models'][0]['heads'][11]
         tab = self.tab(at=f"#head={head['layer']}.{head['head']}")

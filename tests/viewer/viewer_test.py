@@ -98,11 +98,10 @@ class Viewer(PageTest):
         for name in ('Layer 0 · head 1', 'Layer 0 · head 2'):
             tab.press('ArrowRight')
             self.assertEqual(tab.text('#head-name'), name)
-        for _ in range(2):
-            tab.press('ArrowLeft')
+        tab.press('ArrowLeft')
         tab.press('Escape')
         self.assertFalse(tab.run("document.querySelector('dialog').open"))
-        self.assertEqual(tab.run('document.activeElement.dataset.head'), '0.0')
+        self.assertEqual(tab.run('document.activeElement.dataset.head'), '0.1', 'where the reader was last')
         self.assertNotRegex(tab.run('location.hash'), 'head=|query=')
         self.expect_quiet(tab)
 
@@ -140,10 +139,13 @@ class Viewer(PageTest):
         self.assertEqual(tab.text('#head-name'), 'Layer 1 · head 1')
         self.assertIn('a‹U+202E›b', tab.text('#summary'))
         for nonsense in ('#model=99&head=7.7', '#model=constructor&sample=-1&query=x', '#order=up&least=z', '#=%',
-                         '#nowhere'):
+                         '#nowhere', '#head=0.0&query=x', '#head=0.0&query=-1', '#head=0.0&sample=9&query=99999'):
             tab.open('about:blank')
             tab.open(self.address + nonsense)
             self.assertGreater(tab.run("document.querySelectorAll('.card').length"), 0, nonsense)
+            if 'head=0.0' in nonsense:
+                chosen = "[...document.querySelectorAll('#queries button')].findIndex((e) => e.ariaPressed === 'true')"
+                self.assertEqual(tab.run(chosen), 127 if '99999' in nonsense else 0, nonsense)
             self.expect_quiet(tab)
 
     def test_hostile_tokens_stay_text(self):
@@ -166,6 +168,19 @@ class Viewer(PageTest):
         tab.settle()
         self.assertNotEqual(tab.run(corner), light)
         self.expect_quiet(tab)
+
+    def test_a_window_that_changes_its_size_is_drawn_anew(self):
+        tab = self.tab(at='#sample=1&head=0.0&query=5')
+        for width in (420, 1000):
+            tab.call('Emulation.setDeviceMetricsOverride', width=width, height=860, deviceScaleFactor=1, mobile=False)
+            tab.settle()
+            self.expect_fitting(tab)
+            shown, room, cell = tab.run("[byId('map').clientWidth, byId('map').parentElement.clientWidth, map.cell]")
+            self.assertLessEqual(shown, room)
+            self.assertTrue(shown > room - 2 or cell == 40, 'it takes the room that there is')
+            end = "Number(document.querySelector('#arcs path').getAttribute('d').match(/([0-9.]+) [0-9.]+$/)[1])"
+            self.assertAlmostEqual(tab.run(end), tab.run("byId('arcs').clientWidth"), delta=1)
+            self.assertEqual(tab.run("document.querySelector('#queries [aria-pressed=\"true\"]').title"), 'query 5')
 
     def test_a_large_head_opens_at_once(self):
         tab = self.tab()
