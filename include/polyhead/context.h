@@ -41,8 +41,8 @@ class Context {
   std::unique_ptr<Executor> executor_;
 };
 
-// to <- from: equal shapes, any strides; each on the host or on the context's device. The types are equal, or both are
-// floating-point types; then numbers are rounded to nearest even.
+// to <- from: equal shapes, any strides; each on the host or on the context's device. The types are equal, or one is
+// f32 and the other f16 or bf16; then numbers are rounded to nearest even.
 void copy(Context& context, const ConstTensorView& from, const TensorView& to);
 // A row-major copy on the context's device, or on the host.
 Tensor clone(Context& context, const ConstTensorView& from);

@@ -9,7 +9,7 @@
 namespace polyhead {
 namespace {
 
-void expect_tokens(const ops::Argument& argument, const Dims& shape, const Tensor& storage) {
+void expect_tokens(const ops::Argument& argument, const Dims& shape, const Tensor& storage, const Tensor& other) {
   const ConstTensorView& view = argument.view;
   if (!view.present() || view.shape() != shape) {
     argument.refuse(ErrorCode::shape, to_string(shape), "n must be the same in k and v");
@@ -21,7 +21,8 @@ void expect_tokens(const ops::Argument& argument, const Dims& shape, const Tenso
   }
   argument.expect_memory();
   argument.expect_last_stride_one();
-  if (ops::overlap(view, storage)) argument.refuse(ErrorCode::layout, "memory apart from the cache's own");
+  if (ops::overlap(view, storage) || ops::overlap(view, other))
+    argument.refuse(ErrorCode::layout, "memory apart from the cache's own");
 }
 
 }  // namespace
@@ -79,8 +80,8 @@ KvCache::KvCache(Context& context, const KvCacheSizes& sizes, DType storage) : s
 void KvCache::append(Context& context, const ConstTensorView& k, const ConstTensorView& v) {
   const ops::Op op{"append", context.device()};
   const std::int64_t n = k.present() && k.rank() == 4 ? k.shape(2) : 0;
-  expect_tokens({op, "k", k}, {sizes_.batch, sizes_.kv_heads, n, sizes_.head_dim}, keys_);
-  expect_tokens({op, "v", v}, {sizes_.batch, sizes_.kv_heads, n, sizes_.value_dim}, values_);
+  expect_tokens({op, "k", k}, {sizes_.batch, sizes_.kv_heads, n, sizes_.head_dim}, keys_, values_);
+  expect_tokens({op, "v", v}, {sizes_.batch, sizes_.kv_heads, n, sizes_.value_dim}, values_, keys_);
   if (n > sizes_.capacity - length_) {
     throw Error(ErrorCode::value, "append",
                 "expected at most " + std::to_string(sizes_.capacity - length_) + " tokens more (" +

@@ -35,6 +35,7 @@ void merge_statistics(const TensorView& into, const ConstTensorView& more) {
   target.expect_memory();
   source.expect_memory();
   target.expect_writable_strides();
+  if (ops::overlap(into, more)) target.refuse(ErrorCode::layout, "memory apart from that of more");
   if (into.dtype() == DType::f32) return merge<float, float>(into, more);
   more.dtype() == DType::f32 ? merge<double, float>(into, more) : merge<double, double>(into, more);
 }
