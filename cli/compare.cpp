@@ -4,6 +4,7 @@
 
 #include "cli/device.h"
 #include "cli/heads.h"
+#include "cli/progress.h"
 #include "cli/subject.h"
 #include "model/checkpoint.h"
 
@@ -96,7 +97,12 @@ void compare(const Options& o) {
   const std::unique_ptr<model::Transformer> other = model::load(o.other, context.allocator());
   expect_alike(o, subject.model->config(), other->config());
   const exam::Material material = o.subject.material(subject);
-  const Side a(context, *subject.model, material), b(context, *other, material);
+  std::optional<Progress> progress(std::in_place, "compare", 2);
+  progress->update(0, o.subject.model);
+  const Side a(context, *subject.model, material);
+  progress->update(1, o.other);
+  const Side b(context, *other, material);
+  progress.reset();
   print(report_of(o, subject.about, a, b), o.format);
 }
 

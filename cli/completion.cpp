@@ -5,10 +5,11 @@
 namespace polyhead::cli {
 namespace {
 
-// What of the file system may stand there: "-f" for files and folders, "-d" for folders alone, as compgen has it.
+// What of the file system may stand there: "-f" for files and folders, "-d" for folders alone, as compgen has it. An
+// argument without choices is a model, which may be a file.
 std::string paths_of(const Option& option) {
-  const std::string& kind = option.positional() ? option.name : option.value;
-  return kind == "FILE" ? "-f" : kind == "FOLDER" || kind == "MODEL" ? "-d" : "";
+  if (option.positional()) return option.choices.empty() ? "-f" : "";
+  return option.value == "FILE" ? "-f" : option.value == "FOLDER" ? "-d" : "";
 }
 
 // The words, and paths, that may stand where an option or argument of this command does.
@@ -17,7 +18,7 @@ std::string words_of(const Command& command) {
   for (const Option& option : command.options) {
     if (option.positional()) {
       words += fmt::format(" {}", fmt::join(option.choices, " "));
-      paths += paths_of(option);
+      paths = paths_of(option);
     } else {
       words += " --" + option.name;
       if (option.has_negative()) words += " --no-" + option.name;

@@ -10,8 +10,8 @@
 namespace polyhead::cli {
 namespace {
 
-const std::vector<std::string> kCommands{"study", "train", "generate", "heads", "prune",      "inspect",
-                                         "count", "trace", "bench",    "info",  "completion", "man"};
+const std::vector<std::string> kCommands{"study",   "train", "generate", "heads", "prune", "patch",      "compare",
+                                         "inspect", "count", "trace",    "bench", "info",  "completion", "man"};
 
 // The options that a help text lists.
 std::vector<std::string> options_of(const std::string& name) {
@@ -63,13 +63,20 @@ TEST(Completion, CompletesPaths) {
   const std::string folder = (scratch / "my run").string(), file = (scratch / "my book.txt").string();
   const std::string begin = (scratch / "my").string();
   using Words = std::vector<std::string>;
-  for (const std::string name : {"heads", "generate", "prune"}) {
-    EXPECT_EQ(completed({"polyhead", name, begin}), Words{folder}) << name;
+  const auto expect_both = [&](Words words) {
+    words.push_back(begin);
+    const Words found = completed(words);
+    EXPECT_EQ((std::set<std::string>(found.begin(), found.end())), (std::set<std::string>{folder, file})) << words[1];
+  };
+  // A model is a folder or a file.
+  for (const std::string name : {"heads", "generate", "prune", "patch", "compare"}) {
+    expect_both({"polyhead", name});
     EXPECT_TRUE(offers({"polyhead", name, "--thr"}, "--threads")) << name;
   }
+  expect_both({"polyhead", "inspect"});
+  expect_both({"polyhead", "compare", folder});
+  expect_both({"polyhead", "train", "--file"});
   EXPECT_EQ(completed({"polyhead", "train", "--out", begin}), Words{folder});
-  const Words both = completed({"polyhead", "train", "--file", begin});
-  EXPECT_EQ((std::set<std::string>(both.begin(), both.end())), (std::set<std::string>{folder, file}));
 }
 
 // Every table that a command prints fits a page; what it leaves out is named.
