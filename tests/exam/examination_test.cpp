@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "exam/cut.h"
 
 namespace polyhead::exam {
@@ -13,16 +15,24 @@ TEST(Cut, WhoIsLeftIsWhoIsNotGone) {
   EXPECT_EQ(left_of(config, {}).size(), 4u);
 }
 
-TEST(Examine, NobodyIsNearestToItself) {
-  Context context(1);
-  const auto task = train::make_task({.name = "copy", .context = 9});
-  model::Config config = model::make_config(model::Kind::gpt, 1, 8, 4);
-  train::fit_to_task(config, *task);
-  model::Transformer model(config, 1);
-  const Material material = make_material(*task, {.samples = 4});
+class Examine : public ::testing::Test {
+ protected:
+  static model::Config config(const train::Task& task) {
+    model::Config made = model::make_config(model::Kind::gpt, 1, 8, 4);
+    train::fit_to_task(made, task);
+    return made;
+  }
+
+  Context context_{1};
+  std::unique_ptr<train::Task> task_ = train::make_task({.name = "copy", .context = 9});
+  model::Transformer model_{config(*task_), 1};
+  Material material_ = make_material(*task_, {.samples = 4});
+};
+
+TEST_F(Examine, NobodyIsNearestToItself) {
   int told = 0;
   const Examination found =
-      examine(context, model, material, {.on_head = [&](std::int64_t done) { EXPECT_EQ(done, ++told); }});
+      examine(context_, model_, material_, {.on_head = [&](std::int64_t done) { EXPECT_EQ(done, ++told); }});
   EXPECT_EQ(told, 4) << "every head, one after the other";
   ASSERT_EQ(found.nearest.size(), 4u);
   const auto agreement = heads::agreement(found.survey);
@@ -34,6 +44,40 @@ TEST(Examine, NobodyIsNearestToItself) {
       }
     }
   }
+}
+
+TEST_F(Examine, SaysOfTheModelWhatItsPartsSay) {
+  const Examination found = examine(context_, model_, material_, {.seed = 7});
+  const model::SequenceScores whole = model::score(context_, model_, material_.judging);
+  EXPECT_EQ(found.loss, whole.mean_loss());
+  EXPECT_EQ(found.accuracy, whole.accuracy());
+  std::vector<double> gradient, zero, mean;
+  const std::vector<HeadImportance> importance = heads::importance(context_, model_, material_.judging);
+  for (std::size_t n = 0; n < 4; ++n) {
+    EXPECT_EQ(found.importance[n].zero.mean, importance[n].zero.mean) << "of the sequences to judge by";
+    gradient.push_back(importance[n].normalised);
+    zero.push_back(importance[n].zero.mean);
+    mean.push_back(importance[n].mean.mean);
+  }
+  EXPECT_EQ(found.gradient_and_zero, heads::rank_correlation(gradient, zero));
+  EXPECT_EQ(found.gradient_and_mean, heads::rank_correlation(gradient, mean));
+  EXPECT_EQ(found.zero_and_mean, heads::rank_correlation(zero, mean));
+  EXPECT_NE(found.gradient_and_mean, found.gradient_and_zero) << "else this shows nothing";
+
+  const auto expect_roles = [](const std::vector<heads::HeadRoles>& some, const std::vector<heads::HeadRoles>& others) {
+    ASSERT_EQ(some.size(), others.size());
+    for (std::size_t n = 0; n < some.size(); ++n) {
+      EXPECT_EQ(some[n].score_in("induction")->score, others[n].score_in("induction")->score);
+      EXPECT_EQ(some[n].score_in("averaging")->score, others[n].score_in("averaging")->score);
+    }
+  };
+  expect_roles(found.roles, roles_of(context_, model_, material_));
+  model::Transformer untrained(model_.config(), 7);
+  expect_roles(found.untrained, roles_of(context_, untrained, material_));
+  double most = 0;
+  for (const heads::HeadRoles& head : found.roles) most = std::max(most, head.score_in("induction")->score);
+  EXPECT_EQ(highest(found.roles, "induction"), most);
+  EXPECT_EQ(highest(found.roles, "no such role"), 0);
 }
 
 }  // namespace

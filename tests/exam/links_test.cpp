@@ -44,12 +44,39 @@ TEST_F(Links, LinesWithTheSameTokensAreOneSequence) {
   EXPECT_EQ(probe.relations[5].key, 1);
 }
 
+// As many as a pass takes, and then the rest; sequences are counted from 0 in each.
+TEST_F(Links, ManySequencesAreSeveralProbes) {
+  std::string lines;
+  for (int n = 0; n < 33; ++n) {
+    const std::string noun = n % 2 == 0 ? "king" : "queen";
+    lines += R"({"tokens": "BOS today the )" + noun + R"( is old", "query": 4, "key": 3, "relation": "subject-verb"})";
+    lines += "\n";
+  }
+  const auto probes = load(lines);
+  ASSERT_EQ(probes.size(), 2u);
+  EXPECT_EQ(probes[0].tokens.shape()[0], 32);
+  EXPECT_EQ(probes[0].relations.back().sequence, 31);
+  EXPECT_EQ(probes[1].tokens.shape()[0], 1);
+  EXPECT_EQ(probes[1].relations.back().sequence, 0);
+}
+
+// An encoder sees what comes later, and predicts nothing.
+TEST_F(Links, OfAnEncoderGoBothWays) {
+  task_ = train::make_task({.name = "classify"});
+  const auto probes = load(R"({"tokens": "CLS low B a", "query": 1, "key": 2, "relation": "value"})");
+  ASSERT_EQ(probes[0].relations.size(), 1u);
+  EXPECT_EQ(probes[0].relations[0].name, "value");
+  EXPECT_EQ(probes[0].relations[0].key, 2);
+}
+
 TEST_F(Links, WhatIsWrongIsSaidWithItsLine) {
   expect_refused("", {"found none"});
   expect_refused(std::string(kLine) + "\nnonsense", {"links.jsonl:2"});
   expect_refused(R"({"tokens": "BOS the kng is", "query": 3, "key": 2, "relation": "x"})", {":1", "kng", "king"});
   expect_refused(R"({"tokens": "BOS the king is", "query": 4, "key": 2, "relation": "x"})", {":1", "query"});
   expect_refused(R"({"tokens": "BOS the king is", "query": 2, "key": 3, "relation": "x"})", {":1", "key"});
+  expect_refused(R"({"tokens": "BOS the king is", "query": 2, "key": 2, "relation": "x"})", {":1", "key"});
+  expect_refused(R"({"tokens": "BOS the king is", "query": 0, "key": 0, "relation": "x"})", {":1", "query"});
   expect_refused(R"({"tokens": "BOS the king is", "query": 2, "key": 1})", {":1", "relation"});
   expect_refused(R"({"tokens": "", "query": 1, "key": 0, "relation": "x"})", {":1", "tokens"});
   expect_refused(R"({"tokens": "BOS the", "query": 1, "key": 0, "relation": "x", "kye": 1})", {":1", "kye"});

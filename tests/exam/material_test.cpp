@@ -177,6 +177,9 @@ TEST(Material, WindowsOfATextShareNoToken) {
   const Material closed = make_material(reading, 7, {.samples = 5});
   EXPECT_EQ(rows_of(closed.judging[0])[0][6], 91);
   EXPECT_EQ(closed.judging[0].targets.as<std::int32_t>()[6], -1);
+  EXPECT_EQ(closed.counts[91], 15) << "nor what stands at every end";
+  reading.tokens.pop_back();
+  EXPECT_THROW(make_material(reading, 7, {.samples = 5}), Error) << "the last window has no target for its last token";
   EXPECT_THROW(make_material(reading, 1, {.samples = 2}), Error);
 }
 

@@ -75,6 +75,8 @@ TEST(Page, HostileTextStaysText) {
   EXPECT_EQ(text.find("<b "), std::string::npos);
   for (const char* hidden : {"\u2028", "\u2029", "\u202E", "\u200B", "\x01"})
     EXPECT_EQ(text.find(hidden), std::string::npos);
+  const std::size_t begin = text.find("id=\"data\">") + 10, end = text.find("</script>", begin);
+  EXPECT_EQ(text.substr(begin, end - begin).find_first_of("<>&"), std::string::npos) << "no markup among the data";
   const json tokens = data_of(text)["models"][1]["samples"][0]["tokens"];
   EXPECT_EQ(tokens[0], "<img src=x onerror=alert(1)>");
   EXPECT_EQ(tokens[2], "a‹U+202E›b");
