@@ -50,7 +50,7 @@ class Study(PageTest):
         anatomy = study['anatomy'][0]
         self.assertIn(f"{anatomy['relations']['predicts subject-verb']['accuracy'] * 100:.1f} %", text)
         gone = anatomy['pruning']['iterative']['within_budget']
-        self.assertIn(f"Of 16 heads {gone} ", text)
+        self.assertIn(f"Of 16 heads, {gone} can be removed", text)
         fixed = study['formation']['fixed_length'][0]
         self.assertGreater(fixed['naive_induction_score'], 0.8)
         self.assertLess(fixed['induction_score'], 0.2)

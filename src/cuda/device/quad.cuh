@@ -1,7 +1,7 @@
 // The four neighbouring lanes that share a row of a product, on the tensor cores of every GPU.
 #pragma once
 
-#include "core/philox.h"
+#include <cstdint>
 
 namespace polyhead::cuda::device {
 
@@ -14,8 +14,9 @@ __device__ inline float quad_sum(float x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// Word n of the quad's lane q becomes word q of its lane n.
-__device__ inline void transpose_quad(Philox::Words& words) {
+// Word n of the quad's lane q becomes word q of its lane n. Words: four of 32 bits, indexed from 0.
+template <class Words>
+__device__ void transpose_quad(Words& words) {
   const int q = threadIdx.x % 4;
   const auto exchange = [&](int with, int low, int high) {
     const bool upper = (q & with) != 0;

@@ -3,6 +3,7 @@
 // block.
 #pragma once
 
+#include "core/philox.h"
 #include "cuda/device/mma.cuh"
 #include "cuda/device/quad.cuh"
 #include "cuda/sm90/arguments.h"
