@@ -95,6 +95,20 @@ TEST_F(Sample, DrawsFromTheLikeliestOnly) {
   expect_first(2, {.top_k = 3, .top_p = of_three});
 }
 
+// Where all are equally likely, the first of them are what is drawn from.
+TEST_F(Sample, OfEqualTokensTheLowerNumbersComeFirst) {
+  Tensor& output = model_.parameters().back()->value;
+  std::fill_n(output.as<float>(), count_of(output.shape()), 0.0f);
+  ASSERT_EQ(logits({1, 2, 3}), std::vector<double>(5, 0.0));
+  for (const Sampling& sampling : {Sampling{.top_k = 2}, Sampling{.top_p = 0.39}}) {
+    std::vector<int> drawn(5, 0);
+    for (std::uint64_t n = 0; n < 50; ++n) ++drawn[static_cast<std::size_t>(next({1, 2, 3}, sampling, n))];
+    EXPECT_GT(drawn[0], 10);
+    EXPECT_GT(drawn[1], 10);
+    EXPECT_EQ(drawn[0] + drawn[1], 50);
+  }
+}
+
 TEST_F(Sample, OnlyWhatTheContextHoldsCounts) {
   const Tokens longer{4, 4, 0, 1, 2, 3, 4, 0}, tail(longer.end() - 6, longer.end());
   for (std::uint64_t index = 0; index < 20; ++index) {
@@ -156,6 +170,22 @@ TEST(Generator, TakesPromptsOfDifferentLengths) {
       EXPECT_EQ(found[b], alone[b]) << b;
     }
   }
+}
+
+// The same prompt twice is two texts, not one.
+TEST(Generator, EverySequenceDrawsForItself) {
+  Context context(1);
+  const Transformer model(remembering()[0], 7);
+  Generator generator(context, model, {{3, 1}, {3, 1}}, {.temperature = 2, .seed = 4});
+  Tokens first, second;
+  for (int n = 0; n < 16; ++n) {
+    const Tokens next = generator.next();
+    first.push_back(next[0]);
+    second.push_back(next[1]);
+  }
+  EXPECT_NE(first, second);
+  Generator alone(context, model, {{3, 1}}, {.temperature = 2, .seed = 4});
+  for (const std::int32_t token : first) EXPECT_EQ(alone.next(), Tokens{token}) << "whoever else is there";
 }
 
 TEST(Generator, RefusesGradientsAndMoreThanThereIsRoomFor) {
