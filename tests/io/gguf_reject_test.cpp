@@ -79,6 +79,10 @@ TEST(GgufReject, NothingFromTheGoodFile) {
   EXPECT_EQ(read_gguf(scratch / "a").take("b").shape(), (Dims{2}));
   spill(scratch / "a", start(0, 0).all);
   EXPECT_TRUE(read_gguf(scratch / "a").tensors.empty());
+  // Longer than what is read of the file at a time, and behind something short.
+  const std::string text = std::string(200'000, 'x') + "y";
+  spill(scratch / "a", start(0, 2).text("short").u32(kU8).add('\1').text("long").u32(kText).text(text).all);
+  EXPECT_EQ(read_gguf(scratch / "a").metadata.at("long"), text);
 }
 
 TEST(GgufReject, Beginnings) {

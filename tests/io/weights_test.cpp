@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
 #include "io/gguf.h"
 #include "io/scratch.h"
@@ -39,6 +40,23 @@ TEST(Sharded, AllTensorsAsOne) {
   EXPECT_EQ(all.tensors.size(), 3u);
   EXPECT_FALSE(all.checked);
   for (const char* name : {"a", "b", "c"}) EXPECT_EQ(all.take(name).shape(), (Dims{1}));
+}
+
+// One shard without a checksum is enough for the whole to have none, whichever it is.
+TEST(Sharded, AreCheckedIfAllAre) {
+  const Scratch scratch;
+  spill_index(scratch / "index.json", R"("a":"1.safetensors","b":"2.safetensors")");
+  const auto checked = [&](bool first, bool second) {
+    for (const auto& [file, name, sealed] :
+         {std::tuple{"1.safetensors", "a", first}, std::tuple{"2.safetensors", "b", second}}) {
+      const Tensor one = Tensor::zeros({1}, DType::f32);
+      sealed ? write_safetensors(scratch / file, {{name, one}}, {}) : spill_shard(scratch / file, name);
+    }
+    return read_sharded_safetensors(scratch / "index.json").checked;
+  };
+  EXPECT_TRUE(checked(true, true));
+  EXPECT_FALSE(checked(true, false));
+  EXPECT_FALSE(checked(false, true));
 }
 
 TEST(Sharded, WhatDoesNotFitTheIndex) {

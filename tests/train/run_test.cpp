@@ -311,6 +311,29 @@ TEST_F(Runs, DivergenceStopsAndLeavesAGoodCheckpoint) {
   EXPECT_EQ(loss, metrics("run").back()["validation_loss"]) << "as it was when it was found good";
 }
 
+// The same sequence at every step: what differs is dropout alone.
+class OneSequence final : public Task {
+ public:
+  OneSequence() : Task({"one", ""}, 1, {.vocabulary = 5, .context = 4}) {}
+  std::string token_text(std::int32_t token) const override { return std::to_string(token); }
+
+ private:
+  Sequence make(Split, Draws&) const override { return {{1, 2, 3, 4}, {2, 3, 4, 1}, {}}; }
+};
+
+TEST_F(Runs, EveryStepDropsOthers) {
+  const OneSequence task;
+  for (const double dropout : {0.0, 0.5}) {
+    model::Config config = model::make_config(model::Kind::gpt, 1, 8, 2);
+    config.dropout = dropout;
+    fit_to_task(config, task);
+    model::Transformer model(config, 1);
+    Trainer trainer(context_, model, task, {.steps = 3, .batch = 2, .rate = 1e-30, .warmup = 0, .decay = 0});
+    const double first = trainer.step().loss, second = trainer.step().loss;
+    EXPECT_EQ(first == second, dropout == 0) << first << ", " << second;
+  }
+}
+
 TEST_F(Runs, NanStopsWithTheStep) {
   const auto task = make_task(tiny().task);
   Plan plan = tiny();
