@@ -85,6 +85,12 @@ void alibi(Case& c) {
 }
 
 void softcap(Case& c) { c.options.softcap = 30; }
+
+// Logits as q and k of this variance have them, instead of 1.
+template <int kVariance>
+void variance(Case& c) {
+  c.options.scale = kVariance / std::sqrt(static_cast<double>(c.sizes.dim));
+}
 void sink(Case& c) { c.options.sink_logit = c.keep(uniform({c.sizes.heads}, 4)); }
 void dropout(Case& c) { c.options.dropout = {.p = 0.1, .seed = 7}; }
 void bias(Case& c) { c.options.bias = c.keep(uniform({1, c.sizes.heads, c.sizes.length, c.sizes.length}, 5)); }
@@ -169,15 +175,26 @@ void gate_gradients(Case& c) {
 void nothing(Case&) {}
 
 const std::map<std::string, void (*)(Case&), std::less<>> kOptions{
-    {"plain", nothing},     {"grouped", nothing},
-    {"causal", causal},     {"window", window},
-    {"alibi", alibi},       {"softcap", softcap},
-    {"sink_logit", sink},   {"lengths", lengths},
-    {"packed", packed},     {"keep", keep},
-    {"bias", bias},         {"dropout", dropout},
-    {"gates_on", gates_on}, {"gates_half", gates_half},
-    {"light", light},       {"full", full},
-    {"backward", backward}, {"gate_gradients", gate_gradients},
+    {"plain", nothing},
+    {"grouped", nothing},
+    {"causal", causal},
+    {"window", window},
+    {"alibi", alibi},
+    {"softcap", softcap},
+    {"sink_logit", sink},
+    {"lengths", lengths},
+    {"packed", packed},
+    {"keep", keep},
+    {"bias", bias},
+    {"dropout", dropout},
+    {"gates_on", gates_on},
+    {"gates_half", gates_half},
+    {"light", light},
+    {"full", full},
+    {"backward", backward},
+    {"gate_gradients", gate_gradients},
+    {"variance_16", variance<16>},
+    {"variance_64", variance<64>},
 };
 
 std::vector<std::string> split(const std::string& text, char at) {
