@@ -39,16 +39,10 @@ void expect_alike(const Options& o, const model::Config& a, const model::Config&
   };
   if (heads(a) == heads(b) && a.vocabulary == b.vocabulary && a.kind == b.kind) return;
   throw Failure(Exit::input,
-                fmt::format("{}: expected a model of as many tokens, layers and heads as {} ({} tokens; heads by layer "
+                fmt::format("{}: expected the vocabulary, layers and heads of {} ({} tokens; heads by layer "
                             "{}), found {} tokens; heads by layer {}",
                             o.other, o.subject.model, a.vocabulary, fmt::join(heads(a), " "), b.vocabulary,
                             fmt::join(heads(b), " ")));
-}
-
-double same_looks(const heads::HeadSurvey& a, const heads::HeadSurvey& b) {
-  std::int64_t same = 0;
-  for (std::size_t n = 0; n < a.looks.size(); ++n) same += a.looks[n] == b.looks[n];
-  return static_cast<double>(same) / static_cast<double>(std::max<std::size_t>(a.looks.size(), 1));
 }
 
 Report report_of(const Options& o, const std::string& about, const Side& a, const Side& b) {
@@ -65,7 +59,7 @@ Report report_of(const Options& o, const std::string& about, const Side& a, cons
   double sum = 0;
   std::int64_t changed = 0;
   for (std::size_t n = 0; n < a.roles.size(); ++n) {
-    const double same = same_looks(a.survey.heads[n], b.survey.heads[n]);
+    const double same = heads::agreement(a.survey.heads[n], b.survey.heads[n]);
     const std::string role_a = role_text(a.roles[n]), role_b = role_text(b.roles[n]);
     sum += same;
     changed += role_a != role_b;
@@ -117,7 +111,8 @@ Command compare_command() {
       .description =
           "Reads the same sequences with both models, those of the first one's task or windows of a text that its "
           "tokenizer reads, and says of every head how often its largest weight lies on the same key in both, and what "
-          "became of its role, its entropy and its distance. The models have as many layers and heads as each other.",
+          "became of its role, its entropy and its distance. Both models must have the same layers, heads and "
+          "vocabulary.",
       .examples = {{"polyhead compare run other", "two models of the same task"},
                    {"polyhead compare base tuned --text book.txt", "a downloaded model, and one made from it"}},
       .options = {o->subject.model_option("A"),

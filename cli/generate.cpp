@@ -215,7 +215,7 @@ Command generate_command() {
                   {"top-k", "N", "draw from the N likeliest tokens only; 0: from all", &o->top_k, {}, 0, INT32_MAX},
                   {.name = "top-p",
                    .value = "X",
-                   .help = "draw from the fewest tokens only that have this much of the probability together",
+                   .help = "draw only from the fewest tokens that together have this much of the probability",
                    .target = &o->top_p,
                    .least = 0,
                    .most = 1,

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "core/suggest.h"
 #include "io/file.h"
@@ -125,7 +126,10 @@ std::int64_t not_finite(const Tensor& tensor) {
 
 // One tensor at a time, so that a model need not fit in memory.
 void look_at_numbers(Findings& found) {
+  Progress progress("tensors", std::ssize(found.weights.tensors));
+  std::int64_t done = 0;
   for (const Listed& listed : found.weights.tensors) {
+    progress.update(done++, listed.tensor.name);
     const Tensor tensor = io::read_weight(listed);
     std::int64_t bad = 0;
     switch (tensor.dtype()) {
@@ -248,7 +252,7 @@ Command inspect_command() {
           "Lists the tensors of a GGUF file, a safetensors file or a folder with shards: type, shape, parameters and "
           "bytes; then what the file or its config.json says of the model, and its tokenizer. Every number is read "
           "once, a tensor at a time. What is wrong (sizes that contradict each other, a tokenizer that cannot be "
-          "used, numbers that are infinite or none) is listed at the end, and makes the command fail with code 3. "
+          "used, numbers that are infinite or NaN) is listed at the end, and makes the command fail with code 3. "
           "One tensor, its blocks widened to f32, can be written to an npy file.",
       .examples = {{"polyhead inspect model.gguf", "tensors, sizes, tokenizer, and what is wrong"},
                    {"polyhead inspect folder --format json", "the same for a program"},

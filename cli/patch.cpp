@@ -131,9 +131,9 @@ Command patch_command() {
       .name = "patch",
       .summary = "which heads carry what tells two texts apart",
       .description =
-          "Activation patching. A language model reads a clean text and a corrupted one of as many tokens, which "
-          "differ "
-          "in what it should say next. Then it reads the corrupted one again, once for every head, with that head's "
+          "Activation patching. A language model reads a clean text and a corrupted one with the same number "
+          "of tokens, which differ in what it should say next. Then it reads the corrupted one again, once for every "
+          "head, with that head's "
           "output as it was in the clean run. How much of the difference of two logits at the last token comes back "
           "says how much of the information goes through that head.",
       .examples = {{"polyhead patch gpt2 --clean 'Rome is in' --corrupted 'Oslo is in'",

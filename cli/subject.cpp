@@ -32,7 +32,7 @@ Option SubjectChoice::samples_option() {
 }
 
 std::vector<Option> SubjectChoice::text_options() {
-  return {{"text", "FILE", "the text to examine a model on that was not trained on a task of polyhead's", &text},
+  return {{"text", "FILE", "the text to examine the model on, unless polyhead trained it on a task", &text},
           {"length", "N", "tokens in a window of that text, up to what the model's context holds", &length, {}, 2},
           {"file", "FILE", "where the text that polyhead trained the model on is now", &file}};
 }

@@ -40,8 +40,8 @@ Tensor written_by(std::int64_t h, const Tensor& o, const Tensor& weight, std::in
 void check(const model::Transformer& model, Tokens clean, Tokens corrupted) {
   if (model.config().kind != model::Kind::gpt) refuse("expected a language model");
   if (clean.empty() || clean.size() != corrupted.size()) {
-    refuse("expected two texts of as many tokens, one at least, found " + std::to_string(clean.size()) + " and " +
-           std::to_string(corrupted.size()));
+    refuse("expected two texts with the same number of tokens, one at least, found " + std::to_string(clean.size()) +
+           " and " + std::to_string(corrupted.size()));
   }
 }
 

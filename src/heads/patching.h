@@ -35,7 +35,7 @@ struct Likeliest {
 Likeliest likeliest_after(Context& context, const model::Transformer& model, std::span<const std::int32_t> clean,
                           std::span<const std::int32_t> corrupted);
 
-// Of a language model. The texts have as many tokens as each other. A pass per head, of which `on_head` is told how
+// Of a language model. The texts have the same number of tokens. A pass per head, of which `on_head` is told how
 // many are done. Throws Error (value) if the runs do not differ.
 Patching patch(Context& context, const model::Transformer& model, std::span<const std::int32_t> clean,
                std::span<const std::int32_t> corrupted, const Question& question,

@@ -197,16 +197,18 @@ Survey survey(Context& context, const model::Transformer& model, const std::vect
   return result;
 }
 
+double agreement(const HeadSurvey& a, const HeadSurvey& b) {
+  std::int64_t same = 0;
+  for (std::size_t n = 0; n < a.looks.size(); ++n) same += a.looks[n] == b.looks[n];
+  return static_cast<double>(same) / static_cast<double>(std::max<std::size_t>(a.looks.size(), 1));
+}
+
 std::vector<std::vector<double>> agreement(const Survey& survey) {
   const std::size_t count = survey.heads.size();
   std::vector<std::vector<double>> matrix(count, std::vector<double>(count, 1));
   for (std::size_t a = 0; a < count; ++a) {
     for (std::size_t b = a + 1; b < count; ++b) {
-      const auto &left = survey.heads[a].looks, &right = survey.heads[b].looks;
-      std::int64_t same = 0;
-      for (std::size_t n = 0; n < left.size(); ++n) same += left[n] == right[n];
-      matrix[a][b] = matrix[b][a] =
-          static_cast<double>(same) / static_cast<double>(std::max<std::size_t>(left.size(), 1));
+      matrix[a][b] = matrix[b][a] = agreement(survey.heads[a], survey.heads[b]);
     }
   }
   return matrix;

@@ -58,7 +58,9 @@ std::pair<std::int64_t, double> commonest_offset(const HeadSurvey& head, const C
 Survey survey(Context& context, const model::Transformer& model, const std::vector<Probe>& probes,
               const std::vector<std::int64_t>& counts = {});
 
-// How often the largest weights of two heads lie on the same key, for every pair; [heads][heads].
+// How often the largest weights of two heads lie on the same key; both were surveyed with the same probes.
+double agreement(const HeadSurvey& a, const HeadSurvey& b);
+// The same for every pair, [heads][heads].
 std::vector<std::vector<double>> agreement(const Survey& survey);
 
 }  // namespace polyhead::heads
