@@ -130,7 +130,7 @@ std::unique_ptr<Language> language_of(const std::string& folder, const model::Co
   if (config.kind == model::Kind::encoder) {
     throw Failure(Exit::input,
                   fmt::format("{}: this model is an encoder: it reads a text and cannot continue it; models of the "
-                              "families gpt2, llama, mistral, qwen2 and gpt_neox can",
+                              "families gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text and gpt_neox can",
                               folder));
   }
   if (exam::reads_text(folder)) return std::make_unique<Tokenized>(folder, config.vocabulary);
@@ -186,10 +186,9 @@ Command generate_command() {
       .description =
           "Prints a prompt and how the model continues it. Models of a text take any prompt; models of a task take "
           "the task's words with spaces between them, and without a prompt they are given a sequence that they "
-          "were not trained on, up to where the answers begin. Models of the families gpt2, llama, mistral, qwen2 and "
-          "gpt_neox, "
-          "in "
-          "a folder as Hugging Face's libraries save them or, of llama, in a GGUF file, bring a tokenizer, take any "
+          "were not trained on, up to where the answers begin. Models of the families gpt2, llama, mistral, qwen2, "
+          "qwen3, gemma2, gemma3_text and gpt_neox, in a folder as Hugging Face's libraries save them or, of those of "
+          "Llama, Qwen and Gemma, in a GGUF file, bring a tokenizer, take any "
           "prompt and stop at their end token. The same seed gives the same text.",
       .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
                    {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},

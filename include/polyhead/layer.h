@@ -1,6 +1,7 @@
 // Multi-head attention as a layer: projections, attention and W_O as one op.
 //
-//   q, k, v = query W_Q^T + b_Q, key W_K^T + b_K, value W_V^T + b_V      split into heads, a view
+//   q, k, v = query W_Q^T + b_Q, key W_K^T + b_K, value W_V^T + b_V      split into heads, a view; q and k may be
+//                                                                        normalised (RMSNorm) and rotated
 //   heads   = attention of every head, side by side                      [B,T,H*D]
 //   output  = heads W_O^T + b_O
 //
@@ -26,6 +27,7 @@ namespace POLYHEAD_PUBLIC polyhead {
 struct MultiHeadShape {
   std::int64_t width = 0, heads = 1, kv_heads = 0, head_dim = 0, key_width = 0, value_width = 0;
   bool bias = true;
+  bool qk_norm = false;  // RMSNorm of every head of q and k, before rotary; f32 or f64
 
   // With every 0 replaced. Throws if heads does not divide width (and head_dim is 0) or kv_heads does not divide heads.
   MultiHeadShape resolved() const;
@@ -36,10 +38,11 @@ struct MultiHeadShape {
 // Names and layouts of torch.nn.MultiheadAttention. Either in_proj_weight [(H+2G)*D,C], the rows of q, k and v in that
 // order, or one weight for each: q_proj_weight [H*D,C], k_proj_weight [G*D,key_width], v_proj_weight
 // [G*D,value_width]. in_proj_bias [(H+2G)*D], out_proj_weight [C,H*D] (there "out_proj.weight"), out_proj_bias [C].
+// q_norm_weight and k_norm_weight [D], which torch's layer does not have, serve all heads.
 template <class Value>
 struct MultiHeadParameters {
   Value in_proj_weight{}, q_proj_weight{}, k_proj_weight{}, v_proj_weight{}, in_proj_bias{}, out_proj_weight{},
-      out_proj_bias{};
+      out_proj_bias{}, q_norm_weight{}, k_norm_weight{};
 };
 using MultiHeadViews = MultiHeadParameters<ConstTensorView>;
 using MultiHeadTensors = MultiHeadParameters<Tensor>;
@@ -52,6 +55,7 @@ struct MultiHeadInputs {
 struct MultiHeadOptions {
   AttentionOptions attention{};  // masks, gates, dropout of the weights and so on
   Dropout output_dropout{};      // of the output, after W_O
+  double qk_norm_epsilon = 1e-6;
   std::optional<Rotary> rotary{};
   // For rotary: i32 [T] or [B,T]. Absent: 0, 1, 2 ...; in self-attention keys have the positions of the queries.
   ConstTensorView query_positions{}, key_positions{};
@@ -65,8 +69,8 @@ struct MultiHeadWants {
   static MultiHeadWants training() { return {.attention = {.lse = true}, .heads = true, .projections = true}; }
 };
 
-// q [B,H,T,D], k and v [B,G,S,D] as attention saw them (after rotary): views of one, two or three buffers. What was
-// moved from is empty.
+// q [B,H,T,D], k and v [B,G,S,D] as attention saw them (after norm and rotary): views of the buffers, some of which
+// hold what the norms' gradients need. What was moved from is empty.
 struct Projections {
   TensorView q{}, k{}, v{};
   std::vector<Tensor> buffers;

@@ -68,13 +68,15 @@ Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variabl
 
 namespace {
 
-Variable activation(Tape& tape, Variable x, ops::Elementwise forward, ops::Elementwise backward) {
+Variable activation(Tape& tape, Variable x, ops::Elementwise forward, ops::Elementwise backward, double factor = 1) {
   const ConstTensorView in = tape.value(x);
   const TensorView out = tape.take(in.shape(), in.dtype());
-  ops::elementwise(tape.context(), forward, in, {}, out);
+  ops::elementwise(tape.context(), forward, in, {}, out, factor);
   const Variable y = tape.result(out);
-  tape.on_backward(y, [&tape, x, backward](const TensorView& dy) {
-    tape.send(x, [&](const TensorView& into) { ops::elementwise(tape.context(), backward, tape.value(x), dy, into); });
+  tape.on_backward(y, [&tape, x, backward, factor](const TensorView& dy) {
+    tape.send(x, [&](const TensorView& into) {
+      ops::elementwise(tape.context(), backward, tape.value(x), dy, into, factor);
+    });
   });
   return y;
 }
@@ -88,13 +90,30 @@ Variable erf_gelu(Tape& tape, Variable x) {
   return activation(tape, x, ops::Elementwise::erf_gelu, ops::Elementwise::erf_gelu_backward);
 }
 
-Variable silu_gate(Tape& tape, Variable x) {
+Variable softcap(Tape& tape, Variable x, double cap) {
+  return activation(tape, x, ops::Elementwise::softcap, ops::Elementwise::softcap_backward, cap);
+}
+
+Variable scale(Tape& tape, Variable x, double factor) {
+  const ConstTensorView in = tape.value(x);
+  const TensorView out = tape.take(in.shape(), in.dtype());
+  ops::elementwise(tape.context(), ops::Elementwise::scale, in, {}, out, factor);
+  const Variable y = tape.result(out);
+  tape.on_backward(y, [&tape, x, factor](const TensorView& dy) {
+    tape.send(x, [&](const TensorView& into) {
+      ops::elementwise(tape.context(), ops::Elementwise::scale, dy, {}, into, factor);
+    });
+  });
+  return y;
+}
+
+Variable gate(Tape& tape, Variable x, ops::Gate kind) {
   const ConstTensorView in = tape.value(x);
   const TensorView out = tape.take(with_last(in.shape(), in.shape(in.rank() - 1) / 2), in.dtype());
-  ops::silu_gate(tape.context(), in, out);
+  ops::gate(tape.context(), kind, in, out);
   const Variable y = tape.result(out);
-  tape.on_backward(y, [&tape, x](const TensorView& dy) {
-    tape.send(x, [&](const TensorView& into) { ops::silu_gate_backward(tape.context(), tape.value(x), dy, into); });
+  tape.on_backward(y, [&tape, x, kind](const TensorView& dy) {
+    tape.send(x, [&](const TensorView& into) { ops::gate_backward(tape.context(), kind, tape.value(x), dy, into); });
   });
   return y;
 }

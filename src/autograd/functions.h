@@ -5,6 +5,7 @@
 
 #include "autograd/tape.h"
 #include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
 #include "polyhead/layer.h"
 
 namespace polyhead::autograd {
@@ -15,8 +16,10 @@ Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable>
 Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon);
 Variable gelu(Tape& tape, Variable x);      // as GPT-2 has it
 Variable erf_gelu(Tape& tape, Variable x);  // as it is defined
-// silu(a) b of [a | b].
-Variable silu_gate(Tape& tape, Variable x);
+// f(a) b of [a | b].
+Variable gate(Tape& tape, Variable x, ops::Gate kind);
+Variable scale(Tape& tape, Variable x, double factor);  // factor x
+Variable softcap(Tape& tape, Variable x, double cap);   // cap tanh(x / cap)
 Variable add(Tape& tape, Variable a, Variable b);
 // x [..,C] + row [C].
 Variable add_to_rows(Tape& tape, Variable x, Variable row);

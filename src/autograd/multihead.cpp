@@ -19,13 +19,15 @@ void for_each_parameter(const MultiHeadParameters<Parameter*>& parameters, Multi
   one(parameters.in_proj_bias, tensors.in_proj_bias);
   one(parameters.out_proj_weight, tensors.out_proj_weight);
   one(parameters.out_proj_bias, tensors.out_proj_bias);
+  one(parameters.q_norm_weight, tensors.q_norm_weight);
+  one(parameters.k_norm_weight, tensors.k_norm_weight);
 }
 
 MultiHeadViews views_of(const MultiHeadParameters<Parameter*>& parameters) {
   const auto one = [](Parameter* parameter) { return parameter ? parameter->value.view() : ConstTensorView{}; };
   return {one(parameters.in_proj_weight), one(parameters.q_proj_weight), one(parameters.k_proj_weight),
           one(parameters.v_proj_weight),  one(parameters.in_proj_bias),  one(parameters.out_proj_weight),
-          one(parameters.out_proj_bias)};
+          one(parameters.out_proj_bias),  one(parameters.q_norm_weight), one(parameters.k_norm_weight)};
 }
 
 }  // namespace

@@ -14,19 +14,30 @@ enum class Elementwise : std::uint8_t {
   add,            // y = a + b
   erf_gelu,       // y = a/2 (1 + erf(a / sqrt 2)): GELU as it is defined
   erf_gelu_backward,
+  scale,    // y = c a
+  softcap,  // y = c tanh(a / c)
+  softcap_backward,
 };
 
+// What the first half of a feed-forward network's columns goes through before it multiplies the other: SwiGLU, GeGLU.
+enum class Gate : std::uint8_t { silu, gelu };
+
 constexpr std::string_view name_of(Elementwise op) noexcept {
-  constexpr std::string_view kNames[] = {"gelu", "gelu_backward", "add", "erf_gelu", "erf_gelu_backward"};
+  constexpr std::string_view kNames[] = {"gelu",    "gelu_backward",   "add", "erf_gelu", "erf_gelu_backward", "scale",
+                                         "softcap", "softcap_backward"};
   return kNames[static_cast<std::size_t>(op)];
 }
-constexpr bool is_binary(Elementwise op) noexcept { return op != Elementwise::gelu && op != Elementwise::erf_gelu; }
+constexpr bool is_binary(Elementwise op) noexcept {
+  return op == Elementwise::add || op == Elementwise::gelu_backward || op == Elementwise::erf_gelu_backward ||
+         op == Elementwise::softcap_backward;
+}
 
 // Row-major, of one shape, f32 or f64; y may be a or b. b is absent for an op of one argument.
 struct ElementwiseProblem {
   Elementwise op{};
   ConstTensorView a, b;
   TensorView y;
+  double factor = 1;  // c
 };
 
 }  // namespace polyhead::backend

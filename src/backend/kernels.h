@@ -32,9 +32,9 @@ struct Kernels {
 
   // Rows and elements.
   void (*elementwise)(Executor&, const ElementwiseProblem&);
-  // y [M,F] = silu(a) b for x [M,2F] = [a | b], silu(a) = a / (1 + e^-a): the gate of SwiGLU.
-  void (*silu_gate)(Executor&, const ConstTensorView& x, const TensorView& y);
-  void (*silu_gate_backward)(Executor&, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx);
+  // y [M,F] = f(a) b for x [M,2F] = [a | b], f being silu(a) = a / (1 + e^-a) or GPT-2's GELU.
+  void (*gate)(Executor&, Gate, const ConstTensorView& x, const TensorView& y);
+  void (*gate_backward)(Executor&, Gate, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx);
   // y [M,C] = x [M,C] + row [C]; y may be x.
   void (*add_row)(Executor&, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y);
   void (*normalise)(Executor&, const NormProblem&);

@@ -7,17 +7,37 @@
 
 namespace polyhead::backend {
 
+// Rows are those of [M,C] or, if they are parts of longer ones, [L,N,C] with any strides but the last, which is 1:
+// M = L*N of them.
+struct RowPlaces {
+  std::int64_t count = 0, side = 1, outer = 0, inner = 0;
+
+  explicit RowPlaces(const ConstTensorView& x) {
+    if (!x.present()) return;
+    const bool parts = x.rank() == 3;
+    side = parts ? x.shape(1) : 1;
+    count = x.shape(0) * side;
+    outer = x.stride(0);
+    inner = parts ? x.stride(1) : 0;
+  }
+  // How many elements a row is away from the first.
+  constexpr std::int64_t operator[](std::int64_t row) const noexcept {
+    return side == 1 ? row * outer : row / side * outer + row % side * inner;
+  }
+};
+
+// Tensors of rows may each lie differently.
 struct NormProblem {
-  ConstTensorView x, gamma, beta;  // [M,C] row-major, [C], [C]; without beta it is RMSNorm
+  ConstTensorView x, gamma, beta;  // rows, [C], [C]; without beta it is RMSNorm
   double epsilon = 1e-5;
-  TensorView y, scales;  // [M,C]; [M,2] mean and rstd of every row
+  TensorView y, scales;  // rows, which may be x; [M,2] mean and rstd of every row, or absent
 };
 
 struct NormGradientProblem {
   ConstTensorView x, gamma, scales, dy;
-  ConstTensorView plus;          // [M,C], added to dx, or absent; may be dx itself
+  ConstTensorView plus;          // rows that are added to dx, or absent; may be dx itself
   bool centred = true;           // LayerNorm
-  TensorView dx, dgamma, dbeta;  // dbeta absent for RMSNorm
+  TensorView dx, dgamma, dbeta;  // dx may be dy; dbeta absent for RMSNorm
 };
 
 }  // namespace polyhead::backend

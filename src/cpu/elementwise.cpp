@@ -92,6 +92,36 @@ HWY_INLINE Normal<V> normal_at(D d, V x) {
   return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, T{1}), tail)), density};
 }
 
+// tanh_of of a vector, or of the single element that a row's last ones are taken as.
+template <class V>
+struct TanhAt {
+  V value, slope;
+};
+template <class D, class V>
+HWY_INLINE TanhAt<V> tanh_at(D d, V x) {
+  using T = hn::TFromD<D>;
+  if constexpr (std::is_same_v<D, Tag<T>>) {
+    const Tanh<T> t = tanh_of<T>(x);
+    return {t.value, t.slope};
+  } else {
+    const Tanh<T> t = tanh_of<T>(hn::Set(Tag<T>(), hn::GetLane(x)));
+    return {hn::Set(d, hn::GetLane(t.value)), hn::Set(d, hn::GetLane(t.slope))};
+  }
+}
+
+// f(a), and its slope.
+template <class V>
+struct Gated {
+  V value, slope;
+};
+template <class D, class V>
+HWY_INLINE Gated<V> gated(D d, V a, backend::Gate kind) {
+  const V one = hn::Set(d, hn::TFromD<D>{1});
+  if (kind == backend::Gate::gelu) return {hn::Mul(a, sigmoid(d, gelu_argument(d, a))), gelu_slope(d, a)};
+  const V s = sigmoid(d, a);
+  return {hn::Mul(a, s), hn::Mul(s, hn::MulAdd(a, hn::Sub(one, s), one))};
+}
+
 // what(tag, place) for every element of a tensor of `count`, as one row after the other.
 template <class T, class What>
 void for_elements(Team& team, std::int64_t count, const What& what) {
@@ -109,6 +139,7 @@ void elementwise_as(Team& team, const backend::ElementwiseProblem& problem) {
   using backend::Elementwise;
   const T *a = data_of<T>(problem.a), *b = data_of<T>(problem.b);
   T* y = data_of<T>(problem.y);
+  const T factor = static_cast<T>(problem.factor);
   const auto each = [&](const auto& of) {
     for_elements<T>(team, problem.a.count(), [&](auto d, std::size_t at) { hn::StoreU(of(d, at), d, y + at); });
   };
@@ -135,34 +166,45 @@ void elementwise_as(Team& team, const backend::ElementwiseProblem& problem) {
       });
     case Elementwise::add:
       return each([&](auto d, std::size_t at) { return hn::Add(hn::LoadU(d, a + at), hn::LoadU(d, b + at)); });
+    case Elementwise::scale:
+      return each([&](auto d, std::size_t at) { return hn::Mul(hn::Set(d, factor), hn::LoadU(d, a + at)); });
+    case Elementwise::softcap:
+      return each([&](auto d, std::size_t at) {
+        const auto t = tanh_at(d, hn::Div(hn::LoadU(d, a + at), hn::Set(d, factor)));
+        return hn::Mul(hn::Set(d, factor), t.value);
+      });
+    case Elementwise::softcap_backward:
+      return each([&](auto d, std::size_t at) {
+        const auto t = tanh_at(d, hn::Div(hn::LoadU(d, a + at), hn::Set(d, factor)));
+        return hn::Mul(hn::LoadU(d, b + at), t.slope);
+      });
   }
 }
 
 template <class T>
-void silu_gate_as(Team& team, const ConstTensorView& x, const TensorView& y) {
+void gate_as(Team& team, backend::Gate kind, const ConstTensorView& x, const TensorView& y) {
   const auto F = static_cast<std::size_t>(y.shape(1));
   for_rows(team, RowBlocks(y.shape(0), y.shape(1)), [&](std::int64_t row) {
     const T *a = data_of<T>(x) + static_cast<std::size_t>(row) * 2 * F, *b = a + F;
     T* out = data_of<T>(y) + static_cast<std::size_t>(row) * F;
     for_columns<T>(F, [&](auto d, std::size_t c) {
-      const auto value = hn::LoadU(d, a + c);
-      hn::StoreU(hn::Mul(hn::Mul(value, sigmoid(d, value)), hn::LoadU(d, b + c)), d, out + c);
+      hn::StoreU(hn::Mul(gated(d, hn::LoadU(d, a + c), kind).value, hn::LoadU(d, b + c)), d, out + c);
     });
   });
 }
 template <class T>
-void silu_gate_backward_as(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
+void gate_backward_as(Team& team, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+                      const TensorView& dx) {
   const auto F = static_cast<std::size_t>(dy.shape(1));
   for_rows(team, RowBlocks(dy.shape(0), dy.shape(1)), [&](std::int64_t row) {
     const T *a = data_of<T>(x) + static_cast<std::size_t>(row) * 2 * F, *b = a + F;
     const T* up = data_of<T>(dy) + static_cast<std::size_t>(row) * F;
     T *da = data_of<T>(dx) + static_cast<std::size_t>(row) * 2 * F, *db = da + F;
     for_columns<T>(F, [&](auto d, std::size_t c) {
-      const auto one = hn::Set(d, T{1}), value = hn::LoadU(d, a + c), gradient = hn::LoadU(d, up + c);
-      const auto s = sigmoid(d, value);
-      const auto slope = hn::Mul(s, hn::MulAdd(value, hn::Sub(one, s), one));
-      hn::StoreU(hn::Mul(hn::Mul(gradient, hn::LoadU(d, b + c)), slope), d, da + c);
-      hn::StoreU(hn::Mul(gradient, hn::Mul(value, s)), d, db + c);
+      const auto gradient = hn::LoadU(d, up + c);
+      const auto f = gated(d, hn::LoadU(d, a + c), kind);
+      hn::StoreU(hn::Mul(hn::Mul(gradient, hn::LoadU(d, b + c)), f.slope), d, da + c);
+      hn::StoreU(hn::Mul(gradient, f.value), d, db + c);
     });
   });
 }
@@ -182,12 +224,13 @@ void add_row_as(Team& team, const ConstTensorView& x, const ConstTensorView& row
 void elementwise(Team& team, const backend::ElementwiseProblem& problem) {
   problem.a.dtype() == DType::f64 ? elementwise_as<double>(team, problem) : elementwise_as<float>(team, problem);
 }
-void silu_gate(Team& team, const ConstTensorView& x, const TensorView& y) {
-  x.dtype() == DType::f64 ? silu_gate_as<double>(team, x, y) : silu_gate_as<float>(team, x, y);
+void gate(Team& team, backend::Gate kind, const ConstTensorView& x, const TensorView& y) {
+  x.dtype() == DType::f64 ? gate_as<double>(team, kind, x, y) : gate_as<float>(team, kind, x, y);
 }
-void silu_gate_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
-  x.dtype() == DType::f64 ? silu_gate_backward_as<double>(team, x, dy, dx)
-                          : silu_gate_backward_as<float>(team, x, dy, dx);
+void gate_backward(Team& team, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+                   const TensorView& dx) {
+  x.dtype() == DType::f64 ? gate_backward_as<double>(team, kind, x, dy, dx)
+                          : gate_backward_as<float>(team, kind, x, dy, dx);
 }
 void add_row(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
   x.dtype() == DType::f64 ? add_row_as<double>(team, x, row, y) : add_row_as<float>(team, x, row, y);
@@ -200,21 +243,22 @@ HWY_AFTER_NAMESPACE();
 namespace polyhead::cpu {
 
 HWY_EXPORT(elementwise);
-HWY_EXPORT(silu_gate);
-HWY_EXPORT(silu_gate_backward);
+HWY_EXPORT(gate);
+HWY_EXPORT(gate_backward);
 HWY_EXPORT(add_row);
 
 void elementwise(Team& team, const backend::ElementwiseProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(elementwise)(team, problem);
 }
-void silu_gate(Team& team, const ConstTensorView& x, const TensorView& y) {
+void gate(Team& team, backend::Gate kind, const ConstTensorView& x, const TensorView& y) {
   choose_target();
-  HWY_DYNAMIC_DISPATCH(silu_gate)(team, x, y);
+  HWY_DYNAMIC_DISPATCH(gate)(team, kind, x, y);
 }
-void silu_gate_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
+void gate_backward(Team& team, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+                   const TensorView& dx) {
   choose_target();
-  HWY_DYNAMIC_DISPATCH(silu_gate_backward)(team, x, dy, dx);
+  HWY_DYNAMIC_DISPATCH(gate_backward)(team, kind, x, dy, dx);
 }
 void add_row(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
   choose_target();

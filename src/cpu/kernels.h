@@ -21,8 +21,9 @@ backend::PackedMatrix pack(Team& team, const ConstTensorView& b);
 void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums);
 
 void elementwise(Team& team, const backend::ElementwiseProblem& problem);
-void silu_gate(Team& team, const ConstTensorView& x, const TensorView& y);
-void silu_gate_backward(Team& team, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx);
+void gate(Team& team, backend::Gate kind, const ConstTensorView& x, const TensorView& y);
+void gate_backward(Team& team, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+                   const TensorView& dx);
 void add_row(Team& team, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y);
 void normalise(Team& team, const backend::NormProblem& problem);
 void normalise_backward(Team& team, const backend::NormGradientProblem& problem);

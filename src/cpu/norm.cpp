@@ -14,13 +14,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
+using backend::RowPlaces;
+
+inline std::size_t columns_of(const ConstTensorView& x) { return static_cast<std::size_t>(x.shape(x.rank() - 1)); }
+
 template <class T>
 void normalise_row(const backend::NormProblem& problem, std::int64_t row) {
-  const auto C = static_cast<std::size_t>(problem.x.shape(1));
+  const std::size_t C = columns_of(problem.x);
   const bool centred = problem.beta.present();
-  const T *x = data_of<T>(problem.x) + static_cast<std::size_t>(row) * C, *gamma = data_of<T>(problem.gamma);
+  const T *x = data_of<T>(problem.x) + RowPlaces(problem.x)[row], *gamma = data_of<T>(problem.gamma);
   const T* beta = centred ? data_of<T>(problem.beta) : nullptr;
-  T* y = data_of<T>(problem.y) + static_cast<std::size_t>(row) * C;
+  T* y = data_of<T>(problem.y) + RowPlaces(problem.y)[row];
   const T inverse = T{1} / static_cast<T>(C);
   const T mean =
       centred ? inverse * sum_columns<T>(C, [&](auto d, std::size_t c) { return hn::LoadU(d, x + c); }) : T{0};
@@ -34,6 +38,7 @@ void normalise_row(const backend::NormProblem& problem, std::int64_t row) {
     const auto shift = centred ? hn::LoadU(d, beta + c) : hn::Zero(d);
     hn::StoreU(hn::MulAdd(unit, hn::LoadU(d, gamma + c), shift), d, y + c);
   });
+  if (!problem.scales.present()) return;
   T* scales = data_of<T>(problem.scales) + 2 * row;
   scales[0] = mean;
   scales[1] = rstd;
@@ -43,11 +48,11 @@ void normalise_row(const backend::NormProblem& problem, std::int64_t row) {
 // Adds dy u and dy of the row to sums [2][C].
 template <class T>
 void normalise_row_backward(const backend::NormGradientProblem& problem, std::int64_t row, T* sums) {
-  const auto C = static_cast<std::size_t>(problem.x.shape(1));
-  const std::size_t at = static_cast<std::size_t>(row) * C;
-  const T *x = data_of<T>(problem.x) + at, *dy = data_of<T>(problem.dy) + at, *gamma = data_of<T>(problem.gamma);
-  const T* plus = problem.plus.present() ? data_of<T>(problem.plus) + at : nullptr;
-  T* dx = data_of<T>(problem.dx) + at;
+  const std::size_t C = columns_of(problem.x);
+  const T *x = data_of<T>(problem.x) + RowPlaces(problem.x)[row],
+          *dy = data_of<T>(problem.dy) + RowPlaces(problem.dy)[row], *gamma = data_of<T>(problem.gamma);
+  const T* plus = problem.plus.present() ? data_of<T>(problem.plus) + RowPlaces(problem.plus)[row] : nullptr;
+  T* dx = data_of<T>(problem.dx) + RowPlaces(problem.dx)[row];
   const T mean = data_of<T>(problem.scales)[2 * row], rstd = data_of<T>(problem.scales)[2 * row + 1];
   const auto unit = [&](auto d, std::size_t c) {
     return hn::Mul(hn::Sub(hn::LoadU(d, x + c), hn::Set(d, mean)), hn::Set(d, rstd));
@@ -69,14 +74,14 @@ void normalise_row_backward(const backend::NormGradientProblem& problem, std::in
 
 template <class T>
 void normalise_as(Team& team, const backend::NormProblem& problem) {
-  for_rows(team, RowBlocks(problem.x.shape(0), problem.x.shape(1)),
-           [&](std::int64_t row) { normalise_row<T>(problem, row); });
+  const auto C = static_cast<std::int64_t>(columns_of(problem.x));
+  for_rows(team, RowBlocks(RowPlaces(problem.x).count, C), [&](std::int64_t row) { normalise_row<T>(problem, row); });
 }
 
 template <class T>
 void normalise_backward_as(Team& team, const backend::NormGradientProblem& problem) {
-  const RowBlocks blocks(problem.x.shape(0), problem.x.shape(1));
-  const auto C = static_cast<std::size_t>(problem.x.shape(1));
+  const std::size_t C = columns_of(problem.x);
+  const RowBlocks blocks(RowPlaces(problem.x).count, static_cast<std::int64_t>(C));
   std::vector<T> parts(static_cast<std::size_t>(blocks.count) * 2 * C, T{0});  // [blocks][2][C]
   for_blocks(team, blocks, [&](std::int64_t block) {
     T* sums = parts.data() + static_cast<std::size_t>(block) * 2 * C;

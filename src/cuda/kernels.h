@@ -18,9 +18,9 @@ backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b);
 void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums);
 
 void elementwise(CudaExecutor& executor, const backend::ElementwiseProblem& problem);
-void silu_gate(CudaExecutor& executor, const ConstTensorView& x, const TensorView& y);
-void silu_gate_backward(CudaExecutor& executor, const ConstTensorView& x, const ConstTensorView& dy,
-                        const TensorView& dx);
+void gate(CudaExecutor& executor, backend::Gate kind, const ConstTensorView& x, const TensorView& y);
+void gate_backward(CudaExecutor& executor, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+                   const TensorView& dx);
 void add_row(CudaExecutor& executor, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y);
 void normalise(CudaExecutor& executor, const backend::NormProblem& problem);
 void normalise_backward(CudaExecutor& executor, const backend::NormGradientProblem& problem);

@@ -62,6 +62,10 @@ void copy_attention(const model::Transformer& from, std::size_t layer, const Sta
     made.out_proj_bias->value = copied_to_host(old.out_proj_bias->value);
   }
   if (staying.heads.empty()) return;
+  if (old.q_norm_weight != nullptr) {
+    made.q_norm_weight->value = copied_to_host(old.q_norm_weight->value);
+    made.k_norm_weight->value = copied_to_host(old.k_norm_weight->value);
+  }
   copy_projection(old.in_proj_weight, config.layers[layer], staying, D, config.width, made.in_proj_weight);
   copy_projection(old.in_proj_bias, config.layers[layer], staying, D, 1, made.in_proj_bias);
   const auto left = static_cast<std::int64_t>(staying.heads.size()) * D;

@@ -1,6 +1,7 @@
 #include "model/config.h"
 
 #include <cmath>
+#include <utility>
 
 #include "polyhead/error.h"
 
@@ -55,7 +56,10 @@ void check(const Config& config) {
   }
   if (config.kind == Kind::classifier) expect_size("classes", config.classes, 2);
   if (config.kind != Kind::gpt && config.tied) refuse("tied: only a language model says tokens");
-  if (config.parallel && config.post_norm) refuse("parallel: expected norms before attention and feed-forward");
+  if (config.parallel + config.post_norm + config.sandwich > 1) {
+    refuse("parallel, post_norm and sandwich: expected one of them at most");
+  }
+  if (config.sandwich && config.norm != Norm::rms) refuse("sandwich: expected RMSNorm");
   if (config.feed_forward != FeedForward::none) expect_size("hidden", config.hidden);
   if (config.positions == Positions::rotary && config.rotary_dim == 0 && config.head_dim % 2 != 0) {
     refuse("head_dim: expected an even number for rotary positions, found " + std::to_string(config.head_dim));
@@ -69,6 +73,18 @@ void check(const Config& config) {
   }
   if (!(config.rotary_base >= 1 && std::isfinite(config.rotary_base))) {
     refuse("rotary_base: expected 1 or more, found " + std::to_string(config.rotary_base));
+  }
+  if (config.local_rotary_base != 0 && !(config.local_rotary_base >= 1 && std::isfinite(config.local_rotary_base))) {
+    refuse("local_rotary_base: expected 1 or more, or 0, found " + std::to_string(config.local_rotary_base));
+  }
+  for (const auto& [name, value] : {std::pair{"attention_scale", config.attention_scale},
+                                    {"attention_softcap", config.attention_softcap},
+                                    {"logit_softcap", config.logit_softcap}}) {
+    if (value >= 0 && std::isfinite(value)) continue;
+    refuse(std::string(name) + ": expected 0 or more, found " + std::to_string(value));
+  }
+  if (!(config.embedding_scale > 0 && std::isfinite(config.embedding_scale))) {
+    refuse("embedding_scale: expected a positive number, found " + std::to_string(config.embedding_scale));
   }
   const RotaryScaling& scaling = config.rotary_scaling;
   if (!(scaling.factor >= 1 && std::isfinite(scaling.factor))) {

@@ -13,7 +13,10 @@ namespace polyhead::model {
 enum class Kind : std::uint8_t { gpt, classifier, encoder };
 enum class Positions : std::uint8_t { learned, sinusoidal, rotary, none };
 enum class Norm : std::uint8_t { layer, rms, none };
-enum class FeedForward : std::uint8_t { gelu, swiglu, none, erf_gelu };
+enum class FeedForward : std::uint8_t { gelu, swiglu, none, erf_gelu, geglu };
+
+// Do two projections meet in it, one as the gate of the other?
+constexpr bool is_gated(FeedForward kind) { return kind == FeedForward::swiglu || kind == FeedForward::geglu; }
 
 // What config.json and the command line call them, in the order of the enumeration.
 template <class Choice>
@@ -50,10 +53,16 @@ struct Config {
   double epsilon = 1e-5;       // of the norms
   double rotary_base = 10000;  // of rotary positions
   RotaryScaling rotary_scaling{};
-  std::int64_t rotary_dim = 0;  // columns of a head that are rotated; 0: all
+  std::int64_t rotary_dim = 0;   // columns of a head that are rotated; 0: all
+  double local_rotary_base = 0;  // of layers with a window, which are not scaled; 0: they are like the others
+  bool qk_norm = false;          // RMSNorm of every head of q and k, before they are rotated
+  double attention_scale = 0;    // of q . k; 0: 1/sqrt(head_dim)
+  double attention_softcap = 0, logit_softcap = 0;  // c tanh(x / c) of q . k and of the logits; 0: none
+  double embedding_scale = 1;                       // of what the first block reads
   // The block is x + attention(norm(x)), then x + feed_forward(norm(x)) ...
   bool parallel = false;        // ... or both of the same x: x + attention(norm(x)) + feed_forward(norm(x)),
   bool post_norm = false;       // or norm(x + attention(x)), then norm(x + feed_forward(x)), with no norm at the end
+  bool sandwich = false;        // or x + norm(attention(norm(x))), then x + norm(feed_forward(norm(x)))
   bool embedding_norm = false;  // a norm before the first block
 
   std::int64_t outputs() const { return kind == Kind::classifier ? classes : kind == Kind::encoder ? 0 : vocabulary; }

@@ -21,7 +21,7 @@ std::vector<std::string> words_of<Norm>() {
 }
 template <>
 std::vector<std::string> words_of<FeedForward>() {
-  return {"gelu", "swiglu", "none", "erf-gelu"};
+  return {"gelu", "swiglu", "none", "erf-gelu", "geglu"};
 }
 
 namespace {
@@ -45,6 +45,20 @@ Choice read_choice(const io::Json& object, const std::string& key, const std::st
 }
 
 constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+
+// Settings that are left out where they are the usual ones.
+constexpr std::pair<const char*, double Config::*> kNumbers[] = {{"epsilon", &Config::epsilon},
+                                                                 {"rotary_base", &Config::rotary_base},
+                                                                 {"local_rotary_base", &Config::local_rotary_base},
+                                                                 {"attention_scale", &Config::attention_scale},
+                                                                 {"attention_softcap", &Config::attention_softcap},
+                                                                 {"logit_softcap", &Config::logit_softcap},
+                                                                 {"embedding_scale", &Config::embedding_scale}};
+constexpr std::pair<const char*, bool Config::*> kFlags[] = {{"parallel", &Config::parallel},
+                                                             {"post_norm", &Config::post_norm},
+                                                             {"sandwich", &Config::sandwich},
+                                                             {"embedding_norm", &Config::embedding_norm},
+                                                             {"qk_norm", &Config::qk_norm}};
 
 void read_windows(const io::Json& json, const std::string& where, Config& config) {
   const std::vector<std::int64_t> windows = io::read_integers(json, "windows", where, 0, kMost);
@@ -86,12 +100,13 @@ std::string to_json(const Config& config) {
   json["tied"] = config.tied;
   json["dropout"] = config.dropout;
   // Only where they are not the usual ones, so that older files stay as they are.
-  if (config.epsilon != Config().epsilon) json["epsilon"] = config.epsilon;
-  if (config.rotary_base != Config().rotary_base) json["rotary_base"] = config.rotary_base;
+  for (const auto& [key, member] : kNumbers) {
+    if (config.*member != Config().*member) json[key] = config.*member;
+  }
   if (config.rotary_dim != 0) json["rotary_dim"] = config.rotary_dim;
-  if (config.parallel) json["parallel"] = true;
-  if (config.post_norm) json["post_norm"] = true;
-  if (config.embedding_norm) json["embedding_norm"] = true;
+  for (const auto& [key, member] : kFlags) {
+    if (config.*member) json[key] = true;
+  }
   if (const RotaryScaling& scaling = config.rotary_scaling; scaling != RotaryScaling()) {
     json["rotary_scaling"] = {
         {"factor", scaling.factor}, {"slow", scaling.slow}, {"fast", scaling.fast}, {"context", scaling.context}};
@@ -106,11 +121,12 @@ std::string to_json(const Config& config) {
 
 Config config_from_json(const std::string& text, const std::string& where) {
   const io::Json json = io::parse_json(text, where);
-  io::expect_known_keys(json, {"model_type", "vocabulary", "context",  "classes",   "width",         "head_dim",
-                               "heads",      "kv_heads",   "hidden",   "positions", "norm",          "feed_forward",
-                               "bias",       "tied",       "dropout",  "epsilon",   "rotary_base",   "rotary_scaling",
-                               "rotary_dim", "windows",    "parallel", "post_norm", "embedding_norm"},
-                        where);
+  std::vector<std::string> keys = {"model_type", "vocabulary", "context", "classes",    "width",   "head_dim",
+                                   "heads",      "kv_heads",   "hidden",  "positions",  "norm",    "feed_forward",
+                                   "bias",       "tied",       "dropout", "rotary_dim", "windows", "rotary_scaling"};
+  for (const auto& number : kNumbers) keys.emplace_back(number.first);
+  for (const auto& flag : kFlags) keys.emplace_back(flag.first);
+  io::expect_known_keys(json, keys, where);
   Config config;
   config.kind = read_choice<Kind>(json, "model_type", where);
   config.vocabulary = io::read_integer(json, "vocabulary", where, 1, kMost);
@@ -134,13 +150,12 @@ Config config_from_json(const std::string& text, const std::string& where) {
   config.bias = io::read_flag(json, "bias", where);
   config.tied = io::read_flag(json, "tied", where);
   config.dropout = io::read_number(json, "dropout", where, 0, 1);
-  if (json.contains("epsilon")) config.epsilon = io::read_number(json, "epsilon", where, 0, 1);
-  if (json.contains("rotary_base")) config.rotary_base = io::read_number(json, "rotary_base", where, 1, 1e30);
   if (json.contains("rotary_dim")) config.rotary_dim = io::read_integer(json, "rotary_dim", where, 0, kMost);
-  for (const auto& [key, flag] : {std::pair{"parallel", &config.parallel},
-                                  {"post_norm", &config.post_norm},
-                                  {"embedding_norm", &config.embedding_norm}}) {
-    if (json.contains(key)) *flag = io::read_flag(json, key, where);
+  for (const auto& [key, member] : kNumbers) {
+    if (json.contains(key)) config.*member = io::read_number(json, key, where, 0, 1e30);
+  }
+  for (const auto& [key, member] : kFlags) {
+    if (json.contains(key)) config.*member = io::read_flag(json, key, where);
   }
   if (json.contains("rotary_scaling")) {
     config.rotary_scaling = read_scaling(json["rotary_scaling"], where + ": rotary_scaling");

@@ -22,9 +22,11 @@ std::string type_of(const io::Json& config, const std::string& where) {
 
 Family family_called(const std::string& name, bool gguf, const std::string& where) {
   const std::vector<Family> families =
-      gguf ? std::vector{llama_gguf_family()}
-           : std::vector{gpt2_family(),     llama_family(), mistral_family(), qwen2_family(),
-                         gpt_neox_family(), bert_family(),  roberta_family(), distilbert_family()};
+      gguf ? std::vector{llama_gguf_family(), qwen2_gguf_family(), qwen3_gguf_family(), gemma2_gguf_family(),
+                         gemma3_gguf_family()}
+           : std::vector{gpt2_family(),  llama_family(),   mistral_family(),   qwen2_family(),
+                         qwen3_family(), gemma2_family(),  gemma3_family(),    gpt_neox_family(),
+                         bert_family(),  roberta_family(), distilbert_family()};
   std::string known;
   for (const Family& family : families) {
     if (family.name == name) return family;
@@ -171,6 +173,9 @@ class Loader {
     taken_.insert(name);
     Tensor tensor = widened(io::read_weight(*found->second), where_ + ": tensor " + io::in_quotes(name));
     expect_finite(where_, name, tensor);
+    if (source.plus_one) {
+      for (std::int64_t n = 0; n < count_of(tensor.shape()); ++n) tensor.as<float>()[n] += 1;
+    }
     if (source.transposed && tensor.shape().rank() == 2) return transposed(tensor);
     const bool matrix = tensor.shape().rank() == 2,
                heads = tensor.shape().rank() > 0 && tensor.shape()[0] % config_.head_dim == 0;

@@ -22,6 +22,7 @@ struct Source {
   bool by_head = false;      // rows of q, k and v of one head after the other
   std::int64_t skip = 0;     // rows at the beginning that are left out
   std::string plus = {};     // a tensor whose first row is added to every row
+  bool plus_one = false;     // 1 is added to every number
 };
 
 struct Family {
@@ -45,6 +46,13 @@ Family roberta_family();
 Family distilbert_family();
 Family mistral_family();
 Family qwen2_family();
+Family qwen2_gguf_family();
+Family qwen3_family();
+Family qwen3_gguf_family();
+Family gemma2_family();
+Family gemma2_gguf_family();
+Family gemma3_family();
+Family gemma3_gguf_family();
 
 // From a folder as Hugging Face's libraries save one, or a GGUF file. Weights become f32, a tensor at a time. Refuses
 // (input) a family that is not known, settings that are not supported, and tensors that do not fit the config.

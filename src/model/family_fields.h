@@ -29,12 +29,18 @@ struct Fields {
   }
   double number(const std::string& key) const { return io::read_number(json, key, where, 0, 1e30); }
   double number_or(const std::string& key, double otherwise) const { return has(key) ? number(key) : otherwise; }
+  double positive_or(const std::string& key, double otherwise) const {
+    return has(key) ? io::read_number(json, key, where, 1e-30, 1e30) : otherwise;
+  }
   double share_or(const std::string& key, double otherwise) const {
     return has(key) ? io::read_number(json, key, where, 0, 1) : otherwise;
   }
   // Null says that there is none; where nothing is said it is `otherwise`.
   std::int64_t size_or_none(const std::string& key, std::int64_t otherwise) const {
     return json.contains(key) && json.at(key).is_null() ? 0 : size_or(key, otherwise);
+  }
+  double number_or_none(const std::string& key, double otherwise) const {
+    return json.contains(key) && json.at(key).is_null() ? 0 : number_or(key, otherwise);
   }
   bool flag_or(const std::string& key, bool otherwise) const {
     return has(key) ? io::read_flag(json, key, where) : otherwise;

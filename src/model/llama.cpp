@@ -1,6 +1,5 @@
 #include "model/llama.h"
 
-#include "model/family.h"
 #include "model/family_fields.h"
 
 namespace polyhead::model {
@@ -24,26 +23,37 @@ Config read_llama(const io::Json& json, const std::string& where, const std::set
 }
 
 Config read_llama_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
-  const Fields fields{json, where};
-  fields.expect_text("llama.rope.scaling.type", {"none"}, "none");
-  const std::int64_t heads = fields.size("llama.attention.head_count");
-  Config config = llama_config(fields.layers("llama.block_count", tensors),
-                               {heads, fields.size_or("llama.attention.head_count_kv", heads)});
-  config.width = fields.size("llama.embedding_length");
-  config.head_dim = fields.size_or("llama.attention.key_length", config.width / heads);
-  fields.expect_size("llama.rope.dimension_count", config.head_dim);
-  config.hidden = fields.size("llama.feed_forward_length");
-  const auto tokens = json.find("tokenizer.ggml.tokens");
-  config.vocabulary =
-      fields.size_or("llama.vocab_size", tokens == json.end() ? 0 : static_cast<std::int64_t>(tokens->size()));
-  config.context = fields.size("llama.context_length");
-  config.epsilon = fields.number_or("llama.attention.layer_norm_rms_epsilon", 1e-5);
-  config.rotary_base = fields.number_or("llama.rope.freq_base", 10000);
-  config.tied = !tensors.contains("output.weight");
-  return config;
+  return read_llama_like_gguf(json, where, tensors, "llama");
 }
 
 }  // namespace
+
+Config read_llama_like_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors,
+                            const std::string& name) {
+  const Fields fields{json, where};
+  const auto key = [&](const char* rest) { return name + "." + rest; };
+  const std::int64_t heads = fields.size(key("attention.head_count"));
+  Config config = llama_config(fields.layers(key("block_count"), tensors),
+                               {heads, fields.size_or(key("attention.head_count_kv"), heads)});
+  config.width = fields.size(key("embedding_length"));
+  config.head_dim = fields.size_or(key("attention.key_length"), config.width / heads);
+  fields.expect_size(key("attention.value_length"), config.head_dim);
+  fields.expect_size(key("rope.dimension_count"), config.head_dim);
+  config.hidden = fields.size(key("feed_forward_length"));
+  const auto tokens = json.find("tokenizer.ggml.tokens");
+  config.vocabulary =
+      fields.size_or(key("vocab_size"), tokens == json.end() ? 0 : static_cast<std::int64_t>(tokens->size()));
+  config.context = fields.size(key("context_length"));
+  config.epsilon = fields.number_or(key("attention.layer_norm_rms_epsilon"), 1e-5);
+  config.rotary_base = fields.number_or(key("rope.freq_base"), 10000);
+  const std::string scaling = key("rope.scaling.type");
+  fields.expect_text(scaling, {"none", "linear"}, "none");
+  if (fields.has(scaling) && io::read_text(json, scaling, where) == "linear") {
+    config.rotary_scaling.factor = fields.number(key("rope.scaling.factor"));
+  }
+  config.tied = !tensors.contains("output.weight");
+  return config;
+}
 
 void read_rotary(const io::Json& json, const std::string& where, double share, Config& config) {
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
@@ -70,9 +80,8 @@ void read_rotary(const io::Json& json, const std::string& where, double share, C
   if (share != 1) config.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(config.head_dim));
 }
 
-Config read_llama_like(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
+Config read_llama_sizes(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   const Fields fields{json, where};
-  fields.expect_text("hidden_act", {"silu"}, "silu");
   const std::int64_t heads = fields.size("num_attention_heads");
   Config config =
       llama_config(fields.layers("num_hidden_layers", tensors), {heads, fields.size_or("num_key_value_heads", heads)});
@@ -82,13 +91,28 @@ Config read_llama_like(const io::Json& json, const std::string& where, const std
   config.vocabulary = fields.size("vocab_size");
   config.context = fields.size("max_position_embeddings");
   config.epsilon = fields.number_or("rms_norm_eps", 1e-6);
-  read_rotary(json, where, 1, config);
   config.tied = fields.flag_or("tie_word_embeddings", false);
   return config;
 }
 
-void read_windows(const io::Json& json, const std::string& where, std::int64_t window, std::int64_t first,
-                  Config& config) {
+Config read_llama_like(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
+  Fields{json, where}.expect_text("hidden_act", {"silu"}, "silu");
+  Config config = read_llama_sizes(json, where, tensors);
+  read_rotary(json, where, 1, config);
+  return config;
+}
+
+void read_qwen_windows(const io::Json& json, const std::string& where, Config& config) {
+  const Fields fields{json, where};
+  if (!fields.flag_or("use_sliding_window", false)) return;
+  const std::int64_t first =
+      fields.has("max_window_layers") ? io::read_integer(json, "max_window_layers", where, 0, INT32_MAX) : 28;
+  read_windows(json, where, fields.size_or_none("sliding_window", 4096), config,
+               [&](std::int64_t layer) { return layer >= first; });
+}
+
+void read_windows(const io::Json& json, const std::string& where, std::int64_t window, Config& config,
+                  const std::function<bool(std::int64_t layer)>& slides) {
   const Fields fields{json, where};
   const std::int64_t layers = std::ssize(config.layers);
   const bool listed = fields.has("layer_types");
@@ -97,17 +121,17 @@ void read_windows(const io::Json& json, const std::string& where, std::int64_t w
                 where + ": \"layer_types\": expected a list of " + std::to_string(layers) + " layers");
   }
   for (std::int64_t layer = 0; layer < layers; ++layer) {
-    bool slides = layer >= first;
+    bool windowed = slides(layer);
     if (listed) {
       const io::Json& type = json["layer_types"][static_cast<std::size_t>(layer)];
-      slides = type == "sliding_attention";
-      if (!slides && type != "full_attention") {
+      windowed = type == "sliding_attention";
+      if (!windowed && type != "full_attention") {
         throw Error(ErrorCode::input, "load",
                     where + ": \"layer_types\": expected \"full_attention\" or \"sliding_attention\", found " +
                         io::in_quotes(type.dump()));
       }
     }
-    config.layers[static_cast<std::size_t>(layer)].window = slides ? window : 0;
+    config.layers[static_cast<std::size_t>(layer)].window = windowed ? window : 0;
   }
 }
 
@@ -131,18 +155,22 @@ Family llama_family() {
           .ignored = {".rotary_emb.inv_freq"}};
 }
 
-// llama.cpp's rotary positions pair neighbours, so its files have the rows of q and k in that order.
+// llama.cpp's rotary positions of Llama pair neighbours, so its files have the rows of q and k in that order.
 Family llama_gguf_family() {
-  const bool interleaved = true;
-  return {.name = "llama",
+  Family family = half_gguf_family("llama", read_llama_gguf);
+  std::vector<Source>& projections = family.parameters["blocks.{}.attention.in_proj_weight"];
+  projections[0].interleaved = projections[1].interleaved = true;
+  return family;
+}
+
+Family half_gguf_family(const std::string& name, decltype(Family::read_config) read_config) {
+  return {.name = name,
           .prefix = "",
-          .read_config = read_llama_gguf,
+          .read_config = read_config,
           .parameters = {{"tokens.weight", {{"token_embd.weight"}}},
                          {"blocks.{}.attention_norm.weight", {{"blk.{}.attn_norm.weight"}}},
                          {"blocks.{}.attention.in_proj_weight",
-                          {{"blk.{}.attn_q.weight", false, interleaved},
-                           {"blk.{}.attn_k.weight", false, interleaved},
-                           {"blk.{}.attn_v.weight"}}},
+                          {{"blk.{}.attn_q.weight"}, {"blk.{}.attn_k.weight"}, {"blk.{}.attn_v.weight"}}},
                          {"blocks.{}.attention.out_proj.weight", {{"blk.{}.attn_output.weight"}}},
                          {"blocks.{}.feed_forward_norm.weight", {{"blk.{}.ffn_norm.weight"}}},
                          {"blocks.{}.feed_forward.up.weight", {{"blk.{}.ffn_gate.weight"}, {"blk.{}.ffn_up.weight"}}},

@@ -1,23 +1,35 @@
 // What the families that descend from Llama have in common.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
 #include "io/json.h"
 #include "model/config.h"
+#include "model/family.h"
 
 namespace polyhead::model {
 
-// Sizes, rotary positions and tied embeddings, by the keys of Llama's config.json; without biases and windows.
+// Sizes by the keys of Llama's config.json, and tied embeddings; without rotary positions, biases and windows.
+Config read_llama_sizes(const io::Json& json, const std::string& where, const std::set<std::string>& tensors);
+// With rotary positions, and SwiGLU.
 Config read_llama_like(const io::Json& json, const std::string& where, const std::set<std::string>& tensors);
+
+// The same by GGUF's keys, which begin with the architecture's name.
+Config read_llama_like_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors,
+                            const std::string& name);
+// Llama's tensors in GGUF, for architectures whose rotary positions pair the halves of a head.
+Family half_gguf_family(const std::string& name, decltype(Family::read_config) read_config);
 
 // "rope_scaling", which newer files call "rope_parameters", and which may have the base and the share of columns that
 // are rotated, too; `share` is what it is otherwise.
 void read_rotary(const io::Json& json, const std::string& where, double share, Config& config);
 
-// The window of every layer: as "layer_types" says or, where there is no such list, of those from `first` on.
-void read_windows(const io::Json& json, const std::string& where, std::int64_t window, std::int64_t first,
-                  Config& config);
+// The window of every layer: as "layer_types" says or, where there is no such list, by its number.
+void read_windows(const io::Json& json, const std::string& where, std::int64_t window, Config& config,
+                  const std::function<bool(std::int64_t layer)>& slides);
+// Those of Qwen, which are off unless the file says otherwise.
+void read_qwen_windows(const io::Json& json, const std::string& where, Config& config);
 
 }  // namespace polyhead::model

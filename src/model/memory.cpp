@@ -19,15 +19,17 @@ struct PerToken {
 PerToken per_token(const Config& config, const LayerHeads& heads) {
   const auto width = static_cast<double>(config.width), dim = static_cast<double>(config.head_dim);
   const double inner = static_cast<double>(heads.heads) * dim, shared = static_cast<double>(heads.kv_heads) * dim;
-  const double norms = config.norm == Norm::none ? 0 : width, drops = config.dropout > 0 ? width : 0;
+  const double norms = config.norm == Norm::none ? 0 : (config.sandwich ? 2 : 1) * width,
+               drops = config.dropout > 0 ? width : 0;
   PerToken numbers;
   if (heads.heads > 0) {  // norm, q k v, heads, output, sum; on the way back the same but for the sum
     numbers.forward += norms + 2 * inner + 2 * shared + 2 * width;
     numbers.backward += norms + 2 * inner + 2 * shared + width;
     numbers.statistics += static_cast<double>(heads.heads) * kFullStatistics;
+    if (config.qk_norm) numbers.forward += inner + shared;
   }
   if (config.feed_forward != FeedForward::none) {  // norm, up, activation, down, sum
-    const double up = (config.feed_forward == FeedForward::swiglu ? 2 : 1) * static_cast<double>(config.hidden);
+    const double up = (is_gated(config.feed_forward) ? 2 : 1) * static_cast<double>(config.hidden);
     numbers.forward += norms + up + static_cast<double>(config.hidden) + 2 * width + drops;
     numbers.backward += norms + up + static_cast<double>(config.hidden) + width + drops;
   }
@@ -46,10 +48,12 @@ double parameter_count(const Config& config) {
   for (const LayerHeads& heads : config.layers) {
     const double inner = static_cast<double>(heads.heads) * dim;
     const double rows = inner + 2 * static_cast<double>(heads.kv_heads) * dim;
-    count += norm + rows * (width + bias) + inner * width + bias * width;
+    count += (config.sandwich ? 2 : 1) * norm + rows * (width + bias) + inner * width + bias * width;
+    if (config.qk_norm && heads.heads > 0) count += 2 * dim;
     if (config.feed_forward == FeedForward::none) continue;
-    const double up = (config.feed_forward == FeedForward::swiglu ? 2 : 1) * static_cast<double>(config.hidden);
-    count += norm + up * (width + bias) + width * (static_cast<double>(config.hidden) + bias);
+    const double up = (is_gated(config.feed_forward) ? 2 : 1) * static_cast<double>(config.hidden);
+    count +=
+        (config.sandwich ? 2 : 1) * norm + up * (width + bias) + width * (static_cast<double>(config.hidden) + bias);
   }
   if (!config.tied && config.kind != Kind::encoder)
     count += static_cast<double>(config.outputs()) * (width + (config.kind == Kind::classifier ? 1 : 0));

@@ -1,6 +1,4 @@
 // Llama with biases for q, k and v, and with sliding windows in some layers, if at all.
-#include <cstdint>
-
 #include "model/family.h"
 #include "model/family_fields.h"
 #include "model/llama.h"
@@ -11,27 +9,38 @@ namespace {
 Config read_qwen2(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   Config config = read_llama_like(json, where, tensors);
   config.bias = true;
-  const Fields fields{json, where};
-  if (!fields.flag_or("use_sliding_window", false)) return config;
-  const std::int64_t first =
-      fields.has("max_window_layers") ? io::read_integer(json, "max_window_layers", where, 0, INT32_MAX) : 28;
-  read_windows(json, where, fields.size_or_none("sliding_window", 4096), first, config);
+  read_qwen_windows(json, where, config);
   return config;
+}
+
+Config read_qwen2_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
+  Config config = read_llama_like_gguf(json, where, tensors, "qwen2");
+  config.bias = true;
+  return config;
+}
+
+Family with_biases(Family family, const std::vector<Source>& biases) {
+  family.parameters.merge(std::map<std::string, std::vector<Source>>{{"blocks.{}.attention.in_proj_bias", biases},
+                                                                     {"blocks.{}.attention.out_proj.bias", {}},
+                                                                     {"blocks.{}.feed_forward.up.bias", {}},
+                                                                     {"blocks.{}.feed_forward.down.bias", {}}});
+  return family;
 }
 
 }  // namespace
 
 Family qwen2_family() {
-  Family family = llama_family();
+  Family family = with_biases(
+      llama_family(),
+      {{"layers.{}.self_attn.q_proj.bias"}, {"layers.{}.self_attn.k_proj.bias"}, {"layers.{}.self_attn.v_proj.bias"}});
   family.name = "qwen2";
   family.read_config = read_qwen2;
-  family.parameters.merge(std::map<std::string, std::vector<Source>>{
-      {"blocks.{}.attention.in_proj_bias",
-       {{"layers.{}.self_attn.q_proj.bias"}, {"layers.{}.self_attn.k_proj.bias"}, {"layers.{}.self_attn.v_proj.bias"}}},
-      {"blocks.{}.attention.out_proj.bias", {}},
-      {"blocks.{}.feed_forward.up.bias", {}},
-      {"blocks.{}.feed_forward.down.bias", {}}});
   return family;
+}
+
+Family qwen2_gguf_family() {
+  return with_biases(half_gguf_family("qwen2", read_qwen2_gguf),
+                     {{"blk.{}.attn_q.bias"}, {"blk.{}.attn_k.bias"}, {"blk.{}.attn_v.bias"}});
 }
 
 }  // namespace polyhead::model

@@ -8,6 +8,7 @@
 #include "core/philox.h"
 #include "model/decoding.h"
 #include "model/memory.h"
+#include "ops/norm.h"
 
 namespace polyhead::model {
 
@@ -99,6 +100,10 @@ struct Transformer::Maker {
       made.out_proj_weight = make(name + ".out_proj.weight", {config.width, inner}, factor * spread_for(inner));
     }
     if (config.bias) made.out_proj_bias = make(name + ".out_proj.bias", {config.width}, 0);
+    if (config.qk_norm && heads.heads > 0) {
+      made.q_norm_weight = make(name + ".q_norm.weight", {config.head_dim}, 0, 1);
+      made.k_norm_weight = make(name + ".k_norm.weight", {config.head_dim}, 0, 1);
+    }
     return made;
   }
 };
@@ -131,9 +136,11 @@ Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed
     Block& block = blocks_.emplace_back();
     block.attention_norm = maker.norm(name + ".attention_norm");
     block.attention = maker.attention(name + ".attention", config.layers[layer], inward);
+    if (config.sandwich) block.attention_out_norm = maker.norm(name + ".attention_out_norm");
     if (config.feed_forward == FeedForward::none) continue;
     block.feed_forward_norm = maker.norm(name + ".feed_forward_norm");
-    const std::int64_t up = (config.feed_forward == FeedForward::swiglu ? 2 : 1) * config.hidden;
+    if (config.sandwich) block.feed_forward_out_norm = maker.norm(name + ".feed_forward_out_norm");
+    const std::int64_t up = (is_gated(config.feed_forward) ? 2 : 1) * config.hidden;
     block.up = maker.affine(name + ".feed_forward.up", up, C, 1, config.bias);
     block.down = maker.affine(name + ".feed_forward.down", C, config.hidden, inward, config.bias);
   }
@@ -165,7 +172,8 @@ MultiHeadShape Transformer::attention_shape(std::size_t layer) const {
           .heads = heads.heads,
           .kv_heads = heads.kv_heads,
           .head_dim = config_.head_dim,
-          .bias = config_.bias};
+          .bias = config_.bias,
+          .qk_norm = config_.qk_norm};
 }
 
 namespace {
@@ -176,7 +184,7 @@ Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias) {
 }
 
 Variable activated(Tape& tape, Variable x, FeedForward kind) {
-  if (kind == FeedForward::swiglu) return silu_gate(tape, x);
+  if (is_gated(kind)) return gate(tape, x, kind == FeedForward::swiglu ? ops::Gate::silu : ops::Gate::gelu);
   return kind == FeedForward::gelu ? gelu(tape, x) : erf_gelu(tape, x);
 }
 
@@ -206,34 +214,52 @@ Variable Transformer::normalised(Tape& tape, Variable x, const Normalised& norm)
                    norm.beta == nullptr ? std::nullopt : std::optional(tape.parameter(*norm.beta)), config_.epsilon);
 }
 
-Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
-  const Block& block = blocks_[layer];
-  if (config_.layers[layer].heads == 0) {
-    if (block.attention.out_proj_bias == nullptr) return x;
-    return add_to_rows(tape, x, tape.parameter(*block.attention.out_proj_bias));
-  }
+MultiHeadOptions Transformer::attention_options(Tape& tape, std::size_t layer, const PassOptions& options) const {
   MultiHeadOptions how;
   how.attention.causal = config_.kind == Kind::gpt;
   if (options.memory == nullptr) how.attention.align = Align::top_left;  // a cache has its own
   how.attention.key_lengths = how.attention.query_lengths = options.lengths;
   how.attention.dropout = dropout(config_.dropout, options, layer, 0);
   how.output_dropout = dropout(config_.dropout, options, layer, 1);
+  const std::int64_t window = config_.layers[layer].window;
+  if (window > 0) how.attention.window.left = window - 1;
   if (config_.positions == Positions::rotary) {
     how.rotary = Rotary{.dim = config_.rotary_dim, .base = config_.rotary_base, .scaling = config_.rotary_scaling};
+    if (window > 0 && config_.local_rotary_base > 0) {
+      how.rotary = Rotary{.dim = config_.rotary_dim, .base = config_.local_rotary_base};
+    }
   }
-  if (const std::int64_t window = config_.layers[layer].window; window > 0) how.attention.window.left = window - 1;
+  if (config_.attention_scale > 0) how.attention.scale = config_.attention_scale;
+  how.attention.softcap = config_.attention_softcap;
+  how.qk_norm_epsilon = config_.epsilon;
   how.query_positions = options.positions;
   if (options.gates != nullptr && (*options.gates)[layer].present())
     how.attention.gates = tape.here((*options.gates)[layer]);
+  return how;
+}
+
+Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
+  const Block& block = blocks_[layer];
+  if (config_.layers[layer].heads == 0) return attend_without_heads(tape, layer, x);
+  const MultiHeadOptions how = attention_options(tape, layer, options);
   const Variable inner = config_.post_norm ? x : normalised(tape, x, block.attention_norm);
-  const Variable out = options.memory != nullptr
-                           ? attend_remembered(tape, layer, inner, how, *options.memory)
-                           : multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
-                                       options.gate_gradients, tape.memory<autograd::MultiHeadMemory>(&block));
-  const Variable y = add(tape, x, out);
-  if (options.shifts == nullptr || !(*options.shifts)[layer].present()) return y;
-  const Variable shift = tape.constant(tape.here((*options.shifts)[layer]));
-  return tape.value(shift).rank() == 1 ? add_to_rows(tape, y, shift) : add(tape, y, shift);
+  Variable out = options.memory != nullptr
+                     ? attend_remembered(tape, layer, inner, how, *options.memory)
+                     : multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
+                                 options.gate_gradients, tape.memory<autograd::MultiHeadMemory>(&block));
+  if (options.shifts != nullptr && (*options.shifts)[layer].present()) {
+    const Variable shift = tape.constant(tape.here((*options.shifts)[layer]));
+    out = tape.value(shift).rank() == 1 ? add_to_rows(tape, out, shift) : add(tape, out, shift);
+  }
+  return add(tape, x, normalised(tape, out, block.attention_out_norm));
+}
+
+Variable Transformer::attend_without_heads(Tape& tape, std::size_t layer, Variable x) const {
+  const Block& block = blocks_[layer];
+  if (block.attention.out_proj_bias == nullptr) return x;  // and a norm of nothing is nothing
+  const Variable bias = tape.parameter(*block.attention.out_proj_bias);
+  if (!config_.sandwich) return add_to_rows(tape, x, bias);
+  return add_to_rows(tape, x, normalised(tape, bias, block.attention_out_norm));
 }
 
 Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable x, const MultiHeadOptions& options,
@@ -250,6 +276,10 @@ Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable 
     return all.slice(2, ends[n], ends[n + 1]).split(2, (ends[n + 1] - ends[n]) / D).transpose(1, 2);
   };
   const TensorView q = part(0), k = part(1), v = part(2);
+  if (config_.qk_norm) {
+    ops::normalise_heads(context, q, block.attention.q_norm_weight->value, config_.epsilon);
+    ops::normalise_heads(context, k, block.attention.k_norm_weight->value, config_.epsilon);
+  }
   if (options.rotary) {
     rotate_into(context, q, *options.rotary, options.query_positions, q);
     rotate_into(context, k, *options.rotary, options.query_positions, k);
@@ -269,7 +299,8 @@ Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, Va
   const Variable up = affine(tape, inner, block.up.weight, block.up.bias);
   const Variable active = activated(tape, up, config_.feed_forward);
   const Variable down = affine(tape, active, block.down.weight, block.down.bias);
-  return add(tape, onto, drop(tape, down, dropout(config_.dropout, options, layer, 2)));
+  const Variable out = drop(tape, down, dropout(config_.dropout, options, layer, 2));
+  return add(tape, onto, normalised(tape, out, block.feed_forward_out_norm));
 }
 
 Variable Transformer::block(Tape& tape, std::size_t layer, Variable x, const PassOptions& options) const {
@@ -309,7 +340,9 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
     places = options.memory->positions(tokens.shape(1));
     options.positions = tape.here(places);
   }
-  Variable x = normalised(tape, embed(tape, tokens, options), embedding_norm_);
+  Variable x = embed(tape, tokens, options);
+  if (config_.embedding_scale != 1) x = scale(tape, x, config_.embedding_scale);
+  x = normalised(tape, x, embedding_norm_);
   const auto keep = [&] {
     if (options.streams != nullptr) options.streams->push_back(x);
   };
@@ -322,7 +355,8 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
   x = normalised(tape, x, final_norm_);
   if (config_.kind == Kind::encoder) return x;
   if (config_.kind == Kind::classifier) x = pool(tape, x, options.lengths);
-  return affine(tape, x, output_.weight, output_.bias);
+  const Variable logits = affine(tape, x, output_.weight, output_.bias);
+  return config_.logit_softcap > 0 ? softcap(tape, logits, config_.logit_softcap) : logits;
 }
 
 }  // namespace polyhead::model

@@ -21,7 +21,7 @@ struct PassOptions {
   std::vector<Tensor>* gates{};   // per layer [H] or [B,H], an absent tensor for all ones
   bool gate_gradients = false;    // then there must be gates
   MultiHeadWants wants{};         // statistics, weights ... of every layer
-  std::vector<Tensor>* shifts{};  // per layer [C] or [B,T,C], added to what attention adds; absent for none
+  std::vector<Tensor>* shifts{};  // per layer [C] or [B,T,C], added to what W_O gives; absent for none
   // The tokens come after those that are remembered here, and are remembered in turn. For a language model, on a tape
   // that does not record; without lengths and wants.
   Memory* memory{};
@@ -77,6 +77,7 @@ class Transformer {
   };
   struct Block {
     Normalised attention_norm, feed_forward_norm;
+    Normalised attention_out_norm, feed_forward_out_norm;  // of a sandwich
     MultiHeadParameters<Parameter*> attention;
     Affine up, down;
   };
@@ -91,8 +92,11 @@ class Transformer {
   // x plus what attention makes of it.
   autograd::Variable attend(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                             const PassOptions& options) const;
+  MultiHeadOptions attention_options(autograd::Tape& tape, std::size_t layer, const PassOptions& options) const;
   // Tokens with their positions added: [B,T,C].
   autograd::Variable embed(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const;
+  // The same of a layer that has lost all its heads.
+  autograd::Variable attend_without_heads(autograd::Tape& tape, std::size_t layer, autograd::Variable x) const;
   // Attention of new tokens x [B,n,C] over all that a layer remembers.
   autograd::Variable attend_remembered(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                                        const MultiHeadOptions& options, Memory& memory) const;

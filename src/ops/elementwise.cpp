@@ -24,24 +24,25 @@ View as_rows(const RowMajor& rows, const View& half) {
 }  // namespace
 
 void elementwise(Context& context, Elementwise op, const ConstTensorView& a, const ConstTensorView& b,
-                 const TensorView& y) {
+                 const TensorView& y, double factor) {
   const RowMajor rows({backend::name_of(op), context.device()}, "a", a);
   if (is_binary(op)) rows.expect_like("b", b);
   rows.expect_like("y", y);
-  run(context, &Kernels::elementwise, {op, a, b, y});
+  run(context, &Kernels::elementwise, {op, a, b, y, factor});
 }
 
-void silu_gate(Context& context, const ConstTensorView& x, const TensorView& y) {
-  const RowMajor rows({"silu_gate", context.device()}, "x", x);
+void gate(Context& context, Gate kind, const ConstTensorView& x, const TensorView& y) {
+  const RowMajor rows({"gate", context.device()}, "x", x);
   rows.expect("y", y, halved(rows.op, x));
-  run(context, &Kernels::silu_gate, rows.view(x), as_rows(rows, y));
+  run(context, &Kernels::gate, kind, rows.view(x), as_rows(rows, y));
 }
 
-void silu_gate_backward(Context& context, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx) {
-  const RowMajor rows({"silu_gate_backward", context.device()}, "x", x);
+void gate_backward(Context& context, Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+                   const TensorView& dx) {
+  const RowMajor rows({"gate_backward", context.device()}, "x", x);
   rows.expect("dy", dy, halved(rows.op, x));
   rows.expect_like("dx", dx);
-  run(context, &Kernels::silu_gate_backward, rows.view(x), as_rows(rows, dy), rows.view(dx));
+  run(context, &Kernels::gate_backward, kind, rows.view(x), as_rows(rows, dy), rows.view(dx));
 }
 
 void add_row(Context& context, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {

@@ -6,15 +6,16 @@
 
 namespace polyhead::ops {
 
-using backend::Elementwise;
+using backend::Elementwise, backend::Gate;
 
-// y = op(a) or op(a, b); y may be a or b.
+// y = op(a) or op(a, b); y may be a or b. `factor` is that of scale and softcap.
 void elementwise(Context& context, Elementwise op, const ConstTensorView& a, const ConstTensorView& b,
-                 const TensorView& y);
+                 const TensorView& y, double factor = 1);
 
-// y [..,F] = silu(a) b of x [..,2F] = [a | b].
-void silu_gate(Context& context, const ConstTensorView& x, const TensorView& y);
-void silu_gate_backward(Context& context, const ConstTensorView& x, const ConstTensorView& dy, const TensorView& dx);
+// y [..,F] = f(a) b of x [..,2F] = [a | b].
+void gate(Context& context, Gate kind, const ConstTensorView& x, const TensorView& y);
+void gate_backward(Context& context, Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+                   const TensorView& dx);
 
 // y [..,C] = x [..,C] + row [C]; y may be x. drow = the sum of dy over all rows.
 void add_row(Context& context, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y);

@@ -71,6 +71,7 @@ std::vector<ParameterCount> count_parameters(const MultiHeadShape& given) {
   if (shape.bias) counts.push_back({"query, key and value bias", q + 2 * kv});
   counts.push_back({"output weight", shape.width * q});
   if (shape.bias) counts.push_back({"output bias", shape.width});
+  if (shape.qk_norm) counts.push_back({"query and key norm", 2 * shape.head_dim});
   return counts;
 }
 
@@ -113,11 +114,21 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadShape& shape, DType dtype,
     tensors_.in_proj_bias = Tensor::zeros({q + 2 * kv}, dtype, memory);
     tensors_.out_proj_bias = Tensor::zeros({shape_.width}, dtype, memory);
   }
+  for (Tensor* weight : {&tensors_.q_norm_weight, &tensors_.k_norm_weight}) {
+    if (!shape_.qk_norm) break;
+    Tensor ones = Tensor::empty({shape_.head_dim}, dtype);
+    for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
+      store_number(1, dtype,
+                   static_cast<std::byte*>(ones.view().data()) + d * static_cast<std::int64_t>(size_of(dtype)));
+    }
+    *weight = moved_to(memory, std::move(ones));
+  }
 }
 
 MultiHeadViews MultiHeadAttention::parameters() const {
-  return {tensors_.in_proj_weight, tensors_.q_proj_weight,   tensors_.k_proj_weight, tensors_.v_proj_weight,
-          tensors_.in_proj_bias,   tensors_.out_proj_weight, tensors_.out_proj_bias};
+  return {tensors_.in_proj_weight, tensors_.q_proj_weight, tensors_.k_proj_weight,
+          tensors_.v_proj_weight,  tensors_.in_proj_bias,  tensors_.out_proj_weight,
+          tensors_.out_proj_bias,  tensors_.q_norm_weight, tensors_.k_norm_weight};
 }
 
 void MultiHeadAttention::pack(Context& context) {
@@ -153,6 +164,8 @@ std::vector<std::pair<std::string, TensorView>> MultiHeadAttention::state() {
   add("in_proj_bias", tensors_.in_proj_bias);
   add("out_proj.weight", tensors_.out_proj_weight);
   add("out_proj.bias", tensors_.out_proj_bias);
+  add("q_norm.weight", tensors_.q_norm_weight);
+  add("k_norm.weight", tensors_.k_norm_weight);
   return entries;
 }
 
@@ -187,6 +200,7 @@ MultiHeadAttention MultiHeadAttention::from_heads(const std::vector<SingleHeadAt
 }
 
 std::vector<SingleHeadAttention> MultiHeadAttention::to_heads() const {
+  if (shape_.qk_norm) throw Error(ErrorCode::value, kOp, "to_heads: expected no qk_norm: a single head has none");
   if (!shape_.packed() || shape_.kv_heads != shape_.heads) {
     throw Error(ErrorCode::value, kOp,
                 "to_heads: expected query, key and value of one width and a key/value head per head, found " +

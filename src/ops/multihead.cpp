@@ -1,6 +1,7 @@
 // The layer forward, as one op that holds the executor from the first product to the last.
 #include "ops/multihead.h"
 
+#include "ops/head_norms.h"
 #include "ops/multihead_plan.h"
 #include "ops/projection.h"
 #include "ops/resolve.h"
@@ -35,6 +36,9 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
       resolve(plan.op, like.part[kQuery], like.part[kKey], like.part[kValue], options.attention, wants.attention);
   plan.rotations(options, like.part[kQuery], like.part[kKey], false);
   check_dropout(kOp, "output_dropout", options.output_dropout);
+  if (shape.qk_norm && !(options.qk_norm_epsilon > 0)) {
+    throw Error(ErrorCode::value, kOp, "qk_norm_epsilon: expected a positive number");
+  }
   plan.reads(tensors_of(options.attention, wants.attention));
   plan.reads({options.query_positions, options.key_positions});
   expect_apart(plan, results);
@@ -44,22 +48,20 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   const bool longest = needs_longest_keys(attention, w);
   const AttentionShapes shapes =
       shapes_of(attention, w, longest ? longest_keys(*plan.memory, options.attention.cu_k) : 0);
-  results.projections.buffers.resize(wants.projections ? plan.groups.size() : 0);
+  const std::vector<Dims> norms = wants.projections ? kept_by_norms(plan) : std::vector<Dims>{};
+  results.projections.buffers.resize(wants.projections ? plan.groups.size() + norms.size() : 0);
   const ProjectionBuffers projections(plan, [&](std::size_t g, const Dims& buffer) {
     return wants.projections ? plan.place(results.projections.buffers[g], buffer, plan.dtype)
                              : call.scratch(g, buffer, plan.dtype);
   });
-  const auto kept = [&](Part part) { return wants.projections ? projections.part[part] : TensorView{}; };
-  results.projections.q = kept(kQuery);
-  results.projections.k = kept(kKey);
-  results.projections.v = kept(kValue);
+  std::vector<TensorView> normed;
+  for (std::size_t n = 0; n < norms.size(); ++n) {
+    normed.push_back(plan.place(results.projections.buffers[plan.groups.size() + n], norms[n], plan.dtype));
+  }
   const Dims merged{plan.batch, plan.queries, plan.inner()}, outer{plan.batch, plan.queries, plan.shape.width};
   const TensorView kept_heads = plan.place(results.heads, merged, plan.dtype, wants.heads);
   const TensorView heads = wants.heads ? kept_heads : call.scratch(3, merged, plan.dtype);
   const TensorView output = plan.place(results.output, outer, plan.dtype);
-  attention.q = projections.part[kQuery];
-  attention.k = projections.part[kKey];
-  attention.v = projections.part[kValue];
   attention.output = plan.as_heads(heads);
   attention.lse = plan.place(results.lse, shapes.lse, shapes.numbers, w.lse);
   attention.weights = plan.place(results.weights, shapes.weights, shapes.weights_dtype, w.weights);
@@ -74,10 +76,14 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
     project(call, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, projections.buffers[g],
             whole ? &packed->in_proj : nullptr);
   }
-  for (const backend::RotaryProblem& rotation :
-       plan.rotations(options, projections.part[kQuery], projections.part[kKey], false)) {
-    call(&Kernels::rotate, rotation);
-  }
+  const auto [q, k] = normalise_heads(call, plan, parameters, options, projections, normed);
+  for (const backend::RotaryProblem& rotation : plan.rotations(options, q, k, false)) call(&Kernels::rotate, rotation);
+  attention.q = q;
+  attention.k = k;
+  attention.v = projections.part[kValue];
+  results.projections.q = wants.projections ? q : TensorView{};
+  results.projections.k = wants.projections ? k : TensorView{};
+  results.projections.v = wants.projections ? projections.part[kValue] : TensorView{};
   call(&Kernels::attend, attention);
   project(call, heads, plan.out_weight, plan.out_bias, output, packed == nullptr ? nullptr : &packed->out_proj);
   if (options.output_dropout.p > 0) call(&Kernels::drop, {output, output, options.output_dropout});

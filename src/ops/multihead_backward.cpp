@@ -1,4 +1,5 @@
 // The layer backward: through W_O, attention and the projections, as one op that holds the executor.
+#include "ops/head_norms.h"
 #include "ops/multihead_plan.h"
 #include "ops/projection.h"
 #include "ops/resolve.h"
@@ -26,7 +27,9 @@ MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const Mu
           .v_proj_weight = one(like.v_proj_weight, to.v_proj_weight),
           .in_proj_bias = one(like.in_proj_bias, to.in_proj_bias),
           .out_proj_weight = one(like.out_proj_weight, to.out_proj_weight),
-          .out_proj_bias = one(like.out_proj_bias, to.out_proj_bias)};
+          .out_proj_bias = one(like.out_proj_bias, to.out_proj_bias),
+          .q_norm_weight = one(like.q_norm_weight, to.q_norm_weight),
+          .k_norm_weight = one(like.k_norm_weight, to.k_norm_weight)};
 }
 
 // Is everything there that the forward pass has to leave?
@@ -44,6 +47,14 @@ void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forwa
   expect("forward q", forward.projections.q, like.part[ops::kQuery].shape(), plan.dtype);
   expect("forward k", forward.projections.k, like.part[ops::kKey].shape(), plan.dtype);
   expect("forward v", forward.projections.v, like.part[ops::kValue].shape(), plan.dtype);
+  if (!plan.shape.qk_norm) return;
+  const std::vector<Dims> norms = ops::kept_by_norms(plan);
+  const std::size_t groups = plan.groups.size();
+  for (std::size_t n = 0; n < norms.size(); ++n) {
+    const bool there = forward.projections.buffers.size() == groups + norms.size();
+    expect("forward norms", there ? forward.projections.buffers[groups + n].view() : ConstTensorView{}, norms[n],
+           plan.dtype);
+  }
 }
 
 // dW and db of a group, and the gradient of its input. dparts [B,L,N] is what arrives at its projections.
@@ -72,8 +83,9 @@ void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadGradients& grad
     plan.expect_apart("gradient of an input", *input);
   }
   const MultiHeadTensors& d = gradients.dparameters;
-  for (const Tensor* parameter : {&d.in_proj_weight, &d.q_proj_weight, &d.k_proj_weight, &d.v_proj_weight,
-                                  &d.in_proj_bias, &d.out_proj_weight, &d.out_proj_bias}) {
+  for (const Tensor* parameter :
+       {&d.in_proj_weight, &d.q_proj_weight, &d.k_proj_weight, &d.v_proj_weight, &d.in_proj_bias, &d.out_proj_weight,
+        &d.out_proj_bias, &d.q_norm_weight, &d.k_norm_weight}) {
     plan.expect_apart("gradient of a parameter", *parameter);
   }
   plan.expect_apart("dbias", gradients.dbias);
@@ -142,6 +154,7 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
   // Through attention and the projections.
   call(&Kernels::attend_backward, attention);
   for (const backend::RotaryProblem& rotation : rotations) call(&Kernels::rotate, rotation);
+  ops::normalise_heads_backward(call, plan, parameters, projections, dparts, d);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     through_projection(call, plan, plan.groups[g], dparts.buffers[g], d, dinputs[g]);
   }

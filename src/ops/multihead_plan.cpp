@@ -80,6 +80,14 @@ void check_parameters(const Op& op, const MultiHeadShape& shape, DType dtype, co
     expect_absent(op, "in_proj_bias", p.in_proj_bias, "the shape says bias = false");
     expect_absent(op, "out_proj_bias", p.out_proj_bias, "the shape says bias = false");
   }
+  if (!shape.qk_norm) {
+    expect_absent(op, "q_norm_weight", p.q_norm_weight, "the shape says qk_norm = false");
+    return expect_absent(op, "k_norm_weight", p.k_norm_weight, "the shape says qk_norm = false");
+  }
+  if (size_of(dtype) == 2)
+    throw Error(ErrorCode::dtype, op, "qk_norm: expected f32 or f64, found " + std::string(name_of(dtype)));
+  expect(op, "q_norm_weight", p.q_norm_weight, {shape.head_dim}, dtype);
+  expect(op, "k_norm_weight", p.k_norm_weight, {shape.head_dim}, dtype);
 }
 
 // k_proj_weight above v_proj_weight: [2*G*D,K].
@@ -153,20 +161,15 @@ MultiHeadPlan::MultiHeadPlan(std::string_view name, const Call& call, const Mult
           parameters.v_proj_weight,
           parameters.in_proj_bias,
           parameters.out_proj_weight,
-          parameters.out_proj_bias};
+          parameters.out_proj_bias,
+          parameters.q_norm_weight,
+          parameters.k_norm_weight};
   out_weight = parameters.out_proj_weight;
   out_bias = parameters.out_proj_bias;
 }
 
 Dims MultiHeadPlan::buffer_shape(const ProjectionGroup& group) const {
   return {batch, group.input.shape(1), group.columns};
-}
-
-TensorView MultiHeadPlan::heads_of(const TensorView& buffer, const ProjectionGroup& group, Part part) const {
-  std::int64_t begin = 0;
-  for (int before = group.first; before < part; ++before) begin += part_rows[before];
-  const std::int64_t count = part == kQuery ? shape.heads : shape.kv_heads;
-  return buffer.slice(2, begin, begin + part_rows[part]).split(2, count).transpose(1, 2);
 }
 
 TensorView MultiHeadPlan::stand_in(const Dims& buffer) const {

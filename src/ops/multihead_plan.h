@@ -41,7 +41,13 @@ struct MultiHeadPlan {
   std::int64_t inner() const { return part_rows[kQuery]; }  // H*D
   Dims buffer_shape(const ProjectionGroup& group) const;    // [B,L,N]
   // A part of its group's buffer as heads: [B,H,T,D] or [B,G,S,D].
-  TensorView heads_of(const TensorView& buffer, const ProjectionGroup& group, Part part) const;
+  template <class View>
+  View heads_of(const View& buffer, const ProjectionGroup& group, int part) const {
+    std::int64_t begin = 0;
+    for (int before = group.first; before < part; ++before) begin += part_rows[before];
+    const std::int64_t count = part == kQuery ? shape.heads : shape.kv_heads;
+    return buffer.slice(2, begin, begin + part_rows[part]).split(2, count).transpose(1, 2);
+  }
   // Further tensors that the call reads.
   void reads(const std::vector<ConstTensorView>& more) { read.insert(read.end(), more.begin(), more.end()); }
   // A tensor of this shape that is no memory yet, for checks of shapes.
@@ -74,7 +80,7 @@ struct ProjectionBuffers {
       const ProjectionGroup& group = plan.groups[g];
       buffers.push_back(make(g, plan.buffer_shape(group)));
       for (int p = group.first; p < group.first + group.parts; ++p) {
-        part[p] = plan.heads_of(buffers[g], group, static_cast<Part>(p));
+        part[p] = plan.heads_of(buffers[g], group, p);
       }
     }
   }

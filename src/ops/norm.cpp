@@ -40,4 +40,16 @@ void normalise_backward(Context& context, const ConstTensorView& x, const ConstT
        .dbeta = dbeta});
 }
 
+void normalise_heads(Context& context, const TensorView& x, const ConstTensorView& gamma, double epsilon) {
+  const Argument argument{{"normalise_heads", context.device()}, "x", x};
+  if (x.rank() != 4 || x.stride(3) != 1 || (x.shape(0) > 1 && x.stride(0) != x.shape(2) * x.stride(2))) {
+    argument.refuse(ErrorCode::layout, "[B,H,T,D] within rows that follow one another");
+  }
+  if (!(epsilon > 0)) throw Error(ErrorCode::value, argument.op, "epsilon: expected a positive number");
+  Argument{argument.op, "gamma", gamma}.expect_input({x.shape(3)}, x.dtype());
+  const TensorView rows = rows_of_heads(x);
+  run(context, &Kernels::normalise,
+      {.x = rows, .gamma = gamma, .beta = {}, .epsilon = epsilon, .y = rows, .scales = {}});
+}
+
 }  // namespace polyhead::ops

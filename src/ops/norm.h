@@ -14,4 +14,15 @@ void normalise_backward(Context& context, const ConstTensorView& x, const ConstT
                         const ConstTensorView& scales, const ConstTensorView& dy, const ConstTensorView& plus,
                         const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta);
 
+// RMSNorm of every head's row of x [B,H,T,D], a view of [B,T,..] split into heads, in place.
+void normalise_heads(Context& context, const TensorView& x, const ConstTensorView& gamma, double epsilon);
+
+// Such heads as the kernels take rows: [B*T,H,D].
+template <class View>
+View rows_of_heads(const View& x) {
+  const std::int64_t B = x.shape(0), T = x.shape(2);
+  const Dims shape{B * T, x.shape(1), x.shape(3)}, strides{x.stride(2), x.stride(1), 1};
+  return x.as_strided(shape, strides);
+}
+
 }  // namespace polyhead::ops

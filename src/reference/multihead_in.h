@@ -98,8 +98,48 @@ struct LayerParts {
   }
 };
 
+// RMSNorm of the rows of x [B,n,L,D] in place, each a head's; and dx from dy in place, with what gamma gets.
+template <class Numbers>
+void normalise_heads_in(const TensorView& x, const ConstTensorView& gamma, double epsilon) {
+  using Real = typename Numbers::Real;
+  Array<Real> in(x);
+  const Array<Real> g(gamma);
+  const std::int64_t D = x.shape(3);
+  for (std::int64_t row = 0; row < x.count() / D; ++row) {
+    Real* values = in.values().data() + row * D;
+    Real square = 0;
+    for (std::int64_t d = 0; d < D; ++d) square += values[d] * values[d] / static_cast<Real>(D);
+    const Real rms = std::sqrt(square + static_cast<Real>(epsilon));
+    for (std::int64_t d = 0; d < D; ++d) values[d] = values[d] / rms * g(d);
+  }
+  in.store_to(x);
+}
+template <class Numbers>
+void normalise_heads_backward_in(const ConstTensorView& x, const ConstTensorView& gamma, double epsilon,
+                                 const TensorView& dy, const TensorView& dgamma) {
+  using Real = typename Numbers::Real;
+  const Array<Real> in(x), g(gamma);
+  Array<Real> d(dy), to_gamma(dgamma);
+  const std::int64_t D = x.shape(3);
+  for (std::int64_t row = 0; row < x.count() / D; ++row) {
+    const Real* values = in.values().data() + row * D;
+    Real* gradient = d.values().data() + row * D;
+    Real square = 0, mean = 0;  // of x^2; of the gradient along x / rms
+    for (std::int64_t c = 0; c < D; ++c) square += values[c] * values[c] / static_cast<Real>(D);
+    const Real rms = std::sqrt(square + static_cast<Real>(epsilon));
+    for (std::int64_t c = 0; c < D; ++c) {
+      to_gamma(c) += gradient[c] * values[c] / rms;
+      mean += gradient[c] * g(c) * values[c] / rms / static_cast<Real>(D);
+    }
+    for (std::int64_t c = 0; c < D; ++c) gradient[c] = (gradient[c] * g(c) - values[c] / rms * mean) / rms;
+  }
+  d.store_to(dy);
+  to_gamma.store_to(dgamma);
+}
+
 struct LayerSteps {
-  Tensor part[3];  // [B,L,n*D] q, k, v after rotary
+  Tensor part[3];    // [B,L,n*D] q, k, v after norm and rotary
+  Tensor before[2];  // q and k before the norm, if there is one
   Tensor heads, output;
 };
 
@@ -113,6 +153,12 @@ LayerSteps multihead_in(const MultiHeadShape& shape, const MultiHeadViews& param
     steps.part[i] = Tensor::empty({x.shape(0), x.shape(1), layer.heads[i] * layer.shape.head_dim}, between);
     linear_in<Numbers>(x, layer.weight[i], layer.bias[i], steps.part[i]);
     const TensorView view = layer.split(steps.part[i].view(), i);
+    if (shape.qk_norm && i < 2) {
+      steps.before[i] = Tensor::empty(steps.part[i].shape(), between);
+      Array<double>(steps.part[i].view()).store_to(steps.before[i]);
+      normalise_heads_in<Numbers>(view, i == 0 ? parameters.q_norm_weight : parameters.k_norm_weight,
+                                  options.qk_norm_epsilon);
+    }
     if (options.rotary && i < 2) {
       rotate(view, *options.rotary, i == 0 ? options.query_positions : options.key_positions, view);
     }
@@ -141,7 +187,7 @@ MultiHeadGradients multihead_backward_in(const MultiHeadShape& shape, const Mult
   MultiHeadTensors& d = g.dparameters;
   d = {zeros(parameters.in_proj_weight), zeros(parameters.q_proj_weight), zeros(parameters.k_proj_weight),
        zeros(parameters.v_proj_weight),  zeros(parameters.in_proj_bias),  zeros(parameters.out_proj_weight),
-       zeros(parameters.out_proj_bias)};
+       zeros(parameters.out_proj_bias),  zeros(parameters.q_norm_weight), zeros(parameters.k_norm_weight)};
   g.dquery = zeros(inputs.query);
   g.dkey = zeros(inputs.key);
   g.dvalue = zeros(inputs.value);
@@ -172,6 +218,11 @@ MultiHeadGradients multihead_backward_in(const MultiHeadShape& shape, const Mult
     const TensorView view = layer.split(dpart[i].view(), i);
     if (options.rotary && i < 2) {
       rotate_back(view, *options.rotary, i == 0 ? options.query_positions : options.key_positions, view);
+    }
+    if (shape.qk_norm && i < 2) {
+      normalise_heads_backward_in<Numbers>(layer.split(steps.before[i].view(), i),
+                                           i == 0 ? parameters.q_norm_weight : parameters.k_norm_weight,
+                                           options.qk_norm_epsilon, view, i == 0 ? d.q_norm_weight : d.k_norm_weight);
     }
     const std::int64_t rows = layer.heads[i] * layer.shape.head_dim;
     const TensorView dweight =

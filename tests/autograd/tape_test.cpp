@@ -65,8 +65,8 @@ TEST(Tape, GradientsOfEveryFunction) {
     const Variable in = drop(tape, tape.parameter(x), {0.25, 7});
     const Variable unit = normalise(tape, in, tape.parameter(gamma), tape.parameter(beta), 1e-3);
     const Variable wide = linear(tape, unit, tape.parameter(up), tape.parameter(up_bias));
-    const Variable narrow = linear(tape, silu_gate(tape, gelu(tape, wide)), tape.parameter(down));
-    return add_to_rows(tape, narrow, tape.parameter(row));
+    const Variable narrow = linear(tape, gate(tape, gelu(tape, wide), ops::Gate::silu), tape.parameter(down));
+    return softcap(tape, scale(tape, add_to_rows(tape, narrow, tape.parameter(row)), 1.5), 2);
   });
 }
 

@@ -153,23 +153,27 @@ void add_products(std::vector<std::pair<std::string, Op>>& ops) {
 
 void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
   using backend::Elementwise;
-  for (const Elementwise op : {Elementwise::gelu, Elementwise::gelu_backward, Elementwise::add, Elementwise::erf_gelu,
-                               Elementwise::erf_gelu_backward}) {
+  for (const Elementwise op :
+       {Elementwise::gelu, Elementwise::gelu_backward, Elementwise::add, Elementwise::erf_gelu,
+        Elementwise::erf_gelu_backward, Elementwise::scale, Elementwise::softcap, Elementwise::softcap_backward}) {
     ops.emplace_back(std::string(name_of(op)), [=](Stage& s) {
       const Dims shape{37, 129};
       const ConstTensorView a = s.normal(shape, 4);
       s.call(&Kernels::elementwise,
              backend::ElementwiseProblem{op, a, is_binary(op) ? s.normal(shape) : ConstTensorView{},
-                                         s.result("y", shape)});
+                                         s.result("y", shape), 2.5});
     });
   }
-  ops.emplace_back("silu_gate", [](Stage& s) {
-    s.call(&Kernels::silu_gate, s.normal({19, 2 * 45}, 4), s.result("y", {19, 45}));
-  });
-  ops.emplace_back("silu_gate_backward", [](Stage& s) {
-    const ConstTensorView x = s.normal({19, 2 * 45}, 4), dy = s.normal({19, 45});
-    s.call(&Kernels::silu_gate_backward, x, dy, s.result("dx", {19, 90}));
-  });
+  for (const backend::Gate kind : {backend::Gate::silu, backend::Gate::gelu}) {
+    const std::string name = kind == backend::Gate::silu ? "silu_gate" : "gelu_gate";
+    ops.emplace_back(name, [=](Stage& s) {
+      s.call(&Kernels::gate, kind, s.normal({19, 2 * 45}, 4), s.result("y", {19, 45}));
+    });
+    ops.emplace_back(name + "_backward", [=](Stage& s) {
+      const ConstTensorView x = s.normal({19, 2 * 45}, 4), dy = s.normal({19, 45});
+      s.call(&Kernels::gate_backward, kind, x, dy, s.result("dx", {19, 90}));
+    });
+  }
   ops.emplace_back("add_row", [](Stage& s) {
     const ConstTensorView x = s.normal({21, 70}), row = s.normal({70});
     s.call(&Kernels::add_row, x, row, s.result("y", {21, 70}));
@@ -208,6 +212,26 @@ void add_norms(std::vector<std::pair<std::string, Op>>& ops) {
       });
     }
   }
+}
+
+// Rows that are parts of longer ones: heads of q within [B*T,(H+2G)*D].
+void add_norms_of_heads(std::vector<std::pair<std::string, Op>>& ops) {
+  ops.emplace_back("normalise_heads", [](Stage& s) {
+    const ConstTensorView x = s.normal({17, 5, 24}).slice(1, 1, 4), gamma = s.normal({24}),
+                          dy = s.normal({17, 4, 24}).slice(1, 0, 3);
+    const TensorView scales = s.result("scales", {51, 2});
+    s.call(&Kernels::normalise,
+           backend::NormProblem{.x = x, .gamma = gamma, .beta = {}, .y = s.result("y", {17, 3, 24}), .scales = scales});
+    s.call(&Kernels::normalise_backward, backend::NormGradientProblem{.x = x,
+                                                                      .gamma = gamma,
+                                                                      .scales = scales,
+                                                                      .dy = dy,
+                                                                      .plus = {},
+                                                                      .centred = false,
+                                                                      .dx = s.result("dx", {17, 3, 24}),
+                                                                      .dgamma = s.result("dgamma", {24}),
+                                                                      .dbeta = {}});
+  });
 }
 
 void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
@@ -297,6 +321,7 @@ std::vector<Item> op_items() {
   add_moves(narrow);
   add_elementwise(f32_only);
   add_norms(f32_only);
+  add_norms_of_heads(f32_only);
   add_tables(f32_only);
   std::vector<Item> items;
   const auto add = [&](const auto& ops, DType dtype) {

@@ -56,6 +56,10 @@ TEST(WithoutHeads, IsTheGatedModelForEveryPattern) {
   for (const std::int64_t kv_heads : {4, 2, 1}) {
     model::Config config = small(4, kv_heads, kv_heads != 2);
     config.layers[0].window = 5;
+    if (kv_heads == 2) {  // as in Gemma
+      config.norm = model::Norm::rms;
+      config.sandwich = config.qk_norm = true;
+    }
     model::Transformer model = stirred(config);
     const Examples some = examples(config, "some");
     Context context(2);

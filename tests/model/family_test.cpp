@@ -21,7 +21,8 @@ namespace {
 
 using io::expect_error, io::Scratch, io::slurp, io::spill;
 
-constexpr std::array kFamilies = {"gpt2", "llama", "mistral", "qwen2", "gpt_neox", "bert", "roberta", "distilbert"};
+constexpr std::array kFamilies = {"gpt2",   "llama",    "mistral", "qwen2",   "qwen3",     "gemma2",
+                                  "gemma3", "gpt_neox", "bert",    "roberta", "distilbert"};
 
 std::filesystem::path fixture(const std::string& family) {
   return std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models" / family;
@@ -84,9 +85,11 @@ TEST(Family, OtherNames) {
 }
 
 TEST(Family, GgufHoldsTheSameModel) {
-  const Tensor a = logits_of(fixture("llama"), fixture("llama"));
-  const Tensor b = logits_of(fixture("llama") / "llama.gguf", fixture("llama"));
-  EXPECT_TRUE(test::same_bits("logits", a, b));
+  for (const std::string family : {"llama", "qwen3", "gemma2", "gemma3"}) {
+    const Tensor a = logits_of(fixture(family), fixture(family));
+    const Tensor b = logits_of(fixture(family) / (family + ".gguf"), fixture(family));
+    EXPECT_TRUE(test::same_bits("logits", a, b)) << family;
+  }
 }
 
 // What was loaded can be saved as our own and is the same model.
@@ -114,7 +117,7 @@ void expect_refused(const std::string& family, const std::string& key, const cha
 
 TEST(Family, Configs) {
   expect_refused("gpt2", "model_type", "\"gpt_bigcode\"",
-                 {"config.json", "\"gpt_bigcode\"", "gpt2, llama, mistral, qwen2, gpt_neox, bert"});
+                 {"config.json", "\"gpt_bigcode\"", "gpt2, llama, mistral, qwen2, qwen3, gemma2"});
   expect_refused("gpt2", "model_type", "1", {"config.json", "model_type"});
   expect_refused("gpt2", "activation_function", "\"relu\"", {"activation_function", "gelu_new", "\"relu\""});
   expect_refused("gpt2", "scale_attn_by_inverse_layer_idx", "true", {"scale_attn_by_inverse_layer_idx", "found true"});
@@ -141,6 +144,15 @@ TEST(Family, Configs) {
   expect_refused("mistral", "sliding_window", "0", {"sliding_window", "found 0"});
   expect_refused("qwen2", "layer_types", R"(["full_attention"])", {"layer_types", "2 layers"});
   expect_refused("qwen2", "layer_types", R"(["full_attention", "mamba"])", {"layer_types", "mamba"});
+  expect_refused("qwen3", "attention_bias", "true", {"attention_bias", "found true"});
+  expect_refused("gemma2", "hidden_activation", "\"silu\"", {"hidden_activation", "gelu_pytorch_tanh", "\"silu\""});
+  expect_refused("gemma2", "query_pre_attn_scalar", "0", {"query_pre_attn_scalar", "found 0"});
+  expect_refused("gemma2", "attn_logit_softcapping", "-1", {"attn_logit_softcapping", "found -1"});
+  expect_refused("gemma3", "use_bidirectional_attention", "true", {"use_bidirectional_attention", "found true"});
+  expect_refused("gemma3", "rope_parameters",
+                 R"({"full_attention":{}, "sliding_attention":{"rope_type":"linear","factor":2.0}})",
+                 {"sliding_attention", "without scaling"});
+  expect_refused("gemma3", "model_type", "\"gemma3\"", {"\"gemma3\"", "gemma3_text"});
   expect_refused("llama", "num_key_value_heads", "3", {"kv_heads"});
   expect_refused("llama", "num_key_value_heads", "4", {"config.json"});
   expect_refused("llama", "head_dim", "4", {"_proj", "does not fit"});

@@ -133,6 +133,16 @@ std::vector<Config> remembering() {
     }
     all.push_back(config);
   }
+  Config& gemma = all.emplace_back(all.back());
+  gemma.norm = Norm::rms;
+  gemma.bias = false;
+  gemma.feed_forward = FeedForward::geglu;
+  gemma.sandwich = gemma.qk_norm = true;
+  gemma.local_rotary_base = 30;
+  gemma.attention_scale = 0.4;
+  gemma.attention_softcap = 3;
+  gemma.logit_softcap = 5;
+  gemma.embedding_scale = 4;
   return all;
 }
 

@@ -122,12 +122,23 @@ TEST_P(FeedForward, Activations) {
     for (auto& value : values) value = reference::erf_gelu(value);
     return values;
   });
-  ops::silu_gate(context_, x, gated);
-  expect_right("silu_gate", gated, [&](auto real, std::int64_t row) {
-    const auto values = row_of<decltype(real)>(x, row);
-    std::vector<decltype(real)> out;
-    for (std::size_t c = 0; c < kColumns; ++c) out.push_back(reference::silu(values[c]) * values[c + kColumns]);
-    return out;
+  for (const ops::Gate kind : {ops::Gate::silu, ops::Gate::gelu}) {
+    ops::gate(context_, kind, x, gated);
+    expect_right("gate", gated, [&](auto real, std::int64_t row) {
+      const auto values = row_of<decltype(real)>(x, row);
+      std::vector<decltype(real)> out;
+      for (std::size_t c = 0; c < kColumns; ++c) {
+        const auto f = kind == ops::Gate::silu ? reference::silu(values[c]) : reference::gelu(values[c]);
+        out.push_back(f * values[c + kColumns]);
+      }
+      return out;
+    });
+  }
+  ops::elementwise(context_, ops::Elementwise::softcap, x, {}, y, 2.5);
+  expect_right("softcap", y, [&](auto real, std::int64_t row) {
+    auto values = row_of<decltype(real)>(x, row);
+    for (auto& value : values) value = decltype(real)(2.5) * std::tanh(value / decltype(real)(2.5));
+    return values;
   });
 }
 
@@ -171,18 +182,21 @@ TEST(FeedForwardGradients, AreFiniteDifferences) {
   }
   using ops::Elementwise;
   for (const auto& [forward, backward] : {std::pair{Elementwise::gelu, Elementwise::gelu_backward},
-                                          {Elementwise::erf_gelu, Elementwise::erf_gelu_backward}}) {
+                                          {Elementwise::erf_gelu, Elementwise::erf_gelu_backward},
+                                          {Elementwise::softcap, Elementwise::softcap_backward}}) {
     ops::elementwise(context, backward, x, dy, dx);
     expect_slopes(std::string(backend::name_of(forward)).c_str(), x, dx, [&] {
       ops::elementwise(context, forward, x, {}, y);
       return product(y, dy);
     });
   }
-  ops::silu_gate_backward(context, x, dhalf, dx);
-  expect_slopes("silu_gate", x, dx, [&] {
-    ops::silu_gate(context, x, half);
-    return product(half, dhalf);
-  });
+  for (const ops::Gate kind : {ops::Gate::silu, ops::Gate::gelu}) {
+    ops::gate_backward(context, kind, x, dhalf, dx);
+    expect_slopes("gate", x, dx, [&] {
+      ops::gate(context, kind, x, half);
+      return product(half, dhalf);
+    });
+  }
   Tensor targets = Tensor::empty({7}, DType::i32), losses = Tensor::zeros({7}, DType::f64), shares = like(losses);
   for (std::int32_t n = 0; n < 7; ++n) targets.as<std::int32_t>()[n] = n == 3 ? -1 : 2 * n;
   for (const ops::Share share : {ops::Share::all, ops::Share::sequences}) {
@@ -301,7 +315,7 @@ TEST(FeedForwardErrors, SayWhatWasExpected) {
   EXPECT_THROW(ops::normalise(context, x, gamma, {}, 0, y, scales), Error);
   EXPECT_THROW(ops::normalise(context, half, gamma, {}, 1e-5, y, scales), Error);
   EXPECT_THROW(ops::elementwise(context, ops::Elementwise::gelu, x, {}, narrow), Error);
-  EXPECT_THROW(ops::silu_gate(context, odd, narrow), Error);
+  EXPECT_THROW(ops::gate(context, ops::Gate::silu, odd, narrow), Error);
   Tensor indices = Tensor::zeros({4}, DType::i32);
   indices.as<std::int32_t>()[2] = 9;
   Tensor tokens = Tensor::zeros({1, 4}, DType::i32), embedded = Tensor::zeros({1, 4, 6}, DType::f32);

@@ -43,7 +43,7 @@ struct Layer {
     if (c.inputs != Inputs::self) inputs.key = add({c.batch, keys, full.key_width}, c.dtype);
     if (c.inputs == Inputs::key_and_value) inputs.value = add({c.batch, keys, full.value_width}, c.dtype);
     for (auto& [name, tensor] : layer.state()) {
-      if (name.ends_with("bias")) fill(tensor);
+      if (name.ends_with("bias") || name.ends_with("norm.weight")) fill(tensor);
     }
     const DType numbers = c.dtype == DType::f64 ? DType::f64 : DType::f32;
     if (c.gates) options.attention.gates = add({c.batch, full.heads}, numbers);
@@ -118,9 +118,25 @@ std::vector<LayerCase> cases() {
     c.queries = 150;
     c.options.attention.causal = true;
   });
+  add("qk_norm", [](LayerCase& c) {
+    c.shape.qk_norm = true;
+    c.shape.head_dim = 20;  // of many, the largest error is no accident
+    c.shape.kv_heads = 2;
+    c.options.rotary = Rotary{};
+    c.options.qk_norm_epsilon = 1e-3;
+    c.options.attention.softcap = 3;
+    c.options.attention.scale = 0.7;
+  });
+  add("qk_norm_cross", [](LayerCase& c) {
+    c.shape.qk_norm = true;
+    c.shape.head_dim = 20;
+    c.inputs = Inputs::key_alone;
+    c.keys = 5;
+  });
   const std::size_t count = list.size();
   for (std::size_t i = 0; i < count; ++i) {
     for (const DType dtype : {DType::f64, DType::f16, DType::bf16}) {
+      if (list[i].shape.qk_norm && dtype != DType::f64) continue;
       LayerCase c = list[i];
       c.dtype = dtype;
       c.name += "_" + std::string(name_of(dtype));
@@ -208,6 +224,8 @@ TEST_P(MultiHead, GradientsAreThoseOfThePapers) {
   judge("in_proj_bias", g.in_proj_bias, e.in_proj_bias, p.in_proj_bias);
   judge("out_proj_weight", g.out_proj_weight, e.out_proj_weight, p.out_proj_weight);
   judge("out_proj_bias", g.out_proj_bias, e.out_proj_bias, p.out_proj_bias);
+  judge("q_norm_weight", g.q_norm_weight, e.q_norm_weight, p.q_norm_weight);
+  judge("k_norm_weight", g.k_norm_weight, e.k_norm_weight, p.k_norm_weight);
   judge("dbias", got.dbias, exact.dbias, plain.dbias);
   judge("dsink_logit", got.dsink_logit, exact.dsink_logit, plain.dsink_logit);
   judge("dgates", got.dgates, exact.dgates, plain.dgates);
@@ -249,10 +267,10 @@ TEST(MultiHeadGradient, IsTheFiniteDifferenceThroughTheWholeLayer) {
     SCOPED_TRACE(c.name);
     Layer l(c);
     const MultiHeadGradients g = l.backward(context, l.forward(context));
-    const Tensor* const d[] = {&g.dparameters.in_proj_weight, &g.dparameters.q_proj_weight,
-                               &g.dparameters.k_proj_weight,  &g.dparameters.v_proj_weight,
-                               &g.dparameters.in_proj_bias,   &g.dparameters.out_proj_weight,
-                               &g.dparameters.out_proj_bias};
+    const Tensor* const d[] = {
+        &g.dparameters.in_proj_weight, &g.dparameters.q_proj_weight, &g.dparameters.k_proj_weight,
+        &g.dparameters.v_proj_weight,  &g.dparameters.in_proj_bias,  &g.dparameters.out_proj_weight,
+        &g.dparameters.out_proj_bias,  &g.dparameters.q_norm_weight, &g.dparameters.k_norm_weight};
     std::size_t next = 0;
     for (const auto& [name, tensor] : l.layer.state()) {
       while (!d[next]->present()) ++next;

@@ -60,6 +60,47 @@ def qwen2_window():
                                     use_sliding_window=True, sliding_window=5, max_window_layers=1)
 
 
+def qwen3():
+    """Heads that are wider than width / heads."""
+    return transformers.Qwen3Config(vocab_size=43, hidden_size=30, intermediate_size=29, num_hidden_layers=3,
+                                    num_attention_heads=5, num_key_value_heads=1, head_dim=14,
+                                    max_position_embeddings=53, rms_norm_eps=1e-5,
+                                    rope_parameters={"rope_type": "default", "rope_theta": 900.0})
+
+
+def qwen3_window():
+    return transformers.Qwen3Config(vocab_size=37, hidden_size=24, intermediate_size=13, num_hidden_layers=2,
+                                    num_attention_heads=4, num_key_value_heads=2, head_dim=6,
+                                    max_position_embeddings=53, use_sliding_window=True, sliding_window=5,
+                                    max_window_layers=1, tie_word_embeddings=True)
+
+
+def gemma2():
+    """Windows in every other layer, both softcaps, a scale that is not the heads'."""
+    return transformers.Gemma2Config(vocab_size=47, hidden_size=28, intermediate_size=31, num_hidden_layers=3,
+                                     num_attention_heads=4, num_key_value_heads=2, head_dim=10,
+                                     max_position_embeddings=43, sliding_window=7, query_pre_attn_scalar=13,
+                                     attn_logit_softcapping=5.0, final_logit_softcapping=3.0)
+
+
+def gemma2_uncapped():
+    return transformers.Gemma2Config(vocab_size=29, hidden_size=22, intermediate_size=17, num_hidden_layers=2,
+                                     num_attention_heads=2, num_key_value_heads=1, head_dim=12,
+                                     max_position_embeddings=41, attn_logit_softcapping=None,
+                                     final_logit_softcapping=None, tie_word_embeddings=False)
+
+
+def gemma3():
+    """Six layers with windows and one without, which have rotary positions of their own."""
+    return transformers.Gemma3TextConfig(vocab_size=41, hidden_size=26, intermediate_size=23, num_hidden_layers=7,
+                                         num_attention_heads=2, num_key_value_heads=1, head_dim=14,
+                                         max_position_embeddings=47, sliding_window=6, query_pre_attn_scalar=11,
+                                         rope_parameters={
+                                             "sliding_attention": {"rope_type": "default", "rope_theta": 60.0},
+                                             "full_attention": {"rope_type": "linear", "factor": 3.0,
+                                                                "rope_theta": 800.0}})
+
+
 def gpt_neox():
     """Rotary positions for 6 of 10 columns."""
     return transformers.GPTNeoXConfig(vocab_size=47, hidden_size=30, intermediate_size=31, num_hidden_layers=3,
@@ -90,8 +131,8 @@ def distilbert():
                                          max_position_embeddings=32)
 
 
-ALL = [gpt2, gpt2_untied, llama, llama_one_kv, llama_linear, llama3, mistral, qwen2, qwen2_window, gpt_neox,
-       gpt_neox_serial, bert, roberta, distilbert]
+ALL = [gpt2, gpt2_untied, llama, llama_one_kv, llama_linear, llama3, mistral, qwen2, qwen2_window, qwen3,
+       qwen3_window, gemma2, gemma2_uncapped, gemma3, gpt_neox, gpt_neox_serial, bert, roberta, distilbert]
 
 
 def kind_of(config):

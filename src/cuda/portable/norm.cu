@@ -6,15 +6,30 @@ namespace polyhead::cuda {
 namespace {
 
 using namespace portable;
+using backend::RowPlaces;
+
+// Rows, wherever each of them lies.
+template <class Number>
+struct Rows {
+  Number* first;  // null if there are none
+  RowPlaces places;
+
+  template <class View>
+  explicit Rows(const View& view) : first(view.present() ? floats(view) : nullptr), places(view) {}
+  __device__ Number* operator[](std::int64_t row) const { return first + places[row]; }
+};
 
 struct Normalise {
-  const float *x, *gamma, *beta;  // beta is null for RMSNorm
-  float *y, *scales;
+  Rows<const float> x;
+  const float *gamma, *beta;  // beta is null for RMSNorm
+  Rows<float> y;
+  float* scales;  // or null
   std::int64_t C;
   float epsilon;
 
   __device__ void operator()(std::int64_t row, int lane) const {
-    const float *from = x + row * C, inverse = 1.0f / static_cast<float>(C);
+    const float *from = x[row], inverse = 1.0f / static_cast<float>(C);
+    float* to = y[row];
     float mean = 0, square = 0;
     if (beta != nullptr) {
       for (std::int64_t c = lane; c < C; c += 32) mean += from[c];
@@ -23,9 +38,9 @@ struct Normalise {
     for (std::int64_t c = lane; c < C; c += 32) square = fmaf(from[c] - mean, from[c] - mean, square);
     const float rstd = 1.0f / sqrtf(fmaf(inverse, warp_sum(square), epsilon));
     for (std::int64_t c = lane; c < C; c += 32) {
-      y[row * C + c] = fmaf((from[c] - mean) * rstd, gamma[c], beta != nullptr ? beta[c] : 0.0f);
+      to[c] = fmaf((from[c] - mean) * rstd, gamma[c], beta != nullptr ? beta[c] : 0.0f);
     }
-    if (lane == 0) {
+    if (lane == 0 && scales != nullptr) {
       scales[2 * row] = mean;
       scales[2 * row + 1] = rstd;
     }
@@ -34,59 +49,66 @@ struct Normalise {
 
 // With u = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - u mean(g u)), the middle term for LayerNorm only.
 struct NormaliseBackward {
-  const float *x, *gamma, *scales, *dy, *plus;
-  float* dx;
+  Rows<const float> x;
+  const float *gamma, *scales;
+  Rows<const float> dy, plus;
+  Rows<float> dx;
   std::int64_t C;
   bool centred;
 
   __device__ void operator()(std::int64_t row, int lane) const {
-    const std::int64_t at = row * C;
+    const float *in = x[row], *up = dy[row], *more = plus.first != nullptr ? plus[row] : nullptr;
+    float* to = dx[row];
     const float mean = scales[2 * row], rstd = scales[2 * row + 1], inverse = 1.0f / static_cast<float>(C);
     float mean_g = 0, mean_gu = 0;
     for (std::int64_t c = lane; c < C; c += 32) {
-      const float g = __fmul_rn(dy[at + c], gamma[c]);
+      const float g = __fmul_rn(up[c], gamma[c]);
       mean_g += g;
-      mean_gu = fmaf(g, (x[at + c] - mean) * rstd, mean_gu);
+      mean_gu = fmaf(g, (in[c] - mean) * rstd, mean_gu);
     }
     mean_g = centred ? inverse * warp_sum(mean_g) : 0.0f;
     mean_gu = inverse * warp_sum(mean_gu);
     for (std::int64_t c = lane; c < C; c += 32) {
       // g is rounded as it was for its mean, so that a row of one element gives 0
-      const float u = (x[at + c] - mean) * rstd, g = __fmul_rn(dy[at + c], gamma[c]);
+      const float u = (in[c] - mean) * rstd, g = __fmul_rn(up[c], gamma[c]);
       const float inner = fmaf(-u, mean_gu, g - mean_g);
-      dx[at + c] = fmaf(inner, rstd, plus != nullptr ? plus[at + c] : 0.0f);
+      to[c] = fmaf(inner, rstd, more != nullptr ? more[c] : 0.0f);
     }
   }
 };
 
 // dgamma and dbeta are the sums of this over the rows.
 struct ParameterGradients {
-  const float *x, *scales, *dy;
-  std::int64_t C;
+  Rows<const float> x;
+  const float* scales;
+  Rows<const float> dy;
   __device__ float2 operator()(std::int64_t row, int c) const {
-    const float up = dy[row * C + c];
-    return {up * ((x[row * C + c] - scales[2 * row]) * scales[2 * row + 1]), up};
+    const float up = dy[row][c];
+    return {up * ((x[row][c] - scales[2 * row]) * scales[2 * row + 1]), up};
   }
 };
+
+std::int64_t columns_of(const ConstTensorView& x) { return x.shape(x.rank() - 1); }
 
 }  // namespace
 
 void normalise(CudaExecutor& executor, const backend::NormProblem& p) {
   expect_no_f64("normalise", p.x);
-  for_rows(executor, p.x.shape(0),
-           Normalise{floats(p.x), floats(p.gamma), floats_or_null(p.beta), floats(p.y), floats(p.scales), p.x.shape(1),
-                     static_cast<float>(p.epsilon)});
+  for_rows(executor, RowPlaces(p.x).count,
+           Normalise{Rows<const float>(p.x), floats(p.gamma), floats_or_null(p.beta), Rows<float>(p.y),
+                     p.scales.present() ? floats(p.scales) : nullptr, columns_of(p.x), static_cast<float>(p.epsilon)});
 }
 
 void normalise_backward(CudaExecutor& executor, const backend::NormGradientProblem& p) {
   expect_no_f64("normalise_backward", p.x);
-  const std::int64_t rows = p.x.shape(0), C = p.x.shape(1);
+  const std::int64_t rows = RowPlaces(p.x).count, C = columns_of(p.x);
+  const Rows<const float> x(p.x), dy(p.dy);
   // Before dx is written, which may be dy's own memory.
-  sum_columns(executor, rows, C, ParameterGradients{floats(p.x), floats(p.scales), floats(p.dy), C}, floats(p.dgamma),
+  sum_columns(executor, rows, C, ParameterGradients{x, floats(p.scales), dy}, floats(p.dgamma),
               p.dbeta.present() ? floats(p.dbeta) : nullptr);
   for_rows(executor, rows,
-           NormaliseBackward{floats(p.x), floats(p.gamma), floats(p.scales), floats(p.dy), floats_or_null(p.plus),
-                             floats(p.dx), C, p.centred});
+           NormaliseBackward{x, floats(p.gamma), floats(p.scales), dy, Rows<const float>(p.plus), Rows<float>(p.dx), C,
+                             p.centred});
 }
 
 }  // namespace polyhead::cuda
