@@ -1,6 +1,16 @@
 # install(): what users get. Component Runtime is the command and the shared library, Development the rest.
 include(CMakePackageConfigHelpers)
 
+# Paths relative to the .pc file itself, so that an installed tree may be moved.
+function(polyhead_install_pc name)
+  file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+  file(RELATIVE_PATH lib_from_prefix ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
+  file(RELATIVE_PATH include_from_prefix ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT Development)
+endfunction()
+
 # A library with its headers, for find_package(polyhead) and pkg-config polyhead. A static one takes its own libraries along.
 function(polyhead_install library)
   set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/polyhead)
@@ -17,16 +27,13 @@ function(polyhead_install library)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/polyheadConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/polyheadConfigVersion.cmake
     DESTINATION ${package_dir} COMPONENT Development)
 
-  # Paths relative to the file itself, so that an installed tree may be moved.
-  file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-  string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-  file(RELATIVE_PATH lib_from_prefix ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
-  file(RELATIVE_PATH include_from_prefix ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/polyhead.pc.in polyhead.pc @ONLY)
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/polyhead.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT Development)
+  polyhead_install_pc(polyhead)
 endfunction()
 
 polyhead_install(${POLYHEAD_LIBRARY})
+# The C ABI stands by itself; its header is among the others.
+install(TARGETS polyhead_c LIBRARY COMPONENT Runtime NAMELINK_COMPONENT Development)
+polyhead_install_pc(polyhead_c)
 if(TARGET polyhead_cli)
   install(TARGETS polyhead_cli RUNTIME COMPONENT Runtime)
 endif()

@@ -63,6 +63,10 @@ std::int32_t choose(std::span<const float> logits, const Sampling& sampling, std
 }
 
 void expect_prompt(const Transformer& model, std::span<const std::int32_t> tokens, const Sampling& sampling) {
+  if (!(sampling.temperature >= 0)) {
+    throw Error(ErrorCode::value, "next_token",
+                "expected a temperature of 0 or more, found " + std::to_string(sampling.temperature));
+  }
   if (sampling.top_k < 0 || !(sampling.top_p > 0 && sampling.top_p <= 1)) {
     throw Error(ErrorCode::value, "next_token",
                 "expected a top_k of 0 or more and a top_p above 0 and up to 1, found " +

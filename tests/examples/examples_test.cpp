@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <sstream>
@@ -45,6 +46,23 @@ std::vector<std::string> row(const std::vector<std::vector<std::string>>& lines,
 }
 
 using Row = std::vector<std::string>;
+
+// In C. Head 0 looks at all keys alike: 1/2, 1/3 and 1/4 of each, ln 1 + ln 2 + ln 3 + ln 4. In head 1 tokens 0 and 3
+// are alike, the others look at themselves.
+TEST(Examples, AttentionInCSaysWhatHeadsDo) {
+  const auto lines = words_of(EXAMPLE_ATTENTION);
+  ASSERT_EQ(lines.size(), 3u);
+  const auto field = [](const Row& line, const std::string& name) {
+    return *(std::find(line.begin(), line.end(), name) + 1);
+  };
+  EXPECT_EQ(field(lines[0], "rows"), "4.000");
+  EXPECT_EQ(field(lines[0], "entropy"), "3.178");
+  EXPECT_EQ(field(lines[0], "max_weight"), "2.083");
+  EXPECT_EQ(field(lines[1], "entropy"), "0.693");
+  EXPECT_EQ(field(lines[1], "self_weight"), "3.500");
+  EXPECT_EQ(lines[2][0], "error:");
+  EXPECT_EQ(lines[2][1], "[attend]");
+}
 
 TEST(Examples, CrewsComeToTheExactSums) {
   const auto lines = words_of(EXAMPLE_CREWS);

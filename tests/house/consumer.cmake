@@ -37,6 +37,15 @@ separate_arguments(flags UNIX_COMMAND "${flags}")
 run(${CXX} -std=c++20 ${WORK}/source/consumer.cpp ${flags} -o ${WORK}/consumer)
 run(${WORK}/consumer)
 
+if(EXISTS ${pc_dir}/polyhead_c.pc)
+  execute_process(COMMAND ${PKG_CONFIG} --cflags --libs polyhead_c
+    OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run(cc -std=c11 ${CMAKE_CURRENT_LIST_DIR}/../../examples/attention.c ${flags} -o ${WORK}/consumer_c)
+  set(ENV{LD_LIBRARY_PATH} ${lib_dir})
+  run(${WORK}/consumer_c)
+endif()
+
 if(EXISTS ${BUILD}/cli/polyhead)
   run(${moved}/bin/polyhead --version)
   foreach(file share/man/man1/polyhead.1 share/bash-completion/completions/polyhead)

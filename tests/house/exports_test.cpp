@@ -30,7 +30,8 @@ class Reader {
   explicit Reader(Declared& to) : to_(to) {}
 
   void read(const std::string& header) {
-    for (const char c : std::regex_replace(header, std::regex(R"(//[^\n]*|#[^\n]*|template\s*<[^<>]*>)"), "")) {
+    for (const char c :
+         std::regex_replace(header, std::regex(R"(//[^\n]*|/\*[^]*?\*/|#[^\n]*|template\s*<[^<>]*>)"), "")) {
       parentheses_ += c == '(' ? 1 : c == ')' ? -1 : 0;
       if (parentheses_ > 0 || (c != '{' && c != '}' && c != ';')) {
         statement_ += c;
@@ -149,6 +150,20 @@ std::vector<std::string> exported_by(const std::string& library) {
 
 TEST(Exports, AreWhatPublicHeadersDeclare) {
   EXPECT_EQ(unexpected(exported_by(POLYHEAD_SHARED), public_headers()), Names{});
+}
+
+// The C ABI shows the functions of its header and nothing else, and asks nobody for a C++ library.
+TEST(Exports, OfTheCLibraryAreWhatItsHeaderDeclares) {
+  std::ifstream in(std::filesystem::path(POLYHEAD_ROOT) / "include/polyhead/polyhead_c.h");
+  const std::string header{std::istreambuf_iterator<char>(in), {}};
+  const std::regex function(R"(POLYHEAD_C_PUBLIC [^;]*?(polyhead_\w+)\()");
+  Names declared;
+  for (std::sregex_iterator match(header.begin(), header.end(), function), end; match != end; ++match) {
+    declared.insert((*match)[1]);
+  }
+  EXPECT_GE(declared.size(), 30u);
+  const std::vector<std::string> exported = exported_by(POLYHEAD_C);
+  EXPECT_EQ(Names(exported.begin(), exported.end()), declared);
 }
 
 TEST(Exports, ALeakAndABrokenPromiseAreFound) {

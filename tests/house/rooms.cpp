@@ -23,7 +23,7 @@ const std::vector<Names> kLevels = {
     {"layer"},
     {"model"},
     {"heads"},
-    {"polyhead"},
+    {"polyhead", "polyhead_c"},
 };
 
 struct Room {
@@ -72,8 +72,10 @@ const std::vector<Library> kLibraries = {
     {"cairo.h", {"report"}},     {"xxhash.h", {"io"}},
 };
 
-// Headers of the operating system; those of C++ have neither a slash nor ".h".
-const Names kSystem = {"dlfcn.h", "fcntl.h", "malloc.h", "pthread.h", "sched.h", "signal.h", "termios.h", "unistd.h"};
+// Headers of the operating system, and those of C that its own header needs; those of C++ have neither a slash nor
+// ".h".
+const Names kSystem = {"dlfcn.h",  "fcntl.h",  "malloc.h", "pthread.h", "sched.h",
+                       "signal.h", "stddef.h", "stdint.h", "termios.h", "unistd.h"};
 
 bool is_system(std::string_view header) {
   return header.starts_with("sys/") || kSystem.contains(header) ||

@@ -1,0 +1,120 @@
+#include "capi/model.h"
+
+#include "capi/guard.h"
+#include "capi/handles.h"
+#include "capi/tensors.h"
+
+namespace polyhead::capi {
+
+std::vector<HeadId> heads_of(const polyhead_head* heads, std::size_t count, std::string_view op) {
+  std::vector<HeadId> ids;
+  if (count == 0) return ids;
+  const polyhead_head* const first = &required(heads, op, "heads");
+  for (const polyhead_head* head = first; head != first + count; ++head) {
+    if (head->layer < 0 || head->head < 0) {
+      throw Error(ErrorCode::value, op,
+                  "expected layers and heads from 0 on, found " + std::to_string(head->layer) + "." +
+                      std::to_string(head->head));
+    }
+    ids.push_back({static_cast<std::size_t>(head->layer), head->head});
+  }
+  return ids;
+}
+
+polyhead_head head_in_c(const HeadId& id) { return {static_cast<std::int64_t>(id.layer), id.head}; }
+
+}  // namespace polyhead::capi
+
+using namespace polyhead;
+using namespace polyhead::capi;
+
+namespace {
+
+constexpr std::string_view kOp = "model";
+
+const Model& model_in(const polyhead_model* model) { return required(model, kOp, "model").model; }
+
+std::vector<std::vector<std::int32_t>> prompts_of(const std::int32_t* prompts, const std::int64_t* lengths,
+                                                  std::size_t count) {
+  std::vector<std::vector<std::int32_t>> result;
+  for (std::size_t p = 0; p < count; ++p) {
+    const std::int64_t length = (&required(lengths, kOp, "lengths"))[p];
+    if (length < 0) {
+      throw Error(ErrorCode::value, kOp,
+                  "expected lengths from 0 on, found " + std::to_string(length) + " for prompt " + std::to_string(p));
+    }
+    if (length > 0) required(prompts, kOp, "prompts");
+    result.emplace_back(prompts, prompts + length);
+    prompts += length;
+  }
+  return result;
+}
+
+}  // namespace
+
+polyhead_status polyhead_model_load(polyhead_context* context, const char* path, polyhead_model** model) {
+  return guarded([&] {
+    required(model, kOp, "model") = new polyhead_model{
+        Model::load(&required(path, kOp, "path"), required(context, kOp, "context").context.allocator())};
+  });
+}
+
+polyhead_status polyhead_model_save(const polyhead_model* model, const char* folder) {
+  return guarded([&] { model_in(model).save(&required(folder, kOp, "folder")); });
+}
+
+void polyhead_model_free(polyhead_model* model) { delete model; }
+
+polyhead_status polyhead_model_describe(const polyhead_model* model, polyhead_model_info* info) {
+  return guarded([&] {
+    const Model& of = model_in(model);
+    polyhead_model_info& into = required(info, kOp, "info");
+    if (into.size < sizeof into) throw Error(ErrorCode::value, kOp, "expected info.size to be the size of the struct");
+    into = {.size = into.size,
+            .is_classifier = of.is_classifier(),
+            .is_encoder = of.is_encoder(),
+            .vocabulary = of.vocabulary(),
+            .context_length = of.context_length(),
+            .parameter_count = of.parameter_count(),
+            .head_count = static_cast<std::int64_t>(of.heads().size())};
+  });
+}
+
+polyhead_status polyhead_model_heads(const polyhead_model* model, polyhead_head* heads) {
+  return guarded([&] {
+    polyhead_head* into = &required(heads, kOp, "heads");
+    for (const HeadId& id : model_in(model).heads()) *into++ = head_in_c(id);
+  });
+}
+
+polyhead_status polyhead_model_forward(polyhead_context* context, const polyhead_model* model,
+                                       const polyhead_tensor* tokens, const polyhead_tensor* lengths,
+                                       const polyhead_head* knocked_out, size_t knocked_out_count,
+                                       polyhead_results** results) {
+  return guarded([&] {
+    polyhead_results*& into = required(results, kOp, "results");
+    auto named = std::make_unique<polyhead_results>();
+    const auto& kept = named->kept.emplace<Tensor>(model_in(model).forward(
+        required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
+        {.lengths = view_of(lengths, kOp, "lengths"), .knocked_out = heads_of(knocked_out, knocked_out_count, kOp)}));
+    named->name("logits", kept);
+    into = named.release();
+  });
+}
+
+polyhead_status polyhead_model_generate(polyhead_context* context, const polyhead_model* model, const int32_t* prompts,
+                                        const int64_t* lengths, size_t prompt_count, int64_t count,
+                                        const polyhead_sampling* sampling, int32_t* tokens) {
+  return guarded([&] {
+    const polyhead_sampling given = versioned(sampling, kOp, "sampling");
+    const Sampling drawn{.temperature = given.temperature,
+                         .seed = given.seed,
+                         .top_k = given.top_k,
+                         .top_p = given.top_p == 0 ? 1 : given.top_p};
+    std::int32_t* into = &required(tokens, kOp, "tokens");
+    for (const auto& sequence : model_in(model).generate(required(context, kOp, "context").context,
+                                                         prompts_of(prompts, lengths, prompt_count), count, drawn)) {
+      into = std::copy(sequence.begin(), sequence.end(), into);
+    }
+  });
+}

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "polyhead/model.h"
+#include "polyhead/polyhead_c.h"
+
+namespace polyhead::capi {
+
+std::vector<HeadId> heads_of(const polyhead_head* heads, std::size_t count, std::string_view op);
+polyhead_head head_in_c(const HeadId& id);
+
+}  // namespace polyhead::capi

@@ -1,0 +1,344 @@
+/* Polyhead in C: attention that shows its heads, the multi-head layer, models and what their heads do.
+ *
+ *   polyhead_context* context;
+ *   if (polyhead_context_create(0, &context) != POLYHEAD_OK) puts(polyhead_last_error());
+ *   polyhead_attention_options options = {.size = sizeof options, .causal = 1};
+ *   polyhead_attention_results results = {.size = sizeof results, .output = &output};
+ *   polyhead_attend(context, &q, &k, &v, &options, &results);
+ *
+ * - Structs begin with their size; set it, and zero the rest: 0 and NULL stand for the default or for "absent". A
+ *   program that was built against an older version of this header goes on working.
+ * - Functions return a status and leave a message behind; no exception leaves the library, and it never aborts.
+ *   Everything is checked before anything is written.
+ * - Calls on one context take turns; give each thread that calls at the same time a context of its own.
+ * - polyhead/attention.h, layer.h, model.h and heads.h say in full what the fields mean: their names are the same
+ * there.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define POLYHEAD_C_PUBLIC __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Errors ---- */
+
+typedef enum polyhead_status {
+  POLYHEAD_OK = 0,
+  POLYHEAD_SHAPE,       /* sizes that do not match, or overflow */
+  POLYHEAD_DTYPE,       /* an element type the call does not take here */
+  POLYHEAD_LAYOUT,      /* strides, alignment, overlapping or missing memory */
+  POLYHEAD_VALUE,       /* a number out of range, or an argument that must not be NULL */
+  POLYHEAD_UNSUPPORTED, /* a combination that no backend offers */
+  POLYHEAD_DEVICE,      /* no such device in this build or machine */
+  POLYHEAD_MEMORY,      /* not enough of it */
+  POLYHEAD_INPUT,       /* a file that is not what it should be */
+  POLYHEAD_IO,          /* the file system refused */
+  POLYHEAD_INTERNAL     /* a defect of the library */
+} polyhead_status;
+
+/* Why the last call of this thread that failed did: "[op] what was expected and found". Valid until the next one. */
+POLYHEAD_C_PUBLIC const char* polyhead_last_error(void);
+POLYHEAD_C_PUBLIC const char* polyhead_version(void); /* "0.1.0" */
+/* The vector instruction set that kernels use, "AVX3"; and why there is no GPU path, or "" if there is one. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_info(const char** target, const char** no_cuda_reason);
+
+/* ---- Tensors ---- */
+
+/* Element types as DLPack has them: code 0 signed integers (32 or 64 bits), 2 floats (16, 32, 64), 4 bfloat16, 6
+ * booleans; 1 with 8 bits is taken for booleans too. */
+typedef struct polyhead_dtype {
+  uint8_t code, bits;
+  uint16_t lanes; /* 1 */
+} polyhead_dtype;
+
+/* A view of memory, with the layout of DLPack's DLTensor: a pointer to one can be passed for the other. */
+typedef struct polyhead_tensor {
+  void* data;
+  struct {
+    int32_t type; /* 1 the host, 2 CUDA, 3 the host's memory pinned by CUDA, 13 memory managed by CUDA */
+    int32_t index;
+  } device;
+  int32_t rank; /* up to 6 */
+  polyhead_dtype dtype;
+  int64_t* shape;
+  int64_t* strides; /* in elements; NULL: row-major */
+  uint64_t byte_offset;
+} polyhead_tensor;
+
+/* A tensor with room for its shape; filled in by the library. Not to be copied: `tensor` points into it. */
+typedef struct polyhead_view {
+  polyhead_tensor tensor;
+  int64_t shape[6], strides[6];
+} polyhead_view;
+
+/* ---- Contexts ---- */
+
+typedef struct polyhead_context polyhead_context;
+
+/* The CPU with so many threads; 0: one per processor that this process may use. No thread starts before the first call
+ * that needs it, and none is running between calls. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create(int threads, polyhead_context** context);
+/* A GPU, with a stream of its own. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create_cuda(int index, polyhead_context** context);
+POLYHEAD_C_PUBLIC void polyhead_context_free(polyhead_context* context); /* NULL is allowed, here and below */
+POLYHEAD_C_PUBLIC int polyhead_context_threads(const polyhead_context* context);
+/* Waits until all calls are done, and reports what they found in the values of tensors on a GPU. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_context_synchronise(polyhead_context* context);
+/* Returns memory that was kept for the next call to the system. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_context_release_memory(polyhead_context* context);
+
+/* ---- Attention: q [B,H,T,D], k [B,G,S,D], v [B,G,S,E] -> output [B,H,T,E] ---- */
+
+#define POLYHEAD_UNLIMITED INT64_MAX
+
+typedef enum polyhead_align { POLYHEAD_UNSET = 0, POLYHEAD_TOP_LEFT, POLYHEAD_BOTTOM_RIGHT } polyhead_align;
+
+typedef struct polyhead_window {
+  int64_t left, right, always_first;
+} polyhead_window;
+
+typedef struct polyhead_attention_options {
+  size_t size;
+  const double* scale; /* NULL: 1/sqrt(D) */
+  double softcap;
+  int32_t align; /* polyhead_align */
+  int32_t causal;
+  const int64_t* first_position;
+  const polyhead_tensor* first_positions; /* i32 or i64 [B] */
+  const polyhead_window* window;
+  const polyhead_tensor* keep;  /* bool, broadcastable to [B,H,T,S]: true = may attend */
+  const polyhead_tensor* bias;  /* float, broadcastable to [B,H,T,S] */
+  const polyhead_tensor* alibi; /* [H] or [B,H] */
+  const polyhead_tensor *key_lengths, *key_start, *query_lengths; /* i32 or i64 [B] */
+  const polyhead_tensor *cu_q, *cu_k;                             /* i32 or i64 [N+1] */
+  const polyhead_tensor* sink_logit;                              /* [H] */
+  const polyhead_tensor* gates;                                   /* [H] or [B,H] */
+  double dropout;
+  uint64_t dropout_seed;
+} polyhead_attention_options;
+
+typedef enum polyhead_logit_stage {
+  POLYHEAD_NO_LOGITS = 0,
+  POLYHEAD_SCALED,
+  POLYHEAD_CAPPED,
+  POLYHEAD_BIASED
+} polyhead_logit_stage;
+
+/* The fields of statistics, in this order: polyhead::Statistic. All but max_logit are sums over rows. */
+#define POLYHEAD_LIGHT_STATISTICS 14
+#define POLYHEAD_FULL_STATISTICS 25
+POLYHEAD_C_PUBLIC const char* polyhead_statistic_name(int32_t statistic); /* "entropy"; NULL beyond the last */
+
+/* Memory of the caller for what is wanted; what is NULL is not computed. */
+typedef struct polyhead_attention_results {
+  size_t size;
+  const polyhead_tensor* output;              /* [B,H,T,E]; required */
+  const polyhead_tensor* lse;                 /* [B,H,T] */
+  const polyhead_tensor* weights;             /* [B,heads,rows,S], in the type of q or f32 */
+  const polyhead_tensor* logits;              /* f32 (f64 for f64), shaped like weights */
+  const polyhead_tensor* statistics;          /* [B,H,POLYHEAD_LIGHT_STATISTICS or POLYHEAD_FULL_STATISTICS] */
+  const polyhead_tensor* row_statistics;      /* [B,H,T,..] */
+  const int32_t *weight_heads, *weight_rows;  /* of these heads and rows only */
+  size_t weight_head_count, weight_row_count; /* 0: all */
+  int32_t logit_stage;                        /* polyhead_logit_stage; of logits */
+  const polyhead_tensor* marked_keys;         /* an input: bool [B,S] */
+  const polyhead_tensor* target_keys;         /* an input: i32 [B,T,4] */
+} polyhead_attention_results;
+
+POLYHEAD_C_PUBLIC polyhead_status polyhead_attend(polyhead_context* context, const polyhead_tensor* q,
+                                                  const polyhead_tensor* k, const polyhead_tensor* v,
+                                                  const polyhead_attention_options* options,
+                                                  const polyhead_attention_results* results);
+
+/* Which path the same call would take, and why not a faster one. The text is this thread's, until its next call. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_explain(polyhead_context* context, const polyhead_tensor* q,
+                                                   const polyhead_tensor* k, const polyhead_tensor* v,
+                                                   const polyhead_attention_options* options,
+                                                   const polyhead_attention_results* results, const char** text);
+
+/* What the forward pass with the same arguments gave, or NULL to have it computed again; and what comes from above. */
+typedef struct polyhead_attention_upstream {
+  size_t size;
+  const polyhead_tensor *output, *lse;              /* of the forward pass */
+  const polyhead_tensor *doutput, *dlse, *dweights; /* doutput is required; dweights [B,H,T,S] */
+} polyhead_attention_upstream;
+
+typedef struct polyhead_attention_gradients {
+  size_t size;
+  const polyhead_tensor *dq, *dk, *dv; /* required; shaped like q, k and v */
+  const polyhead_tensor *dbias, *dsink_logit, *dgates;
+} polyhead_attention_gradients;
+
+POLYHEAD_C_PUBLIC polyhead_status polyhead_attend_backward(polyhead_context* context, const polyhead_tensor* q,
+                                                           const polyhead_tensor* k, const polyhead_tensor* v,
+                                                           const polyhead_attention_options* options,
+                                                           const polyhead_attention_upstream* upstream,
+                                                           const polyhead_attention_gradients* gradients);
+
+/* ---- Results that the library allocates ---- */
+
+typedef struct polyhead_results polyhead_results;
+POLYHEAD_C_PUBLIC void polyhead_results_free(polyhead_results* results);
+/* The tensor of that name, valid as long as the results are; an error that lists the names if there is none. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_results_get(const polyhead_results* results, const char* name,
+                                                       polyhead_view* view);
+
+/* ---- The multi-head layer: query [B,T,C], key [B,S,key_width], value [B,S,value_width] -> output [B,T,C] ---- */
+
+typedef struct polyhead_layer polyhead_layer;
+
+typedef struct polyhead_layer_shape {
+  size_t size;
+  int64_t width, heads, kv_heads, head_dim, key_width, value_width; /* from kv_heads on 0 stands for the default */
+  int32_t no_bias;
+} polyhead_layer_shape;
+
+/* Initialised from the seed as torch.nn.MultiheadAttention is, in the memory of the context's device. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_create(polyhead_context* context, const polyhead_layer_shape* shape,
+                                                        polyhead_dtype dtype, uint64_t seed, polyhead_layer** layer);
+POLYHEAD_C_PUBLIC void polyhead_layer_free(polyhead_layer* layer);
+/* A parameter by its name in torch ("in_proj_weight", "out_proj.bias" ...), for reading and writing. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_parameter(polyhead_layer* layer, const char* name,
+                                                           polyhead_view* view);
+
+typedef struct polyhead_layer_inputs {
+  size_t size;
+  const polyhead_tensor *query, *key, *value;  /* key NULL: the query; value NULL: the key */
+  const polyhead_attention_options* attention; /* or NULL */
+  double output_dropout;
+  uint64_t output_dropout_seed;
+} polyhead_layer_inputs;
+
+typedef struct polyhead_layer_wants {
+  size_t size;
+  int32_t training; /* keeps what backward needs */
+  int32_t weights;
+  int32_t statistics; /* 0 none, 1 the light set, 2 the full one */
+} polyhead_layer_wants;
+
+/* Results: output, and as wanted heads, lse, weights, statistics. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_forward(polyhead_context* context, const polyhead_layer* layer,
+                                                         const polyhead_layer_inputs* inputs,
+                                                         const polyhead_layer_wants* wants, polyhead_results** results);
+/* `forward` is what forward with `training` gave for the same inputs. Results: dquery, dkey and dvalue where those were
+ * given, the gradients of all parameters by their names, and dbias, dsink_logit and dgates where the options had them.
+ */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_backward(polyhead_context* context, const polyhead_layer* layer,
+                                                          const polyhead_layer_inputs* inputs,
+                                                          const polyhead_results* forward,
+                                                          const polyhead_tensor* doutput, polyhead_results** gradients);
+
+/* ---- Models ---- */
+
+typedef struct polyhead_model polyhead_model;
+
+typedef struct polyhead_head {
+  int64_t layer, head; /* both counted from 0 */
+} polyhead_head;
+
+/* A folder or a GGUF file, into the memory of the context's device. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_load(polyhead_context* context, const char* path,
+                                                      polyhead_model** model);
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_save(const polyhead_model* model, const char* folder);
+POLYHEAD_C_PUBLIC void polyhead_model_free(polyhead_model* model);
+
+typedef struct polyhead_model_info {
+  size_t size;
+  int32_t is_classifier, is_encoder;
+  int64_t vocabulary, context_length, parameter_count, head_count;
+} polyhead_model_info;
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_describe(const polyhead_model* model, polyhead_model_info* info);
+/* Layer by layer, into memory for head_count of them. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_heads(const polyhead_model* model, polyhead_head* heads);
+
+/* tokens i32 [B,T]; lengths i32 [B] or NULL; heads whose output is made 0. Results: logits, [B,T,V], [B,classes] of a
+ * classifier, or [B,T,C] of an encoder. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_forward(polyhead_context* context, const polyhead_model* model,
+                                                         const polyhead_tensor* tokens, const polyhead_tensor* lengths,
+                                                         const polyhead_head* knocked_out, size_t knocked_out_count,
+                                                         polyhead_results** results);
+
+typedef struct polyhead_sampling {
+  size_t size;
+  double temperature; /* 0: always the likeliest token */
+  uint64_t seed;
+  int64_t top_k; /* 0: all */
+  double top_p;  /* 0: all */
+} polyhead_sampling;
+
+/* `count` tokens after each prompt, row by row into tokens [prompts,count]. Prompt p is the next lengths[p] of
+ * `prompts`. sampling NULL: always the likeliest token. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_generate(polyhead_context* context, const polyhead_model* model,
+                                                          const int32_t* prompts, const int64_t* lengths,
+                                                          size_t prompt_count, int64_t count,
+                                                          const polyhead_sampling* sampling, int32_t* tokens);
+
+/* ---- Heads ---- */
+
+typedef struct polyhead_examples {
+  const polyhead_tensor *tokens, *targets, *lengths; /* i32 [B,T]; i32 [B,T] or [B]; i32 [B] or NULL; on the host */
+} polyhead_examples;
+
+typedef struct polyhead_score {
+  double loss, accuracy;
+} polyhead_score;
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_score(polyhead_context* context, const polyhead_model* model,
+                                                       const polyhead_examples* batches, size_t batch_count,
+                                                       const polyhead_head* knocked_out, size_t knocked_out_count,
+                                                       polyhead_score* score);
+
+typedef struct polyhead_surveyed_head {
+  polyhead_head id;
+  double sums[POLYHEAD_FULL_STATISTICS];
+  char role[32]; /* "induction"; empty if no detector beats its control */
+  double role_score;
+} polyhead_surveyed_head;
+/* Every head on tokens i32 [B,T], into memory for head_count of them. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_survey_heads(polyhead_context* context, const polyhead_model* model,
+                                                        const polyhead_tensor* tokens, const polyhead_tensor* lengths,
+                                                        const int32_t* separators, size_t separator_count,
+                                                        uint64_t seed, polyhead_surveyed_head* heads);
+
+typedef struct polyhead_estimate {
+  double mean, low, high; /* with its 95 % interval */
+} polyhead_estimate;
+typedef struct polyhead_head_importance {
+  polyhead_head id;
+  double gradient, normalised;
+  polyhead_estimate zero, mean;
+  double accuracy_loss;
+  polyhead_estimate logit;
+} polyhead_head_importance;
+POLYHEAD_C_PUBLIC polyhead_status polyhead_importance(polyhead_context* context, const polyhead_model* model,
+                                                      const polyhead_examples* batches, size_t batch_count,
+                                                      polyhead_head_importance* heads);
+
+typedef enum polyhead_prune_order {
+  POLYHEAD_ITERATIVE = 0,
+  POLYHEAD_ONE_SHOT,
+  POLYHEAD_RANDOM,
+  POLYHEAD_DAMAGE
+} polyhead_prune_order;
+
+typedef struct polyhead_prune_step {
+  polyhead_head removed;
+  polyhead_score without; /* this one and all before it */
+} polyhead_prune_step;
+/* Into memory for head_count steps; step_count and within_budget say how many were taken, and how many may be. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_prune(polyhead_context* context, const polyhead_model* model,
+                                                 const polyhead_examples* ranking, size_t ranking_count,
+                                                 const polyhead_examples* judging, size_t judging_count, double budget,
+                                                 int32_t order, uint64_t seed, polyhead_score* whole,
+                                                 polyhead_prune_step* steps, size_t* step_count, size_t* within_budget);
+/* The model without these heads, in smaller matrices. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_without_heads(const polyhead_model* model, const polyhead_head* heads,
+                                                         size_t head_count, polyhead_model** smaller);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif

@@ -1,0 +1,343 @@
+// Attention and the layer through C come to the bits of C++, for the whole catalogue; structs of other versions,
+// missing arguments and messages are as the header says.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "capi/tensors.h"
+#include "polyhead/layer.h"
+#include "support/cases.h"
+
+namespace polyhead::test {
+namespace {
+
+struct Options {
+  polyhead_attention_options c;
+  double scale;
+  std::int64_t first_position;
+  polyhead_window window;
+};
+
+void fill(Options& to, const AttentionOptions& from, InC& in_c) {
+  to.scale = from.scale.value_or(0);
+  to.first_position = from.first_position.value_or(0);
+  to.window = {from.window.left, from.window.right, from.window.always_first};
+  to.c = {.size = sizeof to.c,
+          .scale = from.scale ? &to.scale : nullptr,
+          .softcap = from.softcap,
+          .align = static_cast<std::int32_t>(from.align),
+          .causal = from.causal,
+          .first_position = from.first_position ? &to.first_position : nullptr,
+          .first_positions = in_c(from.first_positions),
+          .window = &to.window,
+          .keep = in_c(from.keep),
+          .bias = in_c(from.bias),
+          .alibi = in_c(from.alibi),
+          .key_lengths = in_c(from.key_lengths),
+          .key_start = in_c(from.key_start),
+          .query_lengths = in_c(from.query_lengths),
+          .cu_q = in_c(from.cu_q),
+          .cu_k = in_c(from.cu_k),
+          .sink_logit = in_c(from.sink_logit),
+          .gates = in_c(from.gates),
+          .dropout = from.dropout.p,
+          .dropout_seed = from.dropout.seed};
+}
+
+// A tensor of the same shape and type, poisoned.
+Tensor like(const Tensor& other) {
+  if (!other.present()) return {};
+  Tensor made = Tensor::empty(other.shape(), other.dtype());
+  std::memset(made.view().data(), 0x7b, static_cast<std::size_t>(made.view().count()) * size_of(made.dtype()));
+  return made;
+}
+
+void expect_same_bits(const Tensor& expected, const Tensor& found, const char* what) {
+  ASSERT_EQ(expected.present(), found.present()) << what;
+  if (!expected.present() || expected.view().count() == 0) return;
+  const auto bytes = static_cast<std::size_t>(expected.view().count()) * size_of(expected.dtype());
+  EXPECT_EQ(std::memcmp(expected.view().data(), found.view().data(), bytes), 0) << what;
+}
+
+TEST(Attention, InCIsAttentionInCpp) {
+  Context context(2);
+  const CContext in_c_context;
+  for (const Case& recipe : catalogue()) {
+    SCOPED_TRACE(recipe.name);
+    const Materialised made = materialise(recipe);
+    const Attention expected = attend(context, made.q, made.k, made.v, made.options, made.wants);
+    Attention found{like(expected.output), like(expected.lse),        like(expected.weights),
+                    like(expected.logits), like(expected.statistics), like(expected.row_statistics)};
+    InC in_c;
+    Options options;
+    fill(options, made.options, in_c);
+    const polyhead_attention_results results = {.size = sizeof results,
+                                                .output = in_c(found.output),
+                                                .lse = in_c(found.lse),
+                                                .weights = in_c(found.weights),
+                                                .logits = in_c(found.logits),
+                                                .statistics = in_c(found.statistics),
+                                                .row_statistics = in_c(found.row_statistics),
+                                                .weight_heads = made.wants.weight_heads.data(),
+                                                .weight_rows = made.wants.weight_rows.data(),
+                                                .weight_head_count = made.wants.weight_heads.size(),
+                                                .weight_row_count = made.wants.weight_rows.size(),
+                                                .logit_stage = static_cast<std::int32_t>(made.wants.logits),
+                                                .marked_keys = in_c(made.wants.marked_keys),
+                                                .target_keys = in_c(made.wants.target_keys)};
+    expect_ok(polyhead_attend(in_c_context, in_c(made.q), in_c(made.k), in_c(made.v), &options.c, &results));
+    expect_same_bits(expected.output, found.output, "output");
+    expect_same_bits(expected.lse, found.lse, "lse");
+    expect_same_bits(expected.weights, found.weights, "weights");
+    expect_same_bits(expected.logits, found.logits, "logits");
+    expect_same_bits(expected.statistics, found.statistics, "statistics");
+    expect_same_bits(expected.row_statistics, found.row_statistics, "row statistics");
+  }
+}
+
+TEST(AttentionBackward, InCIsThatInCpp) {
+  Context context(2);
+  const CContext in_c_context;
+  for (const Case& recipe : gradient_catalogue()) {
+    SCOPED_TRACE(recipe.name);
+    const Materialised made = materialise(recipe);
+    const AttentionGradients expected =
+        attend_backward(context, made.q, made.k, made.v, made.options, made.upstream, made.gradient_wants);
+    AttentionGradients found{like(expected.dq),    like(expected.dk),          like(expected.dv),
+                             like(expected.dbias), like(expected.dsink_logit), like(expected.dgates)};
+    InC in_c;
+    Options options;
+    fill(options, made.options, in_c);
+    const polyhead_attention_upstream upstream = {.size = sizeof upstream,
+                                                  .output = nullptr,
+                                                  .lse = nullptr,
+                                                  .doutput = in_c(made.upstream.output),
+                                                  .dlse = in_c(made.upstream.lse),
+                                                  .dweights = in_c(made.upstream.weights)};
+    const polyhead_attention_gradients gradients = {.size = sizeof gradients,
+                                                    .dq = in_c(found.dq),
+                                                    .dk = in_c(found.dk),
+                                                    .dv = in_c(found.dv),
+                                                    .dbias = in_c(found.dbias),
+                                                    .dsink_logit = in_c(found.dsink_logit),
+                                                    .dgates = in_c(found.dgates)};
+    expect_ok(polyhead_attend_backward(in_c_context, in_c(made.q), in_c(made.k), in_c(made.v), &options.c, &upstream,
+                                       &gradients));
+    expect_same_bits(expected.dq, found.dq, "dq");
+    expect_same_bits(expected.dk, found.dk, "dk");
+    expect_same_bits(expected.dv, found.dv, "dv");
+    expect_same_bits(expected.dbias, found.dbias, "dbias");
+    expect_same_bits(expected.dsink_logit, found.dsink_logit, "dsink_logit");
+    expect_same_bits(expected.dgates, found.dgates, "dgates");
+  }
+}
+
+class Call : public testing::Test {
+ protected:
+  Call() {
+    Random random("call");
+    for (Tensor* tensor : {&q_, &k_, &v_}) fill_normal(*tensor, random);
+    results_.size = sizeof results_;
+    results_.output = in_c_(output_);
+  }
+  polyhead_status attend(const polyhead_attention_options* options = nullptr) {
+    return polyhead_attend(context_, in_c_(q_), in_c_(k_), in_c_(v_), options, &results_);
+  }
+
+  Tensor q_ = Tensor::empty({1, 2, 5, 8}, DType::f32), k_ = Tensor::empty({1, 2, 5, 8}, DType::f32),
+         v_ = Tensor::empty({1, 2, 5, 8}, DType::f32), output_ = Tensor::zeros({1, 2, 5, 8}, DType::f32);
+  InC in_c_;
+  CContext context_;
+  polyhead_attention_results results_{};
+};
+
+// A program that knew fewer fields set a smaller size; what lies behind them is not read.
+TEST_F(Call, StructsOfOlderProgramsAreRead) {
+  polyhead_attention_options options;
+  std::memset(&options, 0xff, sizeof options);
+  options.size = offsetof(polyhead_attention_options, align);
+  options.scale = nullptr;
+  options.softcap = 0;
+  expect_ok(attend(&options));
+  options.size = offsetof(polyhead_attention_options, first_position);
+  expect_refused(attend(&options), POLYHEAD_VALUE, "expected align from 0 to 2, found -1");
+}
+
+TEST_F(Call, FieldsOfNewerProgramsMustBeZero) {
+  struct Newer {
+    polyhead_attention_options known;
+    std::int64_t novelty;
+  } options{};
+  options.known.size = sizeof options;
+  expect_ok(attend(&options.known));
+  options.novelty = 1;
+  expect_refused(attend(&options.known), POLYHEAD_UNSUPPORTED, "does not know");
+  options.known.size = 0;
+  expect_refused(attend(&options.known), POLYHEAD_VALUE, "options.size");
+}
+
+TEST_F(Call, WhatIsMissingIsNamed) {
+  expect_refused(polyhead_attend(nullptr, in_c_(q_), in_c_(k_), in_c_(v_), nullptr, &results_), POLYHEAD_VALUE,
+                 "context must not be NULL");
+  expect_refused(polyhead_attend(context_, in_c_(q_), in_c_(k_), in_c_(v_), nullptr, nullptr), POLYHEAD_VALUE,
+                 "results must not be NULL");
+  expect_refused(polyhead_attend(context_, nullptr, in_c_(k_), in_c_(v_), nullptr, &results_), POLYHEAD_SHAPE, "q");
+  results_.output = nullptr;
+  EXPECT_NE(attend(), POLYHEAD_OK);
+  polyhead_view view;
+  expect_refused(polyhead_results_get(nullptr, "output", &view), POLYHEAD_VALUE, "results must not be NULL");
+  polyhead_context_free(nullptr);
+  polyhead_results_free(nullptr);
+  polyhead_layer_free(nullptr);
+  polyhead_model_free(nullptr);
+}
+
+TEST_F(Call, TensorsThatAreNoneOfOursAreRefused) {
+  polyhead_tensor* const odd = in_c_(q_);
+  const auto refused = [&](polyhead_status status, const std::string& words) {
+    expect_refused(polyhead_attend(context_, odd, in_c_(k_), in_c_(v_), nullptr, &results_), status, words);
+    *odd = *in_c_(q_);
+  };
+  odd->dtype = {5, 64, 1};  // complex
+  refused(POLYHEAD_DTYPE, "q: expected f64, f32");
+  odd->dtype.lanes = 4;
+  refused(POLYHEAD_DTYPE, "4 lanes");
+  odd->rank = 7;
+  refused(POLYHEAD_SHAPE, "q: expected rank 0 to 6, found 7");
+  odd->rank = -1;
+  refused(POLYHEAD_SHAPE, "found -1");
+  odd->shape = nullptr;
+  refused(POLYHEAD_SHAPE, "shape must not be NULL");
+  odd->data = nullptr;
+  refused(POLYHEAD_LAYOUT, "q");
+  odd->device.type = 8;
+  refused(POLYHEAD_DEVICE, "device type 8");
+  odd->shape[2] = std::numeric_limits<std::int64_t>::max();
+  refused(POLYHEAD_SHAPE, "overflows");
+  std::vector<float> before(static_cast<std::size_t>(output_.view().count()));
+  EXPECT_EQ(std::memcmp(before.data(), output_.view().data(), before.size() * sizeof(float)), 0);
+}
+
+// As NumPy and PyTorch export them: any stride where there is one element, an offset, no strides if row-major.
+TEST_F(Call, TensorsComeAsDlpackHasThem) {
+  expect_ok(attend());
+  const Tensor expected = clone(*std::make_unique<Context>(1), output_);
+  Tensor shifted = Tensor::empty({1, 2, 5, 8}, DType::f32);
+  polyhead_tensor* const q = in_c_(q_);
+  q->data = static_cast<std::byte*>(q->data) - 4096;
+  q->byte_offset = 4096;
+  q->strides = nullptr;
+  results_.output = in_c_(shifted);
+  expect_ok(polyhead_attend(context_, q, in_c_(k_), in_c_(v_), nullptr, &results_));
+  expect_same_bits(expected, shifted, "output");
+
+  Tensor column = Tensor::zeros({1, 1, 5, 1}, DType::f32), out = Tensor::empty({1, 1, 5, 1}, DType::f32);
+  polyhead_tensor* const narrow = in_c_(column);
+  narrow->strides[3] = 77;
+  results_.output = in_c_(out);
+  expect_ok(polyhead_attend(context_, narrow, narrow, narrow, nullptr, &results_));
+}
+
+TEST_F(Call, MessagesBelongToTheirThread) {
+  results_.output = nullptr;
+  EXPECT_NE(attend(), POLYHEAD_OK);
+  const std::string here = polyhead_last_error();
+  std::thread([&] {
+    EXPECT_STREQ(polyhead_last_error(), "");
+    expect_refused(polyhead_context_create(-1, nullptr), POLYHEAD_VALUE, "");
+  }).join();
+  EXPECT_EQ(polyhead_last_error(), here);
+}
+
+TEST_F(Call, SaysWhatItIs) {
+  const char *target = nullptr, *reason = nullptr, *text = nullptr;
+  expect_ok(polyhead_info(&target, &reason));
+  EXPECT_GT(std::strlen(target), 2u);
+  EXPECT_EQ(polyhead_context_threads(context_), 2);
+  EXPECT_STREQ(polyhead_statistic_name(1), "entropy");
+  EXPECT_STREQ(polyhead_statistic_name(POLYHEAD_FULL_STATISTICS - 1), "sink_weight");
+  EXPECT_EQ(polyhead_statistic_name(POLYHEAD_FULL_STATISTICS), nullptr);
+  expect_ok(polyhead_explain(context_, in_c_(q_), in_c_(k_), in_c_(v_), nullptr, nullptr, &text));
+  EXPECT_EQ(text, explain(*std::make_unique<Context>(2), q_, k_, v_));
+  expect_ok(polyhead_context_synchronise(context_));
+  expect_ok(polyhead_context_release_memory(context_));
+}
+
+Tensor copied(const polyhead_results* results, const char* name) {
+  polyhead_view view;
+  EXPECT_EQ(polyhead_results_get(results, name, &view), POLYHEAD_OK) << polyhead_last_error();
+  Dims shape(view.tensor.rank, 0);
+  for (int axis = 0; axis < shape.rank(); ++axis) shape[axis] = view.tensor.shape[axis];
+  Tensor made = Tensor::empty(shape, DType::f32);
+  std::memcpy(made.view().data(), view.tensor.data, static_cast<std::size_t>(made.view().count()) * sizeof(float));
+  return made;
+}
+
+TEST(Layer, InCIsTheLayerInCpp) {
+  Context context(2);
+  const CContext in_c_context;
+  const MultiHeadAttention expected({.width = 24, .heads = 4, .kv_heads = 2}, DType::f32, 7);
+  polyhead_layer_shape shape{};
+  shape.size = sizeof shape;
+  shape.width = 24;
+  shape.heads = 4;
+  shape.kv_heads = 2;
+  polyhead_layer* layer = nullptr;
+  expect_ok(polyhead_layer_create(in_c_context, &shape, {2, 32, 1}, 7, &layer));
+  polyhead_view weight;
+  expect_ok(polyhead_layer_parameter(layer, "in_proj_weight", &weight));
+  EXPECT_EQ(weight.tensor.shape[0], 48);
+  expect_refused(polyhead_layer_parameter(layer, "in_proj", &weight), POLYHEAD_VALUE,
+                 "expected one of in_proj_weight,");
+
+  Random random("layer");
+  Tensor x = Tensor::empty({2, 7, 24}, DType::f32), gates = Tensor::empty({4}, DType::f32),
+         doutput = Tensor::empty({2, 7, 24}, DType::f32);
+  for (Tensor* tensor : {&x, &gates, &doutput}) fill_normal(*tensor, random);
+  const MultiHeadInputs inputs{.query = x};
+  const MultiHeadOptions options{.attention = {.causal = true, .gates = gates}};
+  MultiHeadWants wants = MultiHeadWants::training();
+  wants.attention.statistics = StatisticsSet::full;
+  wants.attention.weights = true;
+  const MultiHeadResults forward = expected.forward(context, inputs, options, wants);
+  const MultiHeadGradients backward =
+      expected.backward(context, inputs, options, forward, {.output = doutput}, {.gates = true});
+
+  InC in_c;
+  Options in_c_options;
+  fill(in_c_options, options.attention, in_c);
+  const polyhead_layer_inputs in_c_inputs = {.size = sizeof in_c_inputs,
+                                             .query = in_c(x),
+                                             .key = nullptr,
+                                             .value = nullptr,
+                                             .attention = &in_c_options.c,
+                                             .output_dropout = 0,
+                                             .output_dropout_seed = 0};
+  polyhead_layer_wants in_c_wants = {.size = sizeof in_c_wants, .training = 1, .weights = 1, .statistics = 2};
+  polyhead_results *results = nullptr, *gradients = nullptr;
+  expect_ok(polyhead_layer_forward(in_c_context, layer, &in_c_inputs, &in_c_wants, &results));
+  expect_same_bits(forward.output, copied(results, "output"), "output");
+  expect_same_bits(forward.weights, copied(results, "weights"), "weights");
+  expect_same_bits(forward.statistics, copied(results, "statistics"), "statistics");
+  expect_ok(polyhead_layer_backward(in_c_context, layer, &in_c_inputs, results, in_c(doutput), &gradients));
+  expect_same_bits(backward.dquery, copied(gradients, "dquery"), "dquery");
+  expect_same_bits(backward.dparameters.in_proj_weight, copied(gradients, "in_proj_weight"), "in_proj_weight");
+  expect_same_bits(backward.dparameters.out_proj_bias, copied(gradients, "out_proj.bias"), "out_proj.bias");
+  expect_same_bits(backward.dgates, copied(gradients, "dgates"), "dgates");
+  polyhead_view none;
+  expect_refused(polyhead_results_get(gradients, "dkey", &none), POLYHEAD_VALUE, "found 'dkey'");
+  expect_refused(polyhead_layer_backward(in_c_context, layer, &in_c_inputs, gradients, in_c(doutput), &gradients),
+                 POLYHEAD_VALUE, "forward");
+  in_c_wants.statistics = 3;
+  expect_refused(polyhead_layer_forward(in_c_context, layer, &in_c_inputs, &in_c_wants, &results), POLYHEAD_VALUE,
+                 "found 3");
+  polyhead_results_free(gradients);
+  polyhead_results_free(results);
+  polyhead_layer_free(layer);
+}
+
+}  // namespace
+}  // namespace polyhead::test

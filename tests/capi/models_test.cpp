@@ -1,0 +1,156 @@
+// A model whose heads are known, through C: it runs, is examined and loses the heads that do nothing.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "capi/tensors.h"
+#include "io/scratch.h"
+#include "model/checkpoint.h"
+#include "polyhead/heads.h"
+#include "support/induction_model.h"
+#include "support/random.h"
+
+namespace polyhead::test {
+namespace {
+
+constexpr std::int64_t kBatch = 4, kTokens = InductionModel::kContext, kVocabulary = InductionModel::kVocabulary;
+
+// Random halves, each repeated; the second half can be known.
+Examples repeated(const char* name) {
+  Examples made{Tensor::empty({kBatch, kTokens}, DType::i32), Tensor::empty({kBatch, kTokens}, DType::i32), Tensor()};
+  Random random(name);
+  for (std::int64_t b = 0; b < kBatch; ++b) {
+    std::int32_t* const tokens = made.tokens.as<std::int32_t>() + b * kTokens;
+    std::int32_t* const targets = made.targets.as<std::int32_t>() + b * kTokens;
+    std::vector<std::int32_t> order(kVocabulary);
+    std::iota(order.begin(), order.end(), 0);
+    for (std::size_t n = order.size(); n > 1; --n) {
+      std::swap(order[n - 1], order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(n)))]);
+    }
+    for (std::int64_t t = 0; t < kTokens; ++t) tokens[t] = order[static_cast<std::size_t>(t % kVocabulary)];
+    for (std::int64_t t = 0; t < kTokens; ++t) targets[t] = t < kVocabulary ? -1 : tokens[(t + 1) % kTokens];
+  }
+  return made;
+}
+
+class Models : public testing::Test {
+ protected:
+  Models() {
+    model::save(*InductionModel::make(), scratch_.folder());
+    expect_ok(polyhead_model_load(context_, scratch_.folder().c_str(), &model_));
+    examples_.push_back(repeated("examples"));
+    batch_ = {in_c_(examples_[0].tokens), in_c_(examples_[0].targets), nullptr};
+  }
+  ~Models() override { polyhead_model_free(model_); }
+
+  io::Scratch scratch_;
+  InC in_c_;
+  CContext context_;
+  Context in_cpp_{2};
+  polyhead_model* model_ = nullptr;
+  std::vector<Examples> examples_;
+  polyhead_examples batch_{};
+};
+
+TEST_F(Models, RunAndSayWhatTheyAre) {
+  polyhead_model_info info{};
+  info.size = sizeof info;
+  expect_ok(polyhead_model_describe(model_, &info));
+  EXPECT_EQ(info.head_count, 4);
+  EXPECT_EQ(info.vocabulary, kVocabulary);
+  EXPECT_EQ(info.context_length, kTokens);
+  EXPECT_EQ(info.is_encoder, 0);
+  std::vector<polyhead_head> heads(4);
+  expect_ok(polyhead_model_heads(model_, heads.data()));
+  EXPECT_EQ(heads[3].layer, 1);
+  EXPECT_EQ(heads[3].head, 1);
+
+  const Model expected = Model::load(scratch_.folder());
+  const polyhead_head induction = {1, 0};
+  for (const bool knocked_out : {false, true}) {
+    const Tensor logits =
+        expected.forward(in_cpp_, examples_[0].tokens,
+                         {.knocked_out = knocked_out ? std::vector<HeadId>{{1, 0}} : std::vector<HeadId>{}});
+    polyhead_results* results = nullptr;
+    expect_ok(
+        polyhead_model_forward(context_, model_, batch_.tokens, nullptr, &induction, knocked_out ? 1 : 0, &results));
+    polyhead_view view;
+    expect_ok(polyhead_results_get(results, "logits", &view));
+    EXPECT_EQ(view.tensor.rank, 3);
+    EXPECT_EQ(std::memcmp(view.tensor.data, logits.view().data(),
+                          static_cast<std::size_t>(logits.view().count()) * sizeof(float)),
+              0);
+    polyhead_results_free(results);
+  }
+}
+
+TEST_F(Models, GoOn) {
+  const std::int32_t prompts[] = {0, 1, 2, 3, 4, 1, 9, 8, 9};
+  const std::int64_t lengths[] = {6, 3};
+  std::vector<std::int32_t> tokens(6);
+  expect_ok(polyhead_model_generate(context_, model_, prompts, lengths, 2, 3, nullptr, tokens.data()));
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{2, 3, 4, 8, 9, 8}));
+  const polyhead_sampling sampling = {.size = sizeof sampling, .temperature = -1, .seed = 1, .top_k = 0, .top_p = 0};
+  expect_refused(polyhead_model_generate(context_, model_, prompts, lengths, 2, 3, &sampling, tokens.data()),
+                 POLYHEAD_VALUE, "temperature of 0 or more, found -1");
+  const std::int64_t negative[] = {-1};
+  expect_refused(polyhead_model_generate(context_, model_, prompts, negative, 1, 3, nullptr, tokens.data()),
+                 POLYHEAD_VALUE, "prompt 0");
+}
+
+TEST_F(Models, AreExaminedAndPruned) {
+  polyhead_score whole{}, without{};
+  const polyhead_head induction = {1, 0};
+  expect_ok(polyhead_model_score(context_, model_, &batch_, 1, nullptr, 0, &whole));
+  expect_ok(polyhead_model_score(context_, model_, &batch_, 1, &induction, 1, &without));
+  EXPECT_GT(whole.accuracy, 0.95);
+  EXPECT_LT(without.accuracy, 0.3);
+
+  std::vector<polyhead_surveyed_head> heads(4);
+  expect_ok(polyhead_survey_heads(context_, model_, batch_.tokens, nullptr, nullptr, 0, 1, heads.data()));
+  EXPECT_STREQ(heads[0].role, "previous token");
+  EXPECT_STREQ(heads[2].role, "induction");
+  EXPECT_EQ(heads[2].id.layer, 1);
+  EXPECT_EQ(heads[0].sums[0], kBatch * kTokens);
+
+  std::vector<polyhead_head_importance> importance(4);
+  expect_ok(polyhead_importance(context_, model_, &batch_, 1, importance.data()));
+  EXPECT_GT(importance[2].zero.mean, 1);
+  EXPECT_NEAR(importance[3].zero.mean, 0, 1e-6);
+
+  std::vector<polyhead_prune_step> steps(4);
+  std::size_t taken = 0, within = 0;
+  expect_ok(polyhead_prune(context_, model_, &batch_, 1, &batch_, 1, 0.01, POLYHEAD_ITERATIVE, 1, &whole, steps.data(),
+                           &taken, &within));
+  ASSERT_EQ(within, 2u);
+  std::vector<polyhead_head> removed = {steps[0].removed, steps[1].removed};
+  for (const polyhead_head& head : removed) EXPECT_EQ(head.head, 1);
+  expect_refused(
+      polyhead_prune(context_, model_, &batch_, 1, &batch_, 1, 0.01, 9, 1, &whole, steps.data(), &taken, &within),
+      POLYHEAD_VALUE, "found 9");
+
+  polyhead_model* smaller = nullptr;
+  expect_ok(polyhead_without_heads(model_, removed.data(), removed.size(), &smaller));
+  expect_ok(polyhead_model_save(smaller, scratch_.folder().c_str()));
+  polyhead_model_free(smaller);
+  EXPECT_EQ(Model::load(scratch_.folder()).heads(), (std::vector<HeadId>{{0, 0}, {1, 0}}));
+}
+
+TEST_F(Models, WhatCannotBeIsSaid) {
+  polyhead_model* none = nullptr;
+  expect_refused(polyhead_model_load(context_, "/nonexistent/model", &none), POLYHEAD_INPUT, "/nonexistent/model");
+  expect_refused(polyhead_model_load(context_, nullptr, &none), POLYHEAD_VALUE, "path must not be NULL");
+  EXPECT_EQ(none, nullptr);
+  const polyhead_head beyond = {7, 0}, negative = {0, -1};
+  expect_refused(polyhead_without_heads(model_, &beyond, 1, &none), POLYHEAD_VALUE, "7.0");
+  expect_refused(polyhead_without_heads(model_, &negative, 1, &none), POLYHEAD_VALUE, "0.-1");
+  batch_.targets = nullptr;
+  polyhead_score score;
+  expect_refused(polyhead_model_score(context_, model_, &batch_, 1, nullptr, 0, &score), POLYHEAD_VALUE, "targets");
+  EXPECT_NE(polyhead_model_save(model_, "/nonexistent/folder"), POLYHEAD_OK);
+}
+
+}  // namespace
+}  // namespace polyhead::test
