@@ -41,8 +41,9 @@ template <class T>
 void clear_idle_lanes(const PanelRows<T>& panel, std::size_t n, T* tile) {
   if (panel.rows == panel.width()) return;
   const Tag<T> d;
-  for_vectors(panel, n,
-              [&](std::size_t j, std::size_t lane) { hn::Store(hn::Zero(d), d, tile + j * kPanel<T> + lane); });
+  // Of for_vectors the compiler makes a memset of every row, which took a quarter of a call with short rows.
+  if (!panel.narrow()) return static_cast<void>(std::fill_n(tile, n * kPanel<T>, T{0}));
+  for (std::size_t j = 0; j < n; ++j) hn::Store(hn::Zero(d), d, tile + j * kPanel<T>);
 }
 
 // s <- c * tanh(s / c); the division is in the scale of q. `slopes` (or null) receives the derivative 1 - tanh^2.
