@@ -9,11 +9,12 @@
 //   sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min": least}
 //   read BYTES CALLS       the other yardstick, one sum over the memory on all threads: {"ns": median, "min": least}
 //   losses CASE STEPS      of training from its beginning: {"losses": [...]}
+//   memory MODEL           {"peak": bytes of the process so far}, for a case of models.h
 //   threads N              from now on
 //   info                   versions
 //   release                forgets all prepared cases
 //
-// usage: polyhead_bench THREADS. CASE as in cases.h, layer.h and training.h; peers.py speaks the same words.
+// usage: polyhead_bench THREADS. CASE as in cases.h, layer.h, models.h and training.h; peers.py speaks the same words.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -33,6 +34,7 @@
 #include "cases.h"
 #include "layer.h"
 #include "linear.h"
+#include "models.h"
 #include "polyhead/polyhead.h"
 #include "training.h"
 
@@ -135,6 +137,7 @@ class Server {
     words >> name;
     if (name.starts_with("layer:")) return layer(command, name, words);
     if (name.starts_with("train:")) return training(command, name, words);
+    if (name.starts_with("model:")) return real_model(command, name, words);
     if (command == "time") return time(find(name), words);
     if (command == "gemm") return gemm(find_linear(name), words);
     if (command == "sgemm" && name.find(',') != std::string::npos) return yardstick(find_linear(name), words);
@@ -158,6 +161,7 @@ class Server {
     linears_.clear();
     layers_.clear();
     runs_.clear();
+    models_.clear();
     return Json::object();
   }
 
@@ -225,6 +229,16 @@ class Server {
     return sample(warm, calls, [&] { slot->step(); });
   }
 
+  Json real_model(const std::string& command, const std::string& name, std::istream& words) {
+    if (command == "memory") return {{"peak", status("VmHWM")}};
+    auto& slot = models_[name];
+    if (!slot) slot = std::make_unique<ModelCase>(context_, name);
+    if (command == "output") return write({&slot->result(context_)}, words);
+    if (command != "time") throw std::invalid_argument("a model can be timed and its output written");
+    const int warm = number(words), calls = number(words);
+    return sample(warm, calls, [&] { slot->call(context_); });
+  }
+
   Json output(const Case& c, std::istream& words) {
     c.call(context_);
     return write(c.results(), words);
@@ -250,6 +264,7 @@ class Server {
   std::map<std::string, std::unique_ptr<Linear>> linears_;
   std::map<std::string, std::unique_ptr<LayerCase>> layers_;
   std::map<std::string, std::unique_ptr<test::TrainingRun>> runs_;
+  std::map<std::string, std::unique_ptr<ModelCase>> models_;
 };
 
 int serve(int threads) {

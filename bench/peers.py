@@ -14,7 +14,7 @@
 CASE is B,H,T,D/plain or B,H,T,D/causal, with +backward for the backward pass alone; or decode:B,H,G,S,D,f32/plain (or
 f16), one new query over S cached keys of G kv heads (torch-sdpa, torch-matmul, ort-gqa, numpy); or layer:C,H,T,B/forward,
 /weights or /training (torch-mha, torch-packed, ort-layer, numpy); or train:L,C,H,T,B/step (torch-eager, torch-compiled,
-torch-f64).
+torch-f64); or model:WHAT:PATH, see models.h (torch-transformers).
 usage: peers.py PEER THREADS, PEER a key of PEERS below
 """
 import gc
@@ -481,11 +481,56 @@ class Numpy:
         return float(max(errors))
 
 
+class TorchTransformers(Torch):
+    """Real models as `transformers` runs them, f32: see models.h for the cases."""
+
+    def info(self):
+        import transformers
+        return super().info() | {"transformers": transformers.__version__}
+
+    def load(self, path, eager):
+        import pathlib
+        import transformers
+        path, options = pathlib.Path(path), {"dtype": self.torch.float32, "attn_implementation": "eager" if eager else "sdpa"}
+        if path.suffix == ".gguf":
+            return transformers.AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, **options).eval()
+        return transformers.AutoModel.from_pretrained(path, **options).eval()
+
+    def prepare_model(self, name):
+        _, what, path = name.split(":", 2)
+        what, *sizes = what.split(",")
+        sizes = [int(size) for size in sizes]
+        model, torch = self.load(path, what == "statistics"), self.torch
+        batch, length = sizes if what == "encode" else (1, sizes[0])
+        tokens = torch.tensor([200 + n * 7919 % (model.config.vocab_size - 200) for n in range(batch * length + 1)])
+        prompt = tokens[:-1].reshape(batch, length)
+        if what == "encode":
+            run = lambda: model(prompt).last_hidden_state
+        elif what == "prefill":
+            run = lambda: model(prompt, use_cache=True, logits_to_keep=1).logits
+        elif what == "decode":
+            cache = model(prompt, use_cache=True, logits_to_keep=1).past_key_values
+
+            def run():
+                logits = model(tokens[-1:].reshape(1, 1), past_key_values=cache, use_cache=True).logits
+                cache.crop(-1)
+                return logits
+        else:
+            def run():
+                found = model(prompt, output_attentions=True, logits_to_keep=1)
+                return torch.stack([-torch.special.xlogy(p, p).sum(-1).mean(-1)[0] for p in found.attentions])
+
+        def call():
+            with torch.inference_mode():
+                return run()
+        return call
+
+
 PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "torch-linear": TorchLinear,
          "ort-attention": OrtAttention, "ort-mha": OrtMha, "ort-gqa": OrtGqa, "torch-materialised": TorchMaterialised,
          "numpy": Numpy, "torch-mha": TorchMha,
          "torch-packed": TorchPacked, "ort-layer": OrtLayer, "torch-eager": TorchEager,
-         "torch-compiled": TorchCompiled, "torch-f64": TorchF64}
+         "torch-compiled": TorchCompiled, "torch-f64": TorchF64, "torch-transformers": TorchTransformers}
 
 
 def status(field):
@@ -507,6 +552,8 @@ class Server:
                 self.cases[name] = self.peer.prepare_layer(*parse_layer(name))
             elif name.startswith("train:"):
                 self.cases[name] = self.peer.prepare_training(name)
+            elif name.startswith("model:"):
+                self.cases[name] = self.peer.prepare_model(name)
             else:
                 self.cases[name] = self.peer.prepare(*parse(name))
         return self.cases[name]
@@ -530,7 +577,7 @@ class Server:
         if case.startswith("decode:"):
             batch, heads, _, _, dim = parse_decode(case)[0]
             array = self.peer.array(result, (batch, heads, 1, dim))
-        elif case.startswith("layer:"):
+        elif case.startswith(("layer:", "model:")):
             array = self.peer.array(result, None)
         else:
             array = self.peer.array(result, parse(case)[0])

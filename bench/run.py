@@ -15,6 +15,7 @@ import sys
 import report
 import families
 import layer_families
+import model_families
 import scaling
 import training_families
 from families import HERE, PEERS, Bench, progress
@@ -24,7 +25,8 @@ FAMILIES = {"forward": families.forward, "sgemm-share": lambda bench: families.f
             "decode": layer_families.decode, "gemm": layer_families.gemm,
             "layer": layer_families.layer, "training": training_families.training,
             "training-losses": training_families.training_losses, "statistics": families.statistics_tax, "memory": families.memory,
-            "options": families.options_tax, "build": families.build}
+            "options": families.options_tax, "models": model_families.models, "long-prompt": model_families.long_prompt,
+            "commands": model_families.commands, "build": families.build}
 
 
 def arguments():

@@ -86,9 +86,7 @@ std::int32_t next_token(Context& context, const Transformer& model, std::span<co
   const std::span<const std::int32_t> seen = tokens.last(length);
   autograd::Tape tape(context, false);
   const ConstTensorView input(seen.data(), {1, static_cast<std::int64_t>(length)});
-  const ConstTensorView logits = tape.value(model.forward(tape, input));  // [1,T,V]
-  const auto T = static_cast<std::int64_t>(length);
-  const OnHost row(context, logits.slice(1, T - 1, T));
+  const OnHost row(context, tape.value(model.forward(tape, input, {.last_only = true})));
   const std::span<const float> last(row.as<float>(), static_cast<std::size_t>(model.config().vocabulary));
   return choose(last, sampling, index, 0);
 }
@@ -118,7 +116,7 @@ void Generator::read() {
     row = std::copy(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end(), row + padding.back());
   }
   memory_.clear(context_, padding);
-  logits_ = tape_.value(model_.forward(tape_, input, {.memory = &memory_}));
+  logits_ = tape_.value(model_.forward(tape_, input, {.memory = &memory_, .last_only = true}));
 }
 
 std::vector<std::int32_t> Generator::next() {
@@ -130,7 +128,7 @@ std::vector<std::int32_t> Generator::next() {
     std::transform(tokens_.begin(), tokens_.end(), input.as<std::int32_t>(), [](const auto& t) { return t.back(); });
     logits_ = tape_.value(model_.forward(tape_, input, {.memory = &memory_}));
   }
-  const OnHost last(context_, logits_.slice(1, logits_.shape(1) - 1, logits_.shape(1)));
+  const OnHost last(context_, logits_);
   const auto V = static_cast<std::size_t>(model_.config().vocabulary);
   std::vector<std::int32_t> chosen;
   for (std::size_t b = 0; b < tokens_.size(); ++b) {

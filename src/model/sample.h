@@ -35,7 +35,7 @@ class Generator {
   Sampling sampling_;
   autograd::Tape tape_;
   Memory memory_;
-  ConstTensorView logits_;  // [B,n,V], of the last pass
+  ConstTensorView logits_;  // [B,1,V], of the last pass
   std::uint64_t index_ = 0;
 };
 

@@ -201,6 +201,18 @@ void expect_memory_fits(const Tape& tape, const ConstTensorView& tokens, const M
   }
 }
 
+// The last token of x [B,T,C]: [B,1,C].
+Variable last_of(Tape& tape, Variable x) {
+  if (tape.recording()) {
+    throw Error(ErrorCode::unsupported, "forward",
+                "last_only: no gradient goes through it; use a tape that does not record");
+  }
+  const ConstTensorView all = tape.value(x);
+  const TensorView last = tape.take({all.shape(0), 1, all.shape(2)}, all.dtype());
+  copy(tape.context(), all.slice(1, all.shape(1) - 1, all.shape(1)), last);
+  return tape.result(last);
+}
+
 // Seeds of one pass: attention, output of attention and feed-forward of every layer.
 Dropout dropout(double p, const PassOptions& options, std::size_t layer, std::uint64_t place) {
   return {options.training ? p : 0.0, options.seed * 0x9E3779B97F4A7C15u + 3 * layer + place};
@@ -352,6 +364,7 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
   }
   keep();
   if (options.memory != nullptr) options.memory->advance(tokens.shape(1));
+  if (options.last_only && tokens.shape(1) > 1) x = last_of(tape, x);
   x = normalised(tape, x, final_norm_);
   if (config_.kind == Kind::encoder) return x;
   if (config_.kind == Kind::classifier) x = pool(tape, x, options.lengths);

@@ -27,6 +27,7 @@ struct PassOptions {
   Memory* memory{};
   // Is given what every layer reads, [B,T,C] each, and what the last one leaves.
   std::vector<autograd::Variable>* streams{};
+  bool last_only = false;  // of a language model: the logits of the last token, [B,1,V]; on a tape that does not record
   ConstTensorView positions{};  // i32 [B,T]: where the tokens stand; absent: 0, 1, 2 ...; a memory knows its own
 };
 

@@ -1,0 +1,39 @@
+// A real model, timed: "model:WHAT:PATH", PATH as polyhead loads models. WHAT is encode,B,T (what an encoder leaves);
+// prefill,T (reading a prompt, up to the logits of what comes next); decode,S (the next token after S that are
+// remembered); plain,T and statistics,T (the same without remembering anything, and
+// with the statistics of every head); load.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/decoding.h"
+
+namespace polyhead::bench {
+
+class ModelCase {
+ public:
+  // Throws std::invalid_argument for a name that it does not know.
+  ModelCase(Context& context, const std::string& name);
+
+  void call(Context& context);
+  // What is encoded [B,T,C]; the logits after the last token [1,V]; the mean entropy of every head [L,H].
+  const Tensor& result(Context& context);
+
+ private:
+  void pass(Context& context, const model::PassOptions& options, std::int64_t first, std::int64_t count);
+
+  std::string what_;
+  std::filesystem::path path_;
+  std::int64_t batch_ = 1, length_ = 0;
+  std::unique_ptr<model::Transformer> model_;
+  std::unique_ptr<autograd::Tape> tape_;
+  std::unique_ptr<model::Memory> memory_;
+  std::vector<std::int32_t> tokens_;
+  ConstTensorView output_;
+  Tensor result_;
+};
+
+}  // namespace polyhead::bench
