@@ -102,6 +102,19 @@ TEST(Material, RepeatsRepeatOrdinaryTokensAfterTheBeginning) {
   EXPECT_GT(periods.size(), 5u) << "one length would let positions pass for induction";
 }
 
+// Where sequences begin with any token, so do repeats.
+TEST(Material, RepeatsOfSequencesWithoutABeginningHaveNone) {
+  std::string text;
+  for (int n = 0; n < 20000; ++n) text += static_cast<char>('a' + n * n % 23);
+  const auto task = train::make_task({.name = "text", .context = 16, .text = text});
+  std::set<std::int32_t> first;
+  const Material material = make_material(*task, {.samples = 8});
+  for (const heads::Probe& probe : material.repeats) {
+    for (std::int64_t b = 0; b < probe.tokens.shape()[0]; ++b) first.insert(probe.tokens.as<std::int32_t>()[b * 16]);
+  }
+  EXPECT_GT(first.size(), 2u);
+}
+
 TEST(Material, RelationsLookFromTheWordAndFromTheOneBefore) {
   const auto task = task_called("grammar");
   const Material material = make_material(*task, {.samples = 40});

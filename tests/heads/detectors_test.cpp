@@ -221,6 +221,16 @@ TEST(Chance, IsWhatEqualWeightsGive) {
   EXPECT_EQ(both_ways.chance.offsets.at(3), 1);
 }
 
+// Of the offsets that a relation has, the commonest is the one to beat, wherever it stands among them.
+TEST(Chance, OfARelationIsItsCommonestOffset) {
+  Probe probe = make_probe(row_of({1, 0, 2, 0}), {}, {}, 1);
+  probe.relations = {{0, 3, 0, "far"}, {0, 2, 0, "far"}, {0, 3, 1, "far"}, {0, 3, 2, "far"}, {0, 3, 3, "self"}};
+  const Survey found = survey_of(model::Kind::gpt, std::move(probe));
+  EXPECT_NEAR(found.chance.relations.at("far"), 0.5, 1e-12) << "-2 in two of four";
+  EXPECT_EQ(found.chance.relations.at("self"), 1);
+  EXPECT_EQ(found.heads[0].relations.at("far").count, 4);
+}
+
 TEST(Chance, IsNotThatOfAWindow) {
   model::Config config = blank(model::Kind::gpt).config();
   config.layers[0].window = 3;

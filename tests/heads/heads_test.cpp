@@ -224,6 +224,12 @@ TEST_F(PublicModel, RefusesWhatCannotBe) {
   const Tensor lengths = Tensor::zeros({2}, DType::i32);
   expect_error(ErrorCode::value, {"lengths"}, [&] { survey_heads(context, model, tokens, {.lengths = lengths}); });
   expect_error(ErrorCode::shape, {"tokens"}, [&] { survey_heads(context, model, lengths); });
+  const std::int64_t most = InductionModel::kContext;
+  for (const std::int64_t length : {std::int64_t{1}, most + 1}) {
+    const Tensor sized = Tensor::zeros({2, length}, DType::i32);
+    expect_error(ErrorCode::shape, {"tokens", "from 2 to " + std::to_string(most)},
+                 [&] { survey_heads(context, model, sized); });
+  }
 }
 
 }  // namespace

@@ -99,6 +99,12 @@ TEST(Sharded, WeightsOfAFolder) {
     expect_error(ErrorCode::input, {"pytorch_model.bin", "pickle", "save_pretrained"},
                  [&] { return find_weights(path); });
   }
+  for (const char* name : {"model.pt", "model.pth", "model.ckpt"}) {
+    expect_error(ErrorCode::input, {name, "pickle"}, [&] {
+      spill(scratch / name, "x");
+      return find_weights(scratch / name);
+    });
+  }
   spill(scratch / "a.gguf", "x");
   EXPECT_EQ(find_weights(scratch.folder()), scratch / "a.gguf");
   spill(scratch / "b.gguf", "x");

@@ -115,6 +115,22 @@ void expect_refused(const std::string& family, const std::string& key, const cha
   expect_error(ErrorCode::input, words, [&] { return load(scratch.folder()); });
 }
 
+// Older files give the first layer that slides; newer ones say it of every layer. Both come to the same.
+TEST(Family, WindowsByNumberOrByList) {
+  const Scratch scratch;
+  std::filesystem::copy_file(fixture("qwen2") / "model.safetensors", scratch / "model.safetensors");
+  io::Json json = io::parse_json(slurp(fixture("qwen2") / "config.json"), "config");
+  ASSERT_EQ(json.at("max_window_layers"), 1);
+  json.erase("layer_types");
+  spill(scratch / "config.json", json.dump());
+  EXPECT_TRUE(test::same_bits("logits", logits_of(scratch.folder(), fixture("qwen2")),
+                              logits_of(fixture("qwen2"), fixture("qwen2"))));
+  json["max_window_layers"] = 2;
+  spill(scratch / "config.json", json.dump());
+  EXPECT_FALSE(test::same_bits("logits", logits_of(scratch.folder(), fixture("qwen2")),
+                               logits_of(fixture("qwen2"), fixture("qwen2"))));
+}
+
 TEST(Family, Configs) {
   expect_refused("gpt2", "model_type", "\"gpt_bigcode\"",
                  {"config.json", "\"gpt_bigcode\"", "gpt2, llama, mistral, qwen2, qwen3, gemma2"});

@@ -93,6 +93,18 @@ TEST(Geometry, EveryTickHasItsLine) {
   }
 }
 
+// The axis has room for the band, not only for the line.
+TEST(Geometry, ABandStaysOnThePaper) {
+  const Shapes shapes = shapes_of(Lines{"step", "y", {{"a", {0, 1}, {1, 1}, {-4, -4}, {6, 6}}}, false, {}, {}});
+  std::vector<Shape> bands = shapes.of("path");
+  std::erase_if(bands, [](const Shape& path) { return path.attribute("fill") == "none"; });
+  ASSERT_EQ(bands.size(), 1u);
+  for (const Dot& corner : corners_of(bands[0].attribute("d"))) {
+    EXPECT_GE(corner.y, shapes.text("6").letters_y() - 1);
+    EXPECT_LE(corner.y, shapes.text("−4").letters_y() + 1);
+  }
+}
+
 TEST(Geometry, ABandGoesFromLowToHigh) {
   const Shapes shapes = shapes_of(kLines);
   const Axis y(shapes, {"0.0", "1.0"}, true), x(shapes, {"0", "100"}, false);

@@ -119,6 +119,17 @@ TEST(Page, WhatDoesNotFitIsRefused) {
   EXPECT_THROW(html(page), Error);
 }
 
+// Every figure twice: for wide windows and for narrow ones, where the drawing is another, not the same one shrunk.
+TEST(Page, FiguresComeInTwoWidths) {
+  const Page page = sample_page();
+  const std::string text = html(page);
+  for (const Figure& figure : page.figures) {
+    EXPECT_NE(text.find(svg(figure, Place::page)), std::string::npos) << figure.id;
+    EXPECT_NE(text.find(svg(figure, Place::narrow_page)), std::string::npos) << figure.id;
+    EXPECT_NE(svg(figure, Place::page), svg(figure, Place::narrow_page)) << figure.id;
+  }
+}
+
 TEST(Page, AnEmptyPageIsAPage) { EXPECT_EQ(data_of(html({}))["models"].size(), 0u); }
 
 // Every number of a head under its own name.

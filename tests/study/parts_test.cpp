@@ -237,7 +237,9 @@ TEST_F(TinyStudy, ThePageShowsWhatTheModelsDo) {
     EXPECT_EQ(head.damage_low, importance.zero.low);
     EXPECT_EQ(head.damage_high, importance.zero.high);
     const heads::RoleScore* role = examination.roles[n].role();
-    EXPECT_EQ(head.role, role == nullptr ? "" : role->role);
+    ASSERT_NE(role, nullptr) << "after a few steps they average";
+    EXPECT_EQ(head.role, role->role);
+    EXPECT_EQ(head.score, role->score);
     EXPECT_EQ(head.roles.size(), examination.roles[n].scores.size());
     const auto mean = [&](Statistic value, Statistic count) { return examination.survey.heads[n].mean(value, count); };
     const std::vector<std::pair<std::string, double>> statistics{

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "text/fixtures.h"
+#include "text/patterns.h"
 
 namespace polyhead::text {
 namespace {
@@ -36,6 +37,31 @@ TEST(WordPiece, AWordOfTheGreatestLengthIsStillCut) {
           "vocab":{"?":0,"a":1,"##a":2}}})";
   EXPECT_EQ(encoded(json, "aaa"), (Ids{1, 2, 2}));
   EXPECT_EQ(encoded(json, "aaaa"), Ids{0});
+}
+
+// One blank before the first token was put there and is nobody's; more were in the text.
+TEST(RobertaProcessing, BlanksAreTrimmedFromOffsets) {
+  const Tokenizer tokenizer = made(
+      R"({"model":{"type":"BPE","vocab":{"Ġ":0,"ĠĠ":1,"ĠĠĠ":2,"a":3,"Ġa":4,"<s>":5},
+                   "merges":[["Ġ","Ġ"],["ĠĠ","Ġ"],["Ġ","a"]]},
+          "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":true},
+          "post_processor":{"type":"RobertaProcessing","sep":["<s>",5],"cls":["<s>",5],"trim_offsets":true,
+                            "add_prefix_space":true}})");
+  const auto places = [&](const std::string& text) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
+    for (const Token& token : tokenizer.encode(text, false)) found.emplace_back(token.first_char, token.last_char);
+    return found;
+  };
+  using Places = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+  EXPECT_EQ(places("a a"), (Places{{0, 1}, {2, 3}}));
+  EXPECT_EQ(places("   "), (Places{{3, 3}}));
+}
+
+TEST(SplitPatterns, SignsTakeTheEndsOfTheirLineButNotInGpt2) {
+  const Chars text = chars_of("!\n\nx");
+  EXPECT_EQ(kLlama3Pattern.end_of(text, 0), 3u);
+  EXPECT_EQ(kQwen2Pattern.end_of(text, 0), 3u);
+  EXPECT_EQ(kGpt2Pattern.end_of(text, 0), 1u);
 }
 
 // A byte that is no UTF-8 becomes a sign of its own, as do all others of its run.

@@ -314,15 +314,18 @@ TEST_F(Runs, DivergenceStopsAndLeavesAGoodCheckpoint) {
 // The same sequence at every step: what differs is dropout alone.
 class OneSequence final : public Task {
  public:
-  OneSequence() : Task({"one", ""}, 1, {.vocabulary = 5, .context = 4}) {}
+  explicit OneSequence(std::int32_t tokens) : Task({"one", ""}, 1, {.vocabulary = tokens, .context = 4}) {}
   std::string token_text(std::int32_t token) const override { return std::to_string(token); }
 
  private:
-  Sequence make(Split, Draws&) const override { return {{1, 2, 3, 4}, {2, 3, 4, 1}, {}}; }
+  Sequence make(Split, Draws&) const override {
+    const auto last = static_cast<std::int32_t>(vocabulary() - 1);
+    return {{0, last, 1, 0}, {last, 1, 0, last}, {}};
+  }
 };
 
 TEST_F(Runs, EveryStepDropsOthers) {
-  const OneSequence task;
+  const OneSequence task(5);
   for (const double dropout : {0.0, 0.5}) {
     model::Config config = model::make_config(model::Kind::gpt, 1, 8, 2);
     config.dropout = dropout;
@@ -332,6 +335,18 @@ TEST_F(Runs, EveryStepDropsOthers) {
     const double first = trainer.step().loss, second = trainer.step().loss;
     EXPECT_EQ(first == second, dropout == 0) << first << ", " << second;
   }
+}
+
+// A loss that begins below 1 may come to 4 before it has run away.
+TEST_F(Runs, ASmallFirstLossIsNoLimit) {
+  const OneSequence task(2);
+  model::Config config = model::make_config(model::Kind::gpt, 1, 8, 2);
+  fit_to_task(config, task);
+  model::Transformer model(config, 1);
+  Trainer trainer(context_, model, task, {.steps = 3, .batch = 2});
+  ASSERT_LT(trainer.step().loss, 0.9);
+  EXPECT_NO_THROW(trainer.expect_sane(3.9, 2, "the loss"));
+  EXPECT_THROW(trainer.expect_sane(4.1, 2, "the loss"), Diverged);
 }
 
 TEST_F(Runs, NanStopsWithTheStep) {

@@ -319,6 +319,46 @@ class Drawing(PageTest):
         options = tab.run("[...document.querySelector('.controls').elements.role.options].map((o) => o.text)")
         self.assertEqual(options, ['all', *sorted({role(head) for head in heads})])
 
+    def test_the_chosen_query_is_in_sight(self):
+        for query in (0, 60, 127):
+            tab = self.tab(at=f'#sample=0&head=0.0&query={query}')
+            chosen, box = tab.run("""[document.querySelector('#queries [aria-pressed="true"]'), document.querySelector('.pairs')]
+                .map((e) => [e.getBoundingClientRect().top, e.getBoundingClientRect().bottom])""")
+            self.assertGreaterEqual(chosen[0], box[0], query)
+            self.assertLessEqual(chosen[1], box[1], query)
+            if query == 60:
+                self.assertAlmostEqual(sum(chosen), sum(box), delta=60, msg='in the middle of the list')
+
+    def test_long_tokens_are_cut_and_say_so(self):
+        tab = self.recorded('#model=1&sample=0&head=0.0')
+        tokens = DATA['models'][1]['samples'][0]['tokens']
+        down = [one['text'] for one in tab.run('window.drawn') if one['canvas'] == 'map' and not one['turned']]
+        self.assertEqual(len(down), len(tokens))
+        cut = [text for text, token in zip(down, tokens) if text != token]
+        self.assertTrue(cut)
+        for text, token in zip(down, tokens):
+            self.assertTrue(text == token or (text.endswith('…') and token.startswith(text[:-1])), text)
+
+    def test_few_tokens_have_cells_of_a_sensible_size(self):
+        self.assertEqual(self.tab(at='#model=1&sample=1&head=0.0').run('map.cell'), 40)
+
+    def test_cards_without_a_map_say_why(self):
+        says = """Object.fromEntries([...document.querySelectorAll('.card')].map((e) =>
+            [e.dataset.head, e.querySelector('.thumb').textContent]))"""
+        heads = {f"{one['layer']}.{one['head']}": one for one in DATA['models'][1]['heads']}
+        self.assertEqual(self.tab(at='#model=1&sample=0').run(says),
+                         {name: '' if head['kept'] else 'pruned' for name, head in heads.items()})
+        self.assertEqual(self.tab(at='#model=1&sample=1').run(says),
+                         {name: '' if name == '0.0' else 'not in this text' if head['kept'] else 'pruned'
+                          for name, head in heads.items()})
+
+    def test_another_model_is_shown_whole(self):
+        tab = self.tab(at='#sample=1&layer=3&role=induction&least=0.25&order=damage')
+        tab.run("""(() => { const e = controls.elements.model; e.value = '1';
+            e.dispatchEvent(new Event('change', {bubbles: true})); })()""")
+        self.assertEqual(len(self.cards(tab)), len(DATA['models'][1]['heads']))
+        self.assertEqual(tab.run('location.hash'), '#model=1&order=damage')
+
     def test_heads_of_which_nothing_is_known_come_last(self):
         tab = self.tab()
         order = tab.run("""(() => {
@@ -354,6 +394,24 @@ class Drawing(PageTest):
         said = f"{head.get('role') or 'no clear role'}" + (f" {number(head['score'])}" if 'score' in head else '')
         self.assertEqual(tab.text('#head-role'), said)
 
+    def test_pictures_are_the_drawings_from_edge_to_edge(self):
+        tab = self.tab()
+        for one in DATA['figures']:
+            size = re.search(r'width="(\d+)" height="(\d+)"', (FOLDER / f"{one['id']}.svg").read_text())
+            picture = base64.b64encode((FOLDER / f"{one['id']}.png").read_bytes()).decode()
+            width, height, corners = tab.run("""new Promise((done) => {
+                const image = new Image(), canvas = document.createElement('canvas'), pen = canvas.getContext('2d');
+                image.onload = () => {
+                    const {width, height} = Object.assign(canvas, {width: image.width, height: image.height});
+                    pen.drawImage(image, 0, 0);
+                    const at = (x, y) => [...pen.getImageData(x, y, 1, 1).data];
+                    done([width, height, [[2, 2], [width - 3, 2], [2, height - 3], [width - 3, height - 3]].map((p) => at(...p))]);
+                };
+                image.src = 'data:image/png;base64,%s';
+            })""" % picture)
+            self.assertEqual((width, height), (2 * int(size.group(1)), 2 * int(size.group(2))), one['id'])
+            self.assertEqual(corners, [[255] * 4] * 4, 'white paper in every corner')
+
     def test_findings_tables_and_what_the_page_is_about(self):
         tab = self.tab()
         names = tab.run("[...document.querySelectorAll('#findings a')].map((a) => [a.textContent, a.hash])")
@@ -367,6 +425,8 @@ class Drawing(PageTest):
         self.assertEqual(items, [finding['text'] for finding in DATA['findings']])
         headings = tab.run("[...document.querySelectorAll('figure h3')].map((e) => e.textContent)")
         self.assertEqual(headings, [f"Figure {n + 1}{one['title']}" for n, one in enumerate(DATA['figures'])])
+        headings = tab.run("[...document.querySelectorAll('#tables h3')].map((e) => e.textContent)")
+        self.assertEqual(headings, [f"Table {n + 1}{one['title']}" for n, one in enumerate(DATA['tables'])])
         table = DATA['tables'][0]
         cells = tab.run("[...document.querySelectorAll('#tables tr')].map((r) => [...r.cells].map((c) => c.textContent))")
         self.assertEqual(cells[0], table['columns'])
