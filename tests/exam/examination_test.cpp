@@ -46,6 +46,16 @@ TEST_F(Examine, NobodyIsNearestToItself) {
   }
 }
 
+TEST_F(Examine, AHeadThatIsAloneIsNearestToItself) {
+  model::Config one = model::make_config(model::Kind::gpt, 1, 8, 1);
+  train::fit_to_task(one, *task_);
+  model::Transformer model(one, 1);
+  const Examination found = examine(context_, model, material_);
+  ASSERT_EQ(found.nearest.size(), 1u);
+  EXPECT_EQ(found.nearest[0].id, (HeadId{0, 0}));
+  EXPECT_EQ(found.nearest[0].agreement, 1);
+}
+
 TEST_F(Examine, SaysOfTheModelWhatItsPartsSay) {
   const Examination found = examine(context_, model_, material_, {.seed = 7});
   const model::SequenceScores whole = model::score(context_, model_, material_.judging);

@@ -29,6 +29,8 @@ TEST(Reading, HasTheTextTheBeginningAndTheMarks) {
   EXPECT_TRUE(reading.ending.empty()) << "a language model goes on";
   config.kind = model::Kind::encoder;
   EXPECT_EQ(read_text(scratch.folder(), scratch / "text", config).ending, std::vector<std::int32_t>{4});
+  const Reading around{.tokens = {}, .beginning = {1}, .ending = {2}, .marks = {3}, .vocabulary = 4};
+  EXPECT_EQ(around.special(), (std::vector<std::int32_t>{1, 2, 3}));
   config.vocabulary = 5;
   io::expect_error(ErrorCode::input, {"at most the model's 5 tokens, found 6"},
                    [&] { read_text(scratch.folder(), scratch / "text", config); });

@@ -93,6 +93,48 @@ TEST(Geometry, EveryTickHasItsLine) {
   }
 }
 
+// Events are dashed, and nothing else is.
+TEST(Geometry, OnlyEventsAreDashed) {
+  const Shapes shapes = shapes_of(kLines);
+  int dashed = 0;
+  for (const Shape& line : shapes.of("line")) {
+    if (line.attribute("stroke-dasharray").empty()) continue;
+    EXPECT_EQ(line.ink, "soft");
+    ++dashed;
+  }
+  EXPECT_EQ(dashed, static_cast<int>(kLines.events.size()));
+}
+
+TEST(Geometry, WhiskersStayOnThePaper) {
+  const Shapes shapes = shapes_of(Bars{"head", "y", {"a"}, {{"s", {1}, {-3}, {2}}}});
+  for (const Shape& line : shapes.of("line", "ink")) {
+    for (const char* end : {"y1", "y2"}) {
+      EXPECT_LE(line.number(end), shapes.text("−3").letters_y() + 1);
+      EXPECT_GE(line.number(end), shapes.text("2").letters_y() - 1);
+    }
+  }
+}
+
+// Cells are square; where there are more queries than keys they are flat, so that a panel is no taller than it is wide.
+TEST(Geometry, PanelsAreNoTallerThanWide) {
+  for (const auto& [queries, keys] : {std::pair{2, 6}, {6, 2}, {4, 4}}) {
+    HeadGrid grid{{}, {}, {}, 1};
+    for (int n = 0; n < queries; ++n) grid.queries.push_back("q");
+    for (int n = 0; n < keys; ++n) grid.keys.push_back("k");
+    grid.heads.push_back({"head", "", std::vector<float>(static_cast<std::size_t>(queries * keys), 1.0F)});
+    double left = 1e9, right = 0, top = 1e9, bottom = 0;
+    for (const Shape& cell : shapes_of(grid).of("rect")) {
+      if (cell.has("class")) continue;  // the key, above
+      left = std::min(left, cell.left());
+      right = std::max(right, cell.right());
+      top = std::min(top, cell.top());
+      bottom = std::max(bottom, cell.bottom());
+    }
+    const double expected = queries < keys ? static_cast<double>(queries) / keys : 1;
+    EXPECT_NEAR((bottom - top) / (right - left), expected, 0.01) << queries << " by " << keys;
+  }
+}
+
 // The axis has room for the band, not only for the line.
 TEST(Geometry, ABandStaysOnThePaper) {
   const Shapes shapes = shapes_of(Lines{"step", "y", {{"a", {0, 1}, {1, 1}, {-4, -4}, {6, 6}}}, false, {}, {}});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 
 #include "io/scratch.h"
 #include "study/findings.h"
@@ -142,6 +143,37 @@ TEST_F(Following, ACourseThatHasEndedIsReadNotTrained) {
   trains_again("course.json", "{}");
   course.replace(course.find("\"loss\": "), 8, "\"loss\": {}, \"x\": ");
   trains_again("course.json", course);
+}
+
+// Whatever its numbers depend on makes another course of it.
+TEST_F(Following, ACourseOfAnotherPlanIsTrained) {
+  plan_.training.steps = 2;
+  const train::Plan plan = plan_;
+  const Route route{.every = 1, .keep_model = false, .folder = scratch_ / "copy"};
+  const auto trains = [&](const Route& way) {
+    calls_ = 0;
+    follow_with(way);
+    return calls_ > 0;
+  };
+  EXPECT_TRUE(trains(route));
+  const std::vector<std::pair<const char*, std::function<void(train::Plan&)>>> changes{
+      {"steps", [](train::Plan& p) { p.training.steps = 3; }},
+      {"batch", [](train::Plan& p) { p.training.batch = 9; }},
+      {"rate", [](train::Plan& p) { p.training.rate = 4e-3; }},
+      {"warmup", [](train::Plan& p) { p.training.warmup += 1; }},
+      {"decay", [](train::Plan& p) { p.training.decay += 0.1; }},
+      {"clip", [](train::Plan& p) { p.training.clip += 0.1; }},
+      {"seed", [](train::Plan& p) { p.training.seed = 5; }},
+      {"data", [](train::Plan& p) { p.task.seed = 5; }},
+      {"width", [](train::Plan& p) { p.model = model::make_config(model::Kind::gpt, 1, 16, 4); }}};
+  for (const auto& [name, change] : changes) {
+    change(plan_ = plan);
+    EXPECT_TRUE(trains(route)) << name;
+    EXPECT_FALSE(trains(route)) << name << ": now it is that one";
+  }
+  plan_ = plan;
+  EXPECT_TRUE(trains(route));
+  EXPECT_TRUE(trains({.every = 2, .keep_model = false, .folder = scratch_ / "copy"})) << "other looks";
 }
 
 TEST_F(Following, AModelThatIsNotKeptIsNotWritten) {
