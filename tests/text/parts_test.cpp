@@ -64,6 +64,26 @@ TEST(SplitPatterns, SignsTakeTheEndsOfTheirLineButNotInGpt2) {
   EXPECT_EQ(kGpt2Pattern.end_of(text, 0), 1u);
 }
 
+TEST(AddedTokens, CountAmongTheTokens) {
+  const Tokenizer tokenizer = made(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},
+                                       "added_tokens":[{"id":7,"content":"<s>","special":true}]})");
+  EXPECT_EQ(tokenizer.size(), 8) << "one more than the highest number";
+  EXPECT_EQ(ids_of(tokenizer.encode("a<s>a")), (Ids{0, 7, 0}));
+}
+
+// What shows nothing goes, and every kind of white space is a blank.
+TEST(BertNormalizer, CleansTheText) {
+  const std::string json =
+      R"({"model":{"type":"WordPiece","unk_token":"?","vocab":{"?":0,"ab":1,"a":2,"b":3}},
+          "normalizer":{"type":"BertNormalizer","clean_text":true},"pre_tokenizer":{"type":"BertPreTokenizer"}})";
+  for (const std::string& nothing :
+       {std::string("\ufffd"), std::string(1, '\0'), std::string("\x01"), std::string("\u200b")}) {
+    EXPECT_EQ(encoded(json, "a" + nothing + "b"), Ids{1});
+  }
+  for (const std::string blank : {"\t", "\n", "\u00a0", "\u3000"})
+    EXPECT_EQ(encoded(json, "a" + blank + "b"), (Ids{2, 3}));
+}
+
 // A byte that is no UTF-8 becomes a sign of its own, as do all others of its run.
 TEST(ByteFallback, EveryByteOfABrokenRunIsShown) {
   const Tokenizer tokenizer = made(
