@@ -3,12 +3,13 @@ PREFIX ?= /usr/local
 POLYHEAD = build/release/cli/polyhead
 SOURCES = $(shell find include src cli examples bench tests -name '*.h' -o -name '*.cpp')
 
-.PHONY: help study test parity bench check install clean command
+.PHONY: help study test parity bench wheel check install clean command
 help:
 	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
 	@echo 'make test               all tests, then the fast ones again under AddressSanitizer and UBSan'
 	@echo 'make parity             compares tensors, logits and tokens with those of others (fetches torch and transformers into .venv-parity)'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
+	@echo 'make wheel              makes the Python package, one wheel for every Python, in build/wheel'
 	@echo 'make check              format, clang-tidy, all sanitizers'
 	@echo 'make install PREFIX=..  library, headers, command, man page (default $(PREFIX))'
 	@echo 'make clean              removes everything that was built'
@@ -25,12 +26,14 @@ test:
 parity: .venv-parity/ready
 	tools/install-packages build test
 	cmake --preset release
-	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli
+	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli polyhead_c
 	.venv-parity/bin/python tests/parity/gguf_parity.py build/release
 	.venv-parity/bin/python tools/get-model minilm
 	.venv-parity/bin/python tools/get-model smollm2
 	.venv-parity/bin/python tests/parity/model_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release
+	.venv-parity/bin/python tests/parity/torch_parity.py build/release
+	.venv-parity/bin/python tests/parity/transformers_parity.py build/release models/smollm2/*.gguf
 
 .venv-parity/ready: tools/parity-requirements.txt
 	tools/install-packages venv
@@ -48,6 +51,20 @@ bench: .venv/ready
 	tools/install-packages bench
 	python3 -m venv .venv
 	.venv/bin/pip install --quiet --requirement $<
+	touch $@
+
+# auditwheel puts Highway's library into the wheel and names the oldest system that it runs on.
+wheel: .venv-wheel/ready
+	tools/install-packages build
+	rm -rf build/wheel
+	.venv-wheel/bin/pip wheel --quiet --no-deps --wheel-dir build/wheel/raw .
+	PATH="$(CURDIR)/.venv-wheel/bin:$$PATH" .venv-wheel/bin/auditwheel repair --plat manylinux_2_36_x86_64 --wheel-dir build/wheel build/wheel/raw/*.whl
+	rm -r build/wheel/raw
+
+.venv-wheel/ready: tools/wheel-requirements.txt
+	tools/install-packages venv
+	python3 -m venv .venv-wheel
+	.venv-wheel/bin/pip install --quiet --requirement $<
 	touch $@
 
 check:
@@ -68,4 +85,4 @@ install: command
 	cmake --install build/release --prefix "$(PREFIX)"
 
 clean:
-	rm -rf build .venv .venv-parity
+	rm -rf build .venv .venv-parity .venv-wheel

@@ -252,6 +252,15 @@ TEST_F(Call, MessagesBelongToTheirThread) {
   EXPECT_EQ(polyhead_last_error(), here);
 }
 
+TEST(Device, ThatIsNotThereIsNamed) {
+  const char *target = nullptr, *reason = nullptr;
+  expect_ok(polyhead_info(&target, &reason));
+  if (*reason == 0) GTEST_SKIP() << "there is a GPU";
+  polyhead_context* context = nullptr;
+  expect_refused(polyhead_context_create_cuda(0, &context), POLYHEAD_DEVICE, "GPU");
+  EXPECT_EQ(context, nullptr);
+}
+
 TEST_F(Call, SaysWhatItIs) {
   const char *target = nullptr, *reason = nullptr, *text = nullptr;
   expect_ok(polyhead_info(&target, &reason));

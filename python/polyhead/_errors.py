@@ -1,0 +1,65 @@
+"""The library's errors as Python's."""
+
+
+class Error(Exception):
+    """What the library refuses, in its words: what, where, expected and found."""
+
+
+class ShapeError(Error, ValueError):
+    """Sizes that do not match."""
+
+
+class DTypeError(Error, TypeError):
+    """An element type that the call does not take here."""
+
+
+class LayoutError(Error, ValueError):
+    """Strides, alignment, overlapping or missing memory."""
+
+
+class InvalidValueError(Error, ValueError):
+    """A number out of range."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """A combination that no backend offers."""
+
+
+class DeviceError(Error, RuntimeError):
+    """No such device in this build or machine."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Not enough memory."""
+
+
+class InputError(Error, ValueError):
+    """A file that is not what it should be."""
+
+
+class IOError(Error, OSError):  # noqa: A001: within this package
+    """The file system refused."""
+
+
+class InternalError(Error, RuntimeError):
+    """A defect of the library."""
+
+
+_BY_STATUS = (
+    None,
+    ShapeError,
+    DTypeError,
+    LayoutError,
+    InvalidValueError,
+    UnsupportedError,
+    DeviceError,
+    OutOfMemoryError,
+    InputError,
+    IOError,
+    InternalError,
+)
+
+
+def raise_for(status, message):
+    # The library speaks C++ where it names the choices.
+    raise _BY_STATUS[status if 0 < status < len(_BY_STATUS) else -1](message.replace("Align::", "align="))

@@ -1,0 +1,178 @@
+"""The shared library, and calls into it.
+
+A call's structs (polyhead_c.h) are packed into one buffer: this takes a few microseconds, where a ctypes.Structure for each
+would take several times as long as a small attention.
+"""
+
+import ctypes
+import os
+import struct
+import threading
+from pathlib import Path
+
+from ._errors import raise_for
+
+FULL_STATISTICS = 25
+LIGHT_STATISTICS = 14
+
+
+def _open():
+    named = os.environ.get("POLYHEAD_LIBRARY")
+    path = Path(named) if named else next(iter(sorted(Path(__file__).parent.glob("libpolyhead_c.so*"))), None)
+    if path is None:
+        raise ImportError(
+            f"polyhead: no libpolyhead_c.so in {Path(__file__).parent}; install the package with pip, or name the "
+            "library in POLYHEAD_LIBRARY"
+        )
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(f"polyhead: cannot load {path}: {error}") from error
+
+
+_library = _open()
+for _name in ("polyhead_last_error", "polyhead_version", "polyhead_statistic_name"):
+    getattr(_library, _name).restype = ctypes.c_char_p
+for _name in ("polyhead_context_free", "polyhead_results_free", "polyhead_layer_free", "polyhead_model_free"):
+    getattr(_library, _name).restype = None
+
+version = _library.polyhead_version().decode()
+statistic_names = tuple(_library.polyhead_statistic_name(n).decode() for n in range(FULL_STATISTICS))
+
+
+def function(name):
+    """A function of the library that raises what it reports. Pointers are passed as integers, or None."""
+    call = getattr(_library, name)
+
+    def checked(*arguments):
+        status = call(*arguments)
+        if status:
+            raise_for(status, _library.polyhead_last_error().decode(errors="replace"))
+
+    checked.raw = call
+    return checked
+
+
+def pointers(call, count):
+    """Declares the first `count` arguments of a function to be pointers."""
+    call.raw.argtypes = [ctypes.c_void_p] * count
+    return call
+
+
+class Handle:
+    """Owns something of the library, and gives it back."""
+
+    def __init__(self, kind):
+        self._free = getattr(_library, f"polyhead_{kind}_free")
+        self._free.argtypes = [ctypes.c_void_p]
+        self._pointer = ctypes.c_void_p()
+        self._kind = kind
+
+    @property
+    def into(self):
+        return ctypes.byref(self._pointer)
+
+    @property
+    def value(self):
+        if not self._pointer.value:
+            raise ValueError(f"this {self._kind} is closed")
+        return self._pointer.value
+
+    def close(self):
+        if self._pointer.value:
+            self._free(self._pointer)
+            self._pointer.value = None
+
+    def __del__(self):
+        self.close()
+
+
+class Arena:
+    """Memory of one call: structs that point to each other."""
+
+    def __init__(self, size=4096):
+        self._buffer = ctypes.create_string_buffer(size)
+        self._at = ctypes.addressof(self._buffer)
+        self._used = 0
+        self.kept = []  # what the structs point to outside
+
+    def pack(self, layout, *values):
+        """The address of the packed values."""
+        where = self._used
+        self._used = (where + layout.size + 7) & ~7
+        if self._used > len(self._buffer):
+            raise MemoryError("a call with more tensors than expected")
+        layout.pack_into(self._buffer, where, *values)
+        return self._at + where
+
+    def array(self, array):
+        """The address of a contiguous NumPy array, which is kept alive."""
+        self.kept.append(array)
+        return array.ctypes.data
+
+
+_TENSORS = [struct.Struct(f"<QiiiBBHQQQ{2 * rank}q") for rank in range(7)]  # the tensor, its shape, its strides
+_TENSOR_SIZE = struct.calcsize("<QiiiBBHQQQ")
+
+
+def pack_tensor(arena, data, device, dtype, shape, strides):
+    """A polyhead_tensor: device (type, index), dtype (code, bits), strides in elements."""
+    rank = len(shape)
+    layout = _TENSORS[rank]
+    shape_at = arena._at + arena._used + _TENSOR_SIZE
+    return arena.pack(
+        layout, data, device[0], device[1], rank, dtype[0], dtype[1], 1, shape_at, shape_at + 8 * rank, 0, *shape, *strides
+    )
+
+
+_create = function("polyhead_context_create")
+_threads = function("polyhead_context_threads").raw
+_threads.argtypes = [ctypes.c_void_p]
+
+
+class _Contexts(threading.local):
+    def __init__(self):
+        self.by_threads = {}
+
+
+_contexts = _Contexts()
+_thread_count = 0
+
+
+def set_threads(count):
+    """How many threads calls use from now on; 0: one per processor that this process may use.
+
+    >>> import polyhead
+    >>> polyhead.set_threads(2)
+    >>> polyhead.threads()
+    2
+    """
+    global _thread_count
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise ValueError(f"set_threads: expected a count from 0 on, found {count!r}")
+    _thread_count = count
+
+
+def context():
+    """This thread's context."""
+    made = _contexts.by_threads.get(_thread_count)
+    if made is None:
+        made = Handle("context")
+        _create(ctypes.c_int(_thread_count), made.into)
+        _contexts.by_threads[_thread_count] = made
+    return made.value
+
+
+def threads():
+    """How many threads a call of this thread uses."""
+    return _threads(context())
+
+
+def info():
+    """The library's version, the vector instructions it uses, and why there is no GPU path (None if there is one)."""
+    target, reason = ctypes.c_char_p(), ctypes.c_char_p()
+    _info(ctypes.byref(target), ctypes.byref(reason))
+    return {"version": version, "target": target.value.decode(), "no_cuda_reason": reason.value.decode() or None}
+
+
+_info = function("polyhead_info")

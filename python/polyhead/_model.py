@@ -1,0 +1,299 @@
+"""Models from disk: run, generate, and what their heads do."""
+
+import ctypes
+import os
+import struct
+from dataclasses import dataclass
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._errors import DTypeError, InvalidValueError, ShapeError
+from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names
+from ._statistics import HeadStatistics
+from ._tensors import View, tensor
+
+_load = pointers(function("polyhead_model_load"), 3)
+_save = pointers(function("polyhead_model_save"), 2)
+_describe = pointers(function("polyhead_model_describe"), 2)
+_heads = pointers(function("polyhead_model_heads"), 2)
+_forward = function("polyhead_model_forward")
+_generate = function("polyhead_model_generate")
+_score = function("polyhead_model_score")
+_survey = function("polyhead_survey_heads")
+_importance = function("polyhead_importance")
+_prune = function("polyhead_prune")
+_without = function("polyhead_without_heads")
+_get = function("polyhead_results_get")
+
+_P, _SIZE, _I64, _U64 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_uint64
+_forward.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _P]
+_generate.raw.argtypes = [_P, _P, _P, _P, _SIZE, _I64, _P, _P]
+_score.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, _P]
+_survey.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _U64, _P]
+_importance.raw.argtypes = [_P, _P, _P, _SIZE, _P]
+_prune.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, ctypes.c_double, ctypes.c_int32, _U64, _P, _P, _P, _P]
+_without.raw.argtypes = [_P, _P, _SIZE, _P]
+_get.raw.argtypes = [_P, ctypes.c_char_p, _P]
+
+_INFO = struct.Struct("<Qii4q")
+_SAMPLING = struct.Struct("<QdQqd")
+_VIEW = struct.Struct("<QiiiBBHQQQ12q")
+_EXAMPLES = struct.Struct("<3Q")
+_ORDERS = ("iterative", "one_shot", "random", "damage")
+
+_SURVEYED = np.dtype([("layer", "i8"), ("head", "i8"), ("sums", "f8", FULL_STATISTICS), ("role", "S32"), ("score", "f8")])
+_ESTIMATE = np.dtype([("mean", "f8"), ("low", "f8"), ("high", "f8")])
+_IMPORTANT = np.dtype([
+    ("layer", "i8"), ("head", "i8"), ("gradient", "f8"), ("normalised", "f8"), ("zero", _ESTIMATE), ("mean", _ESTIMATE),
+    ("accuracy_loss", "f8"), ("logit", _ESTIMATE)])
+_STEP = np.dtype([("layer", "i8"), ("head", "i8"), ("loss", "f8"), ("accuracy", "f8")])
+
+Head = Tuple[int, int]
+
+
+class Estimate(NamedTuple):
+    """A mean over sequences with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass
+class Examples:
+    """Sequences with their right answers."""
+
+    tokens: Any  # [B,T]
+    targets: Any  # [B,T], the token that comes next, -1 where none counts; of a classifier the class, [B]
+    lengths: Any = None  # [B]: tokens of each sequence that exist; for classifiers
+
+
+@dataclass
+class SurveyedHead:
+    """What a head does."""
+
+    layer: int
+    head: int
+    role: Optional[str]  # "induction", "previous token" ...; None if no detector beats its control
+    role_score: float
+    sums: Dict[str, float]  # statistics over all rows, by name
+
+
+@dataclass
+class HeadImportance:
+    """How much a model depends on a head."""
+
+    layer: int
+    head: int
+    gradient: float  # mean over sequences of |d loss / d gate|
+    normalised: float  # divided by the l2 norm of its layer's
+    zero: Estimate  # what the loss gains without it, its output made 0
+    mean: Estimate  # or made its mean over all tokens
+    accuracy_loss: float
+    logit: Estimate  # what it adds to the logit of the right answer
+
+
+class PruneStep(NamedTuple):
+    """A head that went, and the model without it and all before it."""
+
+    head: Head
+    loss: float
+    accuracy: float
+
+
+@dataclass
+class PruneCurve:
+    """Heads that were knocked out one after the other."""
+
+    loss: float  # of the whole model
+    accuracy: float
+    steps: List[PruneStep]
+    within_budget: int  # how many of the first steps may be taken
+
+    @property
+    def removed(self):
+        return [step.head for step in self.steps[: self.within_budget]]
+
+
+def _table(rows, columns):
+    lines = [columns] + rows
+    widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
+    return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip() for line in lines)
+
+
+class HeadTable(list):
+    """A list of heads that prints as a table, in a notebook too."""
+
+    def _columns(self):
+        if self and isinstance(self[0], HeadImportance):
+            rows = [[f"{h.layer}.{h.head}", f"{h.gradient:.4f}", f"{h.zero.mean:.4f}", f"{h.mean.mean:.4f}", f"{h.logit.mean:.4f}"]
+                    for h in self]
+            return ["head", "gradient", "damage (zero)", "damage (mean)", "logit"], rows
+        rows = [[f"{h.layer}.{h.head}", h.role or "", f"{h.role_score:.3f}" if h.role else "",
+                 f"{h.sums['entropy'] / max(h.sums['rows'], 1):.3f}", f"{h.sums['first_weight'] / max(h.sums['rows'], 1):.3f}"]
+                for h in self]
+        return ["head", "role", "score", "entropy", "first"], rows
+
+    def __str__(self):
+        columns, rows = self._columns()
+        return _table(rows, columns)
+
+    def _repr_html_(self):
+        import html
+
+        columns, rows = self._columns()
+        cells = lambda kind, line: "".join(f"<{kind}>{html.escape(text)}</{kind}>" for text in line)  # noqa: E731
+        body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+        return f"<table><thead><tr>{cells('th', columns)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _integers(x, name, axes):
+    """As i32, contiguous; what does not fit is refused."""
+    found = np.asarray(x)
+    if found.dtype.kind not in "iu" and found.size:
+        raise DTypeError(f"{name}: expected whole numbers, found {found.dtype}")
+    if found.ndim not in axes:
+        raise ShapeError(f"{name}: expected {' or '.join(map(str, axes))} axes, found shape {found.shape}")
+    if found.size and (found.min() < -(2**31) or found.max() >= 2**31):
+        raise InvalidValueError(f"{name}: expected numbers of 32 bits, found up to {found.max()}")
+    return np.ascontiguousarray(found, np.int32)
+
+
+def _heads_array(heads):
+    found = np.asarray(sorted(heads) if not isinstance(heads, np.ndarray) else heads, np.int64).reshape(-1, 2)
+    return np.ascontiguousarray(found)
+
+
+class _Batches:
+    """Examples in C, [Examples]."""
+
+    def __init__(self, examples):
+        batches = [examples] if isinstance(examples, Examples) else list(examples)
+        self._arena = Arena(1024 + 512 * len(batches))
+        fields = []
+        for batch in batches:
+            fields += [
+                tensor(self._arena, _integers(batch.tokens, "tokens", (2,)), "tokens"),
+                tensor(self._arena, _integers(batch.targets, "targets", (1, 2)), "targets"),
+                0 if batch.lengths is None else tensor(self._arena, _integers(batch.lengths, "lengths", (1,)), "lengths"),
+            ]
+        self.count = len(batches)
+        self._packed = np.array(fields, np.uint64)
+        self.at = self._packed.ctypes.data
+
+
+class Model:
+    """A transformer as a folder or a GGUF file holds it. Several threads may use one at once.
+
+    heads  every (layer, head), layer by layer
+    """
+
+    def __init__(self, handle):
+        self._handle = handle
+        info = ctypes.create_string_buffer(_INFO.pack(_INFO.size, *([0] * 6)), _INFO.size)
+        _describe(handle.value, ctypes.addressof(info))
+        _, classifier, encoder, self.vocabulary, self.context_length, self.parameter_count, count = _INFO.unpack(info.raw)
+        self.is_classifier, self.is_encoder = bool(classifier), bool(encoder)
+        ids = np.empty((count, 2), np.int64)
+        _heads(handle.value, ids.ctypes.data)
+        self.heads: List[Head] = [tuple(row) for row in ids.tolist()]
+
+    def __repr__(self):
+        layers = len({layer for layer, _ in self.heads})
+        kind = "classifier" if self.is_classifier else "encoder" if self.is_encoder else "language model"
+        return f"<polyhead.Model: {kind}, {layers} layers, {len(self.heads)} heads, {self.parameter_count:,} parameters>"
+
+    def close(self):
+        """Gives the weights back now; the model cannot be used any more."""
+        self._handle.close()
+
+    def forward(self, tokens, lengths=None, knocked_out: Sequence[Head] = ()):
+        """Logits [B,T,V], [B,classes] of a classifier, or what an encoder made of every token, [B,T,C]."""
+        arena, out = Arena(), _heads_array(knocked_out)
+        results = Handle("results")
+        _forward(context(), self._handle.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
+                 0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
+                 out.ctypes.data, len(out), ctypes.addressof(results._pointer))
+        view = ctypes.create_string_buffer(_VIEW.size)
+        _get(results.value, b"logits", ctypes.addressof(view))
+        data, _, _, rank, code, bits, _, _, _, _, *shape = _VIEW.unpack(view.raw)
+        return np.asarray(View(results, (data, tuple(shape[:rank]), code, bits)))
+
+    __call__ = forward
+
+    def generate(self, prompts, count, *, temperature=0.0, seed=1, top_k=0, top_p=1.0) -> List[List[int]]:
+        """`count` tokens after each prompt; prompts may differ in length. Temperature 0: always the likeliest."""
+        prompts = [_integers(prompt, "prompts", (1,)) for prompt in prompts]
+        flat = np.concatenate(prompts) if prompts else np.empty(0, np.int32)
+        lengths = np.array([len(prompt) for prompt in prompts], np.int64)
+        if count < 0:
+            raise InvalidValueError(f"count: expected 0 or more, found {count}")
+        if not 0 < top_p <= 1:
+            raise InvalidValueError(f"top_p: expected more than 0 and up to 1, found {top_p}")
+        said = np.empty((len(prompts), count), np.int32)
+        arena = Arena()
+        _generate(context(), self._handle.value, flat.ctypes.data, lengths.ctypes.data, len(prompts), count,
+                  arena.pack(_SAMPLING, _SAMPLING.size, temperature, seed, top_k, top_p), said.ctypes.data)
+        return said.tolist()
+
+    def score(self, examples, knocked_out: Sequence[Head] = ()):
+        """(loss, accuracy) on Examples, or a list of them."""
+        batches, out, found = _Batches(examples), _heads_array(knocked_out), np.empty(2)
+        _score(context(), self._handle.value, batches.at, batches.count, out.ctypes.data, len(out), found.ctypes.data)
+        return tuple(found.tolist())
+
+    def survey(self, tokens, lengths=None, separators: Sequence[int] = (), seed=1) -> "HeadTable":
+        """What every head does on tokens [B,T] such as the model was trained on: statistics and roles."""
+        arena = Arena()
+        marks = np.ascontiguousarray(separators, np.int32)
+        found = np.zeros(len(self.heads), _SURVEYED)
+        _survey(context(), self._handle.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
+                0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
+                marks.ctypes.data, len(marks), seed, found.ctypes.data)
+        return HeadTable(
+            SurveyedHead(int(row["layer"]), int(row["head"]), row["role"].decode() or None, float(row["score"]),
+                         dict(zip(statistic_names, row["sums"].tolist())))
+            for row in found)
+
+    def importance(self, examples) -> "HeadTable":
+        """How much the model depends on every head: by gradient, and by knocking each out."""
+        batches, found = _Batches(examples), np.zeros(len(self.heads), _IMPORTANT)
+        _importance(context(), self._handle.value, batches.at, batches.count, found.ctypes.data)
+        return HeadTable(
+            HeadImportance(int(row["layer"]), int(row["head"]), float(row["gradient"]), float(row["normalised"]),
+                           Estimate(*row["zero"].tolist()), Estimate(*row["mean"].tolist()), float(row["accuracy_loss"]),
+                           Estimate(*row["logit"].tolist()))
+            for row in found)
+
+    def prune(self, ranking, judging, budget=0.01, order="iterative", seed=1) -> PruneCurve:
+        """Knocks out one head after the other until more than `budget` of the accuracy is lost.
+
+        Heads are ranked on `ranking`, and the accuracy is that on `judging`, which should be other sequences.
+        """
+        if order not in _ORDERS:
+            raise InvalidValueError(f"order: expected one of {', '.join(_ORDERS)}, found {order!r}")
+        ranked, judged = _Batches(ranking), _Batches(judging)
+        whole, steps, counts = np.empty(2), np.zeros(len(self.heads), _STEP), np.zeros(2, np.uint64)
+        _prune(context(), self._handle.value, ranked.at, ranked.count, judged.at, judged.count, budget, _ORDERS.index(order),
+               seed, whole.ctypes.data, steps.ctypes.data, counts.ctypes.data, counts.ctypes.data + 8)
+        taken, within = map(int, counts)
+        return PruneCurve(*whole.tolist(), [PruneStep((layer, head), *rest) for layer, head, *rest in steps[:taken].tolist()], within)
+
+    def without(self, heads: Sequence[Head]) -> "Model":
+        """The model without these heads, in smaller matrices. Those that stay are numbered anew."""
+        out, made = _heads_array(heads), Handle("model")
+        _without(self._handle.value, out.ctypes.data, len(out), ctypes.addressof(made._pointer))
+        return Model(made)
+
+    def save(self, folder):
+        """Writes config.json and model.safetensors into a folder, which is made if need be."""
+        os.makedirs(folder, exist_ok=True)
+        _save(self._handle.value, os.fsencode(folder))
+
+
+def load(path) -> Model:
+    """A model that polyhead or Hugging Face's libraries saved in a folder, or a GGUF file."""
+    made = Handle("model")
+    _load(context(), os.fsencode(path), ctypes.addressof(made._pointer))
+    return Model(made)

@@ -1,0 +1,140 @@
+"""What heads did: sums and counts, read as means."""
+
+import html
+from typing import Dict, Tuple
+
+import numpy as np
+
+from ._library import statistic_names
+from ._tensors import is_torch
+
+_INDEX = {name: n for n, name in enumerate(statistic_names)}
+# The count by which each sum becomes a mean.
+_COUNTS = {
+    "entropy": "rows",
+    "normalised_entropy": "normalised_rows",
+    "max_weight": "rows",
+    "max_offset": "rows",
+    "first_weight": "rows",
+    "self_weight": "self_rows",
+    "previous_weight": "previous_rows",
+    "next_weight": "next_rows",
+    "distance": "rows",
+    "marked_weight": "rows",
+    "sink_weight": "rows",
+}
+_SHOWN = ("entropy", "normalised_entropy", "max_weight", "first_weight", "self_weight", "previous_weight", "max_logit")
+
+
+class HeadStatistics:
+    """Statistics of every head, as sums and counts, so that chunks and batches add up exactly.
+
+    sums  [B,H,fields], or [B,H,T,fields] by row, in the order of HeadStatistics.names
+
+    A field's name gives the mean over all sequences, [H] (of rows: [B,H,T]): entropy (nats), normalised_entropy,
+    max_weight, max_offset, first_weight, self_weight, previous_weight, next_weight; max_logit is the maximum; of the full
+    set also distance, marked_weight, sink_weight and target_weight [H,4].
+
+    >>> import numpy as np, polyhead
+    >>> x = np.zeros((1, 1, 4, 2), np.float32)
+    >>> print(polyhead.statistics(x, x))
+    head  entropy  normalised_entropy  max_weight  first_weight  self_weight  previous_weight  max_logit
+    0       1.386               1.000       0.250         0.250        0.250            0.250      0.000
+    """
+
+    names: Tuple[str, ...] = statistic_names
+
+    def __init__(self, sums):
+        self.sums = sums
+
+    def __add__(self, other):
+        """Of more rows: another batch, chunk or layer pass."""
+        if not isinstance(other, HeadStatistics):
+            return NotImplemented
+        mine, more = self._array(), other._array()
+        if mine.shape != more.shape:
+            raise ValueError(f"HeadStatistics: expected the same shape to add, found {mine.shape} and {more.shape}")
+        total = mine.astype(np.float64) + more
+        highest = _INDEX["max_logit"]
+        total[..., highest] = np.maximum(mine[..., highest], more[..., highest])
+        return HeadStatistics(total)
+
+    def _array(self):
+        return self.sums.detach().cpu().numpy() if is_torch(self.sums) else np.asarray(self.sums)
+
+    def _totals(self):
+        """[H,fields] in double, over sequences; rows stay apart."""
+        sums = self._array().astype(np.float64)
+        if sums.ndim == 4:
+            return sums
+        totals = sums.sum(0)
+        highest = _INDEX["max_logit"]
+        totals[:, highest] = sums[:, :, highest].max(0, initial=-np.inf)
+        return totals
+
+    def __getattr__(self, name):
+        if name == "target_weight" and self.sums.shape[-1] > _INDEX["target_0_rows"]:
+            return self._targets()
+        if name not in _COUNTS and name != "max_logit" and not name.endswith("rows"):
+            raise AttributeError(f"HeadStatistics has no field '{name}'; it has {', '.join(self.fields())}")
+        if name not in _INDEX or _INDEX[name] >= self.sums.shape[-1]:
+            raise AttributeError(f"'{name}' is in the full set of statistics, and these are the light one")
+        totals = self._totals()
+        values = totals[..., _INDEX[name]]
+        if name not in _COUNTS:
+            return values
+        counts = totals[..., _INDEX[_COUNTS[name]]]
+        return np.divide(values, counts, out=np.zeros_like(values), where=counts != 0)
+
+    def _targets(self):
+        totals = self._totals()
+        counts, values = (totals[..., _INDEX[name] : _INDEX[name] + 4] for name in ("target_0_rows", "target_0_weight"))
+        return np.divide(values, counts, out=np.zeros_like(values), where=counts != 0)
+
+    def fields(self):
+        """The names that can be read."""
+        known = [name for name in (*_COUNTS, "max_logit") if _INDEX[name] < self.sums.shape[-1]]
+        return known + (["target_weight"] if self.sums.shape[-1] > _INDEX["target_0_rows"] else [])
+
+    def table(self) -> Dict[str, np.ndarray]:
+        """Means by field and head, for pandas.DataFrame and the like."""
+        return {name: getattr(self, name) for name in self.fields() if name != "target_weight"}
+
+    def _rows(self):
+        if self.sums.ndim == 4:
+            return None
+        values = [getattr(self, name) for name in _SHOWN]
+        return [(head, *(column[head] for column in values)) for head in range(len(values[0]))]
+
+    def __str__(self):
+        rows = self._rows()
+        if rows is None:
+            return f"HeadStatistics of every row, sums {tuple(self.sums.shape)}"
+        lines = [["head", *_SHOWN]] + [[str(row[0])] + [f"{value:.3f}" for value in row[1:]] for row in rows]
+        widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
+        return "\n".join(
+            "  ".join(text.ljust(width) if n == 0 else text.rjust(width) for n, (text, width) in enumerate(zip(line, widths))).rstrip()
+            for line in lines
+        )
+
+    def __repr__(self):
+        return f"HeadStatistics(sums={tuple(self.sums.shape)}: {', '.join(self.fields())})"
+
+    def _repr_html_(self):
+        """A table whose bars show entropy, first and previous at a glance."""
+        rows = self._rows()
+        if rows is None:
+            return html.escape(str(self))
+        head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in ("head", *_SHOWN))
+        body = "".join("<tr><th>%d</th>%s</tr>" % (row[0], "".join(map(_cell, _SHOWN, row[1:]))) for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(name, value):
+    """A number, behind it a bar if it is a share of 1."""
+    if not name.endswith("weight") and name != "normalised_entropy":
+        return f"<td>{value:.3f}</td>"
+    share = 100 * min(max(float(value), 0), 1)
+    return (
+        f'<td style="background:linear-gradient(to right,#4477aa55 {share:.1f}%,transparent {share:.1f}%)">{value:.3f}</td>'
+    )

@@ -1,0 +1,141 @@
+"""Arrays of others as tensors of the library, without a copy: NumPy, PyTorch, and whatever speaks DLPack."""
+
+import ctypes
+import sys
+
+import numpy as np
+
+from ._errors import DeviceError, DTypeError, LayoutError, ShapeError
+from ._library import pack_tensor
+
+HOST = (1, 0)
+
+# NumPy's types by (kind, bytes), as DLPack's (code, bits).
+_NUMPY = {
+    ("f", 2): (2, 16),
+    ("f", 4): (2, 32),
+    ("f", 8): (2, 64),
+    ("i", 4): (0, 32),
+    ("i", 8): (0, 64),
+    ("b", 1): (6, 8),
+}
+_NUMPY_BY_DTYPE = {}  # filled as types are met: a dictionary's answer is faster than a dtype's attributes
+_NUMPY_BACK = {(2, 16): np.float16, (2, 32): np.float32, (2, 64): np.float64, (0, 32): np.int32, (0, 64): np.int64, (6, 8): np.bool_}
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def is_torch(x):
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _torch_types():
+    torch = sys.modules["torch"]
+    return {
+        torch.float16: (2, 16),
+        torch.bfloat16: (4, 16),
+        torch.float32: (2, 32),
+        torch.float64: (2, 64),
+        torch.int32: (0, 32),
+        torch.int64: (0, 64),
+        torch.bool: (6, 8),
+    }
+
+
+_torch_by_dtype = {}
+
+
+def _of_numpy(arena, x, name, writable):
+    dtype = _NUMPY_BY_DTYPE.get(x.dtype)
+    if dtype is None:
+        dtype = _NUMPY.get((x.dtype.kind, x.dtype.itemsize)) if x.dtype.isnative else None
+        if dtype is None:
+            raise DTypeError(
+                f"{name}: expected float16, float32, float64, int32, int64 or bool, found a NumPy array of {x.dtype}"
+            )
+        _NUMPY_BY_DTYPE[x.dtype] = dtype
+    if x.ndim > 6:
+        raise ShapeError(f"{name}: expected up to 6 axes, found shape {x.shape}")
+    flags = x.flags
+    if writable and not flags.writeable:
+        raise LayoutError(f"{name}: expected an array that can be written to, found a read-only one")
+    size = x.itemsize
+    strides = x.strides
+    if not flags.c_contiguous and any(stride % size for stride in strides):
+        raise LayoutError(f"{name}: expected strides that are multiples of {size} bytes, found {strides}; copy the array")
+    arena.kept.append(x)
+    return pack_tensor(arena, x.__array_interface__["data"][0], HOST, dtype, x.shape, [stride // size for stride in strides])
+
+
+def _of_torch(arena, x, name):
+    if not _torch_by_dtype:
+        _torch_by_dtype.update(_torch_types())
+    dtype = _torch_by_dtype.get(x.dtype)
+    if dtype is None:
+        raise DTypeError(
+            f"{name}: expected float16, bfloat16, float32, float64, int32, int64 or bool, found a tensor of {x.dtype}"
+        )
+    if x.layout is not sys.modules["torch"].strided:
+        raise LayoutError(f"{name}: expected a dense tensor, found {x.layout}; use to_dense()")
+    if x.dim() > 6:
+        raise ShapeError(f"{name}: expected up to 6 axes, found shape {tuple(x.shape)}")
+    if x.device.type != "cpu":
+        raise DeviceError(f"{name}: expected a tensor on the CPU, found one on {x.device}; from Python, polyhead runs there only")
+    arena.kept.append(x)
+    return pack_tensor(arena, x.data_ptr(), HOST, dtype, x.shape, x.stride())
+
+
+def _of_dlpack(arena, x, name):
+    if hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] != HOST[0]:
+        raise DeviceError(f"{name}: expected memory of the host, found device {x.__dlpack_device__()}")
+    try:
+        capsule = x.__dlpack__()
+    except (BufferError, TypeError, ValueError, RuntimeError) as error:
+        raise LayoutError(f"{name}: a {type(x).__name__} that does not export its memory: {error}") from error
+    arena.kept += [x, capsule]  # which frees the tensor when it goes
+    return _capsule_pointer(capsule, b"dltensor")  # a DLManagedTensor begins with its DLTensor
+
+
+def tensor(arena, x, name, writable=False):
+    """The address of a polyhead_tensor for x, or None."""
+    if x is None:
+        return 0
+    if type(x) is np.ndarray or isinstance(x, np.ndarray):
+        return _of_numpy(arena, x, name, writable)
+    if is_torch(x):
+        return _of_torch(arena, x, name)
+    if hasattr(x, "__dlpack__"):
+        return _of_dlpack(arena, x, name)
+    raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(x).__name__}")
+
+
+def empty(like, shape, dtype=None):
+    """A new array of the kind and on the device of `like`; dtype "stat" is that of statistics: f32, or f64 for f64."""
+    if is_torch(like):
+        torch = sys.modules["torch"]
+        if dtype == "stat":
+            dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
+        return torch.empty(shape, dtype=dtype or like.dtype, device=like.device)
+    if isinstance(like, np.ndarray):
+        if dtype == "stat":
+            dtype = np.float64 if like.dtype == np.float64 else np.float32
+        return np.empty(shape, dtype or like.dtype)
+    like = np.from_dlpack(like)
+    return empty(like, shape, dtype)
+
+
+class View:
+    """What the library allocated, as a NumPy array that keeps its owner alive."""
+
+    def __init__(self, owner, fields):
+        (pointer, shape, code, bits) = fields
+        self._owner = owner
+        self.__array_interface__ = {
+            "data": (pointer, False),
+            "shape": shape,
+            "typestr": np.dtype(_NUMPY_BACK[(code, bits)]).str,
+            "version": 3,
+        }

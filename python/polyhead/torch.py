@@ -1,0 +1,413 @@
+"""Polyhead under PyTorch: differentiable attention, and a drop-in for torch.nn.MultiheadAttention.
+
+    attention = polyhead.torch.MultiheadAttention(512, 8, batch_first=True)  # loads the state dict of nn.MultiheadAttention
+    output, weights = attention(x, x, x)
+    output, _, statistics = attention(x, x, x, need_weights=False, statistics="light")
+
+A row that may attend to nothing gives 0 (there NaN, where weights are wanted). Weights are those before dropout.
+"""
+
+import dataclasses
+from typing import List, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from . import _attention
+from ._attention import _NONE, Attention, Options
+from ._errors import InvalidValueError, LayoutError, ShapeError
+from ._statistics import HeadStatistics
+
+_DIFFERENTIABLE = ("bias", "sink_logit", "gates")
+
+
+def _dense(x):
+    """With a last stride of 1, which is all that the kernels ask for. What is no dense tensor is refused later."""
+    if not isinstance(x, Tensor) or x.layout is not torch.strided or x.dim() == 0:
+        return x
+    return x if x.shape[-1] <= 1 or x.stride(-1) == 1 else x.contiguous()
+
+
+def _layout(q, v):
+    """An empty output [B,H,T,E] that lies in memory as q does, so that heads merge without a copy."""
+    if q.layout is not torch.strided or q.dim() != 4 or getattr(v, "ndim", 0) != 4:
+        return None  # which is refused later
+    batch, heads, queries, _ = q.shape
+    order = sorted(range(3), key=lambda axis: -q.stride(axis))
+    sizes = (batch, heads, queries)
+    made = torch.empty([sizes[axis] for axis in order] + [v.shape[3]], dtype=q.dtype, device=q.device)
+    return made.permute([order.index(axis) for axis in range(3)] + [3])
+
+
+class _Attend(torch.autograd.Function):
+    """Output, lse, weights and statistics; the first three have gradients."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, bias, sink_logit, gates, options, wants):
+        result = _attention.attend(q, k, v, options, _layout(q, v), **{**wants, "lse": True})
+        sums = result.statistics.sums if result.statistics is not None else None
+        rows = result.row_statistics.sums if result.row_statistics is not None else None
+        ctx.save_for_backward(q, k, v, bias, sink_logit, gates, result.output, result.lse)
+        ctx.options = options
+        ctx.chosen = wants["heads"] is not None or wants["rows"] is not None
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(x for x in (result.logits, sums, rows) if x is not None))
+        return result.output, result.lse, result.weights, result.logits, sums, rows
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, doutput, dlse, dweights, *_):
+        q, k, v, bias, sink_logit, gates, output, lse = ctx.saved_tensors
+        if dweights is not None and ctx.chosen:
+            raise InvalidValueError("attention: gradients of weights need the weights of all heads and rows; found a choice")
+        needs = ctx.needs_input_grad
+        if doutput is None:
+            doutput = torch.zeros_like(output)
+        options = dataclasses.replace(ctx.options, bias=bias, sink_logit=sink_logit, gates=gates)
+        found = _attention.backward(
+            q, k, v, _dense(doutput), options, output, lse, None if dlse is None else dlse.contiguous(),
+            None if dweights is None else dweights.contiguous(), needs[3], needs[4], needs[5])
+        dgates = found.dgates
+        if dgates is not None and gates.dim() == 1:
+            dgates = dgates.sum(0)
+        return (
+            found.dq if needs[0] else None,
+            found.dk if needs[1] else None,
+            found.dv if needs[2] else None,
+            found.dbias,
+            None if found.dsink_logit is None else found.dsink_logit.to(sink_logit.dtype),
+            None if dgates is None else dgates.to(gates.dtype),
+            None,
+            None,
+        )
+
+
+def attend(q, k, v, options, out, more, **wants):
+    """polyhead.attention for tensors."""
+    if torch.compiler.is_compiling():
+        return _compiled(q, k, v, options, out, more, wants)
+    q, k, v = _dense(q), _dense(k), _dense(v)
+    with_gradient = torch.is_grad_enabled() and any(
+        isinstance(x, Tensor) and x.requires_grad for x in (q, k, v, options.bias, options.sink_logit, options.gates)
+    )
+    if not with_gradient:
+        result = _attention.attend(q, k, v, options, _layout(q, v) if out is None else out, **wants)
+        return result if more else result.output
+    if out is not None:
+        raise LayoutError("out: expected None where gradients are recorded, found a tensor; use torch.no_grad()")
+    output, lse, weights, logits, sums, rows = _Attend.apply(
+        q, k, v, options.bias, options.sink_logit, options.gates, options, wants)
+    if not more:
+        return output
+    return Attention(
+        output,
+        lse if wants["lse"] else None,
+        weights,
+        logits,
+        None if sums is None else HeadStatistics(sums),
+        None if rows is None else HeadStatistics(rows),
+    )
+
+
+# ---- Under torch.compile: the same as one op of torch's, whose shapes are known without running it. ----
+
+def _options_of(scale, softcap, align, first_position, causal, window, tensors, dropout, seed):
+    names = ("keep", "bias", "alibi", "key_lengths", "key_start", "query_lengths", "cu_q", "cu_k", "sink_logit", "gates")
+    return Options(scale=scale, softcap=softcap, align=align, first_position=first_position, causal=causal,
+                   window=tuple(None if side < 0 else side for side in window) if window else None, dropout=dropout,
+                   seed=seed, **dict(zip(names, tensors)))
+
+
+@torch.library.custom_op("polyhead::attend", mutates_args=())
+def _attend_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: Optional[Tensor], alibi: Optional[Tensor],
+               key_lengths: Optional[Tensor], key_start: Optional[Tensor], query_lengths: Optional[Tensor],
+               cu_q: Optional[Tensor], cu_k: Optional[Tensor], sink_logit: Optional[Tensor], gates: Optional[Tensor],
+               scale: Optional[float], softcap: float, align: Optional[str], first_position: Optional[int], causal: bool,
+               window: List[int], dropout: float, seed: int, weights: bool,
+               statistics: Optional[str]) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    options = _options_of(scale, softcap, align, first_position, causal, window,
+                          (keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates),
+                          dropout, seed)
+    q, k, v = _dense(q), _dense(k), _dense(v)
+    result = _attention.attend(q, k, v, options, lse=True, weights=weights, statistics=statistics)
+    return (result.output, result.lse, result.weights if weights else q.new_empty(0),
+            result.statistics.sums if statistics else result.lse.new_empty(0))
+
+
+@_attend_op.register_fake
+def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates, scale, softcap, align,
+      first_position, causal, window, dropout, seed, weights, statistics):
+    batch, heads, queries, _ = q.shape
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    sequences = batch if cu_q is None else cu_q.shape[0] - 1
+    fields = {None: 0, "light": _attention.LIGHT_STATISTICS, "full": _attention.FULL_STATISTICS}[statistics]
+    return (
+        q.new_empty((batch, heads, queries, v.shape[3])),
+        q.new_empty((batch, heads, queries), dtype=wide),
+        q.new_empty((batch, heads, queries, k.shape[2]) if weights else (0,)),
+        q.new_empty((sequences, heads, fields) if statistics else (0,), dtype=wide),
+    )
+
+
+@torch.library.custom_op("polyhead::attend_backward", mutates_args=())
+def _backward_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: Optional[Tensor], alibi: Optional[Tensor],
+                 key_lengths: Optional[Tensor], key_start: Optional[Tensor], query_lengths: Optional[Tensor],
+                 cu_q: Optional[Tensor], cu_k: Optional[Tensor], sink_logit: Optional[Tensor], gates: Optional[Tensor],
+                 scale: Optional[float], softcap: float, align: Optional[str], first_position: Optional[int], causal: bool,
+                 window: List[int], dropout: float, seed: int, output: Tensor, lse: Tensor, doutput: Tensor,
+                 dlse: Optional[Tensor], dweights: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    options = _options_of(scale, softcap, align, first_position, causal, window,
+                          (keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates),
+                          dropout, seed)
+    found = _attention.backward(
+        _dense(q), _dense(k), _dense(v), _dense(doutput), options, output, lse,
+        None if dlse is None else dlse.contiguous(), None if dweights is None else dweights.contiguous(),
+        bias is not None, sink_logit is not None, gates is not None)
+    return (*(x.contiguous() for x in (found.dq, found.dk, found.dv)),
+            *(q.new_empty(0) if x is None else x for x in (found.dbias, found.dsink_logit, found.dgates)))
+
+
+@_backward_op.register_fake
+def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates, scale, softcap, align,
+      first_position, causal, window, dropout, seed, output, lse, doutput, dlse, dweights):
+    sequences = q.shape[0] if cu_q is None else cu_q.shape[0] - 1
+    return (
+        *(x.new_empty(x.shape) for x in (q, k, v)),
+        q.new_empty(0) if bias is None else bias.new_empty(bias.shape),
+        q.new_empty(0) if sink_logit is None else lse.new_empty(sink_logit.shape),
+        q.new_empty(0) if gates is None else lse.new_empty((sequences, q.shape[1])),
+    )
+
+
+def _setup(ctx, inputs, output):
+    ctx.tensors = [isinstance(x, Tensor) for x in inputs[:13]]
+    ctx.save_for_backward(*(x for x in inputs[:13] if isinstance(x, Tensor)), output[0], output[1])
+    ctx.rest, ctx.weights = inputs[13:21], inputs[21]
+    ctx.set_materialize_grads(False)
+
+
+def _op_backward(ctx, doutput, dlse, dweights, _):
+    saved = list(ctx.saved_tensors)
+    output, lse = saved[-2:]
+    tensors = [saved.pop(0) if there else None for there in ctx.tensors]
+    if doutput is None:
+        doutput = torch.zeros_like(output)
+    dq, dk, dv, dbias, dsink, dgates = _backward_op(*tensors, *ctx.rest, output, lse, doutput, dlse,
+                                                        dweights if ctx.weights else None)
+    bias, sink, gates = tensors[4], tensors[11], tensors[12]
+    gradients = [None] * 23
+    gradients[0:3] = dq, dk, dv
+    if bias is not None and bias.is_floating_point():
+        gradients[4] = dbias
+    if sink is not None:
+        gradients[11] = dsink.to(sink.dtype)
+    if gates is not None:
+        gradients[12] = (dgates.sum(0) if gates.dim() == 1 else dgates).to(gates.dtype)
+    return tuple(gradients)
+
+
+_attend_op.register_autograd(_op_backward, setup_context=_setup)
+
+
+def _compiled(q, k, v, options, out, more, wants):
+    odd = [name for name in ("heads", "rows", "logits", "marked_keys", "target_keys") if wants[name] is not None]
+    odd += [name for name in ("weights_f32", "row_statistics") if wants[name]] + (["out"] if out is not None else [])
+    if odd:
+        raise InvalidValueError(f"attention under torch.compile: expected none of {', '.join(odd)}")
+    window = []
+    if options.window is not None:
+        limits = _attention.Window(*options.window)
+        window = [-1 if side is None else side for side in limits[:2]] + [limits.always_first]
+    output, lse, weights, sums = torch.ops.polyhead.attend(
+        q, k, v, options.keep, options.bias, options.alibi, options.key_lengths, options.key_start, options.query_lengths,
+        options.cu_q, options.cu_k, options.sink_logit, options.gates, options.scale, float(options.softcap), options.align,
+        options.first_position, bool(options.causal), window, float(options.dropout), options.seed, bool(wants["weights"]),
+        wants["statistics"])
+    if not more:
+        return output
+    return Attention(output, lse if wants["lse"] else None, weights if wants["weights"] else None, None,
+                     HeadStatistics(sums) if wants["statistics"] else None)
+
+
+# ---- What torch has, with its meaning. ----
+
+
+def _draw_seed():
+    """A seed from torch's own generator, so that torch.manual_seed decides."""
+    return int(torch.randint(2**63 - 1, (), dtype=torch.int64))
+
+
+def _attention_of(q, k, v, *, gates=None, weights=False, statistics=None, **options):
+    return attend(q, k, v, Options(gates=gates, **options), None, True, lse=False, weights=weights, heads=None, rows=None,
+                  weights_f32=False, logits=None, statistics=statistics, row_statistics=False, marked_keys=None,
+                  target_keys=None)
+
+
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                                 enable_gqa=False, *, gates=None, statistics=None):
+    """torch.nn.functional.scaled_dot_product_attention, with `gates` [H] or [B,H] and `statistics`.
+
+    As there, a boolean attn_mask is True where a query may attend, and is_causal begins at the top left. With statistics
+    ("light" or "full") the result is a pair: the output and HeadStatistics.
+    """
+    if is_causal and attn_mask is not None:
+        raise InvalidValueError("scaled_dot_product_attention: expected attn_mask or is_causal, found both")
+    if query.dim() < 2 or key.dim() != query.dim() or value.dim() != query.dim():
+        raise ShapeError(
+            "scaled_dot_product_attention: expected query, key and value of the same rank from 2 on, found "
+            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}")
+    leading = query.shape[:-2]
+    q, k, v = (_four_axes(x) for x in (query, key, value))
+    if not enable_gqa and (q.shape[1] != k.shape[1] or k.shape[1] != v.shape[1]):
+        raise ShapeError(
+            f"scaled_dot_product_attention: expected as many key and value heads as query heads, found {k.shape[1]}, "
+            f"{v.shape[1]} and {q.shape[1]}; enable_gqa=True shares them")
+    masks = {}
+    if attn_mask is not None:
+        mask = attn_mask[(None,) * (query.dim() - attn_mask.dim())]
+        mask = _four_axes(mask if query.dim() <= 4 else mask.expand(*leading, *mask.shape[-2:]))
+        masks["keep" if attn_mask.dtype == torch.bool else "bias"] = _dense(mask)
+    result = _attention_of(q, k, v, scale=scale, causal=is_causal, align="top_left" if is_causal or statistics else None,
+                           dropout=dropout_p, seed=_draw_seed() if dropout_p > 0 else 0, gates=gates,
+                           statistics=statistics, **masks)
+    output = result.output.reshape(*leading, *result.output.shape[-2:]) if query.dim() != 4 else result.output
+    return (output, result.statistics) if statistics else output
+
+
+def _four_axes(x):
+    """[..,T,D] as [B,H,T,D]: the axis before the last two is the heads'; with three axes it is the batch's."""
+    if x.dim() == 4:
+        return x
+    if x.dim() == 2:
+        return x[None, None]
+    if x.dim() == 3:
+        return x[:, None]
+    return x.flatten(0, -4)
+
+
+class MultiheadAttention(nn.MultiheadAttention):
+    """torch.nn.MultiheadAttention: the same arguments, shapes, masks, parameters and state dict.
+
+    Beyond it, forward takes `gates` [heads] or [batch, heads], which scale each head's output (0 knocks a head out and
+    costs nothing), and `statistics` ("light" or "full"), with which it returns a third result, HeadStatistics. Nothing
+    of size T x S is stored unless weights are wanted.
+    """
+
+    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
+                average_attn_weights=True, is_causal=False, *, gates=None, statistics=None):
+        batched = self._check(query, key, value, key_padding_mask, attn_mask)
+        if is_causal and attn_mask is None:
+            raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        if not batched:
+            query, key, value = _unbatched(query, key, value)
+            if key_padding_mask is not None:
+                key_padding_mask = key_padding_mask[None]
+        tokens_first = batched and not self.batch_first  # [T,B,C]
+        q, k, v = self._heads(query, key, value, tokens_first)
+        causal = is_causal and key_padding_mask is None and not need_weights
+        masks = self._masks(None if causal else attn_mask, key_padding_mask, q, k.shape[2])
+        k, v, masks = self._extra_keys(k, v, masks)
+        dropout = self.dropout if self.training else 0.0
+        result = _attention_of(q, k, v, causal=causal, align="top_left" if causal or statistics else None, dropout=dropout,
+                               seed=_draw_seed() if dropout > 0 else 0, gates=gates, weights=need_weights,
+                               statistics=statistics, **masks)
+        order = (2, 0, 1, 3) if tokens_first else (0, 2, 1, 3)
+        output = F.linear(result.output.permute(order).flatten(2), self.out_proj.weight, self.out_proj.bias)
+        weights = result.weights
+        if need_weights and average_attn_weights:
+            weights = weights.mean(1)
+        if not batched:
+            output = output.squeeze(0)
+            weights = weights.squeeze(0) if need_weights else None
+        return (output, weights, result.statistics) if statistics else (output, weights)
+
+    def _check(self, query, key, value, key_padding_mask, attn_mask):
+        """Whether there is a batch; shapes as torch checks them."""
+        if query.dim() not in (2, 3):
+            raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor")
+        batched = query.dim() == 3
+        if key.dim() != query.dim() or value.dim() != query.dim():
+            kind = "batched (3-D)" if batched else "unbatched (2-D)"
+            raise AssertionError(
+                f"For {kind} `query`, expected `key` and `value` to be {query.dim()}-D but found {key.dim()}-D and "
+                f"{value.dim()}-D tensors respectively")
+        if key_padding_mask is not None and key_padding_mask.dim() != query.dim() - 1:
+            raise AssertionError(
+                f"expected `key_padding_mask` to be `None` or {query.dim() - 1}-D but found {key_padding_mask.dim()}-D "
+                "tensor instead")
+        if attn_mask is not None and attn_mask.dim() not in (2, 3):
+            raise AssertionError(f"expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead")
+        if query.shape[-1] != self.embed_dim:
+            raise AssertionError(f"was expecting embedding dimension of {self.embed_dim}, but got {query.shape[-1]}")
+        if key.shape[:-1] != value.shape[:-1]:
+            raise AssertionError(
+                f"key's sequence and batch dims {tuple(key.shape[:-1])} do not match value's {tuple(value.shape[:-1])}")
+        return batched
+
+    def _heads(self, query, key, value, tokens_first):
+        """q, k and v as [B,H,*,D], views of the projections."""
+        if self._qkv_same_embed_dim:
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        biases = self.in_proj_bias.chunk(3) if self.in_proj_bias is not None else (None,) * 3
+        split = lambda x: _split(x, self.num_heads, tokens_first)  # noqa: E731
+        if self._qkv_same_embed_dim and query is key and key is value:
+            packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+            return tuple(split(x) for x in packed.chunk(3, -1))
+        return tuple(split(F.linear(x, *parameters)) for x, *parameters in zip((query, key, value), weights, biases))
+
+    def _masks(self, attn_mask, key_padding_mask, q, keys):
+        """`keep` and `bias` of the two masks: there True means ignore."""
+        batch, heads, queries, _ = q.shape
+        masks = []
+        if attn_mask is not None:
+            expected = (queries, keys) if attn_mask.dim() == 2 else (batch * heads, queries, keys)
+            if tuple(attn_mask.shape) != expected:
+                raise RuntimeError(
+                    f"The shape of the {attn_mask.dim()}D attn_mask is {attn_mask.shape}, but should be {expected}.")
+            masks.append(attn_mask[None, None] if attn_mask.dim() == 2 else attn_mask.view(batch, heads, queries, keys))
+        if key_padding_mask is not None:
+            if tuple(key_padding_mask.shape) != (batch, keys):
+                raise AssertionError(
+                    f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(key_padding_mask.shape)}")
+            masks.append(key_padding_mask[:, None, None, :])
+        for mask in masks:
+            if mask.dtype != torch.bool and not mask.is_floating_point():
+                raise AssertionError("only bool and floating types of masks are supported")
+        drop = [mask for mask in masks if mask.dtype == torch.bool]
+        bias = [mask for mask in masks if mask.dtype != torch.bool]
+        made = {}
+        if drop:
+            made["keep"] = _dense(~(drop[0] | drop[1] if len(drop) == 2 else drop[0]))
+        if bias:
+            made["bias"] = _dense(bias[0] + bias[1] if len(bias) == 2 else bias[0])
+        return made
+
+    def _extra_keys(self, k, v, masks):
+        """Keys that everybody sees: bias_k and bias_v, and zeros."""
+        batch, heads, _, dim = k.shape
+        extra = []
+        if self.bias_k is not None:
+            extra.append(tuple(x.view(1, heads, 1, dim).expand(batch, -1, -1, -1) for x in (self.bias_k, self.bias_v)))
+        if self.add_zero_attn:
+            extra.append((k.new_zeros(batch, heads, 1, dim),) * 2)
+        if not extra:
+            return k, v, masks
+        k, v = (torch.cat([x, *more], 2) for x, more in zip((k, v), zip(*extra)))
+        padded = {name: F.pad(mask, (0, len(extra)), value=name == "keep") for name, mask in masks.items()}
+        return k, v, padded
+
+
+def _unbatched(query, key, value):
+    """With a batch of one; what was the same stays the same."""
+    one = query[None]
+    two = one if key is query else key[None]
+    return one, two, two if value is key else value[None]
+
+
+def _split(x, heads, tokens_first):
+    """[B,T,C], or [T,B,C], as [B,H,T,D]."""
+    x = x.unflatten(-1, (heads, -1))
+    return x.permute(1, 2, 0, 3) if tokens_first else x.transpose(1, 2)

@@ -1,0 +1,228 @@
+"""Polyhead in models of Hugging Face's transformers: attn_implementation="polyhead", and their heads made visible.
+
+    import polyhead.transformers
+    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="polyhead")
+
+    with polyhead.transformers.watch(model) as heads:
+        model(**inputs)
+    print(heads[0])  # layer 0: entropy and the rest of every head, without the T x T matrix
+
+    with polyhead.transformers.knock_out(model, {(3, 1), (5, 0)}):
+        model(**inputs)
+"""
+
+import contextlib
+import weakref
+
+import torch
+from transformers import AttentionInterface
+from transformers.masking_utils import (
+    AttentionMaskInterface,
+    bidirectional_mask_function,
+    causal_mask_function,
+    sdpa_mask,
+)
+
+from ._attention import Options
+from ._errors import InvalidValueError
+from ._statistics import HeadStatistics
+from .torch import _draw_seed, attend
+
+_NAME = "polyhead"
+_states = weakref.WeakKeyDictionary()  # by module of attention: what is asked of its heads
+
+
+class _State:
+    """What a module's heads are asked for and given."""
+
+    def __init__(self):
+        self.watchers = []  # lists that the statistics of every call are appended to
+        self.gates = []  # tensors [heads], multiplied
+
+
+def _attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, softcap=None,
+               sliding_window=None, s_aux=None, position_bias=None, **_):
+    """query [B,H,T,D], key and value [B,G,S,D] -> [B,T,H,D]."""
+    state = _states.get(module)
+    options = {"scale": scaling, "softcap": softcap or 0.0, "bias": position_bias}
+    if is_causal is None:
+        is_causal = getattr(module, "is_causal", True)
+    if attention_mask is not None and attention_mask.dim() == 4:  # says all about who sees whom
+        if attention_mask.dtype == torch.bool:
+            options["keep"] = attention_mask
+        else:
+            options["bias"] = attention_mask if position_bias is None else attention_mask + position_bias
+    else:
+        if attention_mask is not None:
+            options["keep"] = attention_mask[:, None, None, :]
+        if is_causal:
+            options["causal"] = True
+            if sliding_window is not None:
+                options["window"] = (sliding_window - 1, None)
+    options["align"] = "bottom_right"
+    if s_aux is not None:
+        options["sink_logit"] = s_aux.reshape(-1).to(torch.float64 if query.dtype == torch.float64 else torch.float32)
+    if dropout > 0:
+        options.update(dropout=dropout, seed=_draw_seed())
+    if state is not None and state.gates:
+        gates = state.gates[0]
+        for more in state.gates[1:]:
+            gates = gates * more
+        options["gates"] = gates
+    watched = state is not None and bool(state.watchers)
+    result = attend(query, key, value, Options(**options), None, True, lse=False, weights=False, heads=None, rows=None,
+                    weights_f32=False, logits=None, statistics="light" if watched else None, row_statistics=False,
+                    marked_keys=None, target_keys=None)
+    if watched:
+        for found in state.watchers:
+            found.append(result.statistics)
+    return result.output.transpose(1, 2), None
+
+
+def _is_sliding(mask_function, size):
+    """Whether it lets a query see the `size` tokens up to its own: chunks and others do not."""
+    sees = lambda i, j: bool(mask_function(*map(torch.tensor, (0, 0, i, j))))  # noqa: E731
+    return sees(size, 1) and not sees(size, 0) and not sees(0, 1)
+
+
+def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function=causal_mask_function, attention_mask=None,
+          local_size=None, allow_is_causal_skip=True, **kwargs):
+    """The padding, [B,S], or None: what is causal or a window goes by positions. [B,1,T,S] only for other patterns."""
+    ends_together = not isinstance(q_offset, torch.Tensor) and q_offset + q_length == kv_offset + kv_length
+    plain = mask_function is causal_mask_function or (
+        local_size is not None and allow_is_causal_skip and _is_sliding(mask_function, local_size))
+    if mask_function is not bidirectional_mask_function and not (plain and ends_together):
+        kwargs.pop("allow_is_bidirectional_skip", None)
+        return sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
+                         mask_function=mask_function, attention_mask=attention_mask, local_size=local_size,
+                         allow_is_causal_skip=False, **kwargs)
+    if attention_mask is None:
+        return None
+    attention_mask = attention_mask[:, kv_offset : kv_offset + kv_length]
+    return None if attention_mask.all() else attention_mask
+
+
+AttentionInterface.register(_NAME, _attention)
+AttentionMaskInterface.register(_NAME, _mask)
+
+
+def _layers(model):
+    """The model's modules of attention, in order."""
+    found = [module for module in model.modules() if hasattr(module, "is_causal") and hasattr(module, "config")]
+    if not found:
+        raise InvalidValueError(f"{type(model).__name__}: expected modules of attention that take an attn_implementation, found none")
+    return found
+
+
+@contextlib.contextmanager
+def _switched(model):
+    """With polyhead as its attention; afterwards with what it had."""
+    before = model.config._attn_implementation
+    if before != _NAME:
+        model.set_attn_implementation(_NAME)
+    try:
+        yield _layers(model)
+    finally:
+        if before != _NAME:
+            model.set_attn_implementation(before)
+
+
+@contextlib.contextmanager
+def watch(model):
+    """Collects the statistics of every head during ordinary forward passes, at any length, in O(T) memory.
+
+    Yields heads: heads[layer] is the HeadStatistics of that layer, over all passes so far.
+    """
+    with _switched(model) as layers:
+        heads = Watched(len(layers))
+        for layer, module in enumerate(layers):
+            _states.setdefault(module, _State()).watchers.append(heads.calls[layer])
+        try:
+            yield heads
+        finally:
+            for layer, module in enumerate(layers):
+                watchers = _states[module].watchers
+                watchers[:] = [calls for calls in watchers if calls is not heads.calls[layer]]
+
+
+class Watched:
+    """The HeadStatistics of each layer: heads[layer]; None for a layer that has not run."""
+
+    def __init__(self, layers):
+        self.calls = [[] for _ in range(layers)]
+
+    def __len__(self):
+        return len(self.calls)
+
+    def __getitem__(self, layer):
+        calls = self.calls[layer]
+        if not calls:
+            return None
+        total = _over_batch(calls[0])
+        for more in calls[1:]:
+            total = total + _over_batch(more)
+        return total
+
+    def __str__(self):
+        return "\n".join(f"layer {layer}\n{self[layer]}" for layer in range(len(self)) if self.calls[layer])
+
+
+def _over_batch(statistics):
+    """[1,H,fields], so that batches of different sizes add."""
+    return HeadStatistics(statistics._totals()[None])
+
+
+@contextlib.contextmanager
+def knock_out(model, heads):
+    """The model without these heads, (layer, head) each: their output is 0, and they cost nothing."""
+    with _switched(model) as layers:
+        gates = {}
+        for layer, head in sorted(heads):
+            if not 0 <= layer < len(layers):
+                raise InvalidValueError(f"knock_out: expected a layer from 0 to {len(layers) - 1}, found {layer}")
+            if layer not in gates:
+                gates[layer] = _open_gates(layers[layer])
+            if not 0 <= head < len(gates[layer]):
+                raise InvalidValueError(
+                    f"knock_out: expected a head from 0 to {len(gates[layer]) - 1} in layer {layer}, found {head}")
+            gates[layer][head] = 0
+        with _gated(layers, gates):
+            yield model
+
+
+@contextlib.contextmanager
+def gates(model):
+    """Yields one gate for every head, a tensor [heads] for each layer, all 1, which gradients flow into.
+
+    After a backward pass |gate.grad| says how much the loss depends on each head: its importance.
+
+        with polyhead.transformers.gates(model) as gates:
+            model(**inputs, labels=labels).loss.backward()
+        importance = [gate.grad.abs() for gate in gates]
+    """
+    with _switched(model) as layers:
+        made = [_open_gates(module).requires_grad_() for module in layers]
+        with _gated(layers, dict(enumerate(made))):
+            yield made
+
+
+def _open_gates(module):
+    """A 1 for every head, where the module is."""
+    heads = getattr(module, "num_heads", None) or getattr(module, "num_attention_heads", None) or module.config.num_attention_heads
+    parameter = next(module.parameters())
+    dtype = torch.float64 if parameter.dtype == torch.float64 else torch.float32
+    return torch.ones(heads, device=parameter.device, dtype=dtype)
+
+
+@contextlib.contextmanager
+def _gated(layers, gates):
+    placed = []
+    try:
+        for layer, gate in gates.items():
+            state = _states.setdefault(layers[layer], _State())
+            state.gates.append(gate)
+            placed.append((state, gate))
+        yield
+    finally:
+        for state, gate in placed:
+            state.gates[:] = [other for other in state.gates if other is not gate]

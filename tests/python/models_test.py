@@ -1,0 +1,93 @@
+"""polyhead.load on a model whose heads are known: it runs, is examined, pruned and saved."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import polyhead
+
+
+class Models(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls._folder = tempfile.TemporaryDirectory()
+        cls.folder = cls._folder.name
+        subprocess.run([os.environ["POLYHEAD_INDUCTION"], cls.folder], check=True)
+        cls.model = polyhead.load(cls.folder)
+        rng = np.random.default_rng(0)
+        cls.tokens = np.stack([np.tile(rng.permutation(16), 2) for _ in range(4)])
+        targets = np.roll(cls.tokens, -1, 1)
+        targets[:, :16] = -1
+        cls.examples = polyhead.Examples(cls.tokens, targets)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls._folder.cleanup()
+
+    def test_it_says_what_it_is(self):
+        self.assertEqual(self.model.heads, [(0, 0), (0, 1), (1, 0), (1, 1)])
+        self.assertEqual((self.model.vocabulary, self.model.context_length), (16, 32))
+        self.assertIn("2 layers, 4 heads", repr(self.model))
+
+    def test_it_runs_and_goes_on(self):
+        logits = self.model(self.tokens)
+        self.assertEqual(logits.shape, (4, 32, 16))
+        found = logits[:, 17:-1].argmax(-1)
+        self.assertGreater((found == self.tokens[:, 18:]).mean(), 0.9)
+        without = self.model(self.tokens, knocked_out=[(1, 0)])
+        self.assertLess((without[:, 17:-1].argmax(-1) == self.tokens[:, 18:]).mean(), 0.3)
+        self.assertEqual(self.model.generate([[0, 1, 2, 3, 4, 1], [9, 8, 9]], 3), [[2, 3, 4], [8, 9, 8]])
+        drawn = [self.model.generate([[0, 1]], 8, temperature=2.0, seed=seed)[0] for seed in (1, 1, 2)]
+        self.assertEqual(drawn[0], drawn[1])
+        self.assertNotEqual(drawn[0], drawn[2])
+
+    def test_results_outlive_the_call(self):
+        logits = self.model(self.tokens)
+        again = self.model(self.tokens)
+        np.testing.assert_array_equal(logits, again)
+
+    def test_heads_are_examined_and_pruned(self):
+        table = self.model.survey(self.tokens)
+        self.assertEqual([head.role for head in table][::2], ["previous token", "induction"])
+        self.assertIn("induction", str(table))
+        self.assertIn("<td>induction</td>", table._repr_html_())
+        importance = self.model.importance(self.examples)
+        self.assertGreater(importance[2].zero.mean, 1)
+        self.assertAlmostEqual(importance[3].zero.mean, 0, places=5)
+        self.assertGreater(self.model.score(self.examples)[1], 0.95)
+        self.assertLess(self.model.score([self.examples], knocked_out=[(1, 0)])[1], 0.3)
+        curve = self.model.prune(self.examples, self.examples)
+        self.assertEqual(sorted(curve.removed), [(0, 1), (1, 1)])
+        smaller = self.model.without(curve.removed)
+        self.assertLess(smaller.parameter_count, self.model.parameter_count)
+        with tempfile.TemporaryDirectory() as folder:
+            target = os.path.join(folder, "small er")
+            smaller.save(target)
+            self.assertEqual(polyhead.load(target).heads, [(0, 0), (1, 0)])
+
+    def test_what_cannot_be_is_said(self):
+        for error, words, call in (
+            (polyhead.InputError, "/nonexistent", lambda: polyhead.load("/nonexistent")),
+            (polyhead.DTypeError, "tokens: expected whole numbers", lambda: self.model(np.zeros((1, 2)))),
+            (polyhead.ShapeError, "tokens: expected 2 axes", lambda: self.model([1, 2])),
+            (polyhead.InvalidValueError, "32 bits", lambda: self.model([[2**40]])),
+            (polyhead.Error, "99", lambda: self.model([[99]])),
+            (polyhead.InvalidValueError, "7.0", lambda: self.model.without([(7, 0)])),
+            (polyhead.InvalidValueError, "temperature", lambda: self.model.generate([[1]], 1, temperature=-1)),
+            (polyhead.InvalidValueError, "count", lambda: self.model.generate([[1]], -1)),
+            (polyhead.Error, "at least one token", lambda: self.model.generate([[]], 1)),
+            (polyhead.InvalidValueError, "order", lambda: self.model.prune(self.examples, self.examples, order="best")),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(error, words):
+                call()
+        model = polyhead.load(self.folder)
+        model.close()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            model(self.tokens)
+
+
+if __name__ == "__main__":
+    unittest.main()
