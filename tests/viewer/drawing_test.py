@@ -248,6 +248,11 @@ class Drawing(PageTest):
             cells = [f'{weights.keys[key]} ({key}) {shown(weights.weight(query, key))}' for key in weights.strongest(query, 5)]
             self.assertEqual(row, [f'{weights.queries[query]} ({query})', *cells, *[''] * (5 - len(cells))])
         self.assertEqual(len(rows), 14)
+        tab.run('moveHead(1)')
+        self.assertEqual(tab.run("document.querySelectorAll('#strongest table').length"), 1, 'that of the head that is shown')
+        first = tab.run("document.querySelectorAll('#strongest tbody tr')[9].cells[1].textContent")
+        key = Weights(0, 1, 2, 5).strongest(9, 1)[0]
+        self.assertTrue(first.startswith(f'{weights.keys[key]} ({key}) '), first)
 
     def test_thumbnails_are_the_weights(self):
         tab = self.tab(at='#sample=1')
@@ -338,6 +343,14 @@ class Drawing(PageTest):
         self.assertTrue(cut)
         for text, token in zip(down, tokens):
             self.assertTrue(text == token or (text.endswith('…') and token.startswith(text[:-1])), text)
+
+    def test_tokens_have_the_room_that_the_longest_needs(self):
+        tab = self.tab(at='#model=1&sample=1&head=0.0')  # its keys are longer than its queries
+        room = tab.run("""(() => { const pen = byId('map').getContext('2d'); pen.font = map.font();
+            const widest = (tokens) => Math.max(...tokens.map((token) => pen.measureText(token).width));
+            return [map.left - widest(map.sample.tokens), map.top - widest(map.sample.key_tokens)]; })()""")
+        for left_over in room:
+            self.assertAlmostEqual(left_over, 8, delta=1)
 
     def test_few_tokens_have_cells_of_a_sensible_size(self):
         self.assertEqual(self.tab(at='#model=1&sample=1&head=0.0').run('map.cell'), 40)
