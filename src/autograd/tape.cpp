@@ -1,5 +1,7 @@
 #include "autograd/tape.h"
 
+#include <utility>
+
 #include "core/executor.h"
 #include "ops/elementwise.h"
 
@@ -20,6 +22,25 @@ TensorView Pool::take(const Dims& shape, DType dtype) {
 
 void Pool::take_back_all() {
   for (auto& [bytes, shelf] : shelves_) shelf.used = 0;
+}
+
+Pool::Mark Pool::mark() const {
+  Mark taken;
+  for (const auto& [size, shelf] : shelves_) taken[size] = shelf.used;
+  return taken;
+}
+
+void Pool::take_back_since(const Mark& mark, const void* but) {
+  for (auto& [size, shelf] : shelves_) {
+    const auto found = mark.find(size);
+    std::size_t kept = found == mark.end() ? 0 : found->second;
+    for (std::size_t n = kept; n < shelf.used; ++n) {
+      if (shelf.pieces[n].view().data() != but) continue;
+      std::swap(shelf.pieces[kept++], shelf.pieces[n]);
+      break;
+    }
+    shelf.used = kept;
+  }
 }
 
 Tensor& Gradients::of(const Parameter& parameter) {

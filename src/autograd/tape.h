@@ -39,6 +39,11 @@ class Pool {
   TensorView take(const Dims& shape, DType dtype);
   void take_back_all();
 
+  // How much was taken, by type and number of elements; and back to that, but for the piece that begins at `but`.
+  using Mark = std::map<std::pair<DType, std::int64_t>, std::size_t>;
+  Mark mark() const;
+  void take_back_since(const Mark& mark, const void* but);
+
  private:
   struct Shelf {
     std::vector<Tensor> pieces;
@@ -80,6 +85,11 @@ class Tape {
 
   // Memory for an op's output or for what it keeps until backward.
   TensorView take(const Dims& shape, DType dtype) { return pool_.take(shape, dtype); }
+
+  // Where nothing is recorded: what ops have taken since the mark is handed out again, but for x. Variables since then
+  // must not be read any more.
+  Pool::Mark mark() const { return pool_.mark(); }
+  void recycle(const Pool::Mark& since, Variable x) { pool_.take_back_since(since, value(x).data()); }
 
   // An op's way back: called with the gradient of its result, if any arrived.
   void on_backward(Variable result, std::function<void(const TensorView& gradient)> step);

@@ -352,6 +352,8 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
     places = options.memory->positions(tokens.shape(1));
     options.positions = tape.here(places);
   }
+  const bool passing = !tape.recording() && options.streams == nullptr;  // what a block leaves is x alone
+  const autograd::Pool::Mark before = tape.mark();
   Variable x = embed(tape, tokens, options);
   if (config_.embedding_scale != 1) x = scale(tape, x, config_.embedding_scale);
   x = normalised(tape, x, embedding_norm_);
@@ -361,6 +363,7 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     keep();
     x = block(tape, layer, x, options);
+    if (passing) tape.recycle(before, x);
   }
   keep();
   if (options.memory != nullptr) options.memory->advance(tokens.shape(1));

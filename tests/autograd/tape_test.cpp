@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "autograd/functions.h"
 #include "support/random.h"
@@ -126,6 +127,31 @@ TEST(Tape, TheNormOfAConstant) {
   expect_slopes({&gamma, &beta}, [&](Tape& tape) {
     return normalise(tape, tape.constant(x.value), tape.parameter(gamma), tape.parameter(beta), 1e-3);
   });
+}
+
+// What was taken after a mark is handed out again, but for what is kept; what was taken before it is not.
+TEST(Tape, HandsMemoryOutAgain) {
+  Context context(1);
+  Tape tape(context, false);
+  const TensorView first = tape.take({3, 4}, DType::f32);
+  const Pool::Mark mark = tape.mark();
+  std::set<const void*> since;
+  Variable kept;
+  for (int n = 0; n < 3; ++n) {
+    const TensorView taken = tape.take({4, 3}, DType::f32);
+    since.insert(taken.data());
+    if (n == 1) kept = tape.result(taken);
+    since.insert(tape.take({5}, DType::f32).data());
+  }
+  tape.recycle(mark, kept);
+  for (const Dims& shape : {Dims{12}, Dims{2, 6}, Dims{5}, Dims{5}, Dims{5}}) {
+    const void* again = tape.take(shape, DType::f32).data();
+    EXPECT_TRUE(since.contains(again));
+    EXPECT_NE(again, tape.value(kept).data());
+    EXPECT_NE(again, first.data());
+    since.erase(again);
+  }
+  EXPECT_EQ(since, (std::set<const void*>{tape.value(kept).data()}));
 }
 
 TEST(Tape, WithoutRecordingThereIsNoWayBack) {
