@@ -10,7 +10,7 @@ help:
 	@echo 'make parity             compares tensors, logits and tokens with those of others (fetches torch and transformers into .venv-parity)'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
 	@echo 'make wheel              makes the Python package, one wheel for every Python, in build/wheel'
-	@echo 'make check              format, clang-tidy, all sanitizers'
+	@echo 'make check              format, clang-tidy, all sanitizers, four minutes of fuzzing'
 	@echo 'make install PREFIX=..  library, headers, command, man page (default $(PREFIX))'
 	@echo 'make clean              removes everything that was built'
 
@@ -74,6 +74,9 @@ check:
 	printf '%s\n' $(filter-out tests/house/consumer/%,$(filter %.cpp,$(SOURCES))) | xargs -P "$$(nproc)" -n 1 clang-tidy --quiet -p build/debug
 	cmake --workflow --preset asan
 	cmake --workflow --preset tsan
+	cmake --preset fuzz
+	cmake --build --preset fuzz
+	tools/fuzz 60
 
 # The library and the command, without tests.
 command:

@@ -1,5 +1,6 @@
 # What every target of ours is compiled with. The baseline is x86-64-v2; wider vectors come from Highway's target regions.
 set(POLYHEAD_SANITIZE "" CACHE STRING "Sanitizers to build everything with: address,undefined or thread")
+option(POLYHEAD_FUZZ "Build for libFuzzer, which comes with clang: what it goes through is instrumented" OFF)
 
 add_library(polyhead_flags INTERFACE)
 target_compile_features(polyhead_flags INTERFACE cxx_std_20)
@@ -9,7 +10,7 @@ function(polyhead_flag)  # for the C++ compiler; nvcc has options of its own
   endforeach()
 endfunction()
 polyhead_flag(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
-if(POLYHEAD_DEVELOPER)
+if(POLYHEAD_DEVELOPER AND NOT POLYHEAD_FUZZ)
   polyhead_flag(-Werror)  # for us alone: another compiler may warn of more
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
@@ -27,6 +28,10 @@ if(POLYHEAD_SANITIZE)
   # what is initialised.
   add_compile_options(-Og -g1 -Wno-maybe-uninitialized -fsanitize=${POLYHEAD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${POLYHEAD_SANITIZE})
+endif()
+if(POLYHEAD_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link -fsized-deallocation -Wno-unknown-warning-option)
+  add_compile_definitions(HWY_COMPILE_ONLY_STATIC)  # one instruction set will do
 endif()
 function(polyhead_hot target)  # where the tests of a sanitized build spend their time
   if(POLYHEAD_SANITIZE)
