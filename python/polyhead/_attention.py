@@ -164,12 +164,19 @@ class Gradients:
 
 def _sizes(q, k, v):
     """B, H, T, S, E, as far as the shapes allow; the library checks them."""
+    try:
+        batch, heads, queries, _ = q.shape
+        _, _, keys, _ = k.shape
+        _, _, _, value_dim = v.shape
+        return batch, heads, queries, keys, value_dim
+    except (AttributeError, TypeError, ValueError):
+        pass
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
         if not hasattr(x, "shape"):
             raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(x).__name__}")
         if len(x.shape) != 4:
             raise ShapeError(f"{name}: expected 4 axes (batch, heads, tokens, dim), found shape {tuple(x.shape)}")
-    return (*q.shape[:3], k.shape[2], v.shape[3])
+    raise ShapeError(f"expected q, k and v of 4 axes, found {q.shape}, {k.shape} and {v.shape}")
 
 
 def _sequences(options, batch):
@@ -272,11 +279,13 @@ def attention(q, k, v, *, scale=None, softcap=0.0, align=None, first_position=No
     >>> polyhead.attention(x, x, x, causal=True, statistics="light").statistics.entropy.shape
     (4,)
     """
-    for value, name in ((causal, "causal"), (lse, "lse"), (weights, "weights"), (weights_f32, "weights_f32"),
-                        (row_statistics, "row_statistics")):
-        _flag(value, name)
-    _word(_STAGES, logits, "logits")
-    _word(_SETS, statistics, "statistics")
+    if causal is not False:
+        _flag(causal, "causal")
+    if not (lse is weights is weights_f32 is row_statistics is False and logits is statistics is None):
+        for value, name in ((lse, "lse"), (weights, "weights"), (weights_f32, "weights_f32"), (row_statistics, "row_statistics")):
+            _flag(value, name)
+        _word(_STAGES, logits, "logits")
+        _word(_SETS, statistics, "statistics")
     if scale is None and softcap == 0 and align is None and first_position is None and not causal and window is None \
             and keep is None and bias is None and alibi is None and key_lengths is None and key_start is None \
             and query_lengths is None and cu_q is None and cu_k is None and sink_logit is None and gates is None \
@@ -343,7 +352,7 @@ def backward(q, k, v, doutput, options=_NONE, output=None, lse=None, dlse=None, 
         tensor(arena, q, "q"),
         tensor(arena, k, "k"),
         tensor(arena, v, "v"),
-        options.pack(arena),
+        0 if options is _NONE else options.pack(arena),
         upstream,
         gradients,
     )

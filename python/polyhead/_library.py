@@ -112,16 +112,18 @@ class Arena:
 
 
 _TENSORS = [struct.Struct(f"<QiiiBBHQQQ{2 * rank}q") for rank in range(7)]  # the tensor, its shape, its strides
+_ROW_MAJOR = [struct.Struct(f"<QiiiBBHQQQ{rank}q") for rank in range(7)]
 _TENSOR_SIZE = struct.calcsize("<QiiiBBHQQQ")
 
 
-def pack_tensor(arena, data, device, dtype, shape, strides):
-    """A polyhead_tensor: device (type, index), dtype (code, bits), strides in elements."""
+def pack_tensor(arena, data, dtype, shape, strides):
+    """A polyhead_tensor of the host's memory: dtype (code, bits), strides in elements, or None if row-major."""
     rank = len(shape)
-    layout = _TENSORS[rank]
     shape_at = arena._at + arena._used + _TENSOR_SIZE
+    if strides is None:
+        return arena.pack(_ROW_MAJOR[rank], data, 1, 0, rank, dtype[0], dtype[1], 1, shape_at, 0, 0, *shape)
     return arena.pack(
-        layout, data, device[0], device[1], rank, dtype[0], dtype[1], 1, shape_at, shape_at + 8 * rank, 0, *shape, *strides
+        _TENSORS[rank], data, 1, 0, rank, dtype[0], dtype[1], 1, shape_at, shape_at + 8 * rank, 0, *shape, *strides
     )
 
 

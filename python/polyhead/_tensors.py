@@ -8,7 +8,7 @@ import numpy as np
 from ._errors import DeviceError, DTypeError, LayoutError, ShapeError
 from ._library import pack_tensor
 
-HOST = (1, 0)
+HOST = 1  # DLPack's type of device
 
 # NumPy's types by (kind, bytes), as DLPack's (code, bits).
 _NUMPY = {
@@ -62,12 +62,14 @@ def _of_numpy(arena, x, name, writable):
     flags = x.flags
     if writable and not flags.writeable:
         raise LayoutError(f"{name}: expected an array that can be written to, found a read-only one")
-    size = x.itemsize
-    strides = x.strides
-    if not flags.c_contiguous and any(stride % size for stride in strides):
-        raise LayoutError(f"{name}: expected strides that are multiples of {size} bytes, found {strides}; copy the array")
+    strides = None
+    if not flags.c_contiguous:
+        size = x.itemsize
+        if any(stride % size for stride in x.strides):
+            raise LayoutError(f"{name}: expected strides that are multiples of {size} bytes, found {x.strides}; copy the array")
+        strides = [stride // size for stride in x.strides]
     arena.kept.append(x)
-    return pack_tensor(arena, x.__array_interface__["data"][0], HOST, dtype, x.shape, [stride // size for stride in strides])
+    return pack_tensor(arena, x.__array_interface__["data"][0], dtype, x.shape, strides)
 
 
 def _of_torch(arena, x, name):
@@ -85,11 +87,11 @@ def _of_torch(arena, x, name):
     if x.device.type != "cpu":
         raise DeviceError(f"{name}: expected a tensor on the CPU, found one on {x.device}; from Python, polyhead runs there only")
     arena.kept.append(x)
-    return pack_tensor(arena, x.data_ptr(), HOST, dtype, x.shape, x.stride())
+    return pack_tensor(arena, x.data_ptr(), dtype, x.shape, x.stride())
 
 
 def _of_dlpack(arena, x, name):
-    if hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] != HOST[0]:
+    if hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] != HOST:
         raise DeviceError(f"{name}: expected memory of the host, found device {x.__dlpack_device__()}")
     try:
         capsule = x.__dlpack__()

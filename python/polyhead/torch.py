@@ -34,6 +34,11 @@ def _layout(q, v):
     if q.layout is not torch.strided or q.dim() != 4 or getattr(v, "ndim", 0) != 4:
         return None  # which is refused later
     batch, heads, queries, _ = q.shape
+    outer, middle, inner, _ = q.stride()
+    if outer >= middle >= inner:
+        return torch.empty((batch, heads, queries, v.shape[3]), dtype=q.dtype, device=q.device)
+    if outer >= inner >= middle:
+        return torch.empty((batch, queries, heads, v.shape[3]), dtype=q.dtype, device=q.device).transpose(1, 2)
     order = sorted(range(3), key=lambda axis: -q.stride(axis))
     sizes = (batch, heads, queries)
     made = torch.empty([sizes[axis] for axis in order] + [v.shape[3]], dtype=q.dtype, device=q.device)
@@ -64,7 +69,9 @@ class _Attend(torch.autograd.Function):
         needs = ctx.needs_input_grad
         if doutput is None:
             doutput = torch.zeros_like(output)
-        options = dataclasses.replace(ctx.options, bias=bias, sink_logit=sink_logit, gates=gates)
+        options = ctx.options
+        if bias is not None or sink_logit is not None or gates is not None:
+            options = dataclasses.replace(options, bias=bias, sink_logit=sink_logit, gates=gates)
         found = _attention.backward(
             q, k, v, _dense(doutput), options, output, lse, None if dlse is None else dlse.contiguous(),
             None if dweights is None else dweights.contiguous(), needs[3], needs[4], needs[5])
