@@ -41,7 +41,7 @@ Struct versioned(const Struct* given, std::string_view op, std::string_view name
   Struct known{};
   if (given == nullptr) return known;
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
-  if (given->size < sizeof given->size) {
+  if (given->size < sizeof given->size || given->size > 16 * sizeof known) {  // or never set
     throw Error(
         ErrorCode::value, op,
         "expected " + std::string(name) + ".size to be the size of the struct, found " + std::to_string(given->size));

@@ -1,5 +1,8 @@
 #include "capi/model.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "capi/guard.h"
 #include "capi/handles.h"
 #include "capi/tensors.h"
@@ -69,14 +72,15 @@ polyhead_status polyhead_model_describe(const polyhead_model* model, polyhead_mo
   return guarded([&] {
     const Model& of = model_in(model);
     polyhead_model_info& into = required(info, kOp, "info");
-    if (into.size < sizeof into) throw Error(ErrorCode::value, kOp, "expected info.size to be the size of the struct");
-    into = {.size = into.size,
-            .is_classifier = of.is_classifier(),
-            .is_encoder = of.is_encoder(),
-            .vocabulary = of.vocabulary(),
-            .context_length = of.context_length(),
-            .parameter_count = of.parameter_count(),
-            .head_count = static_cast<std::int64_t>(of.heads().size())};
+    const std::size_t size = versioned(&into, kOp, "info").size;
+    const polyhead_model_info filled = {.size = size,
+                                        .is_classifier = of.is_classifier(),
+                                        .is_encoder = of.is_encoder(),
+                                        .vocabulary = of.vocabulary(),
+                                        .context_length = of.context_length(),
+                                        .parameter_count = of.parameter_count(),
+                                        .head_count = static_cast<std::int64_t>(of.heads().size())};
+    std::memcpy(&into, &filled, std::min(size, sizeof filled));
   });
 }
 

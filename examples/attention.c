@@ -12,7 +12,7 @@ static void check(polyhead_status status) {
 }
 
 int main(void) {
-  /* Head 0 finds every key alike. In head 1 each token asks for itself. */
+  /* Head 0 finds every key alike. In head 1 each token asks for itself, and token 3 for token 0 as well. */
   static float q[kHeads][kTokens][kDim], k[kHeads][kTokens][kDim], output[kHeads][kTokens][kDim];
   for (int i = 0; i < kTokens; ++i) {
     for (int d = 0; d < kDim; ++d) k[0][i][d] = q[0][i][d] = 1;

@@ -6,13 +6,12 @@
  *   polyhead_attention_results results = {.size = sizeof results, .output = &output};
  *   polyhead_attend(context, &q, &k, &v, &options, &results);
  *
- * - Structs begin with their size; set it, and zero the rest: 0 and NULL stand for the default or for "absent". A
- *   program that was built against an older version of this header goes on working.
+ * - Structs that options are passed in begin with their size; set it, and zero the rest: 0 and NULL stand for the
+ *   default or for "absent". A program that was built against an older version of this header goes on working.
  * - Functions return a status and leave a message behind; no exception leaves the library, and it never aborts.
  *   Everything is checked before anything is written.
  * - Calls on one context take turns; give each thread that calls at the same time a context of its own.
- * - polyhead/attention.h, layer.h, model.h and heads.h say in full what the fields mean: their names are the same
- * there.
+ * - Fields have the names and meanings of polyhead/attention.h, layer.h, model.h and heads.h, which say it in full.
  */
 #pragma once
 
@@ -41,7 +40,7 @@ typedef enum polyhead_status {
   POLYHEAD_INTERNAL     /* a defect of the library */
 } polyhead_status;
 
-/* Why the last call of this thread that failed did: "[op] what was expected and found". Valid until the next one. */
+/* Why this thread's last failed call failed: "[op] what was expected and found". Valid until the next one. */
 POLYHEAD_C_PUBLIC const char* polyhead_last_error(void);
 POLYHEAD_C_PUBLIC const char* polyhead_version(void); /* "0.1.0" */
 /* The vector instruction set that kernels use, "AVX3"; and why there is no GPU path, or "" if there is one. */

@@ -3,15 +3,15 @@
 import ctypes
 import struct
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from . import _library
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, LIGHT_STATISTICS, Arena, context, function, pointers
+from ._numbers import flag, number, whole
 from ._statistics import HeadStatistics
-from ._tensors import empty, is_torch, tensor
+from ._tensors import as_array, empty, is_torch, tensor
 
 UNLIMITED = 2**63 - 1
 _ALIGN = {None: 0, "top_left": 1, "bottom_right": 2}
@@ -41,9 +41,7 @@ _UPSTREAM = struct.Struct("<6Q")
 _GRADIENTS = struct.Struct("<7Q")
 _DOUBLE, _INT64, _WINDOW = struct.Struct("<d"), struct.Struct("<q"), struct.Struct("<3q")
 
-_OPTION_TENSORS = (
-    "first_positions keep bias alibi key_lengths key_start query_lengths cu_q cu_k sink_logit gates".split()
-)
+OPTION_TENSORS = "keep bias alibi key_lengths key_start query_lengths cu_q cu_k sink_logit gates".split()
 
 
 def _word(table, word, name):
@@ -51,26 +49,6 @@ def _word(table, word, name):
         return table[word]
     words = ", ".join(repr(known) for known in table)
     raise InvalidValueError(f"{name}: expected one of {words}, found {word!r}")
-
-
-def _number(value, name):
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise DTypeError(f"{name}: expected a number, found {type(value).__name__}")
-    return value
-
-
-def _flag(value, name):
-    if value is True or value is False:
-        return
-    if not isinstance(value, np.bool_):
-        raise DTypeError(f"{name}: expected True or False, found {type(value).__name__}")
-
-
-def _whole(value, name):
-    try:
-        return value.__index__()
-    except AttributeError:
-        raise DTypeError(f"{name}: expected a whole number, found {type(value).__name__}") from None
 
 
 @dataclass
@@ -95,47 +73,48 @@ class Options:
     gates: Any = None
     dropout: float = 0.0
     seed: int = 0
-    first_positions: Any = None
 
     def pack(self, arena):
         """The address of a polyhead_attention_options."""
         scale = first = window = 0
         if self.scale is not None:
-            scale = arena.pack(_DOUBLE, _number(self.scale, "scale"))
-        positions = self.first_positions
-        if self.first_position is not None:
-            if hasattr(self.first_position, "__index__") and not getattr(self.first_position, "shape", ()):
-                first = arena.pack(_INT64, _whole(self.first_position, "first_position"))
-            else:
-                positions = self.first_position
+            scale = arena.pack(_DOUBLE, number(self.scale, "scale"))
+        positions = self.first_position
+        if positions is not None and not getattr(positions, "shape", ()):
+            first, positions = arena.pack(_INT64, whole(positions, "first_position")), None
         if self.window is not None:
-            limits = Window(*self.window)
+            limits = window_of(self.window)
             window = arena.pack(
                 _WINDOW,
-                *(UNLIMITED if side is None else _whole(side, "window") for side in limits[:2]),
-                _whole(limits.always_first, "window.always_first"),
+                *(UNLIMITED if side is None else whole(side, "window") for side in limits[:2]),
+                whole(limits.always_first, "window.always_first"),
             )
-        seed = _whole(self.seed, "seed")
-        if not 0 <= seed < 2**64:
-            raise InvalidValueError(f"seed: expected 0 to 2**64 - 1, found {seed}")
-        lie = [tensor(arena, getattr(self, name) if name != "first_positions" else positions, name) for name in _OPTION_TENSORS]
+        seed = whole(self.seed, "seed", 0, 2**64 - 1)
+        tensors = [tensor(arena, positions, "first_position")] + [tensor(arena, getattr(self, name), name) for name in OPTION_TENSORS]
         return arena.pack(
             _OPTIONS,
             _OPTIONS.size,
             scale,
-            _number(self.softcap, "softcap"),
+            number(self.softcap, "softcap"),
             _word(_ALIGN, self.align, "align"),
-            bool(self.causal),
+            flag(self.causal, "causal"),
             first,
-            lie[0],
+            tensors[0],
             window,
-            *lie[1:],
-            _number(self.dropout, "dropout"),
+            *tensors[1:],
+            number(self.dropout, "dropout"),
             seed,
         )
 
 
 _NONE = Options()
+
+
+def window_of(window):
+    try:
+        return Window(*window)
+    except TypeError:
+        raise InvalidValueError(f"window: expected (left, right) or (left, right, always_first), found {window!r}") from None
 
 
 @dataclass
@@ -181,7 +160,11 @@ def _sizes(q, k, v):
 
 def _sequences(options, batch):
     """How many rows statistics and gradients of gates have: one for each sequence."""
-    return batch if options.cu_q is None else options.cu_q.shape[0] - 1
+    if options.cu_q is None:
+        return batch
+    if len(getattr(options.cu_q, "shape", ())) != 1:
+        raise ShapeError(f"cu_q: expected an array of one axis, found {options.cu_q!r}")
+    return max(options.cu_q.shape[0] - 1, 0)
 
 
 def _longest(options, keys):
@@ -197,6 +180,8 @@ def _chosen(arena, values, name):
     chosen = np.asarray(values)
     if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
         raise ShapeError(f"{name}: expected a list of at least one whole number, found {chosen.dtype} of shape {chosen.shape}")
+    if chosen.min() < 0 or chosen.max() >= 2**31:
+        raise InvalidValueError(f"{name}: expected numbers from 0 on, of 31 bits, found {chosen.min()} to {chosen.max()}")
     chosen = np.ascontiguousarray(chosen, np.int32)
     return arena.array(chosen), chosen.size, chosen.size
 
@@ -204,6 +189,7 @@ def _chosen(arena, values, name):
 def attend(q, k, v, options=_NONE, output=None, lse=False, weights=False, heads=None, rows=None, weights_f32=False,
            logits=None, statistics=None, row_statistics=False, marked_keys=None, target_keys=None):
     """attention() with its options as one object; always returns an Attention."""
+    q, k, v = as_array(q), as_array(k), as_array(v)
     batch, head_count, queries, keys, value_dim = _sizes(q, k, v)
     arena = Arena()
     inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
@@ -280,10 +266,10 @@ def attention(q, k, v, *, scale=None, softcap=0.0, align=None, first_position=No
     (4,)
     """
     if causal is not False:
-        _flag(causal, "causal")
+        flag(causal, "causal")
     if not (lse is weights is weights_f32 is row_statistics is False and logits is statistics is None):
         for value, name in ((lse, "lse"), (weights, "weights"), (weights_f32, "weights_f32"), (row_statistics, "row_statistics")):
-            _flag(value, name)
+            flag(value, name)
         _word(_STAGES, logits, "logits")
         _word(_SETS, statistics, "statistics")
     if scale is None and softcap == 0 and align is None and first_position is None and not causal and window is None \
@@ -295,7 +281,7 @@ def attention(q, k, v, *, scale=None, softcap=0.0, align=None, first_position=No
         options = Options(scale, softcap, align, first_position, causal, window, keep, bias, alibi, key_lengths, key_start,
                           query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed)
     more = lse or weights or logits or statistics or row_statistics
-    if is_torch(q):
+    if is_torch(q) or is_torch(k) or is_torch(v):
         from . import torch as _torch
 
         return _torch.attend(q, k, v, options, out, more, lse=lse, weights=weights, heads=heads, rows=rows,
@@ -324,8 +310,10 @@ def statistics(q, k, v=None, *, full=False, rows=False, marked_keys=None, target
 def backward(q, k, v, doutput, options=_NONE, output=None, lse=None, dlse=None, dweights=None, dbias=False,
              dsink_logit=False, dgates=False):
     """attention_backward() with its options as one object."""
+    q, k, v = as_array(q), as_array(k), as_array(v)
     batch, head_count = _sizes(q, k, v)[:2]
     arena = Arena()
+    packed = 0 if options is _NONE else options.pack(arena)  # which checks that they are tensors
     result = Gradients(*(empty(x, tuple(x.shape)) for x in (q, k, v)))
     if dbias:
         result.dbias = empty(options.bias, tuple(options.bias.shape))
@@ -352,7 +340,7 @@ def backward(q, k, v, doutput, options=_NONE, output=None, lse=None, dlse=None, 
         tensor(arena, q, "q"),
         tensor(arena, k, "k"),
         tensor(arena, v, "v"),
-        0 if options is _NONE else options.pack(arena),
+        packed,
         upstream,
         gradients,
     )

@@ -10,7 +10,7 @@ import struct
 import threading
 from pathlib import Path
 
-from ._errors import raise_for
+from ._errors import InvalidValueError, raise_for
 
 FULL_STATISTICS = 25
 LIGHT_STATISTICS = 14
@@ -60,31 +60,24 @@ def pointers(call, count):
 
 
 class Handle:
-    """Owns something of the library, and gives it back."""
+    """Owns something of the library, and gives it back when nobody holds it any more: a call that runs holds it too."""
 
     def __init__(self, kind):
         self._free = getattr(_library, f"polyhead_{kind}_free")
         self._free.argtypes = [ctypes.c_void_p]
         self._pointer = ctypes.c_void_p()
-        self._kind = kind
 
     @property
     def into(self):
-        return ctypes.byref(self._pointer)
+        return ctypes.addressof(self._pointer)
 
     @property
     def value(self):
-        if not self._pointer.value:
-            raise ValueError(f"this {self._kind} is closed")
         return self._pointer.value
 
-    def close(self):
+    def __del__(self):
         if self._pointer.value:
             self._free(self._pointer)
-            self._pointer.value = None
-
-    def __del__(self):
-        self.close()
 
 
 class Arena:
@@ -128,6 +121,7 @@ def pack_tensor(arena, data, dtype, shape, strides):
 
 
 _create = function("polyhead_context_create")
+_create.raw.argtypes = [ctypes.c_int, ctypes.c_void_p]
 _threads = function("polyhead_context_threads").raw
 _threads.argtypes = [ctypes.c_void_p]
 
@@ -150,8 +144,8 @@ def set_threads(count):
     2
     """
     global _thread_count
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"set_threads: expected a count from 0 on, found {count!r}")
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**15:
+        raise InvalidValueError(f"set_threads: expected a count from 0 to {2**15 - 1}, found {count!r}")
     _thread_count = count
 
 
@@ -160,7 +154,7 @@ def context():
     made = _contexts.by_threads.get(_thread_count)
     if made is None:
         made = Handle("context")
-        _create(ctypes.c_int(_thread_count), made.into)
+        _create(_thread_count, made.into)
         _contexts.by_threads[_thread_count] = made
     return made.value
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names
-from ._statistics import HeadStatistics
+from ._numbers import natural, number
 from ._tensors import View, tensor
 
 _load = pointers(function("polyhead_model_load"), 3)
@@ -161,8 +161,12 @@ def _integers(x, name, axes):
 
 
 def _heads_array(heads):
-    found = np.asarray(sorted(heads) if not isinstance(heads, np.ndarray) else heads, np.int64).reshape(-1, 2)
-    return np.ascontiguousarray(found)
+    found = np.asarray(heads if isinstance(heads, np.ndarray) else list(heads))
+    if found.size == 0:
+        return np.empty((0, 2), np.int64)
+    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
+        raise ShapeError(f"heads: expected pairs of whole numbers, (layer, head), found {heads!r}")
+    return np.ascontiguousarray(found, np.int64)
 
 
 class _Batches:
@@ -170,6 +174,8 @@ class _Batches:
 
     def __init__(self, examples):
         batches = [examples] if isinstance(examples, Examples) else list(examples)
+        if not batches or not all(isinstance(batch, Examples) for batch in batches):
+            raise DTypeError("examples: expected polyhead.Examples, or a list of at least one of them")
         self._arena = Arena(1024 + 512 * len(batches))
         fields = []
         for batch in batches:
@@ -205,16 +211,24 @@ class Model:
         return f"<polyhead.Model: {kind}, {layers} layers, {len(self.heads)} heads, {self.parameter_count:,} parameters>"
 
     def close(self):
-        """Gives the weights back now; the model cannot be used any more."""
-        self._handle.close()
+        """Gives the weights back, as soon as no call uses them; the model cannot be used any more."""
+        self._handle = None
+
+    def _open(self):
+        """The handle, to be held while a call runs: another thread may close the model."""
+        handle = self._handle
+        if handle is None:
+            raise InvalidValueError("this model is closed")
+        return handle
 
     def forward(self, tokens, lengths=None, knocked_out: Sequence[Head] = ()):
         """Logits [B,T,V], [B,classes] of a classifier, or what an encoder made of every token, [B,T,C]."""
+        model = self._open()
         arena, out = Arena(), _heads_array(knocked_out)
         results = Handle("results")
-        _forward(context(), self._handle.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
+        _forward(context(), model.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
                  0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
-                 out.ctypes.data, len(out), ctypes.addressof(results._pointer))
+                 out.ctypes.data, len(out), results.into)
         view = ctypes.create_string_buffer(_VIEW.size)
         _get(results.value, b"logits", ctypes.addressof(view))
         data, _, _, rank, code, bits, _, _, _, _, *shape = _VIEW.unpack(view.raw)
@@ -224,6 +238,7 @@ class Model:
 
     def generate(self, prompts, count, *, temperature=0.0, seed=1, top_k=0, top_p=1.0) -> List[List[int]]:
         """`count` tokens after each prompt; prompts may differ in length. Temperature 0: always the likeliest."""
+        model = self._open()
         prompts = [_integers(prompt, "prompts", (1,)) for prompt in prompts]
         flat = np.concatenate(prompts) if prompts else np.empty(0, np.int32)
         lengths = np.array([len(prompt) for prompt in prompts], np.int64)
@@ -231,26 +246,29 @@ class Model:
             raise InvalidValueError(f"count: expected 0 or more, found {count}")
         if not 0 < top_p <= 1:
             raise InvalidValueError(f"top_p: expected more than 0 and up to 1, found {top_p}")
-        said = np.empty((len(prompts), count), np.int32)
+        tokens = np.empty((len(prompts), count), np.int32)
         arena = Arena()
-        _generate(context(), self._handle.value, flat.ctypes.data, lengths.ctypes.data, len(prompts), count,
-                  arena.pack(_SAMPLING, _SAMPLING.size, temperature, seed, top_k, top_p), said.ctypes.data)
-        return said.tolist()
+        _generate(context(), model.value, flat.ctypes.data, lengths.ctypes.data, len(prompts), count,
+                  arena.pack(_SAMPLING, _SAMPLING.size, number(temperature, "temperature"), natural(seed, "seed"),
+                             natural(top_k, "top_k"), number(top_p, "top_p")), tokens.ctypes.data)
+        return tokens.tolist()
 
     def score(self, examples, knocked_out: Sequence[Head] = ()):
         """(loss, accuracy) on Examples, or a list of them."""
+        model = self._open()
         batches, out, found = _Batches(examples), _heads_array(knocked_out), np.empty(2)
-        _score(context(), self._handle.value, batches.at, batches.count, out.ctypes.data, len(out), found.ctypes.data)
+        _score(context(), model.value, batches.at, batches.count, out.ctypes.data, len(out), found.ctypes.data)
         return tuple(found.tolist())
 
     def survey(self, tokens, lengths=None, separators: Sequence[int] = (), seed=1) -> "HeadTable":
         """What every head does on tokens [B,T] such as the model was trained on: statistics and roles."""
+        model = self._open()
         arena = Arena()
-        marks = np.ascontiguousarray(separators, np.int32)
+        marks = _integers(separators, "separators", (1,))
         found = np.zeros(len(self.heads), _SURVEYED)
-        _survey(context(), self._handle.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
+        _survey(context(), model.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
                 0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
-                marks.ctypes.data, len(marks), seed, found.ctypes.data)
+                marks.ctypes.data, len(marks), natural(seed, "seed"), found.ctypes.data)
         return HeadTable(
             SurveyedHead(int(row["layer"]), int(row["head"]), row["role"].decode() or None, float(row["score"]),
                          dict(zip(statistic_names, row["sums"].tolist())))
@@ -258,8 +276,9 @@ class Model:
 
     def importance(self, examples) -> "HeadTable":
         """How much the model depends on every head: by gradient, and by knocking each out."""
+        model = self._open()
         batches, found = _Batches(examples), np.zeros(len(self.heads), _IMPORTANT)
-        _importance(context(), self._handle.value, batches.at, batches.count, found.ctypes.data)
+        _importance(context(), model.value, batches.at, batches.count, found.ctypes.data)
         return HeadTable(
             HeadImportance(int(row["layer"]), int(row["head"]), float(row["gradient"]), float(row["normalised"]),
                            Estimate(*row["zero"].tolist()), Estimate(*row["mean"].tolist()), float(row["accuracy_loss"]),
@@ -271,29 +290,40 @@ class Model:
 
         Heads are ranked on `ranking`, and the accuracy is that on `judging`, which should be other sequences.
         """
+        model = self._open()
         if order not in _ORDERS:
             raise InvalidValueError(f"order: expected one of {', '.join(_ORDERS)}, found {order!r}")
         ranked, judged = _Batches(ranking), _Batches(judging)
         whole, steps, counts = np.empty(2), np.zeros(len(self.heads), _STEP), np.zeros(2, np.uint64)
-        _prune(context(), self._handle.value, ranked.at, ranked.count, judged.at, judged.count, budget, _ORDERS.index(order),
-               seed, whole.ctypes.data, steps.ctypes.data, counts.ctypes.data, counts.ctypes.data + 8)
+        _prune(context(), model.value, ranked.at, ranked.count, judged.at, judged.count, number(budget, "budget"),
+               _ORDERS.index(order), natural(seed, "seed"), whole.ctypes.data, steps.ctypes.data, counts.ctypes.data, counts.ctypes.data + 8)
         taken, within = map(int, counts)
         return PruneCurve(*whole.tolist(), [PruneStep((layer, head), *rest) for layer, head, *rest in steps[:taken].tolist()], within)
 
     def without(self, heads: Sequence[Head]) -> "Model":
         """The model without these heads, in smaller matrices. Those that stay are numbered anew."""
+        model = self._open()
         out, made = _heads_array(heads), Handle("model")
-        _without(self._handle.value, out.ctypes.data, len(out), ctypes.addressof(made._pointer))
+        _without(model.value, out.ctypes.data, len(out), made.into)
         return Model(made)
 
     def save(self, folder):
         """Writes config.json and model.safetensors into a folder, which is made if need be."""
+        model = self._open()
         os.makedirs(folder, exist_ok=True)
-        _save(self._handle.value, os.fsencode(folder))
+        _save(model.value, _name(folder))
+
+
+def _name(path):
+    """As the library takes it."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise InvalidValueError(f"expected a path without zero bytes, found {path!r}")
+    return name
 
 
 def load(path) -> Model:
     """A model that polyhead or Hugging Face's libraries saved in a folder, or a GGUF file."""
     made = Handle("model")
-    _load(context(), os.fsencode(path), ctypes.addressof(made._pointer))
+    _load(context(), _name(path), made.into)
     return Model(made)

@@ -48,7 +48,7 @@ class HeadStatistics:
         self.sums = sums
 
     def __add__(self, other):
-        """Of more rows: another batch, chunk or layer pass."""
+        """With the rows of another batch or chunk."""
         if not isinstance(other, HeadStatistics):
             return NotImplemented
         mine, more = self._array(), other._array()
@@ -73,11 +73,13 @@ class HeadStatistics:
         return totals
 
     def __getattr__(self, name):
+        if name.startswith("_") or name == "sums":  # not there yet, as while it is unpickled
+            raise AttributeError(name)
         if name == "target_weight" and self.sums.shape[-1] > _INDEX["target_0_rows"]:
             return self._targets()
-        if name not in _COUNTS and name != "max_logit" and not name.endswith("rows"):
+        if name not in _INDEX or name not in _COUNTS and name != "max_logit" and not name.endswith("rows"):
             raise AttributeError(f"HeadStatistics has no field '{name}'; it has {', '.join(self.fields())}")
-        if name not in _INDEX or _INDEX[name] >= self.sums.shape[-1]:
+        if _INDEX[name] >= self.sums.shape[-1]:
             raise AttributeError(f"'{name}' is in the full set of statistics, and these are the light one")
         totals = self._totals()
         values = totals[..., _INDEX[name]]

@@ -1,14 +1,11 @@
 """Arrays of others as tensors of the library, without a copy: NumPy, PyTorch, and whatever speaks DLPack."""
 
-import ctypes
 import sys
 
 import numpy as np
 
 from ._errors import DeviceError, DTypeError, LayoutError, ShapeError
 from ._library import pack_tensor
-
-HOST = 1  # DLPack's type of device
 
 # NumPy's types by (kind, bytes), as DLPack's (code, bits).
 _NUMPY = {
@@ -21,11 +18,6 @@ _NUMPY = {
 }
 _NUMPY_BY_DTYPE = {}  # filled as types are met: a dictionary's answer is faster than a dtype's attributes
 _NUMPY_BACK = {(2, 16): np.float16, (2, 32): np.float32, (2, 64): np.float64, (0, 32): np.int32, (0, 64): np.int64, (6, 8): np.bool_}
-
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype = ctypes.c_void_p
-_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-
 
 def is_torch(x):
     torch = sys.modules.get("torch")
@@ -90,15 +82,14 @@ def _of_torch(arena, x, name):
     return pack_tensor(arena, x.data_ptr(), dtype, x.shape, x.stride())
 
 
-def _of_dlpack(arena, x, name):
-    if hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] != HOST:
-        raise DeviceError(f"{name}: expected memory of the host, found device {x.__dlpack_device__()}")
+def as_array(x):
+    """x, or if it only speaks DLPack, a view of it in NumPy."""
+    if isinstance(x, np.ndarray) or is_torch(x) or not hasattr(x, "__dlpack__"):
+        return x
     try:
-        capsule = x.__dlpack__()
+        return np.from_dlpack(x)
     except (BufferError, TypeError, ValueError, RuntimeError) as error:
-        raise LayoutError(f"{name}: a {type(x).__name__} that does not export its memory: {error}") from error
-    arena.kept += [x, capsule]  # which frees the tensor when it goes
-    return _capsule_pointer(capsule, b"dltensor")  # a DLManagedTensor begins with its DLTensor
+        raise LayoutError(f"a {type(x).__name__} that does not export its memory on the host: {error}") from error
 
 
 def tensor(arena, x, name, writable=False):
@@ -109,8 +100,8 @@ def tensor(arena, x, name, writable=False):
         return _of_numpy(arena, x, name, writable)
     if is_torch(x):
         return _of_torch(arena, x, name)
-    if hasattr(x, "__dlpack__"):
-        return _of_dlpack(arena, x, name)
+    if hasattr(x, "__dlpack__") and not writable:
+        return _of_numpy(arena, as_array(x), name, False)
     raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(x).__name__}")
 
 
@@ -125,8 +116,7 @@ def empty(like, shape, dtype=None):
         if dtype == "stat":
             dtype = np.float64 if like.dtype == np.float64 else np.float32
         return np.empty(shape, dtype or like.dtype)
-    like = np.from_dlpack(like)
-    return empty(like, shape, dtype)
+    return empty(as_array(like), shape, dtype)
 
 
 class View:

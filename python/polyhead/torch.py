@@ -15,15 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import _attention
-from ._attention import _NONE, Attention, Options
-from ._errors import InvalidValueError, LayoutError, ShapeError
+from ._attention import OPTION_TENSORS, Attention, Options
+from ._errors import DTypeError, InvalidValueError, LayoutError, ShapeError
 from ._statistics import HeadStatistics
 
-_DIFFERENTIABLE = ("bias", "sink_logit", "gates")
-
-
 def _dense(x):
-    """With a last stride of 1, which is all that the kernels ask for. What is no dense tensor is refused later."""
+    """With a last stride of 1, which is all that the kernels ask for. Anything but a strided tensor is refused later."""
     if not isinstance(x, Tensor) or x.layout is not torch.strided or x.dim() == 0:
         return x
     return x if x.shape[-1] <= 1 or x.stride(-1) == 1 else x.contiguous()
@@ -55,6 +52,7 @@ class _Attend(torch.autograd.Function):
         rows = result.row_statistics.sums if result.row_statistics is not None else None
         ctx.save_for_backward(q, k, v, bias, sink_logit, gates, result.output, result.lse)
         ctx.options = options
+        ctx.versions = _versions(options)
         ctx.chosen = wants["heads"] is not None or wants["rows"] is not None
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(x for x in (result.logits, sums, rows) if x is not None))
@@ -66,6 +64,8 @@ class _Attend(torch.autograd.Function):
         q, k, v, bias, sink_logit, gates, output, lse = ctx.saved_tensors
         if dweights is not None and ctx.chosen:
             raise InvalidValueError("attention: gradients of weights need the weights of all heads and rows; found a choice")
+        if ctx.versions != _versions(ctx.options):
+            raise RuntimeError("attention: a mask or a length that the backward pass needs was changed in place after the forward pass")
         needs = ctx.needs_input_grad
         if doutput is None:
             doutput = torch.zeros_like(output)
@@ -90,8 +90,28 @@ class _Attend(torch.autograd.Function):
         )
 
 
+def _versions(options):
+    """How often the tensors that autograd does not look after were written to."""
+    return [getattr(options, name)._version for name in ("keep", "alibi", "key_lengths", "key_start", "query_lengths", "cu_q", "cu_k")
+            if getattr(options, name) is not None]
+
+
+def _of_tensors(q, k, v, options):
+    """Options whose numbers by head have the type that the kernels take; all of it in tensors of torch."""
+    for x, name in ((q, "q"), (k, "k"), (v, "v"), *((getattr(options, name), name) for name in OPTION_TENSORS)):
+        if x is not None and not isinstance(x, Tensor):
+            raise DTypeError(f"{name}: expected an array that is a tensor of torch, as others are, found {type(x).__name__}")
+    if options.alibi is not None and options.alibi.requires_grad:
+        raise InvalidValueError("alibi: expected slopes without a gradient, found requires_grad; put them into the bias")
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    cast = {name: x.to(wide) for name in ("alibi", "sink_logit", "gates")
+            if (x := getattr(options, name)) is not None and x.is_floating_point() and x.dtype != wide}
+    return dataclasses.replace(options, **cast) if cast else options
+
+
 def attend(q, k, v, options, out, more, **wants):
     """polyhead.attention for tensors."""
+    options = _of_tensors(q, k, v, options)
     if torch.compiler.is_compiling():
         return _compiled(q, k, v, options, out, more, wants)
     q, k, v = _dense(q), _dense(k), _dense(v)
@@ -99,7 +119,11 @@ def attend(q, k, v, options, out, more, **wants):
         isinstance(x, Tensor) and x.requires_grad for x in (q, k, v, options.bias, options.sink_logit, options.gates)
     )
     if not with_gradient:
+        if out is not None and out.requires_grad:
+            raise LayoutError("out: expected a tensor without requires_grad, found one with it")
         result = _attention.attend(q, k, v, options, _layout(q, v) if out is None else out, **wants)
+        if out is not None:
+            torch.autograd.graph.increment_version(out)
         return result if more else result.output
     if out is not None:
         raise LayoutError("out: expected None where gradients are recorded, found a tensor; use torch.no_grad()")
@@ -122,7 +146,7 @@ def attend(q, k, v, options, out, more, **wants):
 def _options_of(scale, softcap, align, first_position, causal, window, tensors, dropout, seed):
     names = ("keep", "bias", "alibi", "key_lengths", "key_start", "query_lengths", "cu_q", "cu_k", "sink_logit", "gates")
     return Options(scale=scale, softcap=softcap, align=align, first_position=first_position, causal=causal,
-                   window=tuple(None if side < 0 else side for side in window) if window else None, dropout=dropout,
+                   window=tuple(window) if window else None, dropout=dropout,
                    seed=seed, **dict(zip(names, tensors)))
 
 
@@ -222,10 +246,14 @@ def _compiled(q, k, v, options, out, more, wants):
     odd += [name for name in ("weights_f32", "row_statistics") if wants[name]] + (["out"] if out is not None else [])
     if odd:
         raise InvalidValueError(f"attention under torch.compile: expected none of {', '.join(odd)}")
+    if wants["weights"] and options.cu_k is not None:
+        raise InvalidValueError("attention under torch.compile: expected no weights of packed sequences, whose size only the data know")
+    if isinstance(options.first_position, Tensor) and options.first_position.dim() > 0:
+        raise InvalidValueError("first_position under torch.compile: expected one number for all sequences")
     window = []
     if options.window is not None:
-        limits = _attention.Window(*options.window)
-        window = [-1 if side is None else side for side in limits[:2]] + [limits.always_first]
+        limits = _attention.window_of(options.window)
+        window = [_attention.UNLIMITED if side is None else side for side in limits[:2]] + [limits.always_first]
     output, lse, weights, sums = torch.ops.polyhead.attend(
         q, k, v, options.keep, options.bias, options.alibi, options.key_lengths, options.key_start, options.query_lengths,
         options.cu_q, options.cu_k, options.sink_logit, options.gates, options.scale, float(options.softcap), options.align,
@@ -264,6 +292,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         raise ShapeError(
             "scaled_dot_product_attention: expected query, key and value of the same rank from 2 on, found "
             f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}")
+    if torch.is_autocast_enabled(query.device.type):
+        narrow = torch.get_autocast_dtype(query.device.type)
+        query, key, value = query.to(narrow), key.to(narrow), value.to(narrow)
     leading = query.shape[:-2]
     q, k, v = (_four_axes(x) for x in (query, key, value))
     if not enable_gqa and (q.shape[1] != k.shape[1] or k.shape[1] != v.shape[1]):
@@ -397,7 +428,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         batch, heads, _, dim = k.shape
         extra = []
         if self.bias_k is not None:
-            extra.append(tuple(x.view(1, heads, 1, dim).expand(batch, -1, -1, -1) for x in (self.bias_k, self.bias_v)))
+            extra.append(tuple(x.to(k.dtype).view(1, heads, 1, dim).expand(batch, -1, -1, -1) for x in (self.bias_k, self.bias_v)))
         if self.add_zero_attn:
             extra.append((k.new_zeros(batch, heads, 1, dim),) * 2)
         if not extra:

@@ -13,6 +13,7 @@
 
 import contextlib
 import weakref
+from typing import NamedTuple, Optional
 
 import torch
 from transformers import AttentionInterface
@@ -32,6 +33,14 @@ _NAME = "polyhead"
 _states = weakref.WeakKeyDictionary()  # by module of attention: what is asked of its heads
 
 
+class Pattern(NamedTuple):
+    """Who sees whom beside the padding. A mask of ours carries it, since not every module says it."""
+
+    causal: bool
+    window: Optional[int]  # tokens that a query sees, its own among them
+    whole: bool  # there is no padding
+
+
 class _State:
     """What a module's heads are asked for and given."""
 
@@ -41,27 +50,33 @@ class _State:
 
 
 def _attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, softcap=None,
-               sliding_window=None, s_aux=None, position_bias=None, **_):
+               sliding_window=None, s_aux=None, position_bias=None, output_attentions=False, **_):
     """query [B,H,T,D], key and value [B,G,S,D] -> [B,T,H,D]."""
+    if output_attentions:
+        raise InvalidValueError("polyhead does not return the weights of every head; watch() its heads, or use eager")
     state = _states.get(module)
-    options = {"scale": scaling, "softcap": softcap or 0.0, "bias": position_bias}
+    options = {"scale": scaling, "softcap": softcap or 0.0, "bias": position_bias, "align": "bottom_right"}
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
+    pattern = getattr(attention_mask, "polyhead", Pattern(is_causal, sliding_window, attention_mask is None))
+    padding = None
     if attention_mask is not None and attention_mask.dim() == 4:  # says all about who sees whom
         if attention_mask.dtype == torch.bool:
             options["keep"] = attention_mask
         else:
             options["bias"] = attention_mask if position_bias is None else attention_mask + position_bias
+    elif attention_mask is not None and attention_mask.dim() != 2:
+        raise InvalidValueError(f"attention_mask: expected 2 or 4 axes, found shape {tuple(attention_mask.shape)}")
     else:
-        if attention_mask is not None:
-            options["keep"] = attention_mask[:, None, None, :]
-        if is_causal:
+        if not pattern.whole:
+            padding = attention_mask.bool()
+            options["keep"] = padding[:, None, None, :]
+        if pattern.causal:
             options["causal"] = True
-            if sliding_window is not None:
-                options["window"] = (sliding_window - 1, None)
-    options["align"] = "bottom_right"
+            if pattern.window is not None:
+                options["window"] = (pattern.window - 1, None)
     if s_aux is not None:
-        options["sink_logit"] = s_aux.reshape(-1).to(torch.float64 if query.dtype == torch.float64 else torch.float32)
+        options["sink_logit"] = s_aux.reshape(-1)
     if dropout > 0:
         options.update(dropout=dropout, seed=_draw_seed())
     if state is not None and state.gates:
@@ -71,12 +86,21 @@ def _attention(module, query, key, value, attention_mask, dropout=0.0, scaling=N
         options["gates"] = gates
     watched = state is not None and bool(state.watchers)
     result = attend(query, key, value, Options(**options), None, True, lse=False, weights=False, heads=None, rows=None,
-                    weights_f32=False, logits=None, statistics="light" if watched else None, row_statistics=False,
-                    marked_keys=None, target_keys=None)
+                    weights_f32=False, logits=None, statistics="light" if watched else None,
+                    row_statistics=watched and padding is not None, marked_keys=None, target_keys=None)
     if watched:
+        statistics = result.statistics if padding is None else _of_rows(result.row_statistics, padding[:, -query.shape[2] :])
         for found in state.watchers:
-            found.append(result.statistics)
+            found.append(statistics)
     return result.output.transpose(1, 2), None
+
+
+def _of_rows(rows, there):
+    """The statistics of the queries that are no padding, [B,T]."""
+    highest = HeadStatistics.names.index("max_logit")
+    sums = rows.sums.where(there[:, None, :, None], 0).sum(2)
+    sums[..., highest] = rows.sums[..., highest].where(there[:, None, :], -torch.inf).amax(2)
+    return HeadStatistics(sums)
 
 
 def _is_sliding(mask_function, size):
@@ -87,7 +111,7 @@ def _is_sliding(mask_function, size):
 
 def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function=causal_mask_function, attention_mask=None,
           local_size=None, allow_is_causal_skip=True, **kwargs):
-    """The padding, [B,S], or None: what is causal or a window goes by positions. [B,1,T,S] only for other patterns."""
+    """The padding, [B,S], with the Pattern, which goes by positions. [B,1,T,S] only for patterns of other kinds."""
     ends_together = not isinstance(q_offset, torch.Tensor) and q_offset + q_length == kv_offset + kv_length
     plain = mask_function is causal_mask_function or (
         local_size is not None and allow_is_causal_skip and _is_sliding(mask_function, local_size))
@@ -97,9 +121,13 @@ def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_functio
                          mask_function=mask_function, attention_mask=attention_mask, local_size=local_size,
                          allow_is_causal_skip=False, **kwargs)
     if attention_mask is None:
-        return None
-    attention_mask = attention_mask[:, kv_offset : kv_offset + kv_length]
-    return None if attention_mask.all() else attention_mask
+        padding = torch.ones(batch_size, kv_length, dtype=torch.bool, device=kwargs.get("device"))
+    else:
+        padding = attention_mask[:, kv_offset : kv_offset + kv_length]
+    sliding = mask_function is not causal_mask_function and mask_function is not bidirectional_mask_function
+    padding.polyhead = Pattern(mask_function is not bidirectional_mask_function, local_size if sliding else None,
+                               attention_mask is None or bool(padding.all()))
+    return padding
 
 
 AttentionInterface.register(_NAME, _attention)
@@ -108,6 +136,8 @@ AttentionMaskInterface.register(_NAME, _mask)
 
 def _layers(model):
     """The model's modules of attention, in order."""
+    if not getattr(model, "_supports_attention_backend", False):
+        raise InvalidValueError(f"{type(model).__name__}: expected a model that uses transformers' attention interface, found one with its own")
     found = [module for module in model.modules() if hasattr(module, "is_causal") and hasattr(module, "config")]
     if not found:
         raise InvalidValueError(f"{type(model).__name__}: expected modules of attention that take an attn_implementation, found none")
@@ -117,14 +147,16 @@ def _layers(model):
 @contextlib.contextmanager
 def _switched(model):
     """With polyhead as its attention; afterwards with what it had."""
-    before = model.config._attn_implementation
-    if before != _NAME:
+    layers = _layers(model)
+    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}.values()
+    before = [(config, config._attn_implementation) for config in configs]
+    if any(name != _NAME for _, name in before):
         model.set_attn_implementation(_NAME)
     try:
-        yield _layers(model)
+        yield layers
     finally:
-        if before != _NAME:
-            model.set_attn_implementation(before)
+        for config, name in before:
+            config._attn_implementation = name
 
 
 @contextlib.contextmanager

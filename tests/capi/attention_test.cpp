@@ -104,16 +104,18 @@ TEST(AttentionBackward, InCIsThatInCpp) {
   for (const Case& recipe : gradient_catalogue()) {
     SCOPED_TRACE(recipe.name);
     const Materialised made = materialise(recipe);
+    const Attention forward = attend(context, made.q, made.k, made.v, made.options, {.lse = true});
     const AttentionGradients expected =
-        attend_backward(context, made.q, made.k, made.v, made.options, made.upstream, made.gradient_wants);
+        attend_backward(context, made.q, made.k, made.v, made.options, made.upstream, made.gradient_wants,
+                        {.output = forward.output, .lse = forward.lse});
     AttentionGradients found{like(expected.dq),    like(expected.dk),          like(expected.dv),
                              like(expected.dbias), like(expected.dsink_logit), like(expected.dgates)};
     InC in_c;
     Options options;
     fill(options, made.options, in_c);
     const polyhead_attention_upstream upstream = {.size = sizeof upstream,
-                                                  .output = nullptr,
-                                                  .lse = nullptr,
+                                                  .output = in_c(forward.output),
+                                                  .lse = in_c(forward.lse),
                                                   .doutput = in_c(made.upstream.output),
                                                   .dlse = in_c(made.upstream.lse),
                                                   .dweights = in_c(made.upstream.weights)};

@@ -1,6 +1,7 @@
 // A model whose heads are known, through C: it runs, is examined and loses the heads that do nothing.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -56,6 +57,10 @@ class Models : public testing::Test {
 
 TEST_F(Models, RunAndSayWhatTheyAre) {
   polyhead_model_info info{};
+  info.size = offsetof(polyhead_model_info, vocabulary);  // of an older program
+  info.vocabulary = -1;
+  expect_ok(polyhead_model_describe(model_, &info));
+  EXPECT_EQ(info.vocabulary, -1);
   info.size = sizeof info;
   expect_ok(polyhead_model_describe(model_, &info));
   EXPECT_EQ(info.head_count, 4);

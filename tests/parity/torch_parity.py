@@ -218,6 +218,10 @@ class DropIn(unittest.TestCase):
             output.float().sum().backward()
         self.assertEqual(output.dtype, torch.bfloat16)
         self.assertEqual(module.in_proj_weight.grad.dtype, torch.float32)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            ours.MultiheadAttention(16, 4, add_bias_kv=True, add_zero_attn=True)(x, x, x)
+            q = torch.randn(1, 2, 4, 8)
+            self.assertEqual(ours.scaled_dot_product_attention(q, q.bfloat16(), q).dtype, torch.bfloat16)
 
 
 class Documents(unittest.TestCase):
@@ -273,10 +277,17 @@ class Sdpa(unittest.TestCase):
         x = torch.randn(2, 5, 8)
         torch.testing.assert_close(torch.compile(module, backend="aot_eager")(x, x, x)[0], module(x, x, x)[0])
 
+    def test_masks_changed_in_place_are_noticed(self):
+        q, keep = torch.randn(1, 2, 4, 8, requires_grad=True), torch.ones(4, 4, dtype=torch.bool)
+        output = polyhead.attention(q, q, q, keep=keep)
+        keep.zero_()
+        with self.assertRaisesRegex(RuntimeError, "in place"):
+            output.sum().backward()
+
     def test_the_ops_are_sound(self):
         q = torch.randn(1, 2, 4, 8, requires_grad=True)
         keep, gates = torch.rand(1, 1, 4, 4) < 0.9, torch.ones(2, requires_grad=True)
-        arguments = (q, q, q, keep, *[None] * 8, gates, None, 0.0, "top_left", None, True, [2, -1, 0], 0.0, 0, True, "light")
+        arguments = (q, q, q, keep, *[None] * 8, gates, None, 0.0, "top_left", None, True, [2, 9, 0], 0.0, 0, True, "light")
         torch.library.opcheck(torch.ops.polyhead.attend.default, arguments)
 
     def test_bad_input_is_named(self):
@@ -287,6 +298,9 @@ class Sdpa(unittest.TestCase):
             ("sparse", lambda: polyhead.attention(q.to_sparse(), q, q)),
             ("complex64", lambda: polyhead.attention(q.to(torch.complex64), q, q)),
             ("k: expected an array", lambda: polyhead.attention(q, [1], q)),
+            ("alibi: expected slopes", lambda: polyhead.attention(q, q, q, alibi=torch.ones(2, requires_grad=True))),
+            ("k: expected an array", lambda: polyhead.attention(q, q.numpy(), q)),
+            ("bias: expected an array", lambda: polyhead.attention(q, q, q, bias=q.numpy()[..., :4])),
             ("out: expected None", lambda: polyhead.attention(q.clone().requires_grad_(), q, q, out=torch.empty_like(q))),
         ):
             with self.subTest(words), self.assertRaisesRegex(polyhead.Error, words):

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import tempfile
+import threading
+import time
 import unittest
 
 import numpy as np
@@ -76,6 +78,11 @@ class Models(unittest.TestCase):
             (polyhead.InvalidValueError, "32 bits", lambda: self.model([[2**40]])),
             (polyhead.Error, "99", lambda: self.model([[99]])),
             (polyhead.InvalidValueError, "7.0", lambda: self.model.without([(7, 0)])),
+            (polyhead.ShapeError, "pairs", lambda: self.model.without((1, 0))),
+            (polyhead.ShapeError, "pairs", lambda: self.model(self.tokens, knocked_out=[(0.9, 1)])),
+            (polyhead.DTypeError, "examples", lambda: self.model.score([])),
+            (polyhead.InvalidValueError, "seed", lambda: self.model.generate([[1]], 1, seed=-1)),
+            (polyhead.InvalidValueError, "zero bytes", lambda: polyhead.load("a\0b")),
             (polyhead.InvalidValueError, "temperature", lambda: self.model.generate([[1]], 1, temperature=-1)),
             (polyhead.InvalidValueError, "count", lambda: self.model.generate([[1]], -1)),
             (polyhead.Error, "at least one token", lambda: self.model.generate([[]], 1)),
@@ -84,7 +91,11 @@ class Models(unittest.TestCase):
             with self.subTest(words), self.assertRaisesRegex(error, words):
                 call()
         model = polyhead.load(self.folder)
-        model.close()
+        worker = threading.Thread(target=lambda: model(np.tile(self.tokens, (500, 1))))
+        worker.start()
+        time.sleep(0.01)
+        model.close()  # while a call runs
+        worker.join()
         with self.assertRaisesRegex(ValueError, "closed"):
             model(self.tokens)
 
