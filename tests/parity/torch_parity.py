@@ -3,8 +3,9 @@
 torch_parity.py BUILD [COUNT]
 
 Every combination that is drawn runs in polyhead's drop-in, in torch's module, and in torch's module in float64: output, weights
-and all gradients. The error against float64 may be twice that of torch in the same type, plus two units in the last place at the
-largest value (float64 against float64: 1e-12 of it).
+and all gradients. In float64 the two agree to 1e-12 of the largest value, every combination. In float32 the largest error of all
+combinations against float64 may be twice torch's (three times for gradients), plus two units in the last place: single
+combinations are small, and which of the two is luckier says nothing.
 """
 
 import copy
@@ -30,12 +31,16 @@ import polyhead  # noqa: E402
 import polyhead.torch as ours  # noqa: E402
 
 
+VALUES = ("output", "weights")
+
+
+def largest(*tensors):
+    return max((x.abs().max().item() for x in tensors if x is not None and x.numel()), default=0.0)
+
+
 def allowed(reference, other, dtype):
     """How far off polyhead may be."""
-    largest = reference.abs().max().item() if reference.numel() else 0.0
-    if dtype == torch.float64:
-        return 1e-12 * max(largest, 1.0)
-    return 2 * (other.double() - reference).abs().max().item() + 2 * torch.finfo(dtype).eps * largest if reference.numel() else 0.0
+    return 2 * largest(other.double() - reference) + 2 * torch.finfo(dtype).eps * largest(reference)
 
 
 class Case:
@@ -111,23 +116,29 @@ class Case:
 
 class DropIn(unittest.TestCase):
     def test_drawn_combinations(self):
-        worst = {}
+        errors = {}  # in float32, by what they are of: (ours, torch's), in units in the last place of the largest value
         for seed in range(COUNT):
             case = Case(seed)
             reference, theirs, mine = (case.run(m, d) for m, d in zip(case.modules(), (torch.float64, case.dtype, case.dtype)))
+            steep = largest(*(x for name, x in reference.items() if name not in VALUES))
             for name, expected in reference.items():
+                where = f"seed {seed}: {name}, {case.made}, {list(case.call)}"
                 if expected is None:
-                    self.assertTrue(mine[name] is None or not mine[name].any(), f"seed {seed}: {name}")
+                    self.assertTrue(mine[name] is None or not mine[name].any(), where)
                     continue
-                self.assertEqual(mine[name].shape, expected.shape, f"seed {seed}: {name}")
-                self.assertEqual(mine[name].dtype, case.dtype)
-                error = (mine[name].double() - expected).abs().max().item() if expected.numel() else 0.0
-                bound = allowed(expected, theirs[name], case.dtype)
-                # Gradients are sums; the rule of the contract for them is three times.
-                bound *= 1.5 if name not in ("output", "weights") else 1
-                self.assertLessEqual(error, bound, f"seed {seed}: {name}, {case.made}, {list(case.call)}")
-                worst[case.dtype] = max(worst.get(case.dtype, 0), error / bound if bound else 0)
-        print(f"{COUNT} combinations:", ", ".join(f"{dtype}: {share:.2f} of the error allowed" for dtype, share in worst.items()))
+                self.assertEqual((mine[name].shape, mine[name].dtype), (expected.shape, case.dtype), where)
+                # A gradient may be a small difference of large terms, which round by their own size.
+                scale = largest(expected) if name in VALUES else steep
+                found = [largest(x[name].double() - expected) for x in (mine, theirs)]
+                if case.dtype == torch.float64:
+                    self.assertLessEqual(found[0], 1e-12 * max(scale, 1.0), where)
+                elif scale > 0:
+                    kind = name if name in VALUES else "gradients"
+                    errors.setdefault(kind, []).append([error / scale / torch.finfo(torch.float32).eps for error in found])
+        for kind, pairs in errors.items():
+            ours_most, theirs_most = map(max, zip(*pairs))
+            print(f"{COUNT} combinations, {kind}: off by {ours_most:.1f} units, torch by {theirs_most:.1f}")
+            self.assertLessEqual(ours_most, (2 if kind in VALUES else 3) * theirs_most + 2, kind)
 
     def test_gradcheck(self):
         torch.manual_seed(0)
