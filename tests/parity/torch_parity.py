@@ -114,7 +114,12 @@ class Case:
         return found
 
 
-class DropIn(unittest.TestCase):
+class Seeded(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+
+class DropIn(Seeded):
     def test_drawn_combinations(self):
         errors = {}  # in float32, by what they are of: (ours, torch's), in units in the last place of the largest value
         for seed in range(COUNT):
@@ -235,7 +240,7 @@ class DropIn(unittest.TestCase):
             self.assertEqual(ours.scaled_dot_product_attention(q, q.bfloat16(), q).dtype, torch.bfloat16)
 
 
-class Documents(unittest.TestCase):
+class Documents(Seeded):
     def test_what_they_show_runs(self):
         page = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text()
         shown = {}
@@ -244,7 +249,7 @@ class Documents(unittest.TestCase):
         self.assertEqual(shown["statistics"].entropy.shape, (8,))
 
 
-class Sdpa(unittest.TestCase):
+class Sdpa(Seeded):
     def test_like_torchs(self):
         for seed in range(300):
             draw = random.Random(seed)

@@ -55,9 +55,13 @@ def answer(model, implementation, **inputs):
     return found.logits if hasattr(found, "logits") else found.last_hidden_state
 
 
-class Logits(unittest.TestCase):
-    def test_with_padding_on_either_side(self):
+class Seeded(unittest.TestCase):
+    def setUp(self):
         torch.manual_seed(1)
+
+
+class Logits(Seeded):
+    def test_with_padding_on_either_side(self):
         tokens = torch.randint(0, 97, (3, 23))
         for name, kind, config, peer in models():
             single, double = made(kind, config), made(kind, config).double()
@@ -79,7 +83,6 @@ class Logits(unittest.TestCase):
         return max((row[keep.bool()] - right).abs().max().item() for row, keep, right in zip(found.double(), mask, expected))
 
     def test_generation(self):
-        torch.manual_seed(1)
         prompts = torch.randint(3, 97, (3, 9))
         mask = torch.ones_like(prompts)
         mask[1, :4] = 0
@@ -97,7 +100,7 @@ class Logits(unittest.TestCase):
                 self.assertTrue(torch.equal(*found), f"{name}, {cache} cache")
 
 
-class Heads(unittest.TestCase):
+class Heads(Seeded):
     def test_watched_entropy_is_that_of_the_weights(self):
         tokens = torch.randint(0, 97, (2, 19))
         for name, kind, config, _ in models():
@@ -180,7 +183,7 @@ class Heads(unittest.TestCase):
 
 
 @unittest.skipUnless(REAL, "no GGUF named")
-class Real(unittest.TestCase):
+class Real(Seeded):
     @classmethod
     def setUpClass(cls):
         load = lambda dtype: hf.AutoModelForCausalLM.from_pretrained(REAL.parent, gguf_file=REAL.name, dtype=dtype).eval()  # noqa: E731
