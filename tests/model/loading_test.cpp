@@ -11,6 +11,7 @@
 namespace polyhead::model {
 namespace {
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep books of their own
 // Bytes of a field of /proc/self/status.
 double status(const std::string& field) {
   std::ifstream in("/proc/self/status");
@@ -20,7 +21,6 @@ double status(const std::string& field) {
   return 0;
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep books of their own
 TEST(Loading, TakesTheMemoryOfTheFile) {
   const io::Scratch scratch;
   {
