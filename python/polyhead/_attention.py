@@ -3,7 +3,7 @@
 import ctypes
 import struct
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ._numbers import flag, number, whole
 from ._statistics import HeadStatistics
 from ._tensors import as_array, empty, is_torch, tensor
 
+Array = Any  # of NumPy or PyTorch, or with DLPack
 UNLIMITED = 2**63 - 1
 _ALIGN = {None: 0, "top_left": 1, "bottom_right": 2}
 _STAGES = {None: 0, "scaled": 1, "capped": 2, "biased": 3}
@@ -240,10 +241,16 @@ def attend(q, k, v, options=_NONE, output=None, lse=False, weights=False, heads=
     return result
 
 
-def attention(q, k, v, *, scale=None, softcap=0.0, align=None, first_position=None, causal=False, window=None, keep=None,
-              bias=None, alibi=None, key_lengths=None, key_start=None, query_lengths=None, cu_q=None, cu_k=None,
-              sink_logit=None, gates=None, dropout=0.0, seed=0, out=None, lse=False, weights=False, heads=None, rows=None,
-              weights_f32=False, logits=None, statistics=None, row_statistics=False, marked_keys=None, target_keys=None):
+def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, softcap: float = 0.0,
+              align: Optional[str] = None, first_position: Union[int, Array, None] = None, causal: bool = False,
+              window: Optional[Tuple] = None, keep: Optional[Array] = None, bias: Optional[Array] = None,
+              alibi: Optional[Array] = None, key_lengths: Optional[Array] = None, key_start: Optional[Array] = None,
+              query_lengths: Optional[Array] = None, cu_q: Optional[Array] = None, cu_k: Optional[Array] = None,
+              sink_logit: Optional[Array] = None, gates: Optional[Array] = None, dropout: float = 0.0, seed: int = 0,
+              out: Optional[Array] = None, lse: bool = False, weights: bool = False, heads: Optional[Sequence[int]] = None,
+              rows: Optional[Sequence[int]] = None, weights_f32: bool = False, logits: Optional[str] = None,
+              statistics: Optional[str] = None, row_statistics: bool = False, marked_keys: Optional[Array] = None,
+              target_keys: Optional[Array] = None) -> Union[Array, Attention]:
     """Attention of q [B,H,T,D] over k [B,G,S,D] and v [B,G,S,E], in O(T) memory.
 
     Returns the output [B,H,T,E]; or, if more is wanted, an Attention with it:
@@ -292,7 +299,8 @@ def attention(q, k, v, *, scale=None, softcap=0.0, align=None, first_position=No
     return result if more else result.output
 
 
-def statistics(q, k, v=None, *, full=False, rows=False, marked_keys=None, target_keys=None, **options):
+def statistics(q: Array, k: Array, v: Optional[Array] = None, *, full: bool = False, rows: bool = False,
+               marked_keys: Optional[Array] = None, target_keys: Optional[Array] = None, **options: Any) -> HeadStatistics:
     """What every head does with these queries and keys: entropy, where it looks, how sharply. A HeadStatistics.
 
     Options are those of attention(). With rows=True every row's numbers, [B,H,T].
@@ -347,7 +355,9 @@ def backward(q, k, v, doutput, options=_NONE, output=None, lse=None, dlse=None, 
     return result
 
 
-def attention_backward(q, k, v, doutput, *, output=None, lse=None, dlse=None, dweights=None, **options):
+def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: Optional[Array] = None,
+                       lse: Optional[Array] = None, dlse: Optional[Array] = None, dweights: Optional[Array] = None,
+                       **options: Any) -> Gradients:
     """Gradients of attention() with the same options, from that of its output [B,H,T,E].
 
     `output` and `lse` of the forward pass save computing them again; `dlse` and `dweights` are further gradients from above.
@@ -364,7 +374,7 @@ def attention_backward(q, k, v, doutput, *, output=None, lse=None, dlse=None, dw
                     given.sink_logit is not None, given.gates is not None)
 
 
-def explain(q, k, v, **options):
+def explain(q: Array, k: Array, v: Array, **options: Any) -> str:
     """Which path a call takes, and why not a faster one.
 
     >>> import numpy as np, polyhead

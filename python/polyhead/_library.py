@@ -135,7 +135,7 @@ _contexts = _Contexts()
 _thread_count = 0
 
 
-def set_threads(count):
+def set_threads(count: int) -> None:
     """How many threads calls use from now on; 0: one per processor that this process may use.
 
     >>> import polyhead
@@ -159,12 +159,12 @@ def context():
     return made.value
 
 
-def threads():
+def threads() -> int:
     """How many threads a call of this thread uses."""
     return _threads(context())
 
 
-def info():
+def info() -> dict:
     """The library's version, the vector instructions it uses, and why there is no GPU path (None if there is one)."""
     target, reason = ctypes.c_char_p(), ctypes.c_char_p()
     _info(ctypes.byref(target), ctypes.byref(reason))
