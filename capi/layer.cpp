@@ -58,15 +58,7 @@ polyhead_status polyhead_layer_create(polyhead_context* context, const polyhead_
 void polyhead_layer_free(polyhead_layer* layer) { delete layer; }
 
 polyhead_status polyhead_layer_parameter(polyhead_layer* layer, const char* name, polyhead_view* view) {
-  return guarded([&] {
-    const std::string_view wanted(&required(name, kOp, "name"));
-    std::string names;
-    for (const auto& [known, tensor] : required(layer, kOp, "layer").layer.state()) {
-      if (known == wanted) return fill(required(view, kOp, "view"), tensor);
-      names += (names.empty() ? "" : ", ") + known;
-    }
-    throw Error(ErrorCode::value, kOp, "expected one of " + names + ", found '" + std::string(wanted) + "'");
-  });
+  return guarded([&] { fill_by_name(required(layer, kOp, "layer").layer.state(), name, view, kOp); });
 }
 
 polyhead_status polyhead_layer_forward(polyhead_context* context, const polyhead_layer* layer,

@@ -1,8 +1,11 @@
 // Tensors of C as views, and back.
 #pragma once
 
+#include <string>
 #include <string_view>
 
+#include "capi/guard.h"
+#include "polyhead/error.h"
 #include "polyhead/polyhead_c.h"
 #include "polyhead/tensor.h"
 
@@ -15,5 +18,18 @@ ConstTensorView view_of(const polyhead_tensor* tensor, std::string_view op, std:
 TensorView writable_view_of(const polyhead_tensor* tensor, std::string_view op, std::string_view name);
 
 void fill(polyhead_view& to, const ConstTensorView& from);
+
+// The tensor of that name among pairs of name and tensor; throws Error (value), which lists the names, if there is
+// none.
+template <class Pairs>
+void fill_by_name(const Pairs& tensors, const char* name, polyhead_view* to, std::string_view op) {
+  const std::string wanted(&required(name, op, "name"));
+  std::string names;
+  for (const auto& [known, tensor] : tensors) {
+    if (known == wanted) return fill(required(to, op, "view"), tensor);
+    names += (names.empty() ? "" : ", ") + known;
+  }
+  throw Error(ErrorCode::value, op, "expected one of " + names + ", found '" + wanted + "'");
+}
 
 }  // namespace polyhead::capi

@@ -19,6 +19,7 @@ _NUMPY = {
 _NUMPY_BY_DTYPE = {}  # filled as types are met: a dictionary's answer is faster than a dtype's attributes
 _NUMPY_BACK = {(2, 16): np.float16, (2, 32): np.float32, (2, 64): np.float64, (0, 32): np.int32, (0, 64): np.int64, (6, 8): np.bool_}
 
+
 def is_torch(x):
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
@@ -100,7 +101,9 @@ def tensor(arena, x, name, writable=False):
         return _of_numpy(arena, x, name, writable)
     if is_torch(x):
         return _of_torch(arena, x, name)
-    if hasattr(x, "__dlpack__") and not writable:
+    if writable:
+        raise DTypeError(f"{name}: expected an array of NumPy or PyTorch to write to, found {type(x).__name__}")
+    if hasattr(x, "__dlpack__"):
         return _of_numpy(arena, as_array(x), name, False)
     raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(x).__name__}")
 
