@@ -69,9 +69,6 @@ TensorView writable_view_of(const polyhead_tensor* tensor, std::string_view op, 
   Dims strides = contiguous_strides(shape);
   if (tensor->strides != nullptr) {
     for (int axis = 0; axis < tensor->rank; ++axis) strides[axis] = tensor->strides[axis];
-    // Where there is but one element the stride can be anything, and others leave anything there.
-    const int last = tensor->rank - 1;
-    if (last >= 0 && shape[last] <= 1) strides[last] = 1;
   }
   auto* const data = static_cast<std::byte*>(tensor->data);
   return TensorView(data == nullptr ? nullptr : data + tensor->byte_offset, element_type(tensor->dtype, op, name),

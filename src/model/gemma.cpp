@@ -128,12 +128,6 @@ Family with_norms(Family family, const std::string& layer, const std::vector<std
   return family;
 }
 
-Family with_head_norms(Family family, const std::string& q, const std::string& k, bool plus_one) {
-  family.parameters["blocks.{}.attention.q_norm.weight"] = {{.name = q, .plus_one = plus_one}};
-  family.parameters["blocks.{}.attention.k_norm.weight"] = {{.name = k, .plus_one = plus_one}};
-  return family;
-}
-
 }  // namespace
 
 Family gemma2_family() {

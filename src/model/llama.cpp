@@ -163,6 +163,12 @@ Family llama_gguf_family() {
   return family;
 }
 
+Family with_head_norms(Family family, const std::string& q, const std::string& k, bool plus_one) {
+  family.parameters["blocks.{}.attention.q_norm.weight"] = {{.name = q, .plus_one = plus_one}};
+  family.parameters["blocks.{}.attention.k_norm.weight"] = {{.name = k, .plus_one = plus_one}};
+  return family;
+}
+
 Family half_gguf_family(const std::string& name, decltype(Family::read_config) read_config) {
   return {.name = name,
           .prefix = "",

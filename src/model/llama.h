@@ -22,6 +22,9 @@ Config read_llama_like_gguf(const io::Json& json, const std::string& where, cons
 // Llama's tensors in GGUF, for architectures whose rotary positions pair the halves of a head.
 Family half_gguf_family(const std::string& name, decltype(Family::read_config) read_config);
 
+// A family whose heads have norms of q and k, by the names of their weights, which may be stored as w - 1 (plus_one).
+Family with_head_norms(Family family, const std::string& q, const std::string& k, bool plus_one = false);
+
 // "rope_scaling", which newer files call "rope_parameters", and which may have the base and the share of columns that
 // are rotated, too; `share` is what it is otherwise.
 void read_rotary(const io::Json& json, const std::string& where, double share, Config& config);

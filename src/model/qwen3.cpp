@@ -25,21 +25,16 @@ Config read_qwen3_gguf(const io::Json& json, const std::string& where, const std
 }  // namespace
 
 Family qwen3_family() {
-  Family family = llama_family();
+  Family family =
+      with_head_norms(llama_family(), "layers.{}.self_attn.q_norm.weight", "layers.{}.self_attn.k_norm.weight");
   family.name = "qwen3";
   family.read_config = read_qwen3;
-  family.parameters.merge(std::map<std::string, std::vector<Source>>{
-      {"blocks.{}.attention.q_norm.weight", {{"layers.{}.self_attn.q_norm.weight"}}},
-      {"blocks.{}.attention.k_norm.weight", {{"layers.{}.self_attn.k_norm.weight"}}}});
   return family;
 }
 
 Family qwen3_gguf_family() {
-  Family family = half_gguf_family("qwen3", read_qwen3_gguf);
-  family.parameters.merge(std::map<std::string, std::vector<Source>>{
-      {"blocks.{}.attention.q_norm.weight", {{"blk.{}.attn_q_norm.weight"}}},
-      {"blocks.{}.attention.k_norm.weight", {{"blk.{}.attn_k_norm.weight"}}}});
-  return family;
+  return with_head_norms(half_gguf_family("qwen3", read_qwen3_gguf), "blk.{}.attn_q_norm.weight",
+                         "blk.{}.attn_k_norm.weight");
 }
 
 }  // namespace polyhead::model
