@@ -362,13 +362,15 @@ def options_tax(bench):
 # --- the build --------------------------------------------------------------------------------------------------------
 
 def build(bench):
-    """Clean builds, in folders of their own."""
+    """Clean builds for the CPU, in folders of their own."""
     rows, reached = [], []
-    for what, developer, limit in (("library and command", "OFF", 180), ("with tests, examples, bench", "ON", 360)):
+    for what, option, limit in (("library alone", "-DPOLYHEAD_LIBRARY_ONLY=ON", 180),
+                                ("library and command", "-DPOLYHEAD_DEVELOPER=OFF", 180),
+                                ("with tests, examples, bench", "-DPOLYHEAD_DEVELOPER=ON", 360)):
         with tempfile.TemporaryDirectory() as folder:
             start = time.monotonic()
             for command in (["cmake", "-G", "Ninja", "-S", HERE.parent, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
-                             f"-DPOLYHEAD_DEVELOPER={developer}"],
+                             "-DPOLYHEAD_CUDA=OFF", option],
                             ["cmake", "--build", folder, "--parallel", str(min(2, os.cpu_count()))]):
                 subprocess.run(command, check=True, stdout=sys.stderr)
             seconds = time.monotonic() - start

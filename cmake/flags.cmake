@@ -38,9 +38,12 @@ function(polyhead_hot target)  # where the tests of a sanitized build spend thei
     target_compile_options(${target} PRIVATE ${ARGN})
   endif()
 endfunction()
-function(polyhead_together target)  # whose files a sanitized build compiles as one: the headers they share take longest
-  if(POLYHEAD_SANITIZE)
+# Whose files are compiled as one where nobody edits them: the headers they share take longest. Files named beside the target
+# stay apart: they have names of their own that another file has too.
+function(polyhead_together target)
+  if(POLYHEAD_SANITIZE OR POLYHEAD_LIBRARY_ONLY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 set(CMAKE_CXX_EXTENSIONS OFF)
