@@ -28,9 +28,9 @@ polyhead_status polyhead_context_create(int threads, polyhead_context** context)
   return guarded([&] { required(context, kOp, "context") = new polyhead_context{Context(threads)}; });
 }
 
-polyhead_status polyhead_context_create_cuda(int index, polyhead_context** context) {
+polyhead_status polyhead_context_create_cuda(int index, void* stream, polyhead_context** context) {
   return guarded([&] {
-    required(context, kOp, "context") = new polyhead_context{Context(Device{Device::Kind::cuda, index})};
+    required(context, kOp, "context") = new polyhead_context{Context(Device{Device::Kind::cuda, index}, stream)};
   });
 }
 

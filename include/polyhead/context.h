@@ -19,6 +19,9 @@ class Context {
   explicit Context(int threads = 0);  // on the CPU; 0: one per processor that this process may use
   // Throws Error (device) that says why if this build or this machine has no such device.
   explicit Context(Device device);
+  // On a GPU, with all work in the caller's stream (a cudaStream_t, null for the default one), which must outlive the
+  // context and every tensor from it.
+  Context(Device device, void* stream);
   explicit Context(std::unique_ptr<Executor> executor);  // for the library's own rooms
   ~Context();
   Context(Context&&) noexcept;

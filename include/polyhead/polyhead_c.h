@@ -82,8 +82,10 @@ typedef struct polyhead_context polyhead_context;
 /* The CPU with so many threads; 0: one per processor that this process may use. No thread starts before the first call
  * that needs it, and none is running between calls. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create(int threads, polyhead_context** context);
-/* A GPU, with a stream of its own. */
-POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create_cuda(int index, polyhead_context** context);
+/* A GPU, with all work in the caller's stream: a cudaStream_t, NULL for the default one. It must outlive the context
+ * and whatever was allocated there. Calls return before their work is done. Once a call was made, the same call can be
+ * captured in a CUDA graph. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create_cuda(int index, void* stream, polyhead_context** context);
 POLYHEAD_C_PUBLIC void polyhead_context_free(polyhead_context* context); /* NULL is allowed, here and below */
 POLYHEAD_C_PUBLIC int polyhead_context_threads(const polyhead_context* context);
 /* Waits until all calls are done, and reports what they found in the values of tensors on a GPU. */

@@ -23,7 +23,7 @@ from ._errors import (
     ShapeError,
     UnsupportedError,
 )
-from ._library import info, set_threads, threads, version as __version__
+from ._library import info, set_threads, synchronise, threads, version as __version__
 from ._model import Estimate, Examples, HeadImportance, HeadTable, Model, PruneCurve, PruneStep, SurveyedHead, load
 from ._statistics import HeadStatistics
 
@@ -58,5 +58,6 @@ __all__ = [
     "load",
     "set_threads",
     "statistics",
+    "synchronise",
     "threads",
 ]

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ._errors import DTypeError, InvalidValueError, ShapeError
-from ._library import FULL_STATISTICS, LIGHT_STATISTICS, Arena, context, function, pointers
+from ._library import FULL_STATISTICS, LIGHT_STATISTICS, Arena, function, pointers
 from ._numbers import flag, number, whole
 from ._statistics import HeadStatistics
-from ._tensors import as_array, empty, is_torch, tensor
+from ._tensors import as_array, context_of, empty, is_torch, tensor
 
 Array = Any  # of NumPy or PyTorch, or with DLPack
 UNLIMITED = 2**63 - 1
@@ -229,7 +229,7 @@ def attend(q, k, v, options=_NONE, output=None, lse=False, weights=False, heads=
         tensor(arena, target_keys, "target_keys"),
     )
     _attend(
-        context(),
+        context_of(q),
         *inputs,
         0 if options is _NONE else options.pack(arena),
         results,
@@ -288,6 +288,7 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
         options = Options(scale, softcap, align, first_position, causal, window, keep, bias, alibi, key_lengths, key_start,
                           query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed)
     more = lse or weights or logits or statistics or row_statistics
+    q, k, v = as_array(q), as_array(k), as_array(v)
     if is_torch(q) or is_torch(k) or is_torch(v):
         from . import torch as _torch
 
@@ -344,7 +345,7 @@ def backward(q, k, v, doutput, options=_NONE, output=None, lse=None, dlse=None, 
         *(tensor(arena, getattr(result, name), name) for name in ("dq", "dk", "dv", "dbias", "dsink_logit", "dgates")),
     )
     _backward(
-        context(),
+        context_of(q),
         tensor(arena, q, "q"),
         tensor(arena, k, "k"),
         tensor(arena, v, "v"),
@@ -384,6 +385,6 @@ def explain(q: Array, k: Array, v: Array, **options: Any) -> str:
     """
     arena = Arena()
     text = ctypes.c_char_p()
-    _explain(context(), tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v"),
+    _explain(context_of(q), tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v"),
              Options(**options).pack(arena), 0, ctypes.addressof(text))
     return text.value.decode()

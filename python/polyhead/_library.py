@@ -109,19 +109,25 @@ _ROW_MAJOR = [struct.Struct(f"<QiiiBBHQQQ{rank}q") for rank in range(7)]
 _TENSOR_SIZE = struct.calcsize("<QiiiBBHQQQ")
 
 
-def pack_tensor(arena, data, dtype, shape, strides):
-    """A polyhead_tensor of the host's memory: dtype (code, bits), strides in elements, or None if row-major."""
+HOST, CUDA = 1, 2  # DLPack's numbers
+
+
+def pack_tensor(arena, data, dtype, shape, strides, kind=HOST, index=0):
+    """A polyhead_tensor on that device: dtype (code, bits), strides in elements, or None if row-major."""
     rank = len(shape)
     shape_at = arena._at + arena._used + _TENSOR_SIZE
     if strides is None:
-        return arena.pack(_ROW_MAJOR[rank], data, 1, 0, rank, dtype[0], dtype[1], 1, shape_at, 0, 0, *shape)
+        return arena.pack(_ROW_MAJOR[rank], data, kind, index, rank, dtype[0], dtype[1], 1, shape_at, 0, 0, *shape)
     return arena.pack(
-        _TENSORS[rank], data, 1, 0, rank, dtype[0], dtype[1], 1, shape_at, shape_at + 8 * rank, 0, *shape, *strides
+        _TENSORS[rank], data, kind, index, rank, dtype[0], dtype[1], 1, shape_at, shape_at + 8 * rank, 0, *shape, *strides
     )
 
 
 _create = function("polyhead_context_create")
 _create.raw.argtypes = [ctypes.c_int, ctypes.c_void_p]
+_create_cuda = function("polyhead_context_create_cuda")
+_create_cuda.raw.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+_synchronise = pointers(function("polyhead_context_synchronise"), 1)
 _threads = function("polyhead_context_threads").raw
 _threads.argtypes = [ctypes.c_void_p]
 
@@ -157,6 +163,32 @@ def context():
         _create(_thread_count, made.into)
         _contexts.by_threads[_thread_count] = made
     return made.value
+
+
+_of_streams = {}  # by GPU and stream; threads share them, since the work of a stream is in one order anyway
+_of_streams_lock = threading.Lock()
+
+
+def cuda_context(index, stream):
+    """The context of that GPU in the caller's stream, a cudaStream_t as an integer."""
+    made = _of_streams.get((index, stream))
+    if made is None:
+        with _of_streams_lock:
+            made = _of_streams.get((index, stream))
+            if made is None:
+                made = Handle("context")
+                _create_cuda(index, stream, made.into)
+                _of_streams[index, stream] = made
+    return made.value
+
+
+def synchronise() -> None:
+    """Waits until all calls on GPUs are done, and raises what they found wrong in values: lengths, offsets, indices.
+
+    Those that lie on a GPU are checked there, when the call that was given them has long returned.
+    """
+    for made in list(_of_streams.values()):
+        _synchronise(made.value)
 
 
 def threads() -> int:

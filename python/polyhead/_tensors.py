@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from ._errors import DeviceError, DTypeError, LayoutError, ShapeError
-from ._library import pack_tensor
+from ._library import CUDA, context, cuda_context, pack_tensor
 
 # NumPy's types by (kind, bytes), as DLPack's (code, bits).
 _NUMPY = {
@@ -77,20 +77,35 @@ def _of_torch(arena, x, name):
         raise LayoutError(f"{name}: expected a dense tensor, found {x.layout}; use to_dense()")
     if x.dim() > 6:
         raise ShapeError(f"{name}: expected up to 6 axes, found shape {tuple(x.shape)}")
-    if x.device.type != "cpu":
-        raise DeviceError(f"{name}: expected a tensor on the CPU, found one on {x.device}; from Python, polyhead runs there only")
     arena.kept.append(x)
+    if x.is_cuda:
+        return pack_tensor(arena, x.data_ptr(), dtype, x.shape, x.stride(), CUDA, x.device.index)
+    if not x.is_cpu:
+        raise DeviceError(f"{name}: expected a tensor on the CPU or on a GPU of CUDA, found one on {x.device}")
     return pack_tensor(arena, x.data_ptr(), dtype, x.shape, x.stride())
 
 
+def context_of(x):
+    """Where calls on x run: this thread's context, or that of torch's current stream on the GPU of x."""
+    if is_torch(x) and x.is_cuda:
+        return cuda_context(x.device.index, sys.modules["torch"].cuda.current_stream(x.device).cuda_stream)
+    return context()
+
+
 def as_array(x):
-    """x, or if it only speaks DLPack, a view of it in NumPy."""
+    """x, or if it only speaks DLPack, a view of it: in NumPy, or in torch if it is on a GPU."""
     if isinstance(x, np.ndarray) or is_torch(x) or not hasattr(x, "__dlpack__"):
         return x
     try:
+        if x.__dlpack_device__()[0] == CUDA:
+            import torch
+
+            return torch.from_dlpack(x)
         return np.from_dlpack(x)
-    except (BufferError, TypeError, ValueError, RuntimeError) as error:
-        raise LayoutError(f"a {type(x).__name__} that does not export its memory on the host: {error}") from error
+    except ImportError as error:
+        raise DeviceError(f"a {type(x).__name__} on a GPU: expected torch to be installed for it, found none") from error
+    except (AttributeError, BufferError, TypeError, ValueError, RuntimeError) as error:
+        raise LayoutError(f"a {type(x).__name__} that does not export its memory: {error}") from error
 
 
 def tensor(arena, x, name, writable=False):

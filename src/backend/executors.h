@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ std::vector<std::string> target_names();
 namespace polyhead::cuda {
 
 bool available() noexcept;
-std::string reason();                                // why not
-std::unique_ptr<Executor> make_executor(int index);  // throws Error (code device) with the reason
+std::string reason();  // why not
+// In a stream of its own, or in the caller's cudaStream_t. Throws Error (code device) with the reason.
+std::unique_ptr<Executor> make_executor(int index, std::optional<void*> stream = {});
 
 }  // namespace polyhead::cuda

@@ -31,7 +31,7 @@ void* CudaAllocator::allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     if (void* data = cached(size)) return data;
   }
-  queue_.enter();
+  const auto entered = queue_.enter();
   void* data = nullptr;
   cudaError_t status = cudaMalloc(&data, size);
   if (status == cudaErrorMemoryAllocation) {
@@ -55,20 +55,20 @@ void CudaAllocator::release(void* data, std::size_t bytes) noexcept {
 
 void CudaAllocator::zero(void* data, std::size_t bytes) {
   if (bytes == 0) return;
-  queue_.enter();
+  const auto entered = queue_.enter();
   check(cudaMemsetAsync(data, 0, bytes, queue_.stream()), "cudaMemsetAsync");
 }
 
 // The runtime copies memory of the host that is not pinned aside before it returns.
 void CudaAllocator::copy_in(void* to, const void* from_host, std::size_t bytes) {
   if (bytes == 0) return;
-  queue_.enter();
+  const auto entered = queue_.enter();
   check(cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, queue_.stream()),
         "cudaMemcpyAsync to the device");
 }
 
 void CudaAllocator::copy_out(void* to_host, const void* from, std::size_t bytes) {
-  queue_.enter();
+  const auto entered = queue_.enter();
   if (bytes > 0) {
     check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, queue_.stream()),
           "cudaMemcpyAsync to the host");
@@ -78,12 +78,12 @@ void CudaAllocator::copy_out(void* to_host, const void* from, std::size_t bytes)
 
 void CudaAllocator::copy(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  queue_.enter();
+  const auto entered = queue_.enter();
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, queue_.stream()), "cudaMemcpyAsync");
 }
 
 void CudaAllocator::trim() noexcept {
-  cudaSetDevice(queue_.device());
+  const auto entered = queue_.enter();
   const std::lock_guard lock(mutex_);
   for (auto& [size, blocks] : free_) {
     for (void* data : blocks) cudaFree(data);

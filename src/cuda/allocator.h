@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "cuda/queue.h"
@@ -16,7 +17,7 @@ namespace polyhead::cuda {
 
 class CudaAllocator final : public Allocator {
  public:
-  explicit CudaAllocator(int device) : queue_(device) {}
+  CudaAllocator(int device, std::optional<void*> stream) : queue_(device, stream) {}
   ~CudaAllocator() override { trim(); }
 
   Queue& queue() noexcept { return queue_; }

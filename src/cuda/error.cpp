@@ -12,7 +12,10 @@ void check(cudaError_t status, std::string_view call) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // the next call starts afresh
   if (status == cudaErrorMemoryAllocation) throw std::bad_alloc();
-  throw Error(ErrorCode::device, "cuda", describe(status, call));
+  throw Error(ErrorCode::device, "cuda",
+              describe(status, call) + (status == cudaErrorStreamCaptureUnsupported
+                                            ? "; make the same call once in this stream before it is captured"
+                                            : ""));
 }
 
 }  // namespace polyhead::cuda

@@ -6,10 +6,12 @@
 
 namespace polyhead::cuda {
 
-std::unique_ptr<Executor> make_executor(int index) { return std::make_unique<CudaExecutor>(index); }
+std::unique_ptr<Executor> make_executor(int index, std::optional<void*> stream) {
+  return std::make_unique<CudaExecutor>(index, stream);
+}
 
-CudaExecutor::CudaExecutor(int device)
-    : Executor(cuda::kernels(), std::make_shared<CudaAllocator>(device)),
+CudaExecutor::CudaExecutor(int device, std::optional<void*> stream)
+    : Executor(cuda::kernels(), std::make_shared<CudaAllocator>(device, stream)),
       memory_(static_cast<CudaAllocator&>(*allocator())),
       queue_(memory_.queue()) {}
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <tuple>
 
@@ -22,7 +23,7 @@ enum class Workspace : std::uint8_t { statistics, forward, gradient, sums, produ
 
 class CudaExecutor final : public Executor {
  public:
-  explicit CudaExecutor(int device);
+  CudaExecutor(int device, std::optional<void*> stream);
   ~CudaExecutor() override;
 
   Queue& queue() noexcept { return queue_; }

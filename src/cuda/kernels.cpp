@@ -3,14 +3,14 @@
 namespace polyhead::cuda {
 namespace {
 
-// A kernel of the GPU as an entry of the table: the device is made the calling thread's first.
+// A kernel of the GPU as an entry of the table: for its time the device is the calling thread's.
 template <auto kernel>
 struct Entry;
 template <class Result, class... Arguments, Result (*kernel)(CudaExecutor&, Arguments...)>
 struct Entry<kernel> {
   static Result call(Executor& executor, Arguments... arguments) {
     auto& gpu = static_cast<CudaExecutor&>(executor);
-    gpu.queue().enter();
+    [[maybe_unused]] const auto entered = gpu.queue().enter();
     return kernel(gpu, arguments...);
   }
 };

@@ -48,13 +48,14 @@ bool available() noexcept {
   }
 }
 
-Queue::Queue(int device) : device_(device) {
+Queue::Queue(int device, std::optional<void*> stream)
+    : device_(device), owns_stream_(!stream), stream_(static_cast<cudaStream_t>(stream.value_or(nullptr))) {
   if (const std::string why = objection(device); !why.empty()) throw Error(ErrorCode::device, "context", why);
-  enter();
+  const Entered entered = enter();
   processors_ = attribute(device, cudaDevAttrMultiProcessorCount);
   capability_ = capability_of(device);
   shared_bytes_ = static_cast<std::size_t>(attribute(device, cudaDevAttrMaxSharedMemoryPerBlockOptin));
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  if (owns_stream_) check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   check(cudaMalloc(reinterpret_cast<void**>(&claimed_), sizeof *claimed_), "cudaMalloc");
   check(cudaMemsetAsync(claimed_, 0, sizeof *claimed_, stream_), "cudaMemsetAsync");
   void* memory = nullptr;
@@ -63,17 +64,15 @@ Queue::Queue(int device) : device_(device) {
 }
 
 Queue::~Queue() {
-  cudaSetDevice(device_);
+  const Entered entered = enter();
   cudaStreamSynchronize(stream_);
   cudaFreeHost(complaint_);
   cudaFree(claimed_);
-  cudaStreamDestroy(stream_);
+  if (owns_stream_) cudaStreamDestroy(stream_);
 }
 
-void Queue::enter() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
-
 void Queue::synchronise() {
-  enter();
+  const Entered entered = enter();
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   if (complaint_->bad.kind == backend::BadValue::Kind::none) return;
   const Complaint found = *complaint_;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,8 @@ namespace polyhead::cuda {
 
 class Queue {
  public:
-  explicit Queue(int device);  // throws Error (code device) with the reason
+  // With a stream of its own, or the caller's. Throws Error (code device) with the reason.
+  Queue(int device, std::optional<void*> stream);
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
@@ -26,8 +28,26 @@ class Queue {
   int capability() const noexcept { return capability_; }              // 90 for sm_90
   std::size_t shared_bytes() const noexcept { return shared_bytes_; }  // the most that a block may have
 
-  // Makes the device the calling thread's.
-  void enter() const;
+  // While one lives, the device is the calling thread's, which may have had another. A device that cannot be entered
+  // fails the next call that is made on it.
+  class [[nodiscard]] Entered {
+   public:
+    explicit Entered(int device) noexcept : device_(device) {
+      cudaGetDevice(&before_);
+      if (before_ != device_) cudaSetDevice(device_);
+    }
+    ~Entered() {
+      if (before_ != device_) cudaSetDevice(before_);
+    }
+    Entered(const Entered&) = delete;
+    Entered& operator=(const Entered&) = delete;
+
+   private:
+    const int device_;
+    int before_ = 0;
+  };
+  Entered enter() const noexcept { return Entered(device_); }
+
   // Until all is done; throws the first complaint.
   void synchronise();
 
@@ -38,6 +58,7 @@ class Queue {
   const int device_;
   int processors_ = 0, capability_ = 0;
   std::size_t shared_bytes_ = 0;
+  bool owns_stream_;
   cudaStream_t stream_ = nullptr;
   int* claimed_ = nullptr;          // on the device: 1 once a kernel has complained
   Complaint* complaint_ = nullptr;  // memory of the host that kernels write to

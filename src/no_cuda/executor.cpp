@@ -6,6 +6,8 @@ namespace polyhead::cuda {
 
 bool available() noexcept { return false; }
 std::string reason() { return "no GPU support in this build: CMake found no nvcc"; }
-std::unique_ptr<Executor> make_executor(int) { throw Error(ErrorCode::device, "context", reason()); }
+std::unique_ptr<Executor> make_executor(int, std::optional<void*>) {
+  throw Error(ErrorCode::device, "context", reason());
+}
 
 }  // namespace polyhead::cuda

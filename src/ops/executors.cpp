@@ -8,8 +8,9 @@
 namespace polyhead {
 namespace {
 
-std::unique_ptr<Executor> executor_of(const Device& device) {
-  if (device.kind == Device::Kind::cuda) return cuda::make_executor(device.index);
+std::unique_ptr<Executor> executor_of(const Device& device, std::optional<void*> stream = {}) {
+  if (device.kind == Device::Kind::cuda) return cuda::make_executor(device.index, stream);
+  if (stream) throw Error(ErrorCode::device, "context", "expected a GPU for the stream, found " + to_string(device));
   if (device.index == 0) return cpu::make_executor(0);
   throw Error(ErrorCode::device, "context", "expected cpu 0, the only one, found " + std::to_string(device.index));
 }
@@ -18,6 +19,7 @@ std::unique_ptr<Executor> executor_of(const Device& device) {
 
 Context::Context(int threads) : Context(cpu::make_executor(threads)) {}
 Context::Context(Device device) : Context(executor_of(device)) {}
+Context::Context(Device device, void* stream) : Context(executor_of(device, stream)) {}
 
 Info info() { return {version(), cpu::target_name(), cpu::target_names(), cuda::available(), cuda::reason()}; }
 

@@ -217,6 +217,8 @@ TEST_F(Call, TensorsThatAreNoneOfOursAreRefused) {
   refused(POLYHEAD_LAYOUT, "q");
   odd->device.type = 8;
   refused(POLYHEAD_DEVICE, "device type 8");
+  odd->device = {2, 3};
+  refused(POLYHEAD_DEVICE, "cuda:3");
   odd->shape[2] = std::numeric_limits<std::int64_t>::max();
   refused(POLYHEAD_SHAPE, "overflows");
   std::vector<float> before(static_cast<std::size_t>(output_.view().count()));
@@ -259,7 +261,7 @@ TEST(Device, ThatIsNotThereIsNamed) {
   expect_ok(polyhead_info(&target, &reason));
   if (*reason == 0) GTEST_SKIP() << "there is a GPU";
   polyhead_context* context = nullptr;
-  expect_refused(polyhead_context_create_cuda(0, &context), POLYHEAD_DEVICE, "GPU");
+  expect_refused(polyhead_context_create_cuda(0, nullptr, &context), POLYHEAD_DEVICE, "GPU");
   EXPECT_EQ(context, nullptr);
 }
 

@@ -24,5 +24,15 @@ TEST(Cuda, ContextsAreRefusedWithTheReason) {
   }
 }
 
+TEST(Cuda, StreamsBelongToGpus) {
+  try {
+    const Context context(Device{}, nullptr);
+    FAIL() << "a stream on " << to_string(context.device());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::device);
+    EXPECT_NE(std::string(error.what()).find("found cpu"), std::string::npos) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace polyhead::test

@@ -1,5 +1,5 @@
 // What a GPU owes besides: errors in values that come when somebody waits, calls that a graph can hold, tensors that
-// outlive their context, more tiles than multiprocessors with idle ones among them.
+// outlive their context, streams of the caller, more tiles than multiprocessors with idle ones among them.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -144,6 +144,36 @@ std::string tensors_outlive_contexts(Context&) {
   return std::isfinite(host.as<float>()[11]) ? "" : "not what was written";
 }
 
+// Work is in the caller's order without anybody waiting, and the stream is still the caller's afterwards.
+std::string work_is_in_the_callers_stream(Context& own, cudaStream_t stream) {
+  const Dims shape{1, 2, 300, 64};
+  const Tensor x = random_tensor(own, shape, DType::bf16, 1);
+  const Attention expected = attend(own, x, x, x, {.causal = true});
+  own.synchronise();
+  const auto bytes = static_cast<std::size_t>(x.view().count()) * 2;
+  Tensor found = Tensor::empty(shape, DType::bf16);
+  {
+    Context context(Device{Device::Kind::cuda, 0}, stream);
+    const Tensor q = Tensor::zeros(shape, DType::bf16, context.allocator());
+    cuda::check(cudaMemcpyAsync(const_cast<void*>(q.view().data()), x.view().data(), bytes, cudaMemcpyDefault, stream),
+                "cudaMemcpyAsync");
+    const Attention result = attend(context, q, q, q, {.causal = true});
+    cuda::check(cudaMemcpyAsync(found.view().data(), result.output.view().data(), bytes, cudaMemcpyDefault, stream),
+                "cudaMemcpyAsync");
+    cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  }
+  if (cudaStreamQuery(stream) != cudaSuccess) return "the stream went with the context";
+  return is_same(own, found, expected.output, "the output");
+}
+
+std::string streams_are_the_callers(Context& own) {
+  cudaStream_t stream = nullptr;
+  cuda::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  const std::string wrong = work_is_in_the_callers_stream(own, stream) + work_is_in_the_callers_stream(own, nullptr);
+  cuda::check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  return wrong;
+}
+
 }  // namespace
 
 std::vector<Item> queue_items() {
@@ -153,7 +183,8 @@ std::vector<Item> queue_items() {
           {"queue/decoding_can_be_captured", [](Context& context) { return calls_can_be_captured(context, 1); }},
           {"queue/closed_heads_are_skipped", closed_heads_are_skipped},
           {"queue/packed_sequences_are_alone", packed_sequences_are_alone},
-          {"queue/tensors_outlive_contexts", tensors_outlive_contexts}};
+          {"queue/tensors_outlive_contexts", tensors_outlive_contexts},
+          {"queue/streams_are_the_callers", streams_are_the_callers}};
 }
 
 }  // namespace polyhead::test::gpu
