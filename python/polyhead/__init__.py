@@ -23,6 +23,7 @@ from ._errors import (
     ShapeError,
     UnsupportedError,
 )
+from ._layer import MultiHeadAttention, MultiHeadGradients, MultiHeadResults
 from ._library import info, set_threads, synchronise, threads, version as __version__
 from ._model import Estimate, Examples, HeadImportance, HeadTable, Model, PruneCurve, PruneStep, SurveyedHead, load
 from ._statistics import HeadStatistics
@@ -44,6 +45,9 @@ __all__ = [
     "InvalidValueError",
     "LayoutError",
     "Model",
+    "MultiHeadAttention",
+    "MultiHeadGradients",
+    "MultiHeadResults",
     "OutOfMemoryError",
     "PruneCurve",
     "PruneStep",

@@ -52,6 +52,11 @@ def _word(table, word, name):
     raise InvalidValueError(f"{name}: expected one of {words}, found {word!r}")
 
 
+def statistics_word(word):
+    """0, 1 or 2 for None, "light" and "full"."""
+    return (0, LIGHT_STATISTICS, FULL_STATISTICS).index(_word(_SETS, word, "statistics"))
+
+
 @dataclass
 class Options:
     """The options of the attention contract; docs/semantics.md says what each means."""

@@ -11,7 +11,7 @@ import numpy as np
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names
 from ._numbers import natural, number
-from ._tensors import View, tensor
+from ._tensors import result_array, tensor
 
 _load = pointers(function("polyhead_model_load"), 3)
 _save = pointers(function("polyhead_model_save"), 2)
@@ -24,7 +24,6 @@ _survey = function("polyhead_survey_heads")
 _importance = function("polyhead_importance")
 _prune = function("polyhead_prune")
 _without = function("polyhead_without_heads")
-_get = function("polyhead_results_get")
 
 _P, _SIZE, _I64, _U64 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_uint64
 _forward.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _P]
@@ -34,11 +33,9 @@ _survey.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _U64, _P]
 _importance.raw.argtypes = [_P, _P, _P, _SIZE, _P]
 _prune.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, ctypes.c_double, ctypes.c_int32, _U64, _P, _P, _P, _P]
 _without.raw.argtypes = [_P, _P, _SIZE, _P]
-_get.raw.argtypes = [_P, ctypes.c_char_p, _P]
 
 _INFO = struct.Struct("<Qii4q")
 _SAMPLING = struct.Struct("<QdQqd")
-_VIEW = struct.Struct("<QiiiBBHQQQ12q")
 _EXAMPLES = struct.Struct("<3Q")
 _ORDERS = ("iterative", "one_shot", "random", "damage")
 
@@ -229,10 +226,7 @@ class Model:
         _forward(context(), model.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
                  0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
                  out.ctypes.data, len(out), results.into)
-        view = ctypes.create_string_buffer(_VIEW.size)
-        _get(results.value, b"logits", ctypes.addressof(view))
-        data, _, _, rank, code, bits, _, _, _, _, *shape = _VIEW.unpack(view.raw)
-        return np.asarray(View(results, (data, tuple(shape[:rank]), code, bits)))
+        return result_array(results, "logits")
 
     __call__ = forward
 

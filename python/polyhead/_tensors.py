@@ -1,11 +1,17 @@
 """Arrays of others as tensors of the library, without a copy: NumPy, PyTorch, and whatever speaks DLPack."""
 
+import ctypes
+import struct
 import sys
 
 import numpy as np
 
 from ._errors import DeviceError, DTypeError, LayoutError, ShapeError
-from ._library import CUDA, context, cuda_context, pack_tensor
+from ._library import CUDA, context, cuda_context, function, pack_tensor
+
+_VIEW = struct.Struct("<QiiiBBHQQQ12q")  # polyhead_view
+_get = function("polyhead_results_get")
+_get.raw.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 # NumPy's types by (kind, bytes), as DLPack's (code, bits).
 _NUMPY = {
@@ -41,10 +47,15 @@ def _torch_types():
 _torch_by_dtype = {}
 
 
+def dtype_code(dtype):
+    """A type of NumPy's as DLPack's (code, bits), or None."""
+    return _NUMPY.get((dtype.kind, dtype.itemsize)) if dtype.isnative else None
+
+
 def _of_numpy(arena, x, name, writable):
     dtype = _NUMPY_BY_DTYPE.get(x.dtype)
     if dtype is None:
-        dtype = _NUMPY.get((x.dtype.kind, x.dtype.itemsize)) if x.dtype.isnative else None
+        dtype = dtype_code(x.dtype)
         if dtype is None:
             raise DTypeError(
                 f"{name}: expected float16, float32, float64, int32, int64 or bool, found a NumPy array of {x.dtype}"
@@ -137,11 +148,10 @@ def empty(like, shape, dtype=None):
     return empty(as_array(like), shape, dtype)
 
 
-class View:
-    """What the library allocated, as a NumPy array that keeps its owner alive."""
+class _Owned:
+    """Memory of the library's, as an array that keeps its owner alive."""
 
-    def __init__(self, owner, fields):
-        (pointer, shape, code, bits) = fields
+    def __init__(self, owner, pointer, shape, code, bits):
         self._owner = owner
         self.__array_interface__ = {
             "data": (pointer, False),
@@ -149,3 +159,16 @@ class View:
             "typestr": np.dtype(_NUMPY_BACK[(code, bits)]).str,
             "version": 3,
         }
+
+
+def view_array(owner, fill):
+    """The row-major tensor of the host's that fill(address of a polyhead_view) describes, as a NumPy array."""
+    view = ctypes.create_string_buffer(_VIEW.size)
+    fill(ctypes.addressof(view))
+    data, _, _, rank, code, bits, _, _, _, _, *shape = _VIEW.unpack(view.raw)
+    return np.asarray(_Owned(owner, data, tuple(shape[:rank]), code, bits))
+
+
+def result_array(results, name):
+    """A tensor among results that the library allocated."""
+    return view_array(results, lambda into: _get(results.value, name.encode(), into))
