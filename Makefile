@@ -44,7 +44,7 @@ parity: .venv-parity/ready
 bench: .venv/ready
 	tools/install-packages build test bench
 	cmake --preset release
-	cmake --build --preset release --target polyhead_bench polyhead_cli
+	cmake --build --preset release --target polyhead_bench polyhead_cli polyhead_c
 	.venv/bin/python bench/run.py
 
 .venv/ready: tools/bench-requirements.txt

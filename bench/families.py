@@ -65,9 +65,16 @@ class Bench:
                 self.turns.add(name, [self.binary, 1], OPENBLAS_NUM_THREADS="1")
             elif name == "sgemm":
                 self.turns.add(name, [self.binary, self.threads], OPENBLAS_NUM_THREADS=str(self.threads))
+            elif name in ("torch-drop-in", "torch-modules"):
+                self.turns.add(name, [self.python, HERE / "python_peers.py", name, self.threads], **self.package())
             else:
                 self.turns.add(name, [self.python, HERE / "peers.py", name, self.threads])
         return name
+
+    def package(self):
+        """The environment in which our Python package is found."""
+        library = self.binary.parents[1] / "capi/libpolyhead_c.so"
+        return {"PYTHONPATH": str(HERE.parent / "python"), "POLYHEAD_LIBRARY": str(library), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def ask(self, name, *words):
         return self.turns.ask(self.server(name), *words)

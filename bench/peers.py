@@ -554,6 +554,8 @@ class Server:
                 self.cases[name] = self.peer.prepare_training(name)
             elif name.startswith("model:"):
                 self.cases[name] = self.peer.prepare_model(name)
+            elif name.startswith(("call:", "gpt:")):
+                self.cases[name] = self.peer.prepare_python(name)
             else:
                 self.cases[name] = self.peer.prepare(*parse(name))
         return self.cases[name]
@@ -595,9 +597,9 @@ class Server:
         return getattr(self if own else self.peer, command)(*words)
 
 
-def main():
+def main(peers=PEERS):
     try:
-        server = Server(PEERS[sys.argv[1]](int(sys.argv[2])))
+        server = Server(peers[sys.argv[1]](int(sys.argv[2])))
     except ImportError as error:
         sys.exit(f"{sys.argv[1]}: {error}")
     gc.disable()

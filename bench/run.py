@@ -16,6 +16,7 @@ import report
 import families
 import layer_families
 import model_families
+import python_families
 import scaling
 import training_families
 from families import HERE, PEERS, Bench, progress
@@ -26,7 +27,7 @@ FAMILIES = {"forward": families.forward, "sgemm-share": lambda bench: families.f
             "layer": layer_families.layer, "training": training_families.training,
             "training-losses": training_families.training_losses, "statistics": families.statistics_tax, "memory": families.memory,
             "options": families.options_tax, "models": model_families.models, "long-prompt": model_families.long_prompt,
-            "commands": model_families.commands, "build": families.build}
+            "commands": model_families.commands, "python": python_families.python, "build": families.build}
 
 
 def arguments():

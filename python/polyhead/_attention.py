@@ -1,6 +1,7 @@
 """Attention that shows its heads."""
 
 import ctypes
+import functools
 import struct
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
@@ -9,9 +10,9 @@ import numpy as np
 
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, LIGHT_STATISTICS, Arena, function, pointers
-from ._numbers import flag, number, whole
+from ._numbers import flag, is_zero, number, whole
 from ._statistics import HeadStatistics
-from ._tensors import as_array, context_of, empty, is_torch, tensor
+from ._tensors import as_array, call, context_of, empty, is_torch, tensor
 
 Array = Any  # of NumPy or PyTorch, or with DLPack
 UNLIMITED = 2**63 - 1
@@ -22,6 +23,9 @@ _SETS = {None: 0, "light": LIGHT_STATISTICS, "full": FULL_STATISTICS}
 _attend = pointers(function("polyhead_attend"), 6)
 _backward = pointers(function("polyhead_attend_backward"), 7)
 _explain = pointers(function("polyhead_explain"), 7)
+
+
+_RESULT_NAMES = "out lse weights logits statistics row_statistics".split()
 
 
 class Window(NamedTuple):
@@ -85,9 +89,8 @@ class Options:
         scale = first = window = 0
         if self.scale is not None:
             scale = arena.pack(_DOUBLE, number(self.scale, "scale"))
-        positions = self.first_position
-        if positions is not None and not getattr(positions, "shape", ()):
-            first, positions = arena.pack(_INT64, whole(positions, "first_position")), None
+        if self.first_position is not None and not getattr(self.first_position, "shape", ()):
+            first = arena.pack(_INT64, whole(self.first_position, "first_position"))
         if self.window is not None:
             limits = window_of(self.window)
             window = arena.pack(
@@ -96,7 +99,7 @@ class Options:
                 whole(limits.always_first, "window.always_first"),
             )
         seed = whole(self.seed, "seed", 0, 2**64 - 1)
-        tensors = [tensor(arena, positions, "first_position")] + [tensor(arena, getattr(self, name), name) for name in OPTION_TENSORS]
+        tensors = [tensor(arena, x, name) for x, name in zip(self.tensors(), ("first_position", *OPTION_TENSORS))]
         return arena.pack(
             _OPTIONS,
             _OPTIONS.size,
@@ -112,8 +115,20 @@ class Options:
             seed,
         )
 
+    def tensors(self):
+        """In the order of packing."""
+        first = self.first_position if getattr(self.first_position, "shape", ()) else None
+        return [first, self.keep, self.bias, self.alibi, self.key_lengths, self.key_start, self.query_lengths, self.cu_q, self.cu_k,
+                self.sink_logit, self.gates]
 
-_NONE = Options()
+    def settings(self):
+        """What else there is, or None where calls that follow will hardly have the same."""
+        if self.first_position is not None or not is_zero(self.dropout):
+            return None
+        return self.scale, self.softcap, self.align, self.causal, self.window
+
+
+PLAIN = Options()  # none of them
 
 
 def window_of(window):
@@ -166,84 +181,84 @@ def _sizes(q, k, v):
 
 def _sequences(options, batch):
     """How many rows statistics and gradients of gates have: one for each sequence."""
-    if options.cu_q is None:
-        return batch
-    if len(getattr(options.cu_q, "shape", ())) != 1:
-        raise ShapeError(f"cu_q: expected an array of one axis, found {options.cu_q!r}")
-    return max(options.cu_q.shape[0] - 1, 0)
+    return batch if options.cu_q is None else max(_offsets(options.cu_q, "cu_q").shape[0] - 1, 0)
 
 
 def _longest(options, keys):
     if options.cu_k is None:
         return keys
-    offsets = np.asarray(options.cu_k.cpu() if is_torch(options.cu_k) else options.cu_k)
-    return int(np.diff(offsets).max(initial=0))
+    offsets = _offsets(options.cu_k, "cu_k")
+    return int(np.diff(np.asarray(offsets.cpu() if is_torch(offsets) else offsets)).max(initial=0))
 
 
-def _chosen(arena, values, name):
+def _offsets(x, name):
+    if len(getattr(x, "shape", ())) != 1:
+        raise ShapeError(f"{name}: expected an array of one axis, found {x!r}")
+    return x
+
+
+def _chosen(values, name):
+    """Numbers of heads or rows as the library takes them."""
     if values is None:
-        return 0, 0, None
+        return None
     chosen = np.asarray(values)
     if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
         raise ShapeError(f"{name}: expected a list of at least one whole number, found {chosen.dtype} of shape {chosen.shape}")
     if chosen.min() < 0 or chosen.max() >= 2**31:
         raise InvalidValueError(f"{name}: expected numbers from 0 on, of 31 bits, found {chosen.min()} to {chosen.max()}")
-    chosen = np.ascontiguousarray(chosen, np.int32)
-    return arena.array(chosen), chosen.size, chosen.size
+    return np.ascontiguousarray(chosen, np.int32)
 
 
-def attend(q, k, v, options=_NONE, output=None, lse=False, weights=False, heads=None, rows=None, weights_f32=False,
+def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=None, rows=None, weights_f32=False,
            logits=None, statistics=None, row_statistics=False, marked_keys=None, target_keys=None):
-    """attention() with its options as one object; always returns an Attention."""
-    q, k, v = as_array(q), as_array(k), as_array(v)
+    """attention() with its options as one object, and arrays of NumPy or torch; always returns an Attention."""
     batch, head_count, queries, keys, value_dim = _sizes(q, k, v)
-    arena = Arena()
-    inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
     result = Attention(empty(q, (batch, head_count, queries, value_dim)) if output is None else output)
     if lse:
         result.lse = empty(q, (batch, head_count, queries), "stat")
-    heads_at, heads_n, head_shape = _chosen(arena, heads, "heads")
-    rows_at, rows_n, row_shape = _chosen(arena, rows, "rows")
-    matrix = None
+    heads, rows = _chosen(heads, "heads"), _chosen(rows, "rows")
     if weights or logits:
-        matrix = (batch, head_shape or head_count, row_shape or queries, _longest(options, keys))
-    if weights:
-        result.weights = empty(q, matrix, "stat" if weights_f32 else None)
-    if logits:
-        result.logits = empty(q, matrix, "stat")
+        matrix = (batch, head_count if heads is None else len(heads), queries if rows is None else len(rows), _longest(options, keys))
+        if weights:
+            result.weights = empty(q, matrix, "stat" if weights_f32 else None)
+        if logits:
+            result.logits = empty(q, matrix, "stat")
     fields = _word(_SETS, statistics, "statistics")
     if row_statistics and not fields:
         raise InvalidValueError('row_statistics: expected statistics="light" or "full" with them, found None')
     sums = empty(q, (_sequences(options, batch), head_count, fields), "stat") if fields else None
     row_sums = empty(q, (batch, head_count, queries, fields), "stat") if row_statistics else None
-    results = arena.pack(
-        _RESULTS,
-        _RESULTS.size,
-        tensor(arena, result.output, "output", writable=True),
-        tensor(arena, result.lse, "lse"),
-        tensor(arena, result.weights, "weights"),
-        tensor(arena, result.logits, "logits"),
-        tensor(arena, sums, "statistics"),
-        tensor(arena, row_sums, "row_statistics"),
-        heads_at,
-        rows_at,
-        heads_n,
-        rows_n,
-        _word(_STAGES, logits, "logits"),
-        tensor(arena, marked_keys, "marked_keys"),
-        tensor(arena, target_keys, "target_keys"),
-    )
-    _attend(
-        context_of(q),
-        *inputs,
-        0 if options is _NONE else options.pack(arena),
-        results,
-    )
+    made = result.output, result.lse, result.weights, result.logits, sums, row_sums
+    given = (q, k, v) if options is PLAIN else (q, k, v, *options.tensors())
+
+    def pack(arena):
+        inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
+        packed = 0 if options is PLAIN else options.pack(arena)
+        into = [tensor(arena, x, name, writable=name == "out") for x, name in zip(made, _RESULT_NAMES)]
+        chosen = [arena.array(x) if x is not None else 0 for x in (heads, rows)]
+        results = arena.pack(_RESULTS, _RESULTS.size, *into, *chosen, *(len(x) if x is not None else 0 for x in (heads, rows)),
+                             _word(_STAGES, logits, "logits"), tensor(arena, marked_keys, "marked_keys"),
+                             tensor(arena, target_keys, "target_keys"))
+        return *inputs, packed, results
+
+    settings = options.settings()
+    if settings is not None and heads is rows is marked_keys is target_keys is None:
+        settings = settings, logits
+    else:
+        settings = None
+    call(_attend, given, made, settings, pack)
     if sums is not None:
         result.statistics = HeadStatistics(sums)
     if row_sums is not None:
         result.row_statistics = HeadStatistics(row_sums)
     return result
+
+
+@functools.lru_cache
+def _of_torch():
+    from . import torch  # only if asked for
+
+    return torch.attend
 
 
 def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, softcap: float = 0.0,
@@ -284,20 +299,19 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
             flag(value, name)
         _word(_STAGES, logits, "logits")
         _word(_SETS, statistics, "statistics")
-    if scale is None and softcap == 0 and align is None and first_position is None and not causal and window is None \
+    if scale is None and is_zero(softcap) and align is None and first_position is None and not causal and window is None \
             and keep is None and bias is None and alibi is None and key_lengths is None and key_start is None \
             and query_lengths is None and cu_q is None and cu_k is None and sink_logit is None and gates is None \
-            and dropout == 0:
-        options = _NONE
+            and is_zero(dropout):
+        options = PLAIN
     else:
         options = Options(scale, softcap, align, first_position, causal, window, keep, bias, alibi, key_lengths, key_start,
                           query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed)
     more = lse or weights or logits or statistics or row_statistics
-    q, k, v = as_array(q), as_array(k), as_array(v)
+    if not is_torch(q):
+        q, k, v = as_array(q), as_array(k), as_array(v)
     if is_torch(q) or is_torch(k) or is_torch(v):
-        from . import torch as _torch
-
-        return _torch.attend(q, k, v, options, out, more, lse=lse, weights=weights, heads=heads, rows=rows,
+        return _of_torch()(q, k, v, options, out, more, lse=lse, weights=weights, heads=heads, rows=rows,
                              weights_f32=weights_f32, logits=logits, statistics=statistics,
                              row_statistics=row_statistics, marked_keys=marked_keys, target_keys=target_keys)
     result = attend(q, k, v, options, out, lse, weights, heads, rows, weights_f32, logits, statistics, row_statistics,
@@ -321,43 +335,29 @@ def statistics(q: Array, k: Array, v: Optional[Array] = None, *, full: bool = Fa
     return result.row_statistics if rows else result.statistics
 
 
-def backward(q, k, v, doutput, options=_NONE, output=None, lse=None, dlse=None, dweights=None, dbias=False,
+def backward(q, k, v, doutput, options=PLAIN, output=None, lse=None, dlse=None, dweights=None, dbias=False,
              dsink_logit=False, dgates=False):
-    """attention_backward() with its options as one object."""
-    q, k, v = as_array(q), as_array(k), as_array(v)
+    """attention_backward() with its options as one object, and arrays of NumPy or torch."""
     batch, head_count = _sizes(q, k, v)[:2]
-    arena = Arena()
-    packed = 0 if options is _NONE else options.pack(arena)  # which checks that they are tensors
-    result = Gradients(*(empty(x, tuple(x.shape)) for x in (q, k, v)))
+    result = Gradients(empty(q, q.shape), empty(k, k.shape), empty(v, v.shape))
     if dbias:
-        result.dbias = empty(options.bias, tuple(options.bias.shape))
+        result.dbias = empty(options.bias, options.bias.shape)
     if dsink_logit:
-        result.dsink_logit = empty(options.sink_logit, tuple(options.sink_logit.shape), "stat")
+        result.dsink_logit = empty(options.sink_logit, options.sink_logit.shape, "stat")
     if dgates:
         result.dgates = empty(options.gates, (_sequences(options, batch), head_count), "stat")
-    upstream = arena.pack(
-        _UPSTREAM,
-        _UPSTREAM.size,
-        tensor(arena, output, "output"),
-        tensor(arena, lse, "lse"),
-        tensor(arena, doutput, "doutput"),
-        tensor(arena, dlse, "dlse"),
-        tensor(arena, dweights, "dweights"),
-    )
-    gradients = arena.pack(
-        _GRADIENTS,
-        _GRADIENTS.size,
-        *(tensor(arena, getattr(result, name), name) for name in ("dq", "dk", "dv", "dbias", "dsink_logit", "dgates")),
-    )
-    _backward(
-        context_of(q),
-        tensor(arena, q, "q"),
-        tensor(arena, k, "k"),
-        tensor(arena, v, "v"),
-        packed,
-        upstream,
-        gradients,
-    )
+    upstream = output, lse, doutput, dlse, dweights
+    made = result.dq, result.dk, result.dv, result.dbias, result.dsink_logit, result.dgates
+    given = (q, k, v, *upstream) if options is PLAIN else (q, k, v, *upstream, *options.tensors())
+
+    def pack(arena):
+        inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
+        above = [tensor(arena, x, name) for x, name in zip(upstream, ("output", "lse", "doutput", "dlse", "dweights"))]
+        packed = 0 if options is PLAIN else options.pack(arena)
+        into = [tensor(arena, x, name) for x, name in zip(made, ("dq", "dk", "dv", "dbias", "dsink_logit", "dgates"))]
+        return (*inputs, packed, arena.pack(_UPSTREAM, _UPSTREAM.size, *above), arena.pack(_GRADIENTS, _GRADIENTS.size, *into))
+
+    call(_backward, given, made, options.settings(), pack)
     return result
 
 
@@ -376,7 +376,10 @@ def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: 
     ((1, 2, 5, 4), (1, 2))
     """
     given = Options(**options)
-    return backward(q, k, v, doutput, given, output, lse, dlse, dweights, given.bias is not None,
+    for name in ("bias", "sink_logit", "gates"):
+        if getattr(given, name) is not None and not hasattr(getattr(given, name), "shape"):
+            raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(getattr(given, name)).__name__}")
+    return backward(as_array(q), as_array(k), as_array(v), doutput, given, output, lse, dlse, dweights, given.bias is not None,
                     given.sink_logit is not None, given.gates is not None)
 
 

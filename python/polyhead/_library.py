@@ -84,8 +84,9 @@ class Arena:
     """Memory of one call: structs that point to each other."""
 
     def __init__(self, size=4096):
-        self._buffer = ctypes.create_string_buffer(size)
-        self._at = ctypes.addressof(self._buffer)
+        self.words = (ctypes.c_uint64 * (size // 8))()
+        self.tensors = []  # the words that hold the addresses of their data, in the order of packing
+        self._at = ctypes.addressof(self.words)
         self._used = 0
         self.kept = []  # what the structs point to outside
 
@@ -93,9 +94,9 @@ class Arena:
         """The address of the packed values."""
         where = self._used
         self._used = (where + layout.size + 7) & ~7
-        if self._used > len(self._buffer):
+        if self._used > 8 * len(self.words):
             raise MemoryError("a call with more tensors than expected")
-        layout.pack_into(self._buffer, where, *values)
+        layout.pack_into(self.words, where, *values)
         return self._at + where
 
     def array(self, array):
@@ -115,6 +116,7 @@ HOST, CUDA = 1, 2  # DLPack's numbers
 def pack_tensor(arena, data, dtype, shape, strides, kind=HOST, index=0):
     """A polyhead_tensor on that device: dtype (code, bits), strides in elements, or None if row-major."""
     rank = len(shape)
+    arena.tensors.append(arena._used // 8)
     shape_at = arena._at + arena._used + _TENSOR_SIZE
     if strides is None:
         return arena.pack(_ROW_MAJOR[rank], data, kind, index, rank, dtype[0], dtype[1], 1, shape_at, 0, 0, *shape)

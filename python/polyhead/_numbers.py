@@ -35,3 +35,8 @@ def flag(value, name):
     if type(value).__name__ not in ("bool_", "bool"):  # NumPy's
         raise DTypeError(f"{name}: expected True or False, found {type(value).__name__}")
     return bool(value)
+
+
+def is_zero(value):
+    """Whether it is a number, and 0."""
+    return isinstance(value, (int, float)) and value == 0

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from ._errors import DeviceError, DTypeError, LayoutError, ShapeError
-from ._library import CUDA, context, cuda_context, function, pack_tensor
+from ._library import CUDA, Arena, context, cuda_context, function, pack_tensor
 
 _VIEW = struct.Struct("<QiiiBBHQQQ12q")  # polyhead_view
 _get = function("polyhead_results_get")
@@ -103,6 +103,58 @@ def context_of(x):
     return context()
 
 
+def _address(x):
+    if type(x) is not np.ndarray:
+        return x.data_ptr()
+    flags = x.flags
+    if flags.c_contiguous and flags.writeable and x.size:
+        return ctypes.addressof(ctypes.c_char.from_buffer(x))  # NumPy's own answer takes twice as long
+    return x.__array_interface__["data"][0]
+
+
+def _kind(x):
+    """All that a packed tensor says beside its address."""
+    if x is None:
+        return None
+    if type(x) is np.ndarray:
+        return x.dtype, x.shape, x.strides, x.flags.writeable
+    return x.dtype, x.shape, x.stride(), x.device
+
+
+_packed = {}  # calls by kind: what was packed for the last one
+_MOST_PACKED = 256
+
+
+def call(function, inputs, outputs, settings, pack):
+    """function(context, *pack(arena)), where pack() packs those of `inputs` and `outputs` that are not None, in this order.
+
+    Calls of the same kind, that is with the same `settings` and tensors that differ in their addresses alone, are packed once.
+    Settings are None for a call that is unlike others.
+    """
+    kind = known = None
+    if settings is not None:
+        try:
+            kind = function, settings, *map(_kind, inputs), *map(_kind, outputs)
+            known = _packed.pop(kind, None)  # nobody else has it while it is in use: no other thread, no finalizer
+        except (AttributeError, RuntimeError, TypeError):  # no arrays, or settings that are wrong: packing says so
+            kind = None
+    if known is None:
+        arena = Arena()
+        known = arena, pack(arena)
+    else:
+        arena = known[0]
+        words, places = arena.words, iter(arena.tensors)
+        for x in (*inputs, *outputs):
+            if x is not None:
+                words[next(places)] = _address(x)
+    function(context_of(inputs[0]), *known[1])
+    if kind is not None:
+        arena.kept.clear()
+        if len(_packed) >= _MOST_PACKED:
+            _packed.clear()
+        _packed[kind] = known
+
+
 def as_array(x):
     """x, or if it only speaks DLPack, a view of it: in NumPy, or in torch if it is on a GPU."""
     if isinstance(x, np.ndarray) or is_torch(x) or not hasattr(x, "__dlpack__"):
@@ -138,6 +190,8 @@ def empty(like, shape, dtype=None):
     """A new array of the kind and on the device of `like`; dtype "stat" is that of statistics: f32, or f64 for f64."""
     if is_torch(like):
         torch = sys.modules["torch"]
+        if dtype is None and shape == like.shape and like.is_contiguous():
+            return torch.empty_like(like)
         if dtype == "stat":
             dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
         return torch.empty(shape, dtype=dtype or like.dtype, device=like.device)

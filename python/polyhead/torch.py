@@ -8,6 +8,7 @@ A row that may attend to nothing gives 0 (there NaN, where weights are wanted). 
 """
 
 import dataclasses
+import functools
 from typing import List, Optional, Tuple
 
 import torch
@@ -20,22 +21,22 @@ from ._errors import DTypeError, InvalidValueError, LayoutError, ShapeError
 from ._statistics import HeadStatistics
 
 def _dense(x):
-    """With a last stride of 1, which is all that the kernels ask for. Anything but a strided tensor is refused later."""
-    if not isinstance(x, Tensor) or x.layout is not torch.strided or x.dim() == 0:
+    """With a last stride of 1, which is all that the kernels ask for. What is no strided tensor is refused later."""
+    try:
+        if x.stride(-1) == 1 and not x.is_neg():
+            return x
+    except (AttributeError, IndexError, RuntimeError):
         return x
-    return x if x.shape[-1] <= 1 or x.stride(-1) == 1 else x.contiguous()
+    return x.contiguous() if x.layout is torch.strided and (x.shape[-1] > 1 or x.is_neg()) else x
 
 
 def _layout(q, v):
     """An empty output [B,H,T,E] that lies in memory as q does, so that heads merge without a copy."""
     if q.layout is not torch.strided or q.dim() != 4 or getattr(v, "ndim", 0) != 4:
         return None  # which is refused later
+    if q.is_contiguous() and q.shape[3] == v.shape[3]:
+        return torch.empty_like(q)
     batch, heads, queries, _ = q.shape
-    outer, middle, inner, _ = q.stride()
-    if outer >= middle >= inner:
-        return torch.empty((batch, heads, queries, v.shape[3]), dtype=q.dtype, device=q.device)
-    if outer >= inner >= middle:
-        return torch.empty((batch, queries, heads, v.shape[3]), dtype=q.dtype, device=q.device).transpose(1, 2)
     order = sorted(range(3), key=lambda axis: -q.stride(axis))
     sizes = (batch, heads, queries)
     made = torch.empty([sizes[axis] for axis in order] + [v.shape[3]], dtype=q.dtype, device=q.device)
@@ -55,12 +56,17 @@ class _Attend(torch.autograd.Function):
         ctx.versions = _versions(options)
         ctx.chosen = wants["heads"] is not None or wants["rows"] is not None
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(x for x in (result.logits, sums, rows) if x is not None))
+        numbers = [x for x in (result.logits, sums, rows) if x is not None]
+        if numbers:
+            ctx.mark_non_differentiable(*numbers)
         return result.output, result.lse, result.weights, result.logits, sums, rows
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, doutput, dlse, dweights, *_):
+    def backward(ctx, *upstream):
+        return _differentiated_once(ctx, *upstream) if torch.is_grad_enabled() else _Attend.gradients(ctx, *upstream)
+
+    @staticmethod
+    def gradients(ctx, doutput, dlse, dweights, *_):
         q, k, v, bias, sink_logit, gates, output, lse = ctx.saved_tensors
         if dweights is not None and ctx.chosen:
             raise InvalidValueError("attention: gradients of weights need the weights of all heads and rows; found a choice")
@@ -90,8 +96,13 @@ class _Attend(torch.autograd.Function):
         )
 
 
+_differentiated_once = torch.autograd.function.once_differentiable(_Attend.gradients)  # dear, and seldom needed
+
+
 def _versions(options):
     """How often the tensors that autograd does not look after were written to."""
+    if options is _attention.PLAIN:
+        return []
     return [getattr(options, name)._version for name in ("keep", "alibi", "key_lengths", "key_start", "query_lengths", "cu_q", "cu_k")
             if getattr(options, name) is not None]
 
@@ -111,14 +122,14 @@ def _of_tensors(q, k, v, options):
 
 def attend(q, k, v, options, out, more, **wants):
     """polyhead.attention for tensors."""
-    options = _of_tensors(q, k, v, options)
+    if options is not _attention.PLAIN or not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
+        options = _of_tensors(q, k, v, options)
     if torch.compiler.is_compiling():
         return _compiled(q, k, v, options, out, more, wants)
     q, k, v = _dense(q), _dense(k), _dense(v)
-    with_gradient = torch.is_grad_enabled() and any(
-        isinstance(x, Tensor) and x.requires_grad for x in (q, k, v, options.bias, options.sink_logit, options.gates)
-    )
-    if not with_gradient:
+    with_gradient = q.requires_grad or k.requires_grad or v.requires_grad or any(
+        x is not None and x.requires_grad for x in (options.bias, options.sink_logit, options.gates))
+    if not with_gradient or not torch.is_grad_enabled():
         if out is not None and out.requires_grad:
             raise LayoutError("out: expected a tensor without requires_grad, found one with it")
         result = _attention.attend(q, k, v, options, _layout(q, v) if out is None else out, **wants)
@@ -343,7 +354,8 @@ class MultiheadAttention(nn.MultiheadAttention):
                 key_padding_mask = key_padding_mask[None]
         tokens_first = batched and not self.batch_first  # [T,B,C]
         q, k, v = self._heads(query, key, value, tokens_first)
-        causal = is_causal and key_padding_mask is None and not need_weights
+        causal = is_causal and key_padding_mask is None and not need_weights \
+            or self._hides_the_future(attn_mask, q.shape[2], k.shape[2])
         masks = self._masks(None if causal else attn_mask, key_padding_mask, q, k.shape[2])
         k, v, masks = self._extra_keys(k, v, masks)
         dropout = self.dropout if self.training else 0.0
@@ -423,6 +435,14 @@ class MultiheadAttention(nn.MultiheadAttention):
             made["bias"] = _dense(bias[0] + bias[1] if len(bias) == 2 else bias[0])
         return made
 
+    def _hides_the_future(self, attn_mask, queries, keys):
+        """Whether the mask says no more than `causal`, which does half the work. Keys that are added are seen by all."""
+        if attn_mask is None or not attn_mask.is_cpu or attn_mask.requires_grad or tuple(attn_mask.shape) != (queries, keys):
+            return False
+        if queries != keys or self.bias_k is not None or self.add_zero_attn or torch.compiler.is_compiling():
+            return False
+        return torch.equal(attn_mask, _causal_mask(queries, attn_mask.dtype))
+
     def _extra_keys(self, k, v, masks):
         """Keys that everybody sees: bias_k and bias_v, and zeros."""
         batch, heads, _, dim = k.shape
@@ -436,6 +456,13 @@ class MultiheadAttention(nn.MultiheadAttention):
         k, v = (torch.cat([x, *more], 2) for x, more in zip((k, v), zip(*extra)))
         padded = {name: F.pad(mask, (0, len(extra)), value=name == "keep") for name, mask in masks.items()}
         return k, v, padded
+
+
+@functools.lru_cache(4)
+def _causal_mask(tokens, dtype):
+    """As nn.MultiheadAttention takes it: True, or -inf, where a key comes after the query."""
+    future = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    return future if dtype == torch.bool else torch.zeros(tokens, tokens, dtype=dtype).masked_fill(future, -torch.inf)
 
 
 def _unbatched(query, key, value):

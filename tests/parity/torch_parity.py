@@ -79,7 +79,10 @@ class Case:
             floating = "attn_mask" in self.call and self.call["attn_mask"].is_floating_point()
             self.call["key_padding_mask"] = torch.zeros(pad.shape, dtype=torch.float64).masked_fill(pad, -torch.inf) if floating else pad
         if draw.random() < 0.15 and queries == keys:
-            self.call.update(attn_mask=torch.triu(torch.ones(queries, keys, dtype=torch.bool), 1), is_causal=True)
+            future = torch.triu(torch.ones(queries, keys, dtype=torch.bool), 1)
+            self.call.update(attn_mask=future, is_causal=draw.random() < 0.7)
+            if draw.random() < 0.3:
+                self.call.update(attn_mask=torch.zeros(queries, keys, dtype=torch.float64).masked_fill(future, -torch.inf))
             self.call.pop("key_padding_mask", None)
         self.weights_count = draw.random() < 0.5
 
@@ -214,6 +217,7 @@ class DropIn(Seeded):
             ((x, x, x[:2]), {}),
             ((torch.randn(3, 1, 9), x, x), {}),
             ((x, x, x), {"attn_mask": torch.zeros(2, 3)}),
+            ((x, x, x), {"attn_mask": torch.ones(2, 2, dtype=torch.bool).triu(1)}),
             ((x, x, x), {"attn_mask": torch.zeros(3, 3, 3)}),
             ((x, x, x), {"key_padding_mask": torch.zeros(3, 1, 1, dtype=torch.bool)}),
             ((x, x, x), {"key_padding_mask": torch.zeros(2, 3, dtype=torch.bool)}),

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""The Python package, and torch without it, as servers of the benchmark; peers.py says how they are asked.
+
+CASE is call:WHAT, one call at toy size (bare, numpy, torch, recorded, backward; of torch-modules torch, recorded and backward), or
+gpt:L,C,H,T,B/plain, /weights or /statistics, a step of training a GPT whose attention is nn.MultiheadAttention, or its drop-in.
+usage: python_peers.py torch-drop-in|torch-modules THREADS; PYTHONPATH and POLYHEAD_LIBRARY name the package and its library
+"""
+import peers
+
+VOCABULARY = 256
+
+
+class TorchModules(peers.Torch):
+    """torch alone."""
+
+    def layer(self, width, heads):
+        return self.torch.nn.MultiheadAttention(width, heads, batch_first=True)
+
+    def attend(self, q, k, v):
+        return self.torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    def attention(self, layer, x, mask, want):
+        """The layer's output; entropies of heads are made of the weights."""
+        if want != "statistics":
+            return layer(x, x, x, attn_mask=mask, need_weights=want == "weights", is_causal=True)[0]
+        output, weights = layer(x, x, x, attn_mask=mask, average_attn_weights=False, is_causal=True)
+        self.entropy = -self.torch.special.xlogy(weights.detach(), weights.detach()).sum(-1).mean((0, 2))
+        return output
+
+    def prepare_python(self, case):
+        kind, _, rest = case.partition(":")
+        return self.prepare_call(rest) if kind == "call" else self.prepare_step(rest)
+
+    def prepare_call(self, what):
+        torch, x = self.torch, self.torch.ones(1, 1, 2, 4)
+        if what == "torch":
+            def call():
+                with torch.no_grad():
+                    return self.attend(x, x, x)
+            return call
+        leaves = [x.clone().requires_grad_() for _ in range(3)]
+        if what == "recorded":
+            return lambda: self.attend(*leaves)
+        return lambda: torch.autograd.grad(self.attend(*leaves), leaves, x)
+
+    def prepare_step(self, rest):
+        sizes, _, want = rest.partition("/")
+        layers, width, heads, length, batch = map(int, sizes.split(","))
+        torch, nn, peer = self.torch, self.torch.nn, self
+        torch.manual_seed(0)
+
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+                self.layer = peer.layer(width, heads)
+                self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+            def forward(self, x):
+                x = x + peer.attention(self.layer, self.norms[0](x), mask, want)
+                return x + self.feed_forward(self.norms[1](x))
+
+        mask = torch.ones(length, length, dtype=torch.bool).triu(1)
+        model = nn.Sequential(nn.Embedding(VOCABULARY, width), *(Block() for _ in range(layers)), nn.Linear(width, VOCABULARY))
+        optimiser = torch.optim.AdamW(model.parameters(), fused=True)
+        tokens = torch.randint(VOCABULARY, (batch, length))
+
+        def step():
+            optimiser.zero_grad()
+            loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+            loss.backward()
+            optimiser.step()
+            return loss.detach()
+        return step
+
+
+class TorchDropIn(TorchModules):
+    """polyhead under torch."""
+
+    def __init__(self, threads):
+        super().__init__(threads)
+        import polyhead.torch
+        self.polyhead = polyhead
+        polyhead.set_threads(int(threads))
+
+    def info(self):
+        return super().info() | {"polyhead": self.polyhead.__version__}
+
+    def layer(self, width, heads):
+        return self.polyhead.torch.MultiheadAttention(width, heads, batch_first=True)
+
+    def attend(self, q, k, v):
+        return self.polyhead.attention(q, k, v)
+
+    def attention(self, layer, x, mask, want):
+        if want != "statistics":
+            return super().attention(layer, x, mask, want)
+        output, _, found = layer(x, x, x, attn_mask=mask, need_weights=False, is_causal=True, statistics="light")
+        self.entropy = found.entropy
+        return output
+
+    def prepare_call(self, what):
+        if what not in ("bare", "numpy"):
+            return super().prepare_call(what)
+        x = self.torch.ones(1, 1, 2, 4).numpy()
+        if what == "numpy":
+            return lambda: self.polyhead.attention(x, x, x)
+        from polyhead import _attention, _library, _tensors
+        arena, output = _library.Arena(), x.copy()
+        q, into = (_tensors.tensor(arena, array, "x") for array in (x, output))
+        results = arena.pack(_attention._RESULTS, _attention._RESULTS.size, into, *[0] * 12)
+        arguments = _library.context(), q, q, q, 0, results
+        self.kept = arena, x, output
+        return lambda: _attention._attend(*arguments)
+
+
+if __name__ == "__main__":
+    peers.main({"torch-drop-in": TorchDropIn, "torch-modules": TorchModules})
