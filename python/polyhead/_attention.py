@@ -383,16 +383,27 @@ def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: 
                     given.sink_logit is not None, given.gates is not None)
 
 
-def explain(q: Array, k: Array, v: Array, **options: Any) -> str:
-    """Which path a call takes, and why not a faster one.
+def explain(q: Array, k: Array, v: Array, *, lse: bool = False, weights: bool = False, weights_f32: bool = False,
+            heads: Optional[Sequence[int]] = None, rows: Optional[Sequence[int]] = None, logits: Optional[str] = None,
+            statistics: Optional[str] = None, row_statistics: bool = False, **options: Any) -> str:
+    """Which path attention() takes with the same arguments, and why not a faster one.
 
     >>> import numpy as np, polyhead
     >>> x = np.zeros((1, 1, 8, 4), np.float32)
-    >>> "cpu" in polyhead.explain(x, x, x)
+    >>> "cpu" in polyhead.explain(x, x, x, causal=True, statistics="light")
     True
     """
-    arena = Arena()
-    text = ctypes.c_char_p()
+    q, k, v = as_array(q), as_array(k), as_array(v)
+    _sizes(q, k, v)
+    arena, text = Arena(), ctypes.c_char_p()
+    fields = _word(_SETS, statistics, "statistics")
+    wanted = (flag(lse, "lse"), flag(weights, "weights"), logits is not None, bool(fields), flag(row_statistics, "row_statistics"))
+    kinds = ("stat", "stat" if flag(weights_f32, "weights_f32") else None, "stat", "stat", "stat")
+    none = [tensor(arena, empty(q, (0, fields), kind), name) if there else 0  # of no size: what matters is that they are wanted
+            for there, kind, name in zip(wanted, kinds, _RESULT_NAMES[1:])]
+    chosen = [_chosen(heads, "heads"), _chosen(rows, "rows")]
+    results = arena.pack(_RESULTS, _RESULTS.size, 0, *none, *(0 if x is None else arena.array(x) for x in chosen),
+                         *(0 if x is None else len(x) for x in chosen), _word(_STAGES, logits, "logits"), 0, 0)
     _explain(context_of(q), tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v"),
-             Options(**options).pack(arena), 0, ctypes.addressof(text))
+             Options(**options).pack(arena), results, ctypes.addressof(text))
     return text.value.decode()

@@ -60,6 +60,18 @@ _BY_STATUS = (
 )
 
 
+# Where an argument has another name in C++.
+_NAMES = (
+    ("Align::", "align="),
+    ("[attend] output", "[attend] out"),
+    ("first_positions", "first_position"),
+    ("weight_heads", "heads"),
+    ("weight_rows", "rows"),
+    ("weights = true", "weights=True"),
+)
+
+
 def raise_for(status, message):
-    # The library speaks C++ where it names the choices.
-    raise _BY_STATUS[status if 0 < status < len(_BY_STATUS) else -1](message.replace("Align::", "align="))
+    for name, ours in _NAMES:
+        message = message.replace(name, ours)
+    raise _BY_STATUS[status if 0 < status < len(_BY_STATUS) else -1](message)

@@ -7,8 +7,10 @@ without padding, may be twice that of transformers' own attention in float32, pl
 """
 
 import os
+import re
 import resource
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -183,6 +185,22 @@ class Heads(Seeded):
 
 
 @unittest.skipUnless(REAL, "no GGUF named")
+class Documents(Seeded):
+    def test_what_they_show_runs(self):
+        page = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text()
+        blocks = [re.search(rf"```python\n({first}.*?)```", page, re.DOTALL)[1]
+                  for first in ("import polyhead.transformers", "with polyhead.transformers.knock_out")]
+        config = hf.LlamaConfig(**{**GROUPED, "num_hidden_layers": 6})
+        shown = {"tokens": torch.randint(0, 97, (1, 12))}
+        with tempfile.TemporaryDirectory() as folder:
+            made(hf.LlamaForCausalLM, config).save_pretrained(folder)
+            exec(blocks[0], {**shown, "folder": folder}, shown)
+        self.assertEqual(shown["heads"][3].entropy.shape, (4,))
+        exec(blocks[1], shown)
+        self.assertEqual([len(gates) for gates in shown["importance"]], [4] * 6)
+        self.assertTrue(all((gates > 0).any() for gates in shown["importance"]))
+
+
 class Real(Seeded):
     @classmethod
     def setUpClass(cls):

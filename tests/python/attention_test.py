@@ -177,6 +177,22 @@ class Values(unittest.TestCase):
         np.testing.assert_array_equal(polyhead.attention(Other(), Other(), Other()), polyhead.attention(x, x, x))
 
 
+class Explained(unittest.TestCase):
+    def test_what_is_wanted_counts(self):
+        x = made(1, (1, 2, 16, 8))
+        plain = polyhead.explain(x, x, x, causal=True)
+        self.assertIn("cpu", plain)
+        self.assertEqual(polyhead.explain(x, x, x, causal=True, lse=True, statistics="light"), plain)
+        for wants in ({"weights": True, "heads": [1]}, {"logits": "scaled"}):
+            self.assertIn("weights or logits", polyhead.explain(x, x, x, **wants))
+        for error, words, wants in ((polyhead.InvalidValueError, "statistics", {"statistics": "some"}),
+                                    (polyhead.DTypeError, "weights", {"weights": 1}),
+                                    (polyhead.InvalidValueError, "heads", {"heads": [1]}),
+                                    (polyhead.ShapeError, "keep", {"keep": np.ones((3, 3), bool)})):
+            with self.assertRaisesRegex(error, words):
+                polyhead.explain(x, x, x, **wants)
+
+
 class Documents(unittest.TestCase):
     def test_what_they_show_runs(self):
         root = Path(__file__).resolve().parents[2]
@@ -206,28 +222,30 @@ class BadInput(unittest.TestCase):
         self.refused(polyhead.DTypeError, "f64", x.astype(float), x, x)
         self.refused(polyhead.ShapeError, "q: expected 4 axes", x[0], x, x)
         self.refused(polyhead.ShapeError, r"\[1,2,4,8\]", x, x[..., :4], x)
-        self.refused(polyhead.LayoutError, "stride", x.transpose(0, 1, 3, 2), x, x)
+        self.refused(polyhead.LayoutError, "q: .*stride", x.transpose(0, 1, 3, 2), x, x)
         self.refused(polyhead.ShapeError, "keep", keep=np.ones((4, 3), bool))
         self.refused(polyhead.DTypeError, "keep", keep=np.ones((4, 4)))
         self.refused(polyhead.DTypeError, "gates: expected an array", gates=[1, 0])
         self.refused(polyhead.InvalidValueError, "softcap", softcap=-1.0)
+        self.refused(polyhead.DTypeError, "softcap", softcap=x)
         self.refused(polyhead.InvalidValueError, "dropout", dropout=1.0)
         self.refused(polyhead.InvalidValueError, "top_left", align="middle")
         self.refused(polyhead.InvalidValueError, "light", statistics="some")
         self.refused(polyhead.InvalidValueError, "row_statistics", row_statistics=True)
         self.refused(polyhead.DTypeError, "scale", scale="big")
         self.refused(polyhead.InvalidValueError, "seed", dropout=0.5, seed=-1)
-        self.refused(polyhead.LayoutError, "apart from the inputs", out=self.x)
+        self.refused(polyhead.LayoutError, "out: .*apart from the inputs", out=self.x)
         out = np.empty_like(x)
         out.flags.writeable = False
         self.refused(polyhead.LayoutError, "read-only", out=out)
-        self.refused(polyhead.Error, "", key_lengths=np.array([9]))
+        self.refused(polyhead.InvalidValueError, "key_lengths", key_lengths=np.array([9]))
         self.refused(polyhead.InvalidValueError, "first_position", first_position=2**70)
         self.refused(polyhead.DTypeError, "first_position", first_position=1.5)
         self.refused(polyhead.InvalidValueError, "window", window=5)
         self.refused(polyhead.DTypeError, "causal", causal="no")
         self.refused(polyhead.InvalidValueError, "heads", weights=True, heads=[2**32 + 1])
         self.refused(polyhead.ShapeError, "cu_q", cu_q=[0, 4], statistics="light")
+        self.refused(polyhead.ShapeError, "cu_k", cu_k=np.float32(1), weights=True)
         with self.assertRaises(TypeError):
             polyhead.attention(x, x, x, attn_mask=None)
         with self.assertRaisesRegex(polyhead.DTypeError, "gates: expected an array"):
@@ -236,7 +254,7 @@ class BadInput(unittest.TestCase):
             polyhead.set_threads(2**32)
 
     def test_random_arguments_never_crash(self):
-        """What they raise is Python's."""
+        """What they raise is ours, and names an argument that was given."""
         draw = random.Random(7)
         arrays = [None, 3, "q", [1.0], np.float32(1), np.zeros((0, 2, 4, 8), np.float32), self.x, self.x[:, :, :0], self.x[..., :0],
                   self.x[0], self.x.astype(np.float16), self.x.astype(np.int32), np.ones(2, np.float32), np.ones((1, 2), np.float32),
@@ -248,8 +266,9 @@ class BadInput(unittest.TestCase):
             options = {name: draw.choice(draw.choice((arrays, numbers))) for name in draw.sample(names, draw.randrange(4))}
             try:
                 polyhead.attention(*(draw.choice(arrays) if draw.random() < 0.2 else self.x for _ in range(3)), **options)
-            except (polyhead.Error, TypeError, ValueError) as error:
+            except polyhead.Error as error:
                 self.assertNotIsInstance(error, polyhead.InternalError)
+                self.assertTrue(re.findall(rf"\b(q|k|v|{'|'.join(options) or 'q'})\b", str(error)), error)  # says which
 
 
 class Places(unittest.TestCase):

@@ -1,11 +1,15 @@
 """polyhead.load on a model whose heads are known: it runs, is examined, pruned and saved."""
 
+import contextlib
+import io
 import os
+import re
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
+from pathlib import Path
 
 import numpy as np
 
@@ -69,6 +73,21 @@ class Models(unittest.TestCase):
             target = os.path.join(folder, "small er")
             smaller.save(target)
             self.assertEqual(polyhead.load(target).heads, [(0, 0), (1, 0)])
+
+    def test_what_the_documents_show_runs(self):
+        page = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text()
+        block = re.search(r"```python\n(model = polyhead.load.*?)```", page, re.DOTALL)[1]
+        shown = {"polyhead": polyhead, "tokens": self.tokens, "targets": self.examples.targets, "others": self.examples}
+        printed, before = io.StringIO(), os.getcwd()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
+            os.symlink(self.folder, os.path.join(folder, "run"))
+            os.chdir(folder)
+            try:
+                exec(block, shown)
+                self.assertEqual(len(polyhead.load("small").heads), 2)
+            finally:
+                os.chdir(before)
+        self.assertIn("induction", printed.getvalue())
 
     def test_what_cannot_be_is_said(self):
         for error, words, call in (
