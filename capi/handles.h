@@ -22,7 +22,9 @@ struct polyhead_model {
 };
 
 struct polyhead_results {
-  std::variant<polyhead::Tensor, polyhead::MultiHeadResults, polyhead::MultiHeadGradients> kept;
+  std::variant<polyhead::Tensor, std::vector<polyhead::Tensor>, polyhead::MultiHeadResults,
+               polyhead::MultiHeadGradients>
+      kept;
   std::vector<std::pair<std::string, polyhead::ConstTensorView>> tensors;  // of those, by name
 
   void name(std::string name, const polyhead::ConstTensorView& tensor) {

@@ -106,6 +106,21 @@ polyhead_status polyhead_model_forward(polyhead_context* context, const polyhead
   });
 }
 
+polyhead_status polyhead_model_weights(polyhead_context* context, const polyhead_model* model,
+                                       const polyhead_tensor* tokens, const polyhead_tensor* lengths,
+                                       const polyhead_head* knocked_out, size_t knocked_out_count,
+                                       polyhead_results** results) {
+  return guarded([&] {
+    polyhead_results*& into = required(results, kOp, "results");
+    auto named = std::make_unique<polyhead_results>();
+    const auto& kept = named->kept.emplace<std::vector<Tensor>>(model_in(model).weights(
+        required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
+        {.lengths = view_of(lengths, kOp, "lengths"), .knocked_out = heads_of(knocked_out, knocked_out_count, kOp)}));
+    for (std::size_t layer = 0; layer < kept.size(); ++layer) named->name(std::to_string(layer), kept[layer]);
+    into = named.release();
+  });
+}
+
 polyhead_status polyhead_model_generate(polyhead_context* context, const polyhead_model* model, const int32_t* prompts,
                                         const int64_t* lengths, size_t prompt_count, int64_t count,
                                         const polyhead_sampling* sampling, int32_t* tokens) {

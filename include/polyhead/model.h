@@ -82,6 +82,9 @@ class Model {
   // Logits [B,T,V], [B,classes] of a classifier, or [B,T,C] of an encoder.
   Tensor forward(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
 
+  // What every head attends to: the weights of each layer, [B,H,T,T]; absent for a layer without heads.
+  std::vector<Tensor> weights(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
+
   // `count` tokens after each prompt, which may differ in length. The same seed gives the same tokens.
   std::vector<std::vector<std::int32_t>> generate(Context& context,
                                                   const std::vector<std::vector<std::int32_t>>& prompts,

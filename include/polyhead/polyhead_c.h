@@ -264,6 +264,13 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_model_forward(polyhead_context* conte
                                                          const polyhead_head* knocked_out, size_t knocked_out_count,
                                                          polyhead_results** results);
 
+/* What every head attends to, for the same arguments. Results: "0", "1" ..., the weights of each layer that has heads,
+ * [B,H,T,T]. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_weights(polyhead_context* context, const polyhead_model* model,
+                                                         const polyhead_tensor* tokens, const polyhead_tensor* lengths,
+                                                         const polyhead_head* knocked_out, size_t knocked_out_count,
+                                                         polyhead_results** results);
+
 typedef struct polyhead_sampling {
   size_t size;
   double temperature; /* 0: always the likeliest token */

@@ -26,6 +26,7 @@ from ._errors import (
 from ._layer import MultiHeadAttention, MultiHeadGradients, MultiHeadResults
 from ._library import info, set_threads, synchronise, threads, version as __version__
 from ._model import Estimate, Examples, HeadImportance, HeadTable, Model, PruneCurve, PruneStep, SurveyedHead, load
+from ._page import Page
 from ._statistics import HeadStatistics
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "MultiHeadGradients",
     "MultiHeadResults",
     "OutOfMemoryError",
+    "Page",
     "PruneCurve",
     "PruneStep",
     "ShapeError",

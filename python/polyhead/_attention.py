@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from . import _figures
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, LIGHT_STATISTICS, Arena, function, pointers
 from ._numbers import flag, is_zero, number, whole
@@ -148,6 +149,11 @@ class Attention:
     logits: Any = None  # shaped like weights
     statistics: Optional[HeadStatistics] = None
     row_statistics: Optional[HeadStatistics] = None
+    chosen: Optional[Sequence[int]] = None  # the heads that weights and logits are of; None: all
+
+    def _repr_html_(self):
+        """In a notebook: the statistics as a table, the weights of the first sequence as figures."""
+        return notebook_html(self)
 
 
 @dataclass
@@ -160,6 +166,19 @@ class Gradients:
     dbias: Any = None
     dsink_logit: Any = None
     dgates: Any = None  # per sequence, [B,H]
+
+
+def notebook_html(result):
+    """Of results with an output, and perhaps weights [B,heads,T,S] and statistics."""
+    parts = [f"<p>output {tuple(result.output.shape)}</p>"]
+    if result.statistics is not None:
+        parts.append(result.statistics._repr_html_())
+    if result.weights is not None and len(result.weights):
+        first = result.weights[0]
+        first = first.detach().float().cpu().numpy() if is_torch(first) else first
+        heads = getattr(result, "chosen", None)
+        parts.append(_figures.heat_maps(first, [f"head {n}" for n in (range(len(first)) if heads is None else heads)]))
+    return "".join(parts)
 
 
 def _sizes(q, k, v):
@@ -217,6 +236,7 @@ def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=
     if lse:
         result.lse = empty(q, (batch, head_count, queries), "stat")
     heads, rows = _chosen(heads, "heads"), _chosen(rows, "rows")
+    result.chosen = heads
     if weights or logits:
         matrix = (batch, head_count if heads is None else len(heads), queries if rows is None else len(rows), _longest(options, keys))
         if weights:

@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Optional, Union
 
 import numpy as np
 
-from ._attention import Options, statistics_word
+from ._attention import Options, notebook_html, statistics_word
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import Arena, Handle, context, function, pointers
 from ._numbers import flag, number, whole
@@ -56,6 +56,9 @@ class MultiHeadResults:
     weights: Optional[np.ndarray] = None  # [B,H,T,S]
     statistics: Optional[HeadStatistics] = None
     _call: Any = field(default=None, repr=False)  # what backward() needs
+
+    def _repr_html_(self):
+        return notebook_html(self)
 
     def backward(self, doutput: np.ndarray) -> MultiHeadGradients:
         """Gradients from that of the output [B,T,C], of a call with training=True."""

@@ -25,12 +25,12 @@ def _open():
             "library in POLYHEAD_LIBRARY"
         )
     try:
-        return ctypes.CDLL(str(path))
+        return ctypes.CDLL(str(path)), path
     except OSError as error:
         raise ImportError(f"polyhead: cannot load {path}: {error}") from error
 
 
-_library = _open()
+_library, _path = _open()
 for _name in ("polyhead_last_error", "polyhead_version", "polyhead_statistic_name"):
     getattr(_library, _name).restype = ctypes.c_char_p
 for _name in ("polyhead_context_free", "polyhead_results_free", "polyhead_layer_free", "polyhead_model_free"):
@@ -191,6 +191,11 @@ def synchronise() -> None:
     """
     for made in list(_of_streams.values()):
         _synchronise(made.value)
+
+
+def viewer_folder():
+    """Where the sources of the page are: beside the library."""
+    return _path.parent / "viewer"
 
 
 def threads() -> int:

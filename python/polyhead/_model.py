@@ -8,8 +8,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from . import _figures, _page
 from ._errors import DTypeError, InvalidValueError, ShapeError
-from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names
+from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, version
 from ._numbers import natural, number
 from ._tensors import result_array, tensor
 
@@ -18,6 +19,7 @@ _save = pointers(function("polyhead_model_save"), 2)
 _describe = pointers(function("polyhead_model_describe"), 2)
 _heads = pointers(function("polyhead_model_heads"), 2)
 _forward = function("polyhead_model_forward")
+_weights = function("polyhead_model_weights")
 _generate = function("polyhead_model_generate")
 _score = function("polyhead_model_score")
 _survey = function("polyhead_survey_heads")
@@ -26,7 +28,7 @@ _prune = function("polyhead_prune")
 _without = function("polyhead_without_heads")
 
 _P, _SIZE, _I64, _U64 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_uint64
-_forward.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _P]
+_forward.raw.argtypes = _weights.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _P]
 _generate.raw.argtypes = [_P, _P, _P, _P, _SIZE, _I64, _P, _P]
 _score.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, _P]
 _survey.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _U64, _P]
@@ -47,6 +49,7 @@ _IMPORTANT = np.dtype([
 _STEP = np.dtype([("layer", "i8"), ("head", "i8"), ("loss", "f8"), ("accuracy", "f8")])
 
 Head = Tuple[int, int]
+_MOST_PAGE_BYTES = 2**25
 
 
 class Estimate(NamedTuple):
@@ -112,6 +115,22 @@ class PruneCurve:
     def removed(self):
         return [step.head for step in self.steps[: self.within_budget]]
 
+    def _rows(self):
+        return [["none", f"{self.loss:.4f}", f"{self.accuracy:.4f}", "yes"]] + [
+            [f"{step.head[0]}.{step.head[1]}", f"{step.loss:.4f}", f"{step.accuracy:.4f}", "yes" if n < self.within_budget else "no"]
+            for n, step in enumerate(self.steps)]
+
+    def __str__(self):
+        return _table(self._rows(), _STEP_COLUMNS)
+
+    def _repr_html_(self):
+        accuracies = [self.accuracy] + [step.accuracy for step in self.steps]
+        figure = _figures.curve(accuracies, "accuracy by heads removed", self.within_budget, "the budget ends")
+        return figure + _figures.table(_STEP_COLUMNS, self._rows())
+
+
+_STEP_COLUMNS = ["removed", "loss", "accuracy", "within budget"]
+
 
 def _table(rows, columns):
     lines = [columns] + rows
@@ -137,12 +156,7 @@ class HeadTable(list):
         return _table(rows, columns)
 
     def _repr_html_(self):
-        import html
-
-        columns, rows = self._columns()
-        cells = lambda kind, line: "".join(f"<{kind}>{html.escape(text)}</{kind}>" for text in line)  # noqa: E731
-        body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-        return f"<table><thead><tr>{cells('th', columns)}</tr></thead><tbody>{body}</tbody></table>"
+        return _figures.table(*self._columns())
 
 
 def _integers(x, name, axes):
@@ -218,15 +232,44 @@ class Model:
             raise InvalidValueError("this model is closed")
         return handle
 
-    def forward(self, tokens, lengths=None, knocked_out: Sequence[Head] = ()):
-        """Logits [B,T,V], [B,classes] of a classifier, or what an encoder made of every token, [B,T,C]."""
+    def _pass(self, function, tokens, lengths, knocked_out):
         model = self._open()
         arena, out = Arena(), _heads_array(knocked_out)
         results = Handle("results")
-        _forward(context(), model.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
+        function(context(), model.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
                  0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
                  out.ctypes.data, len(out), results.into)
-        return result_array(results, "logits")
+        return results
+
+    def forward(self, tokens, lengths=None, knocked_out: Sequence[Head] = ()):
+        """Logits [B,T,V], [B,classes] of a classifier, or what an encoder made of every token, [B,T,C]."""
+        return result_array(self._pass(_forward, tokens, lengths, knocked_out), "logits")
+
+    def weights(self, tokens, lengths=None, knocked_out: Sequence[Head] = ()) -> Dict[int, np.ndarray]:
+        """What every head attends to: by layer, [B,heads,T,T]."""
+        results = self._pass(_weights, tokens, lengths, knocked_out)
+        return {layer: result_array(results, str(layer)) for layer in sorted({layer for layer, _ in self.heads})}
+
+    def page(self, tokens, words: Optional[Sequence[str]] = None, examples=None, title: str = "Heads") -> _page.Page:
+        """Every head on a text, as an interactive page: in a notebook's cell, or as a file by save(). It needs no network.
+
+        tokens    [T]
+        words     how each token is written (default: its number)
+        examples  Examples that heads are ranked by: with them the page shows importance and damage
+        """
+        tokens = _integers(tokens, "tokens", (1,))
+        words = [str(token) for token in tokens] if words is None else list(words)
+        if len(words) != len(tokens):
+            raise ShapeError(f"words: expected one for each of {len(tokens)} tokens, found {len(words)}")
+        if len(self.heads) * len(tokens) ** 2 > _MOST_PAGE_BYTES:
+            raise InvalidValueError(f"page: expected up to {_MOST_PAGE_BYTES:,} weights, found {len(self.heads)} heads of {len(tokens)} × "
+                                    f"{len(tokens)}; choose a shorter text")
+        weights = self.weights(tokens[None])
+        surveyed = self.survey(tokens[None])
+        important = [None] * len(surveyed) if examples is None else self.importance(examples)
+        model = {"name": repr(self).strip("<>"), "heads": [_page.head_data(*pair) for pair in zip(surveyed, important)],
+                 "samples": [_page.sample_data("text", words, self.heads, np.stack([weights[layer][0, head] for layer, head in self.heads]))]}
+        return _page.page(title, "", {"polyhead": version, "model": repr(self).strip("<>")}, [model])
 
     __call__ = forward
 

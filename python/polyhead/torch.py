@@ -149,6 +149,7 @@ def attend(q, k, v, options, out, more, **wants):
         logits,
         None if sums is None else HeadStatistics(sums),
         None if rows is None else HeadStatistics(rows),
+        wants["heads"],
     )
 
 

@@ -28,6 +28,22 @@ Tensor Model::forward(Context& context, const ConstTensorView& tokens, const Mod
                tape.value(transformer_->forward(tape, tokens, {.lengths = options.lengths, .gates = gates.get()})));
 }
 
+std::vector<Tensor> Model::weights(Context& context, const ConstTensorView& tokens, const ModelOptions& options) const {
+  model::Gates gates(transformer_->config());
+  gates.shut(options.knocked_out);
+  autograd::Tape tape(context, false);
+  model::PassOptions pass{.lengths = options.lengths, .gates = gates.get()};
+  pass.wants.attention.weights = true;
+  transformer_->forward(tape, tokens, pass);
+  const std::vector<model::LayerHeads>& layers = transformer_->config().layers;
+  std::vector<Tensor> found(layers.size());
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    if (layers[layer].heads == 0) continue;
+    found[layer] = clone(context, transformer_->attention(tape, layer).forward.weights);
+  }
+  return found;
+}
+
 std::vector<std::vector<std::int32_t>> Model::generate(Context& context,
                                                        const std::vector<std::vector<std::int32_t>>& prompts,
                                                        std::int64_t count, const Sampling& sampling) const {

@@ -16,3 +16,9 @@ foreach(name kPageHtml kPageStyle kPageScript kStyleDigest kScriptDigest)
   string(APPEND code "const std::string_view ${name} = R\"viewer(${${name}})viewer\";\n")
 endforeach()
 file(WRITE ${OUTPUT} "${code}\n}  // namespace polyhead::report\n")
+
+# -D FOLDER= as well: the page as files, for the Python package, which fills them in itself.
+if(FOLDER)
+  file(WRITE ${FOLDER}/page.js "${kPageScript}")
+  file(COPY ${VIEWER}/page.html ${VIEWER}/page.css DESTINATION ${FOLDER})
+endif()

@@ -91,6 +91,25 @@ TEST_F(Models, RunAndSayWhatTheyAre) {
   }
 }
 
+TEST_F(Models, ShowWhatHeadsAttendTo) {
+  polyhead_results* results = nullptr;
+  expect_ok(polyhead_model_weights(context_, model_, batch_.tokens, nullptr, nullptr, 0, &results));
+  const std::vector<Tensor> expected = Model::load(scratch_.folder()).weights(in_cpp_, examples_[0].tokens);
+  ASSERT_EQ(expected.size(), 2u);
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    const Tensor& weights = expected[layer];
+    EXPECT_EQ(weights.shape(), (Dims{kBatch, 2, kTokens, kTokens}));
+    polyhead_view view;
+    expect_ok(polyhead_results_get(results, std::to_string(layer).c_str(), &view));
+    EXPECT_EQ(std::memcmp(view.tensor.data, weights.view().data(),
+                          static_cast<std::size_t>(weights.view().count()) * sizeof(float)),
+              0);
+    const float* const last = weights.as<float>() + weights.view().count() - kTokens;
+    EXPECT_NEAR(std::accumulate(last, last + kTokens, 0.0), 1, 1e-6);
+  }
+  polyhead_results_free(results);
+}
+
 TEST_F(Models, GoOn) {
   const std::int32_t prompts[] = {0, 1, 2, 3, 4, 1, 9, 8, 9};
   const std::int64_t lengths[] = {6, 3};
