@@ -77,6 +77,7 @@ Command generate_command();
 Command heads_command();
 Command prune_command();
 Command patch_command();
+Command serve_command();
 Command compare_command();
 Command inspect_command();
 Command count_command();

@@ -1,4 +1,4 @@
-// What the page shows, and how to get at it.
+// What the page shows, and how to get at it. A live page gets it elsewhere (live.js).
 
 const data = JSON.parse(byId('data').textContent);
 
@@ -22,6 +22,13 @@ function matrixOf(sample, head) {
   const queries = sample.tokens.length, keys = keysOf(sample).length, size = queries * keys;
   return {queries, keys, bytes: bytesOf(sample).subarray(index * size, (index + 1) * size)};
 }
+
+// Where weights come from, and what follows when the page is ready and when its address changes.
+const source = {
+  matrix: async (sample, head) => matrixOf(sample, head),
+  start: () => showModel(),
+  onAddress: () => showModel(),
+};
 
 const weightOf = (byte) => (byte / 255) ** 2;
 const weightAt = (matrix, query, key) => weightOf(matrix.bytes[query * matrix.keys + key]);

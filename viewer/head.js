@@ -30,38 +30,50 @@ function showStrongest() {
   if (byId('strongest').open && map.matrix) box.append(strongestTable(map.sample, map.matrix));
 }
 
-function showHead(head) {
-  const sample = currentSample(), matrix = matrixOf(sample, head);
+// What else a live page offers for a head, above its map.
+const headTools = {show: () => {}};
+
+// The weights may take a while to come; another head may have been opened meanwhile.
+async function showHead(head) {
+  const sample = currentSample();
   byId('head-name').textContent = nameOf(head);
   byId('head-role').textContent = roleOf(head) + (head.score === undefined ? '' : ` ${number(head.score)}`) +
     (head.kept ? '' : ' · pruned');
   byId('numbers').replaceChildren(...statisticsTable(head), ...rolesTable(head));
+  headTools.show(head);
+  const matrix = await source.matrix(sample, head);
+  if (state.head !== keyOf(head) || currentSample() !== sample) return;
   byId('strongest').hidden = !matrix;
   map.show(sample, matrix);
   links.show(sample, matrix);
   showStrongest();
 }
 
+let opener = '.cell';  // what the focus returns to: the head's cell, or its card
+
 function openHead(head, step) {
+  if (!dialog.open) opener = document.activeElement?.matches('.card') ? '.card' : '.cell';
   state.head = keyOf(head);
   if (!dialog.open) dialog.showModal();
-  showHead(head);
   writeAddress(step);
+  return showHead(head);
 }
 
 // In the order of the cards, round and round.
 function moveHead(by) {
   const heads = shownHeads(), at = heads.findIndex((head) => keyOf(head) === state.head);
-  if (heads.length) openHead(heads[(Math.max(at, 0) + by + heads.length) % heads.length], false);
+  if (heads.length) return openHead(heads[(Math.max(at, 0) + by + heads.length) % heads.length], false);
 }
 
 dialog.addEventListener('close', () => {
-  const card = document.querySelector(`.card[data-head="${state.head}"]`);
+  const from = document.querySelector(`${opener}[data-head="${state.head}"]`);
   if (state.head) {
-    Object.assign(state, {head: '', query: '0'});
+    Object.assign(state, {head: '', query: ''});
     writeAddress(false);
   }
-  if (card) card.focus();
+  grid.paint();
+  if (from?.matches('.cell')) grid.focus(from);
+  else from?.focus();
 });
 dialog.addEventListener('keydown', (event) => {
   const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];

@@ -1,10 +1,7 @@
-// All heads of a model as cards: chosen, ordered, and drawn when they come into view.
+// The heads of a model: which are chosen, in which order, and each as a card that is drawn when it comes into view.
 
-const controls = document.querySelector('.controls');
+const controls = byId('choice');  // its fields stand in several places
 const orders = [['layer', 'by layer'], ['importance', 'by importance'], ['damage', 'by damage'], ['role', 'by role']];
-
-const distinct = (values) => [...new Set(values)];
-const roleOf = (head) => head.role || 'no clear role';
 
 // Offers the choices; a state that is none of them becomes the first.
 function fill(name, choices) {
@@ -86,19 +83,26 @@ const groupOf = (head) =>
 
 function showHeads() {
   fillControls();
+  reading.show();
+  grid.show();
   whenVisible.disconnect();
-  const heads = shownHeads(), all = currentModel().heads.length;
-  byId('note').textContent = currentModel().note || '';
+  const model = currentModel(), heads = shownHeads(), all = model.heads.length;
+  byId('note').textContent = model.note || '';
   byId('count').textContent = heads.length === all ? `${all} heads` : `${heads.length} of ${all} heads`;
+  const drawable = model.samples.some((sample) => sample.heads.length);
+  byId('count').hidden = byId('cards').hidden = !drawable;
+  controls.elements.order.parentElement.hidden ||= !drawable;
+  if (!drawable) return;
   byId('cards').replaceChildren(...distinct(heads.map(groupOf)).map((group) => {
     const list = element('ul', {className: 'cards'}, ...heads.filter((head) => groupOf(head) === group).map(card));
     return element('div', {}, ...(group ? [element('h3', {}, group)] : []), list);
   }));
 }
 
-controls.addEventListener('change', (event) => {
+byId('heads').addEventListener('change', (event) => {
+  if (event.target.form !== controls) return;
   state[event.target.name] = event.target.value;
-  if (event.target.name === 'model') Object.assign(state, {sample: '0', layer: '', role: '', least: '', query: '0'});
+  if (event.target.name === 'model') Object.assign(state, {sample: '0', layer: '', role: '', least: '', query: '', token: ''});
   showHeads();
   writeAddress(false);
 });

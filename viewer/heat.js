@@ -7,12 +7,29 @@ function colourOf(name) {
 
 const heat = {
   shades: null,  // [256, 3]
+  below: null,   // of the other hue, for what is below zero
+  roles: null,   // [7, 3]
 
   learn() {
-    const paper = colourOf('--map'), ink = colourOf('--shade');
-    heat.shades = Array.from({length: 256}, (_, byte) => {
-      return paper.map((from, i) => Math.round(from + byte / 255 * (ink[i] - from)));
-    });
+    const paper = colourOf('--map');
+    const towards = (ink) => Array.from({length: 256}, (_, byte) =>
+      paper.map((from, i) => Math.round(from + byte / 255 * (ink[i] - from))));
+    heat.shades = towards(colourOf('--shade'));
+    heat.below = towards(colourOf('--cold'));
+    heat.roles = Array.from({length: 7}, (_, index) => colourOf(`--s${index}`));
+  },
+
+  // Of a value between two ends, of which the lower is 0 or below; what is no number has the paper's colour.
+  shadeOf(value, {least, most}) {
+    const shades = value < 0 ? heat.below : heat.shades, share = value < 0 ? value / least : value / most;
+    return shades[Math.round(255 * Math.max(0, Math.min(1, share))) || 0];
+  },
+  role: (index) => index === null ? heat.shades[0] : heat.roles[index],
+
+  // Black or white, whichever can be read on it.
+  on([r, g, b]) {
+    const linear = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+    return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) > 0.179 ? '#000' : '#fff';
   },
 
   // One pixel a cell.

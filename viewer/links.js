@@ -13,7 +13,7 @@ const links = {
     byId('queries').replaceChildren(...sample.tokens.map((token, query) => element('li', {},
       element('button', {type: 'button', title: `query ${query}`, onclick: () => chooseQuery(query)}, token))));
     byId('side').textContent = matrix.keys > links.few ? 'strongest keys' : 'keys';
-    const query = Math.min(Number(state.query), matrix.queries - 1);
+    const query = currentQuery();
     links.choose(query);
     if (focused) byId('queries').children[query].firstChild.focus({preventScroll: true});
   },
@@ -67,17 +67,32 @@ const links = {
   },
 };
 
+// The query that was chosen here, or the token above. Without either, the most telling: that with the largest weight on
+// a key other than the first, which heads look at when they look at nothing.
+function currentQuery() {
+  const {queries, keys, bytes} = map.matrix, chosen = state.query || state.token;
+  if (chosen !== '') return Math.min(Number(chosen), queries - 1);
+  let telling = 0, most = -1;
+  for (let query = 0; query < queries; ++query) {
+    for (let key = 1; key < keys; ++key) {
+      if (bytes[query * keys + key] > most) [most, telling] = [bytes[query * keys + key], query];
+    }
+  }
+  return telling;
+}
+
 function chooseQuery(query) {
   state.query = String(query);
   links.choose(query);
+  map.draw();
   writeAddress(false);
 }
 
 byId('queries').addEventListener('keydown', (event) => {
-  const step = {ArrowUp: -1, ArrowDown: 1}[event.key];
-  const next = step && byId('queries').children[Number(state.query) + step];
+  const step = {ArrowUp: -1, ArrowDown: 1}[event.key], query = currentQuery() + step;
+  const next = step && byId('queries').children[query];
   if (!next) return;
   event.preventDefault();
-  chooseQuery(Number(state.query) + step);
+  chooseQuery(query);
   next.firstChild.focus({preventScroll: true});
 });

@@ -2,6 +2,7 @@
 
 function showModel() {
   if (!data.models.length) return;
+  byId('heads').hidden = false;
   showHeads();
   const head = currentModel().heads.find((one) => keyOf(one) === state.head);
   if (head) return openHead(head, false);
@@ -11,15 +12,14 @@ function showModel() {
 
 function redraw() {
   heat.learn();
-  heat.key(document.querySelector('.key canvas'));
-  showModel();
+  heat.key(document.querySelector('#head .key canvas'));
 }
 
 function resize() {
   if (!dialog.open || !map.matrix) return;
   map.measure();
   map.draw();
-  links.choose(Number(state.query));
+  links.choose(currentQuery());
 }
 
 function start() {
@@ -30,11 +30,15 @@ function start() {
   showSections();
   readAddress();
   redraw();
+  source.start();
   window.addEventListener('popstate', () => {
-    if (readAddress()) showModel();
+    if (readAddress()) source.onAddress();
   });
   window.addEventListener('resize', resize);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+    redraw();
+    showModel();
+  });
 }
 
 start();

@@ -44,6 +44,7 @@ const map = {
     pen.drawImage(map.pixels, map.left, map.top, map.width - map.left, map.height - map.top);
     pen.strokeStyle = style.getPropertyValue('--faint');
     pen.strokeRect(map.left + 0.5, map.top + 0.5, map.width - map.left - 1, map.height - map.top - 1);
+    map.drawChosen(pen, style);
     map.drawTokens(pen, style);
     if (map.cursor) map.drawCursor(pen, style);
   },
@@ -76,6 +77,13 @@ const map = {
       pen.translate(map.left + (i + 0.5) * map.cell, map.top - 5);
       pen.rotate(-Math.PI / 2);
     });
+  },
+
+  // The row of the query that is chosen, between two lines that point at it from the left.
+  drawChosen(pen, style) {
+    const y = map.top + currentQuery() * map.cell, height = Math.max(map.cell, 2);
+    pen.strokeStyle = style.getPropertyValue('--accent');
+    pen.strokeRect(map.left - 4, y - 0.5, map.width - map.left + 3.5, height + 1);
   },
 
   drawCursor(pen, style) {
@@ -112,7 +120,7 @@ const map = {
 
   onKey(event) {
     const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
-    const {query, key} = map.cursor || {query: Number(state.query), key: 0};
+    const {query, key} = map.cursor || {query: currentQuery(), key: 0};
     if (step) map.moveTo(query + step[0], key + step[1]);
     else if (event.key === 'Enter') chooseQuery(query);
     else return;
@@ -132,6 +140,6 @@ map.canvas.addEventListener('click', (event) => {
   chooseQuery(cell.query);
 });
 map.canvas.addEventListener('focus', () => {
-  if (!map.cursor && map.canvas.matches(':focus-visible')) map.moveTo(Number(state.query), 0);
+  if (!map.cursor && map.canvas.matches(':focus-visible')) map.moveTo(currentQuery(), 0);
 });
 map.canvas.addEventListener('keydown', map.onKey);

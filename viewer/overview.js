@@ -48,4 +48,5 @@ function showSections() {
     const name = section.querySelector('h2').textContent;
     document.querySelector('nav').append(element('a', {href: `#${section.id}`}, name));
   }
+  document.querySelector('nav').hidden = document.querySelector('nav').children.length < 2;
 }

@@ -1,9 +1,10 @@
 // Where the reader is, kept in the address: #model=1&head=2.3&query=5. What is at its default is left out.
 
-const defaults = {model: '0', sample: '0', layer: '', role: '', least: '', order: 'layer', head: '', query: '0'};
+const defaults = {model: '0', sample: '0', layer: '', role: '', least: '', order: 'layer', head: '', query: '',
+  colour: 'role', token: ''};
 const state = {...defaults};
 const currentModel = () => data.models[Number(state.model)];
-const currentSample = () => currentModel().samples[Number(state.sample)];
+const currentSample = () => currentModel()?.samples[Number(state.sample)];
 
 function address() {
   const changed = Object.entries(state).filter(([name, value]) => value !== defaults[name]);
@@ -15,7 +16,9 @@ function readAddress() {
   if (/^#[^=]+$/.test(location.hash)) return false;
   const given = new URLSearchParams(location.hash.slice(1));
   for (const name of Object.keys(defaults)) state[name] = given.get(name) ?? defaults[name];
-  for (const name of ['model', 'sample', 'query']) if (!/^\d{1,6}$/.test(state[name])) state[name] = '0';
+  for (const name of ['model', 'sample', 'query', 'token']) {
+    if (!/^\d{1,6}$/.test(state[name])) state[name] = defaults[name];
+  }
   if (!currentModel()) state.model = '0';
   return true;
 }

@@ -7,7 +7,6 @@
 #include "io/file.h"
 #include "model/family.h"
 #include "polyhead/error.h"
-#include "text/tokenizer.h"
 #include "train/plan.h"
 
 namespace polyhead::exam {
@@ -33,6 +32,14 @@ std::vector<std::int32_t> Reading::special() const {
   return all;
 }
 
+std::vector<std::int32_t> marks_of(const text::Tokenizer& tokenizer) {
+  std::vector<std::int32_t> marks;
+  for (text::Id id = 0; id < tokenizer.size(); ++id) {
+    if (is_mark(tokenizer.decode(std::array{id}))) marks.push_back(id);
+  }
+  return marks;
+}
+
 bool reads_text(const std::filesystem::path& model) {
   if (!model::is_own(model)) return true;
   const auto has = [&](const char* name) { return io::is_there(model / name); };
@@ -48,9 +55,7 @@ Reading read_text(const std::filesystem::path& model, const std::filesystem::pat
   }
   reading.beginning = tokenizer.beginning();
   if (config.kind == model::Kind::encoder) reading.ending = tokenizer.ending();
-  for (text::Id id = 0; id < tokenizer.size(); ++id) {
-    if (is_mark(tokenizer.decode(std::array{id}))) reading.marks.push_back(id);
-  }
+  reading.marks = marks_of(tokenizer);
   return reading;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "text/tokenizer.h"
 
 namespace polyhead::exam {
 
@@ -18,6 +19,9 @@ struct Reading {
 
   std::vector<std::int32_t> special() const;  // the beginning, the ending and the marks
 };
+
+// The tokens of a vocabulary that are punctuation or the end of a line.
+std::vector<std::int32_t> marks_of(const text::Tokenizer& tokenizer);
 
 // Whether a model brings a tokenizer, and so takes any text: those of others do, and what prune makes of them.
 bool reads_text(const std::filesystem::path& model);

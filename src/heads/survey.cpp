@@ -163,27 +163,33 @@ std::pair<std::int64_t, double> commonest_offset(const HeadSurvey& head, const C
 
 Survey survey(Context& context, const model::Transformer& model, const std::vector<Probe>& probes,
               const std::vector<std::int64_t>& counts) {
+  autograd::Tape tape(context, false);
+  return survey(tape, model, probes, counts, {});
+}
+
+Survey survey(autograd::Tape& tape, const model::Transformer& model, const std::vector<Probe>& probes,
+              const std::vector<std::int64_t>& counts, const SurveyPass& pass) {
   Survey result;
   for (const HeadId& id : model::all_heads(model.config())) result.heads.emplace_back().id = id;
   for (HeadSurvey& head : result.heads) head.sums[static_cast<std::size_t>(Statistic::max_logit)] = -1e30;
   Chances chances;
-  autograd::Tape tape(context, false);
   for (const Probe& probe : probes) {
     expect_within_windows(model.config(), probe.tokens.shape()[1]);
     const std::vector<Row> rows = rows_of(probe, model.config().kind == model::Kind::gpt);
     const std::vector<std::int64_t> rarest = rarest_keys(probe, rows, counts);
     chances.add(probe, rows);
     tape.clear();
-    model::PassOptions options{.lengths = probe.lengths};
+    model::PassOptions options{.lengths = probe.lengths, .gates = pass.gates};
     options.wants.attention = {.statistics = StatisticsSet::full,
                                .row_statistics = true,
                                .marked_keys = probe.marked,
                                .target_keys = probe.targets};
-    model.forward(tape, probe.tokens, options);
+    const autograd::Variable output = model.forward(tape, probe.tokens, options);
+    if (pass.on_output) pass.on_output(output);
     for (auto head = result.heads.begin(); head != result.heads.end();) {
       const std::size_t number = head->id.layer;
       const MultiHeadResults& layer = model.attention(tape, number).forward;
-      const OnHost all(context, layer.statistics), each(context, layer.row_statistics);
+      const OnHost all(tape.context(), layer.statistics), each(tape.context(), layer.row_statistics);
       const std::int64_t H = all.view().shape(1), T = each.view().shape(2);
       for (; head != result.heads.end() && head->id.layer == number; ++head) {
         const std::int64_t h = head->id.head;

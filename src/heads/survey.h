@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -57,6 +58,15 @@ std::pair<std::int64_t, double> commonest_offset(const HeadSurvey& head, const C
 // `counts`: how often each token occurs where the model comes from, for the rarest; empty: nothing is rare.
 Survey survey(Context& context, const model::Transformer& model, const std::vector<Probe>& probes,
               const std::vector<std::int64_t>& counts = {});
+
+// The same on a tape of the caller's that does not record, with gates as PassOptions takes them. `on_output` is given
+// what the model leaves of each probe.
+struct SurveyPass {
+  std::vector<Tensor>* gates{};
+  std::function<void(autograd::Variable)> on_output{};
+};
+Survey survey(autograd::Tape& tape, const model::Transformer& model, const std::vector<Probe>& probes,
+              const std::vector<std::int64_t>& counts, const SurveyPass& pass);
 
 // How often the largest weights of two heads lie on the same key; both were surveyed with the same probes.
 double agreement(const HeadSurvey& a, const HeadSurvey& b);

@@ -255,9 +255,10 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   if (config_.layers[layer].heads == 0) return attend_without_heads(tape, layer, x);
   const MultiHeadOptions how = attention_options(tape, layer, options);
   const Variable inner = config_.post_norm ? x : normalised(tape, x, block.attention_norm);
+  const MultiHeadWants wants = options.wants_of.value_or(layer) == layer ? options.wants : MultiHeadWants{};
   Variable out = options.memory != nullptr
                      ? attend_remembered(tape, layer, inner, how, *options.memory)
-                     : multihead(tape, attention_shape(layer), block.attention, inner, how, options.wants,
+                     : multihead(tape, attention_shape(layer), block.attention, inner, how, wants,
                                  options.gate_gradients, tape.memory<autograd::MultiHeadMemory>(&block));
   if (options.shifts != nullptr && (*options.shifts)[layer].present()) {
     const Variable shift = tape.constant(tape.here((*options.shifts)[layer]));

@@ -15,13 +15,14 @@ class Memory;
 
 // How a pass goes; what is left out is not done.
 struct PassOptions {
-  bool training = false;          // dropout is on
-  std::uint64_t seed = 0;         // of dropout; another one for every step
-  ConstTensorView lengths{};      // i32 [B]: tokens that exist (classifier)
-  std::vector<Tensor>* gates{};   // per layer [H] or [B,H], an absent tensor for all ones
-  bool gate_gradients = false;    // then there must be gates
-  MultiHeadWants wants{};         // statistics, weights ... of every layer
-  std::vector<Tensor>* shifts{};  // per layer [C] or [B,T,C], added to what W_O gives; absent for none
+  bool training = false;                  // dropout is on
+  std::uint64_t seed = 0;                 // of dropout; another one for every step
+  ConstTensorView lengths{};              // i32 [B]: tokens that exist (classifier)
+  std::vector<Tensor>* gates{};           // per layer [H] or [B,H], an absent tensor for all ones
+  bool gate_gradients = false;            // then there must be gates
+  MultiHeadWants wants{};                 // statistics, weights ... of every layer
+  std::optional<std::size_t> wants_of{};  // ... or of this one alone
+  std::vector<Tensor>* shifts{};          // per layer [C] or [B,T,C], added to what W_O gives; absent for none
   // The tokens come after those that are remembered here, and are remembered in turn. For a language model, on a tape
   // that does not record; without lengths and wants.
   Memory* memory{};

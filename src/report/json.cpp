@@ -54,14 +54,15 @@ Json json_of(const Head& head) {
   return object;
 }
 
-// A byte is the root of the weight in 255ths: small weights, of which long texts have many, keep their digits.
-std::string quantised(const std::vector<float>& weights) {
-  std::vector<std::uint8_t> bytes(weights.size());
-  std::transform(weights.begin(), weights.end(), bytes.begin(), [](float weight) {
-    return weight > 0 ? static_cast<std::uint8_t>(std::lround(255 * std::sqrt(std::min(weight, 1.0F))))
-                      : std::uint8_t{0};
-  });
-  return base64(bytes);
+// "predictions": [[["token", 0.5], …], …]
+Json predictions_of(const Sample& sample) {
+  Json rows = Json::array();
+  for (const auto& row : sample.predictions) {
+    Json list = Json::array();
+    for (const auto& [token, probability] : row) list.push_back({visible_token(token), probability});
+    rows.push_back(std::move(list));
+  }
+  return rows;
 }
 
 Json json_of(const Sample& sample) {
@@ -77,7 +78,10 @@ Json json_of(const Sample& sample) {
   if (!sample.key_tokens.empty()) object["key_tokens"] = texts(sample.key_tokens, visible_token);
   object["heads"] = Json::array();
   for (const auto& [layer, head] : sample.heads) object["heads"].push_back({layer, head});
-  object["weights"] = quantised(sample.weights);
+  object["weights"] = base64(quantised(sample.weights));
+  if (!sample.predictions.empty()) object["predictions"] = predictions_of(sample);
+  if (!sample.losses.empty()) object["losses"] = sample.losses;
+  if (!sample.embedding.empty()) object["embedding"] = sample.embedding;
   return object;
 }
 
@@ -125,7 +129,22 @@ Json json_of(const Figure& figure) {
   return object;
 }
 
+Json json_of(const Live& live) {
+  return {{"example", live.example}, {"hint", visible(live.hint)}, {"most_tokens", live.most_tokens}};
+}
+
 }  // namespace
+
+std::vector<std::uint8_t> quantised(std::span<const float> weights) {
+  std::vector<std::uint8_t> bytes(weights.size());
+  std::transform(weights.begin(), weights.end(), bytes.begin(), [](float weight) {
+    return weight > 0 ? static_cast<std::uint8_t>(std::lround(255 * std::sqrt(std::min(weight, 1.0F))))
+                      : std::uint8_t{0};
+  });
+  return bytes;
+}
+
+std::string json(const Model& model) { return json_of(model).dump(); }
 
 std::string json(const Page& page) {
   Json data{{"schema", kSchema}, {"title", visible(page.title)}};
@@ -140,6 +159,7 @@ std::string json(const Page& page) {
   list("figures", page.figures);
   list("tables", page.tables);
   list("models", page.models);
+  if (page.live) data["live"] = json_of(*page.live);
   return data.dump();
 }
 

@@ -60,11 +60,13 @@ std::string figures_of(const Page& page) {
   return text;
 }
 
-std::string policy() {
+// A live page may ask the server that it came from, and nobody else.
+std::string policy(const Page& page) {
   return fmt::format(
       "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; "
-      "form-action 'none'",
-      base64_of_hex(kScriptDigest), base64_of_hex(kStyleDigest));
+      "form-action 'none'{}",
+      base64_of_hex(page.live ? kLiveScriptDigest : kScriptDigest), base64_of_hex(kStyleDigest),
+      page.live ? "; connect-src 'self'" : "");
 }
 
 }  // namespace
@@ -73,11 +75,13 @@ std::string html(const Page& page) {
   check_ids(page);
   const auto replacement = [&](std::string_view name) -> std::string {
     if (name == "title") return escaped(page.title);
-    if (name == "policy") return policy();
+    if (name == "policy") return policy(page);
     if (name == "style") return std::string(kPageStyle);
     if (name == "figures") return figures_of(page);
     if (name == "data") return harmless(json(page));
-    if (name == "script") return std::string(kPageScript);
+    if (name == "asking") return page.live ? std::string(kAskingHtml) : "";
+    if (name == "switches") return page.live ? std::string(kSwitchesHtml) : "";
+    if (name == "script") return std::string(page.live ? kLiveScript : kPageScript);
     throw Error(ErrorCode::value, "page", "page.html asks for {{" + std::string(name) + "}}, which is not known");
   };
   std::string text;

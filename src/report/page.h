@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -31,6 +32,12 @@ struct Sample {
   std::vector<std::string> key_tokens;     // of cross-attention
   std::vector<std::pair<int, int>> heads;  // (layer, head)
   std::vector<float> weights;              // [heads, queries, keys], from 0 to 1
+
+  // What the model made of it, where that is known.
+  using Likely = std::pair<std::string, double>;
+  std::vector<std::vector<Likely>> predictions{};  // of the next token, by token; or one row: of the classes
+  std::vector<double> losses{};                    // of token t + 1 at t
+  std::vector<double> embedding{};                 // of the whole text
 };
 
 struct Model {
@@ -51,6 +58,13 @@ struct Finding {
   std::string figure;  // the id of the figure or table that shows it, or empty
 };
 
+// A page that asks a server for what it shows: type a text, switch heads off.
+struct Live {
+  std::string example;  // the text to begin with
+  std::string hint;     // what may be typed
+  std::int64_t most_tokens = 0;
+};
+
 struct Page {
   std::string title, lead;
   std::vector<std::pair<std::string, std::string>> about;  // "version", "machine", "date", "seed", "time"
@@ -58,10 +72,15 @@ struct Page {
   std::vector<Figure> figures;
   std::vector<Table> tables;
   std::vector<Model> models;
+  std::optional<Live> live{};
 };
 
 // What the page reads, as docs/page.md describes it; the figures themselves are not in it.
 std::string json(const Page& page);
+std::string json(const Model& model);
+
+// A byte per weight: the root of it in 255ths, so that small weights, of which long texts have many, keep their digits.
+std::vector<std::uint8_t> quantised(std::span<const float> weights);
 
 // The whole HTML file. Throws Error where sizes do not fit together, or where a finding names a figure that is not
 // there.

@@ -6,7 +6,9 @@
 namespace polyhead::report {
 
 extern const std::string_view kPageHtml, kPageStyle, kPageScript;
-// SHA-256 in hexadecimal of the style sheet and the script.
-extern const std::string_view kStyleDigest, kScriptDigest;
+// What a live page has beside; its script is the page's with more in it.
+extern const std::string_view kAskingHtml, kSwitchesHtml, kLiveScript;
+// SHA-256 in hexadecimal of the style sheet and the scripts.
+extern const std::string_view kStyleDigest, kScriptDigest, kLiveScriptDigest;
 
 }  // namespace polyhead::report

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/on_host.h"
+#include "report/describe.h"
 #include "study/figures.h"
 
 namespace polyhead::study {
@@ -31,34 +32,11 @@ report::Sample sample(Context& context, const Course& course, std::int64_t numbe
   return made;
 }
 
-report::Head head_of(const heads::HeadRoles& roles, const heads::HeadSurvey* survey) {
-  report::Head made;
-  made.layer = static_cast<int>(roles.id.layer);
-  made.head = static_cast<int>(roles.id.head);
-  if (const heads::RoleScore* role = roles.role()) {
-    made.role = role->role;
-    made.score = role->score;
-  }
-  for (const heads::RoleScore& score : roles.scores) made.roles.emplace_back(score.role, score.score);
-  if (survey == nullptr) return made;
-  const auto add = [&](const char* name, Statistic value, Statistic count) {
-    made.statistics.emplace_back(name, survey->mean(value, count));
-  };
-  add("entropy (nats)", Statistic::entropy, Statistic::rows);
-  add("entropy, relative", Statistic::normalised_entropy, Statistic::normalised_rows);
-  add("largest weight", Statistic::max_weight, Statistic::rows);
-  add("on the first key", Statistic::first_weight, Statistic::rows);
-  add("on itself", Statistic::self_weight, Statistic::self_rows);
-  add("on the key before", Statistic::previous_weight, Statistic::previous_rows);
-  add("mean distance", Statistic::distance, Statistic::rows);
-  return made;
-}
-
 report::Model of_formation(Context& context, const Formation& formation, const std::string& note) {
   report::Model made{formation.name, note, {}, {}};
   const heads::Survey survey = heads::survey(context, *formation.course.model, repeat_probes(*formation.course.task));
   for (std::size_t n = 0; n < formation.roles.size(); ++n) {
-    made.heads.push_back(head_of(formation.roles[n], &survey.heads[n]));
+    made.heads.push_back(report::describe(formation.roles[n], &survey.heads[n]));
   }
   for (std::int64_t n = 0; n < 2; ++n) made.samples.push_back(sample(context, formation.course, n));
   return made;
@@ -71,7 +49,7 @@ report::Model of_anatomy(Context& context, const Anatomy& anatomy) {
                      {}};
   const std::vector<HeadId> gone = anatomy.iterative.removed();
   for (std::size_t n = 0; n < anatomy.examination.roles.size(); ++n) {
-    report::Head head = head_of(anatomy.examination.roles[n], &anatomy.examination.survey.heads[n]);
+    report::Head head = report::describe(anatomy.examination.roles[n], &anatomy.examination.survey.heads[n]);
     const HeadImportance& importance = anatomy.examination.importance[n];
     head.importance = importance.normalised;
     head.statistics.emplace_back("adds to the logit of the right word", importance.logit.mean);

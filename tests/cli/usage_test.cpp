@@ -73,10 +73,26 @@ TEST(Usage, EveryReportComesAsTableJsonAndCsv) {
 }
 
 TEST(Usage, MistakesOfTheCommandLineEndWith2) {
-  for (const std::string line :
-       {"cuont", "--frobnicate", "count --widht 3", "count gtp2", "count --heads 0", "count --heads x", "count --heads",
-        "count --heads 99999999999999999999", "count --width 512", "count gpt2 --layers 6+", "count --format xml",
-        "trace surplus", "trace --example none", "bench --dtype f8", "info surplus", "completion", "completion fish"}) {
+  for (const std::string line : {"cuont",
+                                 "--frobnicate",
+                                 "count --widht 3",
+                                 "count gtp2",
+                                 "count --heads 0",
+                                 "count --heads x",
+                                 "count --heads",
+                                 "count --heads 99999999999999999999",
+                                 "count --width 512",
+                                 "count gpt2 --layers 6+",
+                                 "count --format xml",
+                                 "trace surplus",
+                                 "trace --example none",
+                                 "bench --dtype f8",
+                                 "info surplus",
+                                 "serve",
+                                 "serve run --port 99999",
+                                 "serve run --host 0.0.0.0",
+                                 "completion",
+                                 "completion fish"}) {
     const Ran ran = errors_of(line);
     EXPECT_EQ(ran.code, 2) << line;
     EXPECT_TRUE(ran.text.starts_with("polyhead")) << ran.text;

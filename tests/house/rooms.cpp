@@ -50,7 +50,7 @@ const std::vector<Room> kRooms = {
     {"report", {"heads", "io"}, "heads"},
     {"exam", {"core", "autograd", "model", "io", "text", "train", "heads"}, "heads"},
     {"study", {"core", "autograd", "model", "io", "train", "heads", "exam", "report"}, "heads"},
-    {"serve", {"model", "heads", "report", "text"}, "heads"},
+    {"serve", {"core", "model", "io", "heads", "exam", "report"}, "heads"},
     {"capi", {}, "polyhead"},
     {"cli",
      {"core", "backend", "ops", "autograd", "io", "text", "model", "train", "heads", "exam", "report", "study",
@@ -74,8 +74,8 @@ const std::vector<Library> kLibraries = {
 
 // Headers of the operating system, and those of C that its own header needs; those of C++ have neither a slash nor
 // ".h".
-const Names kSystem = {"dlfcn.h",  "fcntl.h",  "malloc.h", "pthread.h", "sched.h",
-                       "signal.h", "stddef.h", "stdint.h", "termios.h", "unistd.h"};
+const Names kSystem = {"arpa/inet.h", "dlfcn.h",  "fcntl.h",  "malloc.h", "netinet/in.h", "pthread.h",
+                       "sched.h",     "signal.h", "stddef.h", "stdint.h", "termios.h",    "unistd.h"};
 
 bool is_system(std::string_view header) {
   return header.starts_with("sys/") || kSystem.contains(header) ||

@@ -206,8 +206,30 @@ class Drawing(PageTest):
         self.assertIn('query=5', tab.run('location.hash'))
         self.assertEqual(self.arcs(tab)['pressed'], Weights(0, 1, 2, 4).queries[5])
 
+    def test_a_head_opens_at_its_most_telling_query(self):
+        for head in ((0, 0), (2, 4), (7, 7)):
+            weights = Weights(0, 1, *head)
+            best = lambda query: max(weights.byte(query, key) for key in range(1, len(weights.keys)))
+            telling = max(range(len(weights.queries)), key=best)
+            tab = self.tab(at='#sample=1&head={}.{}'.format(*head))
+            self.assertEqual(tab.run('currentQuery()'), telling)
+            self.assertIn(f'({telling})', tab.text('#summary'))
+            token = (telling + 1) % len(weights.queries)
+            tab = self.tab(at='#sample=1&token={}&head={}.{}'.format(token, *head))
+            self.assertEqual(tab.run('currentQuery()'), token, 'or at the token that was chosen above')
+
+    def test_cells_of_the_grid_have_the_shade_of_their_number(self):
+        tab = self.tab(at='#colour=importance')
+        heads = DATA['models'][0]['heads']
+        most = max(head['importance'] for head in heads)
+        for head in heads[::7]:
+            cell = f'.cell[data-head="{head["layer"]}.{head["head"]}"]'
+            pixel = tab.run(f"getComputedStyle(document.querySelector('{cell}')).backgroundColor.match(/\\d+/g).map(Number)")
+            self.expect_shade(tab, pixel, round(255 * head['importance'] / most), cell)
+            self.assertIn(number(head['importance']), tab.run(f"document.querySelector('{cell}').ariaLabel"))
+
     def test_the_arrows_move_by_one_cell_and_stay_on_the_map(self):
-        tab = self.tab(at='#model=1&sample=1&head=0.0')  # three queries, four keys
+        tab = self.tab(at='#model=1&sample=1&head=0.0&query=0')  # three queries, four keys
         tab.run("byId('map').focus()")
         way = [('Down', 1, 0), ('Right', 1, 1), ('Up', 0, 1), ('Left', 0, 0), ('Left', 0, 0), ('Up', 0, 0)]
         way += [('Right', 0, key) for key in (1, 2, 3, 3)] + [('Down', query, 3) for query in (1, 2, 2)]

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+#include "cli/device.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "serve/page.h"
+#include "serve/server.h"
+
+namespace polyhead::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string host = "127.0.0.1";
+  std::int64_t port = 0, tokens = 2048;
+  DeviceChoice on;
+};
+
+bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1"; }
+
+// The last part of a path, also of one that ends with a slash.
+std::string name_of(const std::string& model) {
+  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  return (path.has_filename() ? path.filename() : path.parent_path().filename()).string();
+}
+
+void run(const Options& o) {
+  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
+  if (o.host == "0.0.0.0" || o.host == "::") {
+    throw Failure(Exit::usage, fmt::format("--host: expected the address of one interface, found {}, which is all of "
+                                           "them",
+                                           o.host));
+  }
+  if (!is_loopback(o.host)) {
+    say(
+        fmt::format("Warning: whoever reaches {} and learns the address below can use this model; nothing is "
+                    "encrypted.\n",
+                    o.host));
+  }
+  const Signals signals;
+  Context context = o.on.context();
+  say(fmt::format("Loading {}\n", o.model));
+  exam::Viewer viewer(context, o.model);
+  serve::Desk desk(viewer, name_of(o.model), o.tokens);
+  const serve::Server server(desk, {.host = o.host, .port = static_cast<std::uint16_t>(o.port)});
+  say(fmt::format("{}\nOpen this address in a browser; Ctrl-C ends the server.\n",
+                  serve::in_a_sentence(viewer.model())));
+  fmt::print("{}\n", server.address());
+  std::fflush(stdout);
+  while (Signals::noted() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+}  // namespace
+
+Command serve_command() {
+  auto o = std::make_shared<Options>();
+  return {
+      .name = "serve",
+      .summary = "a live page: type a text, see every head, switch heads off",
+      .description =
+          "Opens a page on this machine, whose address it prints. Type a text there and see what every head does with "
+          "it and what the model makes of it: the next token, the class or the embedding. Switch heads off one by one, "
+          "by layer, by column or by role, or turn their gates between 0 and 2, and see what changes. The page needs "
+          "nothing from the network. Only this machine can reach it, and only with the random part of its address.",
+      .examples = {{"polyhead serve run", "a model that polyhead train made"},
+                   {"polyhead serve model.gguf --port 8080", "a downloaded model, always at the same port"}},
+      .options =
+          {{"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file",
+            &o->model},
+           {"port", "N", "the port; 0: any that is free", &o->port, {}, 0, 65535},
+           {"host", "ADDRESS", "the address to listen at; other than loopback, it warns", &o->host},
+           {"tokens", "N", "the longest text that is read, up to the model's context", &o->tokens, {}, 2, 100'000},
+           o->on.device_option(),
+           o->on.threads_option()},
+      .run = [o] { run(*o); }};
+}
+
+}  // namespace polyhead::cli

@@ -1,0 +1,147 @@
+#include "exam/language.h"
+
+#include <algorithm>
+#include <array>
+
+#include "exam/reading.h"
+#include "polyhead/error.h"
+#include "train/plan.h"
+#include "train/words.h"
+
+namespace polyhead::exam {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+constexpr std::size_t kEnough = 4096;  // ordinary tokens
+
+class Bytes final : public Language {
+ public:
+  Tokens tokens_of(const std::string& text) const override {
+    Tokens tokens;
+    for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
+    return tokens;
+  }
+  std::string token_text(std::int32_t token) const override { return std::string(1, static_cast<char>(token)); }
+  Tokens special() const override { return {'\n', ' ', '.', ','}; }
+  Tokens ordinary() const override {
+    Tokens letters;
+    for (std::int32_t letter = 'a'; letter <= 'z'; ++letter) letters.push_back(letter);
+    return letters;
+  }
+  Tokens beginning() const override { return {}; }
+  std::string example() const override { return "It was the best of times, it was the worst of times."; }
+  std::string hint() const override { return "Any text: this model reads it byte by byte."; }
+};
+
+class TaskWords final : public Language {
+ public:
+  explicit TaskWords(std::unique_ptr<train::Task> task) : task_(std::move(task)), words_(*task_) {}
+
+  Tokens tokens_of(const std::string& text) const override {
+    return words_.tokens_of(text, [](const std::string& what) { throw Error(ErrorCode::input, "text", what); });
+  }
+  std::string token_text(std::int32_t token) const override { return task_->token_text(token); }
+  Tokens special() const override { return task_->special_tokens(); }
+  Tokens ordinary() const override {
+    const Tokens marks = special();
+    Tokens rest;
+    for (std::int32_t token = 0; token < task_->vocabulary(); ++token) {
+      if (std::find(marks.begin(), marks.end(), token) == marks.end()) rest.push_back(token);
+    }
+    return rest;
+  }
+  Tokens beginning() const override {
+    const Tokens marks = special(), drawn = task_->sequence(train::Split::validation, 1, 0).tokens;
+    const bool marked = std::find(marks.begin(), marks.end(), drawn[0]) != marks.end();
+    return marked ? Tokens{drawn[0]} : Tokens{};
+  }
+  std::string example() const override {
+    std::string text;
+    for (const std::int32_t token : task_->sequence(train::Split::validation, 1, 0).tokens) {
+      text += (text.empty() ? "" : " ") + task_->token_text(token);
+    }
+    return text;
+  }
+  std::string hint() const override {
+    constexpr std::size_t kMost = 40;
+    std::string text = "Words of the task " + task_->name() + ", a space between them:";
+    for (std::size_t n = 0; n < std::min(kMost, words_.all().size()); ++n) text += " " + words_.all()[n];
+    return text + (words_.all().size() > kMost ? " …" : "");
+  }
+
+ private:
+  std::unique_ptr<train::Task> task_;
+  train::Words words_;
+};
+
+// Words of letters alone, with a blank before them or without.
+bool is_word(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  return first != text.npos && text.size() - first > 2 &&
+         std::all_of(text.begin() + static_cast<std::ptrdiff_t>(first), text.end(), letter);
+}
+
+class Tokenized final : public Language {
+ public:
+  Tokenized(const std::filesystem::path& model, const model::Config& config)
+      : tokenizer_(text::load_tokenizer(model)), encoder_(config.kind == model::Kind::encoder) {
+    text::expect_fits(tokenizer_, config.vocabulary, model);
+  }
+
+  Tokens tokens_of(const std::string& text) const override {
+    Tokens tokens = beginning();
+    for (const text::Token& token : tokenizer_.encode(text, false)) tokens.push_back(token.id);
+    if (encoder_) tokens.insert(tokens.end(), tokenizer_.ending().begin(), tokenizer_.ending().end());
+    return tokens;
+  }
+  // A decoder may drop the blank before the first word, so the token is decoded behind another.
+  std::string token_text(std::int32_t token) const override {
+    const std::string alone = tokenizer_.decode(std::array{token}, true);
+    const std::string* written = tokenizer_.text_of(token);
+    if (alone.empty()) return written == nullptr ? "token " + std::to_string(token) : *written;
+    const bool blank = written != nullptr && written->starts_with("▁") && !alone.starts_with(' ');
+    return blank ? " " + alone : alone;
+  }
+  Tokens special() const override {
+    Tokens all = marks_of(tokenizer_);
+    all.insert(all.end(), tokenizer_.beginning().begin(), tokenizer_.beginning().end());
+    if (encoder_) all.insert(all.end(), tokenizer_.ending().begin(), tokenizer_.ending().end());
+    return all;
+  }
+  // The first of a vocabulary are its commonest.
+  Tokens ordinary() const override {
+    Tokens words;
+    for (text::Id id = 0; id < tokenizer_.size() && words.size() < kEnough; ++id) {
+      if (is_word(tokenizer_.decode(std::array{id}))) words.push_back(id);
+    }
+    return words;
+  }
+  Tokens beginning() const override { return tokenizer_.beginning(); }
+  std::string example() const override {
+    return "The animal didn't cross the road because it was too tired. The animal didn't cross the road";
+  }
+  std::string hint() const override { return "Any text."; }
+
+ private:
+  text::Tokenizer tokenizer_;
+  bool encoder_;
+};
+
+}  // namespace
+
+std::unique_ptr<Language> language_of(const std::filesystem::path& model, const model::Config& config) {
+  if (reads_text(model)) return std::make_unique<Tokenized>(model, config);
+  const train::Plan plan = train::load_plan(model);
+  if (plan.task.name == "text") return std::make_unique<Bytes>();
+  std::unique_ptr<train::Task> task = train::make_task(plan.task);
+  if (task->vocabulary() != config.vocabulary) {
+    throw Error(ErrorCode::input, "language",
+                model.string() + ": expected the " + std::to_string(task->vocabulary()) + " tokens of the task " +
+                    task->name() + ", found a model of " + std::to_string(config.vocabulary));
+  }
+  return std::make_unique<TaskWords>(std::move(task));
+}
+
+}  // namespace polyhead::exam

@@ -1,0 +1,155 @@
+#include "exam/viewer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/functions.h"
+#include "core/on_host.h"
+#include "model/checkpoint.h"
+#include "model/memory.h"
+
+namespace polyhead::exam {
+namespace {
+
+constexpr std::int64_t kLikely = 8;  // tokens that are named as what may come next
+constexpr std::int64_t kRepeats = 8, kRepeatLength = 64;
+
+Tensor row_of(const std::vector<std::int32_t>& tokens) {
+  Tensor row = Tensor::empty({1, std::ssize(tokens)}, DType::i32);
+  std::copy(tokens.begin(), tokens.end(), row.as<std::int32_t>());
+  return row;
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) /
+         static_cast<double>(std::max<std::size_t>(values.size(), 1));
+}
+
+double turn(const std::vector<double>& a, const std::vector<double>& b) {
+  const double ab = std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+  const double aa = std::inner_product(a.begin(), a.end(), a.begin(), 0.0);
+  const double bb = std::inner_product(b.begin(), b.end(), b.begin(), 0.0);
+  return 1 - ab / std::sqrt(aa * bb);
+}
+
+// The row after each token is judged by the one that follows; the last by any.
+std::vector<std::int32_t> targets_of(const std::vector<std::int32_t>& tokens) {
+  std::vector<std::int32_t> targets(tokens.begin() + 1, tokens.end());
+  targets.push_back(0);
+  return targets;
+}
+
+// What the model leaves of one text, into the view.
+void read_output(autograd::Tape& tape, const model::Config& config, autograd::Variable output, View& view) {
+  if (config.kind == model::Kind::encoder) {
+    const OnHost pooled(tape.context(), tape.value(pool(tape, output, {})));
+    view.embedding.assign(pooled.as<float>(), pooled.as<float>() + config.width);
+    return;
+  }
+  if (config.kind == model::Kind::classifier) {
+    view.expected = model::expectations(tape, output, std::array{0}, config.classes).rows;
+    return;
+  }
+  model::Expectations found = model::expectations(tape, output, targets_of(view.tokens), kLikely);
+  found.losses.pop_back();
+  view.expected = std::move(found.rows);
+  view.losses = std::move(found.losses);
+}
+
+}  // namespace
+
+Viewer::Viewer(Context& context, const std::filesystem::path& model)
+    : context_(context),
+      model_(model::load(model, context.allocator())),
+      language_(language_of(model, model_->config())),
+      special_(language_->special()),
+      tape_(context, false) {
+  model::expect_memory("view", model_->config(), 1, {.batch = kRepeats, .tokens = kRepeatLength});
+  tape_.pack_weights();
+  heads::RepeatProbe random{.alphabet = language_->ordinary(),
+                            .beginning = language_->beginning(),
+                            .batch = kRepeats,
+                            .length = std::min(kRepeatLength, model_->config().context)};
+  repeats_ = heads::survey(tape_, *model_, heads::make_repeats(random, kRepeats), {}, {});
+}
+
+std::vector<std::int32_t> Viewer::tokens_of(const std::string& text, std::int64_t most) const {
+  const std::vector<std::int32_t> tokens = language_->tokens_of(text);
+  if (text.find_first_not_of(" \t\r\n") == text.npos || tokens.empty()) {
+    throw Error(ErrorCode::input, "text", "expected a text, found none; " + language_->hint());
+  }
+  const std::int64_t fits = std::min(most, model_->config().context);
+  if (std::ssize(tokens) > fits) {
+    throw Error(ErrorCode::input, "text",
+                "expected up to " + std::to_string(fits) + " tokens, found " + std::to_string(tokens.size()) +
+                    "; shorten the text");
+  }
+  return tokens;
+}
+
+model::Gates Viewer::gates_of(const GateList& list) const {
+  model::Gates gates(model_->config());
+  for (const auto& [id, value] : list) gates.set(id, value);
+  return gates;
+}
+
+View Viewer::look(const std::vector<std::int32_t>& tokens, const GateList& list) {
+  model::expect_memory("view", model_->config(), 0, {.tokens = std::ssize(tokens), .row_statistics = true});
+  model::Gates gates = gates_of(list);
+  View view{.tokens = tokens, .survey = {}, .roles = {}, .expected = {}, .losses = {}, .embedding = {}};
+  std::vector<heads::Probe> probes;
+  probes.push_back(heads::make_probe(row_of(tokens), {}, special_, 1));
+  const auto read = [&](autograd::Variable output) { read_output(tape_, model_->config(), output, view); };
+  view.survey =
+      heads::survey(tape_, *model_, probes, {}, {.gates = list.empty() ? nullptr : gates.get(), .on_output = read});
+  view.roles = heads::roles(view.survey, repeats_);
+  return view;
+}
+
+Tensor Viewer::weights(const std::vector<std::int32_t>& tokens, const GateList& list, std::size_t layer,
+                       const std::vector<std::int32_t>& heads) {
+  const std::int64_t all = model_->config().layers.at(layer).heads, T = std::ssize(tokens);
+  const std::int64_t H = heads.empty() ? all : std::ssize(heads);
+  model::expect_memory("view", model_->config(), 0, {.tokens = T}, 4.0 * static_cast<double>(H * T * T));
+  model::Gates gates = gates_of(list);
+  const Tensor row = row_of(tokens);
+  tape_.clear();
+  model::PassOptions options{.gates = list.empty() ? nullptr : gates.get(), .wants_of = layer};
+  options.last_only = model_->config().kind == model::Kind::gpt;  // the logits are not read
+  options.wants.attention.weights = true;
+  options.wants.attention.weight_heads = heads;
+  model_->forward(tape_, row, options);
+  const Tensor found = to_host(context_, model_->attention(tape_, layer).forward.weights);  // [1,H,T,T]
+  Tensor result = Tensor::empty({H, T, T}, DType::f32);
+  std::copy_n(found.as<float>(), H * T * T, result.as<float>());
+  return result;
+}
+
+std::vector<HeadImportance> Viewer::gradients(const std::vector<std::int32_t>& tokens) {
+  if (model_->config().kind != model::Kind::gpt || tokens.size() < 2) return {};
+  model::expect_memory("view", model_->config(), 2, {.tokens = std::ssize(tokens), .backward = true});
+  std::vector<std::int32_t> next = targets_of(tokens);
+  next.back() = -1;
+  std::vector<Examples> examples(1);
+  examples[0].tokens = row_of(tokens);
+  examples[0].targets = row_of(next);
+  return heads::gradient_importance(context_, *model_, examples);
+}
+
+Damage Viewer::damage(const View& whole, const HeadId& head) {
+  model::Gates gates = gates_of({{head, 0.0F}});
+  View without{.tokens = whole.tokens, .survey = {}, .roles = {}, .expected = {}, .losses = {}, .embedding = {}};
+  const Tensor row = row_of(whole.tokens);
+  tape_.clear();
+  read_output(tape_, model_->config(), model_->forward(tape_, row, {.gates = gates.get()}), without);
+  if (model_->config().kind == model::Kind::encoder) return {head, turn(whole.embedding, without.embedding)};
+  if (model_->config().kind == model::Kind::gpt) return {head, mean(without.losses) - mean(whole.losses)};
+  const model::Likely first = whole.expected[0][0];
+  const auto same = std::find_if(without.expected[0].begin(), without.expected[0].end(),
+                                 [&](const model::Likely& likely) { return likely.token == first.token; });
+  return {head, std::log(first.probability / same->probability)};
+}
+
+}  // namespace polyhead::exam

@@ -1,0 +1,71 @@
+// A model at work on one text: what every head does and what comes of it, with the gates as one likes.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exam/language.h"
+#include "heads/importance.h"
+#include "heads/roles.h"
+#include "model/likely.h"
+
+namespace polyhead::exam {
+
+using GateList = std::vector<std::pair<HeadId, float>>;  // those that are not 1
+
+struct View {
+  std::vector<std::int32_t> tokens;
+  heads::Survey survey;                 // on this text
+  std::vector<heads::HeadRoles> roles;  // on this text and on random repeats, the latter with all gates at 1
+  // Of a language model, by token: what it expects next. Of a classifier: the classes, in one row.
+  std::vector<std::vector<model::Likely>> expected;
+  std::vector<double> losses;     // of a language model: of token t + 1 at t, so one fewer than tokens
+  std::vector<double> embedding;  // of an encoder: the mean over the tokens, [C]
+};
+
+// What a text loses without one head.
+struct Damage {
+  HeadId id;
+  double loss = 0;  // what the mean loss gains; of a classifier, that of the class it takes for the likeliest with all
+                    // heads; of an encoder, what its embedding turns by, 1 - cos
+};
+
+// Not for several threads at once.
+class Viewer {
+ public:
+  // Refuses (input) what cannot be loaded. Surveys the heads on random repeats, which takes about as long as reading
+  // 512 tokens.
+  Viewer(Context& context, const std::filesystem::path& model);
+
+  const model::Transformer& model() const noexcept { return *model_; }
+  const Language& language() const noexcept { return *language_; }
+
+  // Throws Error (input) for a text without tokens, or with more than `most`.
+  std::vector<std::int32_t> tokens_of(const std::string& text, std::int64_t most) const;
+
+  View look(const std::vector<std::int32_t>& tokens, const GateList& gates = {});
+  // The attention of these heads of a layer, f32 [heads,T,T]; empty: of all.
+  Tensor weights(const std::vector<std::int32_t>& tokens, const GateList& gates, std::size_t layer,
+                 const std::vector<std::int32_t>& heads = {});
+
+  // By the gradient of the gates, all heads in one pass back, relative to their layer; none of an encoder or
+  // classifier.
+  std::vector<HeadImportance> gradients(const std::vector<std::int32_t>& tokens);
+  // One pass without the head, beside `whole`, which is the view with all gates at 1.
+  Damage damage(const View& whole, const HeadId& head);
+
+ private:
+  model::Gates gates_of(const GateList& gates) const;
+
+  Context& context_;
+  std::unique_ptr<model::Transformer> model_;
+  std::unique_ptr<Language> language_;
+  std::vector<std::int32_t> special_;
+  autograd::Tape tape_;  // keeps the weights packed from text to text
+  heads::Survey repeats_;
+};
+
+}  // namespace polyhead::exam

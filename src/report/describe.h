@@ -1,0 +1,12 @@
+// A head of the page from what was measured of it.
+#pragma once
+
+#include "heads/roles.h"
+#include "report/page.h"
+
+namespace polyhead::report {
+
+// Its role and its score in all of them; its statistics, if it was surveyed.
+Head describe(const heads::HeadRoles& roles, const heads::HeadSurvey* survey);
+
+}  // namespace polyhead::report

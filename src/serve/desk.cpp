@@ -1,0 +1,139 @@
+#include "serve/desk.h"
+
+#include <algorithm>
+#include <new>
+
+#include "io/json.h"
+#include "polyhead/error.h"
+#include "report/text.h"
+#include "serve/page.h"
+
+namespace polyhead::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::seconds(3);  // a ranking that is not asked for so long is dropped
+constexpr std::size_t kMostRankings = 4;
+
+HeadId head_in(const io::Json& list, const std::vector<HeadId>& heads) {
+  const HeadId id{list[0].get<std::size_t>(), list[1].get<std::int64_t>()};
+  if (std::find(heads.begin(), heads.end(), id) == heads.end()) {
+    throw Error(ErrorCode::input, "request", "this model has no head " + to_string(id));
+  }
+  return id;
+}
+
+bool are_counts(const io::Json& list, std::size_t size) {
+  if (!list.is_array() || list.size() != size) return false;
+  return list[0].is_number_unsigned() && list[1].is_number_unsigned();
+}
+
+exam::GateList gates_in(const io::Json& json, const std::vector<HeadId>& heads) {
+  constexpr double kMost = 2;
+  exam::GateList gates;
+  const auto refuse = [] {
+    throw Error(ErrorCode::input, "request", "\"gates\": expected [[layer, head, 0 to 2], …]");
+  };
+  if (!json.is_array() || json.size() > heads.size()) refuse();
+  for (const io::Json& gate : json) {
+    if (!are_counts(gate, 3) || !gate[2].is_number()) refuse();
+    const auto value = gate[2].get<double>();
+    if (!(value >= 0 && value <= kMost)) refuse();
+    gates.emplace_back(head_in(gate, heads), static_cast<float>(value));
+  }
+  return gates;
+}
+
+}  // namespace
+
+Answer refusal(int status, const std::string& why) {
+  io::Json json;
+  json["error"] = report::visible(why);
+  return {.status = status, .body = json.dump()};
+}
+
+Desk::Desk(exam::Viewer& viewer, std::string name, std::int64_t most_tokens)
+    : viewer_(viewer),
+      name_(std::move(name)),
+      most_tokens_(most_tokens),
+      heads_(model::all_heads(viewer.model().config())),
+      page_(report::html(live_page(viewer, name_, most_tokens))) {}
+
+Answer Desk::answer(const std::string& what, const std::string& body) {
+  constexpr int kUnusable = 422;
+  try {
+    if (what == "read") return read(body);
+    if (what == "head") return head(body);
+    if (what == "rank") return rank(body);
+    return refusal(404, "there is nothing called " + what);
+  } catch (const std::bad_alloc&) {
+    return refusal(kUnusable, "not enough memory for this text; shorten it");
+  } catch (const std::exception& error) {
+    return refusal(kUnusable, error.what());
+  }
+}
+
+Desk::Question Desk::question_in(const std::string& body, HeadId* head) const {
+  const io::Json json = io::parse_json(body, "request");
+  io::expect_known_keys(json, {"text", "gates", "head"}, "request");
+  Question question{viewer_.tokens_of(io::read_text(json, "text", "request"), most_tokens_), {}};
+  if (json.contains("gates")) question.gates = gates_in(json["gates"], heads_);
+  if (head == nullptr) return question;
+  if (!json.contains("head") || !are_counts(json["head"], 2)) {
+    throw Error(ErrorCode::input, "request", "\"head\": expected [layer, head]");
+  }
+  *head = head_in(json["head"], heads_);
+  return question;
+}
+
+Answer Desk::read(const std::string& body) {
+  const Question question = question_in(body);
+  return {.body = report::json(describe(viewer_, name_, viewer_.look(question.tokens, question.gates)))};
+}
+
+// The weights as bytes, [T,T].
+Answer Desk::head(const std::string& body) {
+  HeadId id;
+  const Question question = question_in(body, &id);
+  const Tensor weights =
+      viewer_.weights(question.tokens, question.gates, id.layer, {static_cast<std::int32_t>(id.head)});
+  const std::vector<std::uint8_t> bytes =
+      report::quantised({weights.as<float>(), static_cast<std::size_t>(weights.view().count())});
+  return {.type = "application/octet-stream", .body = std::string(bytes.begin(), bytes.end())};
+}
+
+// How far it is: {"done": 3, "of": 72, "damage": [0.1, …], "gradient": [0.2, …]}, in the order of the heads.
+Answer Desk::rank(const std::string& body) {
+  const Question question = question_in(body);
+  drop_unasked();
+  auto found = std::find_if(rankings_.begin(), rankings_.end(),
+                            [&](const Ranking& one) { return one.whole.tokens == question.tokens; });
+  if (found == rankings_.end()) {
+    if (rankings_.size() == kMostRankings) return refusal(503, "busy with other rankings");
+    rankings_.push_front({viewer_.look(question.tokens), viewer_.gradients(question.tokens), {}, {}});
+    found = rankings_.begin();
+  }
+  rankings_.splice(rankings_.begin(), rankings_, found);
+  found->asked = Clock::now();
+  io::Json json{{"done", found->damages.size()}, {"of", heads_.size()}};
+  json["damage"] = json["gradient"] = io::Json::array();
+  for (const exam::Damage& damage : found->damages) json["damage"].push_back(damage.loss);
+  for (const HeadImportance& head : found->gradients) json["gradient"].push_back(head.normalised);
+  return {.body = json.dump()};
+}
+
+void Desk::drop_unasked() {
+  std::erase_if(rankings_, [](const Ranking& one) { return Clock::now() - one.asked > kPatience; });
+}
+
+bool Desk::work() {
+  drop_unasked();
+  const auto next = std::find_if(rankings_.begin(), rankings_.end(),
+                                 [&](const Ranking& one) { return one.damages.size() < heads_.size(); });
+  if (next == rankings_.end()) return false;
+  next->damages.push_back(viewer_.damage(next->whole, heads_[next->damages.size()]));
+  return true;
+}
+
+}  // namespace polyhead::serve

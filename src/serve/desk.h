@@ -1,0 +1,64 @@
+// Where the questions of a page are answered: what a request means, and what comes back. Knows nothing of HTTP beyond
+// the number of a status.
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <string>
+
+#include "exam/viewer.h"
+
+namespace polyhead::serve {
+
+struct Answer {
+  int status = 200;
+  std::string type = "application/json";
+  std::string body{};
+};
+
+// {"error": "…"}: what is wrong, in words.
+Answer refusal(int status, const std::string& why);
+
+// Not for several threads at once.
+class Desk {
+ public:
+  Desk(exam::Viewer& viewer, std::string name, std::int64_t most_tokens);
+
+  // The page itself.
+  const std::string& page() const noexcept { return page_; }
+
+  // To "read", "head" or "rank", from a body as docs/page.md says. Never throws.
+  Answer answer(const std::string& what, const std::string& body);
+
+  // One step of a ranking that somebody waits for, about as long as a pass; false if there is none.
+  bool work();
+
+ private:
+  // Heads by what a text loses without each; dropped when nobody asks for it any more.
+  struct Ranking {
+    exam::View whole;
+    std::vector<HeadImportance> gradients;
+    std::vector<exam::Damage> damages;
+    std::chrono::steady_clock::time_point asked;
+  };
+  struct Question {
+    std::vector<std::int32_t> tokens;
+    exam::GateList gates;
+  };
+
+  // With the head that it asks about, if that is wanted.
+  Question question_in(const std::string& body, HeadId* head = nullptr) const;
+  Answer read(const std::string& body);
+  Answer head(const std::string& body);
+  Answer rank(const std::string& body);
+  void drop_unasked();
+
+  exam::Viewer& viewer_;
+  std::string name_;
+  std::int64_t most_tokens_;
+  std::vector<HeadId> heads_;
+  std::string page_;
+  std::list<Ranking> rankings_;  // the one asked for last is in front
+};
+
+}  // namespace polyhead::serve

@@ -1,0 +1,66 @@
+#include "serve/page.h"
+
+#include <algorithm>
+
+#include "report/describe.h"
+#include "report/text.h"
+
+namespace polyhead::serve {
+namespace {
+
+std::string what_it_does(const model::Config& config) {
+  switch (config.kind) {
+    case model::Kind::gpt: return "a language model: it says which token comes next";
+    case model::Kind::classifier: return "a classifier: it says which class a text is of";
+    case model::Kind::encoder: return "an encoder: it turns a text into a vector, its embedding";
+  }
+  return {};
+}
+
+std::string layers_in_words(const model::Config& config) {
+  const auto layers = config.layers.size();
+  const bool alike = std::all_of(config.layers.begin(), config.layers.end(),
+                                 [&](const auto& layer) { return layer.heads == config.layers[0].heads; });
+  const std::string some = std::to_string(layers) + (layers == 1 ? " layer" : " layers");
+  if (alike) return some + " of " + std::to_string(config.layers[0].heads) + " heads";
+  return some + " with " + std::to_string(config.head_count()) + " heads";
+}
+
+}  // namespace
+
+std::string in_a_sentence(const model::Transformer& model) {
+  return layers_in_words(model.config()) + ", " + report::typeset(std::to_string(model.parameter_count())) +
+         " parameters; " + what_it_does(model.config()) + ".";
+}
+
+report::Model describe(const exam::Viewer& viewer, const std::string& name, const exam::View& view) {
+  report::Model model{name, "", {}, {}};
+  for (std::size_t n = 0; n < view.roles.size(); ++n) {
+    model.heads.push_back(report::describe(view.roles[n], &view.survey.heads[n]));
+  }
+  report::Sample& text = model.samples.emplace_back();
+  const bool classes = viewer.model().config().kind == model::Kind::classifier;
+  const auto word = [&](std::int32_t token) { return viewer.language().token_text(token); };
+  for (const std::int32_t token : view.tokens) text.tokens.push_back(word(token));
+  for (const auto& row : view.expected) {
+    auto& likely = text.predictions.emplace_back();
+    for (const auto& [token, probability] : row) {
+      likely.emplace_back(classes ? "class " + std::to_string(token) : word(token), probability);
+    }
+  }
+  text.losses = view.losses;
+  text.embedding = view.embedding;
+  return model;
+}
+
+report::Page live_page(const exam::Viewer& viewer, const std::string& name, std::int64_t most_tokens) {
+  report::Page page;
+  page.title = name;
+  page.lead = in_a_sentence(viewer.model());
+  page.live = report::Live{.example = viewer.language().example(),
+                           .hint = viewer.language().hint(),
+                           .most_tokens = std::min(most_tokens, viewer.model().config().context)};
+  return page;
+}
+
+}  // namespace polyhead::serve

@@ -1,0 +1,187 @@
+// What the desk answers: the numbers of the model itself, and words where there are none.
+#include "serve/desk.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "model/score.h"
+#include "serve/models.h"
+
+namespace polyhead::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kText = "the animal did not cross the road";
+
+struct Open : Opened {
+  using Opened::Opened;
+  Desk desk{*viewer, "m", 64};
+
+  json ask(const char* what, const json& question) {
+    const Answer answer = desk.answer(what, question.dump());
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return json::parse(answer.body);
+  }
+};
+
+// The loss of the same tokens as model::score has it.
+double scored(Open& open, const std::vector<std::int32_t>& tokens, const exam::GateList& list) {
+  std::vector<Examples> examples(1);
+  const auto count = std::ssize(tokens);
+  examples[0].tokens = Tensor::empty({1, count}, DType::i32);
+  examples[0].targets = Tensor::empty({1, count}, DType::i32);
+  std::copy(tokens.begin(), tokens.end(), examples[0].tokens.as<std::int32_t>());
+  std::copy(tokens.begin() + 1, tokens.end(), examples[0].targets.as<std::int32_t>());
+  examples[0].targets.as<std::int32_t>()[count - 1] = -1;
+  model::Gates gates(open.viewer->model().config());
+  for (const auto& [id, value] : list) gates.set(id, value);
+  return model::score(open.context, open.viewer->model(), examples, gates.get()).mean_loss();
+}
+
+double mean(const json& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0,
+                         [](double sum, const json& value) { return sum + value.get<double>(); }) /
+         static_cast<double>(values.size());
+}
+
+TEST(Desk, ReadsATextAsTheModelDoes) {
+  Open open(save_language_model);
+  const std::vector<std::int32_t> tokens = open.viewer->tokens_of(kText, 64);
+  const json model = open.ask("read", {{"text", kText}}), sample = model["samples"][0];
+  EXPECT_EQ(model["heads"].size(), 12u);
+  EXPECT_EQ(sample["tokens"].size(), tokens.size());
+  EXPECT_EQ(sample["losses"].size(), tokens.size() - 1);
+  EXPECT_NEAR(mean(sample["losses"]), scored(open, tokens, {}), 1e-5);
+  ASSERT_EQ(sample["predictions"].size(), tokens.size());
+  for (const json& row : sample["predictions"]) {
+    double sum = 0, last = 1;
+    for (const json& likely : row) {
+      EXPECT_LE(likely[1].get<double>(), last);
+      sum += last = likely[1].get<double>();
+    }
+    EXPECT_LE(sum, 1 + 1e-6);
+  }
+}
+
+TEST(Desk, GatesChangeWhatItSays) {
+  Open open(save_language_model);
+  const std::vector<std::int32_t> tokens = open.viewer->tokens_of(kText, 64);
+  const json gates = json::array({{0, 1, 0}, {2, 3, 1.5}});
+  const json now = open.ask("read", {{"text", kText}, {"gates", gates}});
+  EXPECT_NEAR(mean(now["samples"][0]["losses"]), scored(open, tokens, {{{0, 1}, 0.0F}, {{2, 3}, 1.5F}}), 1e-5);
+  const json whole = open.ask("read", {{"text", kText}});
+  EXPECT_NE(mean(now["samples"][0]["losses"]), mean(whole["samples"][0]["losses"]));
+  EXPECT_EQ(now["heads"][2]["statistics"], whole["heads"][2]["statistics"]) << "the first layer reads the same";
+  EXPECT_NE(now["heads"][6]["statistics"], whole["heads"][6]["statistics"]) << "the next one does not";
+}
+
+// [T,T] bytes, each the root of a weight in 255ths; their entropy is the statistic's.
+TEST(Desk, AHeadsWeightsAreItsOwn) {
+  Open open(save_language_model);
+  const json whole = open.ask("read", {{"text", kText}});
+  const Answer answer = open.desk.answer("head", json{{"text", kText}, {"head", {1, 2}}}.dump());
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.type, "application/octet-stream");
+  const std::size_t T = whole["samples"][0]["tokens"].size();
+  ASSERT_EQ(answer.body.size(), T * T);
+  double entropies = 0;
+  for (std::size_t i = 0; i < T; ++i) {
+    double sum = 0, entropy = 0;
+    for (std::size_t j = 0; j < T; ++j) {
+      const double weight = std::pow(static_cast<unsigned char>(answer.body[i * T + j]) / 255.0, 2);
+      sum += weight;
+      if (weight > 0) entropy -= weight * std::log(weight);
+      if (j > i) {
+        EXPECT_EQ(weight, 0);
+      }
+    }
+    EXPECT_NEAR(sum, 1, 0.03);
+    entropies += entropy;
+  }
+  const json head = whole["heads"][6];
+  EXPECT_EQ(head["layer"], 1);
+  EXPECT_EQ(head["head"], 2);
+  EXPECT_NEAR(entropies / static_cast<double>(T), head["statistics"]["entropy (nats)"].get<double>(), 0.03);
+}
+
+TEST(Desk, RanksByWhatATextLosesWithoutEachHead) {
+  Open open(save_language_model);
+  EXPECT_FALSE(open.desk.work()) << "nobody asked";
+  EXPECT_EQ(open.ask("rank", {{"text", kText}})["done"], 0);
+  for (int n = 0; n < 12; ++n) EXPECT_TRUE(open.desk.work());
+  EXPECT_FALSE(open.desk.work());
+  const json ranked = open.ask("rank", {{"text", kText}});
+  EXPECT_EQ(ranked["done"], 12);
+  EXPECT_EQ(ranked["of"], 12);
+  const std::vector<std::int32_t> tokens = open.viewer->tokens_of(kText, 64);
+  const double whole = scored(open, tokens, {});
+  for (const std::size_t n : {0u, 5u, 11u}) {
+    const HeadId id{n / 4, static_cast<std::int64_t>(n % 4)};
+    EXPECT_NEAR(ranked["damage"][n].get<double>(), scored(open, tokens, {{id, 0.0F}}) - whole, 1e-5);
+    EXPECT_GT(ranked["gradient"][n].get<double>(), 0);
+  }
+}
+
+TEST(Desk, AnEncoderGivesItsEmbeddingAndAClassifierItsClasses) {
+  Open encoder(save_encoder);
+  const json text = encoder.ask("read", {{"text", kText}})["samples"][0];
+  EXPECT_EQ(text["embedding"].size(), 32u);
+  EXPECT_FALSE(text.contains("losses"));
+  const json other = encoder.ask("read", {{"text", kText}, {"gates", {{1, 1, 0}}}})["samples"][0];
+  EXPECT_NE(other["embedding"], text["embedding"]);
+  EXPECT_EQ(encoder.ask("rank", {{"text", kText}})["gradient"].size(), 0u) << "it has no loss";
+  EXPECT_TRUE(encoder.desk.work());
+  EXPECT_GT(encoder.ask("rank", {{"text", kText}})["damage"][0].get<double>(), 0);
+
+  Open classifier(save_classifier);
+  const json classes = classifier.ask("read", {{"text", classifier.viewer->language().example()}})["samples"][0];
+  ASSERT_EQ(classes["predictions"].size(), 1u);
+  double sum = 0;
+  for (const json& one : classes["predictions"][0]) sum += one[1].get<double>();
+  EXPECT_NEAR(sum, 1, 1e-5);
+}
+
+TEST(Desk, WhatCannotBeAnsweredIsSaidInWords) {
+  Open open(save_language_model);
+  std::string longest;
+  for (int n = 0; n < 80; ++n) longest += " road";
+  const std::vector<std::pair<json, std::string>> questions = {
+      {{{"text", ""}}, "expected a text, found none"},
+      {{{"text", " \n\t"}}, "expected a text, found none"},
+      {{{"text", longest}}, "expected up to 64 tokens"},
+      {{{"text", 3}}, "text"},
+      {{{"words", "a"}}, "words"},
+      {json::array(), "request"},
+      {{{"text", "a"}, {"gates", 1}}, "gates"},
+      {{{"text", "a"}, {"gates", {{0, 0}}}}, "gates"},
+      {{{"text", "a"}, {"gates", {{0, 0, 2.5}}}}, "gates"},
+      {{{"text", "a"}, {"gates", {{0, 0, nullptr}}}}, "gates"},
+      {{{"text", "a"}, {"gates", {{0, -1, 0}}}}, "gates"},
+      {{{"text", "a"}, {"gates", {{0, 4, 0}}}}, "no head 0.4"},
+      {{{"text", "a"}, {"gates", {{99, 0, 0}}}}, "no head 99.0"}};
+  for (const auto& [question, why] : questions) {
+    const Answer answer = open.desk.answer("read", question.dump());
+    EXPECT_EQ(answer.status, 422) << question;
+    EXPECT_NE(json::parse(answer.body)["error"].get<std::string>().find(why), std::string::npos) << answer.body;
+  }
+  for (const char* bytes : {"", "{", "null", "{\"text\":\"\xff\"}", "{\"text\":\"a\",\"text\":\"b\"}"}) {
+    EXPECT_EQ(open.desk.answer("read", bytes).status, 422) << bytes;
+  }
+  EXPECT_EQ(open.desk.answer("head", json{{"text", "a"}}.dump()).status, 422);
+  EXPECT_EQ(open.desk.answer("head", json{{"text", "a"}, {"head", {3, 0}}}.dump()).status, 422);
+  EXPECT_EQ(open.desk.answer("passwd", "{}").status, 404);
+}
+
+TEST(Desk, ForgetsRankingsThatNobodyAsksFor) {
+  Open open(save_language_model);
+  for (const char* text : {"a", "b", "c", "d"}) open.ask("rank", {{"text", text}});
+  EXPECT_EQ(open.desk.answer("rank", json{{"text", "e"}}.dump()).status, 503) << "four at a time";
+  open.ask("rank", {{"text", "a"}});
+}
+
+}  // namespace
+}  // namespace polyhead::serve

@@ -1,0 +1,242 @@
+"""live_page_test.py CHROMIUM POLYHEAD FOLDER: uses the live page as a reader would, on the models in FOLDER.
+
+Screenshots are left in FOLDER, to be looked at."""
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'viewer'))
+from page import SIZES, THEMES, PageTest  # noqa: E402
+
+CHROMIUM, POLYHEAD, FOLDER = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+PageTest.chromium = CHROMIUM
+HOSTILE = ('<script>alert(1)</script> "quotes" \'and\' <img src=x onerror=alert(2)> a\u202eb\u200b \U0001f600 '
+           '\u05e9\u05dc\u05d5\u05dd \u4f60\u597d {{script}}')
+
+
+class Live(PageTest):
+    model = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = subprocess.Popen([POLYHEAD, 'serve', FOLDER / cls.model, '--threads', '1'], stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, text=True)
+        cls.address = cls.server.stdout.readline().strip()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.server.send_signal(signal.SIGINT)
+        code = cls.server.wait(timeout=20)
+        cls.server.stdout.close()
+        assert code == 0, f'Ctrl-C ended it with {code}'
+
+    def tab(self, size='wide', theme='light', at=''):
+        tab = super().tab(size, theme, at)
+        self.wait(tab)
+        return tab
+
+    def wait(self, tab, until='!live.reading && live.whole !== null'):
+        """For the page to have heard all that it asked for."""
+        for _ in range(400):
+            if tab.run(until):
+                return tab.settle()
+            time.sleep(0.05)
+        self.fail(f"{until}: {tab.text('#status')}")
+
+    def type(self, tab, text, field='text'):
+        tab.run(f"byId('{field}').value = {json.dumps(text)}; byId('{field}').dispatchEvent(new Event('input'))")
+        time.sleep(0.4)  # the page waits for the end of a word
+        self.wait(tab, '!live.reading')
+
+    def click(self, tab, selector):
+        tab.run(f'document.querySelector({json.dumps(selector)}).click()')
+        self.wait(tab)
+
+
+class OfALanguageModel(Live):
+    model = 'gpt'
+
+    def test_at_every_width_and_theme(self):
+        for size in SIZES:
+            for theme in THEMES:
+                with self.subTest(size=size, theme=theme):
+                    tab = self.tab(size, theme, '#off=0.1,1.2:0.5')
+                    self.expect_fitting(tab)
+                    self.expect_legible(tab)
+                    tab.screenshot(FOLDER / f'live-{size}-{theme}.png', whole=True)
+                    self.click(tab, '.cell[data-head="1.2"]')
+                    self.wait(tab, 'map.matrix !== null')
+                    self.expect_fitting(tab)
+                    self.expect_legible(tab)
+                    self.expect_quiet(tab)
+
+    def test_a_text_is_read_as_it_is_typed(self):
+        tab = self.tab()
+        self.type(tab, 'one two')
+        first = tab.run('currentSample().tokens.join("|")')
+        self.type(tab, 'one two three')
+        self.assertTrue(tab.run('currentSample().tokens.join("|")').startswith(first))
+        self.assertIn('text=one+two+three', tab.run('location.hash'))
+        self.assertRegex(tab.text('#status'), r'\d+ tokens, read in \d+ ms')
+        self.assertEqual(tab.run("document.querySelectorAll('#tokens button').length"),
+                         tab.run('currentSample().tokens.length'))
+        self.assertEqual(tab.run("document.querySelectorAll('.predictions tbody tr').length"), 8)
+        self.expect_quiet(tab)
+
+    def test_heads_go_off_and_come_back(self):
+        tab = self.tab()
+        loss = 'currentSample().losses.reduce((a, b) => a + b)'
+        whole = tab.run(loss)
+        tab.run("""document.querySelector('.cell[data-head="0.1"]').dispatchEvent(
+            new MouseEvent('click', {bubbles: true, shiftKey: true}))""")
+        self.wait(tab)
+        without = tab.run(loss)
+        self.assertNotEqual(without, whole)
+        self.assertEqual(tab.run('location.hash'), '#off=0.1')
+        self.assertIn('1 of 12 heads off', tab.text('#switched'))
+        self.assertIn('against the whole model', tab.text('#outcome'))
+        self.assertIn(', off', tab.run("document.querySelector('.cell[data-head=\"0.1\"]').ariaLabel"))
+        self.click(tab, '#grid tbody tr:nth-child(2) .line')
+        self.assertEqual(tab.run('gates.text()'), '0.1,1.0,1.1,1.2,1.3')
+        self.click(tab, '#grid thead th:nth-child(2) .line')
+        self.assertEqual(tab.run('gates.values.size'), 7)
+        for _ in range(2):
+            self.click(tab, '#undo')
+        self.assertEqual(tab.run(loss), without)
+        self.click(tab, '#redo')
+        self.assertEqual(tab.run('gates.values.size'), 5)
+        self.click(tab, '#all-on')
+        self.assertEqual(tab.run(loss), whole)
+        self.assertEqual(tab.run('location.hash'), '')
+        role = tab.run("document.querySelector('.role-key button').ariaLabel")
+        self.click(tab, '.role-key button')
+        self.assertGreater(tab.run('gates.values.size'), 0, role)
+        self.expect_quiet(tab)
+
+    def test_the_keyboard_switches_heads(self):
+        tab = self.tab()
+        tab.run("document.querySelector('.cell[tabindex=\"0\"]').focus()")
+        tab.press('ArrowRight')
+        tab.call('Input.dispatchKeyEvent', type='keyDown', key=' ', code='Space', windowsVirtualKeyCode=32, text=' ')
+        tab.call('Input.dispatchKeyEvent', type='keyUp', key=' ', code='Space', windowsVirtualKeyCode=32)
+        self.wait(tab)
+        self.assertEqual(tab.run('gates.text()'), '0.1')
+        self.assertEqual(tab.run('document.activeElement.dataset.head'), '0.1', 'the focus stays')
+        self.assertFalse(tab.run('dialog.open'))
+        tab.call('Input.dispatchKeyEvent', type='keyDown', key='z', code='KeyZ', windowsVirtualKeyCode=90, modifiers=2)
+        self.wait(tab)
+        self.assertEqual(tab.run('gates.text()'), '')
+        tab.press('Enter')
+        self.wait(tab, 'map.matrix !== null')
+        self.assertEqual(tab.text('#head-name'), 'Layer 0 · head 1')
+        tab.run("byId('gate').focus()")
+        for _ in range(2):
+            tab.press('ArrowLeft')
+        self.wait(tab)
+        self.assertEqual(tab.run('gates.text()'), '0.1:0.9')
+        self.assertEqual(tab.run('document.activeElement.id'), 'gate')
+        self.expect_quiet(tab)
+
+    def test_the_address_brings_it_all_back(self):
+        tab = self.tab(at='#text=the+road&off=2.1,0.0:1.5&colour=entropy+(nats)&token=0&change=1')
+        self.assertEqual(tab.run("byId('text').value"), 'the road')
+        self.assertEqual(tab.run('gates.text()'), '2.1,0.0:1.5')
+        self.assertEqual(tab.run("byId('colour').value"), 'entropy (nats)')
+        self.assertIn('(0)', tab.text('#outcome-name'))
+        self.assertIn('change', tab.run("document.querySelector('.cell[data-head=\"2.2\"]').ariaLabel"))
+        for nonsense in ('#off=9.9,x,0.0:7,0.1:NaN', '#off=,,,:', '#token=-1&off=0.0:1', '#text=%FF'):
+            tab.open('about:blank')
+            tab.open(self.address + nonsense)
+            self.wait(tab)
+            self.assertEqual(tab.run('gates.values.size'), 0, nonsense)
+            self.expect_quiet(tab)
+
+    def test_heads_are_ranked_meanwhile(self):
+        tab = self.tab()
+        self.click(tab, '#rank')
+        self.wait(tab, "byId('ranking').textContent.startsWith('Ranked')")
+        self.assertEqual(tab.run("byId('colour').value"), 'damage')
+        damage = tab.run('currentModel().heads[5].damage')
+        mean = '(losses) => losses.reduce((a, b) => a + b) / losses.length'
+        tab.run('gates.toggle([currentModel().heads[5]])')
+        self.wait(tab)
+        change = tab.run(f'({mean})(currentSample().losses) - ({mean})(live.whole.samples[0].losses)')
+        self.assertAlmostEqual(damage, change, places=5)
+        self.type(tab, 'another text')
+        self.assertEqual(tab.text('#ranking'), '')
+        self.assertIsNone(tab.run('currentModel().heads[5].damage ?? null'))
+        self.expect_quiet(tab)
+
+    def test_what_is_wrong_is_said_and_the_page_goes_on(self):
+        tab = self.tab()
+        for text, words in (('', 'expected a text, found none'), ('road ' * 3000, 'expected up to 2,048 tokens')):
+            self.type(tab, text)
+            self.assertIn(words.replace(',048', '048'), tab.text('#status'))
+            self.assertTrue(tab.run("byId('status').classList.contains('wrong')"))
+        self.type(tab, 'a road')
+        self.assertFalse(tab.run("byId('status').classList.contains('wrong')"))
+        self.assertRegex(tab.text('#status'), 'read in')
+
+    def test_hostile_text_stays_text(self):
+        tab = self.tab()
+        self.type(tab, HOSTILE)
+        self.assertEqual(tab.run("document.querySelectorAll('img, iframe, script:not([type])').length"), 1)  # our script
+        shown = tab.run('currentSample().tokens.join("")')
+        self.assertIn('<script>', shown)
+        self.assertNotRegex(shown, '[\u202e\u200b]')
+        self.expect_fitting(tab)
+        self.expect_quiet(tab)
+
+    def test_two_thousand_tokens(self):
+        tab = self.tab()
+        self.type(tab, 'a ' * 1990)
+        self.wait(tab)
+        count = tab.run('currentSample().tokens.length')
+        self.assertGreater(count, 1900)
+        self.click(tab, '.cell[data-head="1.1"]')
+        self.wait(tab, f'map.matrix?.queries === {count}')
+        self.expect_fitting(tab)
+        self.expect_quiet(tab)
+
+
+class OfAnEncoder(Live):
+    model = 'encoder'
+
+    def test_two_texts_are_compared(self):
+        tab = self.tab()
+        self.assertIn('Embedding', tab.text('#outcome'))
+        self.type(tab, tab.run("byId('text').value"), 'versus')
+        self.assertIn('Similarity of the two texts 1.000', tab.text('#outcome'))
+        self.type(tab, 'something else', 'versus')
+        self.assertNotIn('1.000', tab.text('#outcome'))
+        tab.run('gates.toggle(currentModel().heads.slice(0, 6))')
+        self.wait(tab)
+        self.assertRegex(tab.text('#outcome'), r'Turned by [\d.e−-]+ \(1 − cosine\) against the whole model')
+        self.assertRegex(tab.text('#outcome'), r'\(cosine\) \([+−]?[\d.]+ against the whole model\)')
+        self.expect_legible(tab)
+        self.expect_quiet(tab)
+
+
+class OfAClassifier(Live):
+    model = 'classifier'
+
+    def test_classes_and_words_that_it_does_not_have(self):
+        tab = self.tab()
+        self.assertEqual(tab.text('#outcome-name'), 'Class')
+        self.assertIn('class ', tab.text('.predictions'))
+        self.type(tab, 'notaword')
+        self.assertIn('has no word', tab.text('#status'))
+        self.expect_quiet_but_for_refusals(tab)
+
+    def expect_quiet_but_for_refusals(self, tab):
+        self.assertEqual([one for one in tab.complaints() if '422' not in one], [])
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1], verbosity=2)

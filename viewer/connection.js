@@ -1,0 +1,20 @@
+// Questions to the server that this page came from.
+
+const connection = {
+  // The answer, as JSON or bytes; throws an Error with the server's own words. A busy server is asked again. The signal,
+  // if there is one, ends the waiting.
+  async ask(what, question, signal) {
+    for (let tries = 0; ; ++tries) {
+      const answer = await fetch(what, {method: 'POST', signal, body: JSON.stringify(question),
+        headers: {'Content-Type': 'application/json'}}).catch((error) => {
+        if (error.name === 'AbortError') throw error;
+        throw new Error('The server does not answer. Has it ended? Start polyhead serve again.');
+      });
+      if (answer.ok) return what === 'head' ? new Uint8Array(await answer.arrayBuffer()) : answer.json();
+      const {error} = await answer.json().catch(() => ({error: `status ${answer.status}`}));
+      if (answer.status !== 503 || tries === 20) throw new Error(error);
+      live.say('The server is busy with other questions …');
+      await new Promise((done) => setTimeout(done, 250));
+    }
+  },
+};

@@ -1,0 +1,50 @@
+// The gates that are not 1, what was done to them, and the way back.
+
+const gates = {
+  values: new Map(),  // "layer.head" -> 0 to 2
+  past: [], future: [],
+  turned: '',  // the head whose gate is being turned: all of that is one step to undo
+
+  of: (head) => gates.values.get(keyOf(head)) ?? 1,
+  text: () => [...gates.values].map(([key, value]) => value === 0 ? key : `${key}:${value}`).join(','),
+  list: () => [...gates.values].map(([key, value]) => [...key.split('.').map(Number), value]),
+
+  // From the address; heads that the model does not have are left out.
+  read(text, heads) {
+    const known = new Set(heads.map(keyOf));
+    gates.values = new Map(text.split(',').map((part) => part.split(':')).map(([key, value]) => [key, Number(value ?? 0)])
+      .filter(([key, value]) => known.has(key) && value >= 0 && value <= 2 && value !== 1));
+  },
+
+  // change(values) changes a copy; it is one step to undo.
+  step(change) {
+    const values = new Map(gates.values);
+    change(values);
+    for (const [key, value] of values) if (value === 1) values.delete(key);
+    if (!gates.turned) gates.past.push(gates.values);
+    gates.future = [];
+    gates.values = values;
+    live.onGates();
+  },
+
+  go(from, to) {
+    if (!from.length) return;
+    gates.turned = '';
+    to.push(gates.values);
+    gates.values = from.pop();
+    live.onGates();
+  },
+  undo: () => gates.go(gates.past, gates.future),
+  redo: () => gates.go(gates.future, gates.past),
+
+  // All of them off; if they are, on.
+  toggle(heads) {
+    const off = heads.every((head) => gates.of(head) === 0);
+    gates.turned = '';
+    gates.step((values) => heads.forEach((head) => values.set(keyOf(head), off ? 1 : 0)));
+  },
+  turn(head, value) {
+    gates.step((values) => values.set(keyOf(head), value));
+    gates.turned = keyOf(head);
+  },
+};

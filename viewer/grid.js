@@ -1,0 +1,135 @@
+// Every head as a cell, a row per layer: the whole model at a glance.
+
+const grid = {
+  table: byId('grid'),
+  shape: '',         // of what is built: the heads, in order
+  difference: null,  // to colour by: what a head's number was before; null: by the number itself
+
+  // What a click does; a live page has more to offer.
+  press: (head) => openHead(head, true),
+  headOf: (what, text) => [text],  // of a row or a column
+  mark: () => '',                  // what stands in a cell beside its colour
+  extra: () => [],                 // beside an entry of the legend
+
+  show() {
+    const heads = currentModel().heads, shape = heads.map(keyOf).join();
+    const choices = measures();
+    byId('colour').replaceChildren(...choices.map(([value, text]) => element('option', {value}, text)));
+    if (!choices.some(([value]) => value === state.colour)) state.colour = defaults.colour;
+    byId('colour').value = state.colour;
+    if (shape !== grid.shape) grid.build(heads);
+    grid.shape = shape;
+    grid.paint();
+  },
+
+  build(heads) {
+    const columns = distinct(heads.map((head) => head.head)).sort((a, b) => a - b);
+    const layers = distinct(heads.map((head) => head.layer)).sort((a, b) => a - b);
+    const top = element('tr', {}, element('td', {}), ...columns.map((column) =>
+      element('th', {scope: 'col'}, ...grid.headOf({head: column}, String(column)))));
+    const rows = layers.map((layer) => element('tr', {},
+      element('th', {scope: 'row'}, ...grid.headOf({layer}, String(layer))),
+      ...columns.map((column) => {
+        const head = heads.find((one) => one.layer === layer && one.head === column);
+        return head ? element('td', {}, grid.cell(head)) : element('td', {});
+      })));
+    grid.table.replaceChildren(element('thead', {}, top), element('tbody', {}, ...rows));
+    if (grid.cells().length) grid.cells()[0].tabIndex = 0;
+  },
+
+  cell(head) {
+    const button = element('button', {type: 'button', className: 'cell', tabIndex: -1});
+    button.dataset.head = keyOf(head);
+    return button;
+  },
+
+  cells: () => [...grid.table.querySelectorAll('.cell')],
+  at: (key) => grid.table.querySelector(`.cell[data-head="${key}"]`),
+  // A cell stays while the model's numbers change under it.
+  of: (cell) => currentModel().heads.find((head) => keyOf(head) === cell.dataset.head),
+
+  value(head) {
+    const now = measured(head, state.colour), before = grid.difference?.(head, state.colour);
+    return grid.difference ? now - before : now;
+  },
+
+  paint() {
+    const shown = new Set(shownHeads().map(keyOf)), roles = rolesOf(currentModel().heads);
+    const byRole = state.colour === 'role', extent = byRole ? null : extentOf(currentModel().heads.map(grid.value));
+    for (const cell of grid.cells()) {
+      const head = grid.of(cell), role = roles.find((one) => one.name === roleOf(head));
+      const colour = byRole ? heat.role(role.ink) : heat.shadeOf(grid.value(head), extent);
+      const mark = grid.mark(head);
+      cell.style.backgroundColor = `rgb(${colour})`;
+      cell.style.color = heat.on(colour);
+      cell.textContent = mark || (byRole && role.ink !== null ? shortRole(role.name) : '');
+      cell.classList.toggle('dimmed', !shown.has(keyOf(head)));
+      cell.classList.toggle('gated', mark !== '');
+      cell.setAttribute('aria-label', grid.say(head));
+      if (keyOf(head) === state.head) cell.setAttribute('aria-current', 'true');
+      else cell.removeAttribute('aria-current');
+    }
+    byId('legend').replaceChildren(...(byRole ? grid.roleKey(roles) : grid.scaleKey(extent)));
+  },
+
+  say(head) {
+    const value = state.colour === 'role' ? '' :
+      `, ${state.colour}${grid.difference ? ', change' : ''} ${number(grid.value(head))}`;
+    const pruned = head.kept === false ? ', pruned' : '';
+    const mark = grid.mark(head), gate = mark === '×' ? ', off' : mark ? `, gate ${mark}` : '';
+    return `${nameOf(head)}: ${roleOf(head)}${value}${pruned}${gate}`;
+  },
+
+  roleKey: (roles) => [element('ul', {className: 'role-key'}, ...roles.map(({name, count, ink}) => {
+    const colour = heat.role(ink), swatch = element('span', {className: 'swatch'}, ink === null ? '' : shortRole(name));
+    swatch.style.backgroundColor = `rgb(${colour})`;
+    swatch.style.color = heat.on(colour);
+    swatch.setAttribute('aria-hidden', 'true');
+    return element('li', {}, swatch, `${name} (${count})`, ...grid.extra(name));
+  }))],
+
+  scaleKey({least, most}) {
+    const canvas = element('canvas', {width: 256, height: 1}), pen = canvas.getContext('2d');
+    for (let x = 0; x < 256; ++x) {
+      pen.fillStyle = `rgb(${heat.shadeOf(least + (most - least) * x / 255, {least, most})})`;
+      pen.fillRect(x, 0, 1, 1);
+    }
+    const ends = least < 0 ? [least, 0, most] : [0, most / 2, most];
+    return [element('div', {className: 'key', ariaHidden: 'true'}, canvas,
+      ...ends.map((value) => element('span', {}, number(Number(value.toPrecision(2))))))];
+  },
+
+  // From cell to cell; where a row is shorter, to its nearest.
+  move(cell, [down, across]) {
+    const rows = [...grid.table.tBodies[0].rows], row = rows.indexOf(cell.closest('tr'));
+    const next = rows[row + down]?.cells[cell.closest('td').cellIndex + across]?.querySelector('.cell');
+    if (next) grid.focus(next);
+  },
+
+  focus(cell) {
+    for (const one of grid.cells()) one.tabIndex = one === cell ? 0 : -1;
+    cell.focus();
+  },
+};
+
+grid.table.addEventListener('click', (event) => {
+  const cell = event.target.closest('.cell');
+  if (cell) grid.press(grid.of(cell), event);
+});
+grid.table.addEventListener('keydown', (event) => {
+  const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
+  if (!step || !event.target.matches('.cell')) return;
+  event.preventDefault();
+  grid.move(event.target, step);
+});
+for (const kind of ['pointerover', 'focusin']) {
+  grid.table.addEventListener(kind, (event) => {
+    const cell = event.target.closest('.cell');
+    if (cell) byId('cell-note').textContent = grid.say(grid.of(cell));
+  });
+}
+byId('colour').addEventListener('change', (event) => {
+  state.colour = event.target.value;
+  grid.paint();
+  writeAddress(false);
+});
