@@ -1,5 +1,5 @@
 # CUDA, where there is a compiler for it: nvcc on the PATH, in its usual place, or from PyPI in .cuda (tools/install-packages
-# cuda). POLYHEAD_CUDA=OFF does without. Nothing of it is linked but the static runtime.
+# cuda), version 13 or later. POLYHEAD_CUDA=OFF does without. Nothing of it is linked but the static runtime.
 option(POLYHEAD_CUDA "Build the kernels for NVIDIA GPUs if nvcc is found" ON)
 
 set(POLYHEAD_HAS_CUDA OFF)
@@ -7,7 +7,13 @@ if(POLYHEAD_CUDA AND NOT POLYHEAD_SANITIZE)  # nvcc does not pass the sanitizers
   find_program(POLYHEAD_NVCC nvcc HINTS ENV CUDACXX PATHS /usr/local/cuda/bin ${PROJECT_SOURCE_DIR}/.cuda/nvidia/cu13/bin)
   mark_as_advanced(POLYHEAD_NVCC)
 endif()
-if(POLYHEAD_NVCC AND POLYHEAD_CUDA AND NOT POLYHEAD_SANITIZE)
+set(nvcc_version 0)
+if(POLYHEAD_NVCC)
+  execute_process(COMMAND ${POLYHEAD_NVCC} --version OUTPUT_VARIABLE text ERROR_QUIET)
+  string(REGEX MATCH "release ([0-9.]+)" found "${text}")
+  set(nvcc_version ${CMAKE_MATCH_1})
+endif()
+if(nvcc_version VERSION_GREATER_EQUAL 13 AND POLYHEAD_CUDA AND NOT POLYHEAD_SANITIZE)  # older ones refuse our compiler, or C++20
   set(CMAKE_CUDA_COMPILER ${POLYHEAD_NVCC})
   if(POLYHEAD_NVCC MATCHES "/.cuda/")  # PyPI's has its libraries in lib, where its nvcc does not look
     get_filename_component(CUDAToolkit_ROOT ${POLYHEAD_NVCC}/../.. ABSOLUTE)
