@@ -206,8 +206,7 @@ def _sequences(options, batch):
 def _longest(options, keys):
     if options.cu_k is None:
         return keys
-    offsets = _offsets(options.cu_k, "cu_k")
-    return int(np.diff(np.asarray(offsets.cpu() if is_torch(offsets) else offsets)).max(initial=0))
+    return int(np.diff(_on_host(_offsets(options.cu_k, "cu_k"), "cu_k")).max(initial=0))
 
 
 def _offsets(x, name):
@@ -216,11 +215,19 @@ def _offsets(x, name):
     return x
 
 
+def _on_host(values, name):
+    """Whole numbers as NumPy has them."""
+    try:
+        return np.asarray(values.detach().cpu() if is_torch(values) else values)
+    except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
+        raise DTypeError(f"{name}: expected whole numbers, found {type(values).__name__}: {error}") from error
+
+
 def _chosen(values, name):
     """Numbers of heads or rows as the library takes them."""
     if values is None:
         return None
-    chosen = np.asarray(values)
+    chosen = _on_host(values, name)
     if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
         raise ShapeError(f"{name}: expected a list of at least one whole number, found {chosen.dtype} of shape {chosen.shape}")
     if chosen.min() < 0 or chosen.max() >= 2**31:

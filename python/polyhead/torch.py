@@ -27,7 +27,9 @@ def _dense(x):
             return x
     except (AttributeError, IndexError, RuntimeError):
         return x
-    return x.contiguous() if x.layout is torch.strided and (x.shape[-1] > 1 or x.is_neg()) else x
+    if x.layout is not torch.strided or x.shape[-1] <= 1 and not x.is_neg():
+        return x
+    return x.clone(memory_format=torch.contiguous_format)  # contiguous() leaves an empty one as it is
 
 
 def _layout(q, v):
@@ -110,7 +112,7 @@ def _versions(options):
 def _of_tensors(q, k, v, options):
     """Options whose numbers by head have the type that the kernels take; all of it in tensors of torch."""
     for x, name in ((q, "q"), (k, "k"), (v, "v"), *((getattr(options, name), name) for name in OPTION_TENSORS)):
-        if x is not None and not isinstance(x, Tensor):
+        if not isinstance(x, Tensor) and (x is not None or name in "qkv"):
             raise DTypeError(f"{name}: expected an array that is a tensor of torch, as others are, found {type(x).__name__}")
     if options.alibi is not None and options.alibi.requires_grad:
         raise InvalidValueError("alibi: expected slopes without a gradient, found requires_grad; put them into the bias")
@@ -118,6 +120,14 @@ def _of_tensors(q, k, v, options):
     cast = {name: x.to(wide) for name in ("alibi", "sink_logit", "gates")
             if (x := getattr(options, name)) is not None and x.is_floating_point() and x.dtype != wide}
     return dataclasses.replace(options, **cast) if cast else options
+
+
+def _expect_plain(out):
+    """That it can be written to behind autograd's back."""
+    if not isinstance(out, Tensor):
+        raise DTypeError(f"out: expected a tensor of torch, as q is, found {type(out).__name__}")
+    if out.requires_grad:
+        raise LayoutError("out: expected a tensor without requires_grad, found one with it")
 
 
 def attend(q, k, v, options, out, more, **wants):
@@ -130,8 +140,8 @@ def attend(q, k, v, options, out, more, **wants):
     with_gradient = q.requires_grad or k.requires_grad or v.requires_grad or any(
         x is not None and x.requires_grad for x in (options.bias, options.sink_logit, options.gates))
     if not with_gradient or not torch.is_grad_enabled():
-        if out is not None and out.requires_grad:
-            raise LayoutError("out: expected a tensor without requires_grad, found one with it")
+        if out is not None:
+            _expect_plain(out)
         result = _attention.attend(q, k, v, options, _layout(q, v) if out is None else out, **wants)
         if out is not None:
             torch.autograd.graph.increment_version(out)

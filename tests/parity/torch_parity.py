@@ -9,6 +9,7 @@ combinations are small, and which of the two is luckier says nothing.
 """
 
 import copy
+import inspect
 import io
 import os
 import pickle
@@ -326,6 +327,30 @@ class Sdpa(Seeded):
         ):
             with self.subTest(words), self.assertRaisesRegex(polyhead.Error, words):
                 call()
+
+
+class RandomArguments(Seeded):
+    def test_they_never_crash(self):
+        """What they raise is ours, or for wrong types Python's; and it names what is wrong."""
+        draw, x = random.Random(5), torch.randn(1, 2, 4, 8)
+        tensors = [None, 3, "q", x, x.double(), x.bfloat16(), x.int(), x[0], x[..., ::2], x.transpose(2, 3), x[:, :, :0], x.to("meta"),
+                   x.to_sparse(), x.clone().requires_grad_(), x.numpy(), x.expand(3, 2, 4, 8), torch.ones(2), torch.ones(1, 2),
+                   torch.tensor([3]), torch.tensor([0, 2, 4], dtype=torch.int32), torch.ones(4, 4, dtype=torch.bool),
+                   torch.full((4, 4), torch.nan), torch.tensor(2.0), x.to(torch.complex64), torch.ones((1,) * 7), nn.Parameter(torch.ones(2))]
+        numbers = [0, 1, -1, 0.5, float("nan"), 2**70, None, "x", True]
+        names = list(inspect.signature(polyhead.attention).parameters)[3:]
+        for _ in range(4000):
+            options = {name: draw.choice(draw.choice((tensors, numbers))) for name in draw.sample(names, draw.randrange(4))}
+            arrays = [draw.choice(tensors) if draw.random() < 0.2 else x for _ in range(3)]
+            try:
+                found = polyhead.attention(*arrays, **options)
+                output = found if isinstance(found, torch.Tensor) else getattr(found, "output", None)
+                if isinstance(output, torch.Tensor) and output.requires_grad:
+                    output.sum().backward()
+            except polyhead.Error as error:
+                self.assertNotIsInstance(error, polyhead.InternalError)
+                given = "|".join(["q", "k", "v", *options])
+                self.assertTrue(re.search(rf"\b({given})\b", str(error)), f"{error}: {list(options)}")
 
 
 if __name__ == "__main__":
