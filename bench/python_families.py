@@ -36,22 +36,23 @@ def steps(bench):
     for shape in SHAPES:
         for want in ("plain", "weights", "statistics"):
             cell = f"gpt:{shape}/{want}"
-            times, _ = bench.measure({name: (name, "time", cell) for name in ("torch-drop-in", "torch-modules")})
+            times, _ = bench.measure({name: (name, "time", cell) for name in ("torch-drop-in", "torch-modules", "torch-without")})
             bench.release(times)
             raw[cell] = times
             paired = ratios(times["torch-modules"], times["torch-drop-in"])
             bounds[cell] = lower_bound(paired)
+            ceiling = statistics.median(ratios(times["torch-modules"], times["torch-without"]))
             rows.append([f"{shape} {want}", micro(times["torch-drop-in"]), micro(times["torch-modules"]),
-                         f"{statistics.median(paired):.2f}", f"{bounds[cell]:.2f}"])
+                         f"{statistics.median(paired):.2f}", f"{bounds[cell]:.2f}", f"{ceiling:.2f}"])
             progress("python-steps " + " ".join(rows[-1]))
     plain, more = ([bound for cell, bound in bounds.items() if cell.endswith("plain") == first] for first in (True, False))
     bars = [("steps, worst", "1.0 (from 0.97)", f"{min(plain):.2f}", min(plain) >= PASSES_AS_ONE),
             ("steps with weights or statistics, worst", "1.5", f"{min(more):.2f}", min(more) >= 1.5)]
     notes = ["A step of a GPT in torch (L,C,H,T,B) whose attention is nn.MultiheadAttention or its drop-in; products, norms and AdamW are "
-             "torch's in both. With weights they are averaged over the heads, with statistics torch makes the entropy of every head from "
+             "torch's in both, and `ceiling` is the ratio with no attention between the projections at all. With weights they are averaged over the heads, with statistics torch makes the entropy of every head from "
              "them."]
     return Family("python-steps", "Python: training steps with the drop-in beside nn.MultiheadAttention (µs)",
-                  ["L,C,H,T,B", "drop-in", "torch", "median", "R"], rows, bars, [closing("python-steps", list(bounds.values()))], notes, raw)
+                  ["L,C,H,T,B", "drop-in", "torch", "median", "R", "ceiling"], rows, bars, [closing("python-steps", list(bounds.values()))], notes, raw)
 
 
 def imports(bench):

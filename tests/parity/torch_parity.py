@@ -329,6 +329,26 @@ class Sdpa(Seeded):
                 call()
 
 
+class Items(torch.utils.data.Dataset):
+    """Attention of drawn numbers, made by whoever loads them."""
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, n):
+        x = torch.randn(1, 2, 65, 16, generator=torch.Generator().manual_seed(n))
+        return polyhead.attention(x, x, x, causal=True)
+
+
+class Loader(Seeded):
+    def test_its_forked_workers_go_on(self):
+        expected = [Items()[n] for n in range(12)]  # the parent's threads have started
+        found = list(torch.utils.data.DataLoader(Items(), batch_size=None, num_workers=2, multiprocessing_context="fork"))
+        self.assertEqual(len(found), 12)
+        for mine, other in zip(found, expected):
+            self.assertTrue(torch.equal(mine, other))
+
+
 class RandomArguments(Seeded):
     def test_they_never_crash(self):
         """What they raise is ours, or for wrong types Python's; and it names what is wrong."""
