@@ -335,9 +335,11 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
         options = Options(scale, softcap, align, first_position, causal, window, keep, bias, alibi, key_lengths, key_start,
                           query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed)
     more = lse or weights or logits or statistics or row_statistics
-    if not is_torch(q):
+    of_torch = is_torch(q)
+    if not of_torch:
         q, k, v = as_array(q), as_array(k), as_array(v)
-    if is_torch(q) or is_torch(k) or is_torch(v):
+        of_torch = is_torch(q) or is_torch(k) or is_torch(v)
+    if of_torch:
         return _of_torch()(q, k, v, options, out, more, lse=lse, weights=weights, heads=heads, rows=rows,
                              weights_f32=weights_f32, logits=logits, statistics=statistics,
                              row_statistics=row_statistics, marked_keys=marked_keys, target_keys=target_keys)

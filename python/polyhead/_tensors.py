@@ -114,8 +114,6 @@ def _address(x):
 
 def _kind(x):
     """All that a packed tensor says beside its address."""
-    if x is None:
-        return None
     if type(x) is np.ndarray:
         return x.dtype, x.shape, x.strides, x.flags.writeable
     return x.dtype, x.shape, x.stride(), x.device
@@ -134,7 +132,7 @@ def call(function, inputs, outputs, settings, pack):
     kind = known = None
     if settings is not None:
         try:
-            kind = function, settings, *map(_kind, inputs), *map(_kind, outputs)
+            kind = function, settings, *[None if x is None else _kind(x) for x in (*inputs, *outputs)]
             known = _packed.pop(kind, None)  # nobody else has it while it is in use: no other thread, no finalizer
         except (AttributeError, RuntimeError, TypeError):  # no arrays, or settings that are wrong: packing says so
             kind = None

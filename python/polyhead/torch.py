@@ -137,7 +137,7 @@ def attend(q, k, v, options, out, more, **wants):
     if torch.compiler.is_compiling():
         return _compiled(q, k, v, options, out, more, wants)
     q, k, v = _dense(q), _dense(k), _dense(v)
-    with_gradient = q.requires_grad or k.requires_grad or v.requires_grad or any(
+    with_gradient = q.requires_grad or k.requires_grad or v.requires_grad or options is not _attention.PLAIN and any(
         x is not None and x.requires_grad for x in (options.bias, options.sink_logit, options.gates))
     if not with_gradient or not torch.is_grad_enabled():
         if out is not None:
