@@ -4,7 +4,7 @@ import ctypes
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -67,6 +67,9 @@ class Examples:
     tokens: Any  # [B,T]
     targets: Any  # [B,T], the token that comes next, -1 where none counts; of a classifier the class, [B]
     lengths: Any = None  # [B]: tokens of each sequence that exist; for classifiers
+
+
+Batches = Union[Examples, Sequence[Examples]]
 
 
 @dataclass
@@ -221,7 +224,7 @@ class Model:
         kind = "classifier" if self.is_classifier else "encoder" if self.is_encoder else "language model"
         return f"<polyhead.Model: {kind}, {layers} layers, {len(self.heads)} heads, {self.parameter_count:,} parameters>"
 
-    def close(self):
+    def close(self) -> None:
         """Gives the weights back, as soon as no call uses them; the model cannot be used any more."""
         self._handle = None
 
@@ -241,16 +244,17 @@ class Model:
                  out.ctypes.data, len(out), results.into)
         return results
 
-    def forward(self, tokens, lengths=None, knocked_out: Sequence[Head] = ()):
+    def forward(self, tokens: Any, lengths: Any = None, knocked_out: Sequence[Head] = ()) -> np.ndarray:
         """Logits [B,T,V], [B,classes] of a classifier, or what an encoder made of every token, [B,T,C]."""
         return result_array(self._pass(_forward, tokens, lengths, knocked_out), "logits")
 
-    def weights(self, tokens, lengths=None, knocked_out: Sequence[Head] = ()) -> Dict[int, np.ndarray]:
+    def weights(self, tokens: Any, lengths: Any = None, knocked_out: Sequence[Head] = ()) -> Dict[int, np.ndarray]:
         """What every head attends to: by layer, [B,heads,T,T]."""
         results = self._pass(_weights, tokens, lengths, knocked_out)
         return {layer: result_array(results, str(layer)) for layer in sorted({layer for layer, _ in self.heads})}
 
-    def page(self, tokens, words: Optional[Sequence[str]] = None, examples=None, title: str = "Heads") -> _page.Page:
+    def page(self, tokens: Any, words: Optional[Sequence[str]] = None, examples: Optional[Batches] = None,
+             title: str = "Heads") -> _page.Page:
         """Every head on a text, as an interactive page: in a notebook's cell, or as a file by save(). It needs no network.
 
         tokens    [T]
@@ -267,13 +271,15 @@ class Model:
         weights = self.weights(tokens[None])
         surveyed = self.survey(tokens[None])
         important = [None] * len(surveyed) if examples is None else self.importance(examples)
+        matrices = np.stack([weights[layer][0, head] for layer, head in self.heads])
         model = {"name": repr(self).strip("<>"), "heads": [_page.head_data(*pair) for pair in zip(surveyed, important)],
-                 "samples": [_page.sample_data("text", words, self.heads, np.stack([weights[layer][0, head] for layer, head in self.heads]))]}
-        return _page.page(title, "", {"polyhead": version, "model": repr(self).strip("<>")}, [model])
+                 "samples": [_page.sample_data("text", words, self.heads, matrices)]}
+        return _page.page(title, "", {"polyhead": version, "model": model["name"]}, [model])
 
     __call__ = forward
 
-    def generate(self, prompts, count, *, temperature=0.0, seed=1, top_k=0, top_p=1.0) -> List[List[int]]:
+    def generate(self, prompts: Sequence[Sequence[int]], count: int, *, temperature: float = 0.0, seed: int = 1, top_k: int = 0,
+                 top_p: float = 1.0) -> List[List[int]]:
         """`count` tokens after each prompt; prompts may differ in length. Temperature 0: always the likeliest."""
         model = self._open()
         prompts = [_integers(prompt, "prompts", (1,)) for prompt in prompts]
@@ -290,14 +296,14 @@ class Model:
                              natural(top_k, "top_k"), number(top_p, "top_p")), tokens.ctypes.data)
         return tokens.tolist()
 
-    def score(self, examples, knocked_out: Sequence[Head] = ()):
+    def score(self, examples: Batches, knocked_out: Sequence[Head] = ()) -> Tuple[float, float]:
         """(loss, accuracy) on Examples, or a list of them."""
         model = self._open()
         batches, out, found = _Batches(examples), _heads_array(knocked_out), np.empty(2)
         _score(context(), model.value, batches.at, batches.count, out.ctypes.data, len(out), found.ctypes.data)
         return tuple(found.tolist())
 
-    def survey(self, tokens, lengths=None, separators: Sequence[int] = (), seed=1) -> "HeadTable":
+    def survey(self, tokens: Any, lengths: Any = None, separators: Sequence[int] = (), seed: int = 1) -> "HeadTable":
         """What every head does on tokens [B,T] such as the model was trained on: statistics and roles."""
         model = self._open()
         arena = Arena()
@@ -311,7 +317,7 @@ class Model:
                          dict(zip(statistic_names, row["sums"].tolist())))
             for row in found)
 
-    def importance(self, examples) -> "HeadTable":
+    def importance(self, examples: Batches) -> "HeadTable":
         """How much the model depends on every head: by gradient, and by knocking each out."""
         model = self._open()
         batches, found = _Batches(examples), np.zeros(len(self.heads), _IMPORTANT)
@@ -322,7 +328,7 @@ class Model:
                            Estimate(*row["logit"].tolist()))
             for row in found)
 
-    def prune(self, ranking, judging, budget=0.01, order="iterative", seed=1) -> PruneCurve:
+    def prune(self, ranking: Batches, judging: Batches, budget: float = 0.01, order: str = "iterative", seed: int = 1) -> PruneCurve:
         """Knocks out one head after the other until more than `budget` of the accuracy is lost.
 
         Heads are ranked on `ranking`, and the accuracy is that on `judging`, which should be other sequences.
@@ -344,7 +350,7 @@ class Model:
         _without(model.value, out.ctypes.data, len(out), made.into)
         return Model(made)
 
-    def save(self, folder):
+    def save(self, folder: Union[str, os.PathLike]) -> None:
         """Writes config.json and model.safetensors into a folder, which is made if need be."""
         model = self._open()
         os.makedirs(folder, exist_ok=True)
@@ -359,7 +365,7 @@ def _name(path):
     return name
 
 
-def load(path) -> Model:
+def load(path: Union[str, os.PathLike]) -> Model:
     """A model that polyhead or Hugging Face's libraries saved in a folder, or a GGUF file."""
     made = Handle("model")
     _load(context(), _name(path), made.into)

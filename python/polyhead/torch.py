@@ -9,7 +9,7 @@ A row that may attend to nothing gives 0 (there NaN, where weights are wanted). 
 
 import dataclasses
 import functools
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -301,8 +301,10 @@ def _attention_of(q, k, v, *, gates=None, weights=False, statistics=None, **opti
                   target_keys=None)
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
-                                 enable_gqa=False, *, gates=None, statistics=None):
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
+                                 dropout_p: float = 0.0, is_causal: bool = False, scale: Optional[float] = None,
+                                 enable_gqa: bool = False, *, gates: Optional[Tensor] = None,
+                                 statistics: Optional[str] = None) -> Union[Tensor, Tuple[Tensor, HeadStatistics]]:
     """torch.nn.functional.scaled_dot_product_attention, with `gates` [H] or [B,H] and `statistics`.
 
     As there, a boolean attn_mask is True where a query may attend, and is_causal begins at the top left. With statistics
@@ -354,8 +356,10 @@ class MultiheadAttention(nn.MultiheadAttention):
     of size T x S is stored unless weights are wanted.
     """
 
-    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
-                average_attn_weights=True, is_causal=False, *, gates=None, statistics=None):
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor] = None,
+                need_weights: bool = True, attn_mask: Optional[Tensor] = None, average_attn_weights: bool = True,
+                is_causal: bool = False, *, gates: Optional[Tensor] = None,
+                statistics: Optional[str] = None) -> Tuple[Any, ...]:
         batched = self._check(query, key, value, key_padding_mask, attn_mask)
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")

@@ -13,7 +13,7 @@
 
 import contextlib
 import weakref
-from typing import NamedTuple, Optional
+from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 from transformers import AttentionInterface
@@ -160,7 +160,7 @@ def _switched(model):
 
 
 @contextlib.contextmanager
-def watch(model):
+def watch(model: Any) -> Iterator["Watched"]:
     """Collects the statistics of every head during ordinary forward passes, at any length, in O(T) memory.
 
     Yields heads: heads[layer] is the HeadStatistics of that layer, over all passes so far.
@@ -205,7 +205,7 @@ def _over_batch(statistics):
 
 
 @contextlib.contextmanager
-def knock_out(model, heads):
+def knock_out(model: Any, heads: Iterable[Tuple[int, int]]) -> Iterator[Any]:
     """The model without these heads, (layer, head) each: their output is 0, and they cost nothing."""
     with _switched(model) as layers:
         gates = {}
@@ -223,7 +223,7 @@ def knock_out(model, heads):
 
 
 @contextlib.contextmanager
-def gates(model):
+def gates(model: Any) -> Iterator[List[torch.Tensor]]:
     """Yields one gate for every head, a tensor [heads] for each layer, all 1, which gradients flow into.
 
     After a backward pass |gate.grad| says how much the loss depends on each head: its importance.
