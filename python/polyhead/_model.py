@@ -265,6 +265,8 @@ class Model:
         words = [str(token) for token in tokens] if words is None else list(words)
         if len(words) != len(tokens):
             raise ShapeError(f"words: expected one for each of {len(tokens)} tokens, found {len(words)}")
+        if not self.heads:
+            raise InvalidValueError("page: expected a model with heads, found none left in it")
         if len(self.heads) * len(tokens) ** 2 > _MOST_PAGE_BYTES:
             raise InvalidValueError(f"page: expected up to {_MOST_PAGE_BYTES:,} weights, found {len(self.heads)} heads of {len(tokens)} × "
                                     f"{len(tokens)}; choose a shorter text")

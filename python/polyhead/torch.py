@@ -456,7 +456,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             return False
         if queries != keys or self.bias_k is not None or self.add_zero_attn or torch.compiler.is_compiling():
             return False
-        return torch.equal(attn_mask, _causal_mask(queries, attn_mask.dtype))
+        made = _causal_mask if queries <= 1024 else _causal_mask.__wrapped__  # large ones are not kept
+        return torch.equal(attn_mask, made(queries, attn_mask.dtype))
 
     def _extra_keys(self, k, v, masks):
         """Keys that everybody sees: bias_k and bias_v, and zeros."""

@@ -128,6 +128,7 @@ class Notebook(unittest.TestCase):
             (polyhead.ShapeError, "words: expected one for each of 32", lambda: model.page(texts[0], words=["a"])),
             (polyhead.ShapeError, "tokens", lambda: model.page(texts)),
             (polyhead.InvalidValueError, "shorter", lambda: model.page(np.zeros(10_000, int))),
+            (polyhead.InvalidValueError, "with heads", lambda: model.without(model.heads).page(texts[0])),
         ):
             with self.assertRaisesRegex(error, words):
                 call()
