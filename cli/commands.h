@@ -78,6 +78,7 @@ Command heads_command();
 Command prune_command();
 Command patch_command();
 Command serve_command();
+Command view_command();
 Command compare_command();
 Command inspect_command();
 Command count_command();

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/say.h"
 #include "cli/subject.h"
 #include "exam/links.h"
+#include "io/file.h"
+#include "report/describe.h"
+#include "serve/page.h"
 
 namespace polyhead::cli {
 namespace {
@@ -17,8 +22,43 @@ struct Options {
   std::optional<bool> damage;
   DeviceChoice on;
   bool all_roles = false;
-  std::string format = "table";
+  std::string format = "table", html;
 };
+
+// The page: the heads as they were examined, and the attention of each over the first sequences that it was done with.
+void write_page(const Options& o, Context& context, const exam::Material& material, const exam::Examination& found) {
+  constexpr std::int64_t kTexts = 2;
+  exam::Viewer viewer(context, o.subject.model);
+  report::Page page;
+  page.title = serve::name_of(o.subject.model);
+  page.lead = serve::in_a_sentence(viewer.model());
+  report::Model& model = page.models.emplace_back();
+  model.name = page.title;
+  const Examples& some = material.ranking[0];
+  const std::int64_t T = some.tokens.shape()[1];
+  for (std::int64_t b = 0; b < std::min(kTexts, some.tokens.shape()[0]); ++b) {
+    const std::int32_t* row = some.tokens.as<std::int32_t>() + b * T;
+    const std::int64_t length = some.lengths.present() ? some.lengths.as<std::int32_t>()[b] : T;
+    const std::vector<std::int32_t> tokens(row, row + length);
+    model.samples.push_back(std::move(serve::describe(viewer, model.name, viewer.look(tokens)).samples[0]));
+    for (std::size_t layer = 0; layer < viewer.model().config().layers.size(); ++layer) {
+      serve::add_weights(model, viewer, tokens, {}, layer);
+    }
+  }
+  const bool gradients = viewer.model().config().kind != model::Kind::encoder, damage = o.damage.value_or(true);
+  for (std::size_t n = 0; n < found.roles.size(); ++n) {
+    report::Head head = report::describe(found.roles[n], &found.survey.heads[n]);
+    const HeadImportance& importance = found.importance[n];
+    if (gradients) head.importance = importance.normalised;
+    if (damage) {
+      head.damage = importance.zero.mean;
+      head.damage_low = importance.zero.low;
+      head.damage_high = importance.zero.high;
+    }
+    model.heads.push_back(std::move(head));
+  }
+  io::write_atomically(o.html, [&](io::Writer& writer) { writer.write(report::html(page)); });
+}
 
 void examine_heads(const Options& o) {
   o.subject.expect_model();
@@ -36,6 +76,7 @@ void examine_heads(const Options& o) {
   options.on_head = [&](std::int64_t done) { progress->update(done, ""); };
   const exam::Examination found = exam::examine(context, *subject.model, material, options);
   progress.reset();
+  if (!o.html.empty()) write_page(o, context, material, found);
   print(heads_report({o.subject.model, samples, subject, found, options.damage}, o.all_roles), o.format);
 }
 
@@ -62,6 +103,7 @@ Command heads_command() {
       .examples = {{"polyhead heads run", "the table of a model that polyhead train made"},
                    {"polyhead heads run --all-roles", "also the score of every head in every role, and its control"},
                    {"polyhead heads run --format json", "all of it, for a program"},
+                   {"polyhead heads run --html heads.html", "and the page, to look at every head in a browser"},
                    {"polyhead heads run --links links.jsonl", "which heads follow relations that you know"},
                    {"polyhead heads model.gguf --text book.txt --no-damage",
                     "a downloaded model, without taking every head out in turn"}},
@@ -73,6 +115,8 @@ Command heads_command() {
                   {"all-roles", "", "every role's score, threshold and control; with --format csv only those",
                    &o->all_roles},
                   {"damage", "", "take every head out in turn, which is what takes the time; default: yes", &o->damage},
+                  {"html", "FILE", "write the page, too: every head with its numbers and its attention over two texts",
+                   &o->html},
                   o->subject.samples_option(),
                   {"seed", "N", "seed of the sequences and of the untrained model", &o->subject.seed, {}, 0, INT32_MAX},
                   text_options[0],

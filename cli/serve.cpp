@@ -21,12 +21,6 @@ struct Options {
 
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1"; }
 
-// The last part of a path, also of one that ends with a slash.
-std::string name_of(const std::string& model) {
-  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
-  return (path.has_filename() ? path.filename() : path.parent_path().filename()).string();
-}
-
 void run(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (o.host == "0.0.0.0" || o.host == "::") {
@@ -44,7 +38,7 @@ void run(const Options& o) {
   Context context = o.on.context();
   say(fmt::format("Loading {}\n", o.model));
   exam::Viewer viewer(context, o.model);
-  serve::Desk desk(viewer, name_of(o.model), o.tokens);
+  serve::Desk desk(viewer, o.model, o.tokens);
   const serve::Server server(desk, {.host = o.host, .port = static_cast<std::uint16_t>(o.port)});
   say(fmt::format("{}\nOpen this address in a browser; Ctrl-C ends the server.\n",
                   serve::in_a_sentence(viewer.model())));

@@ -6,26 +6,34 @@ const nameOf = (head) => `Layer ${head.layer} · head ${head.head}`;
 const keyOf = (head) => `${head.layer}.${head.head}`;
 const keysOf = (sample) => sample.key_tokens || sample.tokens;
 
-// A byte per weight, the square root of it in 255ths; decoded when first asked for.
-function bytesOf(sample) {
-  if (sample.bytes) return sample.bytes;
-  const text = atob(sample.weights);
-  sample.bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; ++i) sample.bytes[i] = text.charCodeAt(i);
-  return sample.bytes;
+// The bytes of text in base64; deflated ones are unpacked.
+async function bytesOf(text, deflated) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  if (!deflated) return bytes;
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
+  return new Uint8Array(await new Response(unpacked).arrayBuffer());
 }
 
-// The weights of one head over one text, [queries, keys]; null where the sample leaves the head out.
-function matrixOf(sample, head) {
-  const index = sample ? sample.heads.findIndex(([layer, number]) => layer === head.layer && number === head.head) : -1;
+const indexOf = (sample, head) =>
+  sample ? sample.heads.findIndex(([layer, number]) => layer === head.layer && number === head.head) : -1;
+
+// The weights of one head over one text, [queries, keys]; null where the sample leaves the head out. A byte per weight,
+// the square root of it in 255ths; a list has them by head, deflated. Unpacked when first asked for.
+async function matrixOf(sample, head) {
+  const index = indexOf(sample, head);
   if (index < 0) return null;
   const queries = sample.tokens.length, keys = keysOf(sample).length, size = queries * keys;
-  return {queries, keys, bytes: bytesOf(sample).subarray(index * size, (index + 1) * size)};
+  if (Array.isArray(sample.weights)) {
+    sample.kept ||= [];
+    return {queries, keys, bytes: await (sample.kept[index] ||= bytesOf(sample.weights[index], true))};
+  }
+  const all = await (sample.kept ||= bytesOf(sample.weights, false));
+  return {queries, keys, bytes: all.subarray(index * size, (index + 1) * size)};
 }
 
 // Where weights come from, and what follows when the page is ready and when its address changes.
 const source = {
-  matrix: async (sample, head) => matrixOf(sample, head),
+  matrix: matrixOf,
   start: () => showModel(),
   onAddress: () => showModel(),
 };

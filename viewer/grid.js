@@ -8,7 +8,7 @@ const grid = {
   // What a click does; a live page has more to offer.
   press: (head) => openHead(head, true),
   headOf: (what, text) => [text],  // of a row or a column
-  mark: () => '',                  // what stands in a cell beside its colour
+  mark: (head) => head.kept === false ? '–' : '',  // what stands in a cell beside its colour
   extra: () => [],                 // beside an entry of the legend
 
   show() {
@@ -62,21 +62,23 @@ const grid = {
       const mark = grid.mark(head);
       cell.style.backgroundColor = `rgb(${colour})`;
       cell.style.color = heat.on(colour);
-      cell.textContent = mark || (byRole && role.ink !== null ? shortRole(role.name) : '');
+      cell.dataset.mark = mark || (byRole && role.ink !== null ? shortRole(role.name) : '');
       cell.classList.toggle('dimmed', !shown.has(keyOf(head)));
       cell.classList.toggle('gated', mark !== '');
       cell.setAttribute('aria-label', grid.say(head));
       if (keyOf(head) === state.head) cell.setAttribute('aria-current', 'true');
       else cell.removeAttribute('aria-current');
     }
-    byId('legend').replaceChildren(...(byRole ? grid.roleKey(roles) : grid.scaleKey(extent)));
+    const pruned = currentModel().heads.some((head) => head.kept === false);
+    byId('legend').replaceChildren(...(byRole ? grid.roleKey(roles) : grid.scaleKey(extent)),
+      ...(pruned ? [element('p', {className: 'hint'}, '– pruned')] : []));
   },
 
   say(head) {
     const value = state.colour === 'role' ? '' :
       `, ${state.colour}${grid.difference ? ', change' : ''} ${number(grid.value(head))}`;
     const pruned = head.kept === false ? ', pruned' : '';
-    const mark = grid.mark(head), gate = mark === '×' ? ', off' : mark ? `, gate ${mark}` : '';
+    const mark = grid.mark(head), gate = mark === '×' ? ', off' : Number(mark) ? `, gate ${mark}` : '';
     return `${nameOf(head)}: ${roleOf(head)}${value}${pruned}${gate}`;
   },
 

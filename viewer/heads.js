@@ -44,14 +44,20 @@ const whenVisible = new IntersectionObserver((entries) => {
   for (const {isIntersecting, target} of entries) {
     if (!isIntersecting) continue;
     whenVisible.unobserve(target);
-    const matrix = matrixOf(currentSample(), target.head);
-    target.classList.toggle('coarse', matrix.keys < 64);
-    heat.paint(target, matrix);
+    paintThumbnail(target);
   }
 }, {rootMargin: '200px'});
 
+const paintThumbnail = (canvas) => matrixOf(currentSample(), canvas.head).then((matrix) => {
+  canvas.classList.toggle('coarse', matrix.keys < 64);
+  heat.paint(canvas, matrix);
+});
+
+// What is printed is seen, too.
+window.addEventListener('beforeprint', () => document.querySelectorAll('canvas.thumb').forEach(paintThumbnail));
+
 function thumbnail(head) {
-  if (!matrixOf(currentSample(), head)) {
+  if (indexOf(currentSample(), head) < 0) {
     return element('span', {className: 'thumb empty'}, head.kept ? 'not in this text' : 'pruned');
   }
   const canvas = element('canvas', {className: 'thumb', head});
@@ -88,7 +94,8 @@ function showHeads() {
   whenVisible.disconnect();
   const model = currentModel(), heads = shownHeads(), all = model.heads.length;
   byId('note').textContent = model.note || '';
-  byId('count').textContent = heads.length === all ? `${all} heads` : `${heads.length} of ${all} heads`;
+  const pruned = heads.some((head) => head.kept === false) ? '; struck through: pruned' : '';
+  byId('count').textContent = (heads.length === all ? `${all} heads` : `${heads.length} of ${all} heads`) + pruned;
   const drawable = model.samples.some((sample) => sample.heads.length);
   byId('count').hidden = byId('cards').hidden = !drawable;
   controls.elements.order.parentElement.hidden ||= !drawable;

@@ -86,6 +86,8 @@ const live = {
     byId('redo').disabled = !gates.future.length;
     byId('all-on').disabled = !changed;
     byId('change').disabled = !changed;
+    byId('command').textContent = `polyhead view ${quoted(data.live.model)} --prompt ${quoted(live.whole.text)}` +
+      (changed ? ` --off ${gates.text()}` : '');
     const before = new Map(live.whole.heads.map((head) => [keyOf(head), head]));
     const differs = state.change && changed && state.colour !== 'role' && !['importance', 'damage'].includes(state.colour);
     grid.difference = differs ? (head, name) => measured(before.get(keyOf(head)), name) : null;
@@ -141,7 +143,7 @@ grid.headOf = (what, text) => {
     ariaLabel: `Switch ${name} off or on`, onclick: () => gates.toggle(heads())}, text)];
 };
 grid.mark = (head) => gates.of(head) === 0 ? '×' : gates.of(head) === 1 ? '' : String(gates.of(head));
-grid.extra = (role) => [element('button', {type: 'button', className: 'small', ariaLabel: `Switch ${role} off or on`,
+grid.extra = (role) => [element('button', {type: 'button', className: 'small', ariaLabel: `${role}: off / on`,
   onclick: () => gates.toggle(currentModel().heads.filter((head) => roleOf(head) === role))}, 'off / on')];
 
 reading.extra = (sample) => {
@@ -174,6 +176,9 @@ gateTools.range.addEventListener('change', () => gates.turned = '');
 gateTools.range.addEventListener('keydown', (event) => event.stopPropagation());
 gateTools.toggle.addEventListener('click', () => gates.toggle([gateTools.head]));
 headTools.show = gateTools.show;
+
+// For a shell.
+const quoted = (text) => /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 function later(act, wait = 350) {
   let timer;

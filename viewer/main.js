@@ -25,7 +25,6 @@ function resize() {
 function start() {
   if (data.schema !== 1) throw new Error(`this page reads schema 1, found ${data.schema}`);
   showAbout();
-  showFindings();
   showTables();
   showSections();
   readAddress();

@@ -1,28 +1,10 @@
-// The top of the page: what was found, and the tables.
+// What frames the heads: the top of the page, and the tables.
 
 function showAbout() {
   if (data.lead) byId('lead').append(data.lead);
   byId('lead').hidden = !data.lead;
   for (const [name, value] of Object.entries(data.about || {})) {
     byId('about').append(element('div', {}, element('dt', {}, name), element('dd', {}, String(value))));
-  }
-}
-
-function evidenceOf(id) {
-  const figure = data.figures.findIndex((one) => one.id === id);
-  return figure >= 0 ? {href: `#figure-${id}`, name: `Figure ${figure + 1}`}
-    : {href: `#table-${id}`, name: `Table ${data.tables.findIndex((one) => one.id === id) + 1}`};
-}
-
-function showFindings() {
-  byId('findings').hidden = !data.findings.length;
-  for (const finding of data.findings) {
-    const item = element('li', {}, finding.text);
-    if (finding.figure) {
-      const {href, name} = evidenceOf(finding.figure);
-      item.append(' ', element('a', {href}, name));
-    }
-    byId('findings').querySelector('ol').append(item);
   }
 }
 
@@ -35,6 +17,8 @@ function showTables() {
     const heading = element('h3', {}, element('span', {className: 'ordinal'}, `Table ${index + 1}`), one.title);
     const block = element('div', {className: 'block', id: `table-${one.id}`}, heading, scroll);
     if (one.caption) block.append(element('p', {className: 'caption'}, one.caption));
+    block.append(element('p', {className: 'hint'}, 'Save ',
+      ...save.buttons({CSV: () => save.csv(one.id, one.columns, one.rows)})));
     byId('tables').append(block);
   }
 }

@@ -23,7 +23,7 @@ const reading = {
     if (!byId('outcome').hidden) reading.outcome(sample, at);
   },
 
-  // The loss of token t is known at t - 1. Darker is more surprising.
+  // The loss of token t is known at t - 1. The stronger the shade, the more surprising.
   lossAt: (sample, index) => index > 0 ? sample?.losses?.[index - 1] : undefined,
 
   token(sample, token, index, at) {
@@ -82,7 +82,8 @@ const reading = {
           was.has(token) ? signed(100 * (probability - was.get(token)), 1) : 'new')] : []));
     });
     const columns = ['token', '', 'probability', ...(before ? ['change, points'] : [])];
-    const head = columns.map((name, i) => element('th', {scope: 'col', className: i > 1 ? 'number' : ''}, name));
+    const head = columns.map((name, i) => name ? element('th', {scope: 'col', className: i > 1 ? 'number' : ''}, name) :
+      element('td', {}));
     const gone = (before || []).filter(([token]) => !now.some(([one]) => one === token)).map(([token]) => token);
     return [element('table', {className: 'predictions'}, element('thead', {}, element('tr', {}, ...head)),
       element('tbody', {}, ...rows)),

@@ -46,6 +46,7 @@ struct Grid {
   std::vector<std::string> rows, columns;
   std::vector<double> values;  // [rows, columns]; not finite: an empty cell
   bool numbers = true;         // write the values into the cells, where they fit
+  double full = 0;             // the value that has the full shade; 0: the largest there is
 };
 
 struct HeadPanel {

@@ -1,4 +1,4 @@
-// A heat map with numbers. One hue, darker for more; where values fall below zero, a second one for those.
+// A heat map with numbers. One hue, stronger for more; where values fall below zero, a second one for those.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,6 +31,7 @@ Layout layout_of(const Grid& grid, double width) {
     layout.largest = std::max(layout.largest, std::abs(value));
     layout.diverging = layout.diverging || value < 0;
   }
+  if (grid.full > 0) layout.largest = grid.full;
   if (layout.largest == 0) layout.largest = 1;
   return layout;
 }
@@ -47,7 +48,7 @@ void draw_cells(Canvas& canvas, const Grid& grid, const Layout& layout) {
       if (!std::isfinite(value) || (value < 0) != cold) continue;
       const Point at = layout.corner(i / grid.columns.size(), i % grid.columns.size());
       canvas.cell({at.x + 0.5, at.y + 0.5}, layout.cell_width - 1, layout.cell_height - 1,
-                  std::max(std::abs(value) / layout.largest, 0.03));
+                  std::clamp(std::abs(value) / layout.largest, 0.03, 1.0));
     }
     canvas.end_cells();
   }

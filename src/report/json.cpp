@@ -7,6 +7,7 @@
 
 #include "polyhead/error.h"
 #include "report/base64.h"
+#include "report/deflate.h"
 #include "report/page.h"
 #include "report/text.h"
 
@@ -65,6 +66,15 @@ Json predictions_of(const Sample& sample) {
   return rows;
 }
 
+// Head by head, so that a page unpacks those that are looked at.
+Json weights_of(const Sample& sample, std::size_t size) {
+  Json heads = Json::array();
+  for (std::size_t head = 0; head < sample.heads.size(); ++head) {
+    heads.push_back(base64(deflated(quantised(std::span(sample.weights).subspan(head * size, size)))));
+  }
+  return heads;
+}
+
 Json json_of(const Sample& sample) {
   const std::size_t queries = sample.tokens.size();
   const std::size_t keys = sample.key_tokens.empty() ? queries : sample.key_tokens.size();
@@ -78,7 +88,7 @@ Json json_of(const Sample& sample) {
   if (!sample.key_tokens.empty()) object["key_tokens"] = texts(sample.key_tokens, visible_token);
   object["heads"] = Json::array();
   for (const auto& [layer, head] : sample.heads) object["heads"].push_back({layer, head});
-  object["weights"] = base64(quantised(sample.weights));
+  object["weights"] = weights_of(sample, queries * keys);
   if (!sample.predictions.empty()) object["predictions"] = predictions_of(sample);
   if (!sample.losses.empty()) object["losses"] = sample.losses;
   if (!sample.embedding.empty()) object["embedding"] = sample.embedding;
@@ -130,7 +140,10 @@ Json json_of(const Figure& figure) {
 }
 
 Json json_of(const Live& live) {
-  return {{"example", live.example}, {"hint", visible(live.hint)}, {"most_tokens", live.most_tokens}};
+  return {{"model", visible(live.model)},
+          {"example", live.example},
+          {"hint", visible(live.hint)},
+          {"most_tokens", live.most_tokens}};
 }
 
 }  // namespace

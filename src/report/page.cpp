@@ -60,6 +60,28 @@ std::string figures_of(const Page& page) {
   return text;
 }
 
+// "Figure 2", and where it is.
+std::string evidence_of(const Page& page, const std::string& id) {
+  const auto place = [&](const auto& list) {
+    return std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.id == id; }) - list.begin();
+  };
+  const auto figure = place(page.figures);
+  const bool drawn = figure < std::ssize(page.figures);
+  return fmt::format(" <a href=\"#{}-{}\">{} {}</a>", drawn ? "figure" : "table", id, drawn ? "Figure" : "Table",
+                     1 + (drawn ? figure : place(page.tables)));
+}
+
+// In the HTML itself, for those who run no scripts.
+std::string findings_of(const Page& page) {
+  if (page.findings.empty()) return {};
+  std::string text = "  <section id=\"findings\">\n    <h2>Findings</h2>\n    <ol>\n";
+  for (const Finding& finding : page.findings) {
+    text += fmt::format("<li>{}{}</li>\n", escaped(finding.text),
+                        finding.figure.empty() ? "" : evidence_of(page, finding.figure));
+  }
+  return text + "    </ol>\n  </section>";
+}
+
 // A live page may ask the server that it came from, and nobody else.
 std::string policy(const Page& page) {
   return fmt::format(
@@ -77,6 +99,7 @@ std::string html(const Page& page) {
     if (name == "title") return escaped(page.title);
     if (name == "policy") return policy(page);
     if (name == "style") return std::string(kPageStyle);
+    if (name == "findings") return findings_of(page);
     if (name == "figures") return figures_of(page);
     if (name == "data") return harmless(json(page));
     if (name == "asking") return page.live ? std::string(kAskingHtml) : "";

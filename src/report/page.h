@@ -60,6 +60,7 @@ struct Finding {
 
 // A page that asks a server for what it shows: type a text, switch heads off.
 struct Live {
+  std::string model;    // as the command line names it
   std::string example;  // the text to begin with
   std::string hint;     // what may be typed
   std::int64_t most_tokens = 0;

@@ -53,12 +53,12 @@ Answer refusal(int status, const std::string& why) {
   return {.status = status, .body = json.dump()};
 }
 
-Desk::Desk(exam::Viewer& viewer, std::string name, std::int64_t most_tokens)
+Desk::Desk(exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens)
     : viewer_(viewer),
-      name_(std::move(name)),
+      name_(name_of(model)),
       most_tokens_(most_tokens),
       heads_(model::all_heads(viewer.model().config())),
-      page_(report::html(live_page(viewer, name_, most_tokens))) {}
+      page_(report::html(live_page(viewer, model, most_tokens))) {}
 
 Answer Desk::answer(const std::string& what, const std::string& body) {
   constexpr int kUnusable = 422;

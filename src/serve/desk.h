@@ -22,7 +22,8 @@ Answer refusal(int status, const std::string& why);
 // Not for several threads at once.
 class Desk {
  public:
-  Desk(exam::Viewer& viewer, std::string name, std::int64_t most_tokens);
+  // `model`: its path, for its name and for the command that the page shows.
+  Desk(exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens);
 
   // The page itself.
   const std::string& page() const noexcept { return page_; }

@@ -53,11 +53,29 @@ report::Model describe(const exam::Viewer& viewer, const std::string& name, cons
   return model;
 }
 
-report::Page live_page(const exam::Viewer& viewer, const std::string& name, std::int64_t most_tokens) {
+void add_weights(report::Model& model, exam::Viewer& viewer, const std::vector<std::int32_t>& tokens,
+                 const exam::GateList& gates, std::size_t layer) {
+  const std::int64_t heads = viewer.model().config().layers.at(layer).heads;
+  if (heads == 0) return;
+  const Tensor weights = viewer.weights(tokens, gates, layer);
+  report::Sample& text = model.samples.back();
+  for (std::int64_t head = 0; head < heads; ++head) {
+    text.heads.emplace_back(static_cast<int>(layer), static_cast<int>(head));
+  }
+  text.weights.insert(text.weights.end(), weights.as<float>(), weights.as<float>() + weights.view().count());
+}
+
+std::string name_of(const std::filesystem::path& model) {
+  const std::filesystem::path path = model.lexically_normal();
+  return (path.has_filename() ? path.filename() : path.parent_path().filename()).string();
+}
+
+report::Page live_page(const exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens) {
   report::Page page;
-  page.title = name;
+  page.title = name_of(model);
   page.lead = in_a_sentence(viewer.model());
-  page.live = report::Live{.example = viewer.language().example(),
+  page.live = report::Live{.model = model,
+                           .example = viewer.language().example(),
                            .hint = viewer.language().hint(),
                            .most_tokens = std::min(most_tokens, viewer.model().config().context)};
   return page;

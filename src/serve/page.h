@@ -9,10 +9,18 @@ namespace polyhead::serve {
 // Its heads with their numbers, and one sample: the text, without weights.
 report::Model describe(const exam::Viewer& viewer, const std::string& name, const exam::View& view);
 
-// The page that asks for the rest: title, the model in a sentence, and what may be typed.
-report::Page live_page(const exam::Viewer& viewer, const std::string& name, std::int64_t most_tokens);
+// The weights of a layer's heads, added to the text that describe made.
+void add_weights(report::Model& model, exam::Viewer& viewer, const std::vector<std::int32_t>& tokens,
+                 const exam::GateList& gates, std::size_t layer);
+
+// The page that asks for the rest: the name of the model, which is given by its path, what it is, and what may be
+// typed.
+report::Page live_page(const exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens);
 
 // "6 layers of 12 heads, 22,713,216 parameters: an encoder, ..."
 std::string in_a_sentence(const model::Transformer& model);
+
+// The last part of a path, also of one that ends with a slash.
+std::string name_of(const std::filesystem::path& model);
 
 }  // namespace polyhead::serve

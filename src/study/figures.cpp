@@ -74,7 +74,7 @@ Figure final_accuracies(const Results& results) {
 
 Figure entropies(const std::vector<Contender>& contenders) {
   constexpr std::size_t kMost = 16;
-  Grid grid{"head, lowest entropy first", "", "entropy relative to equal weights", {}, {}, {}, true};
+  Grid grid{"head, lowest entropy first", "", "entropy relative to equal weights", {}, {}, {}, true, 1};
   for (std::size_t h = 0; h < kMost; ++h) grid.columns.push_back(std::to_string(h));
   for (const Contender& contender : contenders) {
     grid.rows.push_back(heads_text(contender.heads));
@@ -114,7 +114,7 @@ Figure formation(const Formations& formations) {
 
 // Previous-token scores of the first layer and induction scores of the second, step by step.
 Figure evolution(const Formation& formation) {
-  Grid grid{"step", "layer.head", "weight on the role's key", {}, {}, {}, false};
+  Grid grid{"step", "layer.head", "weight on the role's key", {}, {}, {}, false, 1};
   constexpr std::size_t kMost = 31;
   const std::vector<Point>& points = formation.course.points;
   const std::size_t stride = (points.size() + kMost - 1) / kMost;
@@ -197,7 +197,8 @@ Figure head_grid(const std::string& id, const report::Model& model) {
                           head.role,
                           {begin, begin + static_cast<std::ptrdiff_t>(cells)}});
   }
-  return {id, "All heads of “" + model.name + "”", "Rows are queries, columns are keys; darker is more weight.", grid};
+  return {id, "All heads of “" + model.name + "”",
+          "Rows are queries, columns are keys; the stronger the shade, the more weight.", grid};
 }
 
 }  // namespace

@@ -9,16 +9,25 @@ namespace {
 
 constexpr std::int64_t kMostTokens = 40;
 
+// What a text is called: its first words.
+std::string beginning_of(const std::vector<std::string>& words) {
+  constexpr std::size_t kWords = 6;
+  std::string name;
+  for (std::size_t n = 0; n < std::min(kWords, words.size()); ++n) name += (n == 0 ? "" : " ") + words[n];
+  return name + (words.size() > kWords ? " …" : "");
+}
+
 // Attention of every head over one sequence of the task.
 report::Sample sample(Context& context, const Course& course, std::int64_t number) {
   const train::Sequence sequence = course.task->sequence(train::Split::validation, 99, number);
   const auto length = std::min<std::int64_t>(std::ssize(sequence.tokens), kMostTokens);
-  report::Sample made{"sequence " + std::to_string(number), {}, {}, {}, {}};
+  report::Sample made;
   Tensor tokens = Tensor::empty({1, length}, DType::i32);
   std::copy_n(sequence.tokens.begin(), length, tokens.as<std::int32_t>());
   for (std::int64_t t = 0; t < length; ++t) {
     made.tokens.push_back(course.task->token_text(sequence.tokens[static_cast<std::size_t>(t)]));
   }
+  made.name = beginning_of(made.tokens);
   autograd::Tape tape(context, false);
   model::PassOptions options;
   options.wants.attention.weights = true;

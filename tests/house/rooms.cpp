@@ -70,6 +70,7 @@ const std::vector<Library> kLibraries = {
     {"cuda", {"cuda"}},          {"cublasLt.h", {"cuda"}},
     {"cub/", {"cuda"}},          {"librsvg/", {"report"}},
     {"cairo.h", {"report"}},     {"xxhash.h", {"io"}},
+    {"zlib.h", {"report"}},
 };
 
 // Headers of the operating system, and those of C that its own header needs; those of C++ have neither a slash nor

@@ -9,8 +9,10 @@
 
 #include "polyhead/error.h"
 #include "report/base64.h"
+#include "report/deflate.h"
 #include "report/sample.h"
 #include "report/sources.h"
+#include "report/text.h"
 
 namespace polyhead::report {
 namespace {
@@ -56,13 +58,24 @@ TEST(Page, DataIsReadBack) {
   EXPECT_EQ(data["schema"], 1);
   EXPECT_EQ(data["models"][0]["heads"].size(), 64u);
   EXPECT_EQ(data["models"][0]["samples"][0]["tokens"].size(), 128u);
-  EXPECT_EQ(data["models"][0]["samples"][0]["weights"].get<std::string>().size(), (64u * 128 * 128 + 2) / 3 * 4);
+  EXPECT_EQ(data["models"][0]["samples"][0]["weights"].size(), 64u);
   EXPECT_EQ(data["models"][1]["heads"][1]["kept"], false);
   EXPECT_EQ(data["models"][1]["samples"][0]["heads"].size(), 6u);
   EXPECT_EQ(data["models"][1]["samples"][1]["key_tokens"].size(), 4u);
   EXPECT_EQ(data["tables"][0]["rows"][2][1], 4);
   EXPECT_EQ(data["about"]["seed"], "1");
   EXPECT_FALSE(data["models"][0]["heads"][5].contains("role")) << "what is not known is left out";
+}
+
+// Those who run no scripts read them, too.
+TEST(Page, FindingsAreInTheHtml) {
+  const Page page = sample_page();
+  const std::string findings = between(html(page), "<section id=\"findings\">", "</section>");
+  for (const Finding& finding : page.findings) {
+    EXPECT_NE(findings.find(escaped(finding.text)), std::string::npos) << finding.text;
+  }
+  EXPECT_NE(findings.find("<a href=\"#figure-" + page.figures[0].id + "\">Figure 1</a>"), std::string::npos);
+  EXPECT_EQ(html({}).find("id=\"findings\""), std::string::npos);
 }
 
 TEST(Page, HostileTextStaysText) {
@@ -86,8 +99,9 @@ TEST(Page, HostileTextStaysText) {
 TEST(Page, WeightsAreBytes) {
   Page page;
   page.models = {{"m", "", {}, {{"", {"a"}, {"b", "c", "d", "e"}, {{0, 0}}, {0, 0.25F, 1, 7}}}}};
-  EXPECT_EQ(data_of(html(page))["models"][0]["samples"][0]["weights"],
-            base64(std::vector<std::uint8_t>{0, 128, 255, 255}));
+  const std::vector<std::uint8_t> bytes{0, 128, 255, 255};
+  EXPECT_EQ(quantised(page.models[0].samples[0].weights), bytes);
+  EXPECT_EQ(data_of(html(page))["models"][0]["samples"][0]["weights"], json::array({base64(deflated(bytes))}));
 }
 
 TEST(Page, WhatIsNotFiniteIsLeftOut) {

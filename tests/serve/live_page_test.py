@@ -1,6 +1,8 @@
 """live_page_test.py CHROMIUM POLYHEAD FOLDER: uses the live page as a reader would, on the models in FOLDER.
 
 Screenshots are left in FOLDER, to be looked at."""
+import csv
+import io
 import json
 import pathlib
 import signal
@@ -8,6 +10,7 @@ import subprocess
 import sys
 import time
 import unittest
+import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'viewer'))
 from page import SIZES, THEMES, PageTest  # noqa: E402
@@ -201,6 +204,81 @@ class OfALanguageModel(Live):
         self.assertGreater(count, 1900)
         self.click(tab, '.cell[data-head="1.1"]')
         self.wait(tab, f'map.matrix?.queries === {count}')
+        self.expect_fitting(tab)
+        self.expect_quiet(tab)
+
+
+    def test_what_is_seen_can_be_saved(self):
+        tab = self.tab(at='#off=0.1&text=it%27s+a+road')
+        self.assertEqual(tab.run("byId('command').textContent"),
+                         f"polyhead view {FOLDER / 'gpt'} --prompt 'it'\\''s a road' --off 0.1")
+        self.click(tab, '.cell[data-head="1.2"]')
+        self.wait(tab, 'map.matrix !== null')
+        tab.run("""save.file = async (name, type, content) => {
+            (window.saved ||= {})[name] = content instanceof Blob ? `${content.type} ${content.size}` : content; }""")
+        for button in range(4):
+            tab.run(f"document.querySelectorAll('#save-grid button')[{button}].click()")
+        for button in range(3):
+            tab.run(f"document.querySelectorAll('#save-map button')[{button}].click()")
+        self.wait(tab, 'Object.keys(saved).length === 7')
+        saved = tab.run('saved')
+        for name in ('heads.svg', 'head-1.2.svg'):
+            self.assertGreater(len(list(xml.etree.ElementTree.fromstring(saved[name]))), 10, name)
+        for name in ('heads.png', 'head-1.2.png'):
+            self.assertRegex(saved[name], r'^image/png \d{3,}$')
+        heads = list(csv.DictReader(io.StringIO(saved['heads.csv'])))
+        self.assertEqual([(head['layer'], head['head']) for head in heads],
+                         [(str(layer), str(head)) for layer in range(3) for head in range(4)])
+        self.assertEqual(float(heads[6]['entropy (nats)']), json.loads(saved['heads.json'])[6]['statistics']['entropy (nats)'])
+        rows = list(csv.reader(io.StringIO(saved['head-1.2.csv'])))
+        self.assertEqual(rows[0][1:], [row[0] for row in rows[1:]], 'the text is queries and keys')
+        for row in rows[1:]:
+            self.assertAlmostEqual(sum(map(float, row[1:])), 1, delta=0.03)
+        self.expect_quiet(tab)
+
+
+class OfAFile(PageTest):
+    """What polyhead view and polyhead heads --html write."""
+
+    def page(self, *arguments):
+        result = subprocess.run([POLYHEAD, *arguments], capture_output=True, text=True, cwd=FOLDER)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_view(self):
+        self.page('view', 'gpt', '--prompt', HOSTILE, '--off', '0.1,1.2:0.5', '--out', 'view.html')
+        self.address = (FOLDER / 'view.html').as_uri()
+        for size, theme in (('wide', 'light'), ('narrow', 'dark')):
+            tab = self.tab(size, theme)
+            self.expect_fitting(tab)
+            self.expect_legible(tab)
+            self.assertEqual(tab.run("document.querySelectorAll('.cell').length"), 12)
+            self.assertEqual(tab.run("document.querySelectorAll('.predictions tbody tr').length"), 8)
+            self.assertIn('0.1,1.2:0.5', tab.text('#about'))
+            tab.point('.cell[data-head="2.3"]')
+            for _ in range(100):
+                if tab.run('map.matrix !== null'):
+                    break
+                time.sleep(0.02)
+            sums = tab.run('Array.from({length: map.matrix.queries}, (_, query) => ' +
+                           'Array.from({length: map.matrix.keys}, (_, key) => weightAt(map.matrix, query, key)).reduce((a, b) => a + b))')
+            self.assertTrue(all(abs(one - 1) < 0.04 for one in sums), sums)
+            self.expect_quiet(tab)
+
+    def test_one_layer_of_a_long_text(self):
+        (FOLDER / 'long.txt').write_text('a ' * 1990)
+        self.page('view', 'gpt', '--text', 'long.txt', '--layer', '1', '--out', 'long.html')
+        self.address = (FOLDER / 'long.html').as_uri()
+        tab = self.tab(at='#head=1.1')
+        self.assertGreater(tab.run('map.matrix.queries'), 1900)
+        self.expect_quiet(tab)
+
+    def test_heads(self):
+        (FOLDER / 'text.txt').write_text('the animal did not cross the road because it was tired. ' * 20)
+        self.page('heads', 'gpt', '--text', 'text.txt', '--samples', '2', '--length', '16', '--html', 'heads.html')
+        self.address = (FOLDER / 'heads.html').as_uri()
+        tab = self.tab(at='#colour=damage')
+        self.assertEqual(tab.run("byId('colour').value"), 'damage')
+        self.assertEqual(tab.run("document.querySelectorAll('.card').length"), 12)
         self.expect_fitting(tab)
         self.expect_quiet(tab)
 

@@ -9,6 +9,7 @@ import pathlib
 import re
 import sys
 import unittest
+import zlib
 
 from browser import Tab
 from page import PageTest
@@ -48,8 +49,8 @@ class Weights:
         self.sample = DATA['models'][model]['samples'][sample]
         index = self.sample['heads'].index([layer, head])
         self.queries, self.keys = self.sample['tokens'], self.sample.get('key_tokens', self.sample['tokens'])
-        size = len(self.queries) * len(self.keys)
-        self.bytes = base64.b64decode(self.sample['weights'])[index * size:(index + 1) * size]
+        self.bytes = zlib.decompress(base64.b64decode(self.sample['weights'][index]))
+        assert len(self.bytes) == len(self.queries) * len(self.keys)
 
     def byte(self, query, key):
         return self.bytes[query * len(self.keys) + key]
@@ -456,7 +457,7 @@ class Drawing(PageTest):
             ids = figures if kind == 'figure' else [one['id'] for one in DATA['tables']]
             self.assertEqual((text, hash_), (f'{kind.capitalize()} {ids.index(finding["figure"]) + 1}',
                                              f'#{kind}-{finding["figure"]}'))
-        items = tab.run("[...document.querySelectorAll('#findings li')].map((e) => e.firstChild.textContent)")
+        items = tab.run("[...document.querySelectorAll('#findings li')].map((e) => e.firstChild.textContent.trim())")
         self.assertEqual(items, [finding['text'] for finding in DATA['findings']])
         headings = tab.run("[...document.querySelectorAll('figure h3')].map((e) => e.textContent)")
         self.assertEqual(headings, [f"Figure {n + 1}{one['title']}" for n, one in enumerate(DATA['figures'])])

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "cli/device.h"
+#include "cli/say.h"
+#include "io/file.h"
+#include "serve/page.h"
+
+namespace polyhead::cli {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 24;
+constexpr std::int64_t kMostTokens = 100'000;
+
+struct Options {
+  std::string model, text, prompt, off;
+  std::string out = "view.html";
+  std::optional<std::int64_t> layer;
+  DeviceChoice on;
+};
+
+[[noreturn]] void refuse_gate(const std::string& part) {
+  throw Failure(Exit::usage,
+                fmt::format("--off: expected heads such as 0.3 or 1.2:0.5 (layer.head:gate), found '{}'", part));
+}
+
+template <class Number>
+Number number_in(std::string_view text, const std::string& part) {
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) refuse_gate(part);
+  return number;
+}
+
+// "0.3,1.2:0.5": head 3 of layer 0 is off, the gate of head 2 of layer 1 is 0.5. The page's address has it like this.
+exam::GateList gates_in(const std::string& text) {
+  exam::GateList gates;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const std::size_t dot = part.find('.'), colon = std::min(part.find(':'), part.size());
+    if (dot == part.npos || dot > colon) refuse_gate(part);
+    const std::string_view all = part;
+    const HeadId id{number_in<std::size_t>(all.substr(0, dot), part),
+                    number_in<std::int64_t>(all.substr(dot + 1, colon - dot - 1), part)};
+    const auto gate = colon == part.size() ? 0.0F : number_in<float>(all.substr(colon + 1), part);
+    if (!(gate >= 0 && gate <= 2)) refuse_gate(part);
+    gates.emplace_back(id, gate);
+    begin = end + 1;
+  }
+  return gates;
+}
+
+void view(const Options& o) {
+  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
+  if (!o.text.empty() && !o.prompt.empty()) throw Failure(Exit::usage, "--text, --prompt: one of them, not both");
+  const exam::GateList gates = gates_in(o.off);
+  Context context = o.on.context();
+  exam::Viewer viewer(context, o.model);
+  const std::string text = !o.prompt.empty() ? o.prompt
+                           : !o.text.empty() ? io::read_file(o.text, kMostBytes)
+                                             : viewer.language().example();
+  const std::vector<std::int32_t> tokens = viewer.tokens_of(text, kMostTokens);
+  const auto layers = std::ssize(viewer.model().config().layers);
+  if (o.layer && *o.layer >= layers) {
+    throw Failure(Exit::usage, fmt::format("--layer: expected 0 to {}, found {}", layers - 1, *o.layer));
+  }
+  report::Page page;
+  page.title = serve::name_of(o.model);
+  page.lead = serve::in_a_sentence(viewer.model());
+  if (!gates.empty()) page.about.emplace_back("gates that are not 1", o.off);
+  page.models.push_back(serve::describe(viewer, page.title, viewer.look(tokens, gates)));
+  for (std::int64_t layer = o.layer.value_or(0); layer < (o.layer ? *o.layer + 1 : layers); ++layer) {
+    serve::add_weights(page.models[0], viewer, tokens, gates, static_cast<std::size_t>(layer));
+  }
+  const std::string html = report::html(page);
+  io::write_atomically(o.out, [&](io::Writer& writer) { writer.write(html); });
+  say(fmt::format("{}: {} tokens, {} heads, {:.1f} MB; open it in a browser\n", o.out, tokens.size(),
+                  page.models[0].samples[0].heads.size(), static_cast<double>(html.size()) / 1e6));
+}
+
+}  // namespace
+
+Command view_command() {
+  auto o = std::make_shared<Options>();
+  return {
+      .name = "view",
+      .summary = "one HTML file: a text, every head, what the model makes of it",
+      .description =
+          "Writes what polyhead serve shows of one text into one HTML file that needs no server and no network: the "
+          "tokens and what the model expects after each, the grid of all heads by role and numbers, and the attention "
+          "of every head. Weights are kept in 8 bits; numbers are exact. Of a long text, name one layer: the weights "
+          "of "
+          "a head take the square of the tokens.",
+      .examples = {{"polyhead view run", "a model that polyhead train made, on a sequence it has not seen"},
+                   {"polyhead view model.gguf --prompt 'It was the best of times'", "a downloaded model, on your text"},
+                   {"polyhead view model.gguf --text chapter.txt --layer 5", "a long text, the weights of one layer"},
+                   {"polyhead view run --off 0.3,1.2:0.5", "with head 3 of layer 0 off and a gate half open"}},
+      .options = {{"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file",
+                   &o->model},
+                  {"text", "FILE", "the text to read; default: an example", &o->text},
+                  {"prompt", "TEXT", "the text itself", &o->prompt},
+                  {"layer", "N", "the weights of this layer alone; default: of all", &o->layer, {}, 0},
+                  {"off", "LIST", "heads that are off, or whose gates are not 1: 0.3,1.2:0.5", &o->off},
+                  {"out", "FILE", "the file to write", &o->out},
+                  o->on.device_option(),
+                  o->on.threads_option()},
+      .run = [o] { view(*o); }};
+}
+
+}  // namespace polyhead::cli
