@@ -10,7 +10,7 @@
 #include "core/suggest.h"
 #include "io/file.h"
 #include "io/npy.h"
-#include "io/weights.h"
+#include "model/family.h"
 #include "text/tokenizer.h"
 
 namespace polyhead::cli {
@@ -56,6 +56,8 @@ struct Findings {
     for (const Listed& listed : weights.tensors) count += listed.tensor.bytes;
     return static_cast<std::int64_t>(count);
   }
+  // On the CPU, where matrices of 16 bits stay so.
+  std::int64_t loaded_bytes() const { return static_cast<std::int64_t>(model::loaded_bytes(weights, true)); }
 };
 
 // A size that differs by layer is left out: the tensors show it.
@@ -194,6 +196,7 @@ std::string text_of(const Findings& found, const Table& tensors) {
   if (found.tokens) line("tokenizer", cli::text_of(*found.tokens, Style::count) + " tokens");
   line("parameters", cli::text_of(found.parameters(), Style::count));
   line("bytes", cli::text_of(found.bytes(), Style::count));
+  line("in memory", "about " + cli::text_of(found.loaded_bytes(), Style::count) + " bytes once loaded");
   for (const std::string& problem : found.problems) line("problem", wrapped(problem, 14));
   return text;
 }
@@ -211,6 +214,7 @@ Report report_of(const Findings& found) {
   if (found.tokens) report.fields.emplace_back("tokens", *found.tokens);
   report.fields.emplace_back("parameters", found.parameters());
   report.fields.emplace_back("bytes", found.bytes());
+  report.fields.emplace_back("loaded_bytes", found.loaded_bytes());
   report.fields.emplace_back("problems", found.problems);
   return report;
 }
@@ -250,7 +254,9 @@ Command inspect_command() {
       .summary = "what a model's files hold, before anything is loaded",
       .description =
           "Lists the tensors of a GGUF file, a safetensors file or a folder with shards: type, shape, parameters and "
-          "bytes; then what the file or its config.json says of the model, and its tokenizer. Every number is read "
+          "bytes; then what the file or its config.json says of the model, its tokenizer, and the memory that the "
+          "weights take once they are loaded: 16-bit matrices stay so, everything else becomes f32. Every number is "
+          "read "
           "once, a tensor at a time. What is wrong (sizes that contradict each other, a tokenizer that cannot be "
           "used, numbers that are infinite or NaN) is listed at the end, and makes the command fail with code 3. "
           "One tensor, its blocks widened to f32, can be written to an npy file.",

@@ -38,7 +38,8 @@ struct MultiHeadShape {
 // Names and layouts of torch.nn.MultiheadAttention. Either in_proj_weight [(H+2G)*D,C], the rows of q, k and v in that
 // order, or one weight for each: q_proj_weight [H*D,C], k_proj_weight [G*D,key_width], v_proj_weight
 // [G*D,value_width]. in_proj_bias [(H+2G)*D], out_proj_weight [C,H*D] (there "out_proj.weight"), out_proj_bias [C].
-// q_norm_weight and k_norm_weight [D], which torch's layer does not have, serve all heads.
+// q_norm_weight and k_norm_weight [D], which torch's layer does not have, serve all heads. All in the type of the
+// inputs; beside f32 the matrices may have 16 bits, as in linear.h.
 template <class Value>
 struct MultiHeadParameters {
   Value in_proj_weight{}, q_proj_weight{}, k_proj_weight{}, v_proj_weight{}, in_proj_bias{}, out_proj_weight{},

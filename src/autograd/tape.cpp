@@ -46,7 +46,8 @@ void Pool::take_back_since(const Mark& mark, const void* but) {
 Tensor& Gradients::of(const Parameter& parameter) {
   Tensor& gradient = tensors_[&parameter];
   const Tensor& value = parameter.value;
-  if (!gradient.present()) gradient = Tensor::zeros(value.shape(), value.dtype(), value.allocator());
+  const DType dtype = size_of(value.dtype()) == 2 ? DType::f32 : value.dtype();
+  if (!gradient.present()) gradient = Tensor::zeros(value.shape(), dtype, value.allocator());
   return gradient;
 }
 

@@ -18,7 +18,8 @@ struct Parameter {
   Tensor value;
 };
 
-// A gradient per parameter, each beside its value's memory, made when it is first asked for and kept from step to step.
+// A gradient per parameter, f32 if that has 16 bits, each beside its value's memory, made when it is first asked for
+// and kept from step to step.
 class Gradients {
  public:
   Tensor& of(const Parameter& parameter);  // zeros at first

@@ -6,7 +6,7 @@
 namespace polyhead::backend {
 
 struct EmbeddingProblem {
-  ConstTensorView table, indices;  // [V,C]; i32 [B,T]
+  ConstTensorView table, indices;  // [V,C], of 16 bits too beside f32; i32 [B,T]
   ConstTensorView positions;       // [T or more,C], or absent
   TensorView y;                    // [B,T,C] = table at the indices + positions
 };

@@ -1,6 +1,6 @@
 // Products of matrices with everything resolved: C [M,N] = A [M,K] B [K,N]. A matrix is a view of two axes, one of
 // which has stride 1; a transposed one is `view.transpose(0, 1)`. f32, f16 and bf16 are multiplied and added in f32,
-// f64 in f64. Kernels check nothing.
+// f64 in f64; A, B and C may be of different types of the former. Kernels check nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace polyhead::backend {
 
 // B of a product, laid out once as the kernel of one vector target reads it; for weights, which serve many products.
 struct PackedMatrix {
-  Tensor strips;            // [strips][K][columns of a strip] in the type computed in, the last strip filled up with 0
+  Tensor strips;            // [strips][K][columns of a strip] in the type of B, the last strip filled up with 0
   std::int64_t target = 0;  // a product on another target is an error
 };
 

@@ -1,6 +1,8 @@
 // Numbers of tensors that the host makes: single ones of any float type, and their way to a device.
 #pragma once
 
+#include <algorithm>
+
 #include "polyhead/tensor.h"
 
 namespace polyhead {
@@ -14,6 +16,22 @@ inline void store_number(double value, DType dtype, void* to) {
     case DType::bf16: *static_cast<bfloat16*>(to) = bfloat16(static_cast<float>(value)); return;
     default: return;
   }
+}
+
+// The numbers of a tensor of the host as f32; those of a float type alone.
+inline Tensor widened(Tensor tensor) {
+  if (tensor.dtype() == DType::f32) return tensor;
+  Tensor wide = Tensor::empty(tensor.shape(), DType::f32);
+  const auto convert = [&](const auto* from) {
+    std::transform(from, from + count_of(tensor.shape()), wide.as<float>(),
+                   [](auto x) { return static_cast<float>(x); });
+  };
+  switch (tensor.dtype()) {
+    case DType::f64: convert(tensor.as<double>()); break;
+    case DType::f16: convert(tensor.as<float16>()); break;
+    default: convert(tensor.as<bfloat16>()); break;
+  }
+  return wide;
 }
 
 // What a tensor holds, on the host.

@@ -27,19 +27,20 @@ void expect_lengths(std::string_view op, const ConstTensorView& lengths, std::in
   }
 }
 
-template <class T>
+// T is the type of y, S that of the table.
+template <class T, class S = T>
 void embed_as(Team& team, const ConstTensorView& table, const ConstTensorView& indices,
               const ConstTensorView& positions, const TensorView& y) {
   const std::int64_t C = table.shape(1), length = y.shape(1);
   for_rows(team, RowBlocks(indices.count(), C), [&](std::int64_t row) {
-    const T* entry = data_of<T>(table) + data_of<std::int32_t>(indices)[row] * C;
+    const S* entry = data_of<S>(table) + data_of<std::int32_t>(indices)[row] * C;
     T* to = data_of<T>(y) + row * C;
     if (!positions.present()) {
-      std::copy_n(entry, C, to);
+      std::transform(entry, entry + C, to, [](S number) { return static_cast<T>(number); });
       return;
     }
     const T* place = data_of<T>(positions) + row % length * C;
-    for (std::int64_t c = 0; c < C; ++c) to[c] = entry[c] + place[c];
+    for (std::int64_t c = 0; c < C; ++c) to[c] = static_cast<T>(entry[c]) + place[c];
   });
 }
 
@@ -94,8 +95,12 @@ void pool_backward_as(Team& team, const ConstTensorView& dy, const ConstTensorVi
 void embed(Team& team, const backend::EmbeddingProblem& problem) {
   const auto& [table, indices, positions, y] = problem;
   expect_indices("embed", indices, table.shape(0));
-  table.dtype() == DType::f64 ? embed_as<double>(team, table, indices, positions, y)
-                              : embed_as<float>(team, table, indices, positions, y);
+  switch (table.dtype()) {
+    case DType::f64: return embed_as<double>(team, table, indices, positions, y);
+    case DType::f16: return embed_as<float, float16>(team, table, indices, positions, y);
+    case DType::bf16: return embed_as<float, bfloat16>(team, table, indices, positions, y);
+    default: return embed_as<float>(team, table, indices, positions, y);
+  }
 }
 void embed_backward(Team& team, const backend::EmbeddingGradientProblem& problem) {
   const auto& [dy, indices, dtable] = problem;

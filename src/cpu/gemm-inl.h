@@ -29,12 +29,12 @@ inline constexpr std::int64_t kBlockRows = 96, kLeastRows = 48, kPackedBytes = 7
 // Rows of a packed tile, as they lie in memory.
 constexpr std::size_t tile_stride(std::size_t rows) { return (rows + 3) / 4 * 4; }
 
-// kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kStrip],
-// bias [kStrip] or null. Meanwhile it fetches what is far: C, wanted at the end, and from `ahead` on, `step` numbers
-// per k, its share of the next strip of B.
-template <class T, int kRows>
-HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, std::size_t n, bool fresh,
-                            const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride, const T* ahead,
+// kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kStrip]
+// in its storage type S, bias [kStrip] or null. Meanwhile it fetches what is far: C, wanted at the end, and from
+// `ahead` on, `step` bytes per k, its share of the next strip of B.
+template <class T, int kRows, class S>
+HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const S* HWY_RESTRICT b, std::size_t n, bool fresh,
+                            const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride, const std::byte* ahead,
                             std::size_t step) {
   const Tag<T> d;
   constexpr std::size_t kStride = tile_stride(kRows);
@@ -45,7 +45,7 @@ HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, st
   }
   for (std::size_t k = 0; k < n; ++k, a += kStride, b += kStrip<T>, ahead += step) {
     __builtin_prefetch(ahead);
-    const Vec<T> left = hn::LoadU(d, b), right = hn::LoadU(d, b + kLanes<T>);
+    const Vec<T> left = load_wide(b), right = load_wide(b + kLanes<T>);
     for (int r = 0; r < kRows; ++r) {
       const Vec<T> factor = hn::Set(d, a[r]);
       sum[r][0] = hn::MulAdd(factor, left, sum[r][0]);
@@ -87,12 +87,17 @@ struct GemmPlan {
   }
 
   std::int64_t items() const { return blocks * parts; }
+  // Where B is packed in 16 bits: few rows widen it in registers; for more, a slice of a strip is widened once.
+  bool widens_b() const {
+    return problem.packed != nullptr && problem.packed->strips.dtype() != dtype_of<T> && block_rows > kFewRows;
+  }
 
   // So many that a thread which is held up holds nobody else up.
   static constexpr std::int64_t kItemsPerMember = 32;
   // Strips that make packing A worth its while: a number that is packed costs as much as some twenty that are
   // multiplied.
   static constexpr std::int64_t kStripsPerPacking = 6;
+  static constexpr std::int64_t kFewRows = 4;
   // Strips of C that may stay in L2 until they are narrowed.
   static constexpr std::int64_t kSummedStrips = 16;
 
@@ -137,12 +142,14 @@ struct GemmWorkspace {
         widened(carver.take<T>(std::max<std::size_t>(kStrip<T>, kTileRows) * kWidened)),
         bias(carver.take<T>(static_cast<std::size_t>(plan.part_strips) * kStrip<T>)),
         sums(carver.take<T>(static_cast<std::size_t>((plan.in_place ? 1 : plan.part_strips) * plan.block_rows) *
-                            kStrip<T>)) {}
+                            kStrip<T>)),
+        b(carver.take<T>(plan.widens_b() ? kSlice * kStrip<T> : 0)) {}
 
   T* a;        // [slice][tile][k][tile_stride]
   T* widened;  // [lines][kWidened]
   T* bias;     // [strip][kStrip]
   T* sums;     // [strip][rows][kStrip]: strips that are not summed up in C
+  T* b;        // [k][kStrip]: a slice of a strip of 16-bit numbers, widened
 };
 
 // What one member does. It begins at a block of its own and stays with it while it can, for its A stays packed. Items
@@ -150,9 +157,15 @@ struct GemmWorkspace {
 template <class T>
 class GemmWork {
  public:
-  GemmWork(const GemmPlan<T>& plan, const GemmClaims& claims, const T* b, const GemmWorkspace<T>& workspace,
-           std::int64_t first_block)
-      : plan_(plan), problem_(plan.problem), claims_(claims), b_(b), w_(workspace), block_(first_block) {}
+  GemmWork(const GemmPlan<T>& plan, const GemmClaims& claims, const void* b, DType b_type,
+           const GemmWorkspace<T>& workspace, std::int64_t first_block)
+      : plan_(plan),
+        problem_(plan.problem),
+        claims_(claims),
+        b_(static_cast<const std::byte*>(b)),
+        b_type_(b_type),
+        w_(workspace),
+        block_(first_block) {}
 
   void operator()(std::int64_t) {
     strips_ = part_of(plan_.strips, claims_.next(block_), plan_.parts);
@@ -211,24 +224,45 @@ class GemmWork {
     std::fill(std::copy(bias + begin, bias + end, w_.bias), w_.bias + (strips_.end - strips_.begin) * kStrip<T>, T{0});
   }
 
-  // All rows of the block by one strip and slice; the bias goes on top of the last one.
+  // All rows of the block by one strip and slice.
   void multiply(std::int64_t slice, std::int64_t strip) {
+    const Range k = slice_of(slice);
+    const auto size = static_cast<std::int64_t>(size_of(b_type_));
+    const std::byte* b = b_ + (strip * plan_.K + k.begin) * static_cast<std::int64_t>(kStrip<T>) * size;
+    const std::byte* ahead = strip + 1 < strips_.end ? b + plan_.K * static_cast<std::int64_t>(kStrip<T>) * size : b;
+    if (b_type_ == dtype_of<T>) return multiply_by(slice, strip, reinterpret_cast<const T*>(b), ahead);
+    if constexpr (sizeof(T) == 4) {
+      if (plan_.widens_b()) {
+        widen(b, b_type_, k.size() * kStrip<T>, w_.b);
+        return multiply_by(slice, strip, w_.b, ahead);
+      }
+      if (b_type_ == DType::bf16) return multiply_by(slice, strip, reinterpret_cast<const bfloat16*>(b), ahead);
+      multiply_by(slice, strip, reinterpret_cast<const float16*>(b), ahead);
+    }
+  }
+
+  // The same by b [k][kStrip], which is of the type S; the bias goes on top of the last slice.
+  template <class S>
+  void multiply_by(std::int64_t slice, std::int64_t strip, const S* b, const std::byte* ahead) {
     const Range k = slice_of(slice);
     const bool in_c = summed_in_place(strip);
     const bool biased = problem_.bias.present() && slice + 1 == plan_.slices;
-    const T* b = b_ + (strip * plan_.K + k.begin) * kStrip<T>;
     const T* bias = biased ? w_.bias + (strip - strips_.begin) * kStrip<T> : nullptr;
     T* c = in_c ? c_of(rows_.begin, strip) : sums_of(strip);
     const std::size_t c_stride = in_c ? static_cast<std::size_t>(problem_.c.stride(0)) : kStrip<T>;
     const bool fresh = slice == 0;
-    const T* ahead = strip + 1 < strips_.end ? b + plan_.K * kStrip<T> : b;
-    const std::size_t step = kStrip<T> / tiles();
+    const std::size_t step = kStrip<T> / tiles() * size_of(b_type_);
     std::size_t tile = 0;
-    for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
+    const auto run = [&](std::size_t first, auto height) {
       gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, bias, c + first * c_stride, c_stride,
                                             ahead, step);
       ahead += step * k.size();
-    });
+    };
+    if constexpr (sizeof(S) == sizeof(T)) {
+      for_register_tiles(rows_.size(), run);
+    } else {
+      with_height<GemmPlan<T>::kFewRows>(static_cast<int>(rows_.size()), 0, run);
+    }
   }
 
   // Sums that were not formed in C go there.
@@ -245,7 +279,8 @@ class GemmWork {
   const GemmPlan<T>& plan_;
   const backend::GemmProblem& problem_;
   const GemmClaims& claims_;
-  const T* b_;  // [strip][K][kStrip]
+  const std::byte* b_;  // [strip][K][kStrip]
+  DType b_type_;
   GemmWorkspace<T> w_;
   Range rows_{}, strips_{};
   std::int64_t block_, packed_block_ = -1;

@@ -12,9 +12,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// to [strips][K][kStrip] = B [K,N], the last strip filled up with 0.
+// to [k][kStrip], of 16-bit numbers, = some columns of B, which are of the same type: by way of T, which loses nothing.
 template <class T>
-void pack_b(Team& team, const ConstTensorView& b, T* to) {
+void pack_halves(const ConstTensorView& columns, Range lines, Range k, T* widened, DType dtype, std::byte* to) {
+  alignas(64) T strip[kStrip<T> * kWidened] = {};
+  for (Range some{k.begin, k.begin}; some.begin < k.end; some.begin = some.end) {
+    some.end = std::min<std::int64_t>(k.end, some.begin + kWidened);
+    pack_lines<T>(columns, lines, some, widened, strip, kStrip<T>);
+    const std::size_t count = some.size() * kStrip<T>;
+    narrow(strip, count, to, dtype);
+    to += count * size_of(dtype);
+  }
+}
+
+// to [strips][K][kStrip] = B [K,N] in T, or in 16 bits as B is; the last strip is filled up with 0.
+template <class T>
+void pack_b(Team& team, const ConstTensorView& b, DType dtype, void* to) {
   const std::int64_t K = b.shape(0), N = b.shape(1), strips = divide_up(N, kStrip<T>);
   if (b.count() == 0) return;
   const ConstTensorView columns = b.transpose(0, 1);
@@ -22,11 +35,16 @@ void pack_b(Team& team, const ConstTensorView& b, T* to) {
   // Narrow matrices are cut along K, too, so that there is something to do for everybody.
   const std::int64_t parts = std::clamp<std::int64_t>(divide_up(2 * members, strips), 1, divide_up(K, kWidened));
   team.for_each(strips * parts, 1, members, [&](int) {
-    return [&, K, N, to](std::int64_t item) {
+    return [&, K, N, dtype, to](std::int64_t item) {
       alignas(64) T widened[kStrip<T> * kWidened];
       const std::int64_t begin = item / parts * static_cast<std::int64_t>(kStrip<T>);
       const Range lines{begin, std::min<std::int64_t>(N, begin + kStrip<T>)}, k = part_of(K, item % parts, parts);
-      T* out = to + begin * K + k.begin * static_cast<std::int64_t>(kStrip<T>);
+      const std::int64_t at = begin * K + k.begin * static_cast<std::int64_t>(kStrip<T>);
+      if (dtype != dtype_of<T>) {
+        std::byte* half = static_cast<std::byte*>(to) + at * static_cast<std::int64_t>(size_of(dtype));
+        return pack_halves<T>(columns, lines, k, widened, dtype, half);
+      }
+      T* out = static_cast<T*>(to) + at;
       if (lines.size() < kStrip<T>) std::fill_n(out, k.size() * kStrip<T>, T{0});
       pack_lines<T>(columns, lines, k, widened, out, kStrip<T>);
     };
@@ -47,11 +65,12 @@ void gemm_at_once(Team& team, const backend::GemmProblem& problem) {
   std::byte* own = team.scratch(0).reserve(measure.used());
   for (int member = 1; member < members; ++member) team.scratch(member).reserve(workspace);
   T* b_memory = reinterpret_cast<T*>(own + workspace);
-  if (problem.packed == nullptr) pack_b(team, problem.b, b_memory);
-  const T* b = problem.packed == nullptr ? b_memory : problem.packed->strips.as<T>();
+  if (problem.packed == nullptr) pack_b<T>(team, problem.b, dtype_of<T>, b_memory);
+  const void* b = problem.packed == nullptr ? b_memory : problem.packed->strips.view().data();
+  const DType b_type = problem.packed == nullptr ? dtype_of<T> : problem.packed->strips.dtype();
   const GemmClaims claims(plan);
   team.for_each(plan.items(), 1, members, [&](int member) {
-    return GemmWork<T>(plan, claims, b, carve<GemmWorkspace<T>>(team.scratch(member), plan),
+    return GemmWork<T>(plan, claims, b, b_type, carve<GemmWorkspace<T>>(team.scratch(member), plan),
                        member * plan.blocks / members);
   });
 }
@@ -86,9 +105,8 @@ void gemm(Team& team, const backend::GemmProblem& problem) {
 template <class T>
 backend::PackedMatrix pack_as(Team& team, const ConstTensorView& b) {
   const std::int64_t width = kStrip<T>;
-  backend::PackedMatrix packed{Tensor::empty({divide_up(b.shape(1), width), b.shape(0), width}, dtype_of<T>),
-                               HWY_TARGET};
-  pack_b(team, b, packed.strips.as<T>());
+  backend::PackedMatrix packed{Tensor::empty({divide_up(b.shape(1), width), b.shape(0), width}, b.dtype()), HWY_TARGET};
+  pack_b<T>(team, b, b.dtype(), packed.strips.view().data());
   return packed;
 }
 

@@ -184,6 +184,29 @@ void widen(const void* from, DType dtype, std::size_t n, T* to) {
   }
 }
 
+// A vector of storage in the type computed in.
+template <class T>
+HWY_INLINE Vec<T> load_wide(const T* from) {
+  return hn::LoadU(Tag<T>(), from);
+}
+HWY_INLINE Vec<float> load_wide(const bfloat16* from) {
+  const hn::RebindToUnsigned<Tag<float>> du;
+  const hn::Rebind<std::uint16_t, Tag<float>> dh;
+  const auto bits = hn::PromoteTo(du, hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(from)));
+  return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(bits));
+}
+HWY_INLINE Vec<float> load_wide(const float16* from) {
+  const Tag<float> d;
+#if HWY_TARGET != HWY_SSSE3 && HWY_TARGET != HWY_SSE4
+  const hn::Rebind<hwy::float16_t, Tag<float>> dh;
+  return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
+#else
+  alignas(64) float wide[kLanes<float>];
+  widen_scalar(from, kLanes<float>, wide);
+  return hn::Load(d, wide);
+#endif
+}
+
 inline void narrow_half(const float* from, std::size_t n, float16* to) {
   std::size_t i = 0;
 #if HWY_TARGET != HWY_SSSE3 && HWY_TARGET != HWY_SSE4

@@ -44,26 +44,7 @@ HWY_INLINE void fetch(const S* row, std::size_t columns) {
   for (std::size_t c = 0; c < columns; c += 64 / sizeof(S)) __builtin_prefetch(row + c, 0, 2);
 }
 
-// A vector of storage as f32.
-HWY_INLINE Vec<float> load_wide(const float* from) { return hn::LoadU(Tag<float>(), from); }
-HWY_INLINE Vec<float> load_wide(const bfloat16* from) {
-  const hn::RebindToUnsigned<Tag<float>> du;
-  const hn::Rebind<std::uint16_t, Tag<float>> dh;
-  const auto bits = hn::PromoteTo(du, hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(from)));
-  return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(bits));
-}
-HWY_INLINE Vec<float> load_wide(const float16* from) {
-  const Tag<float> d;
-#if HWY_TARGET != HWY_SSSE3 && HWY_TARGET != HWY_SSE4
-  const hn::Rebind<hwy::float16_t, Tag<float>> dh;
-  return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
-#else
-  alignas(64) float wide[kLanes<float>];
-  widen_scalar(from, kLanes<float>, wide);
-  return hn::Load(d, wide);
-#endif
-}
-// The same of fewer than a vector; the other lanes are 0.
+// Fewer numbers of storage than a vector has, as f32; the other lanes are 0.
 template <class S>
 HWY_NOINLINE Vec<float> load_some(const S* from, std::size_t columns) {
   alignas(64) float wide[kLanes<float>] = {};

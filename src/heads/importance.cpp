@@ -223,7 +223,7 @@ std::vector<Tensor> shifts_of(const model::Transformer& model, const std::vector
     Tensor& shift = shifts[id.layer];
     if (!shift.present()) shift = Tensor::zeros({config.width}, DType::f32);
     const std::int64_t D = config.head_dim, inner = config.layers[id.layer].heads * D;
-    const Tensor weights = copied_to_host(model.attention_parameters(id.layer).out_proj_weight->value);
+    const Tensor weights = widened(copied_to_host(model.attention_parameters(id.layer).out_proj_weight->value));
     const float* weight = weights.as<float>();
     const float* mean = means[id.layer].as<float>();
     for (std::int64_t c = 0; c < config.width; ++c) {

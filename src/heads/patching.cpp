@@ -79,7 +79,8 @@ Patching patch(Context& context, const model::Transformer& model, Tokens clean, 
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const bool heads = config.layers[layer].heads > 0;
     outputs.push_back(heads ? to_host(context, model.attention(tape, layer).forward.heads) : Tensor());
-    weights.push_back(heads ? copied_to_host(model.attention_parameters(layer).out_proj_weight->value) : Tensor());
+    weights.push_back(heads ? widened(copied_to_host(model.attention_parameters(layer).out_proj_weight->value))
+                            : Tensor());
   }
   found.corrupted = difference(corrupted, {});
   if (found.clean == found.corrupted) refuse("the two texts give the same logits: there is nothing to restore");

@@ -34,23 +34,31 @@ struct Staying {
   }
 };
 
-// Copies blocks of `size` numbers: block n of `to` is block from_blocks[n] of `from`.
-void copy_blocks(const float* from, const std::vector<std::int64_t>& from_blocks, std::int64_t size, float* to) {
+// Copies blocks of `size` bytes: block n of `to` is block from_blocks[n] of `from`. Returns the end of what it wrote.
+std::byte* copy_blocks(const std::byte* from, const std::vector<std::int64_t>& from_blocks, std::int64_t size,
+                       std::byte* to) {
   for (const std::int64_t block : from_blocks) to = std::copy_n(from + block * size, size, to);
+  return to;
 }
+
+// Room for what stays of a parameter, in its type.
+std::byte* room_for(const Parameter& old, Parameter& smaller) {
+  smaller.value = Tensor::empty(smaller.value.shape(), old.value.dtype());
+  return static_cast<std::byte*>(smaller.value.view().data());
+}
+
+const std::byte* bytes_of(const Tensor& tensor) { return static_cast<const std::byte*>(tensor.view().data()); }
 
 // in_proj_weight [(H+2G)*D,C] or in_proj_bias [(H+2G)*D], with `row` numbers a row.
 void copy_projection(const Parameter* from, const model::LayerHeads& old, const Staying& staying, std::int64_t D,
                      std::int64_t row, Parameter* to) {
   if (from == nullptr || to == nullptr) return;
   const Tensor held = copied_to_host(from->value);
-  const float* source = held.as<float>();
-  float* target = to->value.as<float>();
-  copy_blocks(source, staying.heads, D * row, target);
-  target += static_cast<std::int64_t>(staying.heads.size()) * D * row;
+  const std::byte* source = bytes_of(held);
+  const std::int64_t head = D * row * static_cast<std::int64_t>(size_of(held.dtype()));
+  std::byte* target = copy_blocks(source, staying.heads, head, room_for(*from, *to));
   for (int part = 0; part < 2; ++part) {  // keys, then values
-    copy_blocks(source + (old.heads + part * old.kv_heads) * D * row, staying.kv_heads, D * row, target);
-    target += static_cast<std::int64_t>(staying.kv_heads.size()) * D * row;
+    target = copy_blocks(source + (old.heads + part * old.kv_heads) * head, staying.kv_heads, head, target);
   }
 }
 
@@ -68,10 +76,11 @@ void copy_attention(const model::Transformer& from, std::size_t layer, const Sta
   }
   copy_projection(old.in_proj_weight, config.layers[layer], staying, D, config.width, made.in_proj_weight);
   copy_projection(old.in_proj_bias, config.layers[layer], staying, D, 1, made.in_proj_bias);
-  const auto left = static_cast<std::int64_t>(staying.heads.size()) * D;
   const Tensor out = copied_to_host(old.out_proj_weight->value);
+  const auto size = static_cast<std::int64_t>(size_of(out.dtype()));
+  std::byte* target = room_for(*old.out_proj_weight, *made.out_proj_weight);
   for (std::int64_t c = 0; c < config.width; ++c) {
-    copy_blocks(out.as<float>() + c * inner, staying.heads, D, made.out_proj_weight->value.as<float>() + c * left);
+    target = copy_blocks(bytes_of(out) + c * inner * size, staying.heads, D * size, target);
   }
 }
 

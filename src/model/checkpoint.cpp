@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "core/numbers.h"
@@ -23,16 +24,19 @@ io::Metadata mark(const Config& config) { return {{"format", kFormat}, {"config"
 
 template <class Number>
 void expect_finite(const std::string& where, const std::string& name, const Tensor& tensor) {
+  using Wide = std::conditional_t<sizeof(Number) == 2, float, Number>;
   const Number* numbers = tensor.as<Number>();
   const std::int64_t count = count_of(tensor.shape());
-  const auto* found = std::find_if(numbers, numbers + count, [](Number x) { return !std::isfinite(x); });
+  const auto* found =
+      std::find_if(numbers, numbers + count, [](Number x) { return !std::isfinite(static_cast<Wide>(x)); });
   if (found == numbers + count) return;
+  const auto number = static_cast<Wide>(*found);
   std::int64_t rest = found - numbers;
   Dims index = tensor.shape();
   for (int axis = index.rank() - 1; axis >= 0; rest /= tensor.shape()[axis--]) index[axis] = rest % index[axis];
   refuse(where + ": " + name + ": expected numbers, found " +
-         (std::isnan(*found) ? "nan"
-          : *found > 0       ? "inf"
+         (std::isnan(number) ? "nan"
+          : number > 0       ? "inf"
                              : "-inf") +
          " at " + to_string(index) + "; the training that made it went wrong, or the file is damaged");
 }
@@ -70,18 +74,27 @@ HostTensors named_parameters(const Transformer& model) {
 void expect_finite(const std::string& where, const std::string& name, const Tensor& tensor) {
   if (tensor.dtype() == DType::f32) expect_finite<float>(where, name, tensor);
   if (tensor.dtype() == DType::f64) expect_finite<double>(where, name, tensor);
+  if (tensor.dtype() == DType::f16) expect_finite<float16>(where, name, tensor);
+  if (tensor.dtype() == DType::bf16) expect_finite<bfloat16>(where, name, tensor);
+}
+
+bool may_be_half(const autograd::Parameter& parameter) {
+  return parameter.value.shape().rank() == 2 && parameter.name != "positions.weight";
 }
 
 void take_parameters(io::Safetensors& file, Transformer& model) {
   for (autograd::Parameter* parameter : model.parameters()) {
     Tensor found = file.take(parameter->name);
     const ConstTensorView to = parameter->value;
-    if (found.shape() != to.shape() || found.dtype() != to.dtype()) {
+    const bool fits = found.dtype() == to.dtype() || (size_of(found.dtype()) == 2 && may_be_half(*parameter));
+    if (found.shape() != to.shape() || !fits) {
       refuse(file.where + ": " + parameter->name + ": config.json asks for " + describe(to) + ", found " +
              describe(found));
     }
     expect_finite(file.where, parameter->name, found);
-    parameter->value = moved_to(parameter->value.allocator(), std::move(found));
+    const std::shared_ptr<Allocator> memory = parameter->value.allocator();
+    if (memory->device() != Device{} && size_of(found.dtype()) == 2) found = widened(std::move(found));
+    parameter->value = moved_to(memory, std::move(found));
   }
 }
 

@@ -39,6 +39,10 @@ Config load_config(const std::filesystem::path& folder);
 // Refuses (input) a tensor with NaN or infinity in it, and says where. `where` is the file, for the message.
 void expect_finite(const std::string& where, const std::string& name, const Tensor& tensor);
 
+// A parameter that may have 16 bits in a model of f32, on the host: it is widened where it is read, in products and
+// where tokens are looked up. On a device products want one type.
+bool may_be_half(const autograd::Parameter& parameter);
+
 // The model's parameters by name, to be written or read along with others.
 HostTensors named_parameters(const Transformer& model);
 // Takes the model's parameters out of the file. Those that are not finite are refused.

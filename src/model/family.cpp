@@ -1,11 +1,10 @@
 #include "model/family.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "core/memory.h"
 #include "core/numbers.h"
 #include "io/file.h"
-#include "io/weights.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
 
@@ -51,62 +50,57 @@ struct Place {
   }
 };
 
+// A tensor's row r, of `bytes` each.
+std::byte* row_of(Tensor& tensor, std::int64_t r, std::int64_t bytes) {
+  return static_cast<std::byte*>(tensor.view().data()) + r * bytes;
+}
+const std::byte* row_of(const Tensor& tensor, std::int64_t r, std::int64_t bytes) {
+  return static_cast<const std::byte*>(tensor.view().data()) + r * bytes;
+}
+std::int64_t row_bytes(const Tensor& tensor) {
+  return count_of(tensor.shape()) / std::max<std::int64_t>(tensor.shape()[0], 1) *
+         static_cast<std::int64_t>(size_of(tensor.dtype()));
+}
+
+// [R,C] from [C,R], of numbers as wide as Number.
 template <class Number>
-void widen(const Tensor& from, float* to) {
-  const Number* numbers = from.as<Number>();
-  std::transform(numbers, numbers + count_of(from.shape()), to, [](Number x) { return static_cast<float>(x); });
-}
-
-Tensor widened(Tensor tensor, const std::string& where) {
-  if (tensor.dtype() == DType::f32) return tensor;
-  Tensor wide = Tensor::empty(tensor.shape(), DType::f32);
-  switch (tensor.dtype()) {
-    case DType::f64: widen<double>(tensor, wide.as<float>()); break;
-    case DType::f16: widen<float16>(tensor, wide.as<float>()); break;
-    case DType::bf16: widen<bfloat16>(tensor, wide.as<float>()); break;
-    default: refuse(where + ": expected numbers of a float type, found " + describe(tensor));
-  }
-  return wide;
-}
-
-// [R,C] from [C,R].
 Tensor transposed(const Tensor& from) {
   const std::int64_t rows = from.shape()[1], columns = from.shape()[0];
-  Tensor to = Tensor::empty({rows, columns}, DType::f32);
+  Tensor to = Tensor::empty({rows, columns}, from.dtype());
+  const auto* numbers = static_cast<const Number*>(from.view().data());
+  auto* target = static_cast<Number*>(to.view().data());
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) to.as<float>()[r * columns + c] = from.as<float>()[c * rows + r];
+    for (std::int64_t c = 0; c < columns; ++c) target[r * columns + c] = numbers[c * rows + r];
   }
   return to;
 }
 
 // Rows 2c and 2c + 1 of each head [D rows] to c and c + D/2.
 Tensor apart(const Tensor& from, std::int64_t head_dim) {
-  const std::int64_t rows = from.shape()[0], columns = from.shape()[1];
-  Tensor to = Tensor::empty(from.shape(), DType::f32);
-  for (std::int64_t r = 0; r < rows; ++r) {
+  const std::int64_t bytes = row_bytes(from);
+  Tensor to = Tensor::empty(from.shape(), from.dtype());
+  for (std::int64_t r = 0; r < from.shape()[0]; ++r) {
     const std::int64_t in_head = r % head_dim, target = r - in_head + in_head / 2 + in_head % 2 * (head_dim / 2);
-    std::memcpy(to.as<float>() + target * columns, from.as<float>() + r * columns,
-                static_cast<std::size_t>(columns) * sizeof(float));
+    std::copy_n(row_of(from, r, bytes), bytes, row_of(to, target, bytes));
   }
   return to;
 }
 
 // Rows [H, q k v, D] to [q k v, H, D].
 Tensor by_part(const Tensor& from, std::int64_t head_dim) {
-  const std::int64_t rows = from.shape()[0], columns = count_of(from.shape()) / std::max<std::int64_t>(rows, 1);
-  const std::int64_t heads = rows / (3 * head_dim), block = head_dim * columns;
-  Tensor to = Tensor::empty(from.shape(), DType::f32);
+  const std::int64_t heads = from.shape()[0] / (3 * head_dim), bytes = head_dim * row_bytes(from);
+  Tensor to = Tensor::empty(from.shape(), from.dtype());
   for (std::int64_t n = 0; n < 3 * heads; ++n) {
-    std::copy_n(from.as<float>() + n * block, block, to.as<float>() + (n % 3 * heads + n / 3) * block);
+    std::copy_n(row_of(from, n, bytes), bytes, row_of(to, n % 3 * heads + n / 3, bytes));
   }
   return to;
 }
 
 // Without the first rows.
 Tensor from_row(const Tensor& from, std::int64_t first) {
-  const std::int64_t rows = from.shape()[0] - first, columns = from.shape()[1];
-  Tensor to = Tensor::empty({rows, columns}, DType::f32);
-  std::copy_n(from.as<float>() + first * columns, rows * columns, to.as<float>());
+  const std::int64_t rows = from.shape()[0] - first, bytes = row_bytes(from);
+  Tensor to = Tensor::empty({rows, from.shape()[1]}, from.dtype());
+  std::copy_n(row_of(from, first, bytes), rows * bytes, row_of(to, 0, bytes));
   return to;
 }
 
@@ -117,8 +111,8 @@ void add_first_row(const Tensor& row, Tensor& to) {
 
 class Loader {
  public:
-  Loader(const io::ListedWeights& weights, const Family& family, const Config& config)
-      : family_(family), config_(config), where_(weights.where.string()) {
+  Loader(const io::ListedWeights& weights, const Family& family, const Config& config, bool keeps_halves)
+      : family_(family), config_(config), keeps_halves_(keeps_halves), where_(weights.where.string()) {
     for (const auto& listed : weights.tensors) {
       std::string name = listed.tensor.name;
       if (!family.prefix.empty() && name.starts_with(family.prefix)) name.erase(0, family.prefix.size());
@@ -130,21 +124,23 @@ class Loader {
   }
 
   // The parameter's rows from its sources, one after another.
-  Tensor make(const std::string& name, const Dims& shape) {
+  Tensor make(const autograd::Parameter& parameter) {
+    const std::string& name = parameter.name;
+    const Dims& shape = parameter.value.shape();
     const Place place(name);
     const std::vector<Source>& sources = family_.parameters.at(place.pattern);
     if (sources.empty()) return Tensor::zeros(shape, DType::f32);
-    Tensor result = Tensor::empty(shape, DType::f32);
-    const std::int64_t columns = shape.rank() == 2 ? shape[1] : 1;
+    const DType dtype = keeps_halves_ && may_be_half(parameter) ? common_type(place, sources) : DType::f32;
+    Tensor result = Tensor::empty(shape, dtype);
+    const std::int64_t columns = shape.rank() == 2 ? shape[1] : 1, bytes = row_bytes(result);
     std::int64_t row = 0;
     for (const Source& source : sources) {
       const std::string own = place.named(source.name);
-      const Tensor part = read(own, source);
+      const Tensor part = read(own, source, dtype);
       const bool fits = part.shape().rank() == shape.rank() && (shape.rank() == 1 || part.shape()[1] == columns) &&
                         row + part.shape()[0] <= shape[0];
       if (!fits) refuse_shape(own, part, name, shape);
-      std::memcpy(result.as<float>() + row * columns, part.view().data(),
-                  static_cast<std::size_t>(count_of(part.shape())) * sizeof(float));
+      std::copy_n(row_of(part, 0, bytes), part.shape()[0] * bytes, row_of(result, row, bytes));
       row += part.shape()[0];
       if (&source == &sources.back() && row != shape[0]) refuse_shape(own, part, name, shape);
     }
@@ -167,16 +163,37 @@ class Loader {
   }
 
  private:
-  Tensor read(const std::string& name, const Source& source) {
+  // The 16-bit type that all sources are stored in and can stay in; else f32.
+  DType common_type(const Place& place, const std::vector<Source>& sources) const {
+    DType common = DType::f32;
+    for (const Source& source : sources) {
+      const auto found = tensors_.find(place.named(source.name));
+      const DType dtype = found == tensors_.end() ? DType::f32 : found->second->tensor.dtype;
+      const bool moved_only = source.plus.empty() && !source.plus_one;
+      if (!is_float(dtype) || size_of(dtype) != 2 || !moved_only) return DType::f32;
+      if (&source != &sources.front() && dtype != common) return DType::f32;
+      common = dtype;
+    }
+    return common;
+  }
+
+  Tensor read(const std::string& name, const Source& source, DType dtype = DType::f32) {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) refuse(where_ + ": no tensor " + io::in_quotes(family_.prefix + name));
     taken_.insert(name);
-    Tensor tensor = widened(io::read_weight(*found->second), where_ + ": tensor " + io::in_quotes(name));
+    Tensor tensor = io::read_weight(*found->second);
+    if (!is_float(tensor.dtype())) {
+      refuse(where_ + ": tensor " + io::in_quotes(name) + ": expected numbers of a float type, found " +
+             describe(tensor));
+    }
+    if (tensor.dtype() != dtype) tensor = widened(std::move(tensor));
     expect_finite(where_, name, tensor);
     if (source.plus_one) {
       for (std::int64_t n = 0; n < count_of(tensor.shape()); ++n) tensor.as<float>()[n] += 1;
     }
-    if (source.transposed && tensor.shape().rank() == 2) return transposed(tensor);
+    if (source.transposed && tensor.shape().rank() == 2) {
+      return dtype == DType::f32 ? transposed<float>(tensor) : transposed<std::uint16_t>(tensor);
+    }
     const bool matrix = tensor.shape().rank() == 2,
                heads = tensor.shape().rank() > 0 && tensor.shape()[0] % config_.head_dim == 0;
     if (source.interleaved && matrix && heads) return apart(tensor, config_.head_dim);
@@ -200,6 +217,7 @@ class Loader {
 
   const Family& family_;
   const Config& config_;
+  bool keeps_halves_;
   std::string where_;
   std::map<std::string, const io::ListedWeights::Listed*> tensors_;
   std::set<std::string> taken_;
@@ -231,6 +249,15 @@ Config checked_config(const Family& family, const io::Json& json, const std::str
 
 }  // namespace
 
+double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves) {
+  double bytes = 0;
+  for (const auto& [file, tensor] : weights.tensors) {
+    const bool half = keeps_halves && size_of(tensor.dtype) == 2 && tensor.shape.rank() == 2;
+    bytes += (half ? 2.0 : 4.0) * static_cast<double>(count_of(tensor.shape));
+  }
+  return bytes;
+}
+
 bool is_own(const std::filesystem::path& model) {
   if (model.extension() == ".gguf" || model.extension() == ".safetensors") return false;
   if (!io::is_folder(model) || !io::is_there(model / kConfigFile)) return true;  // and its loader says what is missing
@@ -248,10 +275,13 @@ std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model,
   const Family family =
       family_called(gguf ? io::read_text(json, "general.architecture", where) : type_of(json, where), gguf, where);
   const Config config = checked_config(family, json, where, weights);
+  const bool keeps_halves = memory->device() == Device{};
+  polyhead::expect_memory("load", weights.where.string(), loaded_bytes(weights, keeps_halves),
+                          "load it on a machine that has more");
   auto made = Transformer::unfilled(config, DType::f32, memory);
-  Loader loader(weights, family, config);
+  Loader loader(weights, family, config, keeps_halves);
   for (autograd::Parameter* parameter : made->parameters()) {
-    parameter->value = moved_to(memory, loader.make(parameter->name, parameter->value.shape()));
+    parameter->value = moved_to(memory, loader.make(*parameter));
   }
   loader.expect_nothing_left();
   return made;

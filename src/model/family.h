@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "io/json.h"
+#include "io/weights.h"
 #include "model/transformer.h"
 
 namespace polyhead::model {
@@ -54,9 +54,13 @@ Family gemma2_gguf_family();
 Family gemma3_family();
 Family gemma3_gguf_family();
 
-// From a folder as Hugging Face's libraries save one, or a GGUF file. Weights become f32, a tensor at a time. Refuses
+// From a folder as Hugging Face's libraries save one, or a GGUF file. Matrices of 16 bits stay as they
+// are stored where the memory is the host's, all other weights become f32, a tensor at a time. Refuses
 // (input) a family that is not known, settings that are not supported, and tensors that do not fit the config.
 std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const std::shared_ptr<Allocator>& memory);
+
+// What they take in memory once they are loaded, nearly: on the host, which keeps matrices of 16 bits, or not.
+double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves);
 
 // Whether it is a folder of polyhead's own making, by its config.json.
 bool is_own(const std::filesystem::path& model);

@@ -121,7 +121,7 @@ Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed
                          const std::shared_ptr<Allocator>& memory)
     : config_(config), dtype_(dtype), memory_(memory) {
   check(config);
-  expect_memory("model", config, 2, {});
+  if (seed) expect_memory("model", config, 2, {});
   Maker maker{*this, seed};
   const std::int64_t C = config.width;
   const double spread = config.tied ? 0.02 : 0.2;

@@ -103,6 +103,10 @@ void Argument::expect_output(bool wanted, const Dims& shape, DType dtype,
   }
 }
 
+DType weight_type(const ConstTensorView& weight, DType inputs) {
+  return inputs == DType::f32 && is_float(weight.dtype()) && size_of(weight.dtype()) == 2 ? weight.dtype() : inputs;
+}
+
 bool overlap(const ConstTensorView& a, const ConstTensorView& b) {
   if (!a.present() || !b.present() || a.device() != b.device() || a.count() == 0 || b.count() == 0) return false;
   const auto bytes = [](const ConstTensorView& view) {

@@ -38,6 +38,10 @@ struct Argument {
   void expect_output(bool wanted, const Dims& shape, DType dtype, std::span<const ConstTensorView> others) const;
 };
 
+// The type that a matrix of weights must have beside inputs of this type: its own if that is 16 bits beside f32, which
+// products widen; else theirs.
+DType weight_type(const ConstTensorView& weight, DType inputs);
+
 // Do the bytes that two tensors span meet?
 bool overlap(const ConstTensorView& a, const ConstTensorView& b);
 

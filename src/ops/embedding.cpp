@@ -14,13 +14,13 @@ struct Sequences : RowMajor {
   std::int64_t batch() const { return shape[0]; }
   std::int64_t length() const { return shape[1]; }
 
-  // A table of at least `least` rows.
-  void expect_table(std::string_view name, const ConstTensorView& table, std::int64_t least) const {
+  // A table of at least `least` rows of the type.
+  void expect_table(std::string_view name, const ConstTensorView& table, std::int64_t least, DType type) const {
     const bool matrix = table.present() && table.rank() == 2;
     if (matrix && table.shape(0) < least) {
       Argument{op, name, table}.refuse(ErrorCode::shape, std::to_string(least) + " rows or more");
     }
-    expect(name, table, {matrix ? table.shape(0) : least, columns});
+    expect(name, table, {matrix ? table.shape(0) : least, columns}, type);
   }
 };
 
@@ -43,8 +43,8 @@ void expect_lengths(const Sequences& rows, const ConstTensorView& lengths) {
 void embed(Context& context, const ConstTensorView& table, const ConstTensorView& indices,
            const ConstTensorView& positions, const TensorView& y) {
   const Sequences rows({"embed", context.device()}, "y", y);
-  rows.expect_table("table", table, 0);
-  if (positions.present()) rows.expect_table("positions", positions, rows.length());
+  rows.expect_table("table", table, 0, weight_type(table, rows.dtype));
+  if (positions.present()) rows.expect_table("positions", positions, rows.length(), rows.dtype);
   expect_indices(rows, indices);
   run(context, &Kernels::embed, {table, indices, positions, y});
 }
@@ -52,14 +52,14 @@ void embed(Context& context, const ConstTensorView& table, const ConstTensorView
 void embed_backward(Context& context, const ConstTensorView& dy, const ConstTensorView& indices,
                     const TensorView& dtable) {
   const Sequences rows({"embed_backward", context.device()}, "dy", dy);
-  rows.expect_table("dtable", dtable, 0);
+  rows.expect_table("dtable", dtable, 0, rows.dtype);
   expect_indices(rows, indices);
   run(context, &Kernels::embed_backward, {dy, indices, dtable});
 }
 
 void positions_backward(Context& context, const ConstTensorView& dy, const TensorView& dpositions) {
   const Sequences rows({"positions_backward", context.device()}, "dy", dy);
-  rows.expect_table("dpositions", dpositions, rows.length());
+  rows.expect_table("dpositions", dpositions, rows.length(), rows.dtype);
   const std::int64_t used = rows.length() * rows.columns;
   if (used > 0) {
     run(context, &Kernels::column_sums, dy.reshape({rows.batch(), used}),

@@ -23,17 +23,17 @@ void check(const ops::Op& op, const ConstTensorView& x, const ConstTensorView& w
   if (weight.rank() != 2 || weight.shape(1) != x.shape(x.rank() - 1)) {
     matrix.refuse(ErrorCode::shape, "[N," + std::to_string(x.shape(x.rank() - 1)) + "] for x " + to_string(x.shape()));
   }
-  matrix.expect_dtype(x.dtype());
+  matrix.expect_dtype(ops::weight_type(weight, x.dtype()));
   for (const ops::Argument& argument : {input, matrix}) {
     argument.expect_memory();
     argument.expect_last_stride_one();
   }
 }
 
-void check_bias(const ops::Op& op, const ConstTensorView& bias, const ConstTensorView& weight) {
+void check_bias(const ops::Op& op, const ConstTensorView& bias, const ConstTensorView& weight, DType dtype) {
   if (!bias.present()) return;
   const ops::Argument argument{op, "bias", bias};
-  argument.expect_dtype(weight.dtype());
+  argument.expect_dtype(dtype);
   argument.expect_shape({weight.shape(0)});
   argument.expect_memory();
   argument.expect_last_stride_one();
@@ -49,7 +49,7 @@ void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTen
                       const backend::PackedMatrix* packed, const ConstTensorView& bias, const TensorView& y) {
   const ops::Op op{"linear", context.device()};
   check(op, x, weight);
-  check_bias(op, bias, weight);
+  check_bias(op, bias, weight, x.dtype());
   const ops::Argument output{op, "y", y};
   const ConstTensorView others[] = {x, weight, bias};
   output.expect_output(true, with_last(x.shape(), weight.shape(0)), x.dtype(), others);

@@ -15,11 +15,11 @@ constexpr std::string_view kOp = "multihead_backward";
 // Scratch memory by slot; 0 to 2 hold the gradients of the groups.
 constexpr std::size_t kDoutput = 3, kDheads = 4;
 
-// Gradients have the shapes of the parameters; absent ones stay absent.
+// Gradients have the shapes of the parameters and the type of the input; absent ones stay absent.
 MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const MultiHeadViews& like,
                                         MultiHeadTensors& to) {
   const auto one = [&](const ConstTensorView& view, Tensor& tensor) {
-    return plan.place(tensor, view.shape(), view.dtype(), view.present());
+    return plan.place(tensor, view.shape(), plan.dtype, view.present());
   };
   return {.in_proj_weight = one(like.in_proj_weight, to.in_proj_weight),
           .q_proj_weight = one(like.q_proj_weight, to.q_proj_weight),

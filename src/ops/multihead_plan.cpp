@@ -52,6 +52,10 @@ void expect(const Op& op, std::string_view name, const ConstTensorView& view, co
   argument.expect_last_stride_one();
 }
 
+void expect_weight(const Op& op, std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
+  expect(op, name, view, shape, weight_type(view, dtype));
+}
+
 void expect_absent(std::string_view op, std::string_view name, const ConstTensorView& view, const std::string& why) {
   if (view.present()) throw Error(ErrorCode::value, op, std::string(name) + " was given, but " + why);
 }
@@ -59,7 +63,7 @@ void expect_absent(std::string_view op, std::string_view name, const ConstTensor
 void check_parameters(const Op& op, const MultiHeadShape& shape, DType dtype, const MultiHeadViews& p) {
   const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
   if (shape.packed()) {
-    expect(op, "in_proj_weight", p.in_proj_weight, {q + 2 * kv, shape.width}, dtype);
+    expect_weight(op, "in_proj_weight", p.in_proj_weight, {q + 2 * kv, shape.width}, dtype);
     for (const auto& [name, view] : {std::pair{"q_proj_weight", p.q_proj_weight},
                                      {"k_proj_weight", p.k_proj_weight},
                                      {"v_proj_weight", p.v_proj_weight}}) {
@@ -68,11 +72,11 @@ void check_parameters(const Op& op, const MultiHeadShape& shape, DType dtype, co
   } else {
     expect_absent(op, "in_proj_weight", p.in_proj_weight,
                   "widths differ: give q_proj_weight, k_proj_weight, v_proj_weight");
-    expect(op, "q_proj_weight", p.q_proj_weight, {q, shape.width}, dtype);
-    expect(op, "k_proj_weight", p.k_proj_weight, {kv, shape.key_width}, dtype);
-    expect(op, "v_proj_weight", p.v_proj_weight, {kv, shape.value_width}, dtype);
+    expect_weight(op, "q_proj_weight", p.q_proj_weight, {q, shape.width}, dtype);
+    expect_weight(op, "k_proj_weight", p.k_proj_weight, {kv, shape.key_width}, dtype);
+    expect_weight(op, "v_proj_weight", p.v_proj_weight, {kv, shape.value_width}, dtype);
   }
-  expect(op, "out_proj_weight", p.out_proj_weight, {shape.width, q}, dtype);
+  expect_weight(op, "out_proj_weight", p.out_proj_weight, {shape.width, q}, dtype);
   if (shape.bias) {
     expect(op, "in_proj_bias", p.in_proj_bias, {q + 2 * kv}, dtype);
     expect(op, "out_proj_bias", p.out_proj_bias, {shape.width}, dtype);
@@ -91,8 +95,9 @@ void check_parameters(const Op& op, const MultiHeadShape& shape, DType dtype, co
 }
 
 // k_proj_weight above v_proj_weight: [2*G*D,K].
-ConstTensorView stacked(const Call& call, const ConstTensorView& k, const ConstTensorView& v) {
-  const TensorView both = call.scratch(5, {k.shape(0) + v.shape(0), k.shape(1)}, k.dtype());
+ConstTensorView stacked(const Call& call, const ConstTensorView& k, const ConstTensorView& v, DType dtype) {
+  const DType type = k.dtype() == v.dtype() ? k.dtype() : dtype;
+  const TensorView both = call.scratch(5, {k.shape(0) + v.shape(0), k.shape(1)}, type);
   call(&Kernels::copy, k, both.slice(0, 0, k.shape(0)));
   call(&Kernels::copy, v, both.slice(0, k.shape(0), both.shape(0)));
   return both;
@@ -137,7 +142,7 @@ MultiHeadPlan::MultiHeadPlan(std::string_view name, const Call& call, const Mult
     if (shape.packed()) {
       weight = parameters.in_proj_weight.slice(0, begin, end);
     } else {
-      weight = parts == 1 ? own[first] : stacked(call, own[kKey], own[kValue]);
+      weight = parts == 1 ? own[first] : stacked(call, own[kKey], own[kValue], dtype);
     }
     const ConstTensorView bias = shape.bias ? parameters.in_proj_bias.slice(0, begin, end) : ConstTensorView{};
     groups.push_back({first, parts, input, weight, bias, end - begin});

@@ -17,8 +17,11 @@ struct RowMajor {
   }
 
   void expect(std::string_view name, const ConstTensorView& view, const Dims& wanted) const {
+    expect(name, view, wanted, dtype);
+  }
+  void expect(std::string_view name, const ConstTensorView& view, const Dims& wanted, DType type) const {
     const Argument argument{op, name, view};
-    argument.expect_input(wanted, dtype);
+    argument.expect_input(wanted, type);
     if (view.count() > 0 && view.strides() != contiguous_strides(wanted)) {
       argument.refuse(ErrorCode::layout, "row-major memory");
     }

@@ -50,6 +50,7 @@ TEST(Inspect, AFolder) {
   EXPECT_EQ(report["tokens"], 400);
   EXPECT_EQ(report["parameters"], 6);
   EXPECT_EQ(report["bytes"], 24);
+  EXPECT_EQ(report["loaded_bytes"], 24);
 }
 
 TEST(Inspect, SaysAllThatIsWrong) {

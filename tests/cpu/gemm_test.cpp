@@ -27,15 +27,17 @@ struct Product {
   bool a_transposed = false, b_transposed = false;
   std::int64_t gap = 0;  // elements between the rows of every matrix in memory
   bool bias = false;
+  std::optional<DType> b_own_dtype{};  // of B, if another
 
+  DType b_dtype() const { return b_own_dtype.value_or(dtype); }
   DType c_dtype() const { return output_dtype.value_or(dtype); }
   DType compute_dtype() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 };
 
 std::ostream& operator<<(std::ostream& out, const Product& p) {
-  return out << p.M << "x" << p.N << "x" << p.K << " " << name_of(p.dtype) << " to " << name_of(p.c_dtype())
-             << (p.a_transposed ? ", A transposed" : "") << (p.b_transposed ? ", B transposed" : "")
-             << (p.gap > 0 ? ", gap" : "") << (p.bias ? ", bias" : "");
+  return out << p.M << "x" << p.N << "x" << p.K << " " << name_of(p.dtype) << " by " << name_of(p.b_dtype()) << " to "
+             << name_of(p.c_dtype()) << (p.a_transposed ? ", A transposed" : "")
+             << (p.b_transposed ? ", B transposed" : "") << (p.gap > 0 ? ", gap" : "") << (p.bias ? ", bias" : "");
 }
 
 // [rows, columns], in memory as its transpose if so asked.
@@ -49,7 +51,7 @@ struct Made {
   explicit Made(const Product& product)
       : p(product),
         a(matrix(p.M, p.K, p.dtype, p.a_transposed, p.gap)),
-        b(matrix(p.K, p.N, p.dtype, p.b_transposed, p.gap)),
+        b(matrix(p.K, p.N, p.b_dtype(), p.b_transposed, p.gap)),
         before(matrix(p.M, p.N, p.c_dtype(), false, p.gap)),
         bias(Tensor::zeros({p.N}, p.compute_dtype())) {
     Random random("gemm");
@@ -144,6 +146,19 @@ TEST(CpuGemm, LargeB) {
   EXPECT_TRUE(same_bits("C", made.run(team), made.run(team, &packed)));
 }
 
+// B keeps its 16 bits when it is packed: widened in registers for few rows, beside them for more.
+TEST(CpuGemm, HalvesBesideF32) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const std::int64_t M : {1, 2, 3, 4, 5, 13, 40, 97}) {
+      for (const std::int64_t K : {1, 63, 64, 65, 300}) {
+        Product p{.M = M, .N = 45, .K = K, .b_transposed = M % 2 == 1, .bias = true};
+        p.b_own_dtype = dtype;
+        expect_right(Made(p));
+      }
+    }
+  }
+}
+
 TEST(CpuGemm, EveryTypeAndTransposition) {
   struct Types {
     DType operands, output;
@@ -211,6 +226,7 @@ TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
       {.M = 333, .N = 111, .K = 600, .dtype = DType::bf16, .b_transposed = true},
       {.M = 200, .N = 99, .K = 555, .dtype = DType::f64},
       {.M = 1, .N = 3000, .K = 1500, .b_transposed = true},
+      {.M = 2, .N = 3000, .K = 1500, .b_transposed = true, .b_own_dtype = DType::bf16},
       {.M = 7, .N = 700, .K = 1025},
       {.M = 60, .N = 90, .K = 4500},
   };

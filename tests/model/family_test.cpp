@@ -8,9 +8,11 @@
 #include <cmath>
 #include <limits>
 
+#include "core/numbers.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 #include "model/checkpoint.h"
+#include "model/head.h"
 #include "polyhead/model.h"
 #include "support/bits.h"
 #include "support/mutator.h"
@@ -100,6 +102,66 @@ TEST(Family, SavedAsOurOwn) {
     EXPECT_TRUE(is_own(scratch.folder()));
     EXPECT_TRUE(test::same_bits("logits", logits_of(scratch.folder(), fixture(family)),
                                 logits_of(fixture(family), fixture(family))));
+  }
+}
+
+// A copy of a fixture whose numbers are rounded to a type, stored in it or, widened again, in f32.
+void save_rounded(const std::string& family, DType dtype, bool wide, const std::filesystem::path& folder) {
+  std::filesystem::copy_file(fixture(family) / "config.json", folder / "config.json");
+  io::Safetensors file = io::read_safetensors(fixture(family) / "model.safetensors");
+  std::vector<io::NamedTensor> named;
+  Context context(1);
+  for (auto& [name, tensor] : file.tensors) {
+    if (tensor.dtype() == DType::f32) {
+      Tensor half = Tensor::empty(tensor.shape(), dtype);
+      copy(context, tensor, half);
+      tensor = wide ? widened(std::move(half)) : std::move(half);
+    }
+    named.push_back({name, tensor});
+  }
+  io::write_safetensors(folder / "model.safetensors", named);
+}
+
+// Matrices of 16 bits stay as they are stored: half the memory, and the bits of the same numbers in f32. So do those of
+// a model that has lost a head, and of one that was saved as our own.
+TEST(Family, MatricesOf16BitsStayAsStored) {
+  Context context(1);
+  for (const std::string family : kFamilies) {
+    const Scratch halves, wides, own;
+    const DType dtype = family == "llama" ? DType::f16 : DType::bf16;
+    save_rounded(family, dtype, false, halves.folder());
+    save_rounded(family, dtype, true, wides.folder());
+    const Model half = Model::load(halves.folder()), wide = Model::load(wides.folder());
+    std::size_t kept = 0, arithmetic = 0;
+    for (const autograd::Parameter* parameter : half.transformer().parameters()) {
+      kept += parameter->value.dtype() == dtype;
+      arithmetic += may_be_half(*parameter) && parameter->value.dtype() == DType::f32;
+    }
+    EXPECT_GT(kept, 4u) << family;
+    EXPECT_LE(arithmetic, 1u) << family;  // tokens of BERT and RoBERTa carry the row of their type
+    std::vector<Tensor> dgates;
+    const Tensor expected = logits_of(wides.folder(), fixture(family));
+    EXPECT_TRUE(test::same_bits("logits", logits_of(halves.folder(), fixture(family)), expected)) << family;
+    half.save(own.folder());
+    EXPECT_TRUE(test::same_bits("logits", logits_of(own.folder(), fixture(family)), expected)) << family;
+    for (const Model* model : {&half, &wide}) {
+      autograd::Tape tape(context);
+      Gates gates(model->transformer().config());
+      const std::vector<std::int32_t> tokens{1, 2, 3, 4};
+      const autograd::Variable out = model->transformer().forward(tape, ConstTensorView(tokens.data(), {1, 4}),
+                                                                  {.gates = gates.get(), .gate_gradients = true});
+      const ConstTensorView made = tape.value(out);
+      Tensor ones = Tensor::empty(made.shape(), made.dtype());
+      std::fill_n(ones.as<float>(), made.count(), 1.0f);
+      tape.send_shared(out, ones);
+      tape.backward();
+      dgates.push_back(clone(context, model->transformer().attention(tape, 0).gradients.dgates));
+    }
+    EXPECT_TRUE(test::same_bits("dgates", dgates[0], dgates[1])) << family;
+    if (!half.is_encoder()) {  // weights are packed for it
+      EXPECT_EQ(half.generate(context, {{1, 2, 3}}, 4, {.temperature = 0}),
+                wide.generate(context, {{1, 2, 3}}, 4, {.temperature = 0}));
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "reference/multihead_in.h"
+#include "support/bits.h"
 #include "support/compare.h"
 #include "support/numbers.h"
 #include "support/random.h"
@@ -54,6 +55,26 @@ TEST(Linear, IsWhatPlainLoopsSay) {
   expect_right<Rounded<float, bfloat16>>(DType::bf16);
 }
 
+// A weight of 16 bits beside f32 gives the bits of the same numbers in f32.
+TEST(Linear, WidensWeightsOf16Bits) {
+  Context context(2);
+  Random random("halves");
+  Tensor x = Tensor::empty({2, 3, 300}, DType::f32), b = Tensor::empty({37}, DType::f32),
+         dy = Tensor::empty({2, 3, 37}, DType::f32);
+  for (Tensor* tensor : {&x, &b, &dy}) fill_normal(*tensor, random);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    Tensor half = Tensor::empty({37, 300}, dtype), wide = Tensor::empty({37, 300}, DType::f32);
+    fill_normal(half, random);
+    copy(context, half, wide);
+    EXPECT_TRUE(same_bits("y", linear(context, x, half, b), linear(context, x, wide, b)));
+    const LinearGradients d = linear_backward(context, x, half, dy), e = linear_backward(context, x, wide, dy);
+    EXPECT_TRUE(same_bits("dx", d.dx, e.dx));
+    EXPECT_EQ(d.dweight.dtype(), DType::f32);
+    EXPECT_TRUE(same_bits("dweight", d.dweight, e.dweight));
+    EXPECT_TRUE(same_bits("dbias", d.dbias, e.dbias));
+  }
+}
+
 // Rows that a size of 1 stands between, and a weight of one column from a wider one.
 TEST(Linear, RowsOfAnySpacing) {
   Context context(1);
@@ -76,7 +97,9 @@ TEST(Linear, RefusesWhatDoesNotFit) {
   Context context(1);
   const Tensor x = Tensor::zeros({4, 6}, DType::f32), w = Tensor::zeros({5, 6}, DType::f32);
   EXPECT_THROW(linear(context, x, Tensor::zeros({5, 7}, DType::f32)), Error);
-  EXPECT_THROW(linear(context, x, Tensor::zeros({5, 6}, DType::f16)), Error);
+  EXPECT_THROW(linear(context, x, Tensor::zeros({5, 6}, DType::f64)), Error);
+  EXPECT_THROW(linear(context, x, Tensor::zeros({5, 6}, DType::f16), Tensor::zeros({5}, DType::f16)), Error);
+  EXPECT_THROW(linear(context, Tensor::zeros({4, 6}, DType::f16), w), Error);
   EXPECT_THROW(linear(context, x, w, Tensor::zeros({6}, DType::f32)), Error);
   EXPECT_THROW(linear_backward(context, x, w, Tensor::zeros({4, 6}, DType::f32)), Error);
   Tensor y = Tensor::zeros({4, 4}, DType::f32);

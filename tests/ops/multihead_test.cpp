@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "core/numbers.h"
 #include "polyhead/layer.h"
 #include "reference/multihead_in.h"
 #include "support/bits.h"
@@ -312,6 +313,48 @@ TEST(MultiHeadThreads, ChangeNoBit) {
 }
 
 // Lengths, keep, positions and strides: the layer hands on what it is given.
+// Matrices of 16 bits beside f32, of one type or of two: the bits of the same numbers in f32, forward and back.
+TEST(MultiHeadWeights, Of16BitsAreWidened) {
+  Context context(1);
+  const MultiHeadShape shapes[] = {{.width = 24, .heads = 4, .kv_heads = 2},
+                                   {.width = 24, .heads = 4, .key_width = 10, .value_width = 10}};
+  for (const MultiHeadShape& shape : shapes) {
+    const Layer l({.name = "halves",
+                   .shape = shape,
+                   .inputs = shape.key_width > 0 ? Inputs::key_alone : Inputs::self,
+                   .options = {}});
+    MultiHeadViews halves = l.layer.parameters(), wides = halves;
+    std::vector<Tensor> memory;
+    bool odd = false;
+    for (auto view : {&MultiHeadViews::in_proj_weight, &MultiHeadViews::q_proj_weight, &MultiHeadViews::k_proj_weight,
+                      &MultiHeadViews::v_proj_weight, &MultiHeadViews::out_proj_weight}) {
+      if (!(halves.*view).present()) continue;
+      Tensor half = Tensor::empty((halves.*view).shape(), (odd = !odd) ? DType::bf16 : DType::f16);
+      copy(context, halves.*view, half);
+      memory.push_back(widened(clone(context, half)));
+      wides.*view = memory.back();
+      memory.push_back(std::move(half));
+      halves.*view = memory.back();
+    }
+    const auto run = [&](const MultiHeadViews& parameters) {
+      MultiHeadResults forward;
+      multihead_into(context, shape, parameters, l.inputs, {}, MultiHeadWants::training(), forward);
+      MultiHeadGradients backward;
+      multihead_backward_into(context, shape, parameters, l.inputs, {}, forward, {.output = l.doutput}, {}, backward);
+      return std::pair{std::move(forward), std::move(backward)};
+    };
+    const auto [forward, backward] = run(halves);
+    const auto [expected, gradients] = run(wides);
+    EXPECT_TRUE(same_bits("output", forward.output, expected.output));
+    EXPECT_TRUE(same_bits("dquery", backward.dquery, gradients.dquery));
+    const MultiHeadTensors &d = backward.dparameters, &e = gradients.dparameters;
+    EXPECT_EQ(d.out_proj_weight.dtype(), DType::f32);
+    EXPECT_TRUE(same_bits("in", d.in_proj_weight, e.in_proj_weight));
+    EXPECT_TRUE(same_bits("k", d.k_proj_weight, e.k_proj_weight));
+    EXPECT_TRUE(same_bits("out", d.out_proj_weight, e.out_proj_weight));
+  }
+}
+
 TEST(MultiHeadOptions, ReachAttention) {
   LayerCase c;
   c.shape.kv_heads = 2;

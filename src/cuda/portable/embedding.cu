@@ -1,7 +1,9 @@
 // Embedding and pooling, f32.
 #include "backend/sequences.h"
 #include "cuda/kernels.h"
+#include "cuda/portable/arguments.h"
 #include "cuda/portable/elements.cuh"
+#include "cuda/portable/numbers.cuh"
 
 namespace polyhead::cuda {
 namespace {
@@ -19,14 +21,15 @@ __device__ inline std::int64_t entry_of(const std::int32_t* indices, std::int64_
 }
 
 struct Embed {
-  const float *table, *positions;  // positions may be null
+  Strided table;
+  const float* positions;  // may be null
   const std::int32_t* indices;
   float* y;
   std::int64_t C, length, entries;
   Complaints complaints;
   __device__ void operator()(std::int64_t n) const {
     const std::int64_t row = n / C, c = n % C;
-    const float entry = table[entry_of(indices, row, entries, c == 0, complaints) * C + c];
+    const float entry = load(table.data, table.dtype, entry_of(indices, row, entries, c == 0, complaints) * C + c);
     y[n] = positions != nullptr ? entry + positions[row % length * C + c] : entry;
   }
 };
@@ -103,7 +106,7 @@ void embed(CudaExecutor& executor, const backend::EmbeddingProblem& p) {
   expect_no_f64("embed", p.table);
   for_elements(
       executor, p.y.count(),
-      Embed{floats(p.table), floats_or_null(p.positions), static_cast<const std::int32_t*>(p.indices.data()),
+      Embed{Strided(p.table), floats_or_null(p.positions), static_cast<const std::int32_t*>(p.indices.data()),
             floats(p.y), p.table.shape(1), p.y.shape(1), p.table.shape(0), executor.queue().complaints("embed")});
 }
 
