@@ -161,8 +161,11 @@ void generate(const Options& o) {
   Tokens tokens = language->tokens_of(o.prompt);
   if (tokens.empty()) tokens = language->opening(seed);
   const std::int64_t count = o.tokens.value_or(language->length(tokens));
+  const std::int64_t context_length = model->config().context, read = std::ssize(tokens);
+  const std::int64_t longest = read + count > context_length ? context_length : read;  // beyond it all is read again
   model::expect_memory("generate", model->config(), 0,
-                       {.tokens = std::min(model->config().context, std::ssize(tokens) + count)});
+                       {.tokens = longest, .last_only = true, .remembered = std::min(context_length, read + count)},
+                       static_cast<double>(model::saved_bytes(*model)));  // weights are laid out for products as well
   const Sampling sampling{
       .temperature = o.temperature.value_or(language->temperature()), .seed = seed, .top_k = o.top_k, .top_p = o.top_p};
   for (const std::int32_t token : tokens) fmt::print("{}", language->text_of(token));

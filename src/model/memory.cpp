@@ -61,14 +61,21 @@ double parameter_count(const Config& config) {
 }
 
 double pass_bytes(const Config& config, const Pass& pass) {
-  const auto width = static_cast<double>(config.width);
+  const auto width = static_cast<double>(config.width), tokens = static_cast<double>(pass.tokens);
   const double outputs = config.kind == Kind::gpt ? static_cast<double>(config.vocabulary) : 0;
-  double numbers = (pass.backward ? 2 : 1) * (2 * width + outputs);
+  double numbers = (pass.backward ? 2 : 1) * (2 * width + outputs / (pass.last_only ? tokens : 1));
+  double largest = 0, remembered = 0;
   for (const LayerHeads& heads : config.layers) {
     const PerToken layer = per_token(config, heads);
-    numbers += layer.forward + (pass.backward ? layer.backward : 0) + (pass.row_statistics ? layer.statistics : 0);
+    numbers += pass.row_statistics ? layer.statistics : 0;
+    if (pass.backward) numbers += layer.forward + layer.backward;
+    if (!pass.backward && pass.remembered == 0 && heads.heads > 0) numbers += width;  // the output of attention is kept
+    largest = std::max(largest, layer.forward);
+    remembered += 2 * static_cast<double>(heads.kv_heads * config.head_dim);
   }
-  return kBytes * numbers * static_cast<double>(pass.batch) * static_cast<double>(pass.tokens);
+  if (!pass.backward) numbers += largest;
+  return kBytes * static_cast<double>(pass.batch) *
+         (numbers * tokens + remembered * static_cast<double>(pass.remembered));
 }
 
 void expect_memory(std::string_view op, const Config& config, int copies, const Pass& pass, double more) {

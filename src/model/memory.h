@@ -9,10 +9,13 @@ namespace polyhead::model {
 
 double parameter_count(const Config& config);  // a double: a config may ask for more than 2^63
 
-// Bytes of one pass over so many tokens; with the way back, and with statistics of every row, if wanted.
+// Bytes of one pass over so many tokens; with the way back, and with statistics of every row, if wanted. A pass without
+// the way back hands the memory of one layer on to the next.
 struct Pass {
   std::int64_t batch = 1, tokens = 1;
   bool backward = false, row_statistics = false;
+  bool last_only = false;       // of a language model: the logits of the last token alone
+  std::int64_t remembered = 0;  // tokens that the keys and values of are kept
 };
 double pass_bytes(const Config& config, const Pass& pass);
 
