@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/subject.h"
 #include "exam/examination.h"
+#include "exam/transformers_folder.h"
 #include "io/file.h"
 
 namespace polyhead::cli {
@@ -15,7 +16,7 @@ namespace {
 
 struct Options {
   SubjectChoice subject;
-  std::string out, order = "iterative";
+  std::string out, order = "iterative", layout = "polyhead";
   double budget = 1;
   std::int64_t fine_tune = 0;
   DeviceChoice on;
@@ -25,6 +26,7 @@ struct Options {
 
 // In the order of the enumeration.
 const std::vector<std::string> kOrders{"iterative", "one-shot", "random", "damage"};
+const std::vector<std::string> kLayouts{"polyhead", "transformers"};
 constexpr int kRandomOrders = 5;
 
 void check(const Options& o) {
@@ -32,6 +34,10 @@ void check(const Options& o) {
   const std::filesystem::path model = o.subject.model;
   if (o.fine_tune > 0 && exam::reads_text(model)) {
     throw Failure(Exit::usage, "--fine-tune: for models that polyhead trained on a task");
+  }
+  if (o.layout == "transformers") {
+    if (o.mean) throw Failure(Exit::usage, "--mean: the means need a bias that --layout transformers has no place for");
+    exam::expect_for_transformers(model);
   }
   if (o.dry_run) return;
   if (o.out.empty()) throw Failure(Exit::usage, "where to? Name a folder, for example --out small; or --dry-run");
@@ -75,15 +81,17 @@ class Pruning {
     Progress timing("timing both", 1);
     timing.update(0, "");
     result.facts = exam::compare(context_, *subject_.model, *smaller, material_.reporting);
-    if (!o_.dry_run) save(*smaller);
+    if (!o_.dry_run) save(*smaller, gone);
     return result;
   }
 
  private:
   std::uint64_t seed() const { return static_cast<std::uint64_t>(o_.subject.seed); }
 
-  void save(const model::Transformer& smaller) const {
-    if (subject_.task != nullptr) {
+  void save(const model::Transformer& smaller, const std::vector<HeadId>& gone) const {
+    if (o_.layout == "transformers") {
+      exam::save_for_transformers(o_.subject.model, subject_.model->config(), gone, o_.out);
+    } else if (subject_.task != nullptr) {
       exam::save_cut(smaller, subject_.plan, o_.out);
     } else {
       exam::save_cut(smaller, std::filesystem::path(o_.subject.model), o_.out);
@@ -144,6 +152,10 @@ std::vector<Option> options_of(Options& o) {
            "which head goes next: iterative (the smallest gradient, ranked again after each), one-shot (ranked once), "
            "damage (the least loss of accuracy when removed alone) or random",
            &o.order, kOrders},
+          {"layout", "LAYOUT",
+           "polyhead; or transformers, which loads it then as well: layers of equally many heads, so that whole groups "
+           "leave which read one key head, as many from each, and other removed heads stay as zeros",
+           &o.layout, kLayouts},
           {"mean", "", "a removed head leaves its mean output behind, in the bias of its layer", &o.mean},
           {"fine-tune",
            "N",
@@ -184,7 +196,9 @@ Command prune_command() {
                    {"polyhead prune run --dry-run --compare", "the orders side by side, down to no head"},
                    {"polyhead prune run --out small --mean --fine-tune 200",
                     "keep the means, then train a little longer"},
-                   {"polyhead prune gpt2 --text book.txt --out small", "a downloaded model, judged on a text"}},
+                   {"polyhead prune gpt2 --text book.txt --out small", "a downloaded model, judged on a text"},
+                   {"polyhead prune llama --text book.txt --out small --layout transformers",
+                    "the same, as a folder that transformers loads"}},
       .options = options_of(*o),
       .run = [o] {
         check(*o);

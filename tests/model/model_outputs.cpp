@@ -37,6 +37,7 @@ void write_outputs(const std::filesystem::path& path, const std::filesystem::pat
   for (std::size_t layer = 0; layer < model->config().layers.size(); ++layer) {
     const std::string name = std::to_string(layer) + ".npy";
     io::write_npy(folder / ("hidden_" + name), tape.value(streams[layer]));
+    if (model->config().layers[layer].heads == 0) continue;
     io::write_npy(folder / ("weights_" + name), model->attention(tape, layer).forward.weights);
   }
   if (model->config().kind != model::Kind::gpt) return;

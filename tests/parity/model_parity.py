@@ -1,7 +1,9 @@
 """Polyhead beside `transformers`, for random models of every family and for the models named. The error of our logits, or
 of what an encoder leaves, of what every layer reads and of the weights of every head, against theirs in float64, is at
-most twice that of theirs in float32; the likeliest tokens after a prompt are the same.
+most twice that of theirs in float32; the likeliest tokens after a prompt are the same. Folders that `polyhead prune` writes for
+transformers give the logits there that its own give here.
 usage: tests/parity/model_parity.py BUILD [MODEL ...]     (a MODEL is a folder or a GGUF file)"""
+import json
 import pathlib
 import subprocess
 import sys
@@ -55,6 +57,48 @@ def loaded(path):
     return model.eval()
 
 
+PRUNED = {"llama": True, "llama_one_kv": True, "mistral": True, "qwen2": True, "qwen3_window": True, "gemma2": True, "gemma3": True,
+          "gpt2": False, "gpt_neox": False}  # whether a head can leave: not where the head dim is width / heads
+WINDOWS, WINDOW = 96, 5  # within the sliding windows of all
+
+
+def write_text(path, file):
+    """A text that the model knows, so that it has something to lose: windows of its own likeliest tokens, a sign of their own each."""
+    model = loaded(path)
+    signs = [chr(0x4E00 + n) for n in range(model.config.vocab_size)]
+    vocabulary = {"type": "BPE", "vocab": {sign: n for n, sign in enumerate(signs)}, "merges": []}
+    (path / "tokenizer.json").write_text(json.dumps({"model": vocabulary, "decoder": {"type": "Fuse"}}))
+    model.generation_config.eos_token_id = None
+    first = torch.arange(WINDOWS)[:, None] % model.config.vocab_size
+    tokens = model.generate(first, attention_mask=torch.ones_like(first), do_sample=False, pad_token_id=0, max_new_tokens=WINDOW - 1)
+    file.write_text("".join(signs[n] for n in tokens.flatten().tolist()))
+
+
+def prune(command, path, text, layout):
+    """The folder that `polyhead prune` leaves of a random model; None if it is refused."""
+    out = path.with_name(f"{path.name}-{layout}")
+    ran = subprocess.run([command, "prune", path, "--text", text, "--length", str(WINDOW), "--budget", "40", "--order", "random",
+                          "--layout", layout, "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return out if ran.returncode == 0 else None
+
+
+def check_pruned(build, path, possible, draw):
+    """What transformers computes of a pruned folder is what polyhead computes of its own, from which the same heads are gone."""
+    text = path.with_name(f"{path.name}-text")
+    write_text(path, text)
+    theirs = prune(build / "cli/polyhead", path, text, "transformers")
+    if theirs is None or not possible:
+        return (theirs is not None) == possible, "refused" if theirs is None else "written"
+    own = prune(build / "cli/polyhead", path, text, "polyhead")
+    model = loaded(theirs)
+    tokens = draw.integers(0, model.config.vocab_size, (SEQUENCES, LENGTH))
+    single, double = (random_models.outputs(model, tokens, dtype) for dtype in (torch.float32, torch.float64))
+    with tempfile.TemporaryDirectory() as out:
+        found = ours(build / "tests/model/model_outputs", own, tokens, pathlib.Path(out))
+    share, _ = worst(found, {"output": single["output"]}, {"output": double["output"]})
+    return share <= 1, f"{share:.2f} of the error allowed, {model.config.num_attention_heads} heads a layer"
+
+
 def save_random(folder):
     paths = []
     for number, make in enumerate(random_models.ALL):
@@ -68,7 +112,8 @@ def save_random(folder):
 def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    program = pathlib.Path(sys.argv[1]) / "tests/model/model_outputs"
+    build = pathlib.Path(sys.argv[1])
+    program = build / "tests/model/model_outputs"
     draw = np.random.default_rng(13)
     failed = False
     with tempfile.TemporaryDirectory() as name:
@@ -84,6 +129,10 @@ def main():
             print(f"{pathlib.Path(path).name}: {share:.2f} of the error allowed, in {where}"
                   f"{'' if same else '; GENERATES SOMETHING ELSE'}", flush=True)
             failed = failed or not share <= 1 or not same
+        for name, possible in PRUNED.items():
+            right, words = check_pruned(build, folder / f"{name}-float32", possible, draw)
+            print(f"{name}, pruned for transformers: {words}{'' if right else '; WRONG'}", flush=True)
+            failed = failed or not right
     sys.exit(1 if failed else 0)
 
 

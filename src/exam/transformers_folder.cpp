@@ -1,0 +1,176 @@
+#include "exam/transformers_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "io/file.h"
+#include "io/json.h"
+#include "io/weights.h"
+#include "model/checkpoint.h"
+#include "model/family.h"
+#include "text/tokenizer.h"
+#include "train/run.h"
+
+namespace polyhead::exam {
+namespace {
+
+constexpr std::size_t kMostConfig = std::size_t{1} << 24, kMostCompanion = std::size_t{1} << 28;
+
+// What a tokenizer and generation need, where it is there.
+constexpr std::array kCompanions{"tokenizer.json",
+                                 "tokenizer_config.json",
+                                 "tokenizer.model",
+                                 "vocab.json",
+                                 "merges.txt",
+                                 "added_tokens.json",
+                                 "chat_template.jinja",
+                                 "special_tokens_map.json",
+                                 "generation_config.json"};
+
+[[noreturn]] void refuse(const std::filesystem::path& model, const std::string& what) {
+  throw Error(ErrorCode::input, "prune", model.string() + ": " + what);
+}
+
+// Slots of heads or key/value heads in the new order: the old number, or none for one of zeros.
+using Slots = std::vector<std::optional<std::int64_t>>;
+
+// The key/value heads of a layer that somebody reads still, filled up to `kept`; and the heads that read them.
+struct LayerSlots {
+  Slots heads, kv_heads;
+
+  LayerSlots(const model::LayerHeads& layer, std::size_t number, const std::vector<HeadId>& gone)
+      : size_(readers(layer)) {
+    for (std::int64_t g = 0; g < layer.kv_heads; ++g) {
+      Slots group;
+      for (std::int64_t h = g * size_; h < (g + 1) * size_; ++h) {
+        const bool stays = std::find(gone.begin(), gone.end(), HeadId{number, h}) == gone.end();
+        group.push_back(stays ? std::optional(h) : std::nullopt);
+      }
+      if (std::none_of(group.begin(), group.end(), [](const auto& head) { return head.has_value(); })) continue;
+      kv_heads.push_back(g);
+      heads.insert(heads.end(), group.begin(), group.end());
+    }
+  }
+  void fill_up_to(std::size_t kept) {
+    kv_heads.resize(kept);
+    heads.resize(kept * static_cast<std::size_t>(size_));
+  }
+
+  static std::int64_t readers(const model::LayerHeads& layer) { return layer.heads / layer.kv_heads; }
+
+ private:
+  std::int64_t size_;
+};
+
+std::vector<LayerSlots> slots_of(const model::Config& config, const std::vector<HeadId>& gone) {
+  std::vector<LayerSlots> layers;
+  std::size_t kept = 1;  // a layer without heads is nothing that transformers has
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    layers.emplace_back(config.layers[layer], layer, gone);
+    kept = std::max(kept, layers.back().kv_heads.size());
+  }
+  for (LayerSlots& layer : layers) layer.fill_up_to(kept);
+  return layers;
+}
+
+// Pieces of `bytes` each: piece n of `to` is piece slots[n] of `from`, or stays 0.
+void copy_slots(const std::byte* from, const Slots& slots, std::int64_t bytes, std::byte* to) {
+  for (const std::optional<std::int64_t>& slot : slots) {
+    if (slot) std::copy_n(from + *slot * bytes, bytes, to);
+    to += bytes;
+  }
+}
+
+// q_proj, k_proj, v_proj [heads*D,C] or their biases [heads*D]: rows by slots.
+Tensor rows_by(const Tensor& from, const Slots& slots, std::int64_t head_dim) {
+  Dims shape = from.shape();
+  const auto row = static_cast<std::int64_t>(size_of(from.dtype())) * (shape.rank() == 2 ? shape[1] : 1);
+  shape[0] = std::ssize(slots) * head_dim;
+  Tensor to = Tensor::zeros(shape, from.dtype());
+  copy_slots(static_cast<const std::byte*>(from.view().data()), slots, head_dim * row,
+             static_cast<std::byte*>(to.view().data()));
+  return to;
+}
+
+// o_proj [C,heads*D]: columns by slots.
+Tensor columns_by(const Tensor& from, const Slots& slots, std::int64_t head_dim) {
+  const std::int64_t C = from.shape()[0], columns = std::ssize(slots) * head_dim;
+  const auto size = static_cast<std::int64_t>(size_of(from.dtype()));
+  Tensor to = Tensor::zeros({C, columns}, from.dtype());
+  for (std::int64_t c = 0; c < C; ++c) {
+    copy_slots(static_cast<const std::byte*>(from.view().data()) + c * from.shape()[1] * size, slots, head_dim * size,
+               static_cast<std::byte*>(to.view().data()) + c * columns * size);
+  }
+  return to;
+}
+
+// "model.layers.3.self_attn.q_proj.weight" is q_proj of layer 3.
+struct Projection {
+  std::size_t layer = 0;
+  std::string part;
+};
+std::optional<Projection> projection_of(const std::string& name) {
+  constexpr std::string_view kLayers = "layers.", kAttention = ".self_attn.";
+  const std::size_t layers = name.find(kLayers), attention = name.find(kAttention);
+  if (layers == name.npos || attention == name.npos) return std::nullopt;
+  Projection found;
+  const char *begin = name.data() + layers + kLayers.size(), *end = name.data() + attention;
+  if (std::from_chars(begin, end, found.layer).ptr != end) return std::nullopt;
+  const std::string rest = name.substr(attention + kAttention.size());
+  found.part = rest.substr(0, rest.find('.'));
+  return found.part.ends_with("_proj") ? std::optional(found) : std::nullopt;
+}
+
+Tensor without_heads(Tensor tensor, const Projection& projection, const LayerSlots& slots, std::int64_t head_dim) {
+  if (projection.part == "q_proj") return rows_by(tensor, slots.heads, head_dim);
+  if (projection.part == "k_proj" || projection.part == "v_proj") return rows_by(tensor, slots.kv_heads, head_dim);
+  return tensor.shape().rank() == 2 ? columns_by(tensor, slots.heads, head_dim) : std::move(tensor);
+}
+
+}  // namespace
+
+void expect_for_transformers(const std::filesystem::path& model) {
+  if (model.extension() == ".gguf") refuse(model, "transformers loads folders; give one as its libraries save them");
+  if (model::is_own(model)) refuse(model, "this is polyhead's own, which transformers does not know");
+  const io::ListedWeights weights = io::list_weights(model);
+  const auto apart = [](const auto& listed) { return projection_of(listed.tensor.name).has_value(); };
+  if (std::any_of(weights.tensors.begin(), weights.tensors.end(), apart)) return;
+  refuse(model,
+         "in transformers the head dim of this family is its width by its number of heads, so no head can leave");
+}
+
+void save_for_transformers(const std::filesystem::path& from, const model::Config& config,
+                           const std::vector<HeadId>& gone, const std::filesystem::path& folder) {
+  const std::string where = (from / model::kConfigFile).string();
+  io::Json json = io::parse_json(io::read_file(where, kMostConfig), where);
+  const std::vector<LayerSlots> slots = slots_of(config, gone);
+  json["num_attention_heads"] = slots[0].heads.size();
+  json["num_key_value_heads"] = slots[0].kv_heads.size();
+  json["head_dim"] = config.head_dim;
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const auto& listed : io::list_weights(from).tensors) {
+    const std::optional<Projection> projection = projection_of(listed.tensor.name);
+    Tensor tensor = io::read_weight(listed);
+    if (projection && projection->layer < slots.size()) {
+      tensor = without_heads(std::move(tensor), *projection, slots[projection->layer], config.head_dim);
+    }
+    tensors.emplace_back(listed.tensor.name, std::move(tensor));
+  }
+  std::vector<io::NamedTensor> named;
+  for (const auto& [name, tensor] : tensors) named.push_back({name, tensor});
+  const io::FolderLock lock(folder);
+  io::sweep_temporaries(folder);
+  train::remove_run(folder);
+  std::filesystem::remove(folder / text::kTokenizerGguf);
+  for (const char* name : kCompanions) {
+    if (!io::is_there(from / name)) continue;
+    const std::string text = io::read_file(from / name, kMostCompanion);
+    io::write_atomically(folder / name, [&](io::Writer& writer) { writer.write(text); });
+  }
+  io::write_safetensors(folder / model::kWeightsFile, named, {{"format", "pt"}});
+  io::write_atomically(folder / model::kConfigFile, [&](io::Writer& writer) { writer.write(json.dump(2) + "\n"); });
+}
+
+}  // namespace polyhead::exam
