@@ -72,9 +72,9 @@ def models(bench):
                    rows, bars, [closing("models", plain)], notes, raw)]
 
 
-def in_own_process(bench, cell, calls):
-    """Times and the peak memory of a case in a fresh process."""
-    words = f"time {cell} 0 {calls}\nmemory {cell}\n"
+def in_own_process(bench, cell, calls, memory=False):
+    """Times and, if wanted, the peak memory of a case in a fresh process."""
+    words = f"time {cell} 0 {calls}\n" + (f"memory {cell}\n" if memory else "")
     made = subprocess.run([bench.binary, str(bench.threads)], input=words, capture_output=True, text=True, check=True)
     replies = [json.loads(line) for line in made.stdout.splitlines()]
     for reply in replies:
@@ -90,7 +90,7 @@ def long_prompt(bench):
     for tokens in (2048, 8192):
         found = {}
         for what in ("plain", "statistics"):
-            found[what] = in_own_process(bench, f"model:{what},{tokens}:{SMOLLM2}", 1 if tokens > 4096 else 3)
+            found[what] = in_own_process(bench, f"model:{what},{tokens}:{SMOLLM2}", 1 if tokens > 4096 else 3, memory=True)
         raw[tokens] = found
         (plain, room), (traced, more) = found["plain"], found["statistics"]
         rows.append([f"{tokens:,}", f"{plain['ns'] / 1e9:.2f}", f"{traced['ns'] / 1e9:.2f}", f"{traced['ns'] / plain['ns']:.3f}",
@@ -101,6 +101,25 @@ def long_prompt(bench):
     notes = [f"SmolLM2-135M, each in a process of its own; the memory is the process's peak. Load when it began: {load:.1f}."]
     return [Family("long-prompt", "A long prompt, with the statistics of every head",
                    ["tokens", "plain s", "with statistics s", "ratio", "plain MiB", "with statistics MiB"], rows, bars, [], notes)]
+
+
+GENERATED = 1024
+GENERATION_BAR = 10
+
+
+def generation(bench):
+    """Tokens of a small model one by one, with the keys and values of those before at hand, and without."""
+    load, cell = os.getloadavg()[0], f"{GENERATED}:gpt,6,384,6"
+    seconds = {what: in_own_process(bench, f"model:{what},{cell}", calls)[0]["ns"] / 1e9
+               for what, calls in (("generate", 3), ("regenerate", 1))}
+    gain = seconds["regenerate"] / seconds["generate"]
+    row = [f"{GENERATED:,}", f"{seconds['generate']:.2f}", f"{seconds['regenerate']:.2f}", f"{gain:.1f}"]
+    progress("generation " + " ".join(row))
+    bars = [(f"{GENERATED:,} tokens with the cache", f"≥ {GENERATION_BAR}", f"{gain:.1f}", gain >= GENERATION_BAR)]
+    notes = ["6 layers of width 384 with 6 heads, random weights, a vocabulary of 1,000, one sequence. Without the cache every "
+             f"token reads all those before it again and makes the logits of the last one alone. Load when it began: {load:.1f}."]
+    return [Family("generation", "Generating with the KV cache, and without (s)", ["tokens", "with", "without", "ratio"], [row], bars,
+                   [], notes)]
 
 
 def commands(bench):

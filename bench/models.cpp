@@ -17,6 +17,20 @@ std::int32_t token(std::int64_t n, std::int64_t vocabulary) {
   return static_cast<std::int32_t>(kSpecial + n * 7919 % (vocabulary - kSpecial));
 }
 
+// "gpt,L,C,H", for `length` tokens.
+std::unique_ptr<model::Transformer> random_model(const std::string& sizes, std::int64_t length) {
+  std::istringstream words(sizes.substr(4));
+  std::int64_t layers = 0, width = 0, heads = 0;
+  char comma = ',';
+  if (!(words >> layers >> comma >> width >> comma >> heads)) {
+    throw std::invalid_argument(sizes + ": expected gpt,L,C,H");
+  }
+  model::Config config = model::make_config(model::Kind::gpt, layers, width, heads);
+  config.vocabulary = 1000;
+  config.context = length;
+  return std::make_unique<model::Transformer>(config, 1);
+}
+
 }  // namespace
 
 ModelCase::ModelCase(Context& context, const std::string& name) {
@@ -29,14 +43,16 @@ ModelCase::ModelCase(Context& context, const std::string& name) {
   if (what_ == "load") return;
   if (what_ == "encode") words >> batch_ >> comma;
   if (!(words >> length_)) throw std::invalid_argument(name + ": expected sizes");
-  model_ = model::load(path_);
+  model_ = path_.string().starts_with("gpt,") ? random_model(path_, length_) : model::load(path_);
   tape_ = std::make_unique<autograd::Tape>(context, false);
   tape_->pack_weights();
   const model::Config& config = model_->config();
   for (std::int64_t n = 0; n < batch_ * length_ + 1; ++n) tokens_.push_back(token(n, config.vocabulary));
-  if (what_ == "encode" || what_ == "plain" || what_ == "statistics") return;
-  if (what_ != "prefill" && what_ != "decode") throw std::invalid_argument("no model case " + what_);
-  const std::int64_t room = what_ == "prefill" ? length_ : std::min(length_ + kRoom, config.context);
+  if (what_ == "encode" || what_ == "plain" || what_ == "statistics" || what_ == "regenerate") return;
+  if (what_ != "prefill" && what_ != "decode" && what_ != "generate") {
+    throw std::invalid_argument("no model case " + what_);
+  }
+  const std::int64_t room = what_ == "decode" ? std::min(length_ + kRoom, config.context) : length_;
   memory_ = std::make_unique<model::Memory>(context, *model_, 1, room);
 }
 
@@ -59,6 +75,11 @@ void ModelCase::call(Context& context) {
   } else if (what_ == "prefill") {
     memory_->clear(context, std::vector<std::int32_t>(1));
     pass(context, {.memory = memory_.get(), .last_only = true}, 0, length_);
+  } else if (what_ == "generate") {
+    memory_->clear(context, std::vector<std::int32_t>(1));
+    for (std::int64_t n = 0; n < length_; ++n) pass(context, {.memory = memory_.get()}, n, 1);
+  } else if (what_ == "regenerate") {
+    for (std::int64_t n = 1; n <= length_; ++n) pass(context, {.last_only = true}, 0, n);
   } else {
     if (memory_->length() == 0 || memory_->length() == memory_->capacity()) {
       memory_->clear(context, std::vector<std::int32_t>(1));

@@ -1,7 +1,8 @@
-// A real model, timed: "model:WHAT:PATH", PATH as polyhead loads models. WHAT is encode,B,T (what an encoder leaves);
-// prefill,T (reading a prompt, up to the logits of what comes next); decode,S (the next token after S that are
-// remembered); plain,T and statistics,T (the same without remembering anything, and
-// with the statistics of every head); load.
+// A model, timed: "model:WHAT:PATH", PATH as polyhead loads models, or gpt,L,C,H for one with random weights. WHAT is
+// encode,B,T (what an encoder leaves); prefill,T (reading a prompt, up to the logits of what comes next); decode,S (the
+// next token after S that are remembered); plain,T and statistics,T (the same without remembering anything, and with
+// the statistics of every head); generate,N (N tokens one by one, each with what is remembered of those before) and
+// regenerate,N (the same, reading all of them again for every token); load.
 #pragma once
 
 #include <filesystem>

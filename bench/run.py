@@ -27,7 +27,8 @@ FAMILIES = {"forward": families.forward, "sgemm-share": lambda bench: families.f
             "layer": layer_families.layer, "training": training_families.training,
             "training-losses": training_families.training_losses, "statistics": families.statistics_tax, "memory": families.memory,
             "options": families.options_tax, "models": model_families.models, "long-prompt": model_families.long_prompt,
-            "commands": model_families.commands, "python": python_families.python, "build": families.build}
+            "generation": model_families.generation, "commands": model_families.commands, "python": python_families.python,
+            "build": families.build}
 
 
 def arguments():
