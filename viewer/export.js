@@ -64,9 +64,9 @@ function gridDrawing() {
   return made;
 }
 
-// The map of the head that is open: cells as an image, tokens as letters.
+// The whole map of the head that is open: cells as an image, tokens as letters.
 function mapDrawing() {
-  const {left, top, cell, width, height, sample} = map, ink = getComputedStyle(document.body).color;
+  const {left, top, whole: cell, width, height, sample} = map, ink = getComputedStyle(document.body).color;
   const made = drawing(width, height), every = Math.ceil(13 / cell);
   made.append(shape('image', {x: left, y: top, width: width - left, height: height - top, href: map.pixels.toDataURL(),
     preserveAspectRatio: 'none', 'image-rendering': 'pixelated'}));

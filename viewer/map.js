@@ -1,12 +1,15 @@
-// The large attention map: cells, tokens along both edges, and a cursor under the pointer or the arrow keys.
+// The large attention map: cells, tokens along both edges, and a cursor under the pointer or the arrow keys. Of a long
+// text a part can be looked at closely: then only that is drawn.
 
 const map = {
   canvas: byId('map'),
   pixels: document.createElement('canvas'),  // a cell each
   matrix: null, sample: null, cursor: null, pending: false,
+  zoom: 1, first: {query: 0, key: 0},  // the cell in the upper left corner
   room: 90,  // for a token, in pixels
 
   show(sample, matrix) {
+    if (matrix?.keys !== map.matrix?.keys) Object.assign(map, {zoom: 1, first: {query: 0, key: 0}});
     Object.assign(map, {sample, matrix, cursor: null});
     map.canvas.hidden = !matrix;
     byId('readout').textContent = matrix ? 'Point at a cell to read its weight.' : 'This text has no weights for this head.';
@@ -24,15 +27,51 @@ const map = {
     const width = map.canvas.parentElement.clientWidth;
     map.left = widest(map.sample.tokens);
     map.top = widest(keysOf(map.sample));
-    map.cell = Math.min((width - map.left) / map.matrix.keys, 40);
-    map.width = map.left + map.cell * map.matrix.keys;
-    map.height = map.top + map.cell * map.matrix.queries;
+    map.whole = Math.min((width - map.left) / map.matrix.keys, 40);  // a cell, if all of them are seen
+    map.width = map.left + map.whole * map.matrix.keys;
+    map.height = map.top + map.whole * map.matrix.queries;
     map.canvas.width = Math.round(map.width * ratio);
     map.canvas.height = Math.round(map.height * ratio);
     map.canvas.style.width = `${map.width}px`;
     map.canvas.style.height = `${map.height}px`;
     map.ratio = ratio;
+    map.look();
   },
+
+  // Closer, or from further away; what lies at a point of the canvas stays there. Cells are 24 pixels wide at most.
+  look(factor = 1, x = map.left, y = map.top) {
+    const {queries, keys} = map.matrix, most = Math.max(1, 24 / map.whole), before = map.cell || map.whole;
+    map.zoom = Math.max(1, Math.min(most, map.zoom * factor));
+    map.cell = map.whole * map.zoom;
+    map.first.key += (x - map.left) * (1 / before - 1 / map.cell);
+    map.first.query += (y - map.top) * (1 / before - 1 / map.cell);
+    map.stay();
+    byId('zoom').hidden = most < 1.5;
+    byId('zoom-out').disabled = map.zoom === 1;
+    byId('zoom-in').disabled = map.zoom === most;
+    map.seen = {queries: queries / map.zoom, keys: keys / map.zoom};
+  },
+  // Within the matrix.
+  stay() {
+    const {queries, keys} = map.matrix, inside = (at, size) => Math.max(0, Math.min(size - size / map.zoom, at));
+    map.first = {query: inside(map.first.query, queries), key: inside(map.first.key, keys)};
+  },
+  pan(across, down) {
+    map.first.key -= across / map.cell;
+    map.first.query -= down / map.cell;
+    map.stay();
+    map.drawSoon();
+  },
+  drawSoon() {
+    if (map.pending) return;
+    map.pending = true;
+    requestAnimationFrame(() => {
+      map.pending = false;
+      map.draw();
+    });
+  },
+  x: (key) => map.left + (key - map.first.key) * map.cell,
+  y: (query) => map.top + (query - map.first.query) * map.cell,
 
   font: () => '11px ' + getComputedStyle(document.body).fontFamily,
 
@@ -41,12 +80,18 @@ const map = {
     pen.setTransform(map.ratio, 0, 0, map.ratio, 0, 0);
     pen.clearRect(0, 0, map.width, map.height);
     pen.imageSmoothingEnabled = map.cell < 2;  // else some rows would be lost
-    pen.drawImage(map.pixels, map.left, map.top, map.width - map.left, map.height - map.top);
+    pen.drawImage(map.pixels, map.first.key, map.first.query, map.seen.keys, map.seen.queries,
+      map.left, map.top, map.width - map.left, map.height - map.top);
     pen.strokeStyle = style.getPropertyValue('--faint');
     pen.strokeRect(map.left + 0.5, map.top + 0.5, map.width - map.left - 1, map.height - map.top - 1);
-    map.drawChosen(pen, style);
     map.drawTokens(pen, style);
+    pen.save();
+    pen.beginPath();
+    pen.rect(map.left - 4, map.top - 1, map.width - map.left + 4, map.height - map.top + 1);
+    pen.clip();
+    map.drawChosen(pen, style);
     if (map.cursor) map.drawCursor(pen, style);
+    pen.restore();
   },
 
   // The token, or as much of its beginning as there is room for.
@@ -60,9 +105,10 @@ const map = {
   // Where cells are smaller than letters, every n-th token; those of the cursor always.
   drawTokens(pen, style) {
     const every = Math.ceil(13 / map.cell);
-    const put = (tokens, chosen, place) => tokens.forEach((token, i) => {
+    const put = (tokens, first, count, chosen, place) => tokens.forEach((token, i) => {
       const near = chosen !== undefined && i !== chosen && Math.abs(i - chosen) < every;
-      if (i !== chosen && (i % every || near)) return;
+      const seen = i + 0.5 >= first && i + 0.5 <= first + count;
+      if (!seen || (i !== chosen && (i % every || near))) return;
       pen.fillStyle = style.getPropertyValue(i === chosen ? '--ink' : '--soft');
       pen.save();
       place(i);
@@ -71,23 +117,24 @@ const map = {
     });
     pen.font = map.font();
     pen.textAlign = 'right';
-    put(map.sample.tokens, map.cursor?.query, (i) => pen.translate(map.left - 5, map.top + (i + 0.5) * map.cell));
+    put(map.sample.tokens, map.first.query, map.seen.queries, map.cursor?.query,
+      (i) => pen.translate(map.left - 5, map.y(i + 0.5)));
     pen.textAlign = 'left';
-    put(keysOf(map.sample), map.cursor?.key, (i) => {
-      pen.translate(map.left + (i + 0.5) * map.cell, map.top - 5);
+    put(keysOf(map.sample), map.first.key, map.seen.keys, map.cursor?.key, (i) => {
+      pen.translate(map.x(i + 0.5), map.top - 5);
       pen.rotate(-Math.PI / 2);
     });
   },
 
   // The row of the query that is chosen, between two lines that point at it from the left.
   drawChosen(pen, style) {
-    const y = map.top + currentQuery() * map.cell, height = Math.max(map.cell, 2);
+    const y = map.y(currentQuery()), height = Math.max(map.cell, 2);
     pen.strokeStyle = style.getPropertyValue('--accent');
     pen.strokeRect(map.left - 4, y - 0.5, map.width - map.left + 3.5, height + 1);
   },
 
   drawCursor(pen, style) {
-    const {query, key} = map.cursor, x = map.left + key * map.cell, y = map.top + query * map.cell;
+    const {query, key} = map.cursor, x = map.x(key), y = map.y(query);
     pen.fillStyle = style.getPropertyValue('--cross');
     pen.fillRect(map.left, y, map.width - map.left, map.cell);
     pen.fillRect(x, map.top, map.cell, map.height - map.top);
@@ -104,24 +151,37 @@ const map = {
     const bold = (words) => element('b', {}, words);
     byId('readout').replaceChildren('Query ', bold(sample.tokens[cursor.query]), ` (${cursor.query}) → key `,
       bold(keysOf(sample)[cursor.key]), ` (${cursor.key}): weight `, bold(weightText(weight)));
-    if (map.pending) return;
-    map.pending = true;
-    requestAnimationFrame(() => {
-      map.pending = false;
-      map.draw();
-    });
+    map.drawSoon();
+  },
+
+  // Where the arrow keys lead, the view follows.
+  follow() {
+    const {query, key} = map.cursor, {first, seen} = map;
+    const shift = (at, from, count) => at < from ? at - from : Math.max(0, at + 1 - from - count);
+    map.pan(-shift(key, first.key, seen.keys) * map.cell, -shift(query, first.query, seen.queries) * map.cell);
+  },
+
+  // About the cursor, or the middle.
+  zoomBy(factor) {
+    const {query, key} = map.cursor || {query: map.first.query + map.seen.queries / 2, key: map.first.key + map.seen.keys / 2};
+    map.look(factor, map.x(key), map.y(query));
+    map.drawSoon();
   },
 
   cellAt(event) {
-    const query = Math.floor((event.offsetY - map.top) / map.cell);
-    const key = Math.floor((event.offsetX - map.left) / map.cell);
+    if (event.offsetX < map.left || event.offsetY < map.top) return null;
+    const query = Math.floor((event.offsetY - map.top) / map.cell + map.first.query);
+    const key = Math.floor((event.offsetX - map.left) / map.cell + map.first.key);
     return query >= 0 && key >= 0 && query < map.matrix.queries && key < map.matrix.keys ? {query, key} : null;
   },
 
   onKey(event) {
     const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
     const {query, key} = map.cursor || {query: currentQuery(), key: 0};
-    if (step) map.moveTo(query + step[0], key + step[1]);
+    if (step) {
+      map.moveTo(query + step[0], key + step[1]);
+      map.follow();
+    } else if (closer[event.key]) map.zoomBy(closer[event.key]);
     else if (event.key === 'Enter') chooseQuery(query);
     else return;
     event.preventDefault();
@@ -129,13 +189,28 @@ const map = {
   },
 };
 
+const closer = {'+': 2, '=': 2, '-': 0.5};
+let dragged = 0;  // how far the pointer went while it was pressed: beyond a few pixels it is no click
+
+map.canvas.addEventListener('pointerdown', () => { dragged = 0; });
 map.canvas.addEventListener('pointermove', (event) => {
+  if (event.buttons && map.zoom > 1) {
+    dragged += Math.abs(event.movementX) + Math.abs(event.movementY);
+    return map.pan(event.movementX, event.movementY);
+  }
   const cell = map.cellAt(event);
   if (cell) map.moveTo(cell.query, cell.key);
 });
+map.canvas.addEventListener('wheel', (event) => {
+  if (!event.ctrlKey && map.zoom === 1) return;
+  event.preventDefault();
+  if (!event.ctrlKey) return map.pan(-event.deltaX, -event.deltaY);
+  map.look(Math.exp(-event.deltaY / 200), event.offsetX, event.offsetY);
+  map.drawSoon();
+}, {passive: false});
 map.canvas.addEventListener('click', (event) => {
   const cell = map.cellAt(event);
-  if (!cell) return;
+  if (!cell || dragged > 4) return;
   map.moveTo(cell.query, cell.key);
   chooseQuery(cell.query);
 });
@@ -143,3 +218,5 @@ map.canvas.addEventListener('focus', () => {
   if (!map.cursor && map.canvas.matches(':focus-visible')) map.moveTo(currentQuery(), 0);
 });
 map.canvas.addEventListener('keydown', map.onKey);
+byId('zoom-in').addEventListener('click', () => map.zoomBy(2));
+byId('zoom-out').addEventListener('click', () => map.zoomBy(0.5));

@@ -229,6 +229,36 @@ class Drawing(PageTest):
             self.expect_shade(tab, pixel, round(255 * head['importance'] / most), cell)
             self.assertIn(number(head['importance']), tab.run(f"document.querySelector('{cell}').ariaLabel"))
 
+    def test_a_part_can_be_looked_at_closely(self):
+        weights = Weights(0, 0, 0, 0)
+        tab = self.recorded('#sample=0&head=0.0')
+        pixel = """(([query, key]) => Array.from(map.canvas.getContext('2d').getImageData(
+            Math.round(map.x(key + 0.5) * map.ratio), Math.round(map.y(query + 0.5) * map.ratio), 1, 1).data).slice(0, 3))"""
+        tab.run("map.moveTo(100, 60)")
+        for _ in range(3):
+            tab.point('#zoom-in')
+        tab.run("map.cursor = null; state.query = '0'; map.draw()")
+        self.assertTrue(tab.run("byId('zoom-in').disabled"))
+        self.assertAlmostEqual(tab.run('map.cell'), 24, places=6)
+        first, seen = tab.run('map.first'), tab.run('map.seen')
+        self.assertTrue(first['query'] < 100 < first['query'] + seen['queries'], 'the cursor stays in view')
+        self.assertTrue(first['key'] < 60 < first['key'] + seen['keys'])
+        for query, key in ((100, 60), (99, 61), (101, 59)):
+            self.expect_shade(tab, tab.run(f'{pixel}([{query}, {key}])'), weights.byte(query, key), (query, key))
+        tab.run('map.pan(-48, 24)')
+        tab.settle()
+        self.assertAlmostEqual(tab.run('map.first.key'), first['key'] + 2, places=6)
+        self.assertAlmostEqual(tab.run('map.first.query'), first['query'] - 1, places=6)
+        tab.run("byId('map').focus(); map.moveTo(0, 0); map.follow()")
+        self.assertEqual(tab.run('map.first'), {'query': 0, 'key': 0}, 'the view follows the cursor')
+        for _ in range(4):
+            tab.press('ArrowRight')
+        tab.point('#map', 0.999, 0.999)
+        self.assertEqual(tab.run('map.cursor.key'), tab.run('Math.ceil(map.seen.keys) - 1'), 'a cell is where it is drawn')
+        for _ in range(4):
+            tab.run('map.zoomBy(0.5)')
+        self.assertEqual(tab.run('[map.zoom, map.first.query, map.first.key]'), [1, 0, 0])
+
     def test_the_arrows_move_by_one_cell_and_stay_on_the_map(self):
         tab = self.tab(at='#model=1&sample=1&head=0.0&query=0')  # three queries, four keys
         tab.run("byId('map').focus()")
