@@ -24,7 +24,6 @@ function showTables() {
 }
 
 function showSections() {
-  byId('figures').hidden = !data.figures.length;
   document.querySelectorAll('figure h3').forEach((heading, index) =>
     heading.prepend(element('span', {className: 'ordinal'}, `Figure ${index + 1}`)));
   byId('heads').hidden = !data.models.length;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "exam/reading.h"
 #include "polyhead/error.h"
@@ -13,7 +14,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-constexpr std::size_t kEnough = 4096;  // ordinary tokens
+constexpr std::size_t kEnough = 4096, kFew = 32;  // ordinary tokens
 
 class Bytes final : public Language {
  public:
@@ -96,7 +97,7 @@ class Tokenized final : public Language {
     if (encoder_) tokens.insert(tokens.end(), tokenizer_.ending().begin(), tokenizer_.ending().end());
     return tokens;
   }
-  // A decoder may drop the blank before the first word, so the token is decoded behind another.
+  // A decoder may drop the blank before a first word; the vocabulary says whether there is one.
   std::string token_text(std::int32_t token) const override {
     const std::string alone = tokenizer_.decode(std::array{token}, true);
     const std::string* written = tokenizer_.text_of(token);
@@ -110,12 +111,15 @@ class Tokenized final : public Language {
     if (encoder_) all.insert(all.end(), tokenizer_.ending().begin(), tokenizer_.ending().end());
     return all;
   }
-  // The first of a vocabulary are its commonest.
+  // The first of a vocabulary are its commonest. One of another alphabet has few such words: then any token will do.
   Tokens ordinary() const override {
     Tokens words;
     for (text::Id id = 0; id < tokenizer_.size() && words.size() < kEnough; ++id) {
       if (is_word(tokenizer_.decode(std::array{id}))) words.push_back(id);
     }
+    if (words.size() >= kFew) return words;
+    words.resize(static_cast<std::size_t>(tokenizer_.size()));
+    std::iota(words.begin(), words.end(), 0);
     return words;
   }
   Tokens beginning() const override { return tokenizer_.beginning(); }

@@ -48,38 +48,49 @@ std::string harmless(const std::string& json) {
   return result;
 }
 
+// The findings that name this figure.
+std::string said_by(const Page& page, const Figure& figure) {
+  std::string text;
+  for (const Finding& finding : page.findings) {
+    if (finding.figure == figure.id) text += "<li>" + escaped(finding.text) + "</li>\n";
+  }
+  return text.empty() ? text : "<ul class=\"says\">\n" + text + "</ul>\n";
+}
+
 std::string figures_of(const Page& page) {
   std::string text;
   for (const Figure& figure : page.figures) {
     text += fmt::format(
         "<figure id=\"figure-{}\">\n<h3>{}</h3>\n<div "
-        "class=\"plot\">\n{}{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
+        "class=\"plot\">\n{}{}</div>\n<div>\n{}<figcaption>{}</figcaption>\n"
+        "</div>\n</figure>\n",
         figure.id, escaped(figure.title), svg(figure, Place::page), svg(figure, Place::narrow_page),
-        escaped(figure.caption));
+        said_by(page, figure), escaped(figure.caption));
   }
   return text;
 }
 
-// "Figure 2", and where it is.
-std::string evidence_of(const Page& page, const std::string& id) {
-  const auto place = [&](const auto& list) {
-    return std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.id == id; }) - list.begin();
-  };
-  const auto figure = place(page.figures);
-  const bool drawn = figure < std::ssize(page.figures);
-  return fmt::format(" <a href=\"#{}-{}\">{} {}</a>", drawn ? "figure" : "table", id, drawn ? "Figure" : "Table",
-                     1 + (drawn ? figure : place(page.tables)));
+// Those that no figure shows, with the table that does.
+std::string other_findings_of(const Page& page) {
+  std::string text;
+  for (const Finding& finding : page.findings) {
+    const auto is_it = [&](const auto& one) { return one.id == finding.figure; };
+    if (std::any_of(page.figures.begin(), page.figures.end(), is_it)) continue;
+    const auto table = std::find_if(page.tables.begin(), page.tables.end(), is_it);
+    text += "<li>" + escaped(finding.text);
+    if (table != page.tables.end()) {
+      text += fmt::format(" <a href=\"#table-{}\">Table {}</a>", table->id, 1 + (table - page.tables.begin()));
+    }
+    text += "</li>\n";
+  }
+  return text.empty() ? text : "<ol>\n" + text + "</ol>\n";
 }
 
 // In the HTML itself, for those who run no scripts.
 std::string findings_of(const Page& page) {
-  if (page.findings.empty()) return {};
-  std::string text = "  <section id=\"findings\">\n    <h2>Findings</h2>\n    <ol>\n";
-  for (const Finding& finding : page.findings) {
-    text += fmt::format("<li>{}{}</li>\n", escaped(finding.text),
-                        finding.figure.empty() ? "" : evidence_of(page, finding.figure));
-  }
-  return text + "    </ol>\n  </section>";
+  if (page.findings.empty() && page.figures.empty()) return {};
+  return fmt::format("  <section id=\"findings\">\n    <h2>{}</h2>\n{}{}  </section>",
+                     page.findings.empty() ? "Figures" : "Findings", figures_of(page), other_findings_of(page));
 }
 
 // A live page may ask the server that it came from, and nobody else.
@@ -100,7 +111,6 @@ std::string html(const Page& page) {
     if (name == "policy") return policy(page);
     if (name == "style") return std::string(kPageStyle);
     if (name == "findings") return findings_of(page);
-    if (name == "figures") return figures_of(page);
     if (name == "data") return harmless(json(page));
     if (name == "asking") return page.live ? std::string(kAskingHtml) : "";
     if (name == "switches") return page.live ? std::string(kSwitchesHtml) : "";

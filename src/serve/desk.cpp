@@ -132,7 +132,11 @@ bool Desk::work() {
   const auto next = std::find_if(rankings_.begin(), rankings_.end(),
                                  [&](const Ranking& one) { return one.damages.size() < heads_.size(); });
   if (next == rankings_.end()) return false;
-  next->damages.push_back(viewer_.damage(next->whole, heads_[next->damages.size()]));
+  try {
+    next->damages.push_back(viewer_.damage(next->whole, heads_[next->damages.size()]));
+  } catch (const std::exception&) {
+    rankings_.erase(next);  // who asks for it again hears why, or begins anew
+  }
   return true;
 }
 

@@ -31,7 +31,7 @@ class Desk {
   // To "read", "head" or "rank", from a body as docs/page.md says. Never throws.
   Answer answer(const std::string& what, const std::string& body);
 
-  // One step of a ranking that somebody waits for, about as long as a pass; false if there is none.
+  // One step of a ranking that somebody waits for, about as long as a pass; false if there is none. Never throws.
   bool work();
 
  private:

@@ -79,6 +79,7 @@ report::Page page_of(Context& context, const Results& results) {
                 {"threads", std::to_string(results.threads)},
                 {"date", today()},
                 {"time", std::to_string(static_cast<int>(results.seconds)) + " s"}};
+  page.about.emplace_back("to open a model", "polyhead serve models/NAME");
   if (results.quick) page.about.emplace_back("extent", "quick: fewer seeds and steps");
   page.models = models(context, results);
   page.figures = figures(results, page.models);

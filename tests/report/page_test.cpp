@@ -74,7 +74,8 @@ TEST(Page, FindingsAreInTheHtml) {
   for (const Finding& finding : page.findings) {
     EXPECT_NE(findings.find(escaped(finding.text)), std::string::npos) << finding.text;
   }
-  EXPECT_NE(findings.find("<a href=\"#figure-" + page.figures[0].id + "\">Figure 1</a>"), std::string::npos);
+  const std::string figure = between(findings, "<figure id=\"figure-" + page.findings[0].figure + "\">", "</figure>");
+  EXPECT_NE(figure.find(escaped(page.findings[0].text)), std::string::npos) << "beside the figure that shows it";
   EXPECT_EQ(html({}).find("id=\"findings\""), std::string::npos);
 }
 

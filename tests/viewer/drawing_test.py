@@ -480,15 +480,13 @@ class Drawing(PageTest):
 
     def test_findings_tables_and_what_the_page_is_about(self):
         tab = self.tab()
-        names = tab.run("[...document.querySelectorAll('#findings a')].map((a) => [a.textContent, a.hash])")
-        figures = [one['id'] for one in DATA['figures']]
-        for (text, hash_), finding in zip(names, DATA['findings']):
-            kind = 'figure' if finding['figure'] in figures else 'table'
-            ids = figures if kind == 'figure' else [one['id'] for one in DATA['tables']]
-            self.assertEqual((text, hash_), (f'{kind.capitalize()} {ids.index(finding["figure"]) + 1}',
-                                             f'#{kind}-{finding["figure"]}'))
-        items = tab.run("[...document.querySelectorAll('#findings li')].map((e) => e.firstChild.textContent.trim())")
-        self.assertEqual(items, [finding['text'] for finding in DATA['findings']])
+        figures, tables = ([one['id'] for one in DATA[kind]] for kind in ('figures', 'tables'))
+        for figure in figures:
+            said = tab.run(f"[...document.querySelectorAll('#figure-{figure} .says li')].map((e) => e.textContent)")
+            self.assertEqual(said, [one['text'] for one in DATA['findings'] if one['figure'] == figure])
+        others = [one for one in DATA['findings'] if one['figure'] not in figures]
+        self.assertEqual(tab.run("[...document.querySelectorAll('#findings > ol li')].map((e) => [e.textContent, e.querySelector('a').hash])"),
+                         [[f"{one['text']} Table {tables.index(one['figure']) + 1}", f"#table-{one['figure']}"] for one in others])
         headings = tab.run("[...document.querySelectorAll('figure h3')].map((e) => e.textContent)")
         self.assertEqual(headings, [f"Figure {n + 1}{one['title']}" for n, one in enumerate(DATA['figures'])])
         headings = tab.run("[...document.querySelectorAll('#tables h3')].map((e) => e.textContent)")

@@ -32,9 +32,10 @@ class Viewer(PageTest):
                     tab.screenshot(FOLDER / f'head-{size}-{theme}.png')
                     self.expect_quiet(tab)
 
-    def test_findings_come_first_and_lead_to_figures(self):
+    def test_heads_come_first_and_findings_stand_by_their_figures(self):
         tab = self.tab()
-        self.assertEqual(tab.run("document.querySelector('main > section:not([hidden])').id"), 'findings')
+        sections = tab.run("[...document.querySelectorAll('main > section:not([hidden])')].map((e) => e.id)")
+        self.assertEqual(sections, ['heads', 'findings', 'tables'])
         self.assertEqual(tab.run("document.querySelectorAll('#findings li').length"), 4)
         links = tab.run("[...document.querySelectorAll('#findings a')].every((a) => document.querySelector(a.hash))")
         self.assertTrue(links)
