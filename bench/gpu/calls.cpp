@@ -21,6 +21,7 @@ struct Call {
   std::int64_t batch, heads, kv_heads, queries, keys, head_dim, is_f16;
   std::int64_t causal, left, statistics_set, dropout_percent, softcap;            // left: -1 for no window
   std::int64_t key_lengths, cu, sequences, gates, alibi, sink_logit, keep, bias;  // keep and bias [T,S]
+  std::int64_t doutput, dq, dk, dv, dgates;                                       // of the backward pass
 };
 
 template <class View = ConstTensorView>
@@ -30,8 +31,9 @@ View view(std::int64_t address, DType dtype, const Dims& shape) {
   return View(reinterpret_cast<Void*>(address), dtype, shape, contiguous_strides(shape), kGpu);
 }
 
-void attend_as_told(Context& context, const Call& c) {
-  const DType dtype = c.is_f16 != 0 ? DType::f16 : DType::bf16;
+DType dtype_of(const Call& c) { return c.is_f16 != 0 ? DType::f16 : DType::bf16; }
+
+AttentionOptions options_of(const Call& c) {
   AttentionOptions options;
   options.causal = c.causal != 0;
   if (c.left >= 0) options.window = {.left = c.left, .right = 0};
@@ -44,21 +46,50 @@ void attend_as_told(Context& context, const Call& c) {
   options.alibi = view(c.alibi, DType::f32, {c.heads});
   options.sink_logit = view(c.sink_logit, DType::f32, {c.heads});
   options.keep = view(c.keep, DType::boolean, {c.queries, c.keys});
-  options.bias = view(c.bias, dtype, {c.queries, c.keys});
+  options.bias = view(c.bias, dtype_of(c), {c.queries, c.keys});
+  return options;
+}
+
+struct Inputs {
+  Dims queries, keys;
+  ConstTensorView q, k, v;
+
+  explicit Inputs(const Call& c)
+      : queries{c.batch, c.heads, c.queries, c.head_dim},
+        keys{c.batch, c.kv_heads, c.keys, c.head_dim},
+        q(view(c.q, dtype_of(c), queries)),
+        k(view(c.k, dtype_of(c), keys)),
+        v(view(c.v, dtype_of(c), keys)) {}
+};
+
+void attend_as_told(Context& context, const Call& c) {
+  const Inputs inputs(c);
   AttentionWants wants;
   wants.lse = c.lse != 0;
   wants.statistics = static_cast<StatisticsSet>(c.statistics_set);
   const std::int64_t count = c.cu != 0 ? c.sequences : c.batch;
   const std::int64_t fields = wants.statistics == StatisticsSet::full ? kFullStatistics : kLightStatistics;
-  const Dims keys{c.batch, c.kv_heads, c.keys, c.head_dim}, queries{c.batch, c.heads, c.queries, c.head_dim};
   AttentionOutputs outputs;
-  outputs.output = view<TensorView>(c.output, dtype, queries);
+  outputs.output = view<TensorView>(c.output, dtype_of(c), inputs.queries);
   outputs.lse = view<TensorView>(c.lse, DType::f32, {c.batch, c.heads, c.queries});
   if (wants.statistics != StatisticsSet::none) {
     outputs.statistics = view<TensorView>(c.statistics, DType::f32, {count, c.heads, fields});
   }
-  attend_into(context, view(c.q, dtype, queries), view(c.k, dtype, keys), view(c.v, dtype, keys), options, wants,
-              outputs);
+  attend_into(context, inputs.q, inputs.k, inputs.v, options_of(c), wants, outputs);
+}
+
+void attend_backward_as_told(Context& context, const Call& c) {
+  const Inputs inputs(c);
+  const DType dtype = dtype_of(c);
+  const Dims rows{c.batch, c.heads, c.queries};
+  AttentionGradientOutputs outputs;
+  outputs.dq = view<TensorView>(c.dq, dtype, inputs.queries);
+  outputs.dk = view<TensorView>(c.dk, dtype, inputs.keys);
+  outputs.dv = view<TensorView>(c.dv, dtype, inputs.keys);
+  outputs.dgates = view<TensorView>(c.dgates, DType::f32, {c.cu != 0 ? c.sequences : c.batch, c.heads});
+  attend_backward_into(context, inputs.q, inputs.k, inputs.v, options_of(c),
+                       {.output = view(c.doutput, dtype, inputs.queries)}, {.gates = c.dgates != 0},
+                       {view(c.output, dtype, inputs.queries), view(c.lse, DType::f32, rows)}, outputs);
 }
 
 // What a call threw, kept until the next one; null if nothing.
@@ -101,6 +132,9 @@ extern "C" {
 
 POLYHEAD_PUBLIC const char* polyhead_gpu_attend(const Call* call) {
   return said([&] { attend_as_told(context(), *call); });
+}
+POLYHEAD_PUBLIC const char* polyhead_gpu_attend_backward(const Call* call) {
+  return said([&] { attend_backward_as_told(context(), *call); });
 }
 POLYHEAD_PUBLIC const char* polyhead_gpu_capture(const Call* call, std::int64_t count) {
   return said([&] { capture(*call, count); });

@@ -3,7 +3,7 @@
 torch's backends, which take turns with libpolyhead_gpu_calls.so on the same tensors. Prints the tables of
 docs/performance.md. FOLDER is where CMake built the two.
 
-    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,decode,statistics,materialised,options]
+    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,backward,decode,statistics,materialised,options]
 """
 import argparse
 import ctypes
@@ -20,7 +20,8 @@ import torch.nn.functional as functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 FIELDS = """q k v output lse statistics batch heads kv_heads queries keys head_dim is_f16 causal left statistics_set
-dropout_percent softcap key_lengths cu sequences gates alibi sink_logit keep bias""".split()
+dropout_percent softcap key_lengths cu sequences gates alibi sink_logit keep bias
+doutput dq dk dv dgates""".split()
 LIGHT, FULL = 14, 25  # fields of a head's statistics
 TOKENS, WIDTH = 16384, 2048  # B * S and H * D of every cell
 
@@ -28,11 +29,14 @@ TOKENS, WIDTH = 16384, 2048  # B * S and H * D of every cell
 class Library:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
-        for name in ("attend", "capture", "replay", "wait"):
+        for name in ("attend", "attend_backward", "capture", "replay", "wait"):
             getattr(self.library, f"polyhead_gpu_{name}").restype = ctypes.c_char_p
 
     def attend(self, *tensors, **options):
         self.check(self.library.polyhead_gpu_attend(self.numbers(*tensors, **options)))
+
+    def attend_backward(self, *tensors, **options):
+        self.check(self.library.polyhead_gpu_attend_backward(self.numbers(*tensors, **options)))
 
     def captured(self, count, *tensors, **options):
         """A call of `count` calls in one graph; there is one such graph at a time."""
@@ -145,6 +149,64 @@ def forward(library, rounds):
     mean = lambda x: math.exp(sum(map(math.log, x)) / len(x))
     print(f"\nforward: geomean of the medians {mean(medians):.3f}, of the lower bounds {mean(bounds):.3f}; "
           f"worst {min(medians):.2f}, {min(bounds):.2f}\n")
+
+
+def backward(library, rounds):
+    print("| D | mask | S | ours TFLOP/s | cuDNN | FlashAttention-2 | median | R | with gates |\n"
+          "|--:|---|--:|--:|--:|--:|--:|--:|--:|")
+    bounds, medians, gated = {}, {}, []
+    for head_dim in (64, 128, 256):
+        for causal in (False, True):
+            for length in (512, 1024, 2048, 4096, 8192, 16384):
+                found = backward_cell(library, rounds, head_dim, causal, length)
+                medians.setdefault(head_dim, []).append(found["median"])
+                bounds.setdefault(head_dim, []).append(found["bound"])
+                gated.append(found["gates"])
+                rate = found["rate"]
+                print(f"| {head_dim} | {'causal' if causal else 'none'} | {length} | {rate['ours']:.0f} | {rate['cudnn']:.0f} "
+                      f"| {rate['flash']:.0f} | {found['median']:.2f} | {found['bound']:.2f} | {gated[-1]:.2f} |", flush=True)
+    mean = lambda x: math.exp(sum(map(math.log, x)) / len(x))
+    every = lambda by_width: [x for values in by_width.values() for x in values]
+    print(f"\nbackward: geomean of the medians {mean(every(medians)):.3f}, of the lower bounds {mean(every(bounds)):.3f}; "
+          f"worst {min(every(medians)):.2f}, {min(every(bounds)):.2f}; by head dim "
+          + ", ".join(f"{width}: {mean(values):.3f}" for width, values in medians.items())
+          + f"; with the gradient of the gates {mean(gated):.3f} times the time, worst {max(gated):.2f}\n")
+
+
+def backward_cell(library, rounds, head_dim, causal, length):
+    """Our backward pass from given output and lse, beside torch's from its own."""
+    batch, heads = TOKENS // length, WIDTH // head_dim
+    q, k, v, output = tensors(batch, heads, length, head_dim)
+    doutput = torch.randn_like(q)
+    lse = torch.empty(batch, heads, length, device="cuda")
+    dq, dk, dv = (torch.full_like(q, math.nan) for _ in range(3))
+    gates, dgates = torch.ones(batch, heads, device="cuda"), torch.empty(batch, heads, device="cuda")
+    torch.cuda.synchronize()
+    library.attend(q, k, v, output, causal=causal, lse=lse)
+    call = lambda **extra: (lambda: library.attend_backward(q, k, v, output, causal=causal, lse=lse, doutput=doutput, dq=dq,
+                                                            dk=dk, dv=dv, **extra), library.wait)
+    calls = {"ours": call(), "gates": call(gates=gates, dgates=dgates)}
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+        made = peer(backend, *leaves, causal)[0]()
+        calls[name] = (lambda made=made: torch.autograd.grad(made, leaves, doutput, retain_graph=True), torch.cuda.synchronize)
+    wanted = calls["cudnn"][0]()
+    for name in ("ours", "gates"):
+        for x in (dq, dk, dv):
+            x.fill_(math.nan)
+        torch.cuda.synchronize()
+        calls[name][0]()
+        library.wait()
+        for x, y in zip((dq, dk, dv), wanted):
+            off = ((x.float() - y.float()).norm() / y.float().norm()).item()
+            if not off < 0.01:
+                raise RuntimeError(f"{name}: gradients differ by {off}")
+    flops = 10 * TOKENS * length * WIDTH / (2 if causal else 1)
+    times = race(calls, flops, rounds)
+    best = min(("cudnn", "flash"), key=lambda name: statistics.median(times[name]))
+    median, bound = paired(times[best], times["ours"])
+    return {"median": median, "bound": bound, "gates": paired(times["gates"], times["ours"])[0],
+            "rate": {name: flops / statistics.median(taken) / 1e12 for name, taken in times.items()}}
 
 
 def statistics_tax(library, rounds):
@@ -274,7 +336,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="check,forward,decode,statistics,materialised,options")
+    parser.add_argument("--only", default="check,forward,backward,decode,statistics,materialised,options")
     arguments = parser.parse_args()
     torch.manual_seed(1)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}, "
@@ -286,7 +348,7 @@ def main():
             sys.exit("the check failed: no timing of wrong results")
         chosen.remove("check")
     library = Library(arguments.folder / "libpolyhead_gpu_calls.so")
-    tables = {"forward": forward, "decode": decode, "statistics": statistics_tax, "materialised": materialised,
+    tables = {"forward": forward, "backward": backward, "decode": decode, "statistics": statistics_tax, "materialised": materialised,
               "options": options_tax}
     for name in chosen:
         tables[name](library, arguments.rounds)

@@ -46,6 +46,20 @@ void attend_sm90(CudaExecutor& executor, backend::AttentionProblem problem) {
   portable::describe_heads(executor, rest);
 }
 
+// The output and lse of the forward pass, if its caller has not kept them.
+void attend_again(CudaExecutor& executor, backend::AttentionGradientProblem& problem) {
+  backend::AttentionProblem forward = problem.forward;
+  const Dims rows{forward.q.shape(0), forward.heads, forward.sequences.queries};
+  const Dims shape{rows[0], rows[1], rows[2], forward.value_dim};
+  const auto bytes = count_of(shape) * static_cast<std::int64_t>(size_of(forward.dtype));
+  auto* memory = executor.workspace<std::byte>(Workspace::forward, bytes + count_of(rows) * 4);
+  forward.output = TensorView(memory, forward.dtype, shape, contiguous_strides(shape), executor.device());
+  forward.lse = TensorView(memory + bytes, DType::f32, rows, contiguous_strides(rows), executor.device());
+  attend(executor, forward);
+  problem.output = forward.output;
+  problem.lse = forward.lse;
+}
+
 }  // namespace
 
 void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
@@ -62,7 +76,17 @@ void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
 
 void attend_backward(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
   expect_sizes("attend_backward", problem.forward);
-  portable::attend_backward(executor, problem);
+  const bool hopper = executor.queue().capability() == 90 && sm90::objection(problem).empty();
+  if (!hopper && !portable::objection_to_mma(executor, problem).empty()) {
+    return portable::attend_backward_f32(executor, problem);
+  }
+  backend::AttentionGradientProblem known = problem;
+  if (!problem.output.present()) attend_again(executor, known);
+  if (!hopper) return portable::attend_backward_mma(executor, known);
+  const auto bytes = static_cast<std::int64_t>(sm90::extra_bytes(known));
+  sm90::attend_backward({executor.stream(), executor.queue().processors(), executor.counters(1),
+                         executor.workspace<std::byte>(Workspace::gradient, bytes)},
+                        known);
 }
 
 std::string explain(CudaExecutor& executor, const backend::AttentionProblem& problem) {

@@ -22,6 +22,8 @@ void write_dbias(CudaExecutor& executor, const AttentionArguments& arguments, co
   executor.launch(dbias_kernel, count, kThreads, arguments, gradient, Strided(dbias), extent);
 }
 
+}  // namespace
+
 void attend_backward_f32(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
   const backend::AttentionProblem& forward = problem.forward;
   const backend::Sequences& sequences = forward.sequences;
@@ -54,16 +56,9 @@ void attend_backward_f32(CudaExecutor& executor, const backend::AttentionGradien
   if (problem.dsink_logit.present()) write_dsink(executor, arguments, gradient, problem.dsink_logit);
 }
 
-}  // namespace
-
 void write_dsink(CudaExecutor& executor, const AttentionArguments& arguments, const GradientArguments& gradient,
                  const TensorView& dsink) {
   executor.launch(dsink_kernel, arguments.heads, kThreads, arguments, gradient, Strided(dsink));
-}
-
-void attend_backward(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
-  objection_to_mma(executor, problem).empty() ? attend_backward_mma(executor, problem)
-                                              : attend_backward_f32(executor, problem);
 }
 
 }  // namespace polyhead::cuda::portable

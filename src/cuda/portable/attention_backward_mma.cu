@@ -65,21 +65,8 @@ std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionGra
 }
 
 void attend_backward_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
-  ConstTensorView output = problem.output, lse = problem.lse;
-  if (!output.present()) {
-    backend::AttentionProblem again = problem.forward;
-    const Dims rows{again.q.shape(0), again.heads, again.sequences.queries};
-    const Dims shape{rows[0], rows[1], rows[2], again.value_dim};
-    const std::int64_t columns = count_of(rows) * again.value_dim;
-    auto* memory = executor.workspace<std::byte>(Workspace::forward, columns * 2 + count_of(rows) * 4);
-    again.output = TensorView(memory, again.dtype, shape, contiguous_strides(shape), executor.device());
-    again.lse = TensorView(memory + columns * 2, DType::f32, rows, contiguous_strides(rows), executor.device());
-    attend_mma(executor, again);
-    output = again.output;
-    lse = again.lse;
-  }
-  problem.forward.dtype == DType::f16 ? run<__half>(executor, problem, output, lse)
-                                      : run<__nv_bfloat16>(executor, problem, output, lse);
+  problem.forward.dtype == DType::f16 ? run<__half>(executor, problem, problem.output, problem.lse)
+                                      : run<__nv_bfloat16>(executor, problem, problem.output, problem.lse);
 }
 
 }  // namespace polyhead::cuda::portable

@@ -33,7 +33,7 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
                                static_cast<std::int64_t>(blocks) * executor.queue().processors());
   if (partials.chunks > 1) {
     const std::int64_t places = pairs * partials.chunks * kDecodeRows;
-    partials.outputs = executor.workspace<float>(Workspace::forward, places * D);
+    partials.outputs = executor.workspace<float>(Workspace::partials, places * D);
     partials.states = executor.workspace<float2>(Workspace::sums, places);
     partials.done = executor.counters(pairs);
   }

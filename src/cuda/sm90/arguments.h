@@ -60,6 +60,16 @@ struct RowMoments {
   float target[4];         // scores of the target keys; unset if not seen
 };
 
+// [N,H] by its strides in elements.
+struct PerHead {
+  const float* data = nullptr;
+  std::int64_t sequence = 0, head = 0;
+
+  __device__ float at(int n, int h, float if_absent) const {
+    return data == nullptr ? if_absent : data[n * sequence + h * head];
+  }
+};
+
 // [B,H,T,S] by its strides in elements, a number for every score; absent if data is null.
 struct ScoreTensor {
   const void* data = nullptr;
@@ -76,9 +86,8 @@ struct Options {
   ScoreTensor keep, bias;
   const std::uint32_t* keep_bits = nullptr;  // keep, a bit per key, by its strides in words
   std::int64_t keep_batch = 0, keep_head = 0, keep_row = 0;
-  float softcap = 0;             // 0: none
-  const float* alibi = nullptr;  // [N,H]
-  std::int64_t alibi_sequence = 0, alibi_head = 0;
+  float softcap = 0;  // 0: none
+  PerHead alibi;
   std::uint64_t seed = 0;
   std::uint32_t threshold = 0;         // a weight is kept if its 16 random bits reach it; 0: no dropout
   float kept_factor = 1;               // what dropout multiplies the others by
@@ -97,11 +106,11 @@ struct ForwardArguments {
 
   Strided<void> output;
   Strided<float> lse;
-  const float* gates = nullptr;  // [N,H]
-  std::int64_t gate_sequence = 0, gate_head = 0;
+  PerHead gates;
   const float* sink_logit = nullptr;  // [H]
   std::int64_t sink_head = 0;
-  bool describe_closed = false;  // lse or statistics are wanted, so a head with gate 0 is computed all the same
+  const int* open_heads = nullptr;  // see Workspace
+  bool describe_closed = false;     // lse or statistics are wanted, so a head with gate 0 is computed all the same
 
   RowOutcome* outcomes = nullptr;        // [B,H,T], where statistics are wanted
   RowMoments* moments = nullptr;         // [B,H,T], where the full set is

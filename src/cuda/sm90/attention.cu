@@ -5,36 +5,12 @@
 #include "cuda/portable/attention_mma.h"
 #include "cuda/sm90/attention.cuh"
 #include "cuda/sm90/attention.h"
+#include "cuda/sm90/host.h"
 #include "cuda/sm90/statistics.cuh"
 #include "cuda/tensor_map.h"
 
 namespace polyhead::cuda::sm90 {
 namespace {
-
-// K and V of the heads that are worked on at the same time stay in L2.
-constexpr std::int64_t kSectionBytes = 32 << 20;
-
-template <class T, class View>
-Strided<T> strided(const View& view) {
-  if (!view.present()) return {};
-  return {static_cast<T*>(view.data()), view.stride(0), view.stride(1), view.stride(2)};
-}
-
-TileOrder order_of(const backend::AttentionProblem& problem, int rows_per_tile) {
-  const backend::Sequences& sequences = problem.sequences;
-  TileOrder order;
-  order.heads = static_cast<int>(problem.heads);
-  const std::int64_t rows = sequences.queries;
-  order.row_tiles = static_cast<int>(sequences.packed ? rows / rows_per_tile + sequences.count
-                                                      : (rows + rows_per_tile - 1) / rows_per_tile);
-  order.columns = static_cast<int>(sequences.packed ? problem.heads : sequences.count * problem.heads);
-  order.tiles = order.columns * order.row_tiles;
-  const std::int64_t kv_bytes = sequences.keys * (problem.head_dim + problem.value_dim) * 2;
-  const std::int64_t group = problem.heads / problem.kv_heads;
-  const std::int64_t columns = std::max<std::int64_t>(1, kSectionBytes / std::max<std::int64_t>(1, kv_bytes)) * group;
-  order.columns_per_section = static_cast<int>(std::min<std::int64_t>(columns, order.columns));
-  return order;
-}
 
 // How the memory beside the tensors is divided.
 struct Layout {
@@ -92,11 +68,7 @@ Options options_of(const backend::AttentionProblem& problem, const Layout& layou
   o.keep = by_score(problem.keep);
   o.bias = by_score(problem.bias);
   o.softcap = static_cast<float>(problem.softcap);
-  if (problem.alibi.present()) {
-    o.alibi = static_cast<const float*>(problem.alibi.data());
-    o.alibi_sequence = problem.alibi.stride(0);
-    o.alibi_head = problem.alibi.stride(1);
-  }
+  o.alibi = per_head(problem.alibi);
   if (problem.dropout.p > 0) {
     o.seed = problem.dropout.seed;
     o.threshold = static_cast<std::uint32_t>(std::lround(65536 * problem.dropout.p));
@@ -112,15 +84,6 @@ Options options_of(const backend::AttentionProblem& problem, const Layout& layou
   return o;
 }
 
-Reach reach_of(const backend::AttentionProblem& problem) {
-  const auto near = [](std::int64_t reach) {
-    return static_cast<int>(std::min<std::int64_t>(reach, Reach::kUnlimited));
-  };
-  const Window& window = problem.window;
-  return {near(window.left), problem.causal ? 0 : near(window.right), near(window.always_first),
-          problem.causal ? 0 : Reach::kUnlimited};
-}
-
 template <class T, int D, Instance kInstance, class Sizes>
 ForwardArguments arguments_of(const Workspace& workspace, const backend::AttentionProblem& problem) {
   using Kernel = Forward<T, D, kInstance, Sizes>;
@@ -131,16 +94,13 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
   a.sequences = problem.sequences;
   a.sight = {problem.causal, problem.window, 0};
   a.reach = reach_of(problem);
-  a.order = order_of(problem, Kernel::kRows);
   a.heads_per_kv = static_cast<int>(problem.heads / problem.kv_heads);
+  a.order = order_of(problem.sequences, problem.heads, problem.sequences.queries, Kernel::kRows,
+                     problem.sequences.keys * 4 * D, a.heads_per_kv);
   a.scale = static_cast<float>(problem.scale * std::numbers::log2e);
   a.output = strided<void>(problem.output);
   a.lse = strided<float>(problem.lse);
-  if (problem.gates.present()) {
-    a.gates = static_cast<const float*>(problem.gates.data());
-    a.gate_sequence = problem.gates.stride(0);
-    a.gate_head = problem.gates.stride(1);
-  }
+  a.gates = per_head(problem.gates);
   if (problem.sink_logit.present()) {
     a.sink_logit = static_cast<const float*>(problem.sink_logit.data());
     a.sink_head = problem.sink_logit.stride(problem.sink_logit.rank() - 1);
@@ -152,6 +112,7 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
   a.marks = layout.marks;
   a.mark_words = layout.mark_words;
   a.options = options_of(problem, layout);
+  a.open_heads = workspace.open_heads;
   a.next_tile = workspace.next_tile;
   a.tiles_ahead = problem.sequences.keys <= 1024 ? 2 : 1;
   return a;

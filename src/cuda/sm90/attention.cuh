@@ -41,8 +41,6 @@ struct Shape<256> {
                        kConsumerRegisters = 232;
 };
 
-inline constexpr int kWarpgroup = 128;
-
 // What a kernel has beside the softmax: nothing; statistics; or the rarer options, see options.cuh.
 enum class Instance : std::uint8_t { plain, statistics, general };
 
@@ -66,6 +64,7 @@ class Forward {
   };
 
   __device__ static void run(const ForwardArguments& a, Shared& shared) {
+    if (a.open_heads != nullptr && *a.open_heads == 0) return;
     const int warpgroup = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
     if (threadIdx.x == 0) initialise(shared);
     __syncthreads();
@@ -501,18 +500,9 @@ class Forward {
       for (int j = 0; j < D / 2; j += 8) {  // 16 columns
         std::uint32_t low = pack<T>(o_[j + 2 * r] * factor[r], o_[j + 2 * r + 1] * factor[r]);
         std::uint32_t high = pack<T>(o_[j + 4 + 2 * r] * factor[r], o_[j + 4 + 2 * r + 1] * factor[r]);
-        store_pair(to + 2 * j, row < tile.rows, computed ? low : 0, computed ? high : 0);
+        store_pair(to + 2 * j, thread_, row < tile.rows, computed ? low : 0, computed ? high : 0);
       }
     }
-  }
-
-  // Thread c of a row's four holds columns 2c, 2c+1 (low) and 8+2c, 8+2c+1 (high) of 16. Neighbours trade, so that each
-  // writes 8 bytes and the four fill a sector: thread c writes columns 4 (c/2) + 8 (c%2) on.
-  __device__ void store_pair(T* to, bool exists, std::uint32_t low, std::uint32_t high) const {
-    const bool odd = thread_ % 2 != 0;
-    const std::uint32_t theirs = __shfl_xor_sync(~0u, odd ? low : high, 1);
-    const uint2 mine = odd ? uint2{theirs, high} : uint2{low, theirs};
-    if (exists) *reinterpret_cast<uint2*>(to + thread_ % 4 / 2 * 4 + (odd ? 8 : 0)) = mine;
   }
 
   const ForwardArguments& a_;

@@ -52,7 +52,7 @@ struct GeneralOptions {
 
   // What scores are multiplied by to be powers of 2, once they are finished.
   __device__ static float scale_of(const Options& o, float scale) {
-    return o.softcap > 0 || o.alibi != nullptr || o.bias.data != nullptr || !(scale > 0) ? 1.f : scale;
+    return o.softcap > 0 || o.alibi.data != nullptr || o.bias.data != nullptr || !(scale > 0) ? 1.f : scale;
   }
 
   // s: q . k, becomes the logits; in powers of 2 but for scale_of.
@@ -62,7 +62,7 @@ struct GeneralOptions {
       cap(s);
       factor = 1;
     }
-    if (o.alibi != nullptr) {
+    if (o.alibi.data != nullptr) {
       add_alibi(s, block, factor);
       factor = 1;
     }

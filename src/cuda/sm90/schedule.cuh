@@ -6,6 +6,8 @@
 
 namespace polyhead::cuda::sm90 {
 
+inline constexpr int kWarpgroup = 128;
+
 // How many buffers of a ring have been used so far: says which is next and the parity of its phase.
 using Count = unsigned;
 template <int kStages>
@@ -36,7 +38,7 @@ struct Scheduler {
     for (int number = static_cast<int>(blockIdx.x);; number = claim()) {
       const Tile tile = tile_at(number);
       if (tile.head >= 0 && tile.blocks.count() == 0) {
-        clear(tile);
+        if (a.open_heads == nullptr || tile.gate != 0) clear(tile);
         continue;
       }
       if (threadIdx.x % 32 == 0) {
@@ -80,10 +82,8 @@ struct Scheduler {
     tile.offset =
         static_cast<int>(std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(s.offset, Reach::kLongest)));
     if (a.sink_logit != nullptr) tile.sink = a.sink_logit[tile.head * a.sink_head] * kLog2E;
-    if (const Options& o = a.options; o.alibi != nullptr) {
-      tile.slope = o.alibi[tile.sequence * o.alibi_sequence + tile.head * o.alibi_head] * kLog2E;
-    }
-    if (a.gates != nullptr) tile.gate = a.gates[tile.sequence * a.gate_sequence + tile.head * a.gate_head];
+    tile.slope = a.options.alibi.at(tile.sequence, tile.head, 0) * kLog2E;
+    tile.gate = a.gates.at(tile.sequence, tile.head, 1);
     const bool needed = tile.gate != 0 || a.describe_closed;
     const int last_row = min(tile.row + kRows, tile.queries) - 1;
     if (last_row < tile.row || !needed) return tile;

@@ -33,6 +33,16 @@ __device__ inline std::uint32_t pack(float low, float high) {
   return packed;
 }
 
+// Thread c of a row's four holds columns 2c, 2c+1 (low) and 8+2c, 8+2c+1 (high) of 16. Neighbours trade, so that each
+// writes 8 bytes and the four fill a sector: thread c writes columns 4 (c/2) + 8 (c%2) on.
+template <class T>
+__device__ inline void store_pair(T* to, int thread, bool exists, std::uint32_t low, std::uint32_t high) {
+  const bool odd = thread % 2 != 0;
+  const std::uint32_t theirs = __shfl_xor_sync(~0u, odd ? low : high, 1);
+  const uint2 mine = odd ? uint2{theirs, high} : uint2{low, theirs};
+  if (exists) *reinterpret_cast<uint2*>(to + thread % 4 / 2 * 4 + (odd ? 8 : 0)) = mine;
+}
+
 using device::quad_max;
 using device::quad_sum;
 

@@ -105,23 +105,29 @@ struct TileOrder {
   }
 };
 
-// Packed sequences share one axis of queries. Sequence n gets the slots from cu_q[n] / kRows + n on, up to where the
-// next begins: never fewer than it needs, and found by bisection without a list of tiles.
-__host__ __device__ inline int first_slot(const backend::Sequences& sequences, int n, int rows_per_tile) {
-  return static_cast<int>(sequences.cu_q.within(n, 0, sequences.queries, 0) / rows_per_tile) + n;
+// Packed sequences share one axis of `size` places. Sequence n gets the slots from cu[n] / per_tile + n on, up to where
+// the next begins: never fewer than it needs, and found by bisection without a list of tiles.
+__host__ __device__ inline int first_slot(const backend::Integers& cu, std::int64_t size, int n, int per_tile) {
+  return static_cast<int>(cu.within(n, 0, size, 0) / per_tile) + n;
 }
-__device__ inline int find_sequence(const backend::Sequences& sequences, int slot, int rows_per_tile, int& row_tile) {
-  int low = 0, high = static_cast<int>(sequences.count) - 1;
+// The sequence that has the slot, and which of its tiles that is.
+__device__ inline int find_sequence(const backend::Integers& cu, std::int64_t size, int sequences, int slot,
+                                    int per_tile, int& tile) {
+  int low = 0, high = sequences - 1;
   while (low < high) {
     const int middle = (low + high + 1) / 2;
-    if (first_slot(sequences, middle, rows_per_tile) <= slot) {
+    if (first_slot(cu, size, middle, per_tile) <= slot) {
       low = middle;
     } else {
       high = middle - 1;
     }
   }
-  row_tile = slot - first_slot(sequences, low, rows_per_tile);
+  tile = slot - first_slot(cu, size, low, per_tile);
   return low;
+}
+__device__ inline int find_sequence(const backend::Sequences& sequences, int slot, int rows_per_tile, int& row_tile) {
+  return find_sequence(sequences.cu_q, sequences.queries, static_cast<int>(sequences.count), slot, rows_per_tile,
+                       row_tile);
 }
 
 }  // namespace polyhead::cuda::sm90

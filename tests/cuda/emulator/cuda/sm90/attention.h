@@ -16,7 +16,10 @@ struct Workspace {
 };
 
 inline std::string objection(const backend::AttentionProblem&) { return "no Hopper GPU"; }
+inline std::string objection(const backend::AttentionGradientProblem&) { return "no Hopper GPU"; }
 inline std::size_t extra_bytes(const backend::AttentionProblem&) { return 0; }
 inline void attend(const Workspace&, const backend::AttentionProblem&) {}
+inline std::size_t extra_bytes(const backend::AttentionGradientProblem&) { return 0; }
+inline void attend_backward(const Workspace&, const backend::AttentionGradientProblem&) {}
 
 }  // namespace polyhead::cuda::sm90

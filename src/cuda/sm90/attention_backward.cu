@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <numbers>
+
+#include "cuda/error.h"
+#include "cuda/portable/attention_mma.h"
+#include "cuda/sm90/attention.h"
+#include "cuda/sm90/gradient.cuh"
+#include "cuda/sm90/gradient_rows.cuh"
+#include "cuda/sm90/gradient_wide.cuh"
+#include "cuda/sm90/host.h"
+#include "cuda/tensor_map.h"
+
+namespace polyhead::cuda::sm90 {
+namespace {
+
+// How the memory beside the tensors is divided.
+struct Layout {
+  float *lse = nullptr, *delta = nullptr;  // [B,H,T]
+  // If the gates' gradients are wanted: dO . output [B,H,T]; and, where there are gates that may be 0, [N,H] the
+  // inverted gates and [B,H,T,D] what the closed heads would give.
+  float *dots = nullptr, *inverted_gates = nullptr;
+  void* closed_output = nullptr;
+  int* any_closed = nullptr;
+  std::size_t bytes = 0;
+};
+
+Layout layout_of(const backend::AttentionGradientProblem& problem, std::byte* memory) {
+  const backend::AttentionProblem& forward = problem.forward;
+  const backend::Sequences& sequences = forward.sequences;
+  Layout layout;
+  const auto take_bytes = [&](std::int64_t count) {
+    std::byte* taken = memory + layout.bytes;
+    layout.bytes += static_cast<std::size_t>((count + 15) / 16 * 16);
+    return taken;
+  };
+  const auto take = [&](float*& array, std::int64_t count) { array = reinterpret_cast<float*>(take_bytes(4 * count)); };
+  const std::int64_t rows = count_of(rows_shape(forward));
+  take(layout.lse, rows);
+  take(layout.delta, rows);
+  if (problem.dgates.present()) take(layout.dots, rows);
+  if (problem.dgates.present() && forward.gates.present()) {
+    take(layout.inverted_gates, sequences.count * forward.heads);
+    layout.any_closed = reinterpret_cast<int*>(take_bytes(sizeof(int)));
+    layout.closed_output = take_bytes(rows * forward.head_dim * 2);
+  }
+  return layout;
+}
+
+template <class T, int D>
+void describe_rows(const Workspace& workspace, const backend::AttentionGradientProblem& problem, const Layout& layout) {
+  const std::int64_t count = count_of(rows_shape(problem.forward));
+  constexpr int kRowsOfBlock = 256 / (D / 8);
+  describe_rows_kernel<T, D>
+      <<<static_cast<unsigned>((count + kRowsOfBlock - 1) / kRowsOfBlock), 256, 0, workspace.stream>>>(
+          strided<const void>(problem.output), strided<const void>(problem.doutput), strided<const float>(problem.lse),
+          strided<const float>(problem.dlse), problem.forward.heads, problem.forward.sequences.queries, count,
+          layout.lse, layout.delta, layout.dots);
+  check(cudaGetLastError(), "launch of describe_rows_kernel");
+}
+
+template <class Kernel, bool kOfKeys>
+GradientArguments arguments_of(const backend::AttentionGradientProblem& problem, const Layout& layout) {
+  const backend::AttentionProblem& forward = problem.forward;
+  const backend::Sequences& sequences = forward.sequences;
+  GradientArguments a;
+  a.own_1 = map_of(kOfKeys ? forward.k : forward.q, Kernel::kOwn);
+  a.own_2 = map_of(kOfKeys ? forward.v : problem.doutput, Kernel::kOwn);
+  a.other_1 = map_of(kOfKeys ? forward.q : forward.k, Kernel::kOther);
+  a.other_2 = map_of(kOfKeys ? problem.doutput : forward.v, Kernel::kOther);
+  a.sequences = sequences;
+  a.sight = {forward.causal, forward.window, 0};
+  a.reach = reach_of(forward);
+  a.heads = static_cast<int>(forward.heads);
+  a.heads_per_kv = static_cast<int>(forward.heads / forward.kv_heads);
+  const std::int64_t others = kOfKeys ? sequences.queries * a.heads_per_kv : sequences.keys;
+  a.order =
+      order_of(sequences, kOfKeys ? forward.kv_heads : forward.heads, kOfKeys ? sequences.keys : sequences.queries,
+               Kernel::kOwn, others * 4 * forward.head_dim, kOfKeys ? 1 : a.heads_per_kv);
+  a.scale = static_cast<float>(forward.scale);
+  a.scale_log2 = static_cast<float>(forward.scale * std::numbers::log2e);
+  a.gates = per_head(forward.gates);
+  a.has_dlse = problem.dlse.present();
+  a.lse = layout.lse;
+  a.delta = layout.delta;
+  a.first = strided<void>(kOfKeys ? problem.dk : problem.dq);
+  if (kOfKeys) a.second = strided<void>(problem.dv);
+  return a;
+}
+
+template <class Kernel>
+void launch_kernel(void (*kernel)(GradientArguments), const Workspace& workspace, const GradientArguments& a) {
+  constexpr int kShared = sizeof(typename Kernel::Shared);
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared), "cudaFuncSetAttribute");
+  kernel<<<a.order.tiles, Kernel::kThreads, kShared, workspace.stream>>>(a);
+  check(cudaGetLastError(), "launch of gradient_kernel");
+}
+
+template <class T, int D>
+void write_dgates(const Workspace& workspace, const backend::AttentionGradientProblem& problem, const Layout& layout) {
+  backend::AttentionProblem closed = problem.forward;
+  const int heads = static_cast<int>(closed.heads), count = static_cast<int>(closed.sequences.count) * heads;
+  Strided<const void> closed_output;
+  if (closed.gates.present()) {
+    invert_gates_kernel<<<1, 256, 0, workspace.stream>>>(per_head(closed.gates), heads, count, layout.inverted_gates,
+                                                         layout.any_closed);
+    check(cudaGetLastError(), "launch of invert_gates_kernel");
+    const Device device = closed.q.device();
+    const Dims per_head_shape{closed.sequences.count, closed.heads};
+    const Dims shape{closed.q.shape(0), closed.heads, closed.sequences.queries, D};
+    closed.gates =
+        ConstTensorView(layout.inverted_gates, DType::f32, per_head_shape, contiguous_strides(per_head_shape), device);
+    closed.output = TensorView(layout.closed_output, closed.dtype, shape, contiguous_strides(shape), device);
+    attend({workspace.stream, workspace.processors, workspace.next_tile, nullptr, layout.any_closed}, closed);
+    closed_output = strided<const void>(ConstTensorView(closed.output));
+  }
+  gate_gradient_kernel<T, D><<<static_cast<unsigned>(count), 256, 0, workspace.stream>>>(
+      closed.sequences, layout.dots, heads, per_head(problem.forward.gates), strided<const void>(problem.doutput),
+      closed_output, static_cast<float*>(problem.dgates.data()), problem.dgates.stride(0), problem.dgates.stride(1));
+  check(cudaGetLastError(), "launch of gate_gradient_kernel");
+}
+
+template <class T, int D>
+void launch(const Workspace& workspace, const backend::AttentionGradientProblem& problem) {
+  const Layout layout = layout_of(problem, workspace.memory);
+  describe_rows<T, D>(workspace, problem, layout);
+  using OfQueries = Gradient<T, D, false>;
+  launch_kernel<OfQueries>(gradient_kernel<T, D, false>, workspace, arguments_of<OfQueries, false>(problem, layout));
+  if constexpr (D == 256) {
+    using OfKeys = WideKeyGradient<T>;
+    launch_kernel<OfKeys>(wide_key_gradient_kernel<T>, workspace, arguments_of<OfKeys, true>(problem, layout));
+  } else {
+    using OfKeys = Gradient<T, D, true>;
+    launch_kernel<OfKeys>(gradient_kernel<T, D, true>, workspace, arguments_of<OfKeys, true>(problem, layout));
+  }
+  const backend::AttentionProblem& forward = problem.forward;
+  if (problem.dsink_logit.present()) {
+    sink_gradient_kernel<<<static_cast<unsigned>(forward.heads), 256, 0, workspace.stream>>>(
+        forward.sequences, layout.lse, layout.delta, static_cast<int>(forward.heads),
+        static_cast<const float*>(forward.sink_logit.data()), forward.sink_logit.stride(0),
+        static_cast<float*>(problem.dsink_logit.data()), problem.dsink_logit.stride(0));
+    check(cudaGetLastError(), "launch of sink_gradient_kernel");
+  }
+  if (problem.dgates.present()) write_dgates<T, D>(workspace, problem, layout);
+}
+
+template <class T>
+void launch(const Workspace& workspace, const backend::AttentionGradientProblem& problem) {
+  switch (problem.forward.head_dim) {
+    case 64: return launch<T, 64>(workspace, problem);
+    case 128: return launch<T, 128>(workspace, problem);
+    default: return launch<T, 256>(workspace, problem);
+  }
+}
+
+}  // namespace
+
+std::string objection(const backend::AttentionGradientProblem& problem) {
+  if (std::string why = objection(problem.forward); !why.empty()) return why;
+  if (std::string option = portable::rarer_option(problem.forward); !option.empty()) return option;
+  for (const ConstTensorView& view : {problem.output, problem.doutput, ConstTensorView(problem.dq),
+                                      ConstTensorView(problem.dk), ConstTensorView(problem.dv)}) {
+    if (view.present() && !is_mappable(view)) return "rows that the copy engine cannot take";
+  }
+  if (problem.dweights.present()) return "gradients of weights";
+  return {};
+}
+
+std::size_t extra_bytes(const backend::AttentionGradientProblem& problem) { return layout_of(problem, nullptr).bytes; }
+
+void attend_backward(const Workspace& workspace, const backend::AttentionGradientProblem& problem) {
+  if (problem.forward.dtype == DType::bf16)
+    launch<__nv_bfloat16>(workspace, problem);
+  else
+    launch<__half>(workspace, problem);
+}
+
+}  // namespace polyhead::cuda::sm90

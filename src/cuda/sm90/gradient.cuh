@@ -1,0 +1,281 @@
+// Attention backward on Hopper, by the formulas of portable/gradient_mma.cuh. One kernel, two roles: a block of threads
+// owns queries and makes their dq, or keys and makes their dk and dv, and walks over blocks of the other side:
+//   s = own_1 other_1^T     dp = own_2 other_2^T     p = 2^(s - lse)     ds = p (gate dp - delta)
+//   queries own q and dO, the others are k and v:    dq += ds k
+//   keys own k and v, the others are q and dO:       dk += ds q     dv += gate p dO      (p, ds transposed)
+// Nothing is added up among blocks of threads, so that the bits are the same every time, at the price of two products
+// of seven that are made twice. A producer brings the blocks, and warpgroups of consumers own 64 lines each: while one
+// finds p and ds, another has the tensor cores.
+#pragma once
+
+#include "cuda/device/barrier.cuh"
+#include "cuda/device/tma.cuh"
+#include "cuda/device/wgmma.cuh"
+#include "cuda/sm90/gradient_walk.cuh"
+#include "cuda/sm90/schedule.cuh"
+#include "cuda/sm90/softmax.cuh"
+
+namespace polyhead::cuda::sm90 {
+
+// kConsumers: warpgroups. kOther: lines of a block of the other side. kStages_1, kStages_2: blocks of other_1 and
+// other_2 under way.
+template <int D, bool kOfKeys>
+struct GradientShape;
+template <>
+struct GradientShape<64, false> {
+  static constexpr int kConsumers = 3, kOther = 96, kStages_1 = 2, kStages_2 = 2;
+};
+template <>
+struct GradientShape<64, true> {
+  static constexpr int kConsumers = 2, kOther = 128, kStages_1 = 2, kStages_2 = 2;
+};
+template <>
+struct GradientShape<128, false> {
+  static constexpr int kConsumers = 2, kOther = 128, kStages_1 = 2, kStages_2 = 2;
+};
+template <>
+struct GradientShape<128, true> {
+  static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 3, kStages_2 = 3;
+};
+template <>
+struct GradientShape<256, false> {
+  static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 2, kStages_2 = 1;
+};
+
+template <class T, int D, bool kOfKeys>
+class Gradient {
+  using Sizes = GradientShape<D, kOfKeys>;
+
+ public:
+  static constexpr int kConsumers = Sizes::kConsumers, kOwn = 64 * kConsumers, kOther = Sizes::kOther;
+  static constexpr int kThreads = kWarpgroup * (1 + kConsumers);
+
+  struct Shared {
+    // Tiles of 64 columns each.
+    alignas(1024) T own_1[D / 64][kOwn * 64];
+    alignas(1024) T own_2[D / 64][kOwn * 64];
+    alignas(1024) T other_1[Sizes::kStages_1][D / 64][kOther * 64];
+    alignas(1024) T other_2[Sizes::kStages_2][D / 64][kOther * 64];
+    alignas(16) float lse[Sizes::kStages_1][kOther], delta[Sizes::kStages_1][kOther];  // of the other side's queries
+    device::Barrier own_full, rows_full[Sizes::kStages_1];
+    device::Barrier full_1[Sizes::kStages_1], empty_1[Sizes::kStages_1];
+    device::Barrier full_2[Sizes::kStages_2], empty_2[Sizes::kStages_2];
+    GradientTile tile;
+  };
+
+  __device__ static void run(const GradientArguments& a, Shared& shared) {
+    const int warpgroup = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
+    if (threadIdx.x == 0) {
+      shared.tile = gradient_tile<kOfKeys, kOwn, kOther>(a, static_cast<int>(blockIdx.x));
+      initialise(shared);
+    }
+    __syncthreads();
+    if (!shared.tile.exists) return;
+    if (warpgroup == 0) {
+      device::release_registers<kConsumers == 2 ? 24 : 32>();
+      if (threadIdx.x == 0) produce(a, shared);
+      if (kOfKeys && threadIdx.x / 32 == 1) {
+        bring_rows<kOfKeys, kOther>(a, shared.tile, shared.lse, shared.delta, shared.rows_full, shared.empty_1);
+      }
+    } else {
+      device::claim_registers<kConsumers == 2 ? 240 : 160>();
+      Gradient(a, shared, warpgroup - 1).consume();
+    }
+  }
+
+ private:
+  using Walk = GradientWalk<kOfKeys, kOther>;
+
+  __device__ static void initialise(Shared& shared) {
+    shared.own_full.initialise(1);
+    for (int i = 0; i < Sizes::kStages_1; ++i) {
+      shared.full_1[i].initialise(1);
+      shared.rows_full[i].initialise(32);
+      shared.empty_1[i].initialise(4 * kConsumers);
+    }
+    for (int i = 0; i < Sizes::kStages_2; ++i) {
+      shared.full_2[i].initialise(1);
+      shared.empty_2[i].initialise(4 * kConsumers);
+    }
+    device::fence_barrier_init();
+  }
+
+  // ---- producer: one thread brings tiles, and a warp what is known of their rows
+
+  __device__ static void produce(const GradientArguments& a, Shared& shared) {
+    const GradientTile& tile = shared.tile;
+    shared.own_full.arrive_expecting(sizeof shared.own_1 + sizeof shared.own_2);
+    const int own_head = kOfKeys ? tile.kv_head : tile.head;
+    load_lines(shared.own_1, a.own_1, tile.place, own_head, tile.batch, shared.own_full, device::Keep::first_out);
+    load_lines(shared.own_2, a.own_2, tile.place, own_head, tile.batch, shared.own_full, device::Keep::first_out);
+    Walk walk{a, tile};
+    for (Count count = 0; walk.next(); ++count) {
+      const int head = kOfKeys ? walk.head : tile.kv_head, row = tile.other_begin + walk.line();
+      const int stage_1 = count % Sizes::kStages_1, stage_2 = count % Sizes::kStages_2;
+      shared.empty_1[stage_1].await(empty_parity<Sizes::kStages_1>(count));
+      shared.full_1[stage_1].arrive_expecting(sizeof shared.other_1[0]);
+      load_lines(shared.other_1[stage_1], a.other_1, row, head, tile.batch, shared.full_1[stage_1],
+                 device::Keep::last_out);
+      shared.empty_2[stage_2].await(empty_parity<Sizes::kStages_2>(count));
+      shared.full_2[stage_2].arrive_expecting(sizeof shared.other_2[0]);
+      load_lines(shared.other_2[stage_2], a.other_2, row, head, tile.batch, shared.full_2[stage_2],
+                 device::Keep::last_out);
+    }
+  }
+
+  // ---- consumers: a warpgroup each
+
+  __device__ Gradient(const GradientArguments& a, Shared& shared, int consumer)
+      : a_(a), shared_(shared), consumer_(consumer), thread_(static_cast<int>(threadIdx.x) % kWarpgroup) {}
+
+  // Line r of this thread's two, counted within the tile.
+  __device__ int line_of(int r) const { return 64 * consumer_ + thread_ / 32 * 16 + thread_ % 32 / 4 + 8 * r; }
+
+  __device__ static void release(device::Barrier& empty) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) empty.arrive();
+  }
+
+  __device__ int stage_1() const { return static_cast<int>(count_ % Sizes::kStages_1); }
+  __device__ int stage_2() const { return static_cast<int>(count_ % Sizes::kStages_2); }
+
+  __device__ void consume() {
+#pragma unroll
+    for (int i = 0; i < D / 2; ++i) sums_1_[i] = 0;
+    if constexpr (kOfKeys) {
+#pragma unroll
+      for (int i = 0; i < D / 2; ++i) sums_2_[i] = 0;
+    }
+    if constexpr (!kOfKeys) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int row = shared_.tile.line + line_of(r);
+        const bool exists = row < shared_.tile.lines;
+        const std::int64_t at = a_.row(shared_.tile.batch, shared_.tile.head, shared_.tile.own_begin + row);
+        lse_[r] = exists ? a_.lse[at] : INFINITY;
+        delta_[r] = exists ? a_.delta[at] : 0.f;
+      }
+    }
+    shared_.own_full.await(0);
+    for (Walk walk{a_, shared_.tile}; walk.next(); ++count_) {
+      await_block(walk);
+      device::mma_fence();
+      issue_product(s_, shared_.own_1, shared_.other_1[stage_1()]);
+      issue_product(dp_, shared_.own_2, shared_.other_2[stage_2()]);
+      find_gradient(walk);
+      to_operands(walk.gate);
+      device::mma_fence();
+      if constexpr (kOfKeys) issue_sum(sums_2_, p_, shared_.other_2[stage_2()]);
+      issue_sum(sums_1_, ds_, shared_.other_1[stage_1()]);
+      device::mma_wait<0>();
+      device::pin(sums_1_);
+      if constexpr (kOfKeys) device::pin(sums_2_);
+      release(shared_.empty_1[stage_1()]);
+      if constexpr (kOfKeys) release(shared_.empty_2[stage_2()]);
+    }
+    store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_1_, a_.first, a_.scale);
+    if constexpr (kOfKeys) store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_2_, a_.second, 1);
+  }
+
+  __device__ void await_block(const Walk& walk) const {
+    if constexpr (kOfKeys) shared_.rows_full[stage_1()].await(full_parity<Sizes::kStages_1>(count_));
+    shared_.full_1[stage_1()].await(full_parity<Sizes::kStages_1>(count_));
+    shared_.full_2[stage_2()].await(full_parity<Sizes::kStages_2>(count_));
+    clean(walk.line());
+  }
+
+  // S = own_1 other_1^T, dP = own_2 other_2^T.
+  __device__ void issue_product(float (&to)[kOther / 2], const T (&own)[D / 64][kOwn * 64],
+                                const T (&other)[D / 64][kOther * 64]) {
+    const std::uint64_t left = device::describe_rows(&own[0][consumer_ * 64 * 64]);
+    const std::uint64_t right = device::describe_rows(other);
+#pragma unroll
+    for (int d = 0; d < D / 16; ++d) {
+      constexpr int kOwnTile = kOwn * device::kTileRowBytes, kOtherTile = kOther * device::kTileRowBytes;
+      device::mma_shared<T, kOther>(to, device::advance(left, d / 4 * kOwnTile + d % 4 * 32),
+                                    device::advance(right, d / 4 * kOtherTile + d % 4 * 32), d > 0);
+    }
+    device::mma_commit();
+  }
+  // dq += dS K, or dk += dS^T Q and dv += P^T dO.
+  __device__ void issue_sum(float (&to)[D / 2], const std::uint32_t (&weights)[kOther / 16][4],
+                            const T (&other)[D / 64][kOther * 64]) {
+    const std::uint64_t right = device::describe_columns(other, kOther * device::kTileRowBytes);
+#pragma unroll
+    for (int j = 0; j < kOther / 16; ++j) {
+      device::mma_registers<T, D>(to, weights[j], device::advance(right, j * 16 * device::kTileRowBytes), true);
+    }
+    device::mma_commit();
+  }
+
+  // S becomes P, and dP becomes dS.
+  __device__ void find_gradient(const Walk& walk) {
+    const int stage = stage_1(), column = thread_ % 4 * 2;
+    device::mma_wait<1>();
+    device::pin(s_);
+#pragma unroll
+    for (int j = 0; j < kOther / 8; ++j) {
+      const float2 lse = kOfKeys ? *reinterpret_cast<const float2*>(&shared_.lse[stage][column + 8 * j]) : float2{};
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float &x = s_[4 * j + 2 * r], &y = s_[4 * j + 2 * r + 1];
+        x = exp2_fast(fmaf(x, a_.scale_log2, kOfKeys ? -lse.x : -lse_[r]));
+        y = exp2_fast(fmaf(y, a_.scale_log2, kOfKeys ? -lse.y : -lse_[r]));
+      }
+    }
+    device::mma_wait<0>();
+    device::pin(dp_);
+    if constexpr (!kOfKeys) release(shared_.empty_2[stage_2()]);
+#pragma unroll
+    for (int j = 0; j < kOther / 8; ++j) {
+      const float2 delta = kOfKeys ? *reinterpret_cast<const float2*>(&shared_.delta[stage][column + 8 * j]) : float2{};
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float &x = dp_[4 * j + 2 * r], &y = dp_[4 * j + 2 * r + 1];
+        x = s_[4 * j + 2 * r] * fmaf(walk.gate, x, kOfKeys ? -delta.x : -delta_[r]);
+        y = s_[4 * j + 2 * r + 1] * fmaf(walk.gate, y, kOfKeys ? -delta.y : -delta_[r]);
+      }
+    }
+    if (shared_.tile.is_open(walk.line())) return;
+    const HiddenPairs<kOfKeys> hidden(a_.reach, shared_.tile, line_of(0), walk.line() + column);
+    hidden.clear(s_);
+    hidden.clear(dp_);
+  }
+
+  __device__ void to_operands(float gate) {
+#pragma unroll
+    for (int i = 0; i < kOther / 4; ++i) {
+      if constexpr (kOfKeys) p_[i / 4][i % 4] = pack<T>(gate * s_[2 * i], gate * s_[2 * i + 1]);
+      ds_[i / 4][i % 4] = pack<T>(dp_[2 * i], dp_[2 * i + 1]);
+    }
+  }
+
+  // A factor of 0 does not hide a NaN: lines that do not exist, or that nobody sees, are set to 0 before they are
+  // multiplied. Every consumer does so for itself, to the same effect.
+  __device__ void clean(int line) const {
+    if (!shared_.tile.needs_cleaning(line, kOther)) return;
+    shared_.tile.clean(shared_.other_1[stage_1()], line, thread_);
+    shared_.tile.clean(shared_.other_2[stage_2()], line, thread_);
+    device::fence_async_proxy();
+    device::named_sync(1 + kConsumers + consumer_, kWarpgroup);
+  }
+
+  const GradientArguments& a_;
+  Shared& shared_;
+  const int consumer_, thread_;
+  Count count_ = 0;                                       // blocks so far
+  float lse_[2], delta_[2];                               // of own queries
+  float s_[kOther / 2], dp_[kOther / 2];                  // as wgmma has them; then p and ds
+  std::uint32_t p_[kOther / 16][4], ds_[kOther / 16][4];  // as operands
+  float sums_1_[D / 2], sums_2_[kOfKeys ? D / 2 : 1];
+};
+
+template <class T, int D, bool kOfKeys>
+__global__ void __launch_bounds__(Gradient<T, D, kOfKeys>::kThreads, 1)
+    gradient_kernel(const __grid_constant__ GradientArguments arguments) {
+  using Kernel = Gradient<T, D, kOfKeys>;
+  extern __shared__ __align__(1024) unsigned char memory[];
+  Kernel::run(arguments, *reinterpret_cast<typename Kernel::Shared*>(memory));
+}
+
+}  // namespace polyhead::cuda::sm90

@@ -1,0 +1,129 @@
+// What the backward pass needs to know of every row beforehand, and the gradient of the sinks, which follows from it.
+#pragma once
+
+#include "cuda/sm90/arguments.h"
+#include "cuda/sm90/softmax.cuh"
+
+namespace polyhead::cuda::sm90 {
+
+template <class T>
+__device__ inline float2 widen(std::uint32_t pair) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+  else
+    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+}
+
+// This thread's part of the dot product of two rows; D / 8 threads share a row.
+template <class T>
+__device__ inline float dot_of_pieces(const T* left, const T* right, int lane) {
+  const uint4 x = reinterpret_cast<const uint4*>(left)[lane], y = reinterpret_cast<const uint4*>(right)[lane];
+  float sum = 0;
+  const auto add = [&](std::uint32_t p, std::uint32_t q) {
+    const float2 a = widen<T>(p), b = widen<T>(q);
+    sum = fmaf(a.x, b.x, fmaf(a.y, b.y, sum));
+  };
+  add(x.x, y.x);
+  add(x.y, y.y);
+  add(x.z, y.z);
+  add(x.w, y.w);
+  return sum;
+}
+
+// lse [B,H,T] in powers of 2, +inf for a row that sees nothing, and delta_i - dlse_i with delta_i = dO_i . output_i;
+// and that dot product by itself, if there is a place for it.
+template <class T, int D>
+__global__ void __launch_bounds__(256)
+    describe_rows_kernel(const Strided<const void> output, const Strided<const void> doutput,
+                         const Strided<const float> lse, const Strided<const float> dlse, std::int64_t heads,
+                         std::int64_t queries, std::int64_t rows, float* lse_to, float* delta_to, float* dots_to) {
+  constexpr int kLanes = D / 8;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const std::int64_t row = std::int64_t{blockIdx.x} * (256 / kLanes) + threadIdx.x / kLanes;
+  const std::int64_t t = row % queries, h = row / queries % heads, b = row / queries / heads;
+  float delta = 0;
+  if (row < rows) {
+    delta = dot_of_pieces(static_cast<const T*>(output.data) + output.offset(b, h, t),
+                          static_cast<const T*>(doutput.data) + doutput.offset(b, h, t), lane);
+  }
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(~0u, delta, offset);
+  if (lane != 0 || row >= rows) return;
+  if (dots_to != nullptr) dots_to[row] = delta;
+  const float sum = lse.data[lse.offset(b, h, t)];
+  lse_to[row] = sum == -INFINITY ? INFINITY : sum * kLog2E;
+  delta_to[row] = delta - (dlse.data != nullptr ? dlse.data[dlse.offset(b, h, t)] : 0.f);
+}
+
+// The sum over a block of 256 threads, in thread 0.
+__device__ inline float sum_of_block(float x) {
+  __shared__ float sums[256];
+  sums[threadIdx.x] = x;
+  for (int half = 128; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  return sums[0];
+}
+
+// A sink is a key whose value is 0, so that its ds is -p delta. A block of threads has a head, and adds up over all
+// rows.
+__global__ void __launch_bounds__(256)
+    sink_gradient_kernel(const backend::Sequences sequences, const float* lse, const float* delta, int heads,
+                         const float* sink_logit, std::int64_t sink_head, float* to, std::int64_t to_head) {
+  const int h = static_cast<int>(blockIdx.x);
+  const float sink = sink_logit[h * sink_head] * kLog2E;
+  float sum = 0;
+  for (std::int64_t n = 0; n < sequences.count && sink != -INFINITY; ++n) {
+    const backend::Sequence s = sequences[n];
+    const std::int64_t begin = (s.batch * heads + h) * sequences.queries + s.query_begin;
+    for (std::int64_t i = threadIdx.x; i < s.queries; i += 256) {
+      sum -= exp2_fast(sink - lse[begin + i]) * delta[begin + i];
+    }
+  }
+  sum = sum_of_block(sum);
+  if (threadIdx.x == 0) to[h * to_head] = sum;
+}
+
+// Gates that open the heads that are closed, and close the others; and whether any is open now. One block of threads.
+__global__ void __launch_bounds__(256)
+    invert_gates_kernel(const PerHead gates, int heads, int count, float* to, int* open_heads) {
+  int open = 0;
+  for (int n = static_cast<int>(threadIdx.x); n < count; n += 256) {
+    const bool closed = gates.at(n / heads, n % heads, 1) == 0;
+    to[n] = closed ? 1.f : 0.f;
+    open += closed ? 1 : 0;
+  }
+  const float sum = sum_of_block(static_cast<float>(open));
+  if (threadIdx.x == 0) *open_heads = sum > 0 ? 1 : 0;
+}
+
+// dgate [N,H] = sum_i dO_i . o_i, with o the output before the gate: the dots over the gate, or, for a head whose gate
+// is 0, from the output that it would have. A block of threads has a head of a sequence.
+template <class T, int D>
+__global__ void __launch_bounds__(256)
+    gate_gradient_kernel(const backend::Sequences sequences, const float* dots, int heads, const PerHead gates,
+                         const Strided<const void> doutput, const Strided<const void> closed_output, float* to,
+                         std::int64_t to_sequence, std::int64_t to_head) {
+  const int n = static_cast<int>(blockIdx.x) / heads, h = static_cast<int>(blockIdx.x) % heads;
+  const backend::Sequence s = sequences[n];
+  const float gate = gates.at(n, h, 1);
+  float sum = 0;
+  if (gate != 0) {
+    const std::int64_t begin = (s.batch * heads + h) * sequences.queries + s.query_begin;
+    for (std::int64_t i = threadIdx.x; i < s.queries; i += 256) sum += dots[begin + i];
+    sum /= gate;
+  } else {
+    const auto row = [&](const Strided<const void>& x, std::int64_t i) {
+      return static_cast<const T*>(x.data) + x.offset(s.batch, h, s.query_begin + i);
+    };
+    constexpr int kLanes = D / 8;
+    for (std::int64_t i = threadIdx.x / kLanes; i < s.queries; i += 256 / kLanes) {
+      sum += dot_of_pieces(row(closed_output, i), row(doutput, i), static_cast<int>(threadIdx.x) % kLanes);
+    }
+  }
+  sum = sum_of_block(sum);
+  if (threadIdx.x == 0) to[n * to_sequence + h * to_head] = sum;
+}
+
+}  // namespace polyhead::cuda::sm90

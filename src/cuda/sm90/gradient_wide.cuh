@@ -1,0 +1,211 @@
+// dk and dv of heads of 256, as gradient.cuh makes those of narrower ones. Both sums of 64 keys fill the registers of a
+// warpgroup each, so that the consumers share the work instead of the keys: one finds p = 2^(K Q^T - lse) and
+// dv += gate p dO, the other dp = V dO^T, takes p from the first through shared memory, and has dk += ds Q.
+#pragma once
+
+#include "cuda/device/barrier.cuh"
+#include "cuda/device/tma.cuh"
+#include "cuda/device/wgmma.cuh"
+#include "cuda/sm90/gradient_walk.cuh"
+
+namespace polyhead::cuda::sm90 {
+
+template <class T>
+class WideKeyGradient {
+ public:
+  static constexpr int D = 256, kOwn = 64, kOther = 64, kStages = 2, kThreads = 3 * kWarpgroup;
+
+  struct Shared {
+    // Tiles of 64 columns each.
+    alignas(1024) T k[D / 64][kOwn * 64];
+    alignas(1024) T v[D / 64][kOwn * 64];
+    alignas(1024) T q[kStages][D / 64][kOther * 64];
+    alignas(1024) T doutput[kStages][D / 64][kOther * 64];
+    float p[kOther / 2][kWarpgroup];  // as the first consumer has it
+    alignas(16) float lse[kStages][kOther], delta[kStages][kOther];
+    device::Barrier own_full, rows_full[kStages], q_full[kStages], q_empty[kStages], do_full[kStages],
+        do_empty[kStages];
+    GradientTile tile;
+  };
+
+  __device__ static void run(const GradientArguments& a, Shared& shared) {
+    const int warpgroup = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
+    if (threadIdx.x == 0) {
+      shared.tile = gradient_tile<true, kOwn, kOther>(a, static_cast<int>(blockIdx.x));
+      initialise(shared);
+    }
+    __syncthreads();
+    if (!shared.tile.exists) return;
+    if (warpgroup == 0) {
+      device::release_registers<24>();
+      if (threadIdx.x == 0) produce(a, shared);
+      if (threadIdx.x / 32 == 1)
+        bring_rows<true, kOther>(a, shared.tile, shared.lse, shared.delta, shared.rows_full, shared.q_empty);
+    } else {
+      device::claim_registers<240>();
+      WideKeyGradient consumer(a, shared);
+      warpgroup == 1 ? consumer.consume<false>() : consumer.consume<true>();
+    }
+  }
+
+ private:
+  using Walk = GradientWalk<true, kOther>;
+
+  __device__ static void initialise(Shared& shared) {
+    shared.own_full.initialise(1);
+    for (int i = 0; i < kStages; ++i) {
+      for (device::Barrier* full : {&shared.q_full[i], &shared.do_full[i]}) full->initialise(1);
+      shared.rows_full[i].initialise(32);
+      for (device::Barrier* empty : {&shared.q_empty[i], &shared.do_empty[i]}) empty->initialise(8);
+    }
+    device::fence_barrier_init();
+  }
+
+  __device__ static void produce(const GradientArguments& a, Shared& shared) {
+    const GradientTile& tile = shared.tile;
+    shared.own_full.arrive_expecting(sizeof shared.k + sizeof shared.v);
+    load_lines(shared.k, a.own_1, tile.place, tile.kv_head, tile.batch, shared.own_full, device::Keep::first_out);
+    load_lines(shared.v, a.own_2, tile.place, tile.kv_head, tile.batch, shared.own_full, device::Keep::first_out);
+    Walk walk{a, tile};
+    for (Count count = 0; walk.next(); ++count) {
+      const int stage = count % kStages, row = tile.other_begin + walk.line();
+      shared.q_empty[stage].await(empty_parity<kStages>(count));
+      shared.q_full[stage].arrive_expecting(sizeof shared.q[0]);
+      load_lines(shared.q[stage], a.other_1, row, walk.head, tile.batch, shared.q_full[stage], device::Keep::last_out);
+      shared.do_empty[stage].await(empty_parity<kStages>(count));
+      shared.do_full[stage].arrive_expecting(sizeof shared.doutput[0]);
+      load_lines(shared.doutput[stage], a.other_2, row, walk.head, tile.batch, shared.do_full[stage],
+                 device::Keep::last_out);
+    }
+  }
+
+  __device__ WideKeyGradient(const GradientArguments& a, Shared& shared)
+      : a_(a), shared_(shared), thread_(static_cast<int>(threadIdx.x) % kWarpgroup) {}
+
+  __device__ int line() const { return thread_ / 32 * 16 + thread_ % 32 / 4; }
+  __device__ static void release(device::Barrier& empty) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) empty.arrive();
+  }
+
+  // Named barriers: p is there, and p may be overwritten.
+  static constexpr int kGiven = 1, kTaken = 2, kCleaned = 3;
+
+  // The first consumer (kGradient false) has the product K Q^T and sums with dO, the second V dO^T and Q.
+  template <bool kGradient>
+  __device__ void consume() {
+#pragma unroll
+    for (int i = 0; i < D / 2; ++i) sums_[i] = 0;
+    shared_.own_full.await(0);
+    if constexpr (kGradient) device::named_arrive(kTaken, 2 * kWarpgroup);
+    for (Walk walk{a_, shared_.tile}; walk.next(); ++count_) {
+      await_block<kGradient>(walk);
+      device::mma_fence();
+      issue_product<kGradient>();
+      device::mma_wait<0>();
+      find_operand<kGradient>(walk);
+      to_operand(kGradient ? 1.f : walk.gate);
+      device::mma_fence();
+      issue_sum<kGradient>();
+      device::mma_wait<0>();
+      device::pin(sums_);
+      release(shared_.q_empty[count_ % kStages]);
+      release(shared_.do_empty[count_ % kStages]);
+    }
+    if constexpr (!kGradient) device::named_sync(kTaken, 2 * kWarpgroup);  // the last time that p was taken
+    store_lines<T, true>(shared_.tile, line(), sums_, kGradient ? a_.first : a_.second, kGradient ? a_.scale : 1.f);
+  }
+
+  template <bool kGradient>
+  __device__ void await_block(const Walk& walk) const {
+    const int stage = count_ % kStages;
+    shared_.rows_full[stage].await(full_parity<kStages>(count_));
+    shared_.q_full[stage].await(full_parity<kStages>(count_));
+    shared_.do_full[stage].await(full_parity<kStages>(count_));
+    if (!shared_.tile.needs_cleaning(walk.line(), kOther)) return;
+    shared_.tile.clean(shared_.q[stage], walk.line(), thread_);
+    shared_.tile.clean(shared_.doutput[stage], walk.line(), thread_);
+    device::fence_async_proxy();
+    device::named_sync(kCleaned + kGradient, kWarpgroup);
+  }
+
+  template <bool kGradient>
+  __device__ void issue_product() {
+    const int stage = count_ % kStages;
+    const std::uint64_t left = device::describe_rows(kGradient ? shared_.v : shared_.k);
+    const std::uint64_t right = device::describe_rows(kGradient ? shared_.doutput[stage] : shared_.q[stage]);
+#pragma unroll
+    for (int d = 0; d < D / 16; ++d) {
+      constexpr int kTileBytes = 64 * device::kTileRowBytes;
+      const std::uint32_t at = d / 4 * kTileBytes + d % 4 * 32;
+      device::mma_shared<T, kOther>(x_, device::advance(left, at), device::advance(right, at), d > 0);
+    }
+    device::mma_commit();
+  }
+  template <bool kGradient>
+  __device__ void issue_sum() {
+    const int stage = count_ % kStages;
+    const std::uint64_t right =
+        device::describe_columns(kGradient ? shared_.q[stage] : shared_.doutput[stage], kOther * device::kTileRowBytes);
+#pragma unroll
+    for (int j = 0; j < kOther / 16; ++j) {
+      device::mma_registers<T, D>(sums_, operand_[j], device::advance(right, j * 16 * device::kTileRowBytes), true);
+    }
+    device::mma_commit();
+  }
+
+  // K Q^T becomes p, and V dO^T becomes ds.
+  template <bool kGradient>
+  __device__ void find_operand(const Walk& walk) {
+    const int stage = count_ % kStages, column = thread_ % 4 * 2;
+    const bool open = shared_.tile.is_open(walk.line());
+    const HiddenPairs<true> hidden(a_.reach, shared_.tile, line(), walk.line() + column);
+    device::pin(x_);
+    if constexpr (kGradient) device::named_sync(kGiven, 2 * kWarpgroup);
+#pragma unroll
+    for (int j = 0; j < kOther / 8; ++j) {
+      const float2 known =
+          *reinterpret_cast<const float2*>(&(kGradient ? shared_.delta : shared_.lse)[stage][column + 8 * j]);
+#pragma unroll
+      for (int i = 4 * j; i < 4 * j + 4; ++i) {
+        const float of_row = i % 2 == 0 ? known.x : known.y;
+        if constexpr (kGradient) {
+          x_[i] = shared_.p[i][thread_] * fmaf(walk.gate, x_[i], -of_row);
+        } else {
+          x_[i] = exp2_fast(fmaf(x_[i], a_.scale_log2, -of_row));
+        }
+      }
+    }
+    if (!open) hidden.clear(x_);
+    if constexpr (kGradient) {
+      device::named_arrive(kTaken, 2 * kWarpgroup);
+    } else {
+      device::named_sync(kTaken, 2 * kWarpgroup);
+#pragma unroll
+      for (int i = 0; i < kOther / 2; ++i) shared_.p[i][thread_] = x_[i];
+      device::named_arrive(kGiven, 2 * kWarpgroup);
+    }
+  }
+
+  __device__ void to_operand(float gate) {
+#pragma unroll
+    for (int i = 0; i < kOther / 4; ++i) operand_[i / 4][i % 4] = pack<T>(gate * x_[2 * i], gate * x_[2 * i + 1]);
+  }
+
+  const GradientArguments& a_;
+  Shared& shared_;
+  const int thread_;
+  Count count_ = 0;                        // blocks so far
+  float x_[kOther / 2], sums_[D / 2];      // as wgmma has them
+  std::uint32_t operand_[kOther / 16][4];  // gate p, or ds
+};
+
+template <class T>
+__global__ void __launch_bounds__(WideKeyGradient<T>::kThreads, 1)
+    wide_key_gradient_kernel(const __grid_constant__ GradientArguments arguments) {
+  using Kernel = WideKeyGradient<T>;
+  extern __shared__ __align__(1024) unsigned char memory[];
+  Kernel::run(arguments, *reinterpret_cast<typename Kernel::Shared*>(memory));
+}
+
+}  // namespace polyhead::cuda::sm90

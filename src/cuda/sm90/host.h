@@ -1,0 +1,55 @@
+// What the hosts of the Hopper kernels have in common.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/attention.h"
+#include "cuda/sm90/arguments.h"
+
+namespace polyhead::cuda::sm90 {
+
+// What is read again and again by the tiles that are worked on at the same time stays in L2.
+inline constexpr std::int64_t kSectionBytes = 32 << 20;
+
+template <class T, class View>
+Strided<T> strided(const View& view) {
+  if (!view.present()) return {};
+  return {static_cast<T*>(view.data()), view.stride(0), view.stride(1), view.rank() > 2 ? view.stride(2) : 0};
+}
+
+inline PerHead per_head(const ConstTensorView& view) {
+  if (!view.present()) return {};
+  return {static_cast<const float*>(view.data()), view.stride(0), view.stride(1)};
+}
+
+inline Reach reach_of(const backend::AttentionProblem& problem) {
+  const auto near = [](std::int64_t reach) {
+    return static_cast<int>(std::min<std::int64_t>(reach, Reach::kUnlimited));
+  };
+  const Window& window = problem.window;
+  return {near(window.left), problem.causal ? 0 : near(window.right), near(window.always_first),
+          problem.causal ? 0 : Reach::kUnlimited};
+}
+
+// Tiles of `per_tile` lines of an axis of `size`, for every head; `sharing` heads in a row read the same `read_bytes`.
+inline TileOrder order_of(const backend::Sequences& sequences, std::int64_t heads, std::int64_t size, int per_tile,
+                          std::int64_t read_bytes, std::int64_t sharing) {
+  TileOrder order;
+  order.heads = static_cast<int>(heads);
+  order.row_tiles =
+      static_cast<int>(sequences.packed ? size / per_tile + sequences.count : (size + per_tile - 1) / per_tile);
+  order.columns = static_cast<int>(sequences.packed ? heads : sequences.count * heads);
+  order.tiles = order.columns * order.row_tiles;
+  const std::int64_t columns =
+      std::max<std::int64_t>(1, kSectionBytes / std::max<std::int64_t>(1, read_bytes)) * sharing;
+  order.columns_per_section = static_cast<int>(std::min<std::int64_t>(columns, order.columns));
+  return order;
+}
+
+// [B,H,T]
+inline Dims rows_shape(const backend::AttentionProblem& problem) {
+  return {problem.q.shape(0), problem.heads, problem.sequences.queries};
+}
+
+}  // namespace polyhead::cuda::sm90
