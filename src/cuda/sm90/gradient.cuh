@@ -57,7 +57,7 @@ class Gradient {
     alignas(1024) T other_1[Sizes::kStages_1][D / 64][kOther * 64];
     alignas(1024) T other_2[Sizes::kStages_2][D / 64][kOther * 64];
     alignas(16) float lse[Sizes::kStages_1][kOther], delta[Sizes::kStages_1][kOther];  // of the other side's queries
-    device::Barrier own_full, rows_full[Sizes::kStages_1];
+    device::Barrier own_full, rows_full[Sizes::kStages_1], rows_empty[Sizes::kStages_1];
     device::Barrier full_1[Sizes::kStages_1], empty_1[Sizes::kStages_1];
     device::Barrier full_2[Sizes::kStages_2], empty_2[Sizes::kStages_2];
     GradientTile tile;
@@ -75,7 +75,7 @@ class Gradient {
       device::release_registers<kConsumers == 2 ? 24 : 32>();
       if (threadIdx.x == 0) produce(a, shared);
       if (kOfKeys && threadIdx.x / 32 == 1) {
-        bring_rows<kOfKeys, kOther>(a, shared.tile, shared.lse, shared.delta, shared.rows_full, shared.empty_1);
+        bring_rows<kOfKeys, kOther>(a, shared.tile, shared.lse, shared.delta, shared.rows_full, shared.rows_empty);
       }
     } else {
       device::claim_registers<kConsumers == 2 ? 240 : 160>();
@@ -91,6 +91,7 @@ class Gradient {
     for (int i = 0; i < Sizes::kStages_1; ++i) {
       shared.full_1[i].initialise(1);
       shared.rows_full[i].initialise(32);
+      shared.rows_empty[i].initialise(kConsumers * kWarpgroup);
       shared.empty_1[i].initialise(4 * kConsumers);
     }
     for (int i = 0; i < Sizes::kStages_2; ++i) {
@@ -132,7 +133,6 @@ class Gradient {
   __device__ int line_of(int r) const { return 64 * consumer_ + thread_ / 32 * 16 + thread_ % 32 / 4 + 8 * r; }
 
   __device__ static void release(device::Barrier& empty) {
-    __syncwarp();
     if (threadIdx.x % 32 == 0) empty.arrive();
   }
 
@@ -236,6 +236,7 @@ class Gradient {
         y = s_[4 * j + 2 * r + 1] * fmaf(walk.gate, y, kOfKeys ? -delta.y : -delta_[r]);
       }
     }
+    if constexpr (kOfKeys) shared_.rows_empty[stage].arrive();
     if (shared_.tile.is_open(walk.line())) return;
     const HiddenPairs<kOfKeys> hidden(a_.reach, shared_.tile, line_of(0), walk.line() + column);
     hidden.clear(s_);

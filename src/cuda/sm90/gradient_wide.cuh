@@ -23,8 +23,8 @@ class WideKeyGradient {
     alignas(1024) T doutput[kStages][D / 64][kOther * 64];
     float p[kOther / 2][kWarpgroup];  // as the first consumer has it
     alignas(16) float lse[kStages][kOther], delta[kStages][kOther];
-    device::Barrier own_full, rows_full[kStages], q_full[kStages], q_empty[kStages], do_full[kStages],
-        do_empty[kStages];
+    device::Barrier own_full, rows_full[kStages], rows_empty[kStages], q_full[kStages], q_empty[kStages],
+        do_full[kStages], do_empty[kStages];
     GradientTile tile;
   };
 
@@ -40,7 +40,7 @@ class WideKeyGradient {
       device::release_registers<24>();
       if (threadIdx.x == 0) produce(a, shared);
       if (threadIdx.x / 32 == 1)
-        bring_rows<true, kOther>(a, shared.tile, shared.lse, shared.delta, shared.rows_full, shared.q_empty);
+        bring_rows<true, kOther>(a, shared.tile, shared.lse, shared.delta, shared.rows_full, shared.rows_empty);
     } else {
       device::claim_registers<240>();
       WideKeyGradient consumer(a, shared);
@@ -56,6 +56,7 @@ class WideKeyGradient {
     for (int i = 0; i < kStages; ++i) {
       for (device::Barrier* full : {&shared.q_full[i], &shared.do_full[i]}) full->initialise(1);
       shared.rows_full[i].initialise(32);
+      shared.rows_empty[i].initialise(2 * kWarpgroup);
       for (device::Barrier* empty : {&shared.q_empty[i], &shared.do_empty[i]}) empty->initialise(8);
     }
     device::fence_barrier_init();
@@ -84,7 +85,6 @@ class WideKeyGradient {
 
   __device__ int line() const { return thread_ / 32 * 16 + thread_ % 32 / 4; }
   __device__ static void release(device::Barrier& empty) {
-    __syncwarp();
     if (threadIdx.x % 32 == 0) empty.arrive();
   }
 
@@ -176,6 +176,7 @@ class WideKeyGradient {
         }
       }
     }
+    shared_.rows_empty[stage].arrive();
     if (!open) hidden.clear(x_);
     if constexpr (kGradient) {
       device::named_arrive(kTaken, 2 * kWarpgroup);
