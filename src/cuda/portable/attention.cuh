@@ -35,13 +35,13 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         if (a.drops.any) {
-          p[r][c] = is_kept(a.drops, head.n, head.h, i, j0 + tx + 16 * c) ? a.drops.factor * p[r][c] : 0.0f;
+          p[r][c] = is_kept(a.drops, head.n, head.h, i, j0 + 4 * tx + c) ? a.drops.factor * p[r][c] : 0.0f;
         }
-        sm.p[4 * ty + r][tx + 16 * c] = p[r][c];
       }
 #pragma unroll
       for (int k = 0; k < 8; ++k) o[r][k] *= alpha[r];
     }
+    set_weights(sm, [&](int r, int c) { return p[r][c]; });
     add_weighted(
         sm, a.v.data, a.v.dtype, [&](int c) { return head.value_row(sm, j0, c); }, c0, a.value_dim, o);
   };
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads)
     const float factor = !open || softmax.l[r] == 0 ? 0.0f : head.gate / softmax.l[r];
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      const int e = c0 + tx + 16 * k;
+      const int e = c0 + own_column(k);
       if (e < a.value_dim)
         store(out.output.data, out.output.dtype, out.output.at(b, place.h, query, e), factor * o[r][k]);
     }

@@ -33,7 +33,7 @@ __device__ inline void upstream_of_weights(const Head& head, const GradientArgum
     const int i = sm.rows[4 * ty + r].i;
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      const int j = j0 + tx + 16 * c;
+      const int j = j0 + 4 * tx + c;
       dp[r][c] = 0;
       kept[r][c] = 1;
       if (s[r][c] == kNegativeInfinity) {
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     dq_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
               const __grid_constant__ Strided dq, int tiles, int parts) {
   __shared__ Shared sm;
@@ -138,18 +138,14 @@ __global__ void __launch_bounds__(kThreads)
   const Head head(a, place.n, place.h);
   const int first = place.tile * kTile;
   if (first >= head.sequence.rows) return;
-  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, c0 = place.part * kColumns;
+  const int ty = threadIdx.x / 16, c0 = place.part * kColumns;
   head.set_rows(sm, first);
   float sums[4][8] = {};
   if (d.reaches(head)) {
     for_key_tiles(head, first, [&](int j0) {
       TileGradient tile;
       tile.compute(head, d, sm, j0);
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) sm.p[4 * ty + r][tx + 16 * c] = a.scale * tile.ds[r][c] * tile.slopes[r][c];
-      }
+      set_weights(sm, [&](int r, int c) { return a.scale * tile.ds[r][c] * tile.slopes[r][c]; });
       add_weighted(
           sm, a.k.data, a.k.dtype, [&](int c) { return head.key_row(sm, j0, c); }, c0, a.head_dim, sums);
     });
@@ -160,7 +156,7 @@ __global__ void __launch_bounds__(kThreads)
     if (i >= head.sequence.rows) continue;
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      const int column = c0 + tx + 16 * k;
+      const int column = c0 + own_column(k);
       if (column >= a.head_dim) continue;
       store(dq.data, dq.dtype, dq.at(head.sequence.batch, place.h, head.sequence.query_begin + i, column), sums[r][k]);
     }
@@ -169,12 +165,12 @@ __global__ void __launch_bounds__(kThreads)
 
 // A block has kTile places of the keys' axis and one kv head, and adds up over its query heads and their rows in order.
 // Places outside the sequence get 0.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     dkv_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
                const __grid_constant__ Strided dk, const __grid_constant__ Strided dv, int tiles, int parts) {
   __shared__ Shared sm;
   const BlockPlace place(parts, tiles, a.heads / a.heads_per_kv);
-  const int g = place.h, tx = threadIdx.x % 16, ty = threadIdx.x / 16, c0 = place.part * kColumns;
+  const int g = place.h, ty = threadIdx.x / 16, c0 = place.part * kColumns;
   const backend::Sequence sequence = a.sequences[place.n];
   const bool packed = a.sequences.packed;
   const std::int64_t begin = (packed ? sequence.key_begin : 0) + static_cast<std::int64_t>(place.tile) * kTile;
@@ -192,22 +188,14 @@ __global__ void __launch_bounds__(kThreads)
       TileGradient tile;
       tile.compute(head, d, sm, j0);
       if (head.gate != 0) {
-#pragma unroll
-        for (int r = 0; r < 4; ++r) {
-#pragma unroll
-          for (int c = 0; c < 4; ++c) sm.p[tx + 16 * c][4 * ty + r] = head.gate * tile.kept[r][c] * tile.p[r][c];
-        }
+        set_weights_transposed(sm, [&](int r, int c) { return head.gate * tile.kept[r][c] * tile.p[r][c]; });
         add_weighted(
             sm, d.doutput.data, d.doutput.dtype,
             [&](int r) { return sm.rows[r].i < 0 ? kAbsent : d.doutput_row(head, sm.rows[r].i); }, c0, a.value_dim,
             value_sums);
         __syncthreads();  // sm.p is read no more
       }
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) sm.p[tx + 16 * c][4 * ty + r] = a.scale * tile.ds[r][c] * tile.slopes[r][c];
-      }
+      set_weights_transposed(sm, [&](int r, int c) { return a.scale * tile.ds[r][c] * tile.slopes[r][c]; });
       add_weighted(
           sm, a.q.data, a.q.dtype, [&](int r) { return sm.rows[r].i < 0 ? kAbsent : head.q_row(sm.rows[r].i); }, c0,
           a.head_dim, key_sums);
@@ -219,7 +207,7 @@ __global__ void __launch_bounds__(kThreads)
     if (key >= end) continue;
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      const int column = c0 + tx + 16 * k;
+      const int column = c0 + own_column(k);
       if (column < a.head_dim) store(dk.data, dk.dtype, dk.at(sequence.batch, g, key, column), key_sums[r][k]);
       if (column < a.value_dim) store(dv.data, dv.dtype, dv.at(sequence.batch, g, key, column), value_sums[r][k]);
     }
@@ -236,7 +224,6 @@ __global__ void __launch_bounds__(kThreads)
     dbias_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
                  const __grid_constant__ Strided dbias, const __grid_constant__ BiasExtent extent) {
   __shared__ Shared sm;
-  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   int id = static_cast<int>(blockIdx.x);
   const int tile_s = id % extent.tiles_s;
   id /= extent.tiles_s;
@@ -269,23 +256,19 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   __syncthreads();
-#pragma unroll
-  for (int r = 0; r < 4; ++r) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) sm.p[4 * ty + r][tx + 16 * c] = sums[r][c];
-  }
+  set_weights(sm, [&](int r, int c) { return sums[r][c]; });
   __syncthreads();
   // Row 0 and column 0 get the sums of what is broadcast.
   if (extent.all_rows && threadIdx.x < kTile) {
     float sum = 0;
-    for (int r = 0; r < kTile; ++r) sum += sm.p[r][threadIdx.x];
-    sm.p[0][threadIdx.x] = sum;
+    for (int r = 0; r < kTile; ++r) sum += sm.p[threadIdx.x][r];
+    sm.p[threadIdx.x][0] = sum;
   }
   __syncthreads();
   if (extent.all_keys && threadIdx.x < kTile) {
     float sum = 0;
-    for (int c = 0; c < kTile; ++c) sum += sm.p[threadIdx.x][c];
-    sm.p[threadIdx.x][0] = sum;
+    for (int c = 0; c < kTile; ++c) sum += sm.p[c][threadIdx.x];
+    sm.p[0][threadIdx.x] = sum;
   }
   __syncthreads();
   for (int n = threadIdx.x; n < kTile * kTile; n += kThreads) {
@@ -293,7 +276,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t t = tile_t * kTile + r, s = tile_s * kTile + c;
     if (extent.all_rows ? r > 0 : t >= T) continue;
     if (extent.all_keys ? c > 0 : s >= S) continue;
-    store(dbias.data, dbias.dtype, dbias.at(own_b, own_h, t, s), sm.p[r][c]);
+    store(dbias.data, dbias.dtype, dbias.at(own_b, own_h, t, s), sm.p[c][r]);
   }
 }
 

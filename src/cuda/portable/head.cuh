@@ -100,8 +100,8 @@ struct Head {
 #pragma unroll
       for (int c = 0; c < 4; ++c) s[r][c] = 0;
     }
+    __syncthreads();  // of the last tile, sm.seen is written and read no more
     if (threadIdx.x < kTile) sm.seen[threadIdx.x] = 0;
-    __syncthreads();
     add_dots(
         sm, a.q.data, a.q.dtype, [&](int r) { return sm.rows[r].i < 0 ? kAbsent : q_row(sm.rows[r].i); }, a.k.data,
         a.k.dtype, [&](int c) { return j0 + c < 0 || j0 + c >= sequence.keys ? kAbsent : k_row(j0 + c); }, a.head_dim,
@@ -111,11 +111,11 @@ struct Head {
       const RowSight row = sm.rows[4 * ty + r];
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        const int j = j0 + tx + 16 * c;
+        const int j = j0 + 4 * tx + c;
         float slope_here = 1;
         s[r][c] = row.sees(j) ? finish_logit(row, j, s[r][c], slope_here) : kNegativeInfinity;
         slopes[r][c] = slope_here;
-        if (s[r][c] != kNegativeInfinity) sm.seen[tx + 16 * c] = 1;
+        if (s[r][c] != kNegativeInfinity) sm.seen[4 * tx + c] = 1;
       }
     }
   }

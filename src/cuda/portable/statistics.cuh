@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
 #pragma unroll
-      for (int c = 0; c < 4; ++c) peak[r].add(p[r][c], j0 + tx + 16 * c);
+      for (int c = 0; c < 4; ++c) peak[r].add(p[r][c], j0 + 4 * tx + c);
     }
     softmax.add(p, alpha);
   });
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         if (p[r][c] == kNegativeInfinity) continue;
-        const int j = j0 + tx + 16 * c;
+        const int j = j0 + 4 * tx + c;
         const float below = p[r][c] - softmax.m[r], weight = expf(below) / softmax.l[r];
         if (weight > 0) entropy[r] = fmaf(weight, log_l[r] - below, entropy[r]);
         distance[r] = fmaf(weight, fabsf(static_cast<float>(row.p - j)), distance[r]);

@@ -33,15 +33,18 @@ struct RowSight : KeySight {
   int i;        // of its sequence; -1: no such query
 };
 
-struct Shared {
+// Transposed, so that a thread reads four rows at once; kPadded keeps them at multiples of 16 bytes.
+inline constexpr int kPadded = kTile + 4;
+
+struct alignas(16) Shared {
   struct Operands {
-    float a[kTile][kChunk + 1], b[kTile][kChunk + 1];
+    float a[kChunk][kPadded], b[kChunk][kPadded];
   };
   union {
     Operands operands;
     float x[kChunk][kColumns];
   };
-  float p[kTile][kTile + 1];
+  float p[kTile][kPadded];  // of key or other column c and row r: [c][r]
   RowSight rows[kTile];
   int seen[kTile];  // whether any row of the tile sees the key
 };
@@ -56,22 +59,30 @@ __device__ inline float row_sum(float x) {
   return x;
 }
 
-// to [kTile][kChunk] = columns [d0, d0 + kChunk) of the rows; offset_of(r) is where row r begins.
+// to [kChunk][kTile] = columns [d0, d0 + kChunk) of the rows, transposed; offset_of(r) is where row r begins. A thread
+// has four columns of a row at a time, and eight neighbours the next rows: few of their stores meet in a bank.
 template <class OffsetOf>
-__device__ void load_chunk(float (&to)[kTile][kChunk + 1], const void* data, DType dtype, const OffsetOf& offset_of,
+__device__ void load_chunk(float (&to)[kChunk][kPadded], const void* data, DType dtype, const OffsetOf& offset_of,
                            int d0, int width) {
-  const int d = threadIdx.x % kChunk;
+  constexpr int kPieces = kChunk / 4;
   with_type(dtype, [&](auto one) {
     const auto* from = static_cast<const decltype(one)*>(data);
 #pragma unroll
-    for (int r = threadIdx.x / kChunk; r < kTile; r += kThreads / kChunk) {
+    for (int n = threadIdx.x; n < kTile * kPieces; n += kThreads) {
+      const int r = n / (8 * kPieces) * 8 + n % 8, d = n / 8 % kPieces * 4;
       const std::int64_t at = offset_of(r);
-      to[r][d] = at >= 0 && d0 + d < width ? to_float(from[at + d0 + d]) : 0.0f;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        to[d + i][r] = at >= 0 && d0 + d + i < width ? to_float(from[at + d0 + d + i]) : 0.0f;
+      }
     }
   });
 }
 
-// s [kTile][kTile] += A B^T: the dot products of rows of A with rows of B, which are `width` wide.
+__device__ inline float4 four_of(const float* numbers) { return *reinterpret_cast<const float4*>(numbers); }
+
+// s [kTile][kTile] += A B^T: the dot products of rows of A with rows of B, which are `width` wide. A thread has rows
+// 4 ty + r and columns 4 tx + c.
 template <class OffsetOfA, class OffsetOfB>
 __device__ void add_dots(Shared& sm, const void* a, DType a_type, const OffsetOfA& a_row, const void* b, DType b_type,
                          const OffsetOfB& b_row, int width, float (&s)[4][4]) {
@@ -87,11 +98,8 @@ __device__ void add_dots(Shared& sm, const void* a, DType a_type, const OffsetOf
       float part[4][4] = {};
 #pragma unroll
       for (int d = begin; d < begin + 8; ++d) {
-        float x[4], y[4];
-#pragma unroll
-        for (int r = 0; r < 4; ++r) x[r] = sm.operands.a[4 * ty + r][d];
-#pragma unroll
-        for (int c = 0; c < 4; ++c) y[c] = sm.operands.b[tx + 16 * c][d];
+        const float4 left = four_of(&sm.operands.a[d][4 * ty]), right = four_of(&sm.operands.b[d][4 * tx]);
+        const float x[4] = {left.x, left.y, left.z, left.w}, y[4] = {right.x, right.y, right.z, right.w};
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
 #pragma unroll
@@ -107,12 +115,35 @@ __device__ void add_dots(Shared& sm, const void* a, DType a_type, const OffsetOf
   }
 }
 
+// sm.p of the thread's rows r and columns c; or with rows and columns exchanged.
+template <class Value>
+__device__ void set_weights(Shared& sm, const Value& value) {
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    *reinterpret_cast<float4*>(&sm.p[4 * tx + c][4 * ty]) = {value(0, c), value(1, c), value(2, c), value(3, c)};
+  }
+}
+template <class Value>
+__device__ void set_weights_transposed(Shared& sm, const Value& value) {
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    *reinterpret_cast<float4*>(&sm.p[4 * ty + r][4 * tx]) = {value(r, 0), value(r, 1), value(r, 2), value(r, 3)};
+  }
+}
+
+// The thread's column k of eight, of kColumns.
+__device__ inline int own_column(int k) {
+  return k / 4 * (kColumns / 2) + static_cast<int>(threadIdx.x) % 16 * 4 + k % 4;
+}
+
 // sums [kTile][kColumns] += P X for P in sm.p and columns [c0, c0 + kColumns) of the kTile rows of X. The caller has
 // written sm.p; this waits for it.
 template <class OffsetOf>
 __device__ void add_weighted(Shared& sm, const void* x, DType x_type, const OffsetOf& x_row, int c0, int width,
                              float (&sums)[4][8]) {
-  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  const int ty = threadIdx.x / 16;
   for (int j0 = 0; j0 < kTile; j0 += kChunk) {
     __syncthreads();
     const int c = threadIdx.x % kColumns;
@@ -125,17 +156,23 @@ __device__ void add_weighted(Shared& sm, const void* x, DType x_type, const Offs
       }
     });
     __syncthreads();
+    const bool wide = width - c0 > kColumns / 2;
 #pragma unroll 4
     for (int j = 0; j < kChunk; ++j) {
-      float p[4], y[8];
-#pragma unroll
-      for (int r = 0; r < 4; ++r) p[r] = sm.p[4 * ty + r][j0 + j];
-#pragma unroll
-      for (int k = 0; k < 8; ++k) y[k] = sm.x[j][tx + 16 * k];
+      const float4 weights = four_of(&sm.p[j0 + j][4 * ty]), low = four_of(&sm.x[j][own_column(0)]);
+      const float p[4] = {weights.x, weights.y, weights.z, weights.w}, y[4] = {low.x, low.y, low.z, low.w};
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
 #pragma unroll
-        for (int k = 0; k < 8; ++k) sums[r][k] = fmaf(p[r], y[k], sums[r][k]);
+        for (int k = 0; k < 4; ++k) sums[r][k] = fmaf(p[r], y[k], sums[r][k]);
+      }
+      if (!wide) continue;  // heads of 64 have no more columns
+      const float4 high = four_of(&sm.x[j][own_column(4)]);
+      const float z[4] = {high.x, high.y, high.z, high.w};
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) sums[r][4 + k] = fmaf(p[r], z[k], sums[r][4 + k]);
       }
     }
   }

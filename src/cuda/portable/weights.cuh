@@ -48,7 +48,7 @@ __device__ void write_columns(Shared& sm, const Head& head, const ChosenTile& ti
       if (tile.query(4 * ty + r) < 0) continue;
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        const std::int64_t j = column + tx + 16 * c;
+        const std::int64_t j = column + 4 * tx + c;
         if (j < columns) {
           store(to.data, to.dtype, to.at(head.sequence.batch, to_head, tile.line(4 * ty + r), j), value_of(r, s[r][c]));
         }
