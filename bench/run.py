@@ -81,7 +81,7 @@ def main():
     if not args.binary.exists():
         sys.exit(f"{args.binary} is not there: cmake --build --preset release --target polyhead_bench, or --binary")
     python = args.venv / "bin/python" if args.venv else sys.executable
-    bench = Bench(args.binary, python, args.threads[0], 3 if args.quick else args.rounds)
+    bench = Bench(args.binary.resolve(), python, args.threads[0], 3 if args.quick else args.rounds)
     if os.getloadavg()[0] > 0.3:
         progress(f"the machine is busy (load {os.getloadavg()[0]:.2f}): expect noise")
     wanted = args.family or [name for name in FAMILIES if name not in ("build", "sgemm-share")]
