@@ -53,6 +53,10 @@ std::vector<std::vector<std::int32_t>> prompts_of(const std::int32_t* prompts, c
   return result;
 }
 
+ModelOptions options_of(const polyhead_tensor* lengths, const polyhead_head* knocked_out, size_t count) {
+  return {.lengths = view_of(lengths, kOp, "lengths"), .knocked_out = heads_of(knocked_out, count, kOp)};
+}
+
 }  // namespace
 
 polyhead_status polyhead_model_load(polyhead_context* context, const char* path, polyhead_model** model) {
@@ -98,9 +102,9 @@ polyhead_status polyhead_model_forward(polyhead_context* context, const polyhead
   return guarded([&] {
     polyhead_results*& into = required(results, kOp, "results");
     auto named = std::make_unique<polyhead_results>();
-    const auto& kept = named->kept.emplace<Tensor>(model_in(model).forward(
-        required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
-        {.lengths = view_of(lengths, kOp, "lengths"), .knocked_out = heads_of(knocked_out, knocked_out_count, kOp)}));
+    const auto& kept = named->kept.emplace<Tensor>(
+        model_in(model).forward(required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
+                                options_of(lengths, knocked_out, knocked_out_count)));
     named->name("logits", kept);
     into = named.release();
   });
@@ -113,9 +117,9 @@ polyhead_status polyhead_model_weights(polyhead_context* context, const polyhead
   return guarded([&] {
     polyhead_results*& into = required(results, kOp, "results");
     auto named = std::make_unique<polyhead_results>();
-    const auto& kept = named->kept.emplace<std::vector<Tensor>>(model_in(model).weights(
-        required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
-        {.lengths = view_of(lengths, kOp, "lengths"), .knocked_out = heads_of(knocked_out, knocked_out_count, kOp)}));
+    const auto& kept = named->kept.emplace<std::vector<Tensor>>(
+        model_in(model).weights(required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
+                                options_of(lengths, knocked_out, knocked_out_count)));
     for (std::size_t layer = 0; layer < kept.size(); ++layer) named->name(std::to_string(layer), kept[layer]);
     into = named.release();
   });

@@ -24,8 +24,9 @@ void expect_sizes(std::string_view op, const backend::AttentionProblem& problem)
   }
 }
 
-// Why Hopper's own kernels do not take a call, or nothing.
-std::string objection_to_sm90(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+// Why Hopper's own kernels do not take a call, forward or backward, or nothing.
+template <class Problem>
+std::string objection_to_sm90(CudaExecutor& executor, const Problem& problem) {
   if (executor.queue().capability() != 90) return "no Hopper GPU";
   return sm90::objection(problem);
 }
@@ -76,7 +77,7 @@ void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
 
 void attend_backward(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
   expect_sizes("attend_backward", problem.forward);
-  const bool hopper = executor.queue().capability() == 90 && sm90::objection(problem).empty();
+  const bool hopper = objection_to_sm90(executor, problem).empty();
   if (!hopper && !portable::objection_to_mma(executor, problem).empty()) {
     return portable::attend_backward_f32(executor, problem);
   }

@@ -43,6 +43,11 @@ class Barrier {
   std::uint64_t state_;
 };
 
+// One thread arrives for its warp.
+__device__ inline void release(Barrier& empty) {
+  if (threadIdx.x % 32 == 0) empty.arrive();
+}
+
 // Makes initialised barriers visible to the copy engine.
 __device__ inline void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 

@@ -157,10 +157,6 @@ class Forward {
   // Row r of this thread's two, counted within the consumer's 64.
   __device__ int row_of(int r) const { return thread_ / 32 * 16 + thread_ % 32 / 4 + 8 * r; }
 
-  __device__ static void release(device::Barrier& empty) {
-    if (threadIdx.x % 32 == 0) empty.arrive();
-  }
-
   // Turns at the tensor cores: barrier 1 + c opens consumer c's turn.
   __device__ void take_turn() const { device::named_sync(1 + consumer_, 2 * kWarpgroup); }
   __device__ void pass_turn() const { device::named_arrive(1 + (consumer_ + 1) % Sizes::kConsumers, 2 * kWarpgroup); }

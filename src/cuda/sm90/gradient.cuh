@@ -132,10 +132,6 @@ class Gradient {
   // Line r of this thread's two, counted within the tile.
   __device__ int line_of(int r) const { return 64 * consumer_ + thread_ / 32 * 16 + thread_ % 32 / 4 + 8 * r; }
 
-  __device__ static void release(device::Barrier& empty) {
-    if (threadIdx.x % 32 == 0) empty.arrive();
-  }
-
   __device__ int stage_1() const { return static_cast<int>(count_ % Sizes::kStages_1); }
   __device__ int stage_2() const { return static_cast<int>(count_ % Sizes::kStages_2); }
 

@@ -84,9 +84,6 @@ class WideKeyGradient {
       : a_(a), shared_(shared), thread_(static_cast<int>(threadIdx.x) % kWarpgroup) {}
 
   __device__ int line() const { return thread_ / 32 * 16 + thread_ % 32 / 4; }
-  __device__ static void release(device::Barrier& empty) {
-    if (threadIdx.x % 32 == 0) empty.arrive();
-  }
 
   // Named barriers: p is there, and p may be overwritten.
   static constexpr int kGiven = 1, kTaken = 2, kCleaned = 3;
