@@ -22,7 +22,7 @@ inline constexpr std::int64_t kGroupRows = static_cast<std::int64_t>(kPanel<T>* 
 template <class T>
 struct KeyBlock {
   Matrix<T> k, v;
-  bool finite_v = true;  // or not known, where no weight is 0
+  bool finite_v = true;  // or not known yet, or where no weight is 0
 };
 
 // A thread's scratch, carved up. Everything is aligned to 64 bytes.
@@ -97,8 +97,7 @@ class Group {
       panel.row = first_row_ + static_cast<std::int64_t>(i * kPanel<T>);
       panel.rows = std::min(kPanel<T>, static_cast<std::size_t>(existing_) - i * kPanel<T>);
       panel.position = panel.row + head_.sequence.offset;
-      panel.reset();
-      if (problem_.statistics_set != StatisticsSet::none) watch_keys(head_, panel);
+      begin(panel);
       clear_idle_lanes(panel, head_.D, panel.qt);
       const std::byte* from = head_.q.row(panel.row);
       if (head_.q.template lie_as<T>(head_.D)) {
@@ -111,6 +110,11 @@ class Group {
         transpose(w_.q_rows, head_.D, panel.rows, head_.D, head_.q_factor, panel.qt, kPanel<T>);
       }
     }
+  }
+
+  void begin(Panel<T>& panel) const {
+    panel.reset();
+    if (problem_.statistics_set != StatisticsSet::none) watch_keys(head_, panel);
   }
 
   // Calls visit with blocks of keys that cover all that any row of the group sees, in order, and nothing that none
@@ -139,18 +143,29 @@ class Group {
   }
 
   void visit(backend::KeyRange range) {
+    const KeyBlock<T> block = read_block(range);
+    for (std::size_t i = 0; i < panels_; ++i) attend_block(w_.panels[i], range, block);
+  }
+  KeyBlock<T> read_block(backend::KeyRange range) const {
     KeyBlock<T> block{read_keys(range), {}};
-    if (values_) {
-      block.v = read_rows(head_.v, range.begin, range.end, head_.E, head_.padded_E, panels_ > 2, w_.v);
+    if (values_) block.v = read_rows(head_.v, range.begin, range.end, head_.E, head_.padded_E, panels_ > 2, w_.v);
+    return block;
+  }
+  void attend_block(Panel<T>& panel, backend::KeyRange range, const KeyBlock<T>& block) {
+    const backend::KeyRange seen = head_.visibility.hull(panel.position, panel.last_position(), range);
+    if (!seen.empty()) attend_tile(panel, seen, skip(block, seen.begin - range.begin));
+  }
+  // A panel whose output is not finite, once more: where values hold NaN or infinity, a weight of 0 may have brought
+  // them to rows that do not see them.
+  void walk_again(Panel<T>& panel) {
+    begin(panel);
+    for_key_blocks([&](backend::KeyRange range) {
+      KeyBlock<T> block = read_block(range);
       block.finite_v =
           takes_all(range) ||
           all_finite(block.v.data, block.v.stride, static_cast<std::size_t>(range.end - range.begin), head_.padded_E);
-    }
-    for (std::size_t i = 0; i < panels_; ++i) {
-      Panel<T>& panel = w_.panels[i];
-      const backend::KeyRange seen = head_.visibility.hull(panel.position, panel.last_position(), range);
-      if (!seen.empty()) attend_tile(panel, seen, skip(block, seen.begin - range.begin));
-    }
+      attend_block(panel, range, block);
+    });
   }
   // Does every query of the group see all of these keys and take all of their values?
   bool takes_all(backend::KeyRange range) const {
@@ -237,7 +252,11 @@ class Group {
   void finish(Panel<T>& panel, double* sums) {
     RowResults<T> results;
     complete_rows(panel, head_.sink, sums != nullptr, problem_.lse.present(), results);
-    if (values_) store_output(panel, results);
+    if (values_ && !store_output(panel, results)) {
+      walk_again(panel);
+      complete_rows(panel, head_.sink, sums != nullptr, problem_.lse.present(), results);
+      store_output(panel, results);
+    }
     if (problem_.lse.present()) {
       for (std::size_t r = 0; r < panel.rows; ++r) *lse_at(panel.row + static_cast<std::int64_t>(r)) = results.lse[r];
     }
@@ -258,10 +277,13 @@ class Group {
            head_.tensor_row(row) * lse.stride(2);
   }
 
-  // output = gate / (1 - dropout) * norm * out
-  void store_output(Panel<T>& panel, const RowResults<T>& results) const {
+  // output = gate / (1 - dropout) * norm * out. Is all of it finite?
+  bool store_output(Panel<T>& panel, const RowResults<T>& results) const {
     const std::int64_t first = panel.row - first_row_;
-    if (panel.fresh) return clear_output(first, first + static_cast<std::int64_t>(panel.rows));  // no key was seen
+    if (panel.fresh) {  // no key was seen
+      clear_output(first, first + static_cast<std::int64_t>(panel.rows));
+      return true;
+    }
     const Tag<T> d;
     const DType dtype = problem_.output.dtype();
     const T common = static_cast<T>(head_.gate / (1 - problem_.dropout.p));
@@ -270,14 +292,20 @@ class Group {
     const std::int64_t step = problem_.output.stride(2) * static_cast<std::int64_t>(size_of(dtype));
     std::byte* to = output_row(panel.row);
     T* row = panel.out;
+    Vec<T> spoilt = hn::Zero(d);  // 0 * x is 0, or NaN, which Or keeps
     for (std::size_t r = 0; r < panel.rows; ++r, to += step, row += padded_E) {
       const Vec<T> factor = hn::Set(d, common * results.norm[r]);
       T* scaled = direct ? reinterpret_cast<T*>(to) : row;
+      Vec<T> sum = hn::Zero(d);
       for (std::size_t e = 0; e < padded_E; e += kLanes<T>) {
-        hn::StoreU(hn::Mul(factor, hn::Load(d, row + e)), d, scaled + e);
+        const Vec<T> x = hn::Mul(factor, hn::Load(d, row + e));
+        hn::StoreU(x, d, scaled + e);
+        sum = hn::MulAdd(x, hn::Zero(d), sum);
       }
+      spoilt = hn::Or(spoilt, sum);
       if (!direct) narrow(row, E, to, dtype);
     }
+    return hn::AllFalse(d, hn::IsNaN(spoilt));
   }
 
   // Weights of a panel that sees one tile only are at hand: st holds e^(s - max) of these keys. Of others they come

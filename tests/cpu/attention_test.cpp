@@ -164,6 +164,29 @@ TEST(CpuCorners, BiasBeyondTheNumbersOfF32) {
   }
 }
 
+// Rows that see a value with NaN in it make their panel walk over the keys once more: what does not depend on values
+// stays as it is.
+TEST(CpuCorners, SpoiltValuesChangeNothingElse) {
+  Case c = corner(300, 300);
+  c.options.causal = true;
+  c.wants.row_statistics = true;
+  const Materialised m = materialise(c);
+  const RestoreTarget restore;
+  Context context(1);
+  for (const std::string& target : targets_for(m.name)) {
+    SCOPED_TRACE(target);
+    cpu::use_target(target);
+    Attention clean = attend(context, m.q, m.k, m.v, m.options, m.wants);
+    Materialised bad = materialise(c);
+    fill_with(bad.v.slice(2, 150, 151), [] { return std::nan(""); });
+    Attention spoilt = attend(context, bad.q, bad.k, bad.v, bad.options, bad.wants);
+    EXPECT_TRUE(std::isnan(spoilt.output.as<float>()[spoilt.output.view().count() - 1]));
+    clean.output = Tensor();
+    spoilt.output = Tensor();
+    expect_same_bits(clean, spoilt);
+  }
+}
+
 // Rows that run backwards, and one key row seen as many.
 TEST(CpuCorners, StridesOfAnySign) {
   const Materialised m = materialise(corner(37, 37));
