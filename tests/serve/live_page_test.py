@@ -72,11 +72,13 @@ class OfALanguageModel(Live):
                     tab = self.tab(size, theme, '#off=0.1,1.2:0.5')
                     self.expect_fitting(tab)
                     self.expect_legible(tab)
+                    self.expect_accessible(tab)
                     tab.screenshot(FOLDER / f'live-{size}-{theme}.png', whole=True)
                     self.click(tab, '.cell[data-head="1.2"]')
                     self.wait(tab, 'map.matrix !== null')
                     self.expect_fitting(tab)
                     self.expect_legible(tab)
+                    self.expect_accessible(tab)
                     self.expect_quiet(tab)
 
     def test_a_text_is_read_as_it_is_typed(self):
@@ -251,6 +253,7 @@ class OfAFile(PageTest):
             tab = self.tab(size, theme)
             self.expect_fitting(tab)
             self.expect_legible(tab)
+            self.expect_accessible(tab)
             self.assertEqual(tab.run("document.querySelectorAll('.cell').length"), 12)
             self.assertEqual(tab.run("document.querySelectorAll('.predictions tbody tr').length"), 8)
             self.assertIn('0.1,1.2:0.5', tab.text('#about'))
@@ -298,6 +301,7 @@ class OfAnEncoder(Live):
         self.assertRegex(tab.text('#outcome'), r'Turned by [\d.e−-]+ \(1 − cosine\) against the whole model')
         self.assertRegex(tab.text('#outcome'), r'\(cosine\) \([+−]?[\d.]+ against the whole model\)')
         self.expect_legible(tab)
+        self.expect_accessible(tab)
         self.expect_quiet(tab)
 
 

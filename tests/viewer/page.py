@@ -7,6 +7,7 @@ from browser import Browser, Tab
 HERE = pathlib.Path(__file__).parent
 SIZES = {'wide': (1280, 860), 'narrow': (390, 844)}
 THEMES = ('light', 'dark')
+AXE = HERE.parent.parent / '.axe/axe_playwright_python/axe.min.js'  # tools/install-packages axe
 
 # Elements that stick out of the page and are not in a box of their own that scrolls.
 STICKING_OUT = '''(() => {
@@ -47,3 +48,13 @@ class PageTest(unittest.TestCase):
     def expect_fitting(self, tab):
         self.assertLessEqual(tab.run('document.documentElement.scrollWidth'), tab.run('innerWidth'))
         self.assertEqual(tab.run(STICKING_OUT), [])
+
+    def expect_accessible(self, tab):
+        """axe-core, with all of its rules, finds nothing on what is open now."""
+        if not tab.run("typeof axe === 'object'"):
+            tab.run(AXE.read_text() + ';null')
+        result = tab.run("""axe.run(document, {resultTypes: ['violations']}).then(({passes, violations}) => ({
+            passed: passes.length, found: violations.map(({id, help, nodes}) =>
+                `${id}: ${help}: ` + nodes.slice(0, 3).map(({html}) => html.slice(0, 200)).join(' | '))}))""")
+        self.assertGreater(result['passed'], 10)
+        self.assertEqual(result['found'], [])

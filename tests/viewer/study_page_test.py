@@ -20,6 +20,7 @@ class Study(PageTest):
                     tab = self.tab(size, theme)
                     self.expect_fitting(tab)
                     self.expect_legible(tab)
+                    self.expect_accessible(tab)
                     tab.screenshot(FOLDER / f'page-{size}-{theme}.png', whole=True)
                     self.expect_quiet(tab)
 

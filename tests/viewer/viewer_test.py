@@ -20,6 +20,7 @@ class Viewer(PageTest):
                     tab = self.tab(size, theme)
                     self.expect_fitting(tab)
                     self.expect_legible(tab)
+                    self.expect_accessible(tab)
                     tab.screenshot(FOLDER / f'page-{size}-{theme}.png', whole=True)
                     tab.run("document.querySelector('#heads').scrollIntoView({behavior: 'instant'})")
                     tab.settle()
@@ -27,10 +28,17 @@ class Viewer(PageTest):
                     tab.point('.card[data-head="1.2"]')
                     self.expect_fitting(tab)
                     self.expect_legible(tab)
+                    self.expect_accessible(tab)
                     tab.point('#map', 0.5, 0.7)
                     tab.run("document.querySelector('dialog').scrollTop = 0")
                     tab.screenshot(FOLDER / f'head-{size}-{theme}.png')
                     self.expect_quiet(tab)
+
+    def test_axe_finds_what_is_wrong(self):
+        tab = self.tab()
+        tab.run("byId('colour').parentElement.replaceWith(byId('colour'))")  # its label is gone
+        with self.assertRaisesRegex(AssertionError, 'select-name'):
+            self.expect_accessible(tab)
 
     def test_heads_come_first_and_findings_stand_by_their_figures(self):
         tab = self.tab()
