@@ -8,6 +8,7 @@
 #include "cli/report.h"
 #include "heads/patching.h"
 #include "model/checkpoint.h"
+#include "report/text.h"
 #include "text/tokenizer.h"
 
 namespace polyhead::cli {
@@ -30,7 +31,7 @@ Tokens tokens_of(const text::Tokenizer& tokenizer, const std::string& text) {
 
 // "Mary" of one token, for messages.
 std::string shown(const text::Tokenizer& tokenizer, std::int32_t token) {
-  return fmt::format("'{}'", tokenizer.decode(std::vector<text::Id>{token}, true));
+  return fmt::format("'{}'", report::visible(tokenizer.decode_alone(token)));
 }
 
 std::int32_t token_of(const text::Tokenizer& tokenizer, const std::string& name, const std::string& text) {

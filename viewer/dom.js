@@ -10,6 +10,13 @@ function element(name, properties, ...children) {
   return made;
 }
 
+// As a screen reader should say a token: "⟨E2 80⟩", part of a character, is "bytes E2 80".
+const spoken = (token) => token.replace(/⟨([0-9A-F]{2}(?: [0-9A-F]{2})*)⟩/g, 'bytes $1');
+
+// A button or a cell that says a token.
+const ofToken = (name, properties, token) =>
+  element(name, spoken(token) === token ? properties : {...properties, ariaLabel: spoken(token)}, token);
+
 function shape(name, attributes) {
   const made = document.createElementNS('http://www.w3.org/2000/svg', name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);

@@ -31,7 +31,9 @@ const save = {
     element('button', {type: 'button', className: 'small', title: `Save as ${kind}`, onclick: make}, kind)),
 };
 
-const drawing = (width, height) => {
+// Paper of whole pixels: it covers the last row of a PNG.
+const drawing = (...size) => {
+  const [width, height] = size.map(Math.ceil);
   const made = shape('svg', {xmlns: 'http://www.w3.org/2000/svg', width, height, viewBox: `0 0 ${width} ${height}`,
     'font-family': 'sans-serif', 'font-size': 11});
   made.append(shape('rect', {width, height, fill: getComputedStyle(document.body).backgroundColor}));

@@ -11,7 +11,7 @@ const links = {
     if (!matrix) return;
     const focused = byId('queries').contains(document.activeElement);
     byId('queries').replaceChildren(...sample.tokens.map((token, query) => element('li', {},
-      element('button', {type: 'button', title: `query ${query}`, onclick: () => chooseQuery(query)}, token))));
+      ofToken('button', {type: 'button', title: `query ${query}`, onclick: () => chooseQuery(query)}, token))));
     byId('side').textContent = matrix.keys > links.few ? 'strongest keys' : 'keys';
     const query = currentQuery();
     links.choose(query);

@@ -27,7 +27,7 @@ const reading = {
   lossAt: (sample, index) => index > 0 ? sample?.losses?.[index - 1] : undefined,
 
   token(sample, token, index, at) {
-    const button = element('button', {type: 'button', tabIndex: index === at ? 0 : -1,
+    const button = ofToken('button', {type: 'button', tabIndex: index === at ? 0 : -1,
       onclick: () => reading.choose(index)}, token);
     const loss = reading.lossAt(sample, index), before = reading.lossAt(reading.before, index);
     if (loss !== undefined) {
@@ -76,7 +76,7 @@ const reading = {
         mark.style.left = `${100 * was.get(token)}%`;
         bar.append(mark);
       }
-      return element('tr', {}, element('td', {className: 'quoted'}, token), element('td', {className: 'wide'}, bar),
+      return element('tr', {}, ofToken('td', {className: 'quoted'}, token), element('td', {className: 'wide'}, bar),
         element('td', {className: 'number'}, percent(probability)),
         ...(before ? [element('td', {className: 'number'},
           was.has(token) ? signed(100 * (probability - was.get(token)), 1) : 'new')] : []));

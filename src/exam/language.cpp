@@ -99,7 +99,7 @@ class Tokenized final : public Language {
   }
   // A decoder may drop the blank before a first word; the vocabulary says whether there is one.
   std::string token_text(std::int32_t token) const override {
-    const std::string alone = tokenizer_.decode(std::array{token}, true);
+    const std::string alone = tokenizer_.decode_alone(token);
     const std::string* written = tokenizer_.text_of(token);
     if (alone.empty()) return written == nullptr ? "token " + std::to_string(token) : *written;
     const bool blank = written != nullptr && written->starts_with("▁") && !alone.starts_with(' ');

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "report/canvas.h"
 #include "report/text.h"
@@ -49,7 +50,8 @@ std::string svg(const Figure& figure, Place place) {
   constexpr double kMargin = 20;
   const std::vector<std::string> title = wrapped(figure.title);
   const double head = kMargin + 1.3 * kTitleSize * static_cast<double>(title.size()) + 12;
-  const double width = drawing.width + 2 * kMargin, height = head + drawing.height + kMargin;
+  // Whole pixels: the paper covers the last row and column of a PNG.
+  const double width = std::ceil(drawing.width + 2 * kMargin), height = std::ceil(head + drawing.height + kMargin);
   Canvas frame;
   frame.rectangle(kPaper, {0, 0}, width, height);
   for (std::size_t i = 0; i < title.size(); ++i) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 namespace polyhead::report {
 namespace {
@@ -20,8 +22,8 @@ int length_from(unsigned char first) {
   return 0;
 }
 
-// Takes one character off the text: U+FFFD for a byte that begins none.
-char32_t take(std::string_view& text) {
+// Takes one character off the text; nothing for a byte that begins none.
+std::optional<char32_t> take(std::string_view& text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto length = static_cast<std::size_t>(length_from(byte(0)));
   bool valid = length != 0 && length <= text.size();
@@ -33,7 +35,7 @@ char32_t take(std::string_view& text) {
   static constexpr std::array<char32_t, 5> least{0, 0, 0x80, 0x800, 0x10000};
   valid = valid && code >= least[length] && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
   text.remove_prefix(valid ? length : 1);
-  return valid ? code : kReplacement;
+  return valid ? std::optional(code) : std::nullopt;
 }
 
 void append(std::string& text, char32_t code) {
@@ -99,19 +101,27 @@ double em_of(char32_t code) {
 
 std::string visible(std::string_view text) {
   std::string result;
+  bool in_bytes = false;  // "⟨E2" waits for more of them, or for its end
   while (!text.empty()) {
-    const char32_t code = take(text);
-    if (code == '\n') {
+    const auto byte = static_cast<unsigned char>(text.front());
+    const std::optional<char32_t> code = take(text);
+    if (!code) {
+      result += fmt::format("{}{:02X}", in_bytes ? " " : "⟨", byte);
+      in_bytes = true;
+      continue;
+    }
+    if (std::exchange(in_bytes, false)) result += "⟩";
+    if (*code == '\n') {
       append(result, 0x21B5);
-    } else if (code == '\t') {
+    } else if (*code == '\t') {
       append(result, 0x21E5);
-    } else if (hides(code)) {
-      result += fmt::format("‹U+{:04X}›", static_cast<unsigned>(code));
+    } else if (hides(*code)) {
+      result += fmt::format("‹U+{:04X}›", static_cast<unsigned>(*code));
     } else {
-      append(result, code);
+      append(result, *code);
     }
   }
-  return result;
+  return in_bytes ? result + "⟩" : result;
 }
 
 std::string visible_token(std::string_view token) {
@@ -144,14 +154,14 @@ std::string shortened(std::string_view text, int most) {
   for (int letters = 0; !text.empty(); ++letters) {
     if (letters == most) return before_last + "…";
     before_last = result;
-    append(result, take(text));
+    append(result, take(text).value_or(kReplacement));
   }
   return result;
 }
 
 double width_of(std::string_view text, double size) {
   double em = 0;
-  while (!text.empty()) em += em_of(take(text));
+  while (!text.empty()) em += em_of(take(text).value_or(kReplacement));
   return em * size;
 }
 

@@ -7,7 +7,8 @@
 namespace polyhead::report {
 
 // Valid UTF-8 in which every character can be seen: a line feed becomes "↵", a tab "⇥", other control characters, bidi
-// and zero-width ones their number ("‹U+202E›"), and bytes that are no UTF-8 U+FFFD.
+// and zero-width ones their number ("‹U+202E›"), and bytes that are no UTF-8 theirs ("⟨E2 80⟩"): tokens may be parts of
+// characters.
 std::string visible(std::string_view text);
 
 // visible() for a token: a space at either end shows as "·".

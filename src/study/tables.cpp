@@ -135,7 +135,7 @@ Table saving(const std::vector<Anatomy>& anatomies) {
       "The pruned models",
       "Heads are removed from the weights. Median times of a forward pass over one and over 16 sequences, whole and "
       "pruned in alternation.",
-      {"seed", "", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
+      {"seed", "model", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
       {}};
   for (std::size_t n = 0; n < anatomies.size(); ++n) {
     const auto row = [&](const char* name, const exam::Facts& side) {

@@ -23,20 +23,28 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 // U+FFFD for what is no UTF-8.
 std::string valid_utf8(const std::string& bytes) { return utf8_of(chars_of(bytes)); }
 
+// Of a token whose letters are bytes; an added token is as it reads.
+std::string bytes_of_letters(const std::string& token) {
+  std::string bytes;
+  for (const Char& c : chars_of(token)) {
+    const int byte = byte_of_char(c.code);
+    if (byte < 0) return token;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+// Of a token that is called <0xE2>; -1 for any other.
+int byte_called(const std::string& token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with(">")) return -1;
+  int byte = -1;
+  const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
+  return error == std::errc() && end == token.data() + 5 ? byte : -1;
+}
+
 void decode_bytes(Texts& tokens) {
   std::string all;
-  for (const std::string& token : tokens) {
-    std::string bytes;
-    for (const Char& c : chars_of(token)) {
-      const int byte = byte_of_char(c.code);
-      if (byte < 0) {  // an added token, which is as it reads
-        bytes = token;
-        break;
-      }
-      bytes += static_cast<char>(byte);
-    }
-    all += bytes;
-  }
+  for (const std::string& token : tokens) all += bytes_of_letters(token);
   tokens = {valid_utf8(all)};
 }
 
@@ -82,12 +90,7 @@ void fall_back_to_bytes(Texts& tokens) {
     run.clear();
   };
   for (const std::string& token : tokens) {
-    int byte = -1;
-    if (token.size() == 6 && token.starts_with("<0x") && token.ends_with(">")) {
-      const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
-      if (error != std::errc() || end != token.data() + 5) byte = -1;
-    }
-    if (byte >= 0) {
+    if (const int byte = byte_called(token); byte >= 0) {
       run += static_cast<char>(byte);
     } else {
       finish();
@@ -146,6 +149,11 @@ void join(Texts& tokens) {
 }
 
 }  // namespace
+
+std::string bytes_of_token(const std::string& token) {
+  const int byte = byte_called(token);
+  return byte >= 0 ? std::string(1, static_cast<char>(byte)) : bytes_of_letters(token);
+}
 
 Decoder read_decoder(const io::Json& json, const std::string& where) {
   if (json.is_null()) return join;

@@ -119,6 +119,14 @@ std::string Tokenizer::decode(std::span<const Id> ids, bool special) const {
   return all;
 }
 
+std::string Tokenizer::decode_alone(Id id) const {
+  constexpr const char* kBroken = "\ufffd";
+  const std::string alone = decode({&id, 1}, true);
+  const std::string* written = text_of(id);
+  const bool part = alone.find(kBroken) != alone.npos && written->find(kBroken) == written->npos;
+  return part ? bytes_of_token(*written) : alone;
+}
+
 Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where) {
   if (!field(json, "model").is_object()) refuse(where, "expected an object with \"model\", as a tokenizer.json has");
   TokenizerParts parts{.normalizer = read_normalizer(field(json, "normalizer"), where + ": normalizer"),

@@ -49,6 +49,10 @@ class Tokenizer {
   // Numbers without a token are left out, and so, unless asked for, are special tokens.
   std::string decode(std::span<const Id> ids, bool special = false) const;
 
+  // One token by itself, special or not. One that is part of a character gives its bytes, not U+FFFD; empty if the
+  // decoder leaves nothing of it.
+  std::string decode_alone(Id id) const;
+
   // The token itself, as its vocabulary writes it; null if there is none.
   const std::string* text_of(Id id) const;
   // One more than the largest number.

@@ -62,6 +62,15 @@ TEST(Figures, OfEveryKindAreDrawn) {
   }
 }
 
+// Cairo leaves the alpha channel out of a PNG in which every pixel is opaque: the colour type in the header is 2,
+// not 6.
+TEST(Figures, CoverTheirWholeSheet) {
+  constexpr std::size_t kColourType = 25;
+  for (const Figure& figure : sample_page().figures) {
+    for (const double scale : {1.0, 2.0}) EXPECT_EQ(png(svg(figure), scale).at(kColourType), 2) << figure.id;
+  }
+}
+
 TEST(Figures, TextIsNeverMarkup) {
   const std::string evil = "<img src=x onerror=alert(1)>\u202E\x01\xFF]]>&";
   const std::vector<Figure> figures{

@@ -27,12 +27,15 @@ TEST(Text, TokensShowTheirSpaces) {
   EXPECT_EQ(visible_token(""), "");
 }
 
-TEST(Text, BytesThatAreNoUtf8AreReplaced) {
-  EXPECT_EQ(visible("a\xFFz"), "a\uFFFDz");
-  EXPECT_EQ(visible("\xC0\xAF"), "\uFFFD\uFFFD");                 // overlong
-  EXPECT_EQ(visible("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");       // a surrogate
-  EXPECT_EQ(visible("\xF4\x90\x80\x80").substr(0, 3), "\uFFFD");  // beyond Unicode
-  EXPECT_EQ(visible("\xE2\x82"), "\uFFFD\uFFFD");                 // cut off
+TEST(Text, BytesThatAreNoUtf8AreShown) {
+  EXPECT_EQ(visible("a\xFFz"), "a⟨FF⟩z");
+  EXPECT_EQ(visible("\xC0\xAF"), "⟨C0 AF⟩");                // overlong
+  EXPECT_EQ(visible("\xED\xA0\x80"), "⟨ED A0 80⟩");         // a surrogate
+  EXPECT_EQ(visible("\xF4\x90\x80\x80"), "⟨F4 90 80 80⟩");  // beyond Unicode
+  EXPECT_EQ(visible("\xE2\x82"), "⟨E2 82⟩");                // cut off
+  EXPECT_EQ(visible("\x82\n\xE2"), "⟨82⟩↵⟨E2⟩");
+  EXPECT_EQ(visible_token(" \xE2\x80"), "·⟨E2 80⟩");
+  EXPECT_EQ(visible("\uFFFD"), "\uFFFD") << "if the text has one";
 }
 
 TEST(Text, EscapedTextIsNoMarkup) {

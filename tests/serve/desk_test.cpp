@@ -67,6 +67,12 @@ TEST(Desk, ReadsATextAsTheModelDoes) {
   }
 }
 
+TEST(Desk, PartsOfCharactersAreShownAsBytes) {
+  Open open(save_language_model);
+  const json model = open.ask("read", {{"text", "\u2603"}});
+  EXPECT_EQ(model["samples"][0]["tokens"], json({"⟨E2⟩", "⟨98⟩", "⟨83⟩"}));
+}
+
 TEST(Desk, GatesChangeWhatItSays) {
   Open open(save_language_model);
   const std::vector<std::int32_t> tokens = open.viewer->tokens_of(kText, 64);

@@ -155,7 +155,7 @@ TEST(Tables, HaveTheirNumbersUnderTheirNames) {
                "once worse than random", "gradient and damage"},
               {{"1", "2", "1", "0", "0", "2", "from 1", "0.25"}, {"2", "2", "1", "0", "0", "2", "no", "0.25"}});
   expect_rows(
-      "saving", {"seed", "", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
+      "saving", {"seed", "model", "heads", "parameters", "bytes", "accuracy", "ms at batch 1", "ms at batch 16"},
       {{"1", "whole", "2", "200", "800", "0.9", "1", "4"}, {"1", "pruned", "1", "150", "600", "0.85", "2", "3"}});
 }
 

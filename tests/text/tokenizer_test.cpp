@@ -68,6 +68,23 @@ TEST(Tokenizer, ByteLevelGivesBackEveryText) {
   }
 }
 
+// Their bytes one after the other are the text, also where a character falls apart into several tokens.
+TEST(Tokenizer, PartsOfCharactersAreTheirBytes) {
+  const std::string text = "\u4e2d\u2603\U0001f600";
+  for (const char* kind : {"gpt2", "llama3", "smollm2", "llama2", "gemma", "unigram_bytes"}) {
+    const Tokenizer tokenizer = load_tokenizer(fixture(std::string(kind) + ".json"));
+    std::string bytes;
+    std::size_t broken = 0;
+    for (const Id id : ids_of(tokenizer.encode(text, false))) {
+      const std::string alone = tokenizer.decode_alone(id);
+      broken += utf8_of(chars_of(alone)) != alone;
+      bytes += alone;
+    }
+    EXPECT_GT(broken, 1u) << kind;
+    EXPECT_TRUE(bytes.ends_with(text)) << kind;
+  }
+}
+
 TEST(Tokenizer, SpecialTokens) {
   const Tokenizer tokenizer = load_tokenizer(fixture("bert.json"));
   const std::vector<Token> with = tokenizer.encode("[MASK]"), without = tokenizer.encode("[MASK]", false);
