@@ -98,11 +98,11 @@ struct HeadOnProbe {
     return of_rows + b * row_batch_stride + t * kFullStatistics;
   }
   std::int64_t look(const Row& r) const {
-    const float offset = row(r.b, r.t)[static_cast<int>(Statistic::max_offset)];
-    if (!std::isfinite(offset)) {
+    const float* fields = row(r.b, r.t);
+    if (!std::isfinite(fields[static_cast<int>(Statistic::max_weight)])) {
       throw Error(ErrorCode::value, "survey", "a head's weights are no numbers: the model overflows");
     }
-    return r.t + static_cast<std::int64_t>(offset);
+    return r.t + static_cast<std::int64_t>(fields[static_cast<int>(Statistic::max_offset)]);
   }
 };
 

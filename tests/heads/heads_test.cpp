@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "heads/pruning.h"
 #include "heads/survey.h"
 #include "io/scratch.h"
 #include "model/score.h"
@@ -71,6 +72,21 @@ TEST_F(PublicModel, ScoresImportanceAndPruningAgree) {
   EXPECT_EQ(
       curve.steps[2].accuracy,
       model.score(context, some, {curve.steps[0].removed, curve.steps[1].removed, curve.steps[2].removed}).accuracy);
+}
+
+TEST_F(PublicModel, PrunesInTheOrderAndWithinTheBudgetThatAreAskedFor) {
+  const std::vector<Examples> some = examples();
+  EXPECT_EQ(prune(context, model, some, some, 0).removed().size(), 2u) << "those that do nothing";
+  EXPECT_EQ(prune(context, model, some, some, 1).removed().size(), 4u);
+  const heads::PruneOptions random{.order = PruneOrder::random, .budget = 1};
+  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+    heads::PruneOptions options = random;
+    options.seed = seed;
+    EXPECT_EQ(prune(context, model, some, some, 1, PruneOrder::random, seed).removed(),
+              heads::prune(context, model.transformer(), some, some, options).removed());
+  }
+  EXPECT_NE(prune(context, model, some, some, 1, PruneOrder::random, 1).removed(),
+            prune(context, model, some, some, 1, PruneOrder::random, 2).removed());
 }
 
 TEST_F(PublicModel, SurveyIsThatOfItsSequences) {
@@ -161,7 +177,12 @@ TEST_F(PublicModel, SurveyLooksAtNoTokenThatDoesNotOccur) {
     std::fill_n(unused.as<float>(), unused.count(), std::nanf(""));
   }
   const Model taught{std::shared_ptr<const model::Transformer>(std::move(made))};
-  EXPECT_EQ(survey_heads(context, taught, counting(8).tokens)[2].role, "induction");  // tokens 0 to 5
+  Tensor tokens = std::move(counting(8).tokens), lengths = Tensor::empty({8}, DType::i32);
+  EXPECT_EQ(survey_heads(context, taught, tokens)[2].role, "induction");  // tokens 0 to 5
+  std::fill_n(lengths.as<std::int32_t>(), 8, kTokens - 1);
+  for (std::int64_t b = 0; b < 8; ++b) tokens.as<std::int32_t>()[(b + 1) * kTokens - 1] = 7;  // padding
+  EXPECT_EQ(survey_heads(context, taught, tokens, {.lengths = lengths})[2].role, "induction");
+  EXPECT_THROW(survey_heads(context, taught, tokens), Error) << "here it is a token, and the model no model";
 }
 
 // Each with its own context: neither sees the other.

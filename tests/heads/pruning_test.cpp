@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "io/scratch.h"
 #include "support/random.h"
 
 namespace polyhead::heads {
@@ -150,7 +151,9 @@ TEST(Importance, DamageIsWhatTheLossGains) {
   std::vector<Examples> all;
   for (const char* name : {"some", "more"}) all.push_back(examples(config, name));
   const double whole = model::score(context, model, all).mean_loss();
-  for (const HeadImportance& head : importance(context, model, all)) {
+  std::int64_t told = 0;
+  for (const HeadImportance& head :
+       importance(context, model, all, [&](std::int64_t done) { EXPECT_EQ(done, ++told); })) {
     const auto smaller = without_heads(model, {head.id});
     EXPECT_NEAR(head.zero.mean, model::score(context, *smaller, all).mean_loss() - whole, 1e-5);
     EXPECT_LE(head.zero.low, head.zero.mean);
@@ -180,25 +183,46 @@ TEST(Importance, OfAnEncoderIsWhatItsEmbeddingTurnsBy) {
   std::vector<Examples> all;
   all.push_back(examples(config, "some"));
   const auto whole = model::embeddings(context, model, all);
-  const std::vector<HeadImportance> found = embedding_importance(context, model, all);
+  const std::vector<Tensor> means = mean_outputs(context, model, all);
+  std::int64_t told = 0;
+  const std::vector<HeadImportance> found =
+      embedding_importance(context, model, all, [&](std::int64_t done) { EXPECT_EQ(done, ++told); });
   ASSERT_EQ(found.size(), 8u);
-  for (const HeadImportance& head : found) {
-    const auto without = model::embeddings(context, *without_heads(model, {head.id}), all);
+  EXPECT_EQ(told, 8);
+  const auto turned = [&](const model::Transformer& other) {
+    const auto now = model::embeddings(context, other, all);
     double sum = 0;
     for (std::size_t n = 0; n < whole.size(); ++n) {
       double ab = 0, aa = 0, bb = 0;
       for (std::size_t c = 0; c < whole[n].size(); ++c) {
-        ab += whole[n][c] * without[n][c];
+        ab += whole[n][c] * now[n][c];
         aa += whole[n][c] * whole[n][c];
-        bb += without[n][c] * without[n][c];
+        bb += now[n][c] * now[n][c];
       }
       sum += 1 - ab / std::sqrt(aa * bb);
     }
-    EXPECT_NEAR(head.zero.mean, sum / static_cast<double>(whole.size()), 1e-5);
+    return sum / static_cast<double>(whole.size());
+  };
+  for (const HeadImportance& head : found) {
+    EXPECT_NEAR(head.zero.mean, turned(*without_heads(model, {head.id})), 1e-5);
+    EXPECT_NEAR(head.mean.mean, turned(*without_heads(model, {head.id}, &means)), 1e-5);
     EXPECT_GT(head.zero.mean, 1e-4);
-    EXPECT_NE(head.mean.mean, head.zero.mean);
   }
   EXPECT_THROW(model::score(context, model, all), Error);
+}
+
+// What is no number ranks nothing, and is said of whom it is.
+TEST(Importance, OfAModelThatOverflowsIsRefused) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  model.attention_parameters(1).out_proj_weight->value.as<float>()[0] = std::nanf("");
+  Context context(1);
+  std::vector<Examples> all;
+  all.push_back(examples(config, "some"));
+  io::expect_error(ErrorCode::value, {"head 0.0", "cannot be ranked"},
+                   [&] { gradient_importance(context, model, all); });
+  io::expect_error(ErrorCode::value, {"the model"}, [&] { importance(context, model, all); });
+  io::expect_error(ErrorCode::value, {"the model"}, [&] { prune(context, model, all, all, {}); });
 }
 
 TEST(Estimate, IsStudentsInterval) {
@@ -411,7 +435,7 @@ TEST(Prune, RandomOrdersAreThoseOfTheirSeeds) {
   EXPECT_GT(firsts.size(), 3u) << "any head may be the first";
 }
 
-// With means every step is the model that without_heads makes of it.
+// With means every step is the model that without_heads makes of it, and so is what the order goes by.
 TEST(Prune, MeansStayBehind) {
   const model::Config config = small(4, 2, true);
   model::Transformer model = stirred(config);
@@ -421,14 +445,32 @@ TEST(Prune, MeansStayBehind) {
   others.push_back(examples(config, "others"));
   const std::vector<Tensor> means = mean_outputs(context, model, some);
   for (const PruneOrder order : {PruneOrder::iterative, PruneOrder::damage}) {
-    const PruneCurve curve = prune(context, model, some, others, {.order = order, .budget = 2, .means = &means});
+    std::vector<HeadId> gone, told;
+    const PruneCurve curve = prune(context, model, some, others, {.order = order, .budget = 2, .means = &means},
+                                   [&](const PruneStep& step) { told.push_back(step.removed); });
     ASSERT_EQ(curve.steps.size(), 8u);
-    std::vector<HeadId> gone;
+    std::pair<double, double> last{0, 0};  // the accuracy lost and the loss, without one head
     for (const PruneStep& step : curve.steps) {
+      if (order == PruneOrder::iterative && gone.size() < 7) {
+        // Of those that are left the pruned model has the least use for this one.
+        const std::vector<HeadImportance> left =
+            gradient_importance(context, *without_heads(model, gone, &means), some);
+        std::vector<HeadId> ids = model::all_heads(config);
+        std::erase_if(ids, [&](const HeadId& id) { return std::find(gone.begin(), gone.end(), id) != gone.end(); });
+        const auto least = std::min_element(left.begin(), left.end(),
+                                            [](const auto& a, const auto& b) { return a.normalised < b.normalised; });
+        EXPECT_EQ(step.removed, ids[static_cast<std::size_t>(least - left.begin())]) << gone.size();
+      } else if (order == PruneOrder::damage) {
+        const auto scores = model::score(context, *without_heads(model, {step.removed}, &means), some);
+        const std::pair now{1 - scores.accuracy(), scores.mean_loss()};
+        EXPECT_LE(last, now) << to_string(step.removed);
+        last = now;
+      }
       gone.push_back(step.removed);
       const auto smaller = without_heads(model, gone, &means);
       EXPECT_NEAR(model::score(context, *smaller, others).mean_loss(), step.loss, 1e-5) << to_string(step.removed);
     }
+    EXPECT_EQ(told, gone) << "step by step";
   }
 }
 

@@ -249,6 +249,9 @@ TEST(Probe, RefusesWhatCannotBe) {
   RepeatProbe options = repeat_options();
   options.longest = options.shortest - 1;
   EXPECT_THROW(make_repeats(options), Error);
+  options = repeat_options();
+  options.length = 1;
+  EXPECT_THROW(make_repeats(options), Error) << "the beginning takes all of it";
 }
 
 TEST(Agreement, IsTheShareOfRowsThatLookAtTheSameKey) {
