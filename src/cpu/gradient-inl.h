@@ -28,6 +28,9 @@ struct GradientPanel : PanelRows<T> {
   // P = norm e^(s - lse); norm is 1 but where lse is so large that its rounding is all there is to see.
   alignas(64) T norm[kPanel<T>];
   alignas(64) T weight_sum[kPanel<T>];  // of the tile's keys
+  // 1, the weight of a key that is alone in its row; 2, which no key has, where the row sees more. A weight of 1 is no
+  // sign of that: beside a lse of 200 all others may weigh 1e-5 and still be lost in its rounding.
+  alignas(64) T lone[kPanel<T>];
 };
 
 template <class T>
@@ -181,8 +184,8 @@ void make_weights(GradientPanel<T>& panel, std::size_t n, T sink, T* st) {
 }
 
 // From weights to dS where more comes on top: `kept` is P after dropout (P itself without), `dweights` arrives from
-// above or is null. A gate of 0 lets nothing through, not even NaN. A row that sees one key, whose weight is 1, has
-// dP = delta, but dO . O is rounded.
+// above or is null. A gate of 0 lets nothing through, not even NaN. A row that sees one key has dP = delta, but dO . O
+// is rounded.
 template <class T>
 void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const GradientFactors<T>& factors, const T* kept,
                               const T* dweights, T* pt, T* dp, T* gate_sum) {
@@ -203,7 +206,8 @@ void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const Grad
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
     const std::size_t at = j * kPanel<T> + lane;
     const Vec<T> p = hn::Load(d, pt + at), delta = hn::Load(d, panel.delta + lane);
-    const Vec<T> away = hn::IfThenZeroElse(hn::Eq(p, hn::Set(d, T{1})), hn::Sub(hn::Load(d, dp + at), delta));
+    const auto alone = hn::Eq(p, hn::Load(d, panel.lone + lane));
+    const Vec<T> away = hn::IfThenZeroElse(alone, hn::Sub(hn::Load(d, dp + at), delta));
     hn::Store(hn::Mul(hn::Mul(scores, p), hn::Add(away, hn::Load(d, panel.dlse + lane))), d, dp + at);
     hn::Store(hn::Mul(values, hn::Load(d, kept + at)), d, pt + at);
   });
@@ -227,6 +231,10 @@ class GradientHead {
   bool wants_gate() const { return problem_.dgates.present(); }
   // A head with gate 0 sends back only what flows around the gate.
   bool sends() const { return head_.gate != 0 || problem_.dlse.present() || problem_.dweights.present(); }
+  // Is there more to dS than P, dP and the gate make of it?
+  bool takes_more() const {
+    return head_.drops() || head_.gate == 0 || problem_.dweights.present() || problem_.dlse.present();
+  }
   bool reads_values() const { return head_.gate != 0 || wants_gate(); }
 
   T undropped() const { return undropped_; }
@@ -265,6 +273,7 @@ class GradientHead {
     }
     if (!one_tile) read_forward(panel);
     panel.sums_weights = !one_tile && rounds_visibly(panel.lse, panel.rows);
+    if (!one_tile || takes_more()) find_lone_keys(panel);
     std::fill_n(panel.dlse, kPanel<T>, T{0});
     for (std::size_t r = 0; problem_.dlse.present() && r < panel.rows; ++r) {
       panel.dlse[r] = static_cast<T>(row_number(problem_.dlse, begin + static_cast<std::int64_t>(r)));
@@ -289,8 +298,7 @@ class GradientHead {
         std::fill_n(w_.dst, n * kPanel<T>, T{0});
       }
       const bool ahead = panel.sums_delta && !panel.one_tile;
-      const bool beside = problem_.dweights.present() || problem_.dlse.present();
-      if (head_.drops() || beside || head_.gate == 0 || ahead || panel.sums_weights) {
+      if (takes_more() || ahead || panel.sums_weights) {
         make_weights<T, kWidth>(panel, n, head_.sink, w_.pt);
         if (panel.sums_weights) sum_weights(panel, n);
         add_more(panel, keys, factors, gate_sum);
@@ -366,12 +374,19 @@ class GradientHead {
       hn::Store(hn::Add(hn::Load(d, sum), hn::Load(d, w_.pt + j * kPanel<T> + lane)), d, sum);
     });
   }
-  // A row that sees one key has dS = 0, but dO . O is rounded with the gate in it: dS <- 0 where P is 1.
-  void clear_lone_keys(const PanelRows<T>& panel, std::size_t n, T values) const {
+  void find_lone_keys(GradientPanel<T>& panel) const {
+    std::fill_n(panel.lone, kPanel<T>, T{1});
+    if (head_.masked_by_tensor()) return;  // any row may have one key left
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      if (head_.visibility.count(panel.position + static_cast<std::int64_t>(r)) != 1) panel.lone[r] = T{2};
+    }
+  }
+  // A row that sees one key has dS = 0, but dO . O is rounded with the gate in it.
+  void clear_lone_keys(const GradientPanel<T>& panel, std::size_t n, T values) const {
     const Tag<T> d;
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
       const std::size_t at = j * kPanel<T> + lane;
-      const auto alone = hn::Eq(hn::Load(d, w_.pt + at), hn::Set(d, values));
+      const auto alone = hn::Eq(hn::Load(d, w_.pt + at), hn::Mul(hn::Set(d, values), hn::Load(d, panel.lone + lane)));
       hn::Store(hn::IfThenZeroElse(alone, hn::Load(d, w_.dst + at)), d, w_.dst + at);
     });
   }
