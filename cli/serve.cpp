@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "cli/device.h"
@@ -13,7 +14,7 @@ namespace polyhead::cli {
 namespace {
 
 struct Options {
-  std::string model;
+  std::string model, compare;
   std::string host = "127.0.0.1";
   std::int64_t port = 0, tokens = 2048;
   DeviceChoice on;
@@ -38,7 +39,13 @@ void run(const Options& o) {
   Context context = o.on.context();
   say(fmt::format("Loading {}\n", o.model));
   exam::Viewer viewer(context, o.model);
-  serve::Desk desk(viewer, o.model, o.tokens);
+  std::vector<serve::Subject> subjects{{viewer, o.model}};
+  std::optional<exam::Viewer> other;
+  if (!o.compare.empty()) {
+    say(fmt::format("Loading {}\n", o.compare));
+    subjects.push_back({other.emplace(context, o.compare), o.compare});
+  }
+  serve::Desk desk(std::move(subjects), o.tokens);
   const serve::Server server(desk, {.host = o.host, .port = static_cast<std::uint16_t>(o.port)});
   say(fmt::format("{}\nOpen this address in a browser; Ctrl-C ends the server.\n",
                   serve::in_a_sentence(viewer.model())));
@@ -57,13 +64,17 @@ Command serve_command() {
       .description =
           "Opens a page on this machine, whose address it prints. Type a text there and see what every head does with "
           "it and what the model makes of it: the next token, the class or the embedding. Switch heads off one by one, "
-          "by layer, by column or by role, or turn their gates between 0 and 2, and see what changes. The page needs "
+          "by layer, by column or by role, or turn their gates between 0 and 2, and see what changes. Compare two "
+          "texts, or two models of the same shape. The page needs "
           "nothing from the network. Only this machine can reach it, and only with the random part of its address.",
       .examples = {{"polyhead serve run", "a model that polyhead train made"},
-                   {"polyhead serve model.gguf --port 8080", "a downloaded model, always at the same port"}},
+                   {"polyhead serve model.gguf --port 8080", "a downloaded model, always at the same port"},
+                   {"polyhead serve before --compare after", "two models of the same shape, side by side"}},
       .options =
           {{"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file",
             &o->model},
+           {"compare", "MODEL", "a second model with as many layers and heads, to be seen beside the first",
+            &o->compare},
            {"port", "N", "the port; 0: any that is free", &o->port, {}, 0, 65535},
            {"host", "ADDRESS", "the address to listen at; other than loopback, it warns", &o->host},
            {"tokens", "N", "the longest text that is read, up to the model's context", &o->tokens, {}, 2, 100'000},

@@ -15,7 +15,7 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 24;
 constexpr std::int64_t kMostTokens = 100'000;
 
 struct Options {
-  std::string model, text, prompt, off;
+  std::string model, compare, text, prompt, versus, off;
   std::string out = "view.html";
   std::optional<std::int64_t> layer;
   DeviceChoice on;
@@ -53,32 +53,50 @@ exam::GateList gates_in(const std::string& text) {
   return gates;
 }
 
+// All that a page shows of a text; the weights of one layer, or of all.
+report::Model read(exam::Viewer& viewer, const std::string& name, const std::string& text, const exam::GateList& gates,
+                   std::optional<std::int64_t> layer) {
+  const std::vector<std::int32_t> tokens = viewer.tokens_of(text, kMostTokens);
+  report::Model model = serve::describe(viewer, name, viewer.look(tokens, gates));
+  const std::int64_t first = layer.value_or(0), end = layer ? *layer + 1 : std::ssize(viewer.model().config().layers);
+  for (std::int64_t at = first; at < end; ++at) {
+    serve::add_weights(model, viewer, tokens, gates, static_cast<std::size_t>(at));
+  }
+  return model;
+}
+
 void view(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (!o.text.empty() && !o.prompt.empty()) throw Failure(Exit::usage, "--text, --prompt: one of them, not both");
   const exam::GateList gates = gates_in(o.off);
   Context context = o.on.context();
   exam::Viewer viewer(context, o.model);
-  const std::string text = !o.prompt.empty() ? o.prompt
-                           : !o.text.empty() ? io::read_file(o.text, kMostBytes)
-                                             : viewer.language().example();
-  const std::vector<std::int32_t> tokens = viewer.tokens_of(text, kMostTokens);
   const auto layers = std::ssize(viewer.model().config().layers);
   if (o.layer && *o.layer >= layers) {
     throw Failure(Exit::usage, fmt::format("--layer: expected 0 to {}, found {}", layers - 1, *o.layer));
   }
+  const std::string text = !o.prompt.empty() ? o.prompt
+                           : !o.text.empty() ? io::read_file(o.text, kMostBytes)
+                                             : viewer.language().example();
   report::Page page;
   page.title = serve::name_of(o.model);
   page.lead = serve::in_a_sentence(viewer.model());
   if (!gates.empty()) page.about.emplace_back("gates that are not 1", o.off);
-  page.models.push_back(serve::describe(viewer, page.title, viewer.look(tokens, gates)));
-  for (std::int64_t layer = o.layer.value_or(0); layer < (o.layer ? *o.layer + 1 : layers); ++layer) {
-    serve::add_weights(page.models[0], viewer, tokens, gates, static_cast<std::size_t>(layer));
+  page.models.push_back(read(viewer, page.title, text, gates, o.layer));
+  if (!o.compare.empty()) {
+    exam::Viewer other(context, o.compare);
+    serve::expect_same_shape(viewer.model(), other.model());
+    page.models.push_back(read(other, serve::name_of(o.compare), o.versus.empty() ? text : o.versus, gates, o.layer));
+    page.title += " and " + page.models[1].name;
+  } else if (!o.versus.empty()) {
+    page.models.push_back(read(viewer, "second text", o.versus, gates, o.layer));
+    page.models[0].name = "first text";
   }
   const std::string html = report::html(page);
   io::write_atomically(o.out, [&](io::Writer& writer) { writer.write(html); });
-  say(fmt::format("{}: {} tokens, {} heads, {:.1f} MB; open it in a browser\n", o.out, tokens.size(),
-                  page.models[0].samples[0].heads.size(), static_cast<double>(html.size()) / 1e6));
+  const report::Sample& first = page.models[0].samples[0];
+  say(fmt::format("{}: {} tokens, {} heads, {:.1f} MB; open it in a browser\n", o.out, first.tokens.size(),
+                  first.heads.size(), static_cast<double>(html.size()) / 1e6));
 }
 
 }  // namespace
@@ -97,11 +115,14 @@ Command view_command() {
       .examples = {{"polyhead view run", "a model that polyhead train made, on a sequence it has not seen"},
                    {"polyhead view model.gguf --prompt 'It was the best of times'", "a downloaded model, on your text"},
                    {"polyhead view model.gguf --text chapter.txt --layer 5", "a long text, the weights of one layer"},
+                   {"polyhead view run --compare other-run", "two models of the same shape, side by side"},
                    {"polyhead view run --off 0.3,1.2:0.5", "with head 3 of layer 0 off and a gate half open"}},
       .options = {{"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file",
                    &o->model},
                   {"text", "FILE", "the text to read; default: an example", &o->text},
                   {"prompt", "TEXT", "the text itself", &o->prompt},
+                  {"versus", "TEXT", "a second text to compare it with", &o->versus},
+                  {"compare", "MODEL", "a second model with as many layers and heads, beside the first", &o->compare},
                   {"layer", "N", "the weights of this layer alone; default: of all", &o->layer, {}, 0},
                   {"off", "LIST", "heads that are off, or whose gates are not 1: 0.3,1.2:0.5", &o->off},
                   {"out", "FILE", "the file to write", &o->out},

@@ -3,7 +3,8 @@
 const grid = {
   table: byId('grid'),
   shape: '',         // of what is built: the heads, in order
-  difference: null,  // to colour by: what a head's number was before; null: by the number itself
+  before: null,      // what a live page's heads had before they were switched off, to colour by the change; or null
+  base: null,        // head -> that which its number is compared with; null: the number itself is shown
 
   // What a click does; a live page has more to offer.
   press: (head) => openHead(head, true),
@@ -49,12 +50,13 @@ const grid = {
   of: (cell) => currentModel().heads.find((head) => keyOf(head) === cell.dataset.head),
 
   value(head) {
-    const now = measured(head, state.colour), before = grid.difference?.(head, state.colour);
-    return grid.difference ? now - before : now;
+    const now = measured(head, state.colour), then = grid.base && measured(grid.base(head), state.colour);
+    return grid.base ? (now === undefined || then === undefined ? undefined : now - then) : now;
   },
 
   paint() {
     const shown = new Set(shownHeads().map(keyOf)), roles = rolesOf(currentModel().heads);
+    grid.base = comparison.partner() || grid.before;
     const byRole = state.colour === 'role', extent = byRole ? null : extentOf(currentModel().heads.map(grid.value));
     for (const cell of grid.cells()) {
       const head = grid.of(cell), role = roles.find((one) => one.name === roleOf(head));
@@ -65,18 +67,28 @@ const grid = {
       cell.dataset.mark = mark || (byRole && role.ink !== null ? shortRole(role.name) : '');
       cell.classList.toggle('dimmed', !shown.has(keyOf(head)));
       cell.classList.toggle('gated', mark !== '');
+      cell.classList.toggle('differs', byRole && grid.differs(head));
       cell.setAttribute('aria-label', grid.say(head));
       if (keyOf(head) === state.head) cell.setAttribute('aria-current', 'true');
       else cell.removeAttribute('aria-current');
     }
     const pruned = currentModel().heads.some((head) => head.kept === false);
     byId('legend').replaceChildren(...(byRole ? grid.roleKey(roles) : grid.scaleKey(extent)),
-      ...(pruned ? [element('p', {className: 'hint'}, '– pruned')] : []));
+      ...(pruned ? [element('p', {className: 'hint'}, '– pruned')] : []), ...grid.comparisonKey(byRole));
+  },
+
+  differs: (head) => Boolean(comparison.other()) && roleOf(grid.base(head)) !== roleOf(head),
+  comparisonKey(byRole) {
+    const other = comparison.other();
+    if (!other) return [];
+    return [element('p', {className: 'hint'}, byRole ? `Underlined: another role in “${other.name}”.` :
+      `The colour is the difference to “${other.name}”.`)];
   },
 
   say(head) {
-    const value = state.colour === 'role' ? '' :
-      `, ${state.colour}${grid.difference ? ', change' : ''} ${number(grid.value(head))}`;
+    const other = comparison.other(), kind = !grid.base ? '' : other ? ', difference' : ', change';
+    const value = state.colour === 'role' ? (grid.differs(head) ? `, ${roleOf(grid.base(head))} in “${other.name}”` : '') :
+      `, ${state.colour}${kind} ${number(grid.value(head))}`;
     const pruned = head.kept === false ? ', pruned' : '';
     const mark = grid.mark(head), gate = mark === '×' ? ', off' : Number(mark) ? `, gate ${mark}` : '';
     return `${nameOf(head)}: ${roleOf(head)}${value}${pruned}${gate}`;

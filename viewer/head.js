@@ -47,6 +47,7 @@ async function showHead(head) {
   map.show(sample, matrix);
   links.show(sample, matrix);
   showStrongest();
+  await comparison.showMap(head);
 }
 
 let opener = '.cell';  // what the focus returns to: the head's cell, or its card

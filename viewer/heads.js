@@ -20,6 +20,9 @@ function fillControls() {
   const roles = distinct(model.heads.map(roleOf)).sort();
   fill('model', data.models.map((one, index) => [index, one.name]));
   fill('sample', model.samples.map((one, index) => [index, one.name || `text ${index + 1}`]));
+  const usual = comparison.usual(), others = comparison.choices();
+  fill('against', usual === null ? [['', 'nothing'], ...others] : [['', data.models[usual].name], ['none', 'nothing'],
+    ...others.filter(([index]) => index !== usual)]);
   fill('layer', [['', 'all'], ...layers.map((layer) => [layer, layer])]);
   fill('role', [['', 'all'], ...roles.map((role) => [role, role])]);
   fill('least', measured('importance') ? [['', 'any'], ...['0.1', '0.25', '0.5'].map((share) =>
@@ -109,7 +112,7 @@ function showHeads() {
 byId('heads').addEventListener('change', (event) => {
   if (event.target.form !== controls) return;
   state[event.target.name] = event.target.value;
-  if (event.target.name === 'model') Object.assign(state, {sample: '0', layer: '', role: '', least: '', query: '', token: ''});
+  if (event.target.name === 'model') Object.assign(state, {sample: '0', layer: '', role: '', least: '', query: '', token: '', against: ''});
   showHeads();
   writeAddress(false);
 });

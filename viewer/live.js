@@ -4,10 +4,9 @@ Object.assign(defaults, {text: '', off: '', versus: '', change: ''});
 
 const live = {
   whole: null,    // the model's answer to the text with all gates at 1
-  other: null,    // the embeddings of the text to compare with
+  sides: [],      // what is shown: the text and, if there is something to compare it with, the other side
   reading: false, again: false,
   ranking: null,  // what would stop the ranking that is under way
-  ranked: null,   // importance and damage by head, of this text
 
   say(words, wrong = false) {
     byId('status').textContent = words;
@@ -22,46 +21,45 @@ const live = {
     live.reading = true;
     do {
       live.again = false;
-      await live.ask().catch((error) => live.say(error.message.replace(/^\[\w+\] /, ''), true));
+      await live.ask().catch(live.complain);
     } while (live.again);
     live.reading = false;
   },
+  complain: (error) => live.say(error.message.replace(/^\[\w+\] /, ''), true),
 
   async ask() {
-    const began = performance.now(), text = live.text();
-    if (live.whole?.text !== text) {
-      const answer = await connection.ask('read', {text});
-      if (!live.whole) gates.read(state.off, answer.heads);
-      live.stopRanking();
-      live.whole = {...answer, text};
-    }
-    const now = gates.values.size ? await connection.ask('read', {text, gates: gates.list()}) : live.whole;
-    await live.compare();
-    live.take(now);
-    const count = now.samples[0].tokens.length, ms = Math.round(performance.now() - began);
+    const began = performance.now(), first = await live.side(0, live.text(), 0);
+    if (live.whole !== first.whole) live.stopRanking();
+    live.whole = first.whole;
+    const compared = Boolean(data.live.compared), versus = state.versus.trim() ? state.versus : '';
+    const second = compared || versus ? live.side(1, versus || first.text, Number(compared)) : null;
+    const other = await second?.catch((error) => ({error}));
+    live.sides = other && !other.error ? [first, other] : [first];
+    live.take();
+    const count = first.now.samples[0].tokens.length, ms = Math.round(performance.now() - began);
     live.say(`${count} ${count === 1 ? 'token' : 'tokens'}, read in ${ms} ms`);
+    if (other?.error) live.complain(new Error(`The second text: ${other.error.message}`));
+  },
+
+  // What a model makes of a text, whole and with the gates of now; what is known already is not asked again.
+  async side(index, text, model) {
+    const kept = live.sides[index], known = kept?.text === text && kept.model === model;
+    const whole = known ? kept.whole : await connection.ask('read', {text, model});
+    if (!live.whole) gates.read(state.off, whole.heads);
+    const now = gates.values.size ? await connection.ask('read', {text, model, gates: gates.list()}) : whole;
+    now.samples[0].before = now === whole ? null : whole.samples[0];
+    return {text, model, whole, now, ranked: known ? kept.ranked : null};
   },
 
   // Roles are those of the whole model; numbers are those of now.
-  take(now) {
-    const heads = now.heads.map((head, i) => {
-      const {role, score} = live.whole.heads[i], rank = live.ranked?.[i];
-      return {...head, role, score, ...rank};
-    });
-    data.models = [{...now, heads}];
-    reading.before = now === live.whole ? null : live.whole.samples[0];
+  take() {
+    const texts = live.sides.length > 1 && live.sides[0].model === live.sides[1].model;
+    data.models = live.sides.map(({whole, now, ranked}, index) => ({...now,
+      name: texts ? ['first text', 'second text'][index] : now.name,
+      heads: now.heads.map((head, i) => ({...head, role: whole.heads[i].role, score: whole.heads[i].score, ...ranked?.[i]}))}));
+    if (!currentModel()) state.model = '0';
     live.showGates();
     showModel();
-  },
-
-  // Of encoders: how much alike this text and a second one are.
-  async compare() {
-    live.other = null;
-    byId('second').hidden = !live.whole.samples[0].embedding;
-    if (byId('second').hidden || !state.versus.trim()) return;
-    const ask = async (list) => (await connection.ask('read', {text: state.versus, gates: list})).samples[0].embedding;
-    const whole = await ask([]), now = gates.values.size ? await ask(gates.list()) : whole;
-    live.other = {whole, now};
   },
 
   onGates() {
@@ -86,28 +84,39 @@ const live = {
     byId('redo').disabled = !gates.future.length;
     byId('all-on').disabled = !changed;
     byId('change').disabled = !changed;
-    byId('command').textContent = `polyhead view ${quoted(data.live.model)} --prompt ${quoted(live.whole.text)}` +
-      (changed ? ` --off ${gates.text()}` : '');
-    const before = new Map(live.whole.heads.map((head) => [keyOf(head), head]));
+    byId('command').textContent = live.command();
+    const before = new Map(live.shown().whole.heads.map((head) => [keyOf(head), head]));
     const differs = state.change && changed && state.colour !== 'role' && !['importance', 'damage'].includes(state.colour);
-    grid.difference = differs ? (head, name) => measured(before.get(keyOf(head)), name) : null;
+    grid.before = differs ? (head) => before.get(keyOf(head)) : null;
   },
 
+  shown: () => live.sides[Number(state.model)],
+
+  // That writes what is seen into a file.
+  command() {
+    const [first, second] = live.sides, compared = data.live.compared;
+    return `polyhead view ${quoted(data.live.model)} --prompt ${quoted(first.text)}` +
+      (second && second.text !== first.text ? ` --versus ${quoted(second.text)}` : '') +
+      (compared ? ` --compare ${quoted(compared)}` : '') + (gates.values.size ? ` --off ${gates.text()}` : '');
+  },
+
+  // Of the side that is looked at.
   async rank() {
     live.stopRanking();
-    const {signal} = live.ranking = new AbortController(), {text} = live.whole;
+    const {signal} = live.ranking = new AbortController(), at = Number(state.model), {text, model} = live.sides[at];
     byId('rank').textContent = 'Stop ranking';
     while (!signal.aborted) {
-      const answer = await connection.ask('rank', {text}, signal).catch((error) => ({error}));
+      const answer = await connection.ask('rank', {text, model}, signal).catch((error) => ({error}));
       if (signal.aborted) return;
       if (answer.error) {
         byId('ranking').textContent = answer.error.message;
         break;
       }
-      live.ranked = live.whole.heads.map((_, i) => ({importance: answer.gradient[i], damage: answer.damage[i]}));
+      const ranked = live.whole.heads.map((_, i) => ({importance: answer.gradient[i], damage: answer.damage[i]}));
       byId('ranking').textContent = answer.done < answer.of ? `${answer.done} of ${answer.of} heads taken out in turn` :
         'Ranked: colour by damage or importance.';
-      currentModel().heads.forEach((head, i) => Object.assign(head, live.ranked[i]));
+      live.sides[at].ranked = ranked;
+      data.models[at].heads.forEach((head, i) => Object.assign(head, ranked[i]));
       if (answer.done === answer.of) state.colour = 'damage';
       grid.show();
       if (answer.done === answer.of) break;
@@ -119,7 +128,7 @@ const live = {
 
   stopRanking() {
     live.ranking?.abort();
-    live.ranking = live.ranked = null;
+    live.ranking = null;
     byId('ranking').textContent = '';
     byId('rank').textContent = 'Rank heads';
   },
@@ -129,11 +138,12 @@ const live = {
 source.matrix = async (sample, head) => {
   const tokens = sample.tokens.length, kept = sample.kept ||= new Map();
   if (!kept.has(keyOf(head))) {
-    kept.set(keyOf(head), await connection.ask('head', {text: live.whole.text, gates: gates.list(),
-      head: [head.layer, head.head]}));
+    const {text, model} = live.sides.find(({now}) => now.samples[0] === sample);
+    kept.set(keyOf(head), await connection.ask('head', {text, model, gates: gates.list(), head: [head.layer, head.head]}));
   }
   return {queries: tokens, keys: tokens, bytes: kept.get(keyOf(head))};
 };
+comparison.usual = () => data.models.length > 1 ? 1 - Number(state.model) : null;
 
 grid.press = (head, event) => event.shiftKey || event.ctrlKey || event.metaKey ? gates.toggle([head]) : openHead(head, true);
 grid.headOf = (what, text) => {
@@ -145,14 +155,6 @@ grid.headOf = (what, text) => {
 grid.mark = (head) => gates.of(head) === 0 ? '×' : gates.of(head) === 1 ? '' : String(gates.of(head));
 grid.extra = (role) => [element('button', {type: 'button', className: 'small', ariaLabel: `${role}: off / on`,
   onclick: () => gates.toggle(currentModel().heads.filter((head) => roleOf(head) === role))}, 'off / on')];
-
-reading.extra = (sample) => {
-  if (!live.other) return [];
-  const now = cosine(sample.embedding, live.other.now), whole = cosine(live.whole.samples[0].embedding, live.other.whole);
-  const change = gates.values.size ? ` (${signed(now - whole)} against the whole model)` : '';
-  return [element('p', {className: 'total'}, 'Similarity of the two texts ', element('b', {}, now.toFixed(3)),
-    ` (cosine)${change}`)];
-};
 
 // In the dialog: the gate of the head that is open.
 const gateTools = {
@@ -226,6 +228,7 @@ source.start = () => {
   byId('grid-hint').textContent = 'A row is a layer, the first at the top. A click opens a head; Shift and a click, or ' +
     'the space bar, switches it off or on; so do the numbers at the edges for a whole layer or column.';
   byId('heads').hidden = false;
+  byId('versus').placeholder = data.live.compared ? 'The same text, unless another one is given' : '';
   live.say('Reading …');
   source.onAddress();
 };

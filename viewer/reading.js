@@ -1,9 +1,6 @@
 // The text token by token, and what the model makes of it.
 
 const reading = {
-  before: null,  // the sample as the whole model reads it, while some gates are not 1
-  extra: () => [],
-
   // The token that was chosen; else the last, if something is known of what comes after it; else none, -1.
   chosen() {
     const {tokens, predictions} = currentSample(), last = tokens.length - 1;
@@ -11,7 +8,7 @@ const reading = {
   },
 
   show() {
-    const sample = currentSample(), list = byId('tokens');
+    const sample = currentSample(), list = byId('tokens'), other = sample && comparison.sample();
     list.hidden = byId('token-note').hidden = !sample;
     byId('outcome').hidden = !sample?.predictions && !sample?.embedding;
     if (!sample) return;
@@ -20,28 +17,37 @@ const reading = {
     if (at < 0) list.children[0].firstChild.tabIndex = 0;
     byId('token-note').textContent = at < 0 ? 'Choose a token to open heads at it.' : reading.note(sample, at);
     if (focused) list.children[Math.max(at, 0)].firstChild.focus({preventScroll: true});
-    if (!byId('outcome').hidden) reading.outcome(sample, at);
+    byId('other-tokens').hidden = !other;
+    if (other) {
+      byId('other-tokens').replaceChildren(...other.tokens.map((token, index) =>
+        element('li', {}, reading.shaded(ofToken('span', {}, token), other, index))));
+    }
+    if (!byId('outcome').hidden) reading.outcome(sample, at, other);
   },
 
   // The loss of token t is known at t - 1. The stronger the shade, the more surprising.
   lossAt: (sample, index) => index > 0 ? sample?.losses?.[index - 1] : undefined,
 
   token(sample, token, index, at) {
-    const button = ofToken('button', {type: 'button', tabIndex: index === at ? 0 : -1,
-      onclick: () => reading.choose(index)}, token);
-    const loss = reading.lossAt(sample, index), before = reading.lossAt(reading.before, index);
-    if (loss !== undefined) {
-      const extent = {least: -8, most: 8};
-      const colour = heat.shadeOf(before === undefined ? Math.min(loss, 8) / 2 : 2 * (loss - before), extent);
-      button.style.backgroundColor = `rgb(${colour})`;
-      button.style.color = heat.on(colour);
-    }
+    const button = reading.shaded(ofToken('button', {type: 'button', tabIndex: index === at ? 0 : -1,
+      onclick: () => reading.choose(index)}, token), sample, index);
     button.setAttribute('aria-pressed', index === at);
     return element('li', {}, button);
   },
 
+  shaded(made, sample, index) {
+    const loss = reading.lossAt(sample, index), before = reading.lossAt(sample.before, index);
+    if (loss !== undefined) {
+      const extent = {least: -8, most: 8};
+      const colour = heat.shadeOf(before === undefined ? Math.min(loss, 8) / 2 : 2 * (loss - before), extent);
+      made.style.backgroundColor = `rgb(${colour})`;
+      made.style.color = heat.on(colour);
+    }
+    return made;
+  },
+
   note(sample, at) {
-    const loss = reading.lossAt(sample, at), before = reading.lossAt(reading.before, at);
+    const loss = reading.lossAt(sample, at), before = reading.lossAt(sample.before, at);
     const words = [`Token ${at} of ${sample.tokens.length - 1}${state.token === '' ? '' : ', at which heads open'}`];
     if (loss !== undefined) words.push(`its loss ${number(loss)}`);
     if (before !== undefined) words.push(`${signed(loss - before)} against the whole model`);
@@ -56,13 +62,32 @@ const reading = {
     writeAddress(false);
   },
 
-  outcome(sample, at) {
-    const rows = sample.predictions, classes = rows?.length === 1 && sample.losses === undefined;
-    byId('outcome-name').replaceChildren(...(sample.embedding ? ['Embedding'] : classes ? ['Class'] :
-      ['After ', element('span', {className: 'quoted'}, sample.tokens[at]), ` (${at})`]));
-    const parts = sample.embedding ? reading.embedding(sample) :
-      reading.predictions(rows[classes ? 0 : at], reading.before?.predictions[classes ? 0 : at]);
-    byId('outcome-body').replaceChildren(...parts, ...reading.losses(sample), ...reading.extra(sample));
+  // Of the text and, beside it, of the one to compare with.
+  outcome(sample, at, other) {
+    byId('outcome').classList.toggle('compared', Boolean(other));
+    byId('outcome-name').replaceChildren(...(other ? ['Side by side'] : reading.title(sample, at)));
+    const sides = !other ? reading.parts(sample, at) : [[sample, currentModel(), at],
+      [other, comparison.other(), comparison.place(sample, other, at)]].map(([one, {name}, place]) => element('div', {},
+      element('h4', {}, `${name}: `, ...reading.title(one, place)), ...reading.parts(one, place)));
+    byId('outcome-body').replaceChildren(...sides, ...reading.similarity(sample, other));
+  },
+
+  classes: (sample) => sample.predictions?.length === 1 && sample.losses === undefined,
+  title: (sample, at) => sample.embedding ? ['Embedding'] : reading.classes(sample) ? ['Class'] :
+    ['After ', element('span', {className: 'quoted'}, sample.tokens[at]), ` (${at})`],
+
+  parts(sample, at) {
+    if (sample.embedding) return reading.embedding(sample);
+    const row = reading.classes(sample) ? 0 : at;
+    return [...reading.predictions(sample.predictions[row], sample.before?.predictions[row]), ...reading.losses(sample)];
+  },
+
+  // Of two embeddings.
+  similarity(sample, other) {
+    if (!other?.embedding || other.embedding.length !== sample.embedding?.length) return [];
+    const of = (a, b) => cosine(a.embedding, b.embedding), now = of(sample, other);
+    const change = sample.before ? ` (${signed(now - of(sample.before, other.before))} against the whole model)` : '';
+    return [element('p', {className: 'total'}, 'Similarity of the two ', element('b', {}, now.toFixed(3)), ` (cosine)${change}`)];
   },
 
   // Bars of what is likely now; a line where it was in the whole model.
@@ -93,7 +118,7 @@ const reading = {
   losses(sample) {
     if (!sample.losses?.length) return [];
     const mean = (one) => one.losses.reduce((sum, loss) => sum + loss, 0) / one.losses.length, now = mean(sample);
-    const change = reading.before ? ` (${signed(now - mean(reading.before))} against the whole model)` : '';
+    const change = sample.before ? ` (${signed(now - mean(sample.before))} against the whole model)` : '';
     return [element('p', {className: 'total'}, 'Mean loss of the text ', element('b', {}, now.toFixed(3)), ` nats${change}`)];
   },
 
@@ -106,9 +131,9 @@ const reading = {
     });
     canvas.setAttribute('role', 'img');
     canvas.setAttribute('aria-label', `${sample.embedding.length} numbers, from ${number(Math.min(...sample.embedding))} to ${number(Math.max(...sample.embedding))}`);
-    const turned = reading.before && 1 - cosine(sample.embedding, reading.before.embedding);
+    const turned = sample.before && 1 - cosine(sample.embedding, sample.before.embedding);
     return [canvas, element('p', {className: 'hint'}, `The mean over all tokens: ${sample.embedding.length} numbers, one hue below zero, the other above.`),
-      ...(reading.before ? [element('p', {className: 'total'}, 'Turned by ', element('b', {}, number(turned)),
+      ...(sample.before ? [element('p', {className: 'total'}, 'Turned by ', element('b', {}, number(turned)),
         ' (1 − cosine) against the whole model')] : [])];
   },
 };

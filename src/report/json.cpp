@@ -140,10 +140,12 @@ Json json_of(const Figure& figure) {
 }
 
 Json json_of(const Live& live) {
-  return {{"model", visible(live.model)},
-          {"example", live.example},
-          {"hint", visible(live.hint)},
-          {"most_tokens", live.most_tokens}};
+  Json object{{"model", visible(live.model)},
+              {"example", live.example},
+              {"hint", visible(live.hint)},
+              {"most_tokens", live.most_tokens}};
+  put(object, "compared", live.compared);
+  return object;
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ struct Live {
   std::string example;  // the text to begin with
   std::string hint;     // what may be typed
   std::int64_t most_tokens = 0;
+  std::string compared{};  // another model to compare it with, or empty
 };
 
 struct Page {

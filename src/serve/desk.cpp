@@ -53,12 +53,18 @@ Answer refusal(int status, const std::string& why) {
   return {.status = status, .body = json.dump()};
 }
 
-Desk::Desk(exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens)
-    : viewer_(viewer),
-      name_(name_of(model)),
+Desk::Desk(std::vector<Subject> subjects, std::int64_t most_tokens)
+    : subjects_(std::move(subjects)),
       most_tokens_(most_tokens),
-      heads_(model::all_heads(viewer.model().config())),
-      page_(report::html(live_page(viewer, model, most_tokens))) {}
+      heads_(model::all_heads(subjects_.at(0).viewer.model().config())) {
+  report::Page page = live_page(subjects_[0].viewer, subjects_[0].model, most_tokens);
+  if (subjects_.size() > 1) {
+    expect_same_shape(subjects_[0].viewer.model(), subjects_[1].viewer.model());
+    page.title += " and " + name_of(subjects_[1].model);
+    page.live->compared = subjects_[1].model;
+  }
+  page_ = report::html(page);
+}
 
 Answer Desk::answer(const std::string& what, const std::string& body) {
   constexpr int kUnusable = 422;
@@ -74,10 +80,13 @@ Answer Desk::answer(const std::string& what, const std::string& body) {
   }
 }
 
-Desk::Question Desk::question_in(const std::string& body, HeadId* head) const {
+Desk::Question Desk::question_in(const std::string& body, HeadId* head) {
   const io::Json json = io::parse_json(body, "request");
-  io::expect_known_keys(json, {"text", "gates", "head"}, "request");
-  Question question{viewer_.tokens_of(io::read_text(json, "text", "request"), most_tokens_), {}};
+  io::expect_known_keys(json, {"text", "model", "gates", "head"}, "request");
+  const auto last = std::ssize(subjects_) - 1;
+  const std::int64_t subject = json.contains("model") ? io::read_integer(json, "model", "request", 0, last) : 0;
+  Question question{static_cast<std::size_t>(subject), {}, {}};
+  question.tokens = viewer_of(question).tokens_of(io::read_text(json, "text", "request"), most_tokens_);
   if (json.contains("gates")) question.gates = gates_in(json["gates"], heads_);
   if (head == nullptr) return question;
   if (!json.contains("head") || !are_counts(json["head"], 2)) {
@@ -89,7 +98,9 @@ Desk::Question Desk::question_in(const std::string& body, HeadId* head) const {
 
 Answer Desk::read(const std::string& body) {
   const Question question = question_in(body);
-  return {.body = report::json(describe(viewer_, name_, viewer_.look(question.tokens, question.gates)))};
+  exam::Viewer& viewer = viewer_of(question);
+  const std::string name = name_of(subjects_[question.subject].model);
+  return {.body = report::json(describe(viewer, name, viewer.look(question.tokens, question.gates)))};
 }
 
 // The weights as bytes, [T,T].
@@ -97,7 +108,7 @@ Answer Desk::head(const std::string& body) {
   HeadId id;
   const Question question = question_in(body, &id);
   const Tensor weights =
-      viewer_.weights(question.tokens, question.gates, id.layer, {static_cast<std::int32_t>(id.head)});
+      viewer_of(question).weights(question.tokens, question.gates, id.layer, {static_cast<std::int32_t>(id.head)});
   const std::vector<std::uint8_t> bytes =
       report::quantised({weights.as<float>(), static_cast<std::size_t>(weights.view().count())});
   return {.type = "application/octet-stream", .body = std::string(bytes.begin(), bytes.end())};
@@ -107,11 +118,13 @@ Answer Desk::head(const std::string& body) {
 Answer Desk::rank(const std::string& body) {
   const Question question = question_in(body);
   drop_unasked();
-  auto found = std::find_if(rankings_.begin(), rankings_.end(),
-                            [&](const Ranking& one) { return one.whole.tokens == question.tokens; });
+  auto found = std::find_if(rankings_.begin(), rankings_.end(), [&](const Ranking& one) {
+    return one.subject == question.subject && one.whole.tokens == question.tokens;
+  });
   if (found == rankings_.end()) {
     if (rankings_.size() == kMostRankings) return refusal(503, "busy with other rankings");
-    rankings_.push_front({viewer_.look(question.tokens), viewer_.gradients(question.tokens), {}, {}});
+    exam::Viewer& viewer = viewer_of(question);
+    rankings_.push_front({question.subject, viewer.look(question.tokens), viewer.gradients(question.tokens), {}, {}});
     found = rankings_.begin();
   }
   rankings_.splice(rankings_.begin(), rankings_, found);
@@ -133,7 +146,7 @@ bool Desk::work() {
                                  [&](const Ranking& one) { return one.damages.size() < heads_.size(); });
   if (next == rankings_.end()) return false;
   try {
-    next->damages.push_back(viewer_.damage(next->whole, heads_[next->damages.size()]));
+    next->damages.push_back(subjects_[next->subject].viewer.damage(next->whole, heads_[next->damages.size()]));
   } catch (const std::exception&) {
     rankings_.erase(next);  // who asks for it again hears why, or begins anew
   }

@@ -19,11 +19,16 @@ struct Answer {
 // {"error": "…"}: what is wrong, in words.
 Answer refusal(int status, const std::string& why);
 
+struct Subject {
+  exam::Viewer& viewer;
+  std::string model;  // its path, for its name and for the command that the page shows
+};
+
 // Not for several threads at once.
 class Desk {
  public:
-  // `model`: its path, for its name and for the command that the page shows.
-  Desk(exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens);
+  // One model, or two to compare. Throws Error (input) unless those have the same kind, layers and heads.
+  Desk(std::vector<Subject> subjects, std::int64_t most_tokens);
 
   // The page itself.
   const std::string& page() const noexcept { return page_; }
@@ -37,25 +42,28 @@ class Desk {
  private:
   // Heads by what a text loses without each; dropped when nobody asks for it any more.
   struct Ranking {
+    std::size_t subject;
     exam::View whole;
     std::vector<HeadImportance> gradients;
     std::vector<exam::Damage> damages;
     std::chrono::steady_clock::time_point asked;
   };
   struct Question {
+    std::size_t subject;
     std::vector<std::int32_t> tokens;
     exam::GateList gates;
   };
 
   // With the head that it asks about, if that is wanted.
-  Question question_in(const std::string& body, HeadId* head = nullptr) const;
+  Question question_in(const std::string& body, HeadId* head = nullptr);
   Answer read(const std::string& body);
   Answer head(const std::string& body);
   Answer rank(const std::string& body);
   void drop_unasked();
 
-  exam::Viewer& viewer_;
-  std::string name_;
+  exam::Viewer& viewer_of(const Question& question) { return subjects_[question.subject].viewer; }
+
+  std::vector<Subject> subjects_;
   std::int64_t most_tokens_;
   std::vector<HeadId> heads_;
   std::string page_;

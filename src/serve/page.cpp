@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "polyhead/error.h"
 #include "report/describe.h"
 #include "report/text.h"
 
@@ -31,6 +32,17 @@ std::string layers_in_words(const model::Config& config) {
 std::string in_a_sentence(const model::Transformer& model) {
   return layers_in_words(model.config()) + ", " + report::typeset(std::to_string(model.parameter_count())) +
          " parameters; " + what_it_does(model.config()) + ".";
+}
+
+void expect_same_shape(const model::Transformer& one, const model::Transformer& other) {
+  const model::Config &a = one.config(), &b = other.config();
+  const bool alike = std::equal(a.layers.begin(), a.layers.end(), b.layers.begin(), b.layers.end(),
+                                [](const auto& x, const auto& y) { return x.heads == y.heads; });
+  if (alike && a.kind == b.kind) return;
+  throw Error(ErrorCode::input, "compare",
+              "two models are compared head by head: expected the second to have the kind, layers and heads of the "
+              "first (" +
+                  in_a_sentence(one) + "), found " + in_a_sentence(other));
 }
 
 report::Model describe(const exam::Viewer& viewer, const std::string& name, const exam::View& view) {

@@ -13,6 +13,9 @@ report::Model describe(const exam::Viewer& viewer, const std::string& name, cons
 void add_weights(report::Model& model, exam::Viewer& viewer, const std::vector<std::int32_t>& tokens,
                  const exam::GateList& gates, std::size_t layer);
 
+// Throws Error (input) unless both have the same kind, layers and heads: what can be compared head by head.
+void expect_same_shape(const model::Transformer& one, const model::Transformer& other);
+
 // The page that asks for the rest: the name of the model, which is given by its path, what it is, and what may be
 // typed.
 report::Page live_page(const exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "model/score.h"
+#include "polyhead/error.h"
 #include "serve/models.h"
 
 namespace polyhead::serve {
@@ -19,7 +20,7 @@ constexpr const char* kText = "the animal did not cross the road";
 
 struct Open : Opened {
   using Opened::Opened;
-  Desk desk{*viewer, "m", 64};
+  Desk desk{{{*viewer, "m"}}, 64};
 
   json ask(const char* what, const json& question) {
     const Answer answer = desk.answer(what, question.dump());
@@ -112,6 +113,31 @@ TEST(Desk, AHeadsWeightsAreItsOwn) {
   EXPECT_EQ(head["layer"], 1);
   EXPECT_EQ(head["head"], 2);
   EXPECT_NEAR(entropies / static_cast<double>(T), head["statistics"]["entropy (nats)"].get<double>(), 0.03);
+}
+
+TEST(Desk, TwoModelsAnswerSideBySide) {
+  Open one(save_language_model), other(save_other_language_model), encoder(save_encoder);
+  Desk both({{*one.viewer, "a/one"}, {*other.viewer, "other"}}, 64);
+  EXPECT_NE(both.page().find("<title>one and other</title>"), std::string::npos);
+  const auto answer = [&](const char* what, json question) { return both.answer(what, question.dump()); };
+  const json question = {{"text", kText}, {"gates", {{0, 1, 0}}}, {"head", {1, 2}}};
+  for (Open* open : {&one, &other}) {
+    json asked = question;
+    asked["model"] = open == &one ? 0 : 1;
+    EXPECT_EQ(json::parse(answer("read", asked).body)["samples"], open->ask("read", question)["samples"]);
+    EXPECT_EQ(answer("head", asked).body, open->desk.answer("head", question.dump()).body);
+  }
+  EXPECT_NE(answer("head", question).body, other.desk.answer("head", question.dump()).body);
+  EXPECT_EQ(answer("read", {{"text", "a"}, {"model", 2}}).status, 422);
+  EXPECT_EQ(one.desk.answer("read", R"({"text": "a", "model": 1})").status, 422) << "there is one";
+
+  json ranked = json::parse(answer("rank", {{"text", kText}, {"model", 1}}).body);
+  EXPECT_EQ(json::parse(answer("rank", {{"text", kText}}).body)["done"], 0);
+  while (both.work()) continue;
+  ranked = json::parse(answer("rank", {{"text", kText}, {"model", 1}}).body);
+  EXPECT_EQ(other.ask("rank", {{"text", kText}})["gradient"], ranked["gradient"]);
+  EXPECT_NE(json::parse(answer("rank", {{"text", kText}}).body)["damage"], ranked["damage"]);
+  EXPECT_THROW(Desk({{*one.viewer, "one"}, {*encoder.viewer, "encoder"}}, 64), Error);
 }
 
 TEST(Desk, RanksByWhatATextLosesWithoutEachHead) {

@@ -22,12 +22,12 @@ HOSTILE = ('<script>alert(1)</script> "quotes" \'and\' <img src=x onerror=alert(
 
 
 class Live(PageTest):
-    model = None
+    model, options = None, ()
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.server = subprocess.Popen([POLYHEAD, 'serve', FOLDER / cls.model, '--threads', '1'], stdout=subprocess.PIPE,
+        cls.server = subprocess.Popen([POLYHEAD, 'serve', FOLDER / cls.model, *cls.options, '--threads', '1'], stdout=subprocess.PIPE,
                                       stderr=subprocess.DEVNULL, text=True)
         cls.address = cls.server.stdout.readline().strip()
 
@@ -257,6 +257,94 @@ class OfALanguageModel(Live):
         self.expect_quiet(tab)
 
 
+    def test_two_texts_stand_side_by_side(self):
+        tab = self.tab()
+        self.type(tab, 'the road')
+        alone = tab.run('currentModel()')
+        self.type(tab, 'one two three', 'versus')
+        models = tab.run('data.models')
+        self.assertEqual([model['name'] for model in models], ['first text', 'second text'])
+        self.assertEqual(models[0]['heads'], alone['heads'])
+        expect_side_by_side(self, tab, models)
+        self.assertEqual(tab.run("[...document.querySelectorAll('#other-tokens span')].map((e) => e.textContent)"),
+                         models[1]['samples'][0]['tokens'])
+        self.assertIn("--prompt 'the road' --versus 'one two three'", tab.run("byId('command').textContent"))
+        tab.open('about:blank')
+        tab.open(self.address + '#text=the+road&versus=one+two+three&model=1&head=1.2')
+        self.wait(tab)
+        self.wait(tab, "map.matrix !== null && !byId('other-map').hidden")
+        self.assertEqual(tab.run('map.sample.tokens'), models[1]['samples'][0]['tokens'], 'the address says which')
+        self.assertEqual(tab.text('#other-name'), 'first text')
+        self.assertEqual(tab.run("document.querySelector('#other-map canvas').width"), len(models[0]['samples'][0]['tokens']))
+        self.expect_accessible(tab)
+        self.click(tab, '#look-at-other')
+        self.wait(tab, f"map.sample.tokens.length === {len(models[0]['samples'][0]['tokens'])}")
+        tab.run('dialog.close()')
+        self.type(tab, '', 'versus')
+        self.assertEqual(tab.run('currentModel().heads'), alone['heads'])
+        self.assertTrue(tab.run("byId('other-tokens').hidden"))
+        self.type(tab, 'road ' * 3000, 'versus')
+        self.assertIn('The second text: ', tab.text('#status'))
+        self.assertEqual(tab.run('currentModel().heads'), alone['heads'], 'the first one stays')
+
+
+def expect_side_by_side(test, tab, models):
+    """The grid is the difference of the two, and both predictions are there."""
+    name = 'entropy (nats)'
+    tab.run(f"byId('colour').value = '{name}'; byId('colour').dispatchEvent(new Event('change'))")
+    differences = [a['statistics'][name] - b['statistics'][name] for a, b in zip(models[0]['heads'], models[1]['heads'])]
+    test.assertGreater(max(map(abs, differences)), 0)
+    shown = tab.run('currentModel().heads.map(grid.value)')
+    for one, expected in zip(shown, differences):
+        test.assertAlmostEqual(one, expected, places=9)
+    label = tab.run("document.querySelector('.cell[data-head=\"1.2\"]').ariaLabel")
+    test.assertIn(f'difference {differences[6]:.3g}'.replace('-', '−')[:15], label)
+    tables = tab.run("""[...document.querySelectorAll('.predictions')].map((table) =>
+        [...table.tBodies[0].rows].map((row) => row.cells[0].textContent))""")
+    test.assertEqual(tables, [[token for token, _ in model['samples'][0]['predictions'][-1]] for model in models])
+    tab.run("controls.elements.against.value = 'none'; controls.elements.against.dispatchEvent(new Event('change', {bubbles: true}))")
+    test.assertEqual(tab.run("document.querySelectorAll('.predictions').length"), 1)
+    tab.run("controls.elements.against.value = ''; controls.elements.against.dispatchEvent(new Event('change', {bubbles: true}))")
+    test.assertEqual(tab.run("document.querySelectorAll('.predictions').length"), 2)
+    test.expect_fitting(tab)
+    test.expect_legible(tab)
+    test.expect_accessible(tab)
+    test.expect_quiet(tab)
+
+
+class OfTwoModels(Live):
+    model, options = 'gpt', ('--compare', FOLDER / 'other-gpt')
+
+    def test_they_stand_side_by_side(self):
+        for size, theme in (('wide', 'light'), ('narrow', 'dark')):
+            tab = self.tab(size, theme)
+            models = tab.run('data.models')
+            self.assertEqual([model['name'] for model in models], ['gpt', 'other-gpt'])
+            self.assertEqual(models[0]['samples'][0]['tokens'], models[1]['samples'][0]['tokens'])
+            expect_side_by_side(self, tab, models)
+            tab.screenshot(FOLDER / f'compared-{size}-{theme}.png', whole=True)
+        tab.run('gates.toggle([currentModel().heads[1]])')
+        self.wait(tab)
+        self.assertEqual(tab.text('#outcome').count('against the whole model'), 2, 'both lose the head')
+        self.assertIn(f"--compare {FOLDER / 'other-gpt'} --off 0.1", tab.run("byId('command').textContent"))
+
+    def test_a_file_has_both(self):
+        arguments = ['view', 'gpt', '--compare', 'other-gpt', '--prompt', 'the road', '--out', 'both.html']
+        subprocess.run([POLYHEAD, *arguments], check=True, capture_output=True, cwd=FOLDER)
+        refused = subprocess.run([POLYHEAD, 'view', 'gpt', '--compare', 'encoder'], capture_output=True, text=True, cwd=FOLDER)
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn('expected the second to have the kind, layers and heads of the first', refused.stderr)
+        tab = self.tab(at='#text=the+road')
+        models = tab.run('data.models')
+        tab.open((FOLDER / 'both.html').as_uri() + '#against=1')
+        self.assertEqual(tab.run('data.models.map((model) => model.name)'), ['gpt', 'other-gpt'])
+        self.assertEqual(tab.run('data.models.map((model) => model.heads.map((head) => head.statistics))'),
+                         [[head['statistics'] for head in model['heads']] for model in models])
+        self.assertEqual(tab.run("document.querySelectorAll('.predictions').length"), 2)
+        self.expect_accessible(tab)
+        self.assertEqual(tab.complaints(), [])
+
+
 class OfAFile(PageTest):
     """What polyhead view and polyhead heads --html write."""
 
@@ -311,7 +399,7 @@ class OfAnEncoder(Live):
         tab = self.tab()
         self.assertIn('Embedding', tab.text('#outcome'))
         self.type(tab, tab.run("byId('text').value"), 'versus')
-        self.assertIn('Similarity of the two texts 1.000', tab.text('#outcome'))
+        self.assertIn('Similarity of the two 1.000', tab.text('#outcome'))
         self.type(tab, 'something else', 'versus')
         self.assertNotIn('1.000', tab.text('#outcome'))
         tab.run('gates.toggle(currentModel().heads.slice(0, 6))')

@@ -20,9 +20,10 @@ inline model::Config small_config(model::Kind kind, std::int64_t context) {
 }
 
 // A folder with a model and one of the tokenizers of tests/fixtures.
-inline void save_reader(const std::filesystem::path& folder, const model::Config& config, const char* tokenizer) {
+inline void save_reader(const std::filesystem::path& folder, const model::Config& config, const char* tokenizer,
+                        std::uint64_t seed = 7) {
   std::filesystem::create_directories(folder);
-  model::save(model::Transformer(config, 7), folder);
+  model::save(model::Transformer(config, seed), folder);
   std::filesystem::copy_file(
       std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/tokenizers" / (std::string(tokenizer) + ".json"),
       folder / "tokenizer.json", std::filesystem::copy_options::overwrite_existing);
@@ -30,6 +31,11 @@ inline void save_reader(const std::filesystem::path& folder, const model::Config
 
 inline void save_language_model(const std::filesystem::path& folder) {
   save_reader(folder, small_config(model::Kind::gpt, 2100), "gpt2");
+}
+
+// Of the same shape, with other weights.
+inline void save_other_language_model(const std::filesystem::path& folder) {
+  save_reader(folder, small_config(model::Kind::gpt, 2100), "gpt2", 8);
 }
 
 inline void save_encoder(const std::filesystem::path& folder) {

@@ -1,0 +1,54 @@
+// Two models, or a model on two texts, side by side: the one that is looked at and another with the same heads.
+
+const comparison = {
+  usual: () => null,  // what one compares with unless told otherwise: the index of a model; a live page knows one
+
+  sameHeads: (a, b) => a.heads.length === b.heads.length && a.heads.every((head, i) => keyOf(head) === keyOf(b.heads[i])),
+
+  // [index, name] of what the model that is looked at can be compared with.
+  choices: () => [...data.models.entries()].filter(([index, model]) =>
+    index !== Number(state.model) && comparison.sameHeads(model, currentModel())).map(([index, {name}]) => [index, name]),
+
+  // The other model, or null.
+  other() {
+    const at = state.against === '' ? comparison.usual() : state.against === 'none' ? null : Number(state.against);
+    return comparison.choices().some(([index]) => index === at) ? data.models[at] : null;
+  },
+  // Its text that corresponds to the one that is looked at.
+  sample() {
+    const samples = comparison.other()?.samples;
+    return samples ? samples[Math.min(Number(state.sample), samples.length - 1)] : null;
+  },
+  // head -> the same head of the other model; null if nothing is compared.
+  partner() {
+    const other = comparison.other(), heads = new Map(other?.heads.map((head) => [keyOf(head), head]));
+    return other && ((head) => heads.get(keyOf(head)));
+  },
+  // Where the texts are the same tokens, the same place; else as far from the end as the chosen one.
+  place(sample, other, at) {
+    const same = sample.tokens.length === other.tokens.length, back = sample.tokens.length - 1 - at;
+    return same ? at : Math.max(0, other.tokens.length - 1 - back);
+  },
+
+  // The other's map of the head that is open, beside the first one.
+  async showMap(head) {
+    const other = comparison.other(), box = byId('other-map');
+    box.hidden = !other;
+    if (!other) return;
+    const matrix = await source.matrix(comparison.sample(), head);
+    if (state.head !== keyOf(head) || comparison.other() !== other) return;
+    box.hidden = !matrix;
+    if (!matrix) return;
+    heat.paint(box.querySelector('canvas'), matrix);
+    box.querySelector('canvas').setAttribute('aria-label', `Attention map of this head, ${other.name}`);
+    byId('other-name').textContent = other.name;
+  },
+};
+
+byId('look-at-other').addEventListener('click', () => {
+  const from = state.model;
+  state.model = String(data.models.indexOf(comparison.other()));
+  state.against = from;
+  writeAddress(false);
+  showModel();
+});
