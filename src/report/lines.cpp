@@ -12,6 +12,7 @@ namespace polyhead::report {
 namespace {
 
 constexpr double kNameSize = 12, kNameSpace = 16, kSwatch = 14;
+constexpr double kInset = 6;  // of the first and the last x from the edges of the plot
 
 struct Extent {
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -159,7 +160,7 @@ void draw_names(Canvas& canvas, const Lines& lines, const Paper& paper) {
   const double x = paper.box.right + 8;
   for (const Name& name : names_of(lines, paper)) {
     const double from = paper.x(name.last_x);
-    if (std::abs(name.y - name.line_end) > 2 || from < paper.box.right - 2) {
+    if (std::abs(name.y - name.line_end) > 2 || from < paper.box.right - kInset - 2) {
       canvas.line(kAxis, {from + 5, name.line_end}, {x - 2, name.y}, 0.75);
     }
     canvas.line(series_ink(name.series), {x, name.y}, {x + kSwatch, name.y}, 3);
@@ -218,7 +219,7 @@ Drawing draw(const Lines& lines, Sheet sheet) {
   double top = lines.events.empty() ? 26 : 44;
   if (legend) top += draw_legend(drawing.canvas, names_in(lines), 22, sheet.width);
   const Box box = box_for(sheet, tick_labels(y_ticks), top, legend ? 14 : names_width(lines));
-  const Paper paper{box, Scale(extents.x.low, extents.x.high, box.left + 6, box.right - 6, lines.log_x),
+  const Paper paper{box, Scale(extents.x.low, extents.x.high, box.left + kInset, box.right - kInset, lines.log_x),
                     Scale(range.low, range.high, box.bottom, box.top)};
 
   drawing.description = description_of(lines, paper);

@@ -44,10 +44,20 @@ TEST(Page, ReachesForNothingOutside) {
 TEST(Page, PolicyNamesTheScriptAndTheStyleAlone) {
   const std::string text = html(sample_page());
   const std::string policy = between(text, "Content-Security-Policy\" content=\"", "\"");
-  EXPECT_TRUE(policy.starts_with("default-src 'none'; script-src 'sha256-")) << policy;
-  EXPECT_EQ(policy.find("unsafe"), std::string::npos);
-  EXPECT_NE(policy.find(base64_of_hex(kScriptDigest)), std::string::npos);
-  EXPECT_NE(policy.find(base64_of_hex(kStyleDigest)), std::string::npos);
+  const auto expected = [](std::string_view script) {
+    return "default-src 'none'; script-src 'sha256-" + base64_of_hex(script) + "'; style-src 'sha256-" +
+           base64_of_hex(kStyleDigest) + "'; img-src data:; base-uri 'none'; form-action 'none'";
+  };
+  EXPECT_EQ(policy, expected(kScriptDigest));
+  Page live = sample_page();
+  live.live = Live{"the model", "an example <b>", "a hint \u202E", 77};
+  EXPECT_EQ(between(html(live), "Content-Security-Policy\" content=\"", "\""),
+            expected(kLiveScriptDigest) + "; connect-src 'self'");
+  EXPECT_EQ(between(html(live), "<script>", "</script>"), kLiveScript);
+  const json about = data_of(html(live))["live"];
+  EXPECT_EQ(
+      about,
+      (json{{"model", "the model"}, {"example", "an example <b>"}, {"hint", "a hint ‹U+202E›"}, {"most_tokens", 77}}));
   EXPECT_EQ(between(text, "<style>", "</style>"), kPageStyle);
   EXPECT_EQ(between(text, "<script>", "</script>"), kPageScript);
   EXPECT_EQ(kPageScript.find("innerHTML"), std::string_view::npos);
@@ -103,6 +113,21 @@ TEST(Page, WeightsAreBytes) {
   const std::vector<std::uint8_t> bytes{0, 128, 255, 255};
   EXPECT_EQ(quantised(page.models[0].samples[0].weights), bytes);
   EXPECT_EQ(data_of(html(page))["models"][0]["samples"][0]["weights"], json::array({base64(deflated(bytes))}));
+}
+
+// What the model made of a text goes with it, its tokens as tokens are shown.
+TEST(Page, WhatWasMadeOfATextIsThere) {
+  Page page;
+  Sample sample{"s", {"a", "b"}, {}, {}, {}};
+  sample.predictions = {{{" x", 0.5}, {"\n", 0.25}}, {{"y ", 0.125}}};
+  sample.losses = {1.5};
+  page.models = {{"m", "", {}, {sample}}};
+  const json read = data_of(html(page))["models"][0]["samples"][0];
+  EXPECT_EQ(read["predictions"], json::parse(R"([[["·x", 0.5], ["↵", 0.25]], [["y·", 0.125]]])"));
+  EXPECT_EQ(read["losses"], json::array({1.5}));
+  EXPECT_FALSE(read.contains("embedding"));
+  page.models[0].samples[0].embedding = {0.5, -2};
+  EXPECT_EQ(data_of(html(page))["models"][0]["samples"][0]["embedding"], json::array({0.5, -2}));
 }
 
 TEST(Page, WhatIsNotFiniteIsLeftOut) {

@@ -20,6 +20,43 @@ TEST(Text, WhatHidesIsMadeVisible) {
   EXPECT_EQ(visible("\U000E0041"), "‹U+E0041›");
 }
 
+// Every kind of character without a shape, from the first of them to the last; its neighbours have one.
+TEST(Text, AllThatHidesIsMadeVisible) {
+  for (const auto& [hidden, name] : {std::pair<std::string, std::string>{"\x08", "U+0008"},
+                                     {"\x0B", "U+000B"},
+                                     {"\x1F", "U+001F"},
+                                     {"\x7F", "U+007F"},
+                                     {"\xC2\x80", "U+0080"},
+                                     {"\xC2\x9F", "U+009F"},
+                                     {"\u00AD", "U+00AD"},
+                                     {"\u061C", "U+061C"},
+                                     {"\u115F", "U+115F"},
+                                     {"\u1160", "U+1160"},
+                                     {"\u180E", "U+180E"},
+                                     {"\u200B", "U+200B"},
+                                     {"\u200F", "U+200F"},
+                                     {"\u2028", "U+2028"},
+                                     {"\u202E", "U+202E"},
+                                     {"\u2060", "U+2060"},
+                                     {"\u206F", "U+206F"},
+                                     {"\u3164", "U+3164"},
+                                     {"\uFEFF", "U+FEFF"},
+                                     {"\uFFF9", "U+FFF9"},
+                                     {"\uFFFB", "U+FFFB"},
+                                     {"\uFFFE", "U+FFFE"},
+                                     {"\uFFFF", "U+FFFF"},
+                                     {"\U0001FFFE", "U+1FFFE"},
+                                     {"\U0001FFFF", "U+1FFFF"},
+                                     {"\U000E0000", "U+E0000"},
+                                     {"\U000E0FFF", "U+E0FFF"}}) {
+    EXPECT_EQ(visible(hidden), "‹" + name + "›");
+  }
+  for (const char* shown : {" ", "~", "\u00A0", "\u00AC", "\u00AE", "\u061B", "\u061D", "\u1161", "\u200A", "\u2010",
+                            "\u2027", "\u202F", "\u205F", "\u2070", "\uFFFC", "\uFFFD"}) {
+    EXPECT_EQ(visible(shown), shown);
+  }
+}
+
 TEST(Text, TokensShowTheirSpaces) {
   EXPECT_EQ(visible_token(" the"), "·the");
   EXPECT_EQ(visible_token("a b  "), "a b··");
@@ -71,6 +108,13 @@ TEST(Text, NumbersHaveThreeDigits) {
 TEST(Text, WiderTextIsWider) {
   EXPECT_GT(width_of("wide", 12), width_of("ill", 12));
   EXPECT_DOUBLE_EQ(width_of("漢字", 10), 20);
+  EXPECT_DOUBLE_EQ(width_of("🙂", 10), 10);
+  for (const char letter : {'m', 'w', 'M', 'W', '%'})
+    EXPECT_DOUBLE_EQ(width_of(std::string(1, letter), 100), 92) << letter;
+  for (const char letter : {'i', 'l', '.', ' ', 'I'})
+    EXPECT_DOUBLE_EQ(width_of(std::string(1, letter), 100), 38) << letter;
+  for (const char letter : {'A', 'Z'}) EXPECT_DOUBLE_EQ(width_of(std::string(1, letter), 100), 70) << letter;
+  for (const char* letter : {"a", "z", "0", "é"}) EXPECT_DOUBLE_EQ(width_of(letter, 100), 63) << letter;
 }
 
 std::string base64_of(std::string_view text) { return base64(std::vector<std::uint8_t>(text.begin(), text.end())); }
