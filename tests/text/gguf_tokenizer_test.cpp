@@ -88,6 +88,20 @@ TEST(GgufTokenizer, SentencePiece) {
   EXPECT_EQ(tokenizer.decode(ids("b abc\n")), "b abc\n");
   metadata["tokenizer.ggml.add_space_prefix"] = false;
   EXPECT_EQ(ids_of(tokenizer_from_gguf(metadata, "a.gguf").encode("ab")), (std::vector<Id>{1, 9}));
+  // The end, another unknown token, and tokens that users defined.
+  io::Json other = metadata;
+  other["tokenizer.ggml.eos_token_id"] = 2;
+  EXPECT_EQ(ids_of(tokenizer_from_gguf(other, "a.gguf").encode("ab")), (std::vector<Id>{1, 9}));
+  other["tokenizer.ggml.add_eos_token"] = true;
+  EXPECT_EQ(ids_of(tokenizer_from_gguf(other, "a.gguf").encode("ab")), (std::vector<Id>{1, 9, 2}));
+  other["tokenizer.ggml.add_bos_token"] = false;
+  EXPECT_EQ(ids_of(tokenizer_from_gguf(other, "a.gguf").encode("ab")), (std::vector<Id>{9, 2}));
+  other["tokenizer.ggml.unknown_token_id"] = 7;
+  EXPECT_EQ(ids_of(tokenizer_from_gguf(other, "a.gguf").encode("az", false)), (std::vector<Id>{5, 7}));
+  other["tokenizer.ggml.token_type"][11] = 4;
+  const Tokenizer defined = tokenizer_from_gguf(other, "a.gguf");
+  EXPECT_EQ(ids_of(defined.encode("abc", false)), std::vector<Id>{11}) << "as a whole, whatever it scores";
+  EXPECT_EQ(defined.decode(std::vector<Id>{0, 5, 2, 11}), "aabc") << "control and unknown tokens are special";
   metadata["tokenizer.ggml.scores"].erase(0);
   io::expect_error(ErrorCode::input, {"a.gguf", "score for each of 12 tokens, found 11"},
                    [&] { return tokenizer_from_gguf(metadata, "a.gguf"); });
