@@ -36,5 +36,15 @@ TEST(Reading, HasTheTextTheBeginningAndTheMarks) {
                    [&] { read_text(scratch.folder(), scratch / "text", config); });
 }
 
+// A mark may have blanks on both sides, and two newlines are one; letters beside a mark make a word of it.
+TEST(Reading, KnowsMarksByThemselves) {
+  const io::Scratch scratch;
+  io::spill(
+      scratch / "tokenizer.json",
+      R"({"model":{"type":"BPE","vocab":{".":0," , ":1,"\n\n":2,"...":3,"a.":4," ":5,"?":6,"!!":7,";":8,": ":9,"!":10},
+                "merges":[]},"decoder":{"type":"Fuse"}})");
+  EXPECT_EQ(marks_of(text::load_tokenizer(scratch.folder())), (std::vector<std::int32_t>{0, 1, 2, 3, 6, 8, 9, 10}));
+}
+
 }  // namespace
 }  // namespace polyhead::exam

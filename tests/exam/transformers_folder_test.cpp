@@ -67,6 +67,29 @@ TEST(TransformersFolder, LayersWithoutHeads) {
   expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
 }
 
+// What a tokenizer and generation need comes along; what was pruned here before goes.
+TEST(TransformersFolder, BringsItsCompanions) {
+  const io::Scratch from, to;
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    std::filesystem::copy_file(fixture("llama") / name, from / name);
+  }
+  const std::vector<std::string> companions{"tokenizer.json",
+                                            "tokenizer_config.json",
+                                            "tokenizer.model",
+                                            "vocab.json",
+                                            "merges.txt",
+                                            "added_tokens.json",
+                                            "chat_template.jinja",
+                                            "special_tokens_map.json",
+                                            "generation_config.json"};
+  for (const std::string& name : companions) io::spill(from / name, "of " + name);
+  io::spill(from / "notes.txt", "mine");
+  io::spill(to / "tokenizer.gguf", "old");
+  save_for_transformers(from.folder(), model::load(from.folder())->config(), {}, to.folder());
+  for (const std::string& name : companions) EXPECT_EQ(io::slurp(to / name), "of " + name);
+  EXPECT_FALSE(std::filesystem::exists(to / "notes.txt") || std::filesystem::exists(to / "tokenizer.gguf"));
+}
+
 TEST(TransformersFolder, RefusesWhereNoHeadCanLeave) {
   for (const char* family : {"llama", "qwen3", "gemma3"}) EXPECT_NO_THROW(expect_for_transformers(fixture(family)));
   for (const char* family : {"gpt2", "gpt_neox"}) {

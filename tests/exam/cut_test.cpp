@@ -1,0 +1,112 @@
+// What is left of a model, on disk and in numbers; and who is taken for a model of which task.
+#include "exam/cut.h"
+
+#include <gtest/gtest.h>
+
+#include "exam/links.h"
+#include "heads/pruning.h"
+#include "io/scratch.h"
+#include "model/checkpoint.h"
+#include "train/run.h"
+
+namespace polyhead::exam {
+namespace {
+
+// A folder as polyhead train makes one, hardly trained.
+class Trained : public ::testing::Test {
+ protected:
+  Trained() {
+    plan_ = train::plan_for("copy");
+    plan_.task.context = 9;
+    plan_.training = {.steps = 30, .batch = 4, .rate = 0.02, .warmup = 5};
+    const auto task = train::make_task(plan_.task);
+    plan_.model = model::make_config(model::Kind::gpt, 2, 16, 2);
+    train::fit_to_task(plan_.model, *task);
+    model::save(model::Transformer(plan_.model, 3), scratch_.folder());
+    train::save_plan(plan_, scratch_.folder());
+  }
+
+  io::Scratch scratch_;
+  Context context_{1};
+  train::Plan plan_;
+};
+
+TEST_F(Trained, IsComparedWithWhatIsLeftOfIt) {
+  Subject subject = load_subject(context_, scratch_.folder());
+  EXPECT_EQ(subject.about, "copy");
+  std::vector<Examples> examples;
+  examples.push_back(subject.task->batch(train::Split::validation, 0, 5));
+  const auto smaller = heads::without_heads(*subject.model, {{0, 0}, {1, 0}, {1, 1}});
+  const BeforeAndAfter both = compare(context_, *subject.model, *smaller, examples);
+  for (const auto& [facts, model] :
+       {std::pair<const Facts&, const model::Transformer&>{both.before, *subject.model}, {both.after, *smaller}}) {
+    const model::SequenceScores scores = model::score(context_, model, examples);
+    EXPECT_EQ(facts.heads, model.config().head_count());
+    EXPECT_EQ(facts.parameters, model.parameter_count());
+    EXPECT_EQ(facts.accuracy, scores.accuracy());
+    EXPECT_EQ(facts.loss, scores.mean_loss());
+    const io::Scratch disk;
+    model::save(model, disk.folder());
+    EXPECT_EQ(facts.bytes, static_cast<std::int64_t>(std::filesystem::file_size(disk / "model.safetensors")));
+    EXPECT_GT(facts.seconds_of_one, 0);
+    EXPECT_GT(facts.seconds_of_16, facts.seconds_of_one) << "sixteen sequences, not one";
+  }
+}
+
+TEST_F(Trained, IsTrainedOnAtATenthOfItsRate) {
+  Subject subject = load_subject(context_, scratch_.folder());
+  std::vector<train::StepReport> steps;
+  fine_tune(context_, *subject.model, subject, 20, [&](const train::StepReport& step) { steps.push_back(step); });
+  ASSERT_EQ(steps.size(), 20u);
+  double highest = 0;
+  for (const train::StepReport& step : steps) highest = std::max(highest, step.rate);
+  EXPECT_NEAR(highest, 0.002, 1e-9);
+  EXPECT_EQ(steps[1].rate, highest) << "a warm-up of a tenth of the steps";
+  EXPECT_LT(steps[0].rate, highest);
+  EXPECT_LT(steps.back().loss, steps.front().loss);
+}
+
+TEST_F(Trained, IsKnownAsPrunedWhereItIsSaved) {
+  Subject subject = load_subject(context_, scratch_.folder());
+  const auto smaller = heads::without_heads(*subject.model, {{1, 1}});
+  const io::Scratch out;
+  io::spill(out / "metrics.jsonl", "old\n");
+  save_cut(*smaller, subject.plan, out.folder());
+  EXPECT_FALSE(std::filesystem::exists(out / "metrics.jsonl")) << "of a run that was there before";
+  EXPECT_FALSE(train::load_plan(scratch_.folder()).pruned);
+  EXPECT_TRUE(train::load_plan(out.folder()).pruned);
+  const Subject left = load_subject(context_, out.folder());
+  EXPECT_EQ(left.model->config().layers[1].heads, 1);
+  EXPECT_EQ(left.task->name(), "copy");
+}
+
+TEST_F(Trained, IsRefusedWithoutItsFilesAndForAnotherTask) {
+  train::Plan other = plan_;
+  other.task.context = 11;
+  train::save_plan(other, scratch_.folder());
+  io::expect_error(ErrorCode::input, {"config.json", "a model for the task copy", "run.json"},
+                   [&] { load_subject(context_, scratch_.folder()); });
+  for (const char* name : {"model.safetensors", "run.json", "config.json"}) {
+    std::filesystem::remove(scratch_ / name);
+    io::expect_error(ErrorCode::input, {std::string("found no ") + name},
+                     [&] { load_subject(context_, scratch_.folder()); });
+  }
+}
+
+// Of a text links are by its bytes, which may be above 127.
+TEST(LinksOfText, AreBetweenBytes) {
+  const io::Scratch scratch;
+  const auto task =
+      train::make_task({.name = "text", .context = 8, .text = std::string(2000, 'a') + std::string(2000, 'b')});
+  io::spill(scratch / "links.jsonl", R"({"tokens": "aéb", "query": 3, "key": 1, "relation": "x"})");
+  const heads::Probe probe = std::move(load_links(scratch / "links.jsonl", *task)[0]);
+  const std::int32_t* tokens = probe.tokens.as<std::int32_t>();
+  EXPECT_EQ(std::vector(tokens, tokens + 4), (std::vector<std::int32_t>{'a', 0xc3, 0xa9, 'b'}));
+  EXPECT_EQ(probe.relations[1].query, 3);
+  io::spill(scratch / "links.jsonl", R"({"tokens": "aaaaaaaaa", "query": 3, "key": 1, "relation": "x"})");
+  io::expect_error(ErrorCode::input, {":1", "expected 1 to 8, found 9"},
+                   [&] { load_links(scratch / "links.jsonl", *task); });
+}
+
+}  // namespace
+}  // namespace polyhead::exam
