@@ -6,10 +6,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
+#include <thread>
 
 #include "model/score.h"
 #include "polyhead/error.h"
+#include "report/text.h"
 #include "serve/models.h"
+#include "serve/page.h"
 
 namespace polyhead::serve {
 namespace {
@@ -208,11 +212,89 @@ TEST(Desk, WhatCannotBeAnsweredIsSaidInWords) {
   EXPECT_EQ(open.desk.answer("passwd", "{}").status, 404);
 }
 
+// All heads may have a gate, from nothing to twice; a refusal hides nothing.
+TEST(Desk, TakesAGateForEveryHead) {
+  Open open(save_language_model);
+  json gates = json::array();
+  for (int layer = 0; layer < 3; ++layer) {
+    for (int head = 0; head < 4; ++head) gates.push_back({layer, head, head == 3 ? 2 : 0.5 * head});
+  }
+  exam::GateList list;
+  for (const json& gate : gates) list.push_back({{gate[0], gate[1]}, gate[2]});
+  const json read = open.ask("read", {{"text", kText}, {"gates", gates}});
+  EXPECT_NEAR(mean(read["samples"][0]["losses"]), scored(open, open.viewer->tokens_of(kText, 64), list), 1e-5);
+  gates.push_back({0, 0, 1});
+  EXPECT_EQ(open.desk.answer("read", json{{"text", kText}, {"gates", gates}}.dump()).status, 422) << "more than heads";
+  EXPECT_EQ(json::parse(refusal(422, "a\u202Eb").body)["error"], "a‹U+202E›b");
+}
+
+// Texts of one length have each its own ranking; who asked last is served first.
+TEST(Desk, RanksTheTextThatWasAskedForLast) {
+  Open open(save_language_model);
+  const json first{{"text", "a road"}}, second{{"text", "road a"}};
+  ASSERT_EQ(open.viewer->tokens_of("a road", 64).size(), open.viewer->tokens_of("road a", 64).size());
+  open.ask("rank", first);
+  open.ask("rank", second);
+  EXPECT_TRUE(open.desk.work());
+  EXPECT_EQ(open.ask("rank", first)["done"], 0);
+  EXPECT_TRUE(open.desk.work());
+  EXPECT_TRUE(open.desk.work());
+  const json one = open.ask("rank", first), other = open.ask("rank", second);
+  EXPECT_EQ(one["done"], 2);
+  EXPECT_EQ(other["done"], 1);
+  EXPECT_NE(one["gradient"], other["gradient"]);
+  for (int layer = 0; layer < 3; ++layer) {
+    double squares = 0;
+    for (int head = 0; head < 4; ++head) squares += std::pow(one["gradient"][4 * layer + head].get<double>(), 2);
+    EXPECT_NEAR(squares, 1, 1e-5) << "relative to their layer";
+  }
+}
+
+TEST(Desk, NamesClassesByTheirNumbers) {
+  Open open(save_classifier);
+  const json row = open.ask("read", {{"text", open.viewer->language().example()}})["samples"][0]["predictions"][0];
+  std::set<std::string> names;
+  for (const json& one : row) names.insert(one[0].get<std::string>());
+  std::set<std::string> expected;
+  for (std::int64_t n = 0; n < open.viewer->model().config().classes; ++n)
+    expected.insert("class " + std::to_string(n));
+  EXPECT_EQ(names, expected);
+}
+
+TEST(LivePage, SaysWhatTheModelIs) {
+  EXPECT_EQ(name_of("models/gpt"), "gpt");
+  EXPECT_EQ(name_of("models/gpt/"), "gpt");
+  EXPECT_EQ(name_of("models/other/../gpt.gguf"), "gpt.gguf");
+  Opened encoder(save_encoder);
+  const report::Page page = live_page(*encoder.viewer, "models/encoder/", 2048);
+  EXPECT_EQ(page.title, "encoder");
+  ASSERT_TRUE(page.live.has_value());
+  EXPECT_EQ(page.live->model, "models/encoder/");
+  EXPECT_EQ(page.live->most_tokens, 96) << "no more than the model reads";
+  EXPECT_EQ(live_page(*encoder.viewer, "m", 50).live->most_tokens, 50);
+  EXPECT_EQ(page.live->example, encoder.viewer->language().example());
+  EXPECT_EQ(page.live->hint, encoder.viewer->language().hint());
+  const std::string parameters = report::typeset(std::to_string(encoder.viewer->model().parameter_count()));
+  EXPECT_EQ(page.lead, "3 layers of 4 heads, " + parameters +
+                           " parameters; an encoder: it turns a text into a vector, its embedding.");
+  model::Config config = small_config(model::Kind::gpt, 16);
+  config.layers[1].heads = 2;
+  config.layers[1].kv_heads = 2;
+  EXPECT_TRUE(in_a_sentence(model::Transformer(config, 1)).starts_with("3 layers with 10 heads, "));
+  config.layers.resize(1);
+  EXPECT_TRUE(in_a_sentence(model::Transformer(config, 1)).starts_with("1 layer of 4 heads, "));
+  EXPECT_TRUE(
+      in_a_sentence(model::Transformer(config, 1)).ends_with("a language model: it says which token comes next."));
+}
+
 TEST(Desk, ForgetsRankingsThatNobodyAsksFor) {
   Open open(save_language_model);
   for (const char* text : {"a", "b", "c", "d"}) open.ask("rank", {{"text", text}});
   EXPECT_EQ(open.desk.answer("rank", json{{"text", "e"}}.dump()).status, 503) << "four at a time";
   open.ask("rank", {{"text", "a"}});
+  std::this_thread::sleep_for(std::chrono::milliseconds(3100));
+  EXPECT_FALSE(open.desk.work()) << "after three seconds";
+  EXPECT_EQ(open.ask("rank", {{"text", "e"}})["done"], 0);
 }
 
 }  // namespace
