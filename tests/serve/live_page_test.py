@@ -89,6 +89,12 @@ class OfALanguageModel(Live):
         self.assertTrue(tab.run('currentSample().tokens.join("|")').startswith(first))
         self.assertIn('text=one+two+three', tab.run('location.hash'))
         self.assertRegex(tab.text('#status'), r'\d+ tokens, read in \d+ ms')
+        long = 'one two ' * 500  # 4,000 letters
+        self.type(tab, long)
+        self.assertIn('text=one', tab.run('location.hash'))
+        self.type(tab, long + 'x')
+        self.assertNotIn('text=', tab.run('location.hash'), 'an address has its limits')
+        self.type(tab, 'one two three')
         self.assertEqual(tab.run("document.querySelectorAll('#tokens button').length"),
                          tab.run('currentSample().tokens.length'))
         self.assertEqual(tab.run("document.querySelectorAll('.predictions tbody tr').length"), 8)
@@ -146,6 +152,13 @@ class OfALanguageModel(Live):
         self.wait(tab)
         self.assertEqual(tab.run('gates.text()'), '0.1:0.9')
         self.assertEqual(tab.run('document.activeElement.id'), 'gate')
+        self.assertEqual(tab.text('#switched'), '0 of 12 heads off, 1 turned.')
+        tab.run("""for (const value of [0.5, 0.25]) Object.assign(byId('gate'), {value}).dispatchEvent(new Event('input'));
+            byId('gate').dispatchEvent(new Event('change'))""")
+        for go, left in (('undo', '0.1:0.9'), ('redo', '0.1:0.25')):  # all turning of a gate is one step
+            tab.run(f'gates.{go}()')
+            self.wait(tab)
+            self.assertEqual(tab.run('gates.text()'), left)
         self.expect_quiet(tab)
 
     def test_the_address_brings_it_all_back(self):
