@@ -12,12 +12,6 @@
 namespace polyhead::report {
 namespace {
 
-constexpr double kPixel = 0.11;  // places are written to a tenth
-
-Shapes shapes_of(const std::variant<Lines, Bars, Grid, HeadGrid>& plot, Place place = Place::page) {
-  return Shapes(svg({"id", "title", "", plot}, place));
-}
-
 // What a place on the axis stands for, from the ticks' labels: the value at a y, or at an x.
 class Axis {
  public:

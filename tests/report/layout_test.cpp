@@ -13,12 +13,6 @@
 namespace polyhead::report {
 namespace {
 
-constexpr double kPixel = 0.11;  // places are written to a tenth
-
-using Plot = std::variant<Lines, Bars, Grid, HeadGrid>;
-
-Shapes shapes_of(const Plot& plot, Place place = Place::page) { return Shapes(svg({"id", "title", "", plot}, place)); }
-
 std::vector<Shape> texts_of(const Shapes& shapes, const std::string& ink, double size) {
   std::vector<Shape> found = shapes.of("text", ink);
   std::erase_if(found, [&](const Shape& text) { return text.number("font-size") != size; });

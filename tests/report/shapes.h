@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "report/figure.h"
+
 namespace polyhead::report {
 
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -118,5 +120,11 @@ class Shapes {
 
   std::vector<Shape> all_;
 };
+
+inline constexpr double kPixel = 0.11;  // places are written to a tenth
+
+inline Shapes shapes_of(const std::variant<Lines, Bars, Grid, HeadGrid>& plot, Place place = Place::page) {
+  return Shapes(svg({"id", "title", "", plot}, place));
+}
 
 }  // namespace polyhead::report
