@@ -194,6 +194,13 @@ TEST(Layer, IsInitialisedAsTorchDoes) {
     EXPECT_NEAR(sum / static_cast<double>(values.values().size()), 0, 0.05 * bound) << name;
   }
   EXPECT_EQ(names, (std::vector<std::string>{"in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"}));
+  // The output's spread is by what comes in, all heads side by side, and not by the width that goes out.
+  MultiHeadAttention narrow({.width = 64, .heads = 4, .head_dim = 4}, DType::f32, 9);
+  const reference::Array<double> out(narrow.parameters().out_proj_weight);
+  double largest = 0;
+  for (const double value : out.values()) largest = std::max(largest, std::abs(value));
+  EXPECT_LE(largest, 0.25);
+  EXPECT_GT(largest, 0.99 * 0.25);
   MultiHeadAttention other({.width = 64, .heads = 4}, DType::f32, 10);
   EXPECT_NE(layer.state()[0].second.as<float>()[0], other.state()[0].second.as<float>()[0]);
 }

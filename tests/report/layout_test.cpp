@@ -118,6 +118,16 @@ TEST(Events, StandWithinThePlotAndBelowWhatItMeasures) {
   EXPECT_LT(shapes.text("now").number("y"), shapes.text("1.0").letters_y()) << "above the plot";
 }
 
+TEST(Bands, HaveTheColourOfTheirLine) {
+  const Series plain{"a", {0, 1}, {0, 1}, {}, {}}, banded{"b", {0, 1}, {0.4, 0.6}, {0.3, 0.5}, {0.5, 0.7}};
+  const Shapes shapes = shapes_of(Lines{"x", "y", {plain, banded, plain, banded}, false, {}, {}});
+  std::vector<std::string> inks;
+  for (const Shape& path : shapes.of("path")) {
+    if (path.attribute("fill") != "none") inks.push_back(path.ink);
+  }
+  EXPECT_EQ(inks, (std::vector<std::string>{"s1", "s3"}));
+}
+
 // Many points are a line alone.
 TEST(Dots, AreForFewPoints) {
   for (const int points : {24, 25}) {

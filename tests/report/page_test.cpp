@@ -193,6 +193,24 @@ TEST(Page, DataOfAHeadAreWhatIsKnownOfIt) {
   EXPECT_EQ(model["heads"][0], expected) << model["heads"][0];
 }
 
+// All that a page says beside its heads, each under its own name.
+TEST(Page, DataAreWhatThePageSays) {
+  Page page{"a title", "a lead", {{"z", "1"}, {"a", "2"}}, {}, {}, {}, {}};
+  page.findings = {{"found", "t"}, {"alone", ""}};
+  page.figures = {{"f", "a figure", "its caption", Bars{"x", "y", {"c"}, {{"", {1}, {}, {}}}}}};
+  page.tables = {{"t", "a table", "below it", {"p", "q"}, {{std::int64_t{3}, 0.5}, {std::string("w"), Cell{}}}}};
+  const json data = json::parse(report::json(page));
+  EXPECT_EQ(data["title"], "a title");
+  EXPECT_EQ(data["lead"], "a lead");
+  EXPECT_EQ(data["about"], json::parse(R"({"z": "1", "a": "2"})"));
+  EXPECT_LT(report::json(page).find("\"z\""), report::json(page).find("\"a\"")) << "in their order";
+  EXPECT_EQ(data["findings"], json::parse(R"([{"text": "found", "figure": "t"}, {"text": "alone"}])"));
+  EXPECT_EQ(data["figures"], json::parse(R"([{"id": "f", "title": "a figure", "caption": "its caption"}])"));
+  EXPECT_EQ(data["tables"], json::parse(R"([{"id": "t", "title": "a table", "caption": "below it",
+                                            "columns": ["p", "q"], "rows": [[3, 0.5], ["w", null]]}])"));
+  EXPECT_FALSE(data.contains("live"));
+}
+
 // A character that turns the text around is shown by its number, wherever it stands.
 TEST(Page, NothingHidesInAnyText) {
   const Page page = hostile_page("\u202E\u200B");
