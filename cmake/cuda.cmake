@@ -15,10 +15,6 @@ if(POLYHEAD_NVCC)
 endif()
 if(nvcc_version VERSION_GREATER_EQUAL 13 AND POLYHEAD_CUDA AND NOT POLYHEAD_SANITIZE)  # older ones refuse our compiler, or C++20
   set(CMAKE_CUDA_COMPILER ${POLYHEAD_NVCC})
-  if(POLYHEAD_NVCC MATCHES "/.cuda/")  # PyPI's has its libraries in lib, where its nvcc does not look
-    get_filename_component(CUDAToolkit_ROOT ${POLYHEAD_NVCC}/../.. ABSOLUTE)
-    set(CMAKE_CUDA_FLAGS_INIT -L${CUDAToolkit_ROOT}/lib)
-  endif()
   set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
   set(CMAKE_CUDA_ARCHITECTURES 80-virtual)
   enable_language(CUDA)
