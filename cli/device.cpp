@@ -10,10 +10,24 @@ Option DeviceChoice::threads_option() {
   return {"threads", "N", "threads; 0: all processors; the result is the same for any number", &threads, {}, 0, 4096};
 }
 
+Option DeviceChoice::products_option() {
+  return {"products",
+          "TYPE",
+          "on a GPU: what operands of products are rounded to; bf16 is for attention alone",
+          &products,
+          {"f32", "tf32", "bf16"}};
+}
+
 Device DeviceChoice::chosen() const { return device == "cuda" ? Device{Device::Kind::cuda, 0} : Device{}; }
 
 Context DeviceChoice::context() const {
-  return device == "cuda" ? Context(chosen()) : Context(static_cast<int>(threads));
+  if (products != "f32" && device != "cuda") {
+    throw Failure(Exit::usage, "--products " + products + ": the CPU rounds nothing; add --device cuda");
+  }
+  Context context = device == "cuda" ? Context(chosen()) : Context(static_cast<int>(threads));
+  if (products == "tf32") context.set_float32_products(Float32Products::tf32);
+  if (products == "bf16") context.set_float32_products(Float32Products::bf16);
+  return context;
 }
 
 }  // namespace polyhead::cli

@@ -91,7 +91,7 @@ void check_resume(const Options& o) {
     if (given)
       misused(
           fmt::format("--{}: a run that is resumed keeps its plan; only --steps, --save-every, --device, "
-                      "--threads and the place of --file may change",
+                      "--products, --threads and the place of --file may change",
                       name));
   }
 }
@@ -203,6 +203,7 @@ std::vector<Option> options_of(Options& o) {
       {"positions", "KIND", "learned, sinusoidal, rotary or none", &o.positions, model::words_of<model::Positions>()},
       {"save-every", "N", "steps between checkpoints", &o.save_every, {}, 1, kMostSteps},
       o.on.device_option(),
+      o.on.products_option(),
       o.on.threads_option(),
       format_option(o.format)};
 }

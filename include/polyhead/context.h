@@ -1,6 +1,7 @@
 // A context carries what calls share: the device they run on, its memory, and its thread team or stream.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "polyhead/export.h"
@@ -9,6 +10,14 @@
 namespace POLYHEAD_PUBLIC polyhead {
 
 class Executor;
+
+// What products of f32 tensors may round their operands to; sums are f32 in any case. A GPU's tensor cores are several
+// times as fast with rounded operands. The CPU rounds nothing.
+enum class Float32Products : std::uint8_t {
+  f32,   // nothing is rounded
+  tf32,  // matrix products: to TF32, with the exponents of f32 and 10 bits behind the point
+  bf16,  // attention too, where Hopper's kernels take it: to bf16, with 7 bits
+};
 
 // Make one and keep it. No thread starts before the first call that needs it; between calls the team sleeps.
 // Results have the same bits for any number of threads. Calls on one context run one after another; to run calls
@@ -37,6 +46,9 @@ class Context {
   // Waits until all calls are done. On the CPU they are done when they return; on another device, errors in the values
   // of tensors (lengths, indices) may be thrown here or by the next copy to the host.
   void synchronise();
+
+  void set_float32_products(Float32Products operands);
+  Float32Products float32_products() const noexcept;
 
   Executor& executor();  // for the library's own rooms
 

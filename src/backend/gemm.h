@@ -19,7 +19,7 @@ struct GemmProblem {
   ConstTensorView a;
   ConstTensorView b;  // absent if `packed` is given
   const PackedMatrix* packed = nullptr;
-  ConstTensorView bias;  // [N] in the type computed in, contiguous, added to every row; may be absent
+  ConstTensorView bias;  // [N] in C's type, contiguous, added to every row; may be absent
   TensorView c;          // the columns have stride 1; overlaps no operand
 };
 

@@ -26,8 +26,7 @@ struct Kernels {
   // Products.
   void (*gemm)(Executor&, const GemmProblem&);
   PackedMatrix (*pack)(Executor&, const ConstTensorView& b);
-  // sums [N] = the sum of the rows of x [M,N], whose columns have stride 1; sums are contiguous, in the type computed
-  // in.
+  // sums [N] = the sum of the rows of x [M,N], whose columns have stride 1; sums are contiguous, of x's type or f32.
   void (*column_sums)(Executor&, const ConstTensorView& x, const TensorView& sums);
 
   // Rows and elements.

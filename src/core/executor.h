@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "polyhead/tensor.h"
+#include "polyhead/context.h"
 
 namespace polyhead {
 
@@ -26,6 +26,8 @@ class [[gnu::visibility("hidden")]] Executor {  // named by a public header, but
   const backend::Kernels& kernels() const noexcept { return kernels_; }
   const std::shared_ptr<Allocator>& allocator() const noexcept { return allocator_; }
   virtual int threads() const noexcept { return 1; }  // of the host that work on a call
+
+  Float32Products float32_products = Float32Products::f32;
 
   // Held by the call that uses the executor: calls on one context take turns.
   virtual std::mutex& turn() = 0;

@@ -220,8 +220,9 @@ class GemmWork {
   void copy_bias() {
     const std::int64_t begin = strips_.begin * static_cast<std::int64_t>(kStrip<T>);
     const std::int64_t end = std::min(strips_.end * static_cast<std::int64_t>(kStrip<T>), plan_.N);
-    const T* bias = static_cast<const T*>(problem_.bias.data());
-    std::fill(std::copy(bias + begin, bias + end, w_.bias), w_.bias + (strips_.end - strips_.begin) * kStrip<T>, T{0});
+    const ConstTensorView bias = problem_.bias.slice(0, begin, end);
+    widen(bias.data(), bias.dtype(), static_cast<std::size_t>(end - begin), w_.bias);
+    std::fill(w_.bias + (end - begin), w_.bias + (strips_.end - strips_.begin) * kStrip<T>, T{0});
   }
 
   // All rows of the block by one strip and slice.

@@ -175,8 +175,9 @@ void column_sums_as(Team& team, const ConstTensorView& x, const TensorView& sums
   team.for_each(divide_up(N, width), 1, members, [&](int) {
     return [&](std::int64_t item) {
       const Range columns{item * width, std::min(N, (item + 1) * width)};
-      T* to = static_cast<T*>(sums.data()) + columns.begin;
-      x.dtype() == dtype_of<T> ? sum_columns(x, columns, to) : sum_widened_columns(x, columns, to);
+      alignas(64) T found[8 * kLanes<T>];
+      x.dtype() == dtype_of<T> ? sum_columns(x, columns, found) : sum_widened_columns(x, columns, found);
+      narrow(found, columns.size(), sums.slice(0, columns.begin, columns.end).data(), sums.dtype());
     };
   });
 }

@@ -8,7 +8,7 @@ namespace polyhead::cuda {
 namespace {
 
 // Of cublasLt.h and cublas_api.h, version 13.
-enum : int { kOpN = 0, kOpT = 1, kCompute32F = 68 };
+enum : int { kOpN = 0, kOpT = 1, kCompute32F = 68, kComputeTf32 = 77 };
 enum : int { kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBiasPointer = 8 };
 enum : int { kPreferWorkspace = 1, kPreferAlignmentA = 5 };  // B, C and D follow A
 enum : int { kReal32F = 0, kReal16F = 2, kReal16BF = 14 };
@@ -122,12 +122,13 @@ CublasLt::~CublasLt() {
 
 const CublasLt::Plan* CublasLt::plan_of(const Key& key) {
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second.get();
-  const auto [type, M, N, K, a_transposed, b_transposed, a_leading, b_leading, c_leading, biased, alignment] = key;
+  const auto [compute, type, M, N, K, a_transposed, b_transposed, a_leading, b_leading, c_leading, biased, alignment] =
+      key;
   const Functions& f = *functions_;
   auto plan = std::make_unique<Plan>(f);
   // The library computes C^T [N,M] = B^T A^T, so its first operand is our second.
   const int first = b_transposed ? kOpT : kOpN, second = a_transposed ? kOpT : kOpN;
-  bool made = f.desc_create(&plan->desc, kCompute32F, kReal32F) == 0 &&
+  bool made = f.desc_create(&plan->desc, compute, kReal32F) == 0 &&
               f.desc_set(plan->desc, kDescTransA, &first, sizeof first) == 0 &&
               f.desc_set(plan->desc, kDescTransB, &second, sizeof second) == 0 &&
               f.layout_create(&plan->b, type, b_transposed ? K : N, b_transposed ? N : K, b_leading) == 0 &&
@@ -154,11 +155,12 @@ const CublasLt::Plan* CublasLt::plan_of(const Key& key) {
   return plans_.emplace(key, std::move(plan)).first->second.get();
 }
 
-bool CublasLt::multiply(cudaStream_t stream, const ConstTensorView& a, const ConstTensorView& b, const void* bias,
-                        const TensorView& c, void* workspace) {
+bool CublasLt::multiply(cudaStream_t stream, bool may_round, const ConstTensorView& a, const ConstTensorView& b,
+                        const void* bias, const TensorView& c, void* workspace) {
   const Operand left = operand_of(a), right = operand_of(b);
   const std::int64_t c_leading = std::max(c.stride(0), c.shape(1));
-  const Key key{type_of(c.dtype()),
+  const Key key{may_round && c.dtype() == DType::f32 ? kComputeTf32 : kCompute32F,
+                type_of(c.dtype()),
                 c.shape(0),
                 c.shape(1),
                 a.shape(1),

@@ -23,15 +23,17 @@ class CublasLt {
 
   static constexpr std::size_t kWorkspaceBytes = 32u << 20;
 
-  // C = A B + bias, the bias in C's type or absent. False if it has no way to do it.
-  bool multiply(cudaStream_t stream, const ConstTensorView& a, const ConstTensorView& b, const void* bias,
-                const TensorView& c, void* workspace);
+  // C = A B + bias, the bias in C's type or absent, f32 operands rounded to TF32 if they may be. False if it has no way
+  // to do it.
+  bool multiply(cudaStream_t stream, bool may_round, const ConstTensorView& a, const ConstTensorView& b,
+                const void* bias, const TensorView& c, void* workspace);
 
  private:
   struct Functions;
   struct Plan;
-  // Everything that the choice of an algorithm depends on: type, sizes, transpositions, leading dimensions, alignments.
-  using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, bool, bool, std::int64_t, std::int64_t,
+  // Everything that the choice of an algorithm depends on: how to compute, type, sizes, transpositions, leading
+  // dimensions, bias, alignments.
+  using Key = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t, bool, bool, std::int64_t, std::int64_t,
                          std::int64_t, bool, int>;
 
   explicit CublasLt(std::unique_ptr<Functions> functions);

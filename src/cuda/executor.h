@@ -19,7 +19,17 @@ namespace polyhead::cuda {
 class CublasLt;
 
 // Memory of one kernel for the next, beside the slots that ops have. What is in it lasts for one call of the table.
-enum class Workspace : std::uint8_t { statistics, forward, partials, gradient, sums, product, counters, count };
+enum class Workspace : std::uint8_t {
+  statistics,
+  forward,
+  rounded,
+  partials,
+  gradient,
+  sums,
+  product,
+  counters,
+  count
+};
 
 class CudaExecutor final : public Executor {
  public:

@@ -5,8 +5,6 @@
 namespace polyhead::ops {
 namespace {
 
-DType computed_in(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
 // How many elements lie between one row and the next, if all leading axes of x are evenly spaced rows; else 0.
 std::int64_t row_stride(const ConstTensorView& x) {
   std::int64_t stride = 0, rows = 1;  // of the axes from here on
@@ -36,23 +34,15 @@ ConstTensorView matrix(const Call& call, const ConstTensorView& x, Tensor& copy)
   return collapsed(ConstTensorView(copy));
 }
 
-// A bias of 16-bit numbers as f32.
-ConstTensorView in_computed_type(const Call& call, const ConstTensorView& vector, Tensor& copy) {
-  if (!vector.present() || vector.dtype() == computed_in(vector.dtype())) return vector;
-  copy = Tensor::empty(vector.shape(), DType::f32, call.executor().allocator());
-  call(&Kernels::copy, vector, copy);
-  return copy;
-}
-
 }  // namespace
 
 void project(const Call& call, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
              const TensorView& y, const backend::PackedMatrix* packed) {
-  Tensor copy, wide;
+  Tensor copy;
   call(&Kernels::gemm, {.a = matrix(call, x, copy),
                         .b = packed == nullptr ? collapsed(weight).transpose(0, 1) : ConstTensorView{},
                         .packed = packed,
-                        .bias = in_computed_type(call, bias, wide),
+                        .bias = bias,
                         .c = collapsed(y)});
 }
 
@@ -69,11 +59,7 @@ void project_weights(const Call& call, const ConstTensorView& dy, const ConstTen
     call(&Kernels::gemm,
          {.a = upstream.transpose(0, 1), .b = matrix(call, x, x_copy), .bias = {}, .c = collapsed(dweight)});
   }
-  if (!dbias.present()) return;
-  if (dbias.dtype() == computed_in(dbias.dtype())) return call(&Kernels::column_sums, upstream, dbias);
-  Tensor sums = Tensor::empty(dbias.shape(), DType::f32, call.executor().allocator());
-  call(&Kernels::column_sums, upstream, sums);
-  call(&Kernels::copy, sums, dbias);
+  if (dbias.present()) call(&Kernels::column_sums, upstream, dbias);
 }
 
 }  // namespace polyhead::ops

@@ -54,6 +54,15 @@ TEST(Context, Moves) {
   EXPECT_EQ(sum_below(second, 10), 45);
 }
 
+TEST(Context, KeepsWhatProductsMayRound) {
+  Context context(1);
+  EXPECT_EQ(context.float32_products(), Float32Products::f32);
+  context.set_float32_products(Float32Products::tf32);
+  Context other = std::move(context);
+  EXPECT_EQ(other.float32_products(), Float32Products::tf32);
+  EXPECT_THROW(context.set_float32_products(Float32Products::f32), Error);
+}
+
 TEST(Context, ServesSeveralThreads) {
   Context context(3);
   std::atomic<int> right{0};

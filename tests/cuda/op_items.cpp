@@ -26,9 +26,6 @@ class Stage {
   ConstTensorView normal(const Dims& shape, double spread = 1) {
     return filled(shape, stored_, dtype_, [&] { return spread * random_.normal(); });
   }
-  ConstTensorView normal_wide(const Dims& shape) {  // as a 16-bit bias comes, widened
-    return filled(shape, stored_, wide(), [&] { return random_.normal(); });
-  }
   ConstTensorView uniform(const Dims& shape) {
     return filled(shape, stored_, dtype_, [&] { return random_.uniform(); });
   }
@@ -139,14 +136,16 @@ void add_products(std::vector<std::pair<std::string, Op>>& ops) {
       ops.emplace_back(name, [=, M = M, N = N, K = K](Stage& s) {
         const ConstTensorView a = a_turned ? s.normal({K, M}).transpose(0, 1) : s.normal({M, K});
         const ConstTensorView b = b_turned ? s.normal({N, K}).transpose(0, 1) : s.normal({K, N});
-        const ConstTensorView bias = biased ? s.normal_wide({N}) : ConstTensorView{};
+        const ConstTensorView bias = biased ? s.normal({N}) : ConstTensorView{};
         const TensorView c = s.result("c", {M, N});
         if (s.is_yardstick()) return multiply_plainly(a, b, bias, c);
         s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = bias, .c = c});
       });
     }
     ops.emplace_back("column_sums_" + std::to_string(M) + "x" + std::to_string(N), [=, M = M, N = N](Stage& s) {
-      s.call(&Kernels::column_sums, s.normal({M, N}), s.result("sums", {N}, s.wide()));
+      const ConstTensorView x = s.normal({M, N});
+      s.call(&Kernels::column_sums, x, s.result("sums", {N}, s.wide()));
+      s.call(&Kernels::column_sums, x, s.result("sums in the type of x", {N}));
     });
   }
 }

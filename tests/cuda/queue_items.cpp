@@ -1,5 +1,6 @@
 // What a GPU owes besides: errors in values that come when somebody waits, calls that a graph can hold, tensors that
-// outlive their context, streams of the caller, more tiles than multiprocessors with idle ones among them.
+// outlive their context, streams of the caller, rounded products, more tiles than multiprocessors with idle ones among
+// them.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "cuda/executor.h"
 #include "cuda/items.h"
 #include "polyhead/attention.h"
+#include "polyhead/linear.h"
 #include "support/random.h"
 
 namespace polyhead::test::gpu {
@@ -174,6 +176,51 @@ std::string streams_are_the_callers(Context& own) {
   return wrong;
 }
 
+// |a - b| / |b|, both f32.
+double distance(Context& context, const ConstTensorView& a, const ConstTensorView& b) {
+  const Tensor x = to_host(context, a), y = to_host(context, b);
+  double off = 0, size = 0;
+  for (std::int64_t n = 0; n < x.view().count(); ++n) {
+    const double d = static_cast<double>(x.as<float>()[n]) - static_cast<double>(y.as<float>()[n]);
+    off += d * d;
+    size += static_cast<double>(y.as<float>()[n]) * static_cast<double>(y.as<float>()[n]);
+  }
+  return std::sqrt(off / size);
+}
+
+// Operands of f32 products are rounded when it was asked for, as far as was asked for, and not otherwise.
+std::string products_round_when_told(Context& context) {
+  const Tensor q = random_tensor(context, {1, 2, 300, 64}, DType::f32, 1),
+               dy = random_tensor(context, {1, 2, 300, 64}, DType::f32, 2);
+  struct Found {
+    Tensor product, output, dk;
+  };
+  const auto found_with = [&](Float32Products operands) {
+    context.set_float32_products(operands);
+    Attention forward = attend(context, q, q, q, {.causal = true}, {.lse = true});
+    AttentionGradients gradients =
+        attend_backward(context, q, q, q, {.causal = true}, {.output = dy}, {}, {forward.output, forward.lse});
+    Found found{linear(context, q, dy.view().reshape({600, 64})), std::move(forward.output), std::move(gradients.dk)};
+    context.set_float32_products(Float32Products::f32);
+    return found;
+  };
+  const Found exact = found_with(Float32Products::f32), tf32 = found_with(Float32Products::tf32),
+              bf16 = found_with(Float32Products::bf16);
+  std::string wrong;
+  const auto expect = [&](const char* what, const Tensor& got, const Tensor& wanted, double least, double most) {
+    const double off = distance(context, got, wanted);
+    if (!(off >= least && off <= most)) wrong += std::string(what) + " is off by " + std::to_string(off) + "\n";
+  };
+  const bool library = static_cast<cuda::CudaExecutor&>(context.executor()).cublas() != nullptr;
+  expect("a product in tf32", tf32.product, exact.product, library ? 1e-6 : 0, 1e-3);
+  expect("attention in tf32", tf32.output, exact.output, 0, 0);
+  expect("a product in bf16", bf16.product, exact.product, library ? 1e-6 : 0, 1e-3);
+  expect("attention in bf16", bf16.output, exact.output, 1e-5, 1e-2);
+  expect("dk in bf16", bf16.dk, exact.dk, 1e-5, 3e-2);
+  expect("f32 afterwards", found_with(Float32Products::f32).output, exact.output, 0, 0);
+  return wrong;
+}
+
 }  // namespace
 
 std::vector<Item> queue_items() {
@@ -183,6 +230,7 @@ std::vector<Item> queue_items() {
           {"queue/decoding_can_be_captured", [](Context& context) { return calls_can_be_captured(context, 1); }},
           {"queue/closed_heads_are_skipped", closed_heads_are_skipped},
           {"queue/packed_sequences_are_alone", packed_sequences_are_alone},
+          {"queue/products_round_when_told", products_round_when_told},
           {"queue/tensors_outlive_contexts", tensors_outlive_contexts},
           {"queue/streams_are_the_callers", streams_are_the_callers}};
 }

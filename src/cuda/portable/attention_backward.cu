@@ -22,15 +22,12 @@ void write_dbias(CudaExecutor& executor, const AttentionArguments& arguments, co
   executor.launch(dbias_kernel, count, kThreads, arguments, gradient, Strided(dbias), extent);
 }
 
-}  // namespace
-
-void attend_backward_f32(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
+// What is known of the rows, m, l and delta, is found first: every other kernel reads it.
+GradientArguments describe_rows(CudaExecutor& executor, const AttentionArguments& arguments,
+                                const backend::AttentionGradientProblem& problem) {
   const backend::AttentionProblem& forward = problem.forward;
   const backend::Sequences& sequences = forward.sequences;
-  const AttentionArguments arguments(forward);
-  const int row_tiles = tiles_of(sequences.queries), key_tiles = tiles_of(sequences.keys);
   const std::int64_t rows = forward.q.shape(0) * forward.heads * sequences.queries;
-
   GradientArguments gradient;
   gradient.doutput = Strided(problem.doutput);
   gradient.dlse = Strided(problem.dlse);
@@ -41,9 +38,25 @@ void attend_backward_f32(CudaExecutor& executor, const backend::AttentionGradien
   gradient.l = gradient.m + rows;
   gradient.delta = gradient.l + rows;
   gradient.dgate = gradient.delta + rows;
+  const int tiles = tiles_of(sequences.queries);
+  executor.launch(rows_kernel, sequences.count * forward.heads * tiles, kThreads, arguments, gradient, tiles);
+  return gradient;
+}
 
+}  // namespace
+
+void bias_gradient(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
+  const AttentionArguments arguments(problem.forward);
+  write_dbias(executor, arguments, describe_rows(executor, arguments, problem), problem.dbias);
+}
+
+void attend_backward_f32(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
+  const backend::AttentionProblem& forward = problem.forward;
+  const backend::Sequences& sequences = forward.sequences;
+  const AttentionArguments arguments(forward);
+  const int row_tiles = tiles_of(sequences.queries), key_tiles = tiles_of(sequences.keys);
+  const GradientArguments gradient = describe_rows(executor, arguments, problem);
   const std::int64_t heads = sequences.count * forward.heads;
-  executor.launch(rows_kernel, heads * row_tiles, kThreads, arguments, gradient, row_tiles);
   const int parts = parts_of(forward.head_dim), wide = parts_of(std::max(forward.head_dim, forward.value_dim));
   executor.launch(dq_kernel, heads * row_tiles * parts, kThreads, arguments, gradient, Strided(problem.dq), row_tiles,
                   parts);

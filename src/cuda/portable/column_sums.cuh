@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/portable/elements.cuh"
+#include "cuda/portable/numbers.cuh"
 
 namespace polyhead::cuda::portable {
 
@@ -35,7 +36,8 @@ __global__ void __launch_bounds__(256) column_slices_kernel(std::int64_t rows, i
 struct AddSlices {
   const float2* partial;
   int columns, slices;
-  float *first, *second;  // null: not wanted
+  DType dtype;
+  void *first, *second;  // null: not wanted
 
   __device__ void operator()(std::int64_t column) const {
     float2 sum{0, 0};
@@ -44,20 +46,22 @@ struct AddSlices {
       sum.x += more.x;
       sum.y += more.y;
     }
-    first[column] = sum.x;
-    if (second != nullptr) second[column] = sum.y;
+    store(first, dtype, column, sum.x);
+    if (second != nullptr) store(second, dtype, column, sum.y);
   }
 };
 
 template <class Value>
-void sum_columns(CudaExecutor& executor, std::int64_t rows, std::int64_t columns, const Value& value, float* first,
-                 float* second) {
+void sum_columns(CudaExecutor& executor, std::int64_t rows, std::int64_t columns, const Value& value,
+                 const TensorView& first, const TensorView& second) {
   const auto slices = static_cast<int>(std::clamp<std::int64_t>(rows / 64, 1, 64));
   const auto width = static_cast<int>(columns), blocks = (width + 31) / 32;
   auto* partial = executor.workspace<float2>(Workspace::sums, slices * columns);
   executor.launch(column_slices_kernel<Value>, std::int64_t{blocks} * slices, 256, rows, width, blocks, slices, value,
                   partial);
-  for_elements(executor, columns, AddSlices{partial, width, slices, first, second});
+  for_elements(
+      executor, columns,
+      AddSlices{partial, width, slices, first.dtype(), first.data(), second.present() ? second.data() : nullptr});
 }
 
 }  // namespace polyhead::cuda::portable

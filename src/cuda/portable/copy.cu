@@ -63,6 +63,83 @@ struct Convert {
   }
 };
 
+// Eight numbers of a row at a time, between f32 and 16 bits: [..,C] of up to four axes, C a multiple of eight.
+constexpr int kGroup = 8;
+template <class From, class To>
+struct ConvertGroups {
+  const From* from;
+  To* to;
+  std::uint32_t size[3], groups;  // of the axes before the last one; of the last one
+  std::int64_t from_step[3], to_step[3];
+
+  __device__ void operator()(std::int64_t n) const {
+    auto left = static_cast<std::uint32_t>(n);
+    std::int64_t from_at = left % groups * kGroup, to_at = from_at;
+    left /= groups;
+#pragma unroll
+    for (int axis = 2; axis >= 0; --axis) {
+      const std::uint32_t index = left % size[axis];
+      left /= size[axis];
+      from_at += index * from_step[axis];
+      to_at += index * to_step[axis];
+    }
+    alignas(16) From in[kGroup];
+    alignas(16) To out[kGroup];
+#pragma unroll
+    for (std::size_t part = 0; part < sizeof in / 16; ++part) {
+      reinterpret_cast<uint4*>(in)[part] = reinterpret_cast<const uint4*>(from + from_at)[part];
+    }
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) out[i] = from_float<To>(to_float(in[i]));
+#pragma unroll
+    for (std::size_t part = 0; part < sizeof out / 16; ++part) {
+      reinterpret_cast<uint4*>(to + to_at)[part] = reinterpret_cast<const uint4*>(out)[part];
+    }
+  }
+};
+
+bool in_groups(const ConstTensorView& x) {
+  const int last = x.rank() - 1;
+  if (x.rank() < 1 || x.rank() > 4 || x.shape(last) % kGroup != 0 || x.stride(last) != 1) return false;
+  bool all = reinterpret_cast<std::uintptr_t>(x.data()) % 16 == 0;
+  for (int axis = 0; axis < last; ++axis) all = all && x.stride(axis) % kGroup == 0;
+  return all && x.count() / kGroup < std::int64_t{1} << 31;
+}
+
+template <class From, class To>
+void convert_groups(CudaExecutor& executor, const ConstTensorView& from, const TensorView& to) {
+  const int last = to.rank() - 1;
+  ConvertGroups<From, To> what{static_cast<const From*>(from.data()),
+                               static_cast<To*>(to.data()),
+                               {1, 1, 1},
+                               static_cast<std::uint32_t>(to.shape(last) / kGroup),
+                               {},
+                               {}};
+  for (int axis = last - 1, place = 2; axis >= 0; --axis, --place) {
+    what.size[place] = static_cast<std::uint32_t>(to.shape(axis));
+    what.from_step[place] = from.stride(axis);
+    what.to_step[place] = to.stride(axis);
+  }
+  for_elements(executor, to.count() / kGroup, what);
+}
+
+// Whether it could.
+bool convert_by_groups(CudaExecutor& executor, const ConstTensorView& from, const TensorView& to) {
+  if (!in_groups(from) || !in_groups(to)) return false;
+  if (from.dtype() == DType::f32 && to.dtype() == DType::bf16) {
+    convert_groups<float, __nv_bfloat16>(executor, from, to);
+  } else if (from.dtype() == DType::f32 && to.dtype() == DType::f16) {
+    convert_groups<float, __half>(executor, from, to);
+  } else if (from.dtype() == DType::bf16 && to.dtype() == DType::f32) {
+    convert_groups<__nv_bfloat16, float>(executor, from, to);
+  } else if (from.dtype() == DType::f16 && to.dtype() == DType::f32) {
+    convert_groups<__half, float>(executor, from, to);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 template <class Element>
 void copy_as(CudaExecutor& executor, const Layout& layout, const ConstTensorView& from, const TensorView& to) {
   for_elements(executor, to.count(),
@@ -74,6 +151,7 @@ void copy_as(CudaExecutor& executor, const Layout& layout, const ConstTensorView
 void copy(CudaExecutor& executor, const ConstTensorView& from, const TensorView& to) {
   const Layout layout(to.shape(), from.strides(), to.strides());
   if (from.dtype() != to.dtype()) {
+    if (convert_by_groups(executor, from, to)) return;
     return for_elements(executor, to.count(), Convert{layout, from.data(), from.dtype(), to.data(), to.dtype()});
   }
   const Dims rows = contiguous_strides(to.shape());

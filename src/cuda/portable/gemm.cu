@@ -26,7 +26,7 @@ __device__ inline void load_tile(float (&to)[kDepth][kBlock + 1], const Strided&
 }
 
 __global__ void __launch_bounds__(256)
-    gemm_kernel(const __grid_constant__ Strided a, const __grid_constant__ Strided b, const float* bias,
+    gemm_kernel(const __grid_constant__ Strided a, const __grid_constant__ Strided b, const void* bias,
                 const __grid_constant__ Strided c, std::int64_t M, std::int64_t N, std::int64_t K) {
   __shared__ float rows[kDepth][kBlock + 1], columns[kDepth][kBlock + 1];
   const std::int64_t across = (N + kBlock - 1) / kBlock;
@@ -53,34 +53,18 @@ __global__ void __launch_bounds__(256)
     for (int s = 0; s < 4; ++s) {
       const std::int64_t m = m0 + 4 * ty + r, n = n0 + tx + 16 * s;
       if (m >= M || n >= N) continue;
-      store(c.data, c.dtype, m * c.stride[0] + n, sums[r][s] + (bias != nullptr ? bias[n] : 0.0f));
+      store(c.data, c.dtype, m * c.stride[0] + n, sums[r][s] + (bias != nullptr ? load(bias, c.dtype, n) : 0.0f));
     }
   }
 }
-
-// The bias, which comes in f32, in the type of C.
-struct Narrow {
-  const float* from;
-  void* to;
-  DType dtype;
-  __device__ void operator()(std::int64_t n) const { store(to, dtype, n, from[n]); }
-};
 
 bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const ConstTensorView& b) {
   if (p.a.shape(1) == 0 || p.a.dtype() != p.c.dtype() || b.dtype() != p.c.dtype()) return false;
   CublasLt* library = executor.cublas();
   if (library == nullptr) return false;
-  const std::int64_t N = p.c.shape(1);
-  const auto bias_bytes = static_cast<std::int64_t>((N * 4 + 255) / 256 * 256);
-  auto* memory = executor.workspace<std::byte>(Workspace::product,
-                                               static_cast<std::int64_t>(CublasLt::kWorkspaceBytes) + bias_bytes);
-  const void* bias = p.bias.present() ? p.bias.data() : nullptr;
-  if (bias != nullptr && p.c.dtype() != DType::f32) {
-    void* narrow = memory + CublasLt::kWorkspaceBytes;
-    for_elements(executor, N, Narrow{floats(p.bias), narrow, p.c.dtype()});
-    bias = narrow;
-  }
-  return library->multiply(executor.stream(), p.a, b, bias, p.c, memory);
+  auto* memory = executor.workspace<std::byte>(Workspace::product, std::int64_t{CublasLt::kWorkspaceBytes});
+  return library->multiply(executor.stream(), executor.float32_products != Float32Products::f32, p.a, b,
+                           p.bias.present() ? p.bias.data() : nullptr, p.c, memory);
 }
 
 struct Element {
@@ -99,7 +83,7 @@ void gemm(CudaExecutor& executor, const backend::GemmProblem& p) {
   const ConstTensorView b = p.packed != nullptr ? p.packed->strips.view() : p.b;
   if (with_library(executor, p, b)) return;
   executor.launch(gemm_kernel, (M + kBlock - 1) / kBlock * ((N + kBlock - 1) / kBlock), 256, Strided(p.a), Strided(b),
-                  floats_or_null(p.bias), Strided(p.c), M, N, p.a.shape(1));
+                  p.bias.present() ? p.bias.data() : nullptr, Strided(p.c), M, N, p.a.shape(1));
 }
 
 backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b) {
@@ -110,7 +94,7 @@ backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b) {
 
 void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums) {
   expect_no_f64("column_sums", x);
-  sum_columns(executor, x.shape(0), x.shape(1), Element{Strided(x)}, floats(sums), nullptr);
+  sum_columns(executor, x.shape(0), x.shape(1), Element{Strided(x)}, sums, {});
 }
 
 }  // namespace polyhead::cuda

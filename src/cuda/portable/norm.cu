@@ -104,8 +104,7 @@ void normalise_backward(CudaExecutor& executor, const backend::NormGradientProbl
   const std::int64_t rows = RowPlaces(p.x).count, C = columns_of(p.x);
   const Rows<const float> x(p.x), dy(p.dy);
   // Before dx is written, which may be dy's own memory.
-  sum_columns(executor, rows, C, ParameterGradients{x, floats(p.scales), dy}, floats(p.dgamma),
-              p.dbeta.present() ? floats(p.dbeta) : nullptr);
+  sum_columns(executor, rows, C, ParameterGradients{x, floats(p.scales), dy}, p.dgamma, p.dbeta);
   for_rows(executor, rows,
            NormaliseBackward{x, floats(p.gamma), floats(p.scales), dy, Rows<const float>(p.plus), Rows<float>(p.dx), C,
                              p.centred});
