@@ -147,12 +147,16 @@ std::vector<Case> large_cases() {
       add("gates", gated);
       drop.options.dropout = {0.2, 99};
       add("dropout", drop);
+      drop.key_lengths = drop.key_start = drop.hidden_nan = true;
+      add("dropout_padded", drop);
       sink.sink_logit = sink.alibi = true;
       sink.options.softcap = 20;
       add("sink_alibi_softcap", sink);
       keep.keep = Dims{c.batch, 1, 1, c.keys};
       keep.hidden_nan = true;
       add("keep", keep);
+      keep.keep = Dims{c.batch, c.heads, c.queries, c.keys};
+      add("keep_rows", keep);
       bias.bias = Dims{c.heads, c.queries, c.keys};
       bias.bias_hides = 0.3;
       add("bias", bias);

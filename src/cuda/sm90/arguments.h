@@ -93,6 +93,11 @@ struct Options {
   float kept_factor = 1;               // what dropout multiplies the others by
   const std::uint8_t* seen = nullptr;  // [B,H or 1,S]: keys that keep and bias leave to some query
   std::int64_t seen_batch = 0, seen_head = 0;
+
+  // The key's place is that in the tensor.
+  __device__ bool is_seen(int batch, int head, int key) const {
+    return seen == nullptr || seen[batch * seen_batch + head * seen_head + key] != 0;
+  }
 };
 
 struct ForwardArguments {

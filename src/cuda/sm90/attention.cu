@@ -20,8 +20,7 @@ struct Layout {
   int mark_words = 0;
   std::uint32_t* keep = nullptr;  // [keep_batch][keep_heads][keep_rows][keep_words], without copies
   std::int64_t keep_batch = 1, keep_heads = 1, keep_rows = 1, keep_words = 0;
-  std::uint8_t* seen = nullptr;  // [B][seen_heads][S], where keep or bias hide keys
-  std::int64_t seen_heads = 1;
+  std::uint8_t* seen = nullptr;  // [B][heads_of_seen][S], where keep or bias hide keys
   std::size_t bytes = 0;
 };
 
@@ -43,9 +42,7 @@ Layout layout_of(const backend::AttentionProblem& problem, std::byte* memory) {
     take(layout.keep, layout.keep_batch * layout.keep_heads * layout.keep_rows * words);
   }
   if (problem.keep.present() || problem.bias.present()) {
-    const auto by_head = [](const ConstTensorView& view) { return view.present() && view.stride(1) != 0; };
-    layout.seen_heads = by_head(problem.keep) || by_head(problem.bias) ? problem.heads : 1;
-    take(layout.seen, B * layout.seen_heads * problem.sequences.keys);
+    take(layout.seen, B * heads_of_seen(problem) * problem.sequences.keys);
     return layout;
   }
   if (problem.statistics_set == StatisticsSet::none) return layout;
@@ -58,29 +55,13 @@ Layout layout_of(const backend::AttentionProblem& problem, std::byte* memory) {
   return layout;
 }
 
-ScoreTensor by_score(const ConstTensorView& view) {
-  if (!view.present()) return {};
-  return {view.data(), view.dtype(), view.stride(0), view.stride(1), view.stride(2), view.stride(3)};
-}
-
-Options options_of(const backend::AttentionProblem& problem, const Layout& layout) {
-  Options o;
-  o.keep = by_score(problem.keep);
-  o.bias = by_score(problem.bias);
-  o.softcap = static_cast<float>(problem.softcap);
-  o.alibi = per_head(problem.alibi);
-  if (problem.dropout.p > 0) {
-    o.seed = problem.dropout.seed;
-    o.threshold = static_cast<std::uint32_t>(std::lround(65536 * problem.dropout.p));
-    o.kept_factor = static_cast<float>(1 / (1 - problem.dropout.p));
-  }
+Options forward_options(const backend::AttentionProblem& problem, const Layout& layout) {
+  Options o = options_of(problem);
   o.keep_bits = layout.keep;
   o.keep_row = layout.keep_rows > 1 ? layout.keep_words : 0;
   o.keep_head = layout.keep_heads > 1 ? layout.keep_rows * layout.keep_words : 0;
   o.keep_batch = layout.keep_batch > 1 ? layout.keep_heads * layout.keep_rows * layout.keep_words : 0;
-  o.seen = layout.seen;
-  o.seen_head = layout.seen_heads > 1 ? problem.sequences.keys : 0;
-  o.seen_batch = layout.seen_heads * problem.sequences.keys;
+  set_seen(o, problem, layout.seen);
   return o;
 }
 
@@ -111,7 +92,7 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
   a.moments = layout.moments;
   a.marks = layout.marks;
   a.mark_words = layout.mark_words;
-  a.options = options_of(problem, layout);
+  a.options = forward_options(problem, layout);
   a.open_heads = workspace.open_heads;
   a.next_tile = workspace.next_tile;
   a.tiles_ahead = problem.sequences.keys <= 1024 ? 2 : 1;
@@ -138,13 +119,7 @@ void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
         problem.sequences.keys, layout.keep, static_cast<int>(layout.keep_words));
     check(cudaGetLastError(), "launch of pack_keep");
   }
-  if (layout.seen != nullptr) {
-    const std::int64_t groups = (problem.sequences.keys + 31) / 32;
-    const auto blocks = static_cast<unsigned>(problem.sequences.count * layout.seen_heads * groups);
-    find_seen_keys<<<blocks, 256, 0, workspace.stream>>>(forward, layout.seen, static_cast<int>(layout.seen_heads),
-                                                         static_cast<int>(groups));
-    check(cudaGetLastError(), "launch of find_seen_keys");
-  }
+  if (layout.seen != nullptr) queue_seen_keys(workspace.stream, problem, layout.seen);
 }
 
 // After it.
@@ -222,6 +197,15 @@ void launch(const Workspace& workspace, const backend::AttentionProblem& problem
 }
 
 }  // namespace
+
+void queue_seen_keys(cudaStream_t stream, const backend::AttentionProblem& problem, std::uint8_t* seen) {
+  Options options = options_of(problem);
+  set_seen(options, problem, seen);
+  const std::int64_t groups = (problem.sequences.keys + 31) / 32, heads = heads_of_seen(problem);
+  find_seen_keys<<<static_cast<unsigned>(problem.sequences.count * heads * groups), 256, 0, stream>>>(
+      problem.sequences, reach_of(problem), options, seen, static_cast<int>(heads), static_cast<int>(groups));
+  check(cudaGetLastError(), "launch of find_seen_keys");
+}
 
 std::string objection(const backend::AttentionProblem& problem) {
   const std::int64_t D = problem.head_dim;

@@ -21,8 +21,17 @@ struct Layout {
   float *dots = nullptr, *inverted_gates = nullptr;
   void* closed_output = nullptr;
   int* any_closed = nullptr;
+  std::byte* closed_extra = nullptr;  // of their forward pass
+  std::uint8_t* seen = nullptr;       // see host.h, where keep or bias hide keys
   std::size_t bytes = 0;
 };
+
+// The forward pass whose output alone is of interest.
+backend::AttentionProblem closed_heads(backend::AttentionProblem forward) {
+  forward.lse = forward.weights = forward.logits = forward.statistics = forward.row_statistics = {};
+  forward.statistics_set = StatisticsSet::none;
+  return forward;
+}
 
 Layout layout_of(const backend::AttentionGradientProblem& problem, std::byte* memory) {
   const backend::AttentionProblem& forward = problem.forward;
@@ -42,6 +51,11 @@ Layout layout_of(const backend::AttentionGradientProblem& problem, std::byte* me
     take(layout.inverted_gates, sequences.count * forward.heads);
     layout.any_closed = reinterpret_cast<int*>(take_bytes(sizeof(int)));
     layout.closed_output = take_bytes(rows * forward.head_dim * 2);
+    layout.closed_extra = take_bytes(static_cast<std::int64_t>(extra_bytes(closed_heads(forward))));
+  }
+  if (forward.keep.present() || forward.bias.present()) {
+    layout.seen =
+        reinterpret_cast<std::uint8_t*>(take_bytes(forward.q.shape(0) * heads_of_seen(forward) * sequences.keys));
   }
   return layout;
 }
@@ -84,6 +98,8 @@ GradientArguments arguments_of(const backend::AttentionGradientProblem& problem,
   a.delta = layout.delta;
   a.first = strided<void>(kOfKeys ? problem.dk : problem.dq);
   if (kOfKeys) a.second = strided<void>(problem.dv);
+  a.options = options_of(forward);
+  if (layout.seen != nullptr) set_seen(a.options, forward, layout.seen);
   return a;
 }
 
@@ -97,7 +113,7 @@ void launch_kernel(void (*kernel)(GradientArguments), const Workspace& workspace
 
 template <class T, int D>
 void write_dgates(const Workspace& workspace, const backend::AttentionGradientProblem& problem, const Layout& layout) {
-  backend::AttentionProblem closed = problem.forward;
+  backend::AttentionProblem closed = closed_heads(problem.forward);
   const int heads = static_cast<int>(closed.heads), count = static_cast<int>(closed.sequences.count) * heads;
   Strided<const void> closed_output;
   if (closed.gates.present()) {
@@ -110,7 +126,8 @@ void write_dgates(const Workspace& workspace, const backend::AttentionGradientPr
     closed.gates =
         ConstTensorView(layout.inverted_gates, DType::f32, per_head_shape, contiguous_strides(per_head_shape), device);
     closed.output = TensorView(layout.closed_output, closed.dtype, shape, contiguous_strides(shape), device);
-    attend({workspace.stream, workspace.processors, workspace.next_tile, nullptr, layout.any_closed}, closed);
+    attend({workspace.stream, workspace.processors, workspace.next_tile, layout.closed_extra, layout.any_closed},
+           closed);
     closed_output = strided<const void>(ConstTensorView(closed.output));
   }
   gate_gradient_kernel<T, D><<<static_cast<unsigned>(count), 256, 0, workspace.stream>>>(
@@ -119,19 +136,31 @@ void write_dgates(const Workspace& workspace, const backend::AttentionGradientPr
   check(cudaGetLastError(), "launch of gate_gradient_kernel");
 }
 
+// dq, dk and dv.
+template <class T, int D, bool kGeneral>
+void launch_gradients(const Workspace& workspace, const backend::AttentionGradientProblem& problem,
+                      const Layout& layout) {
+  using OfQueries = Gradient<T, D, false, kGeneral>;
+  launch_kernel<OfQueries>(gradient_kernel<T, D, false, kGeneral>, workspace,
+                           arguments_of<OfQueries, false>(problem, layout));
+  if constexpr (D == 256) {
+    using OfKeys = WideKeyGradient<T, kGeneral>;
+    launch_kernel<OfKeys>(wide_key_gradient_kernel<T, kGeneral>, workspace,
+                          arguments_of<OfKeys, true>(problem, layout));
+  } else {
+    using OfKeys = Gradient<T, D, true, kGeneral>;
+    launch_kernel<OfKeys>(gradient_kernel<T, D, true, kGeneral>, workspace,
+                          arguments_of<OfKeys, true>(problem, layout));
+  }
+}
+
 template <class T, int D>
 void launch(const Workspace& workspace, const backend::AttentionGradientProblem& problem) {
   const Layout layout = layout_of(problem, workspace.memory);
   describe_rows<T, D>(workspace, problem, layout);
-  using OfQueries = Gradient<T, D, false>;
-  launch_kernel<OfQueries>(gradient_kernel<T, D, false>, workspace, arguments_of<OfQueries, false>(problem, layout));
-  if constexpr (D == 256) {
-    using OfKeys = WideKeyGradient<T>;
-    launch_kernel<OfKeys>(wide_key_gradient_kernel<T>, workspace, arguments_of<OfKeys, true>(problem, layout));
-  } else {
-    using OfKeys = Gradient<T, D, true>;
-    launch_kernel<OfKeys>(gradient_kernel<T, D, true>, workspace, arguments_of<OfKeys, true>(problem, layout));
-  }
+  if (layout.seen != nullptr) queue_seen_keys(workspace.stream, problem.forward, layout.seen);
+  portable::rarer_option(problem.forward).empty() ? launch_gradients<T, D, false>(workspace, problem, layout)
+                                                  : launch_gradients<T, D, true>(workspace, problem, layout);
   const backend::AttentionProblem& forward = problem.forward;
   if (problem.dsink_logit.present()) {
     sink_gradient_kernel<<<static_cast<unsigned>(forward.heads), 256, 0, workspace.stream>>>(
@@ -156,7 +185,6 @@ void launch(const Workspace& workspace, const backend::AttentionGradientProblem&
 
 std::string objection(const backend::AttentionGradientProblem& problem) {
   if (std::string why = objection(problem.forward); !why.empty()) return why;
-  if (std::string option = portable::rarer_option(problem.forward); !option.empty()) return option;
   for (const ConstTensorView& view : {problem.output, problem.doutput, ConstTensorView(problem.dq),
                                       ConstTensorView(problem.dk), ConstTensorView(problem.dv)}) {
     if (view.present() && !is_mappable(view)) return "rows that the copy engine cannot take";

@@ -11,6 +11,7 @@
 #include "cuda/device/barrier.cuh"
 #include "cuda/device/tma.cuh"
 #include "cuda/device/wgmma.cuh"
+#include "cuda/sm90/gradient_options.cuh"
 #include "cuda/sm90/gradient_walk.cuh"
 #include "cuda/sm90/schedule.cuh"
 #include "cuda/sm90/softmax.cuh"
@@ -42,9 +43,15 @@ struct GradientShape<256, false> {
   static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 2, kStages_2 = 1;
 };
 
-template <class T, int D, bool kOfKeys>
+// Of the general instance.
+template <int D, bool kOfKeys>
+struct GeneralGradientShape {
+  static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 2, kStages_2 = D == 256 ? 1 : 2;
+};
+
+template <class T, int D, bool kOfKeys, bool kGeneral>
 class Gradient {
-  using Sizes = GradientShape<D, kOfKeys>;
+  using Sizes = std::conditional_t<kGeneral, GeneralGradientShape<D, kOfKeys>, GradientShape<D, kOfKeys>>;
 
  public:
   static constexpr int kConsumers = Sizes::kConsumers, kOwn = 64 * kConsumers, kOther = Sizes::kOther;
@@ -158,8 +165,12 @@ class Gradient {
       device::mma_fence();
       issue_product(s_, shared_.own_1, shared_.other_1[stage_1()]);
       issue_product(dp_, shared_.own_2, shared_.other_2[stage_2()]);
-      find_gradient(walk);
-      to_operands(walk.gate);
+      if constexpr (kGeneral) {
+        find_general_gradient(walk);
+      } else {
+        find_gradient(walk);
+        to_operands(walk.gate);
+      }
       device::mma_fence();
       if constexpr (kOfKeys) issue_sum(sums_2_, p_, shared_.other_2[stage_2()]);
       issue_sum(sums_1_, ds_, shared_.other_1[stage_1()]);
@@ -177,7 +188,7 @@ class Gradient {
     if constexpr (kOfKeys) shared_.rows_full[stage_1()].await(full_parity<Sizes::kStages_1>(count_));
     shared_.full_1[stage_1()].await(full_parity<Sizes::kStages_1>(count_));
     shared_.full_2[stage_2()].await(full_parity<Sizes::kStages_2>(count_));
-    clean(walk.line());
+    clean(walk);
   }
 
   // S = own_1 other_1^T, dP = own_2 other_2^T.
@@ -247,12 +258,57 @@ class Gradient {
     }
   }
 
+  // The same with the rarer options, and both as operands.
+  __device__ void find_general_gradient(const Walk& walk) {
+    const int stage = stage_1(), column = thread_ % 4 * 2;
+    const GradientOptions<T, kOfKeys, kOther> options{a_, shared_.tile, walk.head, shared_.tile.line + line_of(0),
+                                                      walk.line() + column};
+    const std::uint32_t kept = options.kept();
+    const float gate = walk.gate * a_.options.kept_factor;
+    const auto has = [](std::uint32_t bits, int i) { return (bits >> i & 1) != 0; };
+    device::mma_wait<1>();
+    device::pin(s_);
+    options.finish(s_, ds_, shared_.tile.is_open(walk.line()));
+#pragma unroll
+    for (int i = 0; i < kOther / 2; ++i) {
+      s_[i] = exp2_fast(s_[i] - (kOfKeys ? shared_.lse[stage][column + options.column(i)] : lse_[i / 2 % 2]));
+    }
+    if constexpr (kOfKeys) {
+#pragma unroll
+      for (int i = 0; i < kOther / 2; i += 2) {
+        p_[i / 8][i / 2 % 4] = pack<T>(has(kept, i) ? gate * s_[i] : 0.f, has(kept, i + 1) ? gate * s_[i + 1] : 0.f);
+      }
+    }
+    device::mma_wait<0>();
+    device::pin(dp_);
+    if constexpr (!kOfKeys) release(shared_.empty_2[stage_2()]);
+#pragma unroll
+    for (int i = 0; i < kOther / 2; ++i) {
+      const float delta = kOfKeys ? shared_.delta[stage][column + options.column(i)] : delta_[i / 2 % 2];
+      const float ds = s_[i] * ((has(kept, i) ? gate * dp_[i] : 0.f) - delta);
+      dp_[i] = s_[i] != 0 ? ds : 0.f;  // what is hidden may hold NaN
+    }
+    if constexpr (kOfKeys) shared_.rows_empty[stage].arrive();
+#pragma unroll
+    for (int i = 0; i < kOther / 4; ++i) {
+      const float2 slopes = options.slopes_of(ds_, i);
+      ds_[i / 4][i % 4] = pack<T>(dp_[2 * i] * slopes.x, dp_[2 * i + 1] * slopes.y);
+    }
+  }
+
   // A factor of 0 does not hide a NaN: lines that do not exist, or that nobody sees, are set to 0 before they are
   // multiplied. Every consumer does so for itself, to the same effect.
-  __device__ void clean(int line) const {
-    if (!shared_.tile.needs_cleaning(line, kOther)) return;
-    shared_.tile.clean(shared_.other_1[stage_1()], line, thread_);
-    shared_.tile.clean(shared_.other_2[stage_2()], line, thread_);
+  __device__ void clean(const Walk& walk) const {
+    const int line = walk.line(), stage = stage_1();
+    const bool hides = kGeneral && a_.options.seen != nullptr;
+    if (!hides && !shared_.tile.needs_cleaning(line, kOther)) return;
+    const auto hidden = [&](int n) {
+      if (!hides || line + n >= shared_.tile.other_lines) return false;
+      if constexpr (kOfKeys) return shared_.lse[stage][n] == INFINITY;
+      return !a_.options.is_seen(shared_.tile.batch, walk.head, shared_.tile.other_begin + line + n);
+    };
+    shared_.tile.clean(shared_.other_1[stage], line, thread_, hidden);
+    shared_.tile.clean(shared_.other_2[stage_2()], line, thread_, hidden);
     device::fence_async_proxy();
     device::named_sync(1 + kConsumers + consumer_, kWarpgroup);
   }
@@ -267,10 +323,10 @@ class Gradient {
   float sums_1_[D / 2], sums_2_[kOfKeys ? D / 2 : 1];
 };
 
-template <class T, int D, bool kOfKeys>
-__global__ void __launch_bounds__(Gradient<T, D, kOfKeys>::kThreads, 1)
+template <class T, int D, bool kOfKeys, bool kGeneral>
+__global__ void __launch_bounds__(Gradient<T, D, kOfKeys, kGeneral>::kThreads, 1)
     gradient_kernel(const __grid_constant__ GradientArguments arguments) {
-  using Kernel = Gradient<T, D, kOfKeys>;
+  using Kernel = Gradient<T, D, kOfKeys, kGeneral>;
   extern __shared__ __align__(1024) unsigned char memory[];
   Kernel::run(arguments, *reinterpret_cast<typename Kernel::Shared*>(memory));
 }

@@ -23,6 +23,7 @@ struct GradientArguments {
   bool has_dlse = false;        // which reaches heads whose gate is 0, too
   const float *lse, *delta;     // [B,H,T]: lse in powers of 2, +inf for a row that sees nothing; delta - dlse
   Strided<void> first, second;  // dq; or dk and dv
+  Options options;              // of the general instance
 
   __device__ std::int64_t row(int batch, int head, int query) const {
     return (static_cast<std::int64_t>(batch) * heads + head) * sequences.queries + query;
@@ -60,12 +61,12 @@ struct GradientTile {
     return other < used_begin || (end > used_end && other_begin + used_end < other_size);
   }
 
-  // Of a block of the other side in shared memory, from line `other` on: lines that do not count become 0. The threads
-  // of a warpgroup do it together.
-  template <class T, int kTiles, int kElements>
-  __device__ void clean(T (&block)[kTiles][kElements], int other, int thread) const {
+  // Of a block of the other side in shared memory, from line `other` on: lines that do not count become 0, and so do
+  // those that are hidden(n) from all. The threads of a warpgroup do it together.
+  template <class T, int kTiles, int kElements, class Hidden>
+  __device__ void clean(T (&block)[kTiles][kElements], int other, int thread, const Hidden& hidden) const {
     for (int n = thread; n < kElements / 64; n += kWarpgroup) {
-      if (is_used(other + n)) continue;
+      if (is_used(other + n) && !hidden(n)) continue;
       for (int c = 0; c < kTiles; ++c) {
         for (int i = 0; i < 8; ++i) reinterpret_cast<uint4*>(&block[c][n * 64])[i] = uint4{0, 0, 0, 0};
       }

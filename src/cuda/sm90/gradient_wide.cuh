@@ -6,11 +6,12 @@
 #include "cuda/device/barrier.cuh"
 #include "cuda/device/tma.cuh"
 #include "cuda/device/wgmma.cuh"
+#include "cuda/sm90/gradient_options.cuh"
 #include "cuda/sm90/gradient_walk.cuh"
 
 namespace polyhead::cuda::sm90 {
 
-template <class T>
+template <class T, bool kGeneral>
 class WideKeyGradient {
  public:
   static constexpr int D = 256, kOwn = 64, kOther = 64, kStages = 2, kThreads = 3 * kWarpgroup;
@@ -21,7 +22,7 @@ class WideKeyGradient {
     alignas(1024) T v[D / 64][kOwn * 64];
     alignas(1024) T q[kStages][D / 64][kOther * 64];
     alignas(1024) T doutput[kStages][D / 64][kOther * 64];
-    float p[kOther / 2][kWarpgroup];  // as the first consumer has it
+    float p[kOther / 2][kWarpgroup];  // as the first consumer has it; with options p times slope, negative if dropped
     alignas(16) float lse[kStages][kOther], delta[kStages][kOther];
     device::Barrier own_full, rows_full[kStages], rows_empty[kStages], q_full[kStages], q_empty[kStages],
         do_full[kStages], do_empty[kStages];
@@ -100,8 +101,8 @@ class WideKeyGradient {
       device::mma_fence();
       issue_product<kGradient>();
       device::mma_wait<0>();
-      find_operand<kGradient>(walk);
-      to_operand(kGradient ? 1.f : walk.gate);
+      kGeneral ? find_general_operand<kGradient>(walk) : find_operand<kGradient>(walk);
+      to_operand(kGradient ? 1.f : walk.gate * (kGeneral ? a_.options.kept_factor : 1.f));
       device::mma_fence();
       issue_sum<kGradient>();
       device::mma_wait<0>();
@@ -119,9 +120,11 @@ class WideKeyGradient {
     shared_.rows_full[stage].await(full_parity<kStages>(count_));
     shared_.q_full[stage].await(full_parity<kStages>(count_));
     shared_.do_full[stage].await(full_parity<kStages>(count_));
-    if (!shared_.tile.needs_cleaning(walk.line(), kOther)) return;
-    shared_.tile.clean(shared_.q[stage], walk.line(), thread_);
-    shared_.tile.clean(shared_.doutput[stage], walk.line(), thread_);
+    const bool hides = kGeneral && a_.options.seen != nullptr;
+    if (!hides && !shared_.tile.needs_cleaning(walk.line(), kOther)) return;
+    const auto hidden = [&](int n) { return hides && shared_.lse[stage][n] == INFINITY; };
+    shared_.tile.clean(shared_.q[stage], walk.line(), thread_, hidden);
+    shared_.tile.clean(shared_.doutput[stage], walk.line(), thread_, hidden);
     device::fence_async_proxy();
     device::named_sync(kCleaned + kGradient, kWarpgroup);
   }
@@ -185,6 +188,42 @@ class WideKeyGradient {
     }
   }
 
+  // The same with the rarer options. Dropout's signs go through shared memory as those of p.
+  template <bool kGradient>
+  __device__ void find_general_operand(const Walk& walk) {
+    const int stage = count_ % kStages, column = thread_ % 4 * 2;
+    const GradientOptions<T, true, kOther> options{a_, shared_.tile, walk.head, shared_.tile.line + line(),
+                                                   walk.line() + column};
+    const auto has = [](std::uint32_t bits, int i) { return (bits >> i & 1) != 0; };
+    device::pin(x_);
+    if constexpr (kGradient) {
+      const float gate = walk.gate * a_.options.kept_factor;
+      device::named_sync(kGiven, 2 * kWarpgroup);
+#pragma unroll
+      for (int i = 0; i < kOther / 2; ++i) {
+        const float p = shared_.p[i][thread_], delta = shared_.delta[stage][column + options.column(i)];
+        const float ds = fabsf(p) * ((signbit(p) ? 0.f : gate * x_[i]) - delta);
+        x_[i] = p != 0 ? ds : 0.f;  // what is hidden may hold NaN
+      }
+      shared_.rows_empty[stage].arrive();
+      device::named_arrive(kTaken, 2 * kWarpgroup);
+    } else {
+      const std::uint32_t kept = options.kept();
+      options.finish(x_, operand_, shared_.tile.is_open(walk.line()));
+      device::named_sync(kTaken, 2 * kWarpgroup);
+#pragma unroll
+      for (int i = 0; i < kOther / 2; ++i) {
+        const float2 slopes = options.slopes_of(operand_, i / 2);
+        const float p = exp2_fast(x_[i] - shared_.lse[stage][column + options.column(i)]),
+                    sloped = p * (i % 2 == 0 ? slopes.x : slopes.y);
+        shared_.p[i][thread_] = has(kept, i) ? sloped : -sloped;
+        x_[i] = has(kept, i) ? p : 0.f;
+      }
+      shared_.rows_empty[stage].arrive();
+      device::named_arrive(kGiven, 2 * kWarpgroup);
+    }
+  }
+
   __device__ void to_operand(float gate) {
 #pragma unroll
     for (int i = 0; i < kOther / 4; ++i) operand_[i / 4][i % 4] = pack<T>(gate * x_[2 * i], gate * x_[2 * i + 1]);
@@ -198,10 +237,10 @@ class WideKeyGradient {
   std::uint32_t operand_[kOther / 16][4];  // gate p, or ds
 };
 
-template <class T>
-__global__ void __launch_bounds__(WideKeyGradient<T>::kThreads, 1)
+template <class T, bool kGeneral>
+__global__ void __launch_bounds__(WideKeyGradient<T, kGeneral>::kThreads, 1)
     wide_key_gradient_kernel(const __grid_constant__ GradientArguments arguments) {
-  using Kernel = WideKeyGradient<T>;
+  using Kernel = WideKeyGradient<T, kGeneral>;
   extern __shared__ __align__(1024) unsigned char memory[];
   Kernel::run(arguments, *reinterpret_cast<typename Kernel::Shared*>(memory));
 }

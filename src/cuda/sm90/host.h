@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "backend/attention.h"
@@ -46,6 +47,37 @@ inline TileOrder order_of(const backend::Sequences& sequences, std::int64_t head
   order.columns_per_section = static_cast<int>(std::min<std::int64_t>(columns, order.columns));
   return order;
 }
+
+// What a kernel is told of the rarer options, but for bits of keep and seen keys.
+inline Options options_of(const backend::AttentionProblem& problem) {
+  const auto by_score = [](const ConstTensorView& view) -> ScoreTensor {
+    if (!view.present()) return {};
+    return {view.data(), view.dtype(), view.stride(0), view.stride(1), view.stride(2), view.stride(3)};
+  };
+  Options o;
+  o.keep = by_score(problem.keep);
+  o.bias = by_score(problem.bias);
+  o.softcap = static_cast<float>(problem.softcap);
+  o.alibi = per_head(problem.alibi);
+  if (problem.dropout.p > 0) {
+    o.seed = problem.dropout.seed;
+    o.threshold = static_cast<std::uint32_t>(std::lround(65536 * problem.dropout.p));
+    o.kept_factor = static_cast<float>(1 / (1 - problem.dropout.p));
+  }
+  return o;
+}
+
+// A byte per key, [B][heads_of_seen][S]: whether keep and bias leave it to some query.
+inline std::int64_t heads_of_seen(const backend::AttentionProblem& problem) {
+  const auto by_head = [](const ConstTensorView& view) { return view.present() && view.stride(1) != 0; };
+  return by_head(problem.keep) || by_head(problem.bias) ? problem.heads : 1;
+}
+inline void set_seen(Options& options, const backend::AttentionProblem& problem, const std::uint8_t* seen) {
+  options.seen = seen;
+  options.seen_head = heads_of_seen(problem) > 1 ? problem.sequences.keys : 0;
+  options.seen_batch = heads_of_seen(problem) * problem.sequences.keys;
+}
+void queue_seen_keys(cudaStream_t stream, const backend::AttentionProblem& problem, std::uint8_t* seen);
 
 // [B,H,T]
 inline Dims rows_shape(const backend::AttentionProblem& problem) {

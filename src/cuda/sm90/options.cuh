@@ -108,8 +108,7 @@ struct GeneralOptions {
 
   // Whether some query of the sequence sees the key.
   __device__ bool is_seen(int key) const {
-    if (o.seen == nullptr || key >= tile.keys) return true;
-    return o.seen[tile.batch * o.seen_batch + tile.head * o.seen_head + tile.key_begin + key] != 0;
+    return key >= tile.keys || o.is_seen(tile.batch, tile.head, tile.key_begin + key);
   }
 
  private:
@@ -216,14 +215,14 @@ __global__ void __launch_bounds__(256) pack_keep(const __grid_constant__ ScoreTe
 // seen [B,H or 1,S]: 1 for a key that some query of its sequence sees, for all that keep and bias hide. A block has 32
 // keys of a sequence and a head; its warps take rows in turn, from the last on, until all are seen.
 __global__ void __launch_bounds__(256)
-    find_seen_keys(const __grid_constant__ ForwardArguments a, std::uint8_t* seen, int heads, int groups) {
+    find_seen_keys(const __grid_constant__ backend::Sequences sequences, const Reach reach,
+                   const __grid_constant__ Options o, std::uint8_t* seen, int heads, int groups) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int group = static_cast<int>(blockIdx.x) % groups, pair = static_cast<int>(blockIdx.x) / groups;
   const int head = pair % heads;
-  const backend::Sequence s = a.sequences[pair / heads];
+  const backend::Sequence s = sequences[pair / heads];
   const int key = 32 * group + lane, keys = static_cast<int>(s.keys), queries = static_cast<int>(s.queries);
   if (32 * group >= keys) return;
-  const Options& o = a.options;
   const auto offset =
       static_cast<int>(std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(s.offset, Reach::kLongest)));
   const auto number = [](const ScoreTensor& tensor, std::int64_t at) {
@@ -236,7 +235,7 @@ __global__ void __launch_bounds__(256)
   };
   bool found = key >= keys;
   for (int row = queries - 1 - warp; row >= 0 && !__all_sync(~0u, found); row -= 8) {
-    if (found || !RowSight(a.reach, row + offset, keys).sees(key)) continue;
+    if (found || !RowSight(reach, row + offset, keys).sees(key)) continue;
     const auto at = [&](const ScoreTensor& x) { return x.at(s.batch, head, s.query_begin + row, s.key_begin + key); };
     found = (o.keep.data == nullptr || number(o.keep, at(o.keep)) != 0) &&
             (o.bias.data == nullptr || number(o.bias, at(o.bias)) != -INFINITY);
