@@ -71,10 +71,12 @@ void sum_of_squares(CudaExecutor& executor, const ConstTensorView& x, const Tens
   expect_no_f64("sum_of_squares", x);
   const std::int64_t count = x.count();
   const auto blocks = static_cast<int>(std::clamp<std::int64_t>(count / (4 * kSumThreads), 1, kSumBlocks));
-  auto* parts = executor.workspace<double>(Workspace::sums, kSumBlocks);
+  auto* to = static_cast<double*>(sum.data());
+  double* parts = blocks == 1 ? to : executor.workspace<double>(Workspace::sums, kSumBlocks);
   executor.launch(squares_kernel, blocks, kSumThreads, floats(x), count, parts, true, blocks);
-  executor.launch(squares_kernel, 1, kSumThreads, reinterpret_cast<const float*>(parts), std::int64_t{blocks},
-                  static_cast<double*>(sum.data()), false, 1);
+  if (blocks == 1) return;
+  executor.launch(squares_kernel, 1, kSumThreads, reinterpret_cast<const float*>(parts), std::int64_t{blocks}, to,
+                  false, 1);
 }
 
 }  // namespace polyhead::cuda

@@ -1,4 +1,6 @@
 // Activations and sums of elements, f32.
+#include <type_traits>
+
 #include "cuda/kernels.h"
 #include "cuda/portable/elements.cuh"
 
@@ -21,56 +23,82 @@ __device__ inline float gelu_slope(float x) {
   return s * fmaf(x * du, 1 - s, 1.0f);
 }
 
-struct Gelu {
-  const float* a;
-  float* y;
-  __device__ void operator()(std::int64_t n) const { y[n] = a[n] * sigmoid(gelu_argument(a[n])); }
-};
-struct GeluBackward {
-  const float *a, *b;
-  float* y;
-  __device__ void operator()(std::int64_t n) const { y[n] = b[n] * gelu_slope(a[n]); }
-};
 // The share of the normal distribution below x.
 __device__ inline float normal_below(float x) { return 0.5f * erfcf(-0.70710678f * x); }
 
+struct Gelu {
+  __device__ float operator()(float a) const { return a * sigmoid(gelu_argument(a)); }
+};
+struct GeluBackward {
+  __device__ float operator()(float a, float b) const { return b * gelu_slope(a); }
+};
 struct ErfGelu {
-  const float* a;
-  float* y;
-  __device__ void operator()(std::int64_t n) const { y[n] = a[n] * normal_below(a[n]); }
+  __device__ float operator()(float a) const { return a * normal_below(a); }
 };
 struct ErfGeluBackward {
-  const float *a, *b;
-  float* y;
-  __device__ void operator()(std::int64_t n) const {
-    const float x = a[n];
-    y[n] = b[n] * fmaf(x, 0.39894228f * expf(-0.5f * x * x), normal_below(x));
+  __device__ float operator()(float a, float b) const {
+    return b * fmaf(a, 0.39894228f * expf(-0.5f * a * a), normal_below(a));
   }
 };
 struct Add {
-  const float *a, *b;
-  float* y;
-  __device__ void operator()(std::int64_t n) const { y[n] = a[n] + b[n]; }
+  __device__ float operator()(float a, float b) const { return a + b; }
 };
 struct Scale {
-  const float* a;
-  float *y, factor;
-  __device__ void operator()(std::int64_t n) const { y[n] = factor * a[n]; }
+  float factor;
+  __device__ float operator()(float a) const { return factor * a; }
 };
 struct Softcap {
-  const float* a;
-  float *y, factor;
-  __device__ void operator()(std::int64_t n) const { y[n] = factor * tanhf(a[n] / factor); }
+  float cap;
+  __device__ float operator()(float a) const { return cap * tanhf(a / cap); }
 };
 // 1 - tanh^2 z = 4 e / (1 + e)^2 with e = e^-2|z|, which does not cancel.
 struct SoftcapBackward {
-  const float *a, *b;
-  float *y, factor;
-  __device__ void operator()(std::int64_t n) const {
-    const float z = a[n] / factor, e = expf(-2 * fabsf(z));
-    y[n] = b[n] * (4 * e / ((1 + e) * (1 + e)));
+  float cap;
+  __device__ float operator()(float a, float b) const {
+    const float e = expf(-2 * fabsf(a / cap));
+    return b * (4 * e / ((1 + e) * (1 + e)));
   }
 };
+
+// y[n] = f(a[n]) or f(a[n], b[n]), of one number or of four at a time.
+template <class F>
+__device__ float apply(const F& f, float a, float b) {
+  if constexpr (std::is_invocable_v<F, float, float>) {
+    return f(a, b);
+  } else {
+    return f(a);
+  }
+}
+template <class F>
+struct Map {
+  const float *a, *b;  // b is null if f has one argument
+  float* y;
+  F f;
+  __device__ void operator()(std::int64_t n) const { y[n] = apply(f, a[n], b != nullptr ? b[n] : 0.0f); }
+};
+template <class F>
+struct MapFours {
+  const float4 *a, *b;
+  float4* y;
+  F f;
+  __device__ void operator()(std::int64_t n) const {
+    const float4 x = a[n], z = b != nullptr ? b[n] : float4{};
+    y[n] = {apply(f, x.x, z.x), apply(f, x.y, z.y), apply(f, x.z, z.z), apply(f, x.w, z.w)};
+  }
+};
+
+template <class F>
+void map(CudaExecutor& executor, const backend::ElementwiseProblem& p, const F& f) {
+  const float *a = floats(p.a), *b = floats_or_null(p.b);
+  float* y = floats(p.y);
+  const std::int64_t count = p.a.count();
+  const auto bits = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
+  if (count % 4 != 0 || (bits(a) | bits(b) | bits(y)) % 16 != 0) {
+    return for_elements(executor, count, Map<F>{a, b, y, f});
+  }
+  const auto fours = [](const float* data) { return reinterpret_cast<const float4*>(data); };
+  for_elements(executor, count / 4, MapFours<F>{fours(a), fours(b), reinterpret_cast<float4*>(y), f});
+}
 
 // f of a gate's first half and its slope.
 struct Silu {
@@ -116,20 +144,16 @@ struct AddRow {
 
 void elementwise(CudaExecutor& executor, const backend::ElementwiseProblem& p) {
   expect_no_f64(name_of(p.op), p.a);
-  const std::int64_t count = p.a.count();
   const auto factor = static_cast<float>(p.factor);
   switch (p.op) {
-    case backend::Elementwise::gelu: return for_elements(executor, count, Gelu{floats(p.a), floats(p.y)});
-    case backend::Elementwise::gelu_backward:
-      return for_elements(executor, count, GeluBackward{floats(p.a), floats(p.b), floats(p.y)});
-    case backend::Elementwise::erf_gelu: return for_elements(executor, count, ErfGelu{floats(p.a), floats(p.y)});
-    case backend::Elementwise::erf_gelu_backward:
-      return for_elements(executor, count, ErfGeluBackward{floats(p.a), floats(p.b), floats(p.y)});
-    case backend::Elementwise::add: return for_elements(executor, count, Add{floats(p.a), floats(p.b), floats(p.y)});
-    case backend::Elementwise::scale: return for_elements(executor, count, Scale{floats(p.a), floats(p.y), factor});
-    case backend::Elementwise::softcap: return for_elements(executor, count, Softcap{floats(p.a), floats(p.y), factor});
-    case backend::Elementwise::softcap_backward:
-      return for_elements(executor, count, SoftcapBackward{floats(p.a), floats(p.b), floats(p.y), factor});
+    case backend::Elementwise::gelu: return map(executor, p, Gelu{});
+    case backend::Elementwise::gelu_backward: return map(executor, p, GeluBackward{});
+    case backend::Elementwise::erf_gelu: return map(executor, p, ErfGelu{});
+    case backend::Elementwise::erf_gelu_backward: return map(executor, p, ErfGeluBackward{});
+    case backend::Elementwise::add: return map(executor, p, Add{});
+    case backend::Elementwise::scale: return map(executor, p, Scale{factor});
+    case backend::Elementwise::softcap: return map(executor, p, Softcap{factor});
+    case backend::Elementwise::softcap_backward: return map(executor, p, SoftcapBackward{factor});
   }
 }
 

@@ -1,4 +1,6 @@
 // Embedding and pooling, f32.
+#include <algorithm>
+
 #include "backend/sequences.h"
 #include "cuda/kernels.h"
 #include "cuda/portable/arguments.h"
@@ -34,17 +36,21 @@ struct Embed {
   }
 };
 
-// A block per entry of the table looks through the indices and adds the rows that are its own, in their order.
+// A block per entry of the table and slice of the rows looks through its indices and adds the rows that are the
+// entry's, in their order: partial [slices][entries][C], or onto the table itself if there is one slice.
 constexpr int kEntryThreads = 256;
 __global__ void __launch_bounds__(kEntryThreads)
-    embed_backward_kernel(const float* dy, const std::int32_t* indices, std::int64_t rows, std::int64_t C,
-                          std::int64_t entries, float* dtable, const Complaints complaints) {
+    embed_backward_kernel(const float* dy, const std::int32_t* indices, std::int64_t rows, int slices, std::int64_t C,
+                          std::int64_t entries, float* partial, const Complaints complaints) {
   __shared__ unsigned matches[kEntryThreads / 32];
-  float* to = dtable + blockIdx.x * C;
-  for (std::int64_t begin = 0; begin < rows; begin += kEntryThreads) {
+  const std::int64_t entry = blockIdx.x % entries, slice = blockIdx.x / entries;
+  float* to = partial + blockIdx.x * C;
+  for (std::int64_t c = threadIdx.x; c < C && slices > 1; c += kEntryThreads) to[c] = 0;
+  const std::int64_t end = rows * (slice + 1) / slices;
+  for (std::int64_t begin = rows * slice / slices; begin < end; begin += kEntryThreads) {
     const std::int64_t row = begin + threadIdx.x;
-    const bool own = row < rows && indices[row] == static_cast<std::int64_t>(blockIdx.x);
-    if (blockIdx.x == 0 && row < rows) entry_of(indices, row, entries, true, complaints);
+    const bool own = row < end && indices[row] == entry;
+    if (entry == 0 && row < end) entry_of(indices, row, entries, true, complaints);
     if (__syncthreads_or(own) == 0) continue;
     const unsigned mine = __ballot_sync(0xffffffffu, own);
     if (threadIdx.x % 32 == 0) matches[threadIdx.x / 32] = mine;
@@ -60,6 +66,18 @@ __global__ void __launch_bounds__(kEntryThreads)
     }
   }
 }
+struct AddEntries {
+  const float* partial;
+  int slices;
+  std::int64_t count;  // of the table
+  float* dtable;
+  __device__ void operator()(std::int64_t n) const {
+    float sum = dtable[n];
+    for (int slice = 0; slice < slices; ++slice) sum += partial[slice * count + n];
+    dtable[n] = sum;
+  }
+};
+constexpr std::int64_t kEntryBlocks = 4096;  // beyond these nothing is gained from more slices
 
 // The mean of the first tokens of every sequence.
 struct Pool {
@@ -112,9 +130,15 @@ void embed(CudaExecutor& executor, const backend::EmbeddingProblem& p) {
 
 void embed_backward(CudaExecutor& executor, const backend::EmbeddingGradientProblem& p) {
   expect_no_f64("embed_backward", p.dy);
-  executor.launch(embed_backward_kernel, p.dtable.shape(0), kEntryThreads, floats(p.dy),
-                  static_cast<const std::int32_t*>(p.indices.data()), p.indices.count(), p.dtable.shape(1),
-                  p.dtable.shape(0), floats(p.dtable), executor.queue().complaints("embed_backward"));
+  const std::int64_t rows = p.indices.count(), entries = p.dtable.shape(0), C = p.dtable.shape(1);
+  if (rows == 0 || entries == 0) return;
+  const std::int64_t most = std::max<std::int64_t>(1, kEntryBlocks / entries);
+  const auto slices = static_cast<int>(std::clamp<std::int64_t>(rows / kEntryThreads, 1, most));
+  float* partial = slices > 1 ? executor.workspace<float>(Workspace::sums, slices * entries * C) : floats(p.dtable);
+  executor.launch(embed_backward_kernel, slices * entries, kEntryThreads, floats(p.dy),
+                  static_cast<const std::int32_t*>(p.indices.data()), rows, slices, C, entries, partial,
+                  executor.queue().complaints("embed_backward"));
+  if (slices > 1) for_elements(executor, entries * C, AddEntries{partial, slices, entries * C, floats(p.dtable)});
 }
 
 void pool(CudaExecutor& executor, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y) {
