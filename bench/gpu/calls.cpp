@@ -1,19 +1,11 @@
 // attend on tensors that torch owns, for bench/gpu/run.py: the public call behind C functions, one by one or in a
 // graph.
-#include <cuda_runtime_api.h>
+#include "gpu/calls.h"
 
-#include <cstdint>
-#include <memory>
-#include <string>
-
-#include "cuda/executor.h"
 #include "polyhead/attention.h"
 
+namespace polyhead::bench::gpu {
 namespace {
-
-using namespace polyhead;
-
-constexpr Device kGpu{Device::Kind::cuda, 0};
 
 // Everything is 64 bits wide, so that Python writes it as one array. Pointers are 0 where there is nothing.
 struct Call {
@@ -23,13 +15,6 @@ struct Call {
   std::int64_t key_lengths, cu, sequences, gates, alibi, sink_logit, keep, bias;  // keep and bias [T,S]
   std::int64_t doutput, dq, dk, dv, dgates;                                       // of the backward pass
 };
-
-template <class View = ConstTensorView>
-View view(std::int64_t address, DType dtype, const Dims& shape) {
-  if (address == 0) return {};
-  using Void = std::conditional_t<std::is_same_v<View, TensorView>, void, const void>;
-  return View(reinterpret_cast<Void*>(address), dtype, shape, contiguous_strides(shape), kGpu);
-}
 
 DType dtype_of(const Call& c) { return c.is_f16 != 0 ? DType::f16 : DType::bf16; }
 
@@ -92,41 +77,25 @@ void attend_backward_as_told(Context& context, const Call& c) {
                        {view(c.output, dtype, inputs.queries), view(c.lse, DType::f32, rows)}, outputs);
 }
 
-// What a call threw, kept until the next one; null if nothing.
-template <class Action>
-const char* said(const Action& action) {
-  static std::string text;
-  try {
-    action();
-    return nullptr;
-  } catch (const std::exception& error) {
-    text = error.what();
-    return text.c_str();
-  }
-}
-
-Context& context() {
-  static Context gpu(kGpu);
-  return gpu;
-}
-
 // Calls that were captured, kept until the next capture.
 cudaGraphExec_t captured = nullptr;
 
-cudaStream_t stream() { return static_cast<cuda::CudaExecutor&>(context().executor()).stream(); }
+}  // namespace
 
-void capture(const Call& call, std::int64_t count) {
-  attend_as_told(context(), call);
+void capture(const std::function<void()>& call, std::int64_t count) {
+  call();
   cudaGraph_t graph = nullptr;
   cuda::check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-  for (std::int64_t n = 0; n < count; ++n) attend_as_told(context(), call);
+  for (std::int64_t n = 0; n < count; ++n) call();
   cuda::check(cudaStreamEndCapture(stream(), &graph), "cudaStreamEndCapture");
   if (captured != nullptr) cuda::check(cudaGraphExecDestroy(captured), "cudaGraphExecDestroy");
   cuda::check(cudaGraphInstantiate(&captured, graph, 0), "cudaGraphInstantiate");
   cuda::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
-}  // namespace
+}  // namespace polyhead::bench::gpu
+
+using namespace polyhead::bench::gpu;
 
 extern "C" {
 
@@ -137,10 +106,10 @@ POLYHEAD_PUBLIC const char* polyhead_gpu_attend_backward(const Call* call) {
   return said([&] { attend_backward_as_told(context(), *call); });
 }
 POLYHEAD_PUBLIC const char* polyhead_gpu_capture(const Call* call, std::int64_t count) {
-  return said([&] { capture(*call, count); });
+  return said([&] { capture([&] { attend_as_told(context(), *call); }, count); });
 }
 POLYHEAD_PUBLIC const char* polyhead_gpu_replay() {
-  return said([] { cuda::check(cudaGraphLaunch(captured, stream()), "cudaGraphLaunch"); });
+  return said([] { polyhead::cuda::check(cudaGraphLaunch(captured, stream()), "cudaGraphLaunch"); });
 }
 POLYHEAD_PUBLIC const char* polyhead_gpu_wait() {
   return said([] { context().synchronise(); });

@@ -3,7 +3,7 @@
 torch's backends, which take turns with libpolyhead_gpu_calls.so on the same tensors. Prints the tables of
 docs/performance.md. FOLDER is where CMake built the two.
 
-    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,backward,decode,statistics,materialised,options]
+    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,backward,layer,training,decode,statistics,materialised,options]
 """
 import argparse
 import ctypes
@@ -19,6 +19,9 @@ import torch
 import torch.nn.functional as functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from layer_tables import layer, training
+from racing import close_in_norm, geomean, paired, race
+
 FIELDS = """q k v output lse statistics batch heads kv_heads queries keys head_dim is_f16 causal left statistics_set
 dropout_percent softcap key_lengths cu sequences gates alibi sink_logit keep bias
 doutput dq dk dv dgates""".split()
@@ -29,19 +32,24 @@ TOKENS, WIDTH = 16384, 2048  # B * S and H * D of every cell
 class Library:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
-        for name in ("attend", "attend_backward", "capture", "replay", "wait"):
-            getattr(self.library, f"polyhead_gpu_{name}").restype = ctypes.c_char_p
+
+    def call(self, name, *arguments):
+        function = getattr(self.library, f"polyhead_gpu_{name}")
+        function.restype = ctypes.c_char_p
+        said = function(*arguments)
+        if said:
+            raise RuntimeError(said.decode())
 
     def attend(self, *tensors, **options):
-        self.check(self.library.polyhead_gpu_attend(self.numbers(*tensors, **options)))
+        self.call("attend", self.numbers(*tensors, **options))
 
     def attend_backward(self, *tensors, **options):
-        self.check(self.library.polyhead_gpu_attend_backward(self.numbers(*tensors, **options)))
+        self.call("attend_backward", self.numbers(*tensors, **options))
 
     def captured(self, count, *tensors, **options):
         """A call of `count` calls in one graph; there is one such graph at a time."""
-        self.check(self.library.polyhead_gpu_capture(self.numbers(*tensors, **options), ctypes.c_int64(count)))
-        return lambda: self.check(self.library.polyhead_gpu_replay())
+        self.call("capture", self.numbers(*tensors, **options), ctypes.c_int64(count))
+        return lambda: self.call("replay")
 
     @staticmethod
     def numbers(q, k, v, output, **options):
@@ -53,42 +61,7 @@ class Library:
         return (ctypes.c_int64 * len(FIELDS))(*numbers)
 
     def wait(self):
-        self.check(self.library.polyhead_gpu_wait())
-
-    @staticmethod
-    def check(said):
-        if said:
-            raise RuntimeError(said.decode())
-
-
-def seconds(call, wait, count):
-    """Of one call, from `count` that are queued together."""
-    call()
-    wait()
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    wait()
-    return (time.perf_counter() - start) / count
-
-
-def race(calls, flops, rounds):
-    """{name: [seconds of every round]}, the order rotating; calls is {name: (call, wait)}."""
-    count = max(3, int(0.008 / (flops / 500e12)))
-    times = {name: [] for name in calls}
-    names = list(calls)
-    for turn in range(rounds + 1):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
-            taken = seconds(*calls[name], count)
-            if turn:
-                times[name].append(taken)
-    return times
-
-
-def paired(top, bottom):
-    """Median of the ratios by round, and its lower 95 % bound (for 15 rounds the 4th smallest)."""
-    ratios = sorted(a / b for a, b in zip(top, bottom))
-    return statistics.median(ratios), ratios[max(0, round(len(ratios) / 2 - 0.98 * math.sqrt(len(ratios))) - 1)]
+        self.call("wait")
 
 
 def peer(backend, q, k, v, causal):
@@ -146,8 +119,7 @@ def forward(library, rounds):
                 rate = {name: flops / statistics.median(taken) / 1e12 for name, taken in times.items()}
                 print(f"| {head_dim} | {'causal' if causal else 'none'} | {length} | {rate['ours']:.0f} | {rate['cudnn']:.0f} "
                       f"| {rate['flash']:.0f} | {median:.2f} | {bound:.2f} |", flush=True)
-    mean = lambda x: math.exp(sum(map(math.log, x)) / len(x))
-    print(f"\nforward: geomean of the medians {mean(medians):.3f}, of the lower bounds {mean(bounds):.3f}; "
+    print(f"\nforward: geomean of the medians {geomean(medians):.3f}, of the lower bounds {geomean(bounds):.3f}; "
           f"worst {min(medians):.2f}, {min(bounds):.2f}\n")
 
 
@@ -165,12 +137,33 @@ def backward(library, rounds):
                 rate = found["rate"]
                 print(f"| {head_dim} | {'causal' if causal else 'none'} | {length} | {rate['ours']:.0f} | {rate['cudnn']:.0f} "
                       f"| {rate['flash']:.0f} | {found['median']:.2f} | {found['bound']:.2f} | {gated[-1]:.2f} |", flush=True)
-    mean = lambda x: math.exp(sum(map(math.log, x)) / len(x))
     every = lambda by_width: [x for values in by_width.values() for x in values]
-    print(f"\nbackward: geomean of the medians {mean(every(medians)):.3f}, of the lower bounds {mean(every(bounds)):.3f}; "
+    print(f"\nbackward: geomean of the medians {geomean(every(medians)):.3f}, of the lower bounds {geomean(every(bounds)):.3f}; "
           f"worst {min(every(medians)):.2f}, {min(every(bounds)):.2f}; by head dim "
-          + ", ".join(f"{width}: {mean(values):.3f}" for width, values in medians.items())
-          + f"; with the gradient of the gates {mean(gated):.3f} times the time, worst {max(gated):.2f}\n")
+          + ", ".join(f"{width}: {geomean(values):.3f}" for width, values in medians.items())
+          + f"; with the gradient of the gates {geomean(gated):.3f} times the time, worst {max(gated):.2f}\n")
+    long_backward(library)
+
+
+def long_backward(library):
+    """Memory beside the tensors, and the same bits twice, at a length whose weights take 128 GiB."""
+    length, heads, head_dim = 65536, 16, 128
+    q, k, v, output = tensors(1, heads, length, head_dim)
+    doutput, lse = torch.randn_like(q), torch.empty(1, heads, length, device="cuda")
+    results = [[torch.full_like(q, math.nan) for _ in range(3)] for _ in range(2)]
+    torch.cuda.synchronize()
+    free = torch.cuda.mem_get_info()[0]
+    library.attend(q, k, v, output, lse=lse)
+    library.wait()
+    start = time.perf_counter()
+    for dq, dk, dv in results:
+        library.attend_backward(q, k, v, output, lse=lse, doutput=doutput, dq=dq, dk=dk, dv=dv)
+    library.wait()
+    taken, used = (time.perf_counter() - start) / 2, free - torch.cuda.mem_get_info()[0]
+    if not all(torch.equal(a.view(torch.int16), b.view(torch.int16)) for a, b in zip(*results)):
+        raise RuntimeError("other bits the second time")
+    print(f"One sequence of {length} tokens, {heads} heads of {head_dim}: {taken * 1e3:.0f} ms, the same bits twice, "
+          f"{used / 2**20:.0f} MiB beside the {8 * q.numel() * 2 / 2**20:.0f} MiB of its inputs and outputs.\n")
 
 
 def backward_cell(library, rounds, head_dim, causal, length):
@@ -198,9 +191,7 @@ def backward_cell(library, rounds, head_dim, causal, length):
         calls[name][0]()
         library.wait()
         for x, y in zip((dq, dk, dv), wanted):
-            off = ((x.float() - y.float()).norm() / y.float().norm()).item()
-            if not off < 0.01:
-                raise RuntimeError(f"{name}: gradients differ by {off}")
+            close_in_norm(x, y, 0.01)
     flops = 10 * TOKENS * length * WIDTH / (2 if causal else 1)
     times = race(calls, flops, rounds)
     best = min(("cudnn", "flash"), key=lambda name: statistics.median(times[name]))
@@ -294,14 +285,24 @@ def options_tax(library, rounds):
         "dropout": (dict(dropout_percent=10), (q, k, v), 1),
         "half the gates 0": (dict(gates=torch.tensor(half, **gpu)), (q, k, v), 1),
     }
-    calls = {}
+    calls, backward_calls = {}, {}
     for name, (options, (a, b, c), _) in cases.items():
+        results = [torch.empty_like(x) for x in (a, a, b, c)]  # output, dq, dk, dv
+        lse = torch.empty(*a.shape[:3], **gpu)
+        torch.cuda.synchronize()
+        library.attend(a, b, c, results[0], lse=lse, **options)
         calls[name] = (lambda a=a, b=b, c=c, o=torch.empty_like(a), options=options:
                        library.attend(a, b, c, o, **options), library.wait)
+        backward_calls[name] = (lambda a=a, b=b, c=c, o=results, lse=lse, options=options: library.attend_backward(
+            a, b, c, o[0], lse=lse, doutput=a, dq=o[1], dk=o[2], dv=o[3], **options), library.wait)
     times = race(calls, 4 * TOKENS * length * WIDTH, rounds)
-    print("| option | us | rate per visible score, times the plain one |\n|---|--:|--:|")
+    backward_times = race(backward_calls, 10 * TOKENS * length * WIDTH, min(rounds, 5))
+    print("| option | us | rate per visible score, times the plain one | backward us | the same |\n|---|--:|--:|--:|--:|")
     for name, (_, _, share) in cases.items():
-        print(f"| {name} | {statistics.median(times[name]) * 1e6:.0f} | {paired(times['plain'], times[name])[0] * share:.2f} |")
+        cells = []
+        for taken in (times, backward_times):
+            cells += [f"{statistics.median(taken[name]) * 1e6:.0f}", f"{paired(taken['plain'], taken[name])[0] * share:.2f}"]
+        print(f"| {name} | {' | '.join(cells)} |")
     print()
 
 
@@ -336,7 +337,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="check,forward,backward,decode,statistics,materialised,options")
+    parser.add_argument("--only", default="check,forward,backward,layer,training,decode,statistics,materialised,options")
     arguments = parser.parse_args()
     torch.manual_seed(1)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}, "
@@ -348,7 +349,7 @@ def main():
             sys.exit("the check failed: no timing of wrong results")
         chosen.remove("check")
     library = Library(arguments.folder / "libpolyhead_gpu_calls.so")
-    tables = {"forward": forward, "backward": backward, "decode": decode, "statistics": statistics_tax, "materialised": materialised,
+    tables = {"forward": forward, "backward": backward, "layer": layer, "training": training, "decode": decode, "statistics": statistics_tax, "materialised": materialised,
               "options": options_tax}
     for name in chosen:
         tables[name](library, arguments.rounds)

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/numbers.h"
 #include "model/transformer.h"
 #include "train/optimiser.h"
 
@@ -30,15 +31,17 @@ inline std::uint32_t stream_bits(std::uint64_t seed, std::uint64_t place) {
 // that models of both types begin at one place.
 inline void fill_parameter(autograd::Parameter& parameter, std::uint64_t seed) {
   const float middle = parameter.name.ends_with("norm.weight") ? 1.0f : 0.0f;
-  for (std::int64_t i = 0; i < count_of(parameter.value.shape()); ++i) {
+  Tensor made = Tensor::empty(parameter.value.shape(), parameter.value.dtype());
+  for (std::int64_t i = 0; i < count_of(made.shape()); ++i) {
     const auto bits = static_cast<float>(stream_bits(seed, static_cast<std::uint64_t>(i)));
     const float unit = (bits * 0x1p-23f - 1.0f) * 1.7320508f, small = unit * 0.02f, value = middle + small;
-    if (parameter.value.dtype() == DType::f64) {
-      parameter.value.as<double>()[i] = static_cast<double>(value);
+    if (made.dtype() == DType::f64) {
+      made.as<double>()[i] = static_cast<double>(value);
     } else {
-      parameter.value.as<float>()[i] = value;
+      made.as<float>()[i] = value;
     }
   }
+  parameter.value = moved_to(parameter.value.allocator(), std::move(made));
 }
 
 struct TrainingBatch {
@@ -67,7 +70,7 @@ class TrainingRun {
  public:
   TrainingRun(Context& context, const TrainingSizes& sizes, DType dtype)
       : context_(context),
-        model_(config_of(sizes), 0, dtype),
+        model_(config_of(sizes), 0, dtype, context.allocator()),
         optimiser_(model_.parameters(), {.rule = {.beta2 = 0.99, .decay = 0.01}, .clip = 1}),
         tape_(context) {
     std::uint64_t seed = 100;
@@ -81,7 +84,7 @@ class TrainingRun {
         batches_[static_cast<std::size_t>(optimiser_.steps_taken()) % static_cast<std::size_t>(kTrainingBatches)];
     tape_.clear();
     const autograd::Variable logits = model_.forward(tape_, batch.tokens, {.training = true});
-    const double loss = autograd::cross_entropy(tape_, logits, batch.targets).loss;
+    const double loss = autograd::cross_entropy(tape_, logits, tape_.here(batch.targets)).loss;
     tape_.backward();
     optimiser_.step(context_, tape_.gradients(), kRate);
     return loss;
