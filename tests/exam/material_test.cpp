@@ -67,6 +67,20 @@ TEST(Material, RankingJudgingAndReportingShareNoSequence) {
   }
 }
 
+// Of few sequences, which every seed draws anew: each is in the same part for ever.
+TEST(Material, ASequenceStaysInItsPart) {
+  const auto task = train::make_task({.name = "copy", .context = 5, .vocabulary = 12});
+  std::set<Row> ranking, judging, reporting;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    const Material material = make_material(*task, {.samples = 12, .seed = seed});
+    ranking.merge(all_of(material.ranking));
+    judging.merge(all_of(material.judging));
+    reporting.merge(all_of(material.reporting));
+  }
+  EXPECT_TRUE(disjoint(ranking, judging) && disjoint(ranking, reporting) && disjoint(judging, reporting));
+  EXPECT_LT(ranking.size(), 8 * 12u) << "some were drawn by several seeds";
+}
+
 TEST(Material, IsTheSameForTheSameSeed) {
   const auto task = task_called("recall");
   EXPECT_EQ(all_of(make_material(*task, {.samples = 40}).judging),

@@ -67,6 +67,17 @@ TEST(TransformersFolder, LayersWithoutHeads) {
   expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
 }
 
+// With fewer heads the width by their number is no longer the head dim: it is said where it was not.
+TEST(TransformersFolder, SaysTheHeadDim) {
+  const auto json_in = [](const std::filesystem::path& folder) {
+    return io::parse_json(io::slurp(folder / "config.json"), "config.json");
+  };
+  ASSERT_FALSE(json_in(fixture("qwen2")).contains("head_dim"));
+  const io::Scratch to;
+  save_for_transformers(fixture("qwen2"), model::load(fixture("qwen2"))->config(), {{0, 0}}, to.folder());
+  EXPECT_EQ(json_in(to.folder())["head_dim"], 6);
+}
+
 // What a tokenizer and generation need comes along; what was pruned here before goes.
 TEST(TransformersFolder, BringsItsCompanions) {
   const io::Scratch from, to;

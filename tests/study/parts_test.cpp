@@ -144,7 +144,7 @@ TEST_F(TinyStudy, FormationsAreWatchedAndJudged) {
 TEST_F(TinyStudy, ProbesRepeatWhatTheyAreAskedTo) {
   const auto task = train::make_task({.name = "repeat"});
   std::set<std::int64_t> lengths;
-  for (const std::optional<std::int64_t> asked : {std::optional<std::int64_t>{}, std::optional<std::int64_t>{20}}) {
+  for (const std::optional<std::int64_t> asked : {std::optional<std::int64_t>{}, std::optional<std::int64_t>{24}}) {
     const heads::Probe probe = std::move(repeat_probes(*task, asked)[0]);
     const std::int64_t B = probe.tokens.shape()[0], T = probe.tokens.shape()[1];
     for (std::int64_t b = 0; b < B; ++b) {

@@ -47,6 +47,8 @@ TEST(Chars, NormalForms) {
   EXPECT_EQ(form("\u1100\u1161\u11a8", true, false), U"\uac01");
   EXPECT_EQ(form("\u0958", true, false), U"\u0915\u093c");  // never composed
   EXPECT_EQ(form("a\u0300\u0300", true, false), U"\u00e0\u0300");
+  EXPECT_EQ(form("a\u0305\u0301", true, false), U"a\u0305\u0301");             // blocked by a mark of the same class
+  EXPECT_EQ(form("a\u0323\u0305\u0301", true, false), U"\u1ea1\u0305\u0301");  // not by one of a lower class
 }
 
 TEST(Chars, PlacesOfWhatBecameOne) {

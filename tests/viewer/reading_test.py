@@ -179,6 +179,7 @@ class Reading(PageTest):
         for name, cell in self.cells(tab).items():
             damage = heads[name]['damage']
             self.expect_colour(tab, cell['colour'], abs(damage) / most, '--cold' if damage < 0 else '--shade', name)
+            self.assertTrue(cell['label'].endswith(f', damage {number(damage)}'), cell['label'])
         short = number(float(f'{most:.2g}'))
         ends = "[...document.querySelectorAll('#legend .key span')].map((e) => e.textContent)"
         self.assertEqual(tab.run(ends), [f'−{short}', '0', short])
