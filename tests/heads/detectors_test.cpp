@@ -305,6 +305,10 @@ TEST(Targets, AreThoseOfTheDefinition) {
   const Probe near = make_probe(row_of({1, 2, 1, 3}), {}, {}, 1);
   EXPECT_EQ(near.targets.as<std::int32_t>()[8 + kInduction], 1);
   EXPECT_EQ(near.targets.as<std::int32_t>()[8 + kOffByOne], -1);
+  // Two between: it is the last key before the row.
+  const Probe further = make_probe(row_of({1, 2, 3, 1}), {}, {}, 1);
+  EXPECT_EQ(further.targets.as<std::int32_t>()[12 + kInduction], 1);
+  EXPECT_EQ(further.targets.as<std::int32_t>()[12 + kOffByOne], 2);
 }
 
 TEST(Repeats, AreSegmentsOfEveryLengthRepeatedToTheEnd) {

@@ -384,6 +384,8 @@ TEST(Model, RefusesWhatDoesNotFit) {
 
 TEST_P(Models, ParametersAreCountedWithoutMakingThem) {
   EXPECT_EQ(parameter_count(config_), static_cast<double>(Transformer(config_).parameter_count()));
+  config_.layers[0].heads = config_.layers[0].kv_heads = 0;  // as pruning may leave it
+  EXPECT_EQ(parameter_count(config_), static_cast<double>(Transformer(config_).parameter_count()));
 }
 
 }  // namespace
