@@ -1,3 +1,5 @@
+#include "ops/multihead.h"
+
 #include <utility>
 
 #include "autograd/functions.h"
@@ -59,15 +61,22 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
         });
       }
     };
-    {
-      const Lent lent{tape, parameters, gradients.dparameters};
-      for_each_parameter(parameters, gradients.dparameters, lend);
-      multihead_backward_into(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options,
-                              memory.forward, {.output = dy}, {.gates = gate_gradients}, gradients);
+    const auto back = [&] {
+      ops::multihead_backward(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options,
+                              memory.forward, {.output = dy}, {.gates = gate_gradients}, tape.learns(), gradients);
+    };
+    if (tape.learns()) {
+      {
+        const Lent lent{tape, parameters, gradients.dparameters};
+        for_each_parameter(parameters, gradients.dparameters, lend);
+        back();
+      }
+      for_each_parameter(parameters, gradients.dparameters, [&](const Parameter& parameter, Tensor&) {
+        tape.send(tape.parameter(parameter), [](const TensorView&) {});  // it is there already
+      });
+    } else {
+      back();
     }
-    for_each_parameter(parameters, gradients.dparameters, [&](const Parameter& parameter, Tensor&) {
-      tape.send(tape.parameter(parameter), [](const TensorView&) {});  // it is there already
-    });
     tape.send_shared(x, gradients.dquery);
   });
   return y;

@@ -66,11 +66,8 @@ Variable Tape::constant(const ConstTensorView& value) {
 Variable Tape::parameter(const Parameter& parameter) {
   const auto [place, fresh] = parameters_.try_emplace(&parameter, nodes_.size());
   if (fresh) {
-    nodes_.push_back({.value = parameter.value,
-                      .result = {},
-                      .gradient = {},
-                      .parameter = &parameter,
-                      .needs_gradient = recording_});
+    nodes_.push_back(
+        {.value = parameter.value, .result = {}, .gradient = {}, .parameter = &parameter, .needs_gradient = learns()});
   }
   return {place->second};
 }
@@ -138,6 +135,7 @@ void Tape::backward() {
     const TensorView gradient = nodes_[steps_[i].result].gradient;
     if (gradient.present()) steps_[i].run(gradient);
   }
+  if (!learns()) return;
   for (const auto& [parameter, index] : parameters_) {
     if (nodes_[index].gradient.present()) continue;
     const TensorView zero = gradients_.of(*parameter);

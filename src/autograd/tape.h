@@ -70,6 +70,10 @@ class Tape {
   void pack_weights() noexcept { packs_ = true; }
   bool packs_weights() const noexcept { return packs_; }
 
+  // From now on no gradient goes to parameters: for those of gates, at half the cost and without their memory.
+  void freeze_parameters() noexcept { frozen_ = true; }
+  bool learns() const noexcept { return recording_ && !frozen_; }
+
   Variable constant(const ConstTensorView& value);  // no gradient goes there
   Variable parameter(const Parameter& parameter);   // the same variable every time
   Variable result(const TensorView& value);         // of an op
@@ -105,7 +109,7 @@ class Tape {
   // It lies in `gradient`, which is left alone from now on and may be sent to several.
   void send_shared(Variable x, const TensorView& gradient);
 
-  // Parameters that nothing arrives at get 0.
+  // Parameters that nothing arrives at get 0, unless they are frozen.
   void backward();
   // Forgets all variables and keeps the memory.
   void clear();
@@ -144,6 +148,7 @@ class Tape {
   Context& context_;
   bool recording_;
   bool packs_ = false;
+  bool frozen_ = false;
   Pool pool_;
   Gradients gradients_;
   std::map<const void*, std::shared_ptr<void>> memories_;

@@ -33,11 +33,12 @@ void correlate(Examination& found) {
   found.zero_and_mean = heads::rank_correlation(zero, mean);
 }
 
+// `whole` receives the scores of the model; an encoder has none.
 std::vector<HeadImportance> importance_of(Context& context, const model::Transformer& model, const Material& material,
-                                          const ExamineOptions& options) {
+                                          const ExamineOptions& options, model::SequenceScores& whole) {
   if (model.config().kind != model::Kind::encoder) {
-    return options.damage ? heads::importance(context, model, material.judging, options.on_head)
-                          : heads::gradient_importance(context, model, material.judging);
+    return options.damage ? heads::importance(context, model, material.judging, options.on_head, &whole)
+                          : heads::gradient_importance(context, model, material.judging, {}, nullptr, &whole);
   }
   if (options.damage) return heads::embedding_importance(context, model, material.judging, options.on_head);
   std::vector<HeadImportance> heads;
@@ -63,21 +64,18 @@ double highest(const std::vector<heads::HeadRoles>& heads, const std::string& ro
 Examination examine(Context& context, model::Transformer& model, const Material& material,
                     const ExamineOptions& options) {
   const Tensor& tokens = material.plain[0].tokens;
-  // The model is there; its gradients and an untrained one are not.
+  // The model is there; its weights laid out for products and an untrained one are not.
   model::expect_memory(
       "examine", model.config(), 2,
       {.batch = tokens.shape()[0], .tokens = tokens.shape()[1], .backward = true, .row_statistics = true});
   Examination found;
-  if (model.config().kind != model::Kind::encoder) {
-    const model::SequenceScores whole = model::score(context, model, material.judging);
-    whole.expect_finite("the model");
-    found.loss = whole.mean_loss();
-    found.accuracy = whole.accuracy();
-  }
+  model::SequenceScores whole;
+  found.importance = importance_of(context, model, material, options, whole);
+  found.loss = whole.mean_loss();
+  found.accuracy = whole.accuracy();
   found.survey = heads::survey(context, model, material.plain, material.counts);
-  found.importance = importance_of(context, model, material, options);
   found.roles = heads::roles(found.survey, heads::survey(context, model, material.repeats, material.counts));
-  model::Transformer untrained(model.config(), options.seed, model.dtype(), model.memory());
+  model::Transformer untrained(model.config(), options.seed, model.dtype(), model.memory(), context.threads());
   found.untrained = roles_of(context, untrained, material);
   found.nearest = nearest_of(found.survey);
   correlate(found);

@@ -6,6 +6,7 @@
 
 #include "core/numbers.h"
 #include "core/on_host.h"
+#include "heads/knockout.h"
 
 namespace polyhead::heads {
 namespace {
@@ -94,12 +95,13 @@ Estimate estimate(const std::vector<double>& values) {
 
 std::vector<HeadImportance> gradient_importance(Context& context, const model::Transformer& model,
                                                 const std::vector<Examples>& examples, const std::vector<HeadId>& gone,
-                                                const std::vector<Tensor>* means) {
+                                                const std::vector<Tensor>* means, model::SequenceScores* whole) {
   std::vector<Tensor> shifts;
   if (means != nullptr) shifts = shifts_of(model, *means, gone);
   std::vector<HeadImportance> heads;
   for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
   autograd::Tape tape(context);
+  tape.freeze_parameters();
   std::int64_t sequences = 0;
   for (const Examples& some : examples) {
     const std::int64_t B = some.tokens.shape()[0];
@@ -110,6 +112,7 @@ std::vector<HeadImportance> gradient_importance(Context& context, const model::T
                                                      .gates = &gates,
                                                      .gate_gradients = true,
                                                      .shifts = means == nullptr ? nullptr : &shifts});
+    if (whole != nullptr) model::add_scores(tape, logits, some, *whole);
     autograd::cross_entropy(tape, logits, tape.here(some.targets), ops::Share::sequences);
     tape.backward();
     sequences += B;
@@ -121,6 +124,7 @@ std::vector<HeadImportance> gradient_importance(Context& context, const model::T
       }
     }
   }
+  if (whole != nullptr) whole->expect_finite("the model");
   for (HeadImportance& head : heads) {
     head.gradient /= static_cast<double>(std::max<std::int64_t>(sequences, 1));
     if (std::isfinite(head.gradient)) continue;
@@ -134,24 +138,26 @@ std::vector<HeadImportance> gradient_importance(Context& context, const model::T
 
 std::vector<HeadImportance> importance(Context& context, const model::Transformer& model,
                                        const std::vector<Examples>& examples,
-                                       const std::function<void(std::int64_t)>& on_head) {
-  std::int64_t done = 0;
-  const model::SequenceScores whole = model::score(context, model, examples);
-  whole.expect_finite("the model");
-  std::vector<HeadImportance> heads = gradient_importance(context, model, examples);
-  const std::vector<Tensor> means = mean_outputs(context, model, examples);
-  for (HeadImportance& head : heads) {
-    model::Gates gates(model.config());
-    gates.set(head.id, 0);
-    const model::SequenceScores without = model::score(context, model, examples, gates.get());
-    std::vector<Tensor> shifts = shifts_of(model, means, {head.id});
-    const model::SequenceScores as_mean = model::score(context, model, examples, gates.get(), &shifts);
-    head.zero = estimate(differences(without.losses, whole.losses));
-    head.mean = estimate(differences(as_mean.losses, whole.losses));
-    head.logit = estimate(differences(whole.logits, without.logits));
-    head.accuracy_loss = whole.accuracy() - without.accuracy();
-    if (on_head) on_head(++done);
+                                       const std::function<void(std::int64_t)>& on_head,
+                                       model::SequenceScores* wanted) {
+  model::SequenceScores whole;
+  std::vector<HeadImportance> heads = gradient_importance(context, model, examples, {}, nullptr, &whole);
+  std::vector<model::SequenceScores> knocked_out(2 * heads.size());
+  const auto add = [&](const KnockedOut& some) {
+    model::SequenceScores scores;
+    model::add_scores(some.tape, model, some.x, some.examples, scores);
+    const std::size_t B = scores.losses.size() / some.count;
+    for (std::size_t n = 0; n < some.count; ++n) knocked_out[some.first + n].add(scores, n * B, (n + 1) * B);
+  };
+  knock_out_each(context, model, examples, mean_outputs(context, model, examples), add, on_head);
+  for (std::size_t n = 0; n < heads.size(); ++n) {
+    const model::SequenceScores &without = knocked_out[2 * n], &as_mean = knocked_out[2 * n + 1];
+    heads[n].zero = estimate(differences(without.losses, whole.losses));
+    heads[n].mean = estimate(differences(as_mean.losses, whole.losses));
+    heads[n].logit = estimate(differences(whole.logits, without.logits));
+    heads[n].accuracy_loss = whole.accuracy() - without.accuracy();
   }
+  if (wanted != nullptr) *wanted = std::move(whole);
   return heads;
 }
 
@@ -159,17 +165,19 @@ std::vector<HeadImportance> embedding_importance(Context& context, const model::
                                                  const std::vector<Examples>& examples,
                                                  const std::function<void(std::int64_t)>& on_head) {
   const std::vector<std::vector<double>> whole = model::embeddings(context, model, examples);
-  const std::vector<Tensor> means = mean_outputs(context, model, examples);
   std::vector<HeadImportance> heads;
-  for (const HeadId& id : model::all_heads(model.config())) {
-    model::Gates gates(model.config());
-    gates.set(id, 0);
-    std::vector<Tensor> shifts = shifts_of(model, means, {id});
-    HeadImportance& head = heads.emplace_back();
-    head.id = id;
-    head.zero = estimate(turns(whole, model::embeddings(context, model, examples, gates.get())));
-    head.mean = estimate(turns(whole, model::embeddings(context, model, examples, gates.get(), &shifts)));
-    if (on_head) on_head(std::ssize(heads));
+  for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
+  std::vector<std::vector<std::vector<double>>> knocked_out(2 * heads.size());
+  const auto add = [&](const KnockedOut& some) {
+    std::vector<std::vector<double>> all;
+    model::add_embeddings(some.tape, model, some.x, some.examples.lengths, all);
+    const std::size_t B = all.size() / some.count;
+    for (std::size_t n = 0; n < all.size(); ++n) knocked_out[some.first + n / B].push_back(std::move(all[n]));
+  };
+  knock_out_each(context, model, examples, mean_outputs(context, model, examples), add, on_head);
+  for (std::size_t n = 0; n < heads.size(); ++n) {
+    heads[n].zero = estimate(turns(whole, knocked_out[2 * n]));
+    heads[n].mean = estimate(turns(whole, knocked_out[2 * n + 1]));
   }
   return heads;
 }

@@ -16,15 +16,17 @@ Estimate estimate(const std::vector<double>& values);
 // Both throw Error (value) if the loss or a gradient is no number: then there is nothing to rank by.
 //
 // One backward pass per batch for all heads together. Those that are `gone` give nothing meanwhile or, with means (as
-// mean_outputs gives them), their means.
+// mean_outputs gives them), their means. `whole`, if given, receives the scores of that model.
 std::vector<HeadImportance> gradient_importance(Context& context, const model::Transformer& model,
                                                 const std::vector<Examples>& examples,
                                                 const std::vector<HeadId>& gone = {},
-                                                const std::vector<Tensor>* means = nullptr);
-// A pass per head and kind, besides; `on_head` is told how many heads are done.
+                                                const std::vector<Tensor>* means = nullptr,
+                                                model::SequenceScores* whole = nullptr);
+// Besides, a pass per head and kind, from the layer of the head on; `on_head` is told how many heads are done.
 std::vector<HeadImportance> importance(Context& context, const model::Transformer& model,
                                        const std::vector<Examples>& examples,
-                                       const std::function<void(std::int64_t)>& on_head = {});
+                                       const std::function<void(std::int64_t)>& on_head = {},
+                                       model::SequenceScores* whole = nullptr);
 
 // Of an encoder, which has no answers to lose: the zero and the mean damage are what the embedding of a sequence turns
 // by, 1 - cos; the rest stays 0.

@@ -184,8 +184,9 @@ Survey survey(autograd::Tape& tape, const model::Transformer& model, const std::
                                .row_statistics = true,
                                .marked_keys = probe.marked,
                                .target_keys = probe.targets};
-    const autograd::Variable output = model.forward(tape, probe.tokens, options);
-    if (pass.on_output) pass.on_output(output);
+    const autograd::Variable left =
+        model.through(tape, model.read(tape, probe.tokens, options), 0, model.config().layers.size(), options);
+    if (pass.on_output) pass.on_output(model.answer(tape, left, options));
     for (auto head = result.heads.begin(); head != result.heads.end();) {
       const std::size_t number = head->id.layer;
       const MultiHeadResults& layer = model.attention(tape, number).forward;

@@ -27,23 +27,82 @@ void SequenceScores::expect_finite(const std::string& what) const {
                   " is not finite: its weights are numbers, but what it computes with them overflows");
 }
 
+void SequenceScores::add(const SequenceScores& more, std::size_t begin, std::size_t end) {
+  const auto append = [&](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(begin),
+              from.begin() + static_cast<std::ptrdiff_t>(end));
+  };
+  append(losses, more.losses);
+  append(logits, more.logits);
+  append(right, more.right);
+  append(counts, more.counts);
+}
+
 namespace {
 
-// logits [B,(T,)V] against targets [B(,T)].
-void add_sequences(const ConstTensorView& logits, const ConstTensorView& targets, const float* losses,
-                   SequenceScores& to) {
-  const std::int64_t V = logits.shape(logits.rank() - 1), batch = targets.shape(0), rows = targets.count() / batch;
-  const float* row = logits.as<float>();
-  const std::int32_t* target = targets.as<std::int32_t>();
+// Numbers of logits that are made at a time.
+constexpr std::int64_t kLogits = 1 << 24;
+
+struct RowScore {
+  double loss = 0, logit = 0;
+  bool right = false;
+};
+
+struct RowLook {
+  double mean = 0;
+  bool right = true;  // it is largest at the target, and there first
+};
+
+// In blocks, so that what is read once more lies in L1; sums side by side need not wait for each other.
+RowLook look_at(const float* row, std::int64_t V, std::int64_t target) {
+  constexpr std::int64_t kBlock = 512, kSums = 32;
+  RowLook look;
+  const float top = row[target];
+  double sum = 0;
+  for (std::int64_t begin = 0; begin < V; begin += kBlock) {
+    const std::int64_t end = std::min(begin + kBlock, V), whole = end - (end - begin) % kSums;
+    float sums[kSums] = {}, most = row[begin];
+    for (std::int64_t c = begin; c < whole; c += kSums) {
+      for (std::int64_t i = 0; i < kSums; ++i) sums[i] += row[c + i];
+    }
+    for (std::int64_t c = whole; c < end; ++c) sums[0] += row[c];
+    for (const float part : sums) sum += static_cast<double>(part);
+    for (std::int64_t c = begin; c < end; ++c) most = most < row[c] ? row[c] : most;
+    if (most < top) continue;
+    for (std::int64_t c = begin; c < end; ++c) {
+      look.right = look.right && (c < target ? row[c] < top : row[c] <= top);
+    }
+  }
+  look.mean = sum / static_cast<double>(V);
+  return look;
+}
+
+// logits [N,V] against targets [N], both on the host.
+void add_rows(const float* logits, std::int64_t V, const std::int32_t* targets, std::int64_t rows, const float* losses,
+              std::vector<RowScore>& to) {
+  for (std::int64_t n = 0; n < rows; ++n) {
+    RowScore& row = to.emplace_back();
+    if (targets[n] < 0) continue;
+    const RowLook look = look_at(logits + n * V, V, targets[n]);
+    row.loss = static_cast<double>(losses[n]);
+    row.logit = static_cast<double>(logits[n * V + targets[n]]) - look.mean;
+    row.right = std::isfinite(losses[n]) && look.right;  // NaN is never right
+  }
+}
+
+// rows[n] is that of targets [B(,T)].
+void add_sequences(const std::vector<RowScore>& rows, const Tensor& targets, SequenceScores& to) {
+  const std::int64_t batch = targets.shape()[0], T = std::ssize(rows) / std::max<std::int64_t>(batch, 1);
+  const auto* target = targets.as<std::int32_t>();
   for (std::int64_t b = 0; b < batch; ++b) {
     double loss = 0, logit = 0;
     std::int64_t right = 0, count = 0;
-    for (std::int64_t t = 0; t < rows; ++t, row += V, ++target, ++losses) {
-      if (*target < 0) continue;
-      ++count;
-      loss += static_cast<double>(*losses);
-      logit += static_cast<double>(row[*target]) - std::accumulate(row, row + V, 0.0) / static_cast<double>(V);
-      if (std::isfinite(*losses) && std::max_element(row, row + V) - row == *target) ++right;  // NaN is never right
+    for (std::int64_t n = b * T; n < (b + 1) * T; ++n) {
+      const RowScore& row = rows[static_cast<std::size_t>(n)];
+      count += target[n] >= 0;
+      loss += row.loss;
+      logit += row.logit;
+      right += row.right;
     }
     to.losses.push_back(count == 0 ? 0 : loss / static_cast<double>(count));
     to.logits.push_back(count == 0 ? 0 : logit / static_cast<double>(count));
@@ -52,7 +111,44 @@ void add_sequences(const ConstTensorView& logits, const ConstTensorView& targets
   }
 }
 
+// Rows [begin, end) of all.
+void score_rows(autograd::Tape& tape, autograd::Variable logits, const Tensor& targets, std::int64_t begin,
+                std::int64_t end, std::vector<RowScore>& to) {
+  Context& context = tape.context();
+  const ConstTensorView all = tape.value(logits);
+  const std::int64_t V = all.shape(all.rank() - 1);
+  const ConstTensorView wanted = targets.view().reshape({targets.view().count()}).slice(0, begin, end);
+  const TensorView losses = tape.take({end - begin}, DType::f32), shares = tape.take({end - begin}, DType::f32);
+  ops::cross_entropy(context, all.reshape({end - begin, V}), tape.here(wanted), ops::Share::all, losses, shares);
+  add_rows(OnHost(context, all).as<float>(), V, wanted.as<std::int32_t>(), end - begin,
+           OnHost(context, losses).as<float>(), to);
+}
+
 }  // namespace
+
+void add_scores(autograd::Tape& tape, autograd::Variable logits, const Examples& examples, SequenceScores& to) {
+  std::vector<RowScore> rows;
+  score_rows(tape, logits, examples.targets, 0, examples.targets.view().count(), rows);
+  add_sequences(rows, examples.targets, to);
+}
+
+void add_scores(autograd::Tape& tape, const Transformer& model, autograd::Variable x, const Examples& examples,
+                SequenceScores& to) {
+  const PassOptions options{.lengths = examples.lengths};
+  if (model.config().kind == Kind::classifier) return add_scores(tape, model.answer(tape, x, options), examples, to);
+  const std::int64_t count = examples.targets.view().count(), C = model.config().width;
+  const std::int64_t step = std::max<std::int64_t>(kLogits / model.config().outputs(), 1);
+  const ConstTensorView all = tape.value(x).reshape({count, C});
+  const autograd::Pool::Mark before = tape.mark();
+  std::vector<RowScore> rows;
+  for (std::int64_t begin = 0; begin < count; begin += step) {
+    const std::int64_t end = std::min(begin + step, count);
+    const autograd::Variable logits = model.answer(tape, tape.constant(all.slice(0, begin, end)), options);
+    score_rows(tape, logits, examples.targets, begin, end, rows);
+    tape.recycle(before, x);
+  }
+  add_sequences(rows, examples.targets, to);
+}
 
 SequenceScores score(Context& context, const Transformer& model, const std::vector<Examples>& examples,
                      std::vector<Tensor>* gates, std::vector<Tensor>* shifts) {
@@ -64,13 +160,10 @@ SequenceScores score(Context& context, const Transformer& model, const std::vect
   autograd::Tape tape(context, false);
   for (const Examples& some : examples) {
     tape.clear();
-    const autograd::Variable logits =
-        model.forward(tape, some.tokens, {.lengths = some.lengths, .gates = gates, .shifts = shifts});
-    const TensorView losses = tape.take(some.targets.shape(), DType::f32);
-    const TensorView shares = tape.take(some.targets.shape(), DType::f32);
-    ops::cross_entropy(context, tape.value(logits), tape.here(some.targets), ops::Share::sequences, losses, shares);
-    add_sequences(OnHost(context, tape.value(logits)).view(), some.targets, OnHost(context, losses).as<float>(),
-                  scores);
+    const PassOptions options{.lengths = some.lengths, .gates = gates, .shifts = shifts};
+    const autograd::Variable x =
+        model.through(tape, model.read(tape, some.tokens, options), 0, model.config().layers.size(), options);
+    add_scores(tape, model, x, some, scores);
   }
   return scores;
 }
@@ -83,14 +176,21 @@ std::vector<std::vector<double>> embeddings(Context& context, const Transformer&
   for (const Examples& some : examples) {
     tape.clear();
     const PassOptions options{.lengths = some.lengths, .gates = gates, .shifts = shifts};
-    const autograd::Variable pooled = pool(tape, model.forward(tape, some.tokens, options), tape.here(some.lengths));
-    const OnHost rows(context, tape.value(pooled));  // [B,C]
-    const std::int64_t C = model.config().width;
-    for (std::int64_t b = 0; b < rows.view().shape(0); ++b) {
-      all.emplace_back(rows.as<float>() + b * C, rows.as<float>() + (b + 1) * C);
-    }
+    const autograd::Variable x =
+        model.through(tape, model.read(tape, some.tokens, options), 0, model.config().layers.size(), options);
+    add_embeddings(tape, model, x, some.lengths, all);
   }
   return all;
+}
+
+void add_embeddings(autograd::Tape& tape, const Transformer& model, autograd::Variable x,
+                    const ConstTensorView& lengths, std::vector<std::vector<double>>& to) {
+  const autograd::Variable pooled = pool(tape, model.answer(tape, x, {}), tape.here(lengths));
+  const OnHost rows(tape.context(), tape.value(pooled));  // [B,C]
+  const std::int64_t C = model.config().width;
+  for (std::int64_t b = 0; b < rows.view().shape(0); ++b) {
+    to.emplace_back(rows.as<float>() + b * C, rows.as<float>() + (b + 1) * C);
+  }
 }
 
 }  // namespace polyhead::model

@@ -14,6 +14,8 @@ struct SequenceScores {
   std::vector<double> logits;  // of what is right, above the mean of all
   std::vector<std::int64_t> right, counts;
 
+  void add(const SequenceScores& more, std::size_t begin, std::size_t end);  // its sequences [begin, end)
+
   double mean_loss() const;  // over sequences
   double accuracy() const;   // over targets; what has no finite loss is not right
 
@@ -25,9 +27,19 @@ struct SequenceScores {
 SequenceScores score(Context& context, const Transformer& model, const std::vector<Examples>& examples,
                      std::vector<Tensor>* gates = nullptr, std::vector<Tensor>* shifts = nullptr);
 
+// Of what the last layer leaves of examples, x [B,T,C], on a tape that does not record: logits are made for some rows
+// at a time and not kept.
+void add_scores(autograd::Tape& tape, const Transformer& model, autograd::Variable x, const Examples& examples,
+                SequenceScores& to);
+// Of logits [B,(T,)V] that are there.
+void add_scores(autograd::Tape& tape, autograd::Variable logits, const Examples& examples, SequenceScores& to);
+
 // Of an encoder: per sequence the mean of what it leaves of every token that exists, [C].
 std::vector<std::vector<double>> embeddings(Context& context, const Transformer& model,
                                             const std::vector<Examples>& examples, std::vector<Tensor>* gates = nullptr,
                                             std::vector<Tensor>* shifts = nullptr);
+// Of what its last layer leaves.
+void add_embeddings(autograd::Tape& tape, const Transformer& model, autograd::Variable x,
+                    const ConstTensorView& lengths, std::vector<std::vector<double>>& to);
 
 }  // namespace polyhead::model

@@ -6,6 +6,7 @@
 #include "core/executor.h"
 #include "core/numbers.h"
 #include "core/philox.h"
+#include "core/team.h"
 #include "model/decoding.h"
 #include "model/memory.h"
 #include "ops/norm.h"
@@ -26,10 +27,10 @@ void set(const TensorView& tensor, std::int64_t n, double value) {
 // Of the weights that read so many numbers.
 double spread_for(std::int64_t inputs) { return 1 / std::sqrt(3.0 * static_cast<double>(inputs)); }
 
-// Normal numbers, Box and Muller's way; each tensor has a stream of its own.
-void fill_normal(const TensorView& tensor, std::uint64_t seed, std::uint32_t stream, double spread) {
-  const std::int64_t count = tensor.count();
-  for (std::int64_t n = 0; n < count; n += 2) {
+// Normal numbers [begin, end) of a tensor, begin even, Box and Muller's way; each tensor has a stream of its own.
+void fill_normal(const TensorView& tensor, std::int64_t begin, std::int64_t end, std::uint64_t seed,
+                 std::uint32_t stream, double spread) {
+  for (std::int64_t n = begin; n < end; n += 2) {
     const auto block = static_cast<std::uint64_t>(n / 2);
     const Philox::Words words = Philox::words(
         seed, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, 0x7e160000u});
@@ -37,7 +38,7 @@ void fill_normal(const TensorView& tensor, std::uint64_t seed, std::uint32_t str
     const double angle = 2 * std::numbers::pi * static_cast<double>(words[1]) / 4294967296.0;
     const double radius = spread * std::sqrt(-2 * std::log(u));
     set(tensor, n, radius * std::cos(angle));
-    if (n + 1 < count) set(tensor, n + 1, radius * std::sin(angle));
+    if (n + 1 < end) set(tensor, n + 1, radius * std::sin(angle));
   }
 }
 
@@ -64,13 +65,23 @@ Tensor sinusoids(std::int64_t context, std::int64_t width, DType dtype) {
 struct Transformer::Maker {
   Transformer& model;
   std::optional<std::uint64_t> seed;  // nothing: they are left as they are
+  Team& team;
 
   Parameter* make(const std::string& name, const Dims& shape, double spread, double value = 0) {
     if (!seed) return add(name, Tensor::empty(shape, model.dtype_, model.memory_));
     Tensor tensor = Tensor::empty(shape, model.dtype_);
     const auto stream = static_cast<std::uint32_t>(model.parameters_.size());
-    spread > 0 ? fill_normal(tensor, *seed, stream, spread) : fill(tensor, value);
+    spread > 0 ? draw(tensor, stream, spread) : fill(tensor, value);
     return add(name, moved_to(model.memory_, std::move(tensor)));
+  }
+  void draw(const TensorView& tensor, std::uint32_t stream, double spread) const {
+    constexpr std::int64_t kPiece = std::int64_t{1} << 16;
+    const std::int64_t count = tensor.count();
+    team.for_each((count + kPiece - 1) / kPiece, 1, team.threads(), [&](int) {
+      return [&](std::int64_t n) {
+        fill_normal(tensor, n * kPiece, std::min((n + 1) * kPiece, count), *seed, stream, spread);
+      };
+    });
   }
   Parameter* add(const std::string& name, Tensor value) {
     model.parameters_.push_back({name, std::move(value)});
@@ -109,20 +120,21 @@ struct Transformer::Maker {
 };
 
 Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype,
-                         const std::shared_ptr<Allocator>& memory)
-    : Transformer(config, std::optional(seed), dtype, memory) {}
+                         const std::shared_ptr<Allocator>& memory, int threads)
+    : Transformer(config, std::optional(seed), dtype, memory, threads) {}
 
 std::unique_ptr<Transformer> Transformer::unfilled(const Config& config, DType dtype,
                                                    const std::shared_ptr<Allocator>& memory) {
-  return std::unique_ptr<Transformer>(new Transformer(config, std::nullopt, dtype, memory));
+  return std::unique_ptr<Transformer>(new Transformer(config, std::nullopt, dtype, memory, 1));
 }
 
 Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed, DType dtype,
-                         const std::shared_ptr<Allocator>& memory)
+                         const std::shared_ptr<Allocator>& memory, int threads)
     : config_(config), dtype_(dtype), memory_(memory) {
   check(config);
   if (seed) expect_memory("model", config, 2, {});
-  Maker maker{*this, seed};
+  Team team(threads);
+  Maker maker{*this, seed, team};
   const std::int64_t C = config.width;
   const double spread = config.tied ? 0.02 : 0.2;
   tokens_ = maker.make("tokens.weight", {config.vocabulary, C}, spread);
@@ -186,6 +198,12 @@ Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias) {
 Variable activated(Tape& tape, Variable x, FeedForward kind) {
   if (is_gated(kind)) return gate(tape, x, kind == FeedForward::swiglu ? ops::Gate::silu : ops::Gate::gelu);
   return kind == FeedForward::gelu ? gelu(tape, x) : erf_gelu(tape, x);
+}
+
+void expect_tokens(const Config& config, const ConstTensorView& tokens) {
+  if (tokens.rank() == 2 && tokens.shape(1) <= config.context) return;
+  throw Error(ErrorCode::shape, "forward",
+              "tokens: expected [B,T] with T up to " + std::to_string(config.context) + ", found " + describe(tokens));
 }
 
 void expect_memory_fits(const Tape& tape, const ConstTensorView& tokens, const Memory& memory) {
@@ -336,44 +354,57 @@ Variable Transformer::embed(Tape& tape, const ConstTensorView& tokens, const Pas
              autograd::embed(tape, *positions, options.positions));
 }
 
-Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& given) const {
-  if (tokens.rank() != 2 || tokens.shape(1) > config_.context) {
-    throw Error(
-        ErrorCode::shape, "forward",
-        "tokens: expected [B,T] with T up to " + std::to_string(config_.context) + ", found " + describe(tokens));
-  }
+Variable Transformer::read(Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const {
+  expect_tokens(config_, tokens);
+  Variable x = embed(tape, tokens, options);
+  if (config_.embedding_scale != 1) x = scale(tape, x, config_.embedding_scale);
+  return normalised(tape, x, embedding_norm_);
+}
+
+Variable Transformer::through(Tape& tape, Variable x, std::size_t first, std::size_t last,
+                              const PassOptions& given) const {
   const Executor::Burst burst(tape.context().executor());
   PassOptions options = given;
   options.lengths = tape.here(given.lengths);
   options.wants.attention.marked_keys = tape.here(given.wants.attention.marked_keys);
   options.wants.attention.target_keys = tape.here(given.wants.attention.target_keys);
-  Tensor places;
-  if (options.memory != nullptr) {
-    expect_memory_fits(tape, tokens, *options.memory);
-    places = options.memory->positions(tokens.shape(1));
-    options.positions = tape.here(places);
-  }
   const bool passing = !tape.recording() && options.streams == nullptr;  // what a block leaves is x alone
   const autograd::Pool::Mark before = tape.mark();
-  Variable x = embed(tape, tokens, options);
-  if (config_.embedding_scale != 1) x = scale(tape, x, config_.embedding_scale);
-  x = normalised(tape, x, embedding_norm_);
   const auto keep = [&] {
     if (options.streams != nullptr) options.streams->push_back(x);
   };
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+  for (std::size_t layer = first; layer < last; ++layer) {
     keep();
     x = block(tape, layer, x, options);
     if (passing) tape.recycle(before, x);
   }
   keep();
-  if (options.memory != nullptr) options.memory->advance(tokens.shape(1));
-  if (options.last_only && tokens.shape(1) > 1) x = last_of(tape, x);
+  return x;
+}
+
+Variable Transformer::answer(Tape& tape, Variable x, const PassOptions& options) const {
+  const Executor::Burst burst(tape.context().executor());
   x = normalised(tape, x, final_norm_);
   if (config_.kind == Kind::encoder) return x;
-  if (config_.kind == Kind::classifier) x = pool(tape, x, options.lengths);
+  if (config_.kind == Kind::classifier) x = pool(tape, x, tape.here(options.lengths));
   const Variable logits = affine(tape, x, output_.weight, output_.bias);
   return config_.logit_softcap > 0 ? softcap(tape, logits, config_.logit_softcap) : logits;
+}
+
+Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& given) const {
+  const Executor::Burst burst(tape.context().executor());
+  PassOptions options = given;
+  Tensor places;
+  if (options.memory != nullptr) {
+    expect_tokens(config_, tokens);
+    expect_memory_fits(tape, tokens, *options.memory);
+    places = options.memory->positions(tokens.shape(1));
+    options.positions = tape.here(places);
+  }
+  Variable x = through(tape, read(tape, tokens, options), 0, blocks_.size(), options);
+  if (options.memory != nullptr) options.memory->advance(tokens.shape(1));
+  if (options.last_only && tokens.shape(1) > 1) x = last_of(tape, x);
+  return answer(tape, x, options);
 }
 
 }  // namespace polyhead::model

@@ -36,9 +36,10 @@ class Transformer {
  public:
   // Weights from the seed: normal with spread 1/sqrt(3 inputs), which is GPT-2's 0.02 at its width, those that write
   // into the residual stream smaller by sqrt(2 layers); embeddings 0.2, or 0.02 if tied; biases 0, norms 1. They lie in
-  // the memory of the context that passes run on, or on the host.
+  // the memory of the context that passes run on, or on the host. So many threads draw them; they are the same for any
+  // number.
   explicit Transformer(const Config& config, std::uint64_t seed = 0, DType dtype = DType::f32,
-                       const std::shared_ptr<Allocator>& memory = host_allocator());
+                       const std::shared_ptr<Allocator>& memory = host_allocator(), int threads = 1);
 
   const Config& config() const noexcept { return config_; }
   DType dtype() const noexcept { return dtype_; }
@@ -56,6 +57,14 @@ class Transformer {
   // belongs to its tape and leaves the model as it is, so several may run at once, each with its own.
   autograd::Variable forward(autograd::Tape& tape, const ConstTensorView& tokens,
                              const PassOptions& options = {}) const;
+
+  // The parts of such a pass, for those that begin late or stop early: tokens with their positions, [B,T,C]; what layer
+  // `last` - 1 leaves of x [B,T,C], which layer `first` reads; and what forward makes of the last layer's x, or of some
+  // of its rows [N,C] if it is a language model's.
+  autograd::Variable read(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const;
+  autograd::Variable through(autograd::Tape& tape, autograd::Variable x, std::size_t first, std::size_t last,
+                             const PassOptions& options) const;
+  autograd::Variable answer(autograd::Tape& tape, autograd::Variable x, const PassOptions& options) const;
 
   // What the tape's last pass left in a layer: statistics, weights, heads, and after backward the gradients of the
   // gates. A layer without heads leaves nothing.
@@ -86,7 +95,7 @@ class Transformer {
   struct Maker;
 
   Transformer(const Config& config, std::optional<std::uint64_t> seed, DType dtype,
-              const std::shared_ptr<Allocator>& memory);
+              const std::shared_ptr<Allocator>& memory, int threads);
 
   autograd::Variable normalised(autograd::Tape& tape, autograd::Variable x, const Normalised& norm) const;
   autograd::Variable block(autograd::Tape& tape, std::size_t layer, autograd::Variable x,

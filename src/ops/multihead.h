@@ -1,4 +1,4 @@
-// The layer forward for callers that keep its weights packed.
+// The layer forward for callers that keep its weights packed, and backward for those that learn nothing.
 #pragma once
 
 #include "backend/gemm.h"
@@ -16,6 +16,12 @@ namespace ops {
 void multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                const PackedWeights* packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                const MultiHeadWants& wants, MultiHeadResults& results);
+
+// `learns`: with the gradients of the parameters. Without them those of norms alone are made.
+void multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                        const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadResults& forward,
+                        const UpstreamGradients& upstream, const GradientWants& wants, bool learns,
+                        MultiHeadGradients& gradients);
 
 }  // namespace ops
 }  // namespace polyhead

@@ -1,5 +1,6 @@
 // The layer backward: through W_O, attention and the projections, as one op that holds the executor.
 #include "ops/head_norms.h"
+#include "ops/multihead.h"
 #include "ops/multihead_plan.h"
 #include "ops/projection.h"
 #include "ops/resolve.h"
@@ -15,11 +16,15 @@ constexpr std::string_view kOp = "multihead_backward";
 // Scratch memory by slot; 0 to 2 hold the gradients of the groups.
 constexpr std::size_t kDoutput = 3, kDheads = 4;
 
-// Gradients have the shapes of the parameters and the type of the input; absent ones stay absent.
-MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const MultiHeadViews& like,
+// Gradients have the shapes of the parameters and the type of the input; absent ones stay absent, and if nothing is
+// learnt so do all but those of norms.
+MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const MultiHeadViews& like, bool learns,
                                         MultiHeadTensors& to) {
-  const auto one = [&](const ConstTensorView& view, Tensor& tensor) {
+  const auto norm = [&](const ConstTensorView& view, Tensor& tensor) {
     return plan.place(tensor, view.shape(), plan.dtype, view.present());
+  };
+  const auto one = [&](const ConstTensorView& view, Tensor& tensor) {
+    return learns ? norm(view, tensor) : TensorView{};
   };
   return {.in_proj_weight = one(like.in_proj_weight, to.in_proj_weight),
           .q_proj_weight = one(like.q_proj_weight, to.q_proj_weight),
@@ -28,8 +33,8 @@ MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const Mu
           .in_proj_bias = one(like.in_proj_bias, to.in_proj_bias),
           .out_proj_weight = one(like.out_proj_weight, to.out_proj_weight),
           .out_proj_bias = one(like.out_proj_bias, to.out_proj_bias),
-          .q_norm_weight = one(like.q_norm_weight, to.q_norm_weight),
-          .k_norm_weight = one(like.k_norm_weight, to.k_norm_weight)};
+          .q_norm_weight = norm(like.q_norm_weight, to.q_norm_weight),
+          .k_norm_weight = norm(like.k_norm_weight, to.k_norm_weight)};
 }
 
 // Is everything there that the forward pass has to leave?
@@ -57,10 +62,12 @@ void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forwa
   }
 }
 
-// dW and db of a group, and the gradient of its input. dparts [B,L,N] is what arrives at its projections.
+// The gradient of a group's input, and dW and db if something is learnt. dparts [B,L,N] is what arrives at its
+// projections.
 void through_projection(const ops::Call& call, const ops::MultiHeadPlan& plan, const ops::ProjectionGroup& group,
                         const TensorView& dparts, const MultiHeadParameters<TensorView>& d, const TensorView& dinput) {
   ops::project_back(call, dparts, group.weight, dinput);
+  if (!d.out_proj_weight.present()) return;
   std::int64_t row = 0;
   for (int part = 0; part < group.first; ++part) row += plan.part_rows[part];
   const TensorView dbias = plan.shape.bias ? d.in_proj_bias.slice(0, row, row + group.columns) : TensorView{};
@@ -95,10 +102,10 @@ void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadGradients& grad
 
 }  // namespace
 
-void multihead_backward_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+void ops::multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                              const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                              const MultiHeadResults& forward, const UpstreamGradients& upstream,
-                             const GradientWants& wants, MultiHeadGradients& gradients) {
+                             const GradientWants& wants, bool learns, MultiHeadGradients& gradients) {
   // Everything is checked first: nothing has been written or released if something is thrown.
   const ops::Call call(context);
   ops::MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
@@ -125,7 +132,7 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
   expect_apart(plan, gradients);
   call(&Kernels::check_attention, plan.op, attention.forward);
 
-  const MultiHeadParameters<TensorView> d = lay_out(plan, parameters, gradients.dparameters);
+  const MultiHeadParameters<TensorView> d = lay_out(plan, parameters, learns, gradients.dparameters);
   Tensor* const places[] = {&gradients.dquery, &gradients.dkey, &gradients.dvalue};
   TensorView dinputs[3];
   for (std::size_t g = 0; g < 3; ++g) {
@@ -160,6 +167,12 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
   }
 }
 
+void multihead_backward_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
+                             const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+                             const MultiHeadResults& forward, const UpstreamGradients& upstream,
+                             const GradientWants& wants, MultiHeadGradients& gradients) {
+  ops::multihead_backward(context, shape, parameters, inputs, options, forward, upstream, wants, true, gradients);
+}
 MultiHeadGradients multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                                       const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                                       const MultiHeadResults& forward, const UpstreamGradients& upstream,

@@ -164,5 +164,40 @@ TEST(Tape, WithoutRecordingThereIsNoWayBack) {
   EXPECT_FALSE(tape.gradient(y).present());
 }
 
+// Gradients of gates are the same whether parameters learn or not, and those get none.
+TEST(Tape, FrozenParametersGetNoGradient) {
+  constexpr std::int64_t kWidth = 6, kHeads = 3;
+  Parameter in = normal("in", {3 * kWidth, kWidth}), out = normal("out", {kWidth, kWidth}),
+            last = normal("last", {5, kWidth});
+  const Parameter x = normal("x", {3, 4, kWidth});
+  MultiHeadParameters<Parameter*> parameters;
+  parameters.in_proj_weight = &in;
+  parameters.out_proj_weight = &out;
+  const MultiHeadShape shape{
+      .width = kWidth, .heads = kHeads, .kv_heads = kHeads, .head_dim = kWidth / kHeads, .bias = false};
+  Tensor gates = Tensor::empty({3, kHeads}, DType::f64);
+  std::fill_n(gates.as<double>(), 3 * kHeads, 0.7);
+  const Tensor targets = numbers({3, 4}, 5);
+  Context context(1);
+  std::vector<double> found[2];
+  for (const bool frozen : {false, true}) {
+    Tape tape(context);
+    if (frozen) tape.freeze_parameters();
+    MultiHeadMemory memory;
+    MultiHeadOptions options;
+    options.attention.gates = gates;
+    const Variable y = multihead(tape, shape, parameters, tape.constant(x.value), options, {}, true, memory);
+    cross_entropy(tape, linear(tape, y, tape.parameter(last)), targets);
+    tape.backward();
+    const double* dgates = memory.gradients.dgates.as<double>();
+    found[frozen].assign(dgates, dgates + 3 * kHeads);
+    for (const Parameter* parameter : {&in, &out, &last}) {
+      EXPECT_EQ(tape.gradient(tape.parameter(*parameter)).present(), !frozen) << parameter->name;
+    }
+    EXPECT_EQ(memory.gradients.dparameters.in_proj_weight.present(), false) << "lent, and given back";
+  }
+  EXPECT_EQ(found[0], found[1]);
+}
+
 }  // namespace
 }  // namespace polyhead::autograd

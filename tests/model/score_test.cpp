@@ -71,6 +71,31 @@ TEST(Score, IsWhatTheLogitsSay) {
   EXPECT_NO_THROW(found.expect_finite("the model"));
 }
 
+// So many words that the logits of all rows are not made at once.
+TEST(Score, OfManyWordsIsWhatAllLogitsSay) {
+  Config config = small(Kind::gpt);
+  config.vocabulary = (1 << 21) + 5;
+  Context context(2);
+  const Transformer model(config, 3);
+  std::vector<Examples> some = examples();
+  for (std::int64_t n = 0; n < B * T; ++n)
+    some[0].targets.as<std::int32_t>()[n] += static_cast<std::int32_t>(n % 3) << 20;
+  autograd::Tape tape(context, false);
+  const autograd::Variable logits = model.forward(tape, some[0].tokens);
+  some[0].targets.as<std::int32_t>()[7] =
+      static_cast<std::int32_t>(std::max_element(tape.value(logits).as<float>() + 7 * config.vocabulary,
+                                                 tape.value(logits).as<float>() + 8 * config.vocabulary) -
+                                tape.value(logits).as<float>() - 7 * config.vocabulary);
+  SequenceScores expected;
+  add_scores(tape, logits, some[0], expected);
+  const SequenceScores found = score(context, model, some);
+  EXPECT_EQ(found.losses, expected.losses);
+  EXPECT_EQ(found.logits, expected.logits);
+  EXPECT_EQ(found.counts, expected.counts);
+  EXPECT_EQ(found.right, expected.right);
+  EXPECT_EQ(std::accumulate(found.right.begin(), found.right.end(), std::int64_t{0}), 1);
+}
+
 TEST(Score, OfAClassifierHasOneTargetASequence) {
   Context context(1);
   const Transformer model(small(Kind::classifier), 3);

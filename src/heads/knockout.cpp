@@ -1,0 +1,136 @@
+#include "heads/knockout.h"
+
+#include <algorithm>
+
+#include "heads/importance.h"
+
+namespace polyhead::heads {
+namespace {
+
+// Rows of a pass: enough for products to run at full speed, and few enough for what a layer makes of them to stay near.
+constexpr std::int64_t kRows = 2048;
+
+// An i32 tensor [B,..] n times over: [n*B,..].
+Tensor repeated(const Tensor& some, std::int64_t n) {
+  if (!some.present()) return {};
+  Dims shape = some.shape();
+  shape[0] *= n;
+  Tensor all = Tensor::empty(shape, DType::i32);
+  const std::int64_t count = some.view().count();
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::copy_n(some.as<std::int32_t>(), count, all.as<std::int32_t>() + i * count);
+  }
+  return all;
+}
+
+class Walk {
+ public:
+  Walk(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
+       const std::vector<Tensor>& means)
+      : context_(context), model_(model), examples_(examples), means_(means), tape_(context, false) {
+    tape_.pack_weights();
+    for (const Examples& some : examples) {
+      tape_.clear();
+      streams_.push_back(kept(model.read(tape_, some.tokens, {.lengths = some.lengths})));
+    }
+  }
+
+  // How many knockouts fit into a pass.
+  std::size_t at_once() const {
+    std::int64_t most = 1;
+    for (const Tensor& stream : streams_) most = std::max(most, stream.shape()[0] * stream.shape()[1]);
+    return static_cast<std::size_t>(std::max<std::int64_t>(kRows / most, 1));
+  }
+
+  // Knockouts [begin, end) of the layer; its first one is number `first` of all.
+  void knock_out(std::size_t layer, std::size_t begin, std::size_t end, std::size_t first,
+                 const std::function<void(const KnockedOut&)>& visit) {
+    const auto n = static_cast<std::int64_t>(end - begin);
+    for (std::size_t e = 0; e < examples_.size(); ++e) {
+      Examples some{{}, repeated(examples_[e].targets, n), repeated(examples_[e].lengths, n)};
+      tape_.clear();
+      std::vector<Tensor> gates(model_.config().layers.size()), shifts(gates.size());
+      gates[layer] = gates_of(layer, begin, n, streams_[e].shape()[0]);
+      shifts[layer] = shifts_of_each(layer, begin, n, streams_[e].shape());
+      const autograd::Variable x = model_.through(tape_, stacked(streams_[e], n), layer, gates.size(),
+                                                  {.lengths = some.lengths, .gates = &gates, .shifts = &shifts});
+      visit({tape_, x, std::move(some), first + begin, end - begin});
+    }
+  }
+
+  // The whole model goes on by a layer.
+  void pass(std::size_t layer) {
+    for (std::size_t e = 0; e < examples_.size(); ++e) {
+      tape_.clear();
+      streams_[e] =
+          kept(model_.through(tape_, tape_.constant(streams_[e]), layer, layer + 1, {.lengths = examples_[e].lengths}));
+    }
+  }
+
+ private:
+  Tensor kept(autograd::Variable x) const {
+    Tensor result = Tensor::empty(tape_.value(x).shape(), tape_.value(x).dtype(), context_.allocator());
+    copy(context_, tape_.value(x), result);
+    return result;
+  }
+  autograd::Variable stacked(const Tensor& stream, std::int64_t n) {
+    const std::int64_t B = stream.shape()[0];
+    const TensorView all = tape_.take({n * B, stream.shape()[1], stream.shape()[2]}, stream.dtype());
+    for (std::int64_t i = 0; i < n; ++i) copy(context_, stream, all.slice(0, i * B, (i + 1) * B));
+    return tape_.result(all);
+  }
+
+  // [n*B,H]: 1, but 0 for the head that is out.
+  Tensor gates_of(std::size_t layer, std::size_t begin, std::int64_t n, std::int64_t B) const {
+    const std::int64_t H = model_.config().layers[layer].heads;
+    Tensor gates = Tensor::empty({n * B, H}, DType::f32);
+    std::fill_n(gates.as<float>(), n * B * H, 1.0f);
+    for (std::int64_t row = 0; row < n * B; ++row) gates.as<float>()[row * H + head_of(begin, row / B)] = 0;
+    return gates;
+  }
+  // [n*B,T,C]: what W_O makes of the head's mean, or 0.
+  Tensor shifts_of_each(std::size_t layer, std::size_t begin, std::int64_t n, const Dims& stream) const {
+    const std::int64_t rows = stream[0] * stream[1], C = stream[2];
+    Tensor shifts = Tensor::zeros({n * stream[0], stream[1], C}, DType::f32);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if ((begin + static_cast<std::size_t>(i)) % 2 == 0) continue;
+      const std::vector<Tensor> shift = shifts_of(model_, means_, {{layer, head_of(begin, i)}});
+      float* to = shifts.as<float>() + i * rows * C;
+      for (std::int64_t row = 0; row < rows; ++row) std::copy_n(shift[layer].as<float>(), C, to + row * C);
+    }
+    return shifts;
+  }
+  static std::int64_t head_of(std::size_t begin, std::int64_t i) { return (static_cast<std::int64_t>(begin) + i) / 2; }
+
+  Context& context_;
+  const model::Transformer& model_;
+  const std::vector<Examples>& examples_;
+  const std::vector<Tensor>& means_;
+  autograd::Tape tape_;
+  std::vector<Tensor> streams_;  // what the next layer reads of each batch, [B,T,C]
+};
+
+}  // namespace
+
+void knock_out_each(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
+                    const std::vector<Tensor>& means, const std::function<void(const KnockedOut&)>& visit,
+                    const std::function<void(std::int64_t)>& on_head) {
+  Walk walk(context, model, examples, means);
+  const std::size_t at_once = walk.at_once();
+  std::int64_t done = 0;
+  for (std::size_t layer = 0, first = 0; layer < model.config().layers.size(); ++layer) {
+    const auto count = static_cast<std::size_t>(2 * model.config().layers[layer].heads);
+    for (std::size_t begin = 0; begin < count; begin += at_once) {
+      const std::size_t end = std::min(begin + at_once, count);
+      walk.knock_out(layer, begin, end, first, visit);
+      for (; done < static_cast<std::int64_t>((first + end) / 2);) {
+        ++done;
+        if (on_head) on_head(done);
+      }
+    }
+    first += count;
+    walk.pass(layer);
+  }
+}
+
+}  // namespace polyhead::heads
