@@ -25,7 +25,7 @@ class WideKeyGradient {
     float p[kOther / 2][kWarpgroup];  // as the first consumer has it; with options p times slope, negative if dropped
     alignas(16) float lse[kStages][kOther], delta[kStages][kOther];
     device::Barrier own_full, rows_full[kStages], rows_empty[kStages], q_full[kStages], q_empty[kStages],
-        do_full[kStages], do_empty[kStages];
+        do_full[kStages], do_empty[kStages], p_full, p_empty;
     GradientTile tile;
   };
 
@@ -60,6 +60,7 @@ class WideKeyGradient {
       shared.rows_empty[i].initialise(2 * kWarpgroup);
       for (device::Barrier* empty : {&shared.q_empty[i], &shared.do_empty[i]}) empty->initialise(8);
     }
+    for (device::Barrier* p : {&shared.p_full, &shared.p_empty}) p->initialise(kWarpgroup);
     device::fence_barrier_init();
   }
 
@@ -86,8 +87,7 @@ class WideKeyGradient {
 
   __device__ int line() const { return thread_ / 32 * 16 + thread_ % 32 / 4; }
 
-  // Named barriers: p is there, and p may be overwritten.
-  static constexpr int kGiven = 1, kTaken = 2, kCleaned = 3;
+  static constexpr int kCleaned = 1;  // named barriers, one for each consumer
 
   // The first consumer (kGradient false) has the product K Q^T and sums with dO, the second V dO^T and Q.
   template <bool kGradient>
@@ -95,7 +95,6 @@ class WideKeyGradient {
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) sums_[i] = 0;
     shared_.own_full.await(0);
-    if constexpr (kGradient) device::named_arrive(kTaken, 2 * kWarpgroup);
     for (Walk walk{a_, shared_.tile}; walk.next(); ++count_) {
       await_block<kGradient>(walk);
       device::mma_fence();
@@ -110,7 +109,6 @@ class WideKeyGradient {
       release(shared_.q_empty[count_ % kStages]);
       release(shared_.do_empty[count_ % kStages]);
     }
-    if constexpr (!kGradient) device::named_sync(kTaken, 2 * kWarpgroup);  // the last time that p was taken
     store_lines<T, true>(shared_.tile, line(), sums_, kGradient ? a_.first : a_.second, kGradient ? a_.scale : 1.f);
   }
 
@@ -161,7 +159,7 @@ class WideKeyGradient {
     const bool open = shared_.tile.is_open(walk.line());
     const HiddenPairs<true> hidden(a_.reach, shared_.tile, line(), walk.line() + column);
     device::pin(x_);
-    if constexpr (kGradient) device::named_sync(kGiven, 2 * kWarpgroup);
+    if constexpr (kGradient) shared_.p_full.await(full_parity<1>(count_));
 #pragma unroll
     for (int j = 0; j < kOther / 8; ++j) {
       const float2 known =
@@ -179,12 +177,12 @@ class WideKeyGradient {
     shared_.rows_empty[stage].arrive();
     if (!open) hidden.clear(x_);
     if constexpr (kGradient) {
-      device::named_arrive(kTaken, 2 * kWarpgroup);
+      shared_.p_empty.arrive();
     } else {
-      device::named_sync(kTaken, 2 * kWarpgroup);
+      shared_.p_empty.await(empty_parity<1>(count_));
 #pragma unroll
       for (int i = 0; i < kOther / 2; ++i) shared_.p[i][thread_] = x_[i];
-      device::named_arrive(kGiven, 2 * kWarpgroup);
+      shared_.p_full.arrive();
     }
   }
 
@@ -198,7 +196,7 @@ class WideKeyGradient {
     device::pin(x_);
     if constexpr (kGradient) {
       const float gate = walk.gate * a_.options.kept_factor;
-      device::named_sync(kGiven, 2 * kWarpgroup);
+      shared_.p_full.await(full_parity<1>(count_));
 #pragma unroll
       for (int i = 0; i < kOther / 2; ++i) {
         const float p = shared_.p[i][thread_], delta = shared_.delta[stage][column + options.column(i)];
@@ -206,11 +204,11 @@ class WideKeyGradient {
         x_[i] = p != 0 ? ds : 0.f;  // what is hidden may hold NaN
       }
       shared_.rows_empty[stage].arrive();
-      device::named_arrive(kTaken, 2 * kWarpgroup);
+      shared_.p_empty.arrive();
     } else {
       const std::uint32_t kept = options.kept();
       options.finish(x_, operand_, shared_.tile.is_open(walk.line()));
-      device::named_sync(kTaken, 2 * kWarpgroup);
+      shared_.p_empty.await(empty_parity<1>(count_));
 #pragma unroll
       for (int i = 0; i < kOther / 2; ++i) {
         const float2 slopes = options.slopes_of(operand_, i / 2);
@@ -220,7 +218,7 @@ class WideKeyGradient {
         x_[i] = has(kept, i) ? p : 0.f;
       }
       shared_.rows_empty[stage].arrive();
-      device::named_arrive(kGiven, 2 * kWarpgroup);
+      shared_.p_full.arrive();
     }
   }
 
