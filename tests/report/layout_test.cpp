@@ -7,6 +7,7 @@
 
 #include "report/canvas.h"
 #include "report/describe.h"
+#include "report/sample.h"
 #include "report/shapes.h"
 #include "report/text.h"
 
@@ -260,6 +261,16 @@ TEST(Ramps, StandBetweenTheirEnds) {
   EXPECT_LE(label.number("x"), low.number("x") - width_of("0", 11));
 }
 
+// At the right edge of the cells, or where there are few of them where most figures would end.
+TEST(Ramps, EndWhereTheGridDoes) {
+  Grid grid{"x", "rows", "score", {"r"}, {"a"}, {3}, false};
+  EXPECT_EQ(shapes_of(grid).text("3").number("x"), 420);
+  EXPECT_EQ(shapes_of(grid, Place::narrow_page).text("3").number("x"), kNarrow.width);
+  for (int n = 1; n < 12; ++n) grid.columns.push_back(std::to_string(n));
+  grid.values.assign(12, 3.0);
+  EXPECT_NEAR(shapes_of(grid).of("text", "soft").at(0).number("x"), kWide.width, 1);
+}
+
 TEST(Ramps, ACaptionThatWouldTouchHasALineOfItsOwn) {
   const auto places = [](const std::string& caption) {
     const Shapes shapes = shapes_of(Grid{"x", caption, "score", {"r"}, {"a"}, {1}, false});
@@ -343,6 +354,32 @@ TEST(Files, HaveATitleInLinesAndAMarginAllAround) {
   EXPECT_EQ(moved.substr(0, 12), "translate(20");
   EXPECT_GT(down, parts.back().number("y")) << "the plot begins below";
   EXPECT_NEAR(frame.number("height"), down + kWide.height + 20, 1);
+}
+
+// Wherever figures stand, all of their shapes and the beginnings of their words are on the paper.
+TEST(Files, HoldAllThatIsDrawn) {
+  for (const Figure& figure : sample_page().figures) {
+    for (const Place place : {Place::page, Place::narrow_page}) {
+      const Shapes shapes(svg(figure, place));
+      const Shape paper = shapes.of("svg").at(0);
+      SCOPED_TRACE(figure.id + (place == Place::page ? "" : ", narrow"));
+      const auto expect_inside = [&](double x, double y) {
+        EXPECT_TRUE(x >= -0.5 && x <= paper.number("width") + 0.5) << x;
+        EXPECT_TRUE(y >= -0.5 && y <= paper.number("height") + 0.5) << y;
+      };
+      for (const Shape& rect : shapes.of("rect")) {
+        expect_inside(rect.left(), rect.top());
+        expect_inside(rect.right(), rect.bottom());
+      }
+      for (const Shape& line : shapes.of("line")) {
+        expect_inside(line.number("x1"), line.number("y1"));
+        expect_inside(line.number("x2"), line.number("y2"));
+      }
+      for (const Shape& dot : shapes.of("circle")) expect_inside(dot.number("cx"), dot.number("cy"));
+      for (const Shape& text : shapes.of("text")) expect_inside(text.number("x"), text.number("y"));
+      EXPECT_LE(paper.number("width"), place == Place::page ? kWide.width + 2 : kNarrow.width + 120);
+    }
+  }
 }
 
 // ---- a head of the page

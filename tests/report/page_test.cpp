@@ -82,7 +82,9 @@ TEST(Page, FindingsAreInTheHtml) {
   const Page page = sample_page();
   const std::string findings = between(html(page), "<section id=\"findings\">", "</section>");
   for (const Finding& finding : page.findings) {
-    EXPECT_NE(findings.find(escaped(finding.text)), std::string::npos) << finding.text;
+    const std::size_t at = findings.find(escaped(finding.text));
+    EXPECT_NE(at, std::string::npos) << finding.text;
+    EXPECT_EQ(findings.find(escaped(finding.text), at + 1), std::string::npos) << "once: " << finding.text;
   }
   const std::string figure = between(findings, "<figure id=\"figure-" + page.findings[0].figure + "\">", "</figure>");
   EXPECT_NE(figure.find(escaped(page.findings[0].text)), std::string::npos) << "beside the figure that shows it";

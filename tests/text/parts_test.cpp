@@ -185,6 +185,20 @@ TEST(Metaspace, StandsBeforeWordsAndWhereItIsToldBeforeTheText) {
   EXPECT_EQ(made_of(R"(,"split":false)", "a b"), Texts{"_a_b"});
 }
 
+// Of several blanks the last goes with the word behind them; at the end of a text they stay together.
+TEST(SplitPatterns, TheLastBlankGoesWithItsWord) {
+  for (const SplitPattern& pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern}) {
+    const auto end_of = [&](const char* text) { return pattern.end_of(chars_of(text), 0); };
+    EXPECT_EQ(end_of("   b"), 2u);
+    EXPECT_EQ(end_of(" b"), 2u);
+    EXPECT_EQ(end_of("   "), 3u);
+    EXPECT_EQ(end_of("\t\tb"), 1u);
+  }
+  const Chars lines = chars_of(" \n  b");
+  EXPECT_EQ(kGpt2Pattern.end_of(lines, 0), 3u);
+  EXPECT_EQ(kLlama3Pattern.end_of(lines, 0), 2u) << "up to the last newline";
+}
+
 TEST(SplitPatterns, EndingsAreCutOffInAnyCaseButForGpt2) {
   for (const std::string ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
     const Chars text = chars_of(ending + "x");
