@@ -39,7 +39,7 @@ const comparison = {
     if (state.head !== keyOf(head) || comparison.other() !== other) return;
     box.hidden = !matrix;
     if (!matrix) return;
-    heat.paint(box.querySelector('canvas'), matrix);
+    heat.paint(box.querySelector('canvas'), blocks.small(matrix));
     box.querySelector('canvas').setAttribute('aria-label', `Attention map of this head, ${other.name}`);
     byId('other-name').textContent = other.name;
   },

@@ -70,7 +70,13 @@ function gridDrawing() {
 function mapDrawing() {
   const {left, top, whole: cell, width, height, sample} = map, ink = getComputedStyle(document.body).color;
   const made = drawing(width, height), every = Math.ceil(13 / cell);
-  made.append(shape('image', {x: left, y: top, width: width - left, height: height - top, href: map.pixels.toDataURL(),
+  const {matrix} = map, size = blocks.sizeFor(cell, 0.5), pixels = document.createElement('canvas');
+  heat.paint(pixels, blocks.of(matrix, size, state.blocks));
+  // Blocks at the far edges may be cut short.
+  const wide = cell * size * pixels.width, high = cell * size * pixels.height;
+  const frame = shape('svg', {x: left, y: top, width: width - left, height: height - top});
+  made.append(frame);
+  frame.append(shape('image', {width: wide, height: high, href: pixels.toDataURL(),
     preserveAspectRatio: 'none', 'image-rendering': 'pixelated'}));
   sample.tokens.forEach((token, i) => i % every || made.append(letters(token,
     {x: left - 5, y: top + (i + 0.5) * cell + 4, fill: ink, 'text-anchor': 'end'})));

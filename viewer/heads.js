@@ -53,7 +53,7 @@ const whenVisible = new IntersectionObserver((entries) => {
 
 const paintThumbnail = (canvas) => matrixOf(currentSample(), canvas.head).then((matrix) => {
   canvas.classList.toggle('coarse', matrix.keys < 64);
-  heat.paint(canvas, matrix);
+  heat.paint(canvas, blocks.small(matrix));
 });
 
 // What is printed is seen, too.

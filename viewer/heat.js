@@ -7,6 +7,7 @@ function colourOf(name) {
 
 const heat = {
   shades: null,  // [256, 3]
+  pixels: null,  // the same, [256], as the bytes of a canvas
   below: null,   // of the other hue, for what is below zero
   roles: null,   // [7, 3]
 
@@ -15,6 +16,7 @@ const heat = {
     const towards = (ink) => Array.from({length: 256}, (_, byte) =>
       paper.map((from, i) => Math.round(from + byte / 255 * (ink[i] - from))));
     heat.shades = towards(colourOf('--shade'));
+    heat.pixels = new Uint32Array(Uint8Array.from(heat.shades.flatMap((shade) => [...shade, 255])).buffer);
     heat.below = towards(colourOf('--cold'));
     heat.roles = Array.from({length: 7}, (_, index) => colourOf(`--s${index}`));
   },
@@ -32,15 +34,13 @@ const heat = {
     return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) > 0.179 ? '#000' : '#fff';
   },
 
-  // One pixel a cell.
-  paint(canvas, matrix) {
-    canvas.width = matrix.keys;
-    canvas.height = matrix.queries;
-    const image = new ImageData(matrix.keys, matrix.queries);
-    matrix.bytes.forEach((byte, i) => {
-      image.data.set(heat.shades[byte], 4 * i);
-      image.data[4 * i + 3] = 255;
-    });
+  // One pixel a cell; of all cells, or of a part.
+  paint(canvas, {queries, keys, bytes}, {left, right, top, bottom} = {left: 0, right: keys, top: 0, bottom: queries}) {
+    [canvas.width, canvas.height] = [right - left, bottom - top];
+    const image = new ImageData(canvas.width, canvas.height), pixels = new Uint32Array(image.data.buffer);
+    for (let query = top, to = 0; query < bottom; ++query) {
+      for (let at = query * keys + left, end = query * keys + right; at < end; ++at) pixels[to++] = heat.pixels[bytes[at]];
+    }
     canvas.getContext('2d').putImageData(image, 0, 0);
   },
 

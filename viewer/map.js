@@ -3,7 +3,8 @@
 
 const map = {
   canvas: byId('map'),
-  pixels: document.createElement('canvas'),  // a cell each
+  pixels: document.createElement('canvas'),  // what is seen: a cell each, or a block of map.size × map.size cells
+  size: 0,
   matrix: null, sample: null, cursor: null, pending: false,
   zoom: 1, first: {query: 0, key: 0},  // the cell in the upper left corner
   room: 90,  // for a token, in pixels
@@ -14,9 +15,27 @@ const map = {
     map.canvas.hidden = !matrix;
     byId('readout').textContent = matrix ? 'Point at a cell to read its weight.' : 'This text has no weights for this head.';
     if (!matrix) return;
-    heat.paint(map.pixels, matrix);
     map.measure();
     map.draw();
+  },
+
+  // What is seen: cells or, where they are smaller than a pixel of the screen, blocks of them.
+  paint(pen) {
+    const size = map.size = blocks.sizeFor(map.cell, 1 / map.ratio), matrix = blocks.of(map.matrix, size, state.blocks);
+    const left = Math.floor(map.first.key / size), right = Math.min(matrix.keys, Math.ceil((map.first.key + map.seen.keys) / size));
+    const top = Math.floor(map.first.query / size);
+    const bottom = Math.min(matrix.queries, Math.ceil((map.first.query + map.seen.queries) / size));
+    heat.paint(map.pixels, matrix, {left, right, top, bottom});
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(map.pixels, map.first.key / size - left, map.first.query / size - top, map.seen.keys / size,
+      map.seen.queries / size, map.left, map.top, map.width - map.left, map.height - map.top);
+  },
+  // What a dot is.
+  sayBlocks() {
+    const {size} = map;
+    byId('blocks').hidden = size === 1;
+    byId('blocks').querySelector('span').textContent = `${size} × ${size}`;
+    byId('blocks').querySelector('select').value = state.blocks;
   },
 
   // Sizes in CSS pixels; tokens get the room that the longest needs, within reason.
@@ -79,9 +98,9 @@ const map = {
     const pen = map.canvas.getContext('2d'), style = getComputedStyle(document.documentElement);
     pen.setTransform(map.ratio, 0, 0, map.ratio, 0, 0);
     pen.clearRect(0, 0, map.width, map.height);
-    pen.imageSmoothingEnabled = map.cell < 2;  // else some rows would be lost
-    pen.drawImage(map.pixels, map.first.key, map.first.query, map.seen.keys, map.seen.queries,
-      map.left, map.top, map.width - map.left, map.height - map.top);
+    const {size} = map;
+    map.paint(pen);
+    if (map.size !== size) map.sayBlocks();
     pen.strokeStyle = style.getPropertyValue('--faint');
     pen.strokeRect(map.left + 0.5, map.top + 0.5, map.width - map.left - 1, map.height - map.top - 1);
     map.drawTokens(pen, style);
@@ -218,5 +237,10 @@ map.canvas.addEventListener('focus', () => {
   if (!map.cursor && map.canvas.matches(':focus-visible')) map.moveTo(currentQuery(), 0);
 });
 map.canvas.addEventListener('keydown', map.onKey);
+byId('blocks').addEventListener('change', (event) => {
+  state.blocks = event.target.value;
+  writeAddress(false);
+  map.draw();
+});
 byId('zoom-in').addEventListener('click', () => map.zoomBy(2));
 byId('zoom-out').addEventListener('click', () => map.zoomBy(0.5));

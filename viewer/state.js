@@ -1,7 +1,7 @@
 // Where the reader is, kept in the address: #model=1&head=2.3&query=5. What is at its default is left out.
 
 const defaults = {model: '0', sample: '0', layer: '', role: '', least: '', order: 'layer', head: '', query: '',
-  colour: 'role', token: '', against: ''};
+  colour: 'role', token: '', against: '', blocks: 'max'};
 const state = {...defaults};
 const currentModel = () => data.models[Number(state.model)];
 const currentSample = () => currentModel()?.samples[Number(state.sample)];
@@ -19,6 +19,7 @@ function readAddress() {
   for (const name of ['model', 'sample', 'query', 'token']) {
     if (!/^\d{1,6}$/.test(state[name])) state[name] = defaults[name];
   }
+  if (state.blocks !== 'mean') state.blocks = 'max';
   if (!/^(none|\d{1,6})?$/.test(state.against)) state.against = '';
   if (data.models.length && !currentModel()) state.model = '0';
   return true;

@@ -2,7 +2,7 @@
 # Writes the page's sources and their digests into a C++ file. The scripts become one, in the order named here; that of
 # a live page has more of them, and only there is anything that connects.
 set(first dom.js data.js heat.js state.js overview.js)
-set(shared measures.js compare.js grid.js reading.js heads.js map.js links.js head.js export.js)
+set(shared measures.js compare.js grid.js reading.js heads.js blocks.js map.js links.js head.js export.js)
 set(live gates.js connection.js live.js)
 file(READ ${VIEWER}/page.html kPageHtml)
 file(READ ${VIEWER}/asking.html kAskingHtml)

@@ -223,15 +223,52 @@ class OfALanguageModel(Live):
 
     def test_two_thousand_tokens(self):
         tab = self.tab()
-        self.type(tab, 'a ' * 1990)
+        self.type(tab, ''.join((' a', ' the', ' it', ' to')[n * n % 7 % 4] for n in range(1990)))
         self.wait(tab)
         count = tab.run('currentSample().tokens.length')
         self.assertGreater(count, 1900)
         self.click(tab, '.cell[data-head="1.1"]')
         self.wait(tab, f'map.matrix?.queries === {count}')
+        for kind in ('max', 'mean'):
+            self.expect_blocks(tab, kind, count)
+        self.assertIn('blocks=mean', tab.run('location.hash'))
+        for _ in range(6):
+            tab.run('map.zoomBy(2)')
+            tab.settle()
+        self.assertEqual(tab.run("[map.size, byId('blocks').hidden]"), [1, True], 'single tokens')
+        self.assertLess(tab.run('map.pixels.width'), 60, 'only what is seen is drawn')
         self.expect_fitting(tab)
-        self.expect_quiet(tab)
+        self.expect_accessible(tab)
+        self.assertEqual([one for one in tab.complaints() if 'getImageData' not in one], [], 'but for what the test does')
 
+    def expect_blocks(self, tab, kind, count):
+        """From far away a dot is a block of weights, and says what of them it shows."""
+        tab.run(f"""byId('blocks').querySelector('select').value = '{kind}';
+            byId('blocks').querySelector('select').dispatchEvent(new Event('change', {{bubbles: true}})); state.query = '0'; map.draw()""")
+        size = tab.run('map.size')
+        self.assertGreater(size, 2)
+        self.assertTrue(tab.text('#blocks').startswith(f'Each dot is a block of {size} × {size} weights:'))
+        shades = tab.run('heat.shades')
+        last = (count - 1) // size  # at the edge, not whole
+        for row, column in ((40, 3), (100, 2), (200, 199), (last, last), (last, 5)):
+            weights = tab.run(f"""(() => {{
+                const found = [];
+                for (let query = {row * size}; query < Math.min({row * size + size}, {count}); ++query) {{
+                    for (let key = {column * size}; key < Math.min({column * size + size}, {count}); ++key) {{
+                        found.push((map.matrix.bytes[query * {count} + key] / 255) ** 2);
+                    }}
+                }}
+                return found;
+            }})()""")
+            shown = max(weights) if kind == 'max' else sum(weights) / len(weights)
+            shade = round(255 * shown ** 0.5)
+            self.assertEqual(tab.run(f"blocks.of(map.matrix, {size}, '{kind}').bytes[{row * (last + 1) + column}]"), shade)
+            if row == last:
+                continue
+            pixel = tab.run(f"""[...map.canvas.getContext('2d').getImageData(
+                Math.floor((map.left + ({column} + 0.5) * map.cell * map.size) * map.ratio),
+                Math.floor((map.top + ({row} + 0.5) * map.cell * map.size) * map.ratio), 1, 1).data].slice(0, 3)""")
+            self.assertEqual(pixel, shades[shade], (kind, row, column))
 
     def test_what_is_seen_can_be_saved(self):
         tab = self.tab(at='#off=0.1&text=it%27s+a+road')
