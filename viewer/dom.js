@@ -31,6 +31,13 @@ function number(value) {
   return digits.replace('-', '−');
 }
 
+// A box that scrolls sideways where its content is wider, by keyboard too.
+function scrolling(label, ...children) {
+  const made = element('div', {className: 'scroll', tabIndex: 0, ariaLabel: label}, ...children);
+  made.setAttribute('role', 'group');
+  return made;
+}
+
 function table(columns, rows) {
   const head = element('tr', {}, ...columns.map((name) => element('th', {scope: 'col'}, name)));
   const body = rows.map((cells) => element('tr', {}, ...cells.map((value) => typeof value === 'string'

@@ -12,6 +12,12 @@ const save = {
     save.file(`${name}.csv`, 'text/csv', [columns, ...rows].map((row) => row.map(cell).join(',') + '\n').join(''));
   },
 
+  // A list of rows, each with its values by the names of the columns.
+  json(name, columns, rows) {
+    const named = rows.map((row) => Object.fromEntries(columns.map((column, i) => [column, row[i] ?? null])));
+    save.file(`${name}.json`, 'application/json', JSON.stringify(named, null, 1));
+  },
+
   svg(name, drawing) {
     save.file(`${name}.svg`, 'image/svg+xml', new XMLSerializer().serializeToString(drawing));
   },
@@ -25,6 +31,9 @@ const save = {
     canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
     canvas.toBlob((blob) => save.file(`${name}.png`, 'image/png', blob));
   },
+
+  tableButtons: (name, columns, rows) => save.buttons({
+    CSV: () => save.csv(name, columns, rows), JSON: () => save.json(name, columns, rows)}),
 
   // Four buttons, or as many as there are makers: {SVG: () => …, CSV: () => …}.
   buttons: (makers) => Object.entries(makers).map(([kind, make]) =>
@@ -44,6 +53,14 @@ const letters = (words, attributes) => {
   made.textContent = words;
   return made;
 };
+
+// A figure of the page by itself: in its own colours, which are those of light paper.
+function figureDrawing(figure) {
+  const made = figure.cloneNode(true);
+  made.removeAttribute('class');
+  made.prepend(shape('rect', {width: '100%', height: '100%', fill: '#fff'}));
+  return made;
+}
 
 // The grid as it is coloured now.
 function gridDrawing() {
@@ -91,10 +108,24 @@ function saveHeads() {
     [head.layer, head.head, roleOf(head), ...names.map((name) => measured(head, name))]));
 }
 
+const weightRow = (query) => keysOf(map.sample).map((_, key) => Number(weightAt(map.matrix, query, key).toPrecision(3)));
 function saveWeights() {
-  const {matrix, sample} = map, keys = keysOf(sample);
-  save.csv(`head-${state.head}`, ['query', ...keys], sample.tokens.map((token, query) =>
-    [token, ...keys.map((_, key) => Number(weightAt(matrix, query, key).toPrecision(3)))]));
+  save.csv(`head-${state.head}`, ['query', ...keysOf(map.sample)], map.sample.tokens.map((token, query) => [token, ...weightRow(query)]));
+}
+
+// The links of the query that is chosen: its keys, one below the other, and how much weight each has.
+function linksDrawing() {
+  const query = currentQuery(), found = strongest(map.matrix, query, links.most), keys = keysOf(map.sample);
+  const ink = getComputedStyle(document.body).color, line = colourOf('--s0'), row = 24, height = row * (found.length + 1);
+  const made = drawing(420, height), middle = height / 2;
+  made.append(letters(`${map.sample.tokens[query]} (${query})`, {x: 130, y: middle + 4, fill: ink, 'text-anchor': 'end'}));
+  found.forEach(({key, weight}, i) => {
+    const y = (i + 1) * row;
+    made.append(shape('path', {d: `M140 ${middle}C195 ${middle} 195 ${y} 250 ${y}`, fill: 'none', stroke: `rgb(${line})`,
+      'stroke-width': 1 + 7 * weight, 'stroke-opacity': 0.25 + 0.75 * Math.sqrt(weight)}),
+      letters(`${keys[key]} (${key}) ${weightText(weight)}`, {x: 258, y: y + 4, fill: ink}));
+  });
+  return made;
 }
 
 byId('save-grid').append('Save ', ...save.buttons({
@@ -102,4 +133,7 @@ byId('save-grid').append('Save ', ...save.buttons({
   JSON: () => save.file('heads.json', 'application/json', JSON.stringify(currentModel().heads, null, 1))}));
 byId('save-map').append('Save ', ...save.buttons({
   SVG: () => save.svg(`head-${state.head}`, mapDrawing()), PNG: () => save.png(`head-${state.head}`, mapDrawing()),
-  CSV: saveWeights}));
+  CSV: saveWeights, JSON: () => save.file(`head-${state.head}.json`, 'application/json', JSON.stringify({
+    queries: map.sample.tokens, keys: keysOf(map.sample), weights: map.sample.tokens.map((_, query) => weightRow(query))}))}));
+byId('save-links').append('Save ', ...save.buttons({
+  SVG: () => save.svg(`head-${state.head}-links`, linksDrawing()), PNG: () => save.png(`head-${state.head}-links`, linksDrawing())}));

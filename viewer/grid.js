@@ -72,6 +72,7 @@ const grid = {
       if (keyOf(head) === state.head) cell.setAttribute('aria-current', 'true');
       else cell.removeAttribute('aria-current');
     }
+    grid.showSorted();
     const pruned = currentModel().heads.some((head) => head.kept === false);
     byId('legend').replaceChildren(...(byRole ? grid.roleKey(roles) : grid.scaleKey(extent)),
       ...(pruned ? [element('p', {className: 'hint'}, '– pruned')] : []), ...grid.comparisonKey(byRole));
@@ -83,6 +84,18 @@ const grid = {
     if (!other) return [];
     return [element('p', {className: 'hint'}, byRole ? `Underlined: another role in “${other.name}”.` :
       `The colour is the difference to “${other.name}”.`)];
+  },
+
+  // As a list, the largest first; by role, those of a role together.
+  showSorted() {
+    const box = byId('sorted').querySelector('.scroll'), byRole = state.colour === 'role';
+    if (!byId('sorted').open) return box.replaceChildren();
+    const heads = shownHeads().sort((a, b) => byRole ? roleOf(a).localeCompare(roleOf(b)) : (grid.value(b) ?? -Infinity) - (grid.value(a) ?? -Infinity));
+    const rows = heads.map((head) => [keyOf(head), roleOf(head), byRole ? head.score ?? null : grid.value(head) ?? null]);
+    const columns = ['head', 'role', byRole ? 'score' : state.colour], made = table(columns, rows);
+    [...made.tBodies[0].rows].forEach((row, i) => row.cells[0].replaceChildren(element('button', {type: 'button', className: 'small',
+      ariaLabel: `Open ${nameOf(heads[i])}`, onclick: () => openHead(heads[i], true)}, keyOf(heads[i]))));
+    box.replaceChildren(made, element('p', {className: 'hint'}, 'Save ', ...save.tableButtons('sorted-heads', columns, rows)));
   },
 
   say(head) {
@@ -142,6 +155,7 @@ for (const kind of ['pointerover', 'focusin']) {
     if (cell) byId('cell-note').textContent = grid.say(grid.of(cell));
   });
 }
+byId('sorted').addEventListener('toggle', grid.showSorted);
 byId('colour').addEventListener('change', (event) => {
   state.colour = event.target.value;
   grid.paint();

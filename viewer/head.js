@@ -2,32 +2,52 @@
 
 const dialog = byId('head');
 
-function rolesTable(head) {
-  const roles = Object.entries(head.roles || {}).sort(([, a], [, b]) => b - a);
-  return roles.length ? [table(['role', 'score'], roles)] : [];
+// The heads beside it in its layer, and what the layer has on average, to see its numbers by; and the head to compare with.
+function beside(head) {
+  const layer = currentModel().heads.filter((one) => one.layer === head.layer), at = layer.findIndex((one) => one.head === head.head);
+  const other = comparison.other(), neighbours = [layer[at - 1], layer[at + 1]].filter(Boolean);
+  const mean = (of) => layer.reduce((sum, one) => sum + of(one), 0) / layer.length;
+  return [...neighbours.map((one) => [`head ${keyOf(one)}`, (of) => of(one)]), [`layer ${head.layer}, mean`, mean],
+    ...(other ? [[other.name, (of) => of(comparison.partner()(head))]] : [])];
 }
 
-function statisticsTable(head) {
-  const rows = Object.entries(head.statistics || {});
-  if (head.importance !== undefined) rows.unshift(['importance', head.importance]);
+// [name, head -> its number] of all that is known of the head, in two groups.
+function numbersOf(head) {
   const interval = head.damage_low === undefined ? '' : ` (${number(head.damage_low)} to ${number(head.damage_high)})`;
-  if (head.damage !== undefined) rows.unshift([`damage without it${interval}`, head.damage]);
-  return rows.length ? [table(['number', 'value'], rows)] : [];
+  const own = [[`damage without it${interval}`, (one) => one.damage], ['importance', (one) => one.importance]]
+    .filter(([, of]) => of(head) !== undefined);
+  const statistics = Object.keys(head.statistics || {}).map((name) => [name, (one) => one.statistics?.[name]]);
+  const roles = Object.entries(head.roles || {}).sort(([, a], [, b]) => b - a).map(([name]) => [name, (one) => one.roles?.[name]]);
+  return {number: [...own, ...statistics], 'score in the role': roles};
 }
 
-function strongestTable(sample, matrix) {
+function showNumbers(head) {
+  const others = beside(head), tables = Object.entries(numbersOf(head)).filter(([, rows]) => rows.length);
+  byId('numbers').replaceChildren(...tables.flatMap(([title, list]) => {
+    const columns = [title, `head ${keyOf(head)}`, ...others.map(([name]) => name)];
+    const known = (value) => Number.isFinite(value) ? value : null;
+    const rows = list.map(([name, of]) => [name, known(of(head)), ...others.map(([, value]) => known(value(of)))]);
+    return [scrolling(title, table(columns, rows)),
+      element('p', {className: 'hint'}, 'Save ', ...save.tableButtons(`head-${keyOf(head)}-${title}`, columns, rows))];
+  }));
+}
+
+const places = ['first', 'second', 'third', 'fourth', 'fifth'];
+function strongestRows(sample, matrix) {
   const keys = keysOf(sample);
-  const rows = sample.tokens.map((token, query) => {
+  return sample.tokens.map((token, query) => {
     const cells = strongest(matrix, query, 5).map(({key, weight}) => `${keys[key]} (${key}) ${weightText(weight)}`);
     return [`${token} (${query})`, ...cells, ...Array(5 - cells.length).fill('')];
   });
-  return table(['query', 'first', 'second', 'third', 'fourth', 'fifth'], rows);
 }
 
 function showStrongest() {
   const box = byId('strongest').querySelector('.scroll');
   box.replaceChildren();
-  if (byId('strongest').open && map.matrix) box.append(strongestTable(map.sample, map.matrix));
+  if (!byId('strongest').open || !map.matrix) return;
+  const columns = ['query', ...places], rows = strongestRows(map.sample, map.matrix);
+  box.append(table(columns, rows), element('p', {className: 'hint'}, 'Save ',
+    ...save.tableButtons(`head-${state.head}-strongest`, columns, rows)));
 }
 
 // What else a live page offers for a head, above its map.
@@ -39,7 +59,7 @@ async function showHead(head) {
   byId('head-name').textContent = nameOf(head);
   byId('head-role').textContent = roleOf(head) + (head.score === undefined ? '' : ` ${number(head.score)}`) +
     (head.kept ? '' : ' · pruned');
-  byId('numbers').replaceChildren(...statisticsTable(head), ...rolesTable(head));
+  showNumbers(head);
   headTools.show(head);
   const matrix = await source.matrix(sample, head);
   if (state.head !== keyOf(head) || currentSample() !== sample) return;

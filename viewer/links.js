@@ -18,14 +18,16 @@ const links = {
     if (focused) byId('queries').children[query].firstChild.focus({preventScroll: true});
   },
 
-  choose(query) {
+  // `passing`: the pointer is over it; what was chosen stays chosen.
+  choose(query, passing = false) {
     const found = strongest(links.matrix, query, links.most), tokens = keysOf(links.sample);
     const listed = links.matrix.keys > links.few ? found.map(({key}) => key).sort((a, b) => a - b) : [...tokens.keys()];
     const top = Math.max(0, Math.min(query - (listed.length >> 1), links.matrix.queries - listed.length));
     const first = links.matrix.keys > links.few ? top : 0;
-    links.markQuery(query);
+    if (!passing) links.markQuery(query);
     links.listKeys(listed, found, first);
     links.drawArcs(query, found, (key) => first + listed.indexOf(key));
+    if (passing) return;  // a text that grows would move what the pointer is over
     const names = found.slice(0, 5).flatMap(({key, weight}, i) =>
       [i ? ', ' : '', element('b', {}, tokens[key]), ` ${weightText(weight)}`]);
     byId('summary').replaceChildren('Query ', element('b', {}, links.sample.tokens[query]), ` (${query}) → `,
@@ -88,6 +90,11 @@ function chooseQuery(query) {
   writeAddress(false);
 }
 
+byId('queries').addEventListener('pointerover', (event) => {
+  const place = event.target.closest('li');
+  if (place) links.choose([...byId('queries').children].indexOf(place), true);
+});
+byId('queries').addEventListener('pointerleave', () => links.choose(currentQuery(), true));
 byId('queries').addEventListener('keydown', (event) => {
   const step = {ArrowUp: -1, ArrowDown: 1}[event.key], query = currentQuery() + step;
   const next = step && byId('queries').children[query];

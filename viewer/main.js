@@ -25,6 +25,7 @@ function resize() {
 function start() {
   if (data.schema !== 1) throw new Error(`this page reads schema 1, found ${data.schema}`);
   showAbout();
+  showFigures();
   showTables();
   showSections();
   readAddress();

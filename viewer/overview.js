@@ -1,4 +1,4 @@
-// What frames the heads: the top of the page, and the tables.
+// What frames the heads: the top of the page, and what can be done with its figures and tables.
 
 function showAbout() {
   if (data.lead) byId('lead').append(data.lead);
@@ -8,24 +8,22 @@ function showAbout() {
   }
 }
 
+// Figures and tables are in the page; what a script adds is a way to save them.
+function showFigures() {
+  for (const figure of document.querySelectorAll('figure')) {
+    const name = figure.id.replace(/^figure-/, ''), alone = () => figureDrawing(figure.querySelector('svg.wide'));
+    figure.lastElementChild.append(element('p', {className: 'hint'}, 'Save ', ...save.buttons({
+      SVG: () => save.svg(name, alone()), PNG: () => save.png(name, alone())})));
+  }
+}
+
 function showTables() {
-  byId('tables').hidden = !data.tables.length;
-  for (const [index, one] of data.tables.entries()) {
-    const scroll = element('div', {className: 'scroll', tabIndex: 0}, table(one.columns, one.rows));
-    scroll.setAttribute('role', 'group');
-    scroll.setAttribute('aria-label', one.title);
-    const heading = element('h3', {}, element('span', {className: 'ordinal'}, `Table ${index + 1}`), one.title);
-    const block = element('div', {className: 'block', id: `table-${one.id}`}, heading, scroll);
-    if (one.caption) block.append(element('p', {className: 'caption'}, one.caption));
-    block.append(element('p', {className: 'hint'}, 'Save ',
-      ...save.buttons({CSV: () => save.csv(one.id, one.columns, one.rows)})));
-    byId('tables').append(block);
+  for (const {id, columns, rows} of data.tables) {
+    byId(`table-${id}`).append(element('p', {className: 'hint'}, 'Save ', ...save.tableButtons(id, columns, rows)));
   }
 }
 
 function showSections() {
-  document.querySelectorAll('figure h3').forEach((heading, index) =>
-    heading.prepend(element('span', {className: 'ordinal'}, `Figure ${index + 1}`)));
   byId('heads').hidden = !data.models.length;
   for (const section of document.querySelectorAll('main > section:not([hidden])')) {
     const name = section.querySelector('h2').textContent;

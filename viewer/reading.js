@@ -79,7 +79,11 @@ const reading = {
   parts(sample, at) {
     if (sample.embedding) return reading.embedding(sample);
     const row = reading.classes(sample) ? 0 : at;
-    return [...reading.predictions(sample.predictions[row], sample.before?.predictions[row]), ...reading.losses(sample)];
+    const rows = sample.predictions.flatMap((likely, place) => likely.map(([token, probability]) =>
+      [...(reading.classes(sample) ? [] : [place, sample.tokens[place]]), token, probability]));
+    const columns = [...(reading.classes(sample) ? ['class'] : ['place', 'after', 'token']), 'probability'];
+    return [...reading.predictions(sample.predictions[row], sample.before?.predictions[row]), ...reading.losses(sample),
+      element('p', {className: 'hint'}, 'Save ', ...save.tableButtons('predictions', columns, rows))];
   },
 
   // Of two embeddings.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "polyhead/error.h"
@@ -31,6 +32,15 @@ void check_ids(const Page& page) {
     if (finding.figure.empty() || ids.contains(finding.figure)) continue;
     throw Error(ErrorCode::value, "page", "a finding names '" + finding.figure + "', which is no figure or table");
   }
+  if (page.chapters.empty()) return;
+  for (const Chapter& chapter : page.chapters) {
+    for (const std::string& id : chapter.answers) {
+      if (ids.erase(id) > 0) continue;
+      throw Error(ErrorCode::value, "page",
+                  "a chapter names '" + id + "', which is no figure or table, or stands in an earlier one");
+    }
+  }
+  if (!ids.empty()) throw Error(ErrorCode::value, "page", "'" + *ids.begin() + "' is in no chapter");
 }
 
 // JSON in which no markup can begin: these characters occur in strings only, where escapes may stand for them.
@@ -48,49 +58,124 @@ std::string harmless(const std::string& json) {
   return result;
 }
 
-// The findings that name this figure.
-std::string said_by(const Page& page, const Figure& figure) {
-  std::string text;
-  for (const Finding& finding : page.findings) {
-    if (finding.figure == figure.id) text += "<li>" + escaped(finding.text) + "</li>\n";
-  }
-  return text.empty() ? text : "<ul class=\"says\">\n" + text + "</ul>\n";
+template <class Shown>
+const Shown* called(const std::vector<Shown>& all, const std::string& id) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Shown& one) { return one.id == id; });
+  return found == all.end() ? nullptr : &*found;
 }
 
-std::string figures_of(const Page& page) {
+// The findings that name this figure or table.
+std::vector<std::string> findings_by(const Page& page, const std::string& id) {
+  std::vector<std::string> found;
+  for (const Finding& finding : page.findings) {
+    if (finding.figure == id) found.push_back(escaped(finding.text));
+  }
+  return found;
+}
+
+std::string html_of(const Page& page, const Figure& figure) {
+  std::string says;
+  for (const std::string& finding : findings_by(page, figure.id)) says += "<li>" + finding + "</li>\n";
+  if (!says.empty()) says = "<ul class=\"says\">\n" + says + "</ul>\n";
+  return fmt::format(
+      "<figure id=\"figure-{}\">\n<h3><span class=\"ordinal\">Figure {}</span>{}</h3>\n<div "
+      "class=\"plot\">\n{}{}</div>\n"
+      "<div>\n{}<figcaption>{}</figcaption>\n</div>\n</figure>\n",
+      figure.id, 1 + (&figure - page.figures.data()), escaped(figure.title), svg(figure, Place::page),
+      svg(figure, Place::narrow_page), says, escaped(figure.caption));
+}
+
+// What a table shows, with a way to it.
+std::string findings_of(const Page& page, const Table& table) {
   std::string text;
-  for (const Figure& figure : page.figures) {
-    text += fmt::format(
-        "<figure id=\"figure-{}\">\n<h3>{}</h3>\n<div "
-        "class=\"plot\">\n{}{}</div>\n<div>\n{}<figcaption>{}</figcaption>\n"
-        "</div>\n</figure>\n",
-        figure.id, escaped(figure.title), svg(figure, Place::page), svg(figure, Place::narrow_page),
-        said_by(page, figure), escaped(figure.caption));
+  for (const std::string& finding : findings_by(page, table.id)) {
+    text += fmt::format("<li>{} <a href=\"#table-{}\">Table {}</a></li>\n", finding, table.id,
+                        1 + (&table - page.tables.data()));
   }
   return text;
 }
 
-// Those that no figure shows, with the table that does.
-std::string other_findings_of(const Page& page) {
-  std::string text;
-  for (const Finding& finding : page.findings) {
-    const auto is_it = [&](const auto& one) { return one.id == finding.figure; };
-    if (std::any_of(page.figures.begin(), page.figures.end(), is_it)) continue;
-    const auto table = std::find_if(page.tables.begin(), page.tables.end(), is_it);
-    text += "<li>" + escaped(finding.text);
-    if (table != page.tables.end()) {
-      text += fmt::format(" <a href=\"#table-{}\">Table {}</a>", table->id, 1 + (table - page.tables.begin()));
-    }
-    text += "</li>\n";
+std::string html_of(const Example& example) {
+  std::string tokens;
+  for (const Example::Token& token : example.tokens) {
+    const std::string text = escaped(token.text);
+    tokens += token.wanted ? "<mark>" + text + "</mark> " : text + " ";
   }
-  return text.empty() ? text : "<ol>\n" + text + "</ol>\n";
+  if (!example.answer.empty()) tokens += "→ <mark>" + escaped(example.answer) + "</mark>";
+  return fmt::format("<div class=\"example\">\n<p><b>{}</b> {}</p>\n<p class=\"case\">{}</p>\n</div>\n",
+                     escaped(example.task), escaped(example.asks), tokens);
 }
 
-// In the HTML itself, for those who run no scripts.
+std::string section(const std::string& id, const std::string& title, const std::string& content) {
+  return fmt::format("  <section id=\"{}\" class=\"findings\">\n    <h2>{}</h2>\n{}  </section>\n", id, escaped(title),
+                     content);
+}
+
+std::string html_of(const Page& page, const Chapter& chapter) {
+  std::string text, others;
+  for (const Example& example : chapter.examples) text += html_of(example);
+  for (const std::string& id : chapter.answers) {
+    if (const Figure* figure = called(page.figures, id)) {
+      text += html_of(page, *figure);
+    } else {
+      others += findings_of(page, *called(page.tables, id));
+    }
+  }
+  if (!others.empty()) text += "<ol>\n" + others + "</ol>\n";
+  return section(fmt::format("question-{}", 1 + (&chapter - page.chapters.data())), chapter.question, text);
+}
+
+// In the HTML itself, for those who run no scripts: one question after the other or, without any, all in one section.
 std::string findings_of(const Page& page) {
-  if (page.findings.empty() && page.figures.empty()) return {};
-  return fmt::format("  <section id=\"findings\">\n    <h2>{}</h2>\n{}{}  </section>",
-                     page.findings.empty() ? "Figures" : "Findings", figures_of(page), other_findings_of(page));
+  std::string text, others;
+  for (const Chapter& chapter : page.chapters) text += html_of(page, chapter);
+  if (!page.chapters.empty() || (page.findings.empty() && page.figures.empty())) return text;
+  for (const Figure& figure : page.figures) text += html_of(page, figure);
+  for (const std::string& finding : findings_by(page, "")) others += "<li>" + finding + "</li>\n";
+  for (const Table& table : page.tables) others += findings_of(page, table);
+  if (!others.empty()) text += "<ol>\n" + others + "</ol>\n";
+  return section("findings", page.findings.empty() ? "Figures" : "Findings", text);
+}
+
+// Whole numbers and large ones have their thousands grouped, others three digits.
+std::string html_of(const Cell& cell) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return "<td>" + escaped(*text) + "</td>";
+  std::string digits = "–";
+  if (const auto* whole = std::get_if<std::int64_t>(&cell)) digits = typeset(std::to_string(*whole));
+  if (const auto* real = std::get_if<double>(&cell); real != nullptr && std::isfinite(*real)) {
+    digits = typeset(std::abs(*real) >= 1000 ? fmt::format("{:.0f}", *real) : fmt::format("{:.3g}", *real));
+  }
+  return "<td class=\"number\">" + digits + "</td>";
+}
+
+std::string html_of(const Table& table) {
+  std::string head, body;
+  for (std::size_t column = 0; column < table.columns.size(); ++column) {
+    const bool numbers = std::none_of(table.rows.begin(), table.rows.end(), [&](const std::vector<Cell>& row) {
+      return column < row.size() && std::holds_alternative<std::string>(row[column]);
+    });
+    head +=
+        fmt::format("<th scope=\"col\"{}>{}</th>", numbers ? " class=\"number\"" : "", escaped(table.columns[column]));
+  }
+  for (const std::vector<Cell>& row : table.rows) {
+    body += "<tr>";
+    for (const Cell& cell : row) body += html_of(cell);
+    body += "</tr>\n";
+  }
+  return "<table><thead><tr>" + head + "</tr></thead>\n<tbody>\n" + body + "</tbody></table>";
+}
+
+std::string tables_of(const Page& page) {
+  std::string text;
+  for (const Table& table : page.tables) {
+    const std::string title = escaped(table.title);
+    text += fmt::format(
+        "<div class=\"block\" id=\"table-{}\">\n<h3><span class=\"ordinal\">Table {}</span>{}</h3>\n"
+        "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{}\">{}</div>\n{}</div>\n",
+        table.id, 1 + (&table - page.tables.data()), title, title, html_of(table),
+        table.caption.empty() ? "" : "<p class=\"caption\">" + escaped(table.caption) + "</p>\n");
+  }
+  return text.empty() ? text : "  <section id=\"tables\">\n    <h2>Tables</h2>\n" + text + "  </section>";
 }
 
 // A live page may ask the server that it came from, and nobody else.
@@ -111,6 +196,7 @@ std::string html(const Page& page) {
     if (name == "policy") return policy(page);
     if (name == "style") return std::string(kPageStyle);
     if (name == "findings") return findings_of(page);
+    if (name == "tables") return tables_of(page);
     if (name == "data") return harmless(json(page));
     if (name == "asking") return page.live ? std::string(kAskingHtml) : "";
     if (name == "switches") return page.live ? std::string(kSwitchesHtml) : "";

@@ -58,6 +58,24 @@ struct Finding {
   std::string figure;  // the id of the figure or table that shows it, or empty
 };
 
+// What a task asks, by one case.
+struct Example {
+  struct Token {
+    std::string text;
+    bool wanted = false;  // the model has to say it
+  };
+  std::string task, asks;
+  std::vector<Token> tokens;
+  std::string answer;  // of a classifier; else empty
+};
+
+// One question, what it is asked about, and the figures and tables that answer it, by their ids.
+struct Chapter {
+  std::string question;
+  std::vector<Example> examples;
+  std::vector<std::string> answers;
+};
+
 // A page that asks a server for what it shows: type a text, switch heads off.
 struct Live {
   std::string model;    // as the command line names it
@@ -74,6 +92,7 @@ struct Page {
   std::vector<Figure> figures;
   std::vector<Table> tables;
   std::vector<Model> models;
+  std::vector<Chapter> chapters{};  // none, or all figures and tables are in one of them
   std::optional<Live> live{};
 };
 
@@ -84,8 +103,8 @@ std::string json(const Model& model);
 // A byte per weight: the root of it in 255ths, so that small weights, of which long texts have many, keep their digits.
 std::vector<std::uint8_t> quantised(std::span<const float> weights);
 
-// The whole HTML file. Throws Error where sizes do not fit together, or where a finding names a figure that is not
-// there.
+// The whole HTML file. Throws Error where sizes do not fit together, where a finding or a chapter names a figure that
+// is not there, or where there are chapters and a figure is in none.
 std::string html(const Page& page);
 
 }  // namespace polyhead::report

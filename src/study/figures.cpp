@@ -206,20 +206,20 @@ Figure head_grid(const std::string& id, const report::Model& model) {
 std::vector<Figure> figures(const Results& results, const std::vector<report::Model>& models) {
   const auto loss = [](const Point& point) { return point.loss; };
   const auto accuracy = [](const Point& point) { return point.accuracy; };
-  return {courses("loss-copy", "Copying: loss on unseen sequences", "loss (nats)", results.copy, loss),
-          courses("loss-classify", "Classification: loss on unseen sequences", "loss (nats)", results.classify, loss),
+  return {final_accuracies(results),
           courses("accuracy-classify", "Classification: accuracy on unseen sequences", "accuracy", results.classify,
                   accuracy),
-          final_accuracies(results),
-          entropies(results.copy),
+          courses("loss-classify", "Classification: loss on unseen sequences", "loss (nats)", results.classify, loss),
+          courses("loss-copy", "Copying: loss on unseen sequences", "loss (nats)", results.copy, loss),
           entropies(results.classify),
+          entropies(results.copy),
           formation(results.formations),
           evolution(results.formations.two_layers[0]),
           head_grid("heads-repeat", models[0]),
+          head_grid("heads-grammar", models[1]),
           importance(results.anatomies[0]),
           damage(results.anatomies[0]),
-          pruning(results.anatomies),
-          head_grid("heads-grammar", models[1])};
+          pruning(results.anatomies)};
 }
 
 }  // namespace polyhead::study

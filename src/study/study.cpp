@@ -85,6 +85,7 @@ report::Page page_of(Context& context, const Results& results) {
   page.figures = figures(results, page.models);
   page.tables = tables(results);
   page.findings = findings(results);
+  page.chapters = chapters();
   return page;
 }
 

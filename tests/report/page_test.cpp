@@ -80,7 +80,7 @@ TEST(Page, DataIsReadBack) {
 // Those who run no scripts read them, too.
 TEST(Page, FindingsAreInTheHtml) {
   const Page page = sample_page();
-  const std::string findings = between(html(page), "<section id=\"findings\">", "</section>");
+  const std::string findings = between(html(page), "<section id=\"findings\" ", "</section>");
   for (const Finding& finding : page.findings) {
     const std::size_t at = findings.find(escaped(finding.text));
     EXPECT_NE(at, std::string::npos) << finding.text;
@@ -89,6 +89,40 @@ TEST(Page, FindingsAreInTheHtml) {
   const std::string figure = between(findings, "<figure id=\"figure-" + page.findings[0].figure + "\">", "</figure>");
   EXPECT_NE(figure.find(escaped(page.findings[0].text)), std::string::npos) << "beside the figure that shows it";
   EXPECT_EQ(html({}).find("id=\"findings\""), std::string::npos);
+}
+
+TEST(Page, TablesAreInTheHtml) {
+  const Page page = sample_page();
+  const std::string table = between(html(page), "<div class=\"block\" id=\"table-summary\">", "</table>");
+  EXPECT_NE(table.find("<th scope=\"col\">model</th><th scope=\"col\" class=\"number\">heads</th>"), std::string::npos);
+  EXPECT_NE(table.find("<tr><td>h = 2</td><td class=\"number\">2</td><td class=\"number\">262,144</td><td "
+                       "class=\"number\">94</td></tr>"),
+            std::string::npos)
+      << table;
+  EXPECT_EQ(html({}).find("id=\"tables\""), std::string::npos);
+}
+
+TEST(Page, AChapterShowsItsTaskBeforeItsAnswers) {
+  Page page = sample_page();
+  page.chapters = {
+      {"First?", {{"copy", "Say it again.", {{"a"}, {"SEP"}, {"a", true}}, ""}}, {"damage", "summary"}},
+      {"Then?", {{"classify", "Say what it is.", {{"b"}}, "class 3"}}, {"accuracy", "time", "importance", "patterns"}}};
+  const std::string first = between(html(page), "<section id=\"question-1\" ", "</section>");
+  EXPECT_NE(first.find("<h2>First?</h2>"), std::string::npos);
+  EXPECT_NE(first.find("a SEP <mark>a</mark>"), std::string::npos);
+  EXPECT_LT(first.find("Say it again."), first.find("figure-damage"));
+  EXPECT_LT(first.find("figure-damage"), first.find("#table-summary"));
+  EXPECT_EQ(first.find("figure-accuracy"), std::string::npos);
+  const std::string second = between(html(page), "<section id=\"question-2\" ", "</section>");
+  EXPECT_NE(second.find("b → <mark>class 3</mark>"), std::string::npos);
+  EXPECT_EQ(html(page).find("id=\"findings\""), std::string::npos);
+  for (const char* wrong : {"nowhere", "damage"}) {
+    Page other = page;
+    other.chapters[1].answers[0] = wrong;
+    EXPECT_THROW(html(other), Error) << wrong;
+  }
+  page.chapters.pop_back();
+  EXPECT_THROW(html(page), Error) << "some figures are in no chapter";
 }
 
 TEST(Page, HostileTextStaysText) {

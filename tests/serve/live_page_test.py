@@ -290,7 +290,8 @@ class OfALanguageModel(Live):
             tab.run(f"document.querySelectorAll('#save-grid button')[{button}].click()")
         for button in range(3):
             tab.run(f"document.querySelectorAll('#save-map button')[{button}].click()")
-        self.wait(tab, 'Object.keys(saved).length === 7')
+        tab.run("document.querySelectorAll('#outcome button[title^=Save]').forEach((button) => button.click())")
+        self.wait(tab, 'Object.keys(saved).length === 9')
         saved = tab.run('saved')
         for name in ('heads.svg', 'head-1.2.svg'):
             self.assertGreater(len(list(xml.etree.ElementTree.fromstring(saved[name]))), 10, name)
@@ -300,6 +301,10 @@ class OfALanguageModel(Live):
         self.assertEqual([(head['layer'], head['head']) for head in heads],
                          [(str(layer), str(head)) for layer in range(3) for head in range(4)])
         self.assertEqual(float(heads[6]['entropy (nats)']), json.loads(saved['heads.json'])[6]['statistics']['entropy (nats)'])
+        sample = tab.run('currentSample()')
+        expected = [[str(place), sample['tokens'][place], token] for place, row in enumerate(sample['predictions']) for token, _ in row]
+        self.assertEqual([row[:3] for row in csv.reader(io.StringIO(saved['predictions.csv']))][1:], expected)
+        self.assertEqual(json.loads(saved['predictions.json'])[8]['probability'], sample['predictions'][1][0][1])
         rows = list(csv.reader(io.StringIO(saved['head-1.2.csv'])))
         self.assertEqual(rows[0][1:], [row[0] for row in rows[1:]], 'the text is queries and keys')
         for row in rows[1:]:

@@ -93,10 +93,13 @@ class Tab:
                                                           {'name': 'prefers-reduced-motion', 'value': 'reduce'}])
 
     def open(self, address):
+        self.load(address)
+        self.settle()
+
+    def load(self, address):
         self._browser.events.clear()
         self.call('Page.navigate', url=address)
         self._browser.wait_for('Page.loadEventFired')
-        self.settle()
 
     def settle(self):
         """Two frames later everything that was asked for has been drawn."""

@@ -207,6 +207,55 @@ class Drawing(PageTest):
         self.assertIn('query=5', tab.run('location.hash'))
         self.assertEqual(self.arcs(tab)['pressed'], Weights(0, 1, 2, 4).queries[5])
 
+    def test_the_pointer_draws_the_lines_of_the_query_that_it_is_over(self):
+        weights = Weights(0, 1, 2, 4)
+        tab = self.tab(at='#sample=1&head=2.4&query=3')
+        tab.point('#queries li:nth-child(10) button', click=False)
+        found = self.arcs(tab)
+        self.assertEqual({row['key'] for row in found['rows'] if row['linked']}, set(weights.strongest(9, 8)))
+        self.assertEqual(found['pressed'], weights.queries[3], 'what was chosen stays')
+        tab.point('#head-name', click=False)
+        self.assertEqual({row['key'] for row in self.arcs(tab)['rows'] if row['linked']}, set(weights.strongest(3, 8)))
+
+    def test_heads_are_listed_in_the_order_of_their_colour(self):
+        tab = self.tab(at='#colour=importance')
+        tab.point('#sorted summary')
+        rows = tab.run("[...document.querySelectorAll('#sorted tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
+        heads = sorted(DATA['models'][0]['heads'], key=lambda head: -head['importance'])
+        self.assertEqual(rows, [[f"{head['layer']}.{head['head']}", head.get('role') or 'no clear role', number(head['importance'])]
+                                for head in heads])
+        tab.point('#sorted tbody tr:nth-child(2) button')
+        self.assertEqual(tab.run('state.head'), rows[1][0])
+
+    def test_every_figure_and_every_table_can_be_saved(self):
+        tab = self.tab(at='#sample=1&head=2.4&query=3')
+        tab.run("byId('strongest').open = true; byId('sorted').open = true")
+        tab.run("""window.saved = {}; save.file = async (name, type, content) => {
+            saved[name] = content instanceof Blob ? (await createImageBitmap(content)).width : content; }""")
+        tab.settle()
+        self.assertEqual(tab.run("""[...document.querySelectorAll('figure, #grid, #map, #arcs, main table:not(#grid), #head table')]
+            .filter((shown) => !shown.closest('section, figure, .block, details, #numbers').querySelector('button.small[title^=Save]'))
+            .map((shown) => shown.id || shown.className)"""), [])
+        tab.run("[...document.querySelectorAll('button[title^=\"Save as\"]')].forEach((button) => button.click())")
+        count = tab.run("document.querySelectorAll('button[title^=\"Save as\"]').length")
+        for _ in range(100):
+            tab.settle()
+            if tab.run('Object.keys(saved).length') == count:
+                break
+        saved = tab.run('saved')
+        self.assertEqual(len(saved), count)
+        table = DATA['tables'][0]
+        self.assertEqual(json.loads(saved['summary.json']), [dict(zip(table['columns'], row)) for row in table['rows']])
+        weights = Weights(0, 1, 2, 4)
+        rows = json.loads(saved['head-2.4.json'])
+        self.assertEqual(rows['queries'], weights.queries)
+        for query, row in enumerate(rows['weights']):
+            for key, weight in enumerate(row):
+                self.assertAlmostEqual(weight, weights.weight(query, key), places=3)
+        self.assertEqual(saved['head-2.4-links.svg'].count('<path'), len(weights.strongest(3, 8)))
+        self.assertIn('fill="#fff"', saved[f"{DATA['figures'][0]['id']}.svg"])
+        self.assertGreater(saved[f"{DATA['figures'][0]['id']}.png"], 1000)
+
     def test_a_head_opens_at_its_most_telling_query(self):
         for head in ((0, 0), (2, 4), (7, 7)):
             weights = Weights(0, 1, *head)
@@ -454,10 +503,19 @@ class Drawing(PageTest):
         tab = self.tab(at=f"#head={head['layer']}.{head['head']}")
         rows = tab.run("[...document.querySelectorAll('#numbers tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
         interval = f"damage without it ({number(head['damage_low'])} to {number(head['damage_high'])})"
-        expected = [[interval, number(head['damage'])], ['importance', number(head['importance'])]]
-        expected += [[name, number(value)] for name, value in head['statistics'].items()]
-        expected += [[name, number(value)] for name, value in sorted(head['roles'].items(), key=lambda one: -one[1])]
+        layer = [one for one in DATA['models'][0]['heads'] if one['layer'] == head['layer']]
+        left, right = layer[head['head'] - 1], layer[head['head'] + 1]
+
+        def row(name, of):
+            return [name, *(number(of(one)) for one in (head, left, right)), number(sum(map(of, layer)) / len(layer))]
+
+        expected = [row(interval, lambda one: one['damage']), row('importance', lambda one: one['importance'])]
+        expected += [row(name, lambda one: one['statistics'][name]) for name in head['statistics']]
+        roles = sorted(head['roles'], key=lambda name: -head['roles'][name])
+        expected += [row(name, lambda one: one['roles'][name]) for name in roles]
         self.assertEqual(rows, expected)
+        columns = tab.run("[...document.querySelector('#numbers thead tr').cells].map((c) => c.textContent)")
+        self.assertEqual(columns, ['number', 'head 1.3', 'head 1.2', 'head 1.4', 'layer 1, mean'])
         said = f"{head.get('role') or 'no clear role'}" + (f" {number(head['score'])}" if 'score' in head else '')
         self.assertEqual(tab.text('#head-role'), said)
 

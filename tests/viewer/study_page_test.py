@@ -4,6 +4,7 @@ import pathlib
 import sys
 import unittest
 
+from browser import Tab
 from page import SIZES, THEMES, PageTest
 
 FOLDER = pathlib.Path(sys.argv[2]).resolve()
@@ -33,6 +34,38 @@ class Study(PageTest):
             self.assertIn('<svg', (FOLDER / 'figures' / f'{name}.svg').read_text()[:200])
             self.assertEqual((FOLDER / 'figures' / f'{name}.png').read_bytes()[:8], bytes.fromhex('89504e470d0a1a0a'))
 
+    def test_a_question_after_the_other_each_task_by_an_example(self):
+        tab = self.tab()
+        sections = tab.run("[...document.querySelectorAll('main > section:not([hidden]) > h2')].map((e) => e.textContent)")
+        self.assertEqual(sections, ['Heads', 'Do more heads help?', 'Do many heads look more narrowly than few?',
+                                    'How do heads learn to copy?', 'What does each head do?', 'Which heads can go?', 'Tables'])
+        self.assertEqual(tab.run("[...document.querySelectorAll('nav a')].map((e) => e.textContent)"), sections)
+        tasks = tab.run("""[...document.querySelectorAll('.example')].map((e) => [e.querySelector('b').textContent,
+            e.querySelector('.case').textContent, [...e.querySelectorAll('mark')].map((m) => m.textContent)])""")
+        self.assertEqual([task for task, *_ in tasks], ['copy', 'classify', 'repeat', 'grammar'])
+        _, copied, again = tasks[0]
+        self.assertEqual(copied.split(), ['BOS', *again, 'SEP', *again])
+        self.assertRegex(tasks[1][1], r'→ class [0-7]$')
+        # Above every figure there is an example.
+        self.assertTrue(tab.run("""[...document.querySelectorAll('figure')].every((figure) =>
+            document.querySelector('.example').compareDocumentPosition(figure) & Node.DOCUMENT_POSITION_FOLLOWING)"""))
+
+    def test_without_scripts_all_but_the_heads_is_there(self):
+        tab = Tab(self.browser, *SIZES['wide'], 'light')
+        tab.call('Emulation.setScriptExecutionDisabled', value=True)
+        tab.load(self.address)
+        data = json.loads(tab.run("document.getElementById('data').textContent"))
+        for table in data['tables']:
+            rows = tab.run(f"document.querySelectorAll('#table-{table['id']} tbody tr').length")
+            self.assertEqual(rows, len(table['rows']))
+            for cell in (cell for row in table['rows'] for cell in row if isinstance(cell, str)):
+                self.assertIn(cell, tab.text(f"#table-{table['id']}"))
+        text = tab.text('main')
+        for finding in data['findings']:
+            self.assertIn(finding['text'], text)
+        self.assertEqual(tab.run("document.querySelectorAll('figure svg.wide').length"), len(FIGURES))
+        self.assertIn('looking at heads does', tab.text('noscript'))
+
     def test_a_head_opens_on_click(self):
         tab = self.tab()
         tab.point('.card[data-head="1.0"]')
@@ -43,7 +76,7 @@ class Study(PageTest):
         self.expect_quiet(tab)
 
     def test_findings_say_what_the_numbers_say(self):
-        text = self.tab().text('#findings')
+        text = self.tab().text('main')
         study = json.loads((FOLDER / 'study.json').read_text())
         two, one = study['formation']['two_layers'][0], study['formation']['one_layer'][0]
         self.assertGreater(two['steps'][-1]['accuracy'], one['steps'][-1]['accuracy'] + 0.5)
