@@ -126,6 +126,8 @@ TEST(Bpe, UnknownCharactersAreOneTokenOrManyOrNone) {
   EXPECT_EQ(encoded(parts + "}}", "axya"), (Ids{1, 1}));
   EXPECT_EQ(encoded(parts + R"(,"unk_token":"?"}})", "axyaz"), (Ids{1, 0, 0, 1, 0}));
   EXPECT_EQ(encoded(parts + R"(,"unk_token":"?","fuse_unk":true}})", "axyaz"), (Ids{1, 0, 1, 0}));
+  const Token fused = made(parts + R"(,"unk_token":"?","fuse_unk":true}})").encode("axyaz")[1];
+  EXPECT_EQ((std::pair{fused.begin, fused.end}), (std::pair{1u, 3u})) << "it stands for all of them";
   EXPECT_EQ(encoded(parts + R"(,"unk_token":"?","byte_fallback":true}})", "a\u00e9\u00e8"), (Ids{1, 2, 3, 0}))
       << "only where all bytes have a token";
 }
