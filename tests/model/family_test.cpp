@@ -46,6 +46,18 @@ double largest_difference(const auto* a, const double* b, std::int64_t count) {
   return largest;
 }
 
+// What a config does not say is what transformers takes it to be: GPT-2's output is tied, Llama's is not.
+TEST(Family, OutputsAreTiedWhereNothingIsSaid) {
+  for (const auto& [family, tied] : {std::pair{"gpt2", true}, {"llama", false}, {"gemma2", true}}) {
+    const Scratch scratch;
+    io::Json config = io::parse_json(slurp(fixture(family) / "config.json"), family);
+    config.erase("tie_word_embeddings");
+    spill(scratch / "config.json", config.dump());
+    std::filesystem::copy_file(fixture(family) / "model.safetensors", scratch / "model.safetensors");
+    EXPECT_EQ(load(scratch.folder())->config().tied, tied) << family;
+  }
+}
+
 // At most twice the error of transformers in float32, plus two units in the last place.
 TEST(Family, LogitsAreThoseOfTransformers) {
   for (const char* family : kFamilies) {

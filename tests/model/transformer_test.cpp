@@ -372,6 +372,11 @@ TEST(Model, RefusesWhatDoesNotFit) {
   wrong = config;
   wrong.dropout = 1;
   expect_value([&] { check(wrong); });
+  for (const double base : {0.5, -1.0, std::numeric_limits<double>::infinity()}) {
+    wrong = config;
+    wrong.local_rotary_base = base;
+    expect_value([&] { check(wrong); });
+  }
   wrong = config;
   wrong.context = wrong.width = (std::int64_t{1} << 31) - 1;
   expect_value([&] { Transformer{wrong}; });  // the memory for it is not there, and not asked for

@@ -307,6 +307,10 @@ TEST(Findings, EntropiesAreComparedWithTheirIntervals) {
   set(results.copy[4], {0.1, 0.6});  // two seeds as far apart say nothing
   expect_said(results,
               "on “copy”, heads cannot be shown to attend more broadly or narrowly with 16 heads than with 1 head");
+  set(results.copy[0], {0.3, 0.4});
+  set(results.copy[4], {0.34, 0.35});  // all of the one interval lies within the other
+  expect_said(results, "on “copy”, heads cannot be shown to attend more broadly or narrowly");
+  set(results.copy[0], {0.30, 0.31});
   set(results.copy[4], {0.10, 0.11});
   expect_said(results, "on “copy”, heads attend more narrowly with 16 heads than with 1 head");
   expect_said(results, "with 8 heads than with 2 heads");  // 16 was solved by one seed, 1 by none
