@@ -8,6 +8,7 @@
 //   sgemm M,N,K CALLS      the yardstick, y = x W^T: {"ns": median, "min": least}
 //   sgemm N CALLS          the yardstick, C = A B of size N: {"ns": median, "min": least}
 //   read BYTES CALLS       the other yardstick, one sum over the memory on all threads: {"ns": median, "min": least}
+//   fma COUNT CALLS        and one of multiply-adds in registers on all threads: {"ns": median, "min": least}
 //   losses CASE STEPS      of training from its beginning: {"losses": [...]}
 //   memory MODEL           {"peak": bytes of the process so far}, for a case of models.h
 //   threads N              from now on
@@ -36,6 +37,7 @@
 #include "linear.h"
 #include "models.h"
 #include "polyhead/polyhead.h"
+#include "registers.h"
 #include "training.h"
 
 #ifdef POLYHEAD_BENCH_OPENBLAS
@@ -143,6 +145,9 @@ class Server {
     if (command == "sgemm" && name.find(',') != std::string::npos) return yardstick(find_linear(name), words);
     if (command == "sgemm") return sgemm(std::stoi(name), number(words));
     if (command == "read") return read(std::stoll(name), context_.threads(), number(words));
+    if (command == "fma") {
+      return sample(1, number(words), [&] { multiply_adds(std::stoll(name), context_.threads()); });
+    }
     if (command == "memory") return memory(find(name));
     if (command == "output") return output(find(name), words);
     if (command == "explain") return explain(find(name));

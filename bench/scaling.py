@@ -15,12 +15,14 @@ CELLS |= {sizes: ["torch-linear"] for sizes in ("2048,2304,768", "2048,2048,2048
 CELLS |= {f"layer:{sizes}/{mode}": ["torch-packed", "torch-mha"]
           for mode in ("forward", "training") for sizes in ("128,4,32,64", "512,8,128,16", "768,12,1024,4")}
 CELLS |= {f"train:{sizes}/step": ["torch-eager"] for sizes in ("2,256,8,64,32", "6,384,6,256,8")}
+YARDSTICK = "5000000000"  # multiply-adds in registers: what the host's processors give together, whatever the work
+CELLS = {YARDSTICK: []} | CELLS
 LONG = 10e6  # nanoseconds on one thread from which on a speed-up is asked for
 EFFICIENCY = 13 / 16
 
 
 def request(cell):
-    return "time" if "/" in cell else "gemm"
+    return "fma" if cell == YARDSTICK else "time" if "/" in cell else "gemm"
 
 
 def where(bench):
@@ -34,7 +36,7 @@ def where(bench):
 def times_of(bench, cell, peers):
     """Of ours and of the peers, at the number of threads that is set."""
     entries = {name: (name, request(cell), cell) for name in ["ours", *bench.peers(peers)]}
-    times, _ = bench.measure(entries, hopeless)
+    times, _ = bench.measure(entries, hopeless if peers else None)
     bench.release(entries)
     return times
 
@@ -45,7 +47,7 @@ def measure(bench, counts, only):
     raw = {}
     try:
         for cell, peers in CELLS.items():
-            if only not in cell:
+            if only not in cell and cell != YARDSTICK:
                 continue
             by_threads = {}
             for threads in counts:
@@ -65,11 +67,17 @@ def scaling(bench, counts, only=""):
 
 def table(counts, raw, facts):
     """Rows: our times, the speed-up over the fewest threads, and R beside the best of torch at each number."""
-    if not raw:
+    if len(raw) < 2:
         sys.exit("no cell was measured at every number of threads")
     rows, gains, spreads = [], [], []
     medians, bounds = {threads: [] for threads in counts}, {threads: [] for threads in counts}
+    ours = {threads: statistics.median(times["ours"]) for threads, times in raw[YARDSTICK].items()}
+    given = ours[counts[0]] / ours[counts[-1]]
+    rows.append(["multiply-adds in registers", *(micro(times["ours"]) for times in raw[YARDSTICK].values()), f"{given:.1f}",
+                 *[""] * len(counts)])
     for cell, by_threads in raw.items():
+        if cell == YARDSTICK:
+            continue
         for threads, times in by_threads.items():
             paired = ratios(times[best_of(times, list(times)[1:])], times["ours"])
             medians[threads].append(statistics.median(paired))
@@ -91,7 +99,8 @@ def table(counts, raw, facts):
                      f"{min(gains):.2f}", min(gains) >= 1))
     columns = ["", *(f"{n}: µs" for n in counts), "speed-up", *(f"{n}: R" for n in counts)]
     notes = [facts, f"The speed-up is that of {counts[-1]} threads over {counts[0]}; it is asked for where one thread takes "
-             "10 ms or more. Cells are named as in the tables above; three sizes are a product.",
+             f"10 ms or more. Multiply-adds in registers, which nothing but the processors can limit, sped up by {given:.1f}. "
+             "Cells are named as in the tables above; three sizes are a product.",
              f"Of {len(bounds)} ratios, R is below 0.97 in {sum(bound < PASSES_AS_ONE for bound in bounds)}, the median in "
              f"{sum(median < PASSES_AS_ONE for median in medians)} (worst {min(medians):.2f}, geomean {geomean(medians):.2f}). "
              f"Our slowest round of a cell took {statistics.median(spreads):.2f} times the fastest in the median, "
