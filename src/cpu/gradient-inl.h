@@ -31,6 +31,7 @@ struct GradientPanel : PanelRows<T> {
   // 1, the weight of a key that is alone in its row; 2, which no key has, where the row sees more. A weight of 1 is no
   // sign of that: beside a lse of 200 all others may weigh 1e-5 and still be lost in its rounding.
   alignas(64) T lone[kPanel<T>];
+  alignas(64) T total[kPanel<T>];  // of a panel with one tile: the sum of e^(s - max)
 };
 
 template <class T>
@@ -106,6 +107,7 @@ void softmax_in_tile(GradientPanel<T>& panel, std::size_t n, T sink, T factor, T
       sink_weight = exp_of<T>(hn::Max(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, sink), top[w])));
     }
     sum[w] = hn::Add(sum[w], sink_weight);
+    hn::Store(sum[w], d, panel.total + at);
     const auto none = hn::Eq(sum[w], hn::Zero(d));  // no key, no sink
     norm[w] = hn::IfThenZeroElse(none, hn::Div(hn::Set(d, T{1}), sum[w]));
     hn::Store(hn::IfThenZeroElse(none, hn::Div(sink_weight, sum[w])), d, panel.sink_weight + at);
@@ -322,6 +324,24 @@ class GradientHead {
   bool may_weigh_nothing(const GradientPanel<T>& panel, backend::KeyRange keys) const {
     return !panel.finite || head_.drops() || head_.masked_by_tensor() ||
            !head_.visibility.sees_all(panel.position, panel.last_position(), keys);
+  }
+
+  // Is it clear from each row's softmax and delta that q and dO are finite? With NaN or infinity in q every logit of
+  // the row is NaN or infinite: then so is its sum or lse, or the row sees nothing. With NaN or infinity in dO delta
+  // is.
+  bool vouches_for_rows(const GradientPanel<T>& panel) const {
+    const bool beside = problem_.dweights.present() || problem_.dlse.present();
+    if (head_.softcap > 0 || head_.sink != -kInfinity<T> || head_.gate == 0 || head_.drops() || beside) return false;
+    const Tag<T> d;
+    bool all = true;
+    for (std::size_t at = 0; at < panel.rows; at += kLanes<T>) {
+      const Vec<T> delta = hn::Load(d, panel.delta + at);
+      const auto sees = panel.one_tile ? hn::Gt(hn::Load(d, panel.total + at), hn::Zero(d))
+                                       : hn::Lt(hn::Abs(hn::Load(d, panel.lse + at)), hn::Set(d, static_cast<T>(1e30)));
+      const auto good = hn::And(sees, hn::Eq(hn::Sub(delta, delta), hn::Zero(d)));
+      all = all && hn::AllFalse(d, hn::AndNot(good, hn::FirstN(d, panel.rows - at)));
+    }
+    return all;
   }
 
   // dst *= the softcap's derivative: from the gradient of what the bias is added to, to that of q . k.

@@ -91,7 +91,7 @@ class BlockSums {
     if (in_place_) total_ = {reinterpret_cast<T*>(data_), static_cast<std::size_t>(to.stride(2))};
   }
 
-  // P^T X of keys [first, first + n) of the block; `careful`: some weights may be 0.
+  // P^T X of keys [first, first + n) of the block; `careful`: some weights may be 0, and X not finite.
   template <class RowOf>
   void add(const T* pt, std::size_t first, std::size_t n, std::size_t rows, bool careful, const RowOf& row_of,
            const Matrix<T>& x) {
@@ -222,7 +222,7 @@ class KeyGradients {
         return static_cast<std::size_t>(
             std::clamp<std::int64_t>(p - panel.position, 0, static_cast<std::int64_t>(panel.rows)));
       };
-      const bool careful = head.may_weigh_nothing(panel, seen);
+      const bool careful = head.may_weigh_nothing(panel, seen) && !head.vouches_for_rows(panel);
       if (head.head().gate != 0) dv_.add(w_.pt, first, n, panel.rows, careful, row_of, panel.dout);
       dk_.add(w_.dst, first, n, panel.rows, careful, row_of, panel.q);
     }
