@@ -90,7 +90,8 @@ const grid = {
   showSorted() {
     const box = byId('sorted').querySelector('.scroll'), byRole = state.colour === 'role';
     if (!byId('sorted').open) return box.replaceChildren();
-    const heads = shownHeads().sort((a, b) => byRole ? roleOf(a).localeCompare(roleOf(b)) : (grid.value(b) ?? -Infinity) - (grid.value(a) ?? -Infinity));
+    const size = (head) => grid.value(head) ?? -Infinity;
+    const heads = shownHeads().sort((a, b) => byRole ? roleOf(a).localeCompare(roleOf(b)) : size(b) - size(a));
     const rows = heads.map((head) => [keyOf(head), roleOf(head), byRole ? head.score ?? null : grid.value(head) ?? null]);
     const columns = ['head', 'role', byRole ? 'score' : state.colour], made = table(columns, rows);
     [...made.tBodies[0].rows].forEach((row, i) => row.cells[0].replaceChildren(element('button', {type: 'button', className: 'small',

@@ -29,12 +29,13 @@ const live = {
 
   async ask() {
     const began = performance.now(), first = await live.side(0, live.text(), 0);
-    if (live.whole !== first.whole) live.stopRanking();
     live.whole = first.whole;
     const compared = Boolean(data.live.compared), versus = state.versus.trim() ? state.versus : '';
     const second = compared || versus ? live.side(1, versus || first.text, Number(compared)) : null;
     const other = await second?.catch((error) => ({error}));
-    live.sides = other && !other.error ? [first, other] : [first];
+    const sides = other && !other.error ? [first, other] : [first];
+    if ([0, 1].some((index) => live.sides[index]?.whole !== sides[index]?.whole)) live.stopRanking();
+    live.sides = sides;
     live.take();
     const count = first.now.samples[0].tokens.length, ms = Math.round(performance.now() - began);
     live.say(`${count} ${count === 1 ? 'token' : 'tokens'}, read in ${ms} ms`);
