@@ -302,8 +302,11 @@ class Reading(PageTest):
                 for key, cell in enumerate(row[1:]):
                     self.assertAlmostEqual(float(cell), weights.weight(query, key), delta=0.005 * weights.weight(query, key) + 1e-9)
             drawn = xml.etree.ElementTree.fromstring(saved['head-0.0.svg'])
-            image = drawn.find(SVG + 'image')
-            left, top, width, height = (float(image.get(name)) for name in ('x', 'y', 'width', 'height'))
+            frame = drawn.find(SVG + 'svg')
+            left, top, width, height = (float(frame.get(name)) for name in ('x', 'y', 'width', 'height'))
+            image = frame.find(SVG + 'image')
+            self.assertAlmostEqual(float(image.get('width')), width, delta=0.01)
+            self.assertAlmostEqual(float(image.get('height')), height, delta=0.01)
             texts = list(drawn.iter(SVG + 'text'))
             down = [one for one in texts if one.get('y')]
             across = [one for one in texts if one.get('transform')]
