@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "cases.h"
+#include "cpu/executor.h"
 #include "layer.h"
 #include "linear.h"
 #include "models.h"
@@ -146,7 +147,9 @@ class Server {
     if (command == "sgemm") return sgemm(std::stoi(name), number(words));
     if (command == "read") return read(std::stoll(name), context_.threads(), number(words));
     if (command == "fma") {
-      return sample(1, number(words), [&] { multiply_adds(std::stoll(name), context_.threads()); });
+      return sample(1, number(words), [&] {
+        multiply_adds(static_cast<cpu::CpuExecutor&>(context_.executor()).team(), std::stoll(name));
+      });
     }
     if (command == "memory") return memory(find(name));
     if (command == "output") return output(find(name), words);

@@ -1,8 +1,6 @@
 #include "registers.h"
 
 #include <stdexcept>
-#include <thread>
-#include <vector>
 
 namespace polyhead::bench {
 namespace {
@@ -27,17 +25,13 @@ float multiply_adds_alone(std::int64_t rounds) {
 
 }  // namespace
 
-void multiply_adds(std::int64_t count, int threads) {
-  const std::int64_t rounds = count / (kLanes * kSums * threads);
-  std::vector<float> totals(static_cast<std::size_t>(threads));
-  std::vector<std::thread> others;
-  const auto share = [&](int thread) { totals[static_cast<std::size_t>(thread)] = multiply_adds_alone(rounds); };
-  for (int thread = 1; thread < threads; ++thread) others.emplace_back(share, thread);
-  share(0);
-  for (std::thread& other : others) other.join();
-  for (const float total : totals) {
-    if (rounds > 100 && total != 2.0f * kSums) throw std::logic_error("wrong sum");
-  }
+void multiply_adds(Team& team, std::int64_t count) {
+  constexpr std::int64_t kRounds = 20000;  // of a piece: some 40 microseconds
+  team.for_each(count / (kLanes * kSums * kRounds), 1, team.threads(), [](int) {
+    return [](std::int64_t) {
+      if (multiply_adds_alone(kRounds) != 2.0f * kSums) throw std::logic_error("wrong sum");
+    };
+  });
 }
 
 }  // namespace polyhead::bench

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 
+#include "core/team.h"
+
 namespace polyhead::bench {
 
-// So many multiply-adds of f32, shared out evenly among the threads.
-void multiply_adds(std::int64_t count, int threads);
+// So many multiply-adds of f32, in small pieces that the team's threads claim.
+void multiply_adds(Team& team, std::int64_t count);
 
 }  // namespace polyhead::bench

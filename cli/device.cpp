@@ -13,7 +13,7 @@ Option DeviceChoice::threads_option() {
 Option DeviceChoice::products_option() {
   return {"products",
           "TYPE",
-          "on a GPU: what operands of products are rounded to; bf16 is for attention alone",
+          "on a GPU: f32; tf32 rounds matrix products; bf16 attention too",
           &products,
           {"f32", "tf32", "bf16"}};
 }

@@ -86,6 +86,12 @@ POLYHEAD_PUBLIC const char* polyhead_gpu_training(const std::int64_t* sizes, std
         polyhead::DType::f32);
   });
 }
+POLYHEAD_PUBLIC const char* polyhead_gpu_training_end() {
+  return said([&] {
+    training.reset();
+    context().set_float32_products(polyhead::Float32Products::f32);
+  });
+}
 POLYHEAD_PUBLIC const char* polyhead_gpu_training_step(double* loss) {
   return said([&] { *loss = training->step(); });
 }

@@ -298,7 +298,7 @@ def options_tax(library, rounds):
             a, b, c, o[0], lse=lse, doutput=a, dq=o[1], dk=o[2], dv=o[3], **options), library.wait)
     times = race(calls, 4 * TOKENS * length * WIDTH, rounds)
     backward_times = race(backward_calls, 10 * TOKENS * length * WIDTH, min(rounds, 5))
-    print("| option | us | rate per visible score, times the plain one | backward us | the same |\n|---|--:|--:|--:|--:|")
+    print("| option | us | rate per visible score, times the plain one | backward us | backward rate, likewise |\n|---|--:|--:|--:|--:|")
     for name, (_, _, share) in cases.items():
         cells = []
         for taken in (times, backward_times):
@@ -350,8 +350,8 @@ def main():
             sys.exit("the check failed: no timing of wrong results")
         chosen.remove("check")
     library = Library(arguments.folder / "libpolyhead_gpu_calls.so")
-    tables = {"forward": forward, "backward": backward, "layer": layer, "training": training, "decode": decode, "statistics": statistics_tax, "materialised": materialised,
-              "options": options_tax}
+    tables = {"forward": forward, "backward": backward, "layer": layer, "training": training, "decode": decode,
+              "statistics": statistics_tax, "materialised": materialised, "options": options_tax}
     for name in chosen:
         tables[name](library, arguments.rounds)
 

@@ -11,12 +11,12 @@ namespace POLYHEAD_PUBLIC polyhead {
 
 class Executor;
 
-// What products of f32 tensors may round their operands to; sums are f32 in any case. A GPU's tensor cores are several
-// times as fast with rounded operands. The CPU rounds nothing.
+// What f32 tensors may be rounded to for a product, whose sums are f32 in any case. A GPU's tensor cores are several
+// times as fast then. The CPU rounds nothing.
 enum class Float32Products : std::uint8_t {
   f32,   // nothing is rounded
-  tf32,  // matrix products: to TF32, with the exponents of f32 and 10 bits behind the point
-  bf16,  // attention too, where Hopper's kernels take it: to bf16, with 7 bits
+  tf32,  // the operands of matrix products: to TF32, with the exponents of f32 and 10 bits behind the point
+  bf16,  // and attention, where Hopper's kernels take it: operands, weights and results to bf16, with 7 bits
 };
 
 // Make one and keep it. No thread starts before the first call that needs it; between calls the team sleeps.

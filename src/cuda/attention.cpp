@@ -62,84 +62,96 @@ void attend_again(CudaExecutor& executor, backend::AttentionGradientProblem& pro
 }
 
 // bf16 tensors in the places of f32 ones, [B,H,T,D] with the heads of a token side by side.
-class Rounded {
+class Bf16Copies {
  public:
-  explicit Rounded(CudaExecutor& executor) : executor_(executor) {}
-
-  // Is given first everything that will be asked for.
-  void reserve(std::initializer_list<ConstTensorView> likes) {
+  // With room for every tensor that will be placed.
+  Bf16Copies(CudaExecutor& executor, std::initializer_list<ConstTensorView> likes) : executor_(executor) {
     std::int64_t bytes = 0;
     for (const ConstTensorView& like : likes) bytes += bytes_of(like);
     next_ = executor_.workspace<std::byte>(Workspace::rounded, bytes);
   }
+  // What is absent stays so.
   TensorView place(const ConstTensorView& like) {
-    const Dims& shape = like.shape();
-    const std::int64_t row = shape[1] * shape[3];
-    const TensorView made(next_, DType::bf16, shape, {shape[2] * row, shape[3], row, 1}, executor_.device());
+    if (!like.present()) return {};
+    const TensorView made = shaped(next_, like);
     next_ += bytes_of(like);
     return made;
   }
   TensorView copy_of(const ConstTensorView& f32) {
     const TensorView made = place(f32);
-    copy(executor_, f32, made);
+    if (f32.present()) copy(executor_, f32, made);
     return made;
+  }
+  static TensorView shaped(void* memory, const ConstTensorView& like) {
+    const Dims& shape = like.shape();
+    const std::int64_t row = shape[1] * shape[3];
+    return TensorView(memory, DType::bf16, shape, {shape[2] * row, shape[3], row, 1}, like.device());
   }
 
  private:
-  static std::int64_t bytes_of(const ConstTensorView& like) { return (like.count() * 2 + 255) / 256 * 256; }
+  static std::int64_t bytes_of(const ConstTensorView& like) {
+    return like.present() ? (like.count() * 2 + 255) / 256 * 256 : 0;
+  }
 
   CudaExecutor& executor_;
   std::byte* next_ = nullptr;
 };
 
-// Whether f32 operands are rounded to bf16, for Hopper's kernels.
-bool rounds(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  const std::int64_t D = problem.head_dim;
-  return executor.float32_products == Float32Products::bf16 && executor.queue().capability() == 90 &&
-         problem.dtype == DType::f32 && problem.k.dtype() == DType::f32 && problem.q.count() > 0 &&
-         problem.k.count() > 0 && problem.value_dim == D && (D == 64 || D == 128 || D == 256);
+// The problem as it would be with bf16 copies, which are not there yet: for questions about its shape.
+backend::AttentionProblem with_bf16_shapes(backend::AttentionProblem problem) {
+  alignas(256) static std::byte nothing[256];
+  problem.dtype = DType::bf16;
+  for (ConstTensorView* view : {&problem.q, &problem.k, &problem.v}) *view = Bf16Copies::shaped(nothing, *view);
+  if (problem.output.present()) problem.output = Bf16Copies::shaped(nothing, problem.output);
+  return problem;
 }
 
-backend::AttentionProblem rounded(Rounded& memory, backend::AttentionProblem problem) {
+// Whether f32 operands are rounded to bf16: if it is allowed, and Hopper's kernels take the call then. Few queries
+// would have all keys copied for a single look at each.
+bool rounds_operands(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  if (executor.float32_products != Float32Products::bf16 || problem.dtype != DType::f32) return false;
+  if (problem.k.dtype() != DType::f32 || problem.sequences.queries <= 16) return false;
+  return objection_to_sm90(executor, with_bf16_shapes(problem)).empty();
+}
+
+backend::AttentionProblem with_bf16_operands(Bf16Copies& copies, backend::AttentionProblem problem) {
   problem.dtype = DType::bf16;
-  problem.q = memory.copy_of(problem.q);
-  problem.k = memory.copy_of(problem.k);
-  problem.v = memory.copy_of(problem.v);
+  problem.q = copies.copy_of(problem.q);
+  problem.k = copies.copy_of(problem.k);
+  problem.v = copies.copy_of(problem.v);
   return problem;
 }
 
 void attend_rounded(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  Rounded memory(executor);
-  memory.reserve({problem.q, problem.k, problem.v, problem.output});
-  backend::AttentionProblem with_bf16 = rounded(memory, problem);
-  with_bf16.output = memory.place(problem.output);
-  attend(executor, with_bf16);
-  copy(executor, with_bf16.output, problem.output);
+  Bf16Copies copies(executor, {problem.q, problem.k, problem.v, problem.output});
+  backend::AttentionProblem rounded = with_bf16_operands(copies, problem);
+  rounded.output = copies.place(problem.output);
+  attend(executor, rounded);
+  copy(executor, rounded.output, problem.output);
 }
 
 void attend_backward_rounded(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
   const backend::AttentionProblem& forward = problem.forward;
-  Rounded memory(executor);
-  memory.reserve(
-      {forward.q, forward.k, forward.v, problem.output, problem.doutput, problem.dq, problem.dk, problem.dv});
-  backend::AttentionGradientProblem with_bf16 = problem;
-  with_bf16.forward = rounded(memory, forward);
-  with_bf16.output = memory.copy_of(problem.output);
-  with_bf16.doutput = memory.copy_of(problem.doutput);
-  with_bf16.dq = memory.place(problem.dq);
-  with_bf16.dk = memory.place(problem.dk);
-  with_bf16.dv = memory.place(problem.dv);
-  attend_backward(executor, with_bf16);
-  copy(executor, with_bf16.dq, problem.dq);
-  copy(executor, with_bf16.dk, problem.dk);
-  copy(executor, with_bf16.dv, problem.dv);
+  Bf16Copies copies(
+      executor, {forward.q, forward.k, forward.v, problem.output, problem.doutput, problem.dq, problem.dk, problem.dv});
+  backend::AttentionGradientProblem rounded = problem;
+  rounded.forward = with_bf16_operands(copies, forward);
+  rounded.output = copies.copy_of(problem.output);
+  rounded.doutput = copies.copy_of(problem.doutput);
+  rounded.dq = copies.place(problem.dq);
+  rounded.dk = copies.place(problem.dk);
+  rounded.dv = copies.place(problem.dv);
+  attend_backward(executor, rounded);
+  copy(executor, rounded.dq, problem.dq);
+  copy(executor, rounded.dk, problem.dk);
+  copy(executor, rounded.dv, problem.dv);
 }
 
 }  // namespace
 
 void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   expect_sizes("attend", problem);
-  if (rounds(executor, problem)) return attend_rounded(executor, problem);
+  if (rounds_operands(executor, problem)) return attend_rounded(executor, problem);
   if (portable::objection_to_decode(executor, problem).empty()) {
     portable::decode(executor, problem);
     portable::describe_heads(executor, problem);
@@ -152,7 +164,9 @@ void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
 
 void attend_backward(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
   expect_sizes("attend_backward", problem.forward);
-  if (rounds(executor, problem.forward) && problem.output.present()) return attend_backward_rounded(executor, problem);
+  if (rounds_operands(executor, problem.forward) && !problem.dweights.present()) {
+    return attend_backward_rounded(executor, problem);
+  }
   const bool hopper = objection_to_sm90(executor, problem).empty();
   if (!hopper && !portable::objection_to_mma(executor, problem).empty()) {
     return portable::attend_backward_f32(executor, problem);
@@ -169,8 +183,10 @@ void attend_backward(CudaExecutor& executor, const backend::AttentionGradientPro
 
 std::string explain(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   expect_sizes("explain", problem);
+  if (rounds_operands(executor, problem)) {
+    return explain(executor, with_bf16_shapes(problem)) + "; f32 tensors, rounded to bf16 first";
+  }
   std::string text = to_string(executor.device()) + ", sm_" + std::to_string(executor.queue().capability());
-  if (rounds(executor, problem)) return text + ", operands rounded to bf16 for tensor cores (wgmma)";
   const std::string to_mma = portable::objection_to_mma(executor, problem),
                     to_sm90 = objection_to_sm90(executor, problem);
   const bool few = portable::objection_to_decode(executor, problem).empty(), hopper = !few && to_sm90.empty();

@@ -152,6 +152,17 @@ std::vector<Case> large_cases() {
       sink.sink_logit = sink.alibi = true;
       sink.options.softcap = 20;
       add("sink_alibi_softcap", sink);
+      Case many = sink;
+      many.sink_logit = false;
+      many.options.dropout = {0.1, 5};
+      many.options.window = {.left = 70, .right = 0, .always_first = 9};
+      many.packed = true;
+      add("many_at_once", many);
+      many.packed = false;
+      many.options.align = Align::top_left;  // keys behind the last query: nobody sees them
+      many.hidden_nan = true;
+      many.keep = Dims{c.batch, 1, 1, c.keys};
+      add("many_behind_keep", many);
       keep.keep = Dims{c.batch, 1, 1, c.keys};
       keep.hidden_nan = true;
       add("keep", keep);

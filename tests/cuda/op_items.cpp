@@ -26,6 +26,9 @@ class Stage {
   ConstTensorView normal(const Dims& shape, double spread = 1) {
     return filled(shape, stored_, dtype_, [&] { return spread * random_.normal(); });
   }
+  ConstTensorView normal_wide(const Dims& shape) {
+    return filled(shape, wide(), wide(), [&] { return random_.normal(); });
+  }
   ConstTensorView uniform(const Dims& shape) {
     return filled(shape, stored_, dtype_, [&] { return random_.uniform(); });
   }
@@ -155,13 +158,15 @@ void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
   for (const Elementwise op :
        {Elementwise::gelu, Elementwise::gelu_backward, Elementwise::add, Elementwise::erf_gelu,
         Elementwise::erf_gelu_backward, Elementwise::scale, Elementwise::softcap, Elementwise::softcap_backward}) {
-    ops.emplace_back(std::string(name_of(op)), [=](Stage& s) {
-      const Dims shape{37, 129};
-      const ConstTensorView a = s.normal(shape, 4);
-      s.call(&Kernels::elementwise,
-             backend::ElementwiseProblem{op, a, is_binary(op) ? s.normal(shape) : ConstTensorView{},
-                                         s.result("y", shape), 2.5});
-    });
+    for (const std::int64_t columns : {129, 128}) {  // one by one, and four at a time
+      ops.emplace_back(std::string(name_of(op)) + "_" + std::to_string(columns), [=](Stage& s) {
+        const Dims shape{37, columns};
+        const ConstTensorView a = s.normal(shape, 4);
+        s.call(&Kernels::elementwise,
+               backend::ElementwiseProblem{op, a, is_binary(op) ? s.normal(shape) : ConstTensorView{},
+                                           s.result("y", shape), 2.5});
+      });
+    }
   }
   for (const backend::Gate kind : {backend::Gate::silu, backend::Gate::gelu}) {
     const std::string name = kind == backend::Gate::silu ? "silu_gate" : "gelu_gate";
@@ -260,6 +265,11 @@ void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
     s.call(&Kernels::copy, x.transpose(1, 2).slice(3, 1, 6), s.result("y", {4, 6, 5, 5}));
     s.call(&Kernels::copy, x, s.result("z", {4, 5, 6, 7}));
     s.call(&Kernels::copy, x, s.result("wide", {4, 5, 6, 7}, s.wide()));
+    const ConstTensorView rows = s.normal({3, 4, 24, 16});  // whole groups of eight, and the same one off
+    s.call(&Kernels::copy, rows.transpose(1, 2), s.result("wide rows", {3, 24, 4, 16}, s.wide()));
+    s.call(&Kernels::copy, rows.slice(3, 1, 9), s.result("wide rows, one off", {3, 4, 24, 8}, s.wide()));
+    const ConstTensorView numbers = s.normal_wide({5, 48});
+    s.call(&Kernels::copy, numbers, s.result("narrow rows", {5, 48}));
   });
 }
 
@@ -273,11 +283,13 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
                                                         .y = s.result("y", {4, 20, 33})});
     });
   }
-  ops.emplace_back("embed_backward", [](Stage& s) {
-    const ConstTensorView dy = s.normal({40, 20, 33}), indices = s.integers({40, 20}, 0, 9),
-                          before = s.normal({50, 33});
-    s.call(&Kernels::embed_backward, backend::EmbeddingGradientProblem{dy, indices, s.changing("dtable", before)});
-  });
+  for (const std::int64_t entries : {50, 5000}) {  // in slices of the rows, and all at once
+    ops.emplace_back("embed_backward_" + std::to_string(entries), [=](Stage& s) {
+      const ConstTensorView dy = s.normal({40, 20, 33}), indices = s.integers({40, 20}, 0, 9),
+                            before = s.normal({entries, 33});
+      s.call(&Kernels::embed_backward, backend::EmbeddingGradientProblem{dy, indices, s.changing("dtable", before)});
+    });
+  }
   for (const bool lengths : {false, true}) {
     ops.emplace_back(lengths ? "pool_lengths" : "pool", [=](Stage& s) {
       const ConstTensorView x = s.normal({6, 29, 21}), dy = s.normal({6, 21});

@@ -74,7 +74,7 @@ struct ConvertGroups {
 
   __device__ void operator()(std::int64_t n) const {
     auto left = static_cast<std::uint32_t>(n);
-    std::int64_t from_at = left % groups * kGroup, to_at = from_at;
+    std::int64_t from_at = std::int64_t{left % groups} * kGroup, to_at = from_at;
     left /= groups;
 #pragma unroll
     for (int axis = 2; axis >= 0; --axis) {

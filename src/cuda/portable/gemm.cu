@@ -62,9 +62,16 @@ bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const C
   if (p.a.shape(1) == 0 || p.a.dtype() != p.c.dtype() || b.dtype() != p.c.dtype()) return false;
   CublasLt* library = executor.cublas();
   if (library == nullptr) return false;
-  auto* memory = executor.workspace<std::byte>(Workspace::product, std::int64_t{CublasLt::kWorkspaceBytes});
-  return library->multiply(executor.stream(), executor.float32_products != Float32Products::f32, p.a, b,
-                           p.bias.present() ? p.bias.data() : nullptr, p.c, memory);
+  constexpr std::int64_t kBytes = CublasLt::kWorkspaceBytes;
+  const std::int64_t bias_bytes = p.c.shape(1) * static_cast<std::int64_t>(size_of(p.c.dtype()));
+  auto* memory = executor.workspace<std::byte>(Workspace::product, kBytes + bias_bytes);
+  const void* bias = p.bias.present() ? p.bias.data() : nullptr;
+  if (reinterpret_cast<std::uintptr_t>(bias) % 16 != 0) {  // a slice: as it is, all operands would count as unaligned
+    executor.allocator()->copy(memory + kBytes, bias, static_cast<std::size_t>(bias_bytes));
+    bias = memory + kBytes;
+  }
+  return library->multiply(executor.stream(), executor.float32_products != Float32Products::f32, p.a, b, bias, p.c,
+                           memory);
 }
 
 struct Element {

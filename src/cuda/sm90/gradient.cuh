@@ -44,14 +44,14 @@ struct GradientShape<256, false> {
 };
 
 // Of the general instance.
-template <int D, bool kOfKeys>
+template <int D>
 struct GeneralGradientShape {
   static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 2, kStages_2 = D == 256 ? 1 : 2;
 };
 
 template <class T, int D, bool kOfKeys, bool kGeneral>
 class Gradient {
-  using Sizes = std::conditional_t<kGeneral, GeneralGradientShape<D, kOfKeys>, GradientShape<D, kOfKeys>>;
+  using Sizes = std::conditional_t<kGeneral, GeneralGradientShape<D>, GradientShape<D, kOfKeys>>;
 
  public:
   static constexpr int kConsumers = Sizes::kConsumers, kOwn = 64 * kConsumers, kOther = Sizes::kOther;
@@ -258,14 +258,14 @@ class Gradient {
     }
   }
 
-  // The same with the rarer options, and both as operands.
+  // S becomes P and dP becomes dS, with the rarer options, both packed as operands. ds_ holds softcap's slopes until dS
+  // is there.
   __device__ void find_general_gradient(const Walk& walk) {
     const int stage = stage_1(), column = thread_ % 4 * 2;
     const GradientOptions<T, kOfKeys, kOther> options{a_, shared_.tile, walk.head, shared_.tile.line + line_of(0),
                                                       walk.line() + column};
     const std::uint32_t kept = options.kept();
     const float gate = walk.gate * a_.options.kept_factor;
-    const auto has = [](std::uint32_t bits, int i) { return (bits >> i & 1) != 0; };
     device::mma_wait<1>();
     device::pin(s_);
     options.finish(s_, ds_, shared_.tile.is_open(walk.line()));
@@ -276,7 +276,8 @@ class Gradient {
     if constexpr (kOfKeys) {
 #pragma unroll
       for (int i = 0; i < kOther / 2; i += 2) {
-        p_[i / 8][i / 2 % 4] = pack<T>(has(kept, i) ? gate * s_[i] : 0.f, has(kept, i + 1) ? gate * s_[i + 1] : 0.f);
+        p_[i / 8][i / 2 % 4] = pack<T>(options.is_kept(kept, i) ? gate * s_[i] : 0.f,
+                                       options.is_kept(kept, i + 1) ? gate * s_[i + 1] : 0.f);
       }
     }
     device::mma_wait<0>();
@@ -285,14 +286,15 @@ class Gradient {
 #pragma unroll
     for (int i = 0; i < kOther / 2; ++i) {
       const float delta = kOfKeys ? shared_.delta[stage][column + options.column(i)] : delta_[i / 2 % 2];
-      const float ds = s_[i] * ((has(kept, i) ? gate * dp_[i] : 0.f) - delta);
-      dp_[i] = s_[i] != 0 ? ds : 0.f;  // what is hidden may hold NaN
+      dp_[i] = s_[i] * ((options.is_kept(kept, i) ? gate * dp_[i] : 0.f) - delta);
     }
     if constexpr (kOfKeys) shared_.rows_empty[stage].arrive();
 #pragma unroll
     for (int i = 0; i < kOther / 4; ++i) {
       const float2 slopes = options.slopes_of(ds_, i);
-      ds_[i / 4][i % 4] = pack<T>(dp_[2 * i] * slopes.x, dp_[2 * i + 1] * slopes.y);
+      // What is hidden may hold NaN, and then its slope is NaN as well.
+      ds_[i / 4][i % 4] =
+          pack<T>(s_[2 * i] != 0 ? dp_[2 * i] * slopes.x : 0.f, s_[2 * i + 1] != 0 ? dp_[2 * i + 1] * slopes.y : 0.f);
     }
   }
 

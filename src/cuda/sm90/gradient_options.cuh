@@ -57,6 +57,7 @@ struct GradientOptions {
     return __half22float2(*reinterpret_cast<const __half2*>(&slopes[pair / 4][pair % 4]));
   }
 
+  __device__ static bool is_kept(std::uint32_t kept, int i) { return (kept >> i & 1) != 0; }
   // Bits of the scores that dropout keeps.
   __device__ std::uint32_t kept() const {
     if (a.options.threshold == 0) return ~0u;

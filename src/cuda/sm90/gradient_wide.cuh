@@ -192,7 +192,6 @@ class WideKeyGradient {
     const int stage = count_ % kStages, column = thread_ % 4 * 2;
     const GradientOptions<T, true, kOther> options{a_, shared_.tile, walk.head, shared_.tile.line + line(),
                                                    walk.line() + column};
-    const auto has = [](std::uint32_t bits, int i) { return (bits >> i & 1) != 0; };
     device::pin(x_);
     if constexpr (kGradient) {
       const float gate = walk.gate * a_.options.kept_factor;
@@ -212,10 +211,11 @@ class WideKeyGradient {
 #pragma unroll
       for (int i = 0; i < kOther / 2; ++i) {
         const float2 slopes = options.slopes_of(operand_, i / 2);
-        const float p = exp2_fast(x_[i] - shared_.lse[stage][column + options.column(i)]),
-                    sloped = p * (i % 2 == 0 ? slopes.x : slopes.y);
-        shared_.p[i][thread_] = has(kept, i) ? sloped : -sloped;
-        x_[i] = has(kept, i) ? p : 0.f;
+        const float p = exp2_fast(x_[i] - shared_.lse[stage][column + options.column(i)]);
+        // What is hidden may hold NaN, and then its slope is NaN as well.
+        const float sloped = p != 0 ? p * (i % 2 == 0 ? slopes.x : slopes.y) : 0.f;
+        shared_.p[i][thread_] = options.is_kept(kept, i) ? sloped : -sloped;
+        x_[i] = options.is_kept(kept, i) ? p : 0.f;
       }
       shared_.rows_empty[stage].arrive();
       shared_.p_full.arrive();
