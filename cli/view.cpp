@@ -65,6 +65,28 @@ report::Model read(exam::Viewer& viewer, const std::string& name, const std::str
   return model;
 }
 
+// A word of a shell's command.
+std::string shell_word(std::string_view text) {
+  std::string word = "'";
+  for (const char letter : text) word += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return word + "'";
+}
+
+// That writes the page again.
+std::string command_of(const Options& o) {
+  std::string command = "polyhead view " + shell_word(o.model);
+  const auto add = [&](std::string_view option, const std::string& value) {
+    if (!value.empty()) command += fmt::format(" --{} {}", option, shell_word(value));
+  };
+  add("text", o.text);
+  add("prompt", o.prompt);
+  add("versus", o.versus);
+  add("compare", o.compare);
+  add("off", o.off);
+  if (o.layer) command += fmt::format(" --layer {}", *o.layer);
+  return command;
+}
+
 void view(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (!o.text.empty() && !o.prompt.empty()) throw Failure(Exit::usage, "--text, --prompt: one of them, not both");
@@ -82,6 +104,7 @@ void view(const Options& o) {
   page.title = serve::name_of(o.model);
   page.lead = serve::in_a_sentence(viewer.model());
   if (!gates.empty()) page.about.emplace_back("gates that are not 1", o.off);
+  page.about.emplace_back("as a command", command_of(o));
   page.models.push_back(read(viewer, page.title, text, gates, o.layer));
   if (!o.compare.empty()) {
     exam::Viewer other(context, o.compare);

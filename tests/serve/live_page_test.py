@@ -420,6 +420,7 @@ class OfAFile(PageTest):
             self.assertEqual(tab.run("document.querySelectorAll('.cell').length"), 12)
             self.assertEqual(tab.run("document.querySelectorAll('.predictions tbody tr').length"), 8)
             self.assertIn('0.1,1.2:0.5', tab.text('#about'))
+            self.assertIn("polyhead view 'gpt' --prompt '", tab.text('#about'))
             tab.point('.cell[data-head="2.3"]')
             for _ in range(100):
                 if tab.run('map.matrix !== null'):
