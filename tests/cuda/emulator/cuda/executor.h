@@ -23,7 +23,17 @@ namespace polyhead::cuda {
 
 class CublasLt;
 
-enum class Workspace : std::uint8_t { statistics, forward, rounded, partials, gradient, sums, product, counters, count };
+enum class Workspace : std::uint8_t {
+  statistics,
+  forward,
+  rounded,
+  partials,
+  gradient,
+  sums,
+  product,
+  counters,
+  count
+};
 
 class EmulatedMemory final : public Allocator {
  public:
