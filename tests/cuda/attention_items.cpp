@@ -145,6 +145,12 @@ std::vector<Case> large_cases() {
       add("packed", packed);
       gated.gates = test::Gates::per_sequence;
       add("gates", gated);
+      Case closed = gated;
+      closed.kv_heads = 2;
+      closed.closed_nan = true;
+      add("closed_nan", closed);
+      closed.alibi = true;
+      add("closed_nan_alibi", closed);
       drop.options.dropout = {0.2, 99};
       add("dropout", drop);
       drop.key_lengths = drop.key_start = drop.hidden_nan = true;
@@ -153,7 +159,7 @@ std::vector<Case> large_cases() {
       sink.options.softcap = 20;
       add("sink_alibi_softcap", sink);
       Case many = sink;
-      many.sink_logit = false;
+      many.gates = test::Gates::per_sequence;
       many.options.dropout = {0.1, 5};
       many.options.window = {.left = 70, .right = 0, .always_first = 9};
       many.packed = true;

@@ -16,9 +16,11 @@ namespace {
 // How the memory beside the tensors is divided.
 struct Layout {
   float *lse = nullptr, *delta = nullptr;  // [B,H,T]
-  // If the gates' gradients are wanted: dO . output [B,H,T]; and, where there are gates that may be 0, [N,H] the
-  // inverted gates and [B,H,T,D] what the closed heads would give.
-  float *dots = nullptr, *inverted_gates = nullptr;
+  // [B,H,T] dO . output: of the gates' gradients, and in the general instance, which finds it unrounded, of the sinks'.
+  float* dots = nullptr;
+  // Of the gates' gradients where the fast instance skips heads whose gate is 0: [N,H] the inverted gates and
+  // [B,H,T,D] what the closed heads would give.
+  float* inverted_gates = nullptr;
   void* closed_output = nullptr;
   int* any_closed = nullptr;
   std::byte* closed_extra = nullptr;  // of their forward pass
@@ -31,6 +33,10 @@ backend::AttentionProblem closed_heads(backend::AttentionProblem forward) {
   forward.lse = forward.weights = forward.logits = forward.statistics = forward.row_statistics = {};
   forward.statistics_set = StatisticsSet::none;
   return forward;
+}
+
+bool is_general(const backend::AttentionGradientProblem& problem) {
+  return !portable::rarer_option(problem.forward).empty();
 }
 
 Layout layout_of(const backend::AttentionGradientProblem& problem, std::byte* memory) {
@@ -46,8 +52,9 @@ Layout layout_of(const backend::AttentionGradientProblem& problem, std::byte* me
   const std::int64_t rows = count_of(rows_shape(forward));
   take(layout.lse, rows);
   take(layout.delta, rows);
-  if (problem.dgates.present()) take(layout.dots, rows);
-  if (problem.dgates.present() && forward.gates.present()) {
+  const bool general = is_general(problem);
+  if (problem.dgates.present() || (general && problem.dsink_logit.present())) take(layout.dots, rows);
+  if (problem.dgates.present() && forward.gates.present() && !general) {
     take(layout.inverted_gates, sequences.count * forward.heads);
     layout.any_closed = reinterpret_cast<int*>(take_bytes(sizeof(int)));
     layout.closed_output = take_bytes(rows * forward.head_dim * 2);
@@ -68,7 +75,7 @@ void describe_rows(const Workspace& workspace, const backend::AttentionGradientP
       <<<static_cast<unsigned>((count + kRowsOfBlock - 1) / kRowsOfBlock), 256, 0, workspace.stream>>>(
           strided<const void>(problem.output), strided<const void>(problem.doutput), strided<const float>(problem.lse),
           strided<const float>(problem.dlse), problem.forward.heads, problem.forward.sequences.queries, count,
-          layout.lse, layout.delta, layout.dots);
+          layout.lse, layout.delta, is_general(problem) ? nullptr : layout.dots);
   check(cudaGetLastError(), "launch of describe_rows_kernel");
 }
 
@@ -93,11 +100,14 @@ GradientArguments arguments_of(const backend::AttentionGradientProblem& problem,
   a.scale = static_cast<float>(forward.scale);
   a.scale_log2 = static_cast<float>(forward.scale * std::numbers::log2e);
   a.gates = per_head(forward.gates);
-  a.has_dlse = problem.dlse.present();
+  a.dlse = strided<const float>(problem.dlse);
   a.lse = layout.lse;
   a.delta = layout.delta;
   a.first = strided<void>(kOfKeys ? problem.dk : problem.dq);
-  if (kOfKeys) a.second = strided<void>(problem.dv);
+  if (kOfKeys)
+    a.second = strided<void>(problem.dv);
+  else if (is_general(problem))
+    a.dots = layout.dots;
   a.options = options_of(forward);
   if (layout.seen != nullptr) set_seen(a.options, forward, layout.seen);
   return a;
@@ -115,8 +125,9 @@ template <class T, int D>
 void write_dgates(const Workspace& workspace, const backend::AttentionGradientProblem& problem, const Layout& layout) {
   backend::AttentionProblem closed = closed_heads(problem.forward);
   const int heads = static_cast<int>(closed.heads), count = static_cast<int>(closed.sequences.count) * heads;
+  const bool dots_have_gates = closed.gates.present() && !is_general(problem);
   Strided<const void> closed_output;
-  if (closed.gates.present()) {
+  if (dots_have_gates) {
     invert_gates_kernel<<<1, 256, 0, workspace.stream>>>(per_head(closed.gates), heads, count, layout.inverted_gates,
                                                          layout.any_closed);
     check(cudaGetLastError(), "launch of invert_gates_kernel");
@@ -131,8 +142,9 @@ void write_dgates(const Workspace& workspace, const backend::AttentionGradientPr
     closed_output = strided<const void>(ConstTensorView(closed.output));
   }
   gate_gradient_kernel<T, D><<<static_cast<unsigned>(count), 256, 0, workspace.stream>>>(
-      closed.sequences, layout.dots, heads, per_head(problem.forward.gates), strided<const void>(problem.doutput),
-      closed_output, static_cast<float*>(problem.dgates.data()), problem.dgates.stride(0), problem.dgates.stride(1));
+      closed.sequences, layout.dots, heads, dots_have_gates ? per_head(problem.forward.gates) : PerHead{},
+      strided<const void>(problem.doutput), closed_output, static_cast<float*>(problem.dgates.data()),
+      problem.dgates.stride(0), problem.dgates.stride(1));
   check(cudaGetLastError(), "launch of gate_gradient_kernel");
 }
 
@@ -159,8 +171,8 @@ void launch(const Workspace& workspace, const backend::AttentionGradientProblem&
   const Layout layout = layout_of(problem, workspace.memory);
   describe_rows<T, D>(workspace, problem, layout);
   if (layout.seen != nullptr) queue_seen_keys(workspace.stream, problem.forward, layout.seen);
-  portable::rarer_option(problem.forward).empty() ? launch_gradients<T, D, false>(workspace, problem, layout)
-                                                  : launch_gradients<T, D, true>(workspace, problem, layout);
+  is_general(problem) ? launch_gradients<T, D, true>(workspace, problem, layout)
+                      : launch_gradients<T, D, false>(workspace, problem, layout);
   const backend::AttentionProblem& forward = problem.forward;
   if (problem.dsink_logit.present()) {
     sink_gradient_kernel<<<static_cast<unsigned>(forward.heads), 256, 0, workspace.stream>>>(

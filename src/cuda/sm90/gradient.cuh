@@ -143,12 +143,8 @@ class Gradient {
   __device__ int stage_2() const { return static_cast<int>(count_ % Sizes::kStages_2); }
 
   __device__ void consume() {
-#pragma unroll
-    for (int i = 0; i < D / 2; ++i) sums_1_[i] = 0;
-    if constexpr (kOfKeys) {
-#pragma unroll
-      for (int i = 0; i < D / 2; ++i) sums_2_[i] = 0;
-    }
+    clear(sums_1_);
+    clear(sums_2_);
     if constexpr (!kOfKeys) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -180,6 +176,7 @@ class Gradient {
       release(shared_.empty_1[stage_1()]);
       if constexpr (kOfKeys) release(shared_.empty_2[stage_2()]);
     }
+    if constexpr (kGeneral && !kOfKeys) store_dots();
     store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_1_, a_.first, a_.scale);
     if constexpr (kOfKeys) store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_2_, a_.second, 1);
   }
@@ -233,6 +230,7 @@ class Gradient {
     device::mma_wait<0>();
     device::pin(dp_);
     if constexpr (!kOfKeys) release(shared_.empty_2[stage_2()]);
+    if (walk.gate == 0) clear(dp_);  // a factor of 0 would not hide a NaN
 #pragma unroll
     for (int j = 0; j < kOther / 8; ++j) {
       const float2 delta = kOfKeys ? *reinterpret_cast<const float2*>(&shared_.delta[stage][column + 8 * j]) : float2{};
@@ -264,7 +262,7 @@ class Gradient {
     const int stage = stage_1(), column = thread_ % 4 * 2;
     const GradientOptions<T, kOfKeys, kOther> options{a_, shared_.tile, walk.head, shared_.tile.line + line_of(0),
                                                       walk.line() + column};
-    const std::uint32_t kept = options.kept();
+    std::uint32_t kept = options.kept();
     const float gate = walk.gate * a_.options.kept_factor;
     device::mma_wait<1>();
     device::pin(s_);
@@ -282,7 +280,16 @@ class Gradient {
     }
     device::mma_wait<0>();
     device::pin(dp_);
-    if constexpr (!kOfKeys) release(shared_.empty_2[stage_2()]);
+    if constexpr (!kOfKeys) {
+      release(shared_.empty_2[stage_2()]);
+      if (a_.dots != nullptr) {
+#pragma unroll
+        for (int i = 0; i < kOther / 2; ++i) {
+          dots_[i / 2 % 2] += options.is_kept(kept, i) && s_[i] != 0 ? s_[i] * dp_[i] : 0.f;
+        }
+      }
+    }
+    if (gate == 0) kept = 0;  // a factor of 0 would not hide a NaN
 #pragma unroll
     for (int i = 0; i < kOther / 2; ++i) {
       const float delta = kOfKeys ? shared_.delta[stage][column + options.column(i)] : delta_[i / 2 % 2];
@@ -295,6 +302,23 @@ class Gradient {
       // What is hidden may hold NaN, and then its slope is NaN as well.
       ds_[i / 4][i % 4] =
           pack<T>(s_[2 * i] != 0 ? dp_[2 * i] * slopes.x : 0.f, s_[2 * i + 1] != 0 ? dp_[2 * i + 1] * slopes.y : 0.f);
+    }
+  }
+
+  // dO . o of own queries, and the delta that follows from it, for those who come after.
+  __device__ void store_dots() const {
+    if (a_.dots == nullptr) return;
+    const GradientTile& tile = shared_.tile;
+    const float gate = a_.gates.at(tile.sequence, tile.head, 1);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float dot = device::quad_sum(dots_[r]) * a_.options.kept_factor;
+      const int row = tile.line + line_of(r), query = tile.own_begin + row;
+      if (thread_ % 4 != 0 || row >= tile.lines) continue;
+      const std::int64_t at = a_.row(tile.batch, tile.head, query);
+      const float dlse = a_.dlse.data != nullptr ? a_.dlse.data[a_.dlse.offset(tile.batch, tile.head, query)] : 0.f;
+      a_.dots[at] = dot;
+      a_.delta[at] = (gate != 0 ? gate * dot : 0.f) - dlse;
     }
   }
 
@@ -319,7 +343,7 @@ class Gradient {
   Shared& shared_;
   const int consumer_, thread_;
   Count count_ = 0;                                       // blocks so far
-  float lse_[2], delta_[2];                               // of own queries
+  float lse_[2], delta_[2], dots_[2] = {0, 0};            // of own queries
   float s_[kOther / 2], dp_[kOther / 2];                  // as wgmma has them; then p and ds
   std::uint32_t p_[kOther / 16][4], ds_[kOther / 16][4];  // as operands
   float sums_1_[D / 2], sums_2_[kOfKeys ? D / 2 : 1];

@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(256)
   if (threadIdx.x == 0) *open_heads = sum > 0 ? 1 : 0;
 }
 
-// dgate [N,H] = sum_i dO_i . o_i, with o the output before the gate: the dots over the gate, or, for a head whose gate
-// is 0, from the output that it would have. A block of threads has a head of a sequence.
+// dgate [N,H] = sum_i dO_i . o_i, with o the output before the gate: the dots over the gate that is in them, or, for a
+// head whose gate is 0, from the output that it would have. A block of threads has a head of a sequence.
 template <class T, int D>
 __global__ void __launch_bounds__(256)
     gate_gradient_kernel(const backend::Sequences sequences, const float* dots, int heads, const PerHead gates,

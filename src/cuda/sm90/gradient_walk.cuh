@@ -20,8 +20,10 @@ struct GradientArguments {
   int heads = 1, heads_per_kv = 1;
   float scale = 1, scale_log2 = 1;  // the second has log2(e) in it
   PerHead gates;
-  bool has_dlse = false;        // which reaches heads whose gate is 0, too
-  const float *lse, *delta;     // [B,H,T]: lse in powers of 2, +inf for a row that sees nothing; delta - dlse
+  Strided<const float> dlse;    // reaches heads whose gate is 0, too
+  const float* lse;             // [B,H,T] in powers of 2, +inf for a row that sees nothing
+  float* delta;                 // [B,H,T]: gate dO . o - dlse, with the output as it was stored
+  float* dots = nullptr;        // [B,H,T]: dO . o unrounded and without the gate, if the general instance is to find it
   Strided<void> first, second;  // dq; or dk and dv
   Options options;              // of the general instance
 
@@ -29,6 +31,12 @@ struct GradientArguments {
     return (static_cast<std::int64_t>(batch) * heads + head) * sequences.queries + query;
   }
 };
+
+template <int kCount>
+__device__ void clear(float (&x)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = 0;
+}
 
 // Which columns of a block a line sees, or is seen by: [begin, end), and those below or from `beyond` on.
 struct LineSight {
@@ -115,7 +123,7 @@ struct GradientWalk {
     n = 0;
     while (++head < tile.head + (kOfKeys ? a.heads_per_kv : 1)) {
       gate = a.gates.at(tile.sequence, head, 1);
-      if ((gate != 0 || a.has_dlse) && tile.blocks.count() > 0) return true;
+      if ((gate != 0 || a.dlse.data != nullptr || a.dots != nullptr) && tile.blocks.count() > 0) return true;
     }
     return false;
   }

@@ -92,8 +92,7 @@ class WideKeyGradient {
   // The first consumer (kGradient false) has the product K Q^T and sums with dO, the second V dO^T and Q.
   template <bool kGradient>
   __device__ void consume() {
-#pragma unroll
-    for (int i = 0; i < D / 2; ++i) sums_[i] = 0;
+    clear(sums_);
     shared_.own_full.await(0);
     for (Walk walk{a_, shared_.tile}; walk.next(); ++count_) {
       await_block<kGradient>(walk);
@@ -159,6 +158,7 @@ class WideKeyGradient {
     const bool open = shared_.tile.is_open(walk.line());
     const HiddenPairs<true> hidden(a_.reach, shared_.tile, line(), walk.line() + column);
     device::pin(x_);
+    if (kGradient && walk.gate == 0) clear(x_);  // a factor of 0 would not hide a NaN
     if constexpr (kGradient) shared_.p_full.await(full_parity<1>(count_));
 #pragma unroll
     for (int j = 0; j < kOther / 8; ++j) {
@@ -199,7 +199,7 @@ class WideKeyGradient {
 #pragma unroll
       for (int i = 0; i < kOther / 2; ++i) {
         const float p = shared_.p[i][thread_], delta = shared_.delta[stage][column + options.column(i)];
-        const float ds = fabsf(p) * ((signbit(p) ? 0.f : gate * x_[i]) - delta);
+        const float ds = fabsf(p) * ((signbit(p) || gate == 0 ? 0.f : gate * x_[i]) - delta);
         x_[i] = p != 0 ? ds : 0.f;  // what is hidden may hold NaN
       }
       shared_.rows_empty[stage].arrive();
