@@ -1,0 +1,352 @@
+"""The page a second time, in Python: what it must show of some data in some state."""
+import math
+
+ROLES = ['gamma', 'alpha', 'beta one']
+NONE = 'no clear role'
+DEFAULTS = {'model': '0', 'sample': '0', 'layer': '', 'role': '', 'least': '', 'order': 'layer', 'head': '', 'query': '',
+            'colour': 'role', 'token': '', 'against': ''}
+
+
+def rounded(value):
+    return math.floor(value + 0.5)
+
+
+def digits(value, count):
+    """As JavaScript says it: 0.5, not 0.50; 12, not 12.0."""
+    short = float(f'{value:.{count}g}')
+    return str(int(short)) if short == int(short) else repr(short)
+
+
+def number(value):
+    if value is None:
+        return '–'
+    if value == int(value) or abs(value) >= 1000:
+        return f'{rounded(value):,}'.replace('-', '−')
+    return digits(value, 3).replace('-', '−')
+
+
+def signed(value, places=None):
+    short = float(f'{value:.3g}' if places is None else f'{value:.{places}f}') + 0
+    return ('+' if short > 0 else '') + number(short)
+
+
+def key(head):
+    return f"{head['layer']}.{head['head']}"
+
+
+def role(head):
+    return head.get('role') or NONE
+
+
+def measured(head, name):
+    if name in ('importance', 'damage'):
+        return head.get(name)
+    return head.get('statistics', {}).get(name, head.get('roles', {}).get(name))
+
+
+def short(name):
+    words = name.replace('-', ' ').split()
+    return words[0][0] + words[1][0] if len(words) > 1 else name[:2]
+
+
+def weight_text(weight):
+    return f'{weight:.2f}' if weight >= 0.1 else f'{weight:.3f}'
+
+
+class Palette:
+    """The theme's colours, read from the page, and shades between them."""
+
+    def __init__(self, colours):
+        self.colours = {name: [int(text[at:at + 2], 16) for at in (1, 3, 5)] for name, text in colours.items()}
+
+    def towards(self, ink, byte):
+        return [rounded(low + byte / 255 * (high - low)) for low, high in zip(self.colours['--map'], self.colours[ink])]
+
+    def shade(self, value, least, most):
+        if value is None:
+            return self.towards('--shade', 0)
+        share = value / least if value < 0 else value / most
+        return self.towards('--cold' if value < 0 else '--shade', rounded(255 * max(0, min(1, share))))
+
+
+def extent(values):
+    known = [value for value in values if value is not None]
+    most, least = max([1e-9, *known]), min([0, *known])
+    return (min(least, -most), max(most, -least)) if least < 0 else (0, most)
+
+
+class Page:
+    """What a state of the data must look like."""
+
+    def __init__(self, data, state, palette):
+        self.models, self.state, self.palette = data, state, palette
+        self.model = data[int(state['model'])]
+        self.sample = self.model['samples'][int(state['sample'])]
+        self.heads = self.model['heads']
+
+    def others(self):
+        names = [key(head) for head in self.heads]
+        return [(i, one) for i, one in enumerate(self.models)
+                if one is not self.model and [key(head) for head in one['heads']] == names]
+
+    def other(self):
+        return next((one for i, one in self.others() if str(i) == self.state['against']), None)
+
+    def other_sample(self):
+        other = self.other()
+        return other and other['samples'][min(int(self.state['sample']), len(other['samples']) - 1)]
+
+    def partner(self, head):
+        return next(one for one in self.other()['heads'] if key(one) == key(head))
+
+    def shown(self):
+        state, highest = self.state, max([0] + [head.get('importance', 0) for head in self.heads])
+        heads = [head for head in self.heads
+                 if state['layer'] in ('', str(head['layer'])) and state['role'] in ('', role(head)) and
+                 (not state['least'] or head.get('importance', 0) >= float(state['least']) * highest)]
+        place = lambda head: (head['layer'], head['head'])
+        orders = {'layer': place, 'role': lambda head: (role(head), -head.get('score', 0), *place(head)),
+                  'importance': lambda head: (-head.get('importance', -math.inf), *place(head)),
+                  'damage': lambda head: (-head.get('damage', -math.inf), *place(head))}
+        return sorted(heads, key=orders[state['order']])
+
+    # --- the controls
+
+    def measures(self):
+        names = lambda field: list(dict.fromkeys(name for head in self.heads for name in head.get(field, {})))
+        known = [name for name in ('importance', 'damage') if any(name in head for head in self.heads)]
+        return [('role', 'role'), *((name, name) for name in names('statistics')),
+                *((name, f'role score: {name}') for name in names('roles')), *((name, name) for name in known)]
+
+    def choices(self):
+        """Of every control: its values and texts, and whether it is offered."""
+        known = lambda name: any(name in head for head in self.heads)
+        layers, roles = sorted({head['layer'] for head in self.heads}), sorted({role(head) for head in self.heads})
+        offered = {
+            'model': [(str(i), one['name']) for i, one in enumerate(self.models)],
+            'sample': [(str(i), one.get('name') or f'text {i + 1}') for i, one in enumerate(self.model['samples'])],
+            'against': [('', 'nothing'), *((str(i), one['name']) for i, one in self.others())],
+            'layer': [('', 'all'), *((str(layer), str(layer)) for layer in layers)],
+            'role': [('', 'all'), *((name, name) for name in roles)],
+            'least': [('', 'any'), *([('0.1', '10 % of the highest'), ('0.25', '25 % of the highest'),
+                                      ('0.5', '50 % of the highest')] if known('importance') else [])],
+            'order': [(name, f'by {name}') for name in ('layer', 'importance', 'damage', 'role')
+                      if name == 'layer' or known(name)]}
+        return {name: [[list(pair) for pair in pairs], self.state[name], len(pairs) < 2] for name, pairs in offered.items()}
+
+    # --- the grid
+
+    def value(self, head):
+        now = measured(head, self.state['colour'])
+        if not self.other():
+            return now
+        then = measured(self.partner(head), self.state['colour'])
+        return None if now is None or then is None else now - then
+
+    def roles(self):
+        counts = {}
+        for head in self.heads:
+            counts[role(head)] = counts.get(role(head), 0) + 1
+        names = sorted((name for name in counts if name != NONE), key=lambda name: -counts[name])
+        return [(name, counts[name], f'--s{i % 7}') for i, name in enumerate(names)] + \
+            ([(NONE, counts[NONE], None)] if NONE in counts else [])
+
+    def ink(self, name):
+        ink = next(ink for one, _, ink in self.roles() if one == name)
+        return self.palette.colours[ink] if ink else self.palette.towards('--shade', 0)
+
+    def differs(self, head):
+        return bool(self.other()) and role(self.partner(head)) != role(head)
+
+    def say(self, head):
+        value = ''
+        if self.state['colour'] != 'role':
+            value = f", {self.state['colour']}{', difference' if self.other() else ''} {number(self.value(head))}"
+        elif self.differs(head):
+            value = f", {role(self.partner(head))} in “{self.other()['name']}”"
+        return f"Layer {head['layer']} · head {head['head']}: {role(head)}{value}{'' if head['kept'] else ', pruned'}"
+
+    def cells(self):
+        by_role, shown = self.state['colour'] == 'role', [key(head) for head in self.shown()]
+        least, most = (0, 1) if by_role else extent([self.value(head) for head in self.heads])
+        cells = []
+        for head in sorted(self.heads, key=lambda head: (head['layer'], head['head'])):
+            colour = self.ink(role(head)) if by_role else self.palette.shade(self.value(head), least, most)
+            mark = '' if head['kept'] else '–'
+            cells.append({'head': key(head), 'colour': colour, 'says': self.say(head), 'pruned': not head['kept'],
+                          'mark': mark or (short(role(head)) if by_role and role(head) != NONE else ''),
+                          'dimmed': key(head) not in shown, 'differs': by_role and self.differs(head)})
+        return cells
+
+    def legend(self):
+        if self.state['colour'] == 'role':
+            words = [('' if ink is None else short(name)) + f'{name} ({count})' for name, count, ink in self.roles()]
+        else:
+            least, most = extent([self.value(head) for head in self.heads])
+            words = [number(float(f'{end:.2g}')) for end in ([least, 0, most] if least < 0 else [0, most / 2, most])]
+        if not all(head['kept'] for head in self.heads):
+            words.append('– pruned')
+        if self.other():
+            name = self.other()['name']
+            words.append(f'Underlined: another role in “{name}”.' if self.state['colour'] == 'role' else
+                         f'The colour is the difference to “{name}”.')
+        return words
+
+    def listed(self):
+        """The heads in the order of their colour."""
+        if self.state['colour'] == 'role':
+            return [[key(head), role(head), number(head.get('score'))]
+                    for head in sorted(self.shown(), key=role)]
+        size = lambda head: -math.inf if self.value(head) is None else self.value(head)
+        return [[key(head), role(head), number(self.value(head))]
+                for head in sorted(self.shown(), key=size, reverse=True)]
+
+    # --- the cards
+
+    def cards(self):
+        order, highest = self.state['order'], max([0] + [head.get('importance', 0) for head in self.heads]) or 1
+        groups = {}
+        for head in self.shown():
+            group = f"Layer {head['layer']}" if order == 'layer' else role(head) if order == 'role' else ''
+            inside = [head['layer'], head['head']] in self.sample['heads']
+            lines = ['' if inside else 'not in this text' if head['kept'] else 'pruned', f'Head {key(head)}',
+                     f"{head['score']:.2f}" if 'score' in head else '', role(head)]
+            if 'importance' in head:
+                lines.append(f"importance {number(float(digits(head['importance'], 2)))}")
+            share = round(100 * head['importance'] / highest, 2) if 'importance' in head else None
+            groups.setdefault(group, []).append([lines, share, not head['kept']])
+        return [[group, cards] for group, cards in groups.items()]
+
+    def count(self):
+        shown, all_heads = self.shown(), len(self.heads)
+        text = f'{all_heads} heads' if len(shown) == all_heads else f'{len(shown)} of {all_heads} heads'
+        return text + ('' if all(head['kept'] for head in shown) else '; struck through: pruned')
+
+    # --- the text
+
+    def chosen_token(self):
+        last = len(self.sample['tokens']) - 1
+        if self.state['token'] != '':
+            return min(int(self.state['token']), last)
+        return last if 'predictions' in self.sample else -1
+
+    def loss(self, sample, index):
+        return sample['losses'][index - 1] if index > 0 and 'losses' in sample else None
+
+    def shades(self, sample):
+        losses = [self.loss(sample, index) for index in range(len(sample['tokens']))]
+        return [loss if loss is None else self.palette.shade(min(loss, 8) / 2, -8, 8) for loss in losses]
+
+    def tokens(self):
+        at = self.chosen_token()
+        return [[token, shade, index == at, 0 if index == max(at, 0) else -1]
+                for index, (token, shade) in enumerate(zip(self.sample['tokens'], self.shades(self.sample)))]
+
+    def other_tokens(self):
+        other = self.other_sample()
+        return other and [list(pair) for pair in zip(other['tokens'], self.shades(other))]
+
+    def token_note(self):
+        at = self.chosen_token()
+        if at < 0:
+            return 'Choose a token to open heads at it.'
+        words = f"Token {at} of {len(self.sample['tokens']) - 1}"
+        words += '' if self.state['token'] == '' else ', at which heads open'
+        if self.loss(self.sample, at) is not None:
+            words += f', its loss {number(self.loss(self.sample, at))}'
+        says = 'The stronger the shade, the less the model expected the token.' if 'losses' in self.sample else ''
+        return words + '. ' + says
+
+    # --- a head
+
+    def open_head(self):
+        return next((head for head in self.heads if key(head) == self.state['head']), None)
+
+    def weights(self, sample, head):
+        """[query][key] in bytes; None where the text has none of this head."""
+        if [head['layer'], head['head']] not in sample['heads']:
+            return None
+        return sample['rows'][sample['heads'].index([head['layer'], head['head']])]
+
+    def query(self, rows):
+        chosen = self.state['query'] or self.state['token']
+        if chosen != '':
+            return min(int(chosen), len(rows) - 1)
+        best = [max(row[1:], default=-1) for row in rows]
+        return best.index(max(best))
+
+    def strongest(self, row, most):
+        order = sorted((k for k, byte in enumerate(row) if byte), key=lambda k: -row[k])
+        return [(k, (row[k] / 255) ** 2) for k in order[:most]]
+
+    def numbers(self, head):
+        layer = [one for one in self.heads if one['layer'] == head['layer']]
+        at = layer.index(head)
+        columns = [layer[i] for i in (at - 1, at + 1) if 0 <= i < len(layer)]
+        other = self.other()
+
+        def row(name, of):
+            known = lambda one: number(of(one))
+            every = [of(one) for one in layer]
+            mean = '–' if None in every else number(sum(every) / len(layer))
+            return [name, known(head), *map(known, columns), mean, *([known(self.partner(head))] if other else [])]
+
+        heads = [f'head {key(one)}' for one in (head, *columns)] + [f"layer {head['layer']}, mean"] + \
+            ([other['name']] if other else [])
+        own = []
+        if 'damage' in head:
+            own.append(row(f"damage without it ({number(head['damage_low'])} to {number(head['damage_high'])})",
+                           lambda one: one.get('damage')))
+        if 'importance' in head:
+            own.append(row('importance', lambda one: one.get('importance')))
+        for name in head.get('statistics', {}):
+            own.append(row(name, lambda one, name=name: one.get('statistics', {}).get(name)))
+        scores = head.get('roles', {})
+        roles = [row(name, lambda one, name=name: one.get('roles', {}).get(name))
+                 for name in sorted(scores, key=lambda name: -scores[name])]
+        return [[[title, *heads], *rows] for title, rows in (('number', own), ('score in the role', roles)) if rows]
+
+    def dialog(self):
+        head = self.open_head()
+        if not head:
+            return None
+        score = f" {number(head['score'])}" if 'score' in head else ''
+        found = {'name': f"Layer {head['layer']} · head {head['head']}",
+                 'role': role(head) + score + ('' if head['kept'] else ' · pruned'), 'numbers': self.numbers(head)}
+        rows = self.weights(self.sample, head)
+        other = self.other() and self.weights(self.other_sample(), head)
+        found['other'] = [self.other()['name'], [list(map(self.ramp, row)) for row in other]] if other else None
+        return {**found, 'links': rows and self.links(rows), 'table': rows and self.table(rows)}
+
+    def ramp(self, byte):
+        return self.palette.towards('--shade', byte)
+
+    def keys(self):
+        return self.sample.get('key_tokens') or self.sample['tokens']
+
+    def links(self, rows):
+        query, keys, many = self.query(rows), self.keys(), len(rows[0]) > 24
+        found = self.strongest(rows[query], 8)
+        weights = dict(found)
+        listed = sorted(weights) if many else list(range(len(keys)))
+        first = max(0, min(query - len(listed) // 2, len(rows) - len(listed))) if many else 0
+        row = 24
+        named = ', '.join(f'{keys[k]} {weight_text(weight)}' for k, weight in found[:5]) or 'nothing'
+        return {'side': 'strongest keys' if many else 'keys', 'queries': self.sample['tokens'], 'query': query,
+                'summary': f"Query {self.sample['tokens'][query]} ({query}) → {named}", 'padding': first * row,
+                'keys': [[keys[k], str(k), weight_text(weights[k]) if k in weights else '', k in weights] for k in listed],
+                'arcs': [[(query + 0.5) * row, (first + listed.index(k) + 0.5) * row, round(1 + 7 * weight, 4),
+                          round(0.25 + 0.75 * math.sqrt(weight), 4)] for k, weight in found]}
+
+    def table(self, rows):
+        keys = self.keys()
+        lines = []
+        for query, (token, row) in enumerate(zip(self.sample['tokens'], rows)):
+            cells = [f'{keys[k]} ({k}) {weight_text(weight)}' for k, weight in self.strongest(row, 5)]
+            lines.append([f'{token} ({query})', *cells, *[''] * (5 - len(cells))])
+        return lines
+
+    # --- the address
+
+    def address(self):
+        return {name: value for name, value in self.state.items() if value != DEFAULTS[name]}
