@@ -13,7 +13,7 @@ from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, LIGHT_STATISTICS, Arena, function, pointers
 from ._numbers import flag, is_zero, number, whole
 from ._statistics import HeadStatistics
-from ._tensors import as_array, call, context_of, empty, is_torch, tensor
+from ._tensors import address_of, as_array, call, context_of, empty, is_torch, kind_of, tensor
 
 Array = Any  # of NumPy or PyTorch, or with DLPack
 UNLIMITED = 2**63 - 1
@@ -281,11 +281,39 @@ def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=
     return result
 
 
+_plain = {}  # calls of plain() by the kind of their arrays: what was packed for the last one
+_MOST_PLAIN = 256
+
+
+def plain(q, k, v, output):
+    """attend() into `output` with no option, and nothing else wanted: the shortest way. Arrays are dense NumPy or torch."""
+    try:
+        kind = *kind_of(q), *kind_of(k), *kind_of(v)  # that of the output follows from them
+        known = _plain.pop(kind, None)  # nobody else has it while it is in use: no other thread, no finalizer
+    except RuntimeError:  # a tensor that is not dense: packing says so
+        kind = known = None
+    if known is None:
+        arena = Arena()
+        inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
+        results = arena.pack(_RESULTS, _RESULTS.size, tensor(arena, output, "out", writable=True), *[0] * 12)
+        known = arena, (*inputs, 0, results)
+    else:
+        words, places = known[0].words, known[0].tensors
+        words[places[0]], words[places[1]] = address_of(q), address_of(k)
+        words[places[2]], words[places[3]] = address_of(v), address_of(output)
+    _attend(context_of(q), *known[1])
+    known[0].kept.clear()
+    if len(_plain) >= _MOST_PLAIN:
+        _plain.clear()
+    _plain[kind] = known
+    return output
+
+
 @functools.lru_cache
 def _of_torch():
     from . import torch  # only if asked for
 
-    return torch.attend
+    return torch
 
 
 def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, softcap: float = 0.0,
@@ -335,14 +363,20 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
         options = Options(scale, softcap, align, first_position, causal, window, keep, bias, alibi, key_lengths, key_start,
                           query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed)
     more = lse or weights or logits or statistics or row_statistics
+    shortest = options is PLAIN and out is heads is rows is marked_keys is target_keys is None and not more
+    if shortest and type(q) is type(k) is type(v) is np.ndarray:
+        batch, head_count, queries, _, value_dim = _sizes(q, k, v)
+        return plain(q, k, v, np.empty((batch, head_count, queries, value_dim), q.dtype))
     of_torch = is_torch(q)
+    if shortest and of_torch:
+        return _of_torch().attend_plain(q, k, v)
     if not of_torch:
         q, k, v = as_array(q), as_array(k), as_array(v)
         of_torch = is_torch(q) or is_torch(k) or is_torch(v)
     if of_torch:
-        return _of_torch()(q, k, v, options, out, more, lse=lse, weights=weights, heads=heads, rows=rows,
-                             weights_f32=weights_f32, logits=logits, statistics=statistics,
-                             row_statistics=row_statistics, marked_keys=marked_keys, target_keys=target_keys)
+        return _of_torch().attend(q, k, v, options, out, more, lse=lse, weights=weights, heads=heads, rows=rows,
+                                  weights_f32=weights_f32, logits=logits, statistics=statistics,
+                                  row_statistics=row_statistics, marked_keys=marked_keys, target_keys=target_keys)
     result = attend(q, k, v, options, out, lse, weights, heads, rows, weights_f32, logits, statistics, row_statistics,
                     marked_keys, target_keys)
     return result if more else result.output

@@ -103,7 +103,8 @@ def context_of(x):
     return context()
 
 
-def _address(x):
+def address_of(x):
+    """Of its data."""
     if type(x) is not np.ndarray:
         return x.data_ptr()
     flags = x.flags
@@ -112,7 +113,7 @@ def _address(x):
     return x.__array_interface__["data"][0]
 
 
-def _kind(x):
+def kind_of(x):
     """All that a packed tensor says beside its address."""
     if type(x) is np.ndarray:
         return x.dtype, x.shape, x.strides, x.flags.writeable
@@ -132,7 +133,7 @@ def call(function, inputs, outputs, settings, pack):
     kind = known = None
     if settings is not None:
         try:
-            kind = function, settings, *[None if x is None else _kind(x) for x in (*inputs, *outputs)]
+            kind = function, settings, *[None if x is None else kind_of(x) for x in (*inputs, *outputs)]
             known = _packed.pop(kind, None)  # nobody else has it while it is in use: no other thread, no finalizer
         except (AttributeError, RuntimeError, TypeError):  # no arrays, or settings that are wrong: packing says so
             kind = None
@@ -144,7 +145,7 @@ def call(function, inputs, outputs, settings, pack):
         words, places = arena.words, iter(arena.tensors)
         for x in (*inputs, *outputs):
             if x is not None:
-                words[next(places)] = _address(x)
+                words[next(places)] = address_of(x)
     function(context_of(inputs[0]), *known[1])
     if kind is not None:
         arena.kept.clear()

@@ -130,6 +130,21 @@ def _expect_plain(out):
         raise LayoutError("out: expected a tensor without requires_grad, found one with it")
 
 
+_NOTHING_ELSE = dict(lse=False, weights=False, heads=None, rows=None, weights_f32=False, logits=None, statistics=None,
+                     row_statistics=False, marked_keys=None, target_keys=None)
+
+
+def attend_plain(q, k, v):
+    """polyhead.attention for tensors, with no option and nothing else wanted: the shortest way, if there is no gradient to record."""
+    if type(q) is type(k) is type(v) is Tensor and not torch.compiler.is_compiling() and not (
+            torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
+        q, k, v = _dense(q), _dense(k), _dense(v)
+        output = _layout(q, v)
+        if output is not None:
+            return _attention.plain(q, k, v, output)
+    return attend(q, k, v, _attention.PLAIN, None, False, **_NOTHING_ELSE)
+
+
 def attend(q, k, v, options, out, more, **wants):
     """polyhead.attention for tensors."""
     if options is not _attention.PLAIN or not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
