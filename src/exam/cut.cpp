@@ -53,19 +53,6 @@ std::pair<double, double> time_both(Context& context, model::Transformer& before
   return {median(a), median(b)};
 }
 
-// The first `count` sequences, over again if there are fewer in the first batch.
-Examples first_of(const std::vector<Examples>& examples, std::int64_t count) {
-  const Examples& some = examples[0];
-  const std::int64_t B = some.tokens.shape()[0], T = some.tokens.shape()[1];
-  Examples taken{Tensor::empty({count, T}, DType::i32), Tensor(), Tensor()};
-  if (some.lengths.present()) taken.lengths = Tensor::empty({count}, DType::i32);
-  for (std::int64_t b = 0; b < count; ++b) {
-    std::copy_n(some.tokens.as<std::int32_t>() + b % B * T, T, taken.tokens.as<std::int32_t>() + b * T);
-    if (some.lengths.present()) taken.lengths.as<std::int32_t>()[b] = some.lengths.as<std::int32_t>()[b % B];
-  }
-  return taken;
-}
-
 Facts facts_of(Context& context, model::Transformer& model, const std::vector<Examples>& examples) {
   const model::SequenceScores scores = model::score(context, model, examples);
   scores.expect_finite("the model with " + std::to_string(model.config().head_count()) + " heads");
@@ -77,6 +64,18 @@ Facts facts_of(Context& context, model::Transformer& model, const std::vector<Ex
 }
 
 }  // namespace
+
+Examples first_of(const std::vector<Examples>& examples, std::int64_t count) {
+  const Examples& some = examples[0];
+  const std::int64_t B = some.tokens.shape()[0], T = some.tokens.shape()[1];
+  Examples taken{Tensor::empty({count, T}, DType::i32), Tensor(), Tensor()};
+  if (some.lengths.present()) taken.lengths = Tensor::empty({count}, DType::i32);
+  for (std::int64_t b = 0; b < count; ++b) {
+    std::copy_n(some.tokens.as<std::int32_t>() + b % B * T, T, taken.tokens.as<std::int32_t>() + b * T);
+    if (some.lengths.present()) taken.lengths.as<std::int32_t>()[b] = some.lengths.as<std::int32_t>()[b % B];
+  }
+  return taken;
+}
 
 BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
                        const std::vector<Examples>& examples) {

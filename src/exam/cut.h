@@ -20,8 +20,11 @@ struct BeforeAndAfter {
   Facts before, after;
 };
 
-// The two are timed by turns, so that what disturbs one disturbs the other. Throws Error (value) if the smaller one's
-// loss is no number.
+// The first `count` sequences of the first batch, over again if it has fewer: [count,T] tokens and their lengths.
+Examples first_of(const std::vector<Examples>& examples, std::int64_t count);
+
+// The two are timed by turns, so that what disturbs one disturbs the other, on the first sequence and on 16 of them.
+// Throws Error (value) if the smaller one's loss is no number.
 BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
                        const std::vector<Examples>& examples);
 

@@ -53,6 +53,30 @@ TEST_F(Trained, IsComparedWithWhatIsLeftOfIt) {
   }
 }
 
+// What is timed: the first sequences with their lengths, over again where the batch is smaller.
+TEST(Cut, IsTimedOnTheFirstSequences) {
+  std::vector<Examples> examples(2);
+  for (Examples& some : examples) {
+    const std::int64_t B = &some == &examples[0] ? 3 : 1;
+    some.tokens = Tensor::empty({B, 4}, DType::i32);
+    some.lengths = Tensor::empty({B}, DType::i32);
+    for (std::int64_t n = 0; n < 4 * B; ++n) some.tokens.as<std::int32_t>()[n] = static_cast<std::int32_t>(10 * B + n);
+    for (std::int64_t b = 0; b < B; ++b) some.lengths.as<std::int32_t>()[b] = static_cast<std::int32_t>(4 - b);
+  }
+  for (const std::int64_t count : {1, 3, 16}) {
+    const Examples taken = first_of(examples, count);
+    ASSERT_EQ(taken.tokens.shape(), (Dims{count, 4}));
+    ASSERT_EQ(taken.lengths.shape(), Dims{count});
+    EXPECT_FALSE(taken.targets.present());
+    for (std::int64_t b = 0; b < count; ++b) {
+      EXPECT_EQ(taken.lengths.as<std::int32_t>()[b], 4 - b % 3);
+      for (std::int64_t t = 0; t < 4; ++t) EXPECT_EQ(taken.tokens.as<std::int32_t>()[4 * b + t], 30 + b % 3 * 4 + t);
+    }
+  }
+  examples[0].lengths = Tensor();
+  EXPECT_FALSE(first_of(examples, 2).lengths.present());
+}
+
 TEST_F(Trained, IsTrainedOnAtATenthOfItsRate) {
   Subject subject = load_subject(context_, scratch_.folder());
   std::vector<train::StepReport> steps;

@@ -67,6 +67,19 @@ TEST_F(Links, OfAnEncoderGoBothWays) {
   ASSERT_EQ(probes[0].relations.size(), 1u);
   EXPECT_EQ(probes[0].relations[0].name, "value");
   EXPECT_EQ(probes[0].relations[0].key, 2);
+  for (const auto& [query, key] : {std::pair{0, 3}, {3, 0}, {3, 3}, {0, 0}}) {
+    const auto edge = load(R"({"tokens": "CLS low B a", "query": )" + std::to_string(query) + R"(, "key": )" +
+                           std::to_string(key) + R"(, "relation": "value"})");
+    EXPECT_EQ(edge[0].relations[0].query, query);
+    EXPECT_EQ(edge[0].relations[0].key, key);
+  }
+  expect_refused(R"({"tokens": "CLS low B a", "query": 0, "key": 4, "relation": "x"})", {"key", "3"});
+}
+
+TEST_F(Links, OfALanguageModelMayBeginAtTheFirstToken) {
+  const auto probes = load(R"({"tokens": "BOS the king is", "query": 1, "key": 0, "relation": "x"})");
+  EXPECT_EQ(probes[0].relations[1].query, 1);
+  EXPECT_EQ(probes[0].relations[1].key, 0);
 }
 
 TEST_F(Links, WhatIsWrongIsSaidWithItsLine) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <set>
 
+#include "io/scratch.h"
+
 namespace polyhead::exam {
 namespace {
 
@@ -89,7 +91,10 @@ TEST(Material, IsTheSameForTheSameSeed) {
 
 TEST(Material, ATaskWithTooFewSequencesIsRefused) {
   const auto task = task_called("text", 8);  // its last tenth is all b
-  EXPECT_THROW(make_material(*task, {.samples = 8}), Error);
+  io::expect_error(ErrorCode::value,
+                   {"task text: expected 8 sequences to rank heads by, and twice as many others to judge by and to "
+                    "report on, found too few different ones"},
+                   [&] { make_material(*task, {.samples = 8}); });
 }
 
 TEST(Material, RepeatsRepeatOrdinaryTokensAfterTheBeginning) {

@@ -57,8 +57,15 @@ TEST(KnockOuts, ShutTheHeadsOfEachKind) {
 TEST(Comparing, GivesEveryNumberOfHeadsItsCourses) {
   const io::Scratch scratch;
   std::vector<Contender> contenders;
-  run(compare({.task = "copy", .width = 16, .hidden = 8, .steps = 2, .batch = 4, .every = 1, .seeds = 2},
-              scratch.folder(), kNobody, contenders));
+  ComparisonPlan plan{.task = "copy", .width = 16, .hidden = 8, .steps = 2, .batch = 4, .every = 1, .seeds = 2};
+  double work = 0;
+  const double planned = work_of(plan, scratch.folder());
+  run(compare(
+      plan, scratch.folder(), [&](double more) { work += more; }, contenders));
+  EXPECT_NEAR(work, planned, 1e-9 * planned) << "what was to be done is what was done";
+  EXPECT_EQ(work_of(plan, scratch.folder()), 0) << "nothing is left to do";
+  plan.expected = 0.25;
+  EXPECT_NEAR(work_of(plan, scratch / "elsewhere"), planned / 4, 1e-9 * planned);
   ASSERT_EQ(contenders.size(), std::size(kHeadCounts));
   Context context(1);
   for (std::size_t n = 0; n < contenders.size(); ++n) {
@@ -92,22 +99,42 @@ class TinyStudy : public ::testing::Test {
   static void SetUpTestSuite() {
     static const io::Scratch scratch;
     results_ = new Results;
-    run(form({.width = 16, .heads = 2, .steps = 2, .batch = 4, .every = 1, .seeds = 1}, scratch.folder(), kNobody,
-             results_->formations));
-    run(dissect(
-        {.layers = 2, .width = 16, .heads = 2, .steps = 4, .batch = 4, .every = 4, .random_orders = 2, .seeds = 1},
-        scratch.folder(), kNobody, results_->anatomies));
+    const Watch watch = [](double work) { done_ += work; };
+    planned_ = work_of(kFormation, scratch.folder()) + work_of(kAnatomy, scratch.folder());
+    run(form(kFormation, scratch.folder(), watch, results_->formations));
+    run(dissect(kAnatomy, scratch.folder(), watch, results_->anatomies));
     pruned_is_there_ = std::filesystem::exists(scratch / "grammar-pruned/run.json");
   }
   static void TearDownTestSuite() { delete results_; }
 
   static const Anatomy& anatomy() { return results_->anatomies[0]; }
+  static inline const FormationPlan kFormation{.width = 16, .heads = 2, .steps = 2, .batch = 4, .every = 1, .seeds = 1};
+  static inline const AnatomyPlan kAnatomy{
+      .layers = 2, .width = 16, .heads = 2, .steps = 4, .batch = 4, .every = 4, .random_orders = 2, .seeds = 1};
+  static inline double planned_ = 0, done_ = 0;  // work
   Context context_{1};
   static Results* results_;
   static bool pruned_is_there_;
 };
 Results* TinyStudy::results_ = nullptr;
 bool TinyStudy::pruned_is_there_ = false;
+
+TEST_F(TinyStudy, IsAsMuchWorkAsWasPlanned) {
+  EXPECT_NEAR(done_, planned_, 1e-9 * planned_);
+  const io::Scratch scratch;
+  FormationPlan formation = kFormation;
+  AnatomyPlan anatomy = kAnatomy;
+  formation.seeds = anatomy.seeds = 3;
+  EXPECT_NEAR(work_of(formation, scratch.folder()) + work_of(anatomy, scratch.folder()), 3 * planned_, 1e-9);
+  Results results;
+  EXPECT_EQ(form(formation, scratch.folder(), kNobody, results.formations).size(), 9u);
+  EXPECT_EQ(dissect(anatomy, scratch.folder(), kNobody, results.anatomies).size(), 3u);
+  for (const auto* seeds : {&results.formations.two_layers, &results.formations.one_layer})
+    EXPECT_EQ(seeds->size(), 3u);
+  EXPECT_EQ(results.formations.fixed_length.size(), 3u);
+  EXPECT_EQ(results.formations.knock_outs.size(), 3u);
+  EXPECT_EQ(results.anatomies.size(), 3u);
+}
 
 TEST_F(TinyStudy, FormationsAreWatchedAndJudged) {
   const Formations& formations = results_->formations;
