@@ -1,18 +1,16 @@
 // All that the study says and draws of made-up results, word for word and number for number, beside the file that holds
-// it. Every number of the results is another, so that one in a wrong place shows. A change that is meant is made in the
-// file too: a test that fails writes what there is now, to be read and put in its place.
+// it. Every number of the results is another, so that one in a wrong place shows.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdio>
-#include <sstream>
 
 #include "core/draws.h"
 #include "io/json.h"
-#include "io/scratch.h"
 #include "study/figures.h"
 #include "study/findings.h"
 #include "study/results_json.h"
+#include "support/kept.h"
 
 namespace polyhead::study {
 namespace words {
@@ -300,35 +298,24 @@ std::string text_of(const report::Chapter& chapter) {
   return text;
 }
 
-void expect_the_words_of(const std::string& file, const std::string& found) {
-  const std::filesystem::path path = std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/study" / file;
-  std::istringstream now(found), then(std::filesystem::exists(path) ? io::slurp(path) : "");
-  std::string line, expected;
-  bool same = true;
-  for (int number = 1; same && std::getline(now, line); ++number) {
-    std::getline(then, expected);
-    same = line == expected;
-    EXPECT_EQ(line, expected) << file << ", line " << number;
-  }
-  same = same && !std::getline(then, expected);
-  EXPECT_TRUE(same) << "what there is now: " << std::filesystem::absolute(file);
-  if (!same) io::spill(file, found);
+std::filesystem::path fixture(const std::string& name) {
+  return std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/study" / name;
 }
 
-TEST(StudyWords, OfMixedResults) { expect_the_words_of("mixed.txt", all_of(results(kMixed))); }
+TEST(StudyWords, OfMixedResults) { expect_kept(fixture("mixed.txt"), all_of(results(kMixed))); }
 
-TEST(StudyWords, OfOneSeedThatDoesItAll) { expect_the_words_of("one_seed.txt", all_of(results(kSolvedByAll))); }
+TEST(StudyWords, OfOneSeedThatDoesItAll) { expect_kept(fixture("one_seed.txt"), all_of(results(kSolvedByAll))); }
 
 TEST(StudyWords, OfTheFile) {
   io::Json json = io::parse_json(to_json(results(kSolvedByAll)), "study.json");
   json.erase("version");
-  expect_the_words_of("json.txt", lines_of(json, "", 4));
+  expect_kept(fixture("json.txt"), lines_of(json, "", 4));
 }
 
 TEST(StudyWords, OfTheQuestions) {
   std::string text;
   for (const report::Chapter& chapter : chapters()) text += text_of(chapter);
-  expect_the_words_of("questions.txt", text);
+  expect_kept(fixture("questions.txt"), text);
 }
 
 }  // namespace words

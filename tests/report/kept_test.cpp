@@ -1,0 +1,118 @@
+// Figures of every kind and pages, shape for shape, beside the files that hold them. Other tests say what is right
+// about them; these, that nothing moves, changes its words or its ink unnoticed.
+#include "support/kept.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "report/page.h"
+#include "report/shapes.h"
+#include "report/sources.h"
+
+namespace polyhead::report {
+namespace kept {
+
+std::filesystem::path fixture(const std::string& name) {
+  return std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/report" / name;
+}
+
+const std::string kLong = "a name that is much too long to stand at the end of any line";
+
+std::vector<Figure> all_figures() {
+  const Series rising{"rising", {0, 50, 100}, {0, 0.25, 1}, {0, 0.15, 0.9}, {0.1, 0.45, 1}};
+  const Series falling{"falling", {0, 50, 100}, {0.8, kNan, 0.4}, {}, {}},
+      beside{"beside", {0, 80}, {0.8, 0.41}, {}, {}};
+  const Lines lines{"step", "accuracy", {rising, falling, beside}, false, {}, {{50, "half way"}, {99, "near the end"}}};
+  const Lines powers{"length", "time (ms)", {{kLong, {16, 64, 1024}, {-2, 3e6, 1.5e6}, {}, {}}, falling}, true, {}, {}};
+  Lines late = powers;
+  late.series[1].x = {16, 300, 4096};
+  const Bars alone{"head", "loss (nats)", {"0.0", "0.1"}, {{"zero", {4, -1}, {3.5, -1.5}, {5, -0.25}}}};
+  const Bars groups{"a long name of a task",
+                    "",
+                    {"one category", "a second of a name that is cut", "3", "4", "5", "6", "7"},
+                    {{"zero", {4, -1, kNan, 2, 2, 2, 2}, {}, {}}, {"mean", {2, 0.5, 1, 3, 3, 3, 3}, {}, {}}}};
+  const Grid grid{
+      "head", "layer", "importance", {"0", "one of a long name"}, {"0", "1", "2"}, {0.5, -1, kNan, 0, 0.25, 2}};
+  const Grid dense{"head", "", "entropy", {"a", "b"}, {"10", "11", "12", "13"}, {1, 2, 3, 4, 5, 6, 7, 8}, false, 10};
+  const HeadGrid heads{{"the", " cat", "\n"},
+                       {"a", "b", "c", "d"},
+                       {{"layer 0 · head 0", "self", {1, 0, 0, 0, .25F, .25F, .5F, 0, 0, 0, 0, 2}},
+                        {"layer 0 · head 1", "", std::vector<float>(12, 0.25F)},
+                        {"layer 1 · head 0", "none", std::vector<float>(12, 0.0F)}},
+                       2};
+  return {{"lines", "Lines", "", lines},
+          {"powers", "A title of many words that does not fit on a single line of a figure and has to be wrapped", "c",
+           late},
+          {"bars", "Bars <& more>", "Whiskers.", alone},
+          {"groups", "Groups", "", groups},
+          {"grid", "A grid", "", grid},
+          {"dense", "Dense", "", dense},
+          {"heads", "Heads", "", heads}};
+}
+
+TEST(Kept, Figures) {
+  for (const Figure& figure : all_figures()) {
+    SCOPED_TRACE(figure.id);
+    expect_kept(fixture(figure.id + ".txt"),
+                svg(figure, Place::file) + svg(figure, Place::page) + svg(figure, Place::narrow_page));
+  }
+}
+
+// What the code makes of a page: without the lines of page.html and whatever else stands in files of its own, without
+// drawings and packed weights.
+std::string made_of(std::string html) {
+  const auto cut = [&](std::string_view part, const std::string& name) {
+    const std::size_t at = html.find(part);
+    if (at != html.npos) html.replace(at, part.size(), name);
+  };
+  cut(kPageStyle, "STYLE");
+  cut(kPageScript, "SCRIPT");
+  cut(kLiveScript, "LIVE SCRIPT");
+  cut(kAskingHtml, "ASKING\n");
+  cut(kSwitchesHtml, "SWITCHES\n");
+  for (const auto& [before, behind] : {std::pair{"'sha256-", "'"}, {"<svg", "</svg>"}, {"\"weights\":[", "]"}}) {
+    for (std::size_t at = 0; (at = html.find(before, at)) != html.npos;) {
+      at += std::string_view(before).size();
+      html.erase(at, html.find(behind, at) - at);
+    }
+  }
+  std::istringstream page{std::string(kPageHtml)}, all(html);
+  std::set<std::string> known;
+  std::string line, rest;
+  while (std::getline(page, line)) known.insert(line);
+  while (std::getline(all, line)) rest += known.contains(line) ? "" : line + "\n";
+  return rest;
+}
+
+Page page() {
+  Page made{"A <title>", "What it is about.", {{"version", "1"}, {"time", "2 s"}}, {}, {}, {}, {}};
+  made.figures = {all_figures()[0], all_figures()[2]};
+  made.tables = {{"t", "A table", "Its caption.", {"name", "count", "share"}, {}}, {"u", "Empty", "", {"x"}, {}}};
+  made.tables[0].rows = {
+      {"a & b", std::int64_t{1234567}, 0.123456}, {"c", Cell{}, -12345.678}, {"d", std::int64_t{-5}, kNan}};
+  made.findings = {{"First.", "lines"}, {"Second.", "t"}, {"Third.", "lines"}, {"Fourth.", "u"}};
+  Head head{1, 2, "self", 0.5, {{"self", 0.5}, {"first", 0.25}}, {{"entropy", 1.5}}, 0.75, 0.125, 0.0625, 0.25, false};
+  Sample sample{"text", {"a", " b"}, {"x", "y", "\n"}, {{1, 2}}, {0, 0.25F, 0.75F, 1, 0, 0}};
+  sample.predictions = {{{" c", 0.5}, {"d", 0.25}}, {}};
+  sample.losses = {1.25};
+  sample.embedding = {0.5, -0.5};
+  made.models = {{"model", "A note.", {head, Head{}}, {sample, Sample{"", {"q"}, {}, {{0, 0}}, {0.5F}}}}};
+  return made;
+}
+
+TEST(Kept, Pages) {
+  Page made = page();
+  std::string text = made_of(html(made));
+  made.chapters = {{"Why?", {{"copy", "Say it again.", {{"a", false}, {"<b>", true}}, "class 1"}}, {"bars", "t"}},
+                   {"How?", {}, {"lines", "u"}}};
+  text += made_of(html(made));
+  made.findings.clear();
+  made.chapters.clear();
+  made.live = Live{"runs/copy", "a text", "Any text.", 1024, "runs/other"};
+  expect_kept(fixture("pages.txt"), text + made_of(html(made)));
+}
+
+}  // namespace kept
+}  // namespace polyhead::report
