@@ -187,7 +187,9 @@ class KeyGradients {
     finite_keys_ = all_finite(k.data, k.stride, static_cast<std::size_t>(keys_.end - keys_.begin), head.padded_D());
     alignas(64) T gate_sum[kPanel<T>];
     double gate = 0;
-    for (std::int64_t i = 0; i < head.panels(); ++i) {
+    // The last panel first, which all blocks see under a causal mask: so all can begin at once. From the diagonal on,
+    // as it once was, a block waited until the one before had come to where it begins.
+    for (std::int64_t i = head.panels(); i-- > 0;) {
       const PanelRows<T> rows = head.rows_of(i);
       const backend::KeyRange seen = seen_by(head, rows, block_);
       const bool one_tile = head.head().sees_only(rows, keys_);
