@@ -80,6 +80,9 @@ struct GemmPlan {
     if (blocks == 0 || strips == 0) return;
     // Members that share a block pack its A each for itself.
     blocks = std::max(blocks, std::min(divide_up(M, kTileRows), kStripsPerPacking * members / strips));
+    // As many for each member as for any other, if they are not few: else some would pack again what others have
+    // packed.
+    if (2 * blocks > members) blocks = std::min(divide_up(M, kTileRows), divide_up(blocks, members) * members);
     const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
     parts = std::clamp(wanted, in_place ? 1 : divide_up(strips, kSummedStrips), strips);
     block_rows = divide_up(M, blocks);
@@ -225,12 +228,22 @@ class GemmWork {
     std::fill(w_.bias + (end - begin), w_.bias + (strips_.end - strips_.begin) * kStrip<T>, T{0});
   }
 
+  const std::byte* b_of(std::int64_t slice, std::int64_t strip) const {
+    const std::int64_t at = (strip * plan_.K + slice_of(slice).begin) * static_cast<std::int64_t>(kStrip<T>);
+    return b_ + at * static_cast<std::int64_t>(size_of(b_type_));
+  }
+  // What is multiplied by next: the next strip, the first of the next slice, or what follows the item's strips, for
+  // that is the likeliest to be claimed.
+  const std::byte* after(std::int64_t slice, std::int64_t strip) const {
+    if (strip + 1 < strips_.end) return b_of(slice, strip + 1);
+    if (slice + 1 < plan_.slices) return b_of(slice + 1, strips_.begin);
+    return b_of(0, strip + 1 < plan_.strips ? strip + 1 : 0);
+  }
+
   // All rows of the block by one strip and slice.
   void multiply(std::int64_t slice, std::int64_t strip) {
     const Range k = slice_of(slice);
-    const auto size = static_cast<std::int64_t>(size_of(b_type_));
-    const std::byte* b = b_ + (strip * plan_.K + k.begin) * static_cast<std::int64_t>(kStrip<T>) * size;
-    const std::byte* ahead = strip + 1 < strips_.end ? b + plan_.K * static_cast<std::int64_t>(kStrip<T>) * size : b;
+    const std::byte *b = b_of(slice, strip), *ahead = after(slice, strip);
     if (b_type_ == dtype_of<T>) return multiply_by(slice, strip, reinterpret_cast<const T*>(b), ahead);
     if constexpr (sizeof(T) == 4) {
       if (plan_.widens_b()) {
