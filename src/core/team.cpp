@@ -45,7 +45,10 @@ std::byte* Scratch::reserve(std::size_t bytes) {
 }
 
 Team::Team(int threads, int processors)
-    : threads_(threads), at_once_(std::min(threads, processors)), scratch_(static_cast<std::size_t>(threads)) {}
+    : threads_(threads),
+      at_once_(std::min(threads, processors)),
+      scratch_(static_cast<std::size_t>(threads)),
+      next_(static_cast<std::size_t>(at_once_)) {}
 
 Team::~Team() {
   stop_.store(true, std::memory_order_relaxed);
@@ -56,7 +59,9 @@ Team::~Team() {
 void Team::start() {
   workers_.reserve(static_cast<std::size_t>(at_once_ - 1));
   try {
-    while (static_cast<int>(workers_.size()) < at_once_ - 1) workers_.emplace_back(&Team::serve, this);
+    for (int number = static_cast<int>(workers_.size()) + 1; number < at_once_; ++number) {
+      workers_.emplace_back(&Team::serve, this, number);
+    }
   } catch (const std::system_error&) {
     // The system gives us no more threads now: those we have do the work.
   }
@@ -69,7 +74,7 @@ void Team::look_for_work(std::uint32_t seen) const {
   }
 }
 
-void Team::serve() {
+void Team::serve(int number) {
   for (std::uint32_t seen = 0;;) {
     look_for_work(seen);
     seen = round_.until(0, [seen](std::uint32_t round) { return round != seen; });
@@ -79,7 +84,7 @@ void Team::serve() {
     while (seat > 0 && !seats_.compare_exchange_weak(seat, seat - 1, std::memory_order_acquire)) {
     }
     if (seat <= 0) continue;  // too late, or not needed
-    work_as(seat);
+    work_as(all_ ? number : seat);
     finished_.add(1);
   }
 }
@@ -99,11 +104,12 @@ void Team::run(int members, Call call, const void* work) {
   if (static_cast<int>(workers_.size()) < at_once_ - 1) start();
   call_ = call;
   work_ = work;
+  all_ = members == at_once_;
   caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
   finished_.reset();
   seats_.store(members - 1, std::memory_order_release);
   // To wake all is one step; else as many as there are places. A tree, in which each who wakes wakes two, was slower.
-  if (members == at_once_) {
+  if (all_) {
     round_.add(1);
   } else {
     round_.add_waking(1, members - 1);

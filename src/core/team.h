@@ -1,6 +1,7 @@
 // A team of threads that work on one call at a time and sleep between calls, each with scratch memory of its own.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -58,9 +59,32 @@ class Team {
         for (std::int64_t item = begin; item < end; ++item) work(item);
       }
     };
-    using Share = decltype(share);
-    run(
-        members, [](const void* work, int member) { (*static_cast<const Share*>(work))(member); }, &share);
+    run_shares(members, share);
+  }
+
+  // The same with a share for each: member n begins with the n-th part of the items, and is the same thread in every
+  // call that takes all threads, so that it finds in its cache what it left there. Who is done goes on with what the
+  // others have not claimed yet.
+  template <class MakeWork>
+  void for_shares(std::int64_t items, std::int64_t grain, int members, const MakeWork& make_work) {
+    members = std::min(members, at_once_);
+    const auto begin_of = [&](int member) { return items * member / members; };
+    for (int member = 0; member < members; ++member) {
+      next_[static_cast<std::size_t>(member)].item.store(begin_of(member), std::memory_order_relaxed);
+    }
+    run_shares(members, [&](int member) {
+      auto work = make_work(member);
+      for (int n = 0; n < members; ++n) {
+        const int whose = (member + n) % members;
+        const std::int64_t all = begin_of(whose + 1);
+        std::atomic<std::int64_t>& next = next_[static_cast<std::size_t>(whose)].item;
+        while (next.load(std::memory_order_relaxed) < all) {
+          const std::int64_t begin = next.fetch_add(grain, std::memory_order_relaxed),
+                             end = std::min(begin + grain, all);
+          for (std::int64_t item = begin; item < end; ++item) work(item);
+        }
+      }
+    });
   }
 
   std::mutex turn;  // held by the call that uses the team
@@ -72,23 +96,34 @@ class Team {
 
  private:
   using Call = void (*)(const void* work, int member);
+  template <class Share>
+  void run_shares(int members, const Share& share) {
+    run(
+        members, [](const void* work, int member) { (*static_cast<const Share*>(work))(member); }, &share);
+  }
   void run(int members, Call call, const void* work);
   void start();
-  void serve();
+  void serve(int number);
   void look_for_work(std::uint32_t seen) const;
   void work_as(int member) noexcept;
+
+  struct alignas(64) Next {  // a cache line each
+    std::atomic<std::int64_t> item{0};
+  };
 
   const int threads_, at_once_;
   std::vector<Scratch> scratch_;
   Scratch shared_[kShared];
+  std::vector<Next> next_;  // to be claimed of each member's share
   std::vector<std::thread> workers_;
   Awaited round_;              // workers sleep on this
-  std::atomic<int> seats_{0};  // places free in this round; who takes the last n-th is member n
+  std::atomic<int> seats_{0};  // places free in this round; who takes the last n-th is member n, unless all take part
   Awaited finished_;           // workers done with this round; the caller sleeps on this
   std::atomic<bool> stop_{false};
   std::atomic<int> bursts_{0};
   Call call_ = nullptr;
   const void* work_ = nullptr;
+  bool all_ = false;  // take part in this round
   std::atomic<int> caller_processor_{-1};
   std::mutex failure_mutex_;
   std::exception_ptr failure_;

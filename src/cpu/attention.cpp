@@ -102,13 +102,13 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
   const std::vector<Item> items = items_of<T>(problem);
   const auto width = static_cast<std::size_t>(problem.statistics_width());
   const bool reports = problem.statistics_set != StatisticsSet::none;
-  const bool merges = reports && !std::all_of(items.begin(), items.end(), [](const Item& item) { return item.alone; });
-  std::vector<double> partial(merges ? items.size() * width : 0);
+  const bool whole = std::all_of(items.begin(), items.end(), [](const Item& item) { return item.alone; });
+  std::vector<double> partial(reports && !whole ? items.size() * width : 0);
   const auto count = static_cast<std::int64_t>(items.size());
   const auto [members, grain] = split_of(team, count, work_of(problem));
   // All memory before any result: what fails, fails with nothing written.
   for (int member = 0; member < members; ++member) carve<Workspace<T>>(team.scratch(member), problem);
-  team.for_each(count, grain, members, [&](int member) {
+  const auto make_work = [&](int member) {
     const auto workspace = carve<Workspace<T>>(team.scratch(member), problem);
     return [&, workspace](std::int64_t i) {
       const Item& item = items[static_cast<std::size_t>(i)];
@@ -125,7 +125,12 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
         store_statistics<T>(problem, item.sequence, item.head, sums);
       }
     };
-  });
+  };
+  if (problem.causal && !whole) {
+    team.for_each(count, grain, members, make_work);  // the longest first
+  } else {
+    team.for_shares(count, grain, members, make_work);
+  }
   if (problem.statistics.present()) merge_statistics<T>(problem, partial);
 }
 

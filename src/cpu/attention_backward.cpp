@@ -55,7 +55,7 @@ class Backward {
     }
     const Split split = split_of(team, static_cast<std::int64_t>(items_.size()), work_of());
     // Blocks of one head wait for each other: who takes several at once would keep the rest waiting.
-    if (most_blocks_ == 1) grain_ = split.grain;
+    if (!blocks_wait()) grain_ = split.grain;
     // All memory before any result: what fails, fails with nothing written.
     for (int member = 0; member < members_; ++member) carve<GradientWorkspace<T>>(team.scratch(member), problem);
   }
@@ -64,13 +64,10 @@ class Backward {
     if (!shared_.norm.empty()) {
       for_panels([&](const GradientHead<T>& head, std::int64_t i) { walk_panel(head, i); });
     }
-    for_each(static_cast<std::int64_t>(items_.size()), grain_, [&](const GradientWorkspace<T>& w, std::int64_t i) {
-      const Item& item = items_[static_cast<std::size_t>(i)];
-      KeyGradients<T>(problem_, shared_, w, item.sequence, item.kv_head, item.block).run(gate_parts(i));
-    });
+    find_key_gradients();
     if (problem_.dbias.present()) {
       const BiasGradient<T> bias(problem_, shared_);
-      for_each(bias.items(), 1, [&](const GradientWorkspace<T>& w, std::int64_t i) { bias.run(w, i); });
+      for_each(bias.items(), [&](const GradientWorkspace<T>& w, std::int64_t i) { bias.run(w, i); });
     }
     if (shared_.dq != nullptr) for_panels([&](const GradientHead<T>& head, std::int64_t i) { store_dq(head, i); });
     clear_absent();
@@ -102,6 +99,7 @@ class Backward {
       }
     }
   }
+  bool blocks_wait() const { return most_blocks_ > 1; }
   std::int64_t blocks_of(std::int64_t n) const { return KeyBlocks(forward_.sequences[n]).count; }
 
   double work_of() const {
@@ -113,19 +111,34 @@ class Backward {
     return share * scores * static_cast<double>(forward_.heads * (3 * forward_.head_dim + 2 * forward_.value_dim));
   }
 
+  void find_key_gradients() {
+    const auto count = static_cast<std::int64_t>(items_.size());
+    const auto make_work = work_with_memory([&](const GradientWorkspace<T>& w, std::int64_t i) {
+      const Item& item = items_[static_cast<std::size_t>(i)];
+      KeyGradients<T>(problem_, shared_, w, item.sequence, item.kv_head, item.block).run(gate_parts(i));
+    });
+    blocks_wait() ? team_.for_each(count, grain_, members_of(count), make_work)
+                  : team_.for_shares(count, grain_, members_of(count), make_work);
+  }
+  // work(w, item) for every item.
   template <class Work>
-  void for_each(std::int64_t count, std::int64_t grain, const Work& work) {
-    const auto members = static_cast<int>(std::clamp<std::int64_t>(count, 1, members_));
-    team_.for_each(count, grain, members, [&](int member) {
+  void for_each(std::int64_t count, const Work& work) {
+    team_.for_shares(count, 1, members_of(count), work_with_memory(work));
+  }
+  int members_of(std::int64_t items) const { return static_cast<int>(std::clamp<std::int64_t>(items, 1, members_)); }
+  // As the team asks for it: work(w, item) with the member's memory.
+  template <class Work>
+  auto work_with_memory(const Work& work) {
+    return [this, work](int member) {
       const auto w = carve<GradientWorkspace<T>>(team_.scratch(member), problem_);
       return [&work, w](std::int64_t item) { work(w, item); };
-    });
+    };
   }
   // work(head, panel) for every panel of every head.
   template <class Work>
   void for_panels(const Work& work) {
     const auto count = static_cast<std::int64_t>(shared_.sink_parts.size());
-    for_each(count, 1, [&](const GradientWorkspace<T>& w, std::int64_t place) {
+    for_each(count, [&](const GradientWorkspace<T>& w, std::int64_t place) {
       const std::vector<std::int64_t>& firsts = shared_.first_panel;
       const std::int64_t n = std::upper_bound(firsts.begin(), firsts.end(), place) - firsts.begin() - 1;
       const std::int64_t within = place - firsts[static_cast<std::size_t>(n)];
@@ -150,9 +163,12 @@ class Backward {
       for (std::int64_t h = 0; h < problem_.lse.shape(1); ++h) {
         const auto* from =
             static_cast<const T*>(problem_.lse.data()) + b * problem_.lse.stride(0) + h * problem_.lse.stride(1);
-        for (std::size_t t = 0; t < row.size(); ++t)
-          row[t] = from[static_cast<std::int64_t>(t) * problem_.lse.stride(2)];
-        if (GradientHead<T>::any_beyond(GradientHead<T>::kFar, row.data(), row.size())) return true;
+        if (problem_.lse.stride(2) != 1) {
+          for (std::size_t t = 0; t < row.size(); ++t)
+            row[t] = from[static_cast<std::int64_t>(t) * problem_.lse.stride(2)];
+          from = row.data();
+        }
+        if (GradientHead<T>::any_beyond(GradientHead<T>::kFar, from, row.size())) return true;
       }
     }
     return false;

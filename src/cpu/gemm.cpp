@@ -172,7 +172,7 @@ void column_sums_as(Team& team, const ConstTensorView& x, const TensorView& sums
   const std::int64_t N = x.shape(1), lanes = kLanes<T>, widest = 8 * kLanes<T>;
   const int members = members_for(team, static_cast<double>(x.count()) / kMovedPerThread);
   const std::int64_t width = std::clamp(divide_up(N, members * lanes) * lanes, lanes, widest);
-  team.for_each(divide_up(N, width), 1, members, [&](int) {
+  team.for_shares(divide_up(N, width), 1, members, [&](int) {
     return [&](std::int64_t item) {
       const Range columns{item * width, std::min(N, (item + 1) * width)};
       alignas(64) T found[8 * kLanes<T>];

@@ -363,9 +363,12 @@ class GradientHead {
   // Beyond this it is larger than all other errors of a row, and the row is normalised anew, for dk and dv too.
   static constexpr T kFar = 1024;
   static bool any_beyond(T size, const T* lse, std::size_t rows) {
-    return std::any_of(lse, lse + rows, [&](T x) {
-      return std::abs(x) > size && std::abs(x) < static_cast<T>(1e30);  // a row with keys
-    });
+    bool found = false;  // no early end: so it goes through all rows in vectors
+    for (std::size_t r = 0; r < rows; ++r) {
+      const T away = std::abs(lse[r]);
+      found |= (away > size) & (away < static_cast<T>(1e30));  // a row with keys
+    }
+    return found;
   }
   // norm <- 1 / the sum of the weights that these keys and the sink have without it.
   template <class ForBlocks>

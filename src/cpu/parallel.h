@@ -21,11 +21,11 @@ struct RowBlocks {
   std::int64_t end(std::int64_t block) const { return std::min(rows, (block + 1) * size); }
 };
 
-// work(block) for every block.
+// work(block) for every block. A member has the same rows in one op as in the next.
 template <class Work>
 void for_blocks(Team& team, const RowBlocks& blocks, const Work& work) {
   const auto members = static_cast<int>(std::clamp<std::int64_t>(blocks.count / 2, 1, team.threads()));
-  team.for_each(blocks.count, 1, members, [&](int) { return [&](std::int64_t block) { work(block); }; });
+  team.for_shares(blocks.count, 1, members, [&](int) { return [&](std::int64_t block) { work(block); }; });
 }
 
 // work(row) for every row.

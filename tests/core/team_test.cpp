@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/processes.h"
@@ -25,17 +26,21 @@ TEST(Team, EveryItemIsDoneOnce) {
   for (int members = 1; members <= 3; ++members) {
     for (const std::int64_t items : {0, 1, 2, 7, 1000}) {
       for (const std::int64_t grain : {1, 3, 2000}) {
-        std::vector<int> done(static_cast<std::size_t>(items), 0);
-        std::vector<int> made(3, 0);  // works per member
-        team.for_each(items, grain, members, [&](int member) {
-          ++made[static_cast<std::size_t>(member)];
-          return [&](std::int64_t item) { ++done[static_cast<std::size_t>(item)]; };
-        });
-        ASSERT_EQ(made[0], 1);  // the caller
-        for (int member = 1; member < 3; ++member) {
-          ASSERT_LE(made[static_cast<std::size_t>(member)], member < members ? 1 : 0);
+        for (const bool in_shares : {false, true}) {
+          std::vector<int> done(static_cast<std::size_t>(items), 0);
+          std::vector<int> made(3, 0);  // works per member
+          const auto make_work = [&](int member) {
+            ++made[static_cast<std::size_t>(member)];
+            return [&](std::int64_t item) { ++done[static_cast<std::size_t>(item)]; };
+          };
+          in_shares ? team.for_shares(items, grain, members, make_work)
+                    : team.for_each(items, grain, members, make_work);
+          ASSERT_EQ(made[0], 1);  // the caller
+          for (int member = 1; member < 3; ++member) {
+            ASSERT_LE(made[static_cast<std::size_t>(member)], member < members ? 1 : 0);
+          }
+          ASSERT_EQ(done, std::vector<int>(static_cast<std::size_t>(items), 1)) << items << " by " << grain;
         }
-        ASSERT_EQ(done, std::vector<int>(static_cast<std::size_t>(items), 1)) << items << " by " << grain;
       }
     }
   }
@@ -50,6 +55,26 @@ TEST(Team, MembersWorkAtTheSameTime) {
     while (arrived.load() < 3) std::this_thread::yield();
   });
   EXPECT_EQ(arrived.load(), 3);
+}
+
+TEST(Team, AMemberBeginsWithItsShareAndIsTheSameThreadEveryTime) {
+  Team team(3);
+  std::vector<std::thread::id> threads(3);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> arrived{0};
+    team.for_shares(9, 1, 3, [&](int member) {
+      return [&, member, first = true](std::int64_t item) mutable {
+        if (!std::exchange(first, false)) return;
+        EXPECT_EQ(item, 3 * member);
+        arrived.fetch_add(1);
+        while (arrived.load() < 3) std::this_thread::yield();  // so that nobody begins with what another left
+        std::thread::id& thread = threads[static_cast<std::size_t>(member)];
+        EXPECT_TRUE(round == 0 || thread == std::this_thread::get_id()) << "member " << member;
+        thread = std::this_thread::get_id();
+      };
+    });
+    for_items(team, 2, 2, [](std::int64_t) {});  // a round of some, in between
+  }
 }
 
 TEST(Team, NoMoreWorkAtOnceThanThereAreProcessors) {
