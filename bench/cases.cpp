@@ -172,6 +172,8 @@ void gate_gradients(Case& c) {
   c.gradients.dgates = c.dgates;
 }
 
+void allocating(Case& c) { c.allocates = true; }
+
 void nothing(Case&) {}
 
 const std::map<std::string, void (*)(Case&), std::less<>> kOptions{
@@ -192,6 +194,7 @@ const std::map<std::string, void (*)(Case&), std::less<>> kOptions{
     {"light", light},
     {"full", full},
     {"backward", backward},
+    {"allocating", allocating},
     {"gate_gradients", gate_gradients},
     {"variance_16", variance<16>},
     {"variance_64", variance<64>},
@@ -262,8 +265,15 @@ void Case::prepare(Context& context) {
 
 void Case::call(Context& context) const {
   if (cache) return attend_into(context, q, *cache, options, wants, outputs);
-  if (!backward) return attend_into(context, q, k, v, options, wants, outputs);
-  attend_backward_into(context, q, k, v, options, {.output = dout}, gradient_wants, {output, lse}, gradients);
+  if (allocates && backward) {
+    attend_backward(context, q, k, v, options, {.output = dout}, gradient_wants, {output, lse});
+  } else if (allocates) {
+    attend(context, q, k, v, options, wants);
+  } else if (backward) {
+    attend_backward_into(context, q, k, v, options, {.output = dout}, gradient_wants, {output, lse}, gradients);
+  } else {
+    attend_into(context, q, k, v, options, wants, outputs);
+  }
 }
 
 std::vector<const Tensor*> Case::results() const {

@@ -36,6 +36,7 @@ struct Case {
   AttentionOptions options;
   AttentionWants wants;
   AttentionOutputs outputs;
+  bool allocates = false;  // results are made by the call, and let go of after it
   // With the option "backward" a call is the backward pass, after a forward pass that is not timed.
   bool backward = false;
   Tensor lse, dout, dq, dk, dv, dgates;

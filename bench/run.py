@@ -13,6 +13,7 @@ import pathlib
 import sys
 
 import report
+import extras
 import families
 import layer_families
 import model_families
@@ -39,7 +40,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="3 rounds")
     parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[2],
                         help="a number; or several, such as 1,2,4: then the family is scaling")
-    parser.add_argument("--only", default="", help="of scaling: the cells whose names contain this")
+    parser.add_argument("--only", default="", help="with several numbers of threads: the cells whose names contain this")
     parser.add_argument("--binary", default=HERE.parent / "build/release/bench/polyhead_bench", type=pathlib.Path)
     parser.add_argument("--venv", type=pathlib.Path, help="where the peers are installed (default: this Python's)")
     parser.add_argument("--json", type=pathlib.Path, help="keep results here; families not measured now are taken over")
@@ -87,7 +88,8 @@ def main():
     wanted = args.family or [name for name in FAMILIES if name not in ("build", "sgemm-share")]
     wanted = [FAMILIES[name] for name in wanted + (["build"] if args.build and "build" not in wanted else [])]
     if len(args.threads) > 1:
-        wanted = [lambda bench: scaling.scaling(bench, args.threads, args.only)]
+        wanted = [lambda bench, measure=measure: measure(bench, args.threads, args.only)
+                  for measure in (scaling.scaling, extras.extras, extras.heads)]
     families, fresh = load(args.json), []
     with bench.turns:
         for missing in bench.lacking():
@@ -100,6 +102,8 @@ def main():
                 print(report.to_text(family), flush=True)
                 if args.json:
                     save(args.json, machine, families)
+    if not fresh:
+        sys.exit(f"no cell has '{args.only}' in its name")
     if args.write:
         report.write_page(args.write, machine, families.values())
     return 0 if all(family.passed() for family in fresh) else 1
