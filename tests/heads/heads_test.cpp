@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -156,16 +157,22 @@ TEST_F(PublicModel, SurveyMakesSegmentsThatBeginAsTheSequencesDo) {
   }
   const model::Transformer& known = *blunt;
   const Model surveyed{std::shared_ptr<const model::Transformer>(std::move(blunt))};
+  std::set<double> scores;
   for (const bool alike : {true, false}) {
     Tensor tokens = std::move(counting(8).tokens);
     if (!alike) tokens.as<std::int32_t>()[3 * kTokens] = 5;
     heads::RepeatProbe options{.alphabet = {0, 1, 2, 3, 4, 5}, .batch = 32, .length = kTokens};
     if (alike) options.beginning = {0};
     const heads::Survey repeats = heads::survey(context, known, heads::make_repeats(options, 8));
-    const SurveyedHead head = survey_heads(context, surveyed, tokens)[0];
-    EXPECT_EQ(head.role, "previous token");
-    EXPECT_EQ(head.role_score, repeats.heads[0].mean(Statistic::previous_weight, Statistic::previous_rows)) << alike;
+    const std::vector<SurveyedHead> found = survey_heads(context, surveyed, tokens);
+    EXPECT_EQ(found[0].role, "previous token");
+    EXPECT_EQ(found[0].role_score, repeats.heads[0].mean(Statistic::previous_weight, Statistic::previous_rows))
+        << alike;
+    EXPECT_EQ(found[2].role, "induction");
+    EXPECT_EQ(found[2].role_score, repeats.heads[2].target(heads::kInduction)) << alike;
+    scores.insert(found[2].role_score);
   }
+  EXPECT_EQ(scores.size(), 2u) << "the beginning makes a difference";
 }
 
 // Random segments are made of tokens that occur, and not of those that may mean nothing to the model.

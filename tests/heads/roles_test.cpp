@@ -7,6 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "io/scratch.h"
+
 namespace polyhead::heads {
 namespace {
 
@@ -245,6 +247,12 @@ TEST(Survey, OfTwoProbesIsBothTogether) {
 }
 
 TEST(Probe, RefusesWhatCannotBe) {
+  io::expect_error(ErrorCode::value,
+                   {"expected an alphabet, segments of 1 token or more and room after the beginning, found 3 "
+                    "tokens, segments of 5 to 4, 7 tokens of room"},
+                   [] {
+                     make_repeats({.alphabet = {1, 2, 3}, .beginning = {0}, .length = 8, .shortest = 5, .longest = 4});
+                   });
   EXPECT_THROW(make_repeats({}), Error);
   RepeatProbe options = repeat_options();
   options.longest = options.shortest - 1;
