@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -21,6 +22,8 @@ std::filesystem::path fixture(const std::string& name) {
 const std::string kLong = "a name that is much too long to stand at the end of any line";
 
 std::vector<Figure> all_figures() {
+  std::vector<double> many(25);  // too many points for dots
+  std::iota(many.begin(), many.end(), 0);
   const Series rising{"rising", {0, 50, 100}, {0, 0.25, 1}, {0, 0.15, 0.9}, {0.1, 0.45, 1}};
   const Series falling{"falling", {0, 50, 100}, {0.8, kNan, 0.4}, {}, {}},
       beside{"beside", {0, 80}, {0.8, 0.41}, {}, {}};
@@ -45,6 +48,7 @@ std::vector<Figure> all_figures() {
   return {{"lines", "Lines", "", lines},
           {"powers", "A title of many words that does not fit on a single line of a figure and has to be wrapped", "c",
            late},
+          {"one", "One line", "", Lines{"step", "loss", {{"alone", many, many, {}, {}}}, false, {}, {}}},
           {"bars", "Bars <& more>", "Whiskers.", alone},
           {"groups", "Groups", "", groups},
           {"grid", "A grid", "", grid},
@@ -88,7 +92,7 @@ std::string made_of(std::string html) {
 
 Page page() {
   Page made{"A <title>", "What it is about.", {{"version", "1"}, {"time", "2 s"}}, {}, {}, {}, {}};
-  made.figures = {all_figures()[0], all_figures()[2]};
+  made.figures = {all_figures()[0], all_figures()[3]};
   made.tables = {{"t", "A table", "Its caption.", {"name", "count", "share"}, {}}, {"u", "Empty", "", {"x"}, {}}};
   made.tables[0].rows = {
       {"a & b", std::int64_t{1234567}, 0.123456}, {"c", Cell{}, -12345.678}, {"d", std::int64_t{-5}, kNan}};

@@ -1,0 +1,109 @@
+// What `polyhead heads` and `polyhead prune` say of made-up findings, in every format, beside the files that hold it.
+// Every number is another, so that one in a wrong place shows.
+#include <gtest/gtest.h>
+
+#include "cli/heads.h"
+#include "cli/prune.h"
+#include "support/kept.h"
+
+namespace polyhead::cli {
+namespace reports {
+
+std::filesystem::path fixture(const std::string& name) {
+  return std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/cli" / name;
+}
+
+int drawn = 0;  // since the test began
+double number() { return 0.001 * ++drawn; }
+
+Estimate estimate(double mean) { return {mean, mean - number(), mean + number()}; }
+
+std::unique_ptr<model::Transformer> model_of(model::Kind kind) {
+  model::Config config = model::make_config(kind, 1, 9, 3);
+  config.vocabulary = config.context = 4;
+  return std::make_unique<model::Transformer>(config, 1);
+}
+
+exam::Examination examination() {
+  drawn = 0;
+  exam::Examination found;
+  found.loss = 1.23456;
+  found.accuracy = 0.87654;
+  for (std::int64_t h = 0; h < 3; ++h) {
+    const HeadId id{0, h};
+    HeadImportance& head = found.importance.emplace_back();
+    head.id = id;
+    head.gradient = number();
+    head.normalised = 10 * number();
+    head.zero = estimate(h == 1 ? 0.0001 : 1 + number());
+    head.mean = estimate(2 + number());
+    head.logit = estimate(-3 - number());
+    head.accuracy_loss = number() - 0.02;
+    found.roles.push_back({id,
+                           {{"induction", 0.5 + number(), h == 0 ? 0.4 : 0.9, 0.1 + number()},
+                            {"positional", 0.6 + number(), h == 1 ? 0.4 : 0.9, 0.2 + number(), "offset -2"},
+                            {"averaging", 0.7 + number(), h == 2 ? 0.4 : 0.99, 0}}});
+    found.untrained.push_back({id, {{"induction", number(), 0.4, 0.1}, {"averaging", 0.95 + number() / 100, 0.9, 0}}});
+    found.nearest.push_back({{0, 2 - h}, 0.5 + number()});
+    heads::HeadSurvey& survey = found.survey.heads.emplace_back();
+    survey.id = id;
+    for (double& sum : survey.sums) sum = 1 + number();
+  }
+  found.gradient_and_zero = 0.111;
+  found.gradient_and_mean = 0.222;
+  found.zero_and_mean = 0.333;
+  return found;
+}
+
+std::string all_formats(const Report& report) {
+  std::string text;
+  for (const char* format : {"table", "json", "csv"}) {
+    testing::internal::CaptureStdout();
+    print(report, format);
+    std::fflush(stdout);
+    text += std::string("-- ") + format + "\n" + testing::internal::GetCapturedStdout() + "\n";
+  }
+  return text;
+}
+
+TEST(KeptReports, OfHeads) {
+  const exam::Examination found = examination();
+  exam::Subject trained{.model = model_of(model::Kind::gpt), .about = "repeat-fixed"};
+  trained.task = train::make_task({.name = "repeat-fixed"});
+  const exam::Subject read{.model = model_of(model::Kind::gpt), .about = "book.txt"};
+  const exam::Subject encoder{.model = model_of(model::Kind::encoder), .about = "book.txt"};
+  expect_kept(fixture("heads_report.txt"), all_formats(heads_report({"run", 17, trained, found}, false)) +
+                                               all_formats(heads_report({"run", 17, trained, found}, true)) +
+                                               heads_report({"model", 5, read, found, false}, false).text +
+                                               all_formats(heads_report({"model", 5, read, found}, false)) +
+                                               all_formats(heads_report({"model", 5, encoder, found}, false)));
+}
+
+PruneCurve curve(std::size_t within) {
+  PruneCurve made{1 + number(), 0.9 + number() / 100, {}, within};
+  for (std::int64_t n = 0; n < 3; ++n) made.steps.push_back({{0, (n + 1) % 3}, 2 + number(), 0.5 + number()});
+  return made;
+}
+
+TEST(KeptReports, OfPruning) {
+  const exam::Examination found = examination();
+  Pruned pruned{.folder = "run", .out = "small", .order = "iterative", .budget = 2.5};
+  pruned.curve = curve(2);
+  pruned.roles = found.roles;
+  pruned.left = {{0, 2}};
+  pruned.roles_left = {{{0, 0}, found.roles[1].scores}};
+  pruned.facts.before = {3, 1000, 4000, 0.001, 0.012, 0.9, 0.5};
+  pruned.facts.after = {1, 700, 2900, 0.0009, 0.02, 0.885, 0.625};
+  std::string text = all_formats(prune_report(pruned));
+  pruned.orders = Orders{curve(1), curve(1), curve(2), {curve(0), curve(1), curve(2)}};
+  pruned.mean = true;
+  pruned.fine_tuned = 40;
+  text += all_formats(prune_report(pruned));
+  pruned.curve.within_budget = 0;
+  pruned.budget = 1;
+  pruned.out.clear();
+  expect_kept(fixture("prune_report.txt"), text + prune_report(pruned).text);
+}
+
+}  // namespace reports
+}  // namespace polyhead::cli
