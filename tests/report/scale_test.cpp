@@ -48,6 +48,9 @@ TEST(Ticks, FarOnesDoNotStretchTheAxis) {
   const Range far = range_for(-10, 110, nice_ticks(-10, 110, 5));  // ticks at -25, 0 ... 125
   EXPECT_DOUBLE_EQ(far.low, -14.8);
   EXPECT_DOUBLE_EQ(far.high, 114.8);
+  const Range beyond = range_for(4.1, 45.9, {0, 10, 20, 30, 40, 50});
+  EXPECT_NEAR(beyond.low, 4.1 - 0.04 * 41.8, 1e-9) << "a tick that is further away than 0.4 steps is left out";
+  EXPECT_NEAR(beyond.high, 45.9 + 0.04 * 41.8, 1e-9);
   const Range at_the_limit = range_for(4, 46, {0, 10, 20, 30, 40, 50});
   EXPECT_DOUBLE_EQ(at_the_limit.low, 0);
   EXPECT_DOUBLE_EQ(at_the_limit.high, 50);

@@ -299,6 +299,13 @@ TEST(AddedTokens, TakeTheBlanksBesideThemWhereTheyAreTold) {
   EXPECT_EQ(with_added(R"(,"lstrip":true)", "a  <t> a"), (Ids{0, 9, 1, 0}));
   EXPECT_EQ(with_added(R"(,"rstrip":true)", "a <t>  a"), (Ids{0, 1, 9, 0}));
   EXPECT_EQ(with_added(R"(,"lstrip":true,"rstrip":true)", "<t> <t>"), (Ids{9, 9}));
+  const Tokenizer both = made(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},
+      "added_tokens":[{"id":9,"content":"<t>","lstrip":true,"rstrip":true}]})");
+  const std::vector<Token> tokens = both.encode("a <t>  <t> a");
+  ASSERT_EQ(ids_of(tokens), (Ids{0, 9, 9, 0}));
+  EXPECT_EQ((std::pair{tokens[1].begin, tokens[1].end}), (std::pair{1u, 7u}))
+      << "the blanks between are the first one's";
+  EXPECT_EQ((std::pair{tokens[2].begin, tokens[2].end}), (std::pair{7u, 11u}));
 }
 
 TEST(AddedTokens, ThatAreSingleWordsAreFoundBetweenWordsOnly) {
@@ -337,6 +344,21 @@ TEST(RobertaProcessing, TrimsUnlessItIsToldNotTo) {
   EXPECT_EQ(first(""), (std::pair{2u, 3u}));
   EXPECT_EQ(first(R"(,"trim_offsets":true)"), (std::pair{2u, 3u}));
   EXPECT_EQ(first(R"(,"trim_offsets":false)"), (std::pair{1u, 3u}));
+}
+
+// A byte-level post-processor takes it that a blank was added unless it is told otherwise.
+TEST(ByteLevelProcessing, TakesTheFirstBlankForAddedUnlessItIsToldOtherwise) {
+  const auto first = [](const std::string& more) {
+    const Token token = made(R"({"model":{"type":"BPE","vocab":{"Ġ":0,"a":1,"Ġa":2},"merges":[["Ġ","a"]]},
+                                 "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
+                                 "post_processor":{"type":"ByteLevel")" +
+                             more + "}}")
+                            .encode(" a", false)[0];
+    return std::pair{token.first_char, token.last_char};
+  };
+  EXPECT_EQ(first(""), (std::pair{0u, 2u}));
+  EXPECT_EQ(first(R"(,"add_prefix_space":true)"), (std::pair{0u, 2u}));
+  EXPECT_EQ(first(R"(,"add_prefix_space":false)"), (std::pair{1u, 2u}));
 }
 
 // The file beside the model says where texts end; only without it the model's own does.
