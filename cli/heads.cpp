@@ -19,7 +19,7 @@ namespace {
 struct Options {
   SubjectChoice subject;
   std::string links;
-  std::optional<bool> damage;
+  std::optional<bool> damage, means;
   DeviceChoice on;
   bool all_roles = false;
   std::string format = "table", html;
@@ -72,12 +72,18 @@ void examine_heads(const Options& o) {
   const std::int64_t samples = o.subject.sample_count(subject), heads = subject.model->config().head_count();
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.subject.model, subject.about, heads, samples));
   std::optional<Progress> progress(std::in_place, "heads", heads);
-  exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed), .damage = o.damage.value_or(true)};
-  options.on_head = [&](std::int64_t done) { progress->update(done, ""); };
+  const bool small = subject.task != nullptr;  // as models are that polyhead trained
+  const bool damage = o.damage.value_or(true), means = damage && o.means.value_or(small);
+  exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed), .damage = {}};
+  if (damage) {
+    options.damage = {.means = means,
+                      .products = small ? ops::Products::exact : ops::Products::coarse,
+                      .on_head = [&](std::int64_t done) { progress->update(done, ""); }};
+  }
   const exam::Examination found = exam::examine(context, *subject.model, material, options);
   progress.reset();
   if (!o.html.empty()) write_page(o, context, material, found);
-  print(heads_report({o.subject.model, samples, subject, found, options.damage}, o.all_roles), o.format);
+  print(heads_report({o.subject.model, samples, subject, found, damage, means}, o.all_roles), o.format);
 }
 
 }  // namespace
@@ -107,24 +113,28 @@ Command heads_command() {
                    {"polyhead heads run --links links.jsonl", "which heads follow relations that you know"},
                    {"polyhead heads model.gguf --text book.txt --no-damage",
                     "a downloaded model, without taking every head out in turn"}},
-      .options = {o->subject.model_option(),
-                  {"links", "FILE",
-                   "relations between words, a JSON object on each line: {\"tokens\": \"BOS today the king is old\", "
-                   "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}",
-                   &o->links},
-                  {"all-roles", "", "every role's score, threshold and control; with --format csv only those",
-                   &o->all_roles},
-                  {"damage", "", "take every head out in turn, which is what takes the time; default: yes", &o->damage},
-                  {"html", "FILE", "write the page, too: every head with its numbers and its attention over two texts",
-                   &o->html},
-                  o->subject.samples_option(),
-                  {"seed", "N", "seed of the sequences and of the untrained model", &o->subject.seed, {}, 0, INT32_MAX},
-                  text_options[0],
-                  text_options[1],
-                  text_options[2],
-                  o->on.device_option(),
-                  o->on.threads_option(),
-                  format_option(o->format)},
+      .options =
+          {o->subject.model_option(),
+           {"links", "FILE",
+            "relations between words, a JSON object on each line: {\"tokens\": \"BOS today the king is old\", "
+            "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}",
+            &o->links},
+           {"all-roles", "", "every role's score, threshold and control; with --format csv only those", &o->all_roles},
+           {"damage", "", "take every head out in turn, which is what takes the time; default: yes", &o->damage},
+           {"means", "",
+            "damage with every head's mean in its place, too, which takes as long again; default: of models that "
+            "polyhead trained",
+            &o->means},
+           {"html", "FILE", "write the page, too: every head with its numbers and its attention over two texts",
+            &o->html},
+           o->subject.samples_option(),
+           {"seed", "N", "seed of the sequences and of the untrained model", &o->subject.seed, {}, 0, INT32_MAX},
+           text_options[0],
+           text_options[1],
+           text_options[2],
+           o->on.device_option(),
+           o->on.threads_option(),
+           format_option(o->format)},
       .run = [o] { examine_heads(*o); }};
 }
 

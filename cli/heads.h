@@ -12,7 +12,7 @@ struct Examined {
   std::int64_t samples;
   const exam::Subject& subject;
   const exam::Examination& found;
-  bool damage = true;  // whether heads were taken out
+  bool damage = true, means = true;  // whether heads were taken out, and with their means in their places, too
 
   bool answers() const { return subject.model->config().kind != model::Kind::encoder; }
 };

@@ -56,7 +56,8 @@ Table data_of(const Examined& e) {
       for (const double value : values) row.push_back(is ? Value(value) : Value());
     };
     known(e.answers(), {i.gradient, i.normalised});
-    known(e.damage, {i.zero.mean, i.zero.low, i.zero.high, i.mean.mean, i.mean.low, i.mean.high});
+    known(e.damage, {i.zero.mean, i.zero.low, i.zero.high});
+    known(e.means, {i.mean.mean, i.mean.low, i.mean.high});
     known(e.damage && e.answers(), {i.accuracy_loss, i.logit.mean});
     append(row, {to_string(found.nearest[n].id), found.nearest[n].agreement});
     table.rows.push_back(std::move(row));
@@ -71,7 +72,8 @@ Table shown(const Examined& e) {
   append(table.columns, kStatistics);
   if (e.answers()) append(table.columns, {{"", "gradient", Style::decimal}});
   if (e.damage) {
-    append(table.columns, {{"", "damage", Style::decimal}, {"", "95 % interval"}, {"", "as mean", Style::decimal, 8}});
+    append(table.columns, {{"", "damage", Style::decimal}, {"", "95 % interval"}});
+    if (e.means) append(table.columns, {{"", "as mean", Style::decimal, 8}});
     if (e.answers()) append(table.columns, {{"", "accuracy", Style::percent}, {"", "logit", Style::decimal, 1}});
   }
   append(table.columns, {{"", "most like"}});
@@ -82,7 +84,8 @@ Table shown(const Examined& e) {
     append(row, statistics_of(found.survey.heads[n]));
     if (e.answers()) append(row, {i.normalised});
     if (e.damage) {
-      append(row, {i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high), i.mean.mean});
+      append(row, {i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high)});
+      if (e.means) append(row, {i.mean.mean});
       if (e.answers()) append(row, {-i.accuracy_loss, i.logit.mean});
     }
     append(row, {fmt::format("{} ({:.0f} %)", to_string(found.nearest[n].id), 100 * found.nearest[n].agreement)});
@@ -146,8 +149,9 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   if (e.answers() && e.subject.task == nullptr) text += fmt::format(", perplexity {:.2f}", std::exp(found.loss));
   text += "\n\n" + text_of(shown(e)) + "\n";
   if (e.damage && e.answers()) {
-    text += fmt::format("Rank correlation of gradient and damage {:.2f}, with means in place of outputs {:.2f}\n",
-                        found.gradient_and_zero, found.gradient_and_mean);
+    text += fmt::format("Rank correlation of gradient and damage {:.2f}", found.gradient_and_zero);
+    if (e.means) text += fmt::format(", with means in place of outputs {:.2f}", found.gradient_and_mean);
+    text += "\n";
   }
   text +=
       fmt::format("Roles: {}\nUntrained model of the same shape: {}\n", census(found.roles), census(found.untrained));
@@ -178,6 +182,7 @@ Report heads_report(const Examined& e, bool all_roles) {
   const Table data = data_of(e), roles = roles_of(found);
   const auto if_known = [](bool known, double value) { return known ? Value(value) : Value(); };
   const auto if_damage = [&](double value) { return if_known(e.damage && e.answers(), value); };
+  const auto if_means = [&](double value) { return if_known(e.means && e.answers(), value); };
   return {.command = "heads",
           .text = text_of(e, notes) + (all_roles ? "\n" + text_of(roles) : ""),
           .fields = {{"model", e.folder},
@@ -186,8 +191,8 @@ Report heads_report(const Examined& e, bool all_roles) {
                      {"accuracy", if_known(e.answers(), found.accuracy)},
                      {"loss", if_known(e.answers(), found.loss)},
                      {"rank_correlation_gradient_zero", if_damage(found.gradient_and_zero)},
-                     {"rank_correlation_gradient_mean", if_damage(found.gradient_and_mean)},
-                     {"rank_correlation_zero_mean", if_damage(found.zero_and_mean)},
+                     {"rank_correlation_gradient_mean", if_means(found.gradient_and_mean)},
+                     {"rank_correlation_zero_mean", if_means(found.zero_and_mean)},
                      {"roles_found", census(found.roles)},
                      {"roles_untrained", census(found.untrained)},
                      {"notes", notes}},

@@ -15,14 +15,6 @@ Dims with_last(const Dims& shape, std::int64_t last) {
   return result;
 }
 
-// The weight as the product reads it, if the tape packs weights.
-const backend::PackedMatrix* packed_weight(Tape& tape, const ConstTensorView& weight) {
-  if (!tape.packs_weights()) return nullptr;
-  auto& packed = tape.memory<std::optional<backend::PackedMatrix>>(weight.data());
-  if (!packed) packed = ops::pack(tape.context(), weight);
-  return &*packed;
-}
-
 ConstTensorView value_of(const Tape& tape, const std::optional<Variable>& x) {
   return x ? tape.value(*x) : ConstTensorView{};
 }
@@ -32,7 +24,7 @@ ConstTensorView value_of(const Tape& tape, const std::optional<Variable>& x) {
 Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias) {
   const ConstTensorView in = tape.value(x), w = tape.value(weight);
   const TensorView out = tape.take(with_last(in.shape(), w.shape(0)), in.dtype());
-  ops::linear_into(tape.context(), in, w, packed_weight(tape, w), value_of(tape, bias), out);
+  ops::linear_into(tape.context(), in, w, tape.packed(w), value_of(tape, bias), out);
   const Variable y = tape.result(out);
   tape.on_backward(y, [&tape, x, weight, bias](const TensorView& dy) {
     const auto back = [&](const LinearGradientOutputs& outputs) {

@@ -39,7 +39,9 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
                    MultiHeadMemory& memory) {
   MultiHeadWants all = wants;
   if (tape.recording()) all.attention.lse = all.heads = all.projections = true;  // as MultiHeadWants::training()
-  multihead_into(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options, all, memory.forward);
+  const MultiHeadViews views = views_of(parameters);
+  const ops::PackedProjections packed{tape.packed(views.in_proj_weight), tape.packed(views.out_proj_weight)};
+  ops::multihead(tape.context(), shape, views, packed, {.query = tape.value(x)}, options, all, memory.forward);
   const Variable y = tape.result(memory.forward.output);
   for_each_parameter(parameters, memory.gradients.dparameters, [&](Parameter& p, Tensor&) { tape.parameter(p); });
   tape.on_backward(y, [&tape, &memory, shape, parameters, x, options, gate_gradients](const TensorView& dy) {

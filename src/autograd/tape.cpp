@@ -77,6 +77,13 @@ Variable Tape::result(const TensorView& value) {
   return {nodes_.size() - 1};
 }
 
+const backend::PackedMatrix* Tape::packed(const ConstTensorView& weight) {
+  if (!products_ || !weight.present()) return nullptr;
+  const auto found = packed_.find(weight.data());
+  if (found != packed_.end()) return &found->second;
+  return &packed_.emplace(weight.data(), ops::pack(context_, weight, *products_)).first->second;
+}
+
 void Tape::on_backward(Variable result, std::function<void(const TensorView&)> step) {
   if (recording_) steps_.push_back({result.index, std::move(step)});
 }

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/linear.h"
 #include "polyhead/context.h"
 #include "polyhead/tensor.h"
 
@@ -67,8 +69,9 @@ class Tape {
 
   // From now on weights are laid out for products once, when they are first met: for passes of few tokens over
   // parameters that stay as they are as long as the tape lives. Costs as much memory as the weights again.
-  void pack_weights() noexcept { packs_ = true; }
-  bool packs_weights() const noexcept { return packs_; }
+  void pack_weights(ops::Products products = ops::Products::exact) noexcept { products_ = products; }
+  // A weight [N,K] that was laid out so; null if it is absent, and on a tape that packs none.
+  const backend::PackedMatrix* packed(const ConstTensorView& weight);
 
   // From now on no gradient goes to parameters: for those of gates, at half the cost and without their memory.
   void freeze_parameters() noexcept { frozen_ = true; }
@@ -147,7 +150,8 @@ class Tape {
 
   Context& context_;
   bool recording_;
-  bool packs_ = false;
+  std::optional<ops::Products> products_;  // for which weights are packed
+  std::map<const void*, backend::PackedMatrix> packed_;
   bool frozen_ = false;
   Pool pool_;
   Gradients gradients_;

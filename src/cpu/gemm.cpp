@@ -1,5 +1,6 @@
 // Products of matrices on the CPU: packing, the list of work items, and one compilation per vector instruction set.
 #include "cpu/kernels.h"
+#include "cpu/pair_gemm.h"
 #include "cpu/split.h"
 #include "cpu/targets.h"
 
@@ -197,6 +198,7 @@ HWY_EXPORT(pack);
 HWY_EXPORT(column_sums);
 
 void gemm(Team& team, const backend::GemmProblem& problem) {
+  if (multiplies_pairs(problem)) return pair_gemm(team, problem);
   choose_target();
   HWY_DYNAMIC_DISPATCH(gemm)(team, problem);
 }

@@ -15,7 +15,7 @@ void attend(Team& team, const backend::AttentionProblem& problem);
 bool decodes(const backend::AttentionProblem& problem) noexcept;
 void attend_backward(Team& team, const backend::AttentionGradientProblem& problem);
 
-// The bits of C do not depend on the number of threads, nor on whether B was packed beforehand.
+// The bits of C do not depend on the number of threads; nor on whether B was packed, but for pair_gemm.h.
 void gemm(Team& team, const backend::GemmProblem& problem);
 backend::PackedMatrix pack(Team& team, const ConstTensorView& b);
 void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums);

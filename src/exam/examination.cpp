@@ -37,10 +37,10 @@ void correlate(Examination& found) {
 std::vector<HeadImportance> importance_of(Context& context, const model::Transformer& model, const Material& material,
                                           const ExamineOptions& options, model::SequenceScores& whole) {
   if (model.config().kind != model::Kind::encoder) {
-    return options.damage ? heads::importance(context, model, material.judging, options.on_head, &whole)
+    return options.damage ? heads::importance(context, model, material.judging, *options.damage, &whole)
                           : heads::gradient_importance(context, model, material.judging, {}, nullptr, &whole);
   }
-  if (options.damage) return heads::embedding_importance(context, model, material.judging, options.on_head);
+  if (options.damage) return heads::embedding_importance(context, model, material.judging, *options.damage);
   std::vector<HeadImportance> heads;
   for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
   return heads;

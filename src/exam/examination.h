@@ -1,7 +1,7 @@
 // Everything that is said about the heads of one model.
 #pragma once
 
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +32,8 @@ struct Examination {
 
 struct ExamineOptions {
   std::uint64_t seed = 1;  // of the untrained model
-  bool damage = true;  // take every head out in turn, which is what takes the time; else importance has gradients only
-  std::function<void(std::int64_t)> on_head{};  // is told how many heads have been taken out so far
+  // Of every head in turn, which is what takes the time; if absent, importance has gradients only.
+  std::optional<heads::DamageOptions> damage = heads::DamageOptions{};
 };
 Examination examine(Context& context, model::Transformer& model, const Material& material,
                     const ExamineOptions& options = {});

@@ -68,6 +68,13 @@ std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::
   return result;
 }
 
+void knock_out_all(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
+                   const DamageOptions& options, const std::function<void(const KnockedOut&)>& visit) {
+  std::vector<Tensor> means;
+  if (options.means) means = mean_outputs(context, model, examples);
+  knock_out_each(context, model, examples, options.means ? &means : nullptr, options.products, visit, options.on_head);
+}
+
 std::vector<double> ranks(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -137,47 +144,47 @@ std::vector<HeadImportance> gradient_importance(Context& context, const model::T
 }
 
 std::vector<HeadImportance> importance(Context& context, const model::Transformer& model,
-                                       const std::vector<Examples>& examples,
-                                       const std::function<void(std::int64_t)>& on_head,
+                                       const std::vector<Examples>& examples, const DamageOptions& options,
                                        model::SequenceScores* wanted) {
-  model::SequenceScores whole;
-  std::vector<HeadImportance> heads = gradient_importance(context, model, examples, {}, nullptr, &whole);
-  std::vector<model::SequenceScores> knocked_out(2 * heads.size());
+  model::SequenceScores exact;
+  std::vector<HeadImportance> heads = gradient_importance(context, model, examples, {}, nullptr, &exact);
+  const std::size_t kinds = options.means ? 2 : 1;
+  std::vector<model::SequenceScores> all(kinds * heads.size() + 1);
   const auto add = [&](const KnockedOut& some) {
     model::SequenceScores scores;
     model::add_scores(some.tape, model, some.x, some.examples, scores);
     const std::size_t B = scores.losses.size() / some.count;
-    for (std::size_t n = 0; n < some.count; ++n) knocked_out[some.first + n].add(scores, n * B, (n + 1) * B);
+    for (std::size_t n = 0; n < some.count; ++n) all[some.first + n].add(scores, n * B, (n + 1) * B);
   };
-  knock_out_each(context, model, examples, mean_outputs(context, model, examples), add, on_head);
+  knock_out_all(context, model, examples, options, add);
+  const model::SequenceScores& whole = all.back();
   for (std::size_t n = 0; n < heads.size(); ++n) {
-    const model::SequenceScores &without = knocked_out[2 * n], &as_mean = knocked_out[2 * n + 1];
+    const model::SequenceScores& without = all[kinds * n];
     heads[n].zero = estimate(differences(without.losses, whole.losses));
-    heads[n].mean = estimate(differences(as_mean.losses, whole.losses));
+    if (options.means) heads[n].mean = estimate(differences(all[kinds * n + 1].losses, whole.losses));
     heads[n].logit = estimate(differences(whole.logits, without.logits));
     heads[n].accuracy_loss = whole.accuracy() - without.accuracy();
   }
-  if (wanted != nullptr) *wanted = std::move(whole);
+  if (wanted != nullptr) *wanted = std::move(exact);
   return heads;
 }
 
 std::vector<HeadImportance> embedding_importance(Context& context, const model::Transformer& model,
-                                                 const std::vector<Examples>& examples,
-                                                 const std::function<void(std::int64_t)>& on_head) {
-  const std::vector<std::vector<double>> whole = model::embeddings(context, model, examples);
+                                                 const std::vector<Examples>& examples, const DamageOptions& options) {
   std::vector<HeadImportance> heads;
   for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
-  std::vector<std::vector<std::vector<double>>> knocked_out(2 * heads.size());
+  const std::size_t kinds = options.means ? 2 : 1;
+  std::vector<std::vector<std::vector<double>>> all(kinds * heads.size() + 1);
   const auto add = [&](const KnockedOut& some) {
-    std::vector<std::vector<double>> all;
-    model::add_embeddings(some.tape, model, some.x, some.examples.lengths, all);
-    const std::size_t B = all.size() / some.count;
-    for (std::size_t n = 0; n < all.size(); ++n) knocked_out[some.first + n / B].push_back(std::move(all[n]));
+    std::vector<std::vector<double>> found;
+    model::add_embeddings(some.tape, model, some.x, some.examples.lengths, found);
+    const std::size_t B = found.size() / some.count;
+    for (std::size_t n = 0; n < found.size(); ++n) all[some.first + n / B].push_back(std::move(found[n]));
   };
-  knock_out_each(context, model, examples, mean_outputs(context, model, examples), add, on_head);
+  knock_out_all(context, model, examples, options, add);
   for (std::size_t n = 0; n < heads.size(); ++n) {
-    heads[n].zero = estimate(turns(whole, knocked_out[2 * n]));
-    heads[n].mean = estimate(turns(whole, knocked_out[2 * n + 1]));
+    heads[n].zero = estimate(turns(all.back(), all[kinds * n]));
+    if (options.means) heads[n].mean = estimate(turns(all.back(), all[kinds * n + 1]));
   }
   return heads;
 }

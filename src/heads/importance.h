@@ -22,17 +22,23 @@ std::vector<HeadImportance> gradient_importance(Context& context, const model::T
                                                 const std::vector<HeadId>& gone = {},
                                                 const std::vector<Tensor>* means = nullptr,
                                                 model::SequenceScores* whole = nullptr);
-// Besides, a pass per head and kind, from the layer of the head on; `on_head` is told how many heads are done.
+
+struct DamageOptions {
+  bool means = true;  // besides nothing, the head's mean in its place, which takes as long again; else that stays 0
+  // coarse: damage is the difference of two losses that are both made so; gradients and `whole` are exact.
+  ops::Products products = ops::Products::exact;
+  std::function<void(std::int64_t)> on_head{};  // is told how many heads are done
+};
+// Besides, a pass per head and kind, from the layer of the head on.
 std::vector<HeadImportance> importance(Context& context, const model::Transformer& model,
-                                       const std::vector<Examples>& examples,
-                                       const std::function<void(std::int64_t)>& on_head = {},
+                                       const std::vector<Examples>& examples, const DamageOptions& options = {},
                                        model::SequenceScores* whole = nullptr);
 
 // Of an encoder, which has no answers to lose: the zero and the mean damage are what the embedding of a sequence turns
 // by, 1 - cos; the rest stays 0.
 std::vector<HeadImportance> embedding_importance(Context& context, const model::Transformer& model,
                                                  const std::vector<Examples>& examples,
-                                                 const std::function<void(std::int64_t)>& on_head = {});
+                                                 const DamageOptions& options = {});
 
 // Per layer [H*D]: the mean of what every head gives, over all tokens that exist.
 std::vector<Tensor> mean_outputs(Context& context, const model::Transformer& model,

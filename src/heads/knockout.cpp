@@ -26,14 +26,16 @@ Tensor repeated(const Tensor& some, std::int64_t n) {
 class Walk {
  public:
   Walk(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
-       const std::vector<Tensor>& means)
+       const std::vector<Tensor>* means, ops::Products products)
       : context_(context), model_(model), examples_(examples), means_(means), tape_(context, false) {
-    tape_.pack_weights();
+    tape_.pack_weights(products);
     for (const Examples& some : examples) {
       tape_.clear();
       streams_.push_back(kept(model.read(tape_, some.tokens, {.lengths = some.lengths})));
     }
   }
+
+  std::int64_t per_head() const { return means_ == nullptr ? 1 : 2; }
 
   // How many knockouts fit into a pass.
   std::size_t at_once() const {
@@ -51,10 +53,19 @@ class Walk {
       tape_.clear();
       std::vector<Tensor> gates(model_.config().layers.size()), shifts(gates.size());
       gates[layer] = gates_of(layer, begin, n, streams_[e].shape()[0]);
-      shifts[layer] = shifts_of_each(layer, begin, n, streams_[e].shape());
+      if (means_ != nullptr) shifts[layer] = shifts_of_each(layer, begin, n, streams_[e].shape());
       const autograd::Variable x = model_.through(tape_, stacked(streams_[e], n), layer, gates.size(),
                                                   {.lengths = some.lengths, .gates = &gates, .shifts = &shifts});
       visit({tape_, x, std::move(some), first + begin, end - begin});
+    }
+  }
+
+  // After the last layer: the whole model, as knockout `number`.
+  void visit_whole(std::size_t number, const std::function<void(const KnockedOut&)>& visit) {
+    for (std::size_t e = 0; e < examples_.size(); ++e) {
+      tape_.clear();
+      Examples some{{}, repeated(examples_[e].targets, 1), repeated(examples_[e].lengths, 1)};
+      visit({tape_, tape_.constant(streams_[e]), std::move(some), number, 1});
     }
   }
 
@@ -94,18 +105,20 @@ class Walk {
     Tensor shifts = Tensor::zeros({n * stream[0], stream[1], C}, DType::f32);
     for (std::int64_t i = 0; i < n; ++i) {
       if ((begin + static_cast<std::size_t>(i)) % 2 == 0) continue;
-      const std::vector<Tensor> shift = shifts_of(model_, means_, {{layer, head_of(begin, i)}});
+      const std::vector<Tensor> shift = shifts_of(model_, *means_, {{layer, head_of(begin, i)}});
       float* to = shifts.as<float>() + i * rows * C;
       for (std::int64_t row = 0; row < rows; ++row) std::copy_n(shift[layer].as<float>(), C, to + row * C);
     }
     return shifts;
   }
-  static std::int64_t head_of(std::size_t begin, std::int64_t i) { return (static_cast<std::int64_t>(begin) + i) / 2; }
+  std::int64_t head_of(std::size_t begin, std::int64_t i) const {
+    return (static_cast<std::int64_t>(begin) + i) / per_head();
+  }
 
   Context& context_;
   const model::Transformer& model_;
   const std::vector<Examples>& examples_;
-  const std::vector<Tensor>& means_;
+  const std::vector<Tensor>* means_;
   autograd::Tape tape_;
   std::vector<Tensor> streams_;  // what the next layer reads of each batch, [B,T,C]
 };
@@ -113,17 +126,19 @@ class Walk {
 }  // namespace
 
 void knock_out_each(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
-                    const std::vector<Tensor>& means, const std::function<void(const KnockedOut&)>& visit,
+                    const std::vector<Tensor>* means, ops::Products products,
+                    const std::function<void(const KnockedOut&)>& visit,
                     const std::function<void(std::int64_t)>& on_head) {
-  Walk walk(context, model, examples, means);
+  Walk walk(context, model, examples, means, products);
   const std::size_t at_once = walk.at_once();
   std::int64_t done = 0;
-  for (std::size_t layer = 0, first = 0; layer < model.config().layers.size(); ++layer) {
-    const auto count = static_cast<std::size_t>(2 * model.config().layers[layer].heads);
+  std::size_t first = 0;
+  for (std::size_t layer = 0; layer < model.config().layers.size(); ++layer) {
+    const auto count = static_cast<std::size_t>(walk.per_head() * model.config().layers[layer].heads);
     for (std::size_t begin = 0; begin < count; begin += at_once) {
       const std::size_t end = std::min(begin + at_once, count);
       walk.knock_out(layer, begin, end, first, visit);
-      for (; done < static_cast<std::int64_t>((first + end) / 2);) {
+      for (; done < static_cast<std::int64_t>(first + end) / walk.per_head();) {
         ++done;
         if (on_head) on_head(done);
       }
@@ -131,6 +146,7 @@ void knock_out_each(Context& context, const model::Transformer& model, const std
     first += count;
     walk.pass(layer);
   }
+  walk.visit_whole(first, visit);
 }
 
 }  // namespace polyhead::heads

@@ -148,7 +148,9 @@ MultiHeadResults MultiHeadAttention::forward(Context& context, const MultiHeadIn
 
 void MultiHeadAttention::forward_into(Context& context, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                                       const MultiHeadWants& wants, MultiHeadResults& results) const {
-  ops::multihead(context, shape_, parameters(), packed_.get(), inputs, options, wants, results);
+  ops::PackedProjections packed;
+  if (packed_ != nullptr) packed = {&packed_->in_proj, &packed_->out_proj};
+  ops::multihead(context, shape_, parameters(), packed, inputs, options, wants, results);
 }
 
 std::vector<std::pair<std::string, TensorView>> MultiHeadAttention::state() {

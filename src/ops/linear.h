@@ -6,10 +6,13 @@
 
 namespace polyhead::ops {
 
-// Of a weight [N,K]; good as long as the weight does not change.
-backend::PackedMatrix pack(Context& context, const ConstTensorView& weight);
+// coarse: operands of f32 are rounded to bf16, which some processors multiply twice as fast; sums are f32 all the same.
+enum class Products { exact, coarse };
 
-// As polyhead::linear_into, to the same bits; `packed` is pack(weight).
+// Of a weight [N,K]; good as long as the weight does not change.
+backend::PackedMatrix pack(Context& context, const ConstTensorView& weight, Products products = Products::exact);
+
+// As polyhead::linear_into, to the same bits if `packed` is pack(weight) for exact products.
 void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                  const backend::PackedMatrix* packed, const ConstTensorView& bias, const TensorView& y);
 

@@ -26,7 +26,7 @@ void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadResults& result
 }  // namespace
 
 void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
-                    const PackedWeights* packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+                    const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                     const MultiHeadWants& wants, MultiHeadResults& results) {
   // Everything is checked first: nothing has been written or released if something is thrown.
   const Call call(context);
@@ -72,9 +72,9 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
       plan.place(results.row_statistics, shapes.row_statistics, shapes.numbers, w.row_statistics);
 
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const bool whole = packed != nullptr && plan.groups.size() == 1;  // self-attention
+    const bool whole = plan.groups.size() == 1;  // self-attention
     project(call, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, projections.buffers[g],
-            whole ? &packed->in_proj : nullptr);
+            whole ? packed.in : nullptr);
   }
   const auto [q, k] = normalise_heads(call, plan, parameters, options, projections, normed);
   for (const backend::RotaryProblem& rotation : plan.rotations(options, q, k, false)) call(&Kernels::rotate, rotation);
@@ -85,14 +85,14 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   results.projections.k = wants.projections ? k : TensorView{};
   results.projections.v = wants.projections ? projections.part[kValue] : TensorView{};
   call(&Kernels::attend, attention);
-  project(call, heads, plan.out_weight, plan.out_bias, output, packed == nullptr ? nullptr : &packed->out_proj);
+  project(call, heads, plan.out_weight, plan.out_bias, output, packed.out);
   if (options.output_dropout.p > 0) call(&Kernels::drop, {output, output, options.output_dropout});
 }
 
 void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                     const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadWants& wants,
                     MultiHeadResults& results) {
-  ops::multihead(context, shape, parameters, nullptr, inputs, options, wants, results);
+  ops::multihead(context, shape, parameters, {}, inputs, options, wants, results);
 }
 
 MultiHeadResults multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,

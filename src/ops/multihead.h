@@ -13,8 +13,12 @@ struct PackedWeights {
 
 namespace ops {
 
+// Null where they were not packed.
+struct PackedProjections {
+  const backend::PackedMatrix *in = nullptr, *out = nullptr;
+};
 void multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
-               const PackedWeights* packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
+               const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                const MultiHeadWants& wants, MultiHeadResults& results);
 
 // `learns`: with the gradients of the parameters. Without them those of norms alone are made.

@@ -5,6 +5,8 @@
 namespace polyhead::ops {
 namespace {
 
+constexpr std::size_t kRounded = 4;  // a slot of scratch memory that no op which goes forward has
+
 // How many elements lie between one row and the next, if all leading axes of x are evenly spaced rows; else 0.
 std::int64_t row_stride(const ConstTensorView& x) {
   std::int64_t stride = 0, rows = 1;  // of the axes from here on
@@ -39,7 +41,13 @@ ConstTensorView matrix(const Call& call, const ConstTensorView& x, Tensor& copy)
 void project(const Call& call, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
              const TensorView& y, const backend::PackedMatrix* packed) {
   Tensor copy;
-  call(&Kernels::gemm, {.a = matrix(call, x, copy),
+  ConstTensorView a = matrix(call, x, copy);
+  if (packed != nullptr && packed->strips.dtype() != weight.dtype()) {  // for coarse products: x is rounded as well
+    const TensorView rounded = call.scratch(kRounded, a.shape(), packed->strips.dtype());
+    call(&Kernels::copy, a, rounded);
+    a = rounded;
+  }
+  call(&Kernels::gemm, {.a = a,
                         .b = packed == nullptr ? collapsed(weight).transpose(0, 1) : ConstTensorView{},
                         .packed = packed,
                         .bias = bias,

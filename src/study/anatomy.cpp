@@ -31,8 +31,9 @@ double work_of_removals(const AnatomyPlan& plan) {
 void take_apart(Context& context, const AnatomyPlan& plan, const Watch& watch, Anatomy& to) {
   model::Transformer& model = *to.course.model;
   const exam::Material material = exam::make_material(*to.course.task);
-  to.examination = exam::examine(context, model, material,
-                                 {.seed = 1234, .on_head = [&](std::int64_t) { watch(2 * kWorkOfRemoval); }});
+  to.examination =
+      exam::examine(context, model, material,
+                    {.seed = 1234, .damage = {{.on_head = [&](std::int64_t) { watch(2 * kWorkOfRemoval); }}}});
   to.relations = relations_of(to.examination.survey);
   const auto curve = [&](PruneOrder order, std::uint64_t seed) {
     return heads::prune(

@@ -56,6 +56,20 @@ TEST_F(ForeignHeads, NothingIsTakenOutWithoutDamage) {
   EXPECT_FALSE(contains(output_of(on_text("heads --no-damage")).text, "damage"));
 }
 
+TEST_F(ForeignHeads, MeansAreThereIfAskedFor) {
+  const json plain = json_of(on_text("heads")), report = json_of(on_text("heads --means"));
+  for (std::size_t n = 0; n < 8; ++n) {
+    const json &head = report["heads"][n], &other = plain["heads"][n];
+    EXPECT_EQ(head["damage_zero"], other["damage_zero"]);
+    EXPECT_LE(head["damage_mean_low"], head["damage_mean"]);
+    EXPECT_TRUE(other["damage_mean"].is_null());
+  }
+  EXPECT_TRUE(plain["rank_correlation_gradient_mean"].is_null());
+  EXPECT_TRUE(report["rank_correlation_gradient_mean"].is_number());
+  EXPECT_TRUE(contains(output_of(on_text("heads --means")).text, "as mean"));
+  EXPECT_FALSE(contains(output_of(on_text("heads")).text, "as mean"));
+}
+
 TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
   expect_refused(2, "heads " + scratch_.folder(), {"--text"});
   expect_refused(2, on_text("heads --links x"), {"--links"});

@@ -31,8 +31,8 @@ class Examine : public ::testing::Test {
 
 TEST_F(Examine, NobodyIsNearestToItself) {
   int told = 0;
-  const Examination found =
-      examine(context_, model_, material_, {.on_head = [&](std::int64_t done) { EXPECT_EQ(done, ++told); }});
+  const Examination found = examine(context_, model_, material_,
+                                    {.damage = {{.on_head = [&](std::int64_t done) { EXPECT_EQ(done, ++told); }}}});
   EXPECT_EQ(told, 4) << "every head, one after the other";
   ASSERT_EQ(found.nearest.size(), 4u);
   const auto agreement = heads::agreement(found.survey);

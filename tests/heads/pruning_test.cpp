@@ -153,7 +153,7 @@ TEST(Importance, DamageIsWhatTheLossGains) {
   const double whole = model::score(context, model, all).mean_loss();
   std::int64_t told = 0;
   for (const HeadImportance& head :
-       importance(context, model, all, [&](std::int64_t done) { EXPECT_EQ(done, ++told); })) {
+       importance(context, model, all, {.on_head = [&](std::int64_t done) { EXPECT_EQ(done, ++told); }})) {
     const auto smaller = without_heads(model, {head.id});
     EXPECT_NEAR(head.zero.mean, model::score(context, *smaller, all).mean_loss() - whole, 1e-5);
     EXPECT_LE(head.zero.low, head.zero.mean);
@@ -172,6 +172,31 @@ TEST(Importance, DamageIsWhatTheLossGains) {
   }
 }
 
+// Without means the rest is as before; coarse products come near it, and a head that does nothing still does none.
+TEST(Importance, CanBeHadForLess) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  const std::int64_t D = config.head_dim, inner = 4 * D;  // head 1.2 writes nothing
+  auto* out = model.attention_parameters(1).out_proj_weight->value.as<float>();
+  for (std::int64_t c = 0; c < config.width; ++c) std::fill_n(out + c * inner + 2 * D, D, 0.0f);
+  Context context(2);
+  std::vector<Examples> all;
+  for (const char* name : {"some", "more"}) all.push_back(examples(config, name));
+  const std::vector<HeadImportance> both = importance(context, model, all),
+                                    zero = importance(context, model, all, {.means = false}),
+                                    coarse = importance(context, model, all,
+                                                        {.means = false, .products = ops::Products::coarse});
+  ASSERT_EQ(zero.size(), both.size());
+  for (std::size_t n = 0; n < both.size(); ++n) {
+    EXPECT_EQ(zero[n].zero.mean, both[n].zero.mean);
+    EXPECT_EQ(zero[n].gradient, both[n].gradient);
+    EXPECT_EQ(zero[n].mean.mean, 0);
+    EXPECT_NEAR(coarse[n].zero.mean, both[n].zero.mean, 0.02 * std::abs(both[n].zero.mean) + 2e-3);
+  }
+  EXPECT_EQ(coarse[6].zero.mean, 0) << "with it and without it are rounded alike";
+  EXPECT_GT(std::abs(coarse[5].zero.mean), 0);
+}
+
 // The embedding of the model without a head turns by what is said.
 TEST(Importance, OfAnEncoderIsWhatItsEmbeddingTurnsBy) {
   model::Config config = small(4, 4, true);
@@ -186,7 +211,7 @@ TEST(Importance, OfAnEncoderIsWhatItsEmbeddingTurnsBy) {
   const std::vector<Tensor> means = mean_outputs(context, model, all);
   std::int64_t told = 0;
   const std::vector<HeadImportance> found =
-      embedding_importance(context, model, all, [&](std::int64_t done) { EXPECT_EQ(done, ++told); });
+      embedding_importance(context, model, all, {.on_head = [&](std::int64_t done) { EXPECT_EQ(done, ++told); }});
   ASSERT_EQ(found.size(), 8u);
   EXPECT_EQ(told, 8);
   const auto turned = [&](const model::Transformer& other) {

@@ -64,12 +64,19 @@ struct Library {
   Names rooms;
 };
 const std::vector<Library> kLibraries = {
-    {"hwy/", {"cpu"}},           {"CLI/", {"cli"}},
-    {"fmt/", {"cli", "report"}}, {"nlohmann/", {"cli", "io", "report"}},
-    {"utf8proc.h", {"text"}},    {"microhttpd.h", {"serve"}},
-    {"cuda", {"cuda"}},          {"cublasLt.h", {"cuda"}},
-    {"cub/", {"cuda"}},          {"librsvg/", {"report"}},
-    {"cairo.h", {"report"}},     {"xxhash.h", {"io"}},
+    {"immintrin.h", {"cpu"}},
+    {"hwy/", {"cpu"}},
+    {"CLI/", {"cli"}},
+    {"fmt/", {"cli", "report"}},
+    {"nlohmann/", {"cli", "io", "report"}},
+    {"utf8proc.h", {"text"}},
+    {"microhttpd.h", {"serve"}},
+    {"cuda", {"cuda"}},
+    {"cublasLt.h", {"cuda"}},
+    {"cub/", {"cuda"}},
+    {"librsvg/", {"report"}},
+    {"cairo.h", {"report"}},
+    {"xxhash.h", {"io"}},
     {"zlib.h", {"report"}},
 };
 
