@@ -66,6 +66,33 @@ std::string all_formats(const Report& report) {
   return text;
 }
 
+// Three digits, also where rounding adds one.
+TEST(Reports, NumbersHaveThreeDigitsAndTheirUnit) {
+  for (const auto& [number, expected] : std::vector<std::pair<double, std::string>>{{0, "0 s"},
+                                                                                    {1, "1.00 s"},
+                                                                                    {9.994, "9.99 s"},
+                                                                                    {9.996, "10.0 s"},
+                                                                                    {99.94, "99.9 s"},
+                                                                                    {99.96, "100 s"},
+                                                                                    {999.4, "999 s"},
+                                                                                    {999.6, "1.00 ks"},
+                                                                                    {0.9994, "999 ms"},
+                                                                                    {0.9996, "1.00 s"},
+                                                                                    {-0.002, "-2.00 ms"},
+                                                                                    {3.5e-6, "3.50 us"},
+                                                                                    {4e-9, "4.00 ns"},
+                                                                                    {4e-12, "0.00 ns"},
+                                                                                    {2e15, "2.00 Ps"}}) {
+    EXPECT_EQ(text_of(Value(number), Style::seconds), expected);
+  }
+  EXPECT_EQ(text_of(Value(-0.0004), Style::percent), "0.0 %");
+  EXPECT_EQ(text_of(Value(-0.0004), Style::decimal), "0.000");
+  EXPECT_EQ(text_of(Value(-0.0006), Style::decimal), "-0.001");
+  EXPECT_EQ(text_of(Value(0.0006), Style::percent), "0.1 %");
+  EXPECT_EQ(text_of(Value(std::int64_t{1234567}), Style::count), "1,234,567");
+  EXPECT_EQ(text_of(Value(std::int64_t{1234567}), Style::scaled), "1.23 M");
+}
+
 TEST(KeptReports, OfHeads) {
   const exam::Examination found = examination();
   exam::Subject trained{.model = model_of(model::Kind::gpt), .about = "repeat-fixed"};

@@ -190,6 +190,21 @@ TEST_F(TinyStudy, ProbesRepeatWhatTheyAreAskedTo) {
   EXPECT_GT(lengths.size(), 5u);
 }
 
+// However long the task, segments have 21 to 32 tokens.
+TEST(RepeatProbes, HaveSegmentsOfUpTo32Tokens) {
+  const auto task = train::make_task({.name = "repeat", .context = 100});
+  const std::vector<heads::Probe> probes = repeat_probes(*task);
+  std::set<std::int64_t> lengths;
+  for (std::int64_t b = 0; b < 32; ++b) {
+    const std::int32_t* row = probes[0].tokens.as<std::int32_t>() + b * 100;
+    std::int64_t length = 1;
+    while (!std::equal(row + 1 + length, row + 100, row + 1)) ++length;
+    lengths.insert(length);
+  }
+  EXPECT_EQ(*lengths.begin(), 21);
+  EXPECT_EQ(*lengths.rbegin(), 32);
+}
+
 TEST_F(TinyStudy, RelationsNameTheBestHead) {
   const heads::Survey& survey = anatomy().examination.survey;
   ASSERT_EQ(anatomy().relations.size(), survey.chance.relations.size());

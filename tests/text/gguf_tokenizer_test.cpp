@@ -119,5 +119,13 @@ TEST(GgufTokenizer, Others) {
   });
 }
 
+// A blank at the beginning of a merge is its first token, or the first letter of it.
+TEST(GgufTokenizer, MergesMayBeginWithABlank) {
+  const io::Json json = {{"tokenizer.ggml.model", "gpt2"},
+                         {"tokenizer.ggml.tokens", {" ", "b", " b"}},
+                         {"tokenizer.ggml.merges", {"  b"}}};
+  EXPECT_EQ(tokenizer_from_gguf(json, "test").size(), 3);
+}
+
 }  // namespace
 }  // namespace polyhead::text

@@ -105,5 +105,12 @@ TEST(TokenizerReject, SpoiltFilesAreRefusedOrUsed) {
       ErrorCode::value);
 }
 
+// Gaps are allowed, of a size that cannot ask for much memory.
+TEST(Vocabulary, TakesNumbersUpToALimit) {
+  EXPECT_EQ(Vocabulary({{"a", 0}, {"b", 65540}}, "test").size(), 2u);
+  EXPECT_THROW(Vocabulary({{"a", 0}, {"b", 65541}}, "test"), Error);
+  EXPECT_THROW(Vocabulary({{"a", -1}}, "test"), Error);
+}
+
 }  // namespace
 }  // namespace polyhead::text
