@@ -7,6 +7,7 @@ import time
 
 from families import closing, micro, progress
 from report import Family
+from scaling import wanted
 from servers import PeerError, lower_bound, ratios
 
 # Each beside the call without its last option.
@@ -15,9 +16,9 @@ CELLS += ["64,4,32,32/plain+backward+allocating", "8,12,128,64/causal+backward+a
 MOST = 1.1
 
 
-def extras(bench, counts, only=""):
+def extras(bench, counts, only=()):
     """Rows: the upper bound of what a cell takes, relative to the call without the extra, at each number of threads."""
-    cells = [cell for cell in CELLS if only in cell]
+    cells = [cell for cell in CELLS if wanted(cell, only)]
     bounds, raw = {cell: {} for cell in cells}, {cell: {} for cell in cells}
     for cell in cells:
         for threads in counts:
@@ -39,10 +40,10 @@ def extras(bench, counts, only=""):
                    [closing("extras", [MOST / bound for bound in found])], raw=raw)]
 
 
-def heads(bench, counts, only=""):
+def heads(bench, counts, only=()):
     """The command on a model of 10.8 million random parameters: 36 heads, each taken out in turn."""
     program = bench.binary.parents[1] / "cli/polyhead"
-    if only not in "polyhead heads":
+    if not wanted("polyhead heads", only):
         return []
     if not program.exists():
         progress(f"{program} is not there: polyhead heads is not measured")

@@ -40,7 +40,8 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="3 rounds")
     parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[2],
                         help="a number; or several, such as 1,2,4: then the family is scaling")
-    parser.add_argument("--only", default="", help="with several numbers of threads: the cells whose names contain this")
+    parser.add_argument("--only", action="append", default=[],
+                        help="with several numbers of threads: the cells whose names contain this; may be repeated")
     parser.add_argument("--binary", default=HERE.parent / "build/release/bench/polyhead_bench", type=pathlib.Path)
     parser.add_argument("--venv", type=pathlib.Path, help="where the peers are installed (default: this Python's)")
     parser.add_argument("--json", type=pathlib.Path, help="keep results here; families not measured now are taken over")
@@ -103,7 +104,7 @@ def main():
                 if args.json:
                     save(args.json, machine, families)
     if not fresh:
-        sys.exit(f"no cell has '{args.only}' in its name")
+        sys.exit(f"no cell has {' or '.join(args.only)} in its name")
     if args.write:
         report.write_page(args.write, machine, families.values())
     return 0 if all(family.passed() for family in fresh) else 1

@@ -41,13 +41,18 @@ def times_of(bench, cell, peers):
     return times
 
 
+def wanted(cell, only):
+    """Whether the name contains one of these; all are wanted if there are none."""
+    return not only or any(part in cell for part in only)
+
+
 def measure(bench, counts, only):
     """{cell: {threads: times}}: all numbers of threads of a cell one after the other, since a shared host is slower at
     one hour than at another. An interrupt (Ctrl-C) ends it with the cells that are complete."""
     raw = {}
     try:
         for cell, peers in CELLS.items():
-            if only not in cell and cell != YARDSTICK:
+            if not wanted(cell, only) and cell != YARDSTICK:
                 continue
             by_threads = {}
             for threads in counts:
@@ -60,8 +65,8 @@ def measure(bench, counts, only):
     return raw
 
 
-def scaling(bench, counts, only=""):
-    if not any(only in cell for cell in CELLS):
+def scaling(bench, counts, only=()):
+    if not any(wanted(cell, only) for cell in CELLS):
         return []
     facts = where(bench)
     return [table(counts, measure(bench, counts, only), facts)]
