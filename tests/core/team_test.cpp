@@ -36,9 +36,9 @@ TEST(Team, EveryItemIsDoneOnce) {
           in_shares ? team.for_shares(items, grain, members, make_work)
                     : team.for_each(items, grain, members, make_work);
           ASSERT_EQ(made[0], 1);  // the caller
-          for (int member = 1; member < 3; ++member) {
-            ASSERT_LE(made[static_cast<std::size_t>(member)], member < members ? 1 : 0);
-          }
+          // Who comes late to a round may take two places of the next.
+          ASSERT_LE(made[1] + made[2], members - 1);
+          ASSERT_LE(made[2], members < 3 ? 0 : 2);
           ASSERT_EQ(done, std::vector<int>(static_cast<std::size_t>(items), 1)) << items << " by " << grain;
         }
       }
