@@ -12,19 +12,31 @@ struct Philox {
   static constexpr int kRounds = 10;
   using Words = std::array<std::uint32_t, 4>;
 
-  static constexpr Words words(std::uint64_t key, Words counter) noexcept {
-    auto k0 = static_cast<std::uint32_t>(key);
-    auto k1 = static_cast<std::uint32_t>(key >> 32);
+  // The keys of all rounds, for those who draw often by one key.
+  struct Keys {
+    std::uint32_t k0[kRounds] = {}, k1[kRounds] = {};
+
+    constexpr Keys() = default;
+    constexpr explicit Keys(std::uint64_t key) {
+      for (std::uint32_t round = 0; round < kRounds; ++round) {
+        k0[round] = static_cast<std::uint32_t>(key) + round * kWeyl0;
+        k1[round] = static_cast<std::uint32_t>(key >> 32) + round * kWeyl1;
+      }
+    }
+  };
+
+  static constexpr Words words(const Keys& keys, Words counter) noexcept {
     for (int round = 0; round < kRounds; ++round) {
       const std::uint64_t product0 = std::uint64_t{kMultiplier0} * counter[0];
       const std::uint64_t product1 = std::uint64_t{kMultiplier1} * counter[2];
-      counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ k0, static_cast<std::uint32_t>(product1),
-                 static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ k1, static_cast<std::uint32_t>(product0)};
-      k0 += kWeyl0;
-      k1 += kWeyl1;
+      counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ keys.k0[round],
+                 static_cast<std::uint32_t>(product1),
+                 static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ keys.k1[round],
+                 static_cast<std::uint32_t>(product0)};
     }
     return counter;
   }
+  static constexpr Words words(std::uint64_t key, const Words& counter) noexcept { return words(Keys(key), counter); }
 };
 
 }  // namespace polyhead

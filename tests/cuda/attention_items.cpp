@@ -158,6 +158,12 @@ std::vector<Case> large_cases() {
       sink.sink_logit = sink.alibi = true;
       sink.options.softcap = 20;
       add("sink_alibi_softcap", sink);
+      Case one = c;
+      one.alibi = true;
+      add("alibi", one);
+      one.alibi = false;
+      one.options.softcap = 20;
+      add("softcap", one);
       Case many = sink;
       many.gates = test::Gates::per_sequence;
       many.options.dropout = {0.1, 5};

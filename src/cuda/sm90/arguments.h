@@ -7,6 +7,7 @@
 
 #include "backend/sequences.h"
 #include "backend/visibility.h"
+#include "core/philox.h"
 #include "cuda/sm90/tiles.cuh"
 
 namespace polyhead::cuda::sm90 {
@@ -70,6 +71,9 @@ struct PerHead {
   }
 };
 
+// Options that calls seldom have. A kernel is compiled for one of them, or for any set.
+enum class RarerOption : std::uint8_t { several, softcap, alibi, bias, keep, dropout };
+
 // [B,H,T,S] by its strides in elements, a number for every score; absent if data is null.
 struct ScoreTensor {
   const void* data = nullptr;
@@ -88,7 +92,7 @@ struct Options {
   std::int64_t keep_batch = 0, keep_head = 0, keep_row = 0;
   float softcap = 0;  // 0: none
   PerHead alibi;
-  std::uint64_t seed = 0;
+  Philox::Keys keys;                   // of dropout: as a parameter of the kernel they cost no instruction
   std::uint32_t threshold = 0;         // a weight is kept if its 16 random bits reach it; 0: no dropout
   float kept_factor = 1;               // what dropout multiplies the others by
   const std::uint8_t* seen = nullptr;  // [B,H or 1,S]: keys that keep and bias leave to some query

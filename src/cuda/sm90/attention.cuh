@@ -33,7 +33,7 @@ struct Shape<128> {
                        kConsumerRegisters = 232;
 };
 struct GeneralShape128 : Shape<128> {
-  static constexpr int kQueryStages = 1;  // more of the memory is cache, for keep and bias
+  static constexpr int kQueryStages = 1;  // more of the memory is cache, for the bias
 };
 template <>
 struct Shape<256> {
@@ -44,7 +44,7 @@ struct Shape<256> {
 // What a kernel has beside the softmax: nothing; statistics; or the rarer options, see options.cuh.
 enum class Instance : std::uint8_t { plain, statistics, general };
 
-template <class T, int D, Instance kInstance, class Sizes = Shape<D>>
+template <class T, int D, Instance kInstance, class Sizes = Shape<D>, RarerOption kOnly = RarerOption::several>
 class Forward {
   static constexpr bool kStatistics = kInstance == Instance::statistics, kGeneral = kInstance == Instance::general;
 
@@ -313,7 +313,8 @@ class Forward {
 
   // ---- options and masks
 
-  using General = GeneralOptions<T, kKeys>;
+  using General = GeneralOptions<T, kKeys, kOnly>;
+  static constexpr bool kHides = kGeneral && (kOnly == RarerOption::several || kOnly == RarerOption::keep);
 
   // From a score to the softmax's powers of 2.
   __device__ float scale() const { return kGeneral ? General::scale_of(a_.options, a_.scale) : a_.scale; }
@@ -344,7 +345,7 @@ class Forward {
   // Whether some query sees the key whose values this thread would clear in block n_. Asked for early, for it is far
   // away.
   __device__ bool is_own_key_seen() const {
-    if constexpr (!kGeneral) return true;
+    if constexpr (!kHides) return true;
     return options_of(tile()).is_seen(tile().blocks[n_] * kKeys + thread_);
   }
 
@@ -377,7 +378,7 @@ class Forward {
   // multiplied; every consumer does so for itself, to the same effect. seen: of the key that is this thread's.
   template <bool kPlain>
   __device__ void clean_values(bool seen) const {
-    const bool hides = kGeneral && a_.options.seen != nullptr;
+    const bool hides = kHides && a_.options.seen != nullptr;
     if (!hides && (kPlain || !needs_cleaning(tile(), n_, kKeys, a_.sequences.keys))) return;
     const int j0 = tile().blocks[n_] * kKeys;
     static_assert(kKeys <= kWarpgroup);
@@ -515,10 +516,10 @@ class Forward {
   std::uint32_t p_[kKeys / 16][4];  // weights
 };
 
-template <class T, int D, Instance kInstance, class Sizes = Shape<D>>
-__global__ void __launch_bounds__(Forward<T, D, kInstance, Sizes>::kThreads, 1)
+template <class T, int D, Instance kInstance, class Sizes = Shape<D>, RarerOption kOnly = RarerOption::several>
+__global__ void __launch_bounds__(Forward<T, D, kInstance, Sizes, kOnly>::kThreads, 1)
     attend_kernel(const __grid_constant__ ForwardArguments arguments) {
-  using Kernel = Forward<T, D, kInstance, Sizes>;
+  using Kernel = Forward<T, D, kInstance, Sizes, kOnly>;
   extern __shared__ __align__(1024) unsigned char memory[];
   Kernel::run(arguments, *reinterpret_cast<typename Kernel::Shared*>(memory));
 }

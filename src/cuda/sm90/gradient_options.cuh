@@ -120,7 +120,7 @@ struct GradientOptions {
   // Bit n: is key 8 group + n kept for the query? One draw decides eight neighbouring keys.
   __device__ std::uint32_t draw(int group, int query) const {
     const Philox::Words words =
-        Philox::words(a.options.seed, {static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(query),
+        Philox::words(a.options.keys, {static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(query),
                                        static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(tile.sequence)});
     std::uint32_t bits = 0;
 #pragma unroll

@@ -60,7 +60,7 @@ inline Options options_of(const backend::AttentionProblem& problem) {
   o.softcap = static_cast<float>(problem.softcap);
   o.alibi = per_head(problem.alibi);
   if (problem.dropout.p > 0) {
-    o.seed = problem.dropout.seed;
+    o.keys = Philox::Keys(problem.dropout.seed);
     o.threshold = static_cast<std::uint32_t>(std::lround(65536 * problem.dropout.p));
     o.kept_factor = static_cast<float>(1 / (1 - problem.dropout.p));
   }

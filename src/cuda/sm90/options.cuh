@@ -7,6 +7,7 @@
 #include "cuda/device/mma.cuh"
 #include "cuda/device/quad.cuh"
 #include "cuda/sm90/arguments.h"
+#include "cuda/sm90/softmax.cuh"
 
 namespace polyhead::cuda::sm90 {
 
@@ -28,7 +29,8 @@ __device__ inline float2 two_of(std::uint32_t word) {
   }
 }
 
-template <class T, int kKeys>
+// kOnly: the one option that a call has; without it the call says which there are.
+template <class T, int kKeys, RarerOption kOnly>
 struct GeneralOptions {
   static constexpr int kCount = kKeys / 2;  // of a thread's scores
   using Scores = float[kCount];
@@ -45,33 +47,43 @@ struct GeneralOptions {
   };
   __device__ Early early(const ScoreBlock& block) const {
     Early early;
-    if (o.bias.data != nullptr) fetch_bias(early, block);
-    if (o.keep_bits != nullptr) fetch_keep(early, block);
+    if (has_bias(o)) fetch_bias(early, block);
+    if (has_keep(o)) fetch_keep(early, block);
     return early;
   }
 
+  __device__ static bool has(RarerOption option, bool given) {
+    return kOnly == RarerOption::several ? given : kOnly == option;
+  }
+  __device__ static bool has_softcap(const Options& o) { return has(RarerOption::softcap, o.softcap > 0); }
+  __device__ static bool has_alibi(const Options& o) { return has(RarerOption::alibi, o.alibi.data != nullptr); }
+  __device__ static bool has_bias(const Options& o) { return has(RarerOption::bias, o.bias.data != nullptr); }
+  __device__ static bool has_keep(const Options& o) { return has(RarerOption::keep, o.keep_bits != nullptr); }
+  __device__ static bool has_dropout(const Options& o) { return has(RarerOption::dropout, o.threshold != 0); }
+
   // What scores are multiplied by to be powers of 2, once they are finished.
   __device__ static float scale_of(const Options& o, float scale) {
-    return o.softcap > 0 || o.alibi.data != nullptr || o.bias.data != nullptr || !(scale > 0) ? 1.f : scale;
+    return has_softcap(o) || has_alibi(o) || has_bias(o) || (kOnly == RarerOption::several && !(scale > 0)) ? 1.f
+                                                                                                            : scale;
   }
 
   // s: q . k, becomes the logits; in powers of 2 but for scale_of.
   __device__ void finish(Scores& s, const ScoreBlock& block, const Early& early) const {
     float factor = scale_of(o, scale) == 1.f ? scale : 1.f;
-    if (o.softcap > 0) {
+    if (has_softcap(o)) {
       cap(s);
       factor = 1;
     }
-    if (o.alibi.data != nullptr) {
+    if (has_alibi(o)) {
       add_alibi(s, block, factor);
       factor = 1;
     }
-    if (o.bias.data != nullptr) {
+    if (has_bias(o)) {
       add_bias(s, block, early, factor);
     } else if (factor != 1) {
       for_scores(s, [&](int, int, float& x) { x *= factor; });
     }
-    if (o.keep_bits != nullptr) {
+    if (has_keep(o)) {
       for_scores(
           s, [&](int r, int i, float& x) { x = early.keep[r][i / 8] >> (i % 8 / 2 * 8 + i % 2) & 1 ? x : -INFINITY; });
     }
@@ -81,7 +93,7 @@ struct GeneralOptions {
   // neighbouring keys of a row, which one draw of Philox decides: each lane draws for one group of four, and they
   // exchange words.
   __device__ void drop(Scores& s, const ScoreBlock& block) const {
-    if (o.threshold == 0) return;
+    if (!has_dropout(o)) return;
     const int group = (block.first_key - 2 * block.lane) / 8;
     const std::uint32_t threshold = o.threshold << 16;  // of 16 bits that are moved to the top of a word
 #pragma unroll
@@ -90,7 +102,7 @@ struct GeneralOptions {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         words[r] = Philox::words(
-            o.seed, {static_cast<std::uint32_t>(group + g + block.lane), static_cast<std::uint32_t>(block.row_of(r)),
+            o.keys, {static_cast<std::uint32_t>(group + g + block.lane), static_cast<std::uint32_t>(block.row_of(r)),
                      static_cast<std::uint32_t>(tile.head), static_cast<std::uint32_t>(tile.sequence)});
       }
 #pragma unroll
@@ -113,8 +125,13 @@ struct GeneralOptions {
 
  private:
   __device__ void cap(Scores& s) const {
-    const float inner = scale / (kLog2E * o.softcap), outer = o.softcap * kLog2E;
-    for_scores(s, [&](int, int, float& x) { x = outer * device::tanh_of(inner * x); });
+    // cap tanh z = cap - 2 cap / (1 + e^2z), in powers of 2.
+    const float inner = 2 * scale / o.softcap, outer = o.softcap * kLog2E;
+    for_scores(s, [&](int, int, float& x) {
+      float inverse;
+      asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1 + exp2_fast(inner * x)));
+      x = fmaf(-2 * outer, inverse, outer);
+    });
   }
 
   // act(r, i, x) for number i of row r; its column is 8 (i / 2) + i % 2.
@@ -198,56 +215,5 @@ struct GeneralOptions {
     }
   }
 };
-
-// bits [rows][words]: bit j % 32 of word j / 32 is set where keep, one of its rows that are not copies, is; 0 behind
-// the last key. A warp makes a word.
-__global__ void __launch_bounds__(256) pack_keep(const __grid_constant__ ScoreTensor keep, int heads, int queries,
-                                                 std::int64_t keys, std::uint32_t* bits, int words) {
-  const int groups = (words + 7) / 8, group = static_cast<int>(blockIdx.x) % groups;
-  const int row = static_cast<int>(blockIdx.x) / groups, word = 8 * group + static_cast<int>(threadIdx.x) / 32;
-  if (word >= words) return;
-  const std::int64_t key = std::int64_t{32} * word + threadIdx.x % 32;
-  const std::int64_t at = keep.at(row / queries / heads, row / queries % heads, row % queries, key);
-  const std::uint32_t set = __ballot_sync(~0u, key < keys && static_cast<const std::uint8_t*>(keep.data)[at] != 0);
-  if (threadIdx.x % 32 == 0) bits[static_cast<std::int64_t>(row) * words + word] = set;
-}
-
-// seen [B,H or 1,S]: 1 for a key that some query of its sequence sees, for all that keep and bias hide. A block has 32
-// keys of a sequence and a head; its warps take rows in turn, from the last on, until all are seen.
-__global__ void __launch_bounds__(256)
-    find_seen_keys(const __grid_constant__ backend::Sequences sequences, const Reach reach,
-                   const __grid_constant__ Options o, std::uint8_t* seen, int heads, int groups) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int group = static_cast<int>(blockIdx.x) % groups, pair = static_cast<int>(blockIdx.x) / groups;
-  const int head = pair % heads;
-  const backend::Sequence s = sequences[pair / heads];
-  const int key = 32 * group + lane, keys = static_cast<int>(s.keys), queries = static_cast<int>(s.queries);
-  if (32 * group >= keys) return;
-  const auto offset =
-      static_cast<int>(std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(s.offset, Reach::kLongest)));
-  const auto number = [](const ScoreTensor& tensor, std::int64_t at) {
-    switch (tensor.dtype) {
-      case DType::f32: return static_cast<const float*>(tensor.data)[at];
-      case DType::f16: return __half2float(static_cast<const __half*>(tensor.data)[at]);
-      case DType::bf16: return __bfloat162float(static_cast<const __nv_bfloat16*>(tensor.data)[at]);
-      default: return static_cast<float>(static_cast<const std::uint8_t*>(tensor.data)[at]);
-    }
-  };
-  bool found = key >= keys;
-  for (int row = queries - 1 - warp; row >= 0 && !__all_sync(~0u, found); row -= 8) {
-    if (found || !RowSight(reach, row + offset, keys).sees(key)) continue;
-    const auto at = [&](const ScoreTensor& x) { return x.at(s.batch, head, s.query_begin + row, s.key_begin + key); };
-    found = (o.keep.data == nullptr || number(o.keep, at(o.keep)) != 0) &&
-            (o.bias.data == nullptr || number(o.bias, at(o.bias)) != -INFINITY);
-  }
-  __shared__ int any[32];
-  if (warp == 0) any[lane] = 0;
-  __syncthreads();
-  if (found) any[lane] = 1;
-  __syncthreads();
-  if (warp == 0 && key < keys) {
-    seen[s.batch * o.seen_batch + head * o.seen_head + s.key_begin + key] = static_cast<std::uint8_t>(any[lane]);
-  }
-}
 
 }  // namespace polyhead::cuda::sm90

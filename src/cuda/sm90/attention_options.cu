@@ -1,0 +1,57 @@
+// Forward kernels for calls that have one rarer option: the general instance knows all of them, and its registers do
+// not suffice. A kernel for the bias alone was no faster, for it waits for memory. Heads of 256 are left to the general
+// instance.
+#include "cuda/sm90/launch.cuh"
+
+namespace polyhead::cuda::sm90 {
+namespace {
+
+// The one rarer option that a call has, or several.
+RarerOption only_option(const backend::AttentionProblem& problem) {
+  if (!(problem.scale > 0)) return RarerOption::several;
+  RarerOption found = RarerOption::several;
+  int count = 0;
+  const auto look_for = [&](RarerOption option, bool given) {
+    if (given) found = option;
+    count += given ? 1 : 0;
+  };
+  look_for(RarerOption::softcap, problem.softcap > 0);
+  look_for(RarerOption::alibi, problem.alibi.present());
+  look_for(RarerOption::bias, problem.bias.present());
+  look_for(RarerOption::keep, problem.keep.present());
+  look_for(RarerOption::dropout, problem.dropout.p > 0);
+  return count == 1 ? found : RarerOption::several;
+}
+
+template <class T, int D, class Sizes>
+bool launch_for(const Workspace& workspace, const backend::AttentionProblem& problem) {
+  const auto with = [&]<RarerOption kOnly>(std::integral_constant<RarerOption, kOnly>) {
+    launch<T, D, Instance::general, Sizes, kOnly>(workspace, problem);
+    return true;
+  };
+  switch (only_option(problem)) {
+    case RarerOption::softcap: return with(std::integral_constant<RarerOption, RarerOption::softcap>());
+    case RarerOption::alibi: return with(std::integral_constant<RarerOption, RarerOption::alibi>());
+    case RarerOption::keep: return with(std::integral_constant<RarerOption, RarerOption::keep>());
+    case RarerOption::dropout: return with(std::integral_constant<RarerOption, RarerOption::dropout>());
+    default: return false;
+  }
+}
+
+template <class T>
+bool launch_for(const Workspace& workspace, const backend::AttentionProblem& problem) {
+  switch (problem.head_dim) {
+    case 64: return launch_for<T, 64, SmallShape64>(workspace, problem);
+    case 128: return launch_for<T, 128, Shape<128>>(workspace, problem);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool attend_with_one_option(const Workspace& workspace, const backend::AttentionProblem& problem) {
+  return problem.dtype == DType::bf16 ? launch_for<__nv_bfloat16>(workspace, problem)
+                                      : launch_for<__half>(workspace, problem);
+}
+
+}  // namespace polyhead::cuda::sm90
