@@ -13,7 +13,7 @@ Option DeviceChoice::threads_option() {
 Option DeviceChoice::products_option() {
   return {"products",
           "TYPE",
-          "on a GPU: f32; tf32 rounds matrix products; bf16 attention too",
+          "on a GPU: f32; tf32 rounds matrix products; bf16 computes blocks in bf16",
           &products,
           {"f32", "tf32", "bf16"}};
 }

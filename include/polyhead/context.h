@@ -16,7 +16,8 @@ class Executor;
 enum class Float32Products : std::uint8_t {
   f32,   // nothing is rounded
   tf32,  // the operands of matrix products: to TF32, with the exponents of f32 and 10 bits behind the point
-  bf16,  // and attention, where Hopper's kernels take it: operands, weights and results to bf16, with 7 bits
+  bf16,  // and attention, where Hopper's kernels take it: operands, weights and results to bf16, with 7 bits; a model's
+         // pass that is recorded for its gradients has all of its blocks but the residual stream in bf16
 };
 
 // Make one and keep it. No thread starts before the first call that needs it; between calls the team sleeps.

@@ -15,20 +15,34 @@ Dims with_last(const Dims& shape, std::int64_t last) {
   return result;
 }
 
+// A 16-bit x needs weights of its own type; an f32 x takes them as they are stored.
+ConstTensorView weight_beside(Tape& tape, const ConstTensorView& x, Variable weight) {
+  return size_of(x.dtype()) == 2 ? tape.value_as(weight, x.dtype()) : tape.value(weight);
+}
+
 ConstTensorView value_of(const Tape& tape, const std::optional<Variable>& x) {
   return x ? tape.value(*x) : ConstTensorView{};
 }
 
+// The gradient for x, in x's type.
+void send_as(Tape& tape, Variable x, const TensorView& gradient) {
+  if (gradient.dtype() == tape.value(x).dtype()) return tape.send_shared(x, gradient);
+  tape.send(x, [&](const TensorView& into) { copy(tape.context(), gradient, into); });
+}
+
 }  // namespace
 
-Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias) {
-  const ConstTensorView in = tape.value(x), w = tape.value(weight);
-  const TensorView out = tape.take(with_last(in.shape(), w.shape(0)), in.dtype());
-  ops::linear_into(tape.context(), in, w, tape.packed(w), value_of(tape, bias), out);
+Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias, std::optional<DType> dtype) {
+  const ConstTensorView in = tape.value(x), w = weight_beside(tape, in, weight);
+  const TensorView out = tape.take(with_last(in.shape(), w.shape(0)), dtype.value_or(in.dtype()));
+  const bool copied = w.data() != tape.value(weight).data();  // for this pass: not worth packing
+  ops::linear_into(tape.context(), in, w, copied ? nullptr : tape.packed(w),
+                   bias ? tape.value_as(*bias, out.dtype()) : ConstTensorView{}, out);
   const Variable y = tape.result(out);
-  tape.on_backward(y, [&tape, x, weight, bias](const TensorView& dy) {
+  tape.on_backward(y, [&tape, x, weight, bias](const TensorView& gradient) {
+    const ConstTensorView input = tape.value(x), dy = tape.as(gradient, input.dtype());
     const auto back = [&](const LinearGradientOutputs& outputs) {
-      linear_backward_into(tape.context(), tape.value(x), tape.value(weight), dy, outputs);
+      linear_backward_into(tape.context(), input, weight_beside(tape, input, weight), dy, outputs);
     };
     tape.send(x, [&](const TensorView& into) { back({.dx = into}); });
     tape.send(weight, [&](const TensorView& into) { back({.dweight = into}); });
@@ -37,24 +51,33 @@ Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable>
   return y;
 }
 
-Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon) {
-  const ConstTensorView in = tape.value(x);
-  const TensorView out = tape.take(in.shape(), in.dtype());
+Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon,
+                   std::optional<DType> dtype) {
+  const ConstTensorView in = tape.value(x), factors = tape.value(gamma);
+  const TensorView out = tape.take(in.shape(), dtype.value_or(in.dtype()));
   const std::int64_t columns = in.shape(in.rank() - 1);
-  const TensorView scales = tape.take({columns == 0 ? 0 : in.count() / columns, 2}, in.dtype());
-  ops::normalise(tape.context(), in, tape.value(gamma), value_of(tape, beta), epsilon, out, scales);
+  const TensorView scales = tape.take({columns == 0 ? 0 : in.count() / columns, 2}, factors.dtype());
+  ops::normalise(tape.context(), in, factors, value_of(tape, beta), epsilon, out, scales);
   const Variable y = tape.result(out);
-  tape.on_backward(y, [&tape, x, gamma, beta, scales](const TensorView& dy) {
-    const ConstTensorView factors = tape.value(gamma);
+  tape.on_backward(y, [&tape, x, in, gamma, factors, beta, scales](const TensorView& dy) {
     const TensorView dgamma = tape.take(factors.shape(), factors.dtype());
     const TensorView dbeta = beta ? tape.take(factors.shape(), factors.dtype()) : TensorView{};
     const auto back = [&](const TensorView& into, const ConstTensorView& plus) {
-      ops::normalise_backward(tape.context(), tape.value(x), factors, scales, dy, plus, into, dgamma, dbeta);
+      ops::normalise_backward(tape.context(), in, factors, scales, dy, plus, into, dgamma, dbeta);
     };
-    tape.needs_gradient(x) ? tape.send_onto(x, back) : back(tape.take(dy.shape(), dy.dtype()), {});
+    tape.needs_gradient(x) ? tape.send_onto(x, back) : back(tape.take(in.shape(), in.dtype()), {});
     tape.send_shared(gamma, dgamma);
     if (beta) tape.send_shared(*beta, dbeta);
   });
+  return y;
+}
+
+Variable as(Tape& tape, Variable x, DType dtype) {
+  if (tape.value(x).dtype() == dtype) return x;
+  const TensorView out = tape.take(tape.value(x).shape(), dtype);
+  copy(tape.context(), tape.value(x), out);
+  const Variable y = tape.result(out);
+  tape.on_backward(y, [&tape, x](const TensorView& dy) { send_as(tape, x, dy); });
   return y;
 }
 
@@ -116,7 +139,7 @@ Variable add(Tape& tape, Variable a, Variable b) {
   ops::elementwise(tape.context(), ops::Elementwise::add, left, tape.value(b), out);
   const Variable y = tape.result(out);
   tape.on_backward(y, [&tape, a, b](const TensorView& dy) {
-    for (const Variable x : {a, b}) tape.send_shared(x, dy);
+    for (const Variable x : {a, b}) send_as(tape, x, dy);
   });
   return y;
 }

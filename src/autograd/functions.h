@@ -10,12 +10,18 @@
 
 namespace polyhead::autograd {
 
+// Results have the type of x, or the one that is asked for; x's gradient has x's type. Where x has 16 bits, products
+// read rounded copies of their parameters; the parameters' gradients are not rounded.
+
 // y [..,N] = x [..,K] W^T + b.
-Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias = {});
+Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias = {},
+                std::optional<DType> dtype = {});
 // LayerNorm with beta, RMSNorm without.
-Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon);
-Variable gelu(Tape& tape, Variable x);      // as GPT-2 has it
-Variable erf_gelu(Tape& tape, Variable x);  // as it is defined
+Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon,
+                   std::optional<DType> dtype = {});
+Variable as(Tape& tape, Variable x, DType dtype);  // x, in another type
+Variable gelu(Tape& tape, Variable x);             // as GPT-2 has it
+Variable erf_gelu(Tape& tape, Variable x);         // as it is defined
 // f(a) b of [a | b].
 Variable gate(Tape& tape, Variable x, ops::Gate kind);
 Variable scale(Tape& tape, Variable x, double factor);  // factor x

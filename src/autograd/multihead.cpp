@@ -25,8 +25,12 @@ void for_each_parameter(const MultiHeadParameters<Parameter*>& parameters, Multi
   one(parameters.k_norm_weight, tensors.k_norm_weight);
 }
 
-MultiHeadViews views_of(const MultiHeadParameters<Parameter*>& parameters) {
-  const auto one = [](Parameter* parameter) { return parameter ? parameter->value.view() : ConstTensorView{}; };
+// The parameters beside an x of this type.
+MultiHeadViews views_of(Tape& tape, const MultiHeadParameters<Parameter*>& parameters, DType dtype) {
+  const auto one = [&](Parameter* parameter) -> ConstTensorView {
+    if (parameter == nullptr) return {};
+    return size_of(dtype) == 2 ? tape.value_as(tape.parameter(*parameter), dtype) : parameter->value.view();
+  };
   return {one(parameters.in_proj_weight), one(parameters.q_proj_weight), one(parameters.k_proj_weight),
           one(parameters.v_proj_weight),  one(parameters.in_proj_bias),  one(parameters.out_proj_weight),
           one(parameters.out_proj_bias),  one(parameters.q_norm_weight), one(parameters.k_norm_weight)};
@@ -39,12 +43,16 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
                    MultiHeadMemory& memory) {
   MultiHeadWants all = wants;
   if (tape.recording()) all.attention.lse = all.heads = all.projections = true;  // as MultiHeadWants::training()
-  const MultiHeadViews views = views_of(parameters);
-  const ops::PackedProjections packed{tape.packed(views.in_proj_weight), tape.packed(views.out_proj_weight)};
-  ops::multihead(tape.context(), shape, views, packed, {.query = tape.value(x)}, options, all, memory.forward);
+  const ConstTensorView in = tape.value(x);
+  const MultiHeadViews views = views_of(tape, parameters, in.dtype());
+  ops::PackedProjections packed;
+  if (size_of(in.dtype()) != 2) {  // copies for this pass are not worth packing
+    packed = {tape.packed(views.in_proj_weight), tape.packed(views.out_proj_weight)};
+  }
+  ops::multihead(tape.context(), shape, views, packed, {.query = in}, options, all, memory.forward);
   const Variable y = tape.result(memory.forward.output);
   for_each_parameter(parameters, memory.gradients.dparameters, [&](Parameter& p, Tensor&) { tape.parameter(p); });
-  tape.on_backward(y, [&tape, &memory, shape, parameters, x, options, gate_gradients](const TensorView& dy) {
+  tape.on_backward(y, [&tape, &memory, shape, parameters, x, in, options, gate_gradients](const TensorView& dy) {
     MultiHeadGradients& gradients = memory.gradients;
     // The parameters' gradients lend their memory, so that they are written where they belong.
     const auto lend = [&](const Parameter& parameter, Tensor& place) {
@@ -64,8 +72,10 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
       }
     };
     const auto back = [&] {
-      ops::multihead_backward(tape.context(), shape, views_of(parameters), {.query = tape.value(x)}, options,
-                              memory.forward, {.output = dy}, {.gates = gate_gradients}, tape.learns(), gradients);
+      std::optional<DType> learnt;
+      if (tape.learns()) learnt = size_of(in.dtype()) == 2 ? DType::f32 : in.dtype();
+      ops::multihead_backward(tape.context(), shape, views_of(tape, parameters, in.dtype()), {.query = in}, options,
+                              memory.forward, {.output = dy}, {.gates = gate_gradients}, learnt, gradients);
     };
     if (tape.learns()) {
       {

@@ -58,22 +58,47 @@ ConstTensorView Tape::here(const ConstTensorView& x) {
   return copied;
 }
 
+DType Tape::inner_type(DType stream) const {
+  const bool rounds =
+      recording_ && context_.device() != Device{} && context_.float32_products() == Float32Products::bf16;
+  return rounds && stream == DType::f32 ? DType::bf16 : stream;
+}
+
+ConstTensorView Tape::as(const ConstTensorView& x, DType dtype) {
+  if (!x.present() || x.dtype() == dtype) return x;
+  const TensorView copied = take(x.shape(), dtype);
+  copy(context_, x, copied);
+  return copied;
+}
+
+ConstTensorView Tape::value_as(Variable x, DType dtype) {
+  if (value(x).dtype() == dtype) return value(x);
+  if (!recording_) return as(value(x), dtype);  // recycle may hand its memory out again
+  ConstTensorView& copied = nodes_[x.index].copy;
+  if (!copied.present() || copied.dtype() != dtype) copied = as(value(x), dtype);
+  return copied;
+}
+
 Variable Tape::constant(const ConstTensorView& value) {
-  nodes_.push_back({.value = value, .result = {}, .gradient = {}});
+  nodes_.push_back({.value = value, .result = {}, .gradient = {}, .copy = {}});
   return {nodes_.size() - 1};
 }
 
 Variable Tape::parameter(const Parameter& parameter) {
   const auto [place, fresh] = parameters_.try_emplace(&parameter, nodes_.size());
   if (fresh) {
-    nodes_.push_back(
-        {.value = parameter.value, .result = {}, .gradient = {}, .parameter = &parameter, .needs_gradient = learns()});
+    nodes_.push_back({.value = parameter.value,
+                      .result = {},
+                      .gradient = {},
+                      .copy = {},
+                      .parameter = &parameter,
+                      .needs_gradient = learns()});
   }
   return {place->second};
 }
 
 Variable Tape::result(const TensorView& value) {
-  nodes_.push_back({.value = value, .result = value, .gradient = {}, .needs_gradient = recording_});
+  nodes_.push_back({.value = value, .result = value, .gradient = {}, .copy = {}, .needs_gradient = recording_});
   return {nodes_.size() - 1};
 }
 

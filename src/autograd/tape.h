@@ -88,6 +88,14 @@ class Tape {
   // Complete after backward; absent if nothing arrived.
   const TensorView& gradient(Variable x) const { return nodes_[x.index].gradient; }
 
+  // What the ops of a block hand to each other beside a stream of this type. On a GPU whose products may round to bf16
+  // it is bf16 where the stream is f32 and the pass is recorded: half the bytes, kept and moved.
+  DType inner_type(DType stream) const;
+  // x in this float type: itself, or a copy that lives until the tape is cleared.
+  ConstTensorView as(const ConstTensorView& x, DType dtype);
+  // The same of a variable's value; where the pass is recorded it is copied once, however often it is asked for.
+  ConstTensorView value_as(Variable x, DType dtype);
+
   // x on the context's device: itself, or a copy that lives until the tape is cleared. What is absent stays so.
   ConstTensorView here(const ConstTensorView& x);
 
@@ -136,8 +144,9 @@ class Tape {
  private:
   struct Node {
     ConstTensorView value;
-    TensorView result;    // the same, if it is an op's
-    TensorView gradient;  // absent until something arrives
+    TensorView result;     // the same, if it is an op's
+    TensorView gradient;   // absent until something arrives
+    ConstTensorView copy;  // of the value in another type, if one was asked for
     const Parameter* parameter = nullptr;
     bool needs_gradient = false;
     bool shared = false;  // the gradient's memory is somebody else's, too

@@ -32,7 +32,8 @@ constexpr bool is_binary(Elementwise op) noexcept {
          op == Elementwise::softcap_backward;
 }
 
-// Row-major, of one shape, f32 or f64; y may be a or b. b is absent for an op of one argument.
+// Row-major, of one shape, f32 or f64; on a GPU each may be f32, f16 or bf16. y may be a or b, if it has the same
+// type. b is absent for an op of one argument.
 struct ElementwiseProblem {
   Elementwise op{};
   ConstTensorView a, b;

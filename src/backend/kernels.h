@@ -50,9 +50,9 @@ struct Kernels {
   void (*pool_backward)(Executor&, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx);
   void (*cross_entropy)(Executor&, const CrossEntropyProblem&);
 
-  // Training. sum [1] f64 = the sum of the squares of all elements of x, the same bits every time.
+  // Training. sums [n] f64: of the squares of all elements of each of n tensors, the same bits every time.
   void (*adamw)(Executor&, const AdamWProblem&);
-  void (*sum_of_squares)(Executor&, const ConstTensorView& x, const TensorView& sum);
+  void (*sums_of_squares)(Executor&, std::span<const ConstTensorView>, const TensorView& sums);
 };
 
 }  // namespace polyhead::backend

@@ -1,4 +1,5 @@
-// LayerNorm and RMSNorm over the last axis, with everything resolved. f32 or f64.
+// LayerNorm and RMSNorm over the last axis, with everything resolved. f32 or f64; on a GPU rows may be
+// f16 or bf16, too, each tensor by itself, and what belongs to rows or columns is f32.
 //   LayerNorm  y = (x - mean) rstd * gamma + beta     rstd = 1 / sqrt(mean((x - mean)^2) + epsilon)
 //   RMSNorm    y = x rstd * gamma                     rstd = 1 / sqrt(mean(x^2) + epsilon)
 #pragma once

@@ -1,6 +1,6 @@
-// AdamW on the CPU: one pass over weight, both moments and gradient.
+// AdamW on the CPU: one pass over weight, both moments and gradient of all tensors.
+#include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include "cpu/kernels.h"
@@ -20,24 +20,49 @@ inline constexpr std::int64_t kRow = 4096;
 
 inline RowBlocks blocks_of(std::int64_t count) { return RowBlocks((count + kRow - 1) / kRow, kRow); }
 
+// A block of one of several tensors: elements [begin, end).
+struct Piece {
+  std::size_t tensor, begin, end;
+};
+
+// The blocks of all tensors, each cut by itself; the team takes them together.
+template <class CountOf>
+std::vector<Piece> pieces_of(std::size_t tensors, const CountOf& count_of) {
+  std::vector<Piece> pieces;
+  for (std::size_t n = 0; n < tensors; ++n) {
+    const std::int64_t count = count_of(n);
+    const RowBlocks blocks = blocks_of(count);
+    for (std::int64_t block = 0; block < blocks.count; ++block) {
+      pieces.push_back({n, static_cast<std::size_t>(blocks.begin(block) * kRow),
+                        static_cast<std::size_t>(std::min(count, blocks.end(block) * kRow))});
+    }
+  }
+  return pieces;
+}
+template <class Work>
+void for_pieces(Team& team, const std::vector<Piece>& pieces, const Work& work) {
+  const auto count = static_cast<std::int64_t>(pieces.size());
+  const auto members = static_cast<int>(std::clamp<std::int64_t>(count / 2, 1, team.threads()));
+  team.for_each(count, 1, members, [&](int) {
+    return [&](std::int64_t n) { work(static_cast<std::size_t>(n), pieces[static_cast<std::size_t>(n)]); };
+  });
+}
+
 template <class T>
 void adamw_as(Team& team, const backend::AdamWProblem& p) {
-  T *weight = data_of<T>(p.weight), *first = data_of<T>(p.first), *second = data_of<T>(p.second);
-  const T* gradient = data_of<T>(p.gradient);
   const double c1 = 1 - std::pow(p.beta1, static_cast<double>(p.step));
   const double c2 = 1 - std::pow(p.beta2, static_cast<double>(p.step));
-  const T rate = static_cast<T>(p.rate / c1), root = static_cast<T>(1 / std::sqrt(c2)),
-          keep = static_cast<T>(1 - p.rate * p.decay);
+  const T rate = static_cast<T>(p.rate / c1), root = static_cast<T>(1 / std::sqrt(c2));
   // 1 - beta is rounded by itself: taken from a beta of type T it would be off by as many digits as beta is near 1.
   const T fresh1 = static_cast<T>(1 - p.beta1), b2 = static_cast<T>(p.beta2), fresh2 = static_cast<T>(1 - p.beta2),
           epsilon = static_cast<T>(p.epsilon), factor = static_cast<T>(p.gradient_factor);
-  const std::int64_t count = p.weight.count();
-  const RowBlocks blocks = blocks_of(count);
-  for_blocks(team, blocks, [&](std::int64_t block) {
-    const auto begin = static_cast<std::size_t>(blocks.begin(block) * kRow);
-    const auto end = static_cast<std::size_t>(std::min(count, blocks.end(block) * kRow));
-    for_columns<T>(end - begin, [&](auto d, std::size_t c) {
-      const std::size_t at = begin + c;
+  const auto pieces = pieces_of(p.tensors.size(), [&](std::size_t n) { return p.tensors[n].weight.count(); });
+  for_pieces(team, pieces, [&](std::size_t, const Piece& piece) {
+    const backend::AdamWTensor& tensor = p.tensors[piece.tensor];
+    T *weight = data_of<T>(tensor.weight), *first = data_of<T>(tensor.first), *second = data_of<T>(tensor.second);
+    const T *gradient = data_of<T>(tensor.gradient), keep = static_cast<T>(tensor.decays ? 1 - p.rate * p.decay : 1);
+    for_columns<T>(piece.end - piece.begin, [&](auto d, std::size_t c) {
+      const std::size_t at = piece.begin + c;
       const auto g = hn::Mul(hn::Set(d, factor), hn::LoadU(d, gradient + at));
       const auto before = hn::LoadU(d, first + at), fresh = hn::Mul(hn::Set(d, fresh2), g);
       const auto m = hn::MulAdd(hn::Set(d, fresh1), hn::Sub(g, before), before);
@@ -52,28 +77,27 @@ void adamw_as(Team& team, const backend::AdamWProblem& p) {
 }
 
 template <class T>
-void sum_of_squares_as(Team& team, const ConstTensorView& x, const TensorView& sum) {
-  const T* data = data_of<T>(x);
-  const std::int64_t count = x.count();
-  const RowBlocks blocks = blocks_of(count);
-  std::vector<double> parts(static_cast<std::size_t>(blocks.count));
-  for_blocks(team, blocks, [&](std::int64_t block) {
-    const auto begin = static_cast<std::size_t>(blocks.begin(block) * kRow);
-    const auto end = static_cast<std::size_t>(std::min(count, blocks.end(block) * kRow));
-    parts[static_cast<std::size_t>(block)] =
-        static_cast<double>(sum_columns<T>(end - begin, [&](auto d, std::size_t c) {
-          const auto value = hn::LoadU(d, data + begin + c);
-          return hn::Mul(value, value);
-        }));
+void sums_of_squares_as(Team& team, std::span<const ConstTensorView> tensors, const TensorView& sums) {
+  const auto pieces = pieces_of(tensors.size(), [&](std::size_t n) { return tensors[n].count(); });
+  std::vector<double> parts(pieces.size());
+  for_pieces(team, pieces, [&](std::size_t n, const Piece& piece) {
+    const T* data = data_of<T>(tensors[piece.tensor]);
+    parts[n] = static_cast<double>(sum_columns<T>(piece.end - piece.begin, [&](auto d, std::size_t c) {
+      const auto value = hn::LoadU(d, data + piece.begin + c);
+      return hn::Mul(value, value);
+    }));
   });
-  *data_of<double>(sum) = std::accumulate(parts.begin(), parts.end(), 0.0);
+  auto* to = data_of<double>(sums);
+  std::fill_n(to, tensors.size(), 0.0);
+  for (std::size_t n = 0; n < pieces.size(); ++n) to[pieces[n].tensor] += parts[n];
 }
 
 void adamw(Team& team, const backend::AdamWProblem& problem) {
-  problem.weight.dtype() == DType::f64 ? adamw_as<double>(team, problem) : adamw_as<float>(team, problem);
+  problem.tensors[0].weight.dtype() == DType::f64 ? adamw_as<double>(team, problem) : adamw_as<float>(team, problem);
 }
-void sum_of_squares(Team& team, const ConstTensorView& x, const TensorView& sum) {
-  x.dtype() == DType::f64 ? sum_of_squares_as<double>(team, x, sum) : sum_of_squares_as<float>(team, x, sum);
+void sums_of_squares(Team& team, std::span<const ConstTensorView> tensors, const TensorView& sums) {
+  tensors[0].dtype() == DType::f64 ? sums_of_squares_as<double>(team, tensors, sums)
+                                   : sums_of_squares_as<float>(team, tensors, sums);
 }
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE
@@ -83,15 +107,15 @@ HWY_AFTER_NAMESPACE();
 namespace polyhead::cpu {
 
 HWY_EXPORT(adamw);
-HWY_EXPORT(sum_of_squares);
+HWY_EXPORT(sums_of_squares);
 
 void adamw(Team& team, const backend::AdamWProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(adamw)(team, problem);
 }
-void sum_of_squares(Team& team, const ConstTensorView& x, const TensorView& sum) {
+void sums_of_squares(Team& team, std::span<const ConstTensorView> tensors, const TensorView& sums) {
   choose_target();
-  HWY_DYNAMIC_DISPATCH(sum_of_squares)(team, x, sum);
+  HWY_DYNAMIC_DISPATCH(sums_of_squares)(team, tensors, sums);
 }
 
 }  // namespace polyhead::cpu

@@ -56,7 +56,7 @@ const backend::Kernels& kernels() noexcept {
                                           .pool_backward = entry<pool_backward>,
                                           .cross_entropy = entry<cross_entropy>,
                                           .adamw = entry<adamw>,
-                                          .sum_of_squares = entry<sum_of_squares>};
+                                          .sums_of_squares = entry<sums_of_squares>};
   return table;
 }
 

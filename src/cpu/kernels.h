@@ -38,7 +38,7 @@ void pool_backward(Team& team, const ConstTensorView& dy, const ConstTensorView&
 void cross_entropy(Team& team, const backend::CrossEntropyProblem& problem);
 
 void adamw(Team& team, const backend::AdamWProblem& problem);
-void sum_of_squares(Team& team, const ConstTensorView& x, const TensorView& sum);
+void sums_of_squares(Team& team, std::span<const ConstTensorView> tensors, const TensorView& sums);
 
 // The elements of a view as T. Kernels run where the memory is, so nothing is checked.
 template <class T, class View>

@@ -122,8 +122,8 @@ CublasLt::~CublasLt() {
 
 const CublasLt::Plan* CublasLt::plan_of(const Key& key) {
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second.get();
-  const auto [compute, type, M, N, K, a_transposed, b_transposed, a_leading, b_leading, c_leading, biased, alignment] =
-      key;
+  const auto [compute, type, c_type, M, N, K, a_transposed, b_transposed, a_leading, b_leading, c_leading, biased,
+              alignment] = key;
   const Functions& f = *functions_;
   auto plan = std::make_unique<Plan>(f);
   // The library computes C^T [N,M] = B^T A^T, so its first operand is our second.
@@ -133,7 +133,7 @@ const CublasLt::Plan* CublasLt::plan_of(const Key& key) {
               f.desc_set(plan->desc, kDescTransB, &second, sizeof second) == 0 &&
               f.layout_create(&plan->b, type, b_transposed ? K : N, b_transposed ? N : K, b_leading) == 0 &&
               f.layout_create(&plan->a, type, a_transposed ? M : K, a_transposed ? K : M, a_leading) == 0 &&
-              f.layout_create(&plan->c, type, N, M, c_leading) == 0;
+              f.layout_create(&plan->c, c_type, N, M, c_leading) == 0;
   if (biased) made = made && f.desc_set(plan->desc, kDescEpilogue, &kEpilogueBias, sizeof kEpilogueBias) == 0;
   void* preference = nullptr;
   made = made && f.preference_create(&preference) == 0;
@@ -159,7 +159,8 @@ bool CublasLt::multiply(cudaStream_t stream, bool may_round, const ConstTensorVi
                         const void* bias, const TensorView& c, void* workspace) {
   const Operand left = operand_of(a), right = operand_of(b);
   const std::int64_t c_leading = std::max(c.stride(0), c.shape(1));
-  const Key key{may_round && c.dtype() == DType::f32 ? kComputeTf32 : kCompute32F,
+  const Key key{may_round && a.dtype() == DType::f32 ? kComputeTf32 : kCompute32F,
+                type_of(a.dtype()),
                 type_of(c.dtype()),
                 c.shape(0),
                 c.shape(1),

@@ -23,18 +23,18 @@ class CublasLt {
 
   static constexpr std::size_t kWorkspaceBytes = 32u << 20;
 
-  // C = A B + bias, the bias in C's type or absent, f32 operands rounded to TF32 if they may be. False if it has no way
-  // to do it.
+  // C = A B + bias, A and B of one type, C of that or f32, the bias of C's or absent; f32 operands are rounded to TF32
+  // if they may be. False if it has no way to do it.
   bool multiply(cudaStream_t stream, bool may_round, const ConstTensorView& a, const ConstTensorView& b,
                 const void* bias, const TensorView& c, void* workspace);
 
  private:
   struct Functions;
   struct Plan;
-  // Everything that the choice of an algorithm depends on: how to compute, type, sizes, transpositions, leading
-  // dimensions, bias, alignments.
-  using Key = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t, bool, bool, std::int64_t, std::int64_t,
-                         std::int64_t, bool, int>;
+  // Everything that the choice of an algorithm depends on: how to compute, types of the operands and of C, sizes,
+  // transpositions, leading dimensions, bias, alignments.
+  using Key = std::tuple<int, int, int, std::int64_t, std::int64_t, std::int64_t, bool, bool, std::int64_t,
+                         std::int64_t, std::int64_t, bool, int>;
 
   explicit CublasLt(std::unique_ptr<Functions> functions);
   const Plan* plan_of(const Key& key);

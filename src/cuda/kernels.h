@@ -36,7 +36,7 @@ void pool_backward(CudaExecutor& executor, const ConstTensorView& dy, const Cons
 void cross_entropy(CudaExecutor& executor, const backend::CrossEntropyProblem& problem);
 
 void adamw(CudaExecutor& executor, const backend::AdamWProblem& problem);
-void sum_of_squares(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sum);
+void sums_of_squares(CudaExecutor& executor, std::span<const ConstTensorView> tensors, const TensorView& sums);
 
 // f64 stays on the CPU: throws if that is what the tensor holds.
 void expect_no_f64(std::string_view op, const ConstTensorView& tensor);

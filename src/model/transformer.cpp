@@ -190,9 +190,9 @@ MultiHeadShape Transformer::attention_shape(std::size_t layer) const {
 
 namespace {
 
-Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias) {
-  return linear(tape, x, tape.parameter(*weight),
-                bias == nullptr ? std::nullopt : std::optional(tape.parameter(*bias)));
+Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias, std::optional<DType> dtype = {}) {
+  return linear(tape, x, tape.parameter(*weight), bias == nullptr ? std::nullopt : std::optional(tape.parameter(*bias)),
+                dtype);
 }
 
 Variable activated(Tape& tape, Variable x, FeedForward kind) {
@@ -238,10 +238,15 @@ Dropout dropout(double p, const PassOptions& options, std::size_t layer, std::ui
 
 }  // namespace
 
-Variable Transformer::normalised(Tape& tape, Variable x, const Normalised& norm) const {
-  if (norm.gamma == nullptr) return x;
+Variable Transformer::normalised(Tape& tape, Variable x, const Normalised& norm, std::optional<DType> dtype) const {
+  if (norm.gamma == nullptr) return as(tape, x, dtype.value_or(tape.value(x).dtype()));
   return normalise(tape, x, tape.parameter(*norm.gamma),
-                   norm.beta == nullptr ? std::nullopt : std::optional(tape.parameter(*norm.beta)), config_.epsilon);
+                   norm.beta == nullptr ? std::nullopt : std::optional(tape.parameter(*norm.beta)), config_.epsilon,
+                   dtype);
+}
+
+Variable Transformer::inner(Tape& tape, Variable x, const Normalised& norm, DType dtype) const {
+  return config_.post_norm ? as(tape, x, dtype) : normalised(tape, x, norm, dtype);
 }
 
 MultiHeadOptions Transformer::attention_options(Tape& tape, std::size_t layer, const PassOptions& options) const {
@@ -272,12 +277,14 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   const Block& block = blocks_[layer];
   if (config_.layers[layer].heads == 0) return attend_without_heads(tape, layer, x);
   const MultiHeadOptions how = attention_options(tape, layer, options);
-  const Variable inner = config_.post_norm ? x : normalised(tape, x, block.attention_norm);
+  const DType stream = tape.value(x).dtype();
+  const Variable in = inner(tape, x, block.attention_norm,
+                            config_.qk_norm ? stream : tape.inner_type(stream));  // norms of heads are not rounded
   const MultiHeadWants wants = options.wants_of.value_or(layer) == layer ? options.wants : MultiHeadWants{};
   Variable out = options.memory != nullptr
-                     ? attend_remembered(tape, layer, inner, how, *options.memory)
-                     : multihead(tape, attention_shape(layer), block.attention, inner, how, wants,
-                                 options.gate_gradients, tape.memory<autograd::MultiHeadMemory>(&block));
+                     ? attend_remembered(tape, layer, in, how, *options.memory)
+                     : multihead(tape, attention_shape(layer), block.attention, in, how, wants, options.gate_gradients,
+                                 tape.memory<autograd::MultiHeadMemory>(&block));
   if (options.shifts != nullptr && (*options.shifts)[layer].present()) {
     const Variable shift = tape.constant(tape.here((*options.shifts)[layer]));
     out = tape.value(shift).rank() == 1 ? add_to_rows(tape, out, shift) : add(tape, out, shift);
@@ -326,8 +333,8 @@ Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, Va
                                    const PassOptions& options) const {
   const Block& block = blocks_[layer];
   if (block.up.weight == nullptr) return onto;
-  const Variable inner = config_.post_norm ? x : normalised(tape, x, block.feed_forward_norm);
-  const Variable up = affine(tape, inner, block.up.weight, block.up.bias);
+  const Variable in = inner(tape, x, block.feed_forward_norm, tape.inner_type(tape.value(x).dtype()));
+  const Variable up = affine(tape, in, block.up.weight, block.up.bias);
   const Variable active = activated(tape, up, config_.feed_forward);
   const Variable down = affine(tape, active, block.down.weight, block.down.bias);
   const Variable out = drop(tape, down, dropout(config_.dropout, options, layer, 2));
@@ -384,10 +391,11 @@ Variable Transformer::through(Tape& tape, Variable x, std::size_t first, std::si
 
 Variable Transformer::answer(Tape& tape, Variable x, const PassOptions& options) const {
   const Executor::Burst burst(tape.context().executor());
-  x = normalised(tape, x, final_norm_);
+  const DType stream = tape.value(x).dtype();
+  x = normalised(tape, x, final_norm_, config_.kind == Kind::gpt ? tape.inner_type(stream) : stream);
   if (config_.kind == Kind::encoder) return x;
   if (config_.kind == Kind::classifier) x = pool(tape, x, tape.here(options.lengths));
-  const Variable logits = affine(tape, x, output_.weight, output_.bias);
+  const Variable logits = affine(tape, x, output_.weight, output_.bias, stream);
   return config_.logit_softcap > 0 ? softcap(tape, logits, config_.logit_softcap) : logits;
 }
 

@@ -97,7 +97,10 @@ class Transformer {
   Transformer(const Config& config, std::optional<std::uint64_t> seed, DType dtype,
               const std::shared_ptr<Allocator>& memory, int threads);
 
-  autograd::Variable normalised(autograd::Tape& tape, autograd::Variable x, const Normalised& norm) const;
+  autograd::Variable normalised(autograd::Tape& tape, autograd::Variable x, const Normalised& norm,
+                                std::optional<DType> dtype = {}) const;
+  // What attention or feed-forward reads of the stream x: its norm or, where norms come later, x itself.
+  autograd::Variable inner(autograd::Tape& tape, autograd::Variable x, const Normalised& norm, DType dtype) const;
   autograd::Variable block(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                            const PassOptions& options) const;
   // x plus what attention makes of it.

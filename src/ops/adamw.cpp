@@ -5,21 +5,30 @@
 
 namespace polyhead::ops {
 
-void adamw(Context& context, const AdamW& rule, std::int64_t step, double factor, const TensorView& weight,
-           const TensorView& first, const TensorView& second, const ConstTensorView& gradient) {
-  const RowMajor rows({"adamw", context.device()}, "weight", weight);
-  rows.expect_like("first moment", first);
-  rows.expect_like("second moment", second);
-  rows.expect_like("gradient", gradient);
-  if (step < 1) throw Error(ErrorCode::value, rows.op, "step: expected 1 or more, found " + std::to_string(step));
-  run(context, &Kernels::adamw,
-      {weight, first, second, gradient, factor, rule.rate, rule.beta1, rule.beta2, rule.epsilon, rule.decay, step});
+void adamw(Context& context, const AdamW& rule, std::int64_t step, double factor,
+           std::span<const backend::AdamWTensor> tensors) {
+  const Op op{"adamw", context.device()};
+  if (step < 1) throw Error(ErrorCode::value, op, "step: expected 1 or more, found " + std::to_string(step));
+  if (tensors.empty()) return;
+  for (const backend::AdamWTensor& tensor : tensors) {
+    const RowMajor rows(op, "weight", tensor.weight);
+    Argument{op, "weight", tensor.weight}.expect_dtype(tensors[0].weight.dtype());
+    rows.expect_like("first moment", tensor.first);
+    rows.expect_like("second moment", tensor.second);
+    rows.expect_like("gradient", tensor.gradient);
+  }
+  run(context, &Kernels::adamw, {tensors, factor, rule.rate, rule.beta1, rule.beta2, rule.epsilon, rule.decay, step});
 }
 
-void sum_of_squares(Context& context, const ConstTensorView& x, const TensorView& sum) {
-  const RowMajor rows({"sum_of_squares", context.device()}, "x", x);
-  Argument{rows.op, "sum", sum}.expect_input({1}, DType::f64);
-  run(context, &Kernels::sum_of_squares, x, sum);
+void sums_of_squares(Context& context, std::span<const ConstTensorView> tensors, const TensorView& sums) {
+  const Op op{"sums_of_squares", context.device()};
+  if (tensors.empty()) return;
+  for (const ConstTensorView& x : tensors) {
+    const RowMajor rows(op, "x", x);
+    Argument{op, "x", x}.expect_dtype(tensors[0].dtype());
+  }
+  Argument{op, "sums", sums}.expect_input({static_cast<std::int64_t>(tensors.size())}, DType::f64);
+  run(context, &Kernels::sums_of_squares, tensors, sums);
 }
 
 }  // namespace polyhead::ops

@@ -1,6 +1,7 @@
 // One step of AdamW, and the size of a gradient. f32 or f64, row-major.
 #pragma once
 
+#include "backend/adamw.h"
 #include "polyhead/context.h"
 #include "polyhead/tensor.h"
 
@@ -11,11 +12,12 @@ namespace polyhead::ops {
 struct AdamW {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, decay = 0.01;
 };
-// One tensor: w, m, v and g of one shape; g is multiplied by `factor` first, from clipping. Steps count from 1.
-void adamw(Context& context, const AdamW& rule, std::int64_t step, double factor, const TensorView& weight,
-           const TensorView& first, const TensorView& second, const ConstTensorView& gradient);
+// All tensors at once, each w, m, v and g of one shape; g is multiplied by `factor` first, from clipping. Steps count
+// from 1.
+void adamw(Context& context, const AdamW& rule, std::int64_t step, double factor,
+           std::span<const backend::AdamWTensor> tensors);
 
-// sum [1], f64; the same bits for any number of threads.
-void sum_of_squares(Context& context, const ConstTensorView& x, const TensorView& sum);
+// sums [n], f64, of n tensors; the same bits for any number of threads.
+void sums_of_squares(Context& context, std::span<const ConstTensorView> tensors, const TensorView& sums);
 
 }  // namespace polyhead::ops

@@ -107,6 +107,10 @@ DType weight_type(const ConstTensorView& weight, DType inputs) {
   return inputs == DType::f32 && is_float(weight.dtype()) && size_of(weight.dtype()) == 2 ? weight.dtype() : inputs;
 }
 
+DType sum_type(const ConstTensorView& sums, DType numbers) {
+  return size_of(numbers) == 2 && sums.dtype() == DType::f32 ? DType::f32 : numbers;
+}
+
 bool overlap(const ConstTensorView& a, const ConstTensorView& b) {
   if (!a.present() || !b.present() || a.device() != b.device() || a.count() == 0 || b.count() == 0) return false;
   const auto bytes = [](const ConstTensorView& view) {

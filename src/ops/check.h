@@ -42,6 +42,10 @@ struct Argument {
 // products widen; else theirs.
 DType weight_type(const ConstTensorView& weight, DType inputs);
 
+// The type that sums over numbers of this type must have: f32 if that is their view's and the numbers have 16 bits,
+// else theirs.
+DType sum_type(const ConstTensorView& sums, DType numbers);
+
 // Do the bytes that two tensors span meet?
 bool overlap(const ConstTensorView& a, const ConstTensorView& b);
 

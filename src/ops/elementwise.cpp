@@ -25,35 +25,40 @@ View as_rows(const RowMajor& rows, const View& half) {
 
 void elementwise(Context& context, Elementwise op, const ConstTensorView& a, const ConstTensorView& b,
                  const TensorView& y, double factor) {
-  const RowMajor rows({backend::name_of(op), context.device()}, "a", a);
+  const RowMajor rows({backend::name_of(op), context.device()}, "a", a, RowTypes::mixed);
   if (is_binary(op)) rows.expect_like("b", b);
   rows.expect_like("y", y);
+  for (const ConstTensorView& input : {a, b}) {  // a narrower number would be written where a wider one is still read
+    if (input.present() && input.dtype() != y.dtype() && overlap(input, y)) {
+      Argument{rows.op, "y", y}.refuse(ErrorCode::layout, "memory apart from inputs of another type");
+    }
+  }
   run(context, &Kernels::elementwise, {op, a, b, y, factor});
 }
 
 void gate(Context& context, Gate kind, const ConstTensorView& x, const TensorView& y) {
-  const RowMajor rows({"gate", context.device()}, "x", x);
+  const RowMajor rows({"gate", context.device()}, "x", x, RowTypes::mixed);
   rows.expect("y", y, halved(rows.op, x));
   run(context, &Kernels::gate, kind, rows.view(x), as_rows(rows, y));
 }
 
 void gate_backward(Context& context, Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
                    const TensorView& dx) {
-  const RowMajor rows({"gate_backward", context.device()}, "x", x);
+  const RowMajor rows({"gate_backward", context.device()}, "x", x, RowTypes::mixed);
   rows.expect("dy", dy, halved(rows.op, x));
   rows.expect_like("dx", dx);
   run(context, &Kernels::gate_backward, kind, rows.view(x), as_rows(rows, dy), rows.view(dx));
 }
 
 void add_row(Context& context, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
-  const RowMajor rows({"add_row", context.device()}, "x", x);
+  const RowMajor rows({"add_row", context.device()}, "x", x, RowTypes::mixed);
   rows.expect_vector("row", row);
   rows.expect_like("y", y);
   run(context, &Kernels::add_row, rows.view(x), row, rows.view(y));
 }
 
 void add_row_backward(Context& context, const ConstTensorView& dy, const TensorView& drow) {
-  const RowMajor rows({"add_row_backward", context.device()}, "dy", dy);
+  const RowMajor rows({"add_row_backward", context.device()}, "dy", dy, RowTypes::mixed);
   rows.expect_vector("drow", drow);
   run(context, &Kernels::column_sums, rows.view(dy), drow);
 }

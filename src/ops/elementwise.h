@@ -1,4 +1,5 @@
-// Ops that treat every element or every row alike. Tensors are row-major, f32 or f64, all of one shape unless said.
+// Ops that treat every element or every row alike. Tensors are row-major, f32 or f64 (on a
+// GPU f16 or bf16, too), all of one shape unless said.
 #pragma once
 
 #include "backend/elementwise.h"

@@ -54,10 +54,11 @@ void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTen
                       const backend::PackedMatrix* packed, const ConstTensorView& bias, const TensorView& y) {
   const ops::Op op{"linear", context.device()};
   check(op, x, weight);
-  check_bias(op, bias, weight, x.dtype());
+  const DType dtype = sum_type(y, x.dtype());
+  check_bias(op, bias, weight, dtype);
   const ops::Argument output{op, "y", y};
   const ConstTensorView others[] = {x, weight, bias};
-  output.expect_output(true, with_last(x.shape(), weight.shape(0)), x.dtype(), others);
+  output.expect_output(true, with_last(x.shape(), weight.shape(0)), dtype, others);
   if (y.strides() != contiguous_strides(y.shape())) output.refuse(ErrorCode::layout, "row-major memory");
   project(Call(context), x, weight, bias, y, packed);
 }
@@ -81,21 +82,21 @@ void linear_backward_into(Context& context, const ConstTensorView& x, const Cons
   const ops::Argument upstream{op, "dy", dy};
   upstream.expect_input(with_last(x.shape(), weight.shape(0)), x.dtype());
   upstream.expect_last_stride_one();
-  const auto expect = [&](std::string_view name, const TensorView& view, const Dims& shape) {
+  const auto expect = [&](std::string_view name, const TensorView& view, const Dims& shape, DType dtype) {
     if (!view.present()) return;
     std::vector<ConstTensorView> others{x, weight, dy};
     for (const TensorView* other : {&outputs.dx, &outputs.dweight, &outputs.dbias}) {
       if (other != &view) others.push_back(*other);
     }
     const ops::Argument output{op, name, view};
-    output.expect_output(true, shape, x.dtype(), others);
+    output.expect_output(true, shape, dtype, others);
     if (view.count() > 0 && view.strides() != contiguous_strides(shape)) {
       output.refuse(ErrorCode::layout, "row-major memory");
     }
   };
-  expect("dx", outputs.dx, x.shape());
-  expect("dweight", outputs.dweight, weight.shape());
-  expect("dbias", outputs.dbias, {weight.shape(0)});
+  expect("dx", outputs.dx, x.shape(), x.dtype());
+  expect("dweight", outputs.dweight, weight.shape(), ops::sum_type(outputs.dweight, x.dtype()));
+  expect("dbias", outputs.dbias, {weight.shape(0)}, ops::sum_type(outputs.dbias, x.dtype()));
   const ops::Call call(context);
   if (outputs.dx.present()) ops::project_back(call, dy, weight, outputs.dx);
   ops::project_weights(call, dy, x, outputs.dweight, outputs.dbias);

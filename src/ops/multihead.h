@@ -1,6 +1,8 @@
 // The layer forward for callers that keep its weights packed, and backward for those that learn nothing.
 #pragma once
 
+#include <optional>
+
 #include "backend/gemm.h"
 #include "polyhead/layer.h"
 
@@ -21,10 +23,11 @@ void multihead(Context& context, const MultiHeadShape& shape, const MultiHeadVie
                const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                const MultiHeadWants& wants, MultiHeadResults& results);
 
-// `learns`: with the gradients of the parameters. Without them those of norms alone are made.
+// `learnt`: the type of the parameters' gradients, the input's or, if that has 16 bits, f32; nothing: those of norms
+// alone are made.
 void multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                         const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadResults& forward,
-                        const UpstreamGradients& upstream, const GradientWants& wants, bool learns,
+                        const UpstreamGradients& upstream, const GradientWants& wants, std::optional<DType> learnt,
                         MultiHeadGradients& gradients);
 
 }  // namespace ops

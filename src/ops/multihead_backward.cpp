@@ -16,15 +16,15 @@ constexpr std::string_view kOp = "multihead_backward";
 // Scratch memory by slot; 0 to 2 hold the gradients of the groups.
 constexpr std::size_t kDoutput = 3, kDheads = 4;
 
-// Gradients have the shapes of the parameters and the type of the input; absent ones stay absent, and if nothing is
-// learnt so do all but those of norms.
-MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const MultiHeadViews& like, bool learns,
-                                        MultiHeadTensors& to) {
+// Gradients have the shapes of the parameters; absent ones stay absent, and if nothing is learnt so do all but those of
+// norms.
+MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const MultiHeadViews& like,
+                                        std::optional<DType> learnt, MultiHeadTensors& to) {
   const auto norm = [&](const ConstTensorView& view, Tensor& tensor) {
     return plan.place(tensor, view.shape(), plan.dtype, view.present());
   };
   const auto one = [&](const ConstTensorView& view, Tensor& tensor) {
-    return learns ? norm(view, tensor) : TensorView{};
+    return learnt ? plan.place(tensor, view.shape(), *learnt, view.present()) : TensorView{};
   };
   return {.in_proj_weight = one(like.in_proj_weight, to.in_proj_weight),
           .q_proj_weight = one(like.q_proj_weight, to.q_proj_weight),
@@ -105,7 +105,7 @@ void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadGradients& grad
 void ops::multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                              const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                              const MultiHeadResults& forward, const UpstreamGradients& upstream,
-                             const GradientWants& wants, bool learns, MultiHeadGradients& gradients) {
+                             const GradientWants& wants, std::optional<DType> learnt, MultiHeadGradients& gradients) {
   // Everything is checked first: nothing has been written or released if something is thrown.
   const ops::Call call(context);
   ops::MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
@@ -132,7 +132,7 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
   expect_apart(plan, gradients);
   call(&Kernels::check_attention, plan.op, attention.forward);
 
-  const MultiHeadParameters<TensorView> d = lay_out(plan, parameters, learns, gradients.dparameters);
+  const MultiHeadParameters<TensorView> d = lay_out(plan, parameters, learnt, gradients.dparameters);
   Tensor* const places[] = {&gradients.dquery, &gradients.dkey, &gradients.dvalue};
   TensorView dinputs[3];
   for (std::size_t g = 0; g < 3; ++g) {
@@ -171,7 +171,8 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
                              const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                              const MultiHeadResults& forward, const UpstreamGradients& upstream,
                              const GradientWants& wants, MultiHeadGradients& gradients) {
-  ops::multihead_backward(context, shape, parameters, inputs, options, forward, upstream, wants, true, gradients);
+  ops::multihead_backward(context, shape, parameters, inputs, options, forward, upstream, wants, inputs.query.dtype(),
+                          gradients);
 }
 MultiHeadGradients multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                                       const MultiHeadInputs& inputs, const MultiHeadOptions& options,

@@ -1,23 +1,35 @@
-// A row-major f32 or f64 tensor as rows of its last axis, and checks of the tensors that go with it.
+// A row-major tensor as rows of its last axis, and checks of the tensors that go with it.
 #pragma once
 
 #include "ops/check.h"
 
 namespace polyhead::ops {
 
+// What tensors of rows may be.
+enum class RowTypes : std::uint8_t {
+  one,    // all f32, or all f64
+  mixed,  // on a GPU each f32, f16 or bf16, too
+};
+
 struct RowMajor {
-  RowMajor(const Op& the_op, std::string_view name, const ConstTensorView& x)
-      : op(the_op), shape(x.shape()), dtype(x.dtype()) {
+  RowMajor(const Op& the_op, std::string_view name, const ConstTensorView& x, RowTypes types = RowTypes::one)
+      : op(the_op),
+        shape(x.shape()),
+        dtype(x.dtype()),
+        numbers(dtype == DType::f64 ? DType::f64 : DType::f32),
+        mixed(types == RowTypes::mixed && op.device != Device{}) {
     const Argument argument{op, name, x};
     if (!x.present() || x.rank() < 1) argument.refuse(ErrorCode::shape, "one axis or more");
-    if (dtype != DType::f32 && dtype != DType::f64) argument.refuse(ErrorCode::dtype, "f32 or f64");
+    if (dtype != numbers && !fits(dtype)) {
+      argument.refuse(ErrorCode::dtype, mixed ? "a float type" : "f32 or f64");
+    }
     expect(name, x, shape);
     columns = shape[shape.rank() - 1];
     count = columns == 0 ? 0 : x.count() / columns;
   }
 
   void expect(std::string_view name, const ConstTensorView& view, const Dims& wanted) const {
-    expect(name, view, wanted, dtype);
+    expect(name, view, wanted, fits(view.dtype()) ? view.dtype() : dtype);
   }
   void expect(std::string_view name, const ConstTensorView& view, const Dims& wanted, DType type) const {
     const Argument argument{op, name, view};
@@ -27,7 +39,9 @@ struct RowMajor {
     }
   }
   void expect_like(std::string_view name, const ConstTensorView& view) const { expect(name, view, shape); }
-  void expect_vector(std::string_view name, const ConstTensorView& view) const { expect(name, view, {columns}); }
+  void expect_vector(std::string_view name, const ConstTensorView& view) const {
+    expect(name, view, {columns}, numbers);
+  }
 
   // [M,C]; what is absent stays so.
   template <class View>
@@ -37,8 +51,12 @@ struct RowMajor {
 
   Op op;
   Dims shape;
-  DType dtype;
+  DType dtype, numbers;  // of the first tensor; of what belongs to columns or rows
+  bool mixed;
   std::int64_t count = 0, columns = 0;
+
+ private:
+  bool fits(DType other) const { return mixed && numbers == DType::f32 && is_float(other) && other != DType::f64; }
 };
 
 }  // namespace polyhead::ops

@@ -36,22 +36,23 @@ double Optimiser::step(Context& context, autograd::Gradients& gradients, double 
   if (!squares_.present()) {
     squares_ = Tensor::empty({static_cast<std::int64_t>(moments_.size())}, DType::f64, context.allocator());
   }
-  for (std::int64_t n = 0; const Moments& m : moments_) {
-    ops::sum_of_squares(context, gradients.of(*m.parameter), squares_.view().slice(0, n, n + 1));
-    ++n;
-  }
+  std::vector<ConstTensorView> all;
+  for (const Moments& m : moments_) all.push_back(gradients.of(*m.parameter));
+  ops::sums_of_squares(context, all, squares_);
   std::vector<double> squares(moments_.size());
   context.allocator()->copy_out(squares.data(), squares_.view().data(), squares.size() * sizeof(double));
   const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   if (!std::isfinite(norm)) return norm;
   const double factor = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + kClipEpsilon)) : 1;
   ++steps_;
-  for (Moments& m : moments_) {
-    ops::AdamW rule = options_.rule;
-    rule.rate = rate;
-    if (m.parameter->value.shape().rank() < 2) rule.decay = 0;
-    ops::adamw(context, rule, steps_, factor, m.parameter->value, m.first, m.second, gradients.of(*m.parameter));
+  ops::AdamW rule = options_.rule;
+  rule.rate = rate;
+  std::vector<backend::AdamWTensor> tensors;
+  for (std::size_t n = 0; Moments & m : moments_) {
+    const bool decays = m.parameter->value.shape().rank() >= 2;
+    tensors.push_back({m.parameter->value, m.first, m.second, all[n++], decays});
   }
+  ops::adamw(context, rule, steps_, factor, tensors);
   return norm;
 }
 

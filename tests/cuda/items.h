@@ -17,6 +17,7 @@ struct Item {
 
 std::vector<Item> attention_items();  // the whole catalogue, forward and backward
 std::vector<Item> op_items();         // the other kernels of the table, beside the CPU's
+std::vector<Item> training_items();   // passes of whole models, rounded and not
 std::vector<Item> queue_items();      // what a device that works in a queue must do besides
 
 }  // namespace polyhead::test::gpu

@@ -21,6 +21,7 @@ std::vector<Item> named(const std::string& part) {
 }
 
 TEST(CudaKernels, OpsFollowTheRule) { expect_all(op_items(), 1); }
+TEST(CudaKernels, TrainingRoundsWhenTold) { expect_all(training_items(), 1); }
 TEST(CudaKernels, AttentionFollowsTheRule) { expect_all(attention_items(), 199); }
 // On tensor cores, with more than a tile in every direction.
 TEST(CudaKernels, AttentionOfHalvesFollowsTheRule) { expect_all(named("_bf16_64x64"), 13); }
@@ -34,7 +35,7 @@ TEST(CudaKernels, LogitsFollowTheRule) {
 }
 // What the general instance has, on tensor cores.
 TEST(CudaKernels, RarerOptionsFollowTheRule) {
-  for (const std::string option : {"dropout", "sink_alibi_softcap", "keep", "bias"}) {
+  for (const std::string option : {"dropout", "sink_alibi_softcap", "softcap", "alibi", "keep", "bias"}) {
     const std::vector<Item> items = named("forward/large_" + option + "_bf16_64x64");
     ASSERT_FALSE(items.empty()) << option;
     expect_all(items, 2);

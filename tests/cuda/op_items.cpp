@@ -1,4 +1,6 @@
 // The other kernels of the table beside the CPU's: f64 on the CPU is exact, f32 (or 16 bits) on the CPU the yardstick.
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 
@@ -16,8 +18,9 @@ using backend::Kernels;
 // One run of an op: on some device, in some type. Inputs have the same numbers everywhere, as `stored` holds them.
 class Stage {
  public:
-  Stage(Context& context, DType dtype, DType stored, const std::string& name)
-      : context_(context), dtype_(dtype), stored_(stored), random_(name) {}
+  // What comes out in the type `dtype` is rounded to `rounded` in the end.
+  Stage(Context& context, DType dtype, DType stored, const std::string& name, DType rounded)
+      : context_(context), dtype_(dtype), stored_(stored), rounded_(rounded), random_(name) {}
 
   bool is_yardstick() const { return dtype_ == stored_ && context_.device() == Device{}; }
   // Of what is computed in: f32 for 16-bit tensors.
@@ -27,7 +30,7 @@ class Stage {
     return filled(shape, stored_, dtype_, [&] { return spread * random_.normal(); });
   }
   ConstTensorView normal_wide(const Dims& shape) {
-    return filled(shape, wide(), wide(), [&] { return random_.normal(); });
+    return filled(shape, DType::f32, wide(), [&] { return random_.normal(); });
   }
   ConstTensorView uniform(const Dims& shape) {
     return filled(shape, stored_, dtype_, [&] { return random_.uniform(); });
@@ -42,7 +45,10 @@ class Stage {
     results_.emplace_back(name, clone(context_, poisoned(shape, dtype)));
     return results_.back().second.view();
   }
-  TensorView result(const std::string& name, const Dims& shape) { return result(name, shape, dtype_); }
+  TensorView result(const std::string& name, const Dims& shape) {
+    to_round_.push_back(results_.size());
+    return result(name, shape, dtype_);
+  }
   // The same, beginning as a copy of something.
   TensorView changing(const std::string& name, const ConstTensorView& from) {
     results_.emplace_back(name, clone(context_, from));
@@ -58,6 +64,11 @@ class Stage {
 
   std::vector<std::pair<std::string, Tensor>> take() {
     for (auto& [name, tensor] : results_) tensor = to_host(context_, tensor);
+    for (const std::size_t n : to_round_) {
+      Tensor rounded = Tensor::empty(results_[n].second.shape(), rounded_);
+      copy(context_, results_[n].second, rounded);
+      results_[n].second = std::move(rounded);
+    }
     return std::move(results_);
   }
 
@@ -82,10 +93,11 @@ class Stage {
   }
 
   Context& context_;
-  const DType dtype_, stored_;
+  const DType dtype_, stored_, rounded_;
   test::Random random_;
   std::vector<Tensor> memory_;
   std::vector<std::pair<std::string, Tensor>> results_;
+  std::vector<std::size_t> to_round_;
 };
 
 using Op = std::function<void(Stage&)>;
@@ -103,16 +115,35 @@ void multiply_plainly(const ConstTensorView& a, const ConstTensorView& b, const 
   });
 }
 
-std::string run_op(Context& gpu, const std::string& name, DType dtype, const Op& op) {
+// The same as tensor cores add: sixteen products at a time, and what does not fit f32 is cut off.
+void multiply_by_sixteens(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& bias,
+                          const TensorView& c) {
+  const reference::Array<double> x(a), y(b), row(bias);
+  std::int64_t n = 0;
+  test::fill_with(c, [&] {
+    const std::int64_t m = n / c.shape(1), column = n++ % c.shape(1), K = a.shape(1);
+    float sum = 0;
+    for (std::int64_t begin = 0; begin < K; begin += 16) {
+      auto exact = static_cast<double>(sum);
+      for (std::int64_t k = begin; k < std::min(begin + 16, K); ++k) exact += x(m, k) * y(k, column);
+      sum = static_cast<float>(exact);
+      if (std::abs(static_cast<double>(sum)) > std::abs(exact)) sum = std::nextafter(sum, 0.0f);
+    }
+    return static_cast<double>(bias.present() ? sum + static_cast<float>(row(column)) : sum);
+  });
+}
+
+// The yardstick is the CPU in the type of `plainly`, rounded to `dtype`.
+std::string run_op(Context& gpu, const std::string& name, DType dtype, DType plainly, const Op& op) {
   Context cpu(1);
   const auto results = [&](Context& context, DType type) {
-    Stage stage(context, type, dtype, name);
+    Stage stage(context, type, dtype, name, type == DType::f64 ? type : dtype);
     op(stage);
     auto taken = stage.take();
     context.synchronise();
     return taken;
   };
-  const auto exact = results(cpu, DType::f64), plain = results(cpu, dtype), got = results(gpu, dtype);
+  const auto exact = results(cpu, DType::f64), plain = results(cpu, plainly), got = results(gpu, dtype);
   for (std::size_t n = 0; n < got.size(); ++n) {
     const auto near = test::near_enough(got[n].first, got[n].second, exact[n].second, plain[n].second);
     if (!near) return near.message();
@@ -139,10 +170,16 @@ void add_products(std::vector<std::pair<std::string, Op>>& ops) {
       ops.emplace_back(name, [=, M = M, N = N, K = K](Stage& s) {
         const ConstTensorView a = a_turned ? s.normal({K, M}).transpose(0, 1) : s.normal({M, K});
         const ConstTensorView b = b_turned ? s.normal({N, K}).transpose(0, 1) : s.normal({K, N});
-        const ConstTensorView bias = biased ? s.normal({N}) : ConstTensorView{};
-        const TensorView c = s.result("c", {M, N});
-        if (s.is_yardstick()) return multiply_plainly(a, b, bias, c);
+        const ConstTensorView bias = biased ? s.normal({N}) : ConstTensorView{},
+                              wide_bias = biased ? s.normal_wide({N}) : ConstTensorView{};
+        const TensorView c = s.result("c", {M, N}), sums = s.result("unrounded sums", {M, N}, s.wide());
+        if (s.is_yardstick()) {
+          multiply_plainly(a, b, bias, c);
+          return size_of(a.dtype()) == 2 ? multiply_by_sixteens(a, b, wide_bias, sums)
+                                         : multiply_plainly(a, b, wide_bias, sums);
+        }
         s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = bias, .c = c});
+        s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = wide_bias, .c = sums});
       });
     }
     ops.emplace_back("column_sums_" + std::to_string(M) + "x" + std::to_string(N), [=, M = M, N = N](Stage& s) {
@@ -158,7 +195,7 @@ void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
   for (const Elementwise op :
        {Elementwise::gelu, Elementwise::gelu_backward, Elementwise::add, Elementwise::erf_gelu,
         Elementwise::erf_gelu_backward, Elementwise::scale, Elementwise::softcap, Elementwise::softcap_backward}) {
-    for (const std::int64_t columns : {129, 128}) {  // one by one, and four at a time
+    for (const std::int64_t columns : {129, 128}) {  // one by one, and eight at a time
       ops.emplace_back(std::string(name_of(op)) + "_" + std::to_string(columns), [=](Stage& s) {
         const Dims shape{37, columns};
         const ConstTensorView a = s.normal(shape, 4);
@@ -179,8 +216,13 @@ void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
     });
   }
   ops.emplace_back("add_row", [](Stage& s) {
-    const ConstTensorView x = s.normal({21, 70}), row = s.normal({70});
+    const ConstTensorView x = s.normal({21, 70}), row = s.normal_wide({70});
     s.call(&Kernels::add_row, x, row, s.result("y", {21, 70}));
+  });
+  ops.emplace_back("add_to_stream", [](Stage& s) {
+    const ConstTensorView stream = s.normal_wide({37, 128}), x = s.normal({37, 128});
+    s.call(&Kernels::elementwise,
+           backend::ElementwiseProblem{Elementwise::add, stream, x, s.result("y", {37, 128}, s.wide())});
   });
 }
 
@@ -189,17 +231,20 @@ void add_norms(std::vector<std::pair<std::string, Op>>& ops) {
     for (const bool centred : {false, true}) {
       const std::string size = std::to_string(M) + "x" + std::to_string(C) + (centred ? "" : "_rms");
       ops.emplace_back("normalise_" + size, [=, M = M, C = C](Stage& s) {
-        const ConstTensorView x = s.normal({M, C}), gamma = s.normal({C});
-        s.call(&Kernels::normalise, backend::NormProblem{.x = x,
-                                                         .gamma = gamma,
-                                                         .beta = centred ? s.normal({C}) : ConstTensorView{},
-                                                         .y = s.result("y", {M, C}),
-                                                         .scales = s.result("scales", {M, 2})});
+        const ConstTensorView x = s.normal_wide({M, C}), narrow = s.normal({M, C}), gamma = s.normal_wide({C}),
+                              beta = centred ? s.normal_wide({C}) : ConstTensorView{};
+        const TensorView scales = s.result("scales", {M, 2}, s.wide());
+        s.call(
+            &Kernels::normalise,
+            backend::NormProblem{.x = x, .gamma = gamma, .beta = beta, .y = s.result("y", {M, C}), .scales = scales});
+        s.call(&Kernels::normalise,
+               backend::NormProblem{
+                   .x = narrow, .gamma = gamma, .beta = beta, .y = s.result("of narrow", {M, C}), .scales = {}});
       });
       ops.emplace_back("normalise_backward_" + size, [=, M = M, C = C](Stage& s) {
-        const ConstTensorView x = s.normal({M, C}), gamma = s.normal({C}), dy = s.normal({M, C}),
-                              plus = s.normal({M, C});
-        const TensorView scales = s.result("scales", {M, 2}), y = s.result("y", {M, C});
+        const ConstTensorView x = s.normal_wide({M, C}), gamma = s.normal_wide({C}), dy = s.normal({M, C}),
+                              plus = s.normal_wide({M, C});
+        const TensorView scales = s.result("scales", {M, 2}, s.wide()), y = s.result("y", {M, C});
         s.call(&Kernels::normalise,
                backend::NormProblem{
                    .x = x, .gamma = gamma, .beta = centred ? gamma : ConstTensorView{}, .y = y, .scales = scales});
@@ -210,9 +255,9 @@ void add_norms(std::vector<std::pair<std::string, Op>>& ops) {
                                             .dy = dy,
                                             .plus = M > 30 ? plus : ConstTensorView{},
                                             .centred = centred,
-                                            .dx = s.result("dx", {M, C}),
-                                            .dgamma = s.result("dgamma", {C}),
-                                            .dbeta = centred ? s.result("dbeta", {C}) : TensorView{}});
+                                            .dx = s.result("dx", {M, C}, s.wide()),
+                                            .dgamma = s.result("dgamma", {C}, s.wide()),
+                                            .dbeta = centred ? s.result("dbeta", {C}, s.wide()) : TensorView{}});
       });
     }
   }
@@ -221,9 +266,9 @@ void add_norms(std::vector<std::pair<std::string, Op>>& ops) {
 // Rows that are parts of longer ones: heads of q within [B*T,(H+2G)*D].
 void add_norms_of_heads(std::vector<std::pair<std::string, Op>>& ops) {
   ops.emplace_back("normalise_heads", [](Stage& s) {
-    const ConstTensorView x = s.normal({17, 5, 24}).slice(1, 1, 4), gamma = s.normal({24}),
+    const ConstTensorView x = s.normal({17, 5, 24}).slice(1, 1, 4), gamma = s.normal_wide({24}),
                           dy = s.normal({17, 4, 24}).slice(1, 0, 3);
-    const TensorView scales = s.result("scales", {51, 2});
+    const TensorView scales = s.result("scales", {51, 2}, s.wide());
     s.call(&Kernels::normalise,
            backend::NormProblem{.x = x, .gamma = gamma, .beta = {}, .y = s.result("y", {17, 3, 24}), .scales = scales});
     s.call(&Kernels::normalise_backward, backend::NormGradientProblem{.x = x,
@@ -233,7 +278,7 @@ void add_norms_of_heads(std::vector<std::pair<std::string, Op>>& ops) {
                                                                       .plus = {},
                                                                       .centred = false,
                                                                       .dx = s.result("dx", {17, 3, 24}),
-                                                                      .dgamma = s.result("dgamma", {24}),
+                                                                      .dgamma = s.result("dgamma", {24}, s.wide()),
                                                                       .dbeta = {}});
   });
 }
@@ -310,16 +355,27 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
                                                                    .dlogits = s.result("dlogits", {24, V})});
     });
   }
-  ops.emplace_back("adamw", [](Stage& s) {
-    const ConstTensorView w = s.normal({1000}), m = s.normal({1000}, 0.1), v = s.uniform({1000}), g = s.normal({1000});
-    const TensorView weight = s.changing("weight", w), first = s.changing("first", m), second = s.changing("second", v);
-    s.call(&Kernels::adamw,
-           backend::AdamWProblem{
-               .weight = weight, .first = first, .second = second, .gradient = g, .gradient_factor = 0.5, .step = 3});
-  });
-  for (const std::int64_t count : {1, 1000, 3000000}) {
-    ops.emplace_back("sum_of_squares_" + std::to_string(count), [=](Stage& s) {
-      s.call(&Kernels::sum_of_squares, s.normal({count}), s.result("sum", {1}, DType::f64));
+  // One is large, and two are empty, among them the last of a hundred.
+  const auto size_of_tensor = [](std::int64_t n, std::int64_t large) {
+    return n == 7 ? large : n == 9 || n == 99 ? 0 : 1 + 37 * n;
+  };
+  for (const std::int64_t count : {1, 100}) {  // tensors: in one launch, and in several
+    ops.emplace_back("adamw_" + std::to_string(count), [=](Stage& s) {
+      std::vector<backend::AdamWTensor> tensors;
+      for (std::int64_t n = 0; n < count; ++n) {
+        const Dims shape{size_of_tensor(n, 9000)};
+        const ConstTensorView w = s.normal(shape), m = s.normal(shape, 0.1), v = s.uniform(shape), g = s.normal(shape);
+        const std::string number = " " + std::to_string(n);
+        tensors.push_back({s.changing("weight" + number, w), s.changing("first" + number, m),
+                           s.changing("second" + number, v), g, n % 3 != 1});
+      }
+      s.call(&Kernels::adamw, backend::AdamWProblem{.tensors = tensors, .gradient_factor = 0.5, .step = 3});
+    });
+    ops.emplace_back("sums_of_squares_" + std::to_string(count), [=](Stage& s) {
+      std::vector<ConstTensorView> tensors;
+      for (std::int64_t n = 0; n < count; ++n) tensors.push_back(s.normal({size_of_tensor(n, 3000000)}));
+      s.call(&Kernels::sums_of_squares, std::span<const ConstTensorView>(tensors),
+             s.result("sums", {count}, DType::f64));
     });
   }
 }
@@ -327,22 +383,26 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
 }  // namespace
 
 std::vector<Item> op_items() {
-  std::vector<std::pair<std::string, Op>> narrow, f32_only;
+  // Those that the CPU has in 16 bits, those that only a GPU has, and those that none has.
+  std::vector<std::pair<std::string, Op>> narrow, rounded, f32_only;
   add_products(narrow);
   add_moves(narrow);
-  add_elementwise(f32_only);
-  add_norms(f32_only);
-  add_norms_of_heads(f32_only);
+  add_elementwise(rounded);
+  add_norms(rounded);
+  add_norms_of_heads(rounded);
   add_tables(f32_only);
   std::vector<Item> items;
-  const auto add = [&](const auto& ops, DType dtype) {
+  const auto add = [&](const auto& ops, DType dtype, DType plainly) {
     for (const auto& [name, op] : ops) {
       const std::string full = name + "_" + std::string(name_of(dtype));
-      items.push_back({"ops/" + full, [=, op = op](Context& gpu) { return run_op(gpu, full, dtype, op); }});
+      items.push_back({"ops/" + full, [=, op = op](Context& gpu) { return run_op(gpu, full, dtype, plainly, op); }});
     }
   };
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) add(narrow, dtype);
-  add(f32_only, DType::f32);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    add(narrow, dtype, dtype);
+    add(rounded, dtype, DType::f32);
+  }
+  add(f32_only, DType::f32, DType::f32);
   return items;
 }
 

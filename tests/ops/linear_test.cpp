@@ -75,6 +75,34 @@ TEST(Linear, WidensWeightsOf16Bits) {
   }
 }
 
+// Sums of 16-bit products that are left in f32 are those of the same numbers in f32.
+TEST(Linear, LeavesSumsInF32) {
+  Context context(2);
+  Random random("sums");
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const auto pair = [&](const Dims& shape) {
+      Tensor half = Tensor::empty(shape, dtype), wide = Tensor::empty(shape, DType::f32);
+      fill_normal(half, random);
+      copy(context, half, wide);
+      return std::pair(std::move(half), std::move(wide));
+    };
+    const auto [x, wide_x] = pair({5, 300});
+    const auto [w, wide_w] = pair({37, 300});
+    const auto [dy, wide_dy] = pair({5, 37});
+    const Tensor b = pair({37}).second;
+    Tensor y = Tensor::empty({5, 37}, DType::f32), dweight = Tensor::empty({37, 300}, DType::f32),
+           dbias = Tensor::empty({37}, DType::f32);
+    linear_into(context, x, w, b, y);
+    linear_backward_into(context, x, w, dy, {.dweight = dweight, .dbias = dbias});
+    EXPECT_TRUE(same_bits("y", y, linear(context, wide_x, wide_w, b)));
+    const LinearGradients wide = linear_backward(context, wide_x, wide_w, wide_dy);
+    EXPECT_TRUE(same_bits("dweight", dweight, wide.dweight));
+    EXPECT_TRUE(same_bits("dbias", dbias, wide.dbias));
+    Tensor dx = Tensor::empty({5, 300}, DType::f32);
+    EXPECT_THROW(linear_backward_into(context, x, w, dy, {.dx = dx}), Error);
+  }
+}
+
 // Rows that a size of 1 stands between, and a weight of one column from a wider one.
 TEST(Linear, RowsOfAnySpacing) {
   Context context(1);

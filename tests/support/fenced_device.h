@@ -129,7 +129,7 @@ class FencedExecutor final : public Executor {
                                .pool_backward = Fenced<&K::pool_backward>::call,
                                .cross_entropy = Fenced<&K::cross_entropy>::call,
                                .adamw = Fenced<&K::adamw>::call,
-                               .sum_of_squares = Fenced<&K::sum_of_squares>::call};
+                               .sums_of_squares = Fenced<&K::sums_of_squares>::call};
     return kernels;
   }
 

@@ -1,5 +1,5 @@
-// Sums of columns in a fixed order: blocks of 32 columns and a slice of the rows leave partial sums, which are then
-// added up slice by slice.
+// Sums of columns in a fixed order: blocks of columns, a few to each lane of a warp, and a slice of the rows leave
+// partial sums, which are then added up over the slices.
 #pragma once
 
 #include <algorithm>
@@ -9,59 +9,78 @@
 
 namespace polyhead::cuda::portable {
 
-// value(row, column) is a float2: two sums at a time.
-template <class Value>
+// value(row, column, first, second) gives what rows have in kCount columns from `column` on, for two sums at a time.
+template <int kCount, class Value>
 __global__ void __launch_bounds__(256) column_slices_kernel(std::int64_t rows, int columns, int column_blocks,
                                                             int slices, const Value value, float2* partial) {
-  __shared__ float2 parts[8][32];
+  __shared__ float2 parts[8][32 * kCount];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, slice = blockIdx.x / column_blocks;
-  const int column = static_cast<int>(blockIdx.x % column_blocks) * 32 + lane;
+  const int column = (static_cast<int>(blockIdx.x % column_blocks) * 32 + lane) * kCount;
   const std::int64_t begin = rows * slice / slices, end = rows * (slice + 1) / slices;
-  float2 sum{0, 0};
-  for (std::int64_t row = begin + warp; row < end && column < columns; row += 8) {
-    const float2 more = value(row, column);
-    sum.x += more.x;
-    sum.y += more.y;
+  float first[kCount] = {}, second[kCount] = {};
+  if (column < columns) {
+#pragma unroll 4
+    for (std::int64_t row = begin + warp; row < end; row += 8) {
+      float more_first[kCount], more_second[kCount];
+      value(row, column, more_first, more_second);
+      for (int i = 0; i < kCount; ++i) {
+        first[i] += more_first[i];
+        second[i] += more_second[i];
+      }
+    }
   }
-  parts[warp][lane] = sum;
+  for (int i = 0; i < kCount; ++i) parts[warp][kCount * lane + i] = {first[i], second[i]};
   __syncthreads();
-  if (warp != 0 || column >= columns) return;
-  for (int w = 1; w < 8; ++w) {
-    sum.x += parts[w][lane].x;
-    sum.y += parts[w][lane].y;
+  for (int n = threadIdx.x; n < 32 * kCount; n += 256) {
+    const int at = static_cast<int>(blockIdx.x % column_blocks) * 32 * kCount + n;
+    if (at >= columns) break;
+    float2 sum = parts[0][n];
+    for (int w = 1; w < 8; ++w) {
+      sum.x += parts[w][n].x;
+      sum.y += parts[w][n].y;
+    }
+    partial[std::int64_t{slice} * columns + at] = sum;
   }
-  partial[std::int64_t{slice} * columns + column] = sum;
 }
 
+// A warp adds up the slices of a column.
 struct AddSlices {
   const float2* partial;
   int columns, slices;
   DType dtype;
   void *first, *second;  // null: not wanted
 
-  __device__ void operator()(std::int64_t column) const {
+  __device__ void operator()(std::int64_t column, int lane) const {
     float2 sum{0, 0};
-    for (int slice = 0; slice < slices; ++slice) {
+    for (int slice = lane; slice < slices; slice += 32) {
       const float2 more = partial[std::int64_t{slice} * columns + column];
       sum.x += more.x;
       sum.y += more.y;
     }
-    store(first, dtype, column, sum.x);
-    if (second != nullptr) store(second, dtype, column, sum.y);
+    sum.x = warp_sum(sum.x);
+    if (lane == 0) store(first, dtype, column, sum.x);
+    if (second == nullptr) return;
+    sum.y = warp_sum(sum.y);
+    if (lane == 0) store(second, dtype, column, sum.y);
   }
 };
 
+// in_fours: value has four neighbouring columns at a time, too.
 template <class Value>
-void sum_columns(CudaExecutor& executor, std::int64_t rows, std::int64_t columns, const Value& value,
+void sum_columns(CudaExecutor& executor, std::int64_t rows, std::int64_t columns, bool in_fours, const Value& value,
                  const TensorView& first, const TensorView& second) {
-  const auto slices = static_cast<int>(std::clamp<std::int64_t>(rows / 64, 1, 64));
-  const auto width = static_cast<int>(columns), blocks = (width + 31) / 32;
+  const auto slices = static_cast<int>(std::clamp<std::int64_t>(rows / 64, 1, 128));
+  const auto width = static_cast<int>(columns), blocks = (width + 31) / 32, wide_blocks = (width + 127) / 128;
   auto* partial = executor.workspace<float2>(Workspace::sums, slices * columns);
-  executor.launch(column_slices_kernel<Value>, std::int64_t{blocks} * slices, 256, rows, width, blocks, slices, value,
-                  partial);
-  for_elements(
-      executor, columns,
-      AddSlices{partial, width, slices, first.dtype(), first.data(), second.present() ? second.data() : nullptr});
+  if (in_fours && columns % 4 == 0) {
+    executor.launch(column_slices_kernel<4, Value>, std::int64_t{wide_blocks} * slices, 256, rows, width, wide_blocks,
+                    slices, value, partial);
+  } else {
+    executor.launch(column_slices_kernel<1, Value>, std::int64_t{blocks} * slices, 256, rows, width, blocks, slices,
+                    value, partial);
+  }
+  for_rows(executor, columns,
+           AddSlices{partial, width, slices, first.dtype(), first.data(), second.present() ? second.data() : nullptr});
 }
 
 }  // namespace polyhead::cuda::portable

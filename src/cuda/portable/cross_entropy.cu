@@ -82,6 +82,7 @@ __global__ void __launch_bounds__(kRowThreads)
     parts[threadIdx.x][0] += parts[threadIdx.x + half][0];
     parts[threadIdx.x][1] += parts[threadIdx.x + half][1];
   }
+  __syncthreads();
   if (threadIdx.x < 2) totals[threadIdx.x] = parts[0][threadIdx.x];
 }
 

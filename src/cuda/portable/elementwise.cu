@@ -1,8 +1,9 @@
-// Activations and sums of elements, f32.
+// Activations and sums of elements, in f32, of tensors of f32 or 16 bits.
 #include <type_traits>
 
 #include "cuda/kernels.h"
 #include "cuda/portable/elements.cuh"
+#include "cuda/portable/numbers.cuh"
 
 namespace polyhead::cuda {
 namespace {
@@ -60,7 +61,7 @@ struct SoftcapBackward {
   }
 };
 
-// y[n] = f(a[n]) or f(a[n], b[n]), of one number or of four at a time.
+// y[n] = f(a[n]) or f(a[n], b[n]), of one number or of a few at a time.
 template <class F>
 __device__ float apply(const F& f, float a, float b) {
   if constexpr (std::is_invocable_v<F, float, float>) {
@@ -69,35 +70,31 @@ __device__ float apply(const F& f, float a, float b) {
     return f(a);
   }
 }
-template <class F>
+template <class F, int kCount>
 struct Map {
-  const float *a, *b;  // b is null if f has one argument
-  float* y;
-  F f;
-  __device__ void operator()(std::int64_t n) const { y[n] = apply(f, a[n], b != nullptr ? b[n] : 0.0f); }
-};
-template <class F>
-struct MapFours {
-  const float4 *a, *b;
-  float4* y;
+  Numbers a, b;  // b is absent if f has one argument
+  WritableNumbers y;
   F f;
   __device__ void operator()(std::int64_t n) const {
-    const float4 x = a[n], z = b != nullptr ? b[n] : float4{};
-    y[n] = {apply(f, x.x, z.x), apply(f, x.y, z.y), apply(f, x.z, z.z), apply(f, x.w, z.w)};
+    float left[kCount], right[kCount] = {};
+    a.get(kCount * n, left);
+    if (b.present()) b.get(kCount * n, right);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) left[i] = apply(f, left[i], right[i]);
+    y.set(kCount * n, left);
   }
 };
 
 template <class F>
 void map(CudaExecutor& executor, const backend::ElementwiseProblem& p, const F& f) {
-  const float *a = floats(p.a), *b = floats_or_null(p.b);
-  float* y = floats(p.y);
+  const Numbers a(p.a), b(p.b);
+  const WritableNumbers y(p.y);
   const std::int64_t count = p.a.count();
-  const auto bits = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
-  if (count % 4 != 0 || (bits(a) | bits(b) | bits(y)) % 16 != 0) {
-    return for_elements(executor, count, Map<F>{a, b, y, f});
+  constexpr int kFew = 8;
+  if (count % kFew != 0 || !a.is_aligned_for<kFew>() || !b.is_aligned_for<kFew>() || !y.is_aligned_for<kFew>()) {
+    return for_elements(executor, count, Map<F, 1>{a, b, y, f});
   }
-  const auto fours = [](const float* data) { return reinterpret_cast<const float4*>(data); };
-  for_elements(executor, count / 4, MapFours<F>{fours(a), fours(b), reinterpret_cast<float4*>(y), f});
+  for_elements(executor, count / kFew, Map<F, kFew>{a, b, y, f});
 }
 
 // f of a gate's first half and its slope.
@@ -112,32 +109,34 @@ struct TanhGelu {
 };
 template <class F>
 struct GateOf {
-  const float* x;
-  float* y;
+  Numbers x;
+  WritableNumbers y;
   std::int64_t width;
   __device__ void operator()(std::int64_t n) const {
-    const float *a = x + n / width * 2 * width + n % width, *b = a + width;
-    y[n] = F::at(*a).x * *b;
+    const std::int64_t at = n / width * 2 * width + n % width;
+    y.set(n, F::at(x[at]).x * x[at + width]);
   }
 };
 template <class F>
 struct GateBackward {
-  const float *x, *dy;
-  float* dx;
+  Numbers x, dy;
+  WritableNumbers dx;
   std::int64_t width;
   __device__ void operator()(std::int64_t n) const {
     const std::int64_t at = n / width * 2 * width + n % width;
     const float up = dy[n];
     const float2 f = F::at(x[at]);
-    dx[at] = up * x[at + width] * f.y;
-    dx[at + width] = up * f.x;
+    const float b = x[at + width];
+    dx.set(at, up * b * f.y);
+    dx.set(at + width, up * f.x);
   }
 };
 struct AddRow {
-  const float *x, *row;
-  float* y;
+  Numbers x;
+  const float* row;
+  WritableNumbers y;
   std::int64_t C;
-  __device__ void operator()(std::int64_t n) const { y[n] = x[n] + row[n % C]; }
+  __device__ void operator()(std::int64_t n) const { y.set(n, x[n] + row[n % C]); }
 };
 
 }  // namespace
@@ -159,20 +158,23 @@ void elementwise(CudaExecutor& executor, const backend::ElementwiseProblem& p) {
 
 void gate(CudaExecutor& executor, backend::Gate kind, const ConstTensorView& x, const TensorView& y) {
   expect_no_f64("gate", x);
-  kind == backend::Gate::silu ? for_elements(executor, y.count(), GateOf<Silu>{floats(x), floats(y), y.shape(1)})
-                              : for_elements(executor, y.count(), GateOf<TanhGelu>{floats(x), floats(y), y.shape(1)});
+  kind == backend::Gate::silu
+      ? for_elements(executor, y.count(), GateOf<Silu>{Numbers(x), WritableNumbers(y), y.shape(1)})
+      : for_elements(executor, y.count(), GateOf<TanhGelu>{Numbers(x), WritableNumbers(y), y.shape(1)});
 }
 void gate_backward(CudaExecutor& executor, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
                    const TensorView& dx) {
   expect_no_f64("gate_backward", x);
   kind == backend::Gate::silu
-      ? for_elements(executor, dy.count(), GateBackward<Silu>{floats(x), floats(dy), floats(dx), dy.shape(1)})
-      : for_elements(executor, dy.count(), GateBackward<TanhGelu>{floats(x), floats(dy), floats(dx), dy.shape(1)});
+      ? for_elements(executor, dy.count(),
+                     GateBackward<Silu>{Numbers(x), Numbers(dy), WritableNumbers(dx), dy.shape(1)})
+      : for_elements(executor, dy.count(),
+                     GateBackward<TanhGelu>{Numbers(x), Numbers(dy), WritableNumbers(dx), dy.shape(1)});
 }
 
 void add_row(CudaExecutor& executor, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
   expect_no_f64("add_row", x);
-  for_elements(executor, x.count(), AddRow{floats(x), floats(row), floats(y), x.shape(1)});
+  for_elements(executor, x.count(), AddRow{Numbers(x), floats(row), WritableNumbers(y), x.shape(1)});
 }
 
 }  // namespace polyhead::cuda

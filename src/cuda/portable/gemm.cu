@@ -59,7 +59,8 @@ __global__ void __launch_bounds__(256)
 }
 
 bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const ConstTensorView& b) {
-  if (p.a.shape(1) == 0 || p.a.dtype() != p.c.dtype() || b.dtype() != p.c.dtype()) return false;
+  if (p.a.shape(1) == 0 || p.a.dtype() != b.dtype()) return false;
+  if (p.c.dtype() != DType::f32 && p.c.dtype() != b.dtype()) return false;
   CublasLt* library = executor.cublas();
   if (library == nullptr) return false;
   constexpr std::int64_t kBytes = CublasLt::kWorkspaceBytes;
@@ -75,9 +76,12 @@ bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const C
 }
 
 struct Element {
-  Strided x;
-  __device__ float2 operator()(std::int64_t row, int column) const {
-    return {load(x.data, x.dtype, row * x.stride[0] + column), 0.0f};
+  Numbers x;
+  std::int64_t row_stride;
+  template <int kCount>
+  __device__ void operator()(std::int64_t row, int column, float (&first)[kCount], float (&second)[kCount]) const {
+    x.get(row * row_stride + column, first);
+    for (int i = 0; i < kCount; ++i) second[i] = 0;
   }
 };
 
@@ -101,7 +105,9 @@ backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b) {
 
 void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums) {
   expect_no_f64("column_sums", x);
-  sum_columns(executor, x.shape(0), x.shape(1), Element{Strided(x)}, sums, {});
+  const Numbers numbers(x);
+  sum_columns(executor, x.shape(0), x.shape(1), numbers.is_aligned_for<4>() && x.stride(0) % 4 == 0,
+              Element{numbers, x.stride(0)}, sums, {});
 }
 
 }  // namespace polyhead::cuda

@@ -4,8 +4,11 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "polyhead/tensor.h"
 
@@ -58,5 +61,87 @@ __device__ inline float load(const void* data, DType dtype, std::int64_t at) {
 __device__ inline void store(void* data, DType dtype, std::int64_t at, float value) {
   with_type(dtype, [&](auto one) { static_cast<decltype(one)*>(data)[at] = from_float<decltype(one)>(value); });
 }
+
+// The numbers of a tensor that lie one after the other, of f32, f16 or bf16; one, or a few in one access.
+class Numbers {
+ public:
+  explicit Numbers(const ConstTensorView& view) : data_(view.present() ? view.data() : nullptr), dtype_(view.dtype()) {}
+  // Whether kCount numbers from any multiple of kCount on can be had in accesses of 16 bytes, or in one of fewer.
+  template <int kCount>
+  bool is_aligned_for() const {
+    return reinterpret_cast<std::uintptr_t>(data_) % std::min<std::size_t>(kCount * size_of(dtype_), 16) == 0;
+  }
+
+  __device__ bool present() const { return data_ != nullptr; }
+  template <int kCount>
+  __device__ void get(std::int64_t at, float (&x)[kCount]) const {
+    with_type([&](auto one) {
+      using T = decltype(one);
+      T in[kCount];
+      copy_vector<kCount * sizeof(T), true>(in, static_cast<const T*>(data_) + at);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) x[i] = to_float(in[i]);
+    });
+  }
+  __device__ float operator[](std::int64_t at) const {
+    float x[1];
+    get(at, x);
+    return x[0];
+  }
+
+ protected:
+  template <class What>
+  __device__ void with_type(const What& what) const {
+    if (dtype_ == DType::f32) return what(float{});
+    if (dtype_ == DType::bf16) return what(__nv_bfloat16{});
+    what(__half{});
+  }
+  // Between a local array and memory, which is accessed by whole vectors.
+  template <int kBytes, bool kLoads>
+  __device__ static void copy_vector(void* to, const void* from) {
+    using Vector = std::conditional_t<
+        kBytes % 16 == 0, uint4,
+        std::conditional_t<kBytes == 8, uint2, std::conditional_t<kBytes == 4, std::uint32_t, std::uint16_t>>>;
+    static_assert(kBytes % sizeof(Vector) == 0);
+#pragma unroll
+    for (int n = 0; n < kBytes / static_cast<int>(sizeof(Vector)); ++n) {
+      Vector vector;
+      if constexpr (kLoads) {
+        vector = static_cast<const Vector*>(from)[n];
+        std::memcpy(static_cast<char*>(to) + n * sizeof(Vector), &vector, sizeof(Vector));
+      } else {
+        std::memcpy(&vector, static_cast<const char*>(from) + n * sizeof(Vector), sizeof(Vector));
+        static_cast<Vector*>(to)[n] = vector;
+      }
+    }
+  }
+
+ private:
+  const void* data_;  // null: there are none
+  DType dtype_;
+};
+
+class WritableNumbers : public Numbers {
+ public:
+  explicit WritableNumbers(const TensorView& view) : Numbers(view), data_(view.present() ? view.data() : nullptr) {}
+
+  template <int kCount>
+  __device__ void set(std::int64_t at, const float (&x)[kCount]) const {
+    with_type([&](auto one) {
+      using T = decltype(one);
+      T out[kCount];
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) out[i] = from_float<T>(x[i]);
+      copy_vector<kCount * sizeof(T), false>(static_cast<T*>(data_) + at, out);
+    });
+  }
+  __device__ void set(std::int64_t at, float x) const {
+    const float one[1] = {x};
+    set(at, one);
+  }
+
+ private:
+  void* data_;
+};
 
 }  // namespace polyhead::cuda::portable
