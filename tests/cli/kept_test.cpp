@@ -28,7 +28,7 @@ std::string printed(const std::filesystem::path& folder, const std::vector<std::
 
 // Nor units and blanks, which depend on them.
 std::string without_numbers(std::string text) {
-  text = std::regex_replace(text, std::regex(R"([-+]?[0-9][0-9,]*(\.[0-9]+)?(e[-+]?[0-9]+)?)"), "#");
+  text = std::regex_replace(text, std::regex(R"([-+]?[0-9]+(,[0-9]{3})*(\.[0-9]+)?(e[-+]?[0-9]+)?)"), "#");
   text = std::regex_replace(text, std::regex("# [munkMG]?s\\b"), "# s");
   return std::regex_replace(text, std::regex(" {2,}"), "  ");
 }
