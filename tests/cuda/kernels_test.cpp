@@ -12,17 +12,20 @@ void expect_all(const std::vector<Item>& items, std::size_t every) {
   for (std::size_t n = 0; n < items.size(); n += every) EXPECT_EQ(items[n].run(context), "") << items[n].name;
 }
 
-std::vector<Item> named(const std::string& part) {
+// Those whose names have a part in them, or have not.
+std::vector<Item> chosen(std::vector<Item> all, const std::string& part, bool with) {
   std::vector<Item> items;
-  for (Item& item : attention_items()) {
-    if (item.name.find(part) != std::string::npos) items.push_back(std::move(item));
+  for (Item& item : all) {
+    if ((item.name.find(part) != std::string::npos) == with) items.push_back(std::move(item));
   }
   return items;
 }
+std::vector<Item> named(const std::string& part) { return chosen(attention_items(), part, true); }
 
-TEST(CudaKernels, OpsFollowTheRule) { expect_all(op_items(), 1); }
+TEST(CudaKernels, OpsFollowTheRule) { expect_all(chosen(op_items(), "_f16", false), 1); }
+TEST(CudaKernels, OpsOfF16FollowTheRule) { expect_all(chosen(op_items(), "_f16", true), 7); }
 TEST(CudaKernels, TrainingRoundsWhenTold) { expect_all(training_items(), 1); }
-TEST(CudaKernels, AttentionFollowsTheRule) { expect_all(attention_items(), 199); }
+TEST(CudaKernels, AttentionFollowsTheRule) { expect_all(attention_items(), 251); }
 // On tensor cores, with more than a tile in every direction.
 TEST(CudaKernels, AttentionOfHalvesFollowsTheRule) { expect_all(named("_bf16_64x64"), 13); }
 // Small cases of stages that the softcap and the bias tell apart.

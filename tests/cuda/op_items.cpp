@@ -373,7 +373,7 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
     });
     ops.emplace_back("sums_of_squares_" + std::to_string(count), [=](Stage& s) {
       std::vector<ConstTensorView> tensors;
-      for (std::int64_t n = 0; n < count; ++n) tensors.push_back(s.normal({size_of_tensor(n, 3000000)}));
+      for (std::int64_t n = 0; n < count; ++n) tensors.push_back(s.normal({size_of_tensor(n, 300000)}));
       s.call(&Kernels::sums_of_squares, std::span<const ConstTensorView>(tensors),
              s.result("sums", {count}, DType::f64));
     });
