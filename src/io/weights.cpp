@@ -80,39 +80,29 @@ fs::path find_in_folder(const fs::path& folder) {
   refuse(folder.string(), std::string("expected ") + kWeights + ", " + kIndex + " or a .gguf, found none of them");
 }
 
-}  // namespace
-
-std::vector<fs::path> list_shards(const fs::path& index) {
-  std::vector<fs::path> paths;
-  for (const std::string& shard : shards_of(read_weight_map(index))) paths.push_back(index.parent_path() / shard);
-  return paths;
-}
-
-Safetensors read_sharded_safetensors(const fs::path& index) {
-  const WeightMap map = read_weight_map(index);
+// Of all shards, each in the one that the index gives it: a tensor in two of them, one that the index misses, and one
+// that it names in vain are errors.
+std::vector<ListedWeights::Listed> list_shards(const fs::path& index, const std::vector<std::string>& shards,
+                                               const WeightMap& map) {
   std::map<std::string, std::string> shard_of(map.begin(), map.end());
-  Safetensors all;
-  all.where = index.string();
-  all.checked = true;
-  for (const std::string& shard : shards_of(map)) {
-    Safetensors part = read_safetensors(index.parent_path() / shard);
-    all.checked = all.checked && part.checked;
-    for (auto& [name, tensor] : part.tensors) {
-      const auto promised = shard_of.find(name);
-      const std::string at = part.where + ": tensor " + in_quotes(name);
+  std::vector<ListedWeights::Listed> all;
+  for (const std::string& shard : shards) {
+    const fs::path file = index.parent_path() / shard;
+    for (StoredTensor& tensor : list_safetensors(file)) {
+      const auto promised = shard_of.find(tensor.name);
+      const std::string at = file.string() + ": tensor " + in_quotes(tensor.name);
       if (promised == shard_of.end()) refuse(at, "is not in the index, or in two shards");
       if (promised->second != shard) refuse(at, "the index says it is in " + in_quotes(promised->second));
       shard_of.erase(promised);
-      all.tensors.emplace_back(name, std::move(tensor));
+      all.push_back({file, std::move(tensor)});
     }
-    all.metadata.merge(part.metadata);
   }
-  if (!shard_of.empty()) {
-    const auto& [name, shard] = *shard_of.begin();
-    refuse(all.where, "tensor " + in_quotes(name) + ": expected in " + in_quotes(shard) + ", found nowhere");
-  }
-  return all;
+  if (shard_of.empty()) return all;
+  const auto& [name, shard] = *shard_of.begin();
+  refuse(index.string(), "tensor " + in_quotes(name) + ": expected in " + in_quotes(shard) + ", found nowhere");
 }
+
+}  // namespace
 
 fs::path find_weights(const fs::path& model) {
   if (is_folder(model)) return find_in_folder(model);
@@ -132,9 +122,10 @@ ListedWeights list_weights(const fs::path& model) {
     result.metadata = std::move(header.metadata);
     add(result.where, std::move(header.tensors));
   } else if (ending == ".json") {
-    const std::vector<fs::path> shards = list_shards(result.where);
+    const WeightMap map = read_weight_map(result.where);
+    const std::vector<std::string> shards = shards_of(map);
     result.format += " in " + std::to_string(shards.size()) + " shards";
-    for (const fs::path& shard : shards) add(shard, list_safetensors(shard));
+    result.tensors = list_shards(result.where, shards, map);
   } else {
     add(result.where, list_safetensors(result.where));
   }

@@ -10,19 +10,12 @@
 
 namespace polyhead::io {
 
-// The files of an index (model.safetensors.index.json), in the order of their first mention. A shard lies beside its
-// index: a name with a folder in it is refused.
-std::vector<std::filesystem::path> list_shards(const std::filesystem::path& index);
-
-// All shards as one. A tensor in two of them, one that the index misses, and one that it names in vain are errors.
-// `checked` is set if every shard carries a checksum.
-Safetensors read_sharded_safetensors(const std::filesystem::path& index);
-
 // The file to read of what somebody calls a model: itself, or in a folder model.safetensors, its index, or the only
 // .gguf. A pickle (.bin, .pt, .pth, .ckpt) is refused with a hint: reading one runs the code in it.
 std::filesystem::path find_weights(const std::filesystem::path& model);
 
-// Weights that were looked at and not read.
+// Weights that were looked at and not read. Every tensor has one place: with shards, all that the index
+// (model.safetensors.index.json) lists, each in the shard that it names, which lies beside the index.
 struct ListedWeights {
   std::filesystem::path where;  // what find_weights found
   std::string format;           // "safetensors", "safetensors in 3 shards", "GGUF version 3"

@@ -119,7 +119,11 @@ class Loader {
       for (const auto& [from, to] : family.renamed) {
         if (name.starts_with(from)) name.replace(0, from.size(), to);
       }
-      tensors_[name] = &listed;
+      if (const auto [other, fresh] = tensors_.emplace(name, &listed); !fresh) {
+        refuse(where_ + ": tensors " + io::in_quotes(other->second->tensor.name) + " and " +
+               io::in_quotes(listed.tensor.name) + " are both " + io::in_quotes(name) + " of the family " +
+               family.name + "; remove one of them");
+      }
     }
   }
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <tuple>
 
 #include "io/gguf.h"
 #include "io/scratch.h"
@@ -28,44 +27,13 @@ void spill_index(const std::filesystem::path& path, const std::string& map) {
 
 const std::string kMap = R"("a":"1.safetensors","c":"2.safetensors","b":"1.safetensors")";
 
-TEST(Sharded, AllTensorsAsOne) {
-  const Scratch scratch;
-  spill_shard(scratch / "1.safetensors", "ab");
-  spill_shard(scratch / "2.safetensors", "c");
-  spill_index(scratch / "model.safetensors.index.json", kMap);
-  const std::filesystem::path index = find_weights(scratch.folder());
-  EXPECT_EQ(list_shards(index),
-            (std::vector<std::filesystem::path>{scratch / "1.safetensors", scratch / "2.safetensors"}));
-  Safetensors all = read_sharded_safetensors(index);
-  EXPECT_EQ(all.tensors.size(), 3u);
-  EXPECT_FALSE(all.checked);
-  for (const char* name : {"a", "b", "c"}) EXPECT_EQ(all.take(name).shape(), (Dims{1}));
-}
-
-// One shard without a checksum is enough for the whole to have none, whichever it is.
-TEST(Sharded, AreCheckedIfAllAre) {
-  const Scratch scratch;
-  spill_index(scratch / "index.json", R"("a":"1.safetensors","b":"2.safetensors")");
-  const auto checked = [&](bool first, bool second) {
-    for (const auto& [file, name, sealed] :
-         {std::tuple{"1.safetensors", "a", first}, std::tuple{"2.safetensors", "b", second}}) {
-      const Tensor one = Tensor::zeros({1}, DType::f32);
-      sealed ? write_safetensors(scratch / file, {{name, one}}, {}) : spill_shard(scratch / file, name);
-    }
-    return read_sharded_safetensors(scratch / "index.json").checked;
-  };
-  EXPECT_TRUE(checked(true, true));
-  EXPECT_FALSE(checked(true, false));
-  EXPECT_FALSE(checked(false, true));
-}
-
 TEST(Sharded, WhatDoesNotFitTheIndex) {
   const Scratch scratch;
   const auto refused = [&](const std::string& one, const std::string& two, const std::vector<std::string>& words) {
     spill_shard(scratch / "1.safetensors", one);
     spill_shard(scratch / "2.safetensors", two);
     spill_index(scratch / "index.json", kMap);
-    expect_error(ErrorCode::input, words, [&] { return read_sharded_safetensors(scratch / "index.json"); });
+    expect_error(ErrorCode::input, words, [&] { return list_weights(scratch / "index.json"); });
   };
   refused("a", "c", {"index.json", "tensor \"b\"", "expected in \"1.safetensors\", found nowhere"});
   refused("ab", "ca", {"2.safetensors", "tensor \"a\"", "two shards"});
@@ -77,7 +45,7 @@ TEST(Sharded, IndicesThatAreNone) {
   const Scratch scratch;
   const auto refused = [&](const std::string& text, const std::vector<std::string>& words) {
     spill(scratch / "index.json", text);
-    expect_error(ErrorCode::input, words, [&] { return list_shards(scratch / "index.json"); });
+    expect_error(ErrorCode::input, words, [&] { return list_weights(scratch / "index.json"); });
   };
   refused("", {"index.json"});
   refused("[]", {"weight_map"});
@@ -88,7 +56,7 @@ TEST(Sharded, IndicesThatAreNone) {
     refused(R"({"weight_map":{"a":")" + name + "\"}}", {"tensor \"a\"", "beside the index"});
   }
   spill_index(scratch / "index.json", kMap);
-  expect_error(ErrorCode::io, {"1.safetensors"}, [&] { return read_sharded_safetensors(scratch / "index.json"); });
+  expect_error(ErrorCode::io, {"1.safetensors"}, [&] { return list_weights(scratch / "index.json"); });
 }
 
 TEST(Sharded, WeightsOfAFolder) {

@@ -106,6 +106,29 @@ TEST(Family, GgufHoldsTheSameModel) {
   }
 }
 
+// A tensor that two shards hold would be whichever is read last.
+TEST(Family, ShardsHoldEveryTensorOnce) {
+  const Scratch scratch;
+  std::filesystem::copy_file(fixture("llama") / "config.json", scratch / "config.json");
+  io::Safetensors file = io::read_safetensors(fixture("llama") / "model.safetensors");
+  std::vector<io::NamedTensor> first, second;
+  io::Json map;
+  for (const auto& [name, tensor] : file.tensors) {
+    const bool late = name == "model.norm.weight";
+    (late ? second : first).push_back({name, tensor});
+    map[name] = late ? "2.safetensors" : "1.safetensors";
+  }
+  spill(scratch / "model.safetensors.index.json", io::Json{{"weight_map", map}}.dump());
+  io::write_safetensors(scratch / "1.safetensors", first);
+  io::write_safetensors(scratch / "2.safetensors", second);
+  EXPECT_TRUE(test::same_bits("logits", logits_of(scratch.folder(), fixture("llama")),
+                              logits_of(fixture("llama"), fixture("llama"))));
+  second.push_back(first[0]);
+  io::write_safetensors(scratch / "2.safetensors", second);
+  expect_error(ErrorCode::input, {"2.safetensors", io::in_quotes(first[0].name), "two shards"},
+               [&] { return load(scratch.folder()); });
+}
+
 // What was loaded can be saved as our own and is the same model.
 TEST(Family, SavedAsOurOwn) {
   for (const char* family : kFamilies) {
@@ -282,6 +305,8 @@ TEST(Family, Tensors) {
   };
   refused([](io::Safetensors&) {}, {});  // a buffer that older files have
   refused([](io::Safetensors& file) { file.take("model.norm.weight"); }, {"more numbers"});
+  refused([](io::Safetensors& file) { file.tensors.emplace_back("norm.weight", Tensor::zeros({12}, DType::f32)); },
+          {"\"model.norm.weight\" and \"norm.weight\"", "remove one"});
   refused(
       [](io::Safetensors& file) {
         file.take("model.norm.weight");
