@@ -60,14 +60,18 @@ void write_page(const Options& o, Context& context, const exam::Material& materi
   io::write_atomically(o.html, [&](io::Writer& writer) { writer.write(report::html(page)); });
 }
 
+std::vector<heads::Probe> links_of(const Options& o, const exam::Subject& subject) {
+  if (subject.task != nullptr) return exam::load_links(o.links, *subject.task);
+  return exam::load_links(o.links, text::load_tokenizer(o.subject.model), subject.reading, subject.model->config());
+}
+
 void examine_heads(const Options& o) {
   o.subject.expect_model();
   Context context = o.on.context();
   const exam::Subject subject = o.subject.load(context);
   exam::Material material = o.subject.material(subject);
   if (!o.links.empty()) {
-    if (subject.task == nullptr) throw Failure(Exit::usage, "--links: for models that polyhead trained on a task");
-    for (heads::Probe& probe : exam::load_links(o.links, *subject.task)) material.plain.push_back(std::move(probe));
+    for (heads::Probe& probe : links_of(o, subject)) material.plain.push_back(std::move(probe));
   }
   const std::int64_t samples = o.subject.sample_count(subject), heads = subject.model->config().head_count();
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.subject.model, subject.about, heads, samples));
@@ -117,7 +121,9 @@ Command heads_command() {
           {o->subject.model_option(),
            {"links", "FILE",
             "relations between words, a JSON object on each line: {\"tokens\": \"BOS today the king is old\", "
-            "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}",
+            "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}; of a model that brings a tokenizer "
+            "{\"text\": \"Today the king is old\", \"query\": [15, 17], \"key\": [10, 14], \"relation\": ...}, with "
+            "a word's first character and the one behind its last",
             &o->links},
            {"all-roles", "", "every role's score, threshold and control; with --format csv only those", &o->all_roles},
            {"damage", "", "take every head out in turn, which is what takes the time; default: yes", &o->damage},

@@ -9,10 +9,11 @@
 
 namespace polyhead::heads {
 
-// The key that a query's word depends on, as known beforehand.
+// The key that a query's word depends on, as known beforehand; of a word of several tokens the first key.
 struct Relation {
   std::int64_t sequence = 0, query = 0, key = 0;
-  std::string name;  // "subject-verb"
+  std::string name;       // "subject-verb"
+  std::int64_t keys = 1;  // how many tokens that word is
 };
 
 // Which key of a query is in which slot of `targets`, for queries whose token has occurred once before.

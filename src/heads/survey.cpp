@@ -66,7 +66,9 @@ class Chances {
       for (std::int64_t j = 0; j < row.seen; ++j) ++seen_[j - row.t];
     }
     for (const Relation& relation : probe.relations) {
-      ++offsets_[relation.name][relation.key - relation.query];
+      for (std::int64_t n = 0; n < relation.keys; ++n) {
+        ++offsets_[relation.name][relation.key + n - relation.query];
+      }
       ++relations_[relation.name];
     }
   }
@@ -127,7 +129,8 @@ void add(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& ro
   for (const Relation& relation : probe.relations) {
     Share& share = to.relations[relation.name];
     ++share.count;
-    share.hits += head.look({relation.sequence, relation.query, 0}) == relation.key;
+    const std::int64_t within = head.look({relation.sequence, relation.query, 0}) - relation.key;
+    share.hits += within >= 0 && within < relation.keys;
   }
 }
 

@@ -72,7 +72,7 @@ TEST_F(ForeignHeads, MeansAreThereIfAskedFor) {
 
 TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
   expect_refused(2, "heads " + scratch_.folder(), {"--text"});
-  expect_refused(2, on_text("heads --links x"), {"--links"});
+  expect_refused(4, on_text("heads --links " + at("none.jsonl")), {"none.jsonl"});
   expect_refused(2, on_text("prune --dry-run --fine-tune 3"), {"--fine-tune"});
   expect_refused(4, "heads " + scratch_.folder() + " --text " + at("none"), {"none"});
   expect_refused(3, "heads " + at("nowhere") + text_, {"nowhere", "expected a folder"});
@@ -80,6 +80,20 @@ TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
   expect_refused(3, on_text("heads --samples 100"), {"300 windows of 8 tokens", "found 400 tokens"});
   std::filesystem::remove(scratch_ / "tokenizer.json");
   expect_refused(4, on_text("heads"), {"tokenizer.json"});
+}
+
+// A relation whose key is every token before the query is one that all heads follow, and by chance as well.
+TEST_F(ForeignHeads, LinksAreByCharacters) {
+  spill(scratch_ / "links.jsonl", R"({"text": "abcd", "query": [3, 4], "key": [0, 3], "relation": "before"})");
+  const json report = json_of(on_text("heads --no-damage --links " + at("links.jsonl")));
+  int found = 0;
+  for (const json& role : report["roles"]) {
+    if (role["role"] != "predicts before") continue;
+    ++found;
+    EXPECT_EQ(role["score"], 1) << role;
+    EXPECT_EQ(role["control"], 1) << role;
+  }
+  EXPECT_EQ(found, 8);
 }
 
 // An encoder has no answers: its heads are known by what its embedding owes to them.

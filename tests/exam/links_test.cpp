@@ -96,5 +96,105 @@ TEST_F(Links, WhatIsWrongIsSaidWithItsLine) {
   io::expect_error(ErrorCode::io, {"none.jsonl"}, [&] { load_links(scratch_ / "none.jsonl", *task_); });
 }
 
+// Letters are tokens, and so is "cd"; <s> stands before every text, a line's end behind that of an encoder.
+constexpr const char* kTokenizer =
+    R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"d":3," ":4,"é":5,"cd":6,"<s>":7,"\n":8},"merges":[["c","d"]]},
+        "pre_tokenizer":{"type":"BertPreTokenizer"},"added_tokens":[{"id":7,"content":"<s>","special":true}],
+        "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},
+          {"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"n","type_id":0}}],
+          "special_tokens":{"<s>":{"id":"<s>","ids":[7],"tokens":["<s>"]},"n":{"id":"n","ids":[8],"tokens":["\n"]}}}})";
+
+class LinksByCharacters : public ::testing::Test {
+ protected:
+  LinksByCharacters() {
+    io::spill(scratch_ / "tokenizer.json", kTokenizer);
+    io::spill(scratch_ / "text", "a b");
+    config_.vocabulary = 9;
+    config_.context = 9;
+  }
+  std::vector<heads::Probe> load(const std::string& lines) {
+    io::spill(scratch_ / "links.jsonl", lines);
+    const Reading reading = read_text(scratch_.folder(), scratch_ / "text", config_);
+    return load_links(scratch_ / "links.jsonl", text::load_tokenizer(scratch_.folder()), reading, config_);
+  }
+  static std::string line(const std::string& text, const std::string& query, const std::string& key) {
+    return R"({"text": ")" + text + R"(", "query": )" + query + R"(, "key": )" + key + R"(, "relation": "x"})" + "\n";
+  }
+  void expect_refused(const std::string& lines, const std::vector<std::string>& says) {
+    io::expect_error(ErrorCode::input, says, [&] { load(lines); });
+  }
+
+  io::Scratch scratch_;
+  model::Config config_ = model::make_config(model::Kind::gpt, 1, 8, 2);
+};
+
+// <s> é a b cd a: characters, not bytes, and words of two tokens.
+TEST_F(LinksByCharacters, AreBetweenAllTokensOfTheirWords) {
+  const auto probes = load(line("éab cd a", "[4, 6]", "[1, 3]") + line("éab cd a", "[1, 3]", "[0, 1]") +
+                           line("ab a", "[3, 4]", "[0, 2]"));
+  ASSERT_EQ(probes.size(), 1u);
+  const heads::Probe& probe = probes[0];
+  EXPECT_EQ(probe.tokens.shape(), (Dims{2, 6}));
+  const std::int32_t* tokens = probe.tokens.as<std::int32_t>();
+  EXPECT_EQ(std::vector(tokens, tokens + 6), (std::vector<std::int32_t>{7, 5, 0, 1, 6, 0}));
+  EXPECT_EQ(probe.lengths.as<std::int32_t>()[1], 4);
+  EXPECT_TRUE(probe.marked.as<bool>()[0]) << "<s>";
+  ASSERT_EQ(probe.relations.size(), 6u);
+  const auto is = [&](std::size_t n, std::int64_t sequence, std::int64_t query, std::int64_t key, std::int64_t keys,
+                      const std::string& name) {
+    const heads::Relation& relation = probe.relations[n];
+    EXPECT_EQ(relation.sequence, sequence) << n;
+    EXPECT_EQ(relation.query, query) << n;
+    EXPECT_EQ(relation.key, key) << n;
+    EXPECT_EQ(relation.keys, keys) << n;
+    EXPECT_EQ(relation.name, name) << n;
+  };
+  is(0, 0, 3, 2, 2, "predicts x");
+  is(1, 0, 4, 2, 2, "x");
+  is(2, 0, 1, 1, 1, "predicts x");  // the row before its first token
+  is(3, 0, 3, 1, 1, "x");           // and that of its last
+  is(5, 1, 3, 1, 2, "x");
+}
+
+TEST_F(LinksByCharacters, OfAnEncoderGoBothWays) {
+  config_.kind = model::Kind::encoder;
+  const auto probes = load(line("ab cd", "[0, 2]", "[3, 5]"));
+  EXPECT_EQ(probes[0].tokens.shape(), (Dims{1, 5})) << "with what stands behind a text";
+  ASSERT_EQ(probes[0].relations.size(), 1u);
+  EXPECT_EQ(probes[0].relations[0].query, 2);
+  EXPECT_EQ(probes[0].relations[0].key, 3);
+}
+
+// Long texts take few rows of a pass.
+TEST_F(LinksByCharacters, LongTextsGoFewAtATime) {
+  config_.context = 3000;
+  const std::string text(2000, 'a'), other(2000, 'b');
+  const std::string last = line(text, "[1999, 2000]", "[0, 1]");
+  const auto probes = load(last + line(other, "[1, 2]", "[0, 1]") + last);
+  ASSERT_EQ(probes.size(), 2u);
+  EXPECT_EQ(probes[0].tokens.shape(), (Dims{2, 2001}));
+  EXPECT_EQ(probes[0].relations[1].query, 2000);
+}
+
+TEST_F(LinksByCharacters, WhatIsWrongIsSaidWithItsLine) {
+  const std::string good = line("ab cd", "[3, 5]", "[0, 2]");
+  expect_refused(good + line("ab cd", "[3, 6]", "[0, 2]"), {"links.jsonl:2", "query", "from 0 to 5", "6"});
+  expect_refused(line("ab cd", "[3]", "[0, 2]"), {":1", "query", "[from, to]"});
+  expect_refused(line("ab cd", "[3, 3]", "[0, 2]"), {":1", "query", "[from, to]"});
+  expect_refused(line("ab cd", "3", "[0, 2]"), {":1", "query", "a list"});
+  expect_refused(line("ab cd", "[3, 5]", "[2, 3]"), {":1", "key", "characters 2 to 3 have no token"});
+  expect_refused(line("ab cd", "[0, 2]", "[3, 5]"), {":1", "key", "before"});
+  expect_refused(line("ab cd", "[4, 5]", "[3, 4]"), {":1", "key", "before"});  // both are of the token "cd"
+  expect_refused(line("", "[0, 1]", "[0, 1]"), {":1", "text", "found 0"});
+  expect_refused(line("abababababab", "[3, 5]", "[0, 2]"), {":1", "text", "up to 9 tokens", "found 13"});
+  expect_refused(R"({"tokens": "a b", "query": 1, "key": 0, "relation": "x"})", {":1", "\"tokens\"", "\"text\""});
+  config_.layers[0].window = 4;
+  expect_refused(line("abab", "[3, 4]", "[0, 2]"), {":1", "up to 4 tokens", "found 5"});
+}
+
+TEST_F(Links, OfATaskAreByItsWords) {
+  expect_refused(R"({"text": "the king", "query": [4, 8], "key": [0, 3], "relation": "x"})", {":1", "\"tokens\""});
+}
+
 }  // namespace
 }  // namespace polyhead::exam

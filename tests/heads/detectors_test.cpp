@@ -231,6 +231,17 @@ TEST(Chance, OfARelationIsItsCommonestOffset) {
   EXPECT_EQ(found.heads[0].relations.at("far").count, 4);
 }
 
+// The largest of equal weights is the first. Any token of the key's word will do, and by chance too.
+TEST(Chance, OfARelationToAWordOfSeveralTokens) {
+  Probe probe = make_probe(row_of({1, 0, 2, 0}), {}, {}, 1);
+  probe.relations = {{0, 3, 0, "word", 2}, {0, 2, 1, "word", 2}, {0, 3, 1, "rest", 3}};
+  const Survey found = survey_of(model::Kind::gpt, std::move(probe));
+  EXPECT_EQ(found.heads[0].relations.at("word").hits, 1);
+  EXPECT_EQ(found.heads[0].relations.at("rest").hits, 0);
+  EXPECT_NEAR(found.chance.relations.at("word"), 0.5, 1e-12) << "-3 and -2 of the one, -1 and 0 of the other";
+  EXPECT_EQ(found.chance.relations.at("rest"), 1) << "any of -2, -1 and 0";
+}
+
 TEST(Chance, IsNotThatOfAWindow) {
   model::Config config = blank(model::Kind::gpt).config();
   config.layers[0].window = 3;
