@@ -39,34 +39,68 @@ Table survivors_of(const Pruned& p) {
 }
 
 std::vector<Value> row_of(const char* name, const exam::Facts& f) {
-  return {name, f.heads, f.parameters, f.bytes, f.seconds_of_one, f.seconds_of_16, f.accuracy, f.loss};
+  const auto if_any = [](double seconds) { return seconds > 0 ? Value(seconds) : Value(); };
+  return {name,
+          f.heads,
+          f.parameters,
+          f.bytes,
+          f.seconds_of_one,
+          f.seconds_of_16,
+          if_any(f.step_of_one),
+          if_any(f.step_of_16),
+          f.accuracy,
+          f.loss};
 }
 
-Table sizes_of(const Pruned& p) {
+Table models_of(const Pruned& p) {
   return {.name = "models",
           .columns = {{"model", ""},
                       {"heads", "heads", Style::count},
                       {"parameters", "parameters", Style::count},
                       {"bytes", "bytes", Style::count},
-                      {"seconds_batch_1", "time, batch 1", Style::seconds},
-                      {"seconds_batch_16", "time, batch 16", Style::seconds},
+                      {"seconds_batch_1", "", Style::seconds},
+                      {"seconds_batch_16", "", Style::seconds},
+                      {"decode_seconds_batch_1", "", Style::seconds},
+                      {"decode_seconds_batch_16", "", Style::seconds},
                       {"accuracy", "accuracy", Style::percent},
                       {"loss", "loss", Style::decimal}},
           .rows = {row_of("before", p.facts.before), row_of("after", p.facts.after)}};
 }
 
-// With a third row for people: what became of each number.
+std::string change(double before, double after) {
+  return fmt::format("{:+.1f} %", before > 0 ? 100 * (after / before - 1) : 0);
+}
+
+// For people: what became of each number.
 std::string sizes_text(const Pruned& p) {
-  const auto share = [](auto before, auto after) {
-    return fmt::format("{:+.1f} %",
-                       before > 0 ? 100 * (static_cast<double>(after) / static_cast<double>(before) - 1) : 0);
-  };
   const exam::Facts &a = p.facts.before, &b = p.facts.after;
-  Table table = sizes_of(p);
-  table.rows.push_back({"change", share(a.heads, b.heads), share(a.parameters, b.parameters), share(a.bytes, b.bytes),
-                        share(a.seconds_of_one, b.seconds_of_one), share(a.seconds_of_16, b.seconds_of_16),
-                        fmt::format("{:+.2f} points", 100 * (b.accuracy - a.accuracy)),
-                        fmt::format("{:+.3f}", b.loss - a.loss)});
+  const auto share = [](std::int64_t before, std::int64_t after) {
+    return change(static_cast<double>(before), static_cast<double>(after));
+  };
+  Table table = models_of(p);
+  std::vector<Value> row{"change", share(a.heads, b.heads), share(a.parameters, b.parameters), share(a.bytes, b.bytes)};
+  row.resize(8);
+  row.emplace_back(fmt::format("{:+.2f} points", 100 * (b.accuracy - a.accuracy)));
+  row.emplace_back(fmt::format("{:+.3f}", b.loss - a.loss));
+  table.rows.push_back(std::move(row));
+  return text_of(table, {"model", "heads", "parameters", "bytes", "accuracy", "loss"});
+}
+
+std::string times_text(const Pruned& p) {
+  const exam::Facts &a = p.facts.before, &b = p.facts.after;
+  Table table{.name = {},
+              .columns = {{"", "time"},
+                          {"", "before", Style::seconds},
+                          {"", "after", Style::seconds},
+                          {"", "change", Style::percent}},
+              .rows = {}};
+  const auto add = [&](const char* what, double before, double after) {
+    if (before > 0) table.rows.push_back({what, before, after, change(before, after)});
+  };
+  add("prefill, batch 1", a.seconds_of_one, b.seconds_of_one);
+  add("prefill, batch 16", a.seconds_of_16, b.seconds_of_16);
+  add("decode, batch 1", a.step_of_one, b.step_of_one);
+  add("decode, batch 16", a.step_of_16, b.step_of_16);
   return text_of(table);
 }
 
@@ -113,8 +147,8 @@ Report prune_report(const Pruned& p) {
   const Table steps = steps_of(p), survivors = survivors_of(p);
   std::string text = fmt::format("{}: heads go by the order {}\n\n", p.folder, p.order) + text_of(steps);
   if (!p.left.empty()) text += "\nWho is left\n" + text_of(survivors);
-  text += "\nOn sequences that neither ranked nor judged\n" + sizes_text(p);
-  std::vector<Table> tables{steps, survivors, sizes_of(p)};
+  text += "\nOn sequences that neither ranked nor judged\n" + sizes_text(p) + "\n" + times_text(p);
+  std::vector<Table> tables{steps, survivors, models_of(p)};
   if (p.orders) {
     tables.push_back(orders_of(*p.orders));
     text += "\nAccuracy by order\n" + text_of(tables.back());

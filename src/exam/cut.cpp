@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "io/gguf.h"
 #include "io/json.h"
 #include "model/checkpoint.h"
+#include "model/decoding.h"
 #include "text/tokenizer.h"
 #include "train/run.h"
 
@@ -19,13 +21,62 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostTokenizer = std::size_t{1} << 28;
 
-double seconds_of(Context& context, autograd::Tape& tape, model::Transformer& model, const Examples& some) {
-  const Clock::time_point begin = Clock::now();
-  tape.clear();
-  model.forward(tape, some.tokens, {.lengths = some.lengths});
-  context.synchronise();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+// Of tokens [B,T] those in [begin, end).
+Tensor columns(const Tensor& tokens, std::int64_t begin, std::int64_t end) {
+  const std::int64_t B = tokens.shape()[0], T = tokens.shape()[1];
+  Tensor some = Tensor::empty({B, end - begin}, DType::i32);
+  for (std::int64_t b = 0; b < B; ++b) {
+    const std::int32_t* row = tokens.as<std::int32_t>() + b * T;
+    std::copy(row + begin, row + end, some.as<std::int32_t>() + b * (end - begin));
+  }
+  return some;
 }
+
+// A model at its work, to be timed: it reads sequences, as a language model remembers them, and goes on by a token.
+class Worker {
+ public:
+  Worker(Context& context, const model::Transformer& model, const Examples& some)
+      : context_(context), model_(model), some_(some), length_(some.tokens.shape()[1]), tape_(context, false) {
+    tape_.pack_weights();
+    if (goes_on()) memory_.emplace(context, model, some.tokens.shape()[0], length_);
+  }
+
+  bool goes_on() const { return model_.config().kind == model::Kind::gpt && length_ > 1; }
+
+  double read() {
+    if (memory_) forget();
+    return seconds_of(some_.tokens);
+  }
+
+  // After half of the tokens, and those that came in steps before, until there are no more.
+  double step() {
+    if (memory_->length() == 0 || memory_->length() == length_) {
+      forget();
+      seconds_of(columns(some_.tokens, 0, length_ / 2));
+    }
+    return seconds_of(columns(some_.tokens, memory_->length(), memory_->length() + 1));
+  }
+
+ private:
+  void forget() { memory_->clear(context_, std::vector<std::int32_t>(static_cast<std::size_t>(memory_->batch()))); }
+
+  double seconds_of(const Tensor& tokens) {
+    const Clock::time_point begin = Clock::now();
+    tape_.clear();
+    model::PassOptions options{.lengths = some_.lengths};
+    if (memory_) options = {.memory = &*memory_, .last_only = true};
+    model_.forward(tape_, tokens, options);
+    context_.synchronise();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  Context& context_;
+  const model::Transformer& model_;
+  const Examples& some_;
+  std::int64_t length_;
+  autograd::Tape tape_;
+  std::optional<model::Memory> memory_;
+};
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
@@ -33,22 +84,20 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// The median times of a pass of each, which take turns, and turns at being first.
-std::pair<double, double> time_both(Context& context, model::Transformer& before, model::Transformer& after,
-                                    const Examples& some) {
-  constexpr double kSeconds = 1;
-  constexpr std::size_t kLeast = 30, kMost = 2000;
-  autograd::Tape tape(context, false);
-  seconds_of(context, tape, before, some);  // warms up
-  seconds_of(context, tape, after, some);
+// The median times of both, which take turns, and turns at being first.
+std::pair<double, double> time_both(Worker& before, Worker& after, double (Worker::*work)()) {
+  constexpr double kSeconds = 0.5;
+  constexpr std::size_t kLeast = 16, kMost = 2000;
+  (before.*work)();  // warms up
+  (after.*work)();
   std::vector<double> a, b;
   const Clock::time_point begin = Clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begin).count() > kSeconds; };
   while (a.size() < kLeast || (a.size() < kMost && !spent())) {
-    a.push_back(seconds_of(context, tape, before, some));
-    b.push_back(seconds_of(context, tape, after, some));
-    b.push_back(seconds_of(context, tape, after, some));
-    a.push_back(seconds_of(context, tape, before, some));
+    a.push_back((before.*work)());
+    b.push_back((after.*work)());
+    b.push_back((after.*work)());
+    a.push_back((before.*work)());
   }
   return {median(a), median(b)};
 }
@@ -80,10 +129,14 @@ Examples first_of(const std::vector<Examples>& examples, std::int64_t count) {
 BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
                        const std::vector<Examples>& examples) {
   BeforeAndAfter both{facts_of(context, before, examples), facts_of(context, after, examples)};
-  std::tie(both.before.seconds_of_one, both.after.seconds_of_one) =
-      time_both(context, before, after, first_of(examples, 1));
-  std::tie(both.before.seconds_of_16, both.after.seconds_of_16) =
-      time_both(context, before, after, first_of(examples, 16));
+  const auto time = [&](std::int64_t sequences, double Facts::*reading, double Facts::*step) {
+    const Examples some = first_of(examples, sequences);
+    Worker a(context, before, some), b(context, after, some);
+    std::tie(both.before.*reading, both.after.*reading) = time_both(a, b, &Worker::read);
+    if (a.goes_on()) std::tie(both.before.*step, both.after.*step) = time_both(a, b, &Worker::step);
+  };
+  time(1, &Facts::seconds_of_one, &Facts::step_of_one);
+  time(16, &Facts::seconds_of_16, &Facts::step_of_16);
   return both;
 }
 

@@ -50,7 +50,25 @@ TEST_F(Trained, IsComparedWithWhatIsLeftOfIt) {
     EXPECT_EQ(facts.bytes, static_cast<std::int64_t>(std::filesystem::file_size(disk / "model.safetensors")));
     EXPECT_GT(facts.seconds_of_one, 0);
     EXPECT_GT(facts.seconds_of_16, facts.seconds_of_one) << "sixteen sequences, not one";
+    EXPECT_GT(facts.step_of_one, 0);
+    EXPECT_LT(facts.step_of_16, facts.seconds_of_16) << "one token of each, not nine";
+    EXPECT_GT(facts.step_of_16, facts.step_of_one);
   }
+}
+
+// Who answers with a class has nothing to go on with.
+TEST(Cut, OfAClassifierIsTimedReading) {
+  model::Config config = model::make_config(model::Kind::classifier, 1, 8, 2);
+  config.vocabulary = config.context = 4;
+  config.classes = 2;
+  model::Transformer model(config, 1), other(config, 2);
+  std::vector<Examples> examples(1);
+  examples[0] = {Tensor::zeros({1, 4}, DType::i32), Tensor::zeros({1}, DType::i32), {}};
+  Context context(1);
+  const BeforeAndAfter both = compare(context, model, other, examples);
+  EXPECT_GT(both.after.seconds_of_16, 0);
+  EXPECT_EQ(both.after.step_of_one, 0);
+  EXPECT_EQ(both.before.step_of_16, 0);
 }
 
 // What is timed: the first sequences with their lengths, over again where the batch is smaller.
