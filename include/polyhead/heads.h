@@ -56,8 +56,8 @@ struct HeadImportance {
   Estimate logit;            // what it adds to the logit of the right answer, above the mean of all logits
 };
 
-// One backward pass per batch for all gradients, and two forward passes per head. Throws Error (value) if the loss or a
-// gradient is not finite.
+// One backward pass per batch for all gradients, and two forward passes per head. Throws Error (value) if a loss, with
+// all heads or without one, or a gradient is not finite.
 std::vector<HeadImportance> head_importance(Context& context, const Model& model,
                                             const std::vector<Examples>& examples);
 
@@ -82,7 +82,8 @@ struct PruneCurve {
 };
 
 // Knocks out one head after the other until more than `budget` of the accuracy is lost (0.01 is one percentage point).
-// Heads are ranked on `ranking` and the accuracy is that on `judging`, which should be other sequences.
+// Heads are ranked on `ranking` and the accuracy is that on `judging`, which should be other sequences. Throws
+// Error (value) if a loss, with all heads or without some, or a gradient is not finite.
 PruneCurve prune(Context& context, const Model& model, const std::vector<Examples>& ranking,
                  const std::vector<Examples>& judging, double budget = 0.01, PruneOrder order = PruneOrder::iterative,
                  std::uint64_t seed = 1);

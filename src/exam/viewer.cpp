@@ -9,6 +9,7 @@
 #include "core/on_host.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
+#include "model/score.h"
 
 namespace polyhead::exam {
 namespace {
@@ -46,6 +47,7 @@ void read_output(autograd::Tape& tape, const model::Config& config, autograd::Va
   if (config.kind == model::Kind::encoder) {
     const OnHost pooled(tape.context(), tape.value(pool(tape, output, {})));
     view.embedding.assign(pooled.as<float>(), pooled.as<float>() + config.width);
+    model::expect_finite(view.embedding, "the model: of its embedding, number");
     return;
   }
   if (config.kind == model::Kind::classifier) {

@@ -56,8 +56,9 @@ std::vector<double> differences(const std::vector<double>& a, const std::vector<
   return result;
 }
 
-// 1 - cos of each pair.
-std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b) {
+// 1 - cos of each pair; `what` the second ones are of.
+std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b,
+                          const std::string& what) {
   std::vector<double> result;
   for (std::size_t n = 0; n < a.size(); ++n) {
     const auto product = [](const auto& x, const auto& y) {
@@ -65,8 +66,11 @@ std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::
     };
     result.push_back(1 - product(a[n], b[n]) / std::sqrt(product(a[n], a[n]) * product(b[n], b[n])));
   }
+  model::expect_finite(result, what + ": the turn of the embedding of sequence");
   return result;
 }
+
+std::string without_text(const HeadId& id) { return "the model without head " + to_string(id); }
 
 void knock_out_all(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
                    const DamageOptions& options, const std::function<void(const KnockedOut&)>& visit) {
@@ -160,6 +164,7 @@ std::vector<HeadImportance> importance(Context& context, const model::Transforme
   const model::SequenceScores& whole = all.back();
   for (std::size_t n = 0; n < heads.size(); ++n) {
     const model::SequenceScores& without = all[kinds * n];
+    for (std::size_t kind = 0; kind < kinds; ++kind) all[kinds * n + kind].expect_finite(without_text(heads[n].id));
     heads[n].zero = estimate(differences(without.losses, whole.losses));
     if (options.means) heads[n].mean = estimate(differences(all[kinds * n + 1].losses, whole.losses));
     heads[n].logit = estimate(differences(whole.logits, without.logits));
@@ -183,8 +188,9 @@ std::vector<HeadImportance> embedding_importance(Context& context, const model::
   };
   knock_out_all(context, model, examples, options, add);
   for (std::size_t n = 0; n < heads.size(); ++n) {
-    heads[n].zero = estimate(turns(all.back(), all[kinds * n]));
-    if (options.means) heads[n].mean = estimate(turns(all.back(), all[kinds * n + 1]));
+    const std::string what = without_text(heads[n].id);
+    heads[n].zero = estimate(turns(all.back(), all[kinds * n], what));
+    if (options.means) heads[n].mean = estimate(turns(all.back(), all[kinds * n + 1], what));
   }
   return heads;
 }

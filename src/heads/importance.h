@@ -13,7 +13,7 @@ namespace polyhead::heads {
 // Student's interval; of one number it is that number.
 Estimate estimate(const std::vector<double>& values);
 
-// Both throw Error (value) if the loss or a gradient is no number: then there is nothing to rank by.
+// All three throw Error (value) if a loss, an embedding or a gradient is no number: then there is nothing to rank by.
 //
 // One backward pass per batch for all heads together. Those that are `gone` give nothing meanwhile or, with means (as
 // mean_outputs gives them), their means. `whole`, if given, receives the scores of that model.

@@ -4,6 +4,7 @@
 
 #include "core/numbers.h"
 #include "core/on_host.h"
+#include "model/score.h"
 
 namespace polyhead::heads {
 namespace {
@@ -12,14 +13,16 @@ using Tokens = std::span<const std::int32_t>;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::value, "patch", what); }
 
-// The logits at the last token.
-std::vector<float> last_logits(Context& context, autograd::Tape& tape, const model::Transformer& model, Tokens tokens,
+// The logits at the last token. Throws Error (value) if they are no numbers.
+std::vector<double> last_logits(Context& context, autograd::Tape& tape, const model::Transformer& model, Tokens tokens,
                                const model::PassOptions& options = {}) {
   tape.clear();
   const auto T = std::ssize(tokens);
   const ConstTensorView logits = tape.value(model.forward(tape, ConstTensorView(tokens.data(), {1, T}), options));
   const OnHost row(context, logits.slice(1, T - 1, T));
-  return {row.as<float>(), row.as<float>() + model.config().vocabulary};
+  std::vector<double> numbers(row.as<float>(), row.as<float>() + model.config().vocabulary);
+  model::expect_finite(numbers, "the model: after the last token, the logit of token");
+  return numbers;
 }
 
 // What head h adds to the residual stream: o [T,H*D] times its columns of W_O [C,H*D]: [1,T,C].
@@ -51,7 +54,7 @@ Likeliest likeliest_after(Context& context, const model::Transformer& model, Tok
   check(model, clean, corrupted);
   autograd::Tape tape(context, false);
   const auto likeliest = [&](Tokens tokens) {
-    const std::vector<float> logits = last_logits(context, tape, model, tokens);
+    const std::vector<double> logits = last_logits(context, tape, model, tokens);
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   };
   return {likeliest(clean), likeliest(corrupted)};
@@ -67,9 +70,8 @@ Patching patch(Context& context, const model::Transformer& model, Tokens clean, 
   autograd::Tape tape(context, false);
   tape.pack_weights();
   const auto difference = [&](Tokens tokens, const model::PassOptions& options) {
-    const std::vector<float> logits = last_logits(context, tape, model, tokens, options);
-    return static_cast<double>(logits[static_cast<std::size_t>(question.answer)]) -
-           static_cast<double>(logits[static_cast<std::size_t>(question.instead)]);
+    const std::vector<double> logits = last_logits(context, tape, model, tokens, options);
+    return logits[static_cast<std::size_t>(question.answer)] - logits[static_cast<std::size_t>(question.instead)];
   };
   Patching found;
   model::PassOptions keep;

@@ -36,7 +36,7 @@ Likeliest likeliest_after(Context& context, const model::Transformer& model, std
                           std::span<const std::int32_t> corrupted);
 
 // Of a language model. The texts have the same number of tokens. A pass per head, of which `on_head` is told how
-// many are done. Throws Error (value) if the runs do not differ.
+// many are done. Throws Error (value) if the runs do not differ, or a logit is no number.
 Patching patch(Context& context, const model::Transformer& model, std::span<const std::int32_t> clean,
                std::span<const std::int32_t> corrupted, const Question& question,
                const std::function<void(std::int64_t)>& on_head = {});

@@ -21,7 +21,11 @@ model::SequenceScores score_without(Context& context, const model::Transformer& 
   gates.shut(gone);
   std::vector<Tensor> shifts;
   if (means != nullptr) shifts = shifts_of(model, *means, gone);
-  return model::score(context, model, examples, gates.get(), means == nullptr ? nullptr : &shifts);
+  model::SequenceScores scores =
+      model::score(context, model, examples, gates.get(), means == nullptr ? nullptr : &shifts);
+  scores.expect_finite("the model without " + std::to_string(gone.size()) + " of its heads, " + to_string(gone.back()) +
+                       " the last of them");
+  return scores;
 }
 
 // The heads that are left, those without which the least is lost first. Those that went are out while it is found out.

@@ -24,7 +24,7 @@ struct PruneOptions {
 };
 
 // Ranks by the gradient, or as the order says, on `ranking`, judges on `judging`: other sequences than it was ranked
-// by. Throws Error (value) if the model's loss or a gradient is no number.
+// by. Throws Error (value) if a loss or a gradient is no number.
 PruneCurve prune(Context& context, const model::Transformer& model, const std::vector<Examples>& ranking,
                  const std::vector<Examples>& judging, const PruneOptions& options,
                  const std::function<void(const PruneStep&)>& on_step = {});

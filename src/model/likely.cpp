@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/on_host.h"
+#include "model/score.h"
 #include "ops/cross_entropy.h"
 
 namespace polyhead::model {
@@ -51,6 +52,7 @@ Expectations expectations(autograd::Tape& tape, autograd::Variable logits, std::
     }
     found.losses.push_back(loss);
   }
+  expect_finite(found.losses, "the model: the loss after token");
   return found;
 }
 

@@ -20,6 +20,7 @@ struct Expectations {
 };
 
 // logits [1,T,V] or [1,V] on a tape, and a target for each of the rows (token t + 1 for row t; any for the last).
+// Throws Error (value) if they are no numbers.
 Expectations expectations(autograd::Tape& tape, autograd::Variable logits, std::span<const std::int32_t> targets,
                           std::int64_t most);
 

@@ -19,12 +19,17 @@ double SequenceScores::accuracy() const {
   return static_cast<double>(hits) / static_cast<double>(std::max<std::int64_t>(all, 1));
 }
 
-void SequenceScores::expect_finite(const std::string& what) const {
-  const auto bad = std::find_if(losses.begin(), losses.end(), [](double loss) { return !std::isfinite(loss); });
-  if (bad == losses.end()) return;
+void expect_finite(std::span<const double> numbers, const std::string& what) {
+  const auto bad = std::find_if(numbers.begin(), numbers.end(), [](double number) { return !std::isfinite(number); });
+  if (bad == numbers.end()) return;
   throw Error(ErrorCode::value, "score",
-              what + ": the loss of sequence " + std::to_string(bad - losses.begin()) +
-                  " is not finite: its weights are numbers, but what it computes with them overflows");
+              what + " " + std::to_string(bad - numbers.begin()) +
+                  " is not finite: the weights are numbers, but what is computed with them overflows");
+}
+
+void SequenceScores::expect_finite(const std::string& what) const {
+  model::expect_finite(losses, what + ": the loss of sequence");
+  model::expect_finite(logits, what + ": the logit of what is right in sequence");
 }
 
 void SequenceScores::add(const SequenceScores& more, std::size_t begin, std::size_t end) {

@@ -1,6 +1,8 @@
 // How well a model does on sequences whose answers are known.
 #pragma once
 
+#include <span>
+#include <string>
 #include <vector>
 
 #include "model/transformer.h"
@@ -19,9 +21,13 @@ struct SequenceScores {
   double mean_loss() const;  // over sequences
   double accuracy() const;   // over targets; what has no finite loss is not right
 
-  // Throws Error (value) if the loss of a sequence is no number: `what` overflows, and nothing can be said of it.
+  // As below, of the losses and logits of `what`, "the model".
   void expect_finite(const std::string& what) const;
 };
+
+// Throws Error (value) if one of the numbers is none: `what` ("the model: loss") overflows, and nothing can be said of
+// it.
+void expect_finite(std::span<const double> numbers, const std::string& what);
 
 // A pass over all examples, with gates and shifts as PassOptions takes them.
 SequenceScores score(Context& context, const Transformer& model, const std::vector<Examples>& examples,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/foreign.h"
+#include "cli/plant.h"
 
 namespace polyhead::cli {
 namespace {
@@ -21,6 +22,12 @@ class ForeignHeads : public Foreign {
   }
   std::string on_text(const std::string& line) const { return line + " " + scratch_.folder() + text_; }
   std::string at(const std::string& name) const { return (scratch_ / name).string(); }
+  void take(const std::string& model) const {
+    for (const char* name : {"config.json", "model.safetensors"}) {
+      std::filesystem::remove(scratch_ / name);
+      std::filesystem::copy_file(llama_fixture().parent_path() / model / name, scratch_ / name);
+    }
+  }
   static void expect_refused(int code, const std::string& arguments, const std::vector<std::string>& says) {
     const Ran ran = errors_of(arguments);
     EXPECT_EQ(ran.code, code) << arguments << '\n' << ran.text;
@@ -98,10 +105,7 @@ TEST_F(ForeignHeads, LinksAreByCharacters) {
 
 // An encoder has no answers: its heads are known by what its embedding owes to them.
 TEST_F(ForeignHeads, OfAnEncoder) {
-  for (const char* name : {"config.json", "model.safetensors"}) {
-    std::filesystem::remove(scratch_ / name);
-    std::filesystem::copy_file(llama_fixture().parent_path() / "bert" / name, scratch_ / name);
-  }
+  take("bert");
   const json report = json_of(on_text("heads"));
   EXPECT_TRUE(report["loss"].is_null());
   for (const json& head : report["heads"]) {
@@ -114,6 +118,21 @@ TEST_F(ForeignHeads, OfAnEncoder) {
   EXPECT_FALSE(contains(shown, "accuracy")) << shown;
   expect_refused(3, on_text("prune --dry-run"), {"an encoder"});
   expect_refused(3, "generate --prompt abc " + scratch_.folder(), {"an encoder"});
+}
+
+// Weights that are finite, and so large that what is computed with them is not.
+TEST_F(ForeignHeads, WhatOverflowsIsSaidAndNotShown) {
+  const std::string model = scratch_.folder(), page = " --out " + at("page.html") + " " + model;
+  for (const char* name : {"model.norm.weight", "lm_head.weight"}) plant(at("model.safetensors"), name, 3e38f);
+  expect_refused(3, "patch " + model + " --clean abcd --corrupted afcd --answer e --instead g", {"logit of token 0"});
+  expect_refused(3, "patch " + model + " --clean abcd --corrupted afcd", {"not finite"});
+  expect_refused(3, "view --prompt abc" + page, {"the loss after token", "not finite"});
+  take("bert");
+  for (const char* name : {"weight", "bias"})
+    plant(at("model.safetensors"), std::string("encoder.layer.1.output.LayerNorm.") + name, 3e38f);
+  expect_refused(3, on_text("heads"), {"the model without head 0.0", "embedding of sequence 0 is not finite"});
+  expect_refused(3, "view --prompt abc" + page, {"of its embedding, number 4 is not finite"});
+  EXPECT_FALSE(std::filesystem::exists(at("page.html")));
 }
 
 TEST_F(ForeignHeads, PatchSaysWhatComesBack) {

@@ -4,9 +4,9 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <thread>
 
+#include "cli/plant.h"
 #include "cli/process.h"
 #include "cli/run.h"
 #include "io/scratch.h"
@@ -29,17 +29,6 @@ class Robust : public ::testing::Test {
     const Ran ran = errors_of(arguments);
     EXPECT_EQ(ran.code, code) << arguments << '\n' << ran.text;
     for (const std::string& part : says) EXPECT_TRUE(contains(ran.text, part)) << part << " in: " << ran.text;
-  }
-  // Writes a number over the first element of a tensor, without its checksum.
-  void plant(const std::string& file, const std::string& tensor, float number) const {
-    std::string bytes = slurp(file);
-    std::uint64_t length = 0;
-    std::memcpy(&length, bytes.data(), 8);
-    nlohmann::ordered_json header = nlohmann::ordered_json::parse(bytes.substr(8, length));
-    const std::size_t begin = 8 + length + header[tensor]["data_offsets"][0].get<std::size_t>();
-    std::memcpy(bytes.data() + begin + 4 * sizeof number, &number, sizeof number);
-    header.erase("__metadata__");
-    spill(file, io::safetensors_bytes(header.dump(), bytes.substr(8 + length)));
   }
 
   io::Scratch scratch_;
@@ -85,6 +74,8 @@ TEST_F(Robust, AModelThatOverflowsIsSaidAndNotWritten) {
     plant(at("run/model.safetensors"), name, 3e38f);
   }
   expect_refused(3, "heads " + at("run"), {"not finite"});
+  expect_refused(3, "view --out " + at("page.html") + " " + at("run"), {"not finite"});
+  EXPECT_FALSE(std::filesystem::exists(at("page.html")));
   expect_refused(3, "prune --budget 100 --out " + at("small") + " " + at("run"), {"not finite"});
   EXPECT_FALSE(std::filesystem::exists(at("small/model.safetensors")));
 }

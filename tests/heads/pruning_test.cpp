@@ -250,6 +250,34 @@ TEST(Importance, OfAModelThatOverflowsIsRefused) {
   io::expect_error(ErrorCode::value, {"the model"}, [&] { prune(context, model, all, all, {}); });
 }
 
+// Two heads that are alike write the opposite, and so much that the one without the other overflows in the norm.
+TEST(Importance, OfAModelThatOverflowsWithoutAHeadIsRefused) {
+  const model::Config config = small(4, 4, true);
+  model::Transformer model = stirred(config);
+  const auto parameters = model.attention_parameters(0);
+  for (int part = 0; part < 3; ++part) {  // q, k and v of both: alike everywhere, whatever they read
+    std::fill_n(parameters.in_proj_weight->value.as<float>() + part * 16 * 16, 8 * 16, 0.0f);
+    std::fill_n(parameters.in_proj_bias->value.as<float>() + part * 16, 8, 1.0f);
+  }
+  float* out = parameters.out_proj_weight->value.as<float>();  // [16,16]
+  for (int c = 0; c < 16; ++c) {
+    std::fill_n(out + c * 16, 4, 1e37f);
+    std::fill_n(out + c * 16 + 4, 4, -1e37f);
+  }
+  Tensor& logits = model.parameters().back()->value;  // small, and so are the gradients
+  for (std::int64_t n = 0; n < count_of(logits.shape()); ++n) logits.as<float>()[n] *= 1e-9f;
+  Context context(1);
+  std::vector<Examples> all;
+  all.push_back(examples(config, "some"));
+  EXPECT_NO_THROW(gradient_importance(context, model, all));
+  io::expect_error(ErrorCode::value, {"the model without head 0.0", "loss of sequence 0 is not finite"},
+                   [&] { importance(context, model, all); });
+  for (const PruneOrder order : {PruneOrder::damage, PruneOrder::random}) {
+    io::expect_error(ErrorCode::value, {"the model without", "of its heads, 0."},
+                     [&] { prune(context, model, all, all, {.order = order, .budget = 1}); });
+  }
+}
+
 TEST(Estimate, IsStudentsInterval) {
   const Estimate found = estimate({1, 2, 3, 4, 5});
   EXPECT_NEAR(found.mean, 3, 1e-12);
