@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
+#include <string>
 
 namespace polyhead::report {
 namespace {
@@ -71,6 +72,25 @@ RC_GTEST_PROP(Ticks, CoverTheRange, ()) {
   RC_ASSERT(ticks.front() <= low + 1e-6 * span);
   RC_ASSERT(ticks.back() >= low + span * (1 - 1e-6));
   RC_ASSERT(tick_labels(ticks).size() == ticks.size());
+}
+
+// From whole tenths, hundredths and so on, which a double misses by a little, no tick is too many.
+TEST(Ticks, EndAtTheFirstThatIsFarEnough) {
+  for (int power = -6; power <= 6; ++power) {
+    for (int low = -20; low <= 20; ++low) {
+      for (int high = low + 1; high <= low + 12; ++high) {
+        const auto scaled = [&](int number) {
+          return std::stod(std::to_string(number) + "e" + std::to_string(power));
+        };
+        const Numbers ticks = nice_ticks(scaled(low), scaled(high), 5);
+        const double little = 1e-6 * (ticks[1] - ticks[0]);
+        ASSERT_LE(ticks.front(), scaled(low) + little);
+        ASSERT_GE(ticks.back(), scaled(high) - little);
+        ASSERT_GT(ticks[1], scaled(low) + little) << low << " to " << high << "e" << power;
+        ASSERT_LT(ticks[ticks.size() - 2], scaled(high) - little) << low << " to " << high << "e" << power;
+      }
+    }
+  }
 }
 
 TEST(Scale, MapsEndsToEnds) {
