@@ -5,6 +5,7 @@
 
 #include "text/fields.h"
 #include "text/model.h"
+#include "text/pre_tokenizer.h"
 
 namespace polyhead::text {
 namespace {
@@ -19,17 +20,11 @@ bool before(const Rule& a, const Rule& b) { return std::tie(a.left, a.right) < s
 
 class Bpe final : public Model {
  public:
-  Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, BpeOptions options, const std::string& where)
-      : Model(std::move(vocabulary)), options_(std::move(options)) {
+  Bpe(Vocabulary vocabulary, std::vector<Rule> rules, BpeOptions options, const std::string& where)
+      : Model(std::move(vocabulary)), options_(std::move(options)), rules_(std::move(rules)) {
     if (!options_.unknown.empty()) unknown_ = this->vocabulary().at(options_.unknown, where + ": unk_token");
-    rules_.reserve(merges.size());
-    for (std::size_t n = 0; n < merges.size(); ++n) {
-      const auto& [left, right, rank] = merges[n];
-      const std::string at = where + ": merge " + std::to_string(n);
-      const Id a = this->vocabulary().at(left, at), b = this->vocabulary().at(right, at);
-      const std::string rest = right.starts_with(options_.prefix) ? right.substr(options_.prefix.size()) : right;
-      rules_.push_back({a, b, rank, this->vocabulary().at(left + rest, at)});
-    }
+    if (options_.byte_level && !unknown_) expect_letters(where);
+    if (options_.byte_fallback) expect_bytes(where);
     // Of two rules for one pair the later holds, as in the tokenizers library.
     std::stable_sort(rules_.begin(), rules_.end(), before);
     const auto same = [](const Rule& a, const Rule& b) { return a.left == b.left && a.right == b.right; };
@@ -46,6 +41,26 @@ class Bpe final : public Model {
   }
 
  private:
+  // Where nothing stands for the unknown, a byte without its letter would be lost.
+  void expect_letters(const std::string& where) const {
+    int missing = 0;
+    unsigned char first = 0;
+    for (int byte = 255; byte >= 0; --byte) {
+      std::string letter;
+      append_utf8(letter, char_of_byte(static_cast<unsigned char>(byte)));
+      if (vocabulary().find(letter)) continue;
+      ++missing;
+      first = static_cast<unsigned char>(byte);
+    }
+    if (missing == 0) return;
+    std::string letter;
+    append_utf8(letter, char_of_byte(first));
+    refuse(where,
+           "a byte-level vocabulary lacks " + std::to_string(missing) + " of the 256 bytes, " + byte_token(first) +
+               " (" + io::in_quotes(letter) +
+               ") first, and has no token for the unknown: text would be lost; add the letters, or an unk_token");
+  }
+
   const Rule* rule_of(Id left, Id right) const {
     const Rule wanted{left, right, 0, 0};
     const auto found = std::lower_bound(rules_.begin(), rules_.end(), wanted, before);
@@ -70,7 +85,7 @@ class Bpe final : public Model {
         for (const Id byte : bytes) spans.push_back({byte, n, n + 1});
         if (!bytes.empty()) continue;
       }
-      if (!unknown_) continue;
+      if (!unknown_) refuse_unknown(std::span(piece).subspan(n, 1));
       after_unknown = true;
       if (was_unknown && options_.fuse_unknown) {
         spans.back().last = n + 1;
@@ -131,27 +146,50 @@ class Bpe final : public Model {
   std::vector<Rule> rules_;  // by pair
 };
 
-}  // namespace
-
-std::unique_ptr<Model> make_bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, const BpeOptions& options,
-                                const std::string& where) {
-  return std::make_unique<Bpe>(std::move(vocabulary), merges, options, where);
+std::vector<Rule> rules_of(const Vocabulary& vocabulary, const std::vector<Merge>& merges, const std::string& prefix,
+                           const std::string& where) {
+  std::vector<Rule> rules;
+  rules.reserve(merges.size());
+  for (std::size_t n = 0; n < merges.size(); ++n) {
+    const auto& [left, right, rank] = merges[n];
+    const std::string at = where + ": merge " + std::to_string(n);
+    const Id a = vocabulary.at(left, at), b = vocabulary.at(right, at);
+    const std::string rest = right.starts_with(prefix) ? right.substr(prefix.size()) : right;
+    rules.push_back({a, b, rank, vocabulary.at(left + rest, at)});
+  }
+  return rules;
 }
 
-std::vector<Merge> merges_by_score(const Vocabulary& vocabulary, const std::vector<double>& scores) {
+std::vector<Rule> rules_by_score(const Vocabulary& vocabulary, const std::vector<double>& scores) {
   std::vector<double> ranked = scores;
   std::sort(ranked.begin(), ranked.end(), std::greater<>());
-  std::vector<Merge> merges;
+  std::vector<Rule> rules;
   for (const auto& [token, id] : vocabulary.sorted()) {
     const auto rank =
         std::lower_bound(ranked.begin(), ranked.end(), scores[static_cast<std::size_t>(id)], std::greater<>()) -
         ranked.begin();
-    for (std::size_t cut = 1; cut < token.size(); ++cut) {
-      const std::string left = token.substr(0, cut), right = token.substr(cut);
-      if (vocabulary.find(left) && vocabulary.find(right)) merges.push_back({left, right, rank});
+    const std::string_view text = token;
+    for (std::size_t cut = 1; cut < text.size(); ++cut) {
+      const auto left = vocabulary.find(text.substr(0, cut));
+      const auto right = left ? vocabulary.find(text.substr(cut)) : std::nullopt;
+      if (right) rules.push_back({*left, *right, rank, id});
     }
   }
-  return merges;
+  return rules;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, const BpeOptions& options,
+                                const std::string& where) {
+  std::vector<Rule> rules = rules_of(vocabulary, merges, options.prefix, where);
+  return std::make_unique<Bpe>(std::move(vocabulary), std::move(rules), options, where);
+}
+
+std::unique_ptr<Model> make_scored_bpe(Vocabulary vocabulary, const std::vector<double>& scores,
+                                       const BpeOptions& options, const std::string& where) {
+  std::vector<Rule> rules = rules_by_score(vocabulary, scores);
+  return std::make_unique<Bpe>(std::move(vocabulary), std::move(rules), options, where);
 }
 
 }  // namespace polyhead::text

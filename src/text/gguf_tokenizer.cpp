@@ -127,6 +127,7 @@ TokenizerParts byte_level(const Metadata& metadata, const Tokens& tokens) {
     merges.push_back({line.substr(0, blank), line.substr(blank + 1), static_cast<std::int64_t>(merges.size())});
   }
   BpeOptions options;
+  options.byte_level = true;
   options.whole_words = cut.whole;
   return {.normalizer = read_normalizer(cut.composed ? parts(R"({"type":"NFC"})") : io::Json(), metadata.where),
           .pre_tokenizer = pre_tokenizer_of(cut, metadata.where),
@@ -165,7 +166,7 @@ TokenizerParts sentence_piece(const Metadata& metadata, const Tokens& tokens) {
   if (blank) decoder["decoders"].push_back(parts(R"({"type":"Strip","content":" ","start":1,"stop":0})"));
   return {.normalizer = read_normalizer(normalizer, metadata.where),
           .pre_tokenizer = read_pre_tokenizer({}, metadata.where),
-          .model = make_bpe(vocabulary, merges_by_score(vocabulary, scores), options, metadata.where),
+          .model = make_scored_bpe(vocabulary, scores, options, metadata.where),
           .added = {},
           .post_processor = {},
           .decoder = read_decoder(decoder, metadata.where)};

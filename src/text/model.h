@@ -28,14 +28,19 @@ class Model {
  protected:
   // The tokens of the bytes of some characters; none if the vocabulary lacks one.
   std::vector<Id> byte_tokens(std::span<const Char> chars) const;
+  // Some of the 256, but not all, are an error (input).
+  void expect_bytes(const std::string& where) const;
+  // Of what is left out nobody would know: an error (value).
+  [[noreturn]] static void refuse_unknown(std::span<const Char> chars);
 
  private:
   Vocabulary vocabulary_;
 };
 
 struct BpeOptions {
-  std::string unknown;         // the token for what is not in the vocabulary; empty: it is left out
+  std::string unknown;         // the token for what is not in the vocabulary; empty: there is none
   bool fuse_unknown = false;   // several in a row are one
+  bool byte_level = false;     // pieces are letters that stand for bytes
   bool byte_fallback = false;  // bytes instead, where the vocabulary has them
   bool whole_words = false;    // a piece that is in the vocabulary is taken whole (ignore_merges)
   std::string prefix, suffix;  // of tokens that continue a word; of those that end one
@@ -50,7 +55,8 @@ std::unique_ptr<Model> make_bpe(Vocabulary vocabulary, const std::vector<Merge>&
                                 const std::string& where);
 
 // SentencePiece writes no merges: any two tokens that make a third merge, that of the best score first.
-std::vector<Merge> merges_by_score(const Vocabulary& vocabulary, const std::vector<double>& scores);
+std::unique_ptr<Model> make_scored_bpe(Vocabulary vocabulary, const std::vector<double>& scores,
+                                       const BpeOptions& options, const std::string& where);
 
 // The most probable tokens: `scores` by number.
 struct UnigramOptions {
@@ -68,7 +74,7 @@ struct WordPieceOptions {
 std::unique_ptr<Model> make_word_piece(Vocabulary vocabulary, const WordPieceOptions& options,
                                        const std::string& where);
 
-// The "model" of a tokenizer.json.
-std::unique_ptr<Model> read_model(const io::Json& json, const std::string& where);
+// The "model" of a tokenizer.json, behind a pre-tokenizer that is byte-level or not.
+std::unique_ptr<Model> read_model(const io::Json& json, bool byte_level, const std::string& where);
 
 }  // namespace polyhead::text

@@ -36,7 +36,7 @@ Merge read_merge(const io::Json& json, std::size_t n, const std::string& where) 
   return {text.substr(0, blank), text.substr(blank + 1), rank};
 }
 
-std::unique_ptr<Model> read_bpe(const io::Json& json, const std::string& where) {
+std::unique_ptr<Model> read_bpe(const io::Json& json, bool byte_level, const std::string& where) {
   if (!field(json, "dropout").is_null() && io::read_number(json, "dropout", where, 0, 1) != 0) {
     refuse(where, "\"dropout\": expected none; it is for training");
   }
@@ -46,6 +46,7 @@ std::unique_ptr<Model> read_bpe(const io::Json& json, const std::string& where) 
   return make_bpe(read_vocabulary(json, where), merges,
                   {.unknown = text_or(json, "unk_token", where, ""),
                    .fuse_unknown = flag_or(json, "fuse_unk", where, false),
+                   .byte_level = byte_level,
                    .byte_fallback = flag_or(json, "byte_fallback", where, false),
                    .whole_words = flag_or(json, "ignore_merges", where, false),
                    .prefix = text_or(json, "continuing_subword_prefix", where, ""),
@@ -74,7 +75,7 @@ std::unique_ptr<Model> read_word_piece(const io::Json& json, const std::string& 
   WordPieceOptions options{.unknown = text_or(json, "unk_token", where, "[UNK]"),
                            .prefix = text_or(json, "continuing_subword_prefix", where, "##")};
   if (!field(json, "max_input_chars_per_word").is_null()) {
-    options.longest = static_cast<std::size_t>(io::read_integer(json, "max_input_chars_per_word", where, 1, 1'000'000));
+    options.longest = static_cast<std::size_t>(io::read_integer(json, "max_input_chars_per_word", where, 1, 10'000));
   }
   return make_word_piece(read_vocabulary(json, where), options, where);
 }
@@ -97,9 +98,26 @@ std::vector<Id> Model::byte_tokens(std::span<const Char> chars) const {
   return ids;
 }
 
-std::unique_ptr<Model> read_model(const io::Json& json, const std::string& where) {
+void Model::expect_bytes(const std::string& where) const {
+  std::vector<std::string> missing;
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string token = byte_token(static_cast<unsigned char>(byte));
+    if (!vocabulary_.find(token)) missing.push_back(token);
+  }
+  if (missing.empty() || missing.size() == 256) return;
+  refuse(where, "byte_fallback: expected a token for each of the 256 bytes, or none; " +
+                    std::to_string(missing.size()) + " are missing, " + io::in_quotes(missing[0]) + " first");
+}
+
+void Model::refuse_unknown(std::span<const Char> chars) {
+  throw Error(ErrorCode::value, "tokenize",
+              "the text has " + io::in_quotes(utf8_of(chars)) + " at byte " + std::to_string(chars[0].begin) +
+                  ", for which the vocabulary has no token, and none for the unknown; leave it out of the text");
+}
+
+std::unique_ptr<Model> read_model(const io::Json& json, bool byte_level, const std::string& where) {
   const std::string type = type_of(json, where), at = where + ": " + type;
-  if (type == "BPE") return read_bpe(json, at);
+  if (type == "BPE") return read_bpe(json, byte_level, at);
   if (type == "Unigram") return read_unigram(json, at);
   if (type == "WordPiece") return read_word_piece(json, at);
   refuse(where, io::in_quotes(type) + " is not among those that polyhead knows (BPE, Unigram, WordPiece)");

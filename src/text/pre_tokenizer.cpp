@@ -223,6 +223,11 @@ const ByteTable& byte_table() {
 char32_t char_of_byte(unsigned char byte) { return byte_table().chars[byte]; }
 int byte_of_char(char32_t code) { return code < 0x200 ? byte_table().bytes[code] : -1; }
 
+bool is_byte_level(const io::Json& json) {
+  const io::Json &type = field(json, "type"), &parts = field(json, "pretokenizers");
+  return type == "ByteLevel" || (type == "Sequence" && std::any_of(parts.begin(), parts.end(), is_byte_level));
+}
+
 PreTokenizer read_pre_tokenizer(const io::Json& json, const std::string& where) {
   if (json.is_null()) return [](Pieces&) {};
   return read_part(readers(), json, where);

@@ -16,6 +16,9 @@ using PreTokenizer = std::function<void(std::vector<Chars>&)>;
 // The "pre_tokenizer" of a tokenizer.json; none is null. One that is not known is an error (input).
 PreTokenizer read_pre_tokenizer(const io::Json& json, const std::string& where);
 
+// Whether pieces come out of it as letters that stand for bytes.
+bool is_byte_level(const io::Json& json);
+
 // The printable character that stands for a byte in byte-level vocabularies, and back: -1 if it stands for none.
 char32_t char_of_byte(unsigned char byte);
 int byte_of_char(char32_t code);

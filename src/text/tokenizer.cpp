@@ -129,12 +129,13 @@ std::string Tokenizer::decode_alone(Id id) const {
 
 Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where) {
   if (!field(json, "model").is_object()) refuse(where, "expected an object with \"model\", as a tokenizer.json has");
-  TokenizerParts parts{.normalizer = read_normalizer(field(json, "normalizer"), where + ": normalizer"),
-                       .pre_tokenizer = read_pre_tokenizer(field(json, "pre_tokenizer"), where + ": pre_tokenizer"),
-                       .model = read_model(field(json, "model"), where + ": model"),
-                       .added = {},
-                       .post_processor = read_post_processor(field(json, "post_processor"), where + ": post_processor"),
-                       .decoder = read_decoder(field(json, "decoder"), where + ": decoder")};
+  TokenizerParts parts{
+      .normalizer = read_normalizer(field(json, "normalizer"), where + ": normalizer"),
+      .pre_tokenizer = read_pre_tokenizer(field(json, "pre_tokenizer"), where + ": pre_tokenizer"),
+      .model = read_model(field(json, "model"), is_byte_level(field(json, "pre_tokenizer")), where + ": model"),
+      .added = {},
+      .post_processor = read_post_processor(field(json, "post_processor"), where + ": post_processor"),
+      .decoder = read_decoder(field(json, "decoder"), where + ": decoder")};
   if (!field(json, "added_tokens").is_null()) {
     for (const io::Json& token : list_of(json, "added_tokens", where)) {
       const std::string at = where + ": added token " + std::to_string(parts.added.size());

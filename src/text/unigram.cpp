@@ -11,9 +11,10 @@ constexpr double kUnknownPenalty = 10;  // below the least score, as in Sentence
 
 class Unigram final : public Model {
  public:
-  Unigram(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options)
+  Unigram(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options, const std::string& where)
       : Model(std::move(vocabulary)), scores_(std::move(scores)), options_(options) {
     const auto least = std::min_element(scores_.begin(), scores_.end());
+    if (options.byte_fallback) expect_bytes(where);
     unknown_score_ = (least == scores_.end() ? 0 : *least) - kUnknownPenalty;
   }
 
@@ -27,10 +28,7 @@ class Unigram final : public Model {
       }
       std::vector<Id> ids = options_.byte_fallback ? byte_tokens(chars) : std::vector<Id>();
       if (ids.empty()) {
-        if (!options_.unknown) {
-          throw Error(ErrorCode::value, "tokenize",
-                      "the text has " + io::in_quotes(utf8_of(chars)) + ", for which the vocabulary has no token");
-        }
+        if (!options_.unknown) refuse_unknown(chars);
         ids = {*options_.unknown};
       }
       for (const Id id : ids) spans.push_back({id, part.first, part.last});
@@ -112,7 +110,7 @@ std::unique_ptr<Model> make_unigram(Vocabulary vocabulary, std::vector<double> s
   if (options.unknown && vocabulary.text_of(*options.unknown) == nullptr) {
     refuse(where, "unk_id " + std::to_string(*options.unknown) + ": expected a token of the vocabulary");
   }
-  return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), options);
+  return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), options, where);
 }
 
 }  // namespace polyhead::text

@@ -5,6 +5,11 @@
 #include "text/fields.h"
 
 namespace polyhead::text {
+namespace {
+
+constexpr std::size_t kLongest = 4096;  // of bytes; those in use have a few hundred at most
+
+}  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens, const std::string& where) {
   // Gaps are allowed, for added tokens fill them; a few numbers must not ask for much memory.
@@ -12,6 +17,10 @@ Vocabulary::Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens,
   std::sort(tokens.begin(), tokens.end());
   sorted_.reserve(tokens.size());
   for (auto& [token, id] : tokens) {
+    if (token.size() > kLongest) {
+      refuse(where, "token " + std::to_string(id) + ": " + std::to_string(token.size()) + " bytes; expected at most " +
+                        std::to_string(kLongest));
+    }
     const std::string at = where + ": token " + io::in_quotes(token);
     if (id < 0 || id > most) {
       refuse(at, "number " + std::to_string(id) + "; expected 0 to " + std::to_string(most));

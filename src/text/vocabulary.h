@@ -14,7 +14,8 @@ using Id = std::int32_t;
 
 class Vocabulary {
  public:
-  // Two tokens of one number, one text twice, and numbers far beyond how many there are, are errors (input).
+  // Two tokens of one number, one text twice, numbers far beyond how many there are, and tokens so long that to look
+  // for their parts would take forever, are errors (input).
   Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens, const std::string& where);
 
   std::optional<Id> find(std::string_view token) const;

@@ -5,6 +5,12 @@
 namespace polyhead::text {
 namespace {
 
+// The last character of UTF-8.
+void drop_last(std::string& text) {
+  while ((static_cast<unsigned char>(text.back()) & 0xc0) == 0x80) text.pop_back();
+  text.pop_back();
+}
+
 class WordPiece final : public Model {
  public:
   WordPiece(Vocabulary vocabulary, WordPieceOptions options, const std::string& where)
@@ -20,11 +26,11 @@ class WordPiece final : public Model {
     std::vector<Span> spans;
     for (std::size_t first = 0; first < piece.size(); first = spans.back().last) {
       std::size_t last = std::min(piece.size(), first + longest_token_);
-      std::optional<Id> found;
-      for (; last > first; --last) {
-        const std::string text = utf8_of(std::span(piece).subspan(first, last - first));
-        found = vocabulary().find(first > 0 ? options_.prefix + text : text);
-        if (found) break;
+      std::string text = (first > 0 ? options_.prefix : "") + utf8_of(std::span(piece).subspan(first, last - first));
+      std::optional<Id> found = vocabulary().find(text);
+      while (!found && --last > first) {
+        drop_last(text);
+        found = vocabulary().find(text);
       }
       if (!found) return unknown;
       spans.push_back({*found, first, last});

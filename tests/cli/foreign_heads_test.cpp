@@ -194,7 +194,7 @@ TEST_F(ForeignHeads, PruneWritesAModelThatReadsText) {
   expect_refused(2, "heads " + at("small"), {"--text"});
 }
 
-// The GGUF file holds the same model; its tokenizer also has "ab".
+// The GGUF file holds the same model; its tokenizer also has "<unk>".
 TEST_F(ForeignHeads, PruneKeepsTheTokenizerOfGguf) {
   const std::string gguf = (llama_fixture() / "llama.gguf").string();
   const json pruned = json_of("prune --budget 20 --samples 8 --out " + at("small") + " " + gguf + text_);

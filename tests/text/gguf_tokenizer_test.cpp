@@ -71,21 +71,29 @@ TEST(GgufTokenizer, WordPiece) {
 }
 
 TEST(GgufTokenizer, SentencePiece) {
-  io::Json metadata = {{"tokenizer.ggml.model", "llama"},
-                       {"tokenizer.ggml.tokens",
-                        {"<unk>", "<s>", "</s>", "<0x0A>", "\u2581", "a", "b", "c", "bc", "ab", "\u2581a", "abc"}},
-                       {"tokenizer.ggml.scores", {0, 0, 0, 0, -9, -9, -9, -9, -1, -2, -3, -4}},
-                       {"tokenizer.ggml.token_type", {2, 3, 3, 6, 1, 1, 1, 1, 1, 1, 1, 1}},
-                       {"tokenizer.ggml.bos_token_id", 1}};
+  io::Json metadata = {
+      {"tokenizer.ggml.model", "llama"},
+      {"tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>", "<x>", "\u2581", "a", "b", "c", "bc", "ab", "\u2581a", "abc"}},
+      {"tokenizer.ggml.scores", {0, 0, 0, 0, -9, -9, -9, -9, -1, -2, -3, -4}},
+      {"tokenizer.ggml.token_type", {2, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1}},
+      {"tokenizer.ggml.bos_token_id", 1}};
   const Tokenizer tokenizer = tokenizer_from_gguf(metadata, "a.gguf");
   const auto ids = [&](const std::string& text) { return ids_of(tokenizer.encode(text)); };
   EXPECT_EQ(ids("ab"), (std::vector<Id>{1, 4, 9}));    // ab scores better than _a
   EXPECT_EQ(ids("abc"), (std::vector<Id>{1, 10, 8}));  // bc first; then _a, which scores better than abc
   EXPECT_EQ(ids("b abc"), (std::vector<Id>{1, 4, 6, 10, 8}));
-  EXPECT_EQ(ids("a\n"), (std::vector<Id>{1, 10, 3}));  // a byte
   EXPECT_EQ(ids("azz"), (std::vector<Id>{1, 10, 0}));  // unknown ones are one
   EXPECT_EQ(ids("a</s>a"), (std::vector<Id>{1, 10, 2, 10}));
-  EXPECT_EQ(tokenizer.decode(ids("b abc\n")), "b abc\n");
+  EXPECT_EQ(tokenizer.decode(ids("b abc")), "b abc");
+  io::Json bytes = metadata;
+  for (const std::string& byte : byte_tokens()) {
+    bytes["tokenizer.ggml.tokens"].push_back(byte);
+    bytes["tokenizer.ggml.scores"].push_back(0);
+    bytes["tokenizer.ggml.token_type"].push_back(6);
+  }
+  const Tokenizer fallen = tokenizer_from_gguf(bytes, "a.gguf");
+  EXPECT_EQ(ids_of(fallen.encode("a\n")), (std::vector<Id>{1, 10, 12 + '\n'}));
+  EXPECT_EQ(fallen.decode(ids_of(fallen.encode("b abz\n"))), "b abz\n");
   metadata["tokenizer.ggml.add_space_prefix"] = false;
   EXPECT_EQ(ids_of(tokenizer_from_gguf(metadata, "a.gguf").encode("ab")), (std::vector<Id>{1, 9}));
   // The end, another unknown token, and tokens that users defined.
@@ -121,10 +129,13 @@ TEST(GgufTokenizer, Others) {
 
 // A blank at the beginning of a merge is its first token, or the first letter of it.
 TEST(GgufTokenizer, MergesMayBeginWithABlank) {
-  const io::Json json = {{"tokenizer.ggml.model", "gpt2"},
-                         {"tokenizer.ggml.tokens", {" ", "b", " b"}},
-                         {"tokenizer.ggml.merges", {"  b"}}};
-  EXPECT_EQ(tokenizer_from_gguf(json, "test").size(), 3);
+  io::Json json = {
+      {"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.tokens", byte_letters()}, {"tokenizer.ggml.merges", {"  b"}}};
+  for (const char* token : {" ", " b"}) json["tokenizer.ggml.tokens"].push_back(token);
+  EXPECT_EQ(tokenizer_from_gguf(json, "test").size(), 258);
+  json["tokenizer.ggml.tokens"][0x41] = "another";
+  io::expect_error(ErrorCode::input, {"a.gguf", "lacks 1 of the 256 bytes", "<0x41> (\"A\")"},
+                   [&] { return tokenizer_from_gguf(json, "a.gguf"); });
 }
 
 }  // namespace

@@ -247,8 +247,7 @@ TEST(TextOracles, TokensOfTheBestScoreMergeFirst) {
     for (double& score : scores) score = -static_cast<double>(random() % 6);  // some alike
     std::map<std::string, double> score_of;
     for (const auto& [token, id] : tokens) score_of[token] = scores[static_cast<std::size_t>(id)];
-    const Vocabulary vocabulary(tokens, "test");
-    const auto model = make_bpe(vocabulary, merges_by_score(vocabulary, scores), {}, "test");
+    const auto model = make_scored_bpe(Vocabulary(tokens, "test"), scores, {}, "test");
     for (int n = 0; n < 20; ++n) {
       const std::string word = random_text(random, {"a", "b", "c"}, 14);
       const auto rank_of = [&](const std::string& left, const std::string& right) -> std::optional<double> {

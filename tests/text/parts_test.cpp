@@ -45,7 +45,7 @@ TEST(WordPiece, AWordOfTheGreatestLengthIsStillCut) {
 // One blank before the first token was put there and is nobody's; more were in the text.
 TEST(RobertaProcessing, BlanksAreTrimmedFromOffsets) {
   const Tokenizer tokenizer = made(
-      R"({"model":{"type":"BPE","vocab":{"Ġ":0,"ĠĠ":1,"ĠĠĠ":2,"a":3,"Ġa":4,"<s>":5},
+      R"({"model":{"type":"BPE","unk_token":"<s>","vocab":{"Ġ":0,"ĠĠ":1,"ĠĠĠ":2,"a":3,"Ġa":4,"<s>":5},
                    "merges":[["Ġ","Ġ"],["ĠĠ","Ġ"],["Ġ","a"]]},
           "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":true},
           "post_processor":{"type":"RobertaProcessing","sep":["<s>",5],"cls":["<s>",5],"trim_offsets":true,
@@ -121,15 +121,17 @@ TEST(Bpe, TokensWithinAndAtTheEndOfAWordHaveTheirOwnForms) {
   EXPECT_EQ(encoded(prefixed, "ab"), Ids{2}) << "merged without the mark between them";
 }
 
-TEST(Bpe, UnknownCharactersAreOneTokenOrManyOrNone) {
-  const std::string parts = R"({"model":{"type":"BPE","vocab":{"?":0,"a":1,"<0xC3>":2,"<0xA9>":3},"merges":[])";
-  EXPECT_EQ(encoded(parts + "}}", "axya"), (Ids{1, 1}));
+TEST(Bpe, UnknownCharactersAreOneTokenOrManyOrRefused) {
+  const std::string parts = R"({"model":{"type":"BPE","vocab":{"?":0,"a":1},"merges":[])";
+  io::expect_error(ErrorCode::value, {"\"x\" at byte 3", "no token"}, [&] { return encoded(parts + "}}", "aaaxya"); });
   EXPECT_EQ(encoded(parts + R"(,"unk_token":"?"}})", "axyaz"), (Ids{1, 0, 0, 1, 0}));
   EXPECT_EQ(encoded(parts + R"(,"unk_token":"?","fuse_unk":true}})", "axyaz"), (Ids{1, 0, 1, 0}));
   const Token fused = made(parts + R"(,"unk_token":"?","fuse_unk":true}})").encode("axyaz")[1];
   EXPECT_EQ((std::pair{fused.begin, fused.end}), (std::pair{1u, 3u})) << "it stands for all of them";
-  EXPECT_EQ(encoded(parts + R"(,"unk_token":"?","byte_fallback":true}})", "a\u00e9\u00e8"), (Ids{1, 2, 3, 0}))
-      << "only where all bytes have a token";
+  EXPECT_EQ(encoded(parts + R"(,"unk_token":"?","byte_fallback":true}})", "a\u00e9"), (Ids{1, 0})) << "without bytes";
+  io::Json json = io::parse_json(parts + R"(,"unk_token":"?","byte_fallback":true}})", "bytes");
+  for (const std::string& byte : byte_tokens()) json["model"]["vocab"][byte] = json["model"]["vocab"].size();
+  EXPECT_EQ(encoded(json.dump(), "a\u00e9"), (Ids{1, 2 + 0xc3, 2 + 0xa9}));
 }
 
 TEST(Unigram, OfEquallyGoodWaysTheOneThatWasFoundFirst) {
@@ -288,7 +290,8 @@ TEST(Decoders, DoWhatTheirNamesSay) {
 // ---- tokens beside the vocabulary
 
 Ids with_added(const std::string& more, const std::string& text) {
-  return encoded(R"({"model":{"type":"BPE","vocab":{"a":0," ":1,"x":2,"_":3,"A":4},"merges":[]},
+  return encoded(R"({"model":{"type":"BPE","unk_token":"?","fuse_unk":true,
+                              "vocab":{"a":0," ":1,"x":2,"_":3,"A":4,"?":5},"merges":[]},
                      "added_tokens":[{"id":9,"content":"<t>")" +
                      more + "}]}",
                  text);
@@ -311,11 +314,11 @@ TEST(AddedTokens, TakeTheBlanksBesideThemWhereTheyAreTold) {
 TEST(AddedTokens, ThatAreSingleWordsAreFoundBetweenWordsOnly) {
   const std::string single = R"(,"single_word":true)";
   EXPECT_EQ(with_added(single, "a <t> a"), (Ids{0, 1, 9, 1, 0}));
-  EXPECT_EQ(with_added(single, "a<t> a"), (Ids{0, 1, 0})) << "a letter before; < and > have no token";
-  EXPECT_EQ(with_added(single, "a <t>a"), (Ids{0, 1, 0})) << "a letter behind";
+  EXPECT_EQ(with_added(single, "a<t> a"), (Ids{0, 5, 1, 0})) << "a letter before";
+  EXPECT_EQ(with_added(single, "a <t>a"), (Ids{0, 1, 5, 0})) << "a letter behind";
   EXPECT_EQ(with_added(single, "<t>"), Ids{9});
   for (const std::string joined : {"_", "\u200c", "\u200d", "\u24b6", "1"}) {
-    EXPECT_EQ(with_added(single, joined + "<t>"), joined == "_" ? Ids{3} : Ids{}) << joined;
+    EXPECT_EQ(with_added(single, joined + "<t>"), joined == "_" ? (Ids{3, 5}) : Ids{5}) << joined;
   }
 }
 
@@ -334,7 +337,7 @@ TEST(AddedTokens, TheLongestIsTakenAndTheNormalizerMayChangeThem) {
 TEST(RobertaProcessing, TrimsUnlessItIsToldNotTo) {
   const auto first = [](const std::string& more) {
     const Tokenizer tokenizer = made(
-        R"({"model":{"type":"BPE","vocab":{"Ġ":0,"a":1,"Ġa":2,"<s>":3},"merges":[["Ġ","a"]]},
+        R"({"model":{"type":"BPE","unk_token":"<s>","vocab":{"Ġ":0,"a":1,"Ġa":2,"<s>":3},"merges":[["Ġ","a"]]},
             "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
             "post_processor":{"type":"RobertaProcessing","sep":["<s>",3],"cls":["<s>",3])" +
         more + "}}");
@@ -349,7 +352,8 @@ TEST(RobertaProcessing, TrimsUnlessItIsToldNotTo) {
 // A byte-level post-processor takes it that a blank was added unless it is told otherwise.
 TEST(ByteLevelProcessing, TakesTheFirstBlankForAddedUnlessItIsToldOtherwise) {
   const auto first = [](const std::string& more) {
-    const Token token = made(R"({"model":{"type":"BPE","vocab":{"Ġ":0,"a":1,"Ġa":2},"merges":[["Ġ","a"]]},
+    const Token token = made(R"({"model":{"type":"BPE","unk_token":"a","vocab":{"Ġ":0,"a":1,"Ġa":2},
+                                          "merges":[["Ġ","a"]]},
                                  "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
                                  "post_processor":{"type":"ByteLevel")" +
                              more + "}}")

@@ -12,7 +12,7 @@ using Words = std::vector<std::string>;
 constexpr const char* kSmall =
     R"({"added_tokens":[{"id":4,"content":"<s>","special":true}],"normalizer":{"type":"NFC"},)"
     R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"post_processor":null,"decoder":{"type":"ByteLevel"},)"
-    R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"c":3},"merges":["a b"]}})";
+    R"("model":{"type":"BPE","unk_token":"c","vocab":{"a":0,"b":1,"ab":2,"c":3},"merges":["a b"]}})";
 
 // The small file with one field set: the path is a JSON pointer.
 void expect_refused(const std::string& path, const char* value, Words words) {
@@ -39,9 +39,35 @@ TEST(TokenizerReject, Vocabularies) {
   expect_refused("/model/vocab/b", "100000000", {"\"b\"", "100000000"});
   expect_refused("/model/unk_token", "\"<unk>\"", {"unk_token", "\"<unk>\""});
   expect_refused("/model", R"({"type":"WordPiece","vocab":{"a":0}})", {"unk_token", "[UNK]"});
+  expect_refused("/model", R"({"type":"WordPiece","unk_token":"a","vocab":{"a":0},"max_input_chars_per_word":10001})",
+                 {"max_input_chars_per_word", "found 10001"});
   expect_refused("/model", R"({"type":"Unigram","vocab":[["a",0],["a",0]],"unk_id":0})", {"\"a\"", "twice"});
   expect_refused("/model", R"({"type":"Unigram","vocab":[["a",0]],"unk_id":1})", {"unk_id 1"});
   expect_refused("/model", R"({"type":"Unigram","vocab":[["a"]]})", {"entry 0"});
+}
+
+// Bytes without a letter would be lost where nothing stands for the unknown.
+TEST(TokenizerReject, VocabulariesThatLackTheirBytes) {
+  expect_refused("/model/unk_token", "null", {"lacks 253 of the 256 bytes", "<0x00> (\"\\u0100\")", "unk_token"});
+  const char* two =
+      R"({"type":"Sequence","pretokenizers":[{"type":"Digits"},{"type":"ByteLevel","add_prefix_space":false}]})";
+  io::Json json = io::parse_json(kSmall, "small");
+  json["pre_tokenizer"] = io::parse_json(two, "two");
+  json["model"].erase("unk_token");
+  json["model"]["vocab"] = io::Json::object();
+  json["model"]["merges"] = io::Json::array();
+  json["added_tokens"][0]["id"] = 300;
+  for (const std::string& letter : byte_letters()) json["model"]["vocab"][letter] = json["model"]["vocab"].size();
+  const Tokenizer whole = tokenizer_from_json(json, "t.json");
+  EXPECT_EQ(ids_of(whole.encode("a\u00e9")), (std::vector<Id>{'a', 0xc3, 0xa9}));
+  json["model"]["vocab"].erase("Q");
+  io::expect_error(ErrorCode::input, {"t.json", "lacks 1 of the 256", "<0x51> (\"Q\")"},
+                   [&] { return tokenizer_from_json(json, "t.json"); });
+  const std::string bytes =
+                        R"({"type":"BPE","unk_token":"a","byte_fallback":true,"merges":[],"vocab":{"a":0,"<0x01>":1}})",
+                    scored = R"({"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["a",0],["<0x00>",0]]})";
+  expect_refused("/model", bytes.c_str(), {"byte_fallback", "255 are missing", "\"<0x00>\""});
+  expect_refused("/model", scored.c_str(), {"byte_fallback", "255 are missing", "\"<0x01>\""});
 }
 
 TEST(TokenizerReject, Merges) {
@@ -110,6 +136,17 @@ TEST(Vocabulary, TakesNumbersUpToALimit) {
   EXPECT_EQ(Vocabulary({{"a", 0}, {"b", 65540}}, "test").size(), 2u);
   EXPECT_THROW(Vocabulary({{"a", 0}, {"b", 65541}}, "test"), Error);
   EXPECT_THROW(Vocabulary({{"a", -1}}, "test"), Error);
+}
+
+// Where any two tokens may make a third, all ways to cut a token are looked at: a long one would take hours.
+TEST(Vocabulary, TakesTokensUpToALength) {
+  EXPECT_EQ(Vocabulary({{std::string(4096, 'a'), 0}}, "test").size(), 1u);
+  io::expect_error(ErrorCode::input, {"t.gguf", "token 1: 20000000 bytes", "at most 4096"}, [] {
+    return tokenizer_from_gguf({{"tokenizer.ggml.model", "llama"},
+                                {"tokenizer.ggml.tokens", {"a", std::string(20'000'000, 'a')}},
+                                {"tokenizer.ggml.scores", {0, 0}}},
+                               "t.gguf");
+  });
 }
 
 }  // namespace
