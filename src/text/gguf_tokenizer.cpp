@@ -11,6 +11,9 @@ namespace {
 const std::string kPrefix = "tokenizer.ggml.";
 constexpr std::int64_t kMostId = 1 << 30;
 
+constexpr const char *kAddBos = "add_bos_token", *kBos = "bos_token_id";
+constexpr const char *kAddEos = "add_eos_token", *kEos = "eos_token_id";
+
 // How a token is used: the numbers of GGUF.
 enum class Type : std::uint8_t { normal = 1, unknown, control, user_defined, unused, byte };
 
@@ -83,17 +86,21 @@ struct Cut {
   bool digits = false;                   // each for itself
   std::string_view numbers = {};         // in the regular expression of Llama 3 and Qwen 2
   bool composed = false, whole = false;  // NFC first; words of the vocabulary as they are
+  bool begins = false;                   // with BOS, unless the file says otherwise
+  bool by_default = false;
 };
 const std::vector<Cut>& cuts() {
-  static const std::vector<Cut> all = {{.names = {"gpt-2", "gpt2"}},
-                                       {.names = {"smollm"}, .digits = true},
-                                       {.names = {"llama-bpe", "llama3"}, .numbers = R"(\p{N}{1,3})", .whole = true},
-                                       {.names = {"qwen2"}, .numbers = R"(\p{N})", .composed = true}};
+  static const std::vector<Cut> all = {
+      {.names = {"gpt-2", "gpt2", "olmo", "mpt"}},
+      {.names = {"smollm"}, .digits = true},
+      {.names = {"llama-bpe", "llama3", "llama-v3"}, .numbers = R"(\p{N}{1,3})", .whole = true, .begins = true},
+      {.names = {"qwen2"}, .numbers = R"(\p{N})", .composed = true},
+      {.names = {"default"}, .by_default = true}};
   return all;
 }
 
 const Cut& cut_called(const Metadata& metadata) {
-  const std::string name = field(metadata.json, kPrefix + "pre").is_null() ? "gpt-2" : metadata.text("pre");
+  const std::string name = field(metadata.json, kPrefix + "pre").is_null() ? "default" : metadata.text("pre");
   std::string known;
   for (const Cut& cut : cuts()) {
     for (const std::string& own : cut.names) {
@@ -106,6 +113,12 @@ const Cut& cut_called(const Metadata& metadata) {
 }
 
 PreTokenizer pre_tokenizer_of(const Cut& cut, const std::string& where) {
+  if (cut.by_default) {
+    return [bytes = read_pre_tokenizer(parts(kBytes), where)](std::vector<Chars>& pieces) {
+      cut_by_default(pieces);
+      bytes(pieces);
+    };
+  }
   io::Json sequence = {{"type", "Sequence"}, {"pretokenizers", io::Json::array()}};
   io::Json& list = sequence["pretokenizers"];
   if (cut.digits) list.push_back(parts(R"({"type":"Digits","individual_digits":true})"));
@@ -188,14 +201,20 @@ TokenizerParts word_piece(const Metadata& metadata, Tokens& tokens) {
           .decoder = read_decoder(parts(R"({"type":"WordPiece"})"), metadata.where)};
 }
 
-// The tokens around a text, as the file says or as the kind of tokenizer has it.
-void put_around(TokenizerParts& to, const Metadata& metadata, bool bos, bool eos) {
-  const bool before = metadata.flag("add_bos_token", bos), after = metadata.flag("add_eos_token", eos);
-  const auto first = metadata.id("bos_token_id");
-  const auto last = metadata.id(bos && eos ? "seperator_token_id" : "eos_token_id");  // GGUF's own spelling
-  if (before && first) to.post_processor.before.push_back(*first);
-  if (after && last) to.post_processor.after.push_back(*last);
-}
+// A token that llama.cpp puts around a text: `wanted`, unless a flag (where one counts) says otherwise; and its number,
+// which in files that do not say is `otherwise`, if there are so many tokens.
+struct Around {
+  const char *flag = nullptr, *id = "";
+  bool wanted = false;
+  std::optional<Id> otherwise = {};
+
+  std::vector<Id> read(const Metadata& metadata, const Tokens& tokens) const {
+    const bool fits = otherwise && static_cast<std::size_t>(*otherwise) < tokens.texts.size();
+    const std::optional<Id> found = metadata.id(id), token = found || !fits ? found : otherwise;
+    const bool put = flag == nullptr ? wanted : metadata.flag(flag, wanted);
+    return put && token ? std::vector<Id>{*token} : std::vector<Id>{};
+  }
+};
 
 }  // namespace
 
@@ -204,19 +223,25 @@ Tokenizer tokenizer_from_gguf(const io::Json& json, const std::string& where) {
   const std::string kind = metadata.text("model");
   Tokens tokens(metadata);
   TokenizerParts result;
+  Around before, after;
   if (kind == "gpt2") {
     result = byte_level(metadata, tokens);
-    put_around(result, metadata, false, false);
+    before = {kAddBos, kBos, cut_called(metadata).begins};
+    after = {kAddEos, kEos, false};
   } else if (kind == "llama") {
     result = sentence_piece(metadata, tokens);
-    put_around(result, metadata, true, false);
+    before = {kAddBos, kBos, true, 1};
+    after = {kAddEos, kEos, false, 2};
   } else if (kind == "bert") {
     result = word_piece(metadata, tokens);
-    put_around(result, metadata, true, true);
+    before = {nullptr, kBos, true, 101};
+    after = {nullptr, "seperator_token_id", true, 102};  // GGUF's own spelling
   } else {
     refuse(where,
            kPrefix + "model: " + io::in_quotes(kind) + " is not among those that polyhead knows (gpt2, llama, bert)");
   }
+  result.post_processor.before = before.read(metadata, tokens);
+  result.post_processor.after = after.read(metadata, tokens);
   result.added = tokens.added();
   return {std::move(result), where};
 }

@@ -150,6 +150,28 @@ PreTokenizer read_digits(const io::Json& json, const std::string& where) {
   return [=](Pieces& pieces) { split(pieces, behavior, each_char(is_number)); };
 }
 
+// Three digits in a row, from the first on.
+Parts each_three_digits(const Chars& piece) {
+  const auto is_digit = [](const Char& c) { return c.code >= '0' && c.code <= '9'; };
+  Parts parts;
+  for (std::size_t at = 0; at < piece.size(); at = parts.back().end) {
+    const auto first = piece.begin() + static_cast<std::ptrdiff_t>(at);
+    const bool match = piece.size() - at >= 3 && std::all_of(first, first + 3, is_digit);
+    if (!match && !parts.empty() && !parts.back().match) {
+      ++parts.back().end;
+    } else {
+      parts.push_back({at, at + (match ? 3 : 1), match});
+    }
+  }
+  return parts;
+}
+
+// [\p{P}\$\+<=>\^~\|]
+bool is_default_sign(char32_t code) {
+  constexpr std::u32string_view kSigns = U"$+<=>^~|";
+  return is_punctuation(code) || kSigns.find(code) != kSigns.npos;
+}
+
 bool is_bert_punctuation(char32_t code) {
   const bool ascii = (code >= '!' && code <= '/') || (code >= ':' && code <= '@') || (code >= '[' && code <= '`') ||
                      (code >= '{' && code <= '~');
@@ -222,6 +244,13 @@ const ByteTable& byte_table() {
 
 char32_t char_of_byte(unsigned char byte) { return byte_table().chars[byte]; }
 int byte_of_char(char32_t code) { return code < 0x200 ? byte_table().bytes[code] : -1; }
+
+void cut_by_default(std::vector<Chars>& pieces) {
+  split(pieces, Behavior::contiguous, each_char(is_default_sign));
+  split(pieces, Behavior::isolated, each_piece_of(kGpt2Pattern));
+  split(pieces, Behavior::contiguous, each_char(is_number));
+  split(pieces, Behavior::isolated, each_three_digits);
+}
 
 bool is_byte_level(const io::Json& json) {
   const io::Json &type = field(json, "type"), &parts = field(json, "pretokenizers");

@@ -19,6 +19,10 @@ PreTokenizer read_pre_tokenizer(const io::Json& json, const std::string& where);
 // Whether pieces come out of it as letters that stand for bytes.
 bool is_byte_level(const io::Json& json);
 
+// How llama.cpp cuts text for byte-level files that do not say: runs of punctuation, GPT-2's pieces of the rest,
+// numbers by themselves and three digits at a time. The pieces are text still, not bytes.
+void cut_by_default(std::vector<Chars>& pieces);
+
 // The printable character that stands for a byte in byte-level vocabularies, and back: -1 if it stands for none.
 char32_t char_of_byte(unsigned char byte);
 int byte_of_char(char32_t code);

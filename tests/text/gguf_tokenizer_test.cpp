@@ -39,6 +39,7 @@ TEST(GgufTokenizer, ByteLevel) {
   for (const auto& [kind, pre] : {std::pair<std::string, std::string>{"gpt2", "gpt-2"},
                                   {"smollm2", "smollm"},
                                   {"llama3", "llama-bpe"},
+                                  {"llama3", "llama-v3"},
                                   {"qwen2", "qwen2"}}) {
     const io::Json json = fixture_json(kind + ".json");
     io::Json metadata = metadata_of(json, "gpt2", pre);
@@ -47,7 +48,10 @@ TEST(GgufTokenizer, ByteLevel) {
     }
     metadata["tokenizer.ggml.bos_token_id"] = 0;
     expect_same(tokenizer_from_gguf(metadata, "a.gguf"), kind);
-    EXPECT_TRUE(tokenizer_from_gguf(metadata, "a.gguf").encode("").empty());
+    const bool begins = kind == "llama3";  // llama.cpp knows it by the word
+    EXPECT_EQ(tokenizer_from_gguf(metadata, "a.gguf").encode("").size(), begins ? 1u : 0u) << kind;
+    metadata["tokenizer.ggml.add_bos_token"] = false;
+    EXPECT_TRUE(tokenizer_from_gguf(metadata, "a.gguf").encode("").empty()) << kind;
     metadata["tokenizer.ggml.add_bos_token"] = true;
     EXPECT_EQ(ids_of(tokenizer_from_gguf(metadata, "a.gguf").encode("")), std::vector<Id>{0});
     metadata["tokenizer.ggml.pre"] = "viking";
@@ -68,6 +72,43 @@ TEST(GgufTokenizer, WordPiece) {
   const Tokenizer tokenizer = tokenizer_from_gguf(metadata, "a.gguf");
   expect_same(tokenizer, "bert");
   EXPECT_EQ(ids_of(tokenizer.encode("")), (std::vector<Id>{2, 3}));
+  metadata.erase("tokenizer.ggml.bos_token_id");
+  metadata.erase("tokenizer.ggml.seperator_token_id");
+  EXPECT_EQ(ids_of(tokenizer_from_gguf(metadata, "a.gguf").encode("")), (std::vector<Id>{101, 102}))
+      << "as BERT has them";
+}
+
+// Files that do not say how text is cut, or say "default": punctuation first, so that no blank goes along with it; then
+// as GPT-2 does, but numbers without their blank and by three digits. Words of letters take theirs.
+TEST(GgufTokenizer, CutsAsLlamaCppDoesWhereNothingIsSaid) {
+  io::Json json = {{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.tokens", byte_letters()}};
+  json["tokenizer.ggml.merges"] = io::Json::array();
+  // Any two letters in a row merge, so that pieces are seen.
+  const auto merges = [&](const std::string& left, const std::string& right) {
+    json["tokenizer.ggml.tokens"].push_back(left + right);
+    json["tokenizer.ggml.merges"].push_back(left + " " + right);
+  };
+  merges("\u0120", "!");
+  merges("\u0120", "a");
+  merges("\u0120", "1");
+  merges("!", "!");
+  merges("1", "2");
+  merges("12", "3");
+  merges("3", "4");
+  merges("`", "!");
+  const auto pieces = [&](const std::string& text) {
+    const Tokenizer tokenizer = tokenizer_from_gguf(json, "a.gguf");
+    std::vector<std::string> found;
+    for (const Token& token : tokenizer.encode(text)) found.push_back(*tokenizer.text_of(token.id));
+    return found;
+  };
+  using Texts = std::vector<std::string>;
+  const Texts expected{"\u0120a", "\u0120", "!!", "\u0120", "123", "4", "`", "!"};
+  EXPECT_EQ(pieces(" a !! 1234`!"), expected);
+  json["tokenizer.ggml.pre"] = "default";
+  EXPECT_EQ(pieces(" a !! 1234`!"), expected);
+  json["tokenizer.ggml.pre"] = "gpt-2";
+  EXPECT_EQ(pieces(" a !! 1234`!"), (Texts{"\u0120a", "\u0120!", "!", "\u01201", "2", "34", "`!"}));
 }
 
 TEST(GgufTokenizer, SentencePiece) {
@@ -96,6 +137,8 @@ TEST(GgufTokenizer, SentencePiece) {
   EXPECT_EQ(fallen.decode(ids_of(fallen.encode("b abz\n"))), "b abz\n");
   metadata["tokenizer.ggml.add_space_prefix"] = false;
   EXPECT_EQ(ids_of(tokenizer_from_gguf(metadata, "a.gguf").encode("ab")), (std::vector<Id>{1, 9}));
+  metadata.erase("tokenizer.ggml.bos_token_id");
+  EXPECT_EQ(ids_of(tokenizer_from_gguf(metadata, "a.gguf").encode("ab")), (std::vector<Id>{1, 9})) << "1 by itself";
   // The end, another unknown token, and tokens that users defined.
   io::Json other = metadata;
   other["tokenizer.ggml.eos_token_id"] = 2;
