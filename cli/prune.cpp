@@ -81,21 +81,24 @@ class Pruning {
     Progress timing("timing both", 1);
     timing.update(0, "");
     result.facts = exam::compare(context_, *subject_.model, *smaller, material_.reporting);
-    if (!o_.dry_run) save(*smaller, gone);
+    if (!o_.dry_run) result.missing = save(*smaller, gone);
     return result;
   }
 
  private:
   std::uint64_t seed() const { return static_cast<std::uint64_t>(o_.subject.seed); }
 
-  void save(const model::Transformer& smaller, const std::vector<HeadId>& gone) const {
+  // Returns what is missing, in words.
+  std::string save(const model::Transformer& smaller, const std::vector<HeadId>& gone) const {
     if (o_.layout == "transformers") {
-      exam::save_for_transformers(o_.subject.model, subject_.model->config(), gone, o_.out);
-    } else if (subject_.task != nullptr) {
+      return exam::save_for_transformers(o_.subject.model, *subject_.model, gone, o_.out);
+    }
+    if (subject_.task != nullptr) {
       exam::save_cut(smaller, subject_.plan, o_.out);
     } else {
       exam::save_cut(smaller, std::filesystem::path(o_.subject.model), o_.out);
     }
+    return {};
   }
 
   PruneCurve curve(const std::string& what, heads::PruneOptions options) {

@@ -26,6 +26,7 @@ struct Pruned {
   std::vector<heads::HeadRoles> roles_left{};
   exam::BeforeAndAfter facts{};
   std::optional<Orders> orders{};
+  std::string missing{};  // of what is written, in words
 };
 
 Report prune_report(const Pruned& pruned);

@@ -138,7 +138,8 @@ std::string outcome_of(const Pruned& p) {
   text += fmt::format(" within {} point{} of accuracy", p.budget, p.budget == 1 ? "" : "s");
   if (p.mean) text += ", leaving their means behind";
   if (p.fine_tuned > 0) text += fmt::format("; then fine-tuned for {} steps", p.fine_tuned);
-  return text + (p.out.empty() ? "; nothing was written\n" : fmt::format("; written to {}\n", p.out));
+  text += p.out.empty() ? "; nothing was written\n" : fmt::format("; written to {}\n", p.out);
+  return p.missing.empty() ? text : text + fmt::format("Note: {}\n", p.missing);
 }
 
 }  // namespace
@@ -161,7 +162,8 @@ Report prune_report(const Pruned& p) {
                      {"budget_points", p.budget},
                      {"mean", p.mean},
                      {"fine_tune", p.fine_tuned},
-                     {"heads_removed", static_cast<std::int64_t>(p.curve.within_budget)}},
+                     {"heads_removed", static_cast<std::int64_t>(p.curve.within_budget)},
+                     {"notes", p.missing.empty() ? std::vector<std::string>{} : std::vector{p.missing}}},
           .tables = tables,
           .csv = p.orders ? tables.back() : steps};
 }

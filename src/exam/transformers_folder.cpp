@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 
+#include "exam/gguf_for_transformers.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/weights.h"
@@ -129,48 +130,74 @@ Tensor without_heads(Tensor tensor, const Projection& projection, const LayerSlo
   return tensor.shape().rank() == 2 ? columns_by(tensor, slots.heads, head_dim) : std::move(tensor);
 }
 
+// All that the folder of a whole model has.
+struct Folder {
+  io::Json config;
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  std::vector<std::pair<std::string, std::string>> companions;  // by name
+  std::string missing = {};                                     // of the companions, in words
+};
+
+Folder read_folder(const std::filesystem::path& from, const io::ListedWeights& weights) {
+  const std::string where = (from / model::kConfigFile).string();
+  Folder folder{io::parse_json(io::read_file(where, kMostConfig), where), {}, {}};
+  for (const auto& listed : weights.tensors) folder.tensors.emplace_back(listed.tensor.name, io::read_weight(listed));
+  for (const char* name : kCompanions) {
+    if (io::is_there(from / name)) folder.companions.emplace_back(name, io::read_file(from / name, kMostCompanion));
+  }
+  return folder;
+}
+
+Folder folder_of_gguf(const io::ListedWeights& weights, const model::Transformer& whole) {
+  TokenizerFiles tokenizer = tokenizer_files(weights.metadata, weights.where.string());
+  Folder folder{llama_config(whole.config(), weights.metadata), llama_tensors(whole), std::move(tokenizer.files)};
+  if (!tokenizer.missing.empty()) folder.missing = "the tokenizer was not written: " + tokenizer.missing;
+  return folder;
+}
+
+void write_folder(const Folder& from, const std::filesystem::path& folder) {
+  std::vector<io::NamedTensor> named;
+  for (const auto& [name, tensor] : from.tensors) named.push_back({name, tensor});
+  const io::FolderLock lock(folder);
+  io::sweep_temporaries(folder);
+  train::remove_run(folder);
+  std::filesystem::remove(folder / text::kTokenizerGguf);
+  for (const auto& [name, text] : from.companions) {
+    io::write_atomically(folder / name, [&](io::Writer& writer) { writer.write(text); });
+  }
+  io::write_safetensors(folder / model::kWeightsFile, named, {{"format", "pt"}});
+  io::write_atomically(folder / model::kConfigFile,
+                       [&](io::Writer& writer) { writer.write(from.config.dump(2) + "\n"); });
+}
+
 }  // namespace
 
 void expect_for_transformers(const std::filesystem::path& model) {
-  if (model.extension() == ".gguf") refuse(model, "transformers loads folders; give one as its libraries save them");
   if (model::is_own(model)) refuse(model, "this is polyhead's own, which transformers does not know");
   const io::ListedWeights weights = io::list_weights(model);
+  if (!weights.metadata.is_null()) return expect_llama(weights);
   const auto apart = [](const auto& listed) { return projection_of(listed.tensor.name).has_value(); };
   if (std::any_of(weights.tensors.begin(), weights.tensors.end(), apart)) return;
   refuse(model,
          "in transformers the head dim of this family is its width by its number of heads, so no head can leave");
 }
 
-void save_for_transformers(const std::filesystem::path& from, const model::Config& config,
-                           const std::vector<HeadId>& gone, const std::filesystem::path& folder) {
-  const std::string where = (from / model::kConfigFile).string();
-  io::Json json = io::parse_json(io::read_file(where, kMostConfig), where);
+std::string save_for_transformers(const std::filesystem::path& from, const model::Transformer& whole,
+                                  const std::vector<HeadId>& gone, const std::filesystem::path& folder) {
+  const io::ListedWeights weights = io::list_weights(from);
+  Folder made = weights.metadata.is_null() ? read_folder(from, weights) : folder_of_gguf(weights, whole);
+  const model::Config& config = whole.config();
   const std::vector<LayerSlots> slots = slots_of(config, gone);
-  json["num_attention_heads"] = slots[0].heads.size();
-  json["num_key_value_heads"] = slots[0].kv_heads.size();
-  json["head_dim"] = config.head_dim;
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const auto& listed : io::list_weights(from).tensors) {
-    const std::optional<Projection> projection = projection_of(listed.tensor.name);
-    Tensor tensor = io::read_weight(listed);
-    if (projection && projection->layer < slots.size()) {
-      tensor = without_heads(std::move(tensor), *projection, slots[projection->layer], config.head_dim);
-    }
-    tensors.emplace_back(listed.tensor.name, std::move(tensor));
+  made.config["num_attention_heads"] = slots[0].heads.size();
+  made.config["num_key_value_heads"] = slots[0].kv_heads.size();
+  made.config["head_dim"] = config.head_dim;
+  for (auto& [name, tensor] : made.tensors) {
+    const std::optional<Projection> projection = projection_of(name);
+    if (!projection || projection->layer >= slots.size()) continue;
+    tensor = without_heads(std::move(tensor), *projection, slots[projection->layer], config.head_dim);
   }
-  std::vector<io::NamedTensor> named;
-  for (const auto& [name, tensor] : tensors) named.push_back({name, tensor});
-  const io::FolderLock lock(folder);
-  io::sweep_temporaries(folder);
-  train::remove_run(folder);
-  std::filesystem::remove(folder / text::kTokenizerGguf);
-  for (const char* name : kCompanions) {
-    if (!io::is_there(from / name)) continue;
-    const std::string text = io::read_file(from / name, kMostCompanion);
-    io::write_atomically(folder / name, [&](io::Writer& writer) { writer.write(text); });
-  }
-  io::write_safetensors(folder / model::kWeightsFile, named, {{"format", "pt"}});
-  io::write_atomically(folder / model::kConfigFile, [&](io::Writer& writer) { writer.write(json.dump(2) + "\n"); });
+  write_folder(made, folder);
+  return made.missing;
 }
 
 }  // namespace polyhead::exam

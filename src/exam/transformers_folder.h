@@ -1,4 +1,5 @@
-// A folder that Hugging Face's libraries saved, written again without some of its heads, so that they load it too.
+// A folder that Hugging Face's libraries saved, or a GGUF file of Llama, written without some of its heads so that they
+// load it too.
 //
 // Their config has one number of heads for all layers. So what leaves is whole: a key/value head with all the heads
 // that read it, as many from every layer as the layer that keeps most can do without. Heads that are gone beyond that
@@ -13,13 +14,14 @@
 
 namespace polyhead::exam {
 
-// Throws Error (input) if no head can leave: a GGUF file, a folder of polyhead's own, or a family whose head dim is
-// width / heads by definition (GPT-2, GPT-NeoX).
+// Throws Error (input) if no head can leave: another GGUF file, a folder of polyhead's own, or a family whose head dim
+// is width / heads by definition (GPT-2, GPT-NeoX, BERT).
 void expect_for_transformers(const std::filesystem::path& model);
 
-// `config` is that of the whole model in `from`, `gone` its heads that leave. All tensors stay in the type that they
-// are stored in; config.json and the files of the tokenizer come along. The folder is there.
-void save_for_transformers(const std::filesystem::path& from, const model::Config& config,
-                           const std::vector<HeadId>& gone, const std::filesystem::path& folder);
+// `whole` is the model in `from`, `gone` its heads that leave. All tensors of a folder stay in the type that they are
+// stored in, config.json and the files of the tokenizer come along; of a GGUF file all of that is made. The folder is
+// there. Returns what is missing of it, in words; empty if nothing is.
+std::string save_for_transformers(const std::filesystem::path& from, const model::Transformer& whole,
+                                  const std::vector<HeadId>& gone, const std::filesystem::path& folder);
 
 }  // namespace polyhead::exam

@@ -215,5 +215,17 @@ TEST_F(ForeignHeads, PruneKeepsTheTokenizerOfGguf) {
   EXPECT_FALSE(std::filesystem::exists(at("smaller/tokenizer.json"))) << "it is not of this model";
 }
 
+TEST_F(ForeignHeads, PruneWritesAGgufForTransformers) {
+  const std::string gguf = (llama_fixture() / "llama.gguf").string();
+  const std::string line = "prune --layout transformers --budget 20 --samples 8 --out ";
+  const json pruned = json_of(line + at("small") + " " + gguf + text_);
+  ASSERT_GT(pruned["heads_removed"], 0);
+  EXPECT_EQ(pruned["notes"], json::array());
+  EXPECT_EQ(json::parse(slurp(at("small/config.json")))["architectures"], json::array({"LlamaForCausalLM"}));
+  const json heads = json_of("heads --no-damage --samples 8 " + at("small") + text_);
+  const json& last = pruned["steps"][pruned["heads_removed"].get<std::size_t>()];
+  EXPECT_NEAR(heads["loss"], last["loss"].get<double>(), 1e-4) << "what it reads and what it computes are the same";
+}
+
 }  // namespace
 }  // namespace polyhead::cli

@@ -125,6 +125,7 @@ TEST(KeptReports, OfPruning) {
   pruned.orders = Orders{curve(1), curve(1), curve(2), {curve(0), curve(1), curve(2)}};
   pruned.mean = true;
   pruned.fine_tuned = 40;
+  pruned.missing = "the tokenizer was not written";
   text += all_formats(prune_report(pruned));
   pruned.curve.within_budget = 0;
   pruned.budget = 1;

@@ -5,11 +5,13 @@
 
 #include <cmath>
 
+#include "exam/gguf_for_transformers.h"
 #include "heads/pruning.h"
 #include "io/json.h"
 #include "io/scratch.h"
 #include "model/checkpoint.h"
 #include "model/family.h"
+#include "text/chars.h"
 
 namespace polyhead::exam {
 namespace {
@@ -46,7 +48,7 @@ TEST(TransformersFolder, ComputesWhatIsLeft) {
     for (const bool more : {false, true}) {
       if (more) gone.push_back({0, heads.heads - 1});
       const io::Scratch scratch;
-      save_for_transformers(fixture(family), whole->config(), gone, scratch.folder());
+      save_for_transformers(fixture(family), *whole, gone, scratch.folder());
       EXPECT_FALSE(model::is_own(scratch.folder()));
       const auto smaller = model::load(scratch.folder());
       EXPECT_EQ(smaller->config().layers[0].kv_heads, std::max<std::int64_t>(1, heads.kv_heads - (regular > 0)));
@@ -61,7 +63,7 @@ TEST(TransformersFolder, LayersWithoutHeads) {
   const auto whole = model::load(fixture("llama"));
   const std::vector<HeadId> gone = model::all_heads(whole->config());
   const io::Scratch scratch;
-  save_for_transformers(fixture("llama"), whole->config(), gone, scratch.folder());
+  save_for_transformers(fixture("llama"), *whole, gone, scratch.folder());
   const auto smaller = model::load(scratch.folder());
   EXPECT_EQ(smaller->config().layers[0].kv_heads, 1);
   expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
@@ -74,7 +76,7 @@ TEST(TransformersFolder, SaysTheHeadDim) {
   };
   ASSERT_FALSE(json_in(fixture("qwen2")).contains("head_dim"));
   const io::Scratch to;
-  save_for_transformers(fixture("qwen2"), model::load(fixture("qwen2"))->config(), {{0, 0}}, to.folder());
+  save_for_transformers(fixture("qwen2"), *model::load(fixture("qwen2")), {{0, 0}}, to.folder());
   EXPECT_EQ(json_in(to.folder())["head_dim"], 6);
 }
 
@@ -96,9 +98,93 @@ TEST(TransformersFolder, BringsItsCompanions) {
   for (const std::string& name : companions) io::spill(from / name, "of " + name);
   io::spill(from / "notes.txt", "mine");
   io::spill(to / "tokenizer.gguf", "old");
-  save_for_transformers(from.folder(), model::load(from.folder())->config(), {}, to.folder());
+  save_for_transformers(from.folder(), *model::load(from.folder()), {}, to.folder());
   for (const std::string& name : companions) EXPECT_EQ(io::slurp(to / name), "of " + name);
   EXPECT_FALSE(std::filesystem::exists(to / "notes.txt") || std::filesystem::exists(to / "tokenizer.gguf"));
+}
+
+// What others would have saved of it is what we load, by the folder's config and names.
+TEST(TransformersFolder, IsMadeOfAGgufFile) {
+  const std::filesystem::path gguf = fixture("llama") / "llama.gguf";
+  const auto whole = model::load(gguf);
+  const std::vector<HeadId> gone{{0, 0}, {0, 1}, {1, 2}, {1, 3}, {1, 0}};  // a group of each layer, and one head more
+  const io::Scratch scratch;
+  EXPECT_EQ(save_for_transformers(gguf, *whole, gone, scratch.folder()), "");
+  EXPECT_FALSE(model::is_own(scratch.folder()));
+  const auto smaller = model::load(scratch.folder());
+  model::Config expected = whole->config();
+  for (model::LayerHeads& layer : expected.layers) layer = {2, 1};
+  EXPECT_EQ(smaller->config(), expected);
+  expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
+  const auto ids = [](const text::Tokenizer& tokenizer) {
+    std::vector<text::Id> found;
+    for (const text::Token& token : tokenizer.encode("abcab")) found.push_back(token.id);
+    return found;
+  };
+  EXPECT_EQ(ids(text::load_tokenizer(scratch.folder())), (std::vector<text::Id>{16, 2, 16}));
+}
+
+// A byte-level tokenizer of GGUF: every byte, one merge, and tokens of each type.
+io::Json metadata_of(const std::string& cut) {
+  io::Json tokens = io::Json::array(), types = io::Json::array();
+  for (int byte = 0; byte < 256; ++byte) {
+    std::string letter;
+    text::append_utf8(letter, text::char_of_byte(static_cast<unsigned char>(byte)));
+    tokens.push_back(letter);
+    types.push_back(1);
+  }
+  for (const auto& [text, type] : {std::pair{"ab", 1}, {"<s>", 3}, {"<unk>", 2}, {"<user>", 4}, {"</s>", 3}}) {
+    tokens.push_back(text);
+    types.push_back(type);
+  }
+  return {{"tokenizer.ggml.model", "gpt2"},     {"tokenizer.ggml.pre", cut},
+          {"tokenizer.ggml.tokens", tokens},    {"tokenizer.ggml.token_type", types},
+          {"tokenizer.ggml.merges", {"a b"}},   {"tokenizer.ggml.add_bos_token", true},
+          {"tokenizer.ggml.bos_token_id", 257}, {"tokenizer.ggml.add_eos_token", true},
+          {"tokenizer.ggml.eos_token_id", 260}, {"tokenizer.chat_template", "{{ hello }}"}};
+}
+
+TEST(TokenizerFiles, SayWhatTheGgufSays) {
+  const std::string text = "abc 1234 <s>ab<user>\n  é <unk>x";
+  for (const char* cut : {"gpt-2", "smollm"}) {
+    SCOPED_TRACE(cut);
+    const io::Json metadata = metadata_of(cut);
+    const TokenizerFiles made = tokenizer_files(metadata, "a.gguf");
+    EXPECT_EQ(made.missing, "");
+    ASSERT_EQ(made.files.size(), 3u);
+    EXPECT_EQ(made.files[0].first, "tokenizer.json");
+    const text::Tokenizer before = text::tokenizer_from_gguf(metadata, "a.gguf");
+    const text::Tokenizer after = text::tokenizer_from_json(io::parse_json(made.files[0].second, "made"), "made");
+    std::vector<text::Id> ids;
+    const auto a = before.encode(text), b = after.encode(text);
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t n = 0; n < a.size(); ++n) {
+      EXPECT_EQ(a[n].id, b[n].id) << n;
+      EXPECT_EQ(a[n].begin, b[n].begin) << n;
+      EXPECT_EQ(a[n].end, b[n].end) << n;
+      ids.push_back(a[n].id);
+    }
+    EXPECT_EQ(ids.front(), 257);
+    EXPECT_EQ(ids.back(), 260);
+    EXPECT_EQ(before.decode(ids), after.decode(ids)) << "without what is special";
+    const io::Json config = io::parse_json(made.files[1].second, "made");
+    EXPECT_EQ(config["bos_token"], "<s>");
+    EXPECT_EQ(config["eos_token"], "</s>");
+    EXPECT_FALSE(config.contains("pad_token"));
+    EXPECT_EQ(made.files[2], (std::pair<std::string, std::string>{"chat_template.jinja", "{{ hello }}"}));
+  }
+}
+
+TEST(TokenizerFiles, AreMissingForAReason) {
+  const auto reason = [](const std::string& key, const io::Json& value) {
+    io::Json metadata = metadata_of("gpt-2");
+    metadata[key] = value;
+    const TokenizerFiles made = tokenizer_files(metadata, "a.gguf");
+    EXPECT_TRUE(made.files.empty());
+    return made.missing;
+  };
+  EXPECT_NE(reason("tokenizer.ggml.model", "llama").find("of the kind \"llama\""), std::string::npos);
+  EXPECT_NE(reason("tokenizer.ggml.pre", "qwen2").find("\"qwen2\""), std::string::npos);
 }
 
 TEST(TransformersFolder, RefusesWhereNoHeadCanLeave) {
@@ -107,8 +193,9 @@ TEST(TransformersFolder, RefusesWhereNoHeadCanLeave) {
     io::expect_error(ErrorCode::input, {family, "no head can leave"},
                      [&] { expect_for_transformers(fixture(family)); });
   }
-  io::expect_error(ErrorCode::input, {"transformers loads folders"},
-                   [] { expect_for_transformers(fixture("llama") / "llama.gguf"); });
+  EXPECT_NO_THROW(expect_for_transformers(fixture("llama") / "llama.gguf"));
+  io::expect_error(ErrorCode::input, {"qwen3.gguf", "of the architecture llama", "found \"qwen3\""},
+                   [] { expect_for_transformers(fixture("qwen3") / "qwen3.gguf"); });
   const io::Scratch own;
   model::save(*model::load(fixture("llama")), own.folder());
   io::expect_error(ErrorCode::input, {"polyhead's own"}, [&] { expect_for_transformers(own.folder()); });

@@ -1,7 +1,7 @@
 """Polyhead beside `transformers`, for random models of every family and for the models named. The error of our logits, or
 of what an encoder leaves, of what every layer reads and of the weights of every head, against theirs in float64, is at
 most twice that of theirs in float32; the likeliest tokens after a prompt are the same. Folders that `polyhead prune` writes for
-transformers give the logits there that its own give here.
+transformers give the logits there that its own give here, also those of GGUF files, whose tokenizer comes along.
 usage: tests/parity/model_parity.py BUILD [MODEL ...]     (a MODEL is a folder or a GGUF file)"""
 import json
 import pathlib
@@ -74,11 +74,10 @@ def write_text(path, file):
     file.write_text("".join(signs[n] for n in tokens.flatten().tolist()))
 
 
-def prune(command, path, text, layout):
-    """The folder that `polyhead prune` leaves of a random model; None if it is refused."""
-    out = path.with_name(f"{path.name}-{layout}")
-    ran = subprocess.run([command, "prune", path, "--text", text, "--length", str(WINDOW), "--budget", "40", "--order", "random",
-                          "--layout", layout, "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def prune(command, path, text, layout, out, options=("--length", str(WINDOW), "--budget", "40")):
+    """The folder that `polyhead prune` leaves of a model; None if it is refused."""
+    ran = subprocess.run([command, "prune", path, "--text", text, *options, "--order", "random", "--layout", layout, "--out", out],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return out if ran.returncode == 0 else None
 
 
@@ -86,10 +85,14 @@ def check_pruned(build, path, possible, draw):
     """What transformers computes of a pruned folder is what polyhead computes of its own, from which the same heads are gone."""
     text = path.with_name(f"{path.name}-text")
     write_text(path, text)
-    theirs = prune(build / "cli/polyhead", path, text, "transformers")
+    theirs = prune(build / "cli/polyhead", path, text, "transformers", path.with_name(f"{path.name}-theirs"))
     if theirs is None or not possible:
         return (theirs is not None) == possible, "refused" if theirs is None else "written"
-    own = prune(build / "cli/polyhead", path, text, "polyhead")
+    own = prune(build / "cli/polyhead", path, text, "polyhead", path.with_name(f"{path.name}-own"))
+    return same_logits(build, theirs, own, draw)
+
+
+def same_logits(build, theirs, own, draw):
     model = loaded(theirs)
     tokens = draw.integers(0, model.config.vocab_size, (SEQUENCES, LENGTH))
     single, double = (random_models.outputs(model, tokens, dtype) for dtype in (torch.float32, torch.float64))
@@ -97,6 +100,18 @@ def check_pruned(build, path, possible, draw):
         found = ours(build / "tests/model/model_outputs", own, tokens, pathlib.Path(out))
     share, _ = worst(found, {"output": single["output"]}, {"output": double["output"]})
     return share <= 1, f"{share:.2f} of the error allowed, {model.config.num_attention_heads} heads a layer"
+
+
+def check_pruned_gguf(build, path, folder, draw):
+    """The same of a GGUF file, of which config, names and tokenizer are made: its tokens are those of the file."""
+    text, few = pathlib.Path(__file__).resolve().parents[2] / "LICENSE", ("--length", "16", "--samples", "2", "--budget", "10")
+    theirs, own = (prune(build / "cli/polyhead", path, text, layout, folder / layout, few) for layout in ("transformers", "polyhead"))
+    words = text.read_text() + " 12345 déjà vu 日本語\t<|im_start|>user\n  x"
+    ran = subprocess.run([build / "tests/text/tokenize_lines", path], input=json.dumps(words) + "\n", check=True, capture_output=True, text=True)
+    expected = [token[0] for token in json.loads(ran.stdout)["special"]]
+    if transformers.AutoTokenizer.from_pretrained(theirs)(words)["input_ids"] != expected:
+        return False, "other tokens"
+    return same_logits(build, theirs, own, draw)
 
 
 def save_random(folder):
@@ -132,6 +147,10 @@ def main():
         for name, possible in PRUNED.items():
             right, words = check_pruned(build, folder / f"{name}-float32", possible, draw)
             print(f"{name}, pruned for transformers: {words}{'' if right else '; WRONG'}", flush=True)
+            failed = failed or not right
+        for path in (path for path in sys.argv[2:] if path.endswith(".gguf")):
+            right, words = check_pruned_gguf(build, path, folder, draw)
+            print(f"{pathlib.Path(path).name}, pruned for transformers: {words}{'' if right else '; WRONG'}", flush=True)
             failed = failed or not right
     sys.exit(1 if failed else 0)
 
