@@ -70,7 +70,7 @@ enum class PruneOrder : std::uint8_t {
 
 struct PruneStep {
   HeadId removed;
-  double loss = 0, accuracy = 0;  // without this one and all before it
+  double loss = 0, accuracy = 0;  // without this one, those that go together with it, and all before
 };
 
 struct PruneCurve {
@@ -82,7 +82,8 @@ struct PruneCurve {
 };
 
 // Knocks out one head after the other until more than `budget` of the accuracy is lost (0.01 is one percentage point).
-// Heads are ranked on `ranking` and the accuracy is that on `judging`, which should be other sequences. Throws
+// Heads are ranked on `ranking` and the accuracy is that on `judging`, which should be other sequences. Where a layer
+// has several key/value heads with several readers each, the readers of one go together, a step each. Throws
 // Error (value) if a loss, with all heads or without some, or a gradient is not finite.
 PruneCurve prune(Context& context, const Model& model, const std::vector<Examples>& ranking,
                  const std::vector<Examples>& judging, double budget = 0.01, PruneOrder order = PruneOrder::iterative,

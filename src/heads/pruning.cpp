@@ -1,16 +1,34 @@
 #include "heads/pruning.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/draws.h"
 
 namespace polyhead::heads {
 namespace {
 
-std::vector<HeadId> shuffled(std::vector<HeadId> heads, std::uint64_t seed) {
+using Group = std::vector<HeadId>;
+
+// Heads that leave together: those that share a key/value head, where there are several of those. Without one of them
+// the rest would be no regular group, and every head would need a key/value head of its own.
+std::vector<Group> groups_of(const model::Config& config) {
+  std::vector<Group> groups;
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    const model::LayerHeads& heads = config.layers[layer];
+    const std::int64_t size = heads.kv_heads > 1 ? heads.heads / heads.kv_heads : 1;
+    for (std::int64_t h = 0; h < heads.heads; ++h) {
+      if (h % size == 0) groups.emplace_back();
+      groups.back().push_back({layer, h});
+    }
+  }
+  return groups;
+}
+
+std::vector<Group> shuffled(std::vector<Group> groups, std::uint64_t seed) {
   constexpr std::uint32_t kDomain = 0x5b0ff1eu;  // apart from others who may be given the same seed
-  Draws(seed, 0, 0, kDomain).shuffle(heads);
-  return heads;
+  Draws(seed, 0, 0, kDomain).shuffle(groups);
+  return groups;
 }
 
 // The model's scores without these heads; with means those are what they give.
@@ -28,16 +46,16 @@ model::SequenceScores score_without(Context& context, const model::Transformer& 
   return scores;
 }
 
-// The heads that are left, those without which the least is lost first. Those that went are out while it is found out.
+// The groups that are left, those without which the least is lost first. Those that went are out while it is found out.
 class Ranking {
  public:
   Ranking(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
           const PruneOptions& options)
       : context_(context), model_(model), examples_(examples), options_(options) {}
 
-  std::vector<HeadId> operator()(const std::vector<HeadId>& gone) const {
+  std::vector<Group> operator()(const std::vector<HeadId>& gone) const {
     switch (options_.order) {
-      case PruneOrder::random: return shuffled(model::all_heads(model_.config()), options_.seed);
+      case PruneOrder::random: return shuffled(groups_of(model_.config()), options_.seed);
       case PruneOrder::damage: return by_damage();
       case PruneOrder::iterative:
       case PruneOrder::one_shot: break;
@@ -46,32 +64,39 @@ class Ranking {
   }
 
  private:
-  std::vector<HeadId> by_gradient(const std::vector<HeadId>& gone) const {
-    std::vector<HeadImportance> heads = gradient_importance(context_, model_, examples_, gone, options_.means);
-    std::erase_if(
-        heads, [&](const HeadImportance& head) { return std::find(gone.begin(), gone.end(), head.id) != gone.end(); });
-    std::stable_sort(heads.begin(), heads.end(),
-                     [](const HeadImportance& a, const HeadImportance& b) { return a.normalised < b.normalised; });
-    std::vector<HeadId> ids;
-    for (const HeadImportance& head : heads) ids.push_back(head.id);
-    return ids;
+  std::vector<Group> by_gradient(const std::vector<HeadId>& gone) const {
+    std::map<HeadId, double> importance;
+    for (const HeadImportance& head : gradient_importance(context_, model_, examples_, gone, options_.means)) {
+      importance[head.id] = head.normalised;
+    }
+    const auto sum_of = [&](const Group& group) {
+      double sum = 0;
+      for (const HeadId& id : group) sum += importance.at(id);
+      return sum;
+    };
+    std::vector<Group> groups = groups_of(model_.config());
+    std::erase_if(groups,
+                  [&](const Group& group) { return std::find(gone.begin(), gone.end(), group.front()) != gone.end(); });
+    std::stable_sort(groups.begin(), groups.end(),
+                     [&](const Group& a, const Group& b) { return sum_of(a) < sum_of(b); });
+    return groups;
   }
-  std::vector<HeadId> by_damage() const {
+  std::vector<Group> by_damage() const {
     struct Without {
-      HeadId id;
+      Group group;
       double accuracy, loss;
     };
     std::vector<Without> each;
-    for (const HeadId& id : model::all_heads(model_.config())) {
-      const model::SequenceScores scores = score_without(context_, model_, examples_, {id}, options_.means);
-      each.push_back({id, scores.accuracy(), scores.mean_loss()});
+    for (const Group& group : groups_of(model_.config())) {
+      const model::SequenceScores scores = score_without(context_, model_, examples_, group, options_.means);
+      each.push_back({group, scores.accuracy(), scores.mean_loss()});
     }
     std::stable_sort(each.begin(), each.end(), [](const Without& a, const Without& b) {
       return a.accuracy != b.accuracy ? a.accuracy > b.accuracy : a.loss < b.loss;
     });
-    std::vector<HeadId> ids;
-    for (const Without& one : each) ids.push_back(one.id);
-    return ids;
+    std::vector<Group> groups;
+    for (const Without& one : each) groups.push_back(one.group);
+    return groups;
   }
 
   Context& context_;
@@ -90,21 +115,24 @@ PruneCurve prune(Context& context, const model::Transformer& model, const std::v
   PruneCurve curve{whole.mean_loss(), whole.accuracy(), {}, 0};
   const std::size_t count = model::all_heads(model.config()).size();
   const Ranking rank(context, model, ranking, options);
-  std::vector<HeadId> gone, order;
+  std::vector<HeadId> gone;
+  std::vector<Group> order;
   bool spent = false;
   while (gone.size() < count && (!spent || options.to_the_end)) {
     if (order.empty()) order = rank(gone);
-    const HeadId next = order.front();
+    const Group next = order.front();
     order.erase(order.begin());
     if (options.order == PruneOrder::iterative) order.clear();
-    gone.push_back(next);
+    gone.insert(gone.end(), next.begin(), next.end());
     const model::SequenceScores scores = score_without(context, model, judging, gone, options.means);
-    curve.steps.push_back({next, scores.mean_loss(), scores.accuracy()});
     // Accuracies are quotients: what is spent to the last is not overspent for a rounding.
     constexpr double kRounding = 1e-12;
     spent = spent || scores.accuracy() < curve.accuracy - options.budget - kRounding;
+    for (const HeadId& id : next) {
+      curve.steps.push_back({id, scores.mean_loss(), scores.accuracy()});
+      if (on_step) on_step(curve.steps.back());
+    }
     if (!spent) curve.within_budget = curve.steps.size();
-    if (on_step) on_step(curve.steps.back());
   }
   return curve;
 }

@@ -24,7 +24,8 @@ struct PruneOptions {
 };
 
 // Ranks by the gradient, or as the order says, on `ranking`, judges on `judging`: other sequences than it was ranked
-// by. Throws Error (value) if a loss or a gradient is no number.
+// by. Heads that share a key/value head, of several in their layer, go together, ranked by their sum: a step each, of
+// the same score. Throws Error (value) if a loss or a gradient is no number.
 PruneCurve prune(Context& context, const model::Transformer& model, const std::vector<Examples>& ranking,
                  const std::vector<Examples>& judging, const PruneOptions& options,
                  const std::function<void(const PruneStep&)>& on_step = {});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -504,7 +505,7 @@ std::vector<HeadId> least_first(Context& context, const model::Transformer& mode
 
 // With means every step is the model that without_heads makes of it, and so is what the order goes by.
 TEST(Prune, MeansStayBehind) {
-  const model::Config config = small(4, 2, true);
+  const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
   Context context(2);
   int differing = 0;
@@ -536,6 +537,49 @@ TEST(Prune, MeansStayBehind) {
     }
   }
   EXPECT_GT(differing, 0) << "or the means decide nothing";
+}
+
+// Two heads to a key/value head: they go together, one step each, by their sum. One for all: each head for itself.
+TEST(Prune, ReadersOfOneKeyHeadGoTogether) {
+  const model::Config config = small(4, 2, true);
+  model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<Examples> some, others;
+  some.push_back(examples(config, "some"));
+  others.push_back(examples(config, "others"));
+  std::map<HeadId, double> first;
+  for (const HeadImportance& head : gradient_importance(context, model, some)) first[head.id] = head.normalised;
+  for (const PruneOrder order : {PruneOrder::iterative, PruneOrder::one_shot, PruneOrder::damage, PruneOrder::random}) {
+    std::int64_t told = 0;
+    const PruneCurve curve =
+        prune(context, model, some, others, {.order = order, .budget = 2}, [&](const PruneStep&) { ++told; });
+    ASSERT_EQ(curve.steps.size(), 8u);
+    EXPECT_EQ(told, 8);
+    std::vector<HeadId> gone;
+    double last = 0;
+    for (std::size_t n = 0; n < 8; n += 2) {
+      const PruneStep &one = curve.steps[n], &other = curve.steps[n + 1];
+      EXPECT_EQ(other.removed, (HeadId{one.removed.layer, one.removed.head + 1}));
+      EXPECT_EQ(one.removed.head % 2, 0);
+      EXPECT_EQ(one.loss, other.loss);
+      gone.insert(gone.end(), {one.removed, other.removed});
+      const auto smaller = without_heads(model, gone);
+      EXPECT_NEAR(model::score(context, *smaller, others).mean_loss(), one.loss, 1e-5);
+      EXPECT_LE(smaller->parameter_count(), model.parameter_count()) << "no head needs more than it had";
+      if (order == PruneOrder::one_shot) {
+        EXPECT_GE(first[one.removed] + first[other.removed], last);
+        last = first[one.removed] + first[other.removed];
+      }
+    }
+    const double least = std::min(curve.steps[1].accuracy, curve.steps[3].accuracy);
+    const PruneCurve stopped =
+        prune(context, model, some, others, {.order = order, .budget = curve.accuracy - least - 1e-6});
+    EXPECT_EQ(stopped.within_budget % 2, 0u) << "both or none";
+    EXPECT_EQ(stopped.steps.size() % 2, 0u);
+  }
+  const model::Transformer shared = stirred(small(4, 1, true));
+  const PruneCurve singly = prune(context, shared, some, others, {.budget = -1});
+  EXPECT_EQ(singly.steps.size(), 1u);
 }
 
 TEST(Prune, ByDamageTheMostHarmlessGoesFirst) {
