@@ -250,6 +250,33 @@ class Reading(PageTest):
         wheel(300, 2)
         self.assertEqual(tab.run('map.zoom'), 1)
 
+    def test_the_buttons_zoom_about_the_middle_or_the_cursor(self):
+        tab = self.tab(at='#sample=0&head=0.0&query=3')
+        middle = '[map.first.query + map.seen.queries / 2, map.first.key + map.seen.keys / 2]'
+        for cursor, place in (('null', middle), ('{query: 9, key: 5}', '[map.y(9), map.x(5)]')):
+            tab.run(f'map.zoom = 1; map.look(); map.cursor = {cursor}; null')
+            before = tab.run(place)
+            tab.point('#zoom-in')
+            self.assertEqual(tab.run('map.zoom'), 2)
+            for found, wanted in zip(tab.run(place), before):
+                self.assertAlmostEqual(found, wanted, delta=0.01, msg=f'{cursor} stays where it was')
+            tab.point('#zoom-out')
+            self.assertEqual(tab.run('map.zoom'), 1)
+            for found, wanted in zip(tab.run(place), before):
+                self.assertAlmostEqual(found, wanted, delta=0.01)
+
+    def test_inks_of_figures_are_those_of_the_theme(self):
+        names = ['ink', 'soft', 'faint', 'axis', 'paper', 'heat', 'cold', 'on-low', 'on-high', *(f's{i}' for i in range(7))]
+        for theme in ('light', 'dark'):
+            tab = self.tab(theme=theme)
+            for name in names:
+                tab.run(f'''document.querySelector('.plot').append(element('span', {{id: 'of-{name}', className: '{name}'}}))''')
+                found = tab.run(f"getComputedStyle(byId('of-{name}')).color.match(/\\d+/g).map(Number)")
+                text = tab.run(f"getComputedStyle(document.documentElement).getPropertyValue('--{name}').trim()")
+                if len(text) == 4:  # #fff
+                    text = '#' + ''.join(2 * letter for letter in text[1:])
+                self.assertEqual(found, [int(text[at:at + 2], 16) for at in (1, 3, 5)], f'{name}, {theme}')
+
     # --- what can be saved
 
     def saved(self, tab, selector):
