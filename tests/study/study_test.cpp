@@ -170,10 +170,12 @@ TEST_F(Following, ACourseOfAnotherPlanIsTrained) {
     change(plan_ = plan);
     EXPECT_TRUE(trains(route)) << name;
     EXPECT_FALSE(trains(route)) << name << ": now it is that one";
+    plan_ = plan;
+    EXPECT_TRUE(trains(route)) << name << ": nor is that one the first";
   }
-  plan_ = plan;
-  EXPECT_TRUE(trains(route));
   EXPECT_TRUE(trains({.every = 2, .keep_model = false, .folder = scratch_ / "copy"})) << "other looks";
+  EXPECT_TRUE(trains(route));
+  EXPECT_TRUE(trains({.every = 1, .enough = 0.5, .keep_model = false, .folder = scratch_ / "copy"})) << "another end";
 }
 
 TEST_F(Following, AModelThatIsNotKeptIsNotWritten) {
@@ -433,6 +435,9 @@ TEST(Findings, SayWhatSpeaksAgainstTheRanking) {
   expect_said(results, "from 3 heads on it does worse than the average random order, in 1 of 2 seeds");
   anatomy.one_shot = curve({0.7, 0.9, 0.9, 0.9, 0.1});
   EXPECT_EQ(anatomy.one_shot_below_random(), std::nullopt) << "it must stay so";
+  anatomy.random = {curve({0.75, 1, 0.5, 0.5, 0}), curve({0.75, 0.5, 0.5, 0.5, 0})};
+  anatomy.one_shot = curve({0.5, 0.75, 0.5, 0.5, 0});
+  EXPECT_EQ(anatomy.one_shot_below_random(), std::nullopt) << "as good is not worse";
 }
 
 TEST(Findings, ALabelThatDoesNotExplainIsSaid) {
