@@ -287,6 +287,27 @@ TEST(Embedding, LooksUpAndAddsUp) {
   }
 }
 
+// The table's gradient is added to; that of positions is written whole, also for places that the sequences do not have.
+TEST(Embedding, GradientsAddUpOrReplace) {
+  const Tensor dy = normal({2, 3, 5}, "dy", DType::f32);
+  Tensor indices = Tensor::zeros({2, 3}, DType::i32), dtable = Tensor::empty({4, 5}, DType::f32),
+         dpositions = Tensor::empty({7, 5}, DType::f32);
+  std::fill_n(dtable.as<float>(), 20, 9.0f);
+  std::fill_n(dpositions.as<float>(), 35, 9.0f);
+  Context context(1);
+  ops::embed_backward(context, dy, indices, dtable);
+  ops::positions_backward(context, dy, dpositions);
+  for (std::int64_t n = 0; n < 20; ++n) {
+    double sum = 9;
+    for (std::int64_t row = 0; row < 6 && n < 5; ++row) sum += static_cast<double>(dy.as<float>()[row * 5 + n]);
+    EXPECT_NEAR(dtable.as<float>()[n], sum, 1e-5) << n;
+  }
+  for (std::int64_t n = 0; n < 35; ++n) {
+    const float* both = dy.as<float>() + n;
+    EXPECT_FLOAT_EQ(dpositions.as<float>()[n], n < 15 ? both[0] + both[15] : 0) << n;
+  }
+}
+
 TEST(FeedForwardThreads, ChangeNoBit) {
   const Tensor x = normal({900, 70}, "x", DType::f32), dy = normal({900, 70}, "dy", DType::f32),
                gamma = normal({70}, "gamma", DType::f32), beta = normal({70}, "beta", DType::f32);
