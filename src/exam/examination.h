@@ -11,7 +11,8 @@
 
 namespace polyhead::exam {
 
-// The other head whose largest weights lie on the same keys most often, and how often; of a head that is alone: itself.
+// The other head whose largest weights lie on the same keys most often, the first of several, and how often; of a head
+// that is alone: itself.
 struct Nearest {
   HeadId id;
   double agreement = 0;

@@ -18,7 +18,7 @@ TEST(Cut, WhoIsLeftIsWhoIsNotGone) {
 class Examine : public ::testing::Test {
  protected:
   static model::Config config(const train::Task& task) {
-    model::Config made = model::make_config(model::Kind::gpt, 1, 8, 4);
+    model::Config made = model::make_config(model::Kind::gpt, 2, 8, 4);
     train::fit_to_task(made, task);
     return made;
   }
@@ -33,16 +33,28 @@ TEST_F(Examine, NobodyIsNearestToItself) {
   int told = 0;
   const Examination found = examine(context_, model_, material_,
                                     {.damage = {{.on_head = [&](std::int64_t done) { EXPECT_EQ(done, ++told); }}}});
-  EXPECT_EQ(told, 4) << "every head, one after the other";
-  ASSERT_EQ(found.nearest.size(), 4u);
+  EXPECT_EQ(told, 8) << "every head, one after the other";
+  ASSERT_EQ(found.nearest.size(), 8u);
   const auto agreement = heads::agreement(found.survey);
-  for (std::size_t n = 0; n < 4; ++n) {
+  for (std::size_t n = 0; n < 8; ++n) {
     EXPECT_NE(found.nearest[n].id, found.importance[n].id);
-    for (std::size_t other = 0; other < 4; ++other) {
+    for (std::size_t other = 0; other < 8; ++other) {
       if (other != n) {
         EXPECT_GE(found.nearest[n].agreement, agreement[n][other]);
       }
     }
+  }
+}
+
+// Weights of 0: every head looks at the first key, and all agree.
+TEST_F(Examine, OfSeveralAsNearTheFirstIsNamed) {
+  for (autograd::Parameter* parameter : model_.parameters()) {
+    std::fill_n(parameter->value.as<float>(), count_of(parameter->value.shape()), 0.0f);
+  }
+  const Examination found = examine(context_, model_, material_, {.damage = {}});
+  for (std::size_t n = 0; n < 8; ++n) {
+    EXPECT_EQ(found.nearest[n].id, (HeadId{0, n == 0 ? 1 : 0}));
+    EXPECT_EQ(found.nearest[n].agreement, 1);
   }
 }
 
@@ -63,7 +75,7 @@ TEST_F(Examine, SaysOfTheModelWhatItsPartsSay) {
   EXPECT_EQ(found.accuracy, whole.accuracy());
   std::vector<double> gradient, zero, mean;
   const std::vector<HeadImportance> importance = heads::importance(context_, model_, material_.judging);
-  for (std::size_t n = 0; n < 4; ++n) {
+  for (std::size_t n = 0; n < 8; ++n) {
     EXPECT_EQ(found.importance[n].zero.mean, importance[n].zero.mean) << "of the sequences to judge by";
     gradient.push_back(importance[n].normalised);
     zero.push_back(importance[n].zero.mean);
@@ -73,6 +85,8 @@ TEST_F(Examine, SaysOfTheModelWhatItsPartsSay) {
   EXPECT_EQ(found.gradient_and_mean, heads::rank_correlation(gradient, mean));
   EXPECT_EQ(found.zero_and_mean, heads::rank_correlation(zero, mean));
   EXPECT_NE(found.gradient_and_mean, found.gradient_and_zero) << "else this shows nothing";
+  EXPECT_NE(found.gradient_and_mean, found.zero_and_mean);
+  EXPECT_NE(found.gradient_and_zero, found.zero_and_mean);
 
   const auto expect_roles = [](const std::vector<heads::HeadRoles>& some, const std::vector<heads::HeadRoles>& others) {
     ASSERT_EQ(some.size(), others.size());
