@@ -16,7 +16,7 @@ namespace {
 
 struct Options {
   SubjectChoice subject;
-  std::string out, order = "iterative", layout = "polyhead";
+  std::string out, order, layout = "polyhead";
   double budget = 1;
   std::int64_t fine_tune = 0;
   DeviceChoice on;
@@ -51,11 +51,11 @@ void check(const Options& o) {
 class Pruning {
  public:
   explicit Pruning(const Options& o) : o_(o), context_(o.on.context()), subject_(o.subject.load(context_)) {
-    if (subject_.model->config().kind == model::Kind::encoder) {
-      throw Failure(Exit::input,
-                    fmt::format("{}: this model is an encoder, which gives no answers to prune by; 'polyhead heads' "
-                                "says what its embedding owes to each head",
-                                o.subject.model));
+    order_ = !o.order.empty() ? o.order : answers() ? "iterative" : "damage";
+    if (!answers() && (order_ == "iterative" || order_ == "one-shot")) {
+      throw Failure(Exit::usage, fmt::format("--order: {} goes by the gradient of a loss, and an encoder has none; "
+                                             "damage and random are for it",
+                                             order_));
     }
     if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
     material_ = o.subject.material(subject_);
@@ -65,14 +65,14 @@ class Pruning {
   Pruned go() {
     Pruned result{.folder = o_.subject.model,
                   .out = o_.dry_run ? "" : o_.out,
-                  .order = o_.order,
+                  .order = order_,
                   .budget = o_.budget,
+                  .answers = answers(),
                   .mean = o_.mean,
                   .fine_tuned = o_.fine_tune};
     result.roles = exam::roles_of(context_, *subject_.model, material_);
-    const auto order = std::find(kOrders.begin(), kOrders.end(), o_.order) - kOrders.begin();
-    result.curve = curve(o_.order, {.order = static_cast<PruneOrder>(order), .seed = seed()});
-    if (o_.compare) result.orders = compare();
+    result.curve = curve(order_, seed(), o_.compare);
+    if (o_.compare) result.orders = compare(result.curve);
     const std::vector<HeadId> gone = result.curve.removed();
     const auto smaller = heads::without_heads(*subject_.model, gone, o_.mean ? &means_ : nullptr);
     if (o_.fine_tune > 0) tune(*smaller);
@@ -101,29 +101,36 @@ class Pruning {
     return {};
   }
 
-  PruneCurve curve(const std::string& what, heads::PruneOptions options) {
-    options.budget = o_.budget / 100;
-    options.means = o_.mean ? &means_ : nullptr;
-    Progress progress(what, subject_.model->config().head_count());
+  bool answers() const { return subject_.model->config().kind != model::Kind::encoder; }
+
+  PruneCurve curve(const std::string& order, std::uint64_t seed, bool to_the_end) {
+    const auto number = std::find(kOrders.begin(), kOrders.end(), order) - kOrders.begin();
+    const heads::PruneOptions options{.order = static_cast<PruneOrder>(number),
+                                      .seed = seed,
+                                      .budget = o_.budget / 100,
+                                      .to_the_end = to_the_end,
+                                      .means = o_.mean ? &means_ : nullptr};
+    Progress progress(order, subject_.model->config().head_count());
     std::int64_t steps = 0;
     return heads::prune(
         context_, *subject_.model, material_.ranking, material_.judging, options, [&](const PruneStep& step) {
-          progress.update(++steps,
-                          fmt::format("without {} accuracy {:.2f} %", to_string(step.removed), 100 * step.accuracy));
+          progress.update(
+              ++steps, answers()
+                           ? fmt::format("without {} accuracy {:.2f} %", to_string(step.removed), 100 * step.accuracy)
+                           : fmt::format("without {} 1 - cos {:.4f}", to_string(step.removed), step.loss));
         });
   }
 
-  Orders compare() {
-    const auto whole = [&](const std::string& what, PruneOrder order, std::uint64_t with) {
-      return curve(what, {.order = order, .seed = with, .to_the_end = true});
+  // `found` is the curve of the order that was asked for, which need not be made again.
+  Orders compare(const PruneCurve& found) {
+    const auto whole = [&](const std::string& order, std::uint64_t with) {
+      return order == order_ && with == seed() ? found : curve(order, with, true);
     };
-    Orders orders{.iterative = whole("iterative", PruneOrder::iterative, 0),
-                  .one_shot = whole("one-shot", PruneOrder::one_shot, 0),
-                  .damage = whole("damage", PruneOrder::damage, 0),
-                  .random = {}};
-    for (std::uint64_t n = 0; n < kRandomOrders; ++n) {
-      orders.random.push_back(whole("random", PruneOrder::random, seed() + n));
+    Orders orders;
+    for (const char* order : {"iterative", "one-shot", "damage"}) {
+      if (answers() || order == std::string("damage")) orders.ranked.emplace_back(order, whole(order, seed()));
     }
+    for (std::uint64_t n = 0; n < kRandomOrders; ++n) orders.random.push_back(whole("random", seed() + n));
     return orders;
   }
 
@@ -140,6 +147,7 @@ class Pruning {
   }
 
   const Options& o_;
+  std::string order_;
   Context context_;
   exam::Subject subject_;
   exam::Material material_;
@@ -150,10 +158,17 @@ std::vector<Option> options_of(Options& o) {
   const std::vector<Option> text_options = o.subject.text_options();
   return {o.subject.model_option(),
           {"out", "FOLDER", "where the smaller model goes; created if missing", &o.out},
-          {"budget", "X", "how many points of accuracy may be lost", &o.budget, {}, 0, 100},
+          {"budget",
+           "X",
+           "how many points of accuracy may be lost; of an encoder, by how many hundredths (1 - cos) its embedding may "
+           "turn",
+           &o.budget,
+           {},
+           0,
+           100},
           {"order", "ORDER",
            "which head goes next: iterative (the smallest gradient, ranked again after each), one-shot (ranked once), "
-           "damage (the least loss of accuracy when removed alone) or random",
+           "damage (the least loss of accuracy when removed alone) or random; default: iterative, of an encoder damage",
            &o.order, kOrders},
           {"layout", "LAYOUT",
            "polyhead; or transformers, which loads it then as well: layers of equally many heads, so that whole groups "
@@ -191,9 +206,11 @@ Command prune_command() {
           "Takes out one head after the other until the accuracy has fallen by more than the budget, puts the last one "
           "back, and writes the model without them: smaller matrices, not masks, so that it is faster and takes less "
           "room. Heads are ranked on some sequences and judged on others, and what is reported at the end comes from a "
-          "third part; the model was trained on none of them. Prints the order, who is left, and parameters, bytes, "
-          "time and accuracy before and after. Models that bring a tokenizer are judged by how often they know the "
-          "next token of a text: name one with --text.",
+          "third part; the model was trained on none of them. Heads that share a key head leave together. Prints the "
+          "order, who is left, and parameters, bytes, time and accuracy before and after. Models that bring a "
+          "tokenizer "
+          "are judged by how often they know the next token of a text, and encoders by what the embedding of a text "
+          "turns by: name one with --text.",
       .examples = {{"polyhead prune run --out small", "lose at most one point of accuracy"},
                    {"polyhead prune run --dry-run --budget 5", "see what five points would buy; write nothing"},
                    {"polyhead prune run --dry-run --compare", "the orders side by side, down to no head"},

@@ -9,15 +9,16 @@
 
 namespace polyhead::cli {
 
-// How the accuracy falls when heads go in different orders, to the end.
+// What becomes of the model when heads go in different orders, to the end.
 struct Orders {
-  PruneCurve iterative, one_shot, damage;
+  std::vector<std::pair<std::string, PruneCurve>> ranked;  // by name
   std::vector<PruneCurve> random;
 };
 
 struct Pruned {
   std::string folder, out, order;  // no `out`: nothing is written
   double budget = 0;               // in points
+  bool answers = true;             // an encoder gives none: it is judged by what its embedding turns by
   bool mean = false;
   std::int64_t fine_tuned = 0;  // steps
   PruneCurve curve{};

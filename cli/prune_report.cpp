@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "cli/heads.h"
 #include "cli/prune.h"
@@ -8,20 +9,34 @@
 namespace polyhead::cli {
 namespace {
 
+// What is left of the answers or, of an encoder, what the embedding turns by: columns, and their cells.
+std::vector<Column> quality_columns(const Pruned& p) {
+  if (!p.answers) return {{"turn", "1 - cos", Style::decimal}};
+  return {{"loss", "loss", Style::decimal}, {"accuracy", "accuracy", Style::percent}};
+}
+std::vector<Value> quality(const Pruned& p, double loss, double accuracy) {
+  return p.answers ? std::vector<Value>{loss, accuracy} : std::vector<Value>{loss};
+}
+
+void append(auto& to, const auto& more) { to.insert(to.end(), more.begin(), more.end()); }
+
 Table steps_of(const Pruned& p) {
   Table table{.name = "steps",
-              .columns = {{"removed", "removed", Style::count},
-                          {"head", "head"},
-                          {"role", "role"},
-                          {"loss", "loss", Style::decimal},
-                          {"accuracy", "accuracy", Style::percent},
-                          {"within_budget", "within budget"}},
-              .rows = {{std::int64_t{0}, "", "", p.curve.loss, p.curve.accuracy, "yes"}}};
+              .columns = {{"removed", "removed", Style::count}, {"head", "head"}, {"role", "role"}},
+              .rows = {}};
+  append(table.columns, quality_columns(p));
+  table.columns.push_back({"within_budget", "within budget"});
+  const auto add = [&](std::size_t removed, const std::string& head, const std::string& role, const auto& score) {
+    std::vector<Value> row{static_cast<std::int64_t>(removed), head, role};
+    append(row, quality(p, score.loss, score.accuracy));
+    row.emplace_back(removed <= p.curve.within_budget ? "yes" : "no");
+    table.rows.push_back(std::move(row));
+  };
+  add(0, "", "", p.curve);
   for (std::size_t n = 0; n < p.curve.steps.size(); ++n) {
     const PruneStep& step = p.curve.steps[n];
     const auto head = std::find_if(p.roles.begin(), p.roles.end(), [&](const auto& h) { return h.id == step.removed; });
-    table.rows.push_back({static_cast<std::int64_t>(n) + 1, to_string(step.removed), role_text(*head), step.loss,
-                          step.accuracy, n < p.curve.within_budget ? "yes" : "no"});
+    add(n + 1, to_string(step.removed), role_text(*head), step);
   }
   return table;
 }
@@ -38,33 +53,34 @@ Table survivors_of(const Pruned& p) {
   return table;
 }
 
-std::vector<Value> row_of(const char* name, const exam::Facts& f) {
-  const auto if_any = [](double seconds) { return seconds > 0 ? Value(seconds) : Value(); };
-  return {name,
-          f.heads,
-          f.parameters,
-          f.bytes,
-          f.seconds_of_one,
-          f.seconds_of_16,
-          if_any(f.step_of_one),
-          if_any(f.step_of_16),
-          f.accuracy,
-          f.loss};
-}
-
 Table models_of(const Pruned& p) {
-  return {.name = "models",
-          .columns = {{"model", ""},
-                      {"heads", "heads", Style::count},
-                      {"parameters", "parameters", Style::count},
-                      {"bytes", "bytes", Style::count},
-                      {"seconds_batch_1", "", Style::seconds},
-                      {"seconds_batch_16", "", Style::seconds},
-                      {"decode_seconds_batch_1", "", Style::seconds},
-                      {"decode_seconds_batch_16", "", Style::seconds},
-                      {"accuracy", "accuracy", Style::percent},
-                      {"loss", "loss", Style::decimal}},
-          .rows = {row_of("before", p.facts.before), row_of("after", p.facts.after)}};
+  Table table{.name = "models",
+              .columns = {{"model", ""},
+                          {"heads", "heads", Style::count},
+                          {"parameters", "parameters", Style::count},
+                          {"bytes", "bytes", Style::count},
+                          {"seconds_batch_1", "", Style::seconds},
+                          {"seconds_batch_16", "", Style::seconds},
+                          {"decode_seconds_batch_1", "", Style::seconds},
+                          {"decode_seconds_batch_16", "", Style::seconds}},
+              .rows = {}};
+  append(table.columns, quality_columns(p));
+  const auto add = [&](const char* name, const exam::Facts& f) {
+    const auto if_any = [](double seconds) { return seconds > 0 ? Value(seconds) : Value(); };
+    std::vector<Value> row{name,
+                           f.heads,
+                           f.parameters,
+                           f.bytes,
+                           f.seconds_of_one,
+                           f.seconds_of_16,
+                           if_any(f.step_of_one),
+                           if_any(f.step_of_16)};
+    append(row, quality(p, f.loss, f.accuracy));
+    table.rows.push_back(std::move(row));
+  };
+  add("before", p.facts.before);
+  add("after", p.facts.after);
+  return table;
 }
 
 std::string change(double before, double after) {
@@ -80,10 +96,12 @@ std::string sizes_text(const Pruned& p) {
   Table table = models_of(p);
   std::vector<Value> row{"change", share(a.heads, b.heads), share(a.parameters, b.parameters), share(a.bytes, b.bytes)};
   row.resize(8);
-  row.emplace_back(fmt::format("{:+.2f} points", 100 * (b.accuracy - a.accuracy)));
   row.emplace_back(fmt::format("{:+.3f}", b.loss - a.loss));
+  if (p.answers) row.emplace_back(fmt::format("{:+.2f} points", 100 * (b.accuracy - a.accuracy)));
   table.rows.push_back(std::move(row));
-  return text_of(table, {"model", "heads", "parameters", "bytes", "accuracy", "loss"});
+  std::vector<std::string> keys{"model", "heads", "parameters", "bytes"};
+  for (const Column& column : quality_columns(p)) keys.push_back(column.key);
+  return text_of(table, keys);
 }
 
 std::string times_text(const Pruned& p) {
@@ -104,38 +122,54 @@ std::string times_text(const Pruned& p) {
   return text_of(table);
 }
 
-// Accuracies after each removal; the first row is the whole model.
-Table orders_of(const Orders& orders) {
-  Table table{.name = "orders",
-              .columns = {{"removed", "removed", Style::count},
-                          {"iterative", "iterative", Style::percent},
-                          {"one_shot", "one-shot", Style::percent},
-                          {"damage", "damage", Style::percent},
-                          {"random", "random, mean", Style::percent},
-                          {"random_low", "lowest", Style::percent},
-                          {"random_high", "highest", Style::percent}},
-              .rows = {}};
-  const auto at = [](const PruneCurve& curve, std::size_t removed) {
-    return removed == 0 ? curve.accuracy : curve.steps[removed - 1].accuracy;
-  };
-  for (std::size_t n = 0; n <= orders.iterative.steps.size(); ++n) {
-    double sum = 0, low = 1, high = 0;
-    for (const PruneCurve& curve : orders.random) {
-      sum += at(curve, n);
-      low = std::min(low, at(curve, n));
-      high = std::max(high, at(curve, n));
+// After each removal the accuracies, then the losses, or the turns of an encoder, by the names of the orders; the first
+// row is the whole model.
+Table orders_of(const Pruned& p) {
+  const Orders& orders = *p.orders;
+  Table table{.name = "orders", .columns = {{"removed", "removed", Style::count}}, .rows = {}};
+  const auto add_columns = [&](const std::string& suffix, Style style) {
+    for (const auto& [name, curve] : orders.ranked) {
+      std::string key = name + suffix;
+      std::replace(key.begin(), key.end(), '-', '_');
+      table.columns.push_back({key, name, style});
     }
-    table.rows.push_back({static_cast<std::int64_t>(n), at(orders.iterative, n), at(orders.one_shot, n),
-                          at(orders.damage, n), sum / static_cast<double>(orders.random.size()), low, high});
+    append(table.columns, std::vector<Column>{{"random" + suffix, "random, mean", style},
+                                              {"random" + suffix + "_low", "lowest", style},
+                                              {"random" + suffix + "_high", "highest", style}});
+  };
+  if (p.answers) add_columns("", Style::percent);
+  add_columns(p.answers ? "_loss" : "_turn", Style::decimal);
+  for (std::size_t n = 0; n <= orders.random.front().steps.size(); ++n) {
+    std::vector<Value> row{static_cast<std::int64_t>(n)};
+    const auto add = [&](double PruneCurve::*of_whole, double PruneStep::*of_step) {
+      const auto at = [&](const PruneCurve& curve) { return n == 0 ? curve.*of_whole : curve.steps[n - 1].*of_step; };
+      for (const auto& [name, curve] : orders.ranked) row.emplace_back(at(curve));
+      std::vector<double> random;
+      for (const PruneCurve& curve : orders.random) random.push_back(at(curve));
+      const auto [low, high] = std::minmax_element(random.begin(), random.end());
+      row.emplace_back(std::accumulate(random.begin(), random.end(), 0.0) / static_cast<double>(random.size()));
+      append(row, std::vector<Value>{*low, *high});
+    };
+    if (p.answers) add(&PruneCurve::accuracy, &PruneStep::accuracy);
+    add(&PruneCurve::loss, &PruneStep::loss);
+    table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+// For people the accuracies, or the turns of an encoder.
+std::string orders_text(const Pruned& p, const Table& table) {
+  std::vector<std::string> keys;
+  for (std::size_t n = 0; n < p.orders->ranked.size() + 4; ++n) keys.push_back(table.columns[n].key);
+  return std::string(p.answers ? "Accuracy" : "1 - cos") + " by order\n" + text_of(table, keys);
 }
 
 std::string outcome_of(const Pruned& p) {
   const std::size_t all = p.roles.size(), gone = p.curve.within_budget;
   std::string text =
       gone == 0 ? fmt::format("No head of {} can go", all) : fmt::format("{} of {} heads can go", gone, all);
-  text += fmt::format(" within {} point{} of accuracy", p.budget, p.budget == 1 ? "" : "s");
+  text += p.answers ? fmt::format(" within {} point{} of accuracy", p.budget, p.budget == 1 ? "" : "s")
+                    : fmt::format(" while the embedding turns by {} at most (1 - cos)", p.budget / 100);
   if (p.mean) text += ", leaving their means behind";
   if (p.fine_tuned > 0) text += fmt::format("; then fine-tuned for {} steps", p.fine_tuned);
   text += p.out.empty() ? "; nothing was written\n" : fmt::format("; written to {}\n", p.out);
@@ -151,8 +185,8 @@ Report prune_report(const Pruned& p) {
   text += "\nOn sequences that neither ranked nor judged\n" + sizes_text(p) + "\n" + times_text(p);
   std::vector<Table> tables{steps, survivors, models_of(p)};
   if (p.orders) {
-    tables.push_back(orders_of(*p.orders));
-    text += "\nAccuracy by order\n" + text_of(tables.back());
+    tables.push_back(orders_of(p));
+    text += "\n" + orders_text(p, tables.back());
   }
   return {.command = "prune",
           .text = text + "\n" + outcome_of(p),

@@ -63,11 +63,12 @@ std::vector<HeadImportance> head_importance(Context& context, const Model& model
 
 enum class PruneOrder : std::uint8_t {
   iterative,  // the head with the least gradient goes, then all are ranked anew
-  one_shot,   // by gradient, ranked once
+  one_shot,   // by gradient, ranked once; an encoder has no gradient to go by: the last two are for it
   random,     // by the seed; for comparison
   damage,     // ranked once, by how much the accuracy, then the loss, suffers without each head alone
 };
 
+// Of an encoder, which has no answers, the loss is what its embeddings turn by, 1 - cos, and the accuracy 1 less that.
 struct PruneStep {
   HeadId removed;
   double loss = 0, accuracy = 0;  // without this one, those that go together with it, and all before

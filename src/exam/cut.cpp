@@ -102,14 +102,17 @@ std::pair<double, double> time_both(Worker& before, Worker& after, double (Worke
   return {median(a), median(b)};
 }
 
-Facts facts_of(Context& context, model::Transformer& model, const std::vector<Examples>& examples) {
-  const model::SequenceScores scores = model::score(context, model, examples);
-  scores.expect_finite("the model with " + std::to_string(model.config().head_count()) + " heads");
+Facts sizes_of(const model::Transformer& model) {
   return {.heads = model.config().head_count(),
           .parameters = model.parameter_count(),
-          .bytes = static_cast<std::int64_t>(model::saved_bytes(model)),
-          .accuracy = scores.accuracy(),
-          .loss = scores.mean_loss()};
+          .bytes = static_cast<std::int64_t>(model::saved_bytes(model))};
+}
+
+void score(Context& context, const model::Transformer& model, const std::vector<Examples>& examples, Facts& to) {
+  const model::SequenceScores scores = model::score(context, model, examples);
+  scores.expect_finite("the model with " + std::to_string(model.config().head_count()) + " heads");
+  to.accuracy = scores.accuracy();
+  to.loss = scores.mean_loss();
 }
 
 }  // namespace
@@ -128,7 +131,16 @@ Examples first_of(const std::vector<Examples>& examples, std::int64_t count) {
 
 BeforeAndAfter compare(Context& context, model::Transformer& before, model::Transformer& after,
                        const std::vector<Examples>& examples) {
-  BeforeAndAfter both{facts_of(context, before, examples), facts_of(context, after, examples)};
+  BeforeAndAfter both{sizes_of(before), sizes_of(after)};
+  if (before.config().kind == model::Kind::encoder) {
+    const auto whole = model::embeddings(context, before, examples), left = model::embeddings(context, after, examples);
+    both.after.loss = heads::estimate(heads::turns(whole, left, "the pruned model")).mean;
+    both.before.accuracy = 1;
+    both.after.accuracy = 1 - both.after.loss;
+  } else {
+    score(context, before, examples, both.before);
+    score(context, after, examples, both.after);
+  }
   const auto time = [&](std::int64_t sequences, double Facts::*reading, double Facts::*step) {
     const Examples some = first_of(examples, sequences);
     Worker a(context, before, some), b(context, after, some);

@@ -56,20 +56,6 @@ std::vector<double> differences(const std::vector<double>& a, const std::vector<
   return result;
 }
 
-// 1 - cos of each pair; `what` the second ones are of.
-std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b,
-                          const std::string& what) {
-  std::vector<double> result;
-  for (std::size_t n = 0; n < a.size(); ++n) {
-    const auto product = [](const auto& x, const auto& y) {
-      return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
-    };
-    result.push_back(1 - product(a[n], b[n]) / std::sqrt(product(a[n], a[n]) * product(b[n], b[n])));
-  }
-  model::expect_finite(result, what + ": the turn of the embedding of sequence");
-  return result;
-}
-
 std::string without_text(const HeadId& id) { return "the model without head " + to_string(id); }
 
 void knock_out_all(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
@@ -193,6 +179,19 @@ std::vector<HeadImportance> embedding_importance(Context& context, const model::
     if (options.means) heads[n].mean = estimate(turns(all.back(), all[kinds * n + 1], what));
   }
   return heads;
+}
+
+std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b,
+                          const std::string& what) {
+  std::vector<double> result;
+  for (std::size_t n = 0; n < a.size(); ++n) {
+    const auto product = [](const auto& x, const auto& y) {
+      return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+    };
+    result.push_back(1 - product(a[n], b[n]) / std::sqrt(product(a[n], a[n]) * product(b[n], b[n])));
+  }
+  model::expect_finite(result, what + ": the turn of the embedding of sequence");
+  return result;
 }
 
 std::vector<Tensor> mean_outputs(Context& context, const model::Transformer& model,

@@ -40,6 +40,10 @@ std::vector<HeadImportance> embedding_importance(Context& context, const model::
                                                  const std::vector<Examples>& examples,
                                                  const DamageOptions& options = {});
 
+// 1 - cos of each pair of embeddings. Throws Error (value) if one is no number; `what` the second ones are of.
+std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b,
+                          const std::string& what);
+
 // Per layer [H*D]: the mean of what every head gives, over all tokens that exist.
 std::vector<Tensor> mean_outputs(Context& context, const model::Transformer& model,
                                  const std::vector<Examples>& examples);

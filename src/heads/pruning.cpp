@@ -31,20 +31,50 @@ std::vector<Group> shuffled(std::vector<Group> groups, std::uint64_t seed) {
   return groups;
 }
 
-// The model's scores without these heads; with means those are what they give.
-model::SequenceScores score_without(Context& context, const model::Transformer& model,
-                                    const std::vector<Examples>& examples, const std::vector<HeadId>& gone,
-                                    const std::vector<Tensor>* means) {
-  model::Gates gates(model.config());
-  gates.shut(gone);
-  std::vector<Tensor> shifts;
-  if (means != nullptr) shifts = shifts_of(model, *means, gone);
-  model::SequenceScores scores =
-      model::score(context, model, examples, gates.get(), means == nullptr ? nullptr : &shifts);
-  scores.expect_finite("the model without " + std::to_string(gone.size()) + " of its heads, " + to_string(gone.back()) +
-                       " the last of them");
-  return scores;
-}
+struct Verdict {
+  double loss, accuracy;
+};
+
+// What is left of a model without heads, on some examples; with means those are what they give. An encoder has no
+// answers: its loss is what its embeddings turn by, its accuracy 1 less that.
+class Judge {
+ public:
+  Judge(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
+        const std::vector<Tensor>* means)
+      : context_(context), model_(model), examples_(examples), means_(means) {
+    if (is_encoder()) whole_ = model::embeddings(context, model, examples);
+  }
+
+  Verdict operator()(const std::vector<HeadId>& gone) const {
+    model::Gates gates(model_.config());
+    gates.shut(gone);
+    std::vector<Tensor> shifts;
+    if (means_ != nullptr) shifts = shifts_of(model_, *means_, gone);
+    std::vector<Tensor>* held = means_ == nullptr ? nullptr : &shifts;
+    if (is_encoder()) {
+      const auto left = model::embeddings(context_, model_, examples_, gates.get(), held);
+      const double turn = estimate(turns(whole_, left, without_text(gone))).mean;
+      return {turn, 1 - turn};
+    }
+    const model::SequenceScores scores = model::score(context_, model_, examples_, gates.get(), held);
+    scores.expect_finite(without_text(gone));
+    return {scores.mean_loss(), scores.accuracy()};
+  }
+
+ private:
+  static std::string without_text(const std::vector<HeadId>& gone) {
+    if (gone.empty()) return "the model";
+    return "the model without " + std::to_string(gone.size()) + " of its heads, " + to_string(gone.back()) +
+           " the last of them";
+  }
+  bool is_encoder() const { return model_.config().kind == model::Kind::encoder; }
+
+  Context& context_;
+  const model::Transformer& model_;
+  const std::vector<Examples>& examples_;
+  const std::vector<Tensor>* means_;
+  std::vector<std::vector<double>> whole_;
+};
 
 // The groups that are left, those without which the least is lost first. Those that went are out while it is found out.
 class Ranking {
@@ -82,20 +112,18 @@ class Ranking {
     return groups;
   }
   std::vector<Group> by_damage() const {
-    struct Without {
-      Group group;
-      double accuracy, loss;
-    };
-    std::vector<Without> each;
-    for (const Group& group : groups_of(model_.config())) {
-      const model::SequenceScores scores = score_without(context_, model_, examples_, group, options_.means);
-      each.push_back({group, scores.accuracy(), scores.mean_loss()});
+    const Judge judge(context_, model_, examples_, options_.means);
+    std::vector<std::pair<Group, Verdict>> each;
+    for (Group& group : groups_of(model_.config())) {
+      const Verdict without = judge(group);
+      each.emplace_back(std::move(group), without);
     }
-    std::stable_sort(each.begin(), each.end(), [](const Without& a, const Without& b) {
-      return a.accuracy != b.accuracy ? a.accuracy > b.accuracy : a.loss < b.loss;
+    std::stable_sort(each.begin(), each.end(), [](const auto& a, const auto& b) {
+      const Verdict &x = a.second, &y = b.second;
+      return x.accuracy != y.accuracy ? x.accuracy > y.accuracy : x.loss < y.loss;
     });
     std::vector<Group> groups;
-    for (const Without& one : each) groups.push_back(one.group);
+    for (auto& [group, without] : each) groups.push_back(std::move(group));
     return groups;
   }
 
@@ -110,9 +138,14 @@ class Ranking {
 PruneCurve prune(Context& context, const model::Transformer& model, const std::vector<Examples>& ranking,
                  const std::vector<Examples>& judging, const PruneOptions& options,
                  const std::function<void(const PruneStep&)>& on_step) {
-  const model::SequenceScores whole = model::score(context, model, judging);
-  whole.expect_finite("the model");
-  PruneCurve curve{whole.mean_loss(), whole.accuracy(), {}, 0};
+  const bool by_gradient = options.order == PruneOrder::iterative || options.order == PruneOrder::one_shot;
+  if (by_gradient && model.config().kind == model::Kind::encoder) {
+    throw Error(ErrorCode::value, "prune",
+                "expected the order damage or random for an encoder, which has no loss that gradients could rank by");
+  }
+  const Judge judge(context, model, judging, options.means);
+  const Verdict whole = judge({});
+  PruneCurve curve{whole.loss, whole.accuracy, {}, 0};
   const std::size_t count = model::all_heads(model.config()).size();
   const Ranking rank(context, model, ranking, options);
   std::vector<HeadId> gone;
@@ -124,12 +157,12 @@ PruneCurve prune(Context& context, const model::Transformer& model, const std::v
     order.erase(order.begin());
     if (options.order == PruneOrder::iterative) order.clear();
     gone.insert(gone.end(), next.begin(), next.end());
-    const model::SequenceScores scores = score_without(context, model, judging, gone, options.means);
+    const Verdict left = judge(gone);
     // Accuracies are quotients: what is spent to the last is not overspent for a rounding.
     constexpr double kRounding = 1e-12;
-    spent = spent || scores.accuracy() < curve.accuracy - options.budget - kRounding;
+    spent = spent || left.accuracy < curve.accuracy - options.budget - kRounding;
     for (const HeadId& id : next) {
-      curve.steps.push_back({id, scores.mean_loss(), scores.accuracy()});
+      curve.steps.push_back({id, left.loss, left.accuracy});
       if (on_step) on_step(curve.steps.back());
     }
     if (!spent) curve.within_budget = curve.steps.size();

@@ -116,7 +116,7 @@ TEST_F(ForeignHeads, OfAnEncoder) {
   const std::string shown = output_of(on_text("heads")).text;
   EXPECT_TRUE(contains(shown, "1 - cos")) << shown;
   EXPECT_FALSE(contains(shown, "accuracy")) << shown;
-  expect_refused(3, on_text("prune --dry-run"), {"an encoder"});
+  expect_refused(2, on_text("prune --dry-run --order iterative"), {"--order", "damage and random"});
   expect_refused(3, "generate --prompt abc " + scratch_.folder(), {"an encoder"});
 }
 
@@ -133,6 +133,22 @@ TEST_F(ForeignHeads, WhatOverflowsIsSaidAndNotShown) {
   expect_refused(3, on_text("heads"), {"the model without head 0.0", "embedding of sequence 0 is not finite"});
   expect_refused(3, "view --prompt abc" + page, {"of its embedding, number 4 is not finite"});
   EXPECT_FALSE(std::filesystem::exists(at("page.html")));
+}
+
+TEST_F(ForeignHeads, PruneTakesEncodersByTheirEmbedding) {
+  take("bert");
+  const json pruned = json_of(on_text("prune --budget 5 --compare --out " + at("small")));
+  EXPECT_EQ(pruned["order"], "damage");
+  ASSERT_GT(pruned["heads_removed"], 0);
+  const auto removed = pruned["heads_removed"].get<std::size_t>();
+  EXPECT_LE(pruned["steps"][removed]["turn"], 0.05);
+  EXPECT_FALSE(pruned["steps"][0].contains("accuracy"));
+  EXPECT_GT(pruned["models"][1]["turn"], 0);
+  EXPECT_TRUE(pruned["models"][1]["decode_seconds_batch_1"].is_null());
+  EXPECT_EQ(pruned["orders"].back()["damage_turn"], pruned["orders"].back()["random_turn_high"]) << "without any head";
+  const std::string text = output_of(on_text("prune --budget 5 --dry-run")).text;
+  EXPECT_TRUE(contains(text, "while the embedding turns by 0.05 at most (1 - cos)")) << text;
+  EXPECT_EQ(json_of("heads --no-damage " + at("small") + text_)["heads"].size(), pruned["models"][1]["heads"]);
 }
 
 TEST_F(ForeignHeads, PatchSaysWhatComesBack) {

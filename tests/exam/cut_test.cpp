@@ -71,6 +71,27 @@ TEST(Cut, OfAClassifierIsTimedReading) {
   EXPECT_EQ(both.before.step_of_16, 0);
 }
 
+// An encoder is compared with itself: by what its embeddings turn by.
+TEST(Cut, OfAnEncoderTurnsItsEmbeddings) {
+  model::Config config = model::make_config(model::Kind::encoder, 2, 8, 2);
+  config.vocabulary = config.context = 4;
+  model::Transformer model(config, 1);
+  const auto smaller = heads::without_heads(model, {{0, 0}});
+  std::vector<Examples> examples(1);
+  examples[0].tokens = Tensor::zeros({2, 4}, DType::i32);
+  for (std::int32_t n = 0; n < 8; ++n) examples[0].tokens.as<std::int32_t>()[n] = n % 3;
+  Context context(1);
+  const BeforeAndAfter both = compare(context, model, *smaller, examples);
+  EXPECT_EQ(both.before.loss, 0);
+  EXPECT_EQ(both.before.accuracy, 1);
+  EXPECT_GT(both.after.loss, 0);
+  EXPECT_EQ(both.after.loss, heads::estimate(heads::turns(model::embeddings(context, model, examples),
+                                                          model::embeddings(context, *smaller, examples)))
+                                 .mean);
+  EXPECT_EQ(both.after.accuracy, 1 - both.after.loss);
+  EXPECT_EQ(both.after.step_of_one, 0);
+}
+
 // What is timed: the first sequences with their lengths, over again where the batch is smaller.
 TEST(Cut, IsTimedOnTheFirstSequences) {
   std::vector<Examples> examples(2);

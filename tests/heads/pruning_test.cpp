@@ -582,6 +582,40 @@ TEST(Prune, ReadersOfOneKeyHeadGoTogether) {
   EXPECT_EQ(singly.steps.size(), 1u);
 }
 
+TEST(Prune, OfAnEncoderIsByWhatItsEmbeddingTurnsBy) {
+  model::Config config = small(4, 4, true);
+  config.kind = model::Kind::encoder;
+  const model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<Examples> some, others;
+  some.push_back(examples(config, "some"));
+  others.push_back(examples(config, "others"));
+  const auto whole = model::embeddings(context, model, others);
+  std::map<HeadId, double> alone;
+  for (const HeadImportance& head : embedding_importance(context, model, some)) alone[head.id] = head.zero.mean;
+  const PruneCurve curve = prune(context, model, some, others, {.order = PruneOrder::damage, .budget = 2});
+  EXPECT_EQ(curve.loss, 0);
+  EXPECT_EQ(curve.accuracy, 1);
+  ASSERT_EQ(curve.steps.size(), 8u);
+  std::vector<HeadId> gone;
+  double last = 0;
+  for (const PruneStep& step : curve.steps) {
+    EXPECT_GE(alone[step.removed], last - 1e-6) << to_string(step.removed);
+    last = alone[step.removed];
+    gone.push_back(step.removed);
+    const auto left = model::embeddings(context, *without_heads(model, gone), others);
+    EXPECT_NEAR(estimate(turns(whole, left)).mean, step.loss, 1e-5);
+    EXPECT_EQ(step.accuracy, 1 - step.loss);
+  }
+  const double budget = curve.steps[2].loss + 1e-6;
+  EXPECT_GE(prune(context, model, some, others, {.order = PruneOrder::damage, .budget = budget}).within_budget, 1u);
+  EXPECT_EQ(prune(context, model, some, others, {.order = PruneOrder::random, .budget = 0}).within_budget, 0u);
+  for (const PruneOrder order : {PruneOrder::iterative, PruneOrder::one_shot}) {
+    io::expect_error(ErrorCode::value, {"damage or random", "encoder"},
+                     [&] { prune(context, model, some, others, {.order = order}); });
+  }
+}
+
 TEST(Prune, ByDamageTheMostHarmlessGoesFirst) {
   const model::Config config = small(4, 4, true);
   model::Transformer model = stirred(config);
