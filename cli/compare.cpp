@@ -88,10 +88,12 @@ void compare(const Options& o) {
   if (o.other.empty()) throw Failure(Exit::usage, "with which model? Name two");
   Context context = o.on.context();
   const exam::Subject subject = o.subject.load(context);
+  std::optional<Progress> progress(std::in_place, "loading " + o.other);
   const std::unique_ptr<model::Transformer> other = model::load(o.other, context.allocator());
+  progress.reset();
   expect_alike(o, subject.model->config(), other->config());
   const exam::Material material = o.subject.material(subject);
-  std::optional<Progress> progress(std::in_place, "compare", 2);
+  progress.emplace("compare", 2);
   progress->update(0, o.subject.model);
   const Side a(context, *subject.model, material);
   progress->update(1, o.other);

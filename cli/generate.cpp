@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/device.h"
+#include "cli/progress.h"
 #include "exam/reading.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
@@ -155,8 +156,10 @@ std::unique_ptr<Language> language_of(const std::string& folder, const model::Co
 void generate(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   Context context = o.on.context();
+  std::optional<Progress> loading(std::in_place, "loading " + o.model);
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
   const std::unique_ptr<Language> language = language_of(o.model, model->config());
+  loading.reset();
   const auto seed = static_cast<std::uint64_t>(o.seed);
   Tokens tokens = language->tokens_of(o.prompt);
   if (tokens.empty()) tokens = language->opening(seed);

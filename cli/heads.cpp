@@ -75,18 +75,24 @@ void examine_heads(const Options& o) {
   }
   const std::int64_t samples = o.subject.sample_count(subject), heads = subject.model->config().head_count();
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.subject.model, subject.about, heads, samples));
-  std::optional<Progress> progress(std::in_place, "heads", heads);
   const bool small = subject.task != nullptr;  // as models are that polyhead trained
   const bool damage = o.damage.value_or(true), means = damage && o.means.value_or(small);
-  exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed), .damage = {}};
+  std::optional<Progress> progress(std::in_place, "heads", damage ? heads : 0);
+  std::string stage;
+  exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed),
+                               .damage = {},
+                               .on_stage = [&](const std::string& name) { progress->note(stage = name); }};
   if (damage) {
     options.damage = {.means = means,
                       .products = small ? ops::Products::exact : ops::Products::coarse,
-                      .on_head = [&](std::int64_t done) { progress->update(done, ""); }};
+                      .on_head = [&](std::int64_t done) { progress->update(done, stage); }};
   }
   const exam::Examination found = exam::examine(context, *subject.model, material, options);
+  if (!o.html.empty()) {
+    progress->note("the page");
+    write_page(o, context, material, found);
+  }
   progress.reset();
-  if (!o.html.empty()) write_page(o, context, material, found);
   print(heads_report({o.subject.model, samples, subject, found, damage, means}, o.all_roles), o.format);
 }
 

@@ -99,6 +99,7 @@ void patch(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (o.clean.empty() || o.corrupted.empty()) throw Failure(Exit::usage, "expected two texts: --clean and --corrupted");
   Context context = o.on.context();
+  std::optional<Progress> progress(std::in_place, "loading " + o.model);
   const text::Tokenizer tokenizer = text::load_tokenizer(o.model);
   const Tokens clean = tokens_of(tokenizer, o.clean), corrupted = tokens_of(tokenizer, o.corrupted);
   expect_alike(tokenizer, clean, corrupted);
@@ -117,7 +118,7 @@ void patch(const Options& o) {
                               shown(tokenizer, question.answer)));
   }
   Patched patched{o.model, shown(tokenizer, question.answer), shown(tokenizer, question.instead), {}};
-  std::optional<Progress> progress(std::in_place, "heads", model->config().head_count());
+  progress.emplace("heads", model->config().head_count());
   patched.found =
       heads::patch(context, *model, clean, corrupted, question, [&](std::int64_t done) { progress->update(done, ""); });
   progress.reset();

@@ -1,13 +1,18 @@
 #include "cli/progress.h"
 
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
+#include <thread>
 
 #include "cli/say.h"
 
@@ -31,15 +36,55 @@ std::size_t columns() {
   return known ? size.ws_col : 80;
 }
 
+using namespace std::chrono_literals;
+using Duration = Progress::Clock::duration;
+
 constexpr std::size_t kBarWidth = 24;
+constexpr Duration kPatience = 2s;   // of whoever sees nothing
+constexpr Duration kPause = 5s;      // from line to line
+constexpr Duration kAtOnce = 100ms;  // steps that come so soon after each other are one, and so are redrawn bars
 constexpr std::string_view kWipe = "\r\x1b[K", kGreen = "\x1b[32m", kPlain = "\x1b[0m";
 
 }  // namespace
+
+// Calls `tick` ten times a second until it goes. The end of it is an event of the system's, which poll sleeps on.
+class Ticker {
+ public:
+  explicit Ticker(const std::function<void()>& tick) : end_(eventfd(0, EFD_CLOEXEC)) {
+    if (end_ < 0) return;
+    try {
+      thread_ = std::thread([tick, end = end_] {
+        pollfd ended{end, POLLIN, 0};
+        for (int found = 0; found == 0 || (found < 0 && errno == EINTR); found = poll(&ended, 1, 100)) tick();
+      });
+    } catch (const std::system_error&) {
+      // No thread to be had: then only steps are shown.
+    }
+  }
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
+  ~Ticker() {
+    if (thread_.joinable()) {
+      eventfd_write(end_, 1);
+      thread_.join();
+    }
+    if (end_ >= 0) close(end_);
+  }
+
+ private:
+  int end_;
+  std::thread thread_;
+};
 
 std::string clock_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::llround(std::clamp(seconds, 0.0, 1e9)));
   const std::int64_t hours = whole / 3600, minutes = whole / 60 % 60, rest = whole % 60;
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest) : fmt::format("{}:{:02}", minutes, rest);
+}
+
+Progress::Progress(std::string what, std::int64_t total, std::int64_t done, Unit unit)
+    : Progress(std::move(what), total, done, unit, Clock::now) {
+  ticker_ = std::make_unique<Ticker>([this] { tick(); });
 }
 
 Progress::Progress(std::string what, std::int64_t total, std::int64_t done, Unit unit,
@@ -54,48 +99,72 @@ Progress::Progress(std::string what, std::int64_t total, std::int64_t done, Unit
       now_(std::move(now)) {}
 
 Progress::~Progress() {
+  ticker_.reset();
   if (terminal_ && shown_) say(std::string(kWipe));
 }
 
+double Progress::seconds_since(Clock::time_point then) const {
+  return std::chrono::duration<double>(now_() - then).count();
+}
+
 double Progress::per_second() const noexcept {
-  const double seconds = std::chrono::duration<double>(now_() - begin_).count();
+  const double seconds = seconds_since(begin_);
   return seconds > 0 ? static_cast<double>(done_ - first_) / seconds : 0;
 }
 
-// "copy 120/600, loss 1.234, 0:12 to go", "study 20 %, 3:12 to go"
-std::string Progress::line(const std::string& note) const {
-  const double rate = per_second();
-  const bool on = done_ < total_ && rate > 0;
-  const std::string share = unit_ == Unit::percent
-                                ? fmt::format("{} %", 100 * done_ / std::max<std::int64_t>(total_, 1))
-                                : fmt::format("{}/{}", done_, total_);
-  return fmt::format("{} {}{}{}{}", what_, share, note.empty() ? "" : ", ", note,
-                     on ? fmt::format(", {} to go", clock_text(static_cast<double>(total_ - done_) / rate)) : "");
+// ", 0:12 to go", or ", 0:12 so far" where that is not known.
+std::string Progress::ending() const {
+  if (done_ < total_ && done_ > stepped_) {
+    const double rate = static_cast<double>(done_ - stepped_) / seconds_since(stepped_at_);
+    return fmt::format(", {} to go", clock_text(static_cast<double>(total_ - done_) / rate));
+  }
+  return now_() < begin_ + kPatience ? "" : fmt::format(", {} so far", clock_text(seconds_since(begin_)));
+}
+
+// "copy 120/600, loss 1.234, 0:12 to go", "study 20 %, 3:12 to go", "loading run, 0:03 so far"
+std::string Progress::line() const {
+  const std::string share = total_ == 0                ? ""
+                            : unit_ == Unit::percent ? fmt::format(" {} %", 100 * done_ / total_)
+                                                     : fmt::format(" {}/{}", done_, total_);
+  return fmt::format("{}{}{}{}", what_, share, note_.empty() ? "" : ", ", note_);
 }
 
 // The line behind a bar, cut to the width of the terminal.
 std::string Progress::bar(const std::string& line) const {
   const std::size_t width = columns();
-  if (width < 2 * kBarWidth) return line.substr(0, width - 1);
-  const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1;
+  if (total_ == 0 || width < 2 * kBarWidth) return line.substr(0, width - 1);
+  const double share = static_cast<double>(done_) / static_cast<double>(total_);
   const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(kBarWidth));
   return fmt::format("[{}{:=<{}}{}{:<{}}] {}", colours_ ? kGreen : "", "", full, colours_ ? kPlain : "", "",
                      kBarWidth - full, line.substr(0, width - kBarWidth - 4));
 }
 
+void Progress::show(const std::string& ending) {
+  last_ = now_();
+  shown_ = true;
+  say(terminal_ ? fmt::format("{}{}", kWipe, bar(line() + ending)) : line() + ending + "\n");
+}
+
 void Progress::update(std::int64_t done, const std::string& note) {
-  using namespace std::chrono_literals;
-  done_ = done;
+  const std::lock_guard lock(mutex_);
   const Clock::time_point now = now_();
-  if (now < next_ && done < total_) return;
-  const bool first = next_ == begin_;  // a line about the first step says little; the bar shows it all the same
-  next_ = now + (terminal_ ? Clock::duration(100ms) : Clock::duration(5s));
-  if (terminal_) {
-    say(fmt::format("{}{}", kWipe, bar(line(note))));
-    shown_ = true;
-  } else if (!first || done >= total_) {
-    say(line(note) + "\n");
+  if (done > first_ && (stepped_ == first_ || now < stepped_at_ + kAtOnce)) {
+    if (stepped_ == first_) stepped_at_ = now;
+    stepped_ = done;
   }
+  const bool all = done >= total_ && done_ < total_;  // now, and not before
+  done_ = done;
+  note_ = note;
+  const Duration pause = terminal_ ? kAtOnce : shown_ ? kPause : kPatience;
+  if (all || now >= last_ + pause || (terminal_ && !shown_)) show(all ? "" : ending());
+}
+
+void Progress::tick() noexcept try {
+  const std::lock_guard lock(mutex_);
+  const Duration pause = !shown_ ? kPatience : terminal_ ? Duration(1s) : kPause;
+  if (now_() >= last_ + pause) show(ending());
+} catch (const std::exception&) {
+  // A line that cannot be made is no reason to end.
 }
 
 }  // namespace polyhead::cli

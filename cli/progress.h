@@ -4,9 +4,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 
 namespace polyhead::cli {
+
+class Ticker;
 
 class Progress {
  public:
@@ -14,28 +18,42 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   // `what` it is about, "copy"; `done` of `total` were done before this process began and do not count for the rate.
-  Progress(std::string what, std::int64_t total, std::int64_t done = 0, Unit unit = Unit::count,
-           std::function<Clock::time_point()> now = Clock::now);
+  // A total of 0: nobody knows how much there is to do, "loading run, 0:12 so far". A thread of its own goes on showing
+  // it, so that two seconds never pass without a word, whatever the work is.
+  explicit Progress(std::string what, std::int64_t total = 0, std::int64_t done = 0, Unit unit = Unit::count);
+  // On a clock that a test turns, and without the thread.
+  Progress(std::string what, std::int64_t total, std::int64_t done, Unit unit, std::function<Clock::time_point()> now);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();  // wipes the bar, so that what is printed next has the line to itself
 
-  // As often as you like: it shows what it is told ten times a second on a terminal, every five seconds elsewhere, and
-  // when all is done. `note` is shown behind the bar, "loss 1.234".
+  // As often as you like: it shows what it is told ten times a second on a terminal; elsewhere after two seconds, every
+  // five from then on, and when all is done. `note` is shown behind the bar, "loss 1.234".
   void update(std::int64_t done, const std::string& note);
+  void note(const std::string& text) { update(done_, text); }
+
+  void tick() noexcept;  // shows the time that goes by, if nothing else was shown for long
 
   double per_second() const noexcept;  // since this process began
 
  private:
-  std::string line(const std::string& note) const;
+  double seconds_since(Clock::time_point then) const;
+  std::string ending() const;
+  std::string line() const;
   std::string bar(const std::string& line) const;
+  void show(const std::string& ending);
 
-  std::string what_;
+  std::string what_, note_;
   std::int64_t total_, first_, done_;
   Unit unit_;
   bool terminal_, colours_, shown_ = false;
   std::function<Clock::time_point()> now_;
-  Clock::time_point begin_ = now_(), next_ = begin_;
+  Clock::time_point begin_ = now_(), last_ = begin_;  // when something was shown last
+  // When the first steps were done, and how many: what came before may have been preparation.
+  Clock::time_point stepped_at_ = begin_;
+  std::int64_t stepped_ = first_;
+  std::mutex mutex_;
+  std::unique_ptr<Ticker> ticker_;
 };
 
 // 3725 as "1:02:05", 65 as "1:05".

@@ -59,6 +59,7 @@ class Pruning {
     }
     if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
     material_ = o.subject.material(subject_);
+    const Progress progress("means");
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
   }
 
@@ -70,16 +71,15 @@ class Pruning {
                   .answers = answers(),
                   .mean = o_.mean,
                   .fine_tuned = o_.fine_tune};
-    result.roles = exam::roles_of(context_, *subject_.model, material_);
+    result.roles = roles_of(*subject_.model);
     result.curve = curve(order_, seed(), o_.compare);
     if (o_.compare) result.orders = compare(result.curve);
     const std::vector<HeadId> gone = result.curve.removed();
     const auto smaller = heads::without_heads(*subject_.model, gone, o_.mean ? &means_ : nullptr);
     if (o_.fine_tune > 0) tune(*smaller);
     result.left = exam::left_of(subject_.model->config(), gone);
-    result.roles_left = exam::roles_of(context_, *smaller, material_);
-    Progress timing("timing both", 1);
-    timing.update(0, "");
+    result.roles_left = roles_of(*smaller);
+    const Progress timing("timing both");
     result.facts = exam::compare(context_, *subject_.model, *smaller, material_.reporting);
     if (!o_.dry_run) result.missing = save(*smaller, gone);
     return result;
@@ -87,6 +87,11 @@ class Pruning {
 
  private:
   std::uint64_t seed() const { return static_cast<std::uint64_t>(o_.subject.seed); }
+
+  std::vector<heads::HeadRoles> roles_of(model::Transformer& model) {
+    const Progress progress("roles");
+    return exam::roles_of(context_, model, material_);
+  }
 
   // Returns what is missing, in words.
   std::string save(const model::Transformer& smaller, const std::vector<HeadId>& gone) const {
@@ -110,14 +115,15 @@ class Pruning {
                                       .budget = o_.budget / 100,
                                       .to_the_end = to_the_end,
                                       .means = o_.mean ? &means_ : nullptr};
-    Progress progress(order, subject_.model->config().head_count());
+    // Where it stops at the budget nobody knows how many will go.
+    Progress progress(order, to_the_end ? subject_.model->config().head_count() : 0);
     std::int64_t steps = 0;
     return heads::prune(
         context_, *subject_.model, material_.ranking, material_.judging, options, [&](const PruneStep& step) {
-          progress.update(
-              ++steps, answers()
-                           ? fmt::format("without {} accuracy {:.2f} %", to_string(step.removed), 100 * step.accuracy)
-                           : fmt::format("without {} 1 - cos {:.4f}", to_string(step.removed), step.loss));
+          const std::string left = answers() ? fmt::format("accuracy {:.2f} %", 100 * step.accuracy)
+                                             : fmt::format("1 - cos {:.4f}", step.loss);
+          progress.update(steps + 1, fmt::format("without {} and {} more {}", to_string(step.removed), steps, left));
+          ++steps;
         });
   }
 

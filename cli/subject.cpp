@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/progress.h"
 #include "io/file.h"
 
 namespace polyhead::cli {
@@ -42,6 +43,7 @@ void SubjectChoice::expect_model() const {
 }
 
 exam::Subject SubjectChoice::load(const Context& context) const {
+  const Progress progress("loading " + model);
   if (exam::reads_text(model)) {
     if (!text.empty()) return exam::load_reader(context, model, text);
     throw Failure(Exit::usage, fmt::format("{}: this model brings a tokenizer and no task; name a text to examine it "
@@ -60,6 +62,7 @@ std::int64_t SubjectChoice::sample_count(const exam::Subject& subject) const {
 }
 
 exam::Material SubjectChoice::material(const exam::Subject& subject) const {
+  const Progress progress("sequences");
   exam::MaterialOptions options{.samples = sample_count(subject), .seed = static_cast<std::uint64_t>(seed)};
   if (subject.task != nullptr) return exam::make_material(*subject.task, options);
   const std::int64_t fits = std::min(length, subject.model->config().context);

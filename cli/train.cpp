@@ -100,12 +100,15 @@ std::unique_ptr<train::Run> run_of(const Options& o, Context& context) {
   if (o.out.empty()) misused("where to? Name a folder, for example --out run");
   if (!o.resume) {
     check_start(o);
+    const Progress progress("making the model");
     return train::Run::start(context, plan_of(o), o.out, o.force);
   }
   check_resume(o);
   const std::string task = train::load_plan(o.out).task.name;
   if (!o.task.empty() && o.task != task) misused(fmt::format("{} is a run of {}, not of {}", o.out, task, o.task));
+  std::optional<Progress> progress(std::in_place, "loading " + o.out);
   auto run = train::Run::resume(context, o.out, {.steps = o.steps, .save_every = o.save_every, .file = o.file});
+  progress.reset();
   if (const std::string target = train::target_of(context); run->plan().target != target) {
     say(fmt::format("note: this run started on {} and continues on {}: the last bits will differ\n", run->plan().target,
                     target));

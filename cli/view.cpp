@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cli/device.h"
+#include "cli/progress.h"
 #include "cli/say.h"
 #include "io/file.h"
 #include "serve/page.h"
@@ -55,11 +56,13 @@ exam::GateList gates_in(const std::string& text) {
 
 // All that a page shows of a text; the weights of one layer, or of all.
 report::Model read(exam::Viewer& viewer, const std::string& name, const std::string& text, const exam::GateList& gates,
-                   std::optional<std::int64_t> layer) {
+                   std::optional<std::int64_t> layer, Progress& progress) {
+  progress.note("reading");
   const std::vector<std::int32_t> tokens = viewer.tokens_of(text, kMostTokens);
   report::Model model = serve::describe(viewer, name, viewer.look(tokens, gates));
   const std::int64_t first = layer.value_or(0), end = layer ? *layer + 1 : std::ssize(viewer.model().config().layers);
   for (std::int64_t at = first; at < end; ++at) {
+    progress.note(fmt::format("weights of layer {}, up to {}", at, end - 1));
     serve::add_weights(model, viewer, tokens, gates, static_cast<std::size_t>(at));
   }
   return model;
@@ -92,6 +95,8 @@ void view(const Options& o) {
   if (!o.text.empty() && !o.prompt.empty()) throw Failure(Exit::usage, "--text, --prompt: one of them, not both");
   const exam::GateList gates = gates_in(o.off);
   Context context = o.on.context();
+  std::optional<Progress> progress(std::in_place, "view");
+  progress->note("loading " + o.model);
   exam::Viewer viewer(context, o.model);
   const auto layers = std::ssize(viewer.model().config().layers);
   if (o.layer && *o.layer >= layers) {
@@ -105,18 +110,22 @@ void view(const Options& o) {
   page.lead = serve::in_a_sentence(viewer.model());
   if (!gates.empty()) page.about.emplace_back("gates that are not 1", o.off);
   page.about.emplace_back("as a command", command_of(o));
-  page.models.push_back(read(viewer, page.title, text, gates, o.layer));
+  page.models.push_back(read(viewer, page.title, text, gates, o.layer, *progress));
   if (!o.compare.empty()) {
+    progress->note("loading " + o.compare);
     exam::Viewer other(context, o.compare);
     serve::expect_same_shape(viewer.model(), other.model());
-    page.models.push_back(read(other, serve::name_of(o.compare), o.versus.empty() ? text : o.versus, gates, o.layer));
+    page.models.push_back(
+        read(other, serve::name_of(o.compare), o.versus.empty() ? text : o.versus, gates, o.layer, *progress));
     page.title += " and " + page.models[1].name;
   } else if (!o.versus.empty()) {
-    page.models.push_back(read(viewer, "second text", o.versus, gates, o.layer));
+    page.models.push_back(read(viewer, "second text", o.versus, gates, o.layer, *progress));
     page.models[0].name = "first text";
   }
+  progress->note("writing " + o.out);
   const std::string html = report::html(page);
   io::write_atomically(o.out, [&](io::Writer& writer) { writer.write(html); });
+  progress.reset();
   const report::Sample& first = page.models[0].samples[0];
   say(fmt::format("{}: {} tokens, {} heads, {:.1f} MB; open it in a browser\n", o.out, first.tokens.size(),
                   first.heads.size(), static_cast<double>(html.size()) / 1e6));

@@ -68,13 +68,19 @@ Examination examine(Context& context, model::Transformer& model, const Material&
   model::expect_memory(
       "examine", model.config(), 2,
       {.batch = tokens.shape()[0], .tokens = tokens.shape()[1], .backward = true, .row_statistics = true});
+  const auto begin = [&](const char* stage) {
+    if (options.on_stage) options.on_stage(stage);
+  };
   Examination found;
   model::SequenceScores whole;
+  begin("importance");
   found.importance = importance_of(context, model, material, options, whole);
   found.loss = whole.mean_loss();
   found.accuracy = whole.accuracy();
+  begin("where they look");
   found.survey = heads::survey(context, model, material.plain, material.counts);
   found.roles = heads::roles(found.survey, heads::survey(context, model, material.repeats, material.counts));
+  begin("an untrained model");
   model::Transformer untrained(model.config(), options.seed, model.dtype(), model.memory(), context.threads());
   found.untrained = roles_of(context, untrained, material);
   found.nearest = nearest_of(found.survey);

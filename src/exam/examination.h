@@ -1,6 +1,7 @@
 // Everything that is said about the heads of one model.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ struct ExamineOptions {
   std::uint64_t seed = 1;  // of the untrained model
   // Of every head in turn, which is what takes the time; if absent, importance has gradients only.
   std::optional<heads::DamageOptions> damage = heads::DamageOptions{};
+  std::function<void(const std::string&)> on_stage{};  // is told what begins, "where they look"
 };
 Examination examine(Context& context, model::Transformer& model, const Material& material,
                     const ExamineOptions& options = {});

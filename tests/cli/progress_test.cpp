@@ -6,35 +6,75 @@
 namespace polyhead::cli {
 namespace {
 
-TEST(Progress, ExtrapolatesFromTheWorkDoneSinceItBegan) {
-  std::chrono::seconds seconds{0};
-  testing::internal::CaptureStderr();
-  {
-    Progress progress("study", 1000, 200, Progress::Unit::percent,
-                      [&] { return Progress::Clock::time_point(seconds); });
-    const auto update = [&](int at, std::int64_t done) {
-      seconds = std::chrono::seconds(at);
-      progress.update(done, "");
-    };
-    update(0, 201);   // says little of what is to come
-    update(6, 280);   // 80 in 6 s, and 720 to go
-    update(8, 500);   // too soon for another line
-    update(12, 600);  // 400 in 12 s, and 400 to go
-    update(30, 1000);
+class ProgressTest : public ::testing::Test {
+ protected:
+  ProgressTest() { testing::internal::CaptureStderr(); }
+  Progress progress(const char* what, std::int64_t total, std::int64_t done, Progress::Unit unit) {
+    return {what, total, done, unit, [this] { return Progress::Clock::time_point(time_); }};
   }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "study 28 %, 0:54 to go\nstudy 60 %, 0:12 to go\nstudy 100 %\n");
+  void turn_to(double seconds) {
+    time_ = std::chrono::duration_cast<Progress::Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+  static std::string said() { return testing::internal::GetCapturedStderr(); }
+
+  Progress::Clock::duration time_{0};
+};
+
+TEST_F(ProgressTest, ExtrapolatesFromTheWorkDoneSinceItsFirstStep) {
+  Progress study = progress("study", 1000, 200, Progress::Unit::percent);
+  const auto update = [&](double at, std::int64_t done) {
+    turn_to(at);
+    study.update(done, "");
+  };
+  update(0, 201);   // says little of what is to come
+  update(6, 281);   // 80 in 6 s, and 719 to go
+  update(8, 500);   // too soon for another line
+  update(12, 601);  // 400 in 12 s, and 399 to go
+  update(30, 1000);
+  update(31, 1000);  // once is enough
+  EXPECT_EQ(said(), "study 28 %, 0:54 to go\nstudy 60 %, 0:12 to go\nstudy 100 %\n");
 }
 
-TEST(Progress, CountsAndNotes) {
-  std::chrono::seconds seconds{0};
-  testing::internal::CaptureStderr();
-  Progress progress("copy", 600, 0, Progress::Unit::count, [&] { return Progress::Clock::time_point(seconds); });
-  progress.update(1, "loss 3");
-  seconds = std::chrono::seconds(10);
-  progress.update(2, "loss 1.5");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "copy 2/600, loss 1.5, 49:50 to go\n");
+TEST_F(ProgressTest, CountsAndNotes) {
+  Progress copy = progress("copy", 600, 0, Progress::Unit::count);
+  copy.update(1, "loss 3");
+  turn_to(10);
+  copy.update(2, "loss 1.5");
+  EXPECT_EQ(said(), "copy 2/600, loss 1.5, 1:39:40 to go\n");
   EXPECT_EQ(clock_text(3725), "1:02:05");
   EXPECT_EQ(clock_text(59.6), "1:00");
+}
+
+// Steps that come together are one; what came before them may have been anything.
+TEST_F(ProgressTest, WhatComesBeforeTheFirstStepsIsNoStep) {
+  Progress heads = progress("heads", 10, 0, Progress::Unit::count);
+  turn_to(100);
+  heads.update(1, "");
+  turn_to(100.05);
+  heads.update(2, "");
+  turn_to(106);
+  heads.update(4, "");  // 2 in 6 s, and 6 to go
+  EXPECT_EQ(said(), "heads 1/10, 1:40 so far\nheads 4/10, 0:18 to go\n");
+}
+
+TEST_F(ProgressTest, TwoSecondsDoNotPassWithoutAWord) {
+  Progress loading = progress("loading run", 0, 0, Progress::Unit::count);
+  for (int tenths = 0; tenths < 80; ++tenths) {
+    turn_to(0.1 * tenths);
+    if (tenths == 30) loading.note("weights");
+    loading.tick();
+  }
+  EXPECT_EQ(said(), "loading run, 0:02 so far\nloading run, weights, 0:07 so far\n");
+}
+
+TEST_F(ProgressTest, GoesOnWhenAllStepsAreDone) {
+  Progress study = progress("study", 3, 0, Progress::Unit::percent);
+  study.update(3, "");
+  turn_to(4.9);
+  study.tick();
+  turn_to(5);
+  study.tick();
+  EXPECT_EQ(said(), "study 100 %\nstudy 100 %, 0:05 so far\n");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What a newcomer, a bad disk and a closed terminal do to the command.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <pty.h>
 
 #include <chrono>
@@ -115,6 +116,58 @@ TEST_F(Robust, AClosedTerminalSavesAndEndsWith129) {
   ASSERT_TRUE(WIFEXITED(status)) << "died of signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 129);
   EXPECT_TRUE(std::filesystem::exists(at("run/training.safetensors")));
+}
+
+// The longest time that a command leaves its terminal without a word in its first five seconds, on a machine that is
+// ten times as slow: it is let run for a twentieth of a second and stopped for ten times as long, over and over.
+double longest_silence(const std::string& arguments) {
+  using Clock = std::chrono::steady_clock;
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", ("exec " + command(arguments)).c_str(), nullptr);
+    _exit(127);
+  }
+  double longest = 0;
+  bool runs = true;
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point heard = begin, turn = begin;
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    if (now > begin + 5s) kill(child, SIGKILL);
+    longest = std::max(longest, std::chrono::duration<double>(now - heard).count());
+    if (now >= turn) {
+      kill(child, runs ? SIGCONT : SIGSTOP);
+      turn = now + (runs ? 50ms : 500ms);
+      runs = !runs;
+    }
+    pollfd there{terminal, POLLIN, 0};
+    if (poll(&there, 1, 5) <= 0) continue;
+    char some[4096];
+    if (read(terminal, some, sizeof some) <= 0) break;  // it has ended
+    heard = now;
+  }
+  close(terminal);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << arguments << ": expected more work";
+  return longest;
+}
+
+TEST_F(Robust, SomethingIsShownEveryTwoSeconds) {
+  std::string text;
+  for (unsigned n = 0; n < 20'000; ++n) text += static_cast<char>('a' + n * n / 7 % 26);
+  spill(at("text"), text);
+  spill(at("some"), text.substr(0, 1500));
+  ASSERT_EQ(errors_of("train text --context 1500 --batch 1 --steps 1 --layers 4 --width 64 --heads 8 --file " +
+                      at("text") + " --out " + at("run"))
+                .code,
+            0);
+  std::vector<std::jthread> all;
+  for (const std::string& line : std::vector<std::string>{
+           "heads --no-damage ", "heads ", "prune --dry-run --order damage ", "view --out " + at("page.html") + " --text " + at("some") + " "}) {
+    all.emplace_back([=, this] { EXPECT_LT(longest_silence(line + "--threads 1 " + at("run")), 3.5) << line; });
+  }
 }
 
 // The limit stands for a machine that has no more.
