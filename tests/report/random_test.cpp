@@ -1,10 +1,11 @@
 // Figures of random numbers, some of which are none, read back shape by shape.
+#include "support/random.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "report/shapes.h"
-#include "support/random.h"
 
 namespace polyhead::report {
 namespace {
@@ -75,7 +76,8 @@ TEST(RandomGrids, HaveAShadeForEveryNumberAndLettersThatCanBeRead) {
       const auto column = static_cast<std::int64_t>(i) % columns;
       EXPECT_NEAR(cell.middle_x(), shapes.text("c" + std::to_string(column)).number("x"), 1) << "seed " << seed;
       for (const Shape& text : letters) {
-        if (std::abs(text.number("x") - cell.middle_x()) > 1 || std::abs(text.letters_y() - cell.middle_y()) > 2) continue;
+        if (std::abs(text.number("x") - cell.middle_x()) > 1 || std::abs(text.letters_y() - cell.middle_y()) > 2)
+          continue;
         EXPECT_EQ(text.ink, share > 0.655 ? "on-high" : "on-low") << "seed " << seed << ", " << grid.values[i];
         ++written;
       }

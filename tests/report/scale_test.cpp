@@ -79,9 +79,7 @@ TEST(Ticks, EndAtTheFirstThatIsFarEnough) {
   for (int power = -6; power <= 6; ++power) {
     for (int low = -20; low <= 20; ++low) {
       for (int high = low + 1; high <= low + 12; ++high) {
-        const auto scaled = [&](int number) {
-          return std::stod(std::to_string(number) + "e" + std::to_string(power));
-        };
+        const auto scaled = [&](int number) { return std::stod(std::to_string(number) + "e" + std::to_string(power)); };
         const Numbers ticks = nice_ticks(scaled(low), scaled(high), 5);
         const double little = 1e-6 * (ticks[1] - ticks[0]);
         ASSERT_LE(ticks.front(), scaled(low) + little);
