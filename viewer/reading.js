@@ -72,7 +72,7 @@ const reading = {
     byId('outcome-body').replaceChildren(...sides, ...reading.similarity(sample, other));
   },
 
-  classes: (sample) => sample.predictions?.length === 1 && sample.losses === undefined,
+  classes: (sample) => Boolean(sample.classes),
   title: (sample, at) => sample.embedding ? ['Embedding'] : reading.classes(sample) ? ['Class'] :
     ['After ', element('span', {className: 'quoted'}, sample.tokens[at]), ` (${at})`],
 

@@ -90,6 +90,7 @@ Json json_of(const Sample& sample) {
   for (const auto& [layer, head] : sample.heads) object["heads"].push_back({layer, head});
   object["weights"] = weights_of(sample, queries * keys);
   if (!sample.predictions.empty()) object["predictions"] = predictions_of(sample);
+  if (sample.classes) object["classes"] = true;
   if (!sample.losses.empty()) object["losses"] = sample.losses;
   if (!sample.embedding.empty()) object["embedding"] = sample.embedding;
   return object;

@@ -36,6 +36,7 @@ struct Sample {
   // What the model made of it, where that is known.
   using Likely = std::pair<std::string, double>;
   std::vector<std::vector<Likely>> predictions{};  // of the next token, by token; or one row: of the classes
+  bool classes = false;                            // the latter
   std::vector<double> losses{};                    // of token t + 1 at t
   std::vector<double> embedding{};                 // of the whole text
 };

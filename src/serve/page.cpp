@@ -51,13 +51,13 @@ report::Model describe(const exam::Viewer& viewer, const std::string& name, cons
     model.heads.push_back(report::describe(view.roles[n], &view.survey.heads[n]));
   }
   report::Sample& text = model.samples.emplace_back();
-  const bool classes = viewer.model().config().kind == model::Kind::classifier;
+  text.classes = viewer.model().config().kind == model::Kind::classifier;
   const auto word = [&](std::int32_t token) { return viewer.language().token_text(token); };
   for (const std::int32_t token : view.tokens) text.tokens.push_back(word(token));
   for (const auto& row : view.expected) {
     auto& likely = text.predictions.emplace_back();
     for (const auto& [token, probability] : row) {
-      likely.emplace_back(classes ? "class " + std::to_string(token) : word(token), probability);
+      likely.emplace_back(text.classes ? "class " + std::to_string(token) : word(token), probability);
     }
   }
   text.losses = view.losses;

@@ -62,6 +62,7 @@ TEST(Desk, ReadsATextAsTheModelDoes) {
   EXPECT_EQ(sample["losses"].size(), tokens.size() - 1);
   EXPECT_NEAR(mean(sample["losses"]), scored(open, tokens, {}), 1e-5);
   ASSERT_EQ(sample["predictions"].size(), tokens.size());
+  EXPECT_FALSE(sample.contains("classes"));
   for (const json& row : sample["predictions"]) {
     double sum = 0, last = 1;
     for (const json& likely : row) {
@@ -176,6 +177,7 @@ TEST(Desk, AnEncoderGivesItsEmbeddingAndAClassifierItsClasses) {
   Open classifier(save_classifier);
   const json classes = classifier.ask("read", {{"text", classifier.viewer->language().example()}})["samples"][0];
   ASSERT_EQ(classes["predictions"].size(), 1u);
+  EXPECT_EQ(classes["classes"], true);
   double sum = 0;
   for (const json& one : classes["predictions"][0]) sum += one[1].get<double>();
   EXPECT_NEAR(sum, 1, 1e-5);

@@ -110,7 +110,7 @@ class Reading(PageTest):
         self.assertIn(f'Mean loss of the text {mean:.3f} nats (−{whole - mean:.3g} against the whole model)', tab.text('#outcome'))
 
     def test_classes_are_of_the_whole_text(self):
-        tab = self.opened('&token=4', predictions=[[['class 1', 0.75], ['class 0', 0.25]]])
+        tab = self.opened('&token=4', classes=True, predictions=[[['class 1', 0.75], ['class 0', 0.25]]])
         self.assertEqual(tab.text('#outcome-name'), 'Class')
         self.assertEqual([row['cells'] for row in self.rows(tab)], [['class 1', '', '75.0 %'], ['class 0', '', '25.0 %']])
 
