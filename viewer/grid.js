@@ -3,8 +3,10 @@
 const grid = {
   table: byId('grid'),
   shape: '',         // of what is built: the heads, in order
-  before: null,      // what a live page's heads had before they were switched off, to colour by the change; or null
   base: null,        // head -> that which its number is compared with; null: the number itself is shown
+
+  // head -> what it had before heads were switched off, to colour by the change; or null. A live page knows.
+  before: () => null,
 
   // What a click does; a live page has more to offer.
   press: (head) => openHead(head, true),
@@ -56,7 +58,7 @@ const grid = {
 
   paint() {
     const shown = new Set(shownHeads().map(keyOf)), roles = rolesOf(currentModel().heads);
-    grid.base = comparison.partner() || grid.before;
+    grid.base = comparison.partner() || grid.before();
     const byRole = state.colour === 'role', extent = byRole ? null : extentOf(currentModel().heads.map(grid.value));
     for (const cell of grid.cells()) {
       const head = grid.of(cell), role = roles.find((one) => one.name === roleOf(head));

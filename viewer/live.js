@@ -86,12 +86,7 @@ const live = {
     byId('all-on').disabled = !changed;
     byId('change').disabled = !changed;
     byId('command').textContent = live.command();
-    const before = new Map(live.shown().whole.heads.map((head) => [keyOf(head), head]));
-    const differs = state.change && changed && state.colour !== 'role' && !['importance', 'damage'].includes(state.colour);
-    grid.before = differs ? (head) => before.get(keyOf(head)) : null;
   },
-
-  shown: () => live.sides[Number(state.model)],
 
   // That writes what is seen into a file.
   command() {
@@ -146,6 +141,12 @@ source.matrix = async (sample, head) => {
 };
 comparison.usual = () => data.models.length > 1 ? 1 - Number(state.model) : null;
 
+// Of the side that is shown; roles and ranks are those of the whole model anyway.
+grid.before = () => {
+  if (!state.change || !gates.values.size || ['role', 'importance', 'damage'].includes(state.colour)) return null;
+  const whole = new Map(live.sides[Number(state.model)].whole.heads.map((head) => [keyOf(head), head]));
+  return (head) => whole.get(keyOf(head));
+};
 grid.press = (head, event) => event.shiftKey || event.ctrlKey || event.metaKey ? gates.toggle([head]) : openHead(head, true);
 grid.headOf = (what, text) => {
   const heads = () => currentModel().heads.filter((head) => Object.entries(what).every(([name, at]) => head[name] === at));
@@ -204,11 +205,6 @@ byId('all-on').addEventListener('click', () => gates.step((values) => values.cle
 byId('change').addEventListener('change', (event) => {
   state.change = event.target.checked ? '1' : '';
   writeAddress(false);
-  live.showGates();
-  grid.paint();
-});
-byId('colour').addEventListener('change', () => {
-  live.showGates();
   grid.paint();
 });
 byId('rank').addEventListener('click', () => live.ranking ? live.stopRanking() : live.rank());

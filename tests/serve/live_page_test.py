@@ -327,7 +327,7 @@ class OfALanguageModel(Live):
         tab.open('about:blank')
         tab.open(self.address + '#text=the+road&versus=one+two+three&model=1&head=1.2')
         self.wait(tab)
-        self.wait(tab, "map.matrix !== null && !byId('other-map').hidden")
+        self.wait(tab, "map.matrix !== null && byId('other-name').textContent !== ''")
         self.assertEqual(tab.run('map.sample.tokens'), models[1]['samples'][0]['tokens'], 'the address says which')
         self.assertEqual(tab.text('#other-name'), 'first text')
         self.assertEqual(tab.run("document.querySelector('#other-map canvas').width"), len(models[0]['samples'][0]['tokens']))

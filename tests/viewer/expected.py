@@ -1,4 +1,5 @@
 """The page a second time, in Python: what it must show of some data in some state."""
+import decimal
 import math
 
 ROLES = ['gamma', 'alpha', 'beta one']
@@ -12,9 +13,11 @@ def rounded(value):
 
 
 def digits(value, count):
-    """As JavaScript says it: 0.5, not 0.50; 12, not 12.0."""
+    """As JavaScript says it: 0.5, not 0.50; 12, not 12.0; 0.00001, but 1e-7."""
     short = float(f'{value:.{count}g}')
-    return str(int(short)) if short == int(short) else repr(short)
+    if short == int(short):
+        return str(int(short))
+    return f'{decimal.Decimal(repr(short)):f}' if abs(short) >= 1e-6 else repr(short).replace('e-0', 'e-')
 
 
 def number(value):
@@ -295,8 +298,8 @@ class Page:
             ([other['name']] if other else [])
         own = []
         if 'damage' in head:
-            own.append(row(f"damage without it ({number(head['damage_low'])} to {number(head['damage_high'])})",
-                           lambda one: one.get('damage')))
+            interval = f" ({number(head['damage_low'])} to {number(head['damage_high'])})" if 'damage_low' in head else ''
+            own.append(row(f'damage without it{interval}', lambda one: one.get('damage')))
         if 'importance' in head:
             own.append(row('importance', lambda one: one.get('importance')))
         for name in head.get('statistics', {}):
