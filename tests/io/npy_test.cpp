@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "io/scratch.h"
@@ -32,6 +34,23 @@ TEST(Npy, BytesOfAFile) {
   EXPECT_EQ(bytes.substr(10, 58), "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), } ");
   EXPECT_EQ(bytes[127], '\n');
   EXPECT_EQ(bytes.substr(128), std::string("\x01\0\0\0\xfe\xff\xff\xff", 8));
+}
+
+// NumPy's word for every type, and all of its bytes.
+TEST(Npy, EveryTypeIsCalledWhatItIs) {
+  const Scratch scratch;
+  for (const auto& [type, name, size] : {std::tuple{DType::f64, "'<f8'", 8},
+                                         {DType::f32, "'<f4'", 4},
+                                         {DType::f16, "'<f2'", 2},
+                                         {DType::bf16, "'<f4'", 4},
+                                         {DType::i32, "'<i4'", 4},
+                                         {DType::i64, "'<i8'", 8},
+                                         {DType::boolean, "'|b1'", 1}}) {
+    write_npy(scratch / "a.npy", Tensor::zeros({3, 5}, type));
+    const std::string bytes = slurp(scratch / "a.npy");
+    EXPECT_NE(bytes.find("{'descr': " + std::string(name) + ", "), bytes.npos) << name;
+    EXPECT_EQ(bytes.size(), 128u + 15u * static_cast<std::size_t>(size)) << name;
+  }
 }
 
 TEST(Npy, Bf16IsWidened) {
