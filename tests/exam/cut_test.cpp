@@ -85,9 +85,10 @@ TEST(Cut, OfAnEncoderTurnsItsEmbeddings) {
   EXPECT_EQ(both.before.loss, 0);
   EXPECT_EQ(both.before.accuracy, 1);
   EXPECT_GT(both.after.loss, 0);
-  EXPECT_EQ(both.after.loss, heads::estimate(heads::turns(model::embeddings(context, model, examples),
-                                                          model::embeddings(context, *smaller, examples)))
-                                 .mean);
+  EXPECT_EQ(both.after.loss,
+            heads::estimate(heads::turns(model::embeddings(context, model, examples),
+                                         model::embeddings(context, *smaller, examples), "the pruned model"))
+                .mean);
   EXPECT_EQ(both.after.accuracy, 1 - both.after.loss);
   EXPECT_EQ(both.after.step_of_one, 0);
 }
