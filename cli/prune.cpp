@@ -115,16 +115,14 @@ class Pruning {
                                       .budget = o_.budget / 100,
                                       .to_the_end = to_the_end,
                                       .means = o_.mean ? &means_ : nullptr};
-    // Where it stops at the budget nobody knows how many will go.
-    Progress progress(order, to_the_end ? subject_.model->config().head_count() : 0);
+    Progress progress(order, subject_.model->config().head_count());
     std::int64_t steps = 0;
-    return heads::prune(
-        context_, *subject_.model, material_.ranking, material_.judging, options, [&](const PruneStep& step) {
-          const std::string left = answers() ? fmt::format("accuracy {:.2f} %", 100 * step.accuracy)
-                                             : fmt::format("1 - cos {:.4f}", step.loss);
-          progress.update(steps + 1, fmt::format("without {} and {} more {}", to_string(step.removed), steps, left));
-          ++steps;
-        });
+    return heads::prune(context_, *subject_.model, material_.ranking, material_.judging, options,
+                        [&](const PruneStep& step) {
+                          const std::string left = answers() ? fmt::format("accuracy {:.2f} %", 100 * step.accuracy)
+                                                             : fmt::format("1 - cos {:.4f}", step.loss);
+                          progress.update(++steps, fmt::format("without {} {}", to_string(step.removed), left));
+                        });
   }
 
   // `found` is the curve of the order that was asked for, which need not be made again.

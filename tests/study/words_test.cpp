@@ -145,8 +145,8 @@ Anatomy anatomy(Numbers& numbers, const Kind& kind, std::size_t seed) {
   made.relations = {{"pronoun", {0.51 + 0.1 * static_cast<double>(seed), 0.31, {1, 2}}},
                     {"subject-verb", {numbers.between(0.7, 0.9), numbers.between(0.2, 0.4), {0, 1}}}};
   exam::Facts& before = made.saving.before;
-  before = {6, 2000, 8100, 0, 0, numbers.between(0.9, 1), numbers.between(0.1, 1)};
-  made.saving.after = {2, 1500 - static_cast<std::int64_t>(seed), 6200, 0, 0, numbers.between(0.8, 0.9), 0.777};
+  before = {6, 2000, 8100, 0, 0, 0, 0, numbers.between(0.9, 1), numbers.between(0.1, 1)};
+  made.saving.after = {2, 1500 - static_cast<std::int64_t>(seed), 6200, 0, 0, 0, 0, numbers.between(0.8, 0.9), 0.777};
   for (exam::Facts* side : {&before, &made.saving.after}) {
     side->seconds_of_one = numbers.between(0.001, 0.01);
     side->seconds_of_16 = numbers.between(0.02, 0.09);
