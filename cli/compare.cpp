@@ -6,6 +6,7 @@
 #include "cli/heads.h"
 #include "cli/progress.h"
 #include "cli/subject.h"
+#include "exam/examination.h"
 #include "model/checkpoint.h"
 
 namespace polyhead::cli {
@@ -93,6 +94,7 @@ void compare(const Options& o) {
   progress.reset();
   expect_alike(o, subject.model->config(), other->config());
   const exam::Material material = o.subject.material(subject);
+  exam::expect_memory("compare", subject.model->config(), material, false, 0);
   progress.emplace("compare", 2);
   progress->update(0, o.subject.model);
   const Side a(context, *subject.model, material);

@@ -59,6 +59,7 @@ class Pruning {
     }
     if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
     material_ = o.subject.material(subject_);
+    exam::expect_memory("prune", subject_.model->config(), material_, true, 1);  // a smaller one comes to it
     const Progress progress("means");
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
   }

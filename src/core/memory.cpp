@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 
+#include "core/control_groups.h"
 #include "polyhead/error.h"
 
 namespace polyhead {
@@ -17,7 +18,7 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // The first number of a file, or infinity: there is no such file, or it says "max".
-double number_in(const std::string& path) {
+double number_in(const std::filesystem::path& path) {
   std::ifstream in(path);
   double number = 0;
   return in >> number ? number : kInfinite;
@@ -33,20 +34,24 @@ double free_in_machine() {
   return kInfinite;
 }
 
-// Version 2 of control groups: "0::/user.slice/..." in /proc/self/cgroup. The limits of the groups above hold, too; in
-// a container the files of its group lie at the top.
-double free_in_groups() {
-  std::string path;
-  std::ifstream in("/proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("0::/")) path = line.substr(3);
+// A field of memory.stat, or 0.
+double field_in(const std::filesystem::path& stat, const std::string& name) {
+  std::ifstream in(stat);
+  std::string word;
+  for (double number = 0; in >> word >> number;) {
+    if (word == name) return number;
   }
-  for (double least = kInfinite;; path.resize(path.find_last_of('/'))) {
-    const std::string folder = "/sys/fs/cgroup" + path;
-    const double most = number_in(folder + "/memory.max");
-    if (most < kInfinite) least = std::min(least, most - number_in(folder + "/memory.current"));
-    if (path.empty()) return least;
-  }
+  return 0;
+}
+
+// What one group has left: its limit without what is in use, but for pages of files that can be had again. Version 2
+// names its files so, version 1 otherwise.
+std::optional<double> free_in_group(const std::filesystem::path& group) {
+  const bool second = std::filesystem::exists(group / "memory.max");
+  const double most = number_in(group / (second ? "memory.max" : "memory.limit_in_bytes"));
+  if (most == kInfinite) return std::nullopt;
+  const double used = number_in(group / (second ? "memory.current" : "memory.usage_in_bytes"));
+  return most - used + field_in(group / "memory.stat", second ? "inactive_file" : "total_inactive_file");
 }
 
 double free_in_limit() {
@@ -68,6 +73,10 @@ std::string size_text(double bytes) {
 }
 
 }  // namespace
+
+double free_in_groups(const std::filesystem::path& root) {
+  return least_in_groups(root, "memory", free_in_group).value_or(kInfinite);
+}
 
 double available_memory() { return std::max(0.0, std::min({free_in_machine(), free_in_groups(), free_in_limit()})); }
 

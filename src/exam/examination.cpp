@@ -48,6 +48,14 @@ std::vector<HeadImportance> importance_of(Context& context, const model::Transfo
 
 }  // namespace
 
+void expect_memory(std::string_view op, const model::Config& config, const Material& material, bool backward,
+                   int copies) {
+  const Tensor& tokens = material.plain[0].tokens;
+  model::expect_memory(
+      op, config, copies,
+      {.batch = tokens.shape()[0], .tokens = tokens.shape()[1], .backward = backward, .row_statistics = true});
+}
+
 std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material) {
   return heads::roles(heads::survey(context, model, material.plain, material.counts),
                       heads::survey(context, model, material.repeats, material.counts));
@@ -63,11 +71,8 @@ double highest(const std::vector<heads::HeadRoles>& heads, const std::string& ro
 
 Examination examine(Context& context, model::Transformer& model, const Material& material,
                     const ExamineOptions& options) {
-  const Tensor& tokens = material.plain[0].tokens;
   // The model is there; its weights laid out for products and an untrained one are not.
-  model::expect_memory(
-      "examine", model.config(), 2,
-      {.batch = tokens.shape()[0], .tokens = tokens.shape()[1], .backward = true, .row_statistics = true});
+  expect_memory("examine", model.config(), material, true, 2);
   const auto begin = [&](const char* stage) {
     if (options.on_stage) options.on_stage(stage);
   };

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exam/material.h"
@@ -38,6 +39,11 @@ struct ExamineOptions {
   std::optional<heads::DamageOptions> damage = heads::DamageOptions{};
   std::function<void(const std::string&)> on_stage{};  // is told what begins, "where they look"
 };
+// Throws Error (value) before anything is allocated if a pass over the material takes more memory than there is, with
+// so many copies of the model besides.
+void expect_memory(std::string_view op, const model::Config& config, const Material& material, bool backward,
+                   int copies);
+
 Examination examine(Context& context, model::Transformer& model, const Material& material,
                     const ExamineOptions& options = {});
 

@@ -4,6 +4,7 @@
 
 #include "core/numbers.h"
 #include "core/on_host.h"
+#include "model/memory.h"
 #include "model/score.h"
 
 namespace polyhead::heads {
@@ -52,6 +53,7 @@ void check(const model::Transformer& model, Tokens clean, Tokens corrupted) {
 
 Likeliest likeliest_after(Context& context, const model::Transformer& model, Tokens clean, Tokens corrupted) {
   check(model, clean, corrupted);
+  model::expect_memory("patch", model.config(), 0, {.tokens = std::ssize(clean)});
   autograd::Tape tape(context, false);
   const auto likeliest = [&](Tokens tokens) {
     const std::vector<double> logits = last_logits(context, tape, model, tokens);
@@ -67,6 +69,9 @@ Patching patch(Context& context, const model::Transformer& model, Tokens clean, 
   for (const std::int32_t token : {question.answer, question.instead}) {
     if (token < 0 || token >= config.vocabulary) refuse("no token " + std::to_string(token));
   }
+  const std::int64_t T = std::ssize(clean), inner = config.head_count() * config.head_dim;
+  // The weights laid out for products; W_O and what the heads gave, of every layer.
+  model::expect_memory("patch", config, 1, {.tokens = T}, 4.0 * static_cast<double>(inner * (config.width + T)));
   autograd::Tape tape(context, false);
   tape.pack_weights();
   const auto difference = [&](Tokens tokens, const model::PassOptions& options) {

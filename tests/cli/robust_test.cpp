@@ -184,6 +184,12 @@ TEST_F(Robust, SizesAreHeldAgainstMemoryBeforeAnythingIsMade) {
     EXPECT_FALSE(std::filesystem::exists(at("run")));
   }
   EXPECT_EQ(starved(tiny("run")).code, 0);
+  ASSERT_EQ(errors_of("train copy --context 2001 --width 256 --batch 1 --steps 1 --out " + at("long")).code, 0);
+  for (const std::string line : {"heads ", "prune --dry-run ", "prune --dry-run --order random ", "compare . "}) {
+    const Ran ran = shell("cd " + at("long") + " && ulimit -v 1000000; " + command(line + at("long")) + " 2>&1");
+    EXPECT_EQ(ran.code, 3) << line << ran.text;
+    EXPECT_TRUE(contains(ran.text, "of memory, and ")) << line << ran.text;
+  }
   const Ran bench = starved("bench --shape 1,64,100000,64");
   EXPECT_EQ(bench.code, 3) << bench.text;
   EXPECT_TRUE(contains(bench.text, "of memory")) << bench.text;

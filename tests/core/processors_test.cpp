@@ -1,4 +1,5 @@
-// Processors that the process may use: affinity, and quotas of control groups in file systems made for the purpose.
+// Processors and memory that the process may use: affinity, and what control groups leave, in file systems made for the
+// purpose.
 #include "core/processors.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,8 @@
 #include <cmath>
 #include <fstream>
 #include <string>
+
+#include "core/memory.h"
 
 namespace polyhead {
 namespace {
@@ -28,6 +31,7 @@ class FakeSystem : public testing::Test {
     write("proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n" + mounts);
   }
   std::optional<double> quota() const { return processor_quota(root_); }
+  double memory() const { return free_in_groups(root_); }
 
  private:
   fs::path root_ = fs::temp_directory_path() / ("polyhead_processors_" + std::to_string(getpid()));
@@ -79,6 +83,37 @@ TEST_F(FakeSystem, ReadsTheFirstVersion) {
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "200000\n");
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(quota(), 2);
+}
+
+// Pages of files that were read can be had again.
+TEST_F(FakeSystem, HasTheMemoryThatItsGroupsLeave) {
+  EXPECT_EQ(memory(), INFINITY);
+  mount("0::/work/job\n", "31 22 0:28 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
+  write("sys/fs/cgroup/work/job/memory.max", "max\n");
+  write("sys/fs/cgroup/work/job/memory.current", "700\n");
+  EXPECT_EQ(memory(), INFINITY);
+  write("sys/fs/cgroup/work/memory.max", "5000\n");
+  write("sys/fs/cgroup/work/memory.current", "3000\n");
+  EXPECT_EQ(memory(), 2000);
+  write("sys/fs/cgroup/work/memory.stat", "anon 1\ninactive_file 400\nactive_file 70\n");
+  EXPECT_EQ(memory(), 2400);
+  write("sys/fs/cgroup/work/job/memory.max", "1000\n");
+  EXPECT_EQ(memory(), 300);
+}
+
+TEST_F(FakeSystem, HasTheMemoryOfTheFirstVersion) {
+  mount("5:cpu:/x\n4:memory:/job\n0::/\n",
+        "33 22 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+        "32 22 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000\n");
+  EXPECT_GT(memory(), 1e18);
+  write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "5000\n");
+  write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "3000\n");
+  write("sys/fs/cgroup/memory/job/memory.stat", "inactive_file 7\ntotal_inactive_file 50\n");
+  EXPECT_EQ(memory(), 2050);
+  write("sys/fs/cgroup/cpu/x/memory.limit_in_bytes", "1\n");  // of another controller
+  EXPECT_EQ(memory(), 2050);
 }
 
 TEST(Processors, AreThoseOfTheAffinityWithinTheQuota) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "io/scratch.h"
 #include "support/random.h"
 
 namespace polyhead::heads {
@@ -53,6 +54,19 @@ TEST(Patch, OfOneLayerTheHeadsMakeUpTheWhole) {
   EXPECT_NEAR(sum, 1, 1e-4);
   EXPECT_NEAR(found.heads[1].restored, 0, 1e-5);
   EXPECT_GT(std::abs(found.heads[0].restored), 1e-3);
+}
+
+TEST(Patch, AsksForMemoryBeforeItTakesIt) {
+  Context context(1);
+  model::Config config = model::make_config(model::Kind::gpt, 1, 2, 1);
+  config.vocabulary = config.context = 1'000'000;
+  const model::Transformer model(config, 1);
+  const Tokens clean(1'000'000, 1), corrupted(1'000'000, 2);
+  const auto says = [](const std::function<void()>& call) {
+    io::expect_error(ErrorCode::value, {"[patch]", "on 1 x 1000000 tokens takes about ", " TB of memory"}, call);
+  };
+  says([&] { patch(context, model, clean, corrupted, {2, 6}); });
+  says([&] { likeliest_after(context, model, clean, corrupted); });
 }
 
 // What a head of the first layer gives is read by the second: a model whose second layer is cut off is another one.
