@@ -84,7 +84,8 @@ Table shown(const Examined& e) {
     append(row, statistics_of(found.survey.heads[n]));
     if (e.answers()) append(row, {i.normalised});
     if (e.damage) {
-      append(row, {i.zero.mean, fmt::format("[{:.3f}, {:.3f}]", i.zero.low, i.zero.high)});
+      append(row, {i.zero.mean, fmt::format("[{}, {}]", text_of(Value(i.zero.low), Style::decimal),
+                                            text_of(Value(i.zero.high), Style::decimal))});
       if (e.means) append(row, {i.mean.mean});
       if (e.answers()) append(row, {-i.accuracy_loss, i.logit.mean});
     }
@@ -149,8 +150,9 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   if (e.answers() && e.subject.task == nullptr) text += fmt::format(", perplexity {:.2f}", std::exp(found.loss));
   text += "\n\n" + text_of(shown(e)) + "\n";
   if (e.damage && e.answers()) {
-    text += fmt::format("Rank correlation of gradient and damage {:.2f}", found.gradient_and_zero);
-    if (e.means) text += fmt::format(", with means in place of outputs {:.2f}", found.gradient_and_mean);
+    const auto two_digits = [](double number) { return unsigned_zero(fmt::format("{:.2f}", number)); };
+    text += "Rank correlation of gradient and damage " + two_digits(found.gradient_and_zero);
+    if (e.means) text += ", with means in place of outputs " + two_digits(found.gradient_and_mean);
     text += "\n";
   }
   text +=

@@ -33,12 +33,6 @@ std::string with_unit(double number, std::string_view unit) {
   return fmt::format("{:.{}f} {}{}", scaled, digits, fitting->letter, unit);
 }
 
-// "-0.0" as "0.0": what rounds to nothing has no sign.
-std::string unsigned_zero(std::string text) {
-  if (text.starts_with('-') && text.find_first_of("123456789") == text.npos) text.erase(0, 1);
-  return text;
-}
-
 std::string text_of(double number, Style style) {
   switch (style) {
     case Style::percent: return unsigned_zero(fmt::format("{:.1f}", 100 * number)) + " %";
@@ -163,14 +157,21 @@ class Shown {
 
 }  // namespace
 
+std::string unsigned_zero(std::string text) {
+  const bool has_sign = text.starts_with('-') || text.starts_with('+');
+  if (has_sign && text.find_first_of("123456789") == text.npos) text.erase(0, 1);
+  return text;
+}
+
 std::string text_of(const Value& value, Style style) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) {
     return style == Style::scaled ? with_unit(static_cast<double>(*whole), "")
                                   : fmt::format("{}", fmt::group_digits(*whole));
   }
   if (const auto* number = std::get_if<double>(&value)) return text_of(*number, style);
-  if (const auto* words = std::get_if<std::string>(&value)) return *words;
-  return {};
+  const auto* words = std::get_if<std::string>(&value);
+  if (words == nullptr) return {};
+  return style == Style::words ? *words : unsigned_zero(*words);
 }
 
 std::string text_of(const Table& table, const std::vector<std::string>& keys) {

@@ -56,6 +56,9 @@ std::string wrapped(const std::string& words, std::size_t indent);
 std::string text_of(const Table& table, const std::vector<std::string>& keys = {});
 std::string text_of(const Value& value, Style style);
 
+// "-0.0 %" as "0.0 %": what rounds to nothing has no sign. Columns of numbers have it so, also where a cell is text.
+std::string unsigned_zero(std::string text);
+
 Option format_option(std::string& format);  // --format table|json|csv
 void print(const Report& report, const std::string& format);
 

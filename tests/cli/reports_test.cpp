@@ -2,6 +2,8 @@
 // Every number is another, so that one in a wrong place shows.
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "cli/heads.h"
 #include "cli/prune.h"
 #include "support/kept.h"
@@ -86,11 +88,39 @@ TEST(Reports, NumbersHaveThreeDigitsAndTheirUnit) {
     EXPECT_EQ(text_of(Value(number), Style::seconds), expected);
   }
   EXPECT_EQ(text_of(Value(-0.0004), Style::percent), "0.0 %");
+  EXPECT_EQ(text_of(Value("-0.0 %"), Style::percent), "0.0 %");
+  EXPECT_EQ(text_of(Value("+0.00 points"), Style::percent), "0.00 points");
+  EXPECT_EQ(text_of(Value("-0.1 %"), Style::percent), "-0.1 %");
+  EXPECT_EQ(text_of(Value("-0"), Style::words), "-0");
   EXPECT_EQ(text_of(Value(-0.0004), Style::decimal), "0.000");
   EXPECT_EQ(text_of(Value(-0.0006), Style::decimal), "-0.001");
   EXPECT_EQ(text_of(Value(0.0006), Style::percent), "0.1 %");
   EXPECT_EQ(text_of(Value(std::int64_t{1234567}), Style::count), "1,234,567");
   EXPECT_EQ(text_of(Value(std::int64_t{1234567}), Style::scaled), "1.23 M");
+}
+
+// Differences that are smaller than their last digit.
+TEST(Reports, WhatRoundsToNothingHasNoSign) {
+  exam::Examination found = examination();
+  for (HeadImportance& head : found.importance) head.zero = {-1e-5, -2e-5, 1e-5};
+  found.gradient_and_zero = found.gradient_and_mean = -0.001;
+  const exam::Subject read{.model = model_of(model::Kind::gpt), .about = "book.txt"};
+  Pruned pruned{.folder = "run", .out = "small", .order = "iterative", .budget = 2.5};
+  exam::Facts& after = pruned.facts.after;
+  after.heads = 3;
+  after.parameters = after.bytes = 100'000;
+  after.seconds_of_one = after.seconds_of_16 = 0.1;
+  after.accuracy = 0.9;
+  pruned.facts.before = after;
+  after.parameters -= 1;
+  after.seconds_of_one -= 1e-5;
+  after.accuracy -= 1e-6;
+  after.loss -= 1e-5;
+  const std::string text = heads_report({"run", 17, read, found}, false).text + prune_report(pruned).text;
+  std::smatch signed_zero;
+  EXPECT_FALSE(std::regex_search(text, signed_zero, std::regex(R"([-+]0\.0+(?![0-9]))"))) << text;
+  EXPECT_NE(text.find("[0.000, 0.000]"), text.npos) << text;
+  EXPECT_NE(text.find("0.00 points"), text.npos) << text;
 }
 
 TEST(KeptReports, OfHeads) {
