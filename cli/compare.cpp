@@ -1,9 +1,8 @@
+#include "cli/compare.h"
+
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "cli/device.h"
-#include "cli/heads.h"
 #include "cli/progress.h"
 #include "cli/subject.h"
 #include "exam/examination.h"
@@ -17,18 +16,6 @@ struct Options {
   std::string other;
   DeviceChoice on;
   std::string format = "table";
-};
-
-// What is said of the heads of one model.
-struct Side {
-  heads::Survey survey;
-  std::vector<heads::HeadRoles> roles;
-
-  Side(Context& context, model::Transformer& model, const exam::Material& material)
-      : survey(heads::survey(context, model, material.plain, material.counts)),
-        roles(heads::roles(survey, heads::survey(context, model, material.repeats, material.counts))) {}
-
-  double mean(std::size_t n, Statistic which) const { return survey.heads[n].mean(which, Statistic::rows); }
 };
 
 // Heads are compared by their numbers, on the same tokens.
@@ -46,42 +33,11 @@ void expect_alike(const Options& o, const model::Config& a, const model::Config&
                             fmt::join(heads(b), " ")));
 }
 
-Report report_of(const Options& o, const std::string& about, const Side& a, const Side& b) {
-  Table table{.name = "heads",
-              .columns = {{"head", "head"},
-                          {"agreement", "same key", Style::percent},
-                          {"role_a", "role"},
-                          {"role_b", "role in B"},
-                          {"entropy_a", "entropy", Style::decimal},
-                          {"entropy_b", "in B", Style::decimal},
-                          {"distance_a", "distance", Style::decimal},
-                          {"distance_b", "in B", Style::decimal}},
-              .rows = {}};
-  double sum = 0;
-  std::int64_t changed = 0;
-  for (std::size_t n = 0; n < a.roles.size(); ++n) {
-    const double same = heads::agreement(a.survey.heads[n], b.survey.heads[n]);
-    const std::string role_a = role_text(a.roles[n]), role_b = role_text(b.roles[n]);
-    sum += same;
-    changed += role_a != role_b;
-    table.rows.push_back({to_string(a.roles[n].id), same, role_a, role_b, a.mean(n, Statistic::entropy),
-                          b.mean(n, Statistic::entropy), a.mean(n, Statistic::distance),
-                          b.mean(n, Statistic::distance)});
-  }
-  const double mean = sum / static_cast<double>(std::max<std::size_t>(a.roles.size(), 1));
-  std::string text = fmt::format("{} (A) and {} (B): {}\n\n", o.subject.model, o.other, about) + text_of(table);
-  text +=
-      fmt::format("\nSame key: rows whose largest weight lies on the same key in both; mean {:.1f} %. ", 100 * mean);
-  text += fmt::format("{} of {} heads have another role in B.\n", changed, a.roles.size());
-  return {.command = "compare",
-          .text = text,
-          .fields = {{"a", o.subject.model},
-                     {"b", o.other},
-                     {"about", about},
-                     {"agreement", mean},
-                     {"roles_changed", changed}},
-          .tables = {table},
-          .csv = table};
+Side side_of(Context& context, model::Transformer& model, const exam::Material& material) {
+  heads::Survey plain = heads::survey(context, model, material.plain, material.counts);
+  std::vector<heads::HeadRoles> roles =
+      heads::roles(plain, heads::survey(context, model, material.repeats, material.counts));
+  return {std::move(plain), std::move(roles)};
 }
 
 void compare(const Options& o) {
@@ -97,11 +53,11 @@ void compare(const Options& o) {
   exam::expect_memory("compare", subject.model->config(), material, false, 0);
   progress.emplace("compare", 2);
   progress->update(0, o.subject.model);
-  const Side a(context, *subject.model, material);
+  const Side a = side_of(context, *subject.model, material);
   progress->update(1, o.other);
-  const Side b(context, *other, material);
+  const Side b = side_of(context, *other, material);
   progress.reset();
-  print(report_of(o, subject.about, a, b), o.format);
+  print(compare_report({o.subject.model, o.other, subject.about, a, b}), o.format);
 }
 
 }  // namespace

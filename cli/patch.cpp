@@ -84,7 +84,7 @@ Report report_of(const Patched& p, std::int64_t top) {
   if (most.rows.size() < table.rows.size()) {
     text += fmt::format("and {} heads that restore less (--top)\n", table.rows.size() - most.rows.size());
   }
-  text += "\nRestored: of the way from the corrupted run to the clean one, with this head alone as in the clean one.\n";
+  text += "\nRestored: of the way from the corrupted run to the clean one, with this head as in the clean one.\n";
   return {.command = "patch",
           .text = text,
           .fields = {{"model", p.model},

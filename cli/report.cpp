@@ -121,15 +121,19 @@ class Shown {
     for (const Cells& cells : columns_) width += cells.width + (width > 0 ? 2 : 0);
     return width;
   }
-  // Whether there was one to spare; its heading goes into the list.
-  bool drop(std::vector<std::string>& gone) {
-    const auto sparest = std::max_element(columns_.begin(), columns_.end(), [](const Cells& a, const Cells& b) {
-      return a.column.spare < b.column.spare;
-    });
-    if (sparest == columns_.end() || sparest->column.spare == 0) return false;
-    gone.push_back(sparest->column.heading);
-    columns_.erase(sparest);
-    return true;
+  // Without what can be spared, as far as a page needs it; the headings of what has gone.
+  std::vector<std::string> fit() {
+    std::vector<std::string> gone;
+    while (width() > kPageWidth) {
+      int most = 0;
+      for (const Cells& cells : columns_) most = std::max(most, cells.column.spare);
+      if (most == 0) break;
+      for (const Cells& cells : columns_) {
+        if (cells.column.spare == most) gone.push_back(cells.column.heading);
+      }
+      std::erase_if(columns_, [&](const Cells& cells) { return cells.column.spare == most; });
+    }
+    return gone;
   }
   std::string text() const {
     std::string text;
@@ -176,9 +180,7 @@ std::string text_of(const Value& value, Style style) {
 
 std::string text_of(const Table& table, const std::vector<std::string>& keys) {
   Shown shown(table, keys);
-  std::vector<std::string> gone;
-  while (shown.width() > kPageWidth && shown.drop(gone)) {
-  }
+  const std::vector<std::string> gone = shown.fit();
   std::string text = shown.text();
   if (gone.empty()) return text;
   return text + wrapped(fmt::format("No room for: {} (--format csv has all).", fmt::join(gone, ", ")), 0) + '\n';

@@ -29,7 +29,7 @@ struct Column {
   std::string key;      // in JSON and CSV
   std::string heading;  // in text
   Style style = Style::words;
-  int spare = 0;  // in text the columns with the highest go first where the table is too wide; 0: none goes
+  int spare = 0;  // in text the column with the highest, or several, go first where the table is too wide; 0: none
 };
 
 struct Table {

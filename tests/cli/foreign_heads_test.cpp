@@ -191,6 +191,17 @@ TEST_F(ForeignHeads, CompareSaysWhatChanged) {
   expect_refused(2, "compare " + scratch_.folder(), {"Name two"});
 }
 
+// Headings, tables and what is said below them; paths and notes are as long as they are.
+TEST_F(ForeignHeads, WhatIsPrintedFitsAPage) {
+  const std::string here = "cd " + scratch_.folder() + " && ", text = " --text text --length 8";
+  for (const std::string& line : std::vector<std::string>{"patch . --clean abcd --corrupted abce", "compare . ." + text,
+                                                          "heads ." + text, "prune . --dry-run" + text}) {
+    const Ran ran = shell(here + command(line) + " 2>/dev/null");
+    ASSERT_EQ(ran.code, 0) << line;
+    for (const std::string& shown : lines_of(ran.text)) EXPECT_LE(shown.size(), 100u) << line << ": " << shown;
+  }
+}
+
 // What prune writes is the model that it prints, and heads, prune and generate take it like the one it comes from.
 TEST_F(ForeignHeads, PruneWritesAModelThatReadsText) {
   set_config("eos_token_id", 7);

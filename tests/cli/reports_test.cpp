@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <regex>
+#include <sstream>
 
+#include "cli/compare.h"
 #include "cli/heads.h"
 #include "cli/prune.h"
 #include "support/kept.h"
@@ -97,6 +99,35 @@ TEST(Reports, NumbersHaveThreeDigitsAndTheirUnit) {
   EXPECT_EQ(text_of(Value(0.0006), Style::percent), "0.1 %");
   EXPECT_EQ(text_of(Value(std::int64_t{1234567}), Style::count), "1,234,567");
   EXPECT_EQ(text_of(Value(std::int64_t{1234567}), Style::scaled), "1.23 M");
+}
+
+// What belongs together goes together, the least needed first.
+TEST(Reports, TablesFitAPage) {
+  Table table{.name = "t",
+              .columns = {{"a", "a", Style::decimal, 1},
+                          {"b", "b", Style::decimal, 2},
+                          {"c", "of b", Style::decimal, 2},
+                          {"d", ""}},
+              .rows = {{0.25, 0.5, 0.75, std::string(79, 'w')}}};
+  EXPECT_EQ(text_of(table), "    a      b   of b\n0.250  0.500  0.750  " + std::string(79, 'w') + "\n");
+  table.rows[0][3] = std::string(80, 'w');
+  EXPECT_EQ(text_of(table),
+            "    a\n0.250  " + std::string(80, 'w') + "\nNo room for: b, of b (--format csv has all).\n");
+}
+
+void expect_fits_a_page(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kPageWidth) << line;
+}
+
+TEST(Reports, OfModelsSideBySideFitAPage) {
+  const exam::Examination found = examination();
+  Side side{found.survey, found.roles};
+  const auto report = [&] { return compare_report({"run", "other", "grammar", side, side}).text; };
+  EXPECT_NE(report().find("entropy   in B  distance   in B\n"), std::string::npos);
+  for (heads::HeadRoles& head : side.roles) head.scores[0] = {"predicts subject-verb", 0.9, 0.4, 0.1, "noted"};
+  expect_fits_a_page(report());
+  EXPECT_NE(report().find("No room for: distance, in B (--format csv has all).\n"), std::string::npos) << report();
 }
 
 // Differences that are smaller than their last digit.
