@@ -74,9 +74,9 @@ Table shown(const Examined& e) {
   if (e.damage) {
     append(table.columns, {{"", "damage", Style::decimal}, {"", "95 % interval"}});
     if (e.means) append(table.columns, {{"", "as mean", Style::decimal, 8}});
-    if (e.answers()) append(table.columns, {{"", "accuracy", Style::percent}, {"", "logit", Style::decimal, 1}});
+    if (e.answers()) append(table.columns, {{"", "accuracy", Style::percent}, {"", "logit", Style::decimal}});
   }
-  append(table.columns, {{"", "most like"}});
+  append(table.columns, {{"", "most like", Style::words, 1}});
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
     const RoleScore* role = found.roles[n].role();
     const HeadImportance& i = found.importance[n];
@@ -143,12 +143,28 @@ std::vector<std::string> notes_of(const Examined& e) {
   return notes;
 }
 
+// A sentence for every column that is shown and does not speak for itself.
+std::string explained(const Examined& e, const std::vector<std::string>& headings) {
+  const std::pair<const char*, const char*> sentences[] = {
+      {"damage", e.answers() ? "Damage: what the loss gains without the head. "
+                             : "Damage: what the embedding of a window turns by without the head, 1 - cos. "},
+      {"accuracy", "Accuracy: what it changes by without the head. "},
+      {"logit", "Logit: what the head adds to that of the right answer. "},
+      {"most like", "Most like: whose largest weights lie on the same keys. "}};
+  std::string text;
+  for (const auto& [heading, sentence] : sentences) {
+    if (std::find(headings.begin(), headings.end(), heading) != headings.end()) text += sentence;
+  }
+  return text + "'polyhead heads --help' has every column.";
+}
+
 std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   const exam::Examination& found = e.found;
   std::string text = fmt::format("{}: {}", e.folder, e.subject.about);
   if (e.answers()) text += fmt::format(", accuracy {:.2f} %, loss {:.4f}", 100 * found.accuracy, found.loss);
   if (e.answers() && e.subject.task == nullptr) text += fmt::format(", perplexity {:.2f}", std::exp(found.loss));
-  text += "\n\n" + text_of(shown(e)) + "\n";
+  const Table table = shown(e);
+  text += "\n\n" + text_of(table) + "\n";
   if (e.damage && e.answers()) {
     const auto two_digits = [](double number) { return unsigned_zero(fmt::format("{:.2f}", number)); };
     text += "Rank correlation of gradient and damage " + two_digits(found.gradient_and_zero);
@@ -158,16 +174,7 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   text +=
       fmt::format("Roles: {}\nUntrained model of the same shape: {}\n", census(found.roles), census(found.untrained));
   for (const std::string& note : notes) text += fmt::format("Note: {}\n", note);
-  const std::string help = "'polyhead heads --help' has every column.\n";
-  if (!e.damage) return text + "\n" + help;
-  if (!e.answers()) {
-    return text + "\nDamage: what the embedding of a window turns by without the head, 1 - cos. " + help;
-  }
-  return text +
-         "\nDamage: what the loss gains without the head. Accuracy: what it changes by without the head. Logit:\n"
-         "what the head adds to that of the right answer. Most like: whose largest weights lie on the same\n"
-         "keys. " +
-         help;
+  return text + "\n" + wrapped(explained(e, headings_of(table)), 0) + "\n";
 }
 
 }  // namespace

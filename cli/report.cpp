@@ -135,6 +135,11 @@ class Shown {
     }
     return gone;
   }
+  std::vector<std::string> headings() const {
+    std::vector<std::string> headings;
+    for (const Cells& cells : columns_) headings.push_back(cells.column.heading);
+    return headings;
+  }
   std::string text() const {
     std::string text;
     for (std::size_t line = 0; line < lines_; ++line) {
@@ -184,6 +189,12 @@ std::string text_of(const Table& table, const std::vector<std::string>& keys) {
   std::string text = shown.text();
   if (gone.empty()) return text;
   return text + wrapped(fmt::format("No room for: {} (--format csv has all).", fmt::join(gone, ", ")), 0) + '\n';
+}
+
+std::vector<std::string> headings_of(const Table& table) {
+  Shown shown(table, {});
+  shown.fit();
+  return shown.headings();
 }
 
 std::string wrapped(const std::string& words, std::size_t indent) {

@@ -55,6 +55,7 @@ std::string wrapped(const std::string& words, std::size_t indent);
 // so.
 std::string text_of(const Table& table, const std::vector<std::string>& keys = {});
 std::string text_of(const Value& value, Style style);
+std::vector<std::string> headings_of(const Table& table);  // of the columns that text_of shows
 
 // "-0.0 %" as "0.0 %": what rounds to nothing has no sign. Columns of numbers have it so, also where a cell is text.
 std::string unsigned_zero(std::string text);

@@ -130,6 +130,22 @@ TEST(Reports, OfModelsSideBySideFitAPage) {
   EXPECT_NE(report().find("No room for: distance, in B (--format csv has all).\n"), std::string::npos) << report();
 }
 
+// What a head does to the logits stays beside where it looks; only what is shown is explained.
+TEST(Reports, OfHeadsWithLongRolesKeepTheLogit) {
+  exam::Examination found = examination();
+  exam::Subject trained{.model = model_of(model::Kind::gpt), .about = "grammar"};
+  trained.task = train::make_task({.name = "grammar"});
+  const auto report = [&] { return heads_report({"run", 17, trained, found}, false).text; };
+  EXPECT_NE(report().find("Most like:"), std::string::npos);
+  for (heads::HeadRoles& head : found.roles) head.scores[0] = {"predicts subject-verb", 0.9, 0.4, 0.1, "offset -2"};
+  const std::string text = report();
+  expect_fits_a_page(text);
+  EXPECT_NE(text.find("accuracy   logit\n"), text.npos) << text;
+  EXPECT_NE(text.find("Logit:"), text.npos) << text;
+  EXPECT_NE(text.find("entropy, most\nlike (--format csv has all)"), text.npos) << text;
+  EXPECT_EQ(text.find("Most like:"), text.npos) << text;
+}
+
 // Differences that are smaller than their last digit.
 TEST(Reports, WhatRoundsToNothingHasNoSign) {
   exam::Examination found = examination();
