@@ -32,18 +32,6 @@ auto uninterrupted(const Call& call) {
   return result;
 }
 
-Descriptor open_file(std::string_view op, const fs::path& path, int flags) {
-  const int file = uninterrupted([&] { return open(path.c_str(), flags | O_CLOEXEC); });
-  if (file < 0) fail(op, path, "open it");
-  return Descriptor(file);
-}
-
-struct stat status_of(std::string_view op, const fs::path& path, const Descriptor& file) {
-  struct stat status {};
-  if (fstat(file.number(), &status) != 0) fail(op, path, "look at it");
-  return status;
-}
-
 // What a path leads to; not_found if nothing is there.
 fs::file_status status_at(std::string_view op, const fs::path& path) {
   std::error_code error;
@@ -55,6 +43,22 @@ fs::file_status status_at(std::string_view op, const fs::path& path) {
                     ", where nothing is; fix the link or remove it");
   }
   if (!fs::status_known(status)) fail(op, path, "look at it", error.value());
+  return status;
+}
+
+Descriptor open_file(std::string_view op, const fs::path& path, int flags) {
+  const int file = uninterrupted([&] { return open(path.c_str(), flags | O_CLOEXEC); });
+  if (file < 0) {
+    const int code = errno;
+    if (code == ENOENT) status_at(op, path);  // a link that leads nowhere is there
+    fail(op, path, "open it", code);
+  }
+  return Descriptor(file);
+}
+
+struct stat status_of(std::string_view op, const fs::path& path, const Descriptor& file) {
+  struct stat status {};
+  if (fstat(file.number(), &status) != 0) fail(op, path, "look at it");
   return status;
 }
 
@@ -256,6 +260,7 @@ void sweep_temporaries(const fs::path& folder) {
 }
 
 void make_folder(const fs::path& path) {
+  for (fs::path at = path; at.has_relative_path(); at = at.parent_path()) status_at("make_folder", at);
   std::error_code error;
   fs::create_directories(path, error);
   if (error) fail("make_folder", path, "make the folder", error.value());

@@ -228,6 +228,9 @@ TEST_F(Robust, LinksThatLeadNowhereAndFoldersThatCannotBeRead) {
   }
   expect_refused(4, "train copy --out " + at("link"), {"a link to nowhere"});
   expect_refused(4, "prune " + at("run") + " --out " + at("link"), {"a link to nowhere"});
+  expect_refused(4, "study --resume --out " + at("link"), {at("link") + ": a link to nowhere"});
+  expect_refused(4, "heads " + at("run") + " --links " + at("link"), {at("link") + ": a link to nowhere"});
+  expect_refused(4, "train text --out " + at("new") + " --file " + at("link"), {at("link") + ": a link to nowhere"});
   std::filesystem::create_symlink("loop", at("loop"));
   expect_refused(4, "heads " + at("loop"), {"loop: cannot look at it: Too many levels"});
   // As somebody whom permissions hold.

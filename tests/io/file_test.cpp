@@ -109,6 +109,17 @@ TEST(WriteAtomically, KeepsPermissionsAndLinks) {
   expect_error(ErrorCode::io, {"loop"}, [&] { write_text(scratch / "loop", "x"); });
 }
 
+// It is there, which "No such file" would deny.
+TEST(Links, ThatLeadNowhereAreNamed) {
+  const Scratch scratch;
+  fs::create_symlink("nothing", scratch / "link");
+  const std::vector<std::string> says{"link: a link to nothing, where nothing is"};
+  expect_error(ErrorCode::io, says, [&] { read_file(scratch / "link", 10); });
+  expect_error(ErrorCode::io, says, [&] { Reader reader(scratch / "link"); });
+  expect_error(ErrorCode::io, says, [&] { make_folder(scratch / "link"); });
+  expect_error(ErrorCode::io, says, [&] { make_folder(scratch / "link" / "below" / "that"); });
+}
+
 TEST(WriteAtomically, RefusesWhatIsNoPlainFile) {
   const Scratch scratch;
   fs::create_directory(scratch / "folder");
