@@ -187,19 +187,19 @@ class Backward {
     std::copy_n(panel.norm, kPanel<T>, shared_.norm.data() + at);
     std::copy_n(panel.delta, kPanel<T>, shared_.delta.data() + at);
   }
-  // delta = sum P dP / sum P.
+  // delta = sum P dP / sum P: what lse lost by rounding must not weigh dP, whose terms may be far larger than dS.
   template <class ForBlocks>
   void sum_delta(const GradientHead<T>& head, GradientPanel<T>& panel, const ForBlocks& for_seen) const {
-    panel.sums_delta = true;
+    panel.sums_delta = panel.sums_weights = true;
     std::fill_n(panel.delta, kPanel<T>, T{0});
     alignas(64) T gate_sum[kPanel<T>] = {};
     T sums[kPanel<T>];
     for (std::size_t r = 0; r < panel.rows; ++r) sums[r] = panel.norm[r] * panel.sink_weight[r];
     for_seen([&](backend::KeyRange keys) {
       head.make_tile(panel, keys, head.read_keys(keys), head.read_values(keys), T{1}, gate_sum);
-      for (std::size_t r = 0; panel.sums_weights && r < panel.rows; ++r) sums[r] += panel.weight_sum[r];
+      for (std::size_t r = 0; r < panel.rows; ++r) sums[r] += panel.weight_sum[r];
     });
-    for (std::size_t r = 0; panel.sums_weights && r < panel.rows; ++r) {
+    for (std::size_t r = 0; r < panel.rows; ++r) {
       if (sums[r] != 0) panel.delta[r] /= sums[r];
     }
   }

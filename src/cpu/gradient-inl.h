@@ -91,15 +91,23 @@ void softmax_in_tile(GradientPanel<T>& panel, std::size_t n, T sink, T factor, T
     for (int w = 0; w < kWidth; ++w) top[w] = hn::Max(top[w], hn::Load(d, st + j * kPanel<T> + w * kLanes<T>));
   }
   for (int w = 0; w < kWidth; ++w) sum[w] = raw_delta[w] = hn::Zero(d);
-  for (std::size_t j = 0; j < n; ++j) {
-    for (int w = 0; w < kWidth; ++w) {
-      const std::size_t at = j * kPanel<T> + w * kLanes<T>;
-      const Vec<T> e = exp_nonpositive<T>(hn::Sub(hn::Load(d, st + at), top[w]));
-      hn::Store(e, d, st + at);
-      sum[w] = hn::Add(sum[w], e);
-      if constexpr (kDelta) raw_delta[w] = hn::MulAdd(e, where_seen<T>(e, hn::Load(d, dp + at)), raw_delta[w]);
+  for_runs(n, [&](std::size_t begin, std::size_t end) {
+    Vec<T> run[kWidth], delta_run[kWidth];
+    for (int w = 0; w < kWidth; ++w) run[w] = delta_run[w] = hn::Zero(d);
+    for (std::size_t j = begin; j < end; ++j) {
+      for (int w = 0; w < kWidth; ++w) {
+        const std::size_t at = j * kPanel<T> + w * kLanes<T>;
+        const Vec<T> e = exp_nonpositive<T>(hn::Sub(hn::Load(d, st + at), top[w]));
+        hn::Store(e, d, st + at);
+        run[w] = hn::Add(run[w], e);
+        if constexpr (kDelta) delta_run[w] = hn::MulAdd(e, where_seen<T>(e, hn::Load(d, dp + at)), delta_run[w]);
+      }
     }
-  }
+    for (int w = 0; w < kWidth; ++w) {
+      sum[w] = hn::Add(sum[w], run[w]);
+      raw_delta[w] = hn::Add(raw_delta[w], delta_run[w]);
+    }
+  });
   for (int w = 0; w < kWidth; ++w) {
     const std::size_t at = w * kLanes<T>;
     Vec<T> sink_weight = hn::Zero(d);
@@ -185,6 +193,21 @@ void make_weights(GradientPanel<T>& panel, std::size_t n, T sink, T* st) {
   }
 }
 
+// to [kPanel] += a sum over n keys: add(sum, place) has the term of that place of a tile [n][kPanel] in it.
+template <class T, class Add>
+void add_over_keys(const PanelRows<T>& panel, std::size_t n, T* to, const Add& add) {
+  const Tag<T> d;
+  for (std::size_t lane = 0; lane < panel.width(); lane += kLanes<T>) {
+    Vec<T> sum = hn::Zero(d);
+    for_runs(n, [&](std::size_t begin, std::size_t end) {
+      Vec<T> run = hn::Zero(d);
+      for (std::size_t j = begin; j < end; ++j) run = add(run, j * kPanel<T> + lane);
+      sum = hn::Add(sum, run);
+    });
+    hn::Store(hn::Add(hn::Load(d, to + lane), sum), d, to + lane);
+  }
+}
+
 // From weights to dS where more comes on top: `kept` is P after dropout (P itself without), `dweights` arrives from
 // above or is null. A gate of 0 lets nothing through, not even NaN. A row that sees one key has dP = delta, but dO . O
 // is rounded.
@@ -201,10 +224,12 @@ void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const Grad
     Vec<T> total = factors.values == 0 ? zero : hn::Mul(values, seen);
     if (dweights != nullptr) total = hn::Add(total, where_seen<T>(p, hn::Load(d, dweights + at)));
     hn::Store(total, d, dp + at);
-    if (panel.sums_delta) {
-      hn::Store(hn::MulAdd(p, total, hn::Load(d, panel.delta + lane)), d, panel.delta + lane);
-    }
   });
+  if (panel.sums_delta) {
+    add_over_keys(panel, n, panel.delta, [&](Vec<T> sum, std::size_t at) {
+      return hn::MulAdd(hn::Load(d, pt + at), hn::Load(d, dp + at), sum);
+    });
+  }
   for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
     const std::size_t at = j * kPanel<T> + lane;
     const Vec<T> p = hn::Load(d, pt + at), delta = hn::Load(d, panel.delta + lane);
@@ -392,10 +417,8 @@ class GradientHead {
   void sum_weights(GradientPanel<T>& panel, std::size_t n) const {
     const Tag<T> d;
     std::fill_n(panel.weight_sum, kPanel<T>, T{0});
-    for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
-      T* sum = panel.weight_sum + lane;
-      hn::Store(hn::Add(hn::Load(d, sum), hn::Load(d, w_.pt + j * kPanel<T> + lane)), d, sum);
-    });
+    add_over_keys(panel, n, panel.weight_sum,
+                  [&](Vec<T> sum, std::size_t at) { return hn::Add(sum, hn::Load(d, w_.pt + at)); });
   }
   void find_lone_keys(GradientPanel<T>& panel) const {
     std::fill_n(panel.lone, kPanel<T>, T{1});

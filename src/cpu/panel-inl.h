@@ -63,6 +63,15 @@ struct Panel : PanelRows<T> {
   }
 };
 
+// Keys whose terms are summed by themselves before they join their tile's, and those the row's. Added one by one to a
+// row of thousands, each would be rounded by the size of the whole sum.
+inline constexpr std::size_t kRun = 16;
+// visit(begin, end) for runs of n keys.
+template <class Visit>
+HWY_INLINE void for_runs(std::size_t n, const Visit& visit) {
+  for (std::size_t begin = 0; begin < n; begin += kRun) visit(begin, std::min(n, begin + kRun));
+}
+
 // The maximum of a row that has seen nothing yet is -inf, and that of one that has seen NaN may be NaN: taken off as
 // the least number, hidden keys still come to e^-inf = 0.
 template <class T>
@@ -118,39 +127,52 @@ void absorb(Panel<T>& panel, T* HWY_RESTRICT st, std::size_t n, std::int64_t fir
     const Vec<T> alpha = exp_clamping<T>(change);
     hn::Store(alpha, d, panel.alpha + at);
     const Vec<T> old_sum = hn::Load(d, panel.sum + at);
-    sum[w] = hn::Mul(alpha, old_sum);
+    sum[w] = log_sum[w] = distance[w] = marks[w] = hn::Zero(d);
+    hn::Store(hn::Mul(alpha, old_sum), d, panel.sum + at);
     if constexpr (kLight) {
-      log_sum[w] = hn::Mul(alpha, hn::MulAdd(change, old_sum, hn::Load(d, panel.log_sum + at)));
+      const Vec<T> shifted = hn::MulAdd(change, old_sum, hn::Load(d, panel.log_sum + at));
+      hn::Store(hn::Mul(alpha, shifted), d, panel.log_sum + at);
     }
     if constexpr (kFull) {
-      distance[w] = hn::Mul(alpha, hn::Load(d, panel.distance + at));
-      marks[w] = hn::Mul(alpha, hn::Load(d, panel.marked + at));
+      for (T* total : {panel.distance, panel.marked}) hn::Store(hn::Mul(alpha, hn::Load(d, total + at)), d, total + at);
       behind[w] =
           count_from(d, static_cast<T>(panel.position - first_key + static_cast<std::int64_t>(at)));  // p_i - first_key
     }
   }
-  for (std::size_t j = 0; j < n; ++j) {
-    for (int w = 0; w < kWidth; ++w) {
-      T* s = st + j * kPanel<T> + w * kLanes<T>;
-      Vec<T> x = hn::Sub(hn::Load(d, s), top[w]);
-      const Vec<T> e = exp_clamping<T>(x);
-      hn::Store(e, d, s);
-      sum[w] = hn::Add(sum[w], e);
-      if constexpr (kLight) log_sum[w] = hn::MulAdd(x, e, log_sum[w]);
-      if constexpr (kFull) {
-        const Vec<T> away = hn::Abs(hn::Sub(behind[w], hn::Set(d, static_cast<T>(static_cast<int>(j)))));
-        distance[w] = hn::MulAdd(away, e, distance[w]);
-        if (marked != nullptr && marked[j] != 0) marks[w] = hn::Add(marks[w], e);
+  for_runs(n, [&](std::size_t begin, std::size_t end) {
+    Vec<T> run[kWidth], log_run[kWidth], distance_run[kWidth];
+    for (int w = 0; w < kWidth; ++w) run[w] = log_run[w] = distance_run[w] = hn::Zero(d);
+    for (std::size_t j = begin; j < end; ++j) {
+      for (int w = 0; w < kWidth; ++w) {
+        T* s = st + j * kPanel<T> + w * kLanes<T>;
+        Vec<T> x = hn::Sub(hn::Load(d, s), top[w]);
+        const Vec<T> e = exp_clamping<T>(x);
+        hn::Store(e, d, s);
+        run[w] = hn::Add(run[w], e);
+        if constexpr (kLight) log_run[w] = hn::MulAdd(x, e, log_run[w]);
+        if constexpr (kFull) {
+          const Vec<T> away = hn::Abs(hn::Sub(behind[w], hn::Set(d, static_cast<T>(static_cast<int>(j)))));
+          distance_run[w] = hn::MulAdd(away, e, distance_run[w]);
+          if (marked != nullptr && marked[j] != 0) marks[w] = hn::Add(marks[w], e);
+        }
       }
     }
-  }
+    for (int w = 0; w < kWidth; ++w) {
+      sum[w] = hn::Add(sum[w], run[w]);
+      if constexpr (kLight) log_sum[w] = hn::Add(log_sum[w], log_run[w]);
+      if constexpr (kFull) distance[w] = hn::Add(distance[w], distance_run[w]);
+    }
+  });
   for (int w = 0; w < kWidth; ++w) {
-    const std::size_t at = w * kLanes<T>;
-    hn::Store(sum[w], d, panel.sum + at);
-    if constexpr (kLight) hn::Store(log_sum[w], d, panel.log_sum + at);
+    const auto add = [&](Vec<T> more, T* totals) {
+      T* total = totals + w * kLanes<T>;
+      hn::Store(hn::Add(hn::Load(d, total), more), d, total);
+    };
+    add(sum[w], panel.sum);
+    if constexpr (kLight) add(log_sum[w], panel.log_sum);
     if constexpr (kFull) {
-      hn::Store(distance[w], d, panel.distance + at);
-      hn::Store(marks[w], d, panel.marked + at);
+      add(distance[w], panel.distance);
+      add(marks[w], panel.marked);
     }
   }
 }

@@ -108,7 +108,7 @@ HWY_NOINLINE void score_keys(const S* const (&key)[kLanes<float>], std::int64_t 
 }
 
 // out[r][column..] += sum over keys [j, end) of p[r][j] * v[j][column..], kWidth vectors of columns; one may be a part.
-// Fetches the rows that are `ahead`, if it is not 0.
+// The sum is formed by itself and added once. Fetches the rows that are `ahead`, if it is not 0.
 template <class S, int kRows, int kWidth>
 HWY_NOINLINE void add_columns(const Stream<S>& v, std::int64_t j, std::int64_t end, std::size_t column,
                               const float* HWY_RESTRICT p, std::size_t p_stride, std::int64_t ahead,
@@ -117,7 +117,7 @@ HWY_NOINLINE void add_columns(const Stream<S>& v, std::int64_t j, std::int64_t e
   const bool part = v.columns - column < kLanes<float>;
   Vec<float> sum[kRows][kWidth];
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::Load(d, out[r] + column + w * kLanes<float>);
+    for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::Zero(d);
   }
   for (; j < end; ++j) {
     const S* row = v.row(j) + column;
@@ -134,7 +134,10 @@ HWY_NOINLINE void add_columns(const Stream<S>& v, std::int64_t j, std::int64_t e
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) hn::Store(sum[r][w], d, out[r] + column + w * kLanes<float>);
+    for (int w = 0; w < kWidth; ++w) {
+      float* to = out[r] + column + w * kLanes<float>;
+      hn::Store(hn::Add(hn::Load(d, to), sum[r][w]), d, to);
+    }
   }
 }
 

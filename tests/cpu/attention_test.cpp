@@ -1,6 +1,7 @@
 // The fused kernel against the oracle: the whole catalogue, on every vector target that this machine runs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,6 +9,7 @@
 #include "backend/executors.h"
 #include "cpu/targets.h"
 #include "support/bits.h"
+#include "support/compare.h"
 #include "support/plain.h"
 
 namespace polyhead::test {
@@ -184,6 +186,30 @@ TEST(CpuCorners, SpoiltValuesChangeNothingElse) {
     clean.output = Tensor();
     spoilt.output = Tensor();
     expect_same_bits(clean, spoilt);
+  }
+}
+
+// With values of 1 the output is 1, but for the rounding of two sums over the keys. Summed key by key it grew with the
+// root of their number, to 59 units at 16,384 of them.
+TEST(CpuCorners, RoundingDoesNotGrowWithTheRow) {
+  const auto units_off = [](Context& context, std::int64_t keys) {
+    Case c = corner(64, keys);
+    c.batch = 1;
+    const Materialised m = materialise(c);
+    fill_with(m.v, [] { return 1.0; });
+    const Attention got = attend(context, m.q, m.k, m.v);
+    const reference::Array<double> output(got.output.view());
+    double largest = 0;
+    for (const double x : output.values()) {
+      largest = std::max(largest, std::abs(x - 1) / last_place(DType::f32, 1));
+    }
+    return largest;
+  };
+  const RestoreTarget restore;
+  Context context(1);
+  for (const std::string& target : cpu::target_names()) {
+    cpu::use_target(target);
+    EXPECT_LE(units_off(context, 16384), 2 * units_off(context, 128) + 2) << target;
   }
 }
 
