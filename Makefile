@@ -32,8 +32,11 @@ parity: .venv-parity/ready
 	.venv-parity/bin/python tools/get-model smollm2
 	.venv-parity/bin/python tests/parity/model_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release
+	.venv-parity/bin/python tests/parity/dlpack_parity.py build/release
 	.venv-parity/bin/python tests/parity/torch_parity.py build/release
 	.venv-parity/bin/python tests/parity/transformers_parity.py build/release models/smollm2/*.gguf
+	.venv-parity/bin/python tests/python/typed.py
+	python3 tests/python/install.py build/install
 
 .venv-parity/ready: tools/parity-requirements.txt
 	tools/install-packages venv
@@ -57,7 +60,7 @@ bench: .venv/ready
 wheel: .venv-wheel/ready
 	tools/install-packages build
 	rm -rf build/wheel
-	.venv-wheel/bin/pip wheel --quiet --no-deps --wheel-dir build/wheel/raw .
+	.venv-wheel/bin/pip wheel --quiet --no-deps $(WHEEL_SETTINGS) --wheel-dir build/wheel/raw .
 	PATH="$(CURDIR)/.venv-wheel/bin:$$PATH" .venv-wheel/bin/auditwheel repair --plat manylinux_2_36_x86_64 --wheel-dir build/wheel build/wheel/raw/*.whl
 	rm -r build/wheel/raw
 

@@ -12,21 +12,6 @@ static_assert(POLYHEAD_BOTTOM_RIGHT == static_cast<int>(Align::bottom_right));
 static_assert(POLYHEAD_BIASED == static_cast<int>(LogitStage::biased));
 static_assert(POLYHEAD_UNLIMITED == kUnlimited);
 
-template <class Enum>
-Enum enumerator(std::int32_t value, Enum last, std::string_view op, std::string_view name) {
-  if (value >= 0 && value <= static_cast<std::int32_t>(last)) return static_cast<Enum>(value);
-  throw Error(ErrorCode::value, op,
-              "expected " + std::string(name) + " from 0 to " + std::to_string(static_cast<int>(last)) + ", found " +
-                  std::to_string(value));
-}
-
-std::vector<std::int32_t> chosen(const std::int32_t* values, std::size_t count, std::string_view op,
-                                 std::string_view name) {
-  if (count == 0) return {};
-  const std::int32_t* const first = &required(values, op, name);
-  return {first, first + count};
-}
-
 // What a call with these results is asked for.
 struct Wanted {
   AttentionWants wants;
@@ -95,9 +80,17 @@ AttentionOptions options_of(const polyhead_attention_options* options, std::stri
   if (given.scale != nullptr) result.scale = *given.scale;
   if (given.first_position != nullptr) result.first_position = *given.first_position;
   if (given.window != nullptr) {
-    result.window = {given.window->left, given.window->right, given.window->always_first};
+    const polyhead_window window = versioned(given.window, op, "window");
+    result.window = {window.left, window.right, window.always_first};
   }
   return result;
+}
+
+std::vector<std::int32_t> chosen(const std::int32_t* values, std::size_t count, std::string_view op,
+                                 std::string_view name) {
+  if (count == 0) return {};
+  const std::int32_t* const first = &required(values, op, name);
+  return {first, first + count};
 }
 
 }  // namespace polyhead::capi

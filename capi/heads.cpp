@@ -1,5 +1,6 @@
 #include "polyhead/heads.h"
 
+#include "capi/attention.h"
 #include "capi/guard.h"
 #include "capi/handles.h"
 #include "capi/model.h"
@@ -11,11 +12,11 @@ using namespace polyhead::capi;
 namespace {
 
 constexpr std::string_view kOp = "heads";
+static_assert(POLYHEAD_DAMAGE == static_cast<int>(PruneOrder::damage));
 
 std::vector<Examples> examples_of(Context& context, const polyhead_examples* batches, std::size_t count) {
   std::vector<Examples> result;
-  for (std::size_t i = 0; i < count; ++i) {
-    const polyhead_examples& batch = (&required(batches, kOp, "batches"))[i];
+  for (const polyhead_examples& batch : versioned(batches, count, kOp, "batches")) {
     const auto copied = [&](const polyhead_tensor* tensor, std::string_view name) {
       const ConstTensorView view = view_of(tensor, kOp, name);
       return view.present() ? to_host(context, view) : Tensor();
@@ -31,8 +32,7 @@ std::vector<Examples> examples_of(Context& context, const polyhead_examples* bat
 polyhead_estimate in_c(const Estimate& estimate) { return {estimate.mean, estimate.low, estimate.high}; }
 
 polyhead_surveyed_head in_c(const SurveyedHead& head) {
-  polyhead_surveyed_head result{.id = head_in_c(head.id), .sums = {}, .role = {}, .role_score = head.role_score};
-  std::copy(head.sums.begin(), head.sums.end(), result.sums);
+  polyhead_surveyed_head result{.id = head_in_c(head.id), .role = {}, .role_score = head.role_score};
   head.role.copy(result.role, sizeof result.role - 1);
   return result;
 }
@@ -64,8 +64,8 @@ polyhead_status polyhead_model_score(polyhead_context* context, const polyhead_m
                                      polyhead_score* score) {
   return guarded([&] {
     const auto [on, of] = place(context, model);
-    const Score found =
-        of.score(on, examples_of(on, batches, batch_count), heads_of(knocked_out, knocked_out_count, kOp));
+    const Score found = of.score(on, examples_of(on, batches, batch_count),
+                                 heads_of(knocked_out, knocked_out_count, kOp, "knocked_out"));
     required(score, kOp, "score") = {found.loss, found.accuracy};
   });
 }
@@ -73,27 +73,32 @@ polyhead_status polyhead_model_score(polyhead_context* context, const polyhead_m
 polyhead_status polyhead_survey_heads(polyhead_context* context, const polyhead_model* model,
                                       const polyhead_tensor* tokens, const polyhead_tensor* lengths,
                                       const int32_t* separators, size_t separator_count, uint64_t seed,
-                                      polyhead_surveyed_head* heads) {
+                                      polyhead_surveyed_head* heads, size_t head_size, double* sums, size_t sum_count) {
   return guarded([&] {
     const auto [on, of] = place(context, model);
-    polyhead_surveyed_head* into = &required(heads, kOp, "heads");
-    SurveyOptions options{.lengths = view_of(lengths, kOp, "lengths"), .seed = seed};
-    if (separator_count > 0) {
-      const int32_t* const first = &required(separators, kOp, "separators");
-      options.separators.assign(first, first + separator_count);
+    Room<polyhead_surveyed_head> into(heads, head_size, kOp, "heads", "head_size");
+    const SurveyOptions options{.lengths = view_of(lengths, kOp, "lengths"),
+                                .separators = chosen(separators, separator_count, kOp, "separators"),
+                                .seed = seed};
+    double* row = sums;
+    for (const SurveyedHead& head : survey_heads(on, of, view_of(tokens, kOp, "tokens"), options)) {
+      into.add(in_c(head));
+      if (sums == nullptr) continue;
+      std::fill_n(row, sum_count, 0.0);
+      std::copy_n(head.sums.begin(), std::min(sum_count, head.sums.size()), row);
+      row += sum_count;
     }
-    for (const SurveyedHead& head : survey_heads(on, of, view_of(tokens, kOp, "tokens"), options)) *into++ = in_c(head);
   });
 }
 
 polyhead_status polyhead_importance(polyhead_context* context, const polyhead_model* model,
                                     const polyhead_examples* batches, size_t batch_count,
-                                    polyhead_head_importance* heads) {
+                                    polyhead_head_importance* heads, size_t head_size) {
   return guarded([&] {
     const auto [on, of] = place(context, model);
-    polyhead_head_importance* into = &required(heads, kOp, "heads");
+    Room<polyhead_head_importance> into(heads, head_size, kOp, "heads", "head_size");
     for (const HeadImportance& head : head_importance(on, of, examples_of(on, batches, batch_count))) {
-      *into++ = in_c(head);
+      into.add(in_c(head));
     }
   });
 }
@@ -101,21 +106,19 @@ polyhead_status polyhead_importance(polyhead_context* context, const polyhead_mo
 polyhead_status polyhead_prune(polyhead_context* context, const polyhead_model* model, const polyhead_examples* ranking,
                                size_t ranking_count, const polyhead_examples* judging, size_t judging_count,
                                double budget, int32_t order, uint64_t seed, polyhead_score* whole,
-                               polyhead_prune_step* steps, size_t* step_count, size_t* within_budget) {
+                               polyhead_prune_step* steps, size_t step_size, size_t* step_count,
+                               size_t* within_budget) {
   return guarded([&] {
     const auto [on, of] = place(context, model);
-    if (order < 0 || order > POLYHEAD_DAMAGE) {
-      throw Error(ErrorCode::value, kOp, "expected an order from 0 to 3, found " + std::to_string(order));
-    }
+    const PruneOrder by = enumerator(order, PruneOrder::damage, kOp, "order");
     polyhead_score& before = required(whole, kOp, "whole");
-    polyhead_prune_step* into = &required(steps, kOp, "steps");
+    Room<polyhead_prune_step> into(steps, step_size, kOp, "steps", "step_size");
     std::size_t &count = required(step_count, kOp, "step_count"),
                 &within = required(within_budget, kOp, "within_budget");
-    const PruneCurve curve =
-        prune(on, of, examples_of(on, ranking, ranking_count), examples_of(on, judging, judging_count), budget,
-              static_cast<PruneOrder>(order), seed);
+    const PruneCurve curve = prune(on, of, examples_of(on, ranking, ranking_count),
+                                   examples_of(on, judging, judging_count), budget, by, seed);
     before = {curve.loss, curve.accuracy};
-    for (const PruneStep& step : curve.steps) *into++ = {head_in_c(step.removed), {step.loss, step.accuracy}};
+    for (const PruneStep& step : curve.steps) into.add({head_in_c(step.removed), {step.loss, step.accuracy}});
     count = curve.steps.size();
     within = curve.within_budget;
   });
@@ -124,7 +127,7 @@ polyhead_status polyhead_prune(polyhead_context* context, const polyhead_model* 
 polyhead_status polyhead_without_heads(const polyhead_model* model, const polyhead_head* heads, size_t head_count,
                                        polyhead_model** smaller) {
   return guarded([&] {
-    required(smaller, kOp, "smaller") =
-        new polyhead_model{without_heads(required(model, kOp, "model").model, heads_of(heads, head_count, kOp))};
+    required(smaller, kOp, "smaller") = new polyhead_model{
+        without_heads(required(model, kOp, "model").model, heads_of(heads, head_count, kOp, "heads"))};
   });
 }

@@ -17,23 +17,49 @@ struct Call {
   MultiHeadOptions options;
 };
 
+double or_default(double given, double standard) { return given == 0 ? standard : given; }
+
+std::optional<Rotary> rotary_of(const polyhead_rotary* rotary) {
+  if (rotary == nullptr) return {};
+  const polyhead_rotary given = versioned(rotary, kOp, "rotary");
+  const Rotary standard;
+  return Rotary{.layout = given.interleaved != 0 ? RotaryLayout::interleaved : RotaryLayout::half,
+                .dim = given.dim,
+                .base = or_default(given.base, standard.base),
+                .scaling = {.factor = or_default(given.scaling_factor, standard.scaling.factor),
+                            .slow = or_default(given.scaling_slow, standard.scaling.slow),
+                            .fast = or_default(given.scaling_fast, standard.scaling.fast),
+                            .context = given.scaling_context}};
+}
+
 Call call_of(const polyhead_layer_inputs* inputs) {
   const polyhead_layer_inputs given = versioned(&required(inputs, kOp, "inputs"), kOp, "inputs");
   return {.inputs = {.query = view_of(given.query, kOp, "query"),
                      .key = view_of(given.key, kOp, "key"),
                      .value = view_of(given.value, kOp, "value")},
           .options = {.attention = options_of(given.attention, kOp),
-                      .output_dropout = {given.output_dropout, given.output_dropout_seed}}};
+                      .output_dropout = {given.output_dropout, given.output_dropout_seed},
+                      .qk_norm_epsilon = or_default(given.qk_norm_epsilon, MultiHeadOptions{}.qk_norm_epsilon),
+                      .rotary = rotary_of(given.rotary),
+                      .query_positions = view_of(given.query_positions, kOp, "query_positions"),
+                      .key_positions = view_of(given.key_positions, kOp, "key_positions")}};
 }
 
 MultiHeadWants wants_of(const polyhead_layer_wants* wants) {
   const polyhead_layer_wants given = versioned(wants, kOp, "wants");
-  if (given.statistics < 0 || given.statistics > 2) {
-    throw Error(ErrorCode::value, kOp, "expected statistics 0, 1 or 2, found " + std::to_string(given.statistics));
-  }
   MultiHeadWants result = given.training != 0 ? MultiHeadWants::training() : MultiHeadWants{};
-  result.attention.weights = given.weights != 0;
-  result.attention.statistics = static_cast<StatisticsSet>(given.statistics);
+  result.heads |= given.heads != 0;
+  const bool lse = result.attention.lse || given.lse != 0;
+  result.attention = {.lse = lse,
+                      .weights = given.weights != 0,
+                      .weight_heads = chosen(given.weight_heads, given.weight_head_count, kOp, "weight_heads"),
+                      .weight_rows = chosen(given.weight_rows, given.weight_row_count, kOp, "weight_rows"),
+                      .weights_f32 = given.weights_f32 != 0,
+                      .logits = enumerator(given.logit_stage, LogitStage::biased, kOp, "logit_stage"),
+                      .statistics = enumerator(given.statistics, StatisticsSet::full, kOp, "statistics"),
+                      .row_statistics = given.row_statistics != 0,
+                      .marked_keys = view_of(given.marked_keys, kOp, "marked_keys"),
+                      .target_keys = view_of(given.target_keys, kOp, "target_keys")};
   return result;
 }
 
@@ -49,7 +75,8 @@ polyhead_status polyhead_layer_create(polyhead_context* context, const polyhead_
                                .head_dim = given.head_dim,
                                .key_width = given.key_width,
                                .value_width = given.value_width,
-                               .bias = given.no_bias == 0};
+                               .bias = given.no_bias == 0,
+                               .qk_norm = given.qk_norm != 0};
     required(layer, kOp, "layer") = new polyhead_layer{MultiHeadAttention(
         sizes, element_type(dtype, kOp, "dtype"), seed, required(context, kOp, "context").context.allocator())};
   });
@@ -76,7 +103,9 @@ polyhead_status polyhead_layer_forward(polyhead_context* context, const polyhead
     named->name("heads", kept.heads);
     named->name("lse", kept.lse);
     named->name("weights", kept.weights);
+    named->name("logits", kept.logits);
     named->name("statistics", kept.statistics);
+    named->name("row_statistics", kept.row_statistics);
     into = named.release();
   });
 }
@@ -108,6 +137,8 @@ polyhead_status polyhead_layer_backward(polyhead_context* context, const polyhea
     named->name("in_proj_bias", kept.dparameters.in_proj_bias);
     named->name("out_proj.weight", kept.dparameters.out_proj_weight);
     named->name("out_proj.bias", kept.dparameters.out_proj_bias);
+    named->name("q_norm.weight", kept.dparameters.q_norm_weight);
+    named->name("k_norm.weight", kept.dparameters.k_norm_weight);
     named->name("dbias", kept.dbias);
     named->name("dsink_logit", kept.dsink_logit);
     named->name("dgates", kept.dgates);

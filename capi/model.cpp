@@ -9,15 +9,16 @@
 
 namespace polyhead::capi {
 
-std::vector<HeadId> heads_of(const polyhead_head* heads, std::size_t count, std::string_view op) {
+std::vector<HeadId> heads_of(const polyhead_head* heads, std::size_t count, std::string_view op,
+                             std::string_view name) {
   std::vector<HeadId> ids;
   if (count == 0) return ids;
-  const polyhead_head* const first = &required(heads, op, "heads");
+  const polyhead_head* const first = &required(heads, op, name);
   for (const polyhead_head* head = first; head != first + count; ++head) {
     if (head->layer < 0 || head->head < 0) {
       throw Error(ErrorCode::value, op,
-                  "expected layers and heads from 0 on, found " + std::to_string(head->layer) + "." +
-                      std::to_string(head->head));
+                  std::string(name) + ": expected layers and heads from 0 on, found " + std::to_string(head->layer) +
+                      "." + std::to_string(head->head));
     }
     ids.push_back({static_cast<std::size_t>(head->layer), head->head});
   }
@@ -54,7 +55,7 @@ std::vector<std::vector<std::int32_t>> prompts_of(const std::int32_t* prompts, c
 }
 
 ModelOptions options_of(const polyhead_tensor* lengths, const polyhead_head* knocked_out, size_t count) {
-  return {.lengths = view_of(lengths, kOp, "lengths"), .knocked_out = heads_of(knocked_out, count, kOp)};
+  return {.lengths = view_of(lengths, kOp, "lengths"), .knocked_out = heads_of(knocked_out, count, kOp, "knocked_out")};
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace polyhead::capi {
 
-std::vector<HeadId> heads_of(const polyhead_head* heads, std::size_t count, std::string_view op);
+std::vector<HeadId> heads_of(const polyhead_head* heads, std::size_t count, std::string_view op, std::string_view name);
 polyhead_head head_in_c(const HeadId& id);
 
 }  // namespace polyhead::capi

@@ -138,7 +138,8 @@ struct GradientWants {
   bool bias = false, sink_logit = false, gates = false;
 };
 
-// Upstream gradients: of the output [B,H,T,E], and optionally of lse [B,H,T] and of all weights [B,H,T,S].
+// Upstream gradients: of the output [B,H,T,E], and optionally of lse [B,H,T] and of all weights [B,H,T,S]. Messages
+// call them doutput, dlse and dweights.
 struct UpstreamGradients {
   ConstTensorView output{}, lse{}, weights{};
 };

@@ -6,8 +6,10 @@
  *   polyhead_attention_results results = {.size = sizeof results, .output = &output};
  *   polyhead_attend(context, &q, &k, &v, &options, &results);
  *
- * - Structs that options are passed in begin with their size; set it, and zero the rest: 0 and NULL stand for the
- *   default or for "absent". A program that was built against an older version of this header goes on working.
+ * - Structs that arguments are passed in begin with their size; set it, and zero the rest: 0 and NULL stand for the
+ *   default or for "absent". A call that fills an array of structs is told the size of one. So a program that was built
+ *   against an older version of this header goes on working. Structs without a size will not change: dtype, tensor,
+ *   view, head, score and estimate.
  * - Functions return a status and leave a message behind; no exception leaves the library, and it never aborts.
  *   Everything is checked before anything is written.
  * - Calls on one context take turns; give each thread that calls at the same time a context of its own.
@@ -100,6 +102,7 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_context_release_memory(polyhead_conte
 typedef enum polyhead_align { POLYHEAD_UNSET = 0, POLYHEAD_TOP_LEFT, POLYHEAD_BOTTOM_RIGHT } polyhead_align;
 
 typedef struct polyhead_window {
+  size_t size;
   int64_t left, right, always_first;
 } polyhead_window;
 
@@ -197,15 +200,27 @@ typedef struct polyhead_layer_shape {
   size_t size;
   int64_t width, heads, kv_heads, head_dim, key_width, value_width; /* from kv_heads on 0 stands for the default */
   int32_t no_bias;
+  int32_t qk_norm; /* RMSNorm of every head of q and k, before rotary; f32 or f64 */
 } polyhead_layer_shape;
 
 /* Initialised from the seed as torch.nn.MultiheadAttention is, in the memory of the context's device. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_create(polyhead_context* context, const polyhead_layer_shape* shape,
                                                         polyhead_dtype dtype, uint64_t seed, polyhead_layer** layer);
 POLYHEAD_C_PUBLIC void polyhead_layer_free(polyhead_layer* layer);
-/* A parameter by its name in torch ("in_proj_weight", "out_proj.bias" ...), for reading and writing. */
+/* A parameter by its name in torch ("in_proj_weight", "out_proj.bias" ...; "q_norm.weight" and "k_norm.weight", which
+ * torch's layer does not have), for reading and writing. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_parameter(polyhead_layer* layer, const char* name,
                                                            polyhead_view* view);
+
+/* Positions turn pairs of columns of q and k: polyhead::Rotary. */
+typedef struct polyhead_rotary {
+  size_t size;
+  int64_t dim;                                       /* how many columns are rotated; 0: all */
+  double base;                                       /* 0: 10000 */
+  int32_t interleaved;                               /* pairs are 2c and 2c + 1, not c and c + dim/2 */
+  double scaling_factor, scaling_slow, scaling_fast; /* 0: 1, 1 and 4 */
+  int64_t scaling_context;                           /* 0: linear scaling */
+} polyhead_rotary;
 
 typedef struct polyhead_layer_inputs {
   size_t size;
@@ -213,16 +228,28 @@ typedef struct polyhead_layer_inputs {
   const polyhead_attention_options* attention; /* or NULL */
   double output_dropout;
   uint64_t output_dropout_seed;
+  double qk_norm_epsilon;                                 /* 0: 1e-6 */
+  const polyhead_rotary* rotary;                          /* or NULL */
+  const polyhead_tensor *query_positions, *key_positions; /* for rotary: i32 [T] or [B,T]; NULL: 0, 1, 2 ... */
 } polyhead_layer_inputs;
 
 typedef struct polyhead_layer_wants {
   size_t size;
-  int32_t training; /* keeps what backward needs */
+  int32_t training; /* keeps what backward needs, heads and lse among it */
   int32_t weights;
   int32_t statistics; /* 0 none, 1 the light set, 2 the full one */
+  int32_t heads;      /* side by side before W_O, [B,T,H*D] */
+  int32_t lse, row_statistics, weights_f32;
+  int32_t logit_stage;                        /* polyhead_logit_stage; of logits */
+  const int32_t *weight_heads, *weight_rows;  /* of these heads and rows only */
+  size_t weight_head_count, weight_row_count; /* 0: all */
+  const polyhead_tensor* marked_keys;         /* bool [B,S] */
+  const polyhead_tensor* target_keys;         /* i32 [B,T,4] */
 } polyhead_layer_wants;
 
-/* Results: output, and as wanted heads, lse, weights, statistics. */
+/* Results: output, and as wanted heads, lse, weights, logits, statistics, row_statistics. Of the layer in C++ these are
+ * not here: packed weights, the projections as results, memory of the caller, and gradients that arrive at lse and
+ * weights. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_forward(polyhead_context* context, const polyhead_layer* layer,
                                                          const polyhead_layer_inputs* inputs,
                                                          const polyhead_layer_wants* wants, polyhead_results** results);
@@ -288,7 +315,9 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_model_generate(polyhead_context* cont
 
 /* ---- Heads ---- */
 
+/* In an array all have the size of the first. */
 typedef struct polyhead_examples {
+  size_t size;
   const polyhead_tensor *tokens, *targets, *lengths; /* i32 [B,T]; i32 [B,T] or [B]; i32 [B] or NULL; on the host */
 } polyhead_examples;
 
@@ -302,15 +331,16 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_model_score(polyhead_context* context
 
 typedef struct polyhead_surveyed_head {
   polyhead_head id;
-  double sums[POLYHEAD_FULL_STATISTICS];
   char role[32]; /* "induction"; empty if no detector beats its control */
   double role_score;
 } polyhead_surveyed_head;
-/* Every head on tokens i32 [B,T], into memory for head_count of them. */
+/* Every head on tokens i32 [B,T], into memory for head_count of them, each of head_size bytes; and its statistics over
+ * all rows, into sums [head_count,sum_count], or NULL: the first sum_count of POLYHEAD_FULL_STATISTICS. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_survey_heads(polyhead_context* context, const polyhead_model* model,
                                                         const polyhead_tensor* tokens, const polyhead_tensor* lengths,
                                                         const int32_t* separators, size_t separator_count,
-                                                        uint64_t seed, polyhead_surveyed_head* heads);
+                                                        uint64_t seed, polyhead_surveyed_head* heads, size_t head_size,
+                                                        double* sums, size_t sum_count);
 
 typedef struct polyhead_estimate {
   double mean, low, high; /* with its 95 % interval */
@@ -322,9 +352,10 @@ typedef struct polyhead_head_importance {
   double accuracy_loss;
   polyhead_estimate logit;
 } polyhead_head_importance;
+/* Into memory for head_count of them, each of head_size bytes. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_importance(polyhead_context* context, const polyhead_model* model,
                                                       const polyhead_examples* batches, size_t batch_count,
-                                                      polyhead_head_importance* heads);
+                                                      polyhead_head_importance* heads, size_t head_size);
 
 typedef enum polyhead_prune_order {
   POLYHEAD_ITERATIVE = 0,
@@ -337,12 +368,14 @@ typedef struct polyhead_prune_step {
   polyhead_head removed;
   polyhead_score without; /* this one and all before it */
 } polyhead_prune_step;
-/* Into memory for head_count steps; step_count and within_budget say how many were taken, and how many may be. */
+/* Into memory for head_count steps, each of step_size bytes; step_count and within_budget say how many were taken, and
+ * how many may be. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_prune(polyhead_context* context, const polyhead_model* model,
                                                  const polyhead_examples* ranking, size_t ranking_count,
                                                  const polyhead_examples* judging, size_t judging_count, double budget,
                                                  int32_t order, uint64_t seed, polyhead_score* whole,
-                                                 polyhead_prune_step* steps, size_t* step_count, size_t* within_budget);
+                                                 polyhead_prune_step* steps, size_t step_size, size_t* step_count,
+                                                 size_t* within_budget);
 /* The model without these heads, in smaller matrices. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_without_heads(const polyhead_model* model, const polyhead_head* heads,
                                                          size_t head_count, polyhead_model** smaller);

@@ -1,9 +1,11 @@
 """Multi-head attention that you can see through.
 
-    import numpy as np, polyhead
-    x = np.random.default_rng(0).standard_normal((1, 4, 16, 8), dtype=np.float32)
-    result = polyhead.attention(x, x, x, causal=True, statistics="light")
-    print(result.statistics)
+    >>> import numpy as np, polyhead
+    >>> x = np.array([[[[1.0], [2.0], [3.0]], [[0.0], [0.0], [0.0]]]])  # [batch, heads, tokens, dim]
+    >>> print(polyhead.attention(x, x, x, causal=True, statistics="light").statistics)
+    head  entropy  normalised_entropy  max_weight  first_weight  self_weight  previous_weight  max_logit
+    0       0.191               0.358       0.944         0.374        0.944            0.083      9.000
+    1       0.597               1.000       0.611         0.611        0.611            0.417      0.000
 
 polyhead.torch has a drop-in for torch.nn.MultiheadAttention, polyhead.transformers watches the heads of models of Hugging
 Face's library.

@@ -4,20 +4,26 @@ import ctypes
 import functools
 import struct
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Literal, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
 
-from . import _figures
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, LIGHT_STATISTICS, Arena, function, pointers
-from ._numbers import flag, is_zero, number, whole
+from ._numbers import flag, is_zero, whole
+from ._options import (  # some of them for polyhead.torch
+    OPTION_TENSORS, PLAIN, PLAIN_SETTINGS, UNLIMITED, Align, Array, Options, Window, options_of, window_of, word_of)
+from ._results import ABSENT, Summary, notebook_html
 from ._statistics import HeadStatistics
-from ._tensors import address_of, as_array, call, context_of, empty, is_torch, kind_of, tensor
+from ._tensors import address_of, as_array, as_arrays, call, context_of, empty, expect_array, is_torch, kind_of, tensor
 
-Array = Any  # of NumPy or PyTorch, or with DLPack
-UNLIMITED = 2**63 - 1
-_ALIGN = {None: 0, "top_left": 1, "bottom_right": 2}
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # which a type checker has; typing has it from Python 3.11 on
+
+    from ._options import AttentionArguments, ContractOptions
+
+LogitStage = Literal["scaled", "capped", "biased"]
+StatisticsSet = Literal["light", "full"]
 _STAGES = {None: 0, "scaled": 1, "capped": 2, "biased": 3}
 _SETS = {None: 0, "light": LIGHT_STATISTICS, "full": FULL_STATISTICS}
 
@@ -25,139 +31,38 @@ _attend = pointers(function("polyhead_attend"), 6)
 _backward = pointers(function("polyhead_attend_backward"), 7)
 _explain = pointers(function("polyhead_explain"), 7)
 
-
 _RESULT_NAMES = "out lse weights logits statistics row_statistics".split()
 
-
-class Window(NamedTuple):
-    """Key j is in the window of the query at position p if p - left <= j <= p + right, or j < always_first.
-
-    None stands for no limit.
-    """
-
-    left: Optional[int] = None
-    right: Optional[int] = None
-    always_first: int = 0
-
-
-# polyhead_attention_options, polyhead_attention_results, polyhead_attention_upstream and polyhead_attention_gradients.
-_OPTIONS = struct.Struct("<QQdii" + "Q" * 13 + "dQ")
+# polyhead_attention_results, polyhead_attention_upstream and polyhead_attention_gradients.
 _RESULTS = struct.Struct("<Q" + "Q" * 10 + "i4xQQ")
 _UPSTREAM = struct.Struct("<6Q")
 _GRADIENTS = struct.Struct("<7Q")
-_DOUBLE, _INT64, _WINDOW = struct.Struct("<d"), struct.Struct("<q"), struct.Struct("<3q")
-
-OPTION_TENSORS = "keep bias alibi key_lengths key_start query_lengths cu_q cu_k sink_logit gates".split()
-
-
-def _word(table, word, name):
-    if word is None or isinstance(word, str) and word in table:
-        return table[word]
-    words = ", ".join(repr(known) for known in table)
-    raise InvalidValueError(f"{name}: expected one of {words}, found {word!r}")
 
 
 def statistics_word(word):
     """0, 1 or 2 for None, "light" and "full"."""
-    return (0, LIGHT_STATISTICS, FULL_STATISTICS).index(_word(_SETS, word, "statistics"))
+    return (0, LIGHT_STATISTICS, FULL_STATISTICS).index(word_of(_SETS, word, "statistics"))
 
 
-@dataclass
-class Options:
-    """The options of the attention contract; docs/semantics.md says what each means."""
-
-    scale: Optional[float] = None
-    softcap: float = 0.0
-    align: Optional[str] = None
-    first_position: Union[int, Any, None] = None
-    causal: bool = False
-    window: Optional[Tuple] = None
-    keep: Any = None
-    bias: Any = None
-    alibi: Any = None
-    key_lengths: Any = None
-    key_start: Any = None
-    query_lengths: Any = None
-    cu_q: Any = None
-    cu_k: Any = None
-    sink_logit: Any = None
-    gates: Any = None
-    dropout: float = 0.0
-    seed: int = 0
-
-    def pack(self, arena):
-        """The address of a polyhead_attention_options."""
-        scale = first = window = 0
-        if self.scale is not None:
-            scale = arena.pack(_DOUBLE, number(self.scale, "scale"))
-        if self.first_position is not None and not getattr(self.first_position, "shape", ()):
-            first = arena.pack(_INT64, whole(self.first_position, "first_position"))
-        if self.window is not None:
-            limits = window_of(self.window)
-            window = arena.pack(
-                _WINDOW,
-                *(UNLIMITED if side is None else whole(side, "window") for side in limits[:2]),
-                whole(limits.always_first, "window.always_first"),
-            )
-        seed = whole(self.seed, "seed", 0, 2**64 - 1)
-        tensors = [tensor(arena, x, name) for x, name in zip(self.tensors(), ("first_position", *OPTION_TENSORS))]
-        return arena.pack(
-            _OPTIONS,
-            _OPTIONS.size,
-            scale,
-            number(self.softcap, "softcap"),
-            _word(_ALIGN, self.align, "align"),
-            flag(self.causal, "causal"),
-            first,
-            tensors[0],
-            window,
-            *tensors[1:],
-            number(self.dropout, "dropout"),
-            seed,
-        )
-
-    def tensors(self):
-        """In the order of packing."""
-        first = self.first_position if getattr(self.first_position, "shape", ()) else None
-        return [first, self.keep, self.bias, self.alibi, self.key_lengths, self.key_start, self.query_lengths, self.cu_q, self.cu_k,
-                self.sink_logit, self.gates]
-
-    def settings(self):
-        """What else there is, or None where calls that follow will hardly have the same."""
-        if self.first_position is not None or not is_zero(self.dropout):
-            return None
-        return self.scale, self.softcap, self.align, self.causal, self.window
-
-
-PLAIN = Options()  # none of them
-
-
-def window_of(window):
-    try:
-        return Window(*window)
-    except TypeError:
-        raise InvalidValueError(f"window: expected (left, right) or (left, right, always_first), found {window!r}") from None
-
-
-@dataclass
-class Attention:
+@dataclass(repr=False)
+class Attention(Summary):
     """What attention() was asked for; the rest is None."""
 
     output: Any
     lse: Any = None  # [B,H,T]: log of the denominator
     weights: Any = None  # [B,heads,rows,S]
     logits: Any = None  # shaped like weights
-    statistics: Optional[HeadStatistics] = None
-    row_statistics: Optional[HeadStatistics] = None
+    statistics: HeadStatistics = ABSENT
+    row_statistics: HeadStatistics = ABSENT
     chosen: Optional[Sequence[int]] = None  # the heads that weights and logits are of; None: all
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """In a notebook: the statistics as a table, the weights of the first sequence as figures."""
         return notebook_html(self)
 
 
-@dataclass
-class Gradients:
+@dataclass(repr=False)
+class Gradients(Summary):
     """What attention_backward() returns; those of what was not given are None."""
 
     dq: Any
@@ -166,19 +71,6 @@ class Gradients:
     dbias: Any = None
     dsink_logit: Any = None
     dgates: Any = None  # per sequence, [B,H]
-
-
-def notebook_html(result):
-    """Of results with an output, and perhaps weights [B,heads,T,S] and statistics."""
-    parts = [f"<p>output {tuple(result.output.shape)}</p>"]
-    if result.statistics is not None:
-        parts.append(result.statistics._repr_html_())
-    if result.weights is not None and len(result.weights):
-        first = result.weights[0]
-        first = first.detach().float().cpu().numpy() if is_torch(first) else first
-        heads = getattr(result, "chosen", None)
-        parts.append(_figures.heat_maps(first, [f"head {n}" for n in (range(len(first)) if heads is None else heads)]))
-    return "".join(parts)
 
 
 def _sizes(q, k, v):
@@ -204,9 +96,13 @@ def _sequences(options, batch):
 
 
 def _longest(options, keys):
+    """The keys of the longest sequence; offsets beyond the keys are refused later."""
     if options.cu_k is None:
         return keys
-    return int(np.diff(_on_host(_offsets(options.cu_k, "cu_k"), "cu_k")).max(initial=0))
+    offsets = _on_host(as_array(_offsets(options.cu_k, "cu_k"), "cu_k"), "cu_k")
+    if offsets.dtype.kind not in "iu":
+        raise DTypeError(f"cu_k: expected whole numbers, found {offsets.dtype}")
+    return min(int(np.diff(offsets.astype(np.int64)).max(initial=0)), keys)
 
 
 def _offsets(x, name):
@@ -250,30 +146,27 @@ def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=
             result.weights = empty(q, matrix, "stat" if weights_f32 else None)
         if logits:
             result.logits = empty(q, matrix, "stat")
-    fields = _word(_SETS, statistics, "statistics")
+    fields = word_of(_SETS, statistics, "statistics")
     if row_statistics and not fields:
         raise InvalidValueError('row_statistics: expected statistics="light" or "full" with them, found None')
     sums = empty(q, (_sequences(options, batch), head_count, fields), "stat") if fields else None
     row_sums = empty(q, (batch, head_count, queries, fields), "stat") if row_statistics else None
     made = result.output, result.lse, result.weights, result.logits, sums, row_sums
     given = (q, k, v) if options is PLAIN else (q, k, v, *options.tensors())
+    settings = PLAIN_SETTINGS if options is PLAIN else options.settings()
 
     def pack(arena):
         inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
-        packed = 0 if options is PLAIN else options.pack(arena)
+        packed = 0 if options is PLAIN else options.pack(arena, settings)
         into = [tensor(arena, x, name, writable=name == "out") for x, name in zip(made, _RESULT_NAMES)]
         chosen = [arena.array(x) if x is not None else 0 for x in (heads, rows)]
         results = arena.pack(_RESULTS, _RESULTS.size, *into, *chosen, *(len(x) if x is not None else 0 for x in (heads, rows)),
-                             _word(_STAGES, logits, "logits"), tensor(arena, marked_keys, "marked_keys"),
+                             word_of(_STAGES, logits, "logits"), tensor(arena, marked_keys, "marked_keys"),
                              tensor(arena, target_keys, "target_keys"))
         return *inputs, packed, results
 
-    settings = options.settings()
-    if settings is not None and heads is rows is marked_keys is target_keys is None:
-        settings = settings, logits
-    else:
-        settings = None
-    call(_attend, given, made, settings, pack)
+    kind = options.kind(settings) if heads is rows is marked_keys is target_keys is None else None
+    call(_attend, given, made, None if kind is None else (kind, logits), pack)
     if sums is not None:
         result.statistics = HeadStatistics(sums)
     if row_sums is not None:
@@ -281,7 +174,7 @@ def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=
     return result
 
 
-_plain = {}  # calls of plain() by the kind of their arrays: what was packed for the last one
+_plain: Dict[Any, Any] = {}  # calls of plain() by the kind of their arrays: what was packed for the last one
 _MOST_PLAIN = 256
 
 
@@ -316,15 +209,26 @@ def _of_torch():
     return torch
 
 
+@overload
+def attention(q: Array, k: Array, v: Array, *, lse: Literal[False] = ..., weights: Literal[False] = ..., logits: None = ...,
+              statistics: None = ..., row_statistics: Literal[False] = ..., **arguments: "Unpack[AttentionArguments]") -> Array: ...
+
+
+@overload
+def attention(q: Array, k: Array, v: Array, *, lse: bool = ..., weights: bool = ..., logits: Optional[LogitStage] = ...,
+              statistics: Optional[StatisticsSet] = ..., row_statistics: bool = ...,
+              **arguments: "Unpack[AttentionArguments]") -> Attention: ...
+
+
 def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, softcap: float = 0.0,
-              align: Optional[str] = None, first_position: Union[int, Array, None] = None, causal: bool = False,
-              window: Optional[Tuple] = None, keep: Optional[Array] = None, bias: Optional[Array] = None,
+              align: Optional[Align] = None, first_position: Union[int, Array, None] = None, causal: bool = False,
+              window: Optional[Tuple[Optional[int], ...]] = None, keep: Optional[Array] = None, bias: Optional[Array] = None,
               alibi: Optional[Array] = None, key_lengths: Optional[Array] = None, key_start: Optional[Array] = None,
               query_lengths: Optional[Array] = None, cu_q: Optional[Array] = None, cu_k: Optional[Array] = None,
               sink_logit: Optional[Array] = None, gates: Optional[Array] = None, dropout: float = 0.0, seed: int = 0,
               out: Optional[Array] = None, lse: bool = False, weights: bool = False, heads: Optional[Sequence[int]] = None,
-              rows: Optional[Sequence[int]] = None, weights_f32: bool = False, logits: Optional[str] = None,
-              statistics: Optional[str] = None, row_statistics: bool = False, marked_keys: Optional[Array] = None,
+              rows: Optional[Sequence[int]] = None, weights_f32: bool = False, logits: Optional[LogitStage] = None,
+              statistics: Optional[StatisticsSet] = None, row_statistics: bool = False, marked_keys: Optional[Array] = None,
               target_keys: Optional[Array] = None) -> Union[Array, Attention]:
     """Attention of q [B,H,T,D] over k [B,G,S,D] and v [B,G,S,E], in O(T) memory.
 
@@ -349,11 +253,13 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
     """
     if causal is not False:
         flag(causal, "causal")
+    if type(seed) is not int or seed:
+        whole(seed, "seed", 0, 2**64 - 1)
     if not (lse is weights is weights_f32 is row_statistics is False and logits is statistics is None):
         for value, name in ((lse, "lse"), (weights, "weights"), (weights_f32, "weights_f32"), (row_statistics, "row_statistics")):
             flag(value, name)
-        _word(_STAGES, logits, "logits")
-        _word(_SETS, statistics, "statistics")
+        word_of(_STAGES, logits, "logits")
+        word_of(_SETS, statistics, "statistics")
     if scale is None and is_zero(softcap) and align is None and first_position is None and not causal and window is None \
             and keep is None and bias is None and alibi is None and key_lengths is None and key_start is None \
             and query_lengths is None and cu_q is None and cu_k is None and sink_logit is None and gates is None \
@@ -364,15 +270,17 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
                           query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed)
     more = lse or weights or logits or statistics or row_statistics
     shortest = options is PLAIN and out is heads is rows is marked_keys is target_keys is None and not more
-    if shortest and type(q) is type(k) is type(v) is np.ndarray:
-        batch, head_count, queries, _, value_dim = _sizes(q, k, v)
-        return plain(q, k, v, np.empty((batch, head_count, queries, value_dim), q.dtype))
-    of_torch = is_torch(q)
-    if shortest and of_torch:
-        return _of_torch().attend_plain(q, k, v)
-    if not of_torch:
-        q, k, v = as_array(q), as_array(k), as_array(v)
-        of_torch = is_torch(q) or is_torch(k) or is_torch(v)
+    if type(q) is type(k) is type(v):
+        if shortest and type(q) is np.ndarray:
+            batch, head_count, queries, _, value_dim = _sizes(q, k, v)
+            return plain(q, k, v, empty(q, (batch, head_count, queries, value_dim)))
+        if shortest and is_torch(q):
+            return _of_torch().attend_plain(q, k, v)
+    (q, k, v), of_torch = as_arrays(q=q, k=k, v=v)
+    if of_torch and options is not PLAIN:
+        options.in_arrays(in_torch=True)  # packing makes those of NumPy
+    if marked_keys is not None or target_keys is not None:
+        marked_keys, target_keys = as_array(marked_keys, "marked_keys", of_torch), as_array(target_keys, "target_keys", of_torch)
     if of_torch:
         return _of_torch().attend(q, k, v, options, out, more, lse=lse, weights=weights, heads=heads, rows=rows,
                                   weights_f32=weights_f32, logits=logits, statistics=statistics,
@@ -383,7 +291,8 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
 
 
 def statistics(q: Array, k: Array, v: Optional[Array] = None, *, full: bool = False, rows: bool = False,
-               marked_keys: Optional[Array] = None, target_keys: Optional[Array] = None, **options: Any) -> HeadStatistics:
+               marked_keys: Optional[Array] = None, target_keys: Optional[Array] = None,
+               **options: "Unpack[ContractOptions]") -> HeadStatistics:
     """What every head does with these queries and keys: entropy, where it looks, how sharply. A HeadStatistics.
 
     Options are those of attention(). With rows=True every row's numbers, [B,H,T].
@@ -393,8 +302,9 @@ def statistics(q: Array, k: Array, v: Optional[Array] = None, *, full: bool = Fa
     >>> polyhead.statistics(x, x, causal=True).entropy.round(3).tolist()  # equal keys: the mean of ln 1 to ln 8
     [1.326, 1.326]
     """
-    result = attention(q, k, k if v is None else v, statistics="full" if full else "light", row_statistics=rows,
-                       marked_keys=marked_keys, target_keys=target_keys, **options)
+    which: StatisticsSet = "full" if flag(full, "full") else "light"
+    result = attention(q, k, k if v is None else v, statistics=which, row_statistics=flag(rows, "rows"), marked_keys=marked_keys,
+                       target_keys=target_keys, **options)
     return result.row_statistics if rows else result.statistics
 
 
@@ -412,21 +322,22 @@ def backward(q, k, v, doutput, options=PLAIN, output=None, lse=None, dlse=None, 
     upstream = output, lse, doutput, dlse, dweights
     made = result.dq, result.dk, result.dv, result.dbias, result.dsink_logit, result.dgates
     given = (q, k, v, *upstream) if options is PLAIN else (q, k, v, *upstream, *options.tensors())
+    settings = PLAIN_SETTINGS if options is PLAIN else options.settings()
 
     def pack(arena):
         inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
         above = [tensor(arena, x, name) for x, name in zip(upstream, ("output", "lse", "doutput", "dlse", "dweights"))]
-        packed = 0 if options is PLAIN else options.pack(arena)
+        packed = 0 if options is PLAIN else options.pack(arena, settings)
         into = [tensor(arena, x, name) for x, name in zip(made, ("dq", "dk", "dv", "dbias", "dsink_logit", "dgates"))]
         return (*inputs, packed, arena.pack(_UPSTREAM, _UPSTREAM.size, *above), arena.pack(_GRADIENTS, _GRADIENTS.size, *into))
 
-    call(_backward, given, made, options.settings(), pack)
+    call(_backward, given, made, options.kind(settings), pack)
     return result
 
 
 def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: Optional[Array] = None,
                        lse: Optional[Array] = None, dlse: Optional[Array] = None, dweights: Optional[Array] = None,
-                       **options: Any) -> Gradients:
+                       **options: "Unpack[ContractOptions]") -> Gradients:
     """Gradients of attention() with the same options, from that of its output [B,H,T,E].
 
     `output` and `lse` of the forward pass save computing them again; `dlse` and `dweights` are further gradients from above.
@@ -438,17 +349,21 @@ def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: 
     >>> gradients.dq.shape, gradients.dgates.shape
     ((1, 2, 5, 4), (1, 2))
     """
-    given = Options(**options)
+    (q, k, v, doutput, output, lse, dlse, dweights), of_torch = as_arrays(
+        q=q, k=k, v=v, doutput=doutput, output=output, lse=lse, dlse=dlse, dweights=dweights)
+    given = options_of("attention_backward", dict(options)).in_arrays(of_torch)
+    for x, name in ((q, "q"), (k, "k"), (v, "v"), (doutput, "doutput")):
+        expect_array(x, name)
     for name in ("bias", "sink_logit", "gates"):
-        if getattr(given, name) is not None and not hasattr(getattr(given, name), "shape"):
-            raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(getattr(given, name)).__name__}")
-    return backward(as_array(q), as_array(k), as_array(v), doutput, given, output, lse, dlse, dweights, given.bias is not None,
+        if getattr(given, name) is not None:
+            expect_array(getattr(given, name), name)
+    return backward(q, k, v, doutput, given, output, lse, dlse, dweights, given.bias is not None,
                     given.sink_logit is not None, given.gates is not None)
 
 
 def explain(q: Array, k: Array, v: Array, *, lse: bool = False, weights: bool = False, weights_f32: bool = False,
-            heads: Optional[Sequence[int]] = None, rows: Optional[Sequence[int]] = None, logits: Optional[str] = None,
-            statistics: Optional[str] = None, row_statistics: bool = False, **options: Any) -> str:
+            heads: Optional[Sequence[int]] = None, rows: Optional[Sequence[int]] = None, logits: Optional[LogitStage] = None,
+            statistics: Optional[StatisticsSet] = None, row_statistics: bool = False, **options: "Unpack[ContractOptions]") -> str:
     """Which path attention() takes with the same arguments, and why not a faster one.
 
     >>> import numpy as np, polyhead
@@ -456,17 +371,20 @@ def explain(q: Array, k: Array, v: Array, *, lse: bool = False, weights: bool = 
     >>> "cpu" in polyhead.explain(x, x, x, causal=True, statistics="light")
     True
     """
-    q, k, v = as_array(q), as_array(k), as_array(v)
+    (q, k, v), of_torch = as_arrays(q=q, k=k, v=v)
+    for x, name in ((q, "q"), (k, "k"), (v, "v")):
+        expect_array(x, name)
     _sizes(q, k, v)
+    given = options_of("explain", dict(options)).in_arrays(of_torch)
     arena, text = Arena(), ctypes.c_char_p()
-    fields = _word(_SETS, statistics, "statistics")
+    fields = word_of(_SETS, statistics, "statistics")
     wanted = (flag(lse, "lse"), flag(weights, "weights"), logits is not None, bool(fields), flag(row_statistics, "row_statistics"))
     kinds = ("stat", "stat" if flag(weights_f32, "weights_f32") else None, "stat", "stat", "stat")
     none = [tensor(arena, empty(q, (0, fields), kind), name) if there else 0  # of no size: what matters is that they are wanted
             for there, kind, name in zip(wanted, kinds, _RESULT_NAMES[1:])]
     chosen = [_chosen(heads, "heads"), _chosen(rows, "rows")]
     results = arena.pack(_RESULTS, _RESULTS.size, 0, *none, *(0 if x is None else arena.array(x) for x in chosen),
-                         *(0 if x is None else len(x) for x in chosen), _word(_STAGES, logits, "logits"), 0, 0)
+                         *(0 if x is None else len(x) for x in chosen), word_of(_STAGES, logits, "logits"), 0, 0)
     _explain(context_of(q), tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v"),
-             Options(**options).pack(arena), results, ctypes.addressof(text))
-    return text.value.decode()
+             given.pack(arena, given.settings()), results, ctypes.addressof(text))
+    return (text.value or b"").decode()

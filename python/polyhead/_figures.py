@@ -1,8 +1,9 @@
 """Figures for notebooks: SVG that needs nothing else, readable on light and dark pages."""
 
 import html
+import math
 import unicodedata
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -39,16 +40,16 @@ def _cells(weights, left, top, size):
             yield f'<path d="{path}" fill="{_INK}" fill-opacity="{shade / _SHADES:.2f}"/>'
 
 
-def heat_maps(weights, names: Sequence[str], tokens: Optional[Sequence[str]] = None, title="Weights of heads"):
+def heat_maps(weights, names: Sequence[str], tokens: Optional[Sequence[str]] = None, title="Weights of heads") -> str:
     """Weights [heads, T, S] side by side: rows are queries, columns keys; tokens stand along the edges if they are given."""
     weights = np.asarray(weights, float)
     heads, queries, keys = weights.shape
     if weights.size > MOST_CELLS:
         return f"<p>{heads} heads of {queries} × {keys} weights: too many for a figure; choose heads= and rows=.</p>"
     size = max(2.0, min(12.0, 160 / max(queries, keys, 1)))
-    labelled = tokens is not None and size >= 8
-    edge = 6 * max((len(visible(t)) for t in tokens), default=0) + 8 if labelled else 0
-    above = 18 + (edge if labelled else 0)
+    labels = tokens if tokens is not None and size >= 8 else ()
+    edge = 6 * max(len(visible(token)) for token in labels) + 8 if len(labels) else 0
+    above = 18 + edge
     across, down = keys * size + 16 + edge, queries * size + above + 10
     columns = max(1, int(900 // across))
     parts = []
@@ -58,13 +59,12 @@ def heat_maps(weights, names: Sequence[str], tokens: Optional[Sequence[str]] = N
         parts.append(f'<rect x="{left:g}" y="{top:g}" width="{keys * size:g}" height="{queries * size:g}" fill="none" '
                      'stroke="currentColor" stroke-opacity="0.4"/>')
         parts += _cells(head, left, top, size)
-        if labelled:
-            parts += [_label(left - 4, top + (r + 0.8) * size, token, "end", 9) for r, token in enumerate(tokens[:queries])]
-            parts += [_label(left + (c + 0.6) * size, top - 4, token, "start", 9, True) for c, token in enumerate(tokens[:keys])]
+        parts += [_label(left - 4, top + (r + 0.8) * size, token, "end", 9) for r, token in enumerate(labels[:queries])]
+        parts += [_label(left + (c + 0.6) * size, top - 4, token, "start", 9, True) for c, token in enumerate(labels[:keys])]
     return _svg(min(columns, heads) * across, -(-heads // columns) * down, title, parts)
 
 
-def curve(values: Sequence[float], label: str, marked: Optional[int] = None, mark=""):
+def curve(values: Sequence[float], label: str, marked: Optional[int] = None, mark="") -> str:
     """Numbers from 0 to 1 as points on a line; a vertical line at one of them."""
     width, height, left, top = 420.0, 180.0, 40.0, 14.0
     x = lambda n: left + n * (width - left - 16) / max(len(values) - 1, 1)  # noqa: E731
@@ -84,7 +84,33 @@ def curve(values: Sequence[float], label: str, marked: Optional[int] = None, mar
     return _svg(width, height, label, parts)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]):
-    """HTML."""
-    line = lambda kind, cells: "<tr>" + "".join(f"<{kind}>{html.escape(visible(c))}</{kind}>" for c in cells) + "</tr>"  # noqa: E731
-    return f"<table><thead>{line('th', columns)}</thead><tbody>{''.join(line('td', row) for row in rows)}</tbody></table>"
+class Bar(str):
+    """The text of a cell with a bar behind it, as long as its share of 1."""
+
+    share: float
+
+    def __new__(cls, text: str, share: float):
+        made = super().__new__(cls, text)
+        made.share = min(max(float(share), 0.0), 1.0) if math.isfinite(share) else 0.0
+        return made
+
+
+def bars(values: Sequence[float], digits: int = 3, most: Optional[float] = None) -> Tuple[Bar, ...]:
+    """A column of numbers with bars, as shares of `most`: 1, or the largest of them."""
+    longest = max((value for value in values if math.isfinite(value)), default=0) if most is None else most
+    return tuple(Bar(f"{value:.{digits}f}", value / longest if longest > 0 else 0) for value in values)
+
+
+def _cell(kind: str, text: str) -> str:
+    style = ""
+    if isinstance(text, Bar):
+        end = f"{100 * text.share:.1f}%"
+        style = f' style="background:linear-gradient(to right,{_INK}55 {end},transparent {end})"'
+    return f"<{kind}{style}>{html.escape(visible(text))}</{kind}>"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """HTML; the first column names the rows."""
+    head = "".join(_cell("th", name) for name in columns)
+    body = "".join(f"<tr>{_cell('th', row[0])}{''.join(_cell('td', text) for text in row[1:])}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

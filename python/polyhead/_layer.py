@@ -3,16 +3,23 @@
 import ctypes
 import struct
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Literal, Mapping, Optional, Tuple, Union, overload
 
 import numpy as np
 
-from ._attention import Options, notebook_html, statistics_word
+from ._attention import StatisticsSet, statistics_word
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import Arena, Handle, context, function, pointers
 from ._numbers import flag, number, whole
+from ._options import options_of
+from ._results import ABSENT, Summary, notebook_html
 from ._statistics import HeadStatistics
 from ._tensors import as_array, dtype_code, is_torch, result_array, tensor, view_array
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import ContractOptions
 
 _create = function("polyhead_layer_create")
 _parameter = function("polyhead_layer_parameter")
@@ -33,31 +40,31 @@ class _DType(ctypes.Structure):
 _create.raw.argtypes = [ctypes.c_void_p, ctypes.c_void_p, _DType, ctypes.c_uint64, ctypes.c_void_p]
 
 
-@dataclass
-class MultiHeadGradients:
+@dataclass(repr=False)
+class MultiHeadGradients(Summary):
     """What MultiHeadResults.backward() returns; those of what was not given are None."""
 
     dquery: np.ndarray
-    dkey: Optional[np.ndarray]
-    dvalue: Optional[np.ndarray]
+    dkey: np.ndarray
+    dvalue: np.ndarray
     parameters: Dict[str, np.ndarray]  # by their names in MultiHeadAttention.parameters
-    dbias: Optional[np.ndarray] = None
-    dsink_logit: Optional[np.ndarray] = None
-    dgates: Optional[np.ndarray] = None  # per sequence, [B,H]
+    dbias: np.ndarray = ABSENT
+    dsink_logit: np.ndarray = ABSENT
+    dgates: np.ndarray = ABSENT  # per sequence, [B,H]
 
 
-@dataclass
-class MultiHeadResults:
+@dataclass(repr=False)
+class MultiHeadResults(Summary):
     """What a call of MultiHeadAttention was asked for; the rest is None."""
 
     output: np.ndarray  # [B,T,C]
-    heads: Optional[np.ndarray] = None  # [B,T,H*D]: the heads side by side, before W_O; with training=True
-    lse: Optional[np.ndarray] = None  # [B,H,T]; with training=True
-    weights: Optional[np.ndarray] = None  # [B,H,T,S]
-    statistics: Optional[HeadStatistics] = None
+    heads: np.ndarray = ABSENT  # [B,T,H*D]: the heads side by side, before W_O; with training=True
+    lse: np.ndarray = ABSENT  # [B,H,T]; with training=True
+    weights: np.ndarray = ABSENT  # [B,H,T,S]
+    statistics: HeadStatistics = ABSENT
     _call: Any = field(default=None, repr=False)  # what backward() needs
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return notebook_html(self)
 
     def backward(self, doutput: np.ndarray) -> MultiHeadGradients:
@@ -72,11 +79,12 @@ class _Call:
 
     def __init__(self, layer, inputs, options, output_dropout, output_seed):
         self.layer, self.inputs, self.options, self.dropout = layer, inputs, options, (output_dropout, output_seed)
+        self.settings = options.settings()
         self.results = Handle("results")
 
     def pack(self, arena):
         tensors = [tensor(arena, x, name) for x, name in zip(self.inputs, ("query", "key", "value"))]
-        return arena.pack(_INPUTS, _INPUTS.size, *tensors, self.options.pack(arena), *self.dropout)
+        return arena.pack(_INPUTS, _INPUTS.size, *tensors, self.options.pack(arena, self.settings), *self.dropout)
 
     def forward(self, training, weights, sets):
         arena = Arena()
@@ -89,7 +97,7 @@ class _Call:
     def backward(self, doutput):
         arena, found = Arena(), Handle("results")
         _backward(context(), self.layer._handle.value, self.pack(arena), self.results.value,
-                  tensor(arena, as_array(doutput), "doutput"), found.into)
+                  tensor(arena, doutput, "doutput"), found.into)
         get = lambda name, there: result_array(found, name) if there is not None else None  # noqa: E731
         query, key, value = self.inputs
         options = self.options
@@ -133,12 +141,12 @@ class MultiHeadAttention:
         self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", 1)
         self.key_width = self.width if key_width is None else whole(key_width, "key_width", 1)
         self.value_width = self.width if value_width is None else whole(value_width, "value_width", 1)
-        self.dtype = _float_type(dtype)
+        self.dtype, code = _float_type(dtype)
         arena = Arena()
         shape = arena.pack(_SHAPE, _SHAPE.size, self.width, self.heads, self.kv_heads,
                            0 if head_dim is None else whole(head_dim, "head_dim", 1), self.key_width, self.value_width, not bias)
         self._handle = Handle("layer")
-        _create(context(), shape, _DType(*dtype_code(self.dtype), 1), whole(seed, "seed", 0, 2**64 - 1), self._handle.into)
+        _create(context(), shape, _DType(*code, 1), whole(seed, "seed", 0, 2**64 - 1), self._handle.into)
         self.parameters: Dict[str, np.ndarray] = {name: self._parameter(name) for name in self._names(bias)}
         self.head_dim = self.parameters["out_proj.weight"].shape[1] // self.heads
 
@@ -164,6 +172,8 @@ class MultiHeadAttention:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes the parameters over, from arrays or tensors: the state dict of a torch.nn.MultiheadAttention will do."""
+        if not isinstance(state, Mapping):
+            raise DTypeError(f"state: expected arrays by their names, found {type(state).__name__}")
         if set(state) != set(self.parameters):
             raise InvalidValueError(f"load_state_dict: expected {', '.join(self.parameters)}, found {', '.join(map(str, state))}")
         given = {name: _on_host(state[name], name) for name in self.parameters}
@@ -178,9 +188,19 @@ class MultiHeadAttention:
                 "value_width": self.value_width, "bias": "out_proj.bias" in self.parameters, "dtype": self.dtype}
         return _rebuilt, (self.width, self.heads, made, self.state_dict())
 
+    @overload
+    def __call__(self, query: Any, key: Any = ..., value: Any = ..., *, weights: Literal[False] = ..., statistics: None = ...,
+                 training: Literal[False] = ..., output_dropout: float = ..., output_seed: int = ...,
+                 **options: "Unpack[ContractOptions]") -> np.ndarray: ...
+
+    @overload
+    def __call__(self, query: Any, key: Any = ..., value: Any = ..., *, weights: bool = ...,
+                 statistics: Optional[StatisticsSet] = ..., training: bool = ..., output_dropout: float = ...,
+                 output_seed: int = ..., **options: "Unpack[ContractOptions]") -> MultiHeadResults: ...
+
     def __call__(self, query: Any, key: Any = None, value: Any = None, *, weights: bool = False,
-                 statistics: Optional[str] = None, training: bool = False, output_dropout: float = 0.0,
-                 output_seed: int = 0, **options: Any) -> Union[np.ndarray, MultiHeadResults]:
+                 statistics: Optional[StatisticsSet] = None, training: bool = False, output_dropout: float = 0.0,
+                 output_seed: int = 0, **options: "Unpack[ContractOptions]") -> Union[np.ndarray, MultiHeadResults]:
         """The output [B,T,C] for query [B,T,C], key [B,S,key_width] and value [B,S,value_width].
 
         Without a key it is the query, without a value the key. If more is wanted, MultiHeadResults: `weights`, `statistics`
@@ -193,7 +213,7 @@ class MultiHeadAttention:
         inputs = tuple(_input(x, name) for x, name in ((query, "query"), (key, "key"), (value, "value")))
         if inputs[0] is None:
             raise DTypeError("query: expected an array of NumPy, or with DLPack, found None")
-        call = _Call(self, inputs, Options(**options), number(output_dropout, "output_dropout"),
+        call = _Call(self, inputs, options_of("MultiHeadAttention", dict(options)).in_arrays(), number(output_dropout, "output_dropout"),
                      whole(output_seed, "output_seed", 0, 2**64 - 1))
         found = call.forward(training, weights, sets)
         return found if weights or sets or training else found.output
@@ -205,24 +225,30 @@ def _rebuilt(width, heads, made, state):
     return layer
 
 
-def _float_type(dtype):
+def _float_type(dtype: Any) -> Tuple[np.dtype, Tuple[int, int]]:
+    """And its code in C."""
     try:
         found = np.dtype(dtype)
+        code = dtype_code(found) if found.kind == "f" else None
     except TypeError:
-        found = None
-    if found is None or found.kind != "f" or found.itemsize not in (2, 4, 8):
+        code = None
+    if code is None:
         raise DTypeError(f"dtype: expected float16, float32 or float64, found {dtype!r}")
-    return found
+    return found, code
 
 
 def _input(x, name):
-    if is_torch(x):
+    found = as_array(x, name)
+    if is_torch(found):
         raise DTypeError(f"{name}: expected an array of NumPy, found a tensor of torch; polyhead.torch.MultiheadAttention takes those")
-    return as_array(x)
+    return found
 
 
 def _on_host(x, name):
-    found = np.asarray(x.detach().cpu().double() if is_torch(x) else x)  # NumPy has no bfloat16
+    try:
+        found = np.asarray(x.detach().cpu().double() if is_torch(x) else x)  # NumPy has no bfloat16
+    except (TypeError, ValueError) as error:
+        raise DTypeError(f"load_state_dict: expected floating-point numbers for {name}, found {type(x).__name__}: {error}") from error
     if found.dtype.kind != "f":
         raise DTypeError(f"load_state_dict: expected floating-point numbers for {name}, found {found.dtype}")
     return found

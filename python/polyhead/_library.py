@@ -9,6 +9,7 @@ import os
 import struct
 import threading
 from pathlib import Path
+from typing import Any, Dict, List, Tuple
 
 from ._errors import InvalidValueError, raise_for
 
@@ -40,7 +41,7 @@ version = _library.polyhead_version().decode()
 statistic_names = tuple(_library.polyhead_statistic_name(n).decode() for n in range(FULL_STATISTICS))
 
 
-def function(name):
+def function(name: str) -> Any:
     """A function of the library that raises what it reports. Pointers are passed as integers, or None."""
     call = getattr(_library, name)
 
@@ -49,11 +50,11 @@ def function(name):
         if status:
             raise_for(status, _library.polyhead_last_error().decode(errors="replace"))
 
-    checked.raw = call
+    checked.raw = call  # type: ignore[attr-defined]
     return checked
 
 
-def pointers(call, count):
+def pointers(call: Any, count: int) -> Any:
     """Declares the first `count` arguments of a function to be pointers."""
     call.raw.argtypes = [ctypes.c_void_p] * count
     return call
@@ -83,14 +84,14 @@ class Handle:
 class Arena:
     """Memory of one call: structs that point to each other."""
 
-    def __init__(self, size=4096):
+    def __init__(self, size: int = 4096):
         self.words = (ctypes.c_uint64 * (size // 8))()
-        self.tensors = []  # the words that hold the addresses of their data, in the order of packing
+        self.tensors: List[int] = []  # the words that hold the addresses of their data, in the order of packing
         self._at = ctypes.addressof(self.words)
         self._used = 0
-        self.kept = []  # what the structs point to outside
+        self.kept: List[Any] = []  # what the structs point to outside
 
-    def pack(self, layout, *values):
+    def pack(self, layout: struct.Struct, *values: Any) -> int:
         """The address of the packed values."""
         where = self._used
         self._used = (where + layout.size + 7) & ~7
@@ -99,7 +100,7 @@ class Arena:
         layout.pack_into(self.words, where, *values)
         return self._at + where
 
-    def array(self, array):
+    def array(self, array: Any) -> int:
         """The address of a contiguous NumPy array, which is kept alive."""
         self.kept.append(array)
         return array.ctypes.data
@@ -167,7 +168,7 @@ def context():
     return made.value
 
 
-_of_streams = {}  # by GPU and stream; threads share them, since the work of a stream is in one order anyway
+_of_streams: Dict[Tuple[int, int], "Handle"] = {}  # by GPU and stream; threads share them, since the work of a stream is in one order anyway
 _of_streams_lock = threading.Lock()
 
 
@@ -203,11 +204,11 @@ def threads() -> int:
     return _threads(context())
 
 
-def info() -> dict:
+def info() -> Dict[str, Any]:
     """The library's version, the vector instructions it uses, and why there is no GPU path (None if there is one)."""
     target, reason = ctypes.c_char_p(), ctypes.c_char_p()
     _info(ctypes.byref(target), ctypes.byref(reason))
-    return {"version": version, "target": target.value.decode(), "no_cuda_reason": reason.value.decode() or None}
+    return {"version": version, "target": (target.value or b"").decode(), "no_cuda_reason": (reason.value or b"").decode() or None}
 
 
 _info = function("polyhead_info")

@@ -1,18 +1,21 @@
-"""Models from disk: run, generate, and what their heads do."""
+"""Models from disk: run, generate, and what their heads do.
+
+In the examples "run" is the folder of a model of two layers that has learnt to go on with what it has seen before.
+"""
 
 import ctypes
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _figures, _page
-from ._errors import DTypeError, InvalidValueError, ShapeError
+from ._errors import DTypeError, InvalidValueError, IOError, OutOfMemoryError, ShapeError
 from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, version
-from ._numbers import natural, number
-from ._tensors import result_array, tensor
+from ._numbers import natural, number, whole
+from ._tensors import as_array, result_array, tensor
 
 _load = pointers(function("polyhead_model_load"), 3)
 _save = pointers(function("polyhead_model_save"), 2)
@@ -31,17 +34,17 @@ _P, _SIZE, _I64, _U64 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes
 _forward.raw.argtypes = _weights.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _P]
 _generate.raw.argtypes = [_P, _P, _P, _P, _SIZE, _I64, _P, _P]
 _score.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, _P]
-_survey.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _U64, _P]
-_importance.raw.argtypes = [_P, _P, _P, _SIZE, _P]
-_prune.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, ctypes.c_double, ctypes.c_int32, _U64, _P, _P, _P, _P]
+_survey.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _U64, _P, _SIZE, _P, _SIZE]
+_importance.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE]
+_prune.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, ctypes.c_double, ctypes.c_int32, _U64, _P, _P, _SIZE, _P, _P]
 _without.raw.argtypes = [_P, _P, _SIZE, _P]
 
 _INFO = struct.Struct("<Qii4q")
 _SAMPLING = struct.Struct("<QdQqd")
-_EXAMPLES = struct.Struct("<3Q")
+_EXAMPLES = struct.Struct("<4Q")
 _ORDERS = ("iterative", "one_shot", "random", "damage")
 
-_SURVEYED = np.dtype([("layer", "i8"), ("head", "i8"), ("sums", "f8", FULL_STATISTICS), ("role", "S32"), ("score", "f8")])
+_SURVEYED = np.dtype([("layer", "i8"), ("head", "i8"), ("role", "S32"), ("score", "f8")])
 _ESTIMATE = np.dtype([("mean", "f8"), ("low", "f8"), ("high", "f8")])
 _IMPORTANT = np.dtype([
     ("layer", "i8"), ("head", "i8"), ("gradient", "f8"), ("normalised", "f8"), ("zero", _ESTIMATE), ("mean", _ESTIMATE),
@@ -49,6 +52,7 @@ _IMPORTANT = np.dtype([
 _STEP = np.dtype([("layer", "i8"), ("head", "i8"), ("loss", "f8"), ("accuracy", "f8")])
 
 Head = Tuple[int, int]
+Heads = Union[Iterable[Head], np.ndarray]
 _MOST_PAGE_BYTES = 2**25
 
 
@@ -115,7 +119,8 @@ class PruneCurve:
     within_budget: int  # how many of the first steps may be taken
 
     @property
-    def removed(self):
+    def removed(self) -> List[Head]:
+        """The heads of the steps within the budget."""
         return [step.head for step in self.steps[: self.within_budget]]
 
     def _rows(self):
@@ -123,10 +128,10 @@ class PruneCurve:
             [f"{step.head[0]}.{step.head[1]}", f"{step.loss:.4f}", f"{step.accuracy:.4f}", "yes" if n < self.within_budget else "no"]
             for n, step in enumerate(self.steps)]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return _table(self._rows(), _STEP_COLUMNS)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         accuracies = [self.accuracy] + [step.accuracy for step in self.steps]
         figure = _figures.curve(accuracies, "accuracy by heads removed", self.within_budget, "the budget ends")
         return figure + _figures.table(_STEP_COLUMNS, self._rows())
@@ -141,30 +146,35 @@ def _table(rows, columns):
     return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip() for line in lines)
 
 
-class HeadTable(list):
-    """A list of heads that prints as a table, in a notebook too."""
+class HeadTable(List[Any]):
+    """A list of SurveyedHead or HeadImportance that prints as a table, in a notebook with bars."""
 
-    def _columns(self):
-        if self and isinstance(self[0], HeadImportance):
-            rows = [[f"{h.layer}.{h.head}", f"{h.gradient:.4f}", f"{h.zero.mean:.4f}", f"{h.mean.mean:.4f}", f"{h.logit.mean:.4f}"]
-                    for h in self]
-            return ["head", "gradient", "damage (zero)", "damage (mean)", "logit"], rows
-        rows = [[f"{h.layer}.{h.head}", h.role or "", f"{h.role_score:.3f}" if h.role else "",
-                 f"{h.sums['entropy'] / max(h.sums['rows'], 1):.3f}", f"{h.sums['first_weight'] / max(h.sums['rows'], 1):.3f}"]
-                for h in self]
-        return ["head", "role", "score", "entropy", "first"], rows
+    def _columns(self) -> Tuple[List[str], List[Sequence[str]]]:
+        names = [f"{h.layer}.{h.head}" for h in self]
+        if self and isinstance(self[0], HeadImportance):  # bars beside the largest of each column
+            columns = [_figures.bars(values, 4) for values in zip(
+                *((h.gradient, h.zero.mean, h.mean.mean, h.logit.mean) for h in self))]
+            return ["head", "gradient", "damage (zero)", "damage (mean)", "logit"], list(zip(names, *columns))
+        rows = [h.sums["rows"] or 1 for h in self]
+        scores = [bar if h.role else "" for h, bar in zip(self, _figures.bars([h.role_score for h in self], most=1))]
+        entropies = [f"{h.sums['entropy'] / n:.3f}" for h, n in zip(self, rows)]
+        firsts = _figures.bars([h.sums["first_weight"] / n for h, n in zip(self, rows)], most=1)
+        return ["head", "role", "score", "entropy", "first"], list(zip(names, (h.role or "" for h in self), scores, entropies, firsts))
 
-    def __str__(self):
+    def __str__(self) -> str:
         columns, rows = self._columns()
         return _table(rows, columns)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return _figures.table(*self._columns())
 
 
-def _integers(x, name, axes):
+def _integers(x: Any, name: str, axes: Tuple[int, ...]) -> np.ndarray:
     """As i32, contiguous; what does not fit is refused."""
-    found = np.asarray(x)
+    try:
+        found = np.asarray(as_array(x, name))
+    except (TypeError, ValueError) as error:  # rows of different lengths, a tensor on a GPU
+        raise ShapeError(f"{name}: expected whole numbers in rows of one length, found {type(x).__name__}: {error}") from error
     if found.dtype.kind not in "iu" and found.size:
         raise DTypeError(f"{name}: expected whole numbers, found {found.dtype}")
     if found.ndim not in axes:
@@ -174,32 +184,36 @@ def _integers(x, name, axes):
     return np.ascontiguousarray(found, np.int32)
 
 
-def _heads_array(heads):
-    found = np.asarray(heads if isinstance(heads, np.ndarray) else list(heads))
+def _heads_array(heads: Any, name: str) -> np.ndarray:
+    try:
+        found = np.asarray(heads if isinstance(heads, np.ndarray) else list(heads))
+    except (TypeError, ValueError):  # nothing to go through, or rows of different lengths
+        found = np.empty(1)
     if found.size == 0:
         return np.empty((0, 2), np.int64)
     if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
-        raise ShapeError(f"heads: expected pairs of whole numbers, (layer, head), found {heads!r}")
+        raise ShapeError(f"{name}: expected pairs of whole numbers, (layer, head), found {heads!r}")
     return np.ascontiguousarray(found, np.int64)
 
 
 class _Batches:
     """Examples in C, [Examples]."""
 
-    def __init__(self, examples):
-        batches = [examples] if isinstance(examples, Examples) else list(examples)
-        if not batches or not all(isinstance(batch, Examples) for batch in batches):
-            raise DTypeError("examples: expected polyhead.Examples, or a list of at least one of them")
+    def __init__(self, examples: Any, name: str):
+        batches = [examples] if isinstance(examples, Examples) else examples
+        if not isinstance(batches, (list, tuple)) or not batches or not all(isinstance(batch, Examples) for batch in batches):
+            raise DTypeError(f"{name}: expected polyhead.Examples, or a list of at least one of them, found {examples!r}")
         self._arena = Arena(1024 + 512 * len(batches))
-        fields = []
+        packed = b""
         for batch in batches:
-            fields += [
-                tensor(self._arena, _integers(batch.tokens, "tokens", (2,)), "tokens"),
-                tensor(self._arena, _integers(batch.targets, "targets", (1, 2)), "targets"),
-                0 if batch.lengths is None else tensor(self._arena, _integers(batch.lengths, "lengths", (1,)), "lengths"),
-            ]
+            packed += _EXAMPLES.pack(
+                _EXAMPLES.size,
+                tensor(self._arena, _integers(batch.tokens, f"{name}.tokens", (2,)), f"{name}.tokens"),
+                tensor(self._arena, _integers(batch.targets, f"{name}.targets", (1, 2)), f"{name}.targets"),
+                0 if batch.lengths is None else tensor(self._arena, _integers(batch.lengths, f"{name}.lengths", (1,)), f"{name}.lengths"),
+            )
         self.count = len(batches)
-        self._packed = np.array(fields, np.uint64)
+        self._packed = np.frombuffer(packed, np.uint64)
         self.at = self._packed.ctypes.data
 
 
@@ -207,19 +221,29 @@ class Model:
     """A transformer as a folder or a GGUF file holds it. Several threads may use one at once.
 
     heads  every (layer, head), layer by layer
+
+    >>> import numpy as np, polyhead
+    >>> model = polyhead.load("run")
+    >>> tokens = np.array([[3, 1, 4, 3, 1]])
+    >>> model(tokens)[0, -1].argmax()  # as after 3, 1 before
+    4
+    >>> model.weights(tokens)[1][0, 0, -1].argmax()  # layer 1, head 0, the last token looks at
+    2
+    >>> model(tokens, knocked_out=[(1, 0)])[0, -1].argmax() == 4
+    False
     """
 
-    def __init__(self, handle):
-        self._handle = handle
+    def __init__(self, handle: Handle):
+        self._handle: Optional[Handle] = handle
         info = ctypes.create_string_buffer(_INFO.pack(_INFO.size, *([0] * 6)), _INFO.size)
         _describe(handle.value, ctypes.addressof(info))
         _, classifier, encoder, self.vocabulary, self.context_length, self.parameter_count, count = _INFO.unpack(info.raw)
         self.is_classifier, self.is_encoder = bool(classifier), bool(encoder)
         ids = np.empty((count, 2), np.int64)
         _heads(handle.value, ids.ctypes.data)
-        self.heads: List[Head] = [tuple(row) for row in ids.tolist()]
+        self.heads: List[Head] = [(layer, head) for layer, head in ids.tolist()]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         layers = len({layer for layer, _ in self.heads})
         kind = "classifier" if self.is_classifier else "encoder" if self.is_encoder else "language model"
         return f"<polyhead.Model: {kind}, {layers} layers, {len(self.heads)} heads, {self.parameter_count:,} parameters>"
@@ -228,29 +252,29 @@ class Model:
         """Gives the weights back, as soon as no call uses them; the model cannot be used any more."""
         self._handle = None
 
-    def _open(self):
+    def _open(self, caller: str) -> Handle:
         """The handle, to be held while a call runs: another thread may close the model."""
         handle = self._handle
         if handle is None:
-            raise InvalidValueError("this model is closed")
+            raise InvalidValueError(f"{caller}: expected an open model, found one that close() was called on; load it again")
         return handle
 
-    def _pass(self, function, tokens, lengths, knocked_out):
-        model = self._open()
-        arena, out = Arena(), _heads_array(knocked_out)
+    def _pass(self, caller, function, tokens, lengths, knocked_out):
+        model = self._open(caller)
+        arena, out = Arena(), _heads_array(knocked_out, "knocked_out")
         results = Handle("results")
         function(context(), model.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
                  0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
                  out.ctypes.data, len(out), results.into)
         return results
 
-    def forward(self, tokens: Any, lengths: Any = None, knocked_out: Sequence[Head] = ()) -> np.ndarray:
+    def forward(self, tokens: Any, lengths: Any = None, knocked_out: Heads = ()) -> np.ndarray:
         """Logits [B,T,V], [B,classes] of a classifier, or what an encoder made of every token, [B,T,C]."""
-        return result_array(self._pass(_forward, tokens, lengths, knocked_out), "logits")
+        return result_array(self._pass("forward", _forward, tokens, lengths, knocked_out), "logits")
 
-    def weights(self, tokens: Any, lengths: Any = None, knocked_out: Sequence[Head] = ()) -> Dict[int, np.ndarray]:
+    def weights(self, tokens: Any, lengths: Any = None, knocked_out: Heads = ()) -> Dict[int, np.ndarray]:
         """What every head attends to: by layer, [B,heads,T,T]."""
-        results = self._pass(_weights, tokens, lengths, knocked_out)
+        results = self._pass("weights", _weights, tokens, lengths, knocked_out)
         return {layer: result_array(results, str(layer)) for layer in sorted({layer for layer, _ in self.heads})}
 
     def page(self, tokens: Any, words: Optional[Sequence[str]] = None, examples: Optional[Batches] = None,
@@ -262,7 +286,10 @@ class Model:
         examples  Examples that heads are ranked by: with them the page shows importance and damage
         """
         tokens = _integers(tokens, "tokens", (1,))
-        words = [str(token) for token in tokens] if words is None else list(words)
+        try:
+            words = [str(word) for word in (tokens if words is None else words)]
+        except TypeError:
+            raise DTypeError(f"words: expected how each token is written, found {type(words).__name__}") from None
         if len(words) != len(tokens):
             raise ShapeError(f"words: expected one for each of {len(tokens)} tokens, found {len(words)}")
         if not self.heads:
@@ -274,56 +301,90 @@ class Model:
         surveyed = self.survey(tokens[None])
         important = [None] * len(surveyed) if examples is None else self.importance(examples)
         matrices = np.stack([weights[layer][0, head] for layer, head in self.heads])
-        model = {"name": repr(self).strip("<>"), "heads": [_page.head_data(*pair) for pair in zip(surveyed, important)],
+        name = repr(self).strip("<>")
+        model = {"name": name, "heads": [_page.head_data(*pair) for pair in zip(surveyed, important)],
                  "samples": [_page.sample_data("text", words, self.heads, matrices)]}
-        return _page.page(title, "", {"polyhead": version, "model": model["name"]}, [model])
+        return _page.page(title, "", {"polyhead": version, "model": name}, [model])
 
     __call__ = forward
 
     def generate(self, prompts: Sequence[Sequence[int]], count: int, *, temperature: float = 0.0, seed: int = 1, top_k: int = 0,
                  top_p: float = 1.0) -> List[List[int]]:
-        """`count` tokens after each prompt; prompts may differ in length. Temperature 0: always the likeliest."""
-        model = self._open()
-        prompts = [_integers(prompt, "prompts", (1,)) for prompt in prompts]
-        flat = np.concatenate(prompts) if prompts else np.empty(0, np.int32)
-        lengths = np.array([len(prompt) for prompt in prompts], np.int64)
-        if count < 0:
-            raise InvalidValueError(f"count: expected 0 or more, found {count}")
-        if not 0 < top_p <= 1:
+        """`count` tokens after each prompt; prompts may differ in length. Temperature 0: always the likeliest.
+
+        >>> import polyhead
+        >>> polyhead.load("run").generate([[0, 1, 2, 3, 4, 1], [9, 8, 9]], 3)
+        [[2, 3, 4], [8, 9, 8]]
+        """
+        model = self._open("generate")
+        if not hasattr(prompts, "__iter__"):
+            raise DTypeError(f"prompts: expected lists of tokens, found {type(prompts).__name__}")
+        each = [_integers(prompt, "prompts", (1,)) for prompt in prompts]
+        flat = np.concatenate(each) if each else np.empty(0, np.int32)
+        lengths = np.array([len(prompt) for prompt in each], np.int64)
+        count = whole(count, "count", 0, 2**31 - 1)
+        if not 0 < number(top_p, "top_p") <= 1:
             raise InvalidValueError(f"top_p: expected more than 0 and up to 1, found {top_p}")
-        tokens = np.empty((len(prompts), count), np.int32)
+        try:
+            tokens = np.empty((len(each), count), np.int32)
+        except MemoryError as error:
+            raise OutOfMemoryError(f"count: expected memory for {len(each)} × {count} tokens; {error}") from error
         arena = Arena()
-        _generate(context(), model.value, flat.ctypes.data, lengths.ctypes.data, len(prompts), count,
+        _generate(context(), model.value, flat.ctypes.data, lengths.ctypes.data, len(each), count,
                   arena.pack(_SAMPLING, _SAMPLING.size, number(temperature, "temperature"), natural(seed, "seed"),
                              natural(top_k, "top_k"), number(top_p, "top_p")), tokens.ctypes.data)
         return tokens.tolist()
 
-    def score(self, examples: Batches, knocked_out: Sequence[Head] = ()) -> Tuple[float, float]:
-        """(loss, accuracy) on Examples, or a list of them."""
-        model = self._open()
-        batches, out, found = _Batches(examples), _heads_array(knocked_out), np.empty(2)
+    def score(self, examples: Batches, knocked_out: Heads = ()) -> Tuple[float, float]:
+        """(loss, accuracy) on Examples, or a list of them.
+
+        >>> import numpy as np, polyhead
+        >>> tokens = np.array([[5, 2, 7, 5, 2, 7, 5, 2]])
+        >>> examples = polyhead.Examples(tokens, targets=[[-1, -1, -1, 2, 7, 5, 2, -1]])  # what comes next, where it can be known
+        >>> loss, accuracy = polyhead.load("run").score(examples)
+        >>> accuracy
+        1.0
+        """
+        model = self._open("score")
+        batches, out, found = _Batches(examples, "examples"), _heads_array(knocked_out, "knocked_out"), np.empty(2)
         _score(context(), model.value, batches.at, batches.count, out.ctypes.data, len(out), found.ctypes.data)
-        return tuple(found.tolist())
+        loss, accuracy = found.tolist()
+        return loss, accuracy
 
     def survey(self, tokens: Any, lengths: Any = None, separators: Sequence[int] = (), seed: int = 1) -> "HeadTable":
-        """What every head does on tokens [B,T] such as the model was trained on: statistics and roles."""
-        model = self._open()
+        """What every head does on tokens [B,T] such as the model was trained on: statistics and roles.
+
+        >>> import numpy as np, polyhead
+        >>> tokens = np.stack([np.tile(np.random.default_rng(n).permutation(16), 2) for n in range(4)])
+        >>> heads = polyhead.load("run").survey(tokens)  # print(heads) is a table
+        >>> [(head.layer, head.head, head.role) for head in heads if head.head == 0]
+        [(0, 0, 'previous token'), (1, 0, 'induction')]
+        """
+        model = self._open("survey")
         arena = Arena()
         marks = _integers(separators, "separators", (1,))
-        found = np.zeros(len(self.heads), _SURVEYED)
+        found, sums = np.zeros(len(self.heads), _SURVEYED), np.empty((len(self.heads), FULL_STATISTICS))
         _survey(context(), model.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
                 0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
-                marks.ctypes.data, len(marks), natural(seed, "seed"), found.ctypes.data)
+                marks.ctypes.data, len(marks), natural(seed, "seed"), found.ctypes.data, found.itemsize, sums.ctypes.data,
+                FULL_STATISTICS)
         return HeadTable(
             SurveyedHead(int(row["layer"]), int(row["head"]), row["role"].decode() or None, float(row["score"]),
-                         dict(zip(statistic_names, row["sums"].tolist())))
-            for row in found)
+                         dict(zip(statistic_names, values)))
+            for row, values in zip(found, sums.tolist()))
 
     def importance(self, examples: Batches) -> "HeadTable":
-        """How much the model depends on every head: by gradient, and by knocking each out."""
-        model = self._open()
-        batches, found = _Batches(examples), np.zeros(len(self.heads), _IMPORTANT)
-        _importance(context(), model.value, batches.at, batches.count, found.ctypes.data)
+        """How much the model depends on every head: by gradient, and by knocking each out.
+
+        >>> import numpy as np, polyhead
+        >>> tokens = np.array([[5, 2, 7, 5, 2, 7, 5, 2]])
+        >>> examples = polyhead.Examples(tokens, targets=[[-1, -1, -1, 2, 7, 5, 2, -1]])
+        >>> [head.zero.mean > 1 for head in polyhead.load("run").importance(examples)]  # what the loss gains without it
+        [True, False, True, False]
+        """
+        model = self._open("importance")
+        batches, found = _Batches(examples, "examples"), np.zeros(len(self.heads), _IMPORTANT)
+        _importance(context(), model.value, batches.at, batches.count, found.ctypes.data, found.itemsize)
         return HeadTable(
             HeadImportance(int(row["layer"]), int(row["head"]), float(row["gradient"]), float(row["normalised"]),
                            Estimate(*row["zero"].tolist()), Estimate(*row["mean"].tolist()), float(row["accuracy_loss"]),
@@ -334,41 +395,66 @@ class Model:
         """Knocks out one head after the other until more than `budget` of the accuracy is lost.
 
         Heads are ranked on `ranking`, and the accuracy is that on `judging`, which should be other sequences.
-        """
-        model = self._open()
-        if order not in _ORDERS:
-            raise InvalidValueError(f"order: expected one of {', '.join(_ORDERS)}, found {order!r}")
-        ranked, judged = _Batches(ranking), _Batches(judging)
-        whole, steps, counts = np.empty(2), np.zeros(len(self.heads), _STEP), np.zeros(2, np.uint64)
-        _prune(context(), model.value, ranked.at, ranked.count, judged.at, judged.count, number(budget, "budget"),
-               _ORDERS.index(order), natural(seed, "seed"), whole.ctypes.data, steps.ctypes.data, counts.ctypes.data, counts.ctypes.data + 8)
-        taken, within = map(int, counts)
-        return PruneCurve(*whole.tolist(), [PruneStep((layer, head), *rest) for layer, head, *rest in steps[:taken].tolist()], within)
 
-    def without(self, heads: Sequence[Head]) -> "Model":
+        >>> import numpy as np, polyhead
+        >>> tokens = np.array([[5, 2, 7, 5, 2, 7, 5, 2]])
+        >>> examples = polyhead.Examples(tokens, targets=[[-1, -1, -1, 2, 7, 5, 2, -1]])
+        >>> model = polyhead.load("run")
+        >>> curve = model.prune(ranking=examples, judging=examples)  # print(curve) is a table
+        >>> sorted(curve.removed)
+        [(0, 1), (1, 1)]
+        >>> model.without(curve.removed).save("small")
+        """
+        model = self._open("prune")
+        if not isinstance(order, str) or order not in _ORDERS:
+            raise InvalidValueError(f"order: expected one of {', '.join(_ORDERS)}, found {order!r}")
+        ranked, judged = _Batches(ranking, "ranking"), _Batches(judging, "judging")
+        before, steps, counts = np.empty(2), np.zeros(len(self.heads), _STEP), np.zeros(2, np.uint64)
+        _prune(context(), model.value, ranked.at, ranked.count, judged.at, judged.count, number(budget, "budget"),
+               _ORDERS.index(order), natural(seed, "seed"), before.ctypes.data, steps.ctypes.data, steps.itemsize,
+               counts.ctypes.data, counts.ctypes.data + 8)
+        taken, within = map(int, counts)
+        loss, accuracy = before.tolist()
+        return PruneCurve(loss, accuracy, [PruneStep((layer, head), *rest) for layer, head, *rest in steps[:taken].tolist()], within)
+
+    def without(self, heads: Heads) -> "Model":
         """The model without these heads, in smaller matrices. Those that stay are numbered anew."""
-        model = self._open()
-        out, made = _heads_array(heads), Handle("model")
+        model = self._open("without")
+        out, made = _heads_array(heads, "heads"), Handle("model")
         _without(model.value, out.ctypes.data, len(out), made.into)
         return Model(made)
 
     def save(self, folder: Union[str, os.PathLike]) -> None:
         """Writes config.json and model.safetensors into a folder, which is made if need be."""
-        model = self._open()
-        os.makedirs(folder, exist_ok=True)
-        _save(model.value, _name(folder))
+        model, name = self._open("save"), _name(folder, "folder")
+        try:
+            os.makedirs(name, exist_ok=True)
+        except OSError as error:
+            raise IOError(f"folder: cannot make {os.fsdecode(name)}: {error.strerror}") from error
+        _save(model.value, name)
 
 
-def _name(path):
+def _name(path: Any, name: str) -> bytes:
     """As the library takes it."""
-    name = os.fsencode(path)
-    if b"\0" in name:
-        raise InvalidValueError(f"expected a path without zero bytes, found {path!r}")
-    return name
+    try:
+        found = os.fsencode(path)
+    except (TypeError, ValueError):  # no path, or characters that no path has
+        raise DTypeError(f"{name}: expected a path, found {path!r}") from None
+    if b"\0" in found:
+        raise InvalidValueError(f"{name}: expected a path without zero bytes, found {path!r}")
+    return found
 
 
 def load(path: Union[str, os.PathLike]) -> Model:
-    """A model that polyhead or Hugging Face's libraries saved in a folder, or a GGUF file."""
+    """A model that polyhead or Hugging Face's libraries saved in a folder, or a GGUF file.
+
+    >>> import polyhead
+    >>> model = polyhead.load("run")
+    >>> model
+    <polyhead.Model: language model, 2 layers, 4 heads, 46,080 parameters>
+    >>> model.heads
+    [(0, 0), (0, 1), (1, 0), (1, 1)]
+    """
     made = Handle("model")
-    _load(context(), _name(path), made.into)
+    _load(context(), _name(path, "path"), made.into)
     return Model(made)

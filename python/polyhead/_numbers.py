@@ -2,20 +2,23 @@
 
 import math
 from numbers import Real
+from typing import Any
 
 from ._errors import DTypeError, InvalidValueError
 
 
-def number(value, name):
+def number(value: Any, name: str) -> float:
+    if type(value) is float:
+        return value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise DTypeError(f"{name}: expected a number, found {type(value).__name__}")
     try:
         return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
+    except OverflowError:  # of a whole number or a fraction
+        return math.inf if value >= 0 else -math.inf  # type: ignore[operator]
 
 
-def whole(value, name, least=-(2**63), most=2**63 - 1):
+def whole(value: Any, name: str, least: int = -(2**63), most: int = 2**63 - 1) -> int:
     try:
         found = value.__index__()
     except (AttributeError, TypeError):
@@ -25,11 +28,11 @@ def whole(value, name, least=-(2**63), most=2**63 - 1):
     return found
 
 
-def natural(value, name):
+def natural(value: Any, name: str) -> int:
     return whole(value, name, 0)
 
 
-def flag(value, name):
+def flag(value: Any, name: str) -> bool:
     if value is True or value is False:
         return value
     if type(value).__name__ not in ("bool_", "bool"):  # NumPy's
@@ -37,6 +40,6 @@ def flag(value, name):
     return bool(value)
 
 
-def is_zero(value):
+def is_zero(value: Any) -> bool:
     """Whether it is a number, and 0."""
-    return isinstance(value, (int, float)) and value == 0
+    return isinstance(value, (int, float)) and value == 0 and type(value) is not bool

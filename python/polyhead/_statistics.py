@@ -1,10 +1,12 @@
 """What heads did: sums and counts, read as means."""
 
 import html
-from typing import Dict, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
+from . import _figures
+from ._errors import ShapeError
 from ._library import statistic_names
 from ._tensors import is_torch
 
@@ -44,25 +46,25 @@ class HeadStatistics:
 
     names: Tuple[str, ...] = statistic_names
 
-    def __init__(self, sums):
+    def __init__(self, sums: Any):
         self.sums = sums
 
-    def __add__(self, other):
+    def __add__(self, other: "HeadStatistics") -> "HeadStatistics":
         """With the rows of another batch or chunk."""
         if not isinstance(other, HeadStatistics):
             return NotImplemented
         mine, more = self._array(), other._array()
         if mine.shape != more.shape:
-            raise ValueError(f"HeadStatistics: expected the same shape to add, found {mine.shape} and {more.shape}")
+            raise ShapeError(f"HeadStatistics: expected the same shape to add, found {mine.shape} and {more.shape}")
         total = mine.astype(np.float64) + more
         highest = _INDEX["max_logit"]
         total[..., highest] = np.maximum(mine[..., highest], more[..., highest])
         return HeadStatistics(total)
 
-    def _array(self):
+    def _array(self) -> np.ndarray:
         return self.sums.detach().cpu().numpy() if is_torch(self.sums) else np.asarray(self.sums)
 
-    def _totals(self):
+    def _totals(self) -> np.ndarray:
         """[H,fields] in double, over sequences; rows stay apart."""
         sums = self._array().astype(np.float64)
         if sums.ndim == 4:
@@ -72,7 +74,7 @@ class HeadStatistics:
         totals[:, highest] = sums[:, :, highest].max(0, initial=-np.inf)
         return totals
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> np.ndarray:
         if name.startswith("_") or name == "sums":  # not there yet, as while it is unpickled
             raise AttributeError(name)
         if name == "target_weight" and self.sums.shape[-1] > _INDEX["target_0_rows"]:
@@ -88,12 +90,12 @@ class HeadStatistics:
         counts = totals[..., _INDEX[_COUNTS[name]]]
         return np.divide(values, counts, out=np.zeros_like(values), where=counts != 0)
 
-    def _targets(self):
+    def _targets(self) -> np.ndarray:
         totals = self._totals()
         counts, values = (totals[..., _INDEX[name] : _INDEX[name] + 4] for name in ("target_0_rows", "target_0_weight"))
         return np.divide(values, counts, out=np.zeros_like(values), where=counts != 0)
 
-    def fields(self):
+    def fields(self) -> List[str]:
         """The names that can be read."""
         known = [name for name in (*_COUNTS, "max_logit") if _INDEX[name] < self.sums.shape[-1]]
         return known + (["target_weight"] if self.sums.shape[-1] > _INDEX["target_0_rows"] else [])
@@ -102,41 +104,32 @@ class HeadStatistics:
         """Means by field and head, for pandas.DataFrame and the like."""
         return {name: getattr(self, name) for name in self.fields() if name != "target_weight"}
 
-    def _rows(self):
+    def _rows(self) -> Optional[List[Tuple[str, ...]]]:
+        """A row for each head, with bars where a number is a share of 1; None if these are the statistics of rows."""
         if self.sums.ndim == 4:
             return None
-        values = [getattr(self, name) for name in _SHOWN]
-        return [(head, *(column[head] for column in values)) for head in range(len(values[0]))]
+        shares = lambda name: name.endswith("weight") or name == "normalised_entropy"  # noqa: E731
+        columns = [_figures.bars(values, most=1) if shares(name) else [f"{value:.3f}" for value in values]
+                   for name, values in ((name, getattr(self, name)) for name in _SHOWN)]
+        return [(str(head), *row) for head, row in enumerate(zip(*columns))]
 
-    def __str__(self):
+    def __str__(self) -> str:
         rows = self._rows()
         if rows is None:
             return f"HeadStatistics of every row, sums {tuple(self.sums.shape)}"
-        lines = [["head", *_SHOWN]] + [[str(row[0])] + [f"{value:.3f}" for value in row[1:]] for row in rows]
+        lines = [("head", *_SHOWN), *rows]
         widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
         return "\n".join(
             "  ".join(text.ljust(width) if n == 0 else text.rjust(width) for n, (text, width) in enumerate(zip(line, widths))).rstrip()
             for line in lines
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"HeadStatistics(sums={tuple(self.sums.shape)}: {', '.join(self.fields())})"
 
-    def _repr_html_(self):
-        """A table whose bars show entropy, first and previous at a glance."""
+    def _repr_html_(self) -> str:
+        """A table whose bars show first, previous and the rest at a glance."""
         rows = self._rows()
         if rows is None:
             return html.escape(str(self))
-        head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in ("head", *_SHOWN))
-        body = "".join("<tr><th>%d</th>%s</tr>" % (row[0], "".join(map(_cell, _SHOWN, row[1:]))) for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(name, value):
-    """A number, behind it a bar if it is a share of 1."""
-    if not name.endswith("weight") and name != "normalised_entropy":
-        return f"<td>{value:.3f}</td>"
-    share = 100 * min(max(float(value), 0), 1)
-    return (
-        f'<td style="background:linear-gradient(to right,#4477aa55 {share:.1f}%,transparent {share:.1f}%)">{value:.3f}</td>'
-    )
+        return _figures.table(["head", *(name.replace("_", " ") for name in _SHOWN)], rows)

@@ -3,10 +3,11 @@
 import ctypes
 import struct
 import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ._errors import DeviceError, DTypeError, LayoutError, ShapeError
+from ._errors import DeviceError, DTypeError, LayoutError, OutOfMemoryError, ShapeError
 from ._library import CUDA, Arena, context, cuda_context, function, pack_tensor
 
 _VIEW = struct.Struct("<QiiiBBHQQQ12q")  # polyhead_view
@@ -22,11 +23,11 @@ _NUMPY = {
     ("i", 8): (0, 64),
     ("b", 1): (6, 8),
 }
-_NUMPY_BY_DTYPE = {}  # filled as types are met: a dictionary's answer is faster than a dtype's attributes
+_NUMPY_BY_DTYPE: Dict[Any, Tuple[int, int]] = {}  # filled as types are met: a dictionary's answer is faster than a dtype's attributes
 _NUMPY_BACK = {(2, 16): np.float16, (2, 32): np.float32, (2, 64): np.float64, (0, 32): np.int32, (0, 64): np.int64, (6, 8): np.bool_}
 
 
-def is_torch(x):
+def is_torch(x: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
@@ -44,10 +45,10 @@ def _torch_types():
     }
 
 
-_torch_by_dtype = {}
+_torch_by_dtype: Dict[Any, Tuple[int, int]] = {}
 
 
-def dtype_code(dtype):
+def dtype_code(dtype: np.dtype) -> Optional[Tuple[int, int]]:
     """A type of NumPy's as DLPack's (code, bits), or None."""
     return _NUMPY.get((dtype.kind, dtype.itemsize)) if dtype.isnative else None
 
@@ -120,7 +121,7 @@ def kind_of(x):
     return x.dtype, x.shape, x.stride(), x.device
 
 
-_packed = {}  # calls by kind: what was packed for the last one
+_packed: Dict[Any, Any] = {}  # calls by kind: what was packed for the last one
 _MOST_PACKED = 256
 
 
@@ -128,14 +129,14 @@ def call(function, inputs, outputs, settings, pack):
     """function(context, *pack(arena)), where pack() packs those of `inputs` and `outputs` that are not None, in this order.
 
     Calls of the same kind, that is with the same `settings` and tensors that differ in their addresses alone, are packed once.
-    Settings are None for a call that is unlike others.
+    Settings are None for a call that is unlike others; they have been checked, since 1 and True are the same to a dictionary.
     """
     kind = known = None
     if settings is not None:
         try:
             kind = function, settings, *[None if x is None else kind_of(x) for x in (*inputs, *outputs)]
             known = _packed.pop(kind, None)  # nobody else has it while it is in use: no other thread, no finalizer
-        except (AttributeError, RuntimeError, TypeError):  # no arrays, or settings that are wrong: packing says so
+        except (AttributeError, RuntimeError, TypeError):  # no arrays: packing says so
             kind = None
     if known is None:
         arena = Arena()
@@ -154,24 +155,48 @@ def call(function, inputs, outputs, settings, pack):
         _packed[kind] = known
 
 
-def as_array(x):
-    """x, or if it only speaks DLPack, a view of it: in NumPy, or in torch if it is on a GPU."""
+def as_array(x: Any, name: str, in_torch: bool = False) -> Any:
+    """x, or if it only speaks DLPack, a view of it: in NumPy, or in torch if that is asked for or NumPy has no such memory."""
     if isinstance(x, np.ndarray) or is_torch(x) or not hasattr(x, "__dlpack__"):
         return x
+    refused: Any = "it is on a GPU"
+    if not in_torch:
+        try:
+            if x.__dlpack_device__()[0] != CUDA:
+                return np.from_dlpack(x)
+        except Exception as error:  # another library's, of any kind
+            refused = error
     try:
-        if x.__dlpack_device__()[0] == CUDA:
-            import torch
+        import torch  # which has GPUs and bfloat16
 
-            return torch.from_dlpack(x)
-        return np.from_dlpack(x)
-    except ImportError as error:
-        raise DeviceError(f"a {type(x).__name__} on a GPU: expected torch to be installed for it, found none") from error
-    except (AttributeError, BufferError, TypeError, ValueError, RuntimeError) as error:
-        raise LayoutError(f"a {type(x).__name__} that does not export its memory: {error}") from error
+        return torch.from_dlpack(x)
+    except ImportError:
+        raise DeviceError(f"{name}: expected memory that NumPy can read, or torch to be installed for others, found "
+                          f"{type(x).__name__}: {refused}") from None
+    except Exception as error:
+        raise LayoutError(f"{name}: expected an array that exports its memory, found {type(x).__name__}: {error}") from error
 
 
-def tensor(arena, x, name, writable=False):
-    """The address of a polyhead_tensor for x, or None."""
+def as_arrays(**arrays: Any) -> Tuple[List[Any], bool]:
+    """as_array() of each by its name, in torch if one of them is; and whether one is now."""
+    given = list(arrays.values())
+    if all(type(x) is np.ndarray or x is None for x in given):
+        return given, False
+    in_torch = any(map(is_torch, given))
+    found = [as_array(x, name, in_torch) for name, x in arrays.items()]
+    return found, any(map(is_torch, found))
+
+
+def expect_array(x: Any, name: str) -> Any:
+    """as_array() of what must be an array."""
+    found = x if type(x) is np.ndarray else as_array(x, name)
+    if isinstance(found, np.ndarray) or is_torch(found):
+        return found
+    raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(x).__name__}")
+
+
+def tensor(arena: Arena, x: Any, name: str, writable: bool = False) -> int:
+    """The address of a polyhead_tensor for x, or 0 for None."""
     if x is None:
         return 0
     if type(x) is np.ndarray or isinstance(x, np.ndarray):
@@ -180,12 +205,10 @@ def tensor(arena, x, name, writable=False):
         return _of_torch(arena, x, name)
     if writable:
         raise DTypeError(f"{name}: expected an array of NumPy or PyTorch to write to, found {type(x).__name__}")
-    if hasattr(x, "__dlpack__"):
-        return _of_numpy(arena, as_array(x), name, False)
-    raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(x).__name__}")
+    return tensor(arena, expect_array(x, name), name)
 
 
-def empty(like, shape, dtype=None):
+def empty(like: Any, shape: Tuple[int, ...], dtype: Any = None) -> Any:
     """A new array of the kind and on the device of `like`; dtype "stat" is that of statistics: f32, or f64 for f64."""
     if is_torch(like):
         torch = sys.modules["torch"]
@@ -194,11 +217,12 @@ def empty(like, shape, dtype=None):
         if dtype == "stat":
             dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
         return torch.empty(shape, dtype=dtype or like.dtype, device=like.device)
-    if isinstance(like, np.ndarray):
-        if dtype == "stat":
-            dtype = np.float64 if like.dtype == np.float64 else np.float32
+    if dtype == "stat":
+        dtype = np.float64 if like.dtype == np.float64 else np.float32
+    try:
         return np.empty(shape, dtype or like.dtype)
-    return empty(as_array(like), shape, dtype)
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemoryError(f"a result of shape {tuple(shape)}: expected memory for it; {error}") from error
 
 
 class _Owned:
@@ -214,7 +238,7 @@ class _Owned:
         }
 
 
-def view_array(owner, fill):
+def view_array(owner: Any, fill: Callable[[int], None]) -> np.ndarray:
     """The row-major tensor of the host's that fill(address of a polyhead_view) describes, as a NumPy array."""
     view = ctypes.create_string_buffer(_VIEW.size)
     fill(ctypes.addressof(view))
@@ -222,6 +246,6 @@ def view_array(owner, fill):
     return np.asarray(_Owned(owner, data, tuple(shape[:rank]), code, bits))
 
 
-def result_array(results, name):
+def result_array(results: Any, name: str) -> np.ndarray:
     """A tensor among results that the library allocated."""
     return view_array(results, lambda into: _get(results.value, name.encode(), into))

@@ -93,6 +93,7 @@ Estimate estimate(const std::vector<double>& values) {
 std::vector<HeadImportance> gradient_importance(Context& context, const model::Transformer& model,
                                                 const std::vector<Examples>& examples, const std::vector<HeadId>& gone,
                                                 const std::vector<Tensor>* means, model::SequenceScores* whole) {
+  model::expect_examples("importance", model.config(), examples);
   std::vector<Tensor> shifts;
   if (means != nullptr) shifts = shifts_of(model, *means, gone);
   std::vector<HeadImportance> heads;

@@ -25,17 +25,18 @@ Gates::Gates(const Config& config) {
   }
 }
 
-void Gates::set(const HeadId& id, float value) {
+void Gates::set(const HeadId& id, float value, std::string_view name) {
   const bool layer = id.layer < tensors_.size() && tensors_[id.layer].present();
   if (!layer || id.head < 0 || id.head >= tensors_[id.layer].shape()[0]) {
     throw Error(ErrorCode::value, "knock_out",
-                "expected a head of the model, found " + to_string(id) + "; layers and heads count from 0");
+                std::string(name) + ": expected a head of the model, found " + to_string(id) +
+                    "; layers and heads count from 0");
   }
   tensors_[id.layer].as<float>()[id.head] = value;
 }
 
-void Gates::shut(const std::vector<HeadId>& heads) {
-  for (const HeadId& id : heads) set(id, 0);
+void Gates::shut(const std::vector<HeadId>& heads, std::string_view name) {
+  for (const HeadId& id : heads) set(id, 0, name);
 }
 
 }  // namespace polyhead::model

@@ -72,8 +72,18 @@ void expect_prompt(const Transformer& model, std::span<const std::int32_t> token
                 "expected a top_k of 0 or more and a top_p above 0 and up to 1, found " +
                     std::to_string(sampling.top_k) + " and " + std::to_string(sampling.top_p));
   }
-  if (model.config().kind != Kind::gpt || tokens.empty()) {
-    throw Error(ErrorCode::value, "next_token", "expected a language model and at least one token to go on from");
+  if (model.config().kind != Kind::gpt) {
+    throw Error(ErrorCode::value, "next_token",
+                "expected a language model, found one that does not say what comes next");
+  }
+  if (tokens.empty()) {
+    throw Error(ErrorCode::value, "next_token", "prompts: expected at least one token to go on from, found none");
+  }
+  const std::int64_t most = model.config().vocabulary - 1;
+  for (const std::int32_t token : tokens) {
+    if (token >= 0 && token <= most) continue;
+    throw Error(ErrorCode::value, "next_token",
+                "prompts: expected tokens from 0 to " + std::to_string(most) + ", found " + std::to_string(token));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/on_host.h"
+#include "ops/check.h"
 #include "ops/cross_entropy.h"
 
 namespace polyhead::model {
@@ -155,12 +156,31 @@ void add_scores(autograd::Tape& tape, const Transformer& model, autograd::Variab
   add_sequences(rows, examples.targets, to);
 }
 
+void expect_examples(std::string_view op, const Config& config, const std::vector<Examples>& examples) {
+  if (config.kind == Kind::encoder) {
+    throw Error(ErrorCode::value, op, "expected a language model or a classifier, found an encoder: it has no answers");
+  }
+  const ops::Op on_host{op, Device{}};
+  for (const Examples& some : examples) {
+    const ops::Argument tokens{on_host, "tokens", some.tokens};
+    if (some.tokens.view().rank() != 2) tokens.refuse(ErrorCode::shape, "[B,T]");
+    const Dims each{some.tokens.shape()[0]};
+    tokens.expect_input(some.tokens.shape(), DType::i32);
+    const bool classes = config.kind == Kind::classifier;
+    const Dims expected = classes ? each : some.tokens.shape();
+    if (some.targets.shape() != expected || some.targets.dtype() != DType::i32) {
+      ops::Argument{on_host, "targets", some.targets}.refuse(
+          ErrorCode::shape, "i32 " + to_string(expected),
+          classes ? "a classifier takes the class of each sequence"
+                  : "a language model takes the token that comes next at every place, -1 where none counts");
+    }
+    if (some.lengths.present()) ops::Argument{on_host, "lengths", some.lengths}.expect_input(each, DType::i32);
+  }
+}
+
 SequenceScores score(Context& context, const Transformer& model, const std::vector<Examples>& examples,
                      std::vector<Tensor>* gates, std::vector<Tensor>* shifts) {
-  if (model.config().kind == Kind::encoder) {
-    throw Error(ErrorCode::value, "score",
-                "expected a language model or a classifier, found an encoder: it has no answers");
-  }
+  expect_examples("score", model.config(), examples);
   SequenceScores scores;
   autograd::Tape tape(context, false);
   for (const Examples& some : examples) {

@@ -29,6 +29,9 @@ struct SequenceScores {
 // it.
 void expect_finite(std::span<const double> numbers, const std::string& what);
 
+// Throws Error unless the examples have the shapes that the model takes, and it has answers at all.
+void expect_examples(std::string_view op, const Config& config, const std::vector<Examples>& examples);
+
 // A pass over all examples, with gates and shifts as PassOptions takes them.
 SequenceScores score(Context& context, const Transformer& model, const std::vector<Examples>& examples,
                      std::vector<Tensor>* gates = nullptr, std::vector<Tensor>* shifts = nullptr);

@@ -1,5 +1,6 @@
 #include "model/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -9,6 +10,7 @@
 #include "core/team.h"
 #include "model/decoding.h"
 #include "model/memory.h"
+#include "ops/check.h"
 #include "ops/norm.h"
 
 namespace polyhead::model {
@@ -200,10 +202,33 @@ Variable activated(Tape& tape, Variable x, FeedForward kind) {
   return kind == FeedForward::gelu ? gelu(tape, x) : erf_gelu(tape, x);
 }
 
-void expect_tokens(const Config& config, const ConstTensorView& tokens) {
-  if (tokens.rank() == 2 && tokens.shape(1) <= config.context) return;
-  throw Error(ErrorCode::shape, "forward",
-              "tokens: expected [B,T] with T up to " + std::to_string(config.context) + ", found " + describe(tokens));
+// Numbers on the host are looked at here, where they have a name; those on a device are by the kernels that read them.
+void expect_numbers(std::string_view name, const ConstTensorView& numbers, std::int64_t most) {
+  if (numbers.device() != Device{} || numbers.strides() != contiguous_strides(numbers.shape())) return;
+  ops::Argument{{"forward", Device{}}, name, numbers}.expect_memory();
+  const auto* const first = numbers.as<std::int32_t>();
+  const auto* const bad =
+      std::find_if(first, first + numbers.count(), [&](std::int32_t n) { return n < 0 || n > most; });
+  if (bad == first + numbers.count()) return;
+  throw Error(ErrorCode::value, "forward",
+              std::string(name) + ": expected numbers from 0 to " + std::to_string(most) + ", found " +
+                  std::to_string(*bad) + " at place " + std::to_string(bad - first));
+}
+
+void expect_tokens(const Config& config, const ConstTensorView& tokens, const ConstTensorView& lengths) {
+  if (tokens.rank() != 2 || tokens.shape(1) > config.context) {
+    throw Error(
+        ErrorCode::shape, "forward",
+        "tokens: expected [B,T] with T up to " + std::to_string(config.context) + ", found " + describe(tokens));
+  }
+  if (tokens.dtype() == DType::i32) expect_numbers("tokens", tokens, config.vocabulary - 1);
+  if (!lengths.present()) return;
+  const Dims each{tokens.shape(0)};
+  if (lengths.shape() != each || lengths.dtype() != DType::i32) {
+    throw Error(ErrorCode::shape, "forward",
+                "lengths: expected i32 " + to_string(each) + ", found " + describe(lengths));
+  }
+  expect_numbers("lengths", lengths, tokens.shape(1));
 }
 
 void expect_memory_fits(const Tape& tape, const ConstTensorView& tokens, const Memory& memory) {
@@ -362,7 +387,7 @@ Variable Transformer::embed(Tape& tape, const ConstTensorView& tokens, const Pas
 }
 
 Variable Transformer::read(Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const {
-  expect_tokens(config_, tokens);
+  expect_tokens(config_, tokens, options.lengths);
   Variable x = embed(tape, tokens, options);
   if (config_.embedding_scale != 1) x = scale(tape, x, config_.embedding_scale);
   return normalised(tape, x, embedding_norm_);
@@ -404,7 +429,7 @@ Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const P
   PassOptions options = given;
   Tensor places;
   if (options.memory != nullptr) {
-    expect_tokens(config_, tokens);
+    expect_tokens(config_, tokens, options.lengths);
     expect_memory_fits(tape, tokens, *options.memory);
     places = options.memory->positions(tokens.shape(1));
     options.positions = tape.here(places);

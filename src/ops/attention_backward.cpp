@@ -17,17 +17,20 @@ backend::AttentionGradientProblem ops::resolve_backward(Allocator& memory, const
   const AttentionShapes shapes = shapes_of(problem.forward, {.lse = true, .weights = true},
                                            packed_weights ? longest_keys(memory, options.cu_k) : 0);
   const DType dtype = problem.forward.dtype;
-  Argument{op, "upstream output", upstream.output}.expect_input(shapes.output, dtype);
-  Argument{op, "upstream output", upstream.output}.expect_last_stride_one();
+  Argument{op, "doutput", upstream.output}.expect_input(shapes.output, dtype);
+  Argument{op, "doutput", upstream.output}.expect_last_stride_one();
   problem.doutput = upstream.output;
-  if (upstream.lse.present()) Argument{op, "upstream lse", upstream.lse}.expect_input(shapes.lse, shapes.numbers);
+  if (upstream.lse.present()) Argument{op, "dlse", upstream.lse}.expect_input(shapes.lse, shapes.numbers);
   problem.dlse = upstream.lse;
   if (upstream.weights.present()) {
-    Argument{op, "upstream weights", upstream.weights}.expect_input(
+    Argument{op, "dweights", upstream.weights}.expect_input(
         shapes.weights, upstream.weights.dtype() == DType::f32 ? DType::f32 : dtype);
   }
   problem.dweights = upstream.weights;
-  if (forward.output.present() || forward.lse.present()) {
+  if (forward.output.present() != forward.lse.present()) {
+    throw Error(ErrorCode::value, op, "expected output and lse of the forward pass together, found one of them");
+  }
+  if (forward.output.present()) {
     Argument{op, "forward output", forward.output}.expect_input(shapes.output, dtype);
     Argument{op, "forward output", forward.output}.expect_last_stride_one();
     Argument{op, "forward lse", forward.lse}.expect_input(shapes.lse, shapes.numbers);

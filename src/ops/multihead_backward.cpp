@@ -111,7 +111,7 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
   ops::MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
   const DType dtype = plan.dtype;
   const Dims merged{plan.batch, plan.queries, plan.inner()}, outer{plan.batch, plan.queries, plan.shape.width};
-  const ops::Argument arriving{plan.op, "upstream output", upstream.output};
+  const ops::Argument arriving{plan.op, "doutput", upstream.output};
   arriving.expect_input(outer, dtype);
   arriving.expect_last_stride_one();
   ops::check_dropout(kOp, "output_dropout", options.output_dropout);

@@ -94,6 +94,18 @@ void check_parameters(const Op& op, const MultiHeadShape& shape, DType dtype, co
   expect(op, "k_norm_weight", p.k_norm_weight, {shape.head_dim}, dtype);
 }
 
+// Where the parameters are of one type, it is the query that does not fit them. Matrices alone may be narrower than it.
+void expect_type_of_parameters(const Argument& query, const MultiHeadShape& shape, const MultiHeadViews& p) {
+  const DType type = p.out_proj_weight.dtype(), given = query.view.dtype();
+  for (const ConstTensorView& other : {p.in_proj_weight, p.q_proj_weight, p.k_proj_weight, p.v_proj_weight,
+                                       p.in_proj_bias, p.out_proj_bias, p.q_norm_weight, p.k_norm_weight}) {
+    if (other.present() && other.dtype() != type) return;  // each is checked by itself
+  }
+  const bool matrices = !shape.bias && !shape.qk_norm;
+  if (type == given || (matrices && weight_type(p.out_proj_weight, given) == type)) return;
+  query.refuse(ErrorCode::dtype, std::string(name_of(type)) + " as the parameters are");
+}
+
 // k_proj_weight above v_proj_weight: [2*G*D,K].
 ConstTensorView stacked(const Call& call, const ConstTensorView& k, const ConstTensorView& v, DType dtype) {
   const DType type = k.dtype() == v.dtype() ? k.dtype() : dtype;
@@ -116,6 +128,7 @@ MultiHeadPlan::MultiHeadPlan(std::string_view name, const Call& call, const Mult
     query.refuse(ErrorCode::shape, "[B,T," + std::to_string(shape.width) + "]");
   }
   if (!is_float(dtype)) query.refuse(ErrorCode::dtype, "a float type");
+  if (parameters.out_proj_weight.present()) expect_type_of_parameters(query, shape, parameters);
   const bool self = !inputs.key.present(), shared_value = !inputs.value.present();
   if (self && !shared_value) {
     throw Error(ErrorCode::value, op, "value was given without a key; give both, or neither for self-attention");

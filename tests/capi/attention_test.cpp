@@ -24,7 +24,7 @@ struct Options {
 void fill(Options& to, const AttentionOptions& from, InC& in_c) {
   to.scale = from.scale.value_or(0);
   to.first_position = from.first_position.value_or(0);
-  to.window = {from.window.left, from.window.right, from.window.always_first};
+  to.window = {sizeof to.window, from.window.left, from.window.right, from.window.always_first};
   to.c = {.size = sizeof to.c,
           .scale = from.scale ? &to.scale : nullptr,
           .softcap = from.softcap,
@@ -181,6 +181,21 @@ TEST_F(Call, FieldsOfNewerProgramsMustBeZero) {
   expect_refused(attend(&options.known), POLYHEAD_VALUE, "options.size");
 }
 
+TEST_F(Call, WindowsOfOlderProgramsAreRead) {
+  polyhead_window window = {.size = offsetof(polyhead_window, always_first), .left = 1, .right = 0, .always_first = 5};
+  polyhead_attention_options options{};
+  options.size = sizeof options;
+  options.align = POLYHEAD_TOP_LEFT;
+  options.window = &window;
+  expect_ok(attend(&options));
+  const Tensor narrow = clone(*std::make_unique<Context>(1), output_);
+  window = {.size = sizeof window, .left = 1, .right = 0, .always_first = 0};
+  expect_ok(attend(&options));
+  expect_same_bits(narrow, output_, "output");
+  window.size = 0;
+  expect_refused(attend(&options), POLYHEAD_VALUE, "window.size");
+}
+
 TEST_F(Call, WhatIsMissingIsNamed) {
   expect_refused(polyhead_attend(nullptr, in_c_(q_), in_c_(k_), in_c_(v_), nullptr, &results_), POLYHEAD_VALUE,
                  "context must not be NULL");
@@ -289,67 +304,139 @@ Tensor copied(const polyhead_results* results, const char* name) {
   return made;
 }
 
-TEST(Layer, InCIsTheLayerInCpp) {
-  Context context(2);
-  const CContext in_c_context;
-  const MultiHeadAttention expected({.width = 24, .heads = 4, .kv_heads = 2}, DType::f32, 7);
-  polyhead_layer_shape shape{};
-  shape.size = sizeof shape;
-  shape.width = 24;
-  shape.heads = 4;
-  shape.kv_heads = 2;
-  polyhead_layer* layer = nullptr;
-  expect_ok(polyhead_layer_create(in_c_context, &shape, {2, 32, 1}, 7, &layer));
-  polyhead_view weight;
-  expect_ok(polyhead_layer_parameter(layer, "in_proj_weight", &weight));
-  EXPECT_EQ(weight.tensor.shape[0], 48);
-  expect_refused(polyhead_layer_parameter(layer, "in_proj", &weight), POLYHEAD_VALUE,
-                 "expected one of in_proj_weight,");
+// A layer in both languages, with heads that are normalised and rotated.
+class Layer : public testing::Test {
+ protected:
+  Layer() {
+    polyhead_layer_shape shape{};
+    shape.size = sizeof shape;
+    shape.width = 24;
+    shape.heads = 4;
+    shape.kv_heads = 2;
+    shape.qk_norm = 1;
+    expect_ok(polyhead_layer_create(in_c_context_, &shape, {2, 32, 1}, 7, &layer_));
+    Random random("layer");
+    for (Tensor* tensor : {&x_, &gates_, &doutput_}) fill_normal(*tensor, random);
+    for (std::int32_t t = 0; t < 7; ++t) positions_.as<std::int32_t>()[t] = 3 * t;
+    options_ = {.attention = {.causal = true, .gates = gates_},
+                .qk_norm_epsilon = 1e-3,
+                .rotary = Rotary{.layout = RotaryLayout::interleaved,
+                                 .dim = 4,
+                                 .base = 500,
+                                 .scaling = {.factor = 8, .slow = 2, .fast = 5, .context = 16}},
+                .query_positions = positions_};
+    fill(in_c_options_, options_.attention, in_c_);
+    rotary_ = {.size = sizeof rotary_,
+               .dim = 4,
+               .base = 500,
+               .interleaved = 1,
+               .scaling_factor = 8,
+               .scaling_slow = 2,
+               .scaling_fast = 5,
+               .scaling_context = 16};
+    in_c_inputs_.size = sizeof in_c_inputs_;
+    in_c_inputs_.query = in_c_(x_);
+    in_c_inputs_.attention = &in_c_options_.c;
+    in_c_inputs_.qk_norm_epsilon = 1e-3;
+    in_c_inputs_.rotary = &rotary_;
+    in_c_inputs_.query_positions = in_c_(positions_);
+    wants_.size = sizeof wants_;
+  }
+  ~Layer() override {
+    polyhead_results_free(results_);
+    polyhead_layer_free(layer_);
+  }
+  polyhead_status forward() { return polyhead_layer_forward(in_c_context_, layer_, &in_c_inputs_, &wants_, &results_); }
+  void expect_result(const Tensor& expected, const char* name) {
+    expect_same_bits(expected, copied(results_, name), name);
+  }
 
-  Random random("layer");
-  Tensor x = Tensor::empty({2, 7, 24}, DType::f32), gates = Tensor::empty({4}, DType::f32),
-         doutput = Tensor::empty({2, 7, 24}, DType::f32);
-  for (Tensor* tensor : {&x, &gates, &doutput}) fill_normal(*tensor, random);
-  const MultiHeadInputs inputs{.query = x};
-  const MultiHeadOptions options{.attention = {.causal = true, .gates = gates}};
-  MultiHeadWants wants = MultiHeadWants::training();
-  wants.attention.statistics = StatisticsSet::full;
-  wants.attention.weights = true;
-  const MultiHeadResults forward = expected.forward(context, inputs, options, wants);
+  Context context_{2};
+  const CContext in_c_context_;
+  InC in_c_;
+  const MultiHeadAttention expected_{{.width = 24, .heads = 4, .kv_heads = 2, .qk_norm = true}, DType::f32, 7};
+  polyhead_layer* layer_ = nullptr;
+  Tensor x_ = Tensor::empty({2, 7, 24}, DType::f32), gates_ = Tensor::empty({4}, DType::f32),
+         doutput_ = Tensor::empty({2, 7, 24}, DType::f32), positions_ = Tensor::empty({7}, DType::i32);
+  const MultiHeadInputs inputs_{.query = x_};
+  MultiHeadOptions options_;
+  Options in_c_options_;
+  polyhead_rotary rotary_{};
+  polyhead_layer_inputs in_c_inputs_{};
+  polyhead_layer_wants wants_{};
+  polyhead_results* results_ = nullptr;
+};
+
+TEST_F(Layer, InCTrainsAsInCpp) {
+  const MultiHeadResults forwards = expected_.forward(context_, inputs_, options_, MultiHeadWants::training());
   const MultiHeadGradients backward =
-      expected.backward(context, inputs, options, forward, {.output = doutput}, {.gates = true});
-
-  InC in_c;
-  Options in_c_options;
-  fill(in_c_options, options.attention, in_c);
-  const polyhead_layer_inputs in_c_inputs = {.size = sizeof in_c_inputs,
-                                             .query = in_c(x),
-                                             .key = nullptr,
-                                             .value = nullptr,
-                                             .attention = &in_c_options.c,
-                                             .output_dropout = 0,
-                                             .output_dropout_seed = 0};
-  polyhead_layer_wants in_c_wants = {.size = sizeof in_c_wants, .training = 1, .weights = 1, .statistics = 2};
-  polyhead_results *results = nullptr, *gradients = nullptr;
-  expect_ok(polyhead_layer_forward(in_c_context, layer, &in_c_inputs, &in_c_wants, &results));
-  expect_same_bits(forward.output, copied(results, "output"), "output");
-  expect_same_bits(forward.weights, copied(results, "weights"), "weights");
-  expect_same_bits(forward.statistics, copied(results, "statistics"), "statistics");
-  expect_ok(polyhead_layer_backward(in_c_context, layer, &in_c_inputs, results, in_c(doutput), &gradients));
+      expected_.backward(context_, inputs_, options_, forwards, {.output = doutput_}, {.gates = true});
+  wants_.training = 1;
+  expect_ok(forward());
+  expect_result(forwards.output, "output");
+  expect_result(forwards.heads, "heads");
+  expect_result(forwards.lse, "lse");
+  polyhead_results* gradients = nullptr;
+  expect_ok(polyhead_layer_backward(in_c_context_, layer_, &in_c_inputs_, results_, in_c_(doutput_), &gradients));
   expect_same_bits(backward.dquery, copied(gradients, "dquery"), "dquery");
   expect_same_bits(backward.dparameters.in_proj_weight, copied(gradients, "in_proj_weight"), "in_proj_weight");
   expect_same_bits(backward.dparameters.out_proj_bias, copied(gradients, "out_proj.bias"), "out_proj.bias");
+  expect_same_bits(backward.dparameters.q_norm_weight, copied(gradients, "q_norm.weight"), "q_norm.weight");
+  expect_same_bits(backward.dparameters.k_norm_weight, copied(gradients, "k_norm.weight"), "k_norm.weight");
   expect_same_bits(backward.dgates, copied(gradients, "dgates"), "dgates");
   polyhead_view none;
   expect_refused(polyhead_results_get(gradients, "dkey", &none), POLYHEAD_VALUE, "found 'dkey'");
-  expect_refused(polyhead_layer_backward(in_c_context, layer, &in_c_inputs, gradients, in_c(doutput), &gradients),
+  expect_refused(polyhead_layer_backward(in_c_context_, layer_, &in_c_inputs_, gradients, in_c_(doutput_), &gradients),
                  POLYHEAD_VALUE, "forward");
-  in_c_wants.statistics = 3;
-  expect_refused(polyhead_layer_forward(in_c_context, layer, &in_c_inputs, &in_c_wants, &results), POLYHEAD_VALUE,
-                 "found 3");
   polyhead_results_free(gradients);
-  polyhead_results_free(results);
-  polyhead_layer_free(layer);
+}
+
+TEST_F(Layer, GivesWhatIsWanted) {
+  Tensor marked = Tensor::zeros({2, 7}, DType::boolean), targets = Tensor::zeros({2, 7, 4}, DType::i32);
+  marked.as<bool>()[2] = true;
+  const std::vector<std::int32_t> heads = {3, 1}, rows = {6};
+  const MultiHeadWants wants{.attention = {.lse = true,
+                                           .weights = true,
+                                           .weight_heads = heads,
+                                           .weight_rows = rows,
+                                           .logits = LogitStage::scaled,
+                                           .statistics = StatisticsSet::full,
+                                           .row_statistics = true,
+                                           .marked_keys = marked,
+                                           .target_keys = targets},
+                             .heads = true};
+  const MultiHeadResults found = expected_.forward(context_, inputs_, options_, wants);
+  wants_.weights = wants_.heads = wants_.lse = wants_.row_statistics = 1;
+  wants_.statistics = 2;
+  wants_.logit_stage = POLYHEAD_SCALED;
+  wants_.weight_heads = heads.data();
+  wants_.weight_rows = rows.data();
+  wants_.weight_head_count = heads.size();
+  wants_.weight_row_count = rows.size();
+  wants_.marked_keys = in_c_(marked);
+  wants_.target_keys = in_c_(targets);
+  expect_ok(forward());
+  expect_result(found.output, "output");
+  expect_result(found.heads, "heads");
+  expect_result(found.lse, "lse");
+  expect_result(found.weights, "weights");
+  expect_result(found.logits, "logits");
+  expect_result(found.statistics, "statistics");
+  expect_result(found.row_statistics, "row_statistics");
+}
+
+TEST_F(Layer, WhatIsWrongIsNamed) {
+  polyhead_view view;
+  expect_ok(polyhead_layer_parameter(layer_, "in_proj_weight", &view));
+  EXPECT_EQ(view.tensor.shape[0], 48);
+  expect_refused(polyhead_layer_parameter(layer_, "in_proj", &view), POLYHEAD_VALUE, "expected one of in_proj_weight,");
+  wants_.statistics = 3;
+  expect_refused(forward(), POLYHEAD_VALUE, "statistics from 0 to 2, found 3");
+  wants_.statistics = 0;
+  rotary_.size = 0;
+  expect_refused(forward(), POLYHEAD_VALUE, "rotary.size");
+  in_c_inputs_.rotary = nullptr;
+  expect_refused(forward(), POLYHEAD_VALUE, "no rotary");
 }
 
 }  // namespace

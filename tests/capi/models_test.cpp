@@ -42,7 +42,7 @@ class Models : public testing::Test {
     model::save(*InductionModel::make(), scratch_.folder());
     expect_ok(polyhead_model_load(context_, scratch_.folder().c_str(), &model_));
     examples_.push_back(repeated("examples"));
-    batch_ = {in_c_(examples_[0].tokens), in_c_(examples_[0].targets), nullptr};
+    batch_ = {sizeof batch_, in_c_(examples_[0].tokens), in_c_(examples_[0].targets), nullptr};
   }
   ~Models() override { polyhead_model_free(model_); }
 
@@ -133,33 +133,74 @@ TEST_F(Models, AreExaminedAndPruned) {
   EXPECT_LT(without.accuracy, 0.3);
 
   std::vector<polyhead_surveyed_head> heads(4);
-  expect_ok(polyhead_survey_heads(context_, model_, batch_.tokens, nullptr, nullptr, 0, 1, heads.data()));
+  std::vector<double> sums(4 * POLYHEAD_FULL_STATISTICS);
+  expect_ok(polyhead_survey_heads(context_, model_, batch_.tokens, nullptr, nullptr, 0, 1, heads.data(),
+                                  sizeof heads[0], sums.data(), POLYHEAD_FULL_STATISTICS));
   EXPECT_STREQ(heads[0].role, "previous token");
   EXPECT_STREQ(heads[2].role, "induction");
   EXPECT_EQ(heads[2].id.layer, 1);
-  EXPECT_EQ(heads[0].sums[0], kBatch * kTokens);
+  EXPECT_EQ(sums[0], kBatch * kTokens);
 
   std::vector<polyhead_head_importance> importance(4);
-  expect_ok(polyhead_importance(context_, model_, &batch_, 1, importance.data()));
+  expect_ok(polyhead_importance(context_, model_, &batch_, 1, importance.data(), sizeof importance[0]));
   EXPECT_GT(importance[2].zero.mean, 1);
   EXPECT_NEAR(importance[3].zero.mean, 0, 1e-6);
 
   std::vector<polyhead_prune_step> steps(4);
   std::size_t taken = 0, within = 0;
   expect_ok(polyhead_prune(context_, model_, &batch_, 1, &batch_, 1, 0.01, POLYHEAD_ITERATIVE, 1, &whole, steps.data(),
-                           &taken, &within));
+                           sizeof steps[0], &taken, &within));
   ASSERT_EQ(within, 2u);
   std::vector<polyhead_head> removed = {steps[0].removed, steps[1].removed};
   for (const polyhead_head& head : removed) EXPECT_EQ(head.head, 1);
-  expect_refused(
-      polyhead_prune(context_, model_, &batch_, 1, &batch_, 1, 0.01, 9, 1, &whole, steps.data(), &taken, &within),
-      POLYHEAD_VALUE, "found 9");
+  expect_refused(polyhead_prune(context_, model_, &batch_, 1, &batch_, 1, 0.01, 9, 1, &whole, steps.data(),
+                                sizeof steps[0], &taken, &within),
+                 POLYHEAD_VALUE, "order from 0 to 3, found 9");
 
   polyhead_model* smaller = nullptr;
   expect_ok(polyhead_without_heads(model_, removed.data(), removed.size(), &smaller));
   expect_ok(polyhead_model_save(smaller, scratch_.folder().c_str()));
   polyhead_model_free(smaller);
   EXPECT_EQ(Model::load(scratch_.folder()).heads(), (std::vector<HeadId>{{0, 0}, {1, 0}}));
+}
+
+// A program that knows more fields than the library finds them 0, and one that knows fewer has room for those alone.
+TEST_F(Models, ArraysOfOtherVersionsAreReadAndFilled) {
+  struct Newer {
+    polyhead_examples known;
+    const polyhead_tensor* novelty;
+  };
+  std::vector<Newer> batches(2, {batch_, nullptr});
+  for (Newer& batch : batches) batch.known.size = sizeof batch;
+  polyhead_score once{}, twice{};
+  expect_ok(polyhead_model_score(context_, model_, &batch_, 1, nullptr, 0, &once));
+  expect_ok(polyhead_model_score(context_, model_, &batches[0].known, 2, nullptr, 0, &twice));
+  EXPECT_DOUBLE_EQ(twice.loss, once.loss);
+  batches[1].known.size = sizeof batch_;
+  expect_refused(polyhead_model_score(context_, model_, &batches[0].known, 2, nullptr, 0, &twice), POLYHEAD_VALUE,
+                 "batches[1].size");
+
+  struct NewerHead {
+    polyhead_surveyed_head known;
+    double novelty;
+  };
+  std::vector<NewerHead> newer(4);
+  for (NewerHead& head : newer) head.novelty = 1;
+  const auto survey = [&](void* heads, std::size_t size, double* sums, std::size_t count) {
+    return polyhead_survey_heads(context_, model_, batch_.tokens, nullptr, nullptr, 0, 1,
+                                 static_cast<polyhead_surveyed_head*>(heads), size, sums, count);
+  };
+  expect_ok(survey(newer.data(), sizeof newer[0], nullptr, 0));
+  EXPECT_STREQ(newer[2].known.role, "induction");
+  EXPECT_EQ(newer[2].novelty, 0);
+  std::vector<polyhead_head> older(5, polyhead_head{-1, -1});
+  std::vector<double> sums(4 * 3, -1);
+  expect_ok(survey(older.data(), sizeof older[0], sums.data(), 3));
+  EXPECT_EQ(older[3].layer, 1);
+  EXPECT_EQ(older[4].layer, -1);
+  EXPECT_EQ(sums[9], kBatch * kTokens);
+  expect_refused(survey(newer.data(), 0, nullptr, 0), POLYHEAD_VALUE, "head_size");
+  EXPECT_NE(polyhead_importance(context_, model_, &batch_, 1, nullptr, 0), POLYHEAD_OK);
 }
 
 TEST_F(Models, WhatCannotBeIsSaid) {
@@ -170,6 +211,11 @@ TEST_F(Models, WhatCannotBeIsSaid) {
   const polyhead_head beyond = {7, 0}, negative = {0, -1};
   expect_refused(polyhead_without_heads(model_, &beyond, 1, &none), POLYHEAD_VALUE, "7.0");
   expect_refused(polyhead_without_heads(model_, &negative, 1, &none), POLYHEAD_VALUE, "0.-1");
+  polyhead_tensor no_data = *batch_.tokens;
+  no_data.data = nullptr;
+  polyhead_results* results = nullptr;
+  expect_refused(polyhead_model_forward(context_, model_, &no_data, nullptr, nullptr, 0, &results), POLYHEAD_LAYOUT,
+                 "tokens: expected data");
   batch_.targets = nullptr;
   polyhead_score score;
   expect_refused(polyhead_model_score(context_, model_, &batch_, 1, nullptr, 0, &score), POLYHEAD_VALUE, "targets");

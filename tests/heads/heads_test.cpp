@@ -240,16 +240,31 @@ TEST_F(PublicModel, RefusesWhatCannotBe) {
   using io::expect_error;
   const Tensor tokens = std::move(counting(2).tokens);
   expect_error(ErrorCode::input, {"/nowhere", "config.json"}, [&] { Model::load("/nowhere"); });
-  expect_error(ErrorCode::value, {"found 2.0"}, [&] { model.forward(context, tokens, {.knocked_out = {{2, 0}}}); });
-  expect_error(ErrorCode::value, {"found 0.2"}, [&] { model.score(context, examples(), {{0, 2}}); });
-  expect_error(ErrorCode::value, {"found 1.-1"}, [&] { without_heads(model, {{1, -1}}); });
+  expect_error(ErrorCode::value, {"knocked_out: expected", "found 2.0"}, [&] {
+    model.forward(context, tokens, {.knocked_out = {{2, 0}}});
+  });
+  expect_error(ErrorCode::value, {"knocked_out: expected", "found 0.2"}, [&] {
+    model.score(context, examples(), {{0, 2}});
+  });
+  expect_error(ErrorCode::value, {"heads: expected", "found 1.-1"}, [&] { without_heads(model, {{1, -1}}); });
+  expect_error(ErrorCode::value, {"prompts: expected tokens from 0 to 15, found 16"}, [&] {
+    model.generate(context, {{1, 16}}, 1);
+  });
+  expect_error(ErrorCode::value, {"prompts: expected at least one token"}, [&] { model.generate(context, {{}}, 1); });
   expect_error(ErrorCode::value, {"examples"}, [&] { head_importance(context, model, {}); });
   expect_error(ErrorCode::value, {"budget"}, [&] { prune(context, model, examples(), examples(), std::nan("")); });
   Tensor wrong = std::move(counting(2).tokens);
   wrong.as<std::int32_t>()[3] = InductionModel::kVocabulary;
   expect_error(ErrorCode::value, {"tokens", "found 16"}, [&] { survey_heads(context, model, wrong); });
-  expect_error(ErrorCode::value, {"16"}, [&] { model.forward(context, wrong); });
-  const Tensor lengths = Tensor::zeros({2}, DType::i32);
+  expect_error(ErrorCode::value, {"tokens: expected numbers from 0 to 15, found 16 at place 3"},
+               [&] { model.forward(context, wrong); });
+  Tensor lengths = Tensor::zeros({2}, DType::i32);
+  lengths.as<std::int32_t>()[1] = 99;
+  expect_error(ErrorCode::value, {"lengths: expected numbers from 0 to", "found 99 at place 1"},
+               [&] { model.forward(context, tokens, {.lengths = lengths}); });
+  const Tensor three = Tensor::zeros({3}, DType::i32);
+  expect_error(ErrorCode::shape, {"lengths: expected i32 [2], found i32 [3]"},
+               [&] { model.forward(context, tokens, {.lengths = three}); });
   expect_error(ErrorCode::value, {"lengths"}, [&] { survey_heads(context, model, tokens, {.lengths = lengths}); });
   expect_error(ErrorCode::shape, {"tokens"}, [&] { survey_heads(context, model, lengths); });
   const std::int64_t most = InductionModel::kContext;

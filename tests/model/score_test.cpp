@@ -124,6 +124,26 @@ TEST(Score, WhatIsNoNumberIsNeverRight) {
   EXPECT_THROW(found.expect_finite("the model"), Error);
 }
 
+TEST(Score, TargetsOfAnotherKindOfModelAreNamed) {
+  Context context(1);
+  const auto message = [&](Kind kind, const Dims& targets, const Dims& lengths) -> std::string {
+    std::vector<Examples> some;
+    some.push_back({numbers({B, T}, kTokens), Tensor::zeros(targets, DType::i32), Tensor::zeros(lengths, DType::i32)});
+    try {
+      score(context, Transformer(small(kind), 3), some);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  EXPECT_EQ(message(Kind::gpt, {B}, {B}),
+            "[score] targets: expected i32 [3,4], found i32 [3]; a language model takes the token that comes next at "
+            "every place, -1 where none counts");
+  EXPECT_EQ(message(Kind::classifier, {B, T}, {B}),
+            "[score] targets: expected i32 [3], found i32 [3,4]; a classifier takes the class of each sequence");
+  EXPECT_EQ(message(Kind::gpt, {B, T}, {T}), "[score] lengths: expected [3], found i32 [4]");
+}
+
 TEST(Score, AnEncoderHasNone) {
   Context context(1);
   const Transformer model(small(Kind::encoder), 3);

@@ -31,20 +31,26 @@ struct Call {
   void run() { attend_into(context, q_view, k_view, v_view, options, wants, outputs); }
 };
 
-// Expects the code and every one of the words in the message, and the output as it was.
-void expect_refused(const std::function<void(Call&)>& spoil, ErrorCode code, const std::vector<std::string>& words) {
-  Call call;
-  spoil(call);
+// Expects the code, the op and every one of the words in the message.
+void expect_error(const std::function<void()>& run, ErrorCode code, const std::string& op,
+                  const std::vector<std::string>& words) {
   try {
-    call.run();
+    run();
     ADD_FAILURE() << "nothing was refused; expected words: " << ::testing::PrintToString(words);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code) << error.what();
     const std::string what = error.what();
-    EXPECT_EQ(what.rfind("[attend] ", 0), 0u) << what;
+    EXPECT_EQ(what.rfind("[" + op + "] ", 0), 0u) << what;
     for (const std::string& word : words)
       EXPECT_NE(what.find(word), std::string::npos) << word << " is not in: " << what;
   }
+}
+
+// And the output as it was.
+void expect_refused(const std::function<void(Call&)>& spoil, ErrorCode code, const std::vector<std::string>& words) {
+  Call call;
+  spoil(call);
+  expect_error([&] { call.run(); }, code, "attend", words);
   for (std::int64_t i = 0; i < call.output.view().count(); ++i) {
     ASSERT_EQ(call.output.as<float>()[i], kUntouched) << "written to at " << i;
   }
@@ -374,12 +380,15 @@ TEST(Errors, StatisticsThatDoNotMerge) {
 TEST(Errors, GradientsThatDoNotFit) {
   Call c;
   const Tensor wrong = Tensor::zeros({2, 4, 6, 8}, DType::f32);
-  EXPECT_THROW(attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = wrong}), Error);
-  EXPECT_THROW(attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, UpstreamGradients{}), Error);
+  const auto refused = [&](const UpstreamGradients& upstream, ErrorCode code, const std::string& words) {
+    expect_error([&] { attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, upstream); }, code,
+                 "attend_backward", {words});
+  };
+  refused({.output = wrong}, ErrorCode::shape, "doutput: expected");
+  refused({}, ErrorCode::shape, "doutput: expected");
   const Tensor flags = Tensor::zeros({2, 4, 6, 5}, DType::boolean);
-  EXPECT_THROW(
-      attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = c.output, .weights = flags}),
-      Error);
+  refused({.output = c.output, .weights = flags}, ErrorCode::dtype, "dweights: expected");
+  refused({.output = c.output, .lse = flags}, ErrorCode::dtype, "dlse: expected");
   EXPECT_THROW(
       attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options, {.output = c.output}, {.bias = true}), Error);
   const auto with = [&](const ForwardResults& forward, const GradientWants& wants = {}) {
@@ -388,8 +397,9 @@ TEST(Errors, GradientsThatDoNotFit) {
   const Tensor lse = Tensor::zeros({c.q_view.shape(0), c.q_view.shape(1), c.q_view.shape(2)}, DType::f32);
   const Tensor short_lse = Tensor::zeros({c.q_view.shape(0), c.q_view.shape(1), 1}, DType::f32);
   EXPECT_NO_THROW(with({c.output, lse}));
-  EXPECT_THROW(with({c.output, {}}), Error);
-  EXPECT_THROW(with({{}, lse}), Error);
+  for (const ForwardResults& half : {ForwardResults{c.output, {}}, ForwardResults{{}, lse}}) {
+    expect_error([&] { with(half); }, ErrorCode::value, "attend_backward", {"expected output and lse", "together"});
+  }
   EXPECT_THROW(with({c.output, short_lse}), Error);
   EXPECT_THROW(with({}, {.sink_logit = true}), Error);
   // Outputs: missing, unwanted, of another shape, or the memory of an input.

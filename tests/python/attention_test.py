@@ -129,6 +129,16 @@ class Values(unittest.TestCase):
         self.assertIn("0.", found._repr_html_())
         self.assertEqual(len(str(found).splitlines()), 4)
 
+    def test_results_print_as_shapes_and_a_table(self):
+        x = made(1, (1, 4, 6, 8))
+        found = polyhead.attention(x, x, x, statistics="light", weights=True)
+        self.assertEqual(repr(found), "<polyhead.Attention: output float32 (1, 4, 6, 8), weights float32 (1, 4, 6, 6), "
+                                      "statistics float32 (1, 4, 14)>")
+        self.assertEqual(str(found), f"{found!r}\n{found.statistics}")
+        gradients = polyhead.attention_backward(x, x, x, x)
+        self.assertEqual(str(gradients), "<polyhead.Gradients: " + ", ".join(f"d{n} float32 (1, 4, 6, 8)" for n in "qkv") + ">")
+        self.assertEqual(found.statistics._repr_html_().count("linear-gradient"), 4 * 5)  # what is a share of 1
+
     def test_chosen_heads_rows_and_logits(self):
         q = made(1, (1, 4, 6, 8))
         found = polyhead.attention(q, q, q, weights=True, logits="scaled", heads=[2, 0], rows=[5])
@@ -333,7 +343,7 @@ class Places(unittest.TestCase):
 
 
 def load_tests(_, tests, __):
-    for module in (_attention, _library, _statistics):
+    for module in (polyhead, _attention, _library, _statistics):
         tests.addTests(doctest.DocTestSuite(module))
     return tests
 

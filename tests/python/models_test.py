@@ -1,6 +1,7 @@
 """polyhead.load on a model whose heads are known: it runs, is examined, pruned and saved."""
 
 import contextlib
+import doctest
 import io
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import polyhead
+from polyhead import _model
 
 
 class Models(unittest.TestCase):
@@ -60,9 +62,14 @@ class Models(unittest.TestCase):
         self.assertEqual([head.role for head in table][::2], ["previous token", "induction"])
         self.assertIn("induction", str(table))
         self.assertIn("<td>induction</td>", table._repr_html_())
+        self.assertEqual(table._repr_html_().count("linear-gradient"), 4 + sum(head.role is not None for head in table))
         importance = self.model.importance(self.examples)
         self.assertGreater(importance[2].zero.mean, 1)
         self.assertAlmostEqual(importance[3].zero.mean, 0, places=5)
+        bars = [float(share) for share in re.findall(r"transparent ([0-9.]+)%", importance._repr_html_())]
+        self.assertEqual(len(bars), 16)
+        most = max(head.gradient for head in importance)
+        np.testing.assert_allclose(bars[::4], [100 * head.gradient / most for head in importance], atol=0.06)
         self.assertGreater(self.model.score(self.examples)[1], 0.95)
         self.assertLess(self.model.score([self.examples], knocked_out=[(1, 0)])[1], 0.3)
         curve = self.model.prune(self.examples, self.examples)
@@ -115,8 +122,26 @@ class Models(unittest.TestCase):
         time.sleep(0.01)
         model.close()  # while a call runs
         worker.join()
-        with self.assertRaisesRegex(ValueError, "closed"):
+        with self.assertRaisesRegex(ValueError, r"close\(\)"):
             model(self.tokens)
+
+
+def load_tests(_, tests, __):
+    """And the examples of docstrings, which find a model in the folder "run"."""
+    folders, before = [], os.getcwd()
+
+    def enter(_):
+        folders.append(tempfile.TemporaryDirectory())
+        os.chdir(folders[-1].name)
+        os.mkdir("run")
+        subprocess.run([os.environ["POLYHEAD_INDUCTION"], "run"], check=True)
+
+    def leave(_):
+        os.chdir(before)
+        folders.pop().cleanup()
+
+    tests.addTests(doctest.DocTestSuite(_model, setUp=enter, tearDown=leave))
+    return tests
 
 
 if __name__ == "__main__":
