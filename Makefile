@@ -36,7 +36,6 @@ parity: .venv-parity/ready
 	.venv-parity/bin/python tests/parity/torch_parity.py build/release
 	.venv-parity/bin/python tests/parity/transformers_parity.py build/release models/smollm2/*.gguf
 	.venv-parity/bin/python tests/python/typed.py
-	python3 tests/python/install.py build/install
 
 .venv-parity/ready: tools/parity-requirements.txt
 	tools/install-packages venv
@@ -80,6 +79,7 @@ check:
 	cmake --preset fuzz
 	cmake --build --preset fuzz
 	tools/fuzz 60
+	python3 tests/python/install.py build/install
 
 # The library and the command, without tests.
 command:

@@ -1,14 +1,19 @@
 """Polyhead under PyTorch: differentiable attention, and a drop-in for torch.nn.MultiheadAttention.
 
-    attention = polyhead.torch.MultiheadAttention(512, 8, batch_first=True)  # loads the state dict of nn.MultiheadAttention
-    output, weights = attention(x, x, x)
-    output, _, statistics = attention(x, x, x, need_weights=False, statistics="light")
+>>> import torch, polyhead.torch
+>>> attention = polyhead.torch.MultiheadAttention(64, 8, batch_first=True)  # takes the state dict of nn.MultiheadAttention
+>>> x = torch.randn(2, 16, 64)
+>>> output, weights = attention(x, x, x)
+>>> output, _, statistics = attention(x, x, x, need_weights=False, statistics="light")
+>>> statistics.entropy.shape
+(8,)
 
 A row that may attend to nothing gives 0 (there NaN, where weights are wanted). Weights are those before dropout.
 """
 
 import dataclasses
 import functools
+import re
 from typing import Any, List, Optional, Tuple, Union
 
 import torch
@@ -17,8 +22,10 @@ from torch.nn import functional as F
 
 from . import _attention
 from ._attention import OPTION_TENSORS, Attention, Options
-from ._errors import DTypeError, InvalidValueError, LayoutError, ShapeError
+from ._errors import DTypeError, Error, InvalidValueError, LayoutError, ShapeError
+from ._numbers import is_zero
 from ._statistics import HeadStatistics
+
 
 def _dense(x):
     """With a last stride of 1, which is all that the kernels ask for. What is no strided tensor is refused later."""
@@ -180,23 +187,27 @@ def attend(q, k, v, options, out, more, **wants):
 
 # ---- Under torch.compile: the same as one op of torch's, whose shapes are known without running it. ----
 
-def _options_of(scale, softcap, align, first_position, causal, window, tensors, dropout, seed):
-    names = ("keep", "bias", "alibi", "key_lengths", "key_start", "query_lengths", "cu_q", "cu_k", "sink_logit", "gates")
+_OP_TENSORS = 14  # the op's first arguments: q, k, v, OPTION_TENSORS, and a seed that was drawn within the graph
+
+
+def _options_of(tensors, drawn, scale, softcap, align, first_position, causal, window, dropout, seed):
+    made = dict(zip(OPTION_TENSORS, tensors))
+    if made["bias"] is not None:
+        made["bias"] = _dense(made["bias"])
     return Options(scale=scale, softcap=softcap, align=align, first_position=first_position, causal=causal,
                    window=tuple(window) if window else None, dropout=dropout,
-                   seed=seed, **dict(zip(names, tensors)))
+                   seed=seed if drawn is None else int(drawn), **made)
 
 
 @torch.library.custom_op("polyhead::attend", mutates_args=())
 def _attend_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: Optional[Tensor], alibi: Optional[Tensor],
                key_lengths: Optional[Tensor], key_start: Optional[Tensor], query_lengths: Optional[Tensor],
                cu_q: Optional[Tensor], cu_k: Optional[Tensor], sink_logit: Optional[Tensor], gates: Optional[Tensor],
-               scale: Optional[float], softcap: float, align: Optional[str], first_position: Optional[int], causal: bool,
+               drawn: Optional[Tensor], scale: Optional[float], softcap: float, align: Optional[str], first_position: Optional[int], causal: bool,
                window: List[int], dropout: float, seed: int, weights: bool,
                statistics: Optional[str]) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    options = _options_of(scale, softcap, align, first_position, causal, window,
-                          (keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates),
-                          dropout, seed)
+    options = _options_of((keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates), drawn,
+                          scale, softcap, align, first_position, causal, window, dropout, seed)
     q, k, v = _dense(q), _dense(k), _dense(v)
     result = _attention.attend(q, k, v, options, lse=True, weights=weights, statistics=statistics)
     return (result.output, result.lse, result.weights if weights else q.new_empty(0),
@@ -204,8 +215,8 @@ def _attend_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: Op
 
 
 @_attend_op.register_fake
-def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates, scale, softcap, align,
-      first_position, causal, window, dropout, seed, weights, statistics):
+def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates, drawn, scale, softcap,
+      align, first_position, causal, window, dropout, seed, weights, statistics):
     batch, heads, queries, _ = q.shape
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     sequences = batch if cu_q is None else cu_q.shape[0] - 1
@@ -222,12 +233,11 @@ def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, c
 def _backward_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: Optional[Tensor], alibi: Optional[Tensor],
                  key_lengths: Optional[Tensor], key_start: Optional[Tensor], query_lengths: Optional[Tensor],
                  cu_q: Optional[Tensor], cu_k: Optional[Tensor], sink_logit: Optional[Tensor], gates: Optional[Tensor],
-                 scale: Optional[float], softcap: float, align: Optional[str], first_position: Optional[int], causal: bool,
+                 drawn: Optional[Tensor], scale: Optional[float], softcap: float, align: Optional[str], first_position: Optional[int], causal: bool,
                  window: List[int], dropout: float, seed: int, output: Tensor, lse: Tensor, doutput: Tensor,
                  dlse: Optional[Tensor], dweights: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    options = _options_of(scale, softcap, align, first_position, causal, window,
-                          (keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates),
-                          dropout, seed)
+    options = _options_of((keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates), drawn,
+                          scale, softcap, align, first_position, causal, window, dropout, seed)
     found = _attention.backward(
         _dense(q), _dense(k), _dense(v), _dense(doutput), options, output, lse,
         None if dlse is None else dlse.contiguous(), None if dweights is None else dweights.contiguous(),
@@ -237,8 +247,8 @@ def _backward_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: 
 
 
 @_backward_op.register_fake
-def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates, scale, softcap, align,
-      first_position, causal, window, dropout, seed, output, lse, doutput, dlse, dweights):
+def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates, drawn, scale, softcap,
+      align, first_position, causal, window, dropout, seed, output, lse, doutput, dlse, dweights):
     sequences = q.shape[0] if cu_q is None else cu_q.shape[0] - 1
     return (
         *(x.new_empty(x.shape) for x in (q, k, v)),
@@ -249,9 +259,10 @@ def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, c
 
 
 def _setup(ctx, inputs, output):
-    ctx.tensors = [isinstance(x, Tensor) for x in inputs[:13]]
-    ctx.save_for_backward(*(x for x in inputs[:13] if isinstance(x, Tensor)), output[0], output[1])
-    ctx.rest, ctx.weights = inputs[13:21], inputs[21]
+    ctx.tensors = [isinstance(x, Tensor) for x in inputs[:_OP_TENSORS]]
+    ctx.save_for_backward(*(x for x in inputs[:_OP_TENSORS] if isinstance(x, Tensor)), output[0], output[1])
+    ctx.rest, ctx.weights = inputs[_OP_TENSORS:-2], inputs[-2]
+    ctx.count = len(inputs)
     ctx.set_materialize_grads(False)
 
 
@@ -264,7 +275,7 @@ def _op_backward(ctx, doutput, dlse, dweights, _):
     dq, dk, dv, dbias, dsink, dgates = _backward_op(*tensors, *ctx.rest, output, lse, doutput, dlse,
                                                         dweights if ctx.weights else None)
     bias, sink, gates = tensors[4], tensors[11], tensors[12]
-    gradients = [None] * 23
+    gradients = [None] * ctx.count
     gradients[0:3] = dq, dk, dv
     if bias is not None and bias.is_floating_point():
         gradients[4] = dbias
@@ -291,11 +302,12 @@ def _compiled(q, k, v, options, out, more, wants):
     if options.window is not None:
         limits = _attention.window_of(options.window)
         window = [_attention.UNLIMITED if side is None else side for side in limits[:2]] + [limits.always_first]
+    drawn, seed = (options.seed, 0) if isinstance(options.seed, Tensor) else (None, options.seed)
     output, lse, weights, sums = torch.ops.polyhead.attend(
         q, k, v, options.keep, options.bias, options.alibi, options.key_lengths, options.key_start, options.query_lengths,
-        options.cu_q, options.cu_k, options.sink_logit, options.gates, options.scale, float(options.softcap), options.align,
-        options.first_position, bool(options.causal), window, float(options.dropout), options.seed, bool(wants["weights"]),
-        wants["statistics"])
+        options.cu_q, options.cu_k, options.sink_logit, options.gates, drawn, options.scale, float(options.softcap),
+        options.align, options.first_position, bool(options.causal), window, float(options.dropout), seed,
+        bool(wants["weights"]), wants["statistics"])
     if not more:
         return output
     return Attention(output, lse if wants["lse"] else None, weights if wants["weights"] else None, None,
@@ -306,14 +318,32 @@ def _compiled(q, k, v, options, out, more, wants):
 
 
 def _draw_seed():
-    """A seed from torch's own generator, so that torch.manual_seed decides."""
-    return int(torch.randint(2**63 - 1, (), dtype=torch.int64))
+    """A seed from torch's own generator, so that torch.manual_seed decides. Under torch.compile a tensor, drawn in every run."""
+    drawn = torch.randint(2**63 - 1, (), dtype=torch.int64)
+    return drawn if torch.compiler.is_compiling() else int(drawn)
 
 
-def _attention_of(q, k, v, *, gates=None, weights=False, statistics=None, **options):
-    return attend(q, k, v, Options(gates=gates, **options), None, True, lse=False, weights=weights, heads=None, rows=None,
-                  weights_f32=False, logits=None, statistics=statistics, row_statistics=False, marked_keys=None,
-                  target_keys=None)
+def _expect_tensors(query, key, value, **optional):
+    needed = {"query": query, "key": key, "value": value}
+    for name, x in (*needed.items(), *optional.items()):
+        if not isinstance(x, Tensor) and (x is not None or name in needed):
+            raise DTypeError(f"{name}: expected a tensor of torch, found {type(x).__name__}")
+
+
+def _by_names_of_torch(error, mask):
+    """The same, with the names that its arguments have there."""
+    names = {"q": "query", "k": "key", "v": "value", "keep": mask, "bias": mask, "dropout": "dropout_p", "causal": "is_causal"}
+    return type(error)(re.sub(r"\b(q|k|v|keep|bias|dropout|causal)\b", lambda found: names[found[0]], str(error)))
+
+
+def _attention_of(q, k, v, mask, *, gates=None, weights=False, statistics=None, **options):
+    """`mask` is what keep and bias came from, for messages."""
+    try:
+        return attend(q, k, v, Options(gates=gates, **options), None, True, lse=False, weights=weights, heads=None, rows=None,
+                      weights_f32=False, logits=None, statistics=statistics, row_statistics=False, marked_keys=None,
+                      target_keys=None)
+    except Error as error:
+        raise _by_names_of_torch(error, mask) from None
 
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
@@ -324,7 +354,15 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
     As there, a boolean attn_mask is True where a query may attend, and is_causal begins at the top left. With statistics
     ("light" or "full") the result is a pair: the output and HeadStatistics.
+
+    >>> q = torch.randn(1, 4, 16, 8)
+    >>> scaled_dot_product_attention(q, q, q, is_causal=True).shape
+    torch.Size([1, 4, 16, 8])
+    >>> output, statistics = scaled_dot_product_attention(q, q, q, is_causal=True, statistics="light")
+    >>> statistics.entropy.shape
+    (4,)
     """
+    _expect_tensors(query, key, value, attn_mask=attn_mask, gates=gates)
     if is_causal and attn_mask is not None:
         raise InvalidValueError("scaled_dot_product_attention: expected attn_mask or is_causal, found both")
     if query.dim() < 2 or key.dim() != query.dim() or value.dim() != query.dim():
@@ -334,22 +372,39 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if torch.is_autocast_enabled(query.device.type):
         narrow = torch.get_autocast_dtype(query.device.type)
         query, key, value = query.to(narrow), key.to(narrow), value.to(narrow)
-    leading = query.shape[:-2]
     q, k, v = (_four_axes(x) for x in (query, key, value))
     if not enable_gqa and (q.shape[1] != k.shape[1] or k.shape[1] != v.shape[1]):
         raise ShapeError(
             f"scaled_dot_product_attention: expected as many key and value heads as query heads, found {k.shape[1]}, "
             f"{v.shape[1]} and {q.shape[1]}; enable_gqa=True shares them")
-    masks = {}
-    if attn_mask is not None:
-        mask = attn_mask[(None,) * (query.dim() - attn_mask.dim())]
-        mask = _four_axes(mask if query.dim() <= 4 else mask.expand(*leading, *mask.shape[-2:]))
-        masks["keep" if attn_mask.dtype == torch.bool else "bias"] = _dense(mask)
-    result = _attention_of(q, k, v, scale=scale, causal=is_causal, align="top_left" if is_causal or statistics else None,
-                           dropout=dropout_p, seed=_draw_seed() if dropout_p > 0 else 0, gates=gates,
-                           statistics=statistics, **masks)
-    output = result.output.reshape(*leading, *result.output.shape[-2:]) if query.dim() != 4 else result.output
+    masks = {} if attn_mask is None else _attn_mask(attn_mask, query)
+    result = _attention_of(q, k, v, "attn_mask", scale=scale, causal=is_causal,
+                           align="top_left" if is_causal or statistics else None, dropout=dropout_p,
+                           seed=0 if is_zero(dropout_p) else _draw_seed(), gates=gates, statistics=statistics, **masks)
+    output = result.output if query.dim() == 4 else result.output.reshape(*query.shape[:-1], result.output.shape[-1])
     return (output, result.statistics) if statistics else output
+
+
+def _attn_mask(mask, query):
+    """The mask of scaled_dot_product_attention as `keep` or `bias`, with four axes."""
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise DTypeError(f"attn_mask: expected bool or a floating type, found {mask.dtype}")
+    if mask.dim() > query.dim():
+        raise ShapeError(f"attn_mask: expected up to {query.dim()} axes, as query has, found shape {tuple(mask.shape)}")
+    name = "keep" if mask.dtype == torch.bool else "bias"
+    mask = mask[(None,) * (query.dim() - mask.dim())]
+    if query.dim() > 4:
+        try:
+            mask = mask.expand(*query.shape[:-2], *mask.shape[-2:])
+        except RuntimeError:
+            raise ShapeError(f"attn_mask: expected a shape that broadcasts to the {tuple(query.shape[:-2])} of query, found "
+                             f"{tuple(mask.shape)}") from None
+    return {name: _dense_mask(_four_axes(mask))}
+
+
+def _dense_mask(mask):
+    """As _dense; torch.compile knows no strides yet, and the op sees to it."""
+    return mask if torch.compiler.is_compiling() else _dense(mask)
 
 
 def _four_axes(x):
@@ -369,6 +424,12 @@ class MultiheadAttention(nn.MultiheadAttention):
     Beyond it, forward takes `gates` [heads] or [batch, heads], which scale each head's output (0 knocks a head out and
     costs nothing), and `statistics` ("light" or "full"), with which it returns a third result, HeadStatistics. Nothing
     of size T x S is stored unless weights are wanted.
+
+    >>> attention, x = MultiheadAttention(32, 4, batch_first=True), torch.randn(2, 16, 32)
+    >>> output, weights = attention(x, x, x, average_attn_weights=False)
+    >>> output.shape, weights.shape
+    (torch.Size([2, 16, 32]), torch.Size([2, 4, 16, 16]))
+    >>> output, _ = attention(x, x, x, need_weights=False, gates=torch.tensor([1.0, 1, 0, 1]))  # head 2 is silent
     """
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor] = None,
@@ -389,7 +450,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         masks = self._masks(None if causal else attn_mask, key_padding_mask, q, k.shape[2])
         k, v, masks = self._extra_keys(k, v, masks)
         dropout = self.dropout if self.training else 0.0
-        result = _attention_of(q, k, v, causal=causal, align="top_left" if causal or statistics else None, dropout=dropout,
+        result = _attention_of(q, k, v, "key_padding_mask" if attn_mask is None else "attn_mask", causal=causal,
+                               align="top_left" if causal or statistics else None, dropout=dropout,
                                seed=_draw_seed() if dropout > 0 else 0, gates=gates, weights=need_weights,
                                statistics=statistics, **masks)
         order = (2, 0, 1, 3) if tokens_first else (0, 2, 1, 3)
@@ -403,7 +465,11 @@ class MultiheadAttention(nn.MultiheadAttention):
         return (output, weights, result.statistics) if statistics else (output, weights)
 
     def _check(self, query, key, value, key_padding_mask, attn_mask):
-        """Whether there is a batch; shapes as torch checks them."""
+        """Whether there is a batch; types of masks and shapes as torch checks them."""
+        _expect_tensors(query, key, value, key_padding_mask=key_padding_mask, attn_mask=attn_mask)
+        for mask, name in ((key_padding_mask, "key_padding_mask"), (attn_mask, "attn_mask")):
+            if mask is not None and mask.dtype != torch.bool and not mask.is_floating_point():
+                raise AssertionError(f"only bool and floating types of {name} are supported, found {mask.dtype}")
         if query.dim() not in (2, 3):
             raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor")
         batched = query.dim() == 3
@@ -453,16 +519,13 @@ class MultiheadAttention(nn.MultiheadAttention):
                 raise AssertionError(
                     f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(key_padding_mask.shape)}")
             masks.append(key_padding_mask[:, None, None, :])
-        for mask in masks:
-            if mask.dtype != torch.bool and not mask.is_floating_point():
-                raise AssertionError("only bool and floating types of masks are supported")
         drop = [mask for mask in masks if mask.dtype == torch.bool]
         bias = [mask for mask in masks if mask.dtype != torch.bool]
         made = {}
         if drop:
-            made["keep"] = _dense(~(drop[0] | drop[1] if len(drop) == 2 else drop[0]))
+            made["keep"] = ~(drop[0] | drop[1] if len(drop) == 2 else drop[0])
         if bias:
-            made["bias"] = _dense(bias[0] + bias[1] if len(bias) == 2 else bias[0])
+            made["bias"] = _dense_mask(bias[0] + bias[1] if len(bias) == 2 else bias[0])
         return made
 
     def _hides_the_future(self, attn_mask, queries, keys):

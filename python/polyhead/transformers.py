@@ -1,17 +1,16 @@
 """Polyhead in models of Hugging Face's transformers: attn_implementation="polyhead", and their heads made visible.
 
-    import polyhead.transformers
-    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="polyhead")
-
-    with polyhead.transformers.watch(model) as heads:
-        model(**inputs)
-    print(heads[0])  # layer 0: entropy and the rest of every head, without the T x T matrix
-
-    with polyhead.transformers.knock_out(model, {(3, 1), (5, 0)}):
-        model(**inputs)
+>>> import polyhead.transformers
+>>> with polyhead.transformers.watch(model) as heads:  # or AutoModelForCausalLM.from_pretrained(.., attn_implementation="polyhead")
+...     logits = model(tokens).logits
+>>> len(heads), heads[0].entropy.shape  # entropy and the rest of every head of layer 0, without the T x T matrix
+(2, (4,))
+>>> with polyhead.transformers.knock_out(model, {(0, 1), (1, 3)}):
+...     logits = model(tokens).logits
 """
 
 import contextlib
+import html
 import weakref
 from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -25,12 +24,13 @@ from transformers.masking_utils import (
 )
 
 from ._attention import Options
-from ._errors import InvalidValueError
+from ._errors import DTypeError, InvalidValueError
+from ._numbers import whole
 from ._statistics import HeadStatistics
 from .torch import _draw_seed, attend
 
 _NAME = "polyhead"
-_states = weakref.WeakKeyDictionary()  # by module of attention: what is asked of its heads
+_states: Any = weakref.WeakKeyDictionary()  # by module of attention: what is asked of its heads
 
 
 class Pattern(NamedTuple):
@@ -137,10 +137,12 @@ AttentionMaskInterface.register(_NAME, _mask)
 def _layers(model):
     """The model's modules of attention, in order."""
     if not getattr(model, "_supports_attention_backend", False):
-        raise InvalidValueError(f"{type(model).__name__}: expected a model that uses transformers' attention interface, found one with its own")
+        raise InvalidValueError("model: expected one of transformers that uses its attention interface, found "
+                                f"{type(model).__name__}, which does not")
     found = [module for module in model.modules() if hasattr(module, "is_causal") and hasattr(module, "config")]
     if not found:
-        raise InvalidValueError(f"{type(model).__name__}: expected modules of attention that take an attn_implementation, found none")
+        raise InvalidValueError("model: expected modules of attention that take an attn_implementation, found none in "
+                                f"{type(model).__name__}")
     return found
 
 
@@ -164,6 +166,11 @@ def watch(model: Any) -> Iterator["Watched"]:
     """Collects the statistics of every head during ordinary forward passes, at any length, in O(T) memory.
 
     Yields heads: heads[layer] is the HeadStatistics of that layer, over all passes so far.
+
+    >>> with torch.no_grad(), watch(model) as heads:
+    ...     logits = model(tokens).logits
+    >>> heads[1].rows.tolist() == [tokens.numel()] * 4
+    True
     """
     with _switched(model) as layers:
         heads = Watched(len(layers))
@@ -178,15 +185,20 @@ def watch(model: Any) -> Iterator["Watched"]:
 
 
 class Watched:
-    """The HeadStatistics of each layer: heads[layer]; None for a layer that has not run."""
+    """The HeadStatistics of each layer: heads[layer]; None for a layer that has not run.
 
-    def __init__(self, layers):
-        self.calls = [[] for _ in range(layers)]
+    Printed, it is a table for every layer; a notebook shows them folded.
+    """
 
-    def __len__(self):
+    def __init__(self, layers: int) -> None:
+        self.calls: List[List[HeadStatistics]] = [[] for _ in range(layers)]
+
+    def __len__(self) -> int:
         return len(self.calls)
 
-    def __getitem__(self, layer):
+    def __getitem__(self, layer: int) -> Any:
+        if not -len(self) <= whole(layer, "layer") < len(self):
+            raise IndexError(f"layer: expected 0 to {len(self) - 1}, found {layer}")
         calls = self.calls[layer]
         if not calls:
             return None
@@ -195,8 +207,21 @@ class Watched:
             total = total + _over_batch(more)
         return total
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "\n".join(f"layer {layer}\n{self[layer]}" for layer in range(len(self)) if self.calls[layer])
+
+    def __repr__(self) -> str:
+        return f"Watched({len(self)} layers, {sum(map(bool, self.calls))} of which ran)"
+
+    def _repr_html_(self) -> str:
+        """A table of every layer that ran, behind the range of its heads' entropies."""
+        parts = []
+        for layer in range(len(self)):
+            found = self[layer]
+            if found is not None:
+                said = f"layer {layer}: entropy {found.entropy.min():.2f} to {found.entropy.max():.2f} nats"
+                parts.append(f"<details><summary>{said}</summary>{found._repr_html_()}</details>")
+        return "".join(parts) or f"<p>{html.escape(repr(self))}</p>"
 
 
 def _over_batch(statistics):
@@ -206,10 +231,16 @@ def _over_batch(statistics):
 
 @contextlib.contextmanager
 def knock_out(model: Any, heads: Iterable[Tuple[int, int]]) -> Iterator[Any]:
-    """The model without these heads, (layer, head) each: their output is 0, and they cost nothing."""
+    """The model without these heads, (layer, head) each: their output is 0, and they cost nothing.
+
+    >>> whole = model(tokens).logits
+    >>> with knock_out(model, {(0, 1), (1, 3)}):
+    ...     torch.equal(model(tokens).logits, whole)
+    False
+    """
     with _switched(model) as layers:
         gates = {}
-        for layer, head in sorted(heads):
+        for layer, head in _pairs(heads):
             if not 0 <= layer < len(layers):
                 raise InvalidValueError(f"knock_out: expected a layer from 0 to {len(layers) - 1}, found {layer}")
             if layer not in gates:
@@ -222,15 +253,25 @@ def knock_out(model: Any, heads: Iterable[Tuple[int, int]]) -> Iterator[Any]:
             yield model
 
 
+def _pairs(heads):
+    """(layer, head) of each, in order."""
+    try:
+        pairs = [(layer, head) for layer, head in heads]
+    except (TypeError, ValueError):
+        raise DTypeError(f"heads: expected pairs (layer, head), found {heads!r}") from None
+    return sorted((whole(layer, "heads: a layer"), whole(head, "heads: a head")) for layer, head in pairs)
+
+
 @contextlib.contextmanager
 def gates(model: Any) -> Iterator[List[torch.Tensor]]:
     """Yields one gate for every head, a tensor [heads] for each layer, all 1, which gradients flow into.
 
     After a backward pass |gate.grad| says how much the loss depends on each head: its importance.
 
-        with polyhead.transformers.gates(model) as gates:
-            model(**inputs, labels=labels).loss.backward()
-        importance = [gate.grad.abs() for gate in gates]
+    >>> with gates(model) as made:
+    ...     model(tokens, labels=tokens).loss.backward()
+    >>> [gate.grad.abs().shape for gate in made]
+    [torch.Size([4]), torch.Size([4])]
     """
     with _switched(model) as layers:
         made = [_open_gates(module).requires_grad_() for module in layers]

@@ -308,7 +308,7 @@ class Sdpa(Seeded):
     def test_the_ops_are_sound(self):
         q = torch.randn(1, 2, 4, 8, requires_grad=True)
         keep, gates = torch.rand(1, 1, 4, 4) < 0.9, torch.ones(2, requires_grad=True)
-        arguments = (q, q, q, keep, *[None] * 8, gates, None, 0.0, "top_left", None, True, [2, 9, 0], 0.0, 0, True, "light")
+        arguments = (q, q, q, keep, *[None] * 8, gates, None, None, 0.0, "top_left", None, True, [2, 9, 0], 0.0, 0, True, "light")
         torch.library.opcheck(torch.ops.polyhead.attend.default, arguments)
 
     def test_bad_input_is_named(self):

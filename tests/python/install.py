@@ -3,7 +3,7 @@
 
     python3 tests/python/install.py BUILD
 
-builds once, without the kernels for GPUs, in the folder BUILD, which the next time saves most of the minutes. Part of make parity.
+builds once, without the kernels for GPUs, in the folder BUILD, which the next time saves most of the minutes. Part of make check.
 """
 
 import re
