@@ -123,7 +123,7 @@ std::string Progress::ending() const {
 
 // "copy 120/600, loss 1.234, 0:12 to go", "study 20 %, 3:12 to go", "loading run, 0:03 so far"
 std::string Progress::line() const {
-  const std::string share = total_ == 0                ? ""
+  const std::string share = total_ == 0              ? ""
                             : unit_ == Unit::percent ? fmt::format(" {} %", 100 * done_ / total_)
                                                      : fmt::format(" {}/{}", done_, total_);
   return fmt::format("{}{}{}{}", what_, share, note_.empty() ? "" : ", ", note_);

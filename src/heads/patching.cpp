@@ -16,7 +16,7 @@ using Tokens = std::span<const std::int32_t>;
 
 // The logits at the last token. Throws Error (value) if they are no numbers.
 std::vector<double> last_logits(Context& context, autograd::Tape& tape, const model::Transformer& model, Tokens tokens,
-                               const model::PassOptions& options = {}) {
+                                const model::PassOptions& options = {}) {
   tape.clear();
   const auto T = std::ssize(tokens);
   const ConstTensorView logits = tape.value(model.forward(tape, ConstTensorView(tokens.data(), {1, T}), options));
