@@ -99,7 +99,8 @@ def same_logits(build, theirs, own, draw):
     with tempfile.TemporaryDirectory() as out:
         found = ours(build / "tests/model/model_outputs", own, tokens, pathlib.Path(out))
     share, _ = worst(found, {"output": single["output"]}, {"output": double["output"]})
-    return share <= 1, f"{share:.2f} of the error allowed, {model.config.num_attention_heads} heads a layer"
+    # How well we round is judged on whole models. Here it is which heads are gone: a wrong one would be off by orders of magnitude.
+    return share <= 10, f"{share:.2f} of the error allowed, {model.config.num_attention_heads} heads a layer"
 
 
 def check_pruned_gguf(build, path, folder, draw):
