@@ -5,7 +5,6 @@
 
 #include "text/fields.h"
 #include "text/model.h"
-#include "text/pre_tokenizer.h"
 
 namespace polyhead::text {
 namespace {
@@ -23,8 +22,6 @@ class Bpe final : public Model {
   Bpe(Vocabulary vocabulary, std::vector<Rule> rules, BpeOptions options, const std::string& where)
       : Model(std::move(vocabulary)), options_(std::move(options)), rules_(std::move(rules)) {
     if (!options_.unknown.empty()) unknown_ = this->vocabulary().at(options_.unknown, where + ": unk_token");
-    if (options_.byte_level && !unknown_) expect_letters(where);
-    if (options_.byte_fallback) expect_bytes(where);
     // Of two rules for one pair the later holds, as in the tokenizers library.
     std::stable_sort(rules_.begin(), rules_.end(), before);
     const auto same = [](const Rule& a, const Rule& b) { return a.left == b.left && a.right == b.right; };
@@ -41,26 +38,6 @@ class Bpe final : public Model {
   }
 
  private:
-  // Where nothing stands for the unknown, a byte without its letter would be lost.
-  void expect_letters(const std::string& where) const {
-    int missing = 0;
-    unsigned char first = 0;
-    for (int byte = 255; byte >= 0; --byte) {
-      std::string letter;
-      append_utf8(letter, char_of_byte(static_cast<unsigned char>(byte)));
-      if (vocabulary().find(letter)) continue;
-      ++missing;
-      first = static_cast<unsigned char>(byte);
-    }
-    if (missing == 0) return;
-    std::string letter;
-    append_utf8(letter, char_of_byte(first));
-    refuse(where,
-           "a byte-level vocabulary lacks " + std::to_string(missing) + " of the 256 bytes, " + byte_token(first) +
-               " (" + io::in_quotes(letter) +
-               ") first, and has no token for the unknown: text would be lost; add the letters, or an unk_token");
-  }
-
   const Rule* rule_of(Id left, Id right) const {
     const Rule wanted{left, right, 0, 0};
     const auto found = std::lower_bound(rules_.begin(), rules_.end(), wanted, before);
@@ -85,7 +62,7 @@ class Bpe final : public Model {
         for (const Id byte : bytes) spans.push_back({byte, n, n + 1});
         if (!bytes.empty()) continue;
       }
-      if (!unknown_) refuse_unknown(std::span(piece).subspan(n, 1));
+      if (!unknown_) refuse_unknown(std::span(piece).subspan(n, 1), options_.byte_level);
       after_unknown = true;
       if (was_unknown && options_.fuse_unknown) {
         spans.back().last = n + 1;

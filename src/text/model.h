@@ -28,10 +28,8 @@ class Model {
  protected:
   // The tokens of the bytes of some characters; none if the vocabulary lacks one.
   std::vector<Id> byte_tokens(std::span<const Char> chars) const;
-  // Some of the 256, but not all, are an error (input).
-  void expect_bytes(const std::string& where) const;
-  // Of what is left out nobody would know: an error (value).
-  [[noreturn]] static void refuse_unknown(std::span<const Char> chars);
+  // What has no token where nothing stands for the unknown is an error (value): nobody would miss it.
+  [[noreturn]] static void refuse_unknown(std::span<const Char> chars, bool byte_level = false);
 
  private:
   Vocabulary vocabulary_;

@@ -3,6 +3,7 @@
 
 #include "text/fields.h"
 #include "text/model.h"
+#include "text/pre_tokenizer.h"
 
 namespace polyhead::text {
 namespace {
@@ -98,20 +99,12 @@ std::vector<Id> Model::byte_tokens(std::span<const Char> chars) const {
   return ids;
 }
 
-void Model::expect_bytes(const std::string& where) const {
-  std::vector<std::string> missing;
-  for (int byte = 0; byte < 256; ++byte) {
-    const std::string token = byte_token(static_cast<unsigned char>(byte));
-    if (!vocabulary_.find(token)) missing.push_back(token);
-  }
-  if (missing.empty() || missing.size() == 256) return;
-  refuse(where, "byte_fallback: expected a token for each of the 256 bytes, or none; " +
-                    std::to_string(missing.size()) + " are missing, " + io::in_quotes(missing[0]) + " first");
-}
-
-void Model::refuse_unknown(std::span<const Char> chars) {
+void Model::refuse_unknown(std::span<const Char> chars, bool byte_level) {
+  const int byte = byte_level ? byte_of_char(chars[0].code) : -1;
+  const std::string what =
+      byte < 0 ? io::in_quotes(utf8_of(chars)) : "a character with " + byte_token(static_cast<unsigned char>(byte));
   throw Error(ErrorCode::value, "tokenize",
-              "the text has " + io::in_quotes(utf8_of(chars)) + " at byte " + std::to_string(chars[0].begin) +
+              "the text has " + what + " at byte " + std::to_string(chars[0].begin) +
                   ", for which the vocabulary has no token, and none for the unknown; leave it out of the text");
 }
 

@@ -11,10 +11,9 @@ constexpr double kUnknownPenalty = 10;  // below the least score, as in Sentence
 
 class Unigram final : public Model {
  public:
-  Unigram(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options, const std::string& where)
+  Unigram(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options)
       : Model(std::move(vocabulary)), scores_(std::move(scores)), options_(options) {
     const auto least = std::min_element(scores_.begin(), scores_.end());
-    if (options.byte_fallback) expect_bytes(where);
     unknown_score_ = (least == scores_.end() ? 0 : *least) - kUnknownPenalty;
   }
 
@@ -110,7 +109,7 @@ std::unique_ptr<Model> make_unigram(Vocabulary vocabulary, std::vector<double> s
   if (options.unknown && vocabulary.text_of(*options.unknown) == nullptr) {
     refuse(where, "unk_id " + std::to_string(*options.unknown) + ": expected a token of the vocabulary");
   }
-  return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), options, where);
+  return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), options);
 }
 
 }  // namespace polyhead::text
