@@ -75,6 +75,8 @@ Command study_command();
 Command train_command();
 Command generate_command();
 Command heads_command();
+Command score_command();
+Command embed_command();
 Command prune_command();
 Command patch_command();
 Command serve_command();

@@ -23,6 +23,7 @@ struct Options {
   std::optional<double> temperature;
   std::int64_t seed = 1, top_k = 0;
   double top_p = 1;
+  std::vector<std::string> stop;
   DeviceChoice on;
 };
 
@@ -153,8 +154,48 @@ std::unique_ptr<Language> language_of(const std::string& folder, const model::Co
   return std::make_unique<Words>(std::move(task));
 }
 
+// Prints what is said until a text comes that ends it; what may be the beginning of one waits.
+class Printer {
+ public:
+  explicit Printer(const std::vector<std::string>& stops) : stops_(stops) {}
+
+  // Whether there is more to be said.
+  bool say(const std::string& more) {
+    waiting_ += more;
+    std::size_t end = waiting_.npos;
+    for (const std::string& stop : stops_) end = std::min(end, waiting_.find(stop));
+    const bool goes_on = end == waiting_.npos;
+    print(goes_on ? waiting_.size() - longest_beginning() : end);
+    if (!goes_on) waiting_.clear();
+    return goes_on;
+  }
+  void finish() { print(waiting_.size()); }
+
+ private:
+  void print(std::size_t count) {
+    fmt::print("{}", waiting_.substr(0, count));
+    waiting_.erase(0, count);
+  }
+  // Of a text that ends it: how much of its beginning is at the end of what waits.
+  std::size_t longest_beginning() const {
+    std::size_t longest = 0;
+    for (const std::string& stop : stops_) {
+      for (std::size_t n = std::min(stop.size() - 1, waiting_.size()); n > longest; --n) {
+        if (waiting_.ends_with(stop.substr(0, n))) longest = n;
+      }
+    }
+    return longest;
+  }
+
+  const std::vector<std::string>& stops_;
+  std::string waiting_;
+};
+
 void generate(const Options& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
+  if (std::find(o.stop.begin(), o.stop.end(), "") != o.stop.end()) {
+    throw Failure(Exit::usage, "--stop: expected a text, found none");
+  }
   Context context = o.on.context();
   std::optional<Progress> loading(std::in_place, "loading " + o.model);
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
@@ -173,12 +214,13 @@ void generate(const Options& o) {
       .temperature = o.temperature.value_or(language->temperature()), .seed = seed, .top_k = o.top_k, .top_p = o.top_p};
   for (const std::int32_t token : tokens) fmt::print("{}", language->text_of(token));
   model::Generator generator(context, *model, {tokens}, sampling);
+  Printer printer(o.stop);
   for (std::int64_t n = 0; n < count; ++n) {
     std::fflush(stdout);
     const std::int32_t token = generator.next()[0];
-    if (language->ends_with(token)) break;
-    fmt::print("{}", language->text_of(token));
+    if (language->ends_with(token) || !printer.say(language->text_of(token))) break;
   }
+  printer.finish();
   fmt::print("\n");
 }
 
@@ -195,11 +237,12 @@ Command generate_command() {
           "were not trained on, up to where the answers begin. Models of the families gpt2, llama, mistral, qwen2, "
           "qwen3, gemma2, gemma3_text and gpt_neox, in a folder as Hugging Face's libraries save them or, of those of "
           "Llama, Qwen and Gemma, in a GGUF file, bring a tokenizer, take any "
-          "prompt and stop at their end token. The same seed gives the same text.",
+          "prompt and stop at their end token. --stop ends any of them earlier. The same seed gives the same text.",
       .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
                    {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
                    {"polyhead generate book --prompt 'It was'", "continue a text"},
-                   {"polyhead generate model.gguf --prompt 'It was' --temperature 0", "with a downloaded model"}},
+                   {"polyhead generate model.gguf --prompt 'It was' --temperature 0", "with a downloaded model"},
+                   {"polyhead generate model.gguf --prompt 'It was' --stop . --stop '!'", "one sentence"}},
       .options = {{"MODEL", "", "a folder that polyhead train or Hugging Face's libraries made, or a .gguf file",
                    &o->model},
                   {"prompt", "TEXT", "the text to continue", &o->prompt},
@@ -210,6 +253,8 @@ Command generate_command() {
                    {},
                    0,
                    1'000'000'000},
+                  {"stop", "TEXT", "end before this text, where the model says it; may be given again for others",
+                   &o->stop},
                   {"temperature",
                    "X",
                    "0 takes the likeliest token, higher is bolder; default: 0.8 for texts, 0 for tasks",

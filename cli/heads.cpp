@@ -19,14 +19,17 @@ namespace {
 struct Options {
   SubjectChoice subject;
   std::string links;
-  std::optional<bool> damage, means;
+  std::optional<bool> damage, means, gradient;
   DeviceChoice on;
   bool all_roles = false;
   std::string format = "table", html;
 };
 
+constexpr std::int64_t kLongWindow = 2048;  // beyond it the way back takes more memory than most have
+
 // The page: the heads as they were examined, and the attention of each over the first sequences that it was done with.
-void write_page(const Options& o, Context& context, const exam::Material& material, const exam::Examination& found) {
+void write_page(const Options& o, Context& context, const exam::Material& material, const Examined& examined) {
+  const exam::Examination& found = examined.found;
   constexpr std::int64_t kTexts = 2;
   exam::Viewer viewer(context, o.subject.model);
   report::Page page;
@@ -45,12 +48,11 @@ void write_page(const Options& o, Context& context, const exam::Material& materi
       serve::add_weights(model, viewer, tokens, {}, layer);
     }
   }
-  const bool gradients = viewer.model().config().kind != model::Kind::encoder, damage = o.damage.value_or(true);
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
     report::Head head = report::describe(found.roles[n], &found.survey.heads[n]);
     const HeadImportance& importance = found.importance[n];
-    if (gradients) head.importance = importance.normalised;
-    if (damage) {
+    if (examined.has_gradient()) head.importance = importance.normalised;
+    if (examined.damage) {
       head.damage = importance.zero.mean;
       head.damage_low = importance.zero.low;
       head.damage_high = importance.zero.high;
@@ -77,9 +79,11 @@ void examine_heads(const Options& o) {
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.subject.model, subject.about, heads, samples));
   const bool small = subject.task != nullptr;  // as models are that polyhead trained
   const bool damage = o.damage.value_or(true), means = damage && o.means.value_or(small);
+  const bool gradient = o.gradient.value_or(material.plain[0].tokens.shape()[1] <= kLongWindow);
   std::optional<Progress> progress(std::in_place, "heads", damage ? heads : 0);
   std::string stage;
   exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed),
+                               .gradient = gradient,
                                .damage = {},
                                .on_stage = [&](const std::string& name) { progress->note(stage = name); }};
   if (damage) {
@@ -88,12 +92,13 @@ void examine_heads(const Options& o) {
                       .on_head = [&](std::int64_t done) { progress->update(done, stage); }};
   }
   const exam::Examination found = exam::examine(context, *subject.model, material, options);
+  const Examined examined{o.subject.model, samples, subject, found, damage, means, gradient};
   if (!o.html.empty()) {
     progress->note("the page");
-    write_page(o, context, material, found);
+    write_page(o, context, material, examined);
   }
   progress.reset();
-  print(heads_report({o.subject.model, samples, subject, found, damage, means}, o.all_roles), o.format);
+  print(heads_report(examined, o.all_roles), o.format);
 }
 
 }  // namespace
@@ -133,6 +138,12 @@ Command heads_command() {
             &o->links},
            {"all-roles", "", "every role's score, threshold and control; with --format csv only those", &o->all_roles},
            {"damage", "", "take every head out in turn, which is what takes the time; default: yes", &o->damage},
+           {"gradient", "",
+            fmt::format(
+                "the gradient of every gate, which takes memory for the way back; default: for windows of up to "
+                "{} tokens",
+                kLongWindow),
+            &o->gradient},
            {"means", "",
             "damage with every head's mean in its place, too, which takes as long again; default: of models that "
             "polyhead trained",

@@ -13,8 +13,10 @@ struct Examined {
   const exam::Subject& subject;
   const exam::Examination& found;
   bool damage = true, means = true;  // whether heads were taken out, and with their means in their places, too
+  bool gradient = true;              // whether it was made
 
   bool answers() const { return subject.model->config().kind != model::Kind::encoder; }
+  bool has_gradient() const { return gradient && answers(); }
 };
 
 // With `all_roles` the text goes on with every score of every head, and CSV is of those.

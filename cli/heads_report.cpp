@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cli/heads.h"
+#include "heads/sinks.h"
 
 namespace polyhead::cli {
 namespace {
@@ -55,7 +56,7 @@ Table data_of(const Examined& e) {
     const auto known = [&](bool is, const std::vector<double>& values) {
       for (const double value : values) row.push_back(is ? Value(value) : Value());
     };
-    known(e.answers(), {i.gradient, i.normalised});
+    known(e.has_gradient(), {i.gradient, i.normalised});
     known(e.damage, {i.zero.mean, i.zero.low, i.zero.high});
     known(e.means, {i.mean.mean, i.mean.low, i.mean.high});
     known(e.damage && e.answers(), {i.accuracy_loss, i.logit.mean});
@@ -70,7 +71,7 @@ Table shown(const Examined& e) {
   const exam::Examination& found = e.found;
   Table table{.name = {}, .columns = {{"", "head"}, {"", "role"}, {"", "score", Style::decimal}}, .rows = {}};
   append(table.columns, kStatistics);
-  if (e.answers()) append(table.columns, {{"", "gradient", Style::decimal}});
+  if (e.has_gradient()) append(table.columns, {{"", "gradient", Style::decimal}});
   if (e.damage) {
     append(table.columns, {{"", "damage", Style::decimal}, {"", "95 % interval"}});
     if (e.means) append(table.columns, {{"", "as mean", Style::decimal, 8}});
@@ -82,7 +83,7 @@ Table shown(const Examined& e) {
     const HeadImportance& i = found.importance[n];
     std::vector<Value> row{to_string(i.id), role_text(found.roles[n]), role == nullptr ? Value() : Value(role->score)};
     append(row, statistics_of(found.survey.heads[n]));
-    if (e.answers()) append(row, {i.normalised});
+    if (e.has_gradient()) append(row, {i.normalised});
     if (e.damage) {
       append(row, {i.zero.mean, fmt::format("[{}, {}]", text_of(Value(i.zero.low), Style::decimal),
                                             text_of(Value(i.zero.high), Style::decimal))});
@@ -136,6 +137,7 @@ std::vector<std::string> notes_of(const Examined& e) {
   const bool averaging = std::any_of(e.found.roles.begin(), e.found.roles.end(), [](const HeadRoles& head) {
     return head.role() != nullptr && head.role()->role == "averaging";
   });
+  if (!e.gradient && e.answers()) notes.emplace_back("no gradient was made: --gradient asks for it");
   if (averaging) notes.emplace_back("averaging is what heads do before training, too");
   if (e.subject.about == "repeat-fixed") {
     notes.emplace_back("this task repeats at one distance: the detectors use several, so that positions cannot help");
@@ -165,7 +167,7 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   if (e.answers() && e.subject.task == nullptr) text += fmt::format(", perplexity {:.2f}", std::exp(found.loss));
   const Table table = shown(e);
   text += "\n\n" + text_of(table) + "\n";
-  if (e.damage && e.answers()) {
+  if (e.damage && e.has_gradient()) {
     const auto two_digits = [](double number) { return unsigned_zero(fmt::format("{:.2f}", number)); };
     text += "Rank correlation of gradient and damage " + two_digits(found.gradient_and_zero);
     if (e.means) text += ", with means in place of outputs " + two_digits(found.gradient_and_mean);
@@ -173,6 +175,10 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   }
   text +=
       fmt::format("Roles: {}\nUntrained model of the same shape: {}\n", census(found.roles), census(found.untrained));
+  if (found.sinks) {
+    text += fmt::format("Sinks: {:.1f} % of heads give the first of {} tokens more than {} of their weight\n",
+                        100 * *found.sinks, heads::kSinkTokens, heads::kSinkEpsilon);
+  }
   for (const std::string& note : notes) text += fmt::format("Note: {}\n", note);
   return text + "\n" + wrapped(explained(e, headings_of(table)), 0) + "\n";
 }
@@ -190,23 +196,26 @@ Report heads_report(const Examined& e, bool all_roles) {
   const std::vector<std::string> notes = notes_of(e);
   const Table data = data_of(e), roles = roles_of(found);
   const auto if_known = [](bool known, double value) { return known ? Value(value) : Value(); };
-  const auto if_damage = [&](double value) { return if_known(e.damage && e.answers(), value); };
-  const auto if_means = [&](double value) { return if_known(e.means && e.answers(), value); };
-  return {.command = "heads",
-          .text = text_of(e, notes) + (all_roles ? "\n" + text_of(roles) : ""),
-          .fields = {{"model", e.folder},
-                     {e.subject.task != nullptr ? "task" : "text", e.subject.about},
-                     {"samples", e.samples},
-                     {"accuracy", if_known(e.answers(), found.accuracy)},
-                     {"loss", if_known(e.answers(), found.loss)},
-                     {"rank_correlation_gradient_zero", if_damage(found.gradient_and_zero)},
-                     {"rank_correlation_gradient_mean", if_means(found.gradient_and_mean)},
-                     {"rank_correlation_zero_mean", if_means(found.zero_and_mean)},
-                     {"roles_found", census(found.roles)},
-                     {"roles_untrained", census(found.untrained)},
-                     {"notes", notes}},
-          .tables = {data, roles},
-          .csv = all_roles ? roles : data};
+  const auto if_means = [&](double value, bool gradient) {
+    return if_known(e.means && e.answers() && (!gradient || e.gradient), value);
+  };
+  return {
+      .command = "heads",
+      .text = text_of(e, notes) + (all_roles ? "\n" + text_of(roles) : ""),
+      .fields = {{"model", e.folder},
+                 {e.subject.task != nullptr ? "task" : "text", e.subject.about},
+                 {"samples", e.samples},
+                 {"accuracy", if_known(e.answers(), found.accuracy)},
+                 {"loss", if_known(e.answers(), found.loss)},
+                 {"rank_correlation_gradient_zero", if_known(e.damage && e.has_gradient(), found.gradient_and_zero)},
+                 {"rank_correlation_gradient_mean", if_means(found.gradient_and_mean, true)},
+                 {"rank_correlation_zero_mean", if_means(found.zero_and_mean, false)},
+                 {"roles_found", census(found.roles)},
+                 {"roles_untrained", census(found.untrained)},
+                 {"sinks", found.sinks ? Value(*found.sinks) : Value()},
+                 {"notes", notes}},
+      .tables = {data, roles},
+      .csv = all_roles ? roles : data};
 }
 
 }  // namespace polyhead::cli

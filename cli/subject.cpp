@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/progress.h"
+#include "heads/sinks.h"
 #include "io/file.h"
 
 namespace polyhead::cli {
@@ -67,6 +68,8 @@ exam::Material SubjectChoice::material(const exam::Subject& subject) const {
   if (subject.task != nullptr) return exam::make_material(*subject.task, options);
   const std::int64_t fits = std::min(length, subject.model->config().context);
   options.batch = std::max<std::int64_t>(kTokensAtOnce / fits, 1);
+  options.sinks =
+      subject.model->config().kind == model::Kind::gpt && subject.model->config().context >= heads::kSinkTokens;
   return exam::make_material(subject.reading, fits, options);
 }
 

@@ -54,8 +54,9 @@ struct ModelOptions {
 struct Sampling {
   double temperature = 1;  // 0: always the likeliest token
   std::uint64_t seed = 1;
-  std::int64_t top_k = 0;  // only from so many; 0: from all
-  double top_p = 1;        // of those only from as few as have this much of the probability together; above 0
+  std::int64_t top_k = 0;            // only from so many; 0: from all
+  double top_p = 1;                  // of those only from as few as have this much of the probability together; above 0
+  std::vector<std::int32_t> stop{};  // what ends a sequence, as an end token does
 };
 
 // Its functions are const and may be called from several threads at once, each with a context of its own. Copies share
@@ -85,7 +86,8 @@ class Model {
   // What every head attends to: the weights of each layer, [B,H,T,T]; absent for a layer without heads.
   std::vector<Tensor> weights(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
 
-  // `count` tokens after each prompt, which may differ in length. The same seed gives the same tokens.
+  // `count` tokens after each prompt, which may differ in length; fewer where one of sampling.stop comes, which is left
+  // out. The same seed gives the same tokens.
   std::vector<std::vector<std::int32_t>> generate(Context& context,
                                                   const std::vector<std::vector<std::int32_t>>& prompts,
                                                   std::int64_t count, const Sampling& sampling = {}) const;

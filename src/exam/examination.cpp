@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "heads/sinks.h"
 #include "model/memory.h"
 
 namespace polyhead::exam {
@@ -36,14 +37,37 @@ void correlate(Examination& found) {
 // `whole` receives the scores of the model; an encoder has none.
 std::vector<HeadImportance> importance_of(Context& context, const model::Transformer& model, const Material& material,
                                           const ExamineOptions& options, model::SequenceScores& whole) {
-  if (model.config().kind != model::Kind::encoder) {
-    return options.damage ? heads::importance(context, model, material.judging, *options.damage, &whole)
-                          : heads::gradient_importance(context, model, material.judging, {}, nullptr, &whole);
+  const bool encoder = model.config().kind == model::Kind::encoder;
+  if (encoder && options.damage) {
+    return heads::embedding_importance(context, model, material.judging, *options.damage);
   }
-  if (options.damage) return heads::embedding_importance(context, model, material.judging, *options.damage);
   std::vector<HeadImportance> heads;
-  for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
+  if (options.gradient && !encoder) {
+    heads = heads::gradient_importance(context, model, material.judging, {}, nullptr, &whole);
+  } else {
+    for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
+    if (!encoder) whole = model::score(context, model, material.judging);
+    whole.expect_finite("the model");
+  }
+  if (options.damage) heads::add_damage(context, model, material.judging, *options.damage, heads);
   return heads;
+}
+
+// The model is there; its weights laid out for products and an untrained one are not.
+void expect_room(const model::Config& config, const Material& material, bool gradient) {
+  const auto expect = [&](const Tensor& tokens, model::Pass pass) {
+    pass.batch = tokens.shape()[0];
+    pass.tokens = tokens.shape()[1];
+    model::expect_memory(
+        "examine", config, 2, pass, 0,
+        gradient ? "take shorter windows or fewer, or leave the gradient out" : "take shorter windows or fewer");
+  };
+  const auto larger = [](const heads::Probe& a, const heads::Probe& b) {
+    return a.tokens.view().count() < b.tokens.view().count();
+  };
+  const auto largest = std::max_element(material.plain.begin(), material.plain.end(), larger);
+  expect(largest->tokens, {.row_statistics = true, .last_only = true});  // a survey makes no logits
+  if (gradient) expect(material.judging[0].tokens, {.backward = true});
 }
 
 }  // namespace
@@ -71,8 +95,7 @@ double highest(const std::vector<heads::HeadRoles>& heads, const std::string& ro
 
 Examination examine(Context& context, model::Transformer& model, const Material& material,
                     const ExamineOptions& options) {
-  // The model is there; its weights laid out for products and an untrained one are not.
-  expect_memory("examine", model.config(), material, true, 2);
+  expect_room(model.config(), material, options.gradient && model.config().kind != model::Kind::encoder);
   const auto begin = [&](const char* stage) {
     if (options.on_stage) options.on_stage(stage);
   };
@@ -89,6 +112,7 @@ Examination examine(Context& context, model::Transformer& model, const Material&
   model::Transformer untrained(model.config(), options.seed, model.dtype(), model.memory(), context.threads());
   found.untrained = roles_of(context, untrained, material);
   found.nearest = nearest_of(found.survey);
+  if (!material.sinks.empty()) found.sinks = heads::sink_share(context, model, material.sinks);
   correlate(found);
   return found;
 }

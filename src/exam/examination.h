@@ -28,6 +28,7 @@ struct Examination {
   std::vector<heads::HeadRoles> untrained;  // of a model of the same shape before training: a control
   std::vector<HeadImportance> importance;   // of an encoder: on its embedding, without gradients
   std::vector<Nearest> nearest;
+  std::optional<double> sinks;  // the share of heads that rest on the first token, where the material has `sinks`
 
   // Rank correlations between the normalised gradient and the two kinds of damage.
   double gradient_and_zero = 0, gradient_and_mean = 0, zero_and_mean = 0;
@@ -35,7 +36,9 @@ struct Examination {
 
 struct ExamineOptions {
   std::uint64_t seed = 1;  // of the untrained model
-  // Of every head in turn, which is what takes the time; if absent, importance has gradients only.
+  // Of every gate, by a pass back, which keeps all that a pass forward makes: what takes the memory of long sequences.
+  bool gradient = true;
+  // Of every head in turn, which is what takes the time.
   std::optional<heads::DamageOptions> damage = heads::DamageOptions{};
   std::function<void(const std::string&)> on_stage{};  // is told what begins, "where they look"
 };

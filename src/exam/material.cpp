@@ -1,10 +1,12 @@
 #include "exam/material.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/draws.h"
 #include "core/hash.h"
 #include "core/memory.h"
+#include "heads/sinks.h"
 #include "polyhead/error.h"
 
 namespace polyhead::exam {
@@ -117,25 +119,51 @@ class Windows {
   // The token after a window is its last target.
   std::int64_t count() const { return std::max<std::int64_t>(std::ssize(reading_.tokens) - 1, 0) / piece_; }
 
-  // What follows the beginning could be anything: it is no target.
   Examples examples(const std::vector<std::int32_t>& windows) const {
-    const std::int64_t B = std::ssize(windows), begins = std::ssize(reading_.beginning);
-    Examples some{Tensor::empty({B, length_}, DType::i32), Tensor::empty({B, length_}, DType::i32), Tensor()};
+    std::vector<std::int64_t> starts;
+    for (const std::int32_t window : windows) starts.push_back(window * piece_);
+    return pieces(starts, piece_);
+  }
+  // What is left behind the last window: one more that is shorter, or none.
+  std::vector<Examples> rest() const {
+    const std::int64_t left = std::max<std::int64_t>(std::ssize(reading_.tokens) - 1, 0) % piece_;
+    std::vector<Examples> made;
+    if (left > 0) made.push_back(pieces({count() * piece_}, left));
+    return made;
+  }
+
+ private:
+  // Of so many tokens from each start on. What follows the beginning could be anything: it is no target.
+  Examples pieces(const std::vector<std::int64_t>& starts, std::int64_t piece) const {
+    const std::int64_t B = std::ssize(starts), begins = std::ssize(reading_.beginning), T = length_ - piece_ + piece;
+    Examples some{Tensor::empty({B, T}, DType::i32), Tensor::empty({B, T}, DType::i32), Tensor()};
     for (std::int64_t b = 0; b < B; ++b) {
-      const auto piece = reading_.tokens.begin() + windows[static_cast<std::size_t>(b)] * piece_;
-      std::int32_t* tokens = some.tokens.as<std::int32_t>() + b * length_;
-      tokens = std::copy_n(piece, piece_, std::copy(reading_.beginning.begin(), reading_.beginning.end(), tokens));
+      const auto first = reading_.tokens.begin() + starts[static_cast<std::size_t>(b)];
+      std::int32_t* tokens = some.tokens.as<std::int32_t>() + b * T;
+      tokens = std::copy_n(first, piece, std::copy(reading_.beginning.begin(), reading_.beginning.end(), tokens));
       std::copy(reading_.ending.begin(), reading_.ending.end(), tokens);
-      std::int32_t* targets = some.targets.as<std::int32_t>() + b * length_;
-      std::fill(std::copy_n(piece + 1, piece_, std::fill_n(targets, begins, -1)), targets + length_, -1);
+      std::int32_t* targets = some.targets.as<std::int32_t>() + b * T;
+      std::fill(std::copy_n(first + 1, piece, std::fill_n(targets, begins, -1)), targets + T, -1);
     }
     return some;
   }
 
- private:
   const Reading& reading_;
   std::int64_t length_, piece_;
 };
+
+// As many as the text has, up to `samples`.
+std::vector<Tensor> sink_windows(const Reading& reading, std::int64_t samples, Draws& draws) {
+  constexpr std::int64_t kBatch = 8;
+  const Windows windows(reading, heads::kSinkTokens);
+  const std::vector<std::int32_t> chosen = draws.distinct(std::min(samples, windows.count()), 0, windows.count());
+  std::vector<Tensor> made;
+  for (std::int64_t at = 0; at < std::ssize(chosen); at += kBatch) {
+    const std::int64_t end = std::min(at + kBatch, std::ssize(chosen));
+    made.push_back(windows.examples({chosen.begin() + at, chosen.begin() + end}).tokens);
+  }
+  return made;
+}
 
 }  // namespace
 
@@ -157,7 +185,8 @@ Material make_material(const train::Task& task, const MaterialOptions& options) 
                     .reporting = examples_of(task, parts.reporting, options.batch),
                     .plain = probes_of(task, parts.ranking, options),
                     .repeats = {},
-                    .counts = count_tokens(task)};
+                    .counts = count_tokens(task),
+                    .sinks = {}};
   material.repeats = heads::make_repeats({.alphabet = ordinary_tokens(task.special_tokens(), material.counts),
                                           .beginning = common_beginning(parts.ranking),
                                           .batch = options.batch,
@@ -176,7 +205,8 @@ Material make_material(const Reading& reading, std::int64_t length, const Materi
                     " tokens, in three parts, found " + std::to_string(reading.tokens.size()) +
                     " tokens; take a longer text, or fewer or shorter windows");
   }
-  Material material{.ranking = {}, .judging = {}, .reporting = {}, .plain = {}, .repeats = {}, .counts = {}};
+  Material material{
+      .ranking = {}, .judging = {}, .reporting = {}, .plain = {}, .repeats = {}, .counts = {}, .sinks = {}};
   constexpr std::uint32_t kDomain = 0x77696e64u;  // apart from others who may be given the same seed
   Draws draws(options.seed, 0, 0, kDomain);
   std::int64_t part = 0;
@@ -204,7 +234,21 @@ Material make_material(const Reading& reading, std::int64_t length, const Materi
                                           .length = length,
                                           .seed = options.seed},
                                          options.samples);
+  if (options.sinks) material.sinks = sink_windows(reading, options.samples, draws);
   return material;
+}
+
+std::vector<Examples> all_windows(const Reading& reading, std::int64_t length, std::int64_t batch) {
+  const Windows windows(reading, length);
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(windows.count()));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  std::vector<Examples> made;
+  for (std::int64_t at = 0; at < std::ssize(numbers); at += batch) {
+    made.push_back(
+        windows.examples({numbers.begin() + at, numbers.begin() + std::min(at + batch, std::ssize(numbers))}));
+  }
+  for (Examples& rest : windows.rest()) made.push_back(std::move(rest));
+  return made;
 }
 
 }  // namespace polyhead::exam

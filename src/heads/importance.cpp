@@ -136,9 +136,14 @@ std::vector<HeadImportance> gradient_importance(Context& context, const model::T
 
 std::vector<HeadImportance> importance(Context& context, const model::Transformer& model,
                                        const std::vector<Examples>& examples, const DamageOptions& options,
-                                       model::SequenceScores* wanted) {
-  model::SequenceScores exact;
-  std::vector<HeadImportance> heads = gradient_importance(context, model, examples, {}, nullptr, &exact);
+                                       model::SequenceScores* whole) {
+  std::vector<HeadImportance> heads = gradient_importance(context, model, examples, {}, nullptr, whole);
+  add_damage(context, model, examples, options, heads);
+  return heads;
+}
+
+void add_damage(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
+                const DamageOptions& options, std::vector<HeadImportance>& heads) {
   const std::size_t kinds = options.means ? 2 : 1;
   std::vector<model::SequenceScores> all(kinds * heads.size() + 1);
   const auto add = [&](const KnockedOut& some) {
@@ -157,8 +162,6 @@ std::vector<HeadImportance> importance(Context& context, const model::Transforme
     heads[n].logit = estimate(differences(whole.logits, without.logits));
     heads[n].accuracy_loss = whole.accuracy() - without.accuracy();
   }
-  if (wanted != nullptr) *wanted = std::move(exact);
-  return heads;
 }
 
 std::vector<HeadImportance> embedding_importance(Context& context, const model::Transformer& model,

@@ -29,7 +29,10 @@ struct DamageOptions {
   ops::Products products = ops::Products::exact;
   std::function<void(std::int64_t)> on_head{};  // is told how many heads are done
 };
-// Besides, a pass per head and kind, from the layer of the head on.
+// To heads in the order of all_heads: a pass per head and kind, from the layer of the head on.
+void add_damage(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
+                const DamageOptions& options, std::vector<HeadImportance>& heads);
+// Both, gradient and damage.
 std::vector<HeadImportance> importance(Context& context, const model::Transformer& model,
                                        const std::vector<Examples>& examples, const DamageOptions& options = {},
                                        model::SequenceScores* whole = nullptr);

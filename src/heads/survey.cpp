@@ -29,11 +29,12 @@ std::vector<std::int64_t> rarest_keys(const Probe& probe, const std::vector<Row>
   std::vector<std::int64_t> keys(rows.size(), -1);
   if (counts.empty()) return keys;
   const std::int64_t T = probe.tokens.shape()[1];
+  std::int64_t best = 0, looked_at = 1;  // rows of a sequence see no fewer than those before
   for (std::size_t n = 0; n < rows.size(); ++n) {
     const std::int32_t* tokens = probe.tokens.as<std::int32_t>() + rows[n].b * T;
     const auto count = [&](std::int64_t j) { return counts[static_cast<std::size_t>(tokens[j])]; };
-    std::int64_t best = 0;
-    for (std::int64_t j = 1; j < rows[n].seen; ++j) best = count(j) < count(best) ? j : best;
+    if (rows[n].t == 0) best = 0, looked_at = 1;
+    for (; looked_at < rows[n].seen; ++looked_at) best = count(looked_at) < count(best) ? looked_at : best;
     keys[n] = best;
   }
   return keys;
@@ -63,7 +64,8 @@ class Chances {
       if (row.seen < kEnough) continue;
       rarest_.add(1 / seen);
       ++rows_;
-      for (std::int64_t j = 0; j < row.seen; ++j) ++seen_[j - row.t];
+      ++edges_[-row.t];
+      --edges_[row.seen - row.t];
     }
     for (const Relation& relation : probe.relations) {
       for (std::int64_t n = 0; n < relation.keys; ++n) {
@@ -73,7 +75,13 @@ class Chances {
     }
   }
   Chance made() const {
-    Chance chance{first_.mean(), marked_.mean(), rows_, seen_, rarest_.mean(), {}};
+    Chance chance{first_.mean(), marked_.mean(), rows_, {}, rarest_.mean(), {}};
+    std::int64_t at = 0, rows = 0;
+    for (const auto& [edge, change] : edges_) {
+      for (; rows > 0 && at < edge; ++at) chance.offsets[at] = rows;
+      at = edge;
+      rows += change;
+    }
     for (const auto& [name, offsets] : offsets_) {
       std::int64_t most = 0;
       for (const auto& [offset, count] : offsets) most = std::max(most, count);
@@ -85,7 +93,7 @@ class Chances {
  private:
   Means first_, marked_, rarest_;
   std::int64_t rows_ = 0;
-  std::map<std::int64_t, std::int64_t> seen_;
+  std::map<std::int64_t, std::int64_t> edges_;  // by offset: how many more rows have a key there than one before
   std::map<std::string, std::map<std::int64_t, std::int64_t>> offsets_;
   std::map<std::string, std::int64_t> relations_;
 };

@@ -1,6 +1,7 @@
 // What a model takes, from its config alone: asked before anything is allocated.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "model/config.h"
@@ -19,7 +20,9 @@ struct Pass {
 };
 double pass_bytes(const Config& config, const Pass& pass);
 
-// Throws Error (value) if there is not so much memory. `copies` of the parameters: 2 with their gradients.
-void expect_memory(std::string_view op, const Config& config, int copies, const Pass& pass, double more = 0);
+// Throws Error (value) if there is not so much memory. `copies` of the parameters: 2 with their gradients. `mend` says
+// what to do about it.
+void expect_memory(std::string_view op, const Config& config, int copies, const Pass& pass, double more = 0,
+                   const std::string& mend = "choose a smaller batch, context, width or number of layers");
 
 }  // namespace polyhead::model

@@ -1,5 +1,7 @@
 #include "polyhead/model.h"
 
+#include <algorithm>
+
 #include "core/numbers.h"
 #include "model/checkpoint.h"
 #include "model/head.h"
@@ -49,9 +51,14 @@ std::vector<std::vector<std::int32_t>> Model::generate(Context& context,
                                                        std::int64_t count, const Sampling& sampling) const {
   model::Generator generator(context, *transformer_, prompts, sampling);
   std::vector<std::vector<std::int32_t>> said(prompts.size());
-  for (std::int64_t n = 0; n < count; ++n) {
+  std::vector<bool> ended(prompts.size());
+  const auto all_ended = [&] { return std::find(ended.begin(), ended.end(), false) == ended.end(); };
+  for (std::int64_t n = 0; n < count && !all_ended(); ++n) {
     const std::vector<std::int32_t> next = generator.next();
-    for (std::size_t b = 0; b < said.size(); ++b) said[b].push_back(next[b]);
+    for (std::size_t b = 0; b < said.size(); ++b) {
+      ended[b] = ended[b] || std::find(sampling.stop.begin(), sampling.stop.end(), next[b]) != sampling.stop.end();
+      if (!ended[b]) said[b].push_back(next[b]);
+    }
   }
   return said;
 }

@@ -63,6 +63,29 @@ TEST_F(ForeignHeads, NothingIsTakenOutWithoutDamage) {
   EXPECT_FALSE(contains(output_of(on_text("heads --no-damage")).text, "damage"));
 }
 
+TEST_F(ForeignHeads, TheGradientMayBeLeftOut) {
+  const json whole = json_of(on_text("heads")), report = json_of(on_text("heads --no-gradient"));
+  EXPECT_EQ(report["loss"], whole["loss"]);
+  for (std::size_t n = 0; n < 8; ++n) {
+    const json &head = report["heads"][n], &other = whole["heads"][n];
+    for (const char* key : {"gradient", "importance"}) EXPECT_TRUE(head[key].is_null());
+    for (const char* key : {"entropy", "damage_zero", "logit"}) EXPECT_EQ(head[key], other[key]);
+  }
+  EXPECT_TRUE(report["rank_correlation_gradient_zero"].is_null());
+  EXPECT_FALSE(contains(output_of(on_text("heads --no-gradient")).text, "gradient  "));
+}
+
+// Gu et al. count them in sequences of 64 tokens.
+TEST_F(ForeignHeads, SinksAreCounted) {
+  EXPECT_TRUE(json_of(on_text("heads --no-damage"))["sinks"].is_null()) << "in a context of 13 there is no room";
+  set_config("max_position_embeddings", 64);
+  const json sinks = json_of(on_text("heads --no-damage"))["sinks"];
+  EXPECT_GE(sinks, 0);
+  EXPECT_LE(sinks, 1);
+  const std::string text = output_of(on_text("heads --no-damage")).text;
+  EXPECT_TRUE(contains(text, "give the first of 64 tokens more than 0.3 of their weight")) << text;
+}
+
 TEST_F(ForeignHeads, MeansAreThereIfAskedFor) {
   const json plain = json_of(on_text("heads")), report = json_of(on_text("heads --means"));
   for (std::size_t n = 0; n < 8; ++n) {

@@ -28,6 +28,19 @@ TEST_F(GenerateForeign, GoesOnAndStopsAtTheEnd) {
   EXPECT_EQ(said("--prompt cab --tokens 4 --temperature 0"), four) << "this file comes first";
 }
 
+// Letters are tokens, so a text of two is found across them; what only begins like it is printed all the same.
+TEST_F(GenerateForeign, StopsBeforeATextThatItIsGiven) {
+  set_config("eos_token_id", 16);
+  const std::string line = "--prompt cab --tokens 6 --temperature 0", six = said(line);
+  ASSERT_EQ(six.size(), 10u) << six;
+  const std::string third = six.substr(5, 1), pair = six.substr(4, 2);
+  EXPECT_EQ(said(line + " --stop " + third), six.substr(0, six.find(third, 3)) + "\n");
+  EXPECT_EQ(said(line + " --stop zz --stop " + pair), six.substr(0, six.find(pair, 3)) + "\n");
+  EXPECT_EQ(said(line + " --stop " + six.substr(8, 1) + "z"), six) << "it began, and did not come";
+  EXPECT_EQ(said(line + " --stop cab"), six) << "the prompt is not what the model says";
+  EXPECT_EQ(output_of(GenerateForeign::line("--prompt a --stop ''")).code, 2);
+}
+
 TEST_F(GenerateForeign, WhatDoesNotGoTogether) {
   EXPECT_EQ(output_of(line("")).code, 2);  // no prompt
   std::string larger = kTokenizer;

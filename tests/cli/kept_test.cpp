@@ -37,8 +37,8 @@ const std::filesystem::path kModels = std::filesystem::path(POLYHEAD_ROOT) / "te
 
 TEST(KeptOutput, Help) {
   std::vector<std::string> lines{"--help"};
-  for (const char* name : {"study", "train", "generate", "heads", "serve", "view", "prune", "patch", "compare",
-                           "inspect", "count", "trace", "bench", "info"}) {
+  for (const char* name : {"study", "train", "generate", "score", "embed", "heads", "serve", "view", "prune", "patch",
+                           "compare", "inspect", "count", "trace", "bench", "info"}) {
     lines.push_back(std::string(name) + " --help");
   }
   expect_kept(fixture("help.txt"), printed(".", lines));
@@ -79,6 +79,10 @@ TEST(KeptOutput, Complaints) {
                                                   "prune",
                                                   "generate nowhere",
                                                   "generate llama --prompt a",
+                                                  "score llama",
+                                                  "score bert --text config.json",
+                                                  "embed bert --text config.json",
+                                                  "embed llama --text llama/config.json --out x.npy",
                                                   "inspect",
                                                   "inspect nowhere",
                                                   "patch llama",

@@ -10,9 +10,9 @@
 namespace polyhead::cli {
 namespace {
 
-const std::vector<std::string> kCommands{"study", "train", "generate",   "heads",   "serve", "view",
-                                         "prune", "patch", "compare",    "inspect", "count", "trace",
-                                         "bench", "info",  "completion", "man"};
+const std::vector<std::string> kCommands{"study", "train", "generate", "score", "embed",      "heads",
+                                         "serve", "view",  "prune",    "patch", "compare",    "inspect",
+                                         "count", "trace", "bench",    "info",  "completion", "man"};
 
 // The options that a help text lists.
 std::vector<std::string> options_of(const std::string& name) {
@@ -70,7 +70,7 @@ TEST(Completion, CompletesPaths) {
     EXPECT_EQ((std::set<std::string>(found.begin(), found.end())), (std::set<std::string>{folder, file})) << words[1];
   };
   // A model is a folder or a file.
-  for (const std::string name : {"heads", "generate", "prune", "patch", "compare"}) {
+  for (const std::string name : {"heads", "generate", "score", "embed", "prune", "patch", "compare"}) {
     expect_both({"polyhead", name});
     EXPECT_TRUE(offers({"polyhead", name, "--thr"}, "--threads")) << name;
   }

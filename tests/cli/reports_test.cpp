@@ -175,11 +175,14 @@ TEST(KeptReports, OfHeads) {
   exam::Subject trained{.model = model_of(model::Kind::gpt), .about = "repeat-fixed"};
   trained.task = train::make_task({.name = "repeat-fixed"});
   const exam::Subject read{.model = model_of(model::Kind::gpt), .about = "book.txt"};
+  exam::Examination with_sinks = examination();
+  with_sinks.sinks = 0.4321;
   const exam::Subject encoder{.model = model_of(model::Kind::encoder), .about = "book.txt"};
   expect_kept(fixture("heads_report.txt"), all_formats(heads_report({"run", 17, trained, found}, false)) +
                                                all_formats(heads_report({"run", 17, trained, found}, true)) +
                                                heads_report({"model", 5, read, found, false}, false).text +
-                                               all_formats(heads_report({"model", 5, read, found}, false)) +
+                                               all_formats(heads_report({"model", 5, read, with_sinks}, false)) +
+                                               heads_report({"model", 5, read, found, true, true, false}, false).text +
                                                all_formats(heads_report({"model", 5, encoder, found}, false)));
 }
 

@@ -104,5 +104,21 @@ TEST_F(Examine, SaysOfTheModelWhatItsPartsSay) {
   EXPECT_EQ(highest(found.roles, "no such role"), 0);
 }
 
+// Long sequences can do without it; everything else is the same.
+TEST_F(Examine, LeavesTheGradientOut) {
+  const Examination all = examine(context_, model_, material_),
+                    some = examine(context_, model_, material_, {.gradient = false});
+  EXPECT_EQ(some.loss, all.loss);
+  EXPECT_EQ(some.accuracy, all.accuracy);
+  for (std::size_t n = 0; n < 4; ++n) {
+    EXPECT_EQ(some.importance[n].gradient, 0);
+    EXPECT_GT(all.importance[n].gradient, 0);
+    EXPECT_EQ(some.importance[n].id, all.importance[n].id);
+    EXPECT_EQ(some.importance[n].zero.mean, all.importance[n].zero.mean);
+    EXPECT_EQ(some.importance[n].logit.mean, all.importance[n].logit.mean);
+  }
+  EXPECT_FALSE(some.sinks.has_value()) << "of a task there are none to count";
+}
+
 }  // namespace
 }  // namespace polyhead::exam

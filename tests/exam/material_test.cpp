@@ -215,5 +215,46 @@ TEST(Material, WindowsOfATextShareNoToken) {
   EXPECT_THROW(make_material(reading, 1, {.samples = 2}), Error);
 }
 
+TEST(Material, HasWindowsToCountSinksIn) {
+  Reading reading{.tokens = {}, .beginning = {90}, .ending = {}, .marks = {}, .vocabulary = 100};
+  for (std::int32_t n = 0; n < 63 * 10 + 1; ++n) reading.tokens.push_back(n % 80);
+  EXPECT_TRUE(make_material(reading, 6, {.samples = 4}).sinks.empty()) << "unless asked for";
+  for (const std::int64_t samples : {3, 9, 20}) {
+    std::int64_t rows = 0;
+    for (const Tensor& some : make_material(reading, 6, {.samples = samples, .sinks = true}).sinks) {
+      ASSERT_EQ(some.shape()[1], 64);
+      rows += some.shape()[0];
+      for (std::int64_t b = 0; b < some.shape()[0]; ++b) EXPECT_EQ(some.as<std::int32_t>()[64 * b], 90);
+    }
+    EXPECT_EQ(rows, std::min<std::int64_t>(samples, 10)) << "as many as there are";
+  }
+  reading.tokens.resize(60);
+  EXPECT_TRUE(make_material(reading, 6, {.samples = 3, .sinks = true}).sinks.empty()) << "too short a text";
+}
+
+// Of 76 tokens all but the first are targets: five windows of 14, and what is left of them.
+TEST(Material, AllWindowsOfATextHaveEveryTargetOnce) {
+  Reading reading{.tokens = {}, .beginning = {90}, .ending = {}, .marks = {}, .vocabulary = 100};
+  for (std::int32_t n = 0; n < 76; ++n) reading.tokens.push_back(n);
+  const std::vector<Examples> all = all_windows(reading, 15, 2);
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0].tokens.shape(), (Dims{2, 15}));
+  EXPECT_EQ(all[2].tokens.shape(), (Dims{1, 15}));
+  EXPECT_EQ(all[3].tokens.shape(), (Dims{1, 6})) << "what is left";
+  std::int32_t next = 1;
+  for (const Examples& some : all) {
+    for (std::int64_t n = 0; n < some.targets.view().count(); ++n) {
+      const std::int32_t token = some.tokens.as<std::int32_t>()[n], target = some.targets.as<std::int32_t>()[n];
+      EXPECT_EQ(target, token == 90 ? -1 : next++);
+      EXPECT_TRUE(token == 90 || token == target - 1);
+    }
+  }
+  EXPECT_EQ(next, 76);
+  reading.tokens.resize(71);
+  EXPECT_EQ(all_windows(reading, 15, 2).size(), 3u) << "nothing is left";
+  reading.tokens.resize(1);
+  EXPECT_TRUE(all_windows(reading, 15, 2).empty());
+}
+
 }  // namespace
 }  // namespace polyhead::exam

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "heads/roles.h"
+#include "heads/sinks.h"
 
 namespace polyhead::heads {
 namespace {
@@ -271,6 +272,45 @@ TEST(Chance, KnowsNothingOfPadding) {
     EXPECT_EQ(found.heads[0].looks.size(), 7u);
     EXPECT_EQ(found.heads[0].sum(Statistic::rows), 7);
     EXPECT_EQ(found.chance.offsets.at(0), causal ? 3 : 7);
+  }
+}
+
+// Of eight tokens with equal weights the first gets (1 + 1/2 + ... + 1/8) / 8, which is 0.34. A head that looks
+// elsewhere in one sequence of two is half a sink.
+TEST(Sinks, AreCountedBySequenceAndHead) {
+  const auto of_eight = [](std::int32_t token) { return row_of(std::vector<std::int32_t>(8, token)); };
+  Context context(1);
+  std::vector<Tensor> sequences;
+  sequences.push_back(of_eight(1));
+  const model::Transformer blank_model = blank(model::Kind::gpt);
+  EXPECT_EQ(sink_share(context, blank_model, sequences), 1);
+  EXPECT_EQ(sink_share(context, blank_model, sequences, 0.35), 0);
+  EXPECT_EQ(sink_share(context, blank_model, {}), 0);
+
+  model::Transformer model(blank_model.config(), 7);
+  for (autograd::Parameter* parameter : model.parameters()) {  // as weights are that look somewhere
+    for (std::int64_t n = 0; n < count_of(parameter->value.shape()); ++n) parameter->value.as<float>()[n] *= 2;
+  }
+  sequences[0] = row_of({5, 1, 4, 1, 0, 2, 2, 3});
+  sequences.push_back(row_of({1, 2, 3, 4, 5, 0, 1, 2, 3, 3, 1, 1, 0, 0, 4, 5}, 2));
+  std::vector<double> alphas;  // by the weights themselves
+  for (const Tensor& tokens : sequences) {
+    autograd::Tape tape(context, false);
+    model::PassOptions options;
+    options.wants.attention.weights = true;
+    model.forward(tape, tokens, options);
+    const ConstTensorView weights = model.attention(tape, 0).forward.weights;  // [B,2,8,8]
+    for (std::int64_t n = 0; n < 2 * tokens.shape()[0]; ++n) {
+      double sum = 0;
+      for (std::int64_t t = 0; t < 8; ++t) sum += static_cast<double>(weights.as<float>()[n * 64 + t * 8]);
+      alphas.push_back(sum / 8);
+    }
+  }
+  ASSERT_EQ(alphas.size(), 6u);
+  std::sort(alphas.begin(), alphas.end());
+  for (std::size_t n = 0; n + 1 < 6; ++n) {
+    ASSERT_GT(alphas[n + 1] - alphas[n], 1e-4) << n;
+    EXPECT_NEAR(sink_share(context, model, sequences, (alphas[n] + alphas[n + 1]) / 2), static_cast<double>(5 - n) / 6, 1e-12) << n;
   }
 }
 

@@ -226,6 +226,19 @@ TEST_F(PublicModel, GeneratesForPromptsOfAnyLength) {
   EXPECT_EQ(model.generate(context, {{0, 1}}, 0), Tokens{{}});
 }
 
+// Each sequence ends by itself, and is what it would be beside others that go on.
+TEST_F(PublicModel, GeneratesUntilItIsTold) {
+  using Tokens = std::vector<std::vector<std::int32_t>>;
+  const Tokens prompts{{0, 1, 2, 3, 1}, {0, 7, 8, 7}};
+  const auto until = [&](std::vector<std::int32_t> stop) {
+    return model.generate(context, prompts, 4, {.temperature = 0, .stop = std::move(stop)});
+  };
+  EXPECT_EQ(until({}), (Tokens{{2, 3, 1, 2}, {8, 7, 8, 7}}));
+  EXPECT_EQ(until({1}), (Tokens{{2, 3}, {8, 7, 8, 7}}));
+  EXPECT_EQ(until({5, 7, 3}), (Tokens{{2}, {8}}));
+  EXPECT_EQ(until({8, 2}), (Tokens{{}, {}}));
+}
+
 TEST_F(PublicModel, IsTheSameAfterSavingAndLoading) {
   const io::Scratch scratch;
   model.save(scratch.folder());

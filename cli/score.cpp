@@ -1,0 +1,150 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "cli/device.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "exam/material.h"
+#include "io/file.h"
+#include "model/checkpoint.h"
+#include "model/memory.h"
+#include "train/plan.h"
+
+namespace polyhead::cli {
+namespace {
+
+struct Options {
+  std::string model, text;
+  std::int64_t length = 512;
+  DeviceChoice on;
+  std::string format = "table";
+};
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+constexpr std::int64_t kTokensAtOnce = 512;
+
+// Sums over the targets of all windows.
+struct Sums {
+  double loss = 0;
+  std::int64_t right = 0, targets = 0;
+
+  void add(const model::SequenceScores& scores) {
+    for (std::size_t n = 0; n < scores.losses.size(); ++n) {
+      loss += scores.losses[n] * static_cast<double>(scores.counts[n]);
+      right += scores.right[n];
+      targets += scores.counts[n];
+    }
+  }
+  double mean(double sum) const { return sum / static_cast<double>(targets); }
+};
+
+// The text as the model reads it: by its tokenizer, or byte by byte if polyhead trained it so.
+exam::Reading read(const Options& o, const model::Config& config) {
+  if (exam::reads_text(o.model)) return exam::read_text(o.model, o.text, config);
+  const train::Plan plan = train::load_plan(o.model);
+  if (plan.task.name != "text") {
+    throw Failure(Exit::input,
+                  fmt::format("{}: polyhead trained this model on the task {}, which is no text; 'polyhead "
+                              "heads' says how well it does",
+                              o.model, plan.task.name));
+  }
+  exam::Reading reading;
+  reading.vocabulary = config.vocabulary;
+  for (const char byte : io::read_file(o.text, kMostBytes)) reading.tokens.push_back(static_cast<unsigned char>(byte));
+  return reading;
+}
+
+void expect_asked(const Options& o) {
+  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
+  if (o.text.empty()) throw Failure(Exit::usage, "which text? Name it, for example --text README.md");
+}
+
+void expect_language_model(const Options& o, const model::Config& config) {
+  if (config.kind == model::Kind::gpt) return;
+  throw Failure(Exit::input,
+                config.kind == model::Kind::encoder
+                    ? fmt::format("{}: this model is an encoder, which says nothing of what comes next; 'polyhead "
+                                  "embed' writes what it makes of texts",
+                                  o.model)
+                    : fmt::format("{}: this model answers with a class and says nothing of what comes next", o.model));
+}
+
+Report report_of(const Options& o, std::int64_t length, std::int64_t windows, const Sums& sums, std::uintmax_t bytes) {
+  const double loss = sums.mean(sums.loss), accuracy = sums.mean(static_cast<double>(sums.right));
+  const double bits = sums.loss / std::numbers::ln2 / static_cast<double>(bytes);
+  const Table table{.name = "scores",
+                    .columns = {{"targets", "tokens", Style::count},
+                                {"loss", "loss", Style::decimal},
+                                {"perplexity", "perplexity", Style::decimal},
+                                {"bits_per_byte", "bits a byte", Style::decimal},
+                                {"accuracy", "accuracy", Style::percent}},
+                    .rows = {{sums.targets, loss, std::exp(loss), bits, accuracy}}};
+  return {.command = "score",
+          .text = fmt::format("{} on {}, {} window{} of up to {} tokens\n\n", o.model, o.text, windows,
+                              windows == 1 ? "" : "s", length) +
+                  text_of(table) +
+                  "\nLoss: nats for a token. Accuracy: how often the likeliest token is the right one.\n",
+          .fields = {{"model", o.model}, {"text", o.text}, {"length", length}, {"windows", windows}},
+          .tables = {table},
+          .csv = table};
+}
+
+void score(const Options& o) {
+  expect_asked(o);
+  Context context = o.on.context();
+  const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
+  expect_language_model(o, model->config());
+  const exam::Reading reading = read(o, model->config());
+  const std::int64_t length = std::min(o.length, model->config().context);
+  const std::int64_t batch = std::max<std::int64_t>(kTokensAtOnce / length, 1);
+  std::vector<Examples> windows = exam::all_windows(reading, length, batch);
+  if (windows.empty()) {
+    throw Failure(Exit::input,
+                  fmt::format("{}: expected a text of two tokens or more, found {}", o.text, reading.tokens.size()));
+  }
+  model::expect_memory("score", model->config(), 0, {.batch = batch, .tokens = length, .last_only = true});
+  Progress progress("score", std::ssize(windows));
+  Sums sums;
+  std::int64_t done = 0, count = 0;
+  std::vector<Examples> some(1);
+  for (Examples& window : windows) {
+    count += window.tokens.shape()[0];
+    some[0] = std::move(window);
+    const model::SequenceScores scores = model::score(context, *model, some);
+    scores.expect_finite("the model");
+    sums.add(scores);
+    progress.update(++done, fmt::format("perplexity {:.2f}", std::exp(sums.mean(sums.loss))));
+  }
+  print(report_of(o, length, count, sums, std::filesystem::file_size(o.text)), o.format);
+}
+
+}  // namespace
+
+Command score_command() {
+  auto o = std::make_shared<Options>();
+  return {
+      .name = "score",
+      .summary = "how well a language model predicts a text: loss and perplexity",
+      .description =
+          "Reads a whole text in windows that lie side by side, each of which begins with what the tokenizer puts "
+          "before a text, and says how well the model predicts every token from those before it in its window: "
+          "the mean loss in nats, perplexity (e to the power of it), bits for every byte of the text, which models "
+          "of different tokenizers can be compared by, and how often the likeliest token is the right one. For "
+          "language models that bring a tokenizer, and those that polyhead trained on a text.",
+      .examples = {{"polyhead score model.gguf --text book.txt", "the perplexity of a downloaded model"},
+                   {"polyhead score gpt2 --text book.txt --length 1024", "in windows of its whole context"},
+                   {"polyhead score book --text other.txt --format json", "for a program"}},
+      .options = {{"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file",
+                   &o->model},
+                  {"text", "FILE", "the text", &o->text},
+                  {"length", "N", "tokens in a window, up to what the model's context holds", &o->length, {}, 2},
+                  o->on.device_option(),
+                  o->on.threads_option(),
+                  format_option(o->format)},
+      .run = [o] { score(*o); }};
+}
+
+}  // namespace polyhead::cli
