@@ -6,6 +6,7 @@
 
 #include "cli/device.h"
 #include "cli/progress.h"
+#include "cli/say.h"
 #include "exam/reading.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
@@ -206,6 +207,10 @@ void generate(const Options& o) {
   if (tokens.empty()) tokens = language->opening(seed);
   const std::int64_t count = o.tokens.value_or(language->length(tokens));
   const std::int64_t context_length = model->config().context, read = std::ssize(tokens);
+  if (read > context_length) {
+    say(fmt::format("The prompt has {} tokens and the model room for {}: it reads the last {}.\n", read, context_length,
+                    context_length));
+  }
   const std::int64_t longest = read + count > context_length ? context_length : read;  // beyond it all is read again
   model::expect_memory("generate", model->config(), 0,
                        {.tokens = longest, .last_only = true, .remembered = std::min(context_length, read + count)},
@@ -235,9 +240,9 @@ Command generate_command() {
           "Prints a prompt and how the model continues it. Models of a text take any prompt; models of a task take "
           "the task's words with spaces between them, and without a prompt they are given a sequence that they "
           "were not trained on, up to where the answers begin. Models of the families gpt2, llama, mistral, qwen2, "
-          "qwen3, gemma2, gemma3_text and gpt_neox, in a folder as Hugging Face's libraries save them or, of those of "
-          "Llama, Qwen and Gemma, in a GGUF file, bring a tokenizer, take any "
-          "prompt and stop at their end token. --stop ends any of them earlier. The same seed gives the same text.",
+          "qwen3, gemma2, gemma3_text and gpt_neox, in a folder as Hugging Face's libraries save them or in a GGUF "
+          "file, bring a tokenizer, take any prompt and stop at their end token. --stop ends any of them earlier. The "
+          "same seed gives the same text.",
       .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
                    {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
                    {"polyhead generate book --prompt 'It was'", "continue a text"},

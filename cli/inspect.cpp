@@ -118,6 +118,12 @@ void hold_sizes_together(Findings& found) {
   }
 }
 
+// Family, config and tensors together, as loading would. What polyhead wrote says so, and is checked when it is loaded.
+void look_at_family(Findings& found) {
+  if (found.architecture.empty() || found.architecture.starts_with("polyhead-")) return;
+  model::check_foreign(found.weights);
+}
+
 // By way of Wide, which loses nothing.
 template <class Number, class Wide>
 std::int64_t not_finite(const Tensor& tensor) {
@@ -163,6 +169,7 @@ Findings inspect(const std::string& model) {
   try_to(found, gguf ? look_at_metadata : look_at_config);
   try_to(found, look_at_tokenizer);
   hold_sizes_together(found);
+  try_to(found, look_at_family);
   try_to(found, look_at_numbers);
   return found;
 }
@@ -257,8 +264,11 @@ Command inspect_command() {
           "bytes; then what the file or its config.json says of the model, its tokenizer, and the memory that the "
           "weights take once they are loaded: 16-bit matrices stay so, everything else becomes f32. Every number is "
           "read "
-          "once, a tensor at a time. What is wrong (sizes that contradict each other, a tokenizer that cannot be "
-          "used, numbers that are infinite or NaN) is listed at the end, and makes the command fail with code 3. "
+          "once, a tensor at a time. What is wrong (a family that polyhead does not run, tensors that are missing or "
+          "not of the "
+          "config's sizes, a tokenizer that cannot be used, numbers that are infinite or NaN) is listed at the end, "
+          "and "
+          "makes the command fail with code 3. "
           "One tensor, its blocks widened to f32, can be written to an npy file.",
       .examples = {{"polyhead inspect model.gguf", "tensors, sizes, tokenizer, and what is wrong"},
                    {"polyhead inspect folder --format json", "the same for a program"},

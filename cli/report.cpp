@@ -72,6 +72,9 @@ std::string csv_of(const Table& table) {
   return lines;
 }
 
+// Names come from files, which may hold bytes that are no UTF-8: those become U+FFFD.
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 Json json_of(const Value& value) {
   return std::visit(
       [](const auto& content) -> Json {
@@ -86,18 +89,18 @@ Json json_of(const Value& value) {
 // One field or row a line: easy to read and to compare.
 std::string json_of(const Report& report) {
   std::vector<std::string> members{fmt::format("\"schema\": {}", kSchema),
-                                   fmt::format("\"command\": {}", Json(report.command).dump())};
+                                   fmt::format("\"command\": {}", dumped(report.command))};
   for (const auto& [key, value] : report.fields) {
-    members.push_back(fmt::format("{}: {}", Json(key).dump(), json_of(value).dump()));
+    members.push_back(fmt::format("{}: {}", dumped(key), dumped(json_of(value))));
   }
   for (const Table& table : report.tables) {
     std::vector<std::string> rows;
     for (const auto& row : table.rows) {
       Json object = Json::object();
       for (std::size_t c = 0; c < row.size(); ++c) object[table.columns[c].key] = json_of(row[c]);
-      rows.push_back(object.dump());
+      rows.push_back(dumped(object));
     }
-    members.push_back(fmt::format("{}: [\n    {}\n  ]", Json(table.name).dump(), fmt::join(rows, ",\n    ")));
+    members.push_back(fmt::format("{}: [\n    {}\n  ]", dumped(table.name), fmt::join(rows, ",\n    ")));
   }
   return fmt::format("{{\n  {}\n}}\n", fmt::join(members, ",\n  "));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/progress.h"
+#include "cli/say.h"
 #include "heads/sinks.h"
 #include "io/file.h"
 
@@ -67,6 +68,8 @@ exam::Material SubjectChoice::material(const exam::Subject& subject) const {
   exam::MaterialOptions options{.samples = sample_count(subject), .seed = static_cast<std::uint64_t>(seed)};
   if (subject.task != nullptr) return exam::make_material(*subject.task, options);
   const std::int64_t fits = std::min(length, subject.model->config().context);
+  if (fits < length)
+    say(fmt::format("--length {}: the model has room for {} tokens: windows of {}.\n", length, fits, fits));
   options.batch = std::max<std::int64_t>(kTokensAtOnce / fits, 1);
   options.sinks =
       subject.model->config().kind == model::Kind::gpt && subject.model->config().context >= heads::kSinkTokens;

@@ -36,7 +36,7 @@ std::string to_string(const HeadId& id);  // "1.3": layer 1, head 3
 struct Examples {
   Tensor tokens;   // i32 [B,T]
   Tensor targets;  // i32 [B,T], the token that comes next, -1 where none counts; of a classifier the class, [B]
-  Tensor lengths;  // i32 [B]: tokens of each sequence that exist; or absent. For classifiers
+  Tensor lengths;  // i32 [B]: tokens of each sequence that exist, those behind them are padding; or absent: all
 };
 
 struct Score {
@@ -64,11 +64,12 @@ struct Sampling {
 class Model {
  public:
   // The folder holds config.json and model.safetensors, as polyhead or Hugging Face's libraries write them (families
-  // gpt2, llama, mistral, qwen2, gpt_neox, bert, roberta and distilbert, of the last three the encoder alone; the
-  // weights may be in shards); or it is a GGUF file of the architecture llama.
-  // Throws Error (input) if either is missing, damaged or not for the other, or if a weight is not finite, and names
-  // what is wrong. The parameters lie in `memory`: that of the allocator of the context that will run the model, or of
-  // the host.
+  // gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, gpt_neox, bert, roberta and distilbert; the weights may be
+  // in shards); or it is a GGUF file, or a folder with one, of the architectures gpt2, llama, qwen2, qwen3, gemma2,
+  // gemma3, gptneox and bert. Of the last three families only the encoder is loaded: no pooler, no task's head, and all
+  // tokens are of the first type. Throws Error (input) if something is missing, damaged or not for the other, or if a
+  // weight is not finite, and names what is wrong. The parameters lie in `memory`: that of the allocator of the context
+  // that will run the model, or of the host.
   static Model load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory = host_allocator());
   // Each of the two files is replaced as a whole or left alone. The folder must exist.
   void save(const std::filesystem::path& folder) const;

@@ -31,6 +31,7 @@ struct Rotary {
   std::int64_t dim = 0;  // how many columns are rotated, from the first on; even; 0: all
   double base = 10000;
   RotaryScaling scaling{};
+  ConstTensorView factors{};  // f32 [dim/2]: by these, too, pairs turn more slowly, each by its own; absent: 1
 };
 
 // x [B,H,T,D], last stride 1. positions: i32 [T] or [B,T]; absent: 0, 1, 2 ...

@@ -16,6 +16,7 @@ struct RotaryProblem {
   std::int64_t dim = 0;
   double base = 10000;
   RotaryScaling scaling{};
+  ConstTensorView factors{};  // [dim/2], or absent
   bool backwards = false;
 };
 

@@ -48,6 +48,7 @@ void rotate_as(Team& team, const backend::RotaryProblem& problem) {
   for (std::size_t c = 0; c < rates.size(); ++c) {
     rates[c] = backend::scaled(std::pow(problem.base, -2.0 * static_cast<double>(c) / static_cast<double>(problem.dim)),
                                problem.scaling);
+    if (problem.factors.present()) rates[c] /= static_cast<double>(data_of<float>(problem.factors)[c]);
   }
   const std::int64_t items = shared ? T : B * T;
   const double work = static_cast<double>(B * H) * static_cast<double>(T * problem.dim);

@@ -9,6 +9,7 @@
 #include "io/file.h"
 #include "io/gguf.h"
 #include "io/json.h"
+#include "io/weights.h"
 #include "model/checkpoint.h"
 #include "model/decoding.h"
 #include "text/tokenizer.h"
@@ -179,7 +180,9 @@ void save_cut(const model::Transformer& model, const train::Plan& plan, const st
   train::save_plan(left, folder);  // last: without it there is no model here for other commands
 }
 
-void save_cut(const model::Transformer& model, const std::filesystem::path& from, const std::filesystem::path& folder) {
+void save_cut(const model::Transformer& model, const std::filesystem::path& given,
+              const std::filesystem::path& folder) {
+  const std::filesystem::path from = io::model_of(given);
   const bool gguf = from.extension() == ".gguf", pruned = !gguf && io::is_there(from / text::kTokenizerGguf);
   const char *name = text::kTokenizerFile, *other = text::kTokenizerGguf;
   if (gguf || pruned) std::swap(name, other);

@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostIndex = 100'000'000;
-constexpr const char *kWeights = "model.safetensors", *kIndex = "model.safetensors.index.json";
+constexpr const char *kWeights = "model.safetensors", *kIndex = "model.safetensors.index.json",
+                     *kConfig = "config.json";
 
 [[noreturn]] void refuse(const std::string& where, const std::string& message) {
   throw Error(ErrorCode::input, "weights", where + ": " + message);
@@ -56,6 +57,19 @@ bool is_pickle(const fs::path& path) {
   return ending == ".bin" || ending == ".pt" || ending == ".pth" || ending == ".ckpt";
 }
 
+bool is_gguf(const fs::path& path) { return path.extension() == ".gguf"; }
+
+std::vector<fs::path> files_in(const fs::path& folder, bool (*wanted)(const fs::path&)) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    if (wanted(entries->path())) found.push_back(entries->path());
+  }
+  if (error) throw Error(ErrorCode::io, "weights", folder.string() + ": cannot look into it: " + error.message());
+  return found;
+}
+
 [[noreturn]] void refuse_pickle(const fs::path& path) {
   refuse(path.string(),
          "a pickle, and to read one is to run the code in it; convert it where you trust it: "
@@ -66,14 +80,7 @@ fs::path find_in_folder(const fs::path& folder) {
   for (const char* name : {kWeights, kIndex}) {
     if (is_there(folder / name)) return folder / name;
   }
-  std::vector<fs::path> ggufs, pickles;
-  std::error_code error;
-  fs::directory_iterator entries(folder, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    if (entries->path().extension() == ".gguf") ggufs.push_back(entries->path());
-    if (is_pickle(entries->path())) pickles.push_back(entries->path());
-  }
-  if (error) throw Error(ErrorCode::io, "weights", folder.string() + ": cannot look into it: " + error.message());
+  const std::vector<fs::path> ggufs = files_in(folder, is_gguf), pickles = files_in(folder, is_pickle);
   if (ggufs.size() == 1) return ggufs[0];
   if (ggufs.size() > 1) refuse(folder.string(), std::to_string(ggufs.size()) + " files .gguf; name one of them");
   if (!pickles.empty()) refuse_pickle(*std::min_element(pickles.begin(), pickles.end()));
@@ -108,6 +115,15 @@ fs::path find_weights(const fs::path& model) {
   if (is_folder(model)) return find_in_folder(model);
   if (is_pickle(model)) refuse_pickle(model);
   return model;
+}
+
+fs::path model_of(const fs::path& model) {
+  if (!is_folder(model)) return model;
+  for (const char* name : {kConfig, kWeights, kIndex}) {
+    if (is_there(model / name)) return model;
+  }
+  const std::vector<fs::path> ggufs = files_in(model, is_gguf);
+  return ggufs.size() == 1 ? ggufs[0] : model;
 }
 
 ListedWeights list_weights(const fs::path& model) {

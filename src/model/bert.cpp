@@ -45,6 +45,19 @@ Config read_distilbert(const io::Json& json, const std::string& where, const std
   return config;
 }
 
+// llama.cpp's files of this architecture hold DistilBERT and RoBERTa too, without what they do not need.
+Config read_bert_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
+  Config config = read_gguf_sizes({json, where}, "bert", Kind::encoder, tensors);
+  config.post_norm = config.embedding_norm = true;
+  config.feed_forward = FeedForward::erf_gelu;
+  return config;
+}
+
+void settle_bert_gguf(const io::Json&, const std::string&, const std::set<std::string>& tensors, Family& family) {
+  Source& positions = family.parameters["positions.weight"][0];
+  if (!tensors.contains(positions.plus)) positions.plus.clear();
+}
+
 }  // namespace
 
 Family bert_family() {
@@ -75,6 +88,34 @@ Family bert_family() {
            {"blocks.{}.feed_forward_norm.bias", {{layer + "output.LayerNorm.bias"}}}},
       .ignored = {".position_ids"},
       .beyond = {"pooler.", "cls.", "classifier.", "qa_outputs."}};
+}
+
+Family bert_gguf_family() {
+  const std::string layer = "blk.{}.";
+  return {.name = "bert",
+          .prefix = "",
+          .read_config = read_bert_gguf,
+          .parameters = {{"tokens.weight", {{"token_embd.weight"}}},
+                         {"positions.weight", {{.name = "position_embd.weight", .plus = "token_types.weight"}}},
+                         {"embedding_norm.weight", {{"token_embd_norm.weight"}}},
+                         {"embedding_norm.bias", {{"token_embd_norm.bias"}}},
+                         {"blocks.{}.attention.in_proj_weight",
+                          {{layer + "attn_q.weight"}, {layer + "attn_k.weight"}, {layer + "attn_v.weight"}}},
+                         {"blocks.{}.attention.in_proj_bias",
+                          {{layer + "attn_q.bias"}, {layer + "attn_k.bias"}, {layer + "attn_v.bias"}}},
+                         {"blocks.{}.attention.out_proj.weight", {{layer + "attn_output.weight"}}},
+                         {"blocks.{}.attention.out_proj.bias", {{layer + "attn_output.bias"}}},
+                         {"blocks.{}.attention_norm.weight", {{layer + "attn_output_norm.weight"}}},
+                         {"blocks.{}.attention_norm.bias", {{layer + "attn_output_norm.bias"}}},
+                         {"blocks.{}.feed_forward.up.weight", {{layer + "ffn_up.weight"}}},
+                         {"blocks.{}.feed_forward.up.bias", {{layer + "ffn_up.bias"}}},
+                         {"blocks.{}.feed_forward.down.weight", {{layer + "ffn_down.weight"}}},
+                         {"blocks.{}.feed_forward.down.bias", {{layer + "ffn_down.bias"}}},
+                         {"blocks.{}.feed_forward_norm.weight", {{layer + "layer_output_norm.weight"}}},
+                         {"blocks.{}.feed_forward_norm.bias", {{layer + "layer_output_norm.bias"}}}},
+          .ignored = {},
+          .beyond = {"cls."},
+          .settle = settle_bert_gguf};
 }
 
 Family roberta_family() {

@@ -17,6 +17,19 @@ void expect_size(const char* name, std::int64_t size, std::int64_t least = 1) {
          std::to_string(size));
 }
 
+void check_factors(const Config& config) {
+  const std::int64_t pairs = (config.rotary_dim == 0 ? config.head_dim : config.rotary_dim) / 2;
+  if (config.rotary_factors.empty()) return;
+  if (config.positions != Positions::rotary || std::ssize(config.rotary_factors) != pairs) {
+    refuse("rotary_factors: expected one for each of " + std::to_string(pairs) + " pairs of rotary positions, found " +
+           std::to_string(config.rotary_factors.size()));
+  }
+  for (const double factor : config.rotary_factors) {
+    if (factor > 0 && std::isfinite(factor)) continue;
+    refuse("rotary_factors: expected positive numbers, found " + std::to_string(factor));
+  }
+}
+
 }  // namespace
 
 std::int64_t Config::head_count() const {
@@ -95,6 +108,7 @@ void check(const Config& config) {
            std::to_string(scaling.fast));
   }
   expect_size("context of rotary scaling", scaling.context, 0);
+  check_factors(config);
   if (!(config.dropout >= 0 && config.dropout < 1)) {
     refuse("dropout: expected 0 or more and less than 1, found " + std::to_string(config.dropout));
   }

@@ -53,10 +53,12 @@ struct Config {
   double epsilon = 1e-5;       // of the norms
   double rotary_base = 10000;  // of rotary positions
   RotaryScaling rotary_scaling{};
-  std::int64_t rotary_dim = 0;   // columns of a head that are rotated; 0: all
-  double local_rotary_base = 0;  // of layers with a window, which are not scaled; 0: they are like the others
-  bool qk_norm = false;          // RMSNorm of every head of q and k, before they are rotated
-  double attention_scale = 0;    // of q . k; 0: 1/sqrt(head_dim)
+  std::vector<double> rotary_factors{};  // by which pairs turn more slowly besides, each by its own; none: 1
+  std::int64_t rotary_dim = 0;           // columns of a head that are rotated; 0: all
+  double local_rotary_base =
+      0;                       // of layers with a window, whose pairs are not slowed down; 0: they are like the others
+  bool qk_norm = false;        // RMSNorm of every head of q and k, before they are rotated
+  double attention_scale = 0;  // of q . k; 0: 1/sqrt(head_dim)
   double attention_softcap = 0, logit_softcap = 0;  // c tanh(x / c) of q . k and of the logits; 0: none
   double embedding_scale = 1;                       // of what the first block reads
   // The block is x + attention(norm(x)), then x + feed_forward(norm(x)) ...

@@ -78,6 +78,17 @@ RotaryScaling read_scaling(const io::Json& json, const std::string& where) {
           .context = io::read_integer(json, "context", where, 0, kMost)};
 }
 
+std::vector<double> read_factors(const io::Json& json, const std::string& where) {
+  std::vector<double> factors;
+  const std::string words = where + ": rotary_factors: expected a list of numbers";
+  if (!json.is_array()) throw Error(ErrorCode::input, "config", words);
+  for (const io::Json& factor : json) {
+    if (!factor.is_number()) throw Error(ErrorCode::input, "config", words + ", found " + factor.dump());
+    factors.push_back(factor.get<double>());
+  }
+  return factors;
+}
+
 }  // namespace
 
 std::string to_json(const Config& config) {
@@ -111,6 +122,7 @@ std::string to_json(const Config& config) {
     json["rotary_scaling"] = {
         {"factor", scaling.factor}, {"slow", scaling.slow}, {"fast", scaling.fast}, {"context", scaling.context}};
   }
+  if (!config.rotary_factors.empty()) json["rotary_factors"] = config.rotary_factors;
   const bool windows =
       std::any_of(config.layers.begin(), config.layers.end(), [](const auto& l) { return l.window > 0; });
   for (const LayerHeads& layer : config.layers) {
@@ -121,9 +133,10 @@ std::string to_json(const Config& config) {
 
 Config config_from_json(const std::string& text, const std::string& where) {
   const io::Json json = io::parse_json(text, where);
-  std::vector<std::string> keys = {"model_type", "vocabulary", "context", "classes",    "width",   "head_dim",
-                                   "heads",      "kv_heads",   "hidden",  "positions",  "norm",    "feed_forward",
-                                   "bias",       "tied",       "dropout", "rotary_dim", "windows", "rotary_scaling"};
+  std::vector<std::string> keys = {"model_type", "vocabulary",   "context",        "classes",       "width",
+                                   "head_dim",   "heads",        "kv_heads",       "hidden",        "positions",
+                                   "norm",       "feed_forward", "bias",           "tied",          "dropout",
+                                   "rotary_dim", "windows",      "rotary_scaling", "rotary_factors"};
   for (const auto& number : kNumbers) keys.emplace_back(number.first);
   for (const auto& flag : kFlags) keys.emplace_back(flag.first);
   io::expect_known_keys(json, keys, where);
@@ -160,6 +173,7 @@ Config config_from_json(const std::string& text, const std::string& where) {
   if (json.contains("rotary_scaling")) {
     config.rotary_scaling = read_scaling(json["rotary_scaling"], where + ": rotary_scaling");
   }
+  if (json.contains("rotary_factors")) config.rotary_factors = read_factors(json["rotary_factors"], where);
   try {
     check(config);
   } catch (const Error& error) {

@@ -12,6 +12,7 @@ namespace polyhead::model {
 namespace {
 
 constexpr std::size_t kMostConfig = 1 << 24;
+constexpr std::int64_t kMostFactors = 1 << 16;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::input, "load", what); }
 
@@ -21,8 +22,8 @@ std::string type_of(const io::Json& config, const std::string& where) {
 
 Family family_called(const std::string& name, bool gguf, const std::string& where) {
   const std::vector<Family> families =
-      gguf ? std::vector{llama_gguf_family(), qwen2_gguf_family(), qwen3_gguf_family(), gemma2_gguf_family(),
-                         gemma3_gguf_family()}
+      gguf ? std::vector{gpt2_gguf_family(),   llama_gguf_family(),  qwen2_gguf_family(),    qwen3_gguf_family(),
+                         gemma2_gguf_family(), gemma3_gguf_family(), gpt_neox_gguf_family(), bert_gguf_family()}
            : std::vector{gpt2_family(),  llama_family(),   mistral_family(),   qwen2_family(),
                          qwen3_family(), gemma2_family(),  gemma3_family(),    gpt_neox_family(),
                          bert_family(),  roberta_family(), distilbert_family()};
@@ -127,26 +128,41 @@ class Loader {
     }
   }
 
-  // The parameter's rows from its sources, one after another.
-  Tensor make(const autograd::Parameter& parameter) {
+  // Refuses sources that are missing, no floats, or do not make up the parameter. Nothing is read.
+  void check(const autograd::Parameter& parameter) {
     const std::string& name = parameter.name;
     const Dims& shape = parameter.value.shape();
     const Place place(name);
     const std::vector<Source>& sources = family_.parameters.at(place.pattern);
-    if (sources.empty()) return Tensor::zeros(shape, DType::f32);
-    const DType dtype = keeps_halves_ && may_be_half(parameter) ? common_type(place, sources) : DType::f32;
-    Tensor result = Tensor::empty(shape, dtype);
-    const std::int64_t columns = shape.rank() == 2 ? shape[1] : 1, bytes = row_bytes(result);
     std::int64_t row = 0;
     for (const Source& source : sources) {
       const std::string own = place.named(source.name);
-      const Tensor part = read(own, source, dtype);
-      const bool fits = part.shape().rank() == shape.rank() && (shape.rank() == 1 || part.shape()[1] == columns) &&
-                        row + part.shape()[0] <= shape[0];
-      if (!fits) refuse_shape(own, part, name, shape);
+      const Dims part = rows_of(source, listed(own).tensor);
+      const bool fits = part.rank() == shape.rank() && (shape.rank() == 1 || part[1] == shape[1]);
+      row += fits ? part[0] : 0;
+      const bool last = &source == &sources.back();
+      if (!fits || row > shape[0] || (last && row != shape[0])) refuse_shape(own, part, name, shape);
+      if (source.plus.empty()) continue;
+      const Dims& added = listed(source.plus).tensor.shape;
+      if (added.rank() != 2 || added[0] < 1 || added[1] != part[1]) refuse_shape(source.plus, added, name, shape);
+    }
+  }
+
+  // A parameter that was checked: its source itself or, of several, their rows one after another.
+  Tensor make(const autograd::Parameter& parameter) const {
+    const Dims& shape = parameter.value.shape();
+    const Place place(parameter.name);
+    const std::vector<Source>& sources = family_.parameters.at(place.pattern);
+    if (sources.empty()) return Tensor::zeros(shape, DType::f32);
+    const DType dtype = keeps_halves_ && may_be_half(parameter) ? common_type(place, sources) : DType::f32;
+    if (sources.size() == 1) return read(place.named(sources[0].name), sources[0], dtype);
+    Tensor result = Tensor::empty(shape, dtype);
+    const std::int64_t bytes = row_bytes(result);
+    std::int64_t row = 0;
+    for (const Source& source : sources) {
+      const Tensor part = read(place.named(source.name), source, dtype);
       std::copy_n(row_of(part, 0, bytes), part.shape()[0] * bytes, row_of(result, row, bytes));
       row += part.shape()[0];
-      if (&source == &sources.back() && row != shape[0]) refuse_shape(own, part, name, shape);
     }
     return result;
   }
@@ -159,7 +175,7 @@ class Loader {
       const bool beyond = std::any_of(family_.beyond.begin(), family_.beyond.end(),
                                       [&](const std::string& beginning) { return name.starts_with(beginning); });
       const bool copy = config_.tied && name == family_.parameters.at("output.weight")[0].name;
-      if (!taken_.contains(name) && !ignored && !beyond && !copy) {
+      if (!taken_.contains(name) && !ignored && !beyond && !copy && name != family_.rotary_factors) {
         refuse(where_ + ": tensor " + io::in_quotes(name) + " is in the file, but a model of the family " +
                family_.name + " has no place for it");
       }
@@ -167,29 +183,39 @@ class Loader {
   }
 
  private:
+  const io::ListedWeights::Listed& listed(const std::string& name) {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) refuse(where_ + ": no tensor " + io::in_quotes(family_.prefix + name));
+    taken_.insert(name);
+    const io::StoredTensor& tensor = found->second->tensor;
+    if (is_float(tensor.dtype)) return *found->second;
+    refuse(where_ + ": tensor " + io::in_quotes(name) + ": expected numbers of a float type, found " + tensor.format +
+           " " + to_string(tensor.shape));
+  }
+
+  // What the source gives of a tensor.
+  static Dims rows_of(const Source& source, const io::StoredTensor& tensor) {
+    const Dims& shape = tensor.shape;
+    if (shape.rank() != 2) return shape;
+    if (source.transposed) return {shape[1], shape[0]};
+    return {shape[0] - (shape[0] > source.skip ? source.skip : 0), shape[1]};
+  }
+
   // The 16-bit type that all sources are stored in and can stay in; else f32.
   DType common_type(const Place& place, const std::vector<Source>& sources) const {
     DType common = DType::f32;
     for (const Source& source : sources) {
-      const auto found = tensors_.find(place.named(source.name));
-      const DType dtype = found == tensors_.end() ? DType::f32 : found->second->tensor.dtype;
+      const DType dtype = tensors_.at(place.named(source.name))->tensor.dtype;
       const bool moved_only = source.plus.empty() && !source.plus_one;
-      if (!is_float(dtype) || size_of(dtype) != 2 || !moved_only) return DType::f32;
+      if (size_of(dtype) != 2 || !moved_only) return DType::f32;
       if (&source != &sources.front() && dtype != common) return DType::f32;
       common = dtype;
     }
     return common;
   }
 
-  Tensor read(const std::string& name, const Source& source, DType dtype = DType::f32) {
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end()) refuse(where_ + ": no tensor " + io::in_quotes(family_.prefix + name));
-    taken_.insert(name);
-    Tensor tensor = io::read_weight(*found->second);
-    if (!is_float(tensor.dtype())) {
-      refuse(where_ + ": tensor " + io::in_quotes(name) + ": expected numbers of a float type, found " +
-             describe(tensor));
-    }
+  Tensor read(const std::string& name, const Source& source, DType dtype = DType::f32) const {
+    Tensor tensor = io::read_weight(*tensors_.at(name));
     if (tensor.dtype() != dtype) tensor = widened(std::move(tensor));
     expect_finite(where_, name, tensor);
     if (source.plus_one) {
@@ -198,24 +224,17 @@ class Loader {
     if (source.transposed && tensor.shape().rank() == 2) {
       return dtype == DType::f32 ? transposed<float>(tensor) : transposed<std::uint16_t>(tensor);
     }
-    const bool matrix = tensor.shape().rank() == 2,
-               heads = tensor.shape().rank() > 0 && tensor.shape()[0] % config_.head_dim == 0;
-    if (source.interleaved && matrix && heads) return apart(tensor, config_.head_dim);
+    const bool heads = tensor.shape()[0] % config_.head_dim == 0;
+    if (source.interleaved && heads) return apart(tensor, config_.head_dim);
     if (source.by_head && heads) return by_part(tensor, config_.head_dim);
-    if (source.skip > 0 && matrix && tensor.shape()[0] > source.skip) tensor = from_row(tensor, source.skip);
-    if (!source.plus.empty() && matrix) {
-      const Tensor row = read(source.plus, {});
-      if (row.shape().rank() != 2 || row.shape()[0] < 1 || row.shape()[1] != tensor.shape()[1]) {
-        refuse_shape(source.plus, row, name, tensor.shape());
-      }
-      add_first_row(row, tensor);
-    }
+    if (source.skip > 0) tensor = from_row(tensor, source.skip);
+    if (!source.plus.empty()) add_first_row(read(source.plus, {}), tensor);
     return tensor;
   }
 
-  [[noreturn]] void refuse_shape(const std::string& source, const Tensor& found, const std::string& name,
+  [[noreturn]] void refuse_shape(const std::string& source, const Dims& found, const std::string& name,
                                  const Dims& wanted) const {
-    refuse(where_ + ": tensor " + io::in_quotes(source) + ": " + to_string(found.shape()) +
+    refuse(where_ + ": tensor " + io::in_quotes(source) + ": " + to_string(found) +
            " does not fit the config, by which " + name + " is " + to_string(wanted));
   }
 
@@ -227,16 +246,33 @@ class Loader {
   std::set<std::string> taken_;
 };
 
+std::set<std::string> names_of(const io::ListedWeights& weights) {
+  std::set<std::string> names;
+  for (const auto& listed : weights.tensors) names.insert(listed.tensor.name);
+  return names;
+}
+
+// A tensor of a few numbers that belongs to the config; none if there is no such tensor.
+std::vector<double> read_factors(const io::ListedWeights& weights, const std::string& name) {
+  const auto found = std::find_if(weights.tensors.begin(), weights.tensors.end(),
+                                  [&](const auto& listed) { return listed.tensor.name == name; });
+  if (name.empty() || found == weights.tensors.end()) return {};
+  const io::StoredTensor& stored = found->tensor;
+  if (stored.shape.rank() != 1 || stored.shape[0] > kMostFactors || !is_float(stored.dtype)) {
+    refuse(weights.where.string() + ": tensor " + io::in_quotes(name) + ": expected floats [pairs], up to " +
+           std::to_string(kMostFactors) + ", found " + stored.format + " " + to_string(stored.shape));
+  }
+  const Tensor factors = widened(io::read_weight(*found));
+  return {factors.as<float>(), factors.as<float>() + count_of(factors.shape())};
+}
+
 Config checked_config(const Family& family, const io::Json& json, const std::string& where,
                       const io::ListedWeights& weights) {
-  std::set<std::string> names;
   double elements = 0;
-  for (const auto& listed : weights.tensors) {
-    names.insert(listed.tensor.name);
-    elements += static_cast<double>(count_of(listed.tensor.shape));
-  }
+  for (const auto& listed : weights.tensors) elements += static_cast<double>(count_of(listed.tensor.shape));
   try {
-    const Config config = family.read_config(json, where, names);
+    Config config = family.read_config(json, where, names_of(weights));
+    config.rotary_factors = read_factors(weights, family.rotary_factors);
     check(config);
     Config least = config;
     least.bias = false;  // some may not be in the file
@@ -253,6 +289,12 @@ Config checked_config(const Family& family, const io::Json& json, const std::str
 
 }  // namespace
 
+void drop_biases(Family& family, const std::string& of) {
+  for (auto& [name, sources] : family.parameters) {
+    if (name.starts_with("blocks.{}." + of + ".") && name.ends_with("bias")) sources.clear();
+  }
+}
+
 double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves) {
   double bytes = 0;
   for (const auto& [file, tensor] : weights.tensors) {
@@ -263,31 +305,75 @@ double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves) {
 }
 
 bool is_own(const std::filesystem::path& model) {
-  if (model.extension() == ".gguf" || model.extension() == ".safetensors") return false;
+  const std::filesystem::path ending = io::model_of(model).extension();
+  if (ending == ".gguf" || ending == ".safetensors") return false;
   if (!io::is_folder(model) || !io::is_there(model / kConfigFile)) return true;  // and its loader says what is missing
   const std::string where = (model / kConfigFile).string();
   const io::Json json = io::parse_json(io::read_file(where, kMostConfig), where);
   return !json.is_object() || !json.contains("model_type") || type_of(json, where).starts_with("polyhead-");
 }
 
+namespace {
+
+// What the files say of the model, before any of its weights is read.
+struct Foreign {
+  explicit Foreign(const io::ListedWeights& weights) {
+    const bool gguf = !weights.metadata.is_null();
+    const std::string where = gguf ? weights.where.string() : (weights.where.parent_path() / kConfigFile).string();
+    const io::Json json = gguf ? weights.metadata : io::parse_json(io::read_file(where, kMostConfig), where);
+    family =
+        family_called(gguf ? io::read_text(json, "general.architecture", where) : type_of(json, where), gguf, where);
+    if (family.settle != nullptr) family.settle(json, where, names_of(weights), family);
+    config = checked_config(family, json, where, weights);
+  }
+
+  Family family;
+  Config config;
+};
+
+// Refuses weights that do not fit; nothing is read.
+void check_all(Loader& loader, const Transformer& model) {
+  for (const autograd::Parameter* parameter : model.parameters()) loader.check(*parameter);
+  loader.expect_nothing_left();
+}
+
+// For tensors of which only the shape counts.
+class NoMemory final : public Allocator {
+ public:
+  Device device() const noexcept override { return {}; }
+  void* allocate(std::size_t) override { return &nothing_; }
+  void release(void*, std::size_t) noexcept override {}
+  void zero(void*, std::size_t) override {}
+  void copy_in(void*, const void*, std::size_t) override {}
+  void copy_out(void*, const void*, std::size_t) override {}
+  void copy(void*, const void*, std::size_t) override {}
+
+ private:
+  alignas(64) std::byte nothing_{};
+};
+
+}  // namespace
+
+void check_foreign(const io::ListedWeights& weights) {
+  const Foreign foreign(weights);
+  const auto shapes = Transformer::unfilled(foreign.config, DType::f32, std::make_shared<NoMemory>());
+  Loader loader(weights, foreign.family, foreign.config, false);
+  check_all(loader, *shapes);
+}
+
 std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model,
                                           const std::shared_ptr<Allocator>& memory) {
   const io::ListedWeights weights = io::list_weights(model);
-  const bool gguf = !weights.metadata.is_null();
-  const std::string where = gguf ? weights.where.string() : (weights.where.parent_path() / kConfigFile).string();
-  const io::Json json = gguf ? weights.metadata : io::parse_json(io::read_file(where, kMostConfig), where);
-  const Family family =
-      family_called(gguf ? io::read_text(json, "general.architecture", where) : type_of(json, where), gguf, where);
-  const Config config = checked_config(family, json, where, weights);
+  const Foreign foreign(weights);
   const bool keeps_halves = memory->device() == Device{};
   polyhead::expect_memory("load", weights.where.string(), loaded_bytes(weights, keeps_halves),
                           "load it on a machine that has more");
-  auto made = Transformer::unfilled(config, DType::f32, memory);
-  Loader loader(weights, family, config, keeps_halves);
+  auto made = Transformer::unfilled(foreign.config, DType::f32, memory);
+  Loader loader(weights, foreign.family, foreign.config, keeps_halves);
+  check_all(loader, *made);
   for (autograd::Parameter* parameter : made->parameters()) {
     parameter->value = moved_to(memory, loader.make(*parameter));
   }
-  loader.expect_nothing_left();
   return made;
 }
 

@@ -35,13 +35,23 @@ struct Family {
   std::vector<std::string> ignored;                 // endings of tensors that are no weights
   std::map<std::string, std::string> renamed = {};  // beginnings of names that some files have, and what they are
   std::vector<std::string> beyond = {};             // beginnings of tensors that come after an encoder
+  std::string rotary_factors = {};                  // the tensor of Config::rotary_factors, which some files have
+  // Takes out of the table what a config has not: biases that are 0.
+  void (*settle)(const io::Json& json, const std::string& where, const std::set<std::string>& tensors,
+                 Family& family) = nullptr;
 };
 
+// In a family's table: the biases of the attention or of the feed-forward network are 0.
+void drop_biases(Family& family, const std::string& of);
+
 Family gpt2_family();
+Family gpt2_gguf_family();
 Family llama_family();
 Family llama_gguf_family();
 Family gpt_neox_family();
+Family gpt_neox_gguf_family();
 Family bert_family();
+Family bert_gguf_family();
 Family roberta_family();
 Family distilbert_family();
 Family mistral_family();
@@ -58,6 +68,9 @@ Family gemma3_gguf_family();
 // are stored where the memory is the host's, all other weights become f32, a tensor at a time. Refuses
 // (input) a family that is not known, settings that are not supported, and tensors that do not fit the config.
 std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const std::shared_ptr<Allocator>& memory);
+
+// Refuses what load_foreign would, as far as that is known without reading a weight.
+void check_foreign(const io::ListedWeights& weights);
 
 // What they take in memory once they are loaded, nearly: on the host, which keeps matrices of 16 bits, or not.
 double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves);

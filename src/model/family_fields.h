@@ -67,6 +67,26 @@ struct Fields {
   }
 };
 
+// How many tokens a GGUF file of an architecture has: as it says or, where it does not, its tokenizer's.
+inline std::int64_t gguf_vocabulary(const Fields& fields, const std::string& architecture) {
+  const auto tokens = fields.json.find("tokenizer.ggml.tokens");
+  return fields.size_or(architecture + ".vocab_size", tokens == fields.json.end() ? 0 : std::ssize(*tokens));
+}
+
+// Layers, width, heads, feed-forward network, context and tokens by the keys that all architectures of GGUF have; for
+// LayerNorm.
+inline Config read_gguf_sizes(const Fields& fields, const std::string& name, Kind kind,
+                              const std::set<std::string>& tensors) {
+  const auto key = [&](const char* rest) { return name + "." + rest; };
+  Config config = make_config(kind, fields.layers(key("block_count"), tensors), fields.size(key("embedding_length")),
+                              fields.size(key("attention.head_count")));
+  config.hidden = fields.size(key("feed_forward_length"));
+  config.context = fields.size(key("context_length"));
+  config.vocabulary = gguf_vocabulary(fields, name);
+  config.epsilon = fields.number_or(key("attention.layer_norm_epsilon"), 1e-5);
+  return config;
+}
+
 // The GELU that a config names, of which there are two.
 inline FeedForward read_gelu(const Fields& fields, const std::string& key) {
   fields.expect_text(key, {"gelu", "gelu_new", "gelu_pytorch_tanh"}, "gelu");

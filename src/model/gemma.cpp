@@ -14,11 +14,11 @@ namespace {
 Config read_gemma(const io::Json& json, const std::string& where, const std::set<std::string>& tensors,
                   std::int64_t pattern) {
   const Fields fields{json, where};
-  fields.expect_flag("attention_bias", false, false);
   fields.expect_text(fields.has("hidden_activation") ? "hidden_activation" : "hidden_act", {"gelu_pytorch_tanh"},
                      "gelu_pytorch_tanh");
   Config config = read_llama_sizes(json, where, tensors);
   config.head_dim = fields.size_or("head_dim", 256);
+  config.bias = fields.flag_or("attention_bias", false);
   config.tied = fields.flag_or("tie_word_embeddings", true);
   config.feed_forward = FeedForward::geglu;
   config.sandwich = true;

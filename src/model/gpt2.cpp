@@ -20,6 +20,12 @@ Config read_gpt2(const io::Json& json, const std::string& where, const std::set<
   return config;
 }
 
+Config read_gpt2_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
+  Config config = read_gguf_sizes({json, where}, "gpt2", Kind::gpt, tensors);
+  config.tied = !tensors.contains("output.weight");
+  return config;
+}
+
 }  // namespace
 
 Family gpt2_family() {
@@ -44,6 +50,30 @@ Family gpt2_family() {
                          {"final_norm.bias", {{"ln_f.bias"}}},
                          {"output.weight", {{"lm_head.weight"}}}},
           .ignored = {".attn.bias", ".attn.masked_bias"}};  // masks
+}
+
+Family gpt2_gguf_family() {
+  return {.name = "gpt2",
+          .prefix = "",
+          .read_config = read_gpt2_gguf,
+          .parameters = {{"tokens.weight", {{"token_embd.weight"}}},
+                         {"positions.weight", {{"position_embd.weight"}}},
+                         {"blocks.{}.attention_norm.weight", {{"blk.{}.attn_norm.weight"}}},
+                         {"blocks.{}.attention_norm.bias", {{"blk.{}.attn_norm.bias"}}},
+                         {"blocks.{}.attention.in_proj_weight", {{"blk.{}.attn_qkv.weight"}}},
+                         {"blocks.{}.attention.in_proj_bias", {{"blk.{}.attn_qkv.bias"}}},
+                         {"blocks.{}.attention.out_proj.weight", {{"blk.{}.attn_output.weight"}}},
+                         {"blocks.{}.attention.out_proj.bias", {{"blk.{}.attn_output.bias"}}},
+                         {"blocks.{}.feed_forward_norm.weight", {{"blk.{}.ffn_norm.weight"}}},
+                         {"blocks.{}.feed_forward_norm.bias", {{"blk.{}.ffn_norm.bias"}}},
+                         {"blocks.{}.feed_forward.up.weight", {{"blk.{}.ffn_up.weight"}}},
+                         {"blocks.{}.feed_forward.up.bias", {{"blk.{}.ffn_up.bias"}}},
+                         {"blocks.{}.feed_forward.down.weight", {{"blk.{}.ffn_down.weight"}}},
+                         {"blocks.{}.feed_forward.down.bias", {{"blk.{}.ffn_down.bias"}}},
+                         {"final_norm.weight", {{"output_norm.weight"}}},
+                         {"final_norm.bias", {{"output_norm.bias"}}},
+                         {"output.weight", {{"output.weight"}}}},
+          .ignored = {}};
 }
 
 }  // namespace polyhead::model

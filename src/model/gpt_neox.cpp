@@ -8,7 +8,6 @@ namespace {
 
 Config read_gpt_neox(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   const Fields fields{json, where};
-  fields.expect_flag("attention_bias", true, true);
   Config config = make_config(Kind::gpt, fields.layers("num_hidden_layers", tensors), fields.size("hidden_size"),
                               fields.size("num_attention_heads"));
   config.vocabulary = fields.size("vocab_size");
@@ -22,6 +21,23 @@ Config read_gpt_neox(const io::Json& json, const std::string& where, const std::
   config.parallel = fields.flag_or("use_parallel_residual", true);
   config.tied = fields.flag_or("tie_word_embeddings", false);
   return config;
+}
+
+// The GELU is that of all models that were trained: GGUF does not say.
+Config read_gpt_neox_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
+  const Fields fields{json, where};
+  Config config = read_gguf_sizes(fields, "gptneox", Kind::gpt, tensors);
+  config.feed_forward = FeedForward::erf_gelu;
+  config.positions = Positions::rotary;
+  config.rotary_base = fields.number_or("gptneox.rope.freq_base", config.rotary_base);
+  config.rotary_dim = fields.size_or("gptneox.rope.dimension_count", 0);
+  config.parallel = fields.flag_or("gptneox.use_parallel_residual", true);
+  config.tied = !tensors.contains("output.weight");
+  return config;
+}
+
+void settle_gpt_neox(const io::Json& json, const std::string& where, const std::set<std::string>&, Family& family) {
+  if (!Fields{json, where}.flag_or("attention_bias", true)) drop_biases(family, "attention");
 }
 
 }  // namespace
@@ -49,7 +65,17 @@ Family gpt_neox_family() {
                          {"final_norm.bias", {{"final_layer_norm.bias"}}},
                          {"output.weight", {{"lm_head.weight"}}}},
           .ignored = {".rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias"},
-          .renamed = {{"embed_out.", "lm_head."}}};
+          .renamed = {{"embed_out.", "lm_head."}},
+          .settle = settle_gpt_neox};
+}
+
+// llama.cpp's files have GPT-2's names, and q, k and v part by part.
+Family gpt_neox_gguf_family() {
+  Family family = gpt2_gguf_family();
+  family.name = "gptneox";
+  family.read_config = read_gpt_neox_gguf;
+  family.parameters.erase("positions.weight");
+  return family;
 }
 
 }  // namespace polyhead::model

@@ -5,6 +5,8 @@
 namespace polyhead::model {
 namespace {
 
+constexpr const char *kInBias = "blocks.{}.attention.in_proj_bias", *kOutBias = "blocks.{}.attention.out_proj.bias";
+
 Config llama_config(std::int64_t layers, const LayerHeads& heads) {
   Config config;
   config.layers.assign(static_cast<std::size_t>(layers), heads);
@@ -17,13 +19,33 @@ Config llama_config(std::int64_t layers, const LayerHeads& heads) {
 
 Config read_llama(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   const Fields fields{json, where};
-  fields.expect_flag("attention_bias", false, false);
-  fields.expect_flag("mlp_bias", false, false);
-  return read_llama_like(json, where, tensors);
+  Config config = read_llama_like(json, where, tensors);
+  config.bias = fields.flag_or("attention_bias", false) || fields.flag_or("mlp_bias", false);
+  return config;
 }
 
+void settle_llama(const io::Json& json, const std::string& where, const std::set<std::string>&, Family& family) {
+  const Fields fields{json, where};
+  if (!fields.flag_or("attention_bias", false)) drop_biases(family, "attention");
+  if (!fields.flag_or("mlp_bias", false)) drop_biases(family, "feed_forward");
+}
+
+// GGUF has no flags: what is there counts, by the first layer.
+constexpr const char *kAttentionBias = "blk.0.attn_q.bias", *kOutputBias = "blk.0.attn_output.bias",
+                     *kFeedForwardBias = "blk.0.ffn_down.bias";
+
 Config read_llama_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
-  return read_llama_like_gguf(json, where, tensors, "llama");
+  Config config = read_llama_like_gguf(json, where, tensors, "llama");
+  for (const char* bias : {kAttentionBias, kOutputBias, kFeedForwardBias}) {
+    config.bias = config.bias || tensors.contains(bias);
+  }
+  return config;
+}
+
+void settle_llama_gguf(const io::Json&, const std::string&, const std::set<std::string>& tensors, Family& family) {
+  if (!tensors.contains(kAttentionBias)) family.parameters[kInBias].clear();
+  if (!tensors.contains(kOutputBias)) family.parameters[kOutBias].clear();
+  if (!tensors.contains(kFeedForwardBias)) drop_biases(family, "feed_forward");
 }
 
 }  // namespace
@@ -40,9 +62,7 @@ Config read_llama_like_gguf(const io::Json& json, const std::string& where, cons
   fields.expect_size(key("attention.value_length"), config.head_dim);
   fields.expect_size(key("rope.dimension_count"), config.head_dim);
   config.hidden = fields.size(key("feed_forward_length"));
-  const auto tokens = json.find("tokenizer.ggml.tokens");
-  config.vocabulary =
-      fields.size_or(key("vocab_size"), tokens == json.end() ? 0 : static_cast<std::int64_t>(tokens->size()));
+  config.vocabulary = gguf_vocabulary(fields, name);
   config.context = fields.size(key("context_length"));
   config.epsilon = fields.number_or(key("attention.layer_norm_rms_epsilon"), 1e-5);
   config.rotary_base = fields.number_or(key("rope.freq_base"), 10000);
@@ -145,21 +165,34 @@ Family llama_family() {
                           {{"layers.{}.self_attn.q_proj.weight"},
                            {"layers.{}.self_attn.k_proj.weight"},
                            {"layers.{}.self_attn.v_proj.weight"}}},
+                         {kInBias,
+                          {{"layers.{}.self_attn.q_proj.bias"},
+                           {"layers.{}.self_attn.k_proj.bias"},
+                           {"layers.{}.self_attn.v_proj.bias"}}},
                          {"blocks.{}.attention.out_proj.weight", {{"layers.{}.self_attn.o_proj.weight"}}},
+                         {kOutBias, {{"layers.{}.self_attn.o_proj.bias"}}},
                          {"blocks.{}.feed_forward_norm.weight", {{"layers.{}.post_attention_layernorm.weight"}}},
                          {"blocks.{}.feed_forward.up.weight",
                           {{"layers.{}.mlp.gate_proj.weight"}, {"layers.{}.mlp.up_proj.weight"}}},
+                         {"blocks.{}.feed_forward.up.bias",
+                          {{"layers.{}.mlp.gate_proj.bias"}, {"layers.{}.mlp.up_proj.bias"}}},
                          {"blocks.{}.feed_forward.down.weight", {{"layers.{}.mlp.down_proj.weight"}}},
+                         {"blocks.{}.feed_forward.down.bias", {{"layers.{}.mlp.down_proj.bias"}}},
                          {"final_norm.weight", {{"norm.weight"}}},
                          {"output.weight", {{"lm_head.weight"}}}},
-          .ignored = {".rotary_emb.inv_freq"}};
+          .ignored = {".rotary_emb.inv_freq"},
+          .settle = settle_llama};
 }
 
 // llama.cpp's rotary positions of Llama pair neighbours, so its files have the rows of q and k in that order.
 Family llama_gguf_family() {
   Family family = half_gguf_family("llama", read_llama_gguf);
-  std::vector<Source>& projections = family.parameters["blocks.{}.attention.in_proj_weight"];
-  projections[0].interleaved = projections[1].interleaved = true;
+  for (const char* name : {"blocks.{}.attention.in_proj_weight", kInBias}) {
+    std::vector<Source>& projections = family.parameters[name];
+    projections[0].interleaved = projections[1].interleaved = true;
+  }
+  family.rotary_factors = "rope_freqs.weight";
+  family.settle = settle_llama_gguf;
   return family;
 }
 
@@ -177,10 +210,14 @@ Family half_gguf_family(const std::string& name, decltype(Family::read_config) r
                          {"blocks.{}.attention_norm.weight", {{"blk.{}.attn_norm.weight"}}},
                          {"blocks.{}.attention.in_proj_weight",
                           {{"blk.{}.attn_q.weight"}, {"blk.{}.attn_k.weight"}, {"blk.{}.attn_v.weight"}}},
+                         {kInBias, {{"blk.{}.attn_q.bias"}, {"blk.{}.attn_k.bias"}, {"blk.{}.attn_v.bias"}}},
                          {"blocks.{}.attention.out_proj.weight", {{"blk.{}.attn_output.weight"}}},
+                         {kOutBias, {{"blk.{}.attn_output.bias"}}},
                          {"blocks.{}.feed_forward_norm.weight", {{"blk.{}.ffn_norm.weight"}}},
                          {"blocks.{}.feed_forward.up.weight", {{"blk.{}.ffn_gate.weight"}, {"blk.{}.ffn_up.weight"}}},
+                         {"blocks.{}.feed_forward.up.bias", {{"blk.{}.ffn_gate.bias"}, {"blk.{}.ffn_up.bias"}}},
                          {"blocks.{}.feed_forward.down.weight", {{"blk.{}.ffn_down.weight"}}},
+                         {"blocks.{}.feed_forward.down.bias", {{"blk.{}.ffn_down.bias"}}},
                          {"final_norm.weight", {{"output_norm.weight"}}},
                          {"output.weight", {{"output.weight"}}}},
           .ignored = {}};

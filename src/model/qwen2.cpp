@@ -19,28 +19,23 @@ Config read_qwen2_gguf(const io::Json& json, const std::string& where, const std
   return config;
 }
 
-Family with_biases(Family family, const std::vector<Source>& biases) {
-  family.parameters.merge(std::map<std::string, std::vector<Source>>{{"blocks.{}.attention.in_proj_bias", biases},
-                                                                     {"blocks.{}.attention.out_proj.bias", {}},
-                                                                     {"blocks.{}.feed_forward.up.bias", {}},
-                                                                     {"blocks.{}.feed_forward.down.bias", {}}});
+// Of q, k and v alone.
+Family with_biases(Family family) {
+  family.parameters["blocks.{}.attention.out_proj.bias"].clear();
+  drop_biases(family, "feed_forward");
+  family.settle = nullptr;
   return family;
 }
 
 }  // namespace
 
 Family qwen2_family() {
-  Family family = with_biases(
-      llama_family(),
-      {{"layers.{}.self_attn.q_proj.bias"}, {"layers.{}.self_attn.k_proj.bias"}, {"layers.{}.self_attn.v_proj.bias"}});
+  Family family = with_biases(llama_family());
   family.name = "qwen2";
   family.read_config = read_qwen2;
   return family;
 }
 
-Family qwen2_gguf_family() {
-  return with_biases(half_gguf_family("qwen2", read_qwen2_gguf),
-                     {{"blk.{}.attn_q.bias"}, {"blk.{}.attn_k.bias"}, {"blk.{}.attn_v.bias"}});
-}
+Family qwen2_gguf_family() { return with_biases(half_gguf_family("qwen2", read_qwen2_gguf)); }
 
 }  // namespace polyhead::model

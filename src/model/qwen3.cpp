@@ -8,8 +8,8 @@ namespace {
 
 Config read_qwen3(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   const Fields fields{json, where};
-  fields.expect_flag("attention_bias", false, false);
   Config config = read_llama_like(json, where, tensors);
+  config.bias = fields.flag_or("attention_bias", false);
   config.head_dim = fields.size_or("head_dim", 128);
   config.qk_norm = true;
   read_qwen_windows(json, where, config);

@@ -61,6 +61,12 @@ Tensor sinusoids(std::int64_t context, std::int64_t width, DType dtype) {
   return table;
 }
 
+Tensor f32_of(const std::vector<double>& numbers) {
+  Tensor tensor = Tensor::empty({std::ssize(numbers)}, DType::f32);
+  std::copy(numbers.begin(), numbers.end(), tensor.as<float>());
+  return tensor;
+}
+
 }  // namespace
 
 // Makes parameters in order; every one draws from a stream of its own, so that adding one changes no other.
@@ -142,6 +148,7 @@ Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed
   tokens_ = maker.make("tokens.weight", {config.vocabulary, C}, spread);
   if (config.positions == Positions::learned) positions_ = maker.make("positions.weight", {config.context, C}, spread);
   if (config.positions == Positions::sinusoidal) sinusoids_ = moved_to(memory_, sinusoids(config.context, C, dtype));
+  if (!config.rotary_factors.empty()) rotary_factors_ = moved_to(memory_, f32_of(config.rotary_factors));
   if (config.embedding_norm) embedding_norm_ = maker.norm("embedding_norm");
   const double inward =
       1 / std::sqrt(2.0 * static_cast<double>(config.layers.size()));  // of what writes into the stream
@@ -285,6 +292,7 @@ MultiHeadOptions Transformer::attention_options(Tape& tape, std::size_t layer, c
   if (window > 0) how.attention.window.left = window - 1;
   if (config_.positions == Positions::rotary) {
     how.rotary = Rotary{.dim = config_.rotary_dim, .base = config_.rotary_base, .scaling = config_.rotary_scaling};
+    if (rotary_factors_.present()) how.rotary->factors = rotary_factors_;
     if (window > 0 && config_.local_rotary_base > 0) {
       how.rotary = Rotary{.dim = config_.rotary_dim, .base = config_.local_rotary_base};
     }

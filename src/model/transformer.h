@@ -17,7 +17,7 @@ class Memory;
 struct PassOptions {
   bool training = false;                  // dropout is on
   std::uint64_t seed = 0;                 // of dropout; another one for every step
-  ConstTensorView lengths{};              // i32 [B]: tokens that exist (classifier)
+  ConstTensorView lengths{};              // i32 [B]: tokens that exist; those behind them are padding
   std::vector<Tensor>* gates{};           // per layer [H] or [B,H], an absent tensor for all ones
   bool gate_gradients = false;            // then there must be gates
   MultiHeadWants wants{};                 // statistics, weights ... of every layer
@@ -124,6 +124,7 @@ class Transformer {
   std::deque<Parameter> parameters_;  // in the order of their making; addresses stay
   Parameter *tokens_ = nullptr, *positions_ = nullptr;
   Tensor sinusoids_;          // [context,C]
+  Tensor rotary_factors_;     // f32 [pairs], or absent
   std::deque<Block> blocks_;  // addresses stay: a tape keeps by them what a pass leaves
   Normalised embedding_norm_, final_norm_;
   Affine output_;

@@ -40,7 +40,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
     throw Error(ErrorCode::value, kOp, "qk_norm_epsilon: expected a positive number");
   }
   plan.reads(tensors_of(options.attention, wants.attention));
-  plan.reads({options.query_positions, options.key_positions});
+  plan.reads(tensors_of_rotary(options));
   expect_apart(plan, results);
   call(&Kernels::check_attention, plan.op, attention);
 

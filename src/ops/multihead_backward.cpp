@@ -127,8 +127,9 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
   const std::vector<backend::RotaryProblem> rotations =
       plan.rotations(options, dparts.part[ops::kQuery], dparts.part[ops::kKey], true);
   plan.reads(ops::tensors_of(options.attention));
-  plan.reads({options.query_positions, options.key_positions, upstream.output, upstream.lse, upstream.weights,
-              forward.heads, forward.lse, projections.q, projections.k, projections.v});
+  plan.reads(ops::tensors_of_rotary(options));
+  plan.reads({upstream.output, upstream.lse, upstream.weights, forward.heads, forward.lse, projections.q, projections.k,
+              projections.v});
   expect_apart(plan, gradients);
   call(&Kernels::check_attention, plan.op, attention.forward);
 

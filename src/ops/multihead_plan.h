@@ -86,4 +86,9 @@ struct ProjectionBuffers {
   }
 };
 
+// What rotations read besides q and k: positions, and the factors of pairs.
+inline std::vector<ConstTensorView> tensors_of_rotary(const MultiHeadOptions& options) {
+  return {options.query_positions, options.key_positions, options.rotary ? options.rotary->factors : ConstTensorView{}};
+}
+
 }  // namespace polyhead::ops

@@ -23,7 +23,8 @@ backend::RotaryProblem ops::resolve(const Op& op, const ConstTensorView& x, cons
                                  .layout = rotary.layout,
                                  .dim = rotary.dim,
                                  .base = rotary.base,
-                                 .scaling = rotary.scaling};
+                                 .scaling = rotary.scaling,
+                                 .factors = rotary.factors};
   if (rotary.dim == 0) problem.dim = D;
   if (problem.dim < 0 || problem.dim > D || problem.dim % 2 != 0) {
     throw Error(ErrorCode::value, op,
@@ -39,6 +40,13 @@ backend::RotaryProblem ops::resolve(const Op& op, const ConstTensorView& x, cons
                 "scaling: expected a factor of 1 or more, 0 < slow < fast and a context of 0 or more, found " +
                     std::to_string(factor) + ", " + std::to_string(slow) + ", " + std::to_string(fast) + ", " +
                     std::to_string(context));
+  }
+  if (rotary.factors.present()) {
+    const ops::Argument factors{op, "factors", rotary.factors};
+    factors.expect_dtype(DType::f32);
+    factors.expect_memory();
+    factors.expect_shape({problem.dim / 2});
+    factors.expect_last_stride_one();
   }
   if (positions.present()) {
     const ops::Argument places{op, "positions", positions};
@@ -60,7 +68,7 @@ namespace {
 void call(Context& context, const ops::Op& op, backend::RotaryProblem& problem, const TensorView& y, bool backwards) {
   const ops::Argument argument{op, "y", y};
   const bool in_place = y.data() == problem.x.data() && y.strides() == problem.x.strides();
-  const ConstTensorView others[] = {in_place ? ConstTensorView{} : problem.x, problem.positions};
+  const ConstTensorView others[] = {in_place ? ConstTensorView{} : problem.x, problem.positions, problem.factors};
   argument.expect_output(true, problem.x.shape(), problem.x.dtype(), others);
   argument.expect_last_stride_one();
   problem.y = y;

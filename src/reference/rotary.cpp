@@ -9,20 +9,21 @@ namespace polyhead::reference {
 namespace {
 
 // Radians a position.
-double rate_of(std::int64_t c, std::int64_t dim, const Rotary& rotary) {
+double rate_of(std::int64_t c, std::int64_t dim, const Rotary& rotary, const Array<double>& factors) {
   const double rate = std::pow(rotary.base, -2 * static_cast<double>(c) / static_cast<double>(dim));
   const auto& [factor, slow, fast, context] = rotary.scaling;
   const double turns = static_cast<double>(context) / (2 * std::numbers::pi / rate);
-  if (turns >= fast) return rate;
-  if (turns < slow) return rate / factor;
+  const double own = factors.present() ? factors(c) : 1;
+  if (turns >= fast) return rate / own;
+  if (turns < slow) return rate / factor / own;
   const double share = (turns - slow) / (fast - slow);
-  return (1 - share) * rate / factor + share * rate;
+  return ((1 - share) * rate / factor + share * rate) / own;
 }
 
 void turn(const ConstTensorView& x, const Rotary& rotary, const ConstTensorView& positions, double sign,
           const TensorView& y) {
   Array<double> values(x);
-  const Array<double> places(positions);
+  const Array<double> places(positions), factors(rotary.factors);
   const std::int64_t dim = rotary.dim == 0 ? x.shape(3) : rotary.dim;
   for (std::int64_t b = 0; b < x.shape(0); ++b) {
     for (std::int64_t h = 0; h < x.shape(1); ++h) {
@@ -31,7 +32,7 @@ void turn(const ConstTensorView& x, const Rotary& rotary, const ConstTensorView&
                                 : places.rank() == 1 ? places(t)
                                                      : places(b, t);
         for (std::int64_t c = 0; c < dim / 2; ++c) {
-          const double angle = sign * position * rate_of(c, dim, rotary);
+          const double angle = sign * position * rate_of(c, dim, rotary, factors);
           const bool half = rotary.layout == RotaryLayout::half;
           double& first = values(b, h, t, half ? c : 2 * c);
           double& second = values(b, h, t, half ? c + dim / 2 : 2 * c + 1);

@@ -21,10 +21,14 @@ Chars part_of(const Chars& text, std::size_t begin, std::size_t end) {
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer& normalizer, const std::string& where)
     : tokens_(std::move(tokens)) {
+  std::map<std::string, Id> by_text;
   for (const AddedToken& token : tokens_) {
     const std::string at = where + ": added token " + std::to_string(token.id);
     if (token.text.empty()) refuse(at, "expected a text, found none");  // it would be found everywhere
     if (!by_id_.emplace(token.id, &token).second) refuse(at, "found twice");
+    if (const auto [other, fresh] = by_text.emplace(token.text, token.id); !fresh) {
+      refuse(at, io::in_quotes(token.text) + " is also the text of added token " + std::to_string(other->second));
+    }
     Chars chars = chars_of(token.text);
     if (token.normalized) normalizer(chars);
     std::u32string text;

@@ -1,7 +1,9 @@
 // Tokenizers as GGUF's metadata hold them.
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
+#include "text/charsmap.h"
 #include "text/fields.h"
 #include "text/tokenizer.h"
 
@@ -150,7 +152,7 @@ TokenizerParts byte_level(const Metadata& metadata, const Tokens& tokens) {
           .decoder = read_decoder(parts(R"({"type":"ByteLevel"})"), metadata.where)};
 }
 
-TokenizerParts sentence_piece(const Metadata& metadata, const Tokens& tokens) {
+std::vector<double> scores_of(const Metadata& metadata, const Tokens& tokens) {
   const std::string key = kPrefix + "scores";
   std::vector<double> scores;
   for (const io::Json& score : list_of(metadata.json, key, metadata.where)) {
@@ -161,28 +163,91 @@ TokenizerParts sentence_piece(const Metadata& metadata, const Tokens& tokens) {
     refuse(metadata.where, "expected a score for each of " + std::to_string(tokens.texts.size()) + " tokens, found " +
                                std::to_string(scores.size()));
   }
+  return scores;
+}
+
+Id unknown_of(const Metadata& metadata, const Vocabulary& vocabulary, Id otherwise) {
+  const Id unknown = metadata.id("unknown_token_id").value_or(otherwise);
+  if (vocabulary.text_of(unknown) == nullptr) {
+    refuse(metadata.where, "unknown_token_id: there is no token " + std::to_string(unknown));
+  }
+  return unknown;
+}
+
+// Blanks are signs; so many at most are not of the text if they come first.
+Decoder blanks_back(int first, bool bytes, const std::string& where) {
+  io::Json decoder =
+      parts(R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"\u2581"},"content":" "}]})");
+  if (bytes) decoder["decoders"].push_back(parts(R"({"type":"ByteFallback"})"));
+  decoder["decoders"].push_back(parts(R"({"type":"Fuse"})"));
+  decoder["decoders"].push_back({{"type", "Strip"}, {"content", " "}, {"start", first}, {"stop", 0}});
+  return read_decoder(decoder, where);
+}
+
+TokenizerParts sentence_piece(const Metadata& metadata, const Tokens& tokens) {
+  const std::vector<double> scores = scores_of(metadata, tokens);
   const Vocabulary vocabulary = tokens.vocabulary(metadata.where);
-  const Id unknown = metadata.id("unknown_token_id").value_or(0);
-  const std::string* name = vocabulary.text_of(unknown);
-  if (name == nullptr) refuse(metadata.where, key + ": there is no token " + std::to_string(unknown));
   BpeOptions options;
-  options.unknown = *name;
+  options.unknown = *vocabulary.text_of(unknown_of(metadata, vocabulary, 0));
   options.fuse_unknown = options.byte_fallback = true;
   const bool blank = metadata.flag("add_space_prefix", true);
   const char* replaced = R"({"type":"Replace","pattern":{"String":" "},"content":"\u2581"})";
   io::Json normalizer = {{"type", "Sequence"}, {"normalizers", io::Json::array()}};
   if (blank) normalizer["normalizers"].push_back(parts(R"({"type":"Prepend","prepend":"\u2581"})"));
   normalizer["normalizers"].push_back(parts(replaced));
-  io::Json decoder =
-      parts(R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"\u2581"},"content":" "},
-                               {"type":"ByteFallback"},{"type":"Fuse"}]})");
-  if (blank) decoder["decoders"].push_back(parts(R"({"type":"Strip","content":" ","start":1,"stop":0})"));
   return {.normalizer = read_normalizer(normalizer, metadata.where),
           .pre_tokenizer = read_pre_tokenizer({}, metadata.where),
           .model = make_scored_bpe(vocabulary, scores, options, metadata.where),
           .added = {},
           .post_processor = {},
-          .decoder = read_decoder(decoder, metadata.where)};
+          .decoder = blanks_back(blank ? 1 : 0, true, metadata.where)};
+}
+
+// Blanks at the ends go, of several in a row one stays.
+void remove_extra_blanks(Chars& chars) {
+  Chars kept;
+  for (const Char& c : chars) {
+    if (c.code != ' ' || (!kept.empty() && kept.back().code != ' ')) kept.push_back(c);
+  }
+  if (!kept.empty() && kept.back().code == ' ') kept.pop_back();
+  chars = std::move(kept);
+}
+
+// What SentencePiece does to a text before it looks for tokens.
+Normalizer unigram_normalizer(const Metadata& metadata, bool blank, bool extra) {
+  const std::string key = kPrefix + "precompiled_charsmap";
+  std::optional<Charsmap> table;
+  if (!field(metadata.json, key).is_null()) {
+    std::string bytes;
+    for (const std::int64_t byte : io::read_integers(metadata.json, key, metadata.where, -128, 255)) {
+      bytes += static_cast<char>(byte);
+    }
+    if (!bytes.empty()) table.emplace(bytes, metadata.where + ": " + key);
+  }
+  return [=](Chars& chars) {
+    if (table) (*table)(chars);
+    if (!extra) remove_extra_blanks(chars);
+    if (blank) prepend(chars, U" ");
+    for (Char& c : chars) c.code = c.code == ' ' ? U'\u2581' : c.code;
+  };
+}
+
+TokenizerParts unigram(const Metadata& metadata, const Tokens& tokens) {
+  std::vector<double> scores = scores_of(metadata, tokens);
+  Vocabulary vocabulary = tokens.vocabulary(metadata.where);
+  UnigramOptions options{.unknown = unknown_of(metadata, vocabulary, 2), .single = true};
+  for (std::size_t n = 0; n < scores.size(); ++n) {
+    if (tokens.types[n] == Type::normal) options.least_score = std::min(options.least_score.value_or(0), scores[n]);
+  }
+  const bool blank = metadata.flag("add_space_prefix", false),
+             extra = !metadata.flag("remove_extra_whitespaces", false);
+  constexpr int kAll = 1000;
+  return {.normalizer = unigram_normalizer(metadata, blank, extra),
+          .pre_tokenizer = read_pre_tokenizer({}, metadata.where),
+          .model = make_unigram(std::move(vocabulary), std::move(scores), options, metadata.where),
+          .added = {},
+          .post_processor = {},
+          .decoder = blanks_back(!extra ? kAll : blank ? 1 : 0, false, metadata.where)};
 }
 
 // GGUF marks the tokens that begin a word; WordPiece those that do not.
@@ -236,9 +301,13 @@ Tokenizer tokenizer_from_gguf(const io::Json& json, const std::string& where) {
     result = word_piece(metadata, tokens);
     before = {nullptr, kBos, true, 101};
     after = {nullptr, "seperator_token_id", true, 102};  // GGUF's own spelling
+  } else if (kind == "t5") {
+    result = unigram(metadata, tokens);
+    before = {kAddBos, kBos, false};
+    after = {kAddEos, kEos, true, 1};
   } else {
-    refuse(where,
-           kPrefix + "model: " + io::in_quotes(kind) + " is not among those that polyhead knows (gpt2, llama, bert)");
+    refuse(where, kPrefix + "model: " + io::in_quotes(kind) +
+                      " is not among those that polyhead knows (gpt2, llama, bert, t5)");
   }
   result.post_processor.before = before.read(metadata, tokens);
   result.post_processor.after = after.read(metadata, tokens);

@@ -59,7 +59,9 @@ std::unique_ptr<Model> make_scored_bpe(Vocabulary vocabulary, const std::vector<
 // The most probable tokens: `scores` by number.
 struct UnigramOptions {
   std::optional<Id> unknown;
+  std::optional<double> least_score = {};  // what the unknown lies below; otherwise the least of all
   bool byte_fallback = false;
+  bool single = false;  // scores add up in single precision, as SentencePiece's do: it decides among equals
 };
 std::unique_ptr<Model> make_unigram(Vocabulary vocabulary, std::vector<double> scores, const UnigramOptions& options,
                                     const std::string& where);

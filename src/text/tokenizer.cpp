@@ -4,6 +4,7 @@
 
 #include "io/file.h"
 #include "io/gguf.h"
+#include "io/weights.h"
 #include "text/fields.h"
 
 namespace polyhead::text {
@@ -152,8 +153,8 @@ Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where) {
 }
 
 Tokenizer load_tokenizer(const std::filesystem::path& path) {
-  std::filesystem::path file = path;
-  if (io::is_folder(path)) file /= io::is_there(path / kTokenizerGguf) ? kTokenizerGguf : kTokenizerFile;
+  std::filesystem::path file = io::model_of(path);
+  if (io::is_folder(file)) file /= io::is_there(path / kTokenizerGguf) ? kTokenizerGguf : kTokenizerFile;
   if (file.extension() == ".gguf") return tokenizer_from_gguf(io::read_gguf_header(file).metadata, file.string());
   return tokenizer_from_json(io::parse_json(io::read_file(file, kMostJson), file.string()), file.string());
 }
@@ -164,7 +165,8 @@ void expect_fits(const Tokenizer& tokenizer, std::int64_t vocabulary, const std:
                              " tokens, found " + std::to_string(tokenizer.size()));
 }
 
-std::set<Id> end_tokens(const std::filesystem::path& model) {
+std::set<Id> end_tokens(const std::filesystem::path& given) {
+  const std::filesystem::path model = io::model_of(given);
   std::set<Id> ends;
   const auto take = [&](const io::Json& found) {
     for (const io::Json& each : found.is_array() ? found : io::Json::array({found})) {

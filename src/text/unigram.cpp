@@ -14,7 +14,7 @@ class Unigram final : public Model {
   Unigram(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options)
       : Model(std::move(vocabulary)), scores_(std::move(scores)), options_(options) {
     const auto least = std::min_element(scores_.begin(), scores_.end());
-    unknown_score_ = (least == scores_.end() ? 0 : *least) - kUnknownPenalty;
+    unknown_score_ = options_.least_score.value_or(least == scores_.end() ? 0 : *least) - kUnknownPenalty;
   }
 
   std::vector<Span> tokenize(const Chars& piece) const override {
@@ -48,6 +48,10 @@ class Unigram final : public Model {
     }
   };
 
+  double sum(double a, double b) const {
+    return options_.single ? static_cast<double>(static_cast<float>(a) + static_cast<float>(b)) : a + b;
+  }
+
   // Parts without their tokens; unknown characters in a row are one part.
   std::vector<Span> best_parts(const Chars& piece) const {
     std::vector<Step> steps(piece.size() + 1);
@@ -55,10 +59,10 @@ class Unigram final : public Model {
       const double score = steps[at].score;
       bool known = false;
       for_each_token_at(piece, at, [&](std::size_t end, Id id) {
-        steps[end].offer(score + scores_[static_cast<std::size_t>(id)], at, id == options_.unknown);
+        steps[end].offer(sum(score, scores_[static_cast<std::size_t>(id)]), at, id == options_.unknown);
         known = known || end == at + 1;
       });
-      if (!known) steps[at + 1].offer(score + unknown_score_, at, true);
+      if (!known) steps[at + 1].offer(sum(score, unknown_score_), at, true);
     }
     std::vector<Span> parts;
     bool after_unknown = false;

@@ -51,6 +51,13 @@ TEST_F(ForeignHeads, AreExaminedOnAText) {
   EXPECT_TRUE(contains(shown, "damage")) << shown;
 }
 
+TEST_F(ForeignHeads, SaysThatWindowsAreShorterThanAskedFor) {
+  const Ran ran = errors_of("heads --no-damage " + scratch_.folder() + " --length 64 --text " + at("text"));
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_TRUE(contains(ran.text, "--length 64: the model has room for 13 tokens")) << ran.text;
+  EXPECT_FALSE(contains(errors_of(on_text("heads --no-damage")).text, "--length"));
+}
+
 TEST_F(ForeignHeads, NothingIsTakenOutWithoutDamage) {
   const json whole = json_of(on_text("heads")), report = json_of(on_text("heads --no-damage"));
   for (std::size_t n = 0; n < 8; ++n) {

@@ -41,6 +41,25 @@ TEST_F(GenerateForeign, StopsBeforeATextThatItIsGiven) {
   EXPECT_EQ(output_of(GenerateForeign::line("--prompt a --stop ''")).code, 2);
 }
 
+TEST_F(GenerateForeign, SaysWhatOfAPromptIsNotRead) {
+  const std::string last = "ponmlkjihgfed";  // the context
+  const Ran ran = errors_of(line("--temperature 0 --tokens 2 --prompt abc" + last));
+  EXPECT_TRUE(contains(ran.text, "16 tokens and the model room for 13")) << ran.text;
+  EXPECT_EQ(said("--temperature 0 --tokens 2 --prompt abc" + last),
+            "abc" + said("--temperature 0 --tokens 2 --prompt " + last));
+  EXPECT_EQ(errors_of(line("--temperature 0 --tokens 2 --prompt " + last)).text, "");
+}
+
+// A folder with nothing but a GGUF file is that file.
+TEST_F(GenerateForeign, FromAFolderThatHoldsAGgufFile) {
+  const io::Scratch scratch;
+  std::filesystem::copy_file(llama_fixture() / "llama.gguf", scratch / "any.gguf");
+  const std::string how = " --temperature 0 --tokens 4 --prompt cab";
+  const Ran found = output_of("generate " + scratch.folder() + how);
+  EXPECT_EQ(found.code, 0);
+  EXPECT_EQ(found.text, output_of("generate " + (llama_fixture() / "llama.gguf").string() + how).text);
+}
+
 TEST_F(GenerateForeign, WhatDoesNotGoTogether) {
   EXPECT_EQ(output_of(line("")).code, 2);  // no prompt
   std::string larger = kTokenizer;

@@ -26,14 +26,53 @@ TEST(Inspect, AGgufFile) {
   const auto report = json_of("inspect " + kGguf);
   EXPECT_EQ(report["format"], "GGUF version 3");
   EXPECT_EQ(report["architecture"], "test");
-  EXPECT_EQ(report["problems"], nlohmann::json::array());
+  ASSERT_EQ(report["problems"].size(), 1u);
+  EXPECT_TRUE(contains(report["problems"][0], "the family \"test\", which polyhead does not run"));
   ASSERT_EQ(report["tensors"].size(), 11u);
   EXPECT_EQ(report["tensors"][10]["format"], "Q6_K");
   EXPECT_EQ(report["tensors"][10]["shape"], "[3,512]");
   EXPECT_EQ(report["tensors"][10]["parameters"], 1536);
   EXPECT_EQ(report["tensors"][10]["bytes"], 1260);
-  EXPECT_EQ(output_of("inspect " + kGguf).code, 0);
+  EXPECT_EQ(output_of("inspect " + kGguf).code, 3);
   EXPECT_EQ(lines_of(output_of("inspect " + kGguf + " --format csv").text).size(), 12u);
+}
+
+// What loading would refuse is said beforehand; what it takes is no problem.
+TEST(Inspect, HoldsConfigAndTensorsTogether) {
+  const std::filesystem::path models = std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models";
+  for (const char* model : {"llama", "bert", "llama3/llama3.gguf", "gpt2/gpt2.gguf"}) {
+    const Ran ran = output_of("inspect " + (models / model).string());
+    EXPECT_EQ(ran.code, 0) << ran.text;
+  }
+  const Scratch scratch;
+  std::filesystem::copy_file(models / "llama/model.safetensors", scratch / "model.safetensors");
+  const auto problem_with = [&](const std::string& key, const nlohmann::json& value) {
+    auto config = nlohmann::json::parse(slurp(models / "llama/config.json"));
+    config[key] = value;
+    spill(scratch / "config.json", config.dump());
+    const auto problems = json_of("inspect " + scratch.folder())["problems"];
+    EXPECT_EQ(problems.size(), 1u) << problems;
+    return problems.empty() ? "" : problems[0].get<std::string>();
+  };
+  EXPECT_TRUE(contains(problem_with("model_type", "mamba"), "the family \"mamba\""));
+  EXPECT_TRUE(contains(problem_with("num_hidden_layers", 7), "more numbers"));
+  EXPECT_TRUE(contains(problem_with("num_hidden_layers", 1), "no place for it"));
+  EXPECT_TRUE(contains(problem_with("intermediate_size", 6), "does not fit the config"));
+  EXPECT_TRUE(contains(problem_with("attention_bias", true), "no tensor"));
+}
+
+// Bytes that are no UTF-8 are no reason to print no JSON.
+TEST(Inspect, NamesThatAreNoText) {
+  const Scratch scratch;
+  std::string bytes = slurp(kGguf);
+  bytes[bytes.find("q4_k")] = '\xff';
+  bytes.replace(bytes.find("test"), 4, "te\xfft");
+  spill(scratch / "a.gguf", bytes);
+  const auto report = json_of("inspect " + (scratch / "a.gguf").string());
+  EXPECT_EQ(report["architecture"], "te\ufffdt");
+  std::vector<std::string> names;
+  for (const auto& tensor : report["tensors"]) names.push_back(tensor["name"]);
+  EXPECT_NE(std::find(names.begin(), names.end(), "\ufffd4_k"), names.end());
 }
 
 TEST(Inspect, AFolder) {
@@ -62,10 +101,10 @@ TEST(Inspect, SaysAllThatIsWrong) {
   const Ran ran = output_of("inspect " + scratch.folder());
   EXPECT_EQ(ran.code, 3);
   for (const char* problem : {"65 does not divide into 4 heads", "4 heads do not divide among 3 kv heads",
-                              "numbers up to 399", "\"w\": 1 numbers are infinite"}) {
+                              "numbers up to 399", "\"w\": 1 numbers are infinite", "the family \"x\""}) {
     EXPECT_TRUE(contains(ran.text, problem)) << problem << " in " << ran.text;
   }
-  EXPECT_TRUE(contains(errors_of("inspect " + scratch.folder()).text, "4 problems"));
+  EXPECT_TRUE(contains(errors_of("inspect " + scratch.folder()).text, "5 problems"));
   spill(scratch / "config.json", "{");
   spill(scratch / "tokenizer.json", "{}");
   const auto report = json_of("inspect " + scratch.folder());

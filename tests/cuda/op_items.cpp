@@ -40,6 +40,10 @@ class Stage {
     test::fill_with(host.view(), [&] { return static_cast<double>(low + random_.below(end - low)); });
     return own(clone(context_, host));
   }
+  // f32 from 1 on, whatever is computed in.
+  ConstTensorView factors(const Dims& shape) {
+    return filled(shape, DType::f32, DType::f32, [&] { return 1 + 3 * random_.uniform(); });
+  }
   // Memory to write to, NaN before; it is judged under this name.
   TensorView result(const std::string& name, const Dims& shape, DType dtype) {
     results_.emplace_back(name, clone(context_, poisoned(shape, dtype)));
@@ -293,7 +297,8 @@ void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
       const std::string name = std::string("rotary") + (layout == RotaryLayout::half ? "_half" : "_interleaved") +
                                (backwards ? "_backwards" : "");
       ops.emplace_back(name, [=](Stage& s) {
-        const ConstTensorView x = s.normal({2, 3, 41, 24}), positions = s.integers({2, 41}, 0, 3000);
+        const ConstTensorView x = s.normal({2, 3, 41, 24}), positions = s.integers({2, 41}, 0, 3000),
+                              factors = s.factors({8});
         s.call(&Kernels::rotate, backend::RotaryProblem{.x = x,
                                                         .y = s.result("y", {2, 3, 41, 24}),
                                                         .positions = backwards ? ConstTensorView{} : positions,
@@ -301,6 +306,7 @@ void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
                                                         .dim = 16,
                                                         .base = 10000,
                                                         .scaling = {.factor = backwards ? 4.0 : 1.0, .context = 500},
+                                                        .factors = backwards ? ConstTensorView{} : factors,
                                                         .backwards = backwards});
       });
     }

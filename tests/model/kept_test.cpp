@@ -79,6 +79,7 @@ std::string tables_of(const Family& family) {
   for (const std::string& ending : family.ignored) text += "  ignored " + ending + "\n";
   for (const auto& [from, to] : family.renamed) text += "  renamed " + from + " " + to + "\n";
   for (const std::string& beginning : family.beyond) text += "  beyond " + beginning + "\n";
+  if (!family.rotary_factors.empty()) text += "  factors " + family.rotary_factors + "\n";
   return text;
 }
 
@@ -124,18 +125,17 @@ TEST(KeptFamilies, ReadOurs) {
 
 TEST(KeptFamilies, ReadGguf) {
   std::string text;
-  for (const Family& family :
-       {llama_gguf_family(), qwen2_gguf_family(), qwen3_gguf_family(), gemma2_gguf_family(), gemma3_gguf_family()}) {
-    const std::string from = family.name == "qwen2" ? "llama" : family.name;
-    io::Json json = io::read_gguf_header(fixtures() / "models" / from / (from + ".gguf")).metadata, named;
-    for (const auto& [key, value] : json.items()) {
-      named[key.starts_with(from + ".") ? family.name + key.substr(from.size()) : key] = value;
-    }
+  for (const Family& family : {llama_gguf_family(), qwen2_gguf_family(), qwen3_gguf_family(), gemma2_gguf_family(),
+                               gemma3_gguf_family(), gpt2_gguf_family(), gpt_neox_gguf_family(), bert_gguf_family()}) {
+    const std::string from = family.name == "qwen2"     ? "qwen2_plain"
+                             : family.name == "gptneox" ? "gpt_neox"
+                                                        : family.name;
+    const io::Json json = io::read_gguf_header(fixtures() / "models" / from / (from + ".gguf")).metadata;
     text += family.name + "\n" + tables_of(family);
     for (const std::set<std::string>& tensors : {std::set<std::string>{"a", "b", "c"}, {"a", "b", "output.weight"}}) {
-      text += settings_of(named, [&](const io::Json& one) { return family.read_config(one, "file", tensors); });
+      text += settings_of(json, [&](const io::Json& one) { return family.read_config(one, "file", tensors); });
     }
-    io::Json words = named;  // where nothing else says how many there are
+    io::Json words = json;  // where nothing else says how many there are
     words.erase(family.name + ".vocab_size");
     words["tokenizer.ggml.tokens"] = {"a", "b", "c"};
     text += "  of three tokens: vocabulary " +

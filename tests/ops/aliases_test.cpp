@@ -315,35 +315,37 @@ class LayerAliases : public ::testing::Test {
         call.options.*member = view;
       };
     };
-    return {{"query", {B, T, C}, DType::f32, [](const auto& v, Call& c) { c.inputs.query = v; }},
-            {"key", {B, T, C}, DType::f32, [](const auto& v, Call& c) { c.inputs.key = v; }},
-            {"value", {B, T, V}, DType::f32, [this](const auto& v, Call& c) { make_cross(c), c.inputs.value = v; }},
-            {"in_proj_weight", {3 * C, C}, DType::f32, parameter(&MultiHeadViews::in_proj_weight)},
-            {"in_proj_bias", {3 * C}, DType::f32, parameter(&MultiHeadViews::in_proj_bias)},
-            {"out_proj_weight", {C, C}, DType::f32, parameter(&MultiHeadViews::out_proj_weight)},
-            {"out_proj_bias", {C}, DType::f32, parameter(&MultiHeadViews::out_proj_bias)},
-            {"q_proj_weight", {C, C}, DType::f32, cross_parameter(&MultiHeadViews::q_proj_weight)},
-            {"k_proj_weight", {C, K}, DType::f32, cross_parameter(&MultiHeadViews::k_proj_weight)},
-            {"v_proj_weight", {C, V}, DType::f32, cross_parameter(&MultiHeadViews::v_proj_weight)},
-            {"keep", {B, 1, 1, T}, DType::boolean, attention(&AttentionOptions::keep)},
-            {"bias", {T, T}, DType::f32, attention(&AttentionOptions::bias)},
-            {"alibi", {B, H}, DType::f32, attention(&AttentionOptions::alibi)},
-            {"gates", {H}, DType::f32, attention(&AttentionOptions::gates)},
-            {"sink_logit", {H}, DType::f32, attention(&AttentionOptions::sink_logit)},
-            {"key_lengths", {B}, DType::i32, attention(&AttentionOptions::key_lengths)},
-            {"key_start", {B}, DType::i64, attention(&AttentionOptions::key_start)},
-            {"query_lengths", {B}, DType::i32, attention(&AttentionOptions::query_lengths)},
-            {"first_positions",
-             {B},
-             DType::i64,
-             [](const auto& v, Call& c) {
-               c.options.attention.align = Align::unset;
-               c.options.attention.first_positions = v;
-             }},
-            {"cu_q", {2}, DType::i32, packed(&AttentionOptions::cu_q)},
-            {"cu_k", {2}, DType::i64, packed(&AttentionOptions::cu_k)},
-            {"query_positions", {T}, DType::i32, rotated(&MultiHeadOptions::query_positions)},
-            {"key_positions", {B, T}, DType::i32, rotated(&MultiHeadOptions::key_positions)}};
+    return {
+        {"query", {B, T, C}, DType::f32, [](const auto& v, Call& c) { c.inputs.query = v; }},
+        {"key", {B, T, C}, DType::f32, [](const auto& v, Call& c) { c.inputs.key = v; }},
+        {"value", {B, T, V}, DType::f32, [this](const auto& v, Call& c) { make_cross(c), c.inputs.value = v; }},
+        {"in_proj_weight", {3 * C, C}, DType::f32, parameter(&MultiHeadViews::in_proj_weight)},
+        {"in_proj_bias", {3 * C}, DType::f32, parameter(&MultiHeadViews::in_proj_bias)},
+        {"out_proj_weight", {C, C}, DType::f32, parameter(&MultiHeadViews::out_proj_weight)},
+        {"out_proj_bias", {C}, DType::f32, parameter(&MultiHeadViews::out_proj_bias)},
+        {"q_proj_weight", {C, C}, DType::f32, cross_parameter(&MultiHeadViews::q_proj_weight)},
+        {"k_proj_weight", {C, K}, DType::f32, cross_parameter(&MultiHeadViews::k_proj_weight)},
+        {"v_proj_weight", {C, V}, DType::f32, cross_parameter(&MultiHeadViews::v_proj_weight)},
+        {"keep", {B, 1, 1, T}, DType::boolean, attention(&AttentionOptions::keep)},
+        {"bias", {T, T}, DType::f32, attention(&AttentionOptions::bias)},
+        {"alibi", {B, H}, DType::f32, attention(&AttentionOptions::alibi)},
+        {"gates", {H}, DType::f32, attention(&AttentionOptions::gates)},
+        {"sink_logit", {H}, DType::f32, attention(&AttentionOptions::sink_logit)},
+        {"key_lengths", {B}, DType::i32, attention(&AttentionOptions::key_lengths)},
+        {"key_start", {B}, DType::i64, attention(&AttentionOptions::key_start)},
+        {"query_lengths", {B}, DType::i32, attention(&AttentionOptions::query_lengths)},
+        {"first_positions",
+         {B},
+         DType::i64,
+         [](const auto& v, Call& c) {
+           c.options.attention.align = Align::unset;
+           c.options.attention.first_positions = v;
+         }},
+        {"cu_q", {2}, DType::i32, packed(&AttentionOptions::cu_q)},
+        {"cu_k", {2}, DType::i64, packed(&AttentionOptions::cu_k)},
+        {"query_positions", {T}, DType::i32, rotated(&MultiHeadOptions::query_positions)},
+        {"key_positions", {B, T}, DType::i32, rotated(&MultiHeadOptions::key_positions)},
+        {"factors", {C / H / 2}, DType::f32, [](const auto& v, Call& c) { c.options.rotary = Rotary{.factors = v}; }}};
   }
 
   // call(made, use, memory) for every use that fits into every memory; it must be refused.

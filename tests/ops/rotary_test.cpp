@@ -24,6 +24,13 @@ Tensor places(const Dims& shape) {
   return tensor;
 }
 
+// 1, 2.5, 4 ...
+Tensor factors_of(std::int64_t pairs) {
+  Tensor tensor = Tensor::empty({pairs}, DType::f32);
+  for (std::int64_t c = 0; c < pairs; ++c) tensor.as<float>()[c] = 1 + 1.5f * static_cast<float>(c);
+  return tensor;
+}
+
 TEST(Rotary, FollowsItsDefinition) {
   for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
     for (const RotaryLayout layout : {RotaryLayout::half, RotaryLayout::interleaved}) {
@@ -34,6 +41,8 @@ TEST(Rotary, FollowsItsDefinition) {
           Rotary rotary{.layout = layout, .dim = dim, .base = 500};
           if (shape.rank() == 1) rotary.scaling = {.factor = 3};
           if (shape.rank() == 2) rotary.scaling = {.factor = 8, .slow = 0.5, .fast = 40, .context = 300};
+          const Tensor factors = factors_of(dim == 0 ? 5 : dim / 2);
+          if (shape.rank() > 0) rotary.factors = factors;
           Tensor exact = Tensor::empty(x.shape(), DType::f64), plain = Tensor::empty(x.shape(), dtype);
           reference::rotate(x, rotary, where, exact);
           reference::rotate(x, rotary, where, plain);
@@ -86,6 +95,9 @@ TEST(Rotary, RefusesWhatDoesNotFit) {
   EXPECT_THROW(rotate(context, x, {.scaling = {.factor = 0.5}}), Error);
   EXPECT_THROW(rotate(context, x, {.scaling = {.slow = 4, .fast = 4}}), Error);
   EXPECT_THROW(rotate(context, x, {.scaling = {.context = -1}}), Error);
+  const Tensor three = factors_of(3), wrong = Tensor::zeros({4}, DType::f64);
+  EXPECT_THROW(rotate(context, x, {.factors = three}), Error);
+  EXPECT_THROW(rotate(context, x, {.factors = wrong}), Error);
   EXPECT_THROW(rotate(context, x, {}, places({4})), Error);
   EXPECT_THROW(rotate(context, x, {}, normal({5}, "p", DType::f32)), Error);
   Tensor half = Tensor::zeros({2, 3, 5, 8}, DType::f16);

@@ -57,10 +57,13 @@ def qwen2(texts, size):
     return tokenizer
 
 
+def smollm2_cut():
+    return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                    pre_tokenizers.ByteLevel(add_prefix_space=False)])
+
+
 def smollm2(texts, size):
-    pre = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
-                                   pre_tokenizers.ByteLevel(add_prefix_space=False)])
-    return byte_bpe(texts, size, pre, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    return byte_bpe(texts, size, smollm2_cut(), ["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
 
 
 def sentence_bpe(texts, size, normalizer, pre, special):
@@ -146,5 +149,5 @@ def bert_cased(texts, size):
 
 
 # The library's tables for these are of Unicode 8 (marks and punctuation) and 12 (normal forms).
-OLD_UNICODE = [bert, bert_cased, unigram]
+OLD_UNICODE, OLD_VERSION = [bert, bert_cased, unigram], "8.0"
 KINDS = [gpt2, roberta, llama3, qwen2, smollm2, llama2, gemma, unigram, unigram_bytes, bert, bert_cased]

@@ -41,6 +41,17 @@ def llama3():
                                                      "original_max_position_embeddings": 40})
 
 
+def llama_biases():
+    return transformers.LlamaConfig(vocab_size=31, hidden_size=24, intermediate_size=19, num_hidden_layers=2,
+                                    num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=53,
+                                    attention_bias=True, mlp_bias=True)
+
+
+def llama_mlp_bias():
+    return transformers.LlamaConfig(vocab_size=29, hidden_size=20, intermediate_size=17, num_hidden_layers=2,
+                                    num_attention_heads=2, max_position_embeddings=43, mlp_bias=True)
+
+
 def mistral():
     return transformers.MistralConfig(vocab_size=37, hidden_size=28, intermediate_size=23, num_hidden_layers=3,
                                       num_attention_heads=4, num_key_value_heads=2, head_dim=6,
@@ -75,6 +86,12 @@ def qwen3_window():
                                     max_window_layers=1, tie_word_embeddings=True)
 
 
+def qwen3_bias():
+    return transformers.Qwen3Config(vocab_size=37, hidden_size=22, intermediate_size=19, num_hidden_layers=2,
+                                    num_attention_heads=4, num_key_value_heads=2, head_dim=6,
+                                    max_position_embeddings=41, attention_bias=True)
+
+
 def gemma2():
     """Windows in every other layer, both softcaps, a scale that is not the heads'."""
     return transformers.Gemma2Config(vocab_size=47, hidden_size=28, intermediate_size=31, num_hidden_layers=3,
@@ -88,6 +105,12 @@ def gemma2_uncapped():
                                      num_attention_heads=2, num_key_value_heads=1, head_dim=12,
                                      max_position_embeddings=41, attn_logit_softcapping=None,
                                      final_logit_softcapping=None, tie_word_embeddings=False)
+
+
+def gemma2_bias():
+    return transformers.Gemma2Config(vocab_size=41, hidden_size=18, intermediate_size=23, num_hidden_layers=2,
+                                     num_attention_heads=2, num_key_value_heads=1, head_dim=10,
+                                     max_position_embeddings=37, sliding_window=5, attention_bias=True)
 
 
 def gemma3():
@@ -115,6 +138,11 @@ def gpt_neox_serial():
                                       hidden_act="gelu_new", tie_word_embeddings=True)
 
 
+def gpt_neox_no_bias():
+    return transformers.GPTNeoXConfig(vocab_size=29, hidden_size=22, intermediate_size=13, num_hidden_layers=2,
+                                      num_attention_heads=2, max_position_embeddings=37, attention_bias=False)
+
+
 def bert():
     return transformers.BertConfig(vocab_size=53, hidden_size=30, num_hidden_layers=3, num_attention_heads=5,
                                    intermediate_size=41, max_position_embeddings=37)
@@ -131,8 +159,9 @@ def distilbert():
                                          max_position_embeddings=32)
 
 
-ALL = [gpt2, gpt2_untied, llama, llama_one_kv, llama_linear, llama3, mistral, qwen2, qwen2_window, qwen3,
-       qwen3_window, gemma2, gemma2_uncapped, gemma3, gpt_neox, gpt_neox_serial, bert, roberta, distilbert]
+ALL = [gpt2, gpt2_untied, llama, llama_one_kv, llama_linear, llama3, llama_biases, llama_mlp_bias, mistral, qwen2,
+       qwen2_window, qwen3, qwen3_bias, qwen3_window, gemma2, gemma2_bias, gemma2_uncapped, gemma3, gpt_neox,
+       gpt_neox_no_bias, gpt_neox_serial, bert, roberta, distilbert]
 
 
 def kind_of(config):

@@ -1,5 +1,7 @@
 """Token ids, offsets and decoded texts of polyhead beside those of Hugging Face's `tokenizers`, for tokenizers of every
-kind, which are trained here.   usage: tests/parity/tokenizer_parity.py BUILD [texts]"""
+kind, which are trained here, and for those of the models named; ids and decoded texts of a BPE and a Unigram from GGUF beside
+those of SentencePiece, which made them.   usage: tests/parity/tokenizer_parity.py BUILD [MODEL ...] [--texts N]"""
+import argparse
 import json
 import pathlib
 import subprocess
@@ -9,6 +11,7 @@ import tempfile
 from tokenizers import Tokenizer
 
 import kinds
+import real_tokenizers
 import texts
 
 
@@ -38,30 +41,60 @@ def same(found, expected, line):
     return bare == expected and places
 
 
-def compare(program, path, lines):
+def compare(program, path, lines, tokenizer):
     """The lines that differ, with both results."""
-    tokenizer = Tokenizer.from_file(str(path))
     pairs = ((line, found, theirs(tokenizer, line)) for line, found in zip(lines, ours(program, path, lines)))
     return [(line, found, expected) for line, found, expected in pairs if not same(found, expected, line)]
 
 
+def report(name, lines, differ):
+    print(f"{name:22} {len(lines)} texts, {len(differ)} differ", flush=True)
+    for line, found, expected in differ[:3]:
+        print(f"  {line!r}\n    found    {found}\n    expected {expected}")
+    return len(differ)
+
+
+def real(path):
+    """A model's tokenizer as `tokenizers` has it, what it is called, and which texts it is compared on."""
+    if path.suffix == ".gguf":
+        return real_tokenizers.of_gguf(path), path.stem, None
+    return real_tokenizers.of_folder(path), path.name, kinds.OLD_VERSION  # MiniLM's is BERT's
+
+
+def compare_sentencepiece(program, folder, kind, trained_on, lines):
+    peer = real_tokenizers.SentencePiece(kind, trained_on, 3000, folder)
+    lines = [line for line in lines if peer.takes(line)]
+    pairs = ((line, found, peer.read(line)) for line, found in zip(lines, ours(program, peer.path, lines)))
+    brief = ((line, ([token[0] for token in found["special"]], found["decoded"]), own) for line, found, own in pairs)
+    return report(peer.path.stem, lines, [(line, found, own) for line, found, own in brief if found != own])
+
+
 def main():
-    program = pathlib.Path(sys.argv[1]) / "tests/text/tokenize_lines"
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 10000
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("build", type=pathlib.Path)
+    arguments.add_argument("models", type=pathlib.Path, nargs="*")
+    arguments.add_argument("--texts", type=int, default=10000)
+    given = arguments.parse_args()
+    program = given.build / "tests/text/tokenize_lines"
     code, prose = texts.code(), texts.prose()
     written = code + prose + ["\n".join(code[:2000]), "\n".join(prose[:500])]
-    drawn = {version: texts.random_texts(count, 13, version) for version in (None, "8.0")}
+    drawn = {version: texts.random_texts(given.texts, 13, version) for version in (None, kinds.OLD_VERSION)}
     failed = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
         for kind in kinds.KINDS:
-            path = pathlib.Path(folder) / f"{kind.__name__}.json"
+            path = folder / f"{kind.__name__}.json"
             kind(code + prose, 3000).save(str(path))
-            lines = drawn["8.0" if kind in kinds.OLD_UNICODE else None] + written
-            differ = compare(program, path, lines)
-            print(f"{kind.__name__:14} {len(lines)} texts, {len(differ)} differ", flush=True)
-            for line, found, expected in differ[:3]:
-                print(f"  {line!r}\n    found    {found}\n    expected {expected}")
-            failed += len(differ)
+            lines = drawn[kinds.OLD_VERSION if kind in kinds.OLD_UNICODE else None] + written
+            failed += report(kind.__name__, lines, compare(program, path, lines, Tokenizer.from_file(str(path))))
+        for kind in ("bpe", "unigram"):
+            failed += compare_sentencepiece(program, folder, kind, code + prose, drawn[None] + written)
+    for path in given.models:
+        tokenizer, name, version = real(path)
+        lines = drawn[version] + written
+        if path.suffix == ".gguf":
+            lines = [line for line in lines if not real_tokenizers.lacks(tokenizer, line)]
+        failed += report(name, lines, compare(program, path, lines, tokenizer))
     sys.exit(1 if failed else 0)
 
 

@@ -1,5 +1,5 @@
 // Tokenizers from GGUF's metadata. Byte-level and WordPiece ones say what the tokenizer.json says that they were made
-// from; SentencePiece's has scores instead of merges, and is judged by hand.
+// from; SentencePiece's have scores instead of merges, and are judged by hand and by SentencePiece.
 #include <gtest/gtest.h>
 
 #include "text/fixtures.h"
@@ -158,9 +158,59 @@ TEST(GgufTokenizer, SentencePiece) {
                    [&] { return tokenizer_from_gguf(metadata, "a.gguf"); });
 }
 
+// What SentencePiece itself made of texts, by the model that the files were made from (tools/tokenizer-fixtures).
+TEST(GgufTokenizer, SaysWhatSentencePieceDoes) {
+  for (const std::string kind : {"sentencepiece_bpe", "sentencepiece_unigram"}) {
+    const Tokenizer tokenizer = load_tokenizer(fixture(kind + ".gguf"));
+    for (const io::Json& line : fixture_json(kind + ".expected.json")) {
+      const std::vector<Id> ids = ids_of(tokenizer.encode(line.at("text").get<std::string>()));
+      EXPECT_EQ(ids, line.at("ids").get<std::vector<Id>>()) << kind << ": " << line.at("text");
+      EXPECT_EQ(tokenizer.decode(ids), line.at("decoded").get<std::string>()) << kind << ": " << line.at("text");
+    }
+  }
+}
+
+// Places are those of the text before it was changed.
+TEST(GgufTokenizer, PlacesOfWhatWasReplaced) {
+  const Tokenizer tokenizer = load_tokenizer(fixture("sentencepiece_unigram.gguf"));
+  const std::string text = "  A\ufb01  e\u0301 ";
+  std::vector<std::string> parts;
+  for (const Token& token : tokenizer.encode(text, false))
+    parts.push_back(text.substr(token.begin, token.end - token.begin));
+  const auto one_of = [&](const std::string& part) {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
+  EXPECT_TRUE(one_of("A")) << ::testing::PrintToString(parts);
+  EXPECT_TRUE(one_of("\ufb01")) << ::testing::PrintToString(parts);
+  EXPECT_TRUE(one_of("e\u0301")) << ::testing::PrintToString(parts);
+}
+
+TEST(GgufTokenizer, TablesOfReplacementsThatAreNone) {
+  io::Json metadata = {{"tokenizer.ggml.model", "t5"},
+                       {"tokenizer.ggml.tokens", {"<pad>", "</s>", "<unk>", "a"}},
+                       {"tokenizer.ggml.token_type", {3, 3, 2, 1}},
+                       {"tokenizer.ggml.scores", {0, 0, 0, -1}}};
+  EXPECT_EQ(ids_of(tokenizer_from_gguf(metadata, "a.gguf").encode("aab")), (std::vector<Id>{3, 3, 2, 1}));
+  const auto with = [&](const std::vector<int>& bytes) {
+    metadata["tokenizer.ggml.precompiled_charsmap"] = bytes;
+    return tokenizer_from_gguf(metadata, "a.gguf").encode("aab");
+  };
+  for (const std::vector<int>& bytes : std::vector<std::vector<int>>{{1},
+                                                                     {0, 0, 0, 0, 0},
+                                                                     {8, 0, 0, 0, 1, 2, 3, 0},
+                                                                     {3, 0, 0, 0, 1, 2, 3, 0},
+                                                                     {4, 0, 0, 0, 1, 2, 3, 4, 5},
+                                                                     {-1, -1, -1, -1, 0, 0, 0, 0, 0}}) {
+    io::expect_error(ErrorCode::input, {"a.gguf", "precompiled_charsmap", "trie"}, [&] { return with(bytes); });
+  }
+  // A trie that leads nowhere, and one that leads outside.
+  EXPECT_EQ(ids_of(with({4, 0, 0, 0, 0, 0, 0, 0, 0})), (std::vector<Id>{3, 3, 2, 1}));
+  EXPECT_EQ(ids_of(with({4, 0, 0, 0, -1, -1, -1, -1, 0})), (std::vector<Id>{3, 3, 2, 1}));
+}
+
 TEST(GgufTokenizer, Others) {
-  io::expect_error(ErrorCode::input, {"a.gguf", "\"t5\"", "gpt2, llama, bert"}, [] {
-    return tokenizer_from_gguf({{"tokenizer.ggml.model", "t5"}, {"tokenizer.ggml.tokens", io::Json::array()}},
+  io::expect_error(ErrorCode::input, {"a.gguf", "\"rwkv\"", "gpt2, llama, bert, t5"}, [] {
+    return tokenizer_from_gguf({{"tokenizer.ggml.model", "rwkv"}, {"tokenizer.ggml.tokens", io::Json::array()}},
                                "a.gguf");
   });
   io::expect_error(ErrorCode::input, {"tokenizer.ggml.model"},

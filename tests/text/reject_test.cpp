@@ -80,6 +80,7 @@ TEST(TokenizerReject, AddedTokens) {
   expect_refused("/added_tokens/0/id", "0", {"\"<s>\"", "number 0", "\"a\""});
   expect_refused("/added_tokens/0/id", "-1", {"id", "found -1"});
   expect_refused("/added_tokens/1", R"({"id":4,"content":"x"})", {"added token 4", "twice"});
+  expect_refused("/added_tokens/1", R"({"id":9,"content":"<s>"})", {"added token 9", "\"<s>\"", "added token 4"});
   expect_refused("/added_tokens", "{}", {"added_tokens"});
 }
 

@@ -17,6 +17,7 @@ struct Turn {
   bool halves, backwards;
   double base;
   RotaryScaling scaling;
+  const float* factors;  // [half], or null
 
   __device__ std::int64_t position(std::int64_t b, std::int64_t t) const {
     if (!positions.present()) return t;
@@ -34,8 +35,8 @@ struct Turn {
       }
       return;
     }
-    const double rate =
-        backend::scaled(pow(base, -static_cast<double>(2 * unit) / static_cast<double>(2 * half)), scaling);
+    double rate = backend::scaled(pow(base, -static_cast<double>(2 * unit) / static_cast<double>(2 * half)), scaling);
+    if (factors != nullptr) rate /= static_cast<double>(factors[unit]);
     double sine, cosine;
     sincos(static_cast<double>(position(b, t)) * rate, &sine, &cosine);
     const auto turn = static_cast<float>(backwards ? -sine : sine), keep = static_cast<float>(cosine);
@@ -65,7 +66,8 @@ void rotate(CudaExecutor& executor, const backend::RotaryProblem& p) {
                     .halves = p.layout == RotaryLayout::half,
                     .backwards = p.backwards,
                     .base = p.base,
-                    .scaling = p.scaling});
+                    .scaling = p.scaling,
+                    .factors = static_cast<const float*>(Strided(p.factors).data)});
 }
 
 }  // namespace polyhead::cuda
