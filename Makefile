@@ -55,7 +55,8 @@ bench: .venv/ready
 	.venv/bin/pip install --quiet --requirement $<
 	touch $@
 
-# auditwheel puts Highway's library into the wheel and names the oldest system that it runs on.
+# auditwheel puts Highway's library into the wheel and names the oldest system that it runs on. WHEEL_SETTINGS are further
+# --config-settings for pip.
 wheel: .venv-wheel/ready
 	tools/install-packages build
 	rm -rf build/wheel

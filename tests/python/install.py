@@ -17,8 +17,8 @@ TAG = "py3-none-manylinux_2_36_x86_64"
 
 
 def environment(folder, *to_install):
-    """Its Python, by Debian's, with those packages."""
-    subprocess.run(["/usr/bin/python3", "-m", "venv", folder], check=True)
+    """Its Python, with those packages. All are made by one Python: another may name another compiler, and all is built anew."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     subprocess.run([folder / "bin/pip", "install", "--quiet", *to_install], cwd=ROOT, check=True)
     return folder / "bin/python"
 
