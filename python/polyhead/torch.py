@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from . import _attention
 from ._attention import OPTION_TENSORS, Attention, Options
 from ._errors import DTypeError, Error, InvalidValueError, LayoutError, ShapeError
-from ._numbers import is_zero
+from ._numbers import flag, is_zero
 from ._statistics import HeadStatistics
 
 
@@ -72,7 +72,12 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *upstream):
-        return _differentiated_once(ctx, *upstream) if torch.is_grad_enabled() else _Attend.gradients(ctx, *upstream)
+        if not torch.is_grad_enabled():
+            return _Attend.gradients(ctx, *upstream)
+        with torch.no_grad():
+            found = _Attend.gradients(ctx, *upstream)
+        anchor = next(x for x in ctx.saved_tensors if x is not None and x.requires_grad)
+        return tuple(None if x is None else _Once.apply(x, anchor) for x in found)
 
     @staticmethod
     def gradients(ctx, doutput, dlse, dweights, *_):
@@ -105,7 +110,17 @@ class _Attend(torch.autograd.Function):
         )
 
 
-_differentiated_once = torch.autograd.function.once_differentiable(_Attend.gradients)  # dear, and seldom needed
+class _Once(torch.autograd.Function):
+    """A gradient that has none of its own, which is to be said: else it would pass for a constant."""
+
+    @staticmethod
+    def forward(ctx, gradient, anchor):
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError("attention: expected to be differentiated once, found a second time (create_graph=True); "
+                           "torch's own attention can be differentiated twice")
 
 
 def _versions(options):
@@ -328,6 +343,16 @@ def _expect_tensors(query, key, value, **optional):
     for name, x in (*needed.items(), *optional.items()):
         if not isinstance(x, Tensor) and (x is not None or name in needed):
             raise DTypeError(f"{name}: expected a tensor of torch, found {type(x).__name__}")
+        if x is not None and x.layout is not torch.strided:
+            raise LayoutError(f"{name}: expected a dense tensor, found {x.layout}; use to_dense()")
+
+
+def _truth(value, name):
+    """Of whatever Python takes for one, as in torch.nn.MultiheadAttention."""
+    try:
+        return bool(value)
+    except (RuntimeError, TypeError, ValueError):
+        raise DTypeError(f"{name}: expected True or False, found {type(value).__name__}") from None
 
 
 def _by_names_of_torch(error, mask):
@@ -363,13 +388,14 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     (4,)
     """
     _expect_tensors(query, key, value, attn_mask=attn_mask, gates=gates)
+    flag(is_causal, "is_causal"), flag(enable_gqa, "enable_gqa"), _attention.statistics_word(statistics)
     if is_causal and attn_mask is not None:
         raise InvalidValueError("scaled_dot_product_attention: expected attn_mask or is_causal, found both")
     if query.dim() < 2 or key.dim() != query.dim() or value.dim() != query.dim():
         raise ShapeError(
             "scaled_dot_product_attention: expected query, key and value of the same rank from 2 on, found "
             f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}")
-    if torch.is_autocast_enabled(query.device.type):
+    if query.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(query.device.type):
         narrow = torch.get_autocast_dtype(query.device.type)
         query, key, value = query.to(narrow), key.to(narrow), value.to(narrow)
     q, k, v = (_four_axes(x) for x in (query, key, value))
@@ -437,6 +463,8 @@ class MultiheadAttention(nn.MultiheadAttention):
                 is_causal: bool = False, *, gates: Optional[Tensor] = None,
                 statistics: Optional[str] = None) -> Tuple[Any, ...]:
         batched = self._check(query, key, value, key_padding_mask, attn_mask)
+        need_weights, is_causal = _truth(need_weights, "need_weights"), _truth(is_causal, "is_causal")
+        _attention.statistics_word(statistics)
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         if not batched:
@@ -457,7 +485,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         order = (2, 0, 1, 3) if tokens_first else (0, 2, 1, 3)
         output = F.linear(result.output.permute(order).flatten(2), self.out_proj.weight, self.out_proj.bias)
         weights = result.weights
-        if need_weights and average_attn_weights:
+        if need_weights and _truth(average_attn_weights, "average_attn_weights"):
             weights = weights.mean(1)
         if not batched:
             output = output.squeeze(0)

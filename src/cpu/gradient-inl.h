@@ -298,9 +298,9 @@ class GradientHead {
       panel.dout = read_rows(dout_, begin, end, head_.E, head_.padded_E, false, w_.dout);
       into_lanes(panel, panel.dout, head_.E, T{1}, w_.dout_t);
     }
+    if (!one_tile || takes_more()) find_lone_keys(panel);
     if (!one_tile) read_forward(panel);
     panel.sums_weights = !one_tile && rounds_visibly(panel.lse, panel.rows);
-    if (!one_tile || takes_more()) find_lone_keys(panel);
     std::fill_n(panel.dlse, kPanel<T>, T{0});
     for (std::size_t r = 0; problem_.dlse.present() && r < panel.rows; ++r) {
       panel.dlse[r] = static_cast<T>(row_number(problem_.dlse, begin + static_cast<std::int64_t>(r)));
@@ -460,7 +460,8 @@ class GradientHead {
     });
   }
 
-  // lse, and dO . O, summed as dP is: a row that sees one key has dP - delta = 0, not nearly 0.
+  // lse, and dO . O. Its rounding is an error that all of a row's dS share, so it is summed in runs; but as dP is where
+  // a row may see one key, which has dP - delta = 0, not nearly 0.
   void read_forward(GradientPanel<T>& panel) const {
     const Tag<T> d;
     const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
@@ -473,12 +474,19 @@ class GradientHead {
     into_lanes(panel, read_rows(output_, begin, end, head_.E, head_.padded_E, false, w_.output), head_.E, T{1},
                w_.output_t);
     for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
-      Vec<T> sum = hn::Zero(d);
-      for (std::size_t e = 0; e < head_.E; ++e) {
-        sum =
-            hn::MulAdd(hn::Load(d, w_.output_t + e * kPanel<T> + at), hn::Load(d, w_.dout_t + e * kPanel<T> + at), sum);
-      }
-      hn::Store(sum, d, panel.delta + at);
+      Vec<T> as_dp = hn::Zero(d), sum = hn::Zero(d);
+      for_runs(head_.E, [&](std::size_t from, std::size_t to) {
+        Vec<T> run = hn::Zero(d);
+        for (std::size_t e = from; e < to; ++e) {
+          const Vec<T> out = hn::Load(d, w_.output_t + e * kPanel<T> + at);
+          const Vec<T> dout = hn::Load(d, w_.dout_t + e * kPanel<T> + at);
+          as_dp = hn::MulAdd(out, dout, as_dp);
+          run = hn::MulAdd(out, dout, run);
+        }
+        sum = hn::Add(sum, run);
+      });
+      const auto may_be_lone = hn::Eq(hn::Load(d, panel.lone + at), hn::Set(d, T{1}));
+      hn::Store(hn::IfThenElse(may_be_lone, as_dp, sum), d, panel.delta + at);
     }
   }
 

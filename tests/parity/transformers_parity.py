@@ -3,14 +3,18 @@
 transformers_parity.py BUILD [GGUF]
 
 Random small models of each kind, and with GGUF that real one: the error of the logits against float64, each sequence alone and
-without padding, may be twice that of transformers' own attention in float32, plus 1e-6.
+without padding, may be twice that of transformers' own attention in float32, or 1e-6 if that is more. So may that of entropies.
 """
 
+import contextlib
+import doctest
+import io
 import os
+import random
 import re
-import resource
 import sys
 import tempfile
+import traceback
 import unittest
 from pathlib import Path
 
@@ -22,7 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 
+import polyhead  # noqa: E402
 import polyhead.transformers as watching  # noqa: E402
+from documents import blocks_of  # noqa: E402
 
 hf.logging.set_verbosity_error()
 SIZES = dict(vocab_size=97, hidden_size=48, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=128)
@@ -57,32 +63,77 @@ def answer(model, implementation, **inputs):
     return found.logits if hasattr(found, "logits") else found.last_hidden_state
 
 
+def peak_memory(anew=False):
+    """The most that the process has held, in KiB; counted from now on if it is to begin anew."""
+    if anew:
+        Path("/proc/self/clear_refs").write_text("5")
+    return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1])
+
+
+def padded(tokens, side):
+    """Inputs of three sequences, of which two are shorter and padded on that side."""
+    mask = torch.ones_like(tokens)
+    if side == "left":
+        mask[1, :7] = mask[2, :1] = 0
+    if side == "right":
+        mask[1, -7:] = mask[2, -1:] = 0
+    return dict(input_ids=tokens, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp_min(0))
+
+
 class Seeded(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(1)
+
+    def judge(self, where, mine, theirs, peer):
+        print(f"{where}: {mine:.1e}, {peer} {theirs:.1e}")
+        self.assertLessEqual(mine, max(2 * theirs, 1e-6), where)
+
+    def judge_logits(self, name, single, double, tokens, peer):
+        """`double` is the model in float64, which sees each sequence alone and without padding."""
+        for side in ("none", "left", "right"):
+            inputs = padded(tokens, side)
+            keep = inputs["attention_mask"].bool()
+            with self.subTest(name, side=side), torch.no_grad():
+                expected = [answer(double, "eager", input_ids=row[there][None])[0] for row, there in zip(tokens, keep)]
+                errors = []
+                for which in ("polyhead", peer):
+                    found = answer(single, which, **inputs).double()
+                    errors.append(max((row[there] - right).abs().max().item() for row, there, right in zip(found, keep, expected)))
+                self.judge(f"{name}, padding {side}", *errors, peer)
+
+    def judge_entropies(self, name, single, double, tokens):
+        """Of every head, over passes of one sequence each, beside those of the weights that eager returns."""
+        single.set_attn_implementation("eager")
+        double.set_attn_implementation("eager")
+        with torch.no_grad():
+            with watching.watch(single) as heads:
+                for sequence in tokens:
+                    single(input_ids=sequence[None])
+            self.assertEqual(single.config._attn_implementation, "eager")
+            theirs, right = (self.entropies(model, tokens, name) for model in (single, double))
+        self.assertEqual(len(heads), len(right))
+        errors = [[(other - exact).abs().max().item() for other, exact in zip(found, right)]
+                  for found in ([torch.tensor(layer.entropy) for layer in heads], theirs)]
+        for layer, (mine, other) in enumerate(zip(*errors)):
+            self.assertLessEqual(mine, max(2 * other, 1e-6), f"{name}, layer {layer}: eager is off by {other:.1e}")
+        print(f"{name}, entropy of every head: {max(errors[0]):.1e}, eager {max(errors[1]):.1e}")
+
+    @staticmethod
+    def entropies(model, tokens, name):
+        found = []
+        for weights in model(input_ids=tokens, output_attentions=True).attentions:
+            weights = weights.double()
+            if name == "gpt_oss":  # a sink is one more outcome
+                weights = torch.cat([weights, 1 - weights.sum(-1, keepdim=True)], -1)
+            found.append(torch.special.entr(weights.clamp_min(0)).sum(-1).mean((0, 2)))
+        return found
 
 
 class Logits(Seeded):
     def test_with_padding_on_either_side(self):
         tokens = torch.randint(0, 97, (3, 23))
         for name, kind, config, peer in models():
-            single, double = made(kind, config), made(kind, config).double()
-            for side in ("none", "left", "right"):
-                mask = torch.ones_like(tokens)
-                if side == "left":
-                    mask[1, :7] = mask[2, :1] = 0
-                if side == "right":
-                    mask[1, -7:] = mask[2, -1:] = 0
-                inputs = dict(input_ids=tokens, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp_min(0))
-                with self.subTest(name, side=side), torch.no_grad():
-                    expected = [answer(double, "eager", input_ids=row[keep.bool()][None])[0] for row, keep in zip(tokens, mask)]
-                    theirs, mine = (self.error(answer(single, which, **inputs), mask, expected) for which in (peer, "polyhead"))
-                    self.assertLessEqual(mine, 2 * theirs + 1e-6, f"{name}, padded {side}")
-                    print(f"{name}, padding {side}: {mine:.1e}, {peer} {theirs:.1e}")
-
-    @staticmethod
-    def error(found, mask, expected):
-        return max((row[keep.bool()] - right).abs().max().item() for row, keep, right in zip(found.double(), mask, expected))
+            self.judge_logits(name, made(kind, config), made(kind, config).double(), tokens, peer)
 
     def test_generation(self):
         prompts = torch.randint(3, 97, (3, 9))
@@ -106,32 +157,25 @@ class Heads(Seeded):
     def test_watched_entropy_is_that_of_the_weights(self):
         tokens = torch.randint(0, 97, (2, 19))
         for name, kind, config, _ in models():
-            if name in ("splinter", "phimoe"):  # which say nothing of their modules, or of the weights
-                continue
-            single, double = made(kind, config), made(kind, config).double()
-            single.set_attn_implementation("eager")
-            double.set_attn_implementation("eager")
-            with self.subTest(name), torch.no_grad():
-                with watching.watch(single) as heads:
-                    single(input_ids=tokens[:1])
-                    single(input_ids=tokens[1:])
-                self.assertEqual(single.config._attn_implementation, "eager")
-                self.assertEqual(len(heads), 2)
-                theirs, right = (self.entropies(model, tokens, name) for model in (single, double))
-                for layer in range(2):
-                    mine = torch.tensor(heads[layer].entropy)
-                    bound = 2 * (theirs[layer] - right[layer]).abs().max() + 1e-6
-                    self.assertLessEqual((mine - right[layer]).abs().max(), bound)
+            if name not in ("splinter", "phimoe"):  # which say nothing of their modules, or of the weights
+                with self.subTest(name):
+                    self.judge_entropies(name, made(kind, config), made(kind, config).double(), tokens)
 
-    @staticmethod
-    def entropies(model, tokens, name):
-        found = []
-        for weights in model(input_ids=tokens, output_attentions=True).attentions:
-            weights = weights.double()
-            if name == "gpt_oss":  # a sink is one more outcome
-                weights = torch.cat([weights, 1 - weights.sum(-1, keepdim=True)], -1)
-            found.append(torch.special.entr(weights.clamp_min(0)).sum(-1).mean((0, 2)))
-        return found
+    def test_watched_heads_show_themselves(self):
+        model = made(hf.LlamaForCausalLM, hf.LlamaConfig(**GROUPED))
+        with torch.no_grad(), watching.watch(model) as heads:
+            self.assertEqual(repr(heads), "Watched(2 layers, 0 of which ran)")
+            self.assertIsNone(heads[1])
+            self.assertIn("0 of which ran", heads._repr_html_())
+            model(input_ids=torch.randint(0, 97, (2, 19)))
+        self.assertEqual(repr(heads), "Watched(2 layers, 2 of which ran)")
+        self.assertEqual(str(heads).count("\n"), 11)  # of each layer its name, the columns' names, and four heads
+        page = heads._repr_html_()
+        self.assertEqual((page.count("<details>"), page.count("<table>"), page.count("<tr>")), (2, 2, 10))
+        self.assertIn(f"layer 1: entropy {heads[1].entropy.min():.2f} to {heads[1].entropy.max():.2f} nats", page)
+        for layer, error in ((2, IndexError), ("1", TypeError), (None, TypeError)):
+            with self.assertRaisesRegex(error, "layer: expected"):
+                heads[layer]
 
     def test_padded_queries_do_not_count(self):
         model = made(hf.LlamaForCausalLM, hf.LlamaConfig(**GROUPED))
@@ -164,8 +208,12 @@ class Heads(Seeded):
             expected = model(input_ids=tokens).logits
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
         self.assertGreater((found - whole).abs().max(), 1e-3)
-        for wrong, words in (({(2, 0)}, "layer from 0 to 1, found 2"), ({(0, 4)}, "head from 0 to 3 in layer 0, found 4")):
-            with self.assertRaisesRegex(ValueError, words), watching.knock_out(model, wrong):
+        for wrong, error, words in (({(2, 0)}, ValueError, "layer from 0 to 1, found 2"),
+                                    ({(0, 4)}, ValueError, "head from 0 to 3 in layer 0, found 4"),
+                                    (5, TypeError, "heads: expected pairs .* found 5"),
+                                    ((1, 0), TypeError, "heads: expected pairs .* found .1, 0."),
+                                    ({(0, 1.5)}, TypeError, "heads: a head: expected a whole number, found float")):
+            with self.assertRaisesRegex(error, words), watching.knock_out(model, wrong):
                 pass
 
     def test_importance_is_the_slope_of_the_loss(self):
@@ -184,57 +232,89 @@ class Heads(Seeded):
         self.assertAlmostEqual((losses[0] - losses[1]) / (2 * step), slope, delta=0.01 * abs(slope))
 
 
-@unittest.skipUnless(REAL, "no GGUF named")
+class RandomArguments(Seeded):
+    def test_they_never_crash(self):
+        """What is raised is ours and says what was expected, or it is transformers' or torch's; and afterwards all is as before."""
+        draw, model = random.Random(5), made(hf.LlamaForCausalLM, hf.LlamaConfig(**GROUPED))
+        tokens = torch.randint(0, 97, (2, 7))
+        inputs = [tokens, tokens.float(), tokens[0], tokens[:, :0], -tokens - 1, tokens.to("meta"), None, "x"]
+        masks = [torch.ones(2, 7), torch.zeros(2, 7, dtype=torch.bool), torch.ones(2, 3), torch.ones(7), torch.ones(2, 1, 7, 7),
+                 torch.ones(2, 1, 7, 7, dtype=torch.bool), torch.ones(2, 1, 3, 7), torch.full((2, 7), torch.nan), None, 3, "x"]
+        heads = [0, -1, 3, 1.5, None, "x", 2**70, True]
+        chosen = [None, 5, "ab", (1, 0), [(0, 1, 2)], torch.tensor([[0, 1]]), {(0, 1)}]
+        whole = model(input_ids=tokens).logits
+        for _ in range(300):
+            ask = draw.choice((watching.watch, watching.gates, watching.knock_out))
+            asked = draw.choice(chosen) if draw.random() < 0.5 else {(draw.choice(heads), draw.choice(heads))}
+            given = {"input_ids": draw.choice(inputs), "attention_mask": draw.choice(masks)}
+            who = draw.choice((None, 3, torch.nn.Linear(2, 2), *[model] * 9))
+            try:
+                with ask(who, asked) if ask is watching.knock_out else ask(who) as found:
+                    model(**given)
+                    str(found)
+            except polyhead.Error as error:
+                self.assertNotIsInstance(error, polyhead.InternalError)
+                self.assertRegex(str(error), "expected .*found")
+            except (AttributeError, ImportError, IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+                self.assertNotIn("python/polyhead", "".join(traceback.format_tb(error.__traceback__)[-1:]), repr(error))
+        self.assertTrue(torch.equal(model(input_ids=tokens).logits, whole))
+
+
 class Documents(Seeded):
     def test_what_they_show_runs(self):
-        page = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text()
-        blocks = [re.search(rf"```python\n({first}.*?)```", page, re.DOTALL)[1]
-                  for first in ("import polyhead.transformers", "with polyhead.transformers.knock_out")]
         config = hf.LlamaConfig(**{**GROUPED, "num_hidden_layers": 6})
-        shown = {"tokens": torch.randint(0, 97, (1, 12))}
         with tempfile.TemporaryDirectory() as folder:
             made(hf.LlamaForCausalLM, config).save_pretrained(folder)
-            exec(blocks[0], {**shown, "folder": folder}, shown)
+            shown = {"folder": folder, "tokens": torch.randint(0, 97, (1, 12))}
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                for block in blocks_of("python-entropy.md"):
+                    exec(block, shown)
+                for block in blocks_of("python-which-heads.md", "In Transformers"):
+                    exec(block, shown)
         self.assertEqual(shown["heads"][3].entropy.shape, (4,))
-        exec(blocks[1], shown)
         self.assertEqual([len(gates) for gates in shown["importance"]], [4] * 6)
         self.assertTrue(all((gates > 0).any() for gates in shown["importance"]))
+        for words in ("layer 5\n", "nats, ", "without 2 heads the loss goes from "):
+            self.assertIn(words, printed.getvalue())
 
 
+@unittest.skipUnless(REAL, "no GGUF named")
 class Real(Seeded):
     @classmethod
     def setUpClass(cls):
-        load = lambda dtype: hf.AutoModelForCausalLM.from_pretrained(REAL.parent, gguf_file=REAL.name, dtype=dtype).eval()  # noqa: E731
-        cls.model = load(torch.float32)
+        cls.model = hf.AutoModelForCausalLM.from_pretrained(REAL.parent, gguf_file=REAL.name, dtype=torch.float32).eval()
+        cls.model.config.__dict__.pop("quantization_config", None)
 
-    def test_logits(self):
-        tokens = torch.randint(0, 40000, (1, 64))
-        with torch.no_grad():
-            theirs, mine = (answer(self.model, which, input_ids=tokens).double() for which in ("sdpa", "polyhead"))
-            stored = self.model.state_dict()
-            self.model.config.__dict__.pop("quantization_config", None)
-            double = hf.AutoModelForCausalLM.from_config(self.model.config)
-            double.load_state_dict(stored)
-            expected = answer(double.double().eval(), "eager", input_ids=tokens)
-        errors = [(found - expected).abs().max().item() for found in (mine, theirs)]
-        print(f"{REAL.name}: {errors[0]:.1e}, sdpa {errors[1]:.1e}")
-        self.assertLessEqual(errors[0], 2 * errors[1] + 1e-6)
+    def double(self):
+        made = hf.AutoModelForCausalLM.from_config(self.model.config)
+        made.load_state_dict(self.model.state_dict())
+        return made.double().eval()
 
-    def test_32768_tokens_are_watched_in_little_memory(self):
-        """The weights of one layer alone would take 9 heads x 32768² x 4 bytes = 36 GiB."""
-        tokens = torch.randint(0, 40000, (1, 32768))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        body = self.model.model
-        layers, body.layers = body.layers, body.layers[:1]
-        try:
+    def test_logits_and_entropies(self):
+        double = self.double()
+        self.judge_logits(REAL.stem, self.model, double, torch.randint(0, 40000, (3, 48)), "sdpa")
+        self.judge_entropies(REAL.stem, self.model, double, torch.randint(0, 40000, (2, 64)))
+
+    def test_32768_tokens_are_watched_in_memory_that_grows_with_them(self):
+        """All layers. The weights of one alone would take 9 heads x 32768² x 4 bytes = 36 GiB, and what grows with their square
+        would take 16 times as much as of 8192 tokens; what grows with the tokens takes 4 times as much. 8 is between."""
+        body, grown = self.model.model, []
+        for tokens in (8192, 32768):
+            before = peak_memory(anew=True)
             with torch.no_grad(), watching.watch(body) as heads:
-                body(input_ids=tokens, use_cache=False)
-        finally:
-            body.layers = layers
-        self.assertEqual(heads[0].rows.tolist(), [32768.0] * 9)
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
-        print(f"32768 tokens watched in one layer: {grown:.2f} GiB more")
-        self.assertLess(grown, 2)
+                body(input_ids=torch.randint(0, 40000, (1, tokens)), use_cache=False)
+            grown.append(peak_memory() - before)
+            self.assertEqual(len(heads), len(body.layers))
+            for layer in heads:
+                self.assertEqual(layer.rows.tolist(), [tokens] * self.model.config.num_attention_heads)
+            print(f"{tokens} tokens watched in {len(heads)} layers: {grown[-1] / 2**20:.2f} GiB more")
+        self.assertLess(grown[1], 8 * grown[0])
+
+
+def load_tests(_, tests, __):
+    small = hf.LlamaConfig(**GROUPED)
+    tests.addTests(doctest.DocTestSuite(watching, extraglobs={"model": made(hf.LlamaForCausalLM, small), "tokens": torch.arange(12)[None]}))
+    return tests
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ class Models(unittest.TestCase):
             self.assertEqual(polyhead.load(target).heads, [(0, 0), (1, 0)])
 
     def test_what_the_documents_show_runs(self):
-        page = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text()
+        page = (Path(__file__).resolve().parents[2] / "docs/python-which-heads.md").read_text()
         block = re.search(r"```python\n(model = polyhead.load.*?)```", page, re.DOTALL)[1]
         shown = {"polyhead": polyhead, "tokens": self.tokens, "targets": self.examples.targets, "others": self.examples}
         printed, before = io.StringIO(), os.getcwd()
