@@ -42,6 +42,7 @@ using Duration = Progress::Clock::duration;
 constexpr std::size_t kBarWidth = 24;
 constexpr Duration kPatience = 2s;   // of whoever sees nothing
 constexpr Duration kPause = 5s;      // from line to line
+constexpr Duration kSettled = 3s;    // of steps, before they say how long the rest will take
 constexpr Duration kAtOnce = 100ms;  // steps that come so soon after each other are one, and so are redrawn bars
 constexpr std::string_view kWipe = "\r\x1b[K", kGreen = "\x1b[32m", kPlain = "\x1b[0m";
 
@@ -114,7 +115,7 @@ double Progress::per_second() const noexcept {
 
 // ", 0:12 to go", or ", 0:12 so far" where that is not known.
 std::string Progress::ending() const {
-  if (done_ < total_ && done_ > stepped_) {
+  if (done_ < total_ && done_ > stepped_ && now_() >= stepped_at_ + kSettled) {
     const double rate = static_cast<double>(done_ - stepped_) / seconds_since(stepped_at_);
     return fmt::format(", {} to go", clock_text(static_cast<double>(total_ - done_) / rate));
   }

@@ -13,6 +13,7 @@
 
 namespace POLYHEAD_PUBLIC polyhead {
 
+// Each below 2^31, as in attention.h.
 struct KvCacheSizes {
   std::int64_t batch = 1, kv_heads = 1, capacity = 0, head_dim = 0, value_dim = 0;
 };

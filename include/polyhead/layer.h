@@ -22,14 +22,15 @@
 
 namespace POLYHEAD_PUBLIC polyhead {
 
-// The sizes of a layer. 0 stands for the default: kv_heads = heads, head_dim = width / heads, key_width and
-// value_width = width.
+// The sizes of a layer, each below 2^31, and so is heads * head_dim. 0 stands for the default: kv_heads = heads,
+// head_dim = width / heads, key_width and value_width = width.
 struct MultiHeadShape {
   std::int64_t width = 0, heads = 1, kv_heads = 0, head_dim = 0, key_width = 0, value_width = 0;
   bool bias = true;
   bool qk_norm = false;  // RMSNorm of every head of q and k, before rotary; f32 or f64
 
-  // With every 0 replaced. Throws if heads does not divide width (and head_dim is 0) or kv_heads does not divide heads.
+  // With every 0 replaced. Throws Error (value) if a size is out of range, heads does not divide width (and head_dim is
+  // 0) or kv_heads does not divide heads.
   MultiHeadShape resolved() const;
   // Whether one in_proj_weight holds W_Q, W_K and W_V: query, key and value are equally wide.
   bool packed() const;

@@ -13,6 +13,7 @@
  * - Functions return a status and leave a message behind; no exception leaves the library, and it never aborts.
  *   Everything is checked before anything is written.
  * - Calls on one context take turns; give each thread that calls at the same time a context of its own.
+ * - Every single size of a tensor or a layer is below 2^31; what is larger is refused.
  * - Fields have the names and meanings of polyhead/attention.h, layer.h, model.h and heads.h, which say it in full.
  */
 #pragma once

@@ -57,6 +57,12 @@ void expect_own(io::Safetensors& file, const Config& config) {
          " to be the one that these weights were saved with, found another; take both from the same model");
 }
 
+// A model without one of its files is none: that is not the file system's fault.
+void expect_file(const std::filesystem::path& folder, const char* name) {
+  if (io::is_there(folder / name)) return;
+  refuse(folder.string() + ": expected " + kConfigFile + " and " + kWeightsFile + ", found no " + name);
+}
+
 }  // namespace
 
 void HostTensors::add(const std::string& name, const Tensor& tensor) {
@@ -116,6 +122,7 @@ Config load_config(const std::filesystem::path& folder) {
     refuse(folder.string() + ": expected a folder with " + kConfigFile + " and " + kWeightsFile +
            ", as polyhead train makes, or a .gguf file");
   }
+  expect_file(folder, kConfigFile);
   const std::filesystem::path path = folder / kConfigFile;
   return config_from_json(io::read_file(path, kMostConfig), path.string());
 }
@@ -123,6 +130,7 @@ Config load_config(const std::filesystem::path& folder) {
 std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory) {
   if (!is_own(folder)) return load_foreign(folder, memory);
   const Config config = load_config(folder);
+  expect_file(folder, kWeightsFile);
   io::Safetensors file = io::read_safetensors(folder / kWeightsFile);
   expect_own(file, config);
   if (const std::int64_t found = elements_of(file); parameter_count(config) > static_cast<double>(found)) {

@@ -57,6 +57,18 @@ TEST_F(ProgressTest, WhatComesBeforeTheFirstStepsIsNoStep) {
   EXPECT_EQ(said(), "heads 1/10, 1:40 so far\nheads 4/10, 0:18 to go\n");
 }
 
+// The first steps of a run are slow; an hour that shrinks to minutes helps nobody.
+TEST_F(ProgressTest, GivesNoEstimateInTheFirstSeconds) {
+  Progress copy = progress("copy", 600, 0, Progress::Unit::count);
+  turn_to(1);
+  copy.update(1, "");
+  turn_to(2.9);
+  copy.update(2, "");
+  turn_to(8);
+  copy.update(71, "");  // 70 in 7 s, and 529 to go
+  EXPECT_EQ(said(), "copy 2/600, 0:03 so far\ncopy 71/600, 0:53 to go\n");
+}
+
 TEST_F(ProgressTest, TwoSecondsDoNotPassWithoutAWord) {
   Progress loading = progress("loading run", 0, 0, Progress::Unit::count);
   for (int tenths = 0; tenths < 80; ++tenths) {

@@ -7,9 +7,29 @@
 
 #include "io/scratch.h"
 #include "model/checkpoint.h"
+#include "polyhead/model.h"
 
 namespace polyhead::model {
 namespace {
+
+// As Model::load has it: what is named and not there is another matter.
+TEST(Loading, WhatIsMissingIsNamedAndRefused) {
+  const io::Scratch scratch;
+  Config config = make_config(Kind::gpt, 1, 8, 2);
+  config.vocabulary = config.context = 4;
+  save(Transformer(config, 1), scratch.folder());
+  const auto refused = [&](ErrorCode code, const std::string& model, const std::string& says) {
+    io::expect_error(code, {says}, [&] { Model::load(model); });
+  };
+  std::filesystem::rename(scratch / kWeightsFile, scratch / "away");
+  refused(ErrorCode::input, scratch.folder(), "found no model.safetensors");
+  std::filesystem::rename(scratch / "away", scratch / kWeightsFile);
+  EXPECT_NO_THROW(Model::load(scratch.folder()));
+  std::filesystem::remove(scratch / kConfigFile);
+  refused(ErrorCode::input, scratch.folder(), "found no config.json");
+  refused(ErrorCode::input, (scratch / "nothing").string(), "expected a folder");
+  refused(ErrorCode::io, (scratch / "nothing.gguf").string(), "No such file");
+}
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep books of their own
 // Bytes of a field of /proc/self/status.

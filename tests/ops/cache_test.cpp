@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "io/scratch.h"
 #include "support/bits.h"
 #include "support/plain.h"
 
@@ -230,7 +231,17 @@ TEST(CacheErrors, OptionsThatTheCacheHasItself) {
   expect_refused([&](KvCache& c) { attend(context, one.q, c, {.key_lengths = ConstTensorView(lengths, {2})}); },
                  ErrorCode::value, {"lengths"});
   EXPECT_THROW(KvCache(context, kSizes, DType::i32), Error);
-  EXPECT_THROW(KvCache(context, {.batch = 1, .kv_heads = 1, .capacity = std::int64_t{1} << 40}), Error);
+}
+
+TEST(CacheErrors, EverySizeIsBelowTwoToThe31) {
+  using Sizes = KvCacheSizes;
+  for (std::int64_t Sizes::*size :
+       {&Sizes::batch, &Sizes::kv_heads, &Sizes::capacity, &Sizes::head_dim, &Sizes::value_dim}) {
+    Sizes sizes;  // nothing is taken for a capacity of 0
+    sizes.*size = std::int64_t{1} << 31;
+    io::expect_error(ErrorCode::shape, {"[kv_cache]", "sizes below 2^31", "2147483648"},
+                     [&] { KvCache cache(context, sizes); });
+  }
 }
 
 // Gradients are for training, where nothing is cached: the backward pass wants one type.

@@ -392,7 +392,8 @@ std::vector<Case> spoilt_catalogue() {
                                                    {"keys", Spoilt::keys},
                                                    {"values", Spoilt::values},
                                                    {"bias", Spoilt::bias},
-                                                   {"upstream", Spoilt::upstream}};
+                                                   {"upstream", Spoilt::upstream},
+                                                   {"gates", Spoilt::gates}};
   const auto add = [&](Case c, const std::string& what) {
     // What the statistics of such a row are is not said.
     c.wants.statistics = StatisticsSet::none;
@@ -400,12 +401,13 @@ std::vector<Case> spoilt_catalogue() {
     for (const auto& [name, place] : places) {
       c.spoilt = place;
       if (place == Spoilt::bias) c.bias = Dims{c.heads, c.queries, c.keys};
+      c.gates = place == Spoilt::gates ? Gates::per_head : Gates::none;
       for (const bool infinite : {false, true}) {
         c.infinite = infinite;
-        // +inf in a bias is an error; a softcap makes a number of infinity; which infinities a gradient of one comes to
-        // is not said.
-        const bool capped = c.options.softcap > 0 && place != Spoilt::values;
-        if (infinite && (place == Spoilt::bias || place == Spoilt::upstream || capped)) continue;
+        // +inf in a bias is an error; a softcap makes a number of infinity; which infinities a gradient of one, or a
+        // gate, comes to is not said.
+        const bool capped = c.options.softcap > 0 && place != Spoilt::values, unsaid = place >= Spoilt::upstream;
+        if (infinite && (place == Spoilt::bias || unsaid || capped)) continue;
         cases.add(c, (infinite ? "infinite_" : "nan_") + std::string(name) + "_" + what);
       }
       c.bias.reset();

@@ -24,7 +24,7 @@ enum class Logits : std::uint8_t {
 };
 
 // Which tensor holds a number that is none, in a place that some queries see and others do not.
-enum class Spoilt : std::uint8_t { nothing, queries, keys, values, bias, upstream };
+enum class Spoilt : std::uint8_t { nothing, queries, keys, values, bias, upstream, gates };
 
 struct Case {
   std::string name;  // letters, digits and underscores: fit for the name of a test

@@ -230,7 +230,7 @@ class Maker {
 
   // One number in the middle of a tensor. The NaN has bits behind its first, which f32 keeps.
   void spoil_one() {
-    const TensorView tensors[] = {{}, made_.q, made_.k, made_.v, made_.bias, doutput_};
+    const TensorView tensors[] = {{}, made_.q, made_.k, made_.v, made_.bias, doutput_, made_.gates};
     const TensorView& to = tensors[static_cast<int>(c_.spoilt)];
     if (!to.present()) return;
     std::int64_t offset = 0;

@@ -276,7 +276,7 @@ TEST_F(Runs, PlansThatAreNoneAreRefused) {
   refused("{", "[", {"run.json"});
   spill(file, good);
   fs::remove(at("run") / model::kConfigFile);
-  expect_error(ErrorCode::io, {model::kConfigFile}, [&] { resume("run"); });
+  expect_error(ErrorCode::input, {model::kConfigFile}, [&] { resume("run"); });
 }
 
 TEST_F(Runs, AnotherTextIsRefusedAndTheSameOneElsewhereIsNot) {
