@@ -53,6 +53,18 @@ std::vector<HeadImportance> importance_of(Context& context, const model::Transfo
   return heads;
 }
 
+// What heads of a model of the same shape do before training. Nothing depends on how its numbers are drawn, or on how
+// its products round.
+std::vector<heads::HeadRoles> untrained_roles(Context& context, const model::Transformer& model,
+                                              const Material& material, std::uint64_t seed) {
+  const model::Transformer untrained(model.config(), seed, model.dtype(), model.memory(), context.threads(),
+                                     model::Drawn::uniform);
+  autograd::Tape tape(context, false);
+  tape.pack_weights(ops::Products::coarse);
+  return heads::roles(heads::survey(tape, untrained, material.plain, material.counts, {}),
+                      heads::survey(tape, untrained, material.repeats, material.counts, {}));
+}
+
 // The model is there; its weights laid out for products and an untrained one are not.
 void expect_room(const model::Config& config, const Material& material, bool gradient) {
   const auto expect = [&](const Tensor& tokens, model::Pass pass) {
@@ -109,8 +121,7 @@ Examination examine(Context& context, model::Transformer& model, const Material&
   found.survey = heads::survey(context, model, material.plain, material.counts);
   found.roles = heads::roles(found.survey, heads::survey(context, model, material.repeats, material.counts));
   begin("an untrained model");
-  model::Transformer untrained(model.config(), options.seed, model.dtype(), model.memory(), context.threads());
-  found.untrained = roles_of(context, untrained, material);
+  found.untrained = untrained_roles(context, model, material, options.seed);
   found.nearest = nearest_of(found.survey);
   if (!material.sinks.empty()) found.sinks = heads::sink_share(context, model, material.sinks);
   correlate(found);

@@ -32,15 +32,31 @@ double spread_for(std::int64_t inputs) { return 1 / std::sqrt(3.0 * static_cast<
 // Normal numbers [begin, end) of a tensor, begin even, Box and Muller's way; each tensor has a stream of its own.
 void fill_normal(const TensorView& tensor, std::int64_t begin, std::int64_t end, std::uint64_t seed,
                  std::uint32_t stream, double spread) {
+  const Philox::Keys keys(seed);
   for (std::int64_t n = begin; n < end; n += 2) {
     const auto block = static_cast<std::uint64_t>(n / 2);
     const Philox::Words words = Philox::words(
-        seed, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, 0x7e160000u});
+        keys, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, 0x7e160000u});
     const double u = (static_cast<double>(words[0]) + 1) / 4294967296.0;  // (0,1]
     const double angle = 2 * std::numbers::pi * static_cast<double>(words[1]) / 4294967296.0;
     const double radius = spread * std::sqrt(-2 * std::log(u));
     set(tensor, n, radius * std::cos(angle));
     if (n + 1 < end) set(tensor, n + 1, radius * std::sin(angle));
+  }
+}
+
+// Uniform numbers of that spread; begin is a multiple of 4.
+void fill_uniform(const TensorView& tensor, std::int64_t begin, std::int64_t end, std::uint64_t seed,
+                  std::uint32_t stream, double spread) {
+  const Philox::Keys keys(seed);
+  const double step = spread * std::sqrt(3.0) / 2147483648.0;
+  for (std::int64_t n = begin; n < end; n += 4) {
+    const auto block = static_cast<std::uint64_t>(n / 4);
+    const Philox::Words words = Philox::words(
+        keys, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, 0x7e160001u});
+    for (std::int64_t each = n; each < std::min(n + 4, end); ++each) {
+      set(tensor, each, (static_cast<double>(words[static_cast<std::size_t>(each - n)]) - 2147483647.5) * step);
+    }
   }
 }
 
@@ -74,6 +90,7 @@ struct Transformer::Maker {
   Transformer& model;
   std::optional<std::uint64_t> seed;  // nothing: they are left as they are
   Team& team;
+  Drawn from;
 
   Parameter* make(const std::string& name, const Dims& shape, double spread, double value = 0) {
     if (!seed) return add(name, Tensor::empty(shape, model.dtype_, model.memory_));
@@ -85,9 +102,10 @@ struct Transformer::Maker {
   void draw(const TensorView& tensor, std::uint32_t stream, double spread) const {
     constexpr std::int64_t kPiece = std::int64_t{1} << 16;
     const std::int64_t count = tensor.count();
+    const auto numbers = from == Drawn::uniform ? fill_uniform : fill_normal;
     team.for_each((count + kPiece - 1) / kPiece, 1, team.threads(), [&](int) {
       return [&](std::int64_t n) {
-        fill_normal(tensor, n * kPiece, std::min((n + 1) * kPiece, count), *seed, stream, spread);
+        numbers(tensor, n * kPiece, std::min((n + 1) * kPiece, count), *seed, stream, spread);
       };
     });
   }
@@ -128,21 +146,21 @@ struct Transformer::Maker {
 };
 
 Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype,
-                         const std::shared_ptr<Allocator>& memory, int threads)
-    : Transformer(config, std::optional(seed), dtype, memory, threads) {}
+                         const std::shared_ptr<Allocator>& memory, int threads, Drawn from)
+    : Transformer(config, std::optional(seed), dtype, memory, threads, from) {}
 
 std::unique_ptr<Transformer> Transformer::unfilled(const Config& config, DType dtype,
                                                    const std::shared_ptr<Allocator>& memory) {
-  return std::unique_ptr<Transformer>(new Transformer(config, std::nullopt, dtype, memory, 1));
+  return std::unique_ptr<Transformer>(new Transformer(config, std::nullopt, dtype, memory, 1, Drawn::normal));
 }
 
 Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed, DType dtype,
-                         const std::shared_ptr<Allocator>& memory, int threads)
+                         const std::shared_ptr<Allocator>& memory, int threads, Drawn from)
     : config_(config), dtype_(dtype), memory_(memory) {
   check(config);
   if (seed) expect_memory("model", config, 2, {});
   Team team(threads);
-  Maker maker{*this, seed, team};
+  Maker maker{*this, seed, team, from};
   const std::int64_t C = config.width;
   const double spread = config.tied ? 0.02 : 0.2;
   tokens_ = maker.make("tokens.weight", {config.vocabulary, C}, spread);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <set>
@@ -385,6 +386,34 @@ TEST(Model, RefusesWhatDoesNotFit) {
   Transformer model(config);
   const Tensor tokens = tokens_for(config, 1, 7);
   EXPECT_THROW(model.forward(tape, tokens), Error);
+}
+
+// Mean, spread and kurtosis of 70,001 numbers, which several threads draw as one does.
+TEST(Model, WeightsAreDrawnWithTheSameSpread) {
+  Config config = make_config(Kind::gpt, 1, 1, 1);
+  config.vocabulary = 70001;
+  config.context = 1;
+  config.tied = false;
+  for (const auto& [from, kurtosis] : {std::pair{Drawn::normal, 3.0}, {Drawn::uniform, 1.8}}) {
+    const auto drawn = [&](std::uint64_t seed, int threads) {
+      Transformer model(config, seed, DType::f32, host_allocator(), threads, from);
+      const float* numbers = model.parameters()[0]->value.as<float>();
+      return std::vector<float>(numbers, numbers + config.vocabulary);
+    };
+    const std::vector<float> numbers = drawn(3, 1);
+    double sum = 0, squares = 0, fourths = 0;
+    for (const double x : numbers) {
+      sum += x;
+      squares += x * x;
+      fourths += x * x * x * x;
+    }
+    const auto count = static_cast<double>(numbers.size());
+    EXPECT_NEAR(sum / count, 0, 0.003);
+    EXPECT_NEAR(std::sqrt(squares / count), 0.2, 0.002);
+    EXPECT_NEAR(fourths * count / (squares * squares), kurtosis, 0.1);
+    EXPECT_EQ(numbers, drawn(3, 3));
+    EXPECT_NE(numbers, drawn(4, 1));
+  }
 }
 
 TEST_P(Models, ParametersAreCountedWithoutMakingThem) {
