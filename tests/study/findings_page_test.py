@@ -27,7 +27,7 @@ def contender(heads, steps, entropy, budget=1000):
 
 def form(roles, scores):
     """A model's training: `scores` by step, 100 apart, and the roles that its heads end with."""
-    steps = [{"step": 100 * n, "accuracy": score, "induction": score} for n, score in enumerate(scores)]
+    steps = [{"step": 100 * n, "accuracy": score, "induction": [0, score, score / 2]} for n, score in enumerate(scores)]
     return {"roles": [{"scores": [{"role": role, "score": 0.9, "holds": True}]} for role in roles], "steps": steps,
             "naive_induction_score": scores[-1], "induction_score": scores[-1]}
 
