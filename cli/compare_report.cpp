@@ -32,20 +32,18 @@ Report compare_report(const Compared& c) {
   }
   const double mean = sum / static_cast<double>(std::max<std::size_t>(a.roles.size(), 1));
   std::string text = fmt::format("{} (A) and {} (B): {}\n\n", c.model, c.other, c.about) + text_of(table);
-  text += "\n" + wrapped(fmt::format("Same key: rows whose largest weight lies on the same key in both; mean {:.1f} %. "
-                                     "{} of {} heads have another role in B.",
-                                     100 * mean, changed, a.roles.size()),
-                         0) +
+  text += "\n" +
+          wrapped(fmt::format("Same key: rows whose largest weight lies on the same key in both; mean {:.1f} %. "
+                              "{} of {} heads have another role in B.",
+                              100 * mean, changed, a.roles.size()),
+                  0) +
           "\n";
-  return {.command = "compare",
-          .text = text,
-          .fields = {{"a", c.model},
-                     {"b", c.other},
-                     {"about", c.about},
-                     {"agreement", mean},
-                     {"roles_changed", changed}},
-          .tables = {table},
-          .csv = table};
+  return {
+      .command = "compare",
+      .text = text,
+      .fields = {{"a", c.model}, {"b", c.other}, {"about", c.about}, {"agreement", mean}, {"roles_changed", changed}},
+      .tables = {table},
+      .csv = table};
 }
 
 }  // namespace polyhead::cli

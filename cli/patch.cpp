@@ -77,9 +77,9 @@ Report report_of(const Patched& p, std::int64_t top) {
   }
   Table most = table;
   most.rows.resize(std::min(most.rows.size(), static_cast<std::size_t>(top)));
-  std::string text = fmt::format("{}: logit of {} above that of {}\nclean {}, corrupted {}\n\n", p.model, p.answer,
-                                 p.instead, text_of(Value(p.found.clean), Style::decimal),
-                                 text_of(Value(p.found.corrupted), Style::decimal));
+  std::string text =
+      fmt::format("{}: logit of {} above that of {}\nclean {}, corrupted {}\n\n", p.model, p.answer, p.instead,
+                  text_of(Value(p.found.clean), Style::decimal), text_of(Value(p.found.corrupted), Style::decimal));
   text += text_of(most);
   if (most.rows.size() < table.rows.size()) {
     text += fmt::format("and {} heads that restore less (--top)\n", table.rows.size() - most.rows.size());

@@ -69,8 +69,7 @@ KvCache::KvCache(Context& context, const KvCacheSizes& sizes, DType storage) : s
     throw Error(ErrorCode::dtype, "kv_cache",
                 "storage: expected f32, f16, bf16 or f64, found " + std::string(name_of(storage)));
   }
-  const std::int64_t largest =
-      std::max({sizes.batch, sizes.kv_heads, sizes.capacity, sizes.head_dim, sizes.value_dim});
+  const std::int64_t largest = std::max({sizes.batch, sizes.kv_heads, sizes.capacity, sizes.head_dim, sizes.value_dim});
   if (largest > std::numeric_limits<std::int32_t>::max()) {
     throw Error(ErrorCode::shape, "kv_cache",
                 "expected sizes below 2^31, found keys " + to_string(keys) + " and values " + to_string(values));

@@ -247,7 +247,10 @@ TokenizerParts unigram(const Metadata& metadata, const Tokens& tokens) {
           .model = make_unigram(std::move(vocabulary), std::move(scores), options, metadata.where),
           .added = {},
           .post_processor = {},
-          .decoder = blanks_back(!extra ? kAll : blank ? 1 : 0, false, metadata.where)};
+          .decoder = blanks_back(!extra  ? kAll
+                                 : blank ? 1
+                                         : 0,
+                                 false, metadata.where)};
 }
 
 // GGUF marks the tokens that begin a word; WordPiece those that do not.

@@ -310,7 +310,9 @@ TEST(Sinks, AreCountedBySequenceAndHead) {
   std::sort(alphas.begin(), alphas.end());
   for (std::size_t n = 0; n + 1 < 6; ++n) {
     ASSERT_GT(alphas[n + 1] - alphas[n], 1e-4) << n;
-    EXPECT_NEAR(sink_share(context, model, sequences, (alphas[n] + alphas[n + 1]) / 2), static_cast<double>(5 - n) / 6, 1e-12) << n;
+    EXPECT_NEAR(sink_share(context, model, sequences, (alphas[n] + alphas[n + 1]) / 2), static_cast<double>(5 - n) / 6,
+                1e-12)
+        << n;
   }
 }
 

@@ -388,12 +388,9 @@ std::vector<Case> catalogue() {
 
 std::vector<Case> spoilt_catalogue() {
   Collector cases(false);
-  const std::pair<const char*, Spoilt> places[] = {{"queries", Spoilt::queries},
-                                                   {"keys", Spoilt::keys},
-                                                   {"values", Spoilt::values},
-                                                   {"bias", Spoilt::bias},
-                                                   {"upstream", Spoilt::upstream},
-                                                   {"gates", Spoilt::gates}};
+  const std::pair<const char*, Spoilt> places[] = {{"queries", Spoilt::queries},   {"keys", Spoilt::keys},
+                                                   {"values", Spoilt::values},     {"bias", Spoilt::bias},
+                                                   {"upstream", Spoilt::upstream}, {"gates", Spoilt::gates}};
   const auto add = [&](Case c, const std::string& what) {
     // What the statistics of such a row are is not said.
     c.wants.statistics = StatisticsSet::none;
