@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "cli/device.h"
@@ -11,6 +12,7 @@
 #include "io/file.h"
 #include "io/npy.h"
 #include "model/checkpoint.h"
+#include "model/memory.h"
 #include "model/score.h"
 
 namespace polyhead::cli {
@@ -36,7 +38,12 @@ Lines read_lines(const Options& o, const exam::Language& language, std::int64_t 
     if (line.find_first_not_of(" \t") == line.npos) {
       throw Failure(Exit::input, where + ": expected a text on every line, found none");
     }
-    lines.push_back(language.tokens_of(line));
+    try {
+      lines.push_back(language.tokens_of(line));
+    } catch (const Error& error) {
+      throw Failure(Exit::input, where + ": " + error.what());
+    }
+    if (lines.back().empty()) throw Failure(Exit::input, where + ": expected a text, found nothing that is a token");
     if (std::ssize(lines.back()) > context) {
       throw Failure(Exit::input, fmt::format("{}: expected up to the model's {} tokens, found {}; shorten the line",
                                              where, context, lines.back().size()));
@@ -67,6 +74,8 @@ Tensor embeddings_of(Context& context, const model::Transformer& model, const Li
   float* row = all.as<float>();
   Progress progress("embed", std::ssize(lines));
   std::vector<Examples> some(1);
+  model::expect_memory("embed", model.config(), 0,
+                       {.batch = 1, .tokens = static_cast<std::int64_t>(kTokens), .last_only = true});
   for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end) {
     std::size_t longest = 0;
     for (; end < lines.size() && end - begin < kBatch; ++end) {
@@ -75,6 +84,10 @@ Tensor embeddings_of(Context& context, const model::Transformer& model, const Li
     }
     some[0] = batch_of(lines, begin, end);
     for (const std::vector<double>& found : model::embeddings(context, model, some)) {
+      if (!std::all_of(found.begin(), found.end(), [](double x) { return std::isfinite(x); })) {
+        throw Failure(Exit::input, fmt::format("line {}: the model gives numbers that are infinite or NaN",
+                                               (row - all.as<float>()) / C + 1));
+      }
       row = std::transform(found.begin(), found.end(), row, [](double x) { return static_cast<float>(x); });
     }
     progress.update(static_cast<std::int64_t>(end), "");
@@ -83,7 +96,7 @@ Tensor embeddings_of(Context& context, const model::Transformer& model, const Li
 }
 
 void embed(const Options& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder");
+  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (o.text.empty()) throw Failure(Exit::usage, "which texts? Name a file with one on every line: --text FILE");
   if (o.out.empty()) throw Failure(Exit::usage, "where to? Name a file, for example --out embeddings.npy");
   Context context = o.on.context();
@@ -123,7 +136,8 @@ Command embed_command() {
           "of what the last layer leaves of its tokens, those that the tokenizer puts around a text among them. "
           "Compare two by their angle. For encoders (BERT, RoBERTa, DistilBERT), and what prune makes of them.",
       .examples = {{"polyhead embed minilm --text sentences.txt --out sentences.npy", "one row for every line"}},
-      .options = {{"MODEL", "", "a folder that Hugging Face's libraries or polyhead prune made", &o->model},
+      .options = {{"MODEL", "", "a folder that Hugging Face's libraries or polyhead prune made, or a .gguf file",
+                   &o->model},
                   {"text", "FILE", "the texts, one on every line", &o->text},
                   {"out", "FILE", "where the array goes", &o->out},
                   o->on.device_option(),

@@ -176,8 +176,9 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   text +=
       fmt::format("Roles: {}\nUntrained model of the same shape: {}\n", census(found.roles), census(found.untrained));
   if (found.sinks) {
-    text += fmt::format("Sinks: {:.1f} % of heads give the first of {} tokens more than {} of their weight\n",
-                        100 * *found.sinks, heads::kSinkTokens, heads::kSinkEpsilon);
+    text += fmt::format(
+        "Sinks: {:.1f} % of heads, over windows of {} tokens, give the first more than {} of their weight\n",
+        100 * *found.sinks, heads::kSinkTokens, heads::kSinkEpsilon);
   }
   for (const std::string& note : notes) text += fmt::format("Note: {}\n", note);
   return text + "\n" + wrapped(explained(e, headings_of(table)), 0) + "\n";

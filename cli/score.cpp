@@ -7,6 +7,7 @@
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/say.h"
 #include "exam/material.h"
 #include "io/file.h"
 #include "model/checkpoint.h"
@@ -54,6 +55,7 @@ exam::Reading read(const Options& o, const model::Config& config) {
   exam::Reading reading;
   reading.vocabulary = config.vocabulary;
   for (const char byte : io::read_file(o.text, kMostBytes)) reading.tokens.push_back(static_cast<unsigned char>(byte));
+  reading.bytes = std::ssize(reading.tokens);
   return reading;
 }
 
@@ -72,21 +74,21 @@ void expect_language_model(const Options& o, const model::Config& config) {
                     : fmt::format("{}: this model answers with a class and says nothing of what comes next", o.model));
 }
 
-Report report_of(const Options& o, std::int64_t length, std::int64_t windows, const Sums& sums, std::uintmax_t bytes) {
+Report report_of(const Options& o, std::int64_t length, std::int64_t windows, const Sums& sums, std::int64_t bytes) {
   const double loss = sums.mean(sums.loss), accuracy = sums.mean(static_cast<double>(sums.right));
   const double bits = sums.loss / std::numbers::ln2 / static_cast<double>(bytes);
   const Table table{.name = "scores",
                     .columns = {{"targets", "tokens", Style::count},
                                 {"loss", "loss", Style::decimal},
                                 {"perplexity", "perplexity", Style::decimal},
-                                {"bits_per_byte", "bits a byte", Style::decimal},
+                                {"bits_per_byte", "bits per byte", Style::decimal},
                                 {"accuracy", "accuracy", Style::percent}},
                     .rows = {{sums.targets, loss, std::exp(loss), bits, accuracy}}};
   return {.command = "score",
           .text = fmt::format("{} on {}, {} window{} of up to {} tokens\n\n", o.model, o.text, windows,
                               windows == 1 ? "" : "s", length) +
                   text_of(table) +
-                  "\nLoss: nats for a token. Accuracy: how often the likeliest token is the right one.\n",
+                  "\nLoss: nats per token. Accuracy: how often the likeliest token is the right one.\n",
           .fields = {{"model", o.model}, {"text", o.text}, {"length", length}, {"windows", windows}},
           .tables = {table},
           .csv = table};
@@ -99,6 +101,9 @@ void score(const Options& o) {
   expect_language_model(o, model->config());
   const exam::Reading reading = read(o, model->config());
   const std::int64_t length = std::min(o.length, model->config().context);
+  if (length < o.length) {
+    say(fmt::format("The model has room for {} tokens, so windows have {}, not {}.\n", length, length, o.length));
+  }
   const std::int64_t batch = std::max<std::int64_t>(kTokensAtOnce / length, 1);
   std::vector<Examples> windows = exam::all_windows(reading, length, batch);
   if (windows.empty()) {
@@ -118,7 +123,7 @@ void score(const Options& o) {
     sums.add(scores);
     progress.update(++done, fmt::format("perplexity {:.2f}", std::exp(sums.mean(sums.loss))));
   }
-  print(report_of(o, length, count, sums, std::filesystem::file_size(o.text)), o.format);
+  print(report_of(o, length, count, sums, reading.bytes), o.format);
 }
 
 }  // namespace
@@ -131,8 +136,8 @@ Command score_command() {
       .description =
           "Reads a whole text in windows that lie side by side, each of which begins with what the tokenizer puts "
           "before a text, and says how well the model predicts every token from those before it in its window: "
-          "the mean loss in nats, perplexity (e to the power of it), bits for every byte of the text, which models "
-          "of different tokenizers can be compared by, and how often the likeliest token is the right one. For "
+          "the mean loss in nats, perplexity (e to the power of it), bits per byte of the text, by which models "
+          "with different tokenizers can be compared, and how often the likeliest token is the right one. For "
           "language models that bring a tokenizer, and those that polyhead trained on a text.",
       .examples = {{"polyhead score model.gguf --text book.txt", "the perplexity of a downloaded model"},
                    {"polyhead score gpt2 --text book.txt --length 1024", "in windows of its whole context"},

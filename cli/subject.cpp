@@ -69,7 +69,7 @@ exam::Material SubjectChoice::material(const exam::Subject& subject) const {
   if (subject.task != nullptr) return exam::make_material(*subject.task, options);
   const std::int64_t fits = std::min(length, subject.model->config().context);
   if (fits < length)
-    say(fmt::format("--length {}: the model has room for {} tokens: windows of {}.\n", length, fits, fits));
+    say(fmt::format("The model has room for {} tokens, so windows have {}, not {}.\n", fits, fits, length));
   options.batch = std::max<std::int64_t>(kTokensAtOnce / fits, 1);
   options.sinks =
       subject.model->config().kind == model::Kind::gpt && subject.model->config().context >= heads::kSinkTokens;

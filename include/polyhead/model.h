@@ -66,10 +66,10 @@ class Model {
   // The folder holds config.json and model.safetensors, as polyhead or Hugging Face's libraries write them (families
   // gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, gpt_neox, bert, roberta and distilbert; the weights may be
   // in shards); or it is a GGUF file, or a folder with one, of the architectures gpt2, llama, qwen2, qwen3, gemma2,
-  // gemma3, gptneox and bert. Of the last three families only the encoder is loaded: no pooler, no task's head, and all
-  // tokens are of the first type. Throws Error (input) if something is missing, damaged or not for the other, or if a
-  // weight is not finite, and names what is wrong; Error (io) if the system refuses to open a file, as one that was
-  // named and is not there. The parameters lie in `memory`: that of the allocator of the context that will run the
+  // gemma3, gptneox and bert. Of bert, roberta and distilbert only the encoder is loaded: no pooler, no task's head,
+  // and all tokens are of the first type. Throws Error (input) if something is missing, damaged or not for the other,
+  // or if a weight is not finite, and names what is wrong; Error (io) if the system refuses to open a file, as one that
+  // was named and is not there. The parameters lie in `memory`: that of the allocator of the context that will run the
   // model, or of the host.
   static Model load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory = host_allocator());
   // Each of the two files is replaced as a whole or left alone. The folder must exist.

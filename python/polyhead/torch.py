@@ -73,15 +73,16 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *upstream):
         if not torch.is_grad_enabled():
-            return _Attend.gradients(ctx, *upstream)
+            return _Attend.gradients(ctx, ctx.saved_tensors, *upstream)
+        saved = ctx.saved_tensors
         with torch.no_grad():
-            found = _Attend.gradients(ctx, *upstream)
-        anchor = next(x for x in ctx.saved_tensors if x is not None and x.requires_grad)
-        return tuple(None if x is None else _Once.apply(x, anchor) for x in found)
+            found = _Attend.gradients(ctx, saved, *upstream)
+        anchors = [x for x in (*saved, *upstream) if x is not None and x.requires_grad]
+        return tuple(None if x is None else _Once.apply(x, *anchors) for x in found)
 
     @staticmethod
-    def gradients(ctx, doutput, dlse, dweights, *_):
-        q, k, v, bias, sink_logit, gates, output, lse = ctx.saved_tensors
+    def gradients(ctx, saved, doutput, dlse, dweights, *_):
+        q, k, v, bias, sink_logit, gates, output, lse = saved
         if dweights is not None and ctx.chosen:
             raise InvalidValueError("attention: gradients of weights need the weights of all heads and rows; found a choice")
         if ctx.versions != _versions(ctx.options):
@@ -114,7 +115,7 @@ class _Once(torch.autograd.Function):
     """A gradient that has none of its own, which is to be said: else it would pass for a constant."""
 
     @staticmethod
-    def forward(ctx, gradient, anchor):
+    def forward(ctx, gradient, *anchors):
         return gradient.view_as(gradient)
 
     @staticmethod

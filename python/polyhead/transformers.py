@@ -123,7 +123,7 @@ def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_functio
     if attention_mask is None:
         padding = torch.ones(batch_size, kv_length, dtype=torch.bool, device=kwargs.get("device"))
     else:
-        if attention_mask.dim() != 2 or attention_mask.shape[1] < kv_offset + kv_length:
+        if attention_mask.dim() != 2 or attention_mask.shape[0] != batch_size or attention_mask.shape[1] < kv_offset + kv_length:
             raise ShapeError(f"attention_mask: expected [{batch_size}, {kv_offset + kv_length}], found {tuple(attention_mask.shape)}")
         padding = attention_mask[:, kv_offset : kv_offset + kv_length]
     sliding = mask_function is not causal_mask_function and mask_function is not bidirectional_mask_function

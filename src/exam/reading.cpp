@@ -49,8 +49,14 @@ bool reads_text(const std::filesystem::path& model) {
 Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, const model::Config& config) {
   const text::Tokenizer tokenizer = text::load_tokenizer(model);
   text::expect_fits(tokenizer, config.vocabulary, model);
-  Reading reading{.tokens = {}, .beginning = {}, .ending = {}, .marks = {}, .vocabulary = config.vocabulary};
-  for (const text::Token& token : tokenizer.encode(io::read_file(text, kMostBytes), false)) {
+  const std::string content = io::read_file(text, kMostBytes);
+  Reading reading{.tokens = {},
+                  .beginning = {},
+                  .ending = {},
+                  .marks = {},
+                  .vocabulary = config.vocabulary,
+                  .bytes = std::ssize(content)};
+  for (const text::Token& token : tokenizer.encode(content, false)) {
     reading.tokens.push_back(token.id);
   }
   reading.beginning = tokenizer.beginning();

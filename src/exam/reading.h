@@ -16,6 +16,7 @@ struct Reading {
   std::vector<std::int32_t> ending;     // and, for an encoder, after it
   std::vector<std::int32_t> marks;      // those of its vocabulary that are punctuation or the end of a line
   std::int64_t vocabulary = 0;          // of the model
+  std::int64_t bytes = 0;               // of the text
 
   std::vector<std::int32_t> special() const;  // the beginning, the ending and the marks
 };

@@ -14,8 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostIndex = 100'000'000;
-constexpr const char *kWeights = "model.safetensors", *kIndex = "model.safetensors.index.json",
-                     *kConfig = "config.json";
+constexpr const char *kWeights = "model.safetensors", *kIndex = "model.safetensors.index.json";
 
 [[noreturn]] void refuse(const std::string& where, const std::string& message) {
   throw Error(ErrorCode::input, "weights", where + ": " + message);
@@ -57,7 +56,8 @@ bool is_pickle(const fs::path& path) {
   return ending == ".bin" || ending == ".pt" || ending == ".pth" || ending == ".ckpt";
 }
 
-bool is_gguf(const fs::path& path) { return path.extension() == ".gguf"; }
+// Of a model: what polyhead prune keeps of a GGUF file's tokenizer is none.
+bool is_gguf(const fs::path& path) { return path.extension() == ".gguf" && path.filename() != "tokenizer.gguf"; }
 
 std::vector<fs::path> files_in(const fs::path& folder, bool (*wanted)(const fs::path&)) {
   std::vector<fs::path> found;
@@ -119,7 +119,7 @@ fs::path find_weights(const fs::path& model) {
 
 fs::path model_of(const fs::path& model) {
   if (!is_folder(model)) return model;
-  for (const char* name : {kConfig, kWeights, kIndex}) {
+  for (const char* name : {kWeights, kIndex}) {
     if (is_there(model / name)) return model;
   }
   const std::vector<fs::path> ggufs = files_in(model, is_gguf);

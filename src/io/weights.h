@@ -14,7 +14,7 @@ namespace polyhead::io {
 // .gguf. A pickle (.bin, .pt, .pth, .ckpt) is refused with a hint: reading one runs the code in it.
 std::filesystem::path find_weights(const std::filesystem::path& model);
 
-// What somebody calls a model, or the only .gguf in it if it is a folder without a config and weights of its own.
+// What somebody calls a model, or the only .gguf in it if it is a folder without safetensors of its own.
 std::filesystem::path model_of(const std::filesystem::path& model);
 
 // Weights that were looked at and not read. Every tensor has one place: with shards, all that the index

@@ -47,7 +47,9 @@ Config read_distilbert(const io::Json& json, const std::string& where, const std
 
 // llama.cpp's files of this architecture hold DistilBERT and RoBERTa too, without what they do not need.
 Config read_bert_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
-  Config config = read_gguf_sizes({json, where}, "bert", Kind::encoder, tensors);
+  const Fields fields{json, where};
+  fields.expect_flag("bert.attention.causal", false, false);
+  Config config = read_gguf_sizes(fields, "bert", Kind::encoder, tensors);
   config.post_norm = config.embedding_norm = true;
   config.feed_forward = FeedForward::erf_gelu;
   return config;

@@ -25,7 +25,7 @@ void check_factors(const Config& config) {
            std::to_string(config.rotary_factors.size()));
   }
   for (const double factor : config.rotary_factors) {
-    if (factor > 0 && std::isfinite(factor)) continue;
+    if (factor >= 1e-30 && factor <= 1e30) continue;  // they are used as f32
     refuse("rotary_factors: expected positive numbers, found " + std::to_string(factor));
   }
 }

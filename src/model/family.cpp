@@ -198,7 +198,7 @@ class Loader {
     const Dims& shape = tensor.shape;
     if (shape.rank() != 2) return shape;
     if (source.transposed) return {shape[1], shape[0]};
-    return {shape[0] - (shape[0] > source.skip ? source.skip : 0), shape[1]};
+    return {std::max<std::int64_t>(shape[0] - source.skip, 0), shape[1]};
   }
 
   // The 16-bit type that all sources are stored in and can stay in; else f32.

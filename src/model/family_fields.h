@@ -73,6 +73,15 @@ inline std::int64_t gguf_vocabulary(const Fields& fields, const std::string& arc
   return fields.size_or(architecture + ".vocab_size", tokens == fields.json.end() ? 0 : std::ssize(*tokens));
 }
 
+// Rotary positions that are divided by a factor, or left alone: other kinds of scaling are refused.
+inline void read_gguf_scaling(const Fields& fields, const std::string& name, Config& config) {
+  const std::string key = name + ".rope.scaling.";
+  fields.expect_text(key + "type", {"none", "linear"}, "none");
+  if (fields.has(key + "type") && io::read_text(fields.json, key + "type", fields.where) == "linear") {
+    config.rotary_scaling.factor = fields.number(key + "factor");
+  }
+}
+
 // Layers, width, heads, feed-forward network, context and tokens by the keys that all architectures of GGUF have; for
 // LayerNorm.
 inline Config read_gguf_sizes(const Fields& fields, const std::string& name, Kind kind,

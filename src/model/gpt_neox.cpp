@@ -31,6 +31,7 @@ Config read_gpt_neox_gguf(const io::Json& json, const std::string& where, const 
   config.positions = Positions::rotary;
   config.rotary_base = fields.number_or("gptneox.rope.freq_base", config.rotary_base);
   config.rotary_dim = fields.size_or("gptneox.rope.dimension_count", 0);
+  read_gguf_scaling(fields, "gptneox", config);
   config.parallel = fields.flag_or("gptneox.use_parallel_residual", true);
   config.tied = !tensors.contains("output.weight");
   return config;

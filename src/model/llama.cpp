@@ -66,11 +66,7 @@ Config read_llama_like_gguf(const io::Json& json, const std::string& where, cons
   config.context = fields.size(key("context_length"));
   config.epsilon = fields.number_or(key("attention.layer_norm_rms_epsilon"), 1e-5);
   config.rotary_base = fields.number_or(key("rope.freq_base"), 10000);
-  const std::string scaling = key("rope.scaling.type");
-  fields.expect_text(scaling, {"none", "linear"}, "none");
-  if (fields.has(scaling) && io::read_text(json, scaling, where) == "linear") {
-    config.rotary_scaling.factor = fields.number(key("rope.scaling.factor"));
-  }
+  read_gguf_scaling(fields, name, config);
   config.tied = !tensors.contains("output.weight");
   return config;
 }

@@ -7,7 +7,8 @@
 namespace polyhead::text {
 namespace {
 
-constexpr std::size_t kLongest = 256;  // bytes of a text that is replaced; those of nmt_nfkc have 36 at most
+constexpr std::size_t kLongest =
+    256;  // bytes of a text that is replaced, or replaces; those of nmt_nfkc have 36 at most
 
 // A unit of the double array: the byte that leads to it, where its children are, and whether one of them is a value.
 std::uint32_t label(std::uint32_t unit) { return unit & (1u << 31 | 0xffu); }
@@ -27,6 +28,12 @@ Charsmap::Charsmap(std::string_view bytes, const std::string& where) {
   units_.resize(size / 4);
   std::memcpy(units_.data(), bytes.data() + sizeof size, size);
   replacements_ = bytes.substr(sizeof size + size);
+  for (std::size_t begin = 0, end = 0; begin < replacements_.size(); begin = end + 1) {
+    end = replacements_.find('\0', begin);
+    if (end - begin <= kLongest) continue;  // a long one would make any text too large
+    refuse(where, "expected replacements of up to " + std::to_string(kLongest) + " bytes, found one of " +
+                      std::to_string(end - begin));
+  }
 }
 
 std::optional<Charsmap::Found> Charsmap::longest_at(std::string_view text) const {
@@ -39,6 +46,8 @@ std::optional<Charsmap::Found> Charsmap::longest_at(std::string_view text) const
     const std::uint32_t unit = units_[node];
     node ^= offset(unit);
     if (!has_leaf(unit) || node >= units_.size() || value(units_[node]) >= replacements_.size()) continue;
+    if (n + 1 < text.size() && (static_cast<unsigned char>(text[n + 1]) & 0xc0u) == 0x80)
+      continue;  // within a character
     found = {n + 1, replacements_.c_str() + value(units_[node])};
   }
   return found;

@@ -237,7 +237,8 @@ TokenizerParts unigram(const Metadata& metadata, const Tokens& tokens) {
   Vocabulary vocabulary = tokens.vocabulary(metadata.where);
   UnigramOptions options{.unknown = unknown_of(metadata, vocabulary, 2), .single = true};
   for (std::size_t n = 0; n < scores.size(); ++n) {
-    if (tokens.types[n] == Type::normal) options.least_score = std::min(options.least_score.value_or(0), scores[n]);
+    if (tokens.types[n] == Type::normal)
+      options.least_score = std::min(options.least_score.value_or(scores[n]), scores[n]);
   }
   const bool blank = metadata.flag("add_space_prefix", false),
              extra = !metadata.flag("remove_extra_whitespaces", false);

@@ -54,7 +54,7 @@ TEST_F(ForeignHeads, AreExaminedOnAText) {
 TEST_F(ForeignHeads, SaysThatWindowsAreShorterThanAskedFor) {
   const Ran ran = errors_of("heads --no-damage " + scratch_.folder() + " --length 64 --text " + at("text"));
   EXPECT_EQ(ran.code, 0);
-  EXPECT_TRUE(contains(ran.text, "--length 64: the model has room for 13 tokens")) << ran.text;
+  EXPECT_TRUE(contains(ran.text, "The model has room for 13 tokens, so windows have 13, not 64")) << ran.text;
   EXPECT_FALSE(contains(errors_of(on_text("heads --no-damage")).text, "--length"));
 }
 
@@ -90,7 +90,7 @@ TEST_F(ForeignHeads, SinksAreCounted) {
   EXPECT_GE(sinks, 0);
   EXPECT_LE(sinks, 1);
   const std::string text = output_of(on_text("heads --no-damage")).text;
-  EXPECT_TRUE(contains(text, "give the first of 64 tokens more than 0.3 of their weight")) << text;
+  EXPECT_TRUE(contains(text, "over windows of 64 tokens, give the first more than 0.3 of their weight")) << text;
 }
 
 TEST_F(ForeignHeads, MeansAreThereIfAskedFor) {

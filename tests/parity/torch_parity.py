@@ -423,6 +423,10 @@ class Sdpa(Seeded):
         first = torch.autograd.grad(ours.scaled_dot_product_attention(q, q, q).sum() + q.square().sum(), q, create_graph=True)[0]
         with self.assertRaisesRegex(RuntimeError, "differentiated once, found a second time"):
             first.sum().backward()
+        k = torch.randn(1, 2, 4, 8, requires_grad=True)  # of which the penalty has a part besides
+        first = torch.autograd.grad(ours.scaled_dot_product_attention(q, k, k).sum(), k, create_graph=True)[0]
+        with self.assertRaisesRegex(RuntimeError, "differentiated once"):
+            torch.autograd.grad(first.sum() + k.square().sum(), k)
         with self.assertRaises(RuntimeError):
             torch.vmap(lambda q: ours.scaled_dot_product_attention(q, q, q))(torch.randn(3, 1, 2, 4, 8))
 

@@ -203,6 +203,14 @@ TEST(GgufTokenizer, TablesOfReplacementsThatAreNone) {
                                                                      {-1, -1, -1, -1, 0, 0, 0, 0, 0}}) {
     io::expect_error(ErrorCode::input, {"a.gguf", "precompiled_charsmap", "trie"}, [&] { return with(bytes); });
   }
+  std::vector<int> endless(4 + 4 + 257, 1);  // one text would become a very long one
+  std::fill_n(endless.begin(), 8, 0);
+  endless[0] = 4;
+  endless.push_back(0);
+  io::expect_error(ErrorCode::input, {"replacements of up to 256 bytes", "found one of 257"},
+                   [&] { return with(endless); });
+  endless.erase(endless.end() - 2);
+  EXPECT_EQ(ids_of(with(endless)), (std::vector<Id>{3, 3, 2, 1}));
   // A trie that leads nowhere, and one that leads outside.
   EXPECT_EQ(ids_of(with({4, 0, 0, 0, 0, 0, 0, 0, 0})), (std::vector<Id>{3, 3, 2, 1}));
   EXPECT_EQ(ids_of(with({4, 0, 0, 0, -1, -1, -1, -1, 0})), (std::vector<Id>{3, 3, 2, 1}));
