@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 
 #include "cli/device.h"
@@ -84,10 +83,7 @@ Tensor embeddings_of(Context& context, const model::Transformer& model, const Li
     }
     some[0] = batch_of(lines, begin, end);
     for (const std::vector<double>& found : model::embeddings(context, model, some)) {
-      if (!std::all_of(found.begin(), found.end(), [](double x) { return std::isfinite(x); })) {
-        throw Failure(Exit::input, fmt::format("line {}: the model gives numbers that are infinite or NaN",
-                                               (row - all.as<float>()) / C + 1));
-      }
+      model::expect_finite(found, fmt::format("the embedding of line {}", (row - all.as<float>()) / C + 1));
       row = std::transform(found.begin(), found.end(), row, [](double x) { return static_cast<float>(x); });
     }
     progress.update(static_cast<std::int64_t>(end), "");

@@ -7,7 +7,7 @@
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/report.h"
-#include "cli/say.h"
+#include "cli/subject.h"
 #include "exam/material.h"
 #include "io/file.h"
 #include "model/checkpoint.h"
@@ -25,7 +25,6 @@ struct Options {
 };
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 28;
-constexpr std::int64_t kTokensAtOnce = 512;
 
 // Sums over the targets of all windows.
 struct Sums {
@@ -100,11 +99,7 @@ void score(const Options& o) {
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
   expect_language_model(o, model->config());
   const exam::Reading reading = read(o, model->config());
-  const std::int64_t length = std::min(o.length, model->config().context);
-  if (length < o.length) {
-    say(fmt::format("The model has room for {} tokens, so windows have {}, not {}.\n", length, length, o.length));
-  }
-  const std::int64_t batch = std::max<std::int64_t>(kTokensAtOnce / length, 1);
+  const std::int64_t length = window_length(o.length, model->config()), batch = windows_at_once(length);
   std::vector<Examples> windows = exam::all_windows(reading, length, batch);
   if (windows.empty()) {
     throw Failure(Exit::input,

@@ -63,14 +63,21 @@ std::int64_t SubjectChoice::sample_count(const exam::Subject& subject) const {
   return samples.value_or(subject.task != nullptr ? kTaskSamples : kTextSamples);
 }
 
+std::int64_t window_length(std::int64_t asked, const model::Config& config) {
+  const std::int64_t fits = std::min(asked, config.context);
+  if (fits < asked)
+    say(fmt::format("The model has room for {} tokens, so windows have {}, not {}.\n", fits, fits, asked));
+  return fits;
+}
+
+std::int64_t windows_at_once(std::int64_t length) { return std::max<std::int64_t>(kTokensAtOnce / length, 1); }
+
 exam::Material SubjectChoice::material(const exam::Subject& subject) const {
   const Progress progress("sequences");
   exam::MaterialOptions options{.samples = sample_count(subject), .seed = static_cast<std::uint64_t>(seed)};
   if (subject.task != nullptr) return exam::make_material(*subject.task, options);
-  const std::int64_t fits = std::min(length, subject.model->config().context);
-  if (fits < length)
-    say(fmt::format("The model has room for {} tokens, so windows have {}, not {}.\n", fits, fits, length));
-  options.batch = std::max<std::int64_t>(kTokensAtOnce / fits, 1);
+  const std::int64_t fits = window_length(length, subject.model->config());
+  options.batch = windows_at_once(fits);
   options.sinks =
       subject.model->config().kind == model::Kind::gpt && subject.model->config().context >= heads::kSinkTokens;
   return exam::make_material(subject.reading, fits, options);

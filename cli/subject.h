@@ -7,6 +7,10 @@
 
 namespace polyhead::cli {
 
+// Tokens in a window of a text: as many as were asked for, or as the model has room for, which is then said.
+std::int64_t window_length(std::int64_t asked, const model::Config& config);
+std::int64_t windows_at_once(std::int64_t length);  // that a pass reads
+
 struct SubjectChoice {
   std::string model, file, text;
   std::optional<std::int64_t> samples;

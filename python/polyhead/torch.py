@@ -393,13 +393,11 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if is_causal and attn_mask is not None:
         raise InvalidValueError("scaled_dot_product_attention: expected attn_mask or is_causal, found both")
     if query.dim() < 2 or key.dim() != query.dim() or value.dim() != query.dim():
-        raise ShapeError(
-            "scaled_dot_product_attention: expected query, key and value of the same rank from 2 on, found "
-            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}")
+        raise ShapeError("scaled_dot_product_attention: expected query, key and value of the same rank from 2 on, found "
+                         f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}")
     if query.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(query.device.type):
-        narrow = torch.get_autocast_dtype(query.device.type)
-        query, key, value = query.to(narrow), key.to(narrow), value.to(narrow)
-    q, k, v = (_four_axes(x) for x in (query, key, value))
+        query, key, value = (x.to(torch.get_autocast_dtype(query.device.type)) for x in (query, key, value))
+    q, k, v = map(_four_axes, (query, key, value))
     if not enable_gqa and (q.shape[1] != k.shape[1] or k.shape[1] != v.shape[1]):
         raise ShapeError(
             f"scaled_dot_product_attention: expected as many key and value heads as query heads, found {k.shape[1]}, "

@@ -242,16 +242,13 @@ TokenizerParts unigram(const Metadata& metadata, const Tokens& tokens) {
   }
   const bool blank = metadata.flag("add_space_prefix", false),
              extra = !metadata.flag("remove_extra_whitespaces", false);
-  constexpr int kAll = 1000;
+  const int first = extra ? static_cast<int>(blank) : 1000;  // SentencePiece, too, then leaves out all that come first
   return {.normalizer = unigram_normalizer(metadata, blank, extra),
           .pre_tokenizer = read_pre_tokenizer({}, metadata.where),
           .model = make_unigram(std::move(vocabulary), std::move(scores), options, metadata.where),
           .added = {},
           .post_processor = {},
-          .decoder = blanks_back(!extra  ? kAll
-                                 : blank ? 1
-                                         : 0,
-                                 false, metadata.where)};
+          .decoder = blanks_back(first, false, metadata.where)};
 }
 
 // GGUF marks the tokens that begin a word; WordPiece those that do not.

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/numbers.h"
+#include "io/gguf.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 #include "model/checkpoint.h"
@@ -232,6 +233,23 @@ void expect_refused(const std::string& family, const std::string& key, const cha
   spill(scratch / "config.json", json.dump());
   SCOPED_TRACE(key + " = " + value);
   expect_error(ErrorCode::input, words, [&] { return load(scratch.folder()); });
+}
+
+// What the fixtures' files do not say, and other files may.
+TEST(Family, SettingsOfGgufThatAreNotTheUsualOnes) {
+  io::Json neox = io::read_gguf_header(fixture("gpt_neox") / "gpt_neox.gguf").metadata;
+  const auto read = [&] { return gpt_neox_gguf_family().read_config(neox, "file", {"a", "b", "c"}); };
+  EXPECT_EQ(read().rotary_scaling.factor, RotaryScaling{}.factor);
+  neox["gptneox.rope.scaling.factor"] = 4;
+  neox["gptneox.rope.scaling.type"] = "linear";
+  EXPECT_EQ(read().rotary_scaling.factor, 4);
+  neox["gptneox.rope.scaling.type"] = "yarn";
+  io::expect_error(ErrorCode::input, {"gptneox.rope.scaling.type", "yarn"}, read);
+  io::Json bert = io::read_gguf_header(fixture("bert") / "bert.gguf").metadata;
+  bert["bert.attention.causal"] = true;
+  io::expect_error(ErrorCode::input, {"bert.attention.causal"}, [&] {
+    return bert_gguf_family().read_config(bert, "file", {"a", "b", "c"});
+  });
 }
 
 // Older files give the first layer that slides; newer ones say it of every layer. Both come to the same.
