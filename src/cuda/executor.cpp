@@ -10,6 +10,16 @@ std::unique_ptr<Executor> make_executor(int index, std::optional<void*> stream) 
   return std::make_unique<CudaExecutor>(index, stream);
 }
 
+namespace {
+
+// Whether the code that this GPU runs has the instruction of device::wait_for_earlier().
+bool waits_for_earlier(const void* kernel) {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
+}
+
+}  // namespace
+
 CudaExecutor::CudaExecutor(int device, std::optional<void*> stream)
     : Executor(cuda::kernels(), std::make_shared<CudaAllocator>(device, stream)),
       memory_(static_cast<CudaAllocator&>(*allocator())),
@@ -46,8 +56,8 @@ int* CudaExecutor::counters(std::int64_t count) {
   return all;
 }
 
-void CudaExecutor::launch_pointers(const void* kernel, std::int64_t blocks, int threads, std::size_t shared_bytes,
-                                   void** parameters) {
+void CudaExecutor::launch_pointers(Begin begin, const void* kernel, std::int64_t blocks, int threads,
+                                   std::size_t shared_bytes, void** parameters) {
   if (blocks == 0) return;
   const auto name = [&] {
     const char* text = nullptr;
@@ -62,8 +72,17 @@ void CudaExecutor::launch_pointers(const void* kernel, std::int64_t blocks, int 
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
           "cudaFuncSetAttribute of " + name());
   }
-  const cudaError_t status = cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)),
-                                              dim3(static_cast<unsigned>(threads)), parameters, shared_bytes, stream());
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream();
+  config.attrs = &early;
+  config.numAttrs = begin == Begin::early && waits_for_earlier(kernel) ? 1 : 0;
+  const cudaError_t status = cudaLaunchKernelExC(&config, kernel, parameters);
   if (status != cudaSuccess) check(status, "launch of " + name());
 }
 

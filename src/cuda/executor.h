@@ -62,23 +62,37 @@ class CudaExecutor final : public Executor {
   template <class... Parameters, class... Arguments>
   void launch_with(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::size_t shared_bytes,
                    const Arguments&... arguments) {
+    launch_at(Begin::in_turn, kernel, blocks, threads, shared_bytes, arguments...);
+  }
+  // The same for a kernel that calls device::wait_for_earlier() before it touches memory.
+  template <class... Parameters, class... Arguments>
+  void launch_early(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::size_t shared_bytes,
+                    const Arguments&... arguments) {
+    launch_at(Begin::early, kernel, blocks, threads, shared_bytes, arguments...);
+  }
+
+ private:
+  enum class Begin : std::uint8_t { in_turn, early };
+
+  template <class... Parameters, class... Arguments>
+  void launch_at(Begin begin, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
+                 std::size_t shared_bytes, const Arguments&... arguments) {
     std::tuple<Parameters...> parameters(arguments...);
     std::apply(
         [&](auto&... parameter) {
           void* pointers[] = {const_cast<void*>(static_cast<const void*>(&parameter))...};
-          launch_pointers(reinterpret_cast<const void*>(kernel), blocks, threads, shared_bytes, pointers);
+          launch_pointers(begin, reinterpret_cast<const void*>(kernel), blocks, threads, shared_bytes, pointers);
         },
         parameters);
   }
 
- private:
   struct Block {
     void* data = nullptr;
     std::size_t bytes = 0;
   };
 
   std::byte* scratch_bytes(std::size_t slot, std::size_t bytes) override;
-  void launch_pointers(const void* kernel, std::int64_t blocks, int threads, std::size_t shared_bytes,
+  void launch_pointers(Begin begin, const void* kernel, std::int64_t blocks, int threads, std::size_t shared_bytes,
                        void** parameters);
 
   CudaAllocator& memory_;

@@ -417,7 +417,7 @@ def what_is_wrong_is_named():
         (polyhead.DeviceError, "k", lambda: polyhead.attention(q, q.cpu(), q)),
         (polyhead.DeviceError, "k", lambda: polyhead.attention(q.cpu(), q, q.cpu())),
         (polyhead.DeviceError, "gates", lambda: polyhead.attention(q, q, q, gates=torch.ones(2))),
-        (polyhead.DeviceError, "keep", lambda: ours.scaled_dot_product_attention(q, q, q, torch.ones(8, 8, dtype=torch.bool))),
+        (polyhead.DeviceError, "attn_mask", lambda: ours.scaled_dot_product_attention(q, q, q, torch.ones(8, 8, dtype=torch.bool))),
         (polyhead.UnsupportedError, "f64", lambda: polyhead.attention(q.double(), q.double(), q.double())),
         (polyhead.ShapeError, "k", lambda: polyhead.attention(q, q[..., :8], q)),
     ):

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cuda/device/mma.cuh"
+#include "cuda/device/stream_order.cuh"
 #include "cuda/portable/arguments.h"
 
 namespace polyhead::cuda::portable {
@@ -252,7 +253,7 @@ __device__ void merge_row(const AttentionArguments& a, const DecodeTile& tile, c
     top = fmaxf(top, __ldcg(&partials.states[first + chunk * kDecodeRows]).x);
   }
   for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
-#pragma unroll 4
+#pragma unroll 16  // far away, so that many are asked for at once
   for (int chunk = 0; chunk < partials.chunks; ++chunk) {
     const std::int64_t place = first + chunk * kDecodeRows;
     const float2 state = __ldcg(&partials.states[place]);
@@ -268,6 +269,8 @@ __device__ void merge_row(const AttentionArguments& a, const DecodeTile& tile, c
 template <class T, int D>
 __global__ void __launch_bounds__(32 * kDecodeWarps)
     decode_kernel(AttentionArguments a, DecodePartials partials, DecodeOutputs outputs, int kv_heads) {
+  device::let_next_begin();  // and wait, as this one does: a launch takes as long as half a short call
+  device::wait_for_earlier();
   using Queue = DecodePieces<D>[kDecodeAhead];
   __shared__ float2 states[kDecodeWarps][kDecodeRows];
   const int chunk = static_cast<int>(blockIdx.x) % partials.chunks,

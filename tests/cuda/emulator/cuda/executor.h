@@ -102,6 +102,11 @@ class CudaExecutor final : public Executor {
     const std::tuple<Parameters...> parameters(arguments...);
     emulator::run_grid(blocks, threads, shared_bytes, [&] { std::apply(kernel, parameters); });
   }
+  template <class... Parameters, class... Arguments>
+  void launch_early(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::size_t shared_bytes,
+                    const Arguments&... arguments) {
+    launch_with(kernel, blocks, threads, shared_bytes, arguments...);
+  }
 
  private:
   // A fresh one every time, so that what is read before it is written shows.
