@@ -24,6 +24,7 @@ from . import _attention
 from ._attention import OPTION_TENSORS, Attention, Options
 from ._errors import DTypeError, Error, InvalidValueError, LayoutError, ShapeError
 from ._numbers import flag, is_zero
+from ._products import weights_of
 from ._statistics import HeadStatistics
 
 
@@ -479,11 +480,11 @@ class MultiheadAttention(nn.MultiheadAttention):
         dropout = self.dropout if self.training else 0.0
         result = _attention_of(q, k, v, "key_padding_mask" if attn_mask is None else "attn_mask", causal=causal,
                                align="top_left" if causal or statistics else None, dropout=dropout,
-                               seed=_draw_seed() if dropout > 0 else 0, gates=gates, weights=need_weights,
+                               seed=_draw_seed() if dropout > 0 else 0, gates=gates, weights=need_weights and not q.is_cuda,
                                statistics=statistics, **masks)
         order = (2, 0, 1, 3) if tokens_first else (0, 2, 1, 3)
         output = F.linear(result.output.permute(order).flatten(2), self.out_proj.weight, self.out_proj.bias)
-        weights = result.weights
+        weights = weights_of(q, k, causal=causal, **masks) if need_weights and q.is_cuda else result.weights
         if need_weights and _truth(average_attn_weights, "average_attn_weights"):
             weights = weights.mean(1)
         if not batched:

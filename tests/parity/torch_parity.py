@@ -35,6 +35,7 @@ from torch.nn import functional as F  # noqa: E402
 
 import polyhead  # noqa: E402
 import polyhead.torch as ours  # noqa: E402
+from polyhead._products import weights_of  # noqa: E402
 from documents import blocks_of  # noqa: E402
 
 
@@ -223,6 +224,19 @@ class DropIn(Seeded):
             torch.testing.assert_close(torch.tensor(statistics.entropy, dtype=torch.float32), entropy)
             silent, _ = module(x, x, x, gates=torch.zeros(4))
             torch.testing.assert_close(silent, module.out_proj.bias.expand_as(silent))
+
+    def test_weights_by_torchs_products_are_ours(self):
+        """Which the drop-in takes on a GPU: values and gradients, with rows that see nothing."""
+        q, k = (torch.randn(2, 3, tokens, 4, dtype=torch.float64, requires_grad=True) for tokens in (6, 7))
+        keep, bias, upstream = torch.rand(2, 1, 6, 7) < 0.5, torch.randn(3, 6, 7, dtype=torch.float64), torch.randn(2, 3, 6, 7)
+        keep[1, 0, 2] = False
+        bias[1, 4], bias[2, 5, 3] = -torch.inf, -torch.inf
+        for options in ({}, {"keep": keep}, {"bias": bias[None]}, {"causal": True}, {"keep": keep, "bias": bias[None], "causal": True}):
+            expected = polyhead.attention(q, k, k, weights=True, align="top_left", **options).weights
+            found = weights_of(q, k, **options)
+            torch.testing.assert_close(found, expected, atol=1e-14, rtol=1e-12)
+            for one, other in zip(*(torch.autograd.grad((x * upstream).sum(), (q, k)) for x in (found, expected))):
+                torch.testing.assert_close(one, other, atol=1e-13, rtol=1e-11)
 
     def test_dropout_follows_torchs_seed(self):
         module = ours.MultiheadAttention(16, 4, dropout=0.5, batch_first=True)

@@ -230,7 +230,6 @@ class Gradient {
     device::mma_wait<0>();
     device::pin(dp_);
     if constexpr (!kOfKeys) release(shared_.empty_2[stage_2()]);
-    if (walk.gate == 0) clear(dp_);  // a factor of 0 would not hide a NaN
 #pragma unroll
     for (int j = 0; j < kOther / 8; ++j) {
       const float2 delta = kOfKeys ? *reinterpret_cast<const float2*>(&shared_.delta[stage][column + 8 * j]) : float2{};

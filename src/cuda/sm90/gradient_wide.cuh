@@ -158,7 +158,6 @@ class WideKeyGradient {
     const bool open = shared_.tile.is_open(walk.line());
     const HiddenPairs<true> hidden(a_.reach, shared_.tile, line(), walk.line() + column);
     device::pin(x_);
-    if (kGradient && walk.gate == 0) clear(x_);  // a factor of 0 would not hide a NaN
     if constexpr (kGradient) shared_.p_full.await(full_parity<1>(count_));
 #pragma unroll
     for (int j = 0; j < kOther / 8; ++j) {
