@@ -20,7 +20,7 @@ Linear::Linear(Context& context, std::int64_t M, std::int64_t N, std::int64_t K)
   fill_uniform(x, 1);
   fill_uniform(w, 2);
   fill_uniform(bias, 3);
-  packed = context.executor().kernels().pack(context.executor(), w.view().transpose(0, 1));
+  packed = context.executor().kernels().pack(context.executor(), w.view().transpose(0, 1), backend::Products::exact);
 }
 
 void Linear::call(Context& context) {

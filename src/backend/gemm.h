@@ -13,7 +13,11 @@ namespace polyhead::backend {
 struct PackedMatrix {
   Tensor strips;            // [strips][K][columns of a strip] in the type of B, the last strip filled up with 0
   std::int64_t target = 0;  // a product on another target is an error
+  bool pairs = false;       // bf16 [strips][pairs in K][columns of a strip][2]; the kernel takes A in f32 and rounds it
 };
+
+// coarse: operands of f32 are rounded to bf16, which some processors multiply twice as fast; sums are f32 all the same.
+enum class Products { exact, coarse };
 
 struct GemmProblem {
   ConstTensorView a;

@@ -25,7 +25,8 @@ struct Kernels {
 
   // Products.
   void (*gemm)(Executor&, const GemmProblem&);
-  PackedMatrix (*pack)(Executor&, const ConstTensorView& b);
+  // B for exact products as it is, and for coarse ones in bf16; then A is, too, unless the kernel rounds it.
+  PackedMatrix (*pack)(Executor&, const ConstTensorView& b, Products);
   // sums [N] = the sum of the rows of x [M,N], whose columns have stride 1; sums are contiguous, of x's type or f32.
   void (*column_sums)(Executor&, const ConstTensorView& x, const TensorView& sums);
 

@@ -106,7 +106,8 @@ void gemm(Team& team, const backend::GemmProblem& problem) {
 template <class T>
 backend::PackedMatrix pack_as(Team& team, const ConstTensorView& b) {
   const std::int64_t width = kStrip<T>;
-  backend::PackedMatrix packed{Tensor::empty({divide_up(b.shape(1), width), b.shape(0), width}, b.dtype()), HWY_TARGET};
+  backend::PackedMatrix packed{.strips = Tensor::empty({divide_up(b.shape(1), width), b.shape(0), width}, b.dtype()),
+                               .target = HWY_TARGET};
   pack_b<T>(team, b, b.dtype(), packed.strips.view().data());
   return packed;
 }
@@ -198,14 +199,18 @@ HWY_EXPORT(pack);
 HWY_EXPORT(column_sums);
 
 void gemm(Team& team, const backend::GemmProblem& problem) {
-  if (multiplies_pairs(problem)) return pair_gemm(team, problem);
+  if (problem.packed != nullptr && problem.packed->pairs) return pair_gemm(team, problem);
   choose_target();
   HWY_DYNAMIC_DISPATCH(gemm)(team, problem);
 }
 
-backend::PackedMatrix pack(Team& team, const ConstTensorView& b) {
+backend::PackedMatrix pack(Team& team, const ConstTensorView& b, backend::Products products) {
   choose_target();
-  return HWY_DYNAMIC_DISPATCH(pack)(team, b);
+  if (products == backend::Products::exact || b.dtype() != DType::f32) return HWY_DYNAMIC_DISPATCH(pack)(team, b);
+  if (multiplies_pairs() && b.stride(0) == 1) return pack_pairs(team, b);
+  Tensor rounded = Tensor::empty(b.transpose(0, 1).shape(), DType::bf16);
+  copy(team, b.transpose(0, 1), rounded);
+  return HWY_DYNAMIC_DISPATCH(pack)(team, rounded.view().transpose(0, 1));
 }
 
 void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums) {

@@ -15,9 +15,9 @@ void attend(Team& team, const backend::AttentionProblem& problem);
 bool decodes(const backend::AttentionProblem& problem) noexcept;
 void attend_backward(Team& team, const backend::AttentionGradientProblem& problem);
 
-// The bits of C do not depend on the number of threads; nor on whether B was packed, but for pair_gemm.h.
+// The bits of C do not depend on the number of threads; nor on whether B was packed, if it was for exact products.
 void gemm(Team& team, const backend::GemmProblem& problem);
-backend::PackedMatrix pack(Team& team, const ConstTensorView& b);
+backend::PackedMatrix pack(Team& team, const ConstTensorView& b, backend::Products products);
 void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums);
 
 void elementwise(Team& team, const backend::ElementwiseProblem& problem);

@@ -14,7 +14,7 @@ void attend_backward(CudaExecutor& executor, const backend::AttentionGradientPro
 std::string explain(CudaExecutor& executor, const backend::AttentionProblem& problem);
 
 void gemm(CudaExecutor& executor, const backend::GemmProblem& problem);
-backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b);
+backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b, backend::Products products);
 void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums);
 
 void elementwise(CudaExecutor& executor, const backend::ElementwiseProblem& problem);

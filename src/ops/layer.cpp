@@ -6,10 +6,9 @@
 
 #include "core/numbers.h"
 #include "core/philox.h"
-#include "ops/call.h"
 #include "ops/check.h"
+#include "ops/linear.h"
 #include "ops/multihead.h"
-#include "polyhead/linear.h"
 
 namespace polyhead {
 namespace {
@@ -132,10 +131,9 @@ MultiHeadViews MultiHeadAttention::parameters() const {
 }
 
 void MultiHeadAttention::pack(Context& context) {
-  const ops::Call call(context);
   auto packed = std::make_shared<PackedWeights>();
-  if (shape_.packed()) packed->in_proj = call(&ops::Kernels::pack, tensors_.in_proj_weight.view().transpose(0, 1));
-  packed->out_proj = call(&ops::Kernels::pack, tensors_.out_proj_weight.view().transpose(0, 1));
+  if (shape_.packed()) packed->in_proj = ops::pack(context, tensors_.in_proj_weight);
+  packed->out_proj = ops::pack(context, tensors_.out_proj_weight);
   packed_ = std::move(packed);
 }
 

@@ -42,12 +42,7 @@ void check_bias(const ops::Op& op, const ConstTensorView& bias, const ConstTenso
 }  // namespace
 
 backend::PackedMatrix ops::pack(Context& context, const ConstTensorView& weight, Products products) {
-  Tensor rounded;
-  if (products == Products::coarse && weight.dtype() == DType::f32) {
-    rounded = Tensor::empty(weight.shape(), DType::bf16, context.allocator());
-    run(context, &Kernels::copy, weight, rounded);
-  }
-  return run(context, &Kernels::pack, (rounded.present() ? ConstTensorView(rounded) : weight).transpose(0, 1));
+  return run(context, &Kernels::pack, weight.transpose(0, 1), products);
 }
 
 void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,

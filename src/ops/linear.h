@@ -6,8 +6,7 @@
 
 namespace polyhead::ops {
 
-// coarse: operands of f32 are rounded to bf16, which some processors multiply twice as fast; sums are f32 all the same.
-enum class Products { exact, coarse };
+using backend::Products;
 
 // Of a weight [N,K]; good as long as the weight does not change.
 backend::PackedMatrix pack(Context& context, const ConstTensorView& weight, Products products = Products::exact);

@@ -42,7 +42,7 @@ void project(const Call& call, const ConstTensorView& x, const ConstTensorView& 
              const TensorView& y, const backend::PackedMatrix* packed) {
   Tensor copy;
   ConstTensorView a = matrix(call, x, copy);
-  if (packed != nullptr && packed->strips.dtype() != weight.dtype()) {  // for coarse products: x is rounded as well
+  if (packed != nullptr && !packed->pairs && packed->strips.dtype() != weight.dtype()) {  // coarse: x is rounded, too
     const TensorView rounded = call.scratch(kRounded, a.shape(), packed->strips.dtype());
     call(&Kernels::copy, a, rounded);
     a = rounded;

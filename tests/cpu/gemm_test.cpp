@@ -9,7 +9,6 @@
 
 #include "core/team.h"
 #include "cpu/kernels.h"
-#include "cpu/pair_gemm.h"
 #include "cpu/targets.h"
 #include "support/bits.h"
 #include "support/compare.h"
@@ -114,14 +113,54 @@ void expect_right(const Made& made) {
     // Between the rows nothing was written.
     const reference::Array<double> gaps(c.view().slice(1, made.p.N, made.p.N + made.p.gap));
     for (const double value : gaps.values()) ASSERT_EQ(value, 0) << made.p << " on " << target;
-    const backend::PackedMatrix packed = cpu::pack(team, made.b.view);
-    const Tensor by_packed = made.run(team, &packed);
-    if (cpu::multiplies_pairs(made.problem(&packed, c))) {
-      ASSERT_TRUE(near_enough("C", by_packed.view().slice(1, 0, made.p.N), exact, plain)) << made.p << ", in pairs";
-    } else {
-      ASSERT_TRUE(same_bits("C", c, by_packed)) << made.p << " on " << target;
+    const backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::exact);
+    ASSERT_TRUE(same_bits("C", c, made.run(team, &packed))) << made.p << " on " << target;
+  }
+}
+
+// By a B that was packed for coarse products; what is rounded is so already, so that nothing is lost.
+void expect_right_if_coarse(const Product& product) {
+  Made made(product);
+  const RestoreTarget restore;
+  Team team(2);
+  Tensor halves[2];
+  for (const int n : {0, 1}) {
+    const TensorView& operand = n == 0 ? made.a.view : made.b.view;
+    halves[n] = Tensor::empty(operand.shape(), DType::bf16);
+    cpu::copy(team, operand, halves[n]);
+    cpu::copy(team, halves[n], operand);
+  }
+  const Tensor exact = by_loops<long double>(made, DType::f64), plain = by_loops<float>(made, DType::f32);
+  for (const std::string& target : targets_for(::testing::PrintToString(product))) {
+    cpu::use_target(target);
+    const backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::coarse);
+    ASSERT_EQ(packed.strips.dtype(), DType::bf16);
+    Tensor c = Tensor::zeros(made.before.memory.shape(), DType::f32);
+    backend::GemmProblem problem = made.problem(&packed, c);
+    if (!packed.pairs) problem.a = halves[0];
+    cpu::gemm(team, problem);
+    ASSERT_TRUE(near_enough("C", problem.c, exact, plain)) << product << " on " << target;
+    Tensor by_one = Tensor::zeros(c.shape(), DType::f32);
+    problem.c = by_one.view().slice(1, 0, product.N);
+    Team one(1);
+    cpu::gemm(one, problem);
+    ASSERT_TRUE(same_bits("C", c, by_one)) << product << " on " << target;
+    const reference::Array<double> gaps(c.view().slice(1, product.N, product.N + product.gap));
+    for (const double value : gaps.values()) ASSERT_EQ(value, 0) << product << " on " << target;
+  }
+}
+
+TEST(CpuGemm, CoarseProductsOfNumbersThatFit) {
+  const std::int64_t sizes[] = {0, 1, 5, 12, 13, 16, 17, 31, 32, 33, 97};
+  for (const std::int64_t M : sizes) {
+    for (const std::int64_t N : sizes) {
+      for (const std::int64_t K : sizes) {
+        expect_right_if_coarse({.M = M, .N = N, .K = K, .b_transposed = true, .gap = 3, .bias = M % 2 == 1});
+      }
     }
   }
+  expect_right_if_coarse({.M = 500, .N = 65, .K = 577, .b_transposed = true});  // several blocks and parts
+  expect_right_if_coarse({.M = 5, .N = 33, .K = 40});                           // B as it lies
 }
 
 TEST(CpuGemm, SizesAroundEveryEdge) {
@@ -151,7 +190,7 @@ TEST(CpuGemm, SeveralBlocks) {
 TEST(CpuGemm, LargeB) {
   const Made made({.M = 3, .N = 2100, .K = 4200, .bias = true});
   Team team(2);
-  const backend::PackedMatrix packed = cpu::pack(team, made.b.view);
+  const backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::exact);
   EXPECT_TRUE(same_bits("C", made.run(team), made.run(team, &packed)));
 }
 
@@ -163,28 +202,6 @@ TEST(CpuGemm, HalvesBesideF32) {
         Product p{.M = M, .N = 45, .K = K, .b_transposed = M % 2 == 1, .bias = true};
         p.b_own_dtype = dtype;
         expect_right(Made(p));
-      }
-    }
-  }
-}
-
-// bf16 by bf16 that was packed, into f32: in pairs, where the processor has them. The last pair may be half a one, and
-// the last tile and strip in part; the bits are the same for any number of threads, and between rows nothing is
-// written.
-TEST(CpuGemm, PairsOfBf16) {
-  for (const std::int64_t M : {1, 13, 250}) {
-    for (const std::int64_t N : {1, 31, 32, 33, 97}) {
-      for (const std::int64_t K : {1, 2, 3, 64, 575}) {
-        Product p{
-            .M = M, .N = N, .K = K, .dtype = DType::bf16, .output_dtype = DType::f32, .gap = 2, .bias = K % 2 == 0};
-        const Made made(p);
-        expect_right(made);
-        Team one(1), three(3);
-        const backend::PackedMatrix packed = cpu::pack(one, made.b.view);
-        const Tensor expected = made.run(one, &packed);
-        ASSERT_TRUE(same_bits("C", expected, made.run(three, &packed))) << p;
-        const reference::Array<double> gaps(expected.view().slice(1, N, N + 2));
-        for (const double value : gaps.values()) ASSERT_EQ(value, 0) << p;
       }
     }
   }
@@ -267,7 +284,7 @@ TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
     const Tensor expected = made.run(one);
     for (int threads = 2; threads <= 8; threads += kSanitized ? 3 : 1) {
       Team team(threads);
-      const backend::PackedMatrix packed = cpu::pack(team, made.b.view);
+      const backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::exact);
       for (int repeat = 0; repeat < (kSanitized ? 1 : 3); ++repeat) {
         ASSERT_TRUE(same_bits("C", expected, made.run(team))) << p << ", " << threads << " threads";
         ASSERT_TRUE(same_bits("C", expected, made.run(team, &packed))) << p << ", " << threads << " threads";
@@ -279,7 +296,7 @@ TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
 TEST(CpuGemm, RefusesWhatWasPackedForAnotherTarget) {
   const Made made({.M = 3, .N = 4, .K = 5});
   Team team(1);
-  backend::PackedMatrix packed = cpu::pack(team, made.b.view);
+  backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::exact);
   EXPECT_NO_THROW(made.run(team, &packed));
   packed.target *= 2;
   EXPECT_THROW(made.run(team, &packed), Error);

@@ -97,8 +97,9 @@ void gemm(CudaExecutor& executor, const backend::GemmProblem& p) {
                   p.bias.present() ? p.bias.data() : nullptr, Strided(p.c), M, N, p.a.shape(1));
 }
 
-backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b) {
-  backend::PackedMatrix packed{Tensor::empty(b.shape(), b.dtype(), executor.allocator())};
+backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b, backend::Products products) {
+  const bool rounds = products == backend::Products::coarse && b.dtype() == DType::f32;
+  backend::PackedMatrix packed{Tensor::empty(b.shape(), rounds ? DType::bf16 : b.dtype(), executor.allocator())};
   copy(executor, b, packed.strips);
   return packed;
 }
