@@ -13,6 +13,9 @@ struct CrossEntropyProblem {
   TensorView losses;               // [M] -ln softmax(logits)[target], 0 where the row does not count
   TensorView totals;               // f64 [2]: the sum of shares * losses, and how many rows count
   TensorView dlogits;              // absent, or [M,V] = gradient of totals[0]; may be logits itself
+  // Absent, or [M,2]: the target's logit above the mean of its row's, and 1 if it is the largest and the first of such,
+  // else 0; 0 and 0 where the row does not count.
+  TensorView looks;
 };
 
 }  // namespace polyhead::backend

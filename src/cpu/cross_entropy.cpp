@@ -15,11 +15,26 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 
 template <class T>
 T largest_of(const T* row, std::size_t columns) {
-  T largest = -kInfinity<T>;
-  for_columns<T>(columns, [&](auto d, std::size_t c) {
-    largest = std::max(largest, hn::GetLane(hn::MaxOfLanes(d, hn::LoadU(d, row + c))));
-  });
+  const Tag<T> d;
+  Vec<T> most = hn::Set(d, -kInfinity<T>);
+  std::size_t c = 0;
+  for (; c + kLanes<T> <= columns; c += kLanes<T>) most = hn::Max(most, hn::LoadU(d, row + c));
+  T largest = hn::GetLane(hn::MaxOfLanes(d, most));
+  for (; c < columns; ++c) largest = std::max(largest, row[c]);
   return largest;
+}
+
+// The target's logit above the mean, and whether no other is as large before it, or larger.
+template <class T>
+void look_at_row(const T* row, std::size_t columns, std::size_t target, T largest, T* look) {
+  constexpr std::size_t kBlock = 512;  // sums of few numbers round little
+  double sum = 0;
+  for (std::size_t begin = 0; begin < columns; begin += kBlock) {
+    sum += static_cast<double>(sum_columns<T>(std::min(kBlock, columns - begin),
+                                              [&](auto d, std::size_t c) { return hn::LoadU(d, row + begin + c); }));
+  }
+  look[0] = static_cast<T>(static_cast<double>(row[target]) - sum / static_cast<double>(columns));
+  look[1] = row[target] == largest && std::find(row, row + target, largest) == row + target ? T{1} : T{0};
 }
 
 // dlogits = (softmax - 1 at the target) * share.
@@ -30,12 +45,15 @@ void loss_of_row(const backend::CrossEntropyProblem& problem, std::int64_t row) 
   T* d_row = problem.dlogits.present() ? data_of<T>(problem.dlogits) + static_cast<std::size_t>(row) * V : nullptr;
   const std::int32_t target = data_of<std::int32_t>(problem.targets)[row];
   T& loss = data_of<T>(problem.losses)[row];
+  T* look = problem.looks.present() ? data_of<T>(problem.looks) + 2 * row : nullptr;
   if (target < 0) {
     loss = 0;
+    if (look != nullptr) look[0] = look[1] = 0;
     if (d_row != nullptr) std::fill_n(d_row, V, T{0});
     return;
   }
   const T top = largest_of(logits, V), at_target = logits[target], share = data_of<T>(problem.shares)[row];
+  if (look != nullptr) look_at_row(logits, V, static_cast<std::size_t>(target), top, look);
   const T sum = sum_columns<T>(V, [&](auto d, std::size_t c) {
     const auto x = hn::LoadU(d, logits + c);
     const auto e = hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, hn::Sub(x, hn::Set(d, top))));  // NaN shows in the loss

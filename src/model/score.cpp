@@ -50,51 +50,9 @@ namespace {
 constexpr std::int64_t kLogits = 1 << 24;
 
 struct RowScore {
-  double loss = 0, logit = 0;
-  bool right = false;
+  double loss, logit;
+  bool right;  // NaN is never
 };
-
-struct RowLook {
-  double mean = 0;
-  bool right = true;  // it is largest at the target, and there first
-};
-
-// In blocks, so that what is read once more lies in L1; sums side by side need not wait for each other.
-RowLook look_at(const float* row, std::int64_t V, std::int64_t target) {
-  constexpr std::int64_t kBlock = 512, kSums = 32;
-  RowLook look;
-  const float top = row[target];
-  double sum = 0;
-  for (std::int64_t begin = 0; begin < V; begin += kBlock) {
-    const std::int64_t end = std::min(begin + kBlock, V), whole = end - (end - begin) % kSums;
-    float sums[kSums] = {}, most = row[begin];
-    for (std::int64_t c = begin; c < whole; c += kSums) {
-      for (std::int64_t i = 0; i < kSums; ++i) sums[i] += row[c + i];
-    }
-    for (std::int64_t c = whole; c < end; ++c) sums[0] += row[c];
-    for (const float part : sums) sum += static_cast<double>(part);
-    for (std::int64_t c = begin; c < end; ++c) most = most < row[c] ? row[c] : most;
-    if (most < top) continue;
-    for (std::int64_t c = begin; c < end; ++c) {
-      look.right = look.right && (c < target ? row[c] < top : row[c] <= top);
-    }
-  }
-  look.mean = sum / static_cast<double>(V);
-  return look;
-}
-
-// logits [N,V] against targets [N], both on the host.
-void add_rows(const float* logits, std::int64_t V, const std::int32_t* targets, std::int64_t rows, const float* losses,
-              std::vector<RowScore>& to) {
-  for (std::int64_t n = 0; n < rows; ++n) {
-    RowScore& row = to.emplace_back();
-    if (targets[n] < 0) continue;
-    const RowLook look = look_at(logits + n * V, V, targets[n]);
-    row.loss = static_cast<double>(losses[n]);
-    row.logit = static_cast<double>(logits[n * V + targets[n]]) - look.mean;
-    row.right = std::isfinite(losses[n]) && look.right;  // NaN is never right
-  }
-}
 
 // rows[n] is that of targets [B(,T)].
 void add_sequences(const std::vector<RowScore>& rows, const Tensor& targets, SequenceScores& to) {
@@ -124,10 +82,15 @@ void score_rows(autograd::Tape& tape, autograd::Variable logits, const Tensor& t
   const ConstTensorView all = tape.value(logits);
   const std::int64_t V = all.shape(all.rank() - 1);
   const ConstTensorView wanted = targets.view().reshape({targets.view().count()}).slice(0, begin, end);
-  const TensorView losses = tape.take({end - begin}, DType::f32), shares = tape.take({end - begin}, DType::f32);
-  ops::cross_entropy(context, all.reshape({end - begin, V}), tape.here(wanted), ops::Share::all, losses, shares);
-  add_rows(OnHost(context, all).as<float>(), V, wanted.as<std::int32_t>(), end - begin,
-           OnHost(context, losses).as<float>(), to);
+  const TensorView losses = tape.take({end - begin}, DType::f32), shares = tape.take({end - begin}, DType::f32),
+                   looks = tape.take({end - begin, 2}, DType::f32);
+  ops::cross_entropy(context, all.reshape({end - begin, V}), tape.here(wanted), ops::Share::all, losses, shares, {},
+                     looks);
+  const OnHost lost(context, losses), seen(context, looks);
+  for (std::int64_t n = 0; n < end - begin; ++n) {
+    const float loss = lost.as<float>()[n], *look = seen.as<float>() + 2 * n;
+    to.push_back({static_cast<double>(loss), static_cast<double>(look[0]), std::isfinite(loss) && look[1] > 0});
+  }
 }
 
 }  // namespace

@@ -17,8 +17,10 @@ struct CrossEntropy {
 
 // logits [..,V], targets i32 [..]: a negative one leaves its row out. losses [..]: of every row. shares [..]: scratch
 // that ends up with what each row counted for. dlogits, if present, is the gradient of the loss; it may be the logits'
-// own memory.
+// own memory. looks [..,2], if present: the target's logit above the mean of its row's, and 1 if it is the largest and
+// the first of such, else 0; 0 and 0 for rows that are left out.
 CrossEntropy cross_entropy(Context& context, const ConstTensorView& logits, const ConstTensorView& targets, Share share,
-                           const TensorView& losses, const TensorView& shares, const TensorView& dlogits = {});
+                           const TensorView& losses, const TensorView& shares, const TensorView& dlogits = {},
+                           const TensorView& looks = {});
 
 }  // namespace polyhead::ops

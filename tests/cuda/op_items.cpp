@@ -358,7 +358,8 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
                                                                    .shares = s.result("shares", {24}),
                                                                    .losses = s.result("losses", {24}),
                                                                    .totals = s.result("totals", {2}, DType::f64),
-                                                                   .dlogits = s.result("dlogits", {24, V})});
+                                                                   .dlogits = s.result("dlogits", {24, V}),
+                                                                   .looks = s.result("looks", {24, 2})});
     });
   }
   // One is large, and two are empty, among them the last of a hundred.

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
@@ -157,10 +159,39 @@ TEST_P(FeedForward, CrossEntropy) {
                           : reference::cross_entropy<Real>(row_of<Real>(logits, row), static_cast<std::size_t>(target));
     return std::vector<Real>{loss};
   });
-  // With the gradient, and in the logits' own memory, the same losses.
+  // With the gradient, and in the logits' own memory, the same losses; and what the logits were before.
   Tensor again = normal({kRows, kColumns}, "logits", GetParam(), 4), others = Tensor::zeros({kRows}, GetParam());
-  EXPECT_EQ(ops::cross_entropy(context_, again, targets, ops::Share::all, others, shares, again).loss, found.loss);
+  Tensor looks = normal({kRows, 2}, "looks", GetParam());
+  EXPECT_EQ(ops::cross_entropy(context_, again, targets, ops::Share::all, others, shares, again, looks).loss,
+            found.loss);
   EXPECT_TRUE(same_bits("losses", losses, others));
+  expect_right("looks", looks, [&](auto real, std::int64_t row) {
+    using Real = decltype(real);
+    const std::int32_t target = targets.as<std::int32_t>()[row];
+    if (target < 0) return std::vector<Real>{0, 0};
+    const std::vector<Real> values = row_of<Real>(logits, row);
+    const Real sum = std::accumulate(values.begin(), values.end(), Real{0}), at = values[std::size_t(target)];
+    const bool first = std::max_element(values.begin(), values.end()) - values.begin() == target;
+    return std::vector<Real>{at - sum / Real(values.size()), first ? Real{1} : Real{0}};
+  });
+}
+
+// Of several that are largest the first counts, wherever they stand among the lanes.
+TEST(CrossEntropy, LooksForTheFirstOfTheLargest) {
+  Context context(1);
+  constexpr std::int32_t kWide = 70;
+  Tensor logits = Tensor::zeros({1, kWide}, DType::f32), targets = Tensor::zeros({1}, DType::i32),
+         losses = Tensor::zeros({1}, DType::f32), shares = like(losses), looks = Tensor::zeros({1, 2}, DType::f32);
+  for (const auto& [first, second] : {std::pair{0, 69}, {0, 1}, {15, 16}, {63, 64}, {64, 69}}) {
+    for (std::int32_t target : {first, second, 40}) {
+      std::fill_n(logits.as<float>(), kWide, -1.0f);
+      logits.as<float>()[first] = logits.as<float>()[second] = 2;
+      targets.as<std::int32_t>()[0] = target;
+      ops::cross_entropy(context, logits, targets, ops::Share::all, losses, shares, {}, looks);
+      EXPECT_EQ(looks.as<float>()[1], target == first ? 1 : 0) << first << " " << second << " " << target;
+      EXPECT_NEAR(looks.as<float>()[0], logits.as<float>()[target] + 64.0 / 70, 1e-6);
+    }
+  }
 }
 
 TEST(FeedForwardGradients, AreFiniteDifferences) {

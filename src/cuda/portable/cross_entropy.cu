@@ -36,10 +36,25 @@ __device__ float block_join(float x, const Join& join) {
   return x;
 }
 
+// The target's logit above the mean, and whether no other is as large before it, or larger.
+__device__ inline void look_at_row(const float* x, std::int64_t V, std::int64_t target, float* look) {
+  const float at_target = x[target];
+  float sum = 0, above = 0;
+  for (std::int64_t c = threadIdx.x; c < V; c += kRowThreads) {
+    sum += x[c];
+    above = x[c] > at_target || (x[c] == at_target && c < target) ? 1.0f : above;
+  }
+  sum = block_join(sum, [](float a, float b) { return a + b; });
+  above = block_join(above, [](float a, float b) { return fmaxf(a, b); });
+  if (threadIdx.x != 0) return;
+  look[0] = at_target - sum / static_cast<float>(V);
+  look[1] = 1 - above;
+}
+
 // dlogits = (softmax - 1 at the target) * share.
 __global__ void __launch_bounds__(kRowThreads)
     loss_kernel(const float* logits, const std::int32_t* targets, const float* shares, std::int64_t V, float* losses,
-                float* dlogits, const Complaints complaints) {
+                float* dlogits, float* looks, const Complaints complaints) {
   const std::int64_t row = blockIdx.x;
   const float* x = logits + row * V;
   float* d = dlogits != nullptr ? dlogits + row * V : nullptr;
@@ -49,6 +64,7 @@ __global__ void __launch_bounds__(kRowThreads)
   }
   if (target < 0 || target >= V) {
     if (threadIdx.x == 0) losses[row] = 0;
+    if (threadIdx.x < 2 && looks != nullptr) looks[2 * row + threadIdx.x] = 0;
     for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kRowThreads) d[c] = 0;
     return;
   }
@@ -59,6 +75,7 @@ __global__ void __launch_bounds__(kRowThreads)
   for (std::int64_t c = threadIdx.x; c < V; c += kRowThreads) sum += expf(x[c] - top);
   sum = block_join(sum, [](float a, float b) { return a + b; });  // which all have read the target before, too
   if (threadIdx.x == 0) losses[row] = top + logf(sum) - at_target;
+  if (looks != nullptr) look_at_row(x, V, target, looks + 2 * row);
   for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kRowThreads) {
     d[c] = expf(x[c] - top) * (share / sum) - (c == target ? share : 0.0f);
   }
@@ -95,6 +112,7 @@ void cross_entropy(CudaExecutor& executor, const backend::CrossEntropyProblem& p
   if (rows > 0) for_rows(executor, rows / p.rows_together, ShareOut{targets, floats(p.shares), p.rows_together});
   executor.launch(loss_kernel, rows, kRowThreads, floats(p.logits), targets, floats(p.shares), p.logits.shape(1),
                   floats(p.losses), p.dlogits.present() ? floats(p.dlogits) : nullptr,
+                  p.looks.present() ? floats(p.looks) : nullptr,
                   executor.queue().complaints("cross_entropy"));
   executor.launch(totals_kernel, 1, kRowThreads, floats(p.losses), floats(p.shares), targets, rows,
                   static_cast<double*>(p.totals.data()));
