@@ -4,6 +4,8 @@
 
 #include "core/memory.h"
 #include "core/numbers.h"
+#include "core/processors.h"
+#include "core/team.h"
 #include "io/file.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
@@ -361,6 +363,9 @@ void check_foreign(const io::ListedWeights& weights) {
   check_all(loader, *shapes);
 }
 
+// Threads that widen and put together what they read; each holds a part of a parameter beside the model meanwhile.
+constexpr int kReaders = 2;
+
 std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model,
                                           const std::shared_ptr<Allocator>& memory) {
   const io::ListedWeights weights = io::list_weights(model);
@@ -371,9 +376,14 @@ std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model,
   auto made = Transformer::unfilled(foreign.config, DType::f32, memory);
   Loader loader(weights, foreign.family, foreign.config, keeps_halves);
   check_all(loader, *made);
-  for (autograd::Parameter* parameter : made->parameters()) {
-    parameter->value = moved_to(memory, loader.make(*parameter));
-  }
+  const std::vector<autograd::Parameter*> all = made->parameters();
+  Team team(memory->device() == Device{} ? std::min(kReaders, usable_processors()) : 1);
+  team.for_each(std::ssize(all), 1, team.threads(), [&](int) {
+    return [&](std::int64_t n) {
+      autograd::Parameter& parameter = *all[static_cast<std::size_t>(n)];
+      parameter.value = moved_to(memory, loader.make(parameter));
+    };
+  });
   return made;
 }
 
