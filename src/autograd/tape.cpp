@@ -1,5 +1,6 @@
 #include "autograd/tape.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/executor.h"
@@ -18,6 +19,15 @@ TensorView Pool::take(const Dims& shape, DType dtype) {
   Shelf& shelf = shelves_[{dtype, count_of(shape)}];
   if (shelf.used == shelf.pieces.size()) shelf.pieces.push_back(Tensor::empty(shape, dtype, memory_));
   return shelf.pieces[shelf.used++].view().reshape(shape);
+}
+
+void Pool::take_back(const TensorView& taken) {
+  Shelf& shelf = shelves_.at({taken.dtype(), taken.count()});
+  const auto end = shelf.pieces.begin() + static_cast<std::ptrdiff_t>(shelf.used);
+  const auto found =
+      std::find_if(shelf.pieces.begin(), end, [&](const Tensor& piece) { return piece.view().data() == taken.data(); });
+  std::swap(*found, *(end - 1));
+  --shelf.used;
 }
 
 void Pool::take_back_all() {
@@ -114,8 +124,17 @@ void Tape::on_backward(Variable result, std::function<void(const TensorView&)> s
 }
 
 TensorView Tape::memory_for(const Node& node) {
-  return node.parameter != nullptr ? gradients_.of(*node.parameter).view()
-                                   : pool_.take(node.value.shape(), node.value.dtype());
+  if (node.parameter != nullptr) return gradients_.of(*node.parameter).view();
+  const TensorView memory = pool_.take(node.value.shape(), node.value.dtype());
+  held_[memory.data()] = {memory, 1};
+  return memory;
+}
+
+void Tape::release(const TensorView& gradient) {
+  const auto held = held_.find(gradient.data());
+  if (held == held_.end() || --held->second.holders > 0) return;
+  pool_.take_back(held->second.memory);
+  held_.erase(held);
 }
 
 void Tape::send(Variable x, const std::function<void(const TensorView&)>& write) {
@@ -124,6 +143,7 @@ void Tape::send(Variable x, const std::function<void(const TensorView&)>& write)
     const TensorView more = pool_.take(into.shape(), into.dtype());
     write(more);
     ops::elementwise(context_, ops::Elementwise::add, plus, more, into);
+    pool_.take_back(more);
   });
 }
 
@@ -131,9 +151,11 @@ void Tape::send_onto(Variable x, const std::function<void(const TensorView&, con
   Node& node = nodes_[x.index];
   if (!node.needs_gradient) return;
   const TensorView plus = node.gradient;
-  if (!plus.present() || node.shared) node.gradient = memory_for(node);
+  const bool shared = plus.present() && node.shared;
+  if (!plus.present() || shared) node.gradient = memory_for(node);
   node.shared = false;
   write(node.gradient, plus);
+  if (shared) release(plus);
 }
 
 void Tape::send_added(Variable x, const std::function<void(const TensorView&)>& add) {
@@ -153,6 +175,7 @@ void Tape::send_shared(Variable x, const TensorView& gradient) {
   if (node.parameter == nullptr && !node.gradient.present()) {
     node.gradient = gradient;
     node.shared = true;
+    if (const auto held = held_.find(gradient.data()); held != held_.end()) ++held->second.holders;
     return;
   }
   send_onto(x, [&](const TensorView& into, const ConstTensorView& plus) {
@@ -164,8 +187,10 @@ void Tape::send_shared(Variable x, const TensorView& gradient) {
 void Tape::backward() {
   const Executor::Burst burst(context_.executor());
   for (std::size_t i = steps_.size(); i-- > 0;) {
-    const TensorView gradient = nodes_[steps_[i].result].gradient;
-    if (gradient.present()) steps_[i].run(gradient);
+    const TensorView gradient = std::exchange(nodes_[steps_[i].result].gradient, {});
+    if (!gradient.present()) continue;
+    steps_[i].run(gradient);
+    release(gradient);
   }
   if (!learns()) return;
   for (const auto& [parameter, index] : parameters_) {
@@ -179,6 +204,7 @@ void Tape::clear() {
   nodes_.clear();
   parameters_.clear();
   steps_.clear();
+  held_.clear();
   pool_.take_back_all();
 }
 

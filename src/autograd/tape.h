@@ -40,6 +40,7 @@ class Pool {
  public:
   explicit Pool(std::shared_ptr<Allocator> memory) : memory_(std::move(memory)) {}
   TensorView take(const Dims& shape, DType dtype);
+  void take_back(const TensorView& taken);  // one piece, before the others
   void take_back_all();
 
   // How much was taken, by type and number of elements; and back to that, but for the piece that begins at `but`.
@@ -85,7 +86,8 @@ class Tape {
   // To change the result of an op in place; only where nothing is recorded.
   TensorView writable(Variable x) const { return nodes_[x.index].result; }
   bool needs_gradient(Variable x) const { return nodes_[x.index].needs_gradient; }
-  // Complete after backward; absent if nothing arrived.
+  // Of a parameter, complete after backward; absent if nothing arrived. Those of results are gone by then: what the ops
+  // before them send takes their memory.
   const TensorView& gradient(Variable x) const { return nodes_[x.index].gradient; }
 
   // What the ops of a block hand to each other beside a stream of this type. On a GPU whose products may round to bf16
@@ -156,6 +158,7 @@ class Tape {
     std::function<void(const TensorView&)> run;
   };
   TensorView memory_for(const Node& node);
+  void release(const TensorView& gradient);  // a variable has done with it
 
   Context& context_;
   bool recording_;
@@ -168,6 +171,11 @@ class Tape {
   std::vector<Node> nodes_;
   std::map<const Parameter*, std::size_t> parameters_;
   std::vector<Step> steps_;
+  struct Held {
+    TensorView memory;
+    int holders = 0;  // variables whose gradient lies there
+  };
+  std::map<const void*, Held> held_;  // of the pool, by where it begins
 };
 
 }  // namespace polyhead::autograd

@@ -154,6 +154,37 @@ TEST(Tape, HandsMemoryOutAgain) {
   EXPECT_EQ(since, (std::set<const void*>{tape.value(kept).data()}));
 }
 
+// On the way back through a chain two pieces of memory take turns; a gradient that another variable shares stays.
+TEST(Tape, GradientsTakeTheMemoryOfThoseThatAreDone) {
+  Context context(1);
+  Tape tape(context);
+  const auto made = [&] { return tape.result(tape.take({2, 3}, DType::f32)); };
+  const auto fill = [](const TensorView& into, float value) { std::fill_n(into.as<float>(), into.count(), value); };
+  std::vector<const void*> places;
+  Variable x = made();
+  for (float n = 1; n < 8; ++n) {
+    const Variable y = made();
+    tape.on_backward(y, [&, x, n](const TensorView& dy) {
+      EXPECT_EQ(dy.as<float>()[5], n);
+      places.push_back(dy.data());
+      tape.send(x, [&](const TensorView& into) { fill(into, n - 1); });
+    });
+    x = y;
+  }
+  const Variable shares = made(), last = made();
+  tape.on_backward(shares, [&](const TensorView& dy) { EXPECT_EQ(dy.as<float>()[0], 7); });
+  const Variable passes = made();
+  tape.on_backward(passes, [&](const TensorView& dy) {
+    tape.send_shared(shares, dy);
+    tape.send_shared(x, dy);
+  });
+  tape.on_backward(last, [&](const TensorView&) { tape.send(passes, [&](const TensorView& dy) { fill(dy, 7); }); });
+  tape.send(last, [&](const TensorView& into) { fill(into, 9); });
+  tape.backward();
+  ASSERT_EQ(places.size(), 7u);
+  EXPECT_EQ(std::set<const void*>(places.begin(), places.end()).size(), 2u);
+}
+
 TEST(Tape, WithoutRecordingThereIsNoWayBack) {
   Context context(1);
   Tape tape(context, false);
