@@ -152,6 +152,13 @@ TEST(Detectors, OfSeveralRelationsTheOneFurthestAboveItsOffset) {
   EXPECT_EQ(found.score_in("separator"), nullptr) << "there are none";
 }
 
+TEST(Detectors, AScoreAtItsThresholdHoldsAndOneBelowDoesNot) {
+  EXPECT_TRUE((RoleScore{"r", 0.4, 0.4, 0.1}.holds()));
+  EXPECT_FALSE((RoleScore{"r", 0.39999, 0.4, 0.1}.holds()));
+  EXPECT_TRUE((RoleScore{"r", 0.5 + kMargin, 0.4, 0.5}.holds()));
+  EXPECT_FALSE((RoleScore{"r", 0.49999 + kMargin, 0.4, 0.5}.holds()));
+}
+
 TEST(Detectors, CloseIsWhatMayBeOtherwiseTomorrow) {
   EXPECT_TRUE((RoleScore{"r", 0.44, 0.4, 0.1}.close()));
   EXPECT_TRUE((RoleScore{"r", 0.36, 0.4, 0.1}.close()));

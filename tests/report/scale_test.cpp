@@ -40,6 +40,8 @@ TEST(Ticks, ASingleValueHasRoomAroundIt) {
     EXPECT_LT(ticks.front(), value);
     EXPECT_GT(ticks.back(), value);
   }
+  EXPECT_EQ(labels(nice_ticks(200, 200, 4)), (Words{"180", "190", "200", "210", "220"})) << "a tenth of its size";
+  EXPECT_EQ(labels(nice_ticks(0, 0, 4)), (Words{"−1.0", "−0.5", "0.0", "0.5", "1.0"}));
 }
 
 TEST(Ticks, FarOnesDoNotStretchTheAxis) {
