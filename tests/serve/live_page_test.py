@@ -231,6 +231,7 @@ class OfALanguageModel(Live):
         self.wait(tab, f'map.matrix?.queries === {count}')
         for kind in ('max', 'mean'):
             self.expect_blocks(tab, kind, count)
+        self.expect_blocks_saved(tab, count)
         self.assertIn('blocks=mean', tab.run('location.hash'))
         for _ in range(6):
             tab.run('map.zoomBy(2)')
@@ -269,6 +270,22 @@ class OfALanguageModel(Live):
                 Math.floor((map.left + ({column} + 0.5) * map.cell * map.size) * map.ratio),
                 Math.floor((map.top + ({row} + 0.5) * map.cell * map.size) * map.ratio), 1, 1).data].slice(0, 3)""")
             self.assertEqual(pixel, shades[shade], (kind, row, column))
+
+    def expect_blocks_saved(self, tab, count):
+        """What is saved are blocks, too: all of them at their places, under names that do not lie on each other."""
+        saved = tab.run("""(() => {
+            const drawn = mapDrawing(), frame = drawn.querySelector('svg'), image = frame.firstChild;
+            const size = (of) => [of.getAttribute('width'), of.getAttribute('height')].map(Number);
+            const names = [...drawn.querySelectorAll('text[y]')].map((one) => Number(one.getAttribute('y')));
+            return {frame: size(frame), image: size(image), names, cell: map.whole, block: blocks.sizeFor(map.whole, 0.5)};
+        })()""")
+        self.assertGreater(saved['block'], 1)
+        whole = -(-count // saved['block']) * saved['block']  # the last block may be cut short
+        for frame, image in zip(saved['frame'], saved['image']):
+            self.assertAlmostEqual(frame, count * saved['cell'], places=3)
+            self.assertAlmostEqual(image, whole * saved['cell'], places=3)
+        steps = [after - before for before, after in zip(saved['names'], saved['names'][1:])]
+        self.assertTrue(all(13 <= step < 14 for step in steps), steps)
 
     def test_what_is_seen_can_be_saved(self):
         tab = self.tab(at='#off=0.1&text=it%27s+a+road')
