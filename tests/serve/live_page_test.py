@@ -218,6 +218,8 @@ class OfALanguageModel(Live):
         for buttons in ('#tokens', '#queries'):
             names = tab.run(f"[...document.querySelectorAll('{buttons} button')].map((e) => e.ariaLabel)")
             self.assertEqual(names, ['bytes E2', 'bytes 98', 'bytes 83'])
+        self.assertEqual(tab.run("spoken('⟨E2 98⟩a⟨83⟩')"), 'bytes E2 98abytes 83')
+        self.assertEqual(tab.run("spoken('⟨a⟩⟨E2,98⟩')"), '⟨a⟩⟨E2,98⟩', 'brackets of a text')
         self.expect_accessible(tab)
         self.expect_quiet(tab)
 

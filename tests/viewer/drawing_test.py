@@ -294,7 +294,17 @@ class Drawing(PageTest):
         self.assertTrue(first['key'] < 60 < first['key'] + seen['keys'])
         for query, key in ((100, 60), (99, 61), (101, 59)):
             self.expect_shade(tab, tab.run(f'{pixel}([{query}, {key}])'), weights.byte(query, key), (query, key))
-        tab.run('map.pan(-48, 24)')
+        # Cells that the edges cut in two.
+        for cut in (0.4, 0.6):
+            for query, key in ((90 + cut, 50 + cut), (110 + cut - seen['queries'], 70 + cut - seen['keys'])):
+                tab.run(f'map.first = {{query: {query}, key: {key}}}; map.draw()')
+                for down in (0.2, seen['queries'] / 2, seen['queries'] - 0.2):
+                    for across in (0.2, seen['keys'] / 2, seen['keys'] - 0.2):
+                        at = query + down, key + across
+                        cell = [int(one) for one in at]
+                        if min(abs(one % 1 - edge) for one in at for edge in (0, 1)) > 0.1:
+                            self.expect_shade(tab, tab.run(f'{pixel}([{at[0] - 0.5}, {at[1] - 0.5}])'), weights.byte(*cell), at)
+        tab.run(f"map.first = {{query: {first['query']}, key: {first['key']}}}; map.pan(-48, 24)")
         tab.settle()
         self.assertAlmostEqual(tab.run('map.first.key'), first['key'] + 2, places=6)
         self.assertAlmostEqual(tab.run('map.first.query'), first['query'] - 1, places=6)
