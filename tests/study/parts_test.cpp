@@ -52,6 +52,12 @@ TEST(KnockOuts, ShutTheHeadsOfEachKind) {
   const KnockOut half = knock_out(context, formation);
   EXPECT_TRUE(half.previous.has_value());
   EXPECT_FALSE(half.induction || half.both || half.others) << "the others may hold what is missing";
+
+  formation.roles = {{{0, 0}, {previous}}, {{0, 1}, {previous}}, {{1, 0}, {induction}}, {{1, 1}, {induction}}};
+  const KnockOut all = knock_out(context, formation);
+  EXPECT_EQ(all.previous_heads, "0.0, 0.1");
+  EXPECT_EQ(all.induction_heads, "1.0, 1.1");
+  EXPECT_FALSE(all.others) << "there are none";
 }
 
 TEST(Comparing, GivesEveryNumberOfHeadsItsCourses) {
