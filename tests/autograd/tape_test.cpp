@@ -7,13 +7,14 @@
 #include <set>
 
 #include "autograd/functions.h"
+#include "support/bits.h"
 #include "support/random.h"
 
 namespace polyhead::autograd {
 namespace {
 
-Parameter normal(const std::string& name, const Dims& shape) {
-  Tensor tensor = Tensor::empty(shape, DType::f64);
+Parameter normal(const std::string& name, const Dims& shape, DType dtype = DType::f64) {
+  Tensor tensor = Tensor::empty(shape, dtype);
   test::Random random(name);
   test::fill_normal(tensor, random, 1);
   return {name, std::move(tensor)};
@@ -127,6 +128,26 @@ TEST(Tape, TheNormOfAConstant) {
   expect_slopes({&gamma, &beta}, [&](Tape& tape) {
     return normalise(tape, tape.constant(x.value), tape.parameter(gamma), tape.parameter(beta), 1e-3);
   });
+}
+
+// Of x in 16 bits, weights and bias of f32 are rounded to x's type.
+TEST(Tape, WeightsFollowATypeOf16Bits) {
+  Context context(1);
+  const auto as = [&](const Parameter& from, DType dtype) {
+    Tensor to = Tensor::empty(from.value.shape(), dtype);
+    copy(context, from.value, to);
+    return to;
+  };
+  const Parameter x = normal("x", {3, 4, 6}, DType::f32), weight = normal("weight", {5, 6}, DType::f32),
+                  bias = normal("bias", {5}, DType::f32);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor in = as(x, dtype), expected = linear(context, in, as(weight, dtype), as(bias, dtype));
+    for (const bool recording : {false, true}) {
+      Tape tape(context, recording);
+      const Variable y = linear(tape, tape.constant(in), tape.parameter(weight), tape.parameter(bias));
+      EXPECT_TRUE(test::same_bits("y", clone(context, tape.value(y)), expected)) << recording;
+    }
+  }
 }
 
 // What was taken after a mark is handed out again, but for what is kept; what was taken before it is not.
