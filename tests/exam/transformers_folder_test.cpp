@@ -8,6 +8,7 @@
 #include "exam/gguf_for_transformers.h"
 #include "heads/pruning.h"
 #include "io/json.h"
+#include "io/safetensors.h"
 #include "io/scratch.h"
 #include "model/checkpoint.h"
 #include "model/family.h"
@@ -54,6 +55,43 @@ TEST(TransformersFolder, ComputesWhatIsLeft) {
       EXPECT_EQ(smaller->config().layers[0].kv_heads, std::max<std::int64_t>(1, heads.kv_heads - (regular > 0)));
       EXPECT_EQ(smaller->config().layers[0].heads, smaller->config().layers[0].kv_heads * size);
       expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
+    }
+  }
+}
+
+// A copy of the family's model with weights of 16 bits.
+void save_rounded(const std::string& family, DType dtype, const std::filesystem::path& folder) {
+  std::filesystem::copy_file(fixture(family) / "config.json", folder / "config.json");
+  io::Safetensors file = io::read_safetensors(fixture(family) / "model.safetensors");
+  std::vector<io::NamedTensor> named;
+  Context context(1);
+  for (auto& [name, tensor] : file.tensors) {
+    Tensor half = Tensor::empty(tensor.shape(), dtype);
+    copy(context, tensor, half);
+    tensor = std::move(half);
+    named.push_back({name, tensor});
+  }
+  io::write_safetensors(folder / "model.safetensors", named);
+}
+
+// Weights keep their type; their bytes are then others, biases' too.
+TEST(TransformersFolder, KeepsTypesOf16Bits) {
+  for (const std::string family : {"llama", "qwen2"}) {
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      SCOPED_TRACE(family + (dtype == DType::f16 ? ", f16" : ", bf16"));
+      const io::Scratch from, to;
+      save_rounded(family, dtype, from.folder());
+      const auto whole = model::load(from.folder());
+      const model::LayerHeads heads = whole->config().layers[0];
+      std::vector<HeadId> gone{{1, heads.heads - 1}};  // its place is filled with zeros
+      for (std::size_t layer = 0; layer < whole->config().layers.size(); ++layer) {
+        for (std::int64_t h = 0; h < heads.heads / heads.kv_heads; ++h) gone.push_back({layer, h});
+      }
+      save_for_transformers(from.folder(), *whole, gone, to.folder());
+      for (const auto& [name, tensor] : io::read_safetensors(to / "model.safetensors").tensors) {
+        EXPECT_EQ(tensor.dtype(), dtype) << name;
+      }
+      expect_close(logits_of(*model::load(to.folder())), logits_of(*heads::without_heads(*whole, gone)));
     }
   }
 }
