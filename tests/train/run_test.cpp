@@ -148,6 +148,11 @@ TEST_F(Runs, LinesThatAreNoneOfOursDoNotStopIt) {
     resume("run");
     EXPECT_EQ(slurp(at("run") / kMetricsFile), lines) << bad;
   }
+  // A number that was none stands as null, and is ours.
+  const std::string none = "{\"step\":3,\"seconds\":1,\"loss\":1,\"gradient_norm\":null}\n";
+  spill(at("run") / kMetricsFile, none + lines);
+  resume("run");
+  EXPECT_EQ(slurp(at("run") / kMetricsFile), none + lines);
   // Longer than any line, and than what is read at a time.
   spill(at("run") / kMetricsFile, std::string(300'000, 'x') + "\n" + lines + std::string(70'000, 'y'));
   resume("run");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "train/plan.h"
 #include "train/random_task.h"
 #include "train/samples.h"
 
@@ -129,6 +130,20 @@ TEST_P(EveryTask, NamesItsTokens) {
 }
 
 // 2^6 strings in all: exclusion must part them exactly.
+// A plan of its own for every task, by what is known of it: none is the first one's, under another name.
+TEST_P(EveryTask, HasAPlanThatFits) {
+  Plan plan = plan_for(GetParam());
+  EXPECT_EQ(plan.task.name, GetParam());
+  const bool attention_alone = GetParam() == "recall";
+  EXPECT_EQ(plan.model.feed_forward, attention_alone ? model::FeedForward::none : model::FeedForward::gelu);
+  const std::size_t layers = GetParam() == "classify" ? 1 : GetParam() == "text" ? 3 : 2;
+  EXPECT_EQ(plan.model.layers.size(), layers);
+  for (const model::LayerHeads& layer : plan.model.layers) EXPECT_EQ(layer.heads, 4);
+  EXPECT_EQ(plan.model.width, GetParam() == "text" ? 128 : 64);
+  fit_to_task(plan.model, *task);
+  EXPECT_NO_THROW(model::Transformer(plan.model, 1));
+}
+
 TEST(Splits, PartASmallTaskExactly) {
   const auto task = make_task({.name = "copy", .context = 13, .vocabulary = 4});
   std::set<Tokens> training, validation;
