@@ -223,6 +223,24 @@ class OfALanguageModel(Live):
         self.expect_accessible(tab)
         self.expect_quiet(tab)
 
+    def test_an_entry_of_the_legend_switches_its_heads(self):
+        tab = self.tab()
+        tab.run("""for (const heads of [currentModel().heads, live.sides[0].whole.heads]) {
+            heads.forEach((head, i) => { if (i < 5) head.role = 'first'; else if (i < 8) delete head.role; }); }
+            showHeads()""")
+        roles = tab.run('currentModel().heads.map((head) => [keyOf(head), head.role ?? "no clear role"])')
+        entries = tab.run("[...document.querySelectorAll('.role-key button')].map((e) => e.ariaLabel)")
+        self.assertEqual(sorted(entries), sorted({f'{role}: off / on' for _, role in roles}))
+        off = lambda: sorted(tab.run('[...gates.values.entries()].filter(([, value]) => value === 0).map(([key]) => key)'))
+        for entry in entries:
+            of_it = sorted(key for key, role in roles if entry == f'{role}: off / on')
+            press = f"document.querySelector('.role-key button[aria-label=\"{entry}\"]').onclick()"
+            for expected in (of_it, []):
+                tab.run(press + '; null')
+                self.wait(tab)
+                self.assertEqual(off(), expected, entry)
+        self.expect_quiet(tab)
+
     def test_two_thousand_tokens(self):
         tab = self.tab()
         self.type(tab, ''.join((' a', ' the', ' it', ' to')[n * n % 7 % 4] for n in range(1990)))

@@ -501,6 +501,13 @@ class Drawing(PageTest):
         tab = self.tab()
         self.assertEqual(tab.run(f"[fill('sample', [[0, 'one']]), {hidden}][1]"), True)
         self.assertEqual(tab.run(f"[fill('sample', [[0, 'one'], [1, 'two']]), {hidden}][1]"), False)
+        # Of what the heads are known by, and whether there are maps.
+        shown = "!controls.elements.order.parentElement.hidden"
+        self.assertTrue(tab.run(shown))
+        tab.run("currentModel().heads.forEach((head) => { delete head.damage; delete head.role; }); showHeads()")
+        self.assertTrue(tab.run(shown), 'by layer and by importance')
+        tab.run("currentModel().heads.forEach((head) => { delete head.importance; }); showHeads()")
+        self.assertFalse(tab.run(shown), 'by layer alone')
 
     def test_columns_of_numbers_stand_to_the_right(self):
         made = "table(['word', 'number', 'both'], [['a', 1, 2], ['b', null, 'none']])"
