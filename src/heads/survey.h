@@ -17,7 +17,7 @@ namespace polyhead::heads {
 // How often something was so, of how many.
 struct Share {
   std::int64_t hits = 0, count = 0;
-  double value() const { return count == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(count); }
+  double value() const { return static_cast<double>(hits) / static_cast<double>(count); }  // of one row or more
 };
 
 struct HeadSurvey {
