@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -58,6 +59,33 @@ TEST(KnockOuts, ShutTheHeadsOfEachKind) {
   EXPECT_EQ(all.previous_heads, "0.0, 0.1");
   EXPECT_EQ(all.induction_heads, "1.0, 1.1");
   EXPECT_FALSE(all.others) << "there are none";
+}
+
+// Which heads are shut for each number, whatever the labels: 0.0 and 1.0 matter, the others do not.
+TEST(KnockOuts, ShutThoseOfTheirOwnKind) {
+  Formation formation;
+  formation.course.model = InductionModel::make();
+  formation.course.task = train::make_task(
+      {.name = "repeat", .context = InductionModel::kContext, .vocabulary = InductionModel::kVocabulary});
+  const heads::RoleScore previous{"previous token", 0.9, 0.4, 0.1}, induction{"induction", 0.9, 0.4, 0.1};
+  Context context(1);
+  for (const std::string labels : {"p i ", "i p ", " p i", " ip ", "p  i", "i  p", "ppi ", "  pi"}) {  // by head
+    formation.roles.clear();
+    std::map<char, bool> harms;
+    for (std::size_t n = 0; n < 4; ++n) {
+      formation.roles.push_back({{n / 2, static_cast<std::int64_t>(n % 2)}, {}});
+      if (labels[n] != ' ') formation.roles.back().scores = {labels[n] == 'p' ? previous : induction};
+      harms[labels[n]] = harms[labels[n]] || n % 2 == 0;
+    }
+    const KnockOut found = knock_out(context, formation);
+    const auto expect = [&](const std::optional<double>& accuracy, bool harm) {
+      EXPECT_EQ(accuracy.value() < 0.5, harm) << '"' << labels << '"';
+    };
+    expect(found.previous, harms['p']);
+    expect(found.induction, harms['i']);
+    expect(found.both, harms['p'] || harms['i']);
+    expect(found.others, harms[' ']);
+  }
 }
 
 TEST(Comparing, GivesEveryNumberOfHeadsItsCourses) {
