@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "reference/rotary.h"
 #include "support/compare.h"
 #include "support/random.h"
@@ -91,9 +93,23 @@ TEST(Rotary, RefusesWhatDoesNotFit) {
   EXPECT_THROW(rotate(context, flat, {}), Error);
   EXPECT_THROW(rotate(context, x, {.dim = 3}), Error);
   EXPECT_THROW(rotate(context, x, {.dim = 10}), Error);
-  EXPECT_THROW(rotate(context, x, {.base = -1}), Error);
-  EXPECT_THROW(rotate(context, x, {.scaling = {.factor = 0.5}}), Error);
-  EXPECT_THROW(rotate(context, x, {.scaling = {.slow = 4, .fast = 4}}), Error);
+  // Each number at its limit and beyond.
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+  for (const RotaryScaling& scaling : {RotaryScaling{.factor = 1}, {.slow = 1e-9}, {.fast = 1.001}, {.context = 0}}) {
+    EXPECT_NO_THROW(rotate(context, x, {.scaling = scaling}));
+  }
+  for (const double wrong : {0.999, 0.0, -2.0, kNan, kInf}) {
+    EXPECT_THROW(rotate(context, x, {.scaling = {.factor = wrong}}), Error) << wrong;
+  }
+  for (const double wrong : {0.0, -1.0, 4.0, 5.0, kNan, kInf}) {
+    EXPECT_THROW(rotate(context, x, {.scaling = {.slow = wrong}}), Error) << wrong;
+  }
+  for (const double wrong : {1.0, 0.5, -4.0, kNan, kInf}) {
+    EXPECT_THROW(rotate(context, x, {.scaling = {.fast = wrong}}), Error) << wrong;
+  }
+  for (const double wrong : {0.0, -1.0, kNan, kInf}) {
+    EXPECT_THROW(rotate(context, x, {.base = wrong}), Error) << wrong;
+  }
   EXPECT_THROW(rotate(context, x, {.scaling = {.context = -1}}), Error);
   const Tensor three = factors_of(3), wrong = Tensor::zeros({4}, DType::f64);
   EXPECT_THROW(rotate(context, x, {.factors = three}), Error);
