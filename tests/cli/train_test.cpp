@@ -79,6 +79,48 @@ TEST_F(Train, TrainsAndReports) {
   EXPECT_TRUE(contains(output_of(joined(resuming("run"))).text, "validation accuracy"));
 }
 
+TEST_F(Train, EveryOptionArrives) {
+  const auto json_in = [&](const std::string& run, const std::string& name) {
+    return nlohmann::json::parse(file(run, name));
+  };
+  const Words all{
+      "train",        "copy",  "--layers",   "2",      "--width",     "16",     "--heads",   "4",
+      "--steps",      "3",     "--batch",    "2",      "--warmup",    "1",      "--seed",    "9",
+      "--rate",       "0.004", "--decay",    "0.2",    "--dropout",   "0.25",   "--norm",    "rms",
+      "--context",    "11",    "--kv-heads", "2",      "--positions", "rotary", "--no-bias", "--no-feed-forward",
+      "--save-every", "7",     "--out",      at("all")};
+  EXPECT_EQ(train(all).code, 0);
+  const auto plan = json_in("all", "run.json"), config = json_in("all", "config.json");
+  for (const auto& [place, value] : std::vector<std::pair<std::string, nlohmann::json>>{{"/task/seed", 9},
+                                                                                        {"/task/context", 11},
+                                                                                        {"/training/steps", 3},
+                                                                                        {"/training/batch", 2},
+                                                                                        {"/training/rate", 0.004},
+                                                                                        {"/training/warmup", 1},
+                                                                                        {"/training/decay", 0.2},
+                                                                                        {"/training/seed", 9},
+                                                                                        {"/save_every", 7}}) {
+    EXPECT_EQ(plan.at(nlohmann::json::json_pointer(place)), value) << place;
+  }
+  for (const auto& [key, value] : std::vector<std::pair<std::string, nlohmann::json>>{{"context", 11},
+                                                                                      {"width", 16},
+                                                                                      {"heads", {4, 4}},
+                                                                                      {"kv_heads", {2, 2}},
+                                                                                      {"positions", "rotary"},
+                                                                                      {"norm", "rms"},
+                                                                                      {"feed_forward", "none"},
+                                                                                      {"bias", false},
+                                                                                      {"dropout", 0.25}}) {
+    EXPECT_EQ(config.at(key), value) << key;
+  }
+  // Left out, the warm-up takes no more than a tenth of the steps.
+  for (const auto& [steps, warmup] : {std::pair{30, 3}, {499, 49}, {600, 50}}) {
+    const std::string run = "of " + std::to_string(steps);
+    EXPECT_EQ(train(tiny(run, {"--steps", std::to_string(steps)})).code, 0);
+    EXPECT_EQ(json_in(run, "run.json")["training"]["warmup"], warmup);
+  }
+}
+
 TEST_F(Train, TheDefaultsLearnToCopy) {
   const auto report = json_of("train copy --steps 300 --out " + at("run"));
   EXPECT_GT(report["validation_accuracy"], 0.99);
