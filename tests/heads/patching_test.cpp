@@ -35,6 +35,26 @@ model::Transformer stirred(const model::Config& config) {
 
 const Tokens kClean{1, 2, 3, 4, 5}, kCorrupted{1, 7, 3, 8, 5};
 
+std::vector<float> last_logits(Context& context, const model::Transformer& model, const Tokens& tokens) {
+  autograd::Tape tape(context, false);
+  const auto T = std::ssize(tokens);
+  const ConstTensorView logits = tape.value(model.forward(tape, ConstTensorView(tokens.data(), {1, T})));
+  const float* last = logits.as<float>() + (T - 1) * 9;
+  return {last, last + 9};
+}
+
+// By how much the answer is ahead of what would be said instead, in both runs.
+TEST(Patch, TellsTheLogitsOfBothRunsApart) {
+  Context context(1);
+  const model::Transformer model = stirred(attention_only(2));
+  const std::vector<float> clean = last_logits(context, model, kClean),
+                           corrupted = last_logits(context, model, kCorrupted);
+  const Patching found = patch(context, model, kClean, kCorrupted, {2, 6});
+  EXPECT_NEAR(found.clean, clean[2] - clean[6], 1e-5);
+  EXPECT_NEAR(found.corrupted, corrupted[2] - corrupted[6], 1e-5);
+  EXPECT_GT(std::abs(found.clean - found.corrupted), 1e-2);
+}
+
 // With one layer and the same last token, the heads together make all of the difference, each its own part.
 TEST(Patch, OfOneLayerTheHeadsMakeUpTheWhole) {
   Context context(1);
@@ -87,13 +107,9 @@ TEST(Patch, TheLikeliestTokensAreThoseOfTheRuns) {
   float* output = model.parameters().back()->value.as<float>();  // [9,16]
   std::transform(output, output + 16, output,
                  [](float weight) { return 4 * weight; });  // token 0 is likeliest now and then
-  autograd::Tape tape(context, false);
   const auto likeliest = [&](const Tokens& tokens) {
-    tape.clear();
-    const auto T = std::ssize(tokens);
-    const ConstTensorView logits = tape.value(model.forward(tape, ConstTensorView(tokens.data(), {1, T})));
-    const float* last = logits.as<float>() + (T - 1) * 9;
-    return static_cast<std::int32_t>(std::max_element(last, last + 9) - last);
+    const std::vector<float> last = last_logits(context, model, tokens);
+    return static_cast<std::int32_t>(std::max_element(last.begin(), last.end()) - last.begin());
   };
   std::set<std::int32_t> seen;
   for (std::int32_t first = 0; first < 9; ++first) {
