@@ -75,8 +75,8 @@ class CudaExecutor final : public Executor {
   enum class Begin : std::uint8_t { in_turn, early };
 
   template <class... Parameters, class... Arguments>
-  void launch_at(Begin begin, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
-                 std::size_t shared_bytes, const Arguments&... arguments) {
+  void launch_at(Begin begin, void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::size_t shared_bytes,
+                 const Arguments&... arguments) {
     std::tuple<Parameters...> parameters(arguments...);
     std::apply(
         [&](auto&... parameter) {

@@ -175,6 +175,30 @@ TEST(Tape, HandsMemoryOutAgain) {
   EXPECT_EQ(since, (std::set<const void*>{tape.value(kept).data()}));
 }
 
+// What was added to a gradient leaves it where it is, and what comes next goes elsewhere.
+TEST(Tape, AGradientThatIsAddedToKeepsItsMemory) {
+  Context context(1);
+  Tape tape(context);
+  const auto made = [&] { return tape.result(tape.take({2, 3}, DType::f32)); };
+  const auto send = [&](Variable to, float value) {
+    tape.send(to, [=](const TensorView& into) { std::fill_n(into.as<float>(), into.count(), value); });
+  };
+  const Variable x = made(), other = made(), first = made(), second = made();
+  std::vector<float> found;
+  for (const Variable each : {x, other}) {
+    tape.on_backward(each, [&](const TensorView& dy) { found.push_back(dy.as<float>()[4]); });
+  }
+  tape.on_backward(first, [&](const TensorView&) {
+    send(x, 1);
+    send(other, 5);
+  });
+  tape.on_backward(second, [&](const TensorView&) { send(x, 2); });
+  send(first, 0);
+  send(second, 0);
+  tape.backward();
+  EXPECT_EQ(found, (std::vector<float>{5, 3}));
+}
+
 // On the way back through a chain two pieces of memory take turns; a gradient that another variable shares stays.
 TEST(Tape, GradientsTakeTheMemoryOfThoseThatAreDone) {
   Context context(1);

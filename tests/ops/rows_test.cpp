@@ -77,8 +77,9 @@ std::vector<RowsCall> calls() {
         {"targets", rows, DType::i32},
         {"losses", rows},
         {"shares", rows},
-        {"dlogits", matrix, DType::f32, true}},
-       [](Context& c, const Views& v) { cross_entropy(c, v[0], v[1], Share::all, v[2], v[3], v[4]); }},
+        {"dlogits", matrix, DType::f32, true},
+        {"looks", pairs, DType::f32, true}},
+       [](Context& c, const Views& v) { cross_entropy(c, v[0], v[1], Share::all, v[2], v[3], v[4], v[5]); }},
       {"adamw",
        {{"weight", matrix}, {"first moment", matrix}, {"second moment", matrix}, {"gradient", matrix}},
        [](Context& c, const Views& v) {

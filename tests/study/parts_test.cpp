@@ -26,13 +26,18 @@ double previous_score(const heads::HeadSurvey& head) {
   return head.mean(Statistic::previous_weight, Statistic::previous_rows);
 }
 
-// The model written by hand, of which it is known what goes with each head.
-TEST(KnockOuts, ShutTheHeadsOfEachKind) {
+// The model written by hand, of which it is known what goes with each head; without roles.
+Formation by_hand() {
   Formation formation;
   formation.course.model = InductionModel::make();
   formation.course.task = train::make_task(
       {.name = "repeat", .context = InductionModel::kContext, .vocabulary = InductionModel::kVocabulary});
-  const heads::RoleScore previous{"previous token", 0.9, 0.4, 0.1}, induction{"induction", 0.9, 0.4, 0.1};
+  return formation;
+}
+const heads::RoleScore previous{"previous token", 0.9, 0.4, 0.1}, induction{"induction", 0.9, 0.4, 0.1};
+
+TEST(KnockOuts, ShutTheHeadsOfEachKind) {
+  Formation formation = by_hand();
   Context context(1);
   formation.roles = {{{0, 0}, {previous}}, {{0, 1}, {}}, {{1, 0}, {induction}}, {{1, 1}, {}}};
   const KnockOut found = knock_out(context, formation);
@@ -63,11 +68,7 @@ TEST(KnockOuts, ShutTheHeadsOfEachKind) {
 
 // Which heads are shut for each number, whatever the labels: 0.0 and 1.0 matter, the others do not.
 TEST(KnockOuts, ShutThoseOfTheirOwnKind) {
-  Formation formation;
-  formation.course.model = InductionModel::make();
-  formation.course.task = train::make_task(
-      {.name = "repeat", .context = InductionModel::kContext, .vocabulary = InductionModel::kVocabulary});
-  const heads::RoleScore previous{"previous token", 0.9, 0.4, 0.1}, induction{"induction", 0.9, 0.4, 0.1};
+  Formation formation = by_hand();
   Context context(1);
   for (const std::string labels : {"p i ", "i p ", " p i", " ip ", "p  i", "i  p", "ppi ", "  pi"}) {  // by head
     formation.roles.clear();

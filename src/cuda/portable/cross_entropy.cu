@@ -112,8 +112,7 @@ void cross_entropy(CudaExecutor& executor, const backend::CrossEntropyProblem& p
   if (rows > 0) for_rows(executor, rows / p.rows_together, ShareOut{targets, floats(p.shares), p.rows_together});
   executor.launch(loss_kernel, rows, kRowThreads, floats(p.logits), targets, floats(p.shares), p.logits.shape(1),
                   floats(p.losses), p.dlogits.present() ? floats(p.dlogits) : nullptr,
-                  p.looks.present() ? floats(p.looks) : nullptr,
-                  executor.queue().complaints("cross_entropy"));
+                  p.looks.present() ? floats(p.looks) : nullptr, executor.queue().complaints("cross_entropy"));
   executor.launch(totals_kernel, 1, kRowThreads, floats(p.losses), floats(p.shares), targets, rows,
                   static_cast<double*>(p.totals.data()));
 }

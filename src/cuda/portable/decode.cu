@@ -40,7 +40,7 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   const AttentionArguments arguments(problem);
   const DecodeOutputs outputs{Strided(problem.output), Strided(problem.lse)};
   executor.launch_early(decode_kernel<T, D>, pairs * partials.chunks, 32 * kDecodeWarps, kShared, arguments, partials,
-                       outputs, kv_heads);
+                        outputs, kv_heads);
 }
 
 template <class T>
