@@ -1,4 +1,5 @@
 """Tokenizers that nobody trained here, and SentencePiece's own, as others read them."""
+import math
 import pathlib
 
 import gguf
@@ -105,6 +106,14 @@ class SentencePiece:
     def takes(self, line):
         """SentencePiece does not look for special tokens in a text, llama.cpp does."""
         return not any(special in line for special in ("<s>", "</s>", "<unk>"))
+
+    def as_good(self, ids, own):
+        """Whether two ways of cutting a long text are equals to SentencePiece, which sums scores in single precision: near a sum
+        of -100,000 its unit is 1/128, and which of two near equals wins hangs on how it came there."""
+        unknown = self.own.unk_id()
+        worth = lambda tokens: math.fsum(self.own.get_score(n) for n in tokens if n != unknown)
+        return (self.unigram and ids.count(unknown) == own.count(unknown) and worth(own) < -2**15
+                and abs(worth(ids) - worth(own)) <= 2.0**-22 * abs(worth(own)))
 
     def read(self, line):
         """BOS, as Llama has it, or EOS, as T5 has it."""
