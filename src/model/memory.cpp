@@ -64,16 +64,17 @@ double pass_bytes(const Config& config, const Pass& pass) {
   const auto width = static_cast<double>(config.width), tokens = static_cast<double>(pass.tokens);
   const double outputs = config.kind == Kind::gpt ? static_cast<double>(config.vocabulary) : 0;
   double numbers = (pass.backward ? 2 : 1) * (2 * width + outputs / (pass.last_only ? tokens : 1));
-  double largest = 0, remembered = 0;
+  double forward = 0, largest = 0, largest_back = 0, remembered = 0;
   for (const LayerHeads& heads : config.layers) {
     const PerToken layer = per_token(config, heads);
     numbers += pass.row_statistics ? layer.statistics : 0;
-    if (pass.backward) numbers += layer.forward + layer.backward;
     if (!pass.backward && pass.remembered == 0 && heads.heads > 0) numbers += width;  // the output of attention is kept
+    forward += layer.forward;
     largest = std::max(largest, layer.forward);
+    largest_back = std::max(largest_back, layer.backward);
     remembered += 2 * static_cast<double>(heads.kv_heads * config.head_dim);
   }
-  if (!pass.backward) numbers += largest;
+  numbers += pass.backward ? forward + largest_back : largest;
   return kBytes * static_cast<double>(pass.batch) *
          (numbers * tokens + remembered * static_cast<double>(pass.remembered));
 }

@@ -10,8 +10,8 @@ namespace polyhead::model {
 
 double parameter_count(const Config& config);  // a double: a config may ask for more than 2^63
 
-// Bytes of one pass over so many tokens; with the way back, and with statistics of every row, if wanted. A pass without
-// the way back hands the memory of one layer on to the next.
+// Bytes of one pass over so many tokens; with the way back, and with statistics of every row, if wanted. The way back
+// hands the memory of a layer's gradients on to the next, a pass without it all that a layer made. Within a tenth.
 struct Pass {
   std::int64_t batch = 1, tokens = 1;
   bool backward = false, row_statistics = false;

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "io/scratch.h"
 #include "model/checkpoint.h"
+#include "model/peak.h"
 #include "polyhead/model.h"
 
 namespace polyhead::model {
@@ -32,23 +32,12 @@ TEST(Loading, WhatIsMissingIsNamedAndRefused) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep books of their own
-// Bytes of a field of /proc/self/status.
-double status(const std::string& field) {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(field + ":")) return 1024 * std::stod(line.substr(field.size() + 1));
-  }
-  return 0;
-}
-
 // The most that loading took, beside the bytes of the file.
 void expect_little_more(const std::filesystem::path& folder, double file) {
-  if (!(std::ofstream("/proc/self/clear_refs") << "5" << std::flush)) GTEST_SKIP() << "the peak cannot be reset";
-  const double before = status("VmRSS");
-  const auto model = load(folder);
-  const double peak = status("VmHWM") - before;
-  EXPECT_GT(peak, 0.7 * file) << "else this shows nothing";
-  EXPECT_LE(peak, 1.2 * file);
+  const auto peak = test::peak_of([&] { load(folder); });
+  if (!peak) GTEST_SKIP() << "the peak cannot be reset";
+  EXPECT_GT(*peak, 0.7 * file) << "else this shows nothing";
+  EXPECT_LE(*peak, 1.2 * file);
 }
 
 // Half of such a model are the tokens, the other half is the output: neither is ever there twice.
