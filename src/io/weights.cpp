@@ -126,6 +126,10 @@ fs::path model_of(const fs::path& model) {
   return ggufs.size() == 1 ? ggufs[0] : model;
 }
 
+bool holds_other_formats(const fs::path& folder) {
+  return !files_in(folder, [](const fs::path& path) { return is_gguf(path) || is_pickle(path); }).empty();
+}
+
 ListedWeights list_weights(const fs::path& model) {
   ListedWeights result{.where = find_weights(model), .format = "safetensors", .metadata = {}, .tensors = {}};
   const auto add = [&](const fs::path& file, std::vector<StoredTensor> tensors) {

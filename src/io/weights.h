@@ -17,6 +17,9 @@ std::filesystem::path find_weights(const std::filesystem::path& model);
 // What somebody calls a model, or the only .gguf in it if it is a folder without safetensors of its own.
 std::filesystem::path model_of(const std::filesystem::path& model);
 
+// Whether a folder holds weights that polyhead does not write: GGUF files or pickles.
+bool holds_other_formats(const std::filesystem::path& folder);
+
 // Weights that were looked at and not read. Every tensor has one place: with shards, all that the index
 // (model.safetensors.index.json) lists, each in the shard that it names, which lies beside the index.
 struct ListedWeights {

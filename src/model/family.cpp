@@ -309,7 +309,8 @@ double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves) {
 bool is_own(const std::filesystem::path& model) {
   const std::filesystem::path ending = io::model_of(model).extension();
   if (ending == ".gguf" || ending == ".safetensors") return false;
-  if (!io::is_folder(model) || !io::is_there(model / kConfigFile)) return true;  // and its loader says what is missing
+  if (!io::is_folder(model)) return true;  // and its loader says what is missing
+  if (!io::is_there(model / kConfigFile)) return !io::holds_other_formats(model);
   const std::string where = (model / kConfigFile).string();
   const io::Json json = io::parse_json(io::read_file(where, kMostConfig), where);
   return !json.is_object() || !json.contains("model_type") || type_of(json, where).starts_with("polyhead-");

@@ -31,6 +31,16 @@ TEST(Loading, WhatIsMissingIsNamedAndRefused) {
   refused(ErrorCode::io, (scratch / "nothing.gguf").string(), "No such file");
 }
 
+// A folder without a config in which others left what only they can choose from, or read.
+TEST(Loading, FoldersOfOthersWithoutAConfig) {
+  const io::Scratch two, pickle;
+  for (const char* name : {"model.Q4_K_M.gguf", "model.Q8_0.gguf"}) io::spill(two / name, "GGUF");
+  io::spill(pickle / "pytorch_model.bin", "PK");
+  io::expect_error(ErrorCode::input, {two.folder(), "2 files .gguf; name one of them"},
+                   [&] { Model::load(two.folder()); });
+  io::expect_error(ErrorCode::input, {"pytorch_model.bin", "a pickle"}, [&] { Model::load(pickle.folder()); });
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep books of their own
 // The most that loading took, beside the bytes of the file.
 void expect_little_more(const std::filesystem::path& folder, double file) {
