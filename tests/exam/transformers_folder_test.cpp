@@ -12,6 +12,7 @@
 #include "io/scratch.h"
 #include "model/checkpoint.h"
 #include "model/family.h"
+#include "support/rounded.h"
 #include "text/chars.h"
 
 namespace polyhead::exam {
@@ -59,28 +60,13 @@ TEST(TransformersFolder, ComputesWhatIsLeft) {
   }
 }
 
-// A copy of the family's model with weights of 16 bits.
-void save_rounded(const std::string& family, DType dtype, const std::filesystem::path& folder) {
-  std::filesystem::copy_file(fixture(family) / "config.json", folder / "config.json");
-  io::Safetensors file = io::read_safetensors(fixture(family) / "model.safetensors");
-  std::vector<io::NamedTensor> named;
-  Context context(1);
-  for (auto& [name, tensor] : file.tensors) {
-    Tensor half = Tensor::empty(tensor.shape(), dtype);
-    copy(context, tensor, half);
-    tensor = std::move(half);
-    named.push_back({name, tensor});
-  }
-  io::write_safetensors(folder / "model.safetensors", named);
-}
-
 // Weights keep their type; their bytes are then others, biases' too.
 TEST(TransformersFolder, KeepsTypesOf16Bits) {
   for (const std::string family : {"llama", "qwen2"}) {
     for (const DType dtype : {DType::f16, DType::bf16}) {
       SCOPED_TRACE(family + (dtype == DType::f16 ? ", f16" : ", bf16"));
       const io::Scratch from, to;
-      save_rounded(family, dtype, from.folder());
+      test::save_rounded(fixture(family), dtype, false, from.folder());
       const auto whole = model::load(from.folder());
       const model::LayerHeads heads = whole->config().layers[0];
       std::vector<HeadId> gone{{1, heads.heads - 1}};  // its place is filled with zeros

@@ -18,6 +18,7 @@
 #include "support/bits.h"
 #include "support/mutator.h"
 #include "support/npy.h"
+#include "support/rounded.h"
 
 namespace polyhead::model {
 namespace {
@@ -163,23 +164,6 @@ TEST(Family, SavedAsOurOwn) {
   }
 }
 
-// A copy of a fixture whose numbers are rounded to a type, stored in it or, widened again, in f32.
-void save_rounded(const std::string& family, DType dtype, bool wide, const std::filesystem::path& folder) {
-  std::filesystem::copy_file(fixture(family) / "config.json", folder / "config.json");
-  io::Safetensors file = io::read_safetensors(fixture(family) / "model.safetensors");
-  std::vector<io::NamedTensor> named;
-  Context context(1);
-  for (auto& [name, tensor] : file.tensors) {
-    if (tensor.dtype() == DType::f32) {
-      Tensor half = Tensor::empty(tensor.shape(), dtype);
-      copy(context, tensor, half);
-      tensor = wide ? widened(std::move(half)) : std::move(half);
-    }
-    named.push_back({name, tensor});
-  }
-  io::write_safetensors(folder / "model.safetensors", named);
-}
-
 // Matrices of 16 bits stay as they are stored: half the memory, and the bits of the same numbers in f32. So do those of
 // a model that has lost a head, and of one that was saved as our own.
 TEST(Family, MatricesOf16BitsStayAsStored) {
@@ -187,8 +171,8 @@ TEST(Family, MatricesOf16BitsStayAsStored) {
   for (const std::string family : kFamilies) {
     const Scratch halves, wides, own;
     const DType dtype = family == "llama" ? DType::f16 : DType::bf16;
-    save_rounded(family, dtype, false, halves.folder());
-    save_rounded(family, dtype, true, wides.folder());
+    test::save_rounded(fixture(family), dtype, false, halves.folder());
+    test::save_rounded(fixture(family), dtype, true, wides.folder());
     const Model half = Model::load(halves.folder()), wide = Model::load(wides.folder());
     std::size_t kept = 0, arithmetic = 0;
     for (const autograd::Parameter* parameter : half.transformer().parameters()) {
