@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cli/foreign.h"
+#include "io/safetensors.h"
 #include "model/checkpoint.h"
 
 namespace polyhead::cli {
@@ -67,6 +68,36 @@ TEST_F(ScoreForeign, SaysThePerplexityOfAText) {
   expect_refused(2, "score " + scratch_.folder(), "--text");
   take_encoder();
   expect_refused(3, line, "polyhead embed");
+}
+
+TEST_F(ScoreForeign, ReadsWhatAPipeBrings) {
+  spill(at("text"), "abcdefghipd");
+  const std::string line = "score " + scratch_.folder() + " --format json --text ";
+  const Ran piped = shell("cat " + at("text") + " | " + command(line + "/dev/stdin"));
+  EXPECT_EQ(piped.code, 0);
+  json from_pipe = json::parse(piped.text), from_file = json_of("score " + scratch_.folder() + " --text " + at("text"));
+  EXPECT_EQ(from_pipe["scores"], from_file["scores"]);
+}
+
+// Weights of a number's largest size are finite; what comes of them is not.
+TEST_F(ScoreForeign, NumbersThatAreNotFiniteAreNeitherSaidNorWritten) {
+  const auto swell = [&](const std::string& name) {
+    io::Safetensors file = io::read_safetensors(scratch_ / "model.safetensors");
+    std::vector<io::NamedTensor> named;
+    for (auto& [found, tensor] : file.tensors) {
+      if (found == name) std::fill_n(tensor.as<float>(), count_of(tensor.shape()), 3e38f);
+      named.push_back({found, tensor});
+    }
+    io::write_safetensors(scratch_ / "model.safetensors", named);
+  };
+  swell("model.norm.weight");
+  spill(at("text"), "abcdefghipd");
+  expect_refused(3, "score " + scratch_.folder() + " --text " + at("text"), "not finite");
+  take_encoder();
+  swell("encoder.layer.1.output.LayerNorm.weight");
+  expect_refused(3, "embed " + scratch_.folder() + " --text " + at("text") + " --out " + at("x.npy"),
+                 "the embedding of line 1");
+  EXPECT_FALSE(std::filesystem::exists(at("x.npy")));
 }
 
 // The rows of an npy file of f32, behind its header.
