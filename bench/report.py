@@ -57,6 +57,10 @@ def machine():
             "kernel": f"{platform.system()} {platform.release().split('-')[0]}"}
 
 
+INTRODUCTION = """\
+Written by `bench/run.py --write docs/performance.md` (`make bench` prints the same). Pages of their own: [an NVIDIA
+H200](performance-gpu.md), [sixteen processors](performance-threads.md)."""
+
 METHOD = """\
 Ours and every peer are processes that take turns, the order rotating; a turn begins only when all threads of the
 others are asleep, and is taken again if the process had to wait for a processor for more than 2 % of it. A turn is as
@@ -87,9 +91,8 @@ def write_page(path, facts, families):
         with open(path) as page:
             found = re.search(re.escape(BEGIN) + "(.*?)" + re.escape(END), page.read(), re.S)
         kept = found.group(1) if found else kept
-    parts = ["# Performance", "Written by `bench/run.py --write docs/performance.md` (`make bench` prints the same).",
-             "## Machine and versions", table(["what", "value"], facts.items(), numbers=False), "## Method",
-             METHOD, *(to_markdown(family) for family in families), BEGIN + kept + END]
+    parts = ["# Performance", INTRODUCTION, "## Machine and versions", table(["what", "value"], facts.items(), numbers=False),
+             "## Method", METHOD, *(to_markdown(family) for family in families), BEGIN + kept + END]
     with open(path, "w") as page:
         page.write("\n\n".join(parts) + "\n")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Attention on the GPU: checked against the reference (polyhead_gpu_check, every case of the catalogue), then timed beside
 torch's backends, which take turns with libpolyhead_gpu_calls.so on the same tensors. Prints the tables of
-docs/performance.md. FOLDER is where CMake built the two.
+docs/performance-gpu.md. FOLDER is where CMake built the two.
 
     bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,backward,layer,training,decode,statistics,materialised,options]
 """
