@@ -31,9 +31,9 @@ struct Options {
 using Tokens = std::vector<std::int32_t>;
 
 // What a model's tokens mean, and what to begin and how to go on with if the user does not say.
-class Language {
+class Speaker {
  public:
-  virtual ~Language() = default;
+  virtual ~Speaker() = default;
   virtual Tokens tokens_of(const std::string& prompt) const = 0;
   virtual std::string text_of(std::int32_t token) = 0;  // after those before; what is not yet a character waits
   virtual bool ends_with(std::int32_t /*token*/) const { return false; }
@@ -56,7 +56,7 @@ std::string harmless(const std::string& text) {
 }
 
 // Bytes as they are.
-class Bytes final : public Language {
+class Bytes final : public Speaker {
  public:
   Tokens tokens_of(const std::string& prompt) const override {
     Tokens tokens;
@@ -70,7 +70,7 @@ class Bytes final : public Language {
 };
 
 // The words of a task, a space between them.
-class Words final : public Language {
+class Words final : public Speaker {
  public:
   explicit Words(std::unique_ptr<train::Task> task) : task_(std::move(task)) {}
 
@@ -99,7 +99,7 @@ class Words final : public Language {
 };
 
 // What the model's own tokenizer says.
-class Tokenized final : public Language {
+class Tokenized final : public Speaker {
  public:
   Tokenized(const std::string& model, std::int64_t vocabulary)
       : tokenizer_(text::load_tokenizer(model)), ends_(text::end_tokens(model)) {
@@ -129,7 +129,7 @@ class Tokenized final : public Language {
   std::size_t printed_ = 0;
 };
 
-std::unique_ptr<Language> language_of(const std::string& folder, const model::Config& config) {
+std::unique_ptr<Speaker> speaker_of(const std::string& folder, const model::Config& config) {
   if (config.kind == model::Kind::encoder) {
     throw Failure(Exit::input,
                   fmt::format("{}: this model is an encoder: it reads a text and cannot continue it; models of the "
@@ -200,12 +200,12 @@ void generate(const Options& o) {
   Context context = o.on.context();
   std::optional<Progress> loading(std::in_place, "loading " + o.model);
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
-  const std::unique_ptr<Language> language = language_of(o.model, model->config());
+  const std::unique_ptr<Speaker> speaker = speaker_of(o.model, model->config());
   loading.reset();
   const auto seed = static_cast<std::uint64_t>(o.seed);
-  Tokens tokens = language->tokens_of(o.prompt);
-  if (tokens.empty()) tokens = language->opening(seed);
-  const std::int64_t count = o.tokens.value_or(language->length(tokens));
+  Tokens tokens = speaker->tokens_of(o.prompt);
+  if (tokens.empty()) tokens = speaker->opening(seed);
+  const std::int64_t count = o.tokens.value_or(speaker->length(tokens));
   const std::int64_t context_length = model->config().context, read = std::ssize(tokens);
   if (read > context_length) {
     say(fmt::format("The prompt has {} tokens and the model room for {}: it reads the last {}.\n", read, context_length,
@@ -216,14 +216,14 @@ void generate(const Options& o) {
                        {.tokens = longest, .last_only = true, .remembered = std::min(context_length, read + count)},
                        static_cast<double>(model::saved_bytes(*model)));  // weights are laid out for products as well
   const Sampling sampling{
-      .temperature = o.temperature.value_or(language->temperature()), .seed = seed, .top_k = o.top_k, .top_p = o.top_p};
-  for (const std::int32_t token : tokens) fmt::print("{}", language->text_of(token));
+      .temperature = o.temperature.value_or(speaker->temperature()), .seed = seed, .top_k = o.top_k, .top_p = o.top_p};
+  for (const std::int32_t token : tokens) fmt::print("{}", speaker->text_of(token));
   model::Generator generator(context, *model, {tokens}, sampling);
   Printer printer(o.stop);
   for (std::int64_t n = 0; n < count; ++n) {
     std::fflush(stdout);
     const std::int32_t token = generator.next()[0];
-    if (language->ends_with(token) || !printer.say(language->text_of(token))) break;
+    if (speaker->ends_with(token) || !printer.say(speaker->text_of(token))) break;
   }
   printer.finish();
   fmt::print("\n");
