@@ -11,7 +11,7 @@ import numpy as np
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, LIGHT_STATISTICS, Arena, function, pointers
 from ._numbers import flag, is_zero, whole
-from ._options import (  # some of them for polyhead.torch
+from ._options import (  # some of them for torch
     OPTION_TENSORS, PLAIN, PLAIN_SETTINGS, UNLIMITED, Align, Array, Options, Window, options_of, window_of, word_of)
 from ._results import ABSENT, Summary, notebook_html
 from ._statistics import HeadStatistics
@@ -204,9 +204,9 @@ def plain(q, k, v, output):
 
 @functools.lru_cache
 def _of_torch():
-    from . import torch  # only if asked for
+    from . import _autograd  # only where there is torch
 
-    return torch
+    return _autograd
 
 
 @overload

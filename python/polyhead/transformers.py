@@ -24,10 +24,11 @@ from transformers.masking_utils import (
 )
 
 from ._attention import Options
+from ._autograd import attend
 from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._numbers import whole
 from ._statistics import HeadStatistics
-from .torch import _draw_seed, attend
+from .torch import _draw_seed
 
 _NAME = "polyhead"
 _states: Any = weakref.WeakKeyDictionary()  # by module of attention: what is asked of its heads
