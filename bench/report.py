@@ -59,7 +59,23 @@ def machine():
 
 INTRODUCTION = """\
 Written by `bench/run.py --write docs/performance.md` (`make bench` prints the same). Pages of their own: [an NVIDIA
-H200](performance-gpu.md), [sixteen processors](performance-threads.md)."""
+H200](performance-gpu.md), [sixteen processors](performance-threads.md).
+
+In short, on the machine below. R is polyhead's speed over that of the best peer (lower 95 % bound):
+
+- **Ahead:** attention [forward](#forward-beside-the-peers-µs-a-call) (R {forward worst} at worst, geomean {forward geomean}) and
+  [backward](#backward-beside-torch-µs-a-call) ({backward worst}, {backward geomean});
+  [the layer](#the-layer-projections-attention-w_o-µs-a-call) in training ({layer-training worst}, {layer-training geomean}) and with weights ({layer-weights worst}, {layer-weights geomean});
+  [a training step](#training-a-step-beside-torch-µs) ({training worst}, {training geomean}); [real models](#real-models) beside Transformers.
+- **Even:** the layer's forward pass ({layer-forward worst}, {layer-forward geomean}).
+- **Behind:** [decoding](#decoding-one-query-of-32-heads-of-128-over-cached-keys-µs-a-call) over long f32 caches with as many
+  kv heads as heads (R {decode worst} at worst; it is ahead with f16 storage or fewer kv heads, geomean of all {decode geomean});
+  [small calls from Python](#generating-and-calls-from-python), which take longer than torch's.
+- **Statistics** of every head take at most {light set, times the plain forward} times
+  [the plain pass](#statistics-time-relative-to-the-plain-forward) (full set: {full set, times the plain forward}), and at 16,384 tokens
+  [{most of ours} of memory](#memory-beyond-inputs-and-outputs-at-1121638464).
+- **Bars** are the targets that were set beforehand. Those missed are marked **fail**;
+  [what limits which cell](#what-limits-which-cell) says why."""
 
 METHOD = """\
 Ours and every peer are processes that take turns, the order rotating; a turn begins only when all threads of the
@@ -84,6 +100,23 @@ def to_markdown(family):
     return "\n\n".join(parts)
 
 
+class Found(dict):
+    """Numbers by name; one that was not measured is a dash."""
+    def __missing__(self, name):
+        return "–"
+
+
+def introduction(families):
+    """INTRODUCTION with the numbers of the tables."""
+    found = Found()
+    for family in families:
+        found |= {what: number for what, _, number, _ in family.bars}
+        for line in family.closing:
+            name, _, worst, _, geomean = line.split()
+            found |= {f"{name} worst": worst, f"{name} geomean": geomean}
+    return INTRODUCTION.format_map(found)
+
+
 def write_page(path, facts, families):
     """Writes the page anew, but for the part between the markers."""
     kept = "\n## What limits which cell\n\nNot written yet.\n"
@@ -91,7 +124,7 @@ def write_page(path, facts, families):
         with open(path) as page:
             found = re.search(re.escape(BEGIN) + "(.*?)" + re.escape(END), page.read(), re.S)
         kept = found.group(1) if found else kept
-    parts = ["# Performance", INTRODUCTION, "## Machine and versions", table(["what", "value"], facts.items(), numbers=False),
+    parts = ["# Performance", introduction(families), "## Machine and versions", table(["what", "value"], facts.items(), numbers=False),
              "## Method", METHOD, *(to_markdown(family) for family in families), BEGIN + kept + END]
     with open(path, "w") as page:
         page.write("\n\n".join(parts) + "\n")
