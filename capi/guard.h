@@ -35,7 +35,7 @@ T& required(T* pointer, std::string_view op, std::string_view name) {
   throw Error(ErrorCode::value, op, std::string(name) + " must not be NULL");
 }
 
-// The size of a struct as the program knows it that passes it, or room for it.
+// `size` is that of a struct as the calling program knows it.
 template <class Struct>
 void expect_size(std::size_t size, std::string_view op, const std::string& name) {
   if (size >= sizeof size && size <= 16 * sizeof(Struct) && size % alignof(Struct) == 0) return;  // else never set
@@ -44,7 +44,7 @@ void expect_size(std::size_t size, std::string_view op, const std::string& name)
 }
 
 // A struct that begins with its size, as this version knows it: fields that an older program does not have are 0, and
-// those that a newer one has must be.
+// those that only a newer one has must be 0.
 template <class Struct>
 Struct versioned(const Struct* given, std::string_view op, std::string_view name) {
   Struct known{};
@@ -77,7 +77,7 @@ std::vector<Struct> versioned(const Struct* first, std::size_t count, std::strin
   return known;
 }
 
-// An array of the caller's to be filled, whose structs have the size that its program knows.
+// The caller's array to be filled, whose structs have the size that its program knows.
 template <class Struct>
 class Room {
  public:

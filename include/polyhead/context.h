@@ -11,13 +11,13 @@ namespace POLYHEAD_PUBLIC polyhead {
 
 class Executor;
 
-// What f32 tensors may be rounded to for a product, whose sums are f32 in any case. A GPU's tensor cores are several
-// times as fast then. The CPU rounds nothing.
+// What f32 tensors may be rounded to for a product; sums are f32 in any case. A GPU's tensor cores are then several
+// times as fast. The CPU rounds nothing.
 enum class Float32Products : std::uint8_t {
   f32,   // nothing is rounded
   tf32,  // the operands of matrix products: to TF32, with the exponents of f32 and 10 bits behind the point
-  bf16,  // and attention, where Hopper's kernels take it: operands, weights and results to bf16, with 7 bits; a model's
-         // pass that is recorded for its gradients has all of its blocks but the residual stream in bf16
+  bf16,  // as tf32; also attention, where Hopper's kernels take it: operands, weights and results to bf16, with 7 bits;
+         // a model's pass that is recorded for its gradients has all of its blocks but the residual stream in bf16
 };
 
 // Make one and keep it. No thread starts before the first call that needs it; between calls the team sleeps.

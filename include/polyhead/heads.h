@@ -1,7 +1,7 @@
 // What the heads of a model do, how much it depends on each, and the same model without those it does not need.
 //
 //   for (const SurveyedHead& head : survey_heads(context, model, tokens)) ...         // roles and statistics
-//   PruneCurve curve = prune(context, model, ranking, judging, 0.01);                  // lose at most 1 % accuracy
+//   PruneCurve curve = prune(context, model, ranking, judging, 0.01);                  // lose at most one point
 //   without_heads(model, curve.removed()).save("small");                               // smaller matrices, not masks
 //
 // docs/heads.md defines roles, scores and orders.
@@ -36,8 +36,8 @@ struct SurveyOptions {
   std::uint64_t seed = 1;                  // of the random repeated segments that tell induction heads
 };
 
-// Every head on tokens i32 [B,T] such as the model was trained on, and on random segments of the same tokens, repeated.
-// The statistics are those of `tokens`.
+// Examines every head on `tokens`, i32 [B,T], which should be like those the model was trained on, and on random
+// segments of the same tokens, repeated. The statistics are those of `tokens`.
 std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const ConstTensorView& tokens,
                                        const SurveyOptions& options = {});
 
@@ -50,9 +50,9 @@ struct HeadImportance {
   HeadId id;
   double gradient = 0;    // mean over sequences of |d loss of the sequence / d gate|
   double normalised = 0;  // divided by the l2 norm of its layer's
-  // What the loss of a sequence gains without the head: its output made 0, or made its mean over all tokens.
+  // How much the loss of a sequence rises if the head's output is set to 0, or to its mean over all tokens.
   Estimate zero, mean;
-  double accuracy_loss = 0;  // accuracy with it minus without, output made 0
+  double accuracy_loss = 0;  // accuracy with it minus without, its output set to 0
   Estimate logit;            // what it adds to the logit of the right answer, above the mean of all logits
 };
 
@@ -61,14 +61,15 @@ struct HeadImportance {
 std::vector<HeadImportance> head_importance(Context& context, const Model& model,
                                             const std::vector<Examples>& examples);
 
+// Encoders have no gradient to rank by, so they take `random` or `damage`.
 enum class PruneOrder : std::uint8_t {
   iterative,  // the head with the least gradient goes, then all are ranked anew
-  one_shot,   // by gradient, ranked once; an encoder has no gradient to go by: the last two are for it
+  one_shot,   // by gradient, ranked once
   random,     // by the seed; for comparison
   damage,     // ranked once, by how much the accuracy, then the loss, suffers without each head alone
 };
 
-// Of an encoder, which has no answers, the loss is what its embeddings turn by, 1 - cos, and the accuracy 1 less that.
+// An encoder has no answers: its loss is how far its embeddings turn, 1 - cos, and its accuracy is 1 minus that.
 struct PruneStep {
   HeadId removed;
   double loss = 0, accuracy = 0;  // without this one, those that go together with it, and all before
@@ -84,7 +85,7 @@ struct PruneCurve {
 
 // Knocks out one head after the other until more than `budget` of the accuracy is lost (0.01 is one percentage point).
 // Heads are ranked on `ranking` and the accuracy is that on `judging`, which should be other sequences. Where a layer
-// has several key/value heads with several readers each, the readers of one go together, a step each. Throws
+// has several key/value heads, each read by several heads, the readers of one go together, a step each. Throws
 // Error (value) if a loss, with all heads or without some, or a gradient is not finite.
 PruneCurve prune(Context& context, const Model& model, const std::vector<Examples>& ranking,
                  const std::vector<Examples>& judging, double budget = 0.01, PruneOrder order = PruneOrder::iterative,

@@ -8,10 +8,9 @@
 namespace POLYHEAD_PUBLIC polyhead {
 
 // x [..,K] of rank 1 or more, weight [N,K], bias [N] or absent; y [..,N]. All of one float type, last strides 1; 16-bit
-// types are accumulated in f32. Beside an x of f32 the weight may have 16 bits: it is widened inside the product, to
-// the bits of a weight that was f32 before, and its gradient is f32. Beside 16-bit x and weight, y (and with it the
-// bias), dweight and dbias in the caller's memory may be f32: the sums as they are. The same bits for any number of
-// threads.
+// types are accumulated in f32. With an f32 x the weight may have 16 bits: it is widened inside the product, with the
+// bits of the same weight in f32, and its gradient is f32. With 16-bit x and weight, y (and with it the bias), dweight
+// and dbias in the caller's memory may be f32: the sums, not rounded. The same bits for any number of threads.
 Tensor linear(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
               const ConstTensorView& bias = {});
 void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,

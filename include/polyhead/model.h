@@ -55,8 +55,8 @@ struct Sampling {
   double temperature = 1;  // 0: always the likeliest token
   std::uint64_t seed = 1;
   std::int64_t top_k = 0;            // only from so many; 0: from all
-  double top_p = 1;                  // of those only from as few as have this much of the probability together; above 0
-  std::vector<std::int32_t> stop{};  // what ends a sequence, as an end token does
+  double top_p = 1;                  // of those only the fewest that together have this much probability; above 0
+  std::vector<std::int32_t> stop{};  // tokens that end a sequence
 };
 
 // Its functions are const and may be called from several threads at once, each with a context of its own. Copies share
@@ -67,16 +67,16 @@ class Model {
   // gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, gpt_neox, bert, roberta and distilbert; the weights may be
   // in shards); or it is a GGUF file, or a folder with one, of the architectures gpt2, llama, qwen2, qwen3, gemma2,
   // gemma3, gptneox and bert. Of bert, roberta and distilbert only the encoder is loaded: no pooler, no task's head,
-  // and all tokens are of the first type. Throws Error (input) if something is missing, damaged or not for the other,
-  // or if a weight is not finite, and names what is wrong; Error (io) if the system refuses to open a file, as one that
-  // was named and is not there. The parameters lie in `memory`: that of the allocator of the context that will run the
-  // model, or of the host.
+  // and all tokens are of the first type. Throws Error (input) that names what is wrong if something is missing or
+  // damaged, if files do not match each other, or if a weight is not finite; Error (io) if the system does not open a
+  // file, such as `folder` itself where there is none. The parameters lie in `memory`: that of the allocator of the
+  // context that will run the model, or of the host.
   static Model load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory = host_allocator());
   // Each of the two files is replaced as a whole or left alone. The folder must exist.
   void save(const std::filesystem::path& folder) const;
 
   bool is_classifier() const noexcept;  // answers with a class
-  bool is_encoder() const noexcept;  // leaves what it made of every token; otherwise a model answers with the next one
+  bool is_encoder() const noexcept;     // returns what it makes of every token; other models predict the next one
   std::int64_t vocabulary() const noexcept;
   std::int64_t context_length() const noexcept;  // the most tokens that a sequence may have
   std::vector<HeadId> heads() const;             // layer by layer; after pruning layers differ
@@ -88,8 +88,8 @@ class Model {
   // What every head attends to: the weights of each layer, [B,H,T,T]; absent for a layer without heads.
   std::vector<Tensor> weights(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
 
-  // `count` tokens after each prompt, which may differ in length; fewer where one of sampling.stop comes, which is left
-  // out. The same seed gives the same tokens.
+  // `count` tokens after each prompt; prompts may differ in length. A sequence ends early before a token of
+  // sampling.stop. The same seed gives the same tokens.
   std::vector<std::vector<std::int32_t>> generate(Context& context,
                                                   const std::vector<std::vector<std::int32_t>>& prompts,
                                                   std::int64_t count, const Sampling& sampling = {}) const;

@@ -166,7 +166,7 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_explain(polyhead_context* context, co
                                                    const polyhead_attention_options* options,
                                                    const polyhead_attention_results* results, const char** text);
 
-/* What the forward pass with the same arguments gave, or NULL to have it computed again; and what comes from above. */
+/* What the forward pass with the same arguments gave, or NULL to have it computed again; and the upstream gradients. */
 typedef struct polyhead_attention_upstream {
   size_t size;
   const polyhead_tensor *output, *lse;              /* of the forward pass */
@@ -213,7 +213,7 @@ POLYHEAD_C_PUBLIC void polyhead_layer_free(polyhead_layer* layer);
 POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_parameter(polyhead_layer* layer, const char* name,
                                                            polyhead_view* view);
 
-/* Positions turn pairs of columns of q and k: polyhead::Rotary. */
+/* Rotates pairs of columns of q and k by their positions: polyhead::Rotary. */
 typedef struct polyhead_rotary {
   size_t size;
   int64_t dim;                                       /* how many columns are rotated; 0: all */
@@ -248,8 +248,8 @@ typedef struct polyhead_layer_wants {
   const polyhead_tensor* target_keys;         /* i32 [B,T,4] */
 } polyhead_layer_wants;
 
-/* Results: output, and as wanted heads, lse, weights, logits, statistics, row_statistics. Of the layer in C++ these are
- * not here: packed weights, the projections as results, memory of the caller, and gradients that arrive at lse and
+/* Results: output, and as wanted heads, lse, weights, logits, statistics, row_statistics. Only in C++ does the layer
+ * have packed weights, projections as results, results in the caller's memory, and upstream gradients of lse and
  * weights. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_forward(polyhead_context* context, const polyhead_layer* layer,
                                                          const polyhead_layer_inputs* inputs,
