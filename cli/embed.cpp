@@ -128,8 +128,8 @@ Command embed_command() {
       .name = "embed",
       .summary = "what an encoder makes of texts, as an array for NumPy",
       .description =
-          "Reads a file with a text on every line and writes an npy file, f32 [lines, width]: of every line the mean "
-          "of what the last layer leaves of its tokens, those that the tokenizer puts around a text among them. "
+          "Reads a file with a text on every line and writes an npy file, f32 [lines, width]. Each row is the mean of "
+          "the last layer's output over the tokens of a line, including those that the tokenizer puts around a text. "
           "Compare two by their angle. For encoders (BERT, RoBERTa, DistilBERT), and what prune makes of them.",
       .examples = {{"polyhead embed minilm --text sentences.txt --out sentences.npy", "one row for every line"}},
       .options = {{"MODEL", "", "a folder that Hugging Face's libraries or polyhead prune made, or a .gguf file",

@@ -113,14 +113,13 @@ Command heads_command() {
           "A row for every head: how sharp it is and where it looks; its role, if it reaches the threshold and beats "
           "its control; how much the model depends on it, by the gradient of its gate and by the loss that its absence "
           "costs, with 95 % intervals; and the head that is most like it. An untrained model of the same shape is the "
-          "control of all detectors. Everything is measured on sequences that the model was not trained on. "
+          "control of all detectors. Models that polyhead trained are measured on sequences that training never showed "
+          "them; models of others bring a tokenizer and are measured on windows of a text: name one with --text. "
           "Columns: entropy of the weights in nats, and relative to that of equal weights (of largest); mean weight on "
           "the first key, the row's own and the one before; mean distance; mean of the largest weight; gradient of the "
           "gate, relative to its layer; damage: how much the loss rises with the head's output set to 0, or to its "
-          "mean; "
-          "what the accuracy changes by; what the head adds to the logit of the right answer; the head whose largest "
-          "weights lie on the same keys, and how often. Models of others bring a tokenizer and are "
-          "examined on windows of a text: name one with --text.",
+          "mean; how much the accuracy changes; what the head adds to the logit of the right answer; the head whose "
+          "largest weights lie on the same keys, and how often.",
       .examples = {{"polyhead heads run", "the table of a model that polyhead train made"},
                    {"polyhead heads run --all-roles", "also the score of every head in every role, and its control"},
                    {"polyhead heads run --format json", "all of it, for a program"},
@@ -132,9 +131,9 @@ Command heads_command() {
           {o->subject.model_option(),
            {"links", "FILE",
             "relations between words, a JSON object on each line: {\"tokens\": \"BOS today the king is old\", "
-            "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}; of a model that brings a tokenizer "
+            "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}; for a model that brings a tokenizer "
             "{\"text\": \"Today the king is old\", \"query\": [15, 17], \"key\": [10, 14], \"relation\": ...}, with "
-            "a word's first character and the one behind its last",
+            "a word's first character and the one after its last",
             &o->links},
            {"all-roles", "", "every role's score, threshold and control; with --format csv only those", &o->all_roles},
            {"damage", "", "take every head out in turn, which is what takes the time; default: yes", &o->damage},

@@ -148,9 +148,9 @@ std::vector<std::string> notes_of(const Examined& e) {
 // A sentence for every column that is shown and does not speak for itself.
 std::string explained(const Examined& e, const std::vector<std::string>& headings) {
   const std::pair<const char*, const char*> sentences[] = {
-      {"damage", e.answers() ? "Damage: what the loss gains without the head. "
-                             : "Damage: what the embedding of a window turns by without the head, 1 - cos. "},
-      {"accuracy", "Accuracy: what it changes by without the head. "},
+      {"damage", e.answers() ? "Damage: how much the loss rises without the head. "
+                             : "Damage: how far the embedding of a window turns without the head, 1 - cos. "},
+      {"accuracy", "Accuracy: how much it changes without the head. "},
       {"logit", "Logit: what the head adds to that of the right answer. "},
       {"most like", "Most like: whose largest weights lie on the same keys. "}};
   std::string text;

@@ -176,8 +176,9 @@ std::vector<Option> options_of(Options& o) {
            "damage (the least loss of accuracy when removed alone) or random; default: iterative, of an encoder damage",
            &o.order, kOrders},
           {"layout", "LAYOUT",
-           "polyhead; or transformers, which loads it then as well: layers of equally many heads, so that whole groups "
-           "leave which read one key head, as many from each, and other removed heads stay as zeros",
+           "polyhead; or transformers, for a folder that transformers loads, too: its layers have equally many heads, "
+           "so only whole groups that read one key head leave, as many from each layer, and other removed heads stay "
+           "as zeros",
            &o.layout, kLayouts},
           {"mean", "", "a removed head leaves its mean output behind, in the bias of its layer", &o.mean},
           {"fine-tune",
@@ -211,11 +212,10 @@ Command prune_command() {
           "Takes out one head after the other until the accuracy has fallen by more than the budget, puts the last one "
           "back, and writes the model without them: smaller matrices, not masks, so that it is faster and takes less "
           "room. Heads are ranked on some sequences and judged on others, and what is reported at the end comes from a "
-          "third part; the model was trained on none of them. Heads that share a key head leave together. Prints the "
-          "order, who is left, and parameters, bytes, time and accuracy before and after. Models that bring a "
-          "tokenizer "
-          "are judged by how often they know the next token of a text, and encoders by what the embedding of a text "
-          "turns by: name one with --text.",
+          "third part; a model that polyhead trained was trained on none of them. Heads that share a key head leave "
+          "together. Prints the order, the heads that are left, and parameters, bytes, time and accuracy before and "
+          "after. Models that bring a tokenizer are judged by how often they know the next token of a text, and "
+          "encoders by how far the embedding of a text turns: name one with --text.",
       .examples = {{"polyhead prune run --out small", "lose at most one point of accuracy"},
                    {"polyhead prune run --dry-run --budget 5", "see what five points would buy; write nothing"},
                    {"polyhead prune run --dry-run --compare", "the orders side by side, down to no head"},

@@ -65,8 +65,8 @@ Command serve_command() {
           "Opens a page on this machine, whose address it prints. Type a text there and see what every head does with "
           "it and what the model makes of it: the next token, the class or the embedding. Switch heads off one by one, "
           "by layer, by column or by role, or turn their gates between 0 and 2, and see what changes. Compare two "
-          "texts, or two models of the same shape. The page needs "
-          "nothing from the network. Only this machine can reach it, and only with the random part of its address.",
+          "texts, or two models of the same shape. The page needs nothing from the network. Unless --host says "
+          "otherwise, only this machine can reach it; either way it takes the random part of its address.",
       .examples = {{"polyhead serve run", "a model that polyhead train made"},
                    {"polyhead serve model.gguf --port 8080", "a downloaded model, always at the same port"},
                    {"polyhead serve before --compare after", "two models of the same shape, side by side"}},
@@ -76,7 +76,7 @@ Command serve_command() {
            {"compare", "MODEL", "a second model with as many layers and heads, to be seen beside the first",
             &o->compare},
            {"port", "N", "the port; 0: any that is free", &o->port, {}, 0, 65535},
-           {"host", "ADDRESS", "the address to listen at; other than loopback, it warns", &o->host},
+           {"host", "ADDRESS", "the address to listen on; warns unless it is loopback", &o->host},
            {"tokens", "N", "the longest text that is read, up to the model's context", &o->tokens, {}, 2, 100'000},
            o->on.device_option(),
            o->on.threads_option()},

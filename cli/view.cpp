@@ -141,9 +141,8 @@ Command view_command() {
       .description =
           "Writes what polyhead serve shows of one text into one HTML file that needs no server and no network: the "
           "tokens and what the model expects after each, the grid of all heads by role and numbers, and the attention "
-          "of every head. Weights are kept in 8 bits; numbers are exact. Of a long text, name one layer: the weights "
-          "of "
-          "a head take the square of the tokens.",
+          "of every head. Weights are kept in 8 bits; numbers are exact. For a long text, name one layer: the weights "
+          "of a head grow with the square of the tokens.",
       .examples = {{"polyhead view run", "a model that polyhead train made, on a sequence it has not seen"},
                    {"polyhead view model.gguf --prompt 'It was the best of times'", "a downloaded model, on your text"},
                    {"polyhead view model.gguf --text chapter.txt --layer 5", "a long text, the weights of one layer"},

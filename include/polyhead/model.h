@@ -69,7 +69,7 @@ class Model {
   // gemma3, gptneox and bert. Of bert, roberta and distilbert only the encoder is loaded: no pooler, no task's head,
   // and all tokens are of the first type. Throws Error (input) that names what is wrong if something is missing or
   // damaged, if files do not match each other, or if a weight is not finite; Error (io) if the system does not open a
-  // file, such as `folder` itself where there is none. The parameters lie in `memory`: that of the allocator of the
+  // file, such as a GGUF file that is not there. The parameters lie in `memory`: that of the allocator of the
   // context that will run the model, or of the host.
   static Model load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory = host_allocator());
   // Each of the two files is replaced as a whole or left alone. The folder must exist.
