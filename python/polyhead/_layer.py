@@ -112,11 +112,11 @@ class MultiHeadAttention:
 
     width       of the query and of the output, C
     heads       H; each has head_dim = width / heads columns unless said otherwise
-    kv_heads    G, which divides heads: as many heads have their own keys and values (default: all)
+    kv_heads    G, which divides heads: how many heads of keys and values there are (default: as many as heads)
     key_width, value_width    where the key and the value are not as wide as the query
     parameters  by the names and with the layouts of torch.nn.MultiheadAttention: arrays that can be written to
 
-    It begins as torch's layer does, from the seed. polyhead.torch.MultiheadAttention is the layer for PyTorch.
+    Initialised from the seed as torch's layer is. polyhead.torch.MultiheadAttention is the layer for PyTorch.
 
     >>> import numpy as np, polyhead
     >>> layer = polyhead.MultiHeadAttention(16, 4, seed=1)
@@ -203,9 +203,9 @@ class MultiHeadAttention:
                  output_seed: int = 0, **options: "Unpack[ContractOptions]") -> Union[np.ndarray, MultiHeadResults]:
         """The output [B,T,C] for query [B,T,C], key [B,S,key_width] and value [B,S,value_width].
 
-        Without a key it is the query, without a value the key. If more is wanted, MultiHeadResults: `weights`, `statistics`
-        ("light" or "full"), and with `training` what backward() needs, the heads before W_O among it. Options are those of
-        polyhead.attention: causal, keep, gates and the rest. `output_dropout` is that of the output, after W_O.
+        The key defaults to the query, the value to the key. If more is wanted, returns MultiHeadResults: `weights`,
+        `statistics` ("light" or "full"), and with `training` what backward() needs, including the heads before W_O. Options
+        are those of polyhead.attention: causal, keep, gates and the rest. `output_dropout` applies after W_O.
         """
         for value_of, name in ((weights, "weights"), (training, "training")):
             flag(value_of, name)

@@ -95,14 +95,14 @@ class HeadImportance:
     head: int
     gradient: float  # mean over sequences of |d loss / d gate|
     normalised: float  # divided by the l2 norm of its layer's
-    zero: Estimate  # what the loss gains without it, its output made 0
-    mean: Estimate  # or made its mean over all tokens
+    zero: Estimate  # how much the loss rises with its output set to 0
+    mean: Estimate  # or to its mean over all tokens
     accuracy_loss: float
     logit: Estimate  # what it adds to the logit of the right answer
 
 
 class PruneStep(NamedTuple):
-    """A head that went, and the model without it and all before it."""
+    """A head that was removed, and the scores of the model without it and all before it."""
 
     head: Head
     loss: float
@@ -283,7 +283,7 @@ class Model:
 
         tokens    [T]
         words     how each token is written (default: its number)
-        examples  Examples that heads are ranked by: with them the page shows importance and damage
+        examples  Examples to rank heads by; with them the page shows importance and damage
         """
         tokens = _integers(tokens, "tokens", (1,))
         try:
@@ -379,7 +379,7 @@ class Model:
         >>> import numpy as np, polyhead
         >>> tokens = np.array([[5, 2, 7, 5, 2, 7, 5, 2]])
         >>> examples = polyhead.Examples(tokens, targets=[[-1, -1, -1, 2, 7, 5, 2, -1]])
-        >>> [head.zero.mean > 1 for head in polyhead.load("run").importance(examples)]  # what the loss gains without it
+        >>> [head.zero.mean > 1 for head in polyhead.load("run").importance(examples)]  # how much the loss rises without it
         [True, False, True, False]
         """
         model = self._open("importance")

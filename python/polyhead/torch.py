@@ -8,7 +8,7 @@
 >>> statistics.entropy.shape
 (8,)
 
-A row that may attend to nothing gives 0 (there NaN, where weights are wanted). Weights are those before dropout.
+A row that may attend to nothing gives 0 (in torch NaN, if weights are wanted). Weights are those before dropout.
 """
 
 import functools

@@ -267,7 +267,7 @@ def _pairs(heads):
 
 @contextlib.contextmanager
 def gates(model: Any) -> Iterator[List[torch.Tensor]]:
-    """Yields one gate for every head, a tensor [heads] for each layer, all 1, which gradients flow into.
+    """Yields the gates of all heads: for each layer a tensor [heads] of ones, which gradients flow into.
 
     After a backward pass |gate.grad| says how much the loss depends on each head: its importance.
 
