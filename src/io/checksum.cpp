@@ -1,6 +1,6 @@
 #include "io/checksum.h"
 
-#define XXH_INLINE_ALL  // no library to link: it is all in the header
+#define XXH_INLINE_ALL  // header-only: no library to link
 #include <xxhash.h>
 
 namespace polyhead::io {

@@ -1,4 +1,4 @@
-// XXH64, the checksum of the files that we write: a flipped bit is found, whoever flipped it.
+// XXH64, the checksum of the files that we write; it detects any flipped bit.
 #pragma once
 
 #include <cstddef>

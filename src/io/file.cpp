@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
               path.string() + ": cannot " + std::string(what) + ": " + std::generic_category().message(code));
 }
 
-// The result of a system call, made again if a signal came in between.
+// Makes a system call, again if a signal interrupts it.
 template <class Call>
 auto uninterrupted(const Call& call) {
   auto result = call();
@@ -50,7 +50,7 @@ Descriptor open_file(std::string_view op, const fs::path& path, int flags) {
   const int file = uninterrupted([&] { return open(path.c_str(), flags | O_CLOEXEC); });
   if (file < 0) {
     const int code = errno;
-    if (code == ENOENT) status_at(op, path);  // a link that leads nowhere is there
+    if (code == ENOENT) status_at(op, path);  // if it is a dangling link, say so
     fail(op, path, "open it", code);
   }
   return Descriptor(file);
@@ -79,7 +79,7 @@ bool is_temporary(std::string_view name) {
   return name.starts_with(kPrefix) && name.ends_with(kSuffix) && middle.find_first_not_of(kDigits) == middle.npos;
 }
 
-// A new file in a folder; it goes away with its owner unless it has taken the place of another.
+// A new file in the target's folder; the destructor removes it unless place() has given it the target's name.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& target)
@@ -100,7 +100,7 @@ class TemporaryFile {
     if (fchmod(file(), mode & 0777) != 0) fail("write_file", target_, "keep its permissions");
   }
 
-  // Contents first, then the name, then the folder: after a crash the name never stands for half a file.
+  // Contents first, then the name, then the folder: after a crash the name never refers to half a file.
   void place() {
     if (uninterrupted([&] { return fsync(file()); }) != 0) fail("write_file", target_, "write it to the disk");
     const int folder = folder_.number();
@@ -108,7 +108,7 @@ class TemporaryFile {
       fail("write_file", target_, "put it in place");
     }
     placed_ = true;
-    // Some file systems know no fsync of a folder.
+    // Some file systems cannot fsync a folder.
     if (uninterrupted([&] { return fsync(folder); }) != 0 && errno != EINVAL) {
       fail("write_file", target_, "write its folder to the disk");
     }
@@ -170,7 +170,7 @@ std::string read_file(const fs::path& path, std::size_t limit) {
   }
 }
 
-// Non-blocking, for a pipe would make us wait for a writer before we can refuse it.
+// Non-blocking: opening a pipe would otherwise wait for a writer before we can refuse it.
 Reader::Reader(const fs::path& path) : path_(path), file_(open_file("read_file", path, O_RDONLY | O_NONBLOCK)) {
   const struct stat status = status_of("read_file", path, file_);
   if (!S_ISREG(status.st_mode)) {
@@ -244,7 +244,7 @@ void Appender::sync() {
 
 FolderLock::FolderLock(const fs::path& folder) : folder_(open_file("lock_folder", folder, O_RDONLY | O_DIRECTORY)) {
   if (uninterrupted([&] { return flock(folder_.number(), LOCK_EX | LOCK_NB); }) == 0) return;
-  if (errno != EWOULDBLOCK) return;  // some file systems know no locks
+  if (errno != EWOULDBLOCK) return;  // some file systems have no locks
   throw Error(ErrorCode::io, "lock_folder", folder.string() + ": another process is at work in this folder");
 }
 
@@ -264,7 +264,7 @@ void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) fail("make_folder", path, "make the folder", error.value());
-  const TemporaryFile probe(path / "probe");  // and away again: better now than after hours of work
+  const TemporaryFile probe(path / "probe");  // removed at once; better to fail now than after hours of work
 }
 
 void expect_new_folder(const fs::path& path, bool force) {

@@ -1,5 +1,5 @@
-// Files: read whole or in pieces, and written so that others find the old file or the new one, never a part of it.
-// Where the system refuses, the error has the code `io` and names the path.
+// Files: read whole or in pieces, and written so that others find the old file or the new one, never a part of it. If
+// the system refuses, the error has the code `io` and names the path.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace polyhead::io {
 
-// An open file of the system, closed with its owner.
+// An open file descriptor, closed by its owner's destructor.
 class Descriptor {
  public:
   explicit Descriptor(int number) noexcept : number_(number) {}
@@ -25,15 +25,14 @@ class Descriptor {
   int number_;
 };
 
-// Whether something, or a folder, is there. Where that cannot be told the error says why: no permission, a link that
-// leads nowhere.
+// Whether anything, or a folder, is there. If that cannot be known, an error says why: no permission, a dangling link.
 bool is_there(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
 // The bytes of a file, or of a pipe; more than `limit` are an error (input).
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
-// A file to be read in pieces. Nothing is mapped: a file that shrinks meanwhile is an error, not a signal.
+// A file to be read in pieces. Nothing is mapped: a file that shrinks meanwhile causes an error, not a signal.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path);  // anything but a plain file is an error (input)
@@ -78,8 +77,8 @@ class Appender {
   Descriptor file_;
 };
 
-// A folder that one process at a time works in. Who comes second gets an error (io). It leaves no file behind and goes
-// with the process, however that ends.
+// A lock on a folder: one process at a time works in it, and a second one gets an error (io). The lock leaves no file
+// behind and ends with the process, however that ends.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);
@@ -88,13 +87,14 @@ class FolderLock {
   Descriptor folder_;
 };
 
-// Removes what write_atomically left behind where the process was killed. Nobody may be writing there: lock it first.
+// Removes the temporary files of processes that were killed in write_atomically. Nobody may be writing in the folder:
+// lock it first.
 void sweep_temporaries(const std::filesystem::path& folder);
 
-// Makes the folder and those above it, unless they are there. It is refused if no file can be made in it.
+// Makes the folder and its parents where they are missing. Refuses a folder in which no file can be made.
 void make_folder(const std::filesystem::path& path);
 
-// Refuses (input) a path where something is already: a file, or, unless forced, a folder that is not empty.
+// Refuses (input) a path that holds a file or, unless forced, a folder that is not empty.
 void expect_new_folder(const std::filesystem::path& path, bool force);
 
 }  // namespace polyhead::io

@@ -16,14 +16,14 @@ constexpr std::uint64_t kMaxHeader = 100'000'000;  // metadata and the list of t
 constexpr std::uint64_t kMaxTensors = std::uint64_t{1} << 17;
 constexpr std::uint32_t kMaxDims = 4;
 constexpr std::uint64_t kMaxAlignment = 1 << 20;
-// The least that an item takes: lengths and counts of 8 bytes, types of 4.
+// The fewest bytes that an item takes: lengths, counts and offsets have 8, ranks and types 4.
 constexpr std::uint64_t kLeastKey = 13, kLeastTensor = 24;
 
 [[noreturn]] void refuse(const std::string& where, const std::string& message) {
   throw Error(ErrorCode::input, "gguf", where + ": " + message);
 }
 
-// Walks over the header, a window of the file at a time. What it is asked for must lie within the file and the limit.
+// Walks over the header, a window of the file at a time. Everything it reads must lie within the file and the limit.
 class Scanner {
  public:
   Scanner(const Reader& file, std::string where)
@@ -58,7 +58,7 @@ class Scanner {
   }
 
  private:
-  // The next `count` bytes; they stay until the next call.
+  // The next `count` bytes; valid until the next call.
   const char* bytes(std::uint64_t count, const std::string& what) {
     expect(count, 1, what);
     if (at_ + count > window_at_ + window_.size()) {
@@ -87,7 +87,8 @@ Json scan_flag(Scanner& scan, const std::string& what) {
 }
 Json scan_text(Scanner& scan, const std::string& what) { return scan.text(what); }
 
-// By number: how a value is read, and the least that it takes. Lists (9) have no entry: they are in no list.
+// By type number: how a value is read, and the fewest bytes that it takes. Lists (9) have no reader here: they do not
+// nest.
 struct ValueType {
   Json (*scan)(Scanner&, const std::string& what);
   std::uint64_t least;
@@ -162,7 +163,7 @@ std::int64_t bytes_of(const Dims& shape, const BlockFormat& format, const Scanne
   std::int64_t blocks = row / format.elements, bytes = 0;
   bool overflow = false;
   for (int axis = 0; axis + 1 < shape.rank(); ++axis) overflow |= __builtin_mul_overflow(blocks, shape[axis], &blocks);
-  if (overflow || __builtin_mul_overflow(blocks, format.elements * 8, &bytes)) {  // room for any type in memory
+  if (overflow || __builtin_mul_overflow(blocks, format.elements * 8, &bytes)) {  // enough for any type in memory
     scan.refuse(what, "the bytes of " + to_string(shape) + " overflow 64 bits");
   }
   return blocks * format.bytes;
@@ -196,8 +197,8 @@ std::uint64_t alignment_of(const Json& metadata, const std::string& where) {
   return alignment;
 }
 
-// Tensor after tensor, each at the next multiple of the alignment: no hole, no overlap, nothing behind. Offsets become
-// those in the file.
+// Checks that the tensors follow one another, each at the next multiple of the alignment: no gap, no overlap, nothing
+// after the last one but padding. Offsets in the data become offsets in the file.
 void place(std::vector<StoredTensor>& tensors, std::uint64_t header_end, std::uint64_t alignment,
            std::uint64_t file_bytes, const std::string& where) {
   const auto aligned = [&](std::uint64_t at) { return (at + alignment - 1) / alignment * alignment; };
@@ -264,7 +265,7 @@ const BlockFormat& format_called(const std::string& name) {
 GgufHeader read_gguf_header(const std::filesystem::path& path) { return read_header(Reader(path), path.string()); }
 
 std::string gguf_metadata_alone(const std::filesystem::path& path) {
-  constexpr std::size_t kTensorCount = 8;  // behind magic number and version: the number of tensors, 8 bytes
+  constexpr std::size_t kTensorCount = 8;  // after the magic number and the version: the number of tensors, 8 bytes
   const Reader file(path);
   std::string bytes(static_cast<std::size_t>(read_header(file, path.string()).metadata_end), '\0');
   file.read(0, bytes.data(), bytes.size());

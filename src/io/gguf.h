@@ -1,4 +1,4 @@
-// GGUF, the files of llama.cpp: metadata (the config and the tokenizer among it), then tensors, most of them quantised
+// GGUF, the files of llama.cpp: metadata (including the config and the tokenizer), then tensors, most of them quantised
 // in blocks. Versions 2 and 3, little-endian.
 #pragma once
 
@@ -16,9 +16,9 @@ namespace polyhead::io {
 struct GgufHeader {
   std::string where;  // the file, for messages
   std::uint32_t version = 0;
-  // An object of all keys in the order of the file, so that fields are read as those of config.json are.
+  // All keys in the order of the file, as one object, so that fields are read like those of config.json.
   Json metadata = Json::object();
-  std::uint64_t metadata_end = 0;     // the byte behind it
+  std::uint64_t metadata_end = 0;     // the first byte after the metadata
   std::vector<StoredTensor> tensors;  // shapes in row-major order, the reverse of the file's
 };
 
@@ -26,18 +26,18 @@ struct Gguf : LoadedTensors {
   Json metadata;
 };
 
-// Every count, length and offset is held against the size of the file before anything is allocated for it; a file that
-// breaks the format in any way is an error (input) that names the byte.
+// Every count, length and offset is checked against the size of the file before anything is allocated for it. A file
+// that breaks the format in any way is an error (input).
 GgufHeader read_gguf_header(const std::filesystem::path& path);
 
-// The bytes of a file of the same metadata without any tensors: all that a tokenizer needs.
+// The bytes of a GGUF file with the same metadata and no tensors: all that a tokenizer needs.
 std::string gguf_metadata_alone(const std::filesystem::path& path);
 
 // F32, F16 and BF16 are read as they are; blocks of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K become f32, a
 // piece of the file at a time. Other types are refused.
 Gguf read_gguf(const std::filesystem::path& path);
 
-// One tensor of those that the header lists.
+// Reads one of the tensors that the header lists.
 Tensor read_gguf_tensor(const Reader& file, const StoredTensor& stored);
 
 }  // namespace polyhead::io

@@ -17,7 +17,7 @@ float signed_at(const std::uint8_t* at) { return static_cast<float>(static_cast<
 
 int bit(const std::uint8_t* bits, int n) { return bits[n / 8] >> n % 8 & 1; }
 
-// Element n of 32 that lie in 16 bytes, the low halves first.
+// Element n of 32 packed into 16 bytes, the low nibbles first.
 int nibble(const std::uint8_t* bytes, int n) { return n < 16 ? bytes[n] & 15 : bytes[n - 16] >> 4; }
 
 // 32 elements: scale d, then 4 bits each; d (q - 8).
@@ -46,14 +46,14 @@ void widen_q5_1(const std::uint8_t* block, float* to) {
   for (int n = 0; n < 32; ++n) to[n] = d * static_cast<float>(nibble(block + 8, n) | bit(block + 4, n) << 4) + m;
 }
 
-// d, 8 bits each, with a sign.
+// d, then a signed byte each; d q.
 void widen_q8_0(const std::uint8_t* block, float* to) {
   const float d = half_at(block);
   for (int n = 0; n < 32; ++n) to[n] = signed_at(block + 2 + n) * d;
 }
 
-// The scale and the minimum of each eighth of a block of 256: 6 bits each in 12 bytes, the last four of either kind
-// with their upper two bits apart.
+// The scale and the minimum of each eighth of a block of 256: 6 bits each in 12 bytes. The upper two bits of the last
+// four of each kind lie in the first eight bytes.
 struct Scales {
   float scale[8], minimum[8];
 
@@ -81,7 +81,7 @@ void widen_q4_k(const std::uint8_t* block, float* to) {
   }
 }
 
-// As above, with 32 bytes of fifth bits before: byte n holds those of element n of all eighths.
+// As above, with 32 bytes of fifth bits before the nibbles: byte n holds those of element n of all eighths.
 void widen_q5_k(const std::uint8_t* block, float* to) {
   const Scales scales(block);
   for (int e = 0; e < 8; ++e) {
@@ -93,8 +93,9 @@ void widen_q5_k(const std::uint8_t* block, float* to) {
   }
 }
 
-// 256 elements: 128 bytes of low halves, 64 of upper bit pairs, 16 scales with a sign, d; d scale (q - 32).
-// In each half of a block 64 bytes hold elements 0..63 and 64..127, and 32 bytes the pairs of its four quarters.
+// 256 elements: 128 bytes of low nibbles, 64 of upper bit pairs, 16 signed scales, d; d scale (q - 32).
+// In each half of a block, 64 bytes hold the nibbles of elements 0..63 and 64..127, and 32 bytes the pairs of its four
+// quarters.
 void widen_q6_k(const std::uint8_t* block, float* to) {
   const float d = half_at(block + 208);
   for (int n = 0; n < 256; ++n) {

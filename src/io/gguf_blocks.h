@@ -1,4 +1,4 @@
-// The element types of GGUF. Most are blocks: a few scales, and small integers that they stretch.
+// The element types of GGUF. Most are blocks: a few scales and the small integers that they multiply.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxLevels = 64;
 
-// The text that is parsed, and how far the parser has read: it does not tell the place of a key or a number.
+// The text that is parsed, and how far the parser has read; the parser does not report where a key or a number is.
 struct Source {
   std::string_view text;
   std::string_view where;
@@ -49,16 +49,16 @@ struct Cursor {
   friend bool operator==(const Cursor& a, const Cursor& b) { return a.at == b.at; }
 };
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...; last read: '...'", less what we
-// say ourselves and what is read from the file.
+// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...; last read: '...'" without the
+// parts that we say ourselves or that quote the file.
 std::string reason_in(std::string_view what) {
   if (const std::size_t end = what.find("] "); end != std::string_view::npos) what.remove_prefix(end + 2);
   if (what.starts_with("parse error at ")) what.remove_prefix(what.find(": ") + 2);
   return std::string(what.substr(0, what.find("; last read")));
 }
 
-// Takes the parser's events. The library's own builder searches each object for every key, n^2 comparisons for n keys,
-// and keeps the last of two equal ones.
+// Builds the value from the parser's events. The library's own builder searches each object for every key, n^2
+// comparisons for n keys, and keeps the last of two equal ones.
 class Builder final : public Json::json_sax_t {
  public:
   explicit Builder(const Source& source) : source_(source) {}
@@ -69,7 +69,7 @@ class Builder final : public Json::json_sax_t {
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t& digits) override {
-    // An integer that fits nowhere arrives as a float.
+    // An integer that does not fit in 64 bits arrives as a float.
     if (digits.find_first_of(".eE") == std::string::npos) source_.refuse("the integer does not fit in 64 bits");
     return add(value);
   }
@@ -132,7 +132,7 @@ Json parse_json(std::string_view text, std::string_view where) {
   Source source{text, where};
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     source.read = nul + 1;
-    source.refuse("a NUL byte");  // the parser would take it for the end
+    source.refuse("a NUL byte");  // the parser would take it for the end of the text
   }
   Builder builder(source);
   Json::sax_parse(Cursor{&source, 0}, Cursor{&source, text.size()}, &builder);

@@ -1,4 +1,4 @@
-// JSON from files that nobody vouches for: a strict parser, and fields read with their type and range.
+// JSON from untrusted files: a strict parser, and fields read with their type and range.
 // Errors have the code `input` and begin with `where`, the name of the file.
 #pragma once
 
@@ -13,11 +13,11 @@ namespace polyhead::io {
 // Objects keep the order of the file. Finding a key in one is linear: go through large objects from front to back.
 using Json = nlohmann::ordered_json;
 
-// One value and nothing after it. Refuses, with line and column, also what parsers tend to let pass: duplicate keys,
+// One value and nothing after it. Also refuses, with line and column, what many parsers let pass: duplicate keys,
 // integers beyond 64 bits, more than 64 levels, invalid UTF-8, a NUL.
 Json parse_json(std::string_view text, std::string_view where);
 
-// The field `key` of an object; missing, of another type or out of [least, most] is an error.
+// The field `key` of an object. It is an error if the field is missing, of another type or out of [least, most].
 std::int64_t read_integer(const Json& object, std::string_view key, std::string_view where, std::int64_t least,
                           std::int64_t most);
 std::vector<std::int64_t> read_integers(const Json& object, std::string_view key, std::string_view where,

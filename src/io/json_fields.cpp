@@ -78,7 +78,7 @@ double read_number(const Json& object, std::string_view key, std::string_view wh
   const Json& value = field.value();
   if (!value.is_number()) field.refuse(shown(value));
   const double number = value.get<double>();
-  if (!(number >= least && number <= most)) field.refuse(shown(value));  // a NaN of a GGUF is out of any range
+  if (!(number >= least && number <= most)) field.refuse(shown(value));  // a NaN from a GGUF is out of any range
   return number;
 }
 

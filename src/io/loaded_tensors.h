@@ -11,7 +11,7 @@
 
 namespace polyhead::io {
 
-// A tensor that lies in a file.
+// A tensor in a file, not read yet.
 struct StoredTensor {
   std::string name;
   std::string format;  // the file's own word for its type: "BF16", "Q4_K"

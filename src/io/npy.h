@@ -7,7 +7,7 @@
 
 namespace polyhead::io {
 
-// A row-major tensor of the host. bf16, which NumPy does not have, is written as f32. Atomic, like all that is written.
+// A row-major tensor of the host. bf16, which NumPy does not have, is written as f32. Written atomically.
 void write_npy(const std::filesystem::path& path, const ConstTensorView& tensor);
 
 }  // namespace polyhead::io

@@ -22,7 +22,7 @@ namespace {
   throw Error(ErrorCode::input, "safetensors", where + ": " + message);
 }
 
-// Whole numbers of another width to i32; false if one does not fit.
+// Converts integers of another width to i32; false if one does not fit.
 template <class From>
 bool narrow(std::span<const std::byte> from, std::int32_t* to) {
   for (; !from.empty(); from = from.subspan(sizeof(From))) {
@@ -67,7 +67,7 @@ const Format& format_called(const std::string& name, const std::string& where) {
                     "); convert the tensor to one of them");
 }
 
-// One line of the header, its bytes in [begin, end) behind the header.
+// One entry of the header; the tensor's bytes are [begin, end) of the data after it.
 struct Entry {
   std::string name;
   const Format* format;
@@ -75,7 +75,7 @@ struct Entry {
   std::int64_t begin, end;
 };
 
-// The product as count_of forms it, but an overflow is the file's fault here.
+// Like count_of, times the bytes of an element, but an overflow is an error of the file.
 std::int64_t bytes_of(const Dims& shape, const Format& format, const std::string& where) {
   std::int64_t bytes = format.bytes;
   bool empty = false;
@@ -132,7 +132,7 @@ std::vector<std::size_t> order_of(const std::vector<Entry>& entries) {
   return order;
 }
 
-// Tensor after tensor from the first byte to the last: no hole, no overlap, nothing behind.
+// Checks that the tensors follow one another from the first byte to the last: no gap, no overlap, nothing after them.
 void expect_no_gaps(const std::vector<Entry>& entries, const std::vector<std::size_t>& order, std::int64_t data_bytes,
                     const std::string& where) {
   std::int64_t at = 0;
@@ -174,7 +174,7 @@ std::string read_header(const Reader& file, const std::string& where) {
   return header;
 }
 
-// The checksum that a file must have, so far as its first part goes.
+// Starts the file's checksum: the header's length, then the header with zeros in the checksum's place.
 void begin_checksum(std::string header, Checksum& checksum) {
   const std::uint64_t length = header.size();
   checksum.add(&length, sizeof length);
@@ -201,7 +201,7 @@ Tensor read_tensor(const Reader& file, const Entry& entry, std::uint64_t data_at
   const auto* stored = static_cast<const unsigned char*>(tensor.view().data());
   file.read(at, tensor.view().data(), bytes);
   checksum.add(stored, bytes);
-  // A bool that is neither 0 nor 1 must not come into being.
+  // A C++ bool that is neither 0 nor 1 is undefined behaviour.
   if (entry.format->dtype == DType::boolean &&
       std::any_of(stored, stored + bytes, [](auto byte) { return byte > 1; })) {
     refuse(where, "tensor " + in_quotes(entry.name) + ": a BOOL that is neither 0 nor 1");

@@ -20,27 +20,27 @@ struct NamedTensor {
 };
 
 // Atomic: the file is replaced as a whole or left alone. The header keeps the order given. A checksum of the whole file
-// is added to the metadata, where it bothers no other reader.
+// is added to the metadata, which other readers ignore.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const Metadata& metadata = {});
 
-// The bytes of the file that this would make.
+// The size in bytes of the file that write_safetensors would make.
 std::uint64_t safetensors_bytes(const std::vector<NamedTensor>& tensors, const Metadata& metadata = {});
 
 struct Safetensors : LoadedTensors {
   Metadata metadata;
-  bool checked = false;  // it carries a checksum, which is right
+  bool checked = false;  // the file carries a checksum, and it matches
 };
 
-// Everything is checked before anything is allocated, and a file that breaks the format in any way is an error (input).
-// F64, F32, F16, BF16, I32 and BOOL are read as they are, bit by bit; whole numbers of other widths become i32 and must
-// fit. Other types are refused, and so is a file that is not what its checksum says.
+// The header is checked in full before any tensor is allocated; a file that breaks the format in any way is an error
+// (input). F64, F32, F16, BF16, I32 and BOOL are read bit for bit; whole numbers of other widths become i32 and must
+// fit. Other types are refused, and so is a file that does not match its checksum.
 Safetensors read_safetensors(const std::filesystem::path& path);
 
-// What the header says, in its order; checked like the whole file, but for the tensors' own bytes.
+// The tensors that the header lists, in its order. The header is checked in full, the tensors' own bytes are not.
 std::vector<StoredTensor> list_safetensors(const std::filesystem::path& path);
 
-// One tensor of those listed.
+// Reads one of the tensors listed.
 Tensor read_safetensors_tensor(const Reader& file, const StoredTensor& stored, const std::string& where);
 
 }  // namespace polyhead::io

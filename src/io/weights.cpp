@@ -56,7 +56,7 @@ bool is_pickle(const fs::path& path) {
   return ending == ".bin" || ending == ".pt" || ending == ".pth" || ending == ".ckpt";
 }
 
-// Of a model: what polyhead prune keeps of a GGUF file's tokenizer is none.
+// Whether it is a model's GGUF file; tokenizer.gguf, where polyhead prune keeps the tokenizer, is not.
 bool is_gguf(const fs::path& path) { return path.extension() == ".gguf" && path.filename() != "tokenizer.gguf"; }
 
 std::vector<fs::path> files_in(const fs::path& folder, bool (*wanted)(const fs::path&)) {
@@ -87,8 +87,8 @@ fs::path find_in_folder(const fs::path& folder) {
   refuse(folder.string(), std::string("expected ") + kWeights + ", " + kIndex + " or a .gguf, found none of them");
 }
 
-// Of all shards, each in the one that the index gives it: a tensor in two of them, one that the index misses, and one
-// that it names in vain are errors.
+// The tensors of all shards, each in the shard that the index names for it. A tensor in two shards, one missing from
+// the index, and one that the index lists but no shard holds are errors.
 std::vector<ListedWeights::Listed> list_shards(const fs::path& index, const std::vector<std::string>& shards,
                                                const WeightMap& map) {
   std::map<std::string, std::string> shard_of(map.begin(), map.end());

@@ -10,18 +10,18 @@
 
 namespace polyhead::io {
 
-// The file to read of what somebody calls a model: itself, or in a folder model.safetensors, its index, or the only
-// .gguf. A pickle (.bin, .pt, .pth, .ckpt) is refused with a hint: reading one runs the code in it.
+// The file to read for `model`: the path itself, or if it is a folder, the model.safetensors, the index or the only
+// .gguf in it. A pickle (.bin, .pt, .pth, .ckpt) is refused with a hint: reading one runs the code in it.
 std::filesystem::path find_weights(const std::filesystem::path& model);
 
-// What somebody calls a model, or the only .gguf in it if it is a folder without safetensors of its own.
+// `model` itself, or the only .gguf in it if it is a folder without safetensors.
 std::filesystem::path model_of(const std::filesystem::path& model);
 
 // Whether a folder holds weights that polyhead does not write: GGUF files or pickles.
 bool holds_other_formats(const std::filesystem::path& folder);
 
-// Weights that were looked at and not read. Every tensor has one place: with shards, all that the index
-// (model.safetensors.index.json) lists, each in the shard that it names, which lies beside the index.
+// Weights that are listed but not read. With shards these are the tensors that the index (model.safetensors.index.json)
+// lists, each in the one shard that the index names for it; the shards lie beside the index.
 struct ListedWeights {
   std::filesystem::path where;  // what find_weights found
   std::string format;           // "safetensors", "safetensors in 3 shards", "GGUF version 3"
@@ -34,7 +34,7 @@ struct ListedWeights {
 };
 ListedWeights list_weights(const std::filesystem::path& model);
 
-// One of them, as the reader of its file makes it.
+// Reads one listed tensor.
 Tensor read_weight(const ListedWeights::Listed& listed);
 
 }  // namespace polyhead::io
