@@ -33,7 +33,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer& norma
     if (token.normalized) normalizer(chars);
     std::u32string text;
     for (const Char& c : chars) text += c.code;
-    if (text.empty()) continue;  // the normaliser leaves nothing of it to be found
+    if (text.empty()) continue;  // the normaliser removes all of it
     (token.normalized ? normalized_ : raw_)[text[0]].push_back({text, &token});
   }
   for (Index* index : {&raw_, &normalized_}) {

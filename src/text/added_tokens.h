@@ -16,7 +16,7 @@ struct AddedToken {
   Id id = 0;
   std::string text;
   bool single_word = false;                      // not inside a word
-  bool left_strip = false, right_strip = false;  // takes the white space on that side along
+  bool left_strip = false, right_strip = false;  // takes in the white space on that side
   bool normalized = false;                       // looked for after the normaliser
   bool special = false;                          // left out of what is decoded
 };
@@ -31,7 +31,7 @@ class AddedTokens {
  public:
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer& normalizer, const std::string& where);
 
-  // The text with all tokens found, and the rest normalised.
+  // Cuts the text into the tokens that are found in it and the rest, which is normalised.
   std::vector<Piece> find(Chars text, const Normalizer& normalizer) const;
   const AddedToken* called(Id id) const;  // null if there is none
   const std::vector<AddedToken>& all() const { return tokens_; }

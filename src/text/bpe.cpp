@@ -22,7 +22,7 @@ class Bpe final : public Model {
   Bpe(Vocabulary vocabulary, std::vector<Rule> rules, BpeOptions options, const std::string& where)
       : Model(std::move(vocabulary)), options_(std::move(options)), rules_(std::move(rules)) {
     if (!options_.unknown.empty()) unknown_ = this->vocabulary().at(options_.unknown, where + ": unk_token");
-    // Of two rules for one pair the later holds, as in the tokenizers library.
+    // If a pair has two rules the later one counts, as in the tokenizers library.
     std::stable_sort(rules_.begin(), rules_.end(), before);
     const auto same = [](const Rule& a, const Rule& b) { return a.left == b.left && a.right == b.right; };
     rules_.erase(rules_.begin(), std::unique(rules_.rbegin(), rules_.rend(), same).base());
@@ -73,7 +73,7 @@ class Bpe final : public Model {
     return spans;
   }
 
-  // A heap of pairs that could merge, so that a word of a million characters does not take their square.
+  // A heap of pairs that could merge, so that a word of a million characters does not take quadratic time.
   void merge(std::vector<Span>& spans) const {
     constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
     struct Pair {
@@ -100,7 +100,7 @@ class Bpe final : public Model {
       pairs.pop();
       const std::size_t left = pair.left, right = gone[left] ? kNone : next[left];
       if (right == kNone) continue;
-      // What was offered may have changed since; it still counts if it comes to the same token.
+      // The pair may have changed since it was offered; it still counts if it merges into the same token.
       const Rule* rule = rule_of(spans[left].id, spans[right].id);
       if (rule == nullptr || rule->result != pair.result) continue;
       spans[left].id = pair.result;

@@ -10,7 +10,7 @@
 namespace polyhead::text {
 namespace {
 
-// Length and value of the character that begins here; of a broken one the length of the part that fits, and U+FFFD.
+// The first character of a text: its code and length, or for a broken one U+FFFD and the length of its valid part.
 struct Decoded {
   char32_t code;
   std::size_t length;
@@ -44,7 +44,7 @@ int combining_class(char32_t code) {
   return utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class;
 }
 
-// The character that two become, or 0.
+// The character that two compose into, or 0.
 char32_t composite(char32_t a, char32_t b) {
   std::array<utf8proc_int32_t, 2> pair = {static_cast<utf8proc_int32_t>(a), static_cast<utf8proc_int32_t>(b)};
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
@@ -64,7 +64,7 @@ Chars decomposed(const Chars& chars, bool compatible) {
       result.push_back({static_cast<char32_t>(parts[static_cast<std::size_t>(n)]), c.begin, c.end});
     }
   }
-  // Marks after a starter in the order of their classes.
+  // Sort the marks after each starter by their classes.
   for (std::size_t begin = 0; begin < result.size();) {
     std::size_t end = begin;
     while (end < result.size() && combining_class(result[end].code) != 0) ++end;

@@ -16,7 +16,7 @@ struct Char {
 };
 using Chars = std::vector<Char>;
 
-// Bytes that are no UTF-8 become U+FFFD, one for each part that could not have begun a character.
+// Invalid UTF-8 becomes U+FFFD: one for each truncated character, and one for each byte that cannot begin one.
 Chars chars_of(std::string_view text);
 
 void append_utf8(std::string& text, char32_t code);
@@ -31,11 +31,10 @@ bool is_punctuation(char32_t code);
 bool is_nonspacing_mark(char32_t code);
 bool is_other(char32_t code);  // controls, formats, private, unassigned
 
-// What lower case makes of a character is appended.
+// Appends a character in lower case.
 void append_lower(std::u32string& to, char32_t code);
 
-// Normal forms. `composed`: NFC, NFKC; `compatible`: NFKC, NFKD. Of characters that become one, the first one's place
-// counts.
+// Normal forms. `composed`: NFC, NFKC; `compatible`: NFKC, NFKD. Characters that become one keep the first one's place.
 Chars normal_form(const Chars& chars, bool composed, bool compatible);
 
 }  // namespace polyhead::text

@@ -65,7 +65,7 @@ void Charsmap::operator()(Chars& chars) const {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t first = char_at[at];
     const auto found = longest_at(std::string_view(text).substr(at, kLongest));
-    // A text of the table ends where a character does; of a table that breaks this, nothing is replaced.
+    // A text of the table must end where a character does; one that does not replaces nothing.
     const std::size_t last = found ? char_at[at + found->length] : 0;
     if (!found || last == char_at[at + found->length - 1]) {
       result.push_back(chars[first]);

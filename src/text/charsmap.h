@@ -1,4 +1,4 @@
-// SentencePiece's table of what texts are replaced by before anything else: a trie of them, and the replacements.
+// SentencePiece's table of texts that are replaced before anything else: a trie of the texts, and their replacements.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace polyhead::text {
 class Charsmap {
  public:
   // As GGUF holds it: 4 bytes with the size of the trie, the trie (units of 4 bytes of a double array, as darts-clone
-  // makes them), the replacements with a 0 behind each. One that breaks this is an error (input).
+  // makes them), the replacements, each followed by a 0. Bytes that break this format are an error (input).
   Charsmap(std::string_view bytes, const std::string& where);
 
-  // From front to back, the longest text that the table has is replaced; what comes of it stands for all of that text.
+  // Replaces, from front to back, the longest text that the table has; a replacement stands for all of that text.
   void operator()(Chars& chars) const;
 
  private:

@@ -20,10 +20,10 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
   text = result.append(text, at);
 }
 
-// U+FFFD for what is no UTF-8.
+// U+FFFD in place of invalid UTF-8.
 std::string valid_utf8(const std::string& bytes) { return utf8_of(chars_of(bytes)); }
 
-// Of a token whose letters are bytes; an added token is as it reads.
+// The bytes of a token whose letters stand for bytes; any other token as it is.
 std::string bytes_of_letters(const std::string& token) {
   std::string bytes;
   for (const Char& c : chars_of(token)) {
@@ -34,7 +34,7 @@ std::string bytes_of_letters(const std::string& token) {
   return bytes;
 }
 
-// Of a token that is called <0xE2>; -1 for any other.
+// The byte of a token that is called <0xE2>; -1 for any other.
 int byte_called(const std::string& token) {
   if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with(">")) return -1;
   int byte = -1;
@@ -48,7 +48,7 @@ void decode_bytes(Texts& tokens) {
   tokens = {valid_utf8(all)};
 }
 
-// The blanks that English tokenizers put before marks and endings.
+// Removes the blanks that English tokenizers put before marks and endings.
 void clean_up(std::string& text) {
   constexpr std::pair<const char*, const char*> kRules[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
@@ -76,7 +76,7 @@ Decoder read_metaspace(const io::Json& json, const std::string& where) {
   };
 }
 
-// Runs of <0x..> become their bytes; U+FFFD for each byte of a run that is no UTF-8.
+// Runs of <0x..> become their bytes; a run that is not valid UTF-8 becomes one U+FFFD per byte.
 void fall_back_to_bytes(Texts& tokens) {
   Texts result;
   std::string run;

@@ -9,14 +9,13 @@
 
 namespace polyhead::text {
 
-// Changes the texts of the tokens, so that together they are the text.
+// Changes the tokens' texts so that, joined, they are the decoded text.
 using Decoder = std::function<void(std::vector<std::string>&)>;
 
-// The bytes that a token stands for whose letters are bytes, as those of GPT-2 are, or that is called <0xE2>; of any
-// other the token itself.
+// The bytes of a token that is called <0xE2> or whose letters stand for bytes, as GPT-2's do; any other token as it is.
 std::string bytes_of_token(const std::string& token);
 
-// The "decoder" of a tokenizer.json; null puts a blank between tokens. One that is not known is an error (input).
+// The "decoder" of a tokenizer.json; null puts a blank between tokens. An unknown one is an error (input).
 Decoder read_decoder(const io::Json& json, const std::string& where);
 
 }  // namespace polyhead::text

@@ -44,7 +44,7 @@ inline std::u32string codes_of(const std::string& text) {
   return codes;
 }
 
-// {"String": text} of a pattern; {"Regex": ...} is an error unless `regex` takes it.
+// {"String": text} of a pattern; {"Regex": ...} is an error.
 inline std::string plain_pattern(const io::Json& object, const std::string& where) {
   const io::Json& pattern = field(object, "pattern");
   if (!pattern.is_object() || !pattern.contains("String")) {
@@ -55,7 +55,7 @@ inline std::string plain_pattern(const io::Json& object, const std::string& wher
   return text;
 }
 
-// What reads a part, by its "type".
+// The function that reads each "type" of a part.
 template <class Part>
 using Readers = std::map<std::string, std::function<Part(const io::Json&, const std::string& where)>>;
 

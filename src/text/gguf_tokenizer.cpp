@@ -1,4 +1,4 @@
-// Tokenizers as GGUF's metadata hold them.
+// Tokenizers from the metadata of a GGUF file.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -60,7 +60,7 @@ struct Tokens {
     return {std::move(pairs), where};
   }
 
-  // Control and user-defined tokens are found in the text as a whole; the former are special.
+  // Control, unknown and user-defined tokens are found in the text as a whole; the first two are special.
   std::vector<AddedToken> added() const {
     std::vector<AddedToken> tokens;
     for (std::size_t n = 0; n < texts.size(); ++n) {
@@ -76,19 +76,19 @@ struct Tokens {
   }
 };
 
-// Parts of a tokenizer.json, written as there.
+// A part of a tokenizer, written as in a tokenizer.json.
 io::Json parts(const char* text) { return io::parse_json(text, "built in"); }
 
 constexpr const char* kByteLevel = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":true})";
 constexpr const char* kBytes = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
 
-// How byte-level tokenizers cut text, by the word of "tokenizer.ggml.pre".
+// How byte-level tokenizers cut text, by the name in "tokenizer.ggml.pre".
 struct Cut {
   std::vector<std::string> names;
-  bool digits = false;                   // each for itself
+  bool digits = false;                   // each by itself
   std::string_view numbers = {};         // in the regular expression of Llama 3 and Qwen 2
-  bool composed = false, whole = false;  // NFC first; words of the vocabulary as they are
-  bool begins = false;                   // with BOS, unless the file says otherwise
+  bool composed = false, whole = false;  // NFC first; words of the vocabulary are taken whole
+  bool begins = false;                   // a text begins with BOS unless the file says otherwise
   bool by_default = false;
 };
 const std::vector<Cut>& cuts() {
@@ -174,7 +174,7 @@ Id unknown_of(const Metadata& metadata, const Vocabulary& vocabulary, Id otherwi
   return unknown;
 }
 
-// Blanks are signs; so many at most are not of the text if they come first.
+// Turns signs back into blanks and drops up to `first` leading ones, which do not belong to the text.
 Decoder blanks_back(int first, bool bytes, const std::string& where) {
   io::Json decoder =
       parts(R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"\u2581"},"content":" "}]})");
@@ -203,7 +203,7 @@ TokenizerParts sentence_piece(const Metadata& metadata, const Tokens& tokens) {
           .decoder = blanks_back(blank ? 1 : 0, true, metadata.where)};
 }
 
-// Blanks at the ends go, of several in a row one stays.
+// Removes blanks at the ends, and all but one of several in a row.
 void remove_extra_blanks(Chars& chars) {
   Chars kept;
   for (const Char& c : chars) {
@@ -242,7 +242,7 @@ TokenizerParts unigram(const Metadata& metadata, const Tokens& tokens) {
   }
   const bool blank = metadata.flag("add_space_prefix", false),
              extra = !metadata.flag("remove_extra_whitespaces", false);
-  const int first = extra ? static_cast<int>(blank) : 1000;  // SentencePiece, too, then leaves out all that come first
+  const int first = extra ? static_cast<int>(blank) : 1000;  // like SentencePiece, drop all leading blanks
   return {.normalizer = unigram_normalizer(metadata, blank, extra),
           .pre_tokenizer = read_pre_tokenizer({}, metadata.where),
           .model = make_unigram(std::move(vocabulary), std::move(scores), options, metadata.where),
@@ -267,8 +267,8 @@ TokenizerParts word_piece(const Metadata& metadata, Tokens& tokens) {
           .decoder = read_decoder(parts(R"({"type":"WordPiece"})"), metadata.where)};
 }
 
-// A token that llama.cpp puts around a text: `wanted`, unless a flag (where one counts) says otherwise; and its number,
-// which in files that do not say is `otherwise`, if there are so many tokens.
+// A token that llama.cpp puts around a text, if it is `wanted`; `flag`, where there is one, overrides that. Its number
+// is under `id`, or in files without one `otherwise`, if the vocabulary is that large.
 struct Around {
   const char *flag = nullptr, *id = "";
   bool wanted = false;

@@ -12,7 +12,8 @@
 
 namespace polyhead::text {
 
-// A token and the characters [first, last) of the piece that it covers; bytes of one character cover it alike.
+// A token and the characters [first, last) of the piece that it covers; byte tokens of one character each cover all of
+// it.
 struct Span {
   Id id;
   std::size_t first, last;
@@ -26,9 +27,9 @@ class Model {
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  protected:
-  // The tokens of the bytes of some characters; none if the vocabulary lacks one.
+  // The byte tokens of some characters; none if the vocabulary lacks one of them.
   std::vector<Id> byte_tokens(std::span<const Char> chars) const;
-  // What has no token where nothing stands for the unknown is an error (value): nobody would miss it.
+  // An error (value): these characters have no token, nor has the unknown, and dropping them would go unnoticed.
   [[noreturn]] static void refuse_unknown(std::span<const Char> chars, bool byte_level = false);
 
  private:
@@ -36,15 +37,15 @@ class Model {
 };
 
 struct BpeOptions {
-  std::string unknown;         // the token for what is not in the vocabulary; empty: there is none
-  bool fuse_unknown = false;   // several in a row are one
-  bool byte_level = false;     // pieces are letters that stand for bytes
-  bool byte_fallback = false;  // bytes instead, where the vocabulary has them
+  std::string unknown;         // the token for what is not in the vocabulary, or empty
+  bool fuse_unknown = false;   // several unknown characters in a row become one token
+  bool byte_level = false;     // the letters of pieces stand for bytes
+  bool byte_fallback = false;  // byte tokens for unknown characters, if the vocabulary has them
   bool whole_words = false;    // a piece that is in the vocabulary is taken whole (ignore_merges)
-  std::string prefix, suffix;  // of tokens that continue a word; of those that end one
+  std::string prefix, suffix;  // of tokens that continue a word; of tokens that end one
 };
 
-// Byte-pair encoding: neighbours are merged, the pair of the least rank first, the leftmost among equals.
+// Byte-pair encoding: neighbours are merged, the pair of the lowest rank first and the leftmost of equal ones.
 struct Merge {
   std::string left, right;
   std::int64_t rank;
@@ -52,16 +53,16 @@ struct Merge {
 std::unique_ptr<Model> make_bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, const BpeOptions& options,
                                 const std::string& where);
 
-// SentencePiece writes no merges: any two tokens that make a third merge, that of the best score first.
+// SentencePiece lists no merges: two tokens merge if together they are a third, the one of the best score first.
 std::unique_ptr<Model> make_scored_bpe(Vocabulary vocabulary, const std::vector<double>& scores,
                                        const BpeOptions& options, const std::string& where);
 
-// The most probable tokens: `scores` by number.
+// Unigram: the most probable sequence of tokens; `scores` by id.
 struct UnigramOptions {
   std::optional<Id> unknown;
-  std::optional<double> least_score = {};  // what the unknown lies below; otherwise the least of all
+  std::optional<double> least_score = {};  // the unknown scores less than this; by default the least of all
   bool byte_fallback = false;
-  bool single = false;  // scores add up in single precision, as SentencePiece's do: it decides among equals
+  bool single = false;  // scores are summed in single precision, as in SentencePiece: it decides ties
 };
 std::unique_ptr<Model> make_unigram(Vocabulary vocabulary, std::vector<double> scores, const UnigramOptions& options,
                                     const std::string& where);
@@ -69,12 +70,12 @@ std::unique_ptr<Model> make_unigram(Vocabulary vocabulary, std::vector<double> s
 // The longest token first, then the longest that continues it.
 struct WordPieceOptions {
   std::string unknown = "[UNK]", prefix = "##";
-  std::size_t longest = 100;  // characters of a word that is not unknown for its length alone
+  std::size_t longest = 100;  // a word of more characters is unknown
 };
 std::unique_ptr<Model> make_word_piece(Vocabulary vocabulary, const WordPieceOptions& options,
                                        const std::string& where);
 
-// The "model" of a tokenizer.json, behind a pre-tokenizer that is byte-level or not.
+// The "model" of a tokenizer.json; `byte_level`: it follows a byte-level pre-tokenizer.
 std::unique_ptr<Model> read_model(const io::Json& json, bool byte_level, const std::string& where);
 
 }  // namespace polyhead::text

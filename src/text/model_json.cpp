@@ -81,7 +81,7 @@ std::unique_ptr<Model> read_word_piece(const io::Json& json, const std::string& 
   return make_word_piece(read_vocabulary(json, where), options, where);
 }
 
-// Files of older versions do not say the type: each kind has a field of its own.
+// Older files do not name the type; their fields tell it.
 std::string type_of(const io::Json& json, const std::string& where) {
   if (!field(json, "type").is_null()) return io::read_text(json, "type", where);
   return field(json, "merges").is_array() ? "BPE" : field(json, "vocab").is_array() ? "Unigram" : "WordPiece";

@@ -12,7 +12,7 @@ void keep(Chars& chars, bool (*wanted)(char32_t)) {
   std::erase_if(chars, [&](const Char& c) { return !wanted(c.code); });
 }
 
-// What becomes of each character stands for it.
+// Replaces each character by what `append` makes of it, in the same place.
 template <class Append>
 void map(Chars& chars, const Append& append) {
   Chars result;

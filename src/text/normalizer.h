@@ -11,12 +11,12 @@ namespace polyhead::text {
 
 using Normalizer = std::function<void(Chars&)>;
 
-// The "normalizer" of a tokenizer.json; none is null. One that is not known is an error (input).
+// The "normalizer" of a tokenizer.json; null does nothing. An unknown one is an error (input).
 Normalizer read_normalizer(const io::Json& json, const std::string& where);
 
-// `text` before all else, unless there is nothing. It stands for the first character.
+// Puts `text` before the characters, unless there are none. It takes the first character's place in the original.
 void prepend(Chars& chars, const std::u32string& text);
-// Every occurrence of a text by another, which stands for the occurrence's last character.
+// Replaces every occurrence of a text by another, which takes the place of the occurrence's last character.
 void replace(Chars& chars, const std::u32string& from, const std::u32string& to);
 
 }  // namespace polyhead::text

@@ -6,7 +6,7 @@
 namespace polyhead::text {
 namespace {
 
-// The pieces of a text from `at` on that rules look at.
+// A text, as the rules look at it.
 struct Text {
   const Chars& chars;
 
@@ -23,7 +23,7 @@ struct Text {
 bool is_newline(char32_t code) { return code == '\r' || code == '\n'; }
 bool is_sign(char32_t code) { return !is_space(code) && !is_letter(code) && !is_number(code); }
 
-// 's|'t|'re|'ve|'m|'ll|'d; `at` itself if there is none. Regardless of case the long s is an s.
+// 's|'t|'re|'ve|'m|'ll|'d; `at` itself if there is none. In any case, the long s (U+017F) counts as an s too.
 std::size_t contraction(const Text& text, std::size_t at, bool any_case) {
   if (!text.is(at, '\'')) return at;
   constexpr std::array<std::u32string_view, 7> kEndings = {U"s", U"t", U"re", U"ve", U"m", U"ll", U"d"};
@@ -41,7 +41,7 @@ std::size_t contraction(const Text& text, std::size_t at, bool any_case) {
   return at;
 }
 
-// \s+(?!\S)|\s+ : all of the space, but for the last before something else, if there are several.
+// \s+(?!\S)|\s+ : all of the white space; if other text follows, the last of several is left to it.
 std::size_t space(const Text& text, std::size_t at) {
   const std::size_t end = text.run(at, is_space);
   return end < text.chars.size() && end - at > 1 ? end - 1 : end;
@@ -54,7 +54,7 @@ std::size_t SplitPattern::end_of(const Chars& chars, std::size_t at) const {
   if (const std::size_t end = contraction(text, at, !gpt2); end > at) return end;
   const char32_t code = chars[at].code;
   const std::size_t after_blank = at + (code == ' ' ? 1 : 0);
-  // Letters, with what may stand before them: a blank, or any one character that is neither letter, number nor newline.
+  // Letters, and what may precede them: a blank, or any one character that is not a letter, number or newline.
   const bool lead = gpt2 ? code == ' ' : !is_letter(code) && !is_number(code) && !is_newline(code);
   const std::size_t letters = at + (lead ? 1 : 0);
   if (const std::size_t end = text.run(letters, is_letter); end > letters) return end;

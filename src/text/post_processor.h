@@ -12,14 +12,14 @@ namespace polyhead::text {
 
 struct PostProcessor {
   std::vector<Id> before, after;  // of the text
-  // Offsets leave out the blanks at a token's ends; `added_blank`: a blank before the text was put there by us.
+  // Offsets leave out the blanks at a token's ends; `added_blank`: the tokenizer puts a blank before the text.
   struct Trim {
     bool added_blank;
   };
   std::optional<Trim> trim;
 };
 
-// The "post_processor" of a tokenizer.json for one text; null does nothing. One that is not known is an error (input).
+// The "post_processor" of a tokenizer.json for one text; null does nothing. An unknown one is an error (input).
 PostProcessor read_post_processor(const io::Json& json, const std::string& where);
 
 }  // namespace polyhead::text

@@ -12,7 +12,7 @@ namespace {
 
 using Pieces = std::vector<Chars>;
 
-// A part of a piece, and whether it is what is cut at.
+// A part of a piece, and whether it matches what the piece is cut at.
 struct Part {
   std::size_t begin, end;
   bool match;
@@ -28,7 +28,7 @@ Behavior behavior_called(const std::string& name, const std::string& where) {
   return static_cast<Behavior>(found - std::begin(names));
 }
 
-// The parts of each piece under their behaviour; `find` cuts a piece into parts from front to back.
+// Cuts each piece as `behavior` says; `find` divides a piece into parts from front to back.
 template <class Find>
 void split(Pieces& pieces, Behavior behavior, const Find& find) {
   Pieces result;
@@ -150,7 +150,7 @@ PreTokenizer read_digits(const io::Json& json, const std::string& where) {
   return [=](Pieces& pieces) { split(pieces, behavior, each_char(is_number)); };
 }
 
-// Three digits in a row, from the first on.
+// Every three digits in a row, from left to right, are a match.
 Parts each_three_digits(const Chars& piece) {
   const auto is_digit = [](const Char& c) { return c.code >= '0' && c.code <= '9'; };
   Parts parts;
@@ -219,7 +219,7 @@ const Readers<PreTokenizer>& readers() {
   return all;
 }
 
-// Bytes that print stand for themselves; the others, in order, for U+0100 and up.
+// Printable bytes are written as themselves, the others, in order, as U+0100 and up.
 bool prints(int byte) { return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xff && byte != 0xad); }
 
 struct ByteTable {

@@ -29,14 +29,14 @@ class Places {
   std::vector<std::uint32_t> begins_;
 };
 
-// How many of its first (or last) characters are white space, a byte-level blank included.
+// How many characters from `from` on are white space, including the byte-level blank.
 template <class Iterator>
 std::uint32_t blanks(Iterator from, Iterator to) {
   const auto solid = [](const Char& c) { return c.code != char_of_byte(' ') && !is_space(c.code); };
   return static_cast<std::uint32_t>(std::find_if(from, to, solid) - from);
 }
 
-// `text`: what the token reads, the first of all tokens or not.
+// `text`: the token's own text; `first`: it is the first token of all.
 void trim(Token& token, const Chars& text, bool first, bool added_blank, const Places& places) {
   std::uint32_t before = blanks(text.begin(), text.end());
   const std::uint32_t after = blanks(text.rbegin(), text.rend());

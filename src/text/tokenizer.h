@@ -20,7 +20,7 @@
 namespace polyhead::text {
 
 // A token and what it stands for in the text: bytes [begin, end), characters [first_char, last_char). A token that
-// stands for part of a character has that character's place; one that was added around the text, the place 0 to 0.
+// stands for part of a character has that character's place; one that is added around the text has the place 0 to 0.
 struct Token {
   Id id;
   std::uint32_t begin, end;
@@ -42,20 +42,20 @@ class Tokenizer {
  public:
   Tokenizer(TokenizerParts parts, const std::string& where);
 
-  // Invalid UTF-8 reads as U+FFFD. `special`: with the tokens that the tokenizer puts around a text; special tokens
-  // that are written in the text are found in either case.
+  // Invalid UTF-8 reads as U+FFFD. `special`: add the tokens that the tokenizer puts around a text. Special tokens
+  // written in the text are found either way.
   std::vector<Token> encode(std::string_view text, bool special = true) const;
 
-  // Numbers without a token are left out, and so, unless asked for, are special tokens.
+  // Ids without a token are left out, and so are special tokens unless `special` is set.
   std::string decode(std::span<const Id> ids, bool special = false) const;
 
-  // One token by itself, special or not. One that is part of a character gives its bytes, not U+FFFD; empty if the
-  // decoder leaves nothing of it.
+  // One token by itself, special or not. A token that is part of a character gives its bytes, not U+FFFD. Empty if the
+  // decoder removes all of it.
   std::string decode_alone(Id id) const;
 
   // The token itself, as its vocabulary writes it; null if there is none.
   const std::string* text_of(Id id) const;
-  // One more than the largest number.
+  // The largest id plus one.
   std::int64_t size() const { return size_; }
   // The tokens that are put before a text, and after it.
   const std::vector<Id>& beginning() const { return parts_.post_processor.before; }
@@ -73,10 +73,10 @@ Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where);
 Tokenizer tokenizer_from_gguf(const io::Json& metadata, const std::string& where);
 
 inline constexpr const char* kTokenizerFile = "tokenizer.json";
-inline constexpr const char* kTokenizerGguf = "tokenizer.gguf";  // of a model that comes from a GGUF file: its metadata
+inline constexpr const char* kTokenizerGguf = "tokenizer.gguf";  // the metadata of the GGUF file a model comes from
 inline constexpr const char* kGenerationFile = "generation_config.json";
 
-// From a tokenizer.json, a .gguf, or a folder that holds either by the names above.
+// From a tokenizer.json, a .gguf, or a folder with a single .gguf or one of the files named above.
 Tokenizer load_tokenizer(const std::filesystem::path& path);
 
 // Refuses (input) a tokenizer that has more tokens than the model it was loaded with.

@@ -7,12 +7,12 @@
 namespace polyhead::text {
 namespace {
 
-constexpr std::size_t kLongest = 4096;  // of bytes; those in use have a few hundred at most
+constexpr std::size_t kLongest = 4096;  // bytes; tokens in use have a few hundred at most
 
 }  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens, const std::string& where) {
-  // Gaps are allowed, for added tokens fill them; a few numbers must not ask for much memory.
+  // Gaps are allowed, since added tokens fill them, but a few tokens must not ask for much memory.
   const auto most = static_cast<std::int64_t>(2 * tokens.size() + 65536);
   std::sort(tokens.begin(), tokens.end());
   sorted_.reserve(tokens.size());

@@ -1,4 +1,4 @@
-// Tokens and their numbers, both ways.
+// Tokens and their numbers (ids), both ways.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ using Id = std::int32_t;
 
 class Vocabulary {
  public:
-  // Two tokens of one number, one text twice, numbers far beyond how many there are, and tokens so long that to look
-  // for their parts would take forever, are errors (input).
+  // Errors (input): two tokens with one number, the same text twice, a number far beyond the count of tokens, and a
+  // token so long that looking for its parts would take forever.
   Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens, const std::string& where);
 
   std::optional<Id> find(std::string_view token) const;

@@ -5,7 +5,7 @@
 namespace polyhead::text {
 namespace {
 
-// The last character of UTF-8.
+// The last character, which may have several bytes.
 void drop_last(std::string& text) {
   while ((static_cast<unsigned char>(text.back()) & 0xc0) == 0x80) text.pop_back();
   text.pop_back();
@@ -41,7 +41,7 @@ class WordPiece final : public Model {
  private:
   WordPieceOptions options_;
   Id unknown_;
-  std::size_t longest_token_ = 0;  // in bytes, and so no less in characters
+  std::size_t longest_token_ = 0;  // in bytes, so at least its length in characters
 };
 
 }  // namespace
