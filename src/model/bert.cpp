@@ -1,5 +1,5 @@
-// BERT, RoBERTa and DistilBERT: encoders with norms behind attention and feed-forward. What tasks put on top of them is
-// left out, and a text is one segment, whose embedding is added to those of the positions.
+// BERT, RoBERTa and DistilBERT: encoders with norms after attention and feed-forward. The layers of tasks on top are
+// left out. A text is one segment, whose embedding is added to those of the positions.
 #include "model/family.h"
 #include "model/family_fields.h"
 
@@ -26,7 +26,7 @@ Config read_bert(const io::Json& json, const std::string& where, const std::set<
   return config;
 }
 
-// Positions count from the one after that of the padding.
+// The first position is the one after the padding's.
 constexpr std::int64_t kFirstPosition = 2;
 
 Config read_roberta(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
@@ -45,7 +45,7 @@ Config read_distilbert(const io::Json& json, const std::string& where, const std
   return config;
 }
 
-// llama.cpp's files of this architecture hold DistilBERT and RoBERTa too, without what they do not need.
+// llama.cpp's files of this architecture also hold DistilBERT and RoBERTa, without the tensors that those lack.
 Config read_bert_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   const Fields fields{json, where};
   fields.expect_flag("bert.attention.causal", false, false);

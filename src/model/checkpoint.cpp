@@ -19,12 +19,12 @@ constexpr std::size_t kMostConfig = 1 << 20;
 
 constexpr const char* kFormat = "polyhead";
 
-// The config goes along, so that a config.json that is not the one of these weights is found out.
+// Includes the config, so that a config.json of other weights is detected.
 io::Metadata mark(const Config& config) { return {{"format", kFormat}, {"config", to_json(config)}}; }
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::input, "load", what); }
 
-// Whether all exponents are those of numbers: a loop without a way out, of which the compiler makes vectors.
+// Whether no exponent is that of infinity or NaN. No early exit, so that the compiler vectorises the loop.
 template <class Number>
 bool all_finite(const Number* numbers, std::int64_t count) {
   using Bits = std::conditional_t<sizeof(Number) == 2, std::uint16_t,
@@ -60,9 +60,9 @@ std::int64_t elements_of(const io::Safetensors& file) {
   return count;
 }
 
-// What was saved here is whole, and lies beside the config that it was saved with.
+// Weights that polyhead saved must be whole and lie beside the config that they were saved with.
 void expect_own(io::Safetensors& file, const Config& config) {
-  if (file.metadata["format"] != kFormat) return;  // another program's: it promises nothing
+  if (file.metadata["format"] != kFormat) return;  // another program's, which promises nothing
   if (!file.checked)
     refuse(file.where + ": expected a checksum, found none: the file is damaged, or was tampered with");
   if (file.metadata["config"] == to_json(config)) return;
@@ -70,7 +70,7 @@ void expect_own(io::Safetensors& file, const Config& config) {
          " to be the one that these weights were saved with, found another; take both from the same model");
 }
 
-// A model without one of its files is none: that is not the file system's fault.
+// A missing file is an error of the input, not of the file system.
 void expect_file(const std::filesystem::path& folder, const char* name) {
   if (io::is_there(folder / name)) return;
   refuse(folder.string() + ": expected " + kConfigFile + " and " + kWeightsFile + ", found no " + name);

@@ -9,13 +9,14 @@
 
 namespace polyhead::model {
 
-// A causal decoder that says the next token; an encoder that says a class; one that leaves what it made of every token.
+// A causal decoder that predicts the next token; an encoder that predicts a class; one that returns a row for every
+// token.
 enum class Kind : std::uint8_t { gpt, classifier, encoder };
 enum class Positions : std::uint8_t { learned, sinusoidal, rotary, none };
 enum class Norm : std::uint8_t { layer, rms, none };
 enum class FeedForward : std::uint8_t { gelu, swiglu, none, erf_gelu, geglu };
 
-// Do two projections meet in it, one as the gate of the other?
+// Whether it has two projections, one of which gates the other.
 constexpr bool is_gated(FeedForward kind) { return kind == FeedForward::swiglu || kind == FeedForward::geglu; }
 
 // What config.json and the command line call them, in the order of the enumeration.
@@ -33,7 +34,7 @@ std::vector<std::string> words_of<FeedForward>();
 // Heads of one layer. After pruning layers differ; a layer may have none left.
 struct LayerHeads {
   std::int64_t heads = 0, kv_heads = 0;
-  std::int64_t window = 0;  // how many tokens they see, up to their own; 0: all
+  std::int64_t window = 0;  // how many tokens they see, including their own; 0: all
   friend bool operator==(const LayerHeads&, const LayerHeads&) = default;
 };
 
@@ -48,12 +49,12 @@ struct Config {
   Norm norm = Norm::layer;
   FeedForward feed_forward = FeedForward::gelu;
   bool bias = true;
-  bool tied = false;  // the output's weights are the embedding
+  bool tied = false;  // the output uses the embedding's weights
   double dropout = 0;
   double epsilon = 1e-5;       // of the norms
   double rotary_base = 10000;  // of rotary positions
   RotaryScaling rotary_scaling{};
-  std::vector<double> rotary_factors{};  // by which pairs turn more slowly besides, each by its own; none: 1
+  std::vector<double> rotary_factors{};  // slow each pair down further, one factor per pair; empty: 1
   std::int64_t rotary_dim = 0;           // columns of a head that are rotated; 0: all
   double local_rotary_base =
       0;                       // of layers with a window, whose pairs are not slowed down; 0: they are like the others
@@ -75,7 +76,7 @@ struct Config {
 // `layers` layers of `heads` heads, width / heads wide, and a feed-forward network four times as wide as the model.
 Config make_config(Kind kind, std::int64_t layers, std::int64_t width, std::int64_t heads);
 
-// Throws Error, code value, that says what does not fit.
+// Throws Error (value) that says what does not fit.
 void check(const Config& config);
 
 // config.json, both ways; `where` is the file's name, for messages.

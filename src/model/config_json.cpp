@@ -46,7 +46,7 @@ Choice read_choice(const io::Json& object, const std::string& key, const std::st
 
 constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
 
-// Settings that are left out where they are the usual ones.
+// Settings that are left out if they have their defaults.
 constexpr std::pair<const char*, double Config::*> kNumbers[] = {{"epsilon", &Config::epsilon},
                                                                  {"rotary_base", &Config::rotary_base},
                                                                  {"local_rotary_base", &Config::local_rotary_base},
@@ -110,7 +110,7 @@ std::string to_json(const Config& config) {
   json["bias"] = config.bias;
   json["tied"] = config.tied;
   json["dropout"] = config.dropout;
-  // Only where they are not the usual ones, so that older files stay as they are.
+  // Only if they differ from the defaults, so that configs without them read as before.
   for (const auto& [key, member] : kNumbers) {
     if (config.*member != Config().*member) json[key] = config.*member;
   }

@@ -31,7 +31,7 @@ Tensor Memory::positions(std::int64_t n) const {
   for (std::int64_t b = 0; b < batch(); ++b) {
     for (std::int64_t t = 0; t < n; ++t) {
       const auto place = static_cast<std::int32_t>(length_ + t) - padding_[static_cast<std::size_t>(b)];
-      places.as<std::int32_t>()[b * n + t] = std::max(place, 0);  // nobody sees where padding stands
+      places.as<std::int32_t>()[b * n + t] = std::max(place, 0);  // the position of padding does not matter
     }
   }
   return places;

@@ -1,4 +1,4 @@
-// What a language model remembers of the tokens it has read, so that the next one costs one.
+// What a language model remembers of the tokens it has read, so that the next step reads only one.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,7 @@
 
 namespace polyhead::model {
 
-// Keys and values of every layer, for a batch of sequences of one length; those that are shorter are padded on the
-// left.
+// Keys and values of every layer, for a batch of sequences; shorter ones are padded on the left.
 class Memory {
  public:
   // For up to `capacity` tokens a sequence.
@@ -21,10 +20,10 @@ class Memory {
   std::int64_t length() const noexcept { return length_; }  // tokens read, padding included
   std::int64_t capacity() const noexcept { return capacity_; }
 
-  // Forgets everything. Of what is read next, the first padding[b] tokens of sequence b are none.
+  // Forgets everything. Of the tokens read next, the first padding[b] of sequence b are padding.
   void clear(Context& context, std::span<const std::int32_t> padding);
 
-  // For Transformer::forward: where the next n tokens stand, i32 [B,n], and what a layer remembers.
+  // For Transformer::forward: the positions of the next n tokens, i32 [B,n], and what a layer remembers.
   Tensor positions(std::int64_t n) const;
   KvCache& layer(std::size_t layer) { return *layers_[layer]; }
   void advance(std::int64_t n) { length_ += n; }

@@ -65,7 +65,7 @@ std::int64_t row_bytes(const Tensor& tensor) {
          static_cast<std::int64_t>(size_of(tensor.dtype()));
 }
 
-// [R,C] from [C,R], of numbers as wide as Number.
+// [R,C] from [C,R]; Number has the width of an element.
 template <class Number>
 Tensor transposed(const Tensor& from) {
   const std::int64_t rows = from.shape()[1], columns = from.shape()[0];
@@ -150,7 +150,7 @@ class Loader {
     }
   }
 
-  // A parameter that was checked: its source itself or, of several, their rows one after another.
+  // A parameter that was checked: its one source, or the rows of several in order.
   Tensor make(const autograd::Parameter& parameter) const {
     const Dims& shape = parameter.value.shape();
     const Place place(parameter.name);
@@ -195,7 +195,7 @@ class Loader {
            " " + to_string(tensor.shape));
   }
 
-  // What the source gives of a tensor.
+  // The shape of what the source takes from a tensor.
   static Dims rows_of(const Source& source, const io::StoredTensor& tensor) {
     const Dims& shape = tensor.shape;
     if (shape.rank() != 2) return shape;
@@ -254,7 +254,7 @@ std::set<std::string> names_of(const io::ListedWeights& weights) {
   return names;
 }
 
-// A tensor of a few numbers that belongs to the config; none if there is no such tensor.
+// A small tensor that belongs to the config; empty if the file does not have it.
 std::vector<double> read_factors(const io::ListedWeights& weights, const std::string& name) {
   const auto found = std::find_if(weights.tensors.begin(), weights.tensors.end(),
                                   [&](const auto& listed) { return listed.tensor.name == name; });
@@ -309,7 +309,7 @@ double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves) {
 bool is_own(const std::filesystem::path& model) {
   const std::filesystem::path ending = io::model_of(model).extension();
   if (ending == ".gguf" || ending == ".safetensors") return false;
-  if (!io::is_folder(model)) return true;  // and its loader says what is missing
+  if (!io::is_folder(model)) return true;  // load_config says what is missing
   if (!io::is_there(model / kConfigFile)) return !io::holds_other_formats(model);
   const std::string where = (model / kConfigFile).string();
   const io::Json json = io::parse_json(io::read_file(where, kMostConfig), where);
@@ -318,7 +318,7 @@ bool is_own(const std::filesystem::path& model) {
 
 namespace {
 
-// What the files say of the model, before any of its weights is read.
+// What the files say about the model, before any weight is read.
 struct Foreign {
   explicit Foreign(const io::ListedWeights& weights) {
     const bool gguf = !weights.metadata.is_null();
@@ -340,7 +340,7 @@ void check_all(Loader& loader, const Transformer& model) {
   loader.expect_nothing_left();
 }
 
-// For tensors of which only the shape counts.
+// For tensors of which only the shape matters.
 class NoMemory final : public Allocator {
  public:
   Device device() const noexcept override { return {}; }
@@ -364,7 +364,7 @@ void check_foreign(const io::ListedWeights& weights) {
   check_all(loader, *shapes);
 }
 
-// Threads that widen and put together what they read; each holds a part of a parameter beside the model meanwhile.
+// Threads that read, widen and assemble parameters; each holds part of one in addition to the model.
 constexpr int kReaders = 2;
 
 std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model,

@@ -1,4 +1,4 @@
-// Fields of a foreign config, and settings that must be what our block has.
+// Fields of a foreign config, and settings that our block must support.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Fields {
   std::int64_t size(const std::string& key, std::int64_t most = (std::int64_t{1} << 31) - 1) const {
     return io::read_integer(json, key, where, 1, most);
   }
-  // Of which there are no more than tensors, so that none are made room for in vain.
+  // The number of layers: at most that of tensors, so that a bad file cannot ask for much memory.
   std::int64_t layers(const std::string& key, const std::set<std::string>& tensors) const {
     return size(key, std::max<std::int64_t>(1, std::ssize(tensors)));
   }
@@ -35,7 +35,7 @@ struct Fields {
   double share_or(const std::string& key, double otherwise) const {
     return has(key) ? io::read_number(json, key, where, 0, 1) : otherwise;
   }
-  // Null says that there is none; where nothing is said it is `otherwise`.
+  // 0 if the value is null, `otherwise` if the key is missing.
   std::int64_t size_or_none(const std::string& key, std::int64_t otherwise) const {
     return json.contains(key) && json.at(key).is_null() ? 0 : size_or(key, otherwise);
   }
@@ -46,7 +46,7 @@ struct Fields {
     return has(key) ? io::read_flag(json, key, where) : otherwise;
   }
 
-  // What is not there is `otherwise`; what our block cannot do is refused.
+  // A missing key counts as `otherwise`; a setting that our block does not support is refused.
   void expect_flag(const std::string& key, bool wanted, bool otherwise) const {
     if (flag_or(key, otherwise) != wanted) refuse(key, wanted ? "true" : "false", wanted ? "false" : "true");
   }
@@ -67,13 +67,13 @@ struct Fields {
   }
 };
 
-// How many tokens a GGUF file of an architecture has: as it says or, where it does not, its tokenizer's.
+// The size of a GGUF file's vocabulary: as the file says, or else that of its tokenizer.
 inline std::int64_t gguf_vocabulary(const Fields& fields, const std::string& architecture) {
   const auto tokens = fields.json.find("tokenizer.ggml.tokens");
   return fields.size_or(architecture + ".vocab_size", tokens == fields.json.end() ? 0 : std::ssize(*tokens));
 }
 
-// Rotary positions that are divided by a factor, or left alone: other kinds of scaling are refused.
+// Rotary positions are divided by a factor or left alone; other kinds of scaling are refused.
 inline void read_gguf_scaling(const Fields& fields, const std::string& name, Config& config) {
   const std::string key = name + ".rope.scaling.";
   fields.expect_text(key + "type", {"none", "linear"}, "none");
@@ -82,8 +82,8 @@ inline void read_gguf_scaling(const Fields& fields, const std::string& name, Con
   }
 }
 
-// Layers, width, heads, feed-forward network, context and tokens by the keys that all architectures of GGUF have; for
-// LayerNorm.
+// Layers, width, heads, feed-forward network, context and tokens by the keys that all GGUF architectures with LayerNorm
+// share.
 inline Config read_gguf_sizes(const Fields& fields, const std::string& name, Kind kind,
                               const std::set<std::string>& tensors) {
   const auto key = [&](const char* rest) { return name + "." + rest; };
@@ -96,7 +96,7 @@ inline Config read_gguf_sizes(const Fields& fields, const std::string& name, Kin
   return config;
 }
 
-// The GELU that a config names, of which there are two.
+// The GELU that a config names: exact, or by tanh.
 inline FeedForward read_gelu(const Fields& fields, const std::string& key) {
   fields.expect_text(key, {"gelu", "gelu_new", "gelu_pytorch_tanh"}, "gelu");
   const bool exact = !fields.has(key) || io::read_text(fields.json, key, fields.where) == "gelu";

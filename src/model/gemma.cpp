@@ -1,6 +1,6 @@
 // Gemma 2 and 3: Llama with norms before and after attention and feed-forward, a GeGLU, windows in most layers and
-// scaled embeddings. Gemma 2 caps scores and logits; Gemma 3 has a norm for every head of q and k, and rotary positions
-// of their own for the layers with windows. Norms are stored without the 1 that is added to them, except in GGUF.
+// scaled embeddings. Gemma 2 caps scores and logits; Gemma 3 has a norm for every head of q and k, and separate rotary
+// positions for the layers with windows. Norms are stored as w - 1, except in GGUF.
 #include <cmath>
 
 #include "model/family.h"
@@ -10,7 +10,7 @@
 namespace polyhead::model {
 namespace {
 
-// What the two have in common; every `pattern`-th layer sees all tokens, unless the file lists them.
+// What the two have in common. Every `pattern`-th layer sees all tokens, unless the file lists the layers.
 Config read_gemma(const io::Json& json, const std::string& where, const std::set<std::string>& tensors,
                   std::int64_t pattern) {
   const Fields fields{json, where};
@@ -39,7 +39,7 @@ Config read_gemma2(const io::Json& json, const std::string& where, const std::se
   return config;
 }
 
-// "rope_parameters" of newer files are two, by the kind of layer.
+// Newer files have two "rope_parameters", one for each kind of layer.
 void read_gemma3_rotary(const io::Json& json, const std::string& where, Config& config) {
   const Fields fields{json, where};
   config.rotary_base = 1e6;
@@ -73,7 +73,7 @@ Config read_gemma3(const io::Json& json, const std::string& where, const std::se
   return config;
 }
 
-// llama.cpp knows the rest by the architecture.
+// The rest is not in the file: llama.cpp derives it from the architecture.
 Config read_gemma_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors,
                        const std::string& name, std::int64_t pattern) {
   const Fields fields{json, where};
@@ -89,7 +89,7 @@ Config read_gemma_gguf(const io::Json& json, const std::string& where, const std
   return config;
 }
 
-// The largest of each, told by its layers as llama.cpp does, has a scale that is not its heads'.
+// The largest model of each generation scales by width / heads, not head_dim; as in llama.cpp, its layers identify it.
 void scale_by_width(std::size_t layers_of_largest, Config& config) {
   if (config.layers.size() != layers_of_largest) return;
   const std::int64_t heads = config.layers[0].heads;
@@ -115,7 +115,7 @@ Config read_gemma3_gguf(const io::Json& json, const std::string& where, const st
   return config;
 }
 
-// Norms of the one become norms of the other.
+// Llama's norms become Gemma's, four per layer.
 Family with_norms(Family family, const std::string& layer, const std::vector<std::string>& norms, bool plus_one) {
   const auto norm = [&](const std::string& name) {
     return std::vector<Source>{{.name = layer + name + ".weight", .plus_one = plus_one}};

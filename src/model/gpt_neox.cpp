@@ -1,4 +1,4 @@
-// GPT-NeoX and Pythia: attention and feed-forward of the same x, and rotary positions for some columns of a head.
+// GPT-NeoX and Pythia: attention and feed-forward read the same x, and some columns of a head have rotary positions.
 #include "model/family.h"
 #include "model/family_fields.h"
 #include "model/llama.h"
@@ -23,7 +23,7 @@ Config read_gpt_neox(const io::Json& json, const std::string& where, const std::
   return config;
 }
 
-// The GELU is that of all models that were trained: GGUF does not say.
+// GGUF does not name the GELU; all trained models use the exact one.
 Config read_gpt_neox_gguf(const io::Json& json, const std::string& where, const std::set<std::string>& tensors) {
   const Fields fields{json, where};
   Config config = read_gguf_sizes(fields, "gptneox", Kind::gpt, tensors);
@@ -70,7 +70,7 @@ Family gpt_neox_family() {
           .settle = settle_gpt_neox};
 }
 
-// llama.cpp's files have GPT-2's names, and q, k and v part by part.
+// llama.cpp's files have GPT-2's names, and all of q before k before v.
 Family gpt_neox_gguf_family() {
   Family family = gpt2_gguf_family();
   family.name = "gptneox";

@@ -10,7 +10,7 @@
 namespace polyhead::model {
 namespace {
 
-// One pass over the row; most numbers are compared once, with the least of those that are kept.
+// One pass over the row; most logits are compared only with the least of those kept so far.
 std::vector<std::int32_t> largest(const float* row, std::int64_t V, std::int64_t most) {
   const auto before = [&](std::int32_t a, std::int32_t b) { return row[a] > row[b] || (row[a] == row[b] && a < b); };
   std::vector<std::int32_t> kept;  // a heap, the least in front

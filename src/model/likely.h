@@ -1,4 +1,4 @@
-// What a language model expects at every token of a text, and a classifier of the whole of it.
+// What a language model predicts after every token of a text, and a classifier for all of it.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct Likely {
 };
 
 struct Expectations {
-  std::vector<std::vector<Likely>> rows;  // [rows][most], likeliest first; equally likely ones by their numbers
+  std::vector<std::vector<Likely>> rows;  // [rows][most], likeliest first, ties by number
   std::vector<double> losses;             // [rows]: -ln of the probability of the row's target
 };
 
 // logits [1,T,V] or [1,V] on a tape, and a target for each of the rows (token t + 1 for row t; any for the last).
-// Throws Error (value) if they are no numbers.
+// Throws Error (value) if a loss is not finite.
 Expectations expectations(autograd::Tape& tape, autograd::Variable logits, std::span<const std::int32_t> targets,
                           std::int64_t most);
 

@@ -30,7 +30,7 @@ void settle_llama(const io::Json& json, const std::string& where, const std::set
   if (!fields.flag_or("mlp_bias", false)) drop_biases(family, "feed_forward");
 }
 
-// GGUF has no flags: what is there counts, by the first layer.
+// GGUF has no flags for biases: the tensors of the first layer tell.
 constexpr const char *kAttentionBias = "blk.0.attn_q.bias", *kOutputBias = "blk.0.attn_output.bias",
                      *kFeedForwardBias = "blk.0.ffn_down.bias";
 
@@ -180,7 +180,7 @@ Family llama_family() {
           .settle = settle_llama};
 }
 
-// llama.cpp's rotary positions of Llama pair neighbours, so its files have the rows of q and k in that order.
+// For Llama, llama.cpp's rotary positions pair neighbours, so its files have the rows of q and k in that order.
 Family llama_gguf_family() {
   Family family = half_gguf_family("llama", read_llama_gguf);
   for (const char* name : {"blocks.{}.attention.in_proj_weight", kInBias}) {

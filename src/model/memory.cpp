@@ -22,7 +22,7 @@ PerToken per_token(const Config& config, const LayerHeads& heads) {
   const double norms = config.norm == Norm::none ? 0 : (config.sandwich ? 2 : 1) * width,
                drops = config.dropout > 0 ? width : 0;
   PerToken numbers;
-  if (heads.heads > 0) {  // norm, q k v, heads, output, sum; on the way back the same but for the sum
+  if (heads.heads > 0) {  // norm, q k v, heads, output, sum; backward the same without the sum
     numbers.forward += norms + 2 * inner + 2 * shared + 2 * width;
     numbers.backward += norms + 2 * inner + 2 * shared + width;
     numbers.statistics += static_cast<double>(heads.heads) * kFullStatistics;

@@ -1,4 +1,4 @@
-// Llama with biases for q, k and v, and with sliding windows in some layers, if at all.
+// Llama with biases for q, k and v, and sliding windows in some layers of some models.
 #include "model/family.h"
 #include "model/family_fields.h"
 #include "model/llama.h"
@@ -19,7 +19,7 @@ Config read_qwen2_gguf(const io::Json& json, const std::string& where, const std
   return config;
 }
 
-// Of q, k and v alone.
+// Biases of q, k and v only.
 Family with_biases(Family family) {
   family.parameters["blocks.{}.attention.out_proj.bias"].clear();
   drop_biases(family, "feed_forward");

@@ -1,4 +1,4 @@
-// Llama with a norm for every head of q and k, and with sliding windows in some layers, if at all.
+// Llama with a norm for every head of q and k, and sliding windows in some layers of some models.
 #include "model/family.h"
 #include "model/family_fields.h"
 #include "model/llama.h"

@@ -11,7 +11,7 @@
 namespace polyhead::model {
 namespace {
 
-constexpr std::uint32_t kDomain = 0x73616d70u;  // apart from weights and dropout, which may have the same seed
+constexpr std::uint32_t kDomain = 0x73616d70u;  // differs from those of weights and dropout, whose seed may be the same
 
 // In [0,1), with 53 bits.
 double uniform(std::uint64_t seed, std::uint64_t index, std::uint32_t stream) {
@@ -20,7 +20,7 @@ double uniform(std::uint64_t seed, std::uint64_t index, std::uint32_t stream) {
   return static_cast<double>((std::uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
 }
 
-// The tokens to draw from, the likeliest first if there is a choice among them.
+// The tokens to draw from, the likeliest first if top_k or top_p limits them.
 std::vector<std::int32_t> candidates(std::span<const float> logits, const Sampling& sampling) {
   std::vector<std::int32_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -44,7 +44,7 @@ std::int32_t draw(std::span<const float> logits, const Sampling& sampling, doubl
     sum += std::exp((static_cast<double>(logits[static_cast<std::size_t>(token)]) - most) / sampling.temperature);
     sums.push_back(sum);
   }
-  if (sampling.top_p < 1) {  // up to the token with which the share is reached
+  if (sampling.top_p < 1) {  // up to the token that reaches the share
     const auto last = std::lower_bound(sums.begin(), sums.end() - 1, sampling.top_p * sum);
     sums.erase(last + 1, sums.end());
   }

@@ -1,4 +1,4 @@
-// What a language model says next.
+// The next tokens of a language model.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace polyhead::model {
 
-// The token after `tokens`, of which there must be one at least; those that the context has no room for are forgotten.
-// `index` counts the tokens drawn with this seed: the same arguments give the same token.
+// The token after `tokens`, at least one; the earliest are dropped if the context has no room for all. `index` counts
+// the tokens drawn with this seed: the same arguments give the same token.
 std::int32_t next_token(Context& context, const Transformer& model, std::span<const std::int32_t> tokens,
                         const Sampling& sampling, std::uint64_t index);
 
-// Goes on with prompts, a token for each at a time; what was read is remembered, so a token costs one. The same tokens
-// as next_token gives for each prompt; draws of prompt n come from a stream of their own. Where a sequence outgrows the
-// model's context, all that is left in it is read again for every token.
+// Continues prompts, one token for each at a time. Keys and values are kept, so a step reads one token. The tokens are
+// those of next_token, except that prompt n draws from stream n. Once a sequence has outgrown the model's context, each
+// step reads its last tokens again.
 class Generator {
  public:
   Generator(Context& context, const Transformer& model, std::vector<std::vector<std::int32_t>> prompts,
             const Sampling& sampling);
 
-  // A token for every prompt, which go on by it.
+  // The next token of every prompt, which is appended to it.
   std::vector<std::int32_t> next();
 
  private:

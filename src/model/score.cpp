@@ -46,7 +46,7 @@ void SequenceScores::add(const SequenceScores& more, std::size_t begin, std::siz
 
 namespace {
 
-// Numbers of logits that are made at a time.
+// How many logits are made at a time.
 constexpr std::int64_t kLogits = 1 << 24;
 
 struct RowScore {
@@ -54,7 +54,7 @@ struct RowScore {
   bool right;  // NaN is never
 };
 
-// rows[n] is that of targets [B(,T)].
+// rows[n] belongs to element n of targets [B(,T)].
 void add_sequences(const std::vector<RowScore>& rows, const Tensor& targets, SequenceScores& to) {
   const std::int64_t batch = targets.shape()[0], T = std::ssize(rows) / std::max<std::int64_t>(batch, 1);
   const auto* target = targets.as<std::int32_t>();

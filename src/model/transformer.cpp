@@ -26,10 +26,10 @@ void set(const TensorView& tensor, std::int64_t n, double value) {
                static_cast<std::byte*>(tensor.data()) + n * static_cast<std::int64_t>(size_of(tensor.dtype())));
 }
 
-// Of the weights that read so many numbers.
+// The standard deviation of weights with so many inputs.
 double spread_for(std::int64_t inputs) { return 1 / std::sqrt(3.0 * static_cast<double>(inputs)); }
 
-// Normal numbers [begin, end) of a tensor, begin even, Box and Muller's way; each tensor has a stream of its own.
+// Normal numbers [begin, end) of a tensor, begin even, by Box and Muller's method; each tensor has its own stream.
 void fill_normal(const TensorView& tensor, std::int64_t begin, std::int64_t end, std::uint64_t seed,
                  std::uint32_t stream, double spread) {
   const Philox::Keys keys(seed);
@@ -45,7 +45,7 @@ void fill_normal(const TensorView& tensor, std::int64_t begin, std::int64_t end,
   }
 }
 
-// Uniform numbers of that spread; begin is a multiple of 4.
+// Uniform numbers of the same spread; begin is a multiple of 4.
 void fill_uniform(const TensorView& tensor, std::int64_t begin, std::int64_t end, std::uint64_t seed,
                   std::uint32_t stream, double spread) {
   const Philox::Keys keys(seed);
@@ -64,7 +64,7 @@ void fill(const TensorView& tensor, double value) {
   for (std::int64_t n = 0; n < tensor.count(); ++n) set(tensor, n, value);
 }
 
-// sin and cos of position / 10000^(2c/C), in turns, as the first transformer had them.
+// sin and cos of position / 10000^(2c/C), alternating, as in the first transformer.
 Tensor sinusoids(std::int64_t context, std::int64_t width, DType dtype) {
   Tensor table = Tensor::empty({context, width}, dtype);
   for (std::int64_t t = 0; t < context; ++t) {
@@ -85,10 +85,10 @@ Tensor f32_of(const std::vector<double>& numbers) {
 
 }  // namespace
 
-// Makes parameters in order; every one draws from a stream of its own, so that adding one changes no other.
+// Makes parameters in order; each draws from the stream of its index, so that adding one at the end changes no other.
 struct Transformer::Maker {
   Transformer& model;
-  std::optional<std::uint64_t> seed;  // nothing: they are left as they are
+  std::optional<std::uint64_t> seed;  // none: nothing is drawn
   Team& team;
   Drawn from;
 
@@ -227,7 +227,8 @@ Variable activated(Tape& tape, Variable x, FeedForward kind) {
   return kind == FeedForward::gelu ? gelu(tape, x) : erf_gelu(tape, x);
 }
 
-// Numbers on the host are looked at here, where they have a name; those on a device are by the kernels that read them.
+// Checks numbers on the host, where the error can name them; those on a device are checked by the kernels that read
+// them.
 void expect_numbers(std::string_view name, const ConstTensorView& numbers, std::int64_t most) {
   if (numbers.device() != Device{} || numbers.strides() != contiguous_strides(numbers.shape())) return;
   ops::Argument{{"forward", Device{}}, name, numbers}.expect_memory();
@@ -281,7 +282,7 @@ Variable last_of(Tape& tape, Variable x) {
   return tape.result(last);
 }
 
-// Seeds of one pass: attention, output of attention and feed-forward of every layer.
+// Every layer has three seeds in a pass: for attention, its output and feed-forward.
 Dropout dropout(double p, const PassOptions& options, std::size_t layer, std::uint64_t place) {
   return {options.training ? p : 0.0, options.seed * 0x9E3779B97F4A7C15u + 3 * layer + place};
 }
@@ -302,7 +303,7 @@ Variable Transformer::inner(Tape& tape, Variable x, const Normalised& norm, DTyp
 MultiHeadOptions Transformer::attention_options(Tape& tape, std::size_t layer, const PassOptions& options) const {
   MultiHeadOptions how;
   how.attention.causal = config_.kind == Kind::gpt;
-  if (options.memory == nullptr) how.attention.align = Align::top_left;  // a cache has its own
+  if (options.memory == nullptr) how.attention.align = Align::top_left;  // a cache has its own alignment
   how.attention.key_lengths = how.attention.query_lengths = options.lengths;
   how.attention.dropout = dropout(config_.dropout, options, layer, 0);
   how.output_dropout = dropout(config_.dropout, options, layer, 1);
@@ -330,7 +331,7 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   const MultiHeadOptions how = attention_options(tape, layer, options);
   const DType stream = tape.value(x).dtype();
   const Variable in = inner(tape, x, block.attention_norm,
-                            config_.qk_norm ? stream : tape.inner_type(stream));  // norms of heads are not rounded
+                            config_.qk_norm ? stream : tape.inner_type(stream));  // head norms read unrounded q and k
   const MultiHeadWants wants = options.wants_of.value_or(layer) == layer ? options.wants : MultiHeadWants{};
   Variable out = options.memory != nullptr
                      ? attend_remembered(tape, layer, in, how, *options.memory)
@@ -345,7 +346,7 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
 
 Variable Transformer::attend_without_heads(Tape& tape, std::size_t layer, Variable x) const {
   const Block& block = blocks_[layer];
-  if (block.attention.out_proj_bias == nullptr) return x;  // and a norm of nothing is nothing
+  if (block.attention.out_proj_bias == nullptr) return x;  // and the RMSNorm of 0 is 0
   const Variable bias = tape.parameter(*block.attention.out_proj_bias);
   if (!config_.sandwich) return add_to_rows(tape, x, bias);
   return add_to_rows(tape, x, normalised(tape, bias, block.attention_out_norm));
@@ -426,7 +427,7 @@ Variable Transformer::through(Tape& tape, Variable x, std::size_t first, std::si
   options.lengths = tape.here(given.lengths);
   options.wants.attention.marked_keys = tape.here(given.wants.attention.marked_keys);
   options.wants.attention.target_keys = tape.here(given.wants.attention.target_keys);
-  const bool passing = !tape.recording() && options.streams == nullptr;  // what a block leaves is x alone
+  const bool passing = !tape.recording() && options.streams == nullptr;  // only x outlives a block
   const autograd::Pool::Mark before = tape.mark();
   const auto keep = [&] {
     if (options.streams != nullptr) options.streams->push_back(x);

@@ -13,35 +13,35 @@ namespace polyhead::model {
 
 class Memory;
 
-// How a pass goes; what is left out is not done.
+// Options of a pass; everything is off by default.
 struct PassOptions {
   bool training = false;                  // dropout is on
-  std::uint64_t seed = 0;                 // of dropout; another one for every step
-  ConstTensorView lengths{};              // i32 [B]: tokens that exist; those behind them are padding
+  std::uint64_t seed = 0;                 // of dropout; a different one for every step
+  ConstTensorView lengths{};              // i32 [B]: tokens that exist; the rest is padding
   std::vector<Tensor>* gates{};           // per layer [H] or [B,H], an absent tensor for all ones
-  bool gate_gradients = false;            // then there must be gates
+  bool gate_gradients = false;            // requires gates
   MultiHeadWants wants{};                 // statistics, weights ... of every layer
   std::optional<std::size_t> wants_of{};  // ... or of this one alone
   std::vector<Tensor>* shifts{};          // per layer [C] or [B,T,C], added to what W_O gives; absent for none
   // The tokens come after those that are remembered here, and are remembered in turn. For a language model, on a tape
   // that does not record; without lengths and wants.
   Memory* memory{};
-  // Is given what every layer reads, [B,T,C] each, and what the last one leaves.
+  // Receives what every layer reads, [B,T,C] each, and the last one's output.
   std::vector<autograd::Variable>* streams{};
   bool last_only = false;  // of a language model: the logits of the last token, [B,1,V]; on a tape that does not record
-  ConstTensorView positions{};  // i32 [B,T]: where the tokens stand; absent: 0, 1, 2 ...; a memory knows its own
+  ConstTensorView positions{};  // i32 [B,T]: of the tokens; absent: 0, 1, 2 ...; a memory has its own
 };
 
-// What weights are drawn from. Uniform numbers of the same spread take a fifth of the time: for a model that only shows
-// what heads do before training.
+// The distribution that weights are drawn from. Uniform numbers of the same spread take a fifth of the time: for a
+// model that only shows what heads do before training.
 enum class Drawn { normal, uniform };
 
 class Transformer {
  public:
   // Weights from the seed: normal with spread 1/sqrt(3 inputs), which is GPT-2's 0.02 at its width, those that write
   // into the residual stream smaller by sqrt(2 layers); embeddings 0.2, or 0.02 if tied; biases 0, norms 1. They lie in
-  // the memory of the context that passes run on, or on the host. So many threads draw them; they are the same for any
-  // number.
+  // the memory of the context that passes run on, or on the host. The numbers do not depend on how many threads draw
+  // them.
   explicit Transformer(const Config& config, std::uint64_t seed = 0, DType dtype = DType::f32,
                        const std::shared_ptr<Allocator>& memory = host_allocator(), int threads = 1,
                        Drawn from = Drawn::normal);
@@ -53,19 +53,19 @@ class Transformer {
   std::vector<const autograd::Parameter*> parameters() const;
   std::int64_t parameter_count() const;
 
-  // With parameters that hold nothing yet, to be moved in: no numbers are drawn, no memory is touched.
+  // Parameters hold nothing yet and are to be moved in: no numbers are drawn, no memory is touched.
   static std::unique_ptr<Transformer> unfilled(const Config& config, DType dtype = DType::f32,
                                                const std::shared_ptr<Allocator>& memory = host_allocator());
 
-  // Logits [B,T,V], [B,classes] of a classifier or, of an encoder, what it made of every token, [B,T,C]: from tokens
-  // i32 [B,T], which must live as long as the pass. Tokens, lengths, gates and shifts may lie on the host. A pass
-  // belongs to its tape and leaves the model as it is, so several may run at once, each with its own.
+  // Logits [B,T,V]; [B,classes] of a classifier; of an encoder a row for every token, [B,T,C]. Tokens, i32 [B,T], must
+  // live as long as the pass. Tokens, lengths, gates and shifts may lie on the host. A pass belongs to its tape and
+  // leaves the model as it is, so several may run at once, each with its own.
   autograd::Variable forward(autograd::Tape& tape, const ConstTensorView& tokens,
                              const PassOptions& options = {}) const;
 
-  // The parts of such a pass, for those that begin late or stop early: tokens with their positions, [B,T,C]; what layer
-  // `last` - 1 leaves of x [B,T,C], which layer `first` reads; and what forward makes of the last layer's x, or of some
-  // of its rows [N,C] if it is a language model's.
+  // The parts of such a pass, for callers that begin late or stop early. read: tokens with their positions, [B,T,C].
+  // through: x [B,T,C] after layers [first, last). answer: forward's result from the last layer's x or, in a language
+  // model, from some of its rows [N,C].
   autograd::Variable read(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const;
   autograd::Variable through(autograd::Tape& tape, autograd::Variable x, std::size_t first, std::size_t last,
                              const PassOptions& options) const;
@@ -78,7 +78,7 @@ class Transformer {
   }
 
   MultiHeadShape attention_shape(std::size_t layer) const;
-  // Those that the shape has not, and those of a layer without heads, are null.
+  // Null are those that the shape does not have and, in a layer without heads, all but the output's bias.
   const MultiHeadParameters<autograd::Parameter*>& attention_parameters(std::size_t layer) const {
     return blocks_[layer].attention;
   }
@@ -104,33 +104,33 @@ class Transformer {
 
   autograd::Variable normalised(autograd::Tape& tape, autograd::Variable x, const Normalised& norm,
                                 std::optional<DType> dtype = {}) const;
-  // What attention or feed-forward reads of the stream x: its norm or, where norms come later, x itself.
+  // What attention or feed-forward reads: the norm of the stream x, or x itself if norms come later (post_norm).
   autograd::Variable inner(autograd::Tape& tape, autograd::Variable x, const Normalised& norm, DType dtype) const;
   autograd::Variable block(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                            const PassOptions& options) const;
-  // x plus what attention makes of it.
+  // x plus the attention over it.
   autograd::Variable attend(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                             const PassOptions& options) const;
   MultiHeadOptions attention_options(autograd::Tape& tape, std::size_t layer, const PassOptions& options) const;
   // Tokens with their positions added: [B,T,C].
   autograd::Variable embed(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const;
-  // The same of a layer that has lost all its heads.
+  // attend() of a layer that has lost all its heads.
   autograd::Variable attend_without_heads(autograd::Tape& tape, std::size_t layer, autograd::Variable x) const;
   // Attention of new tokens x [B,n,C] over all that a layer remembers.
   autograd::Variable attend_remembered(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                                        const MultiHeadOptions& options, Memory& memory) const;
-  // `onto` plus what the feed-forward network makes of x.
+  // `onto` plus the feed-forward network of x.
   autograd::Variable feed_forward(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                                   autograd::Variable onto, const PassOptions& options) const;
 
   Config config_;
   DType dtype_;
   std::shared_ptr<Allocator> memory_;
-  std::deque<Parameter> parameters_;  // in the order of their making; addresses stay
+  std::deque<Parameter> parameters_;  // in the order they were made; addresses stay
   Parameter *tokens_ = nullptr, *positions_ = nullptr;
   Tensor sinusoids_;          // [context,C]
   Tensor rotary_factors_;     // f32 [pairs], or absent
-  std::deque<Block> blocks_;  // addresses stay: a tape keeps by them what a pass leaves
+  std::deque<Block> blocks_;  // addresses stay: they are a tape's keys to what a pass leaves
   Normalised embedding_norm_, final_norm_;
   Affine output_;
 };
