@@ -1,5 +1,6 @@
-// Bounded Dyck-(k,m): BOS and brackets of k kinds, nested at most m deep (Yao et al. 2021). Where a bracket closes, its
-// kind is determined by the one that it closes, and counts; whether one closes is left to chance and does not.
+// Bounded Dyck-(k,m): BOS and brackets of k kinds, nested at most m deep (Yao et al. 2021). The kind of a closing
+// bracket is determined by the one that it closes, and counts. Whether a bracket closes is left to chance, so opening
+// ones do not count.
 #include "train/random_task.h"
 #include "train/tasks.h"
 
@@ -25,7 +26,7 @@ class Dyck final : public RandomTask {
   Sequence draw(Draws& draws) const override {
     const auto t = static_cast<std::size_t>(context());
     std::vector<std::int32_t> text = {kBos};
-    std::vector<std::size_t> open;  // where the brackets stand that are still open
+    std::vector<std::size_t> open;  // positions of the brackets that are still open
     std::vector<Link> links;
     while (text.size() <= t) {
       const std::size_t here = text.size();
@@ -43,7 +44,7 @@ class Dyck final : public RandomTask {
       const auto closing = static_cast<std::size_t>(link.query);
       sequence.targets[closing - 1] = text[closing];
     }
-    // What comes after the last token is a target but no word of the sequence.
+    // The token after the last one is a target but not part of the sequence, so it has no link.
     if (!links.empty() && links.back().query == static_cast<int>(t)) links.pop_back();
     sequence.links = std::move(links);
     return sequence;

@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::size_t kMostLine = 1 << 16;
 
-// The line's object, or nothing if it is none of ours: a step, and besides it numbers.
+// The line's object, or nothing if it is not ours: a step and other numbers.
 std::optional<io::Json> parsed(std::string_view line) {
   try {
     io::Json json = io::parse_json(line, kMetricsFile);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;
     for (const auto& [key, value] : json.items()) {
-      if (!value.is_number() && !value.is_null()) return std::nullopt;  // null: a number that is none
+      if (!value.is_number() && !value.is_null()) return std::nullopt;  // null: a number that was not finite
     }
     return json;
   } catch (const Error&) {
@@ -30,8 +30,8 @@ double number_in(const io::Json& json, const char* key, double otherwise) {
   return found != json.end() && found->is_number() ? found->get<double>() : otherwise;
 }
 
-// visit(line) for every line of a file of any length, without its end; what is too long for a line of ours comes in
-// pieces, what has no end not at all.
+// visit(line) for every line of a file of any length, without the newline. A line too long to be ours comes in pieces,
+// a last line without a newline not at all.
 template <class Visit>
 void for_each_line(const std::filesystem::path& path, const Visit& visit) {
   const io::Reader file(path);

@@ -18,8 +18,8 @@ struct Validation {
 
 class Metrics {
  public:
-  // Goes on after `step`: lines of later steps are dropped, for those steps are taken again, and so is what a crash has
-  // left of a line.
+  // Continues after `step`: drops the lines of later steps, which will be taken again, and a line that a crash cut
+  // short.
   Metrics(const std::filesystem::path& file, std::int64_t step);
 
   // `seconds` of training so far.
@@ -27,7 +27,7 @@ class Metrics {
   void add(const Validation& validation, double seconds);
   void sync() { lines_.sync(); }
 
-  const StepReport& last() const noexcept { return last_; }  // that was logged
+  const StepReport& last() const noexcept { return last_; }  // the last step that was logged
   double seconds() const noexcept { return seconds_; }       // of the last line
 
  private:

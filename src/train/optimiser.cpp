@@ -10,7 +10,7 @@
 namespace polyhead::train {
 namespace {
 
-constexpr double kClipEpsilon = 1e-6;  // as torch has it: runs can be compared step by step
+constexpr double kClipEpsilon = 1e-6;  // as in torch, so that runs can be compared step by step
 
 }  // namespace
 

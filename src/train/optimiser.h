@@ -1,4 +1,4 @@
-// AdamW with clipping, and how the rate goes: up in a line, then down along a cosine.
+// AdamW with clipping, and a rate that rises linearly, then falls along a cosine.
 #pragma once
 
 #include <vector>
@@ -11,14 +11,14 @@ namespace polyhead::train {
 struct Schedule {
   double peak = 1e-3;
   std::int64_t warmup = 0, steps = 1;
-  double floor = 0.1;  // of the peak, at the last step
+  double floor = 0.1;  // the last step's share of the peak
 
   double rate(std::int64_t step) const;  // steps count from 1
 };
 
 struct OptimiserOptions {
-  ops::AdamW rule{.beta2 = 0.99};  // decay is for matrices; vectors (biases, norms) have none
-  double clip = 1;                 // the largest norm of the whole gradient; 0: any
+  ops::AdamW rule{.beta2 = 0.99};  // only matrices decay, not vectors (biases, norms)
+  double clip = 1;                 // the largest norm of the whole gradient; 0: no clipping
 };
 
 class Optimiser {

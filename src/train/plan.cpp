@@ -62,7 +62,7 @@ TrainOptions read_training(const io::Json& json, const std::string& where) {
           .seed = static_cast<std::uint64_t>(io::read_integer(json, "seed", where, 0, kMost))};
 }
 
-// A member that read_task or read_training goes on with; if it is no object, they say so.
+// A member for read_task or read_training, which refuse it if it is not an object.
 const io::Json& member(const io::Json& json, const std::string& key, const std::string& where) {
   if (!json.contains(key))
     throw Error(ErrorCode::input, "run", where + ": expected \"" + key + "\", found no such key");

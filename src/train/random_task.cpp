@@ -3,7 +3,7 @@
 namespace polyhead::train {
 namespace {
 
-// Tokens are numbered in 32 bits, and draws are made in that range.
+// Well within the 32 bits of tokens and draws.
 constexpr std::int64_t kMost = std::int64_t{1} << 24;
 
 std::int64_t value_or(const TaskOptions& options, const char* what, std::int64_t given, std::int64_t own,

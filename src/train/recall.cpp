@@ -1,5 +1,5 @@
-// Associative recall with many queries (MQAR, Arora et al. 2023): BOS k_1 v_1 .. k_n v_n, then all keys once more in
-// another order, each with its value after it. Those values count.
+// Associative recall with many queries (MQAR, Arora et al. 2023): BOS k_1 v_1 .. k_n v_n, then all keys again in
+// another order, each followed by its value. Those values count.
 #include <algorithm>
 #include <utility>
 
@@ -44,7 +44,7 @@ class Recall final : public RandomTask {
       const auto query = static_cast<std::size_t>(link.query);
       sequence.targets[query - 1] = text[query];
     }
-    links.pop_back();  // the last value is still to come: it has no row
+    links.pop_back();  // the last value is only a target: it has no row
     sequence.links = std::move(links);
     return sequence;
   }
@@ -56,7 +56,7 @@ class Recall final : public RandomTask {
 
 std::unique_ptr<Task> make_recall(const TaskSummary& about, const TaskOptions& options) {
   const std::int64_t pairs = context_or(options, 32, 8) / 4;
-  // As many keys as pairs at least, and at least as many values.
+  // At least as many keys as pairs, and at least as many values as keys.
   const std::int64_t vocabulary = vocabulary_or(options, 1 + std::max<std::int64_t>(64, 4 * pairs), 1 + 2 * pairs);
   return std::make_unique<Recall>(about, options.seed, vocabulary, pairs);
 }

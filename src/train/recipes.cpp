@@ -13,7 +13,7 @@ struct Recipe {
   model::FeedForward feed_forward = model::FeedForward::gelu;
 };
 
-// Recall by attention alone: with a feed-forward network it takes longer, and now and then much longer.
+// Recall by attention alone: with a feed-forward network it takes longer, and sometimes much longer.
 constexpr Recipe kRecipes[] = {
     {"copy", 2, 64, 4, 400, 32, 3e-3},         {"repeat", 2, 64, 4, 800, 32, 3e-3},
     {"repeat-fixed", 2, 64, 4, 400, 32, 3e-3}, {"recall", 2, 64, 4, 1500, 64, 3e-3, model::FeedForward::none},

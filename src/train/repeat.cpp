@@ -1,5 +1,5 @@
-// BOS and a segment of different symbols, over and over until the context is full. From the first symbol of the second
-// copy on, the next token is the one that followed the last time, and counts.
+// BOS and a segment of different symbols, repeated until the context is full. From the first symbol of the second copy
+// on, the next token is the one that followed last time, and counts.
 #include <algorithm>
 
 #include "train/random_task.h"

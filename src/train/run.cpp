@@ -20,7 +20,7 @@ constexpr std::uintmax_t kMostText = INT32_MAX;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::input, "run", what); }
 
-// Size and FNV-1a: tells a text that was changed from the one that a run began with.
+// Size and FNV-1a: tells whether a text has changed since the run began.
 std::string mark_of(const std::string& text) {
   const std::uint64_t hash = fnv1a(text);
   std::string digits;
@@ -42,7 +42,7 @@ void check(const Plan& plan) {
   expect(plan.save_every >= 1, "save_every", "1 or more", static_cast<double>(plan.save_every));
 }
 
-// Parameters, gradients and two moments; a step, a validation beside it, and the sequences of that.
+// Parameters, gradients and two moments; a training step; a validation and its sequences.
 void expect_memory(const Plan& plan) {
   const model::Pass step{.batch = plan.training.batch, .tokens = plan.model.context, .backward = true};
   const model::Pass validation{.batch = step.batch, .tokens = step.tokens};
@@ -79,7 +79,7 @@ std::unique_ptr<Task> task_of(Plan& plan) {
   return make_task(options);
 }
 
-// The plan goes first: without it there is no run here, whatever else is left.
+// Removes the plan first: without it there is no run here, whatever else remains.
 void remove_run(const fs::path& folder) {
   for (const char* name : {kPlanFile, kStateFile, kMetricsFile, model::kWeightsFile, model::kConfigFile}) {
     std::error_code error;
@@ -148,7 +148,7 @@ std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const
   io::sweep_temporaries(folder);
   save_plan(run->plan_, folder);
   run->metrics_.emplace(folder / kMetricsFile, run->saved_);
-  // A kill may have come between the state and the model that belongs to it.
+  // The process may have been killed after saving the state and before saving its model.
   if (run->saved_ > 0) model::save(*run->model_, folder);
   return run;
 }
@@ -159,7 +159,7 @@ Validation Run::validate() {
   return {.step = steps_taken(), .loss = scores.mean_loss(), .accuracy = scores.accuracy()};
 }
 
-// A model that has gone astray is never saved, so that the last checkpoint is a good one.
+// A model that has diverged is never saved, so the last checkpoint is a good one.
 void Run::checkpoint(double seconds) {
   validation_ = validate();
   trainer_.expect_sane(validation_.loss, validation_.step, "the validation loss");

@@ -20,34 +20,34 @@ namespace polyhead::train {
 
 inline constexpr const char* kStateFile = "training.safetensors";
 
-// What may be another when a run is resumed. Another number of steps bends the rest of the schedule to the new end.
+// What may change when a run is resumed. A new number of steps stretches the rest of the schedule to the new end.
 struct Changes {
   std::optional<std::int64_t> steps{}, save_every{};
   std::filesystem::path file{};  // where the text is now; it must be the same text
 };
 
 struct Outcome {
-  bool finished = false;  // or stopped by the watcher
+  bool finished = false;  // else `go_on` stopped it
   StepReport last;
   Validation validation;
-  double seconds = 0;  // of training, also before it was resumed
+  double seconds = 0;  // of training, including before a resume
 };
 
 // What the last bits of a run depend on: the CPU's vector instructions, or the GPU.
 std::string target_of(const Context& context);
 
-// The plan's task, with its text if it has one; fills in the mark of a text that is new, and compares it otherwise.
+// The plan's task, with its text if it has one; fills in the text's mark if it has none, otherwise compares it.
 std::unique_ptr<Task> task_of(Plan& plan);
-// Takes the files of a run, and no others, out of a folder.
+// Removes the files of a run, and no others, from a folder.
 void remove_run(const std::filesystem::path& folder);
 
 class Run {
  public:
-  // Nothing is touched before the plan is found good. A folder that is not empty is refused (input) unless forced; then
-  // the files of an older run go, and no others.
+  // Touches nothing until the plan is found valid. Refuses (input) a folder that is not empty, unless forced; then it
+  // removes the files of an older run, and no others.
   static std::unique_ptr<Run> start(Context& context, Plan plan, const std::filesystem::path& folder, bool force);
-  // Goes on from the last checkpoint, or from the beginning if there is none yet: on the same vector instructions, and
-  // with any number of threads, to the bits that an undisturbed run comes to.
+  // Continues from the last checkpoint, or from the beginning if there is none yet. On the same vector instructions,
+  // with any number of threads, it ends with the same bits as an uninterrupted run.
   static std::unique_ptr<Run> resume(Context& context, const std::filesystem::path& folder,
                                      const Changes& changes = {});
 
@@ -56,7 +56,7 @@ class Run {
   const model::Transformer& model() const noexcept { return *model_; }
   const std::filesystem::path& folder() const noexcept { return folder_; }
   std::int64_t steps_taken() const noexcept { return trainer_.steps_taken(); }
-  std::int64_t steps_saved() const noexcept { return saved_; }  // at the last checkpoint; 0: there is none
+  std::int64_t steps_saved() const noexcept { return saved_; }  // at the last checkpoint; 0: none yet
 
   // Trains until the plan is done or `go_on`, asked after every step, says no; either way it saves. Throws Diverged:
   // the last checkpoint is then the last good one.

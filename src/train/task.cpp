@@ -6,9 +6,9 @@
 
 namespace polyhead::train {
 
-// No state goes from one sequence to the next: each has a stream of its own.
+// No state passes from one sequence to the next: each has its own stream.
 Sequence Task::sequence(Split split, std::uint64_t index, std::int64_t b) const {
-  constexpr std::uint64_t kDomain = 0x7461736b73;  // apart from dropout, which may be given the same seed
+  constexpr std::uint64_t kDomain = 0x7461736b73;  // separate from dropout, which may have the same seed
   Draws draws(seed_ ^ kDomain, static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(index),
               static_cast<std::uint32_t>(index >> 32) << 1 | static_cast<std::uint32_t>(split));
   return make(split, draws);

@@ -1,4 +1,4 @@
-// The synthetic tasks that small transformers are trained on: each needs heads of a kind that is known in advance.
+// The synthetic tasks that small transformers are trained on: each needs a kind of head that is known in advance.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Link {
 
 struct Sequence {
   std::vector<std::int32_t> tokens;   // at most the task's context; the rest of a batch's row is padding
-  std::vector<std::int32_t> targets;  // for each token the one to come, -1 where it does not count; or one class
+  std::vector<std::int32_t> targets;  // for each token the next one, -1 where it does not count; or one class
   std::vector<Link> links;            // where the task knows them
 };
 
@@ -59,16 +59,16 @@ class Task {
   std::int64_t context() const noexcept { return shape_.context; }
   std::int64_t classes() const noexcept { return shape_.classes; }
 
-  // The accuracy of a perfect model over the targets that count, where it is known.
+  // The accuracy of a perfect model over the targets that count, if it is known.
   virtual std::optional<double> best_score() const { return 1.0; }
   virtual std::string token_text(std::int32_t token) const = 0;  // for people
-  // Tokens that say nothing by themselves: the beginning, separators.
+  // Tokens without a meaning of their own: the beginning, separators.
   virtual std::vector<std::int32_t> special_tokens() const { return {}; }
 
-  // Pure functions of the seed and the arguments: a batch is made without those before it, and row b of any batch of
-  // that index is sequence b, whatever the batch's size.
+  // Pure functions of the seed and the arguments: a batch does not depend on earlier ones, and row b of batch `index`
+  // is sequence b of that index, whatever the batch's size.
   Batch batch(Split split, std::uint64_t index, std::int64_t size) const;
-  Batch batch_of(const std::vector<Sequence>& rows) const;  // one row at least
+  Batch batch_of(const std::vector<Sequence>& rows) const;  // at least one row
   Sequence sequence(Split split, std::uint64_t index, std::int64_t b) const;
 
  private:
@@ -88,7 +88,7 @@ struct TaskOptions {
   std::string text{};           // the bytes that task "text" is about
 };
 
-// Throws Error: an unknown name, sizes that the task cannot have.
+// Throws Error for an unknown name, or sizes that the task cannot have.
 std::unique_ptr<Task> make_task(const TaskOptions& options);
 std::vector<TaskSummary> task_list();
 

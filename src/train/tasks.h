@@ -1,4 +1,4 @@
-// One maker per task, for make_task; what a task is about is said beside its maker in make_task.cpp.
+// One maker per task, for make_task; make_task.cpp says what each task is about.
 #pragma once
 
 #include "train/task.h"

@@ -23,13 +23,13 @@ std::string rounded(double value) {
   return text.data();
 }
 
-// As short as it can be without becoming another number.
+// The shortest text that reads back as the same number.
 std::string number(double value) {
   std::array<char, 32> text{};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
-// What every step depends on. The number of steps is not among it: a run may be made longer.
+// What every step depends on, except for the number of steps: a run may be made longer.
 std::string options_text(const TrainOptions& options, const Task& task) {
   return task.name() + " data=" + std::to_string(task.seed()) + " batch=" + std::to_string(options.batch) +
          " rate=" + number(options.rate) + " warmup=" + std::to_string(options.warmup) +

@@ -29,7 +29,7 @@ struct StepReport {
 model::SequenceScores evaluate(Context& context, model::Transformer& model, const Task& task, Split split,
                                std::int64_t batches, std::int64_t batch);
 
-// Training went wrong: the loss or the gradient is no number, or the loss has run away.
+// Training went wrong: the loss or the gradient is not finite, or the loss has run away.
 class Diverged : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -44,13 +44,13 @@ class Trainer {
   bool done() const noexcept { return steps_taken() >= options_.steps; }
   // Throws Diverged; the parameters are then those before the step.
   StepReport step();
-  // Throws Diverged if a loss of this model is no number, or far above that of the first step.
+  // Throws Diverged if a loss of this model is not finite, or far above that of the first step.
   void expect_sane(double loss, std::int64_t step, const std::string& whose) const;
 
   // Everything that the next step depends on: parameters, moments, the number of steps. One file, replaced as a whole.
   void save(const std::filesystem::path& file) const;
-  // Goes on from there, bit by bit; a file of another model or of other options is refused (code input). The number of
-  // steps may be another, if more than were taken: the schedule then goes on as that of a run of so many steps.
+  // Continues from there, bit for bit; refuses (input) a file of another model or other options. The number of steps
+  // may differ, unless more were taken: the schedule then continues as in a run of that length.
   void resume(const std::filesystem::path& file);
 
  private:
@@ -66,7 +66,7 @@ class Trainer {
   std::optional<double> first_loss_;
 };
 
-// A model of the task's vocabulary, context and classes.
+// Gives the config the task's kind, vocabulary, context and classes.
 void fit_to_task(model::Config& config, const Task& task);
 
 }  // namespace polyhead::train

@@ -13,8 +13,8 @@ class Words {
  public:
   explicit Words(const Task& task);
 
-  // The tokens of words with white space between them. At a word that the task does not have, `refuse` is told what is
-  // wrong with it, and throws.
+  // The tokens of words separated by white space. For a word that the task does not have, `refuse` is called with a
+  // message; it must throw.
   std::vector<std::int32_t> tokens_of(const std::string& text,
                                       const std::function<void(const std::string&)>& refuse) const;
   const std::vector<std::string>& all() const noexcept { return words_; }
