@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kBatch = 32;  // sequences of one pass
 
-// Probes are made from numbers that the host reads, so these are checked here and not by a kernel.
+// The host reads these numbers to make probes, so they are checked here and not by a kernel.
 void expect_numbers(const char* name, const ConstTensorView& numbers, const Dims& shape, std::int64_t least,
                     std::int64_t most) {
   if (numbers.dtype() != DType::i32 || numbers.shape() != shape || numbers.strides() != contiguous_strides(shape)) {
@@ -48,7 +48,7 @@ void expect_examples(const char* op, const std::vector<Examples>& examples) {
 struct Vocabulary {
   std::vector<std::int64_t>
       counts;  // how often each token occurs; separators have a role of their own and are not rare
-  std::vector<std::int32_t> ordinary;   // those that occur and are no separators
+  std::vector<std::int32_t> ordinary;   // those that occur and are not separators
   std::vector<std::int32_t> beginning;  // the token that every sequence begins with, if there is one
 };
 

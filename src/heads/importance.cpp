@@ -11,7 +11,7 @@
 namespace polyhead::heads {
 namespace {
 
-// The 0.975 quantile of Student's t; from 3 degrees of freedom on Cornish and Fisher's way, good to 1 %.
+// The 0.975 quantile of Student's t; from 3 degrees of freedom on by Cornish and Fisher's expansion, good to 1 %.
 double student(std::int64_t freedom) {
   if (freedom <= 2) return freedom == 1 ? 12.706 : 4.303;
   constexpr double kNormal = 1.959964;
@@ -21,7 +21,7 @@ double student(std::int64_t freedom) {
          (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384 / (n * n * n);
 }
 
-// [B,H] ones, but 0 for those gone, per layer: the gradient of a gate is then each sequence's own.
+// Per layer [B,H]: 1, or 0 for heads that are gone. A gate per sequence gives a gradient per sequence.
 std::vector<Tensor> gates_per_sequence(const model::Config& config, std::int64_t batch,
                                        const std::vector<HeadId>& gone) {
   std::vector<Tensor> gates;
@@ -36,7 +36,7 @@ std::vector<Tensor> gates_per_sequence(const model::Config& config, std::int64_t
   return gates;
 }
 
-// Heads that are gone have no share in the norm: it is that of the model without them.
+// Heads that are gone do not count in the norm: it is that of the model without them.
 void normalise_by_layer(std::vector<HeadImportance>& heads, const std::vector<HeadId>& gone) {
   std::vector<double> squares;
   for (const HeadImportance& head : heads) {

@@ -1,4 +1,4 @@
-// How much a model hangs on each of its heads: by the gradient of its gate, and by taking it out.
+// How much a model depends on each of its heads: by the gradient of its gate, and by knocking it out.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,14 @@
 
 namespace polyhead::heads {
 
-// Student's interval; of one number it is that number.
+// The mean and Student's 95 % interval; for one value, that value.
 Estimate estimate(const std::vector<double>& values);
 
-// All three throw Error (value) if a loss, an embedding or a gradient is no number: then there is nothing to rank by.
+// The functions below throw Error (value) if a loss, an embedding or a gradient is not finite: then nothing can be
+// ranked.
 //
-// One backward pass per batch for all heads together. Those that are `gone` give nothing meanwhile or, with means (as
-// mean_outputs gives them), their means. `whole`, if given, receives the scores of that model.
+// One backward pass per batch for all heads together. Heads in `gone` give nothing or, with means (from mean_outputs),
+// their means. `whole`, if given, receives the scores of that model.
 std::vector<HeadImportance> gradient_importance(Context& context, const model::Transformer& model,
                                                 const std::vector<Examples>& examples,
                                                 const std::vector<HeadId>& gone = {},
@@ -24,12 +25,12 @@ std::vector<HeadImportance> gradient_importance(Context& context, const model::T
                                                 model::SequenceScores* whole = nullptr);
 
 struct DamageOptions {
-  bool means = true;  // besides nothing, the head's mean in its place, which takes as long again; else that stays 0
-  // coarse: damage is the difference of two losses that are both made so; gradients and `whole` are exact.
+  bool means = true;  // also try the head's mean in its place, which doubles the time; else `mean` stays 0
+  // coarse: damage is the difference of two losses that are both coarse; gradients and `whole` stay exact.
   ops::Products products = ops::Products::exact;
-  std::function<void(std::int64_t)> on_head{};  // is told how many heads are done
+  std::function<void(std::int64_t)> on_head{};  // receives how many heads are done
 };
-// To heads in the order of all_heads: a pass per head and kind, from the layer of the head on.
+// Adds to `heads`, in the order of all_heads: a pass per head and kind, from the head's layer on.
 void add_damage(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
                 const DamageOptions& options, std::vector<HeadImportance>& heads);
 // Both, gradient and damage.
@@ -37,24 +38,26 @@ std::vector<HeadImportance> importance(Context& context, const model::Transforme
                                        const std::vector<Examples>& examples, const DamageOptions& options = {},
                                        model::SequenceScores* whole = nullptr);
 
-// Of an encoder, which has no answers to lose: the zero and the mean damage are what the embedding of a sequence turns
-// by, 1 - cos; the rest stays 0.
+// Of an encoder, which gives no answers: the zero and mean damage are how far a sequence's embedding turns, 1 - cos;
+// the rest stays 0.
 std::vector<HeadImportance> embedding_importance(Context& context, const model::Transformer& model,
                                                  const std::vector<Examples>& examples,
                                                  const DamageOptions& options = {});
 
-// 1 - cos of each pair of embeddings. Throws Error (value) if one is no number; `what` the second ones are of.
+// 1 - cos of each pair of embeddings. Throws Error (value) if one is not finite; `what` names the model of the second
+// ones.
 std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b,
                           const std::string& what);
 
-// Per layer [H*D]: the mean of what every head gives, over all tokens that exist.
+// Per layer [H*D]: the mean output of every head over all tokens that exist.
 std::vector<Tensor> mean_outputs(Context& context, const model::Transformer& model,
                                  const std::vector<Examples>& examples);
-// Per layer [C]: what the output of a layer gains if these heads give their means instead of nothing; absent for none.
+// Per layer [C]: what a layer's output gains if these heads give their means instead of nothing; absent if it has none
+// of them.
 std::vector<Tensor> shifts_of(const model::Transformer& model, const std::vector<Tensor>& means,
                               const std::vector<HeadId>& heads);
 
-// Spearman's rank correlation; equal values share their ranks; NaN if a value is none.
+// Spearman's rank correlation; equal values share a rank; NaN if a value is NaN.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace polyhead::heads

@@ -7,10 +7,10 @@
 namespace polyhead::heads {
 namespace {
 
-// Rows of a pass: enough for products to run at full speed, and few enough for what a layer makes of them to stay near.
+// Rows of a pass: enough for products to run at full speed, and few enough for a layer's results to stay in cache.
 constexpr std::int64_t kRows = 2048;
 
-// An i32 tensor [B,..] n times over: [n*B,..].
+// An i32 tensor [B,..], repeated n times: [n*B,..].
 Tensor repeated(const Tensor& some, std::int64_t n) {
   if (!some.present()) return {};
   Dims shape = some.shape();
@@ -37,14 +37,14 @@ class Walk {
 
   std::int64_t per_head() const { return means_ == nullptr ? 1 : 2; }
 
-  // How many knockouts fit into a pass.
+  // How many knock-outs fit into a pass.
   std::size_t at_once() const {
     std::int64_t most = 1;
     for (const Tensor& stream : streams_) most = std::max(most, stream.shape()[0] * stream.shape()[1]);
     return static_cast<std::size_t>(std::max<std::int64_t>(kRows / most, 1));
   }
 
-  // Knockouts [begin, end) of the layer; its first one is number `first` of all.
+  // Knock-outs [begin, end) of the layer, whose first one is number `first` of all.
   void knock_out(std::size_t layer, std::size_t begin, std::size_t end, std::size_t first,
                  const std::function<void(const KnockedOut&)>& visit) {
     const auto n = static_cast<std::int64_t>(end - begin);
@@ -60,7 +60,7 @@ class Walk {
     }
   }
 
-  // After the last layer: the whole model, as knockout `number`.
+  // After the last layer: the whole model, as knock-out `number`.
   void visit_whole(std::size_t number, const std::function<void(const KnockedOut&)>& visit) {
     for (std::size_t e = 0; e < examples_.size(); ++e) {
       tape_.clear();
@@ -69,7 +69,7 @@ class Walk {
     }
   }
 
-  // The whole model goes on by a layer.
+  // Advances the whole model by a layer.
   void pass(std::size_t layer) {
     for (std::size_t e = 0; e < examples_.size(); ++e) {
       tape_.clear();
@@ -91,7 +91,7 @@ class Walk {
     return tape_.result(all);
   }
 
-  // [n*B,H]: 1, but 0 for the head that is out.
+  // [n*B,H]: 1, or 0 for the head that is knocked out.
   Tensor gates_of(std::size_t layer, std::size_t begin, std::int64_t n, std::int64_t B) const {
     const std::int64_t H = model_.config().layers[layer].heads;
     Tensor gates = Tensor::empty({n * B, H}, DType::f32);
@@ -99,7 +99,7 @@ class Walk {
     for (std::int64_t row = 0; row < n * B; ++row) gates.as<float>()[row * H + head_of(begin, row / B)] = 0;
     return gates;
   }
-  // [n*B,T,C]: what W_O makes of the head's mean, or 0.
+  // [n*B,T,C]: W_O times the head's mean in every second knock-out, 0 in the others.
   Tensor shifts_of_each(std::size_t layer, std::size_t begin, std::int64_t n, const Dims& stream) const {
     const std::int64_t rows = stream[0] * stream[1], C = stream[2];
     Tensor shifts = Tensor::zeros({n * stream[0], stream[1], C}, DType::f32);
@@ -120,7 +120,7 @@ class Walk {
   const std::vector<Examples>& examples_;
   const std::vector<Tensor>* means_;
   autograd::Tape tape_;
-  std::vector<Tensor> streams_;  // what the next layer reads of each batch, [B,T,C]
+  std::vector<Tensor> streams_;  // per batch, what the next layer reads: [B,T,C]
 };
 
 }  // namespace

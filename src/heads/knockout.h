@@ -1,4 +1,7 @@
-// Passes without one head each, which begin at the layer of that head: what lies below is the same for all of them.
+// Passes without one head each, which begin at the layer of that head: all layers below are the same for all of them.
+// Each head is replaced by nothing and then, if there are means, by its mean; heads come in the order of
+// model::all_heads. The whole model comes last, as a knock-out of nothing. A visit covers `count` knock-outs from
+// number `first` on.
 #pragma once
 
 #include <functional>
@@ -14,13 +17,13 @@ namespace polyhead::heads {
 // visit has `count` of them, from `first` on.
 struct KnockedOut {
   autograd::Tape& tape;
-  autograd::Variable x;  // [count*B,T,C]: what the last layer leaves of the sequences, once for each knockout
-  Examples examples;     // their targets and lengths as often
+  autograd::Variable x;  // [count*B,T,C]: the last layer's output for the sequences, once per knock-out
+  Examples examples;     // targets and lengths, repeated likewise
   std::size_t first, count;
 };
 
-// All knockouts in their order, each on all examples in theirs. `means`, if given, as mean_outputs gives them;
-// `on_head` is told how many heads are done.
+// Visits all knock-outs in order, each on all examples in order. `means`: null, or from mean_outputs. `on_head`
+// receives how many heads are done.
 void knock_out_each(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
                     const std::vector<Tensor>* means, ops::Products products,
                     const std::function<void(const KnockedOut&)>& visit,

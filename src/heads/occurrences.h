@@ -9,7 +9,7 @@ namespace polyhead::heads {
 
 // For every position the key that such a head attends to; -1 where the token is new.
 struct Occurrences {
-  std::vector<std::int32_t> duplicate;  // the same token, the last time before
+  std::vector<std::int32_t> duplicate;  // the last earlier occurrence of the same token
   std::vector<std::int32_t> induction;  // the token after that: duplicate + 1
 };
 

@@ -14,7 +14,7 @@ using Tokens = std::span<const std::int32_t>;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::value, "patch", what); }
 
-// The logits at the last token. Throws Error (value) if they are no numbers.
+// The logits at the last token. Throws Error (value) if one is not finite.
 std::vector<double> last_logits(Context& context, autograd::Tape& tape, const model::Transformer& model, Tokens tokens,
                                 const model::PassOptions& options = {}) {
   tape.clear();
@@ -70,7 +70,7 @@ Patching patch(Context& context, const model::Transformer& model, Tokens clean, 
     if (token < 0 || token >= config.vocabulary) refuse("no token " + std::to_string(token));
   }
   const std::int64_t T = std::ssize(clean), inner = config.head_count() * config.head_dim;
-  // The weights laid out for products; W_O and what the heads gave, of every layer.
+  // The packed weights, and for every layer W_O and the outputs of its heads.
   model::expect_memory("patch", config, 1, {.tokens = T}, 4.0 * static_cast<double>(inner * (config.width + T)));
   autograd::Tape tape(context, false);
   tape.pack_weights();

@@ -1,4 +1,4 @@
-// Activation patching: a head of a run on one text is made to give what it gives in a run on another, to see how much
+// Activation patching: a head of a run on one text is made to give its output of a run on another text, to see how much
 // of the difference between the two runs goes through it.
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace polyhead::heads {
 
-// By how much the logit of `answer` is above that of `instead` at the last token.
+// What is measured: the logit of `answer` minus that of `instead` at the last token.
 struct Question {
   std::int32_t answer = 0, instead = 0;
 };
 
 struct PatchedHead {
   HeadId id;
-  double difference = 0;  // of the run on the corrupted text, with this head as in the clean one
-  double restored = 0;    // of the way from the corrupted run to the clean one: 0 nothing, 1 all of it
+  double difference = 0;  // in the run on the corrupted text, with this head's output of the clean one
+  double restored = 0;    // share of the way from the corrupted run to the clean one: 0 none, 1 all of it
 };
 
 struct Patching {
@@ -35,8 +35,8 @@ struct Likeliest {
 Likeliest likeliest_after(Context& context, const model::Transformer& model, std::span<const std::int32_t> clean,
                           std::span<const std::int32_t> corrupted);
 
-// Of a language model. The texts have the same number of tokens. A pass per head, of which `on_head` is told how
-// many are done. Throws Error (value) if the runs do not differ, or a logit is no number.
+// For a language model and two texts of equally many tokens. One pass per head; `on_head` receives how many are done.
+// Throws Error (value) if the runs do not differ, or a logit is not finite.
 Patching patch(Context& context, const model::Transformer& model, std::span<const std::int32_t> clean,
                std::span<const std::int32_t> corrupted, const Question& question,
                const std::function<void(std::int64_t)>& on_head = {});

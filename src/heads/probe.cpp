@@ -9,11 +9,11 @@
 namespace polyhead::heads {
 namespace {
 
-// Every sequence has a stream of its own for the keys it is compared with, and one for its tokens.
+// Every sequence has two streams: one for the keys it is compared with, one for its tokens.
 enum Purpose : std::uint32_t { kTargets, kTokens };
 
 Draws draws_for(std::uint64_t seed, std::int64_t sequence, Purpose purpose) {
-  constexpr std::uint32_t kDomain = 0x9306e000u;  // apart from others who may be given the same seed
+  constexpr std::uint32_t kDomain = 0x9306e000u;  // separate from other users of the same seed
   return {seed, static_cast<std::uint32_t>(sequence), purpose, kDomain};
 }
 
@@ -22,7 +22,7 @@ void fill_targets(std::span<const std::int32_t> tokens, Draws& draws, std::int32
   const auto length = static_cast<std::int32_t>(tokens.size());
   for (std::int32_t i = 0; i < length; ++i, targets += 4) {
     std::int32_t duplicate = found.duplicate[static_cast<std::size_t>(i)];
-    // With more than one place to look at, a head may divide its weight among them: no row to judge it by.
+    // With several occurrences to look at, a head may divide its weight among them: the row proves nothing.
     if (duplicate >= 0 && found.duplicate[static_cast<std::size_t>(duplicate)] >= 0) duplicate = -1;
     targets[kDuplicate] = duplicate;
     targets[kInduction] = duplicate < 0 ? -1 : duplicate + 1;
@@ -77,7 +77,7 @@ Probe make_repeats(const RepeatProbe& options) {
     const std::int64_t least = std::min(options.shortest, most);
     const std::int64_t length = draws.between(least, most);
     const std::size_t first = row.size();
-    draws.shuffle(alphabet, length);  // different tokens, so that what comes next is never in doubt
+    draws.shuffle(alphabet, length);  // different tokens, so that there is only one next token
     row.insert(row.end(), alphabet.begin(), alphabet.begin() + length);
     for (std::size_t n = first; static_cast<std::int64_t>(row.size()) < T; ++n) row.push_back(row[n]);
     std::copy_n(row.begin(), T, tokens.as<std::int32_t>() + b * T);

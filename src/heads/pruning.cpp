@@ -10,8 +10,8 @@ namespace {
 
 using Group = std::vector<HeadId>;
 
-// Heads that leave together: those that share a key/value head, where there are several of those. Without one of them
-// the rest would be no regular group, and every head would need a key/value head of its own.
+// Heads that go together: those that share a key/value head, if the layer has several of those. Removing only one of
+// them would leave unequal groups, and then every head would need its own key/value head.
 std::vector<Group> groups_of(const model::Config& config) {
   std::vector<Group> groups;
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
@@ -26,7 +26,7 @@ std::vector<Group> groups_of(const model::Config& config) {
 }
 
 std::vector<Group> shuffled(std::vector<Group> groups, std::uint64_t seed) {
-  constexpr std::uint32_t kDomain = 0x5b0ff1eu;  // apart from others who may be given the same seed
+  constexpr std::uint32_t kDomain = 0x5b0ff1eu;  // separate from other users of the same seed
   Draws(seed, 0, 0, kDomain).shuffle(groups);
   return groups;
 }
@@ -35,8 +35,8 @@ struct Verdict {
   double loss, accuracy;
 };
 
-// What is left of a model without heads, on some examples; with means those are what they give. An encoder has no
-// answers: its loss is what its embeddings turn by, its accuracy 1 less that.
+// Scores a model without some heads on examples; with means, those heads give their means. An encoder gives no answers:
+// its loss is how far its embeddings turn, its accuracy 1 minus that.
 class Judge {
  public:
   Judge(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
@@ -76,7 +76,7 @@ class Judge {
   std::vector<std::vector<double>> whole_;
 };
 
-// The groups that are left, those without which the least is lost first. Those that went are out while it is found out.
+// The groups in the order of their removal, the least important first. Gradients are those of the model without `gone`.
 class Ranking {
  public:
   Ranking(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
@@ -158,7 +158,7 @@ PruneCurve prune(Context& context, const model::Transformer& model, const std::v
     if (options.order == PruneOrder::iterative) order.clear();
     gone.insert(gone.end(), next.begin(), next.end());
     const Verdict left = judge(gone);
-    // Accuracies are quotients: what is spent to the last is not overspent for a rounding.
+    // Accuracies are quotients: a budget that is spent exactly must not count as exceeded by a rounding error.
     constexpr double kRounding = 1e-12;
     spent = spent || left.accuracy < curve.accuracy - options.budget - kRounding;
     for (const HeadId& id : next) {

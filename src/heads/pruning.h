@@ -1,4 +1,4 @@
-// Taking heads out: which, in what order, until when; and out of the weights for good.
+// Removing heads: which, in what order, until when; and out of the weights for good.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace polyhead::heads {
 
-// The model without these heads. What it computes is what the whole one computes with their gates shut or, with means
-// (as mean_outputs gives them), with their outputs held at their means, which fold into the output's bias. A layer may
-// lose all heads. Key/value heads go where the rest still is a regular group; else every head gets one of its own.
+// The model without these heads. It computes what the whole model does with their gates shut or, with means (from
+// mean_outputs), with their outputs held at their means, which fold into the output's bias. A layer may lose all heads.
+// Unused key/value heads go if the rest still form equal groups; otherwise every remaining head gets its own.
 std::unique_ptr<model::Transformer> without_heads(const model::Transformer& model, const std::vector<HeadId>& heads,
                                                   const std::vector<Tensor>* means = nullptr);
 
@@ -20,12 +20,12 @@ struct PruneOptions {
   std::uint64_t seed = 1;
   double budget = 0.01;                        // how much accuracy may be lost
   bool to_the_end = false;                     // go on when the budget is spent, for the whole curve
-  const std::vector<Tensor>* means = nullptr;  // what heads that went give still; null: nothing
+  const std::vector<Tensor>* means = nullptr;  // what removed heads still give; null: nothing
 };
 
-// Ranks by the gradient, or as the order says, on `ranking`, judges on `judging`: other sequences than it was ranked
-// by. Heads that share a key/value head, of several in their layer, go together, ranked by their sum: a step each, of
-// the same score. Throws Error (value) if a loss or a gradient is no number.
+// Ranks on `ranking`, as the order says, and judges on `judging`, which should be other sequences. In a layer with
+// several key/value heads, the heads that share one go together, ranked by the sum of their importance: a step each,
+// with the same score. Throws Error (value) if a loss or a gradient is not finite.
 PruneCurve prune(Context& context, const model::Transformer& model, const std::vector<Examples>& ranking,
                  const std::vector<Examples>& judging, const PruneOptions& options,
                  const std::function<void(const PruneStep&)>& on_step = {});

@@ -41,7 +41,7 @@ std::byte* copy_blocks(const std::byte* from, const std::vector<std::int64_t>& f
   return to;
 }
 
-// Room for what stays of a parameter, in its type.
+// Memory for what stays of a parameter, in the old one's type.
 std::byte* room_for(const Parameter& old, Parameter& smaller) {
   smaller.value = Tensor::empty(smaller.value.shape(), old.value.dtype());
   return static_cast<std::byte*>(smaller.value.view().data());
@@ -49,7 +49,7 @@ std::byte* room_for(const Parameter& old, Parameter& smaller) {
 
 const std::byte* bytes_of(const Tensor& tensor) { return static_cast<const std::byte*>(tensor.view().data()); }
 
-// in_proj_weight [(H+2G)*D,C] or in_proj_bias [(H+2G)*D], with `row` numbers a row.
+// in_proj_weight [(H+2G)*D,C] or in_proj_bias [(H+2G)*D], with `row` numbers per row.
 void copy_projection(const Parameter* from, const model::LayerHeads& old, const Staying& staying, std::int64_t D,
                      std::int64_t row, Parameter* to) {
   if (from == nullptr || to == nullptr) return;
@@ -84,7 +84,7 @@ void copy_attention(const model::Transformer& from, std::size_t layer, const Sta
   }
 }
 
-// Everything but attention has its shape still; what the old model has not stays 0.
+// Everything but attention keeps its shape; biases that the old model does not have stay 0.
 void copy_the_rest(const model::Transformer& from, model::Transformer& to) {
   for (Parameter* parameter : to.parameters()) {
     if (parameter->name.find(".attention.") != std::string::npos) continue;
@@ -106,7 +106,7 @@ std::unique_ptr<model::Transformer> without_heads(const model::Transformer& mode
     config.layers[layer] = staying.back().count();
   }
   if (means != nullptr) config.bias = true;
-  // Put together on the host, then moved to where the old one lies.
+  // Assembled on the host, then moved to the old model's memory.
   auto smaller = model::Transformer::unfilled(config, model.dtype(), model.memory());
   for (Parameter* parameter : smaller->parameters()) {
     parameter->value = Tensor::zeros(parameter->value.shape(), parameter->value.dtype());

@@ -8,7 +8,7 @@ namespace {
 
 std::string with_sign(std::int64_t number) { return (number > 0 ? "+" : "") + std::to_string(number); }
 
-// The one that is furthest above its offset first.
+// Relations, the one furthest above its best fixed offset first.
 void add_relations(const HeadSurvey& head, const Chance& chance, std::vector<RoleScore>& to) {
   const auto first = static_cast<std::ptrdiff_t>(to.size());
   for (const auto& [name, share] : head.relations) {

@@ -1,5 +1,5 @@
-// What a head is for, said only where it beats its control. "averaging" has none: it is what a head does that has not
-// learnt anything, and is said of it for that reason.
+// What a head is for, said only if it beats its control. "averaging" has no control: it is what a head does that has
+// learnt nothing, which is why it is named.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct RoleScore {
   double score = 0, threshold = 0, control = 0;
   std::string note = {};  // "offset -1"
   bool holds() const;
-  // So close to what it must reach that another seed may decide otherwise.
+  // So close to the limit that another seed may decide otherwise.
   bool close() const;
 };
 
@@ -24,14 +24,14 @@ struct HeadRoles {
   HeadId id;
   std::vector<RoleScore> scores;  // of every role, in a fixed order: the more particular first
 
-  // The first that holds, or null: no role that we know.
+  // The first role that holds; null if none does.
   const RoleScore* role() const;
-  // Its score in a role, whether it holds or not; null if it was not tried.
+  // The score in a role, whether or not it holds; null if the role was not tried.
   const RoleScore* score_in(const std::string& role) const;
 };
 
-// `plain`: probes as the model was trained on them; `repeats`: random segments of different lengths, repeated. The two
-// may be the same survey.
+// `plain`: on sequences like those the model was trained on; `repeats`: on random segments of different lengths,
+// repeated. The two may be the same survey.
 //
 //   induction       weight on the token after its other occurrence, on repeats       0.4, against one off and chance
 //   duplicate       weight on that other occurrence itself, on repeats               0.4, against chance

@@ -1,5 +1,5 @@
-// Attention sinks as Gu et al. (ICLR 2025) count them: in a sequence of 64 tokens, a head for which the mean weight of
-// all rows on the first token, alpha, is above 0.3.
+// Attention sinks as Gu et al. (ICLR 2025) count them: in a sequence of 64 tokens a head is a sink if alpha, the mean
+// weight of its rows on the first token, is above 0.3.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace polyhead::heads {
 inline constexpr std::int64_t kSinkTokens = 64;
 inline constexpr double kSinkEpsilon = 0.3;
 
-// Of sequences i32 [B,T] and heads, the share of pairs whose alpha is above epsilon; 0 if there are none.
+// The share of pairs of a sequence (i32 [B,T]) and a head whose alpha is above epsilon; 0 if there are no pairs.
 double sink_share(Context& context, const model::Transformer& model, const std::vector<Tensor>& sequences,
                   double epsilon = kSinkEpsilon);
 

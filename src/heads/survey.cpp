@@ -23,13 +23,13 @@ std::vector<Row> rows_of(const Probe& probe, bool causal) {
   return rows;
 }
 
-// For every row the key of the rarest token among the visible ones, the first if several are; -1 if counts are unknown.
+// For every row the key of the rarest visible token, the first of equally rare ones; -1 if counts are unknown.
 std::vector<std::int64_t> rarest_keys(const Probe& probe, const std::vector<Row>& rows,
                                       const std::vector<std::int64_t>& counts) {
   std::vector<std::int64_t> keys(rows.size(), -1);
   if (counts.empty()) return keys;
   const std::int64_t T = probe.tokens.shape()[1];
-  std::int64_t best = 0, looked_at = 1;  // rows of a sequence see no fewer than those before
+  std::int64_t best = 0, looked_at = 1;  // later rows of a sequence see at least as many keys
   for (std::size_t n = 0; n < rows.size(); ++n) {
     const std::int32_t* tokens = probe.tokens.as<std::int32_t>() + rows[n].b * T;
     const auto count = [&](std::int64_t j) { return counts[static_cast<std::size_t>(tokens[j])]; };
@@ -40,7 +40,7 @@ std::vector<std::int64_t> rarest_keys(const Probe& probe, const std::vector<Row>
   return keys;
 }
 
-constexpr std::int64_t kEnough = 3;  // visible keys from which on the place of the largest weight says something
+constexpr std::int64_t kEnough = 3;  // with fewer visible keys, the place of the largest weight says little
 
 struct Means {
   double sum = 0;
@@ -93,7 +93,7 @@ class Chances {
  private:
   Means first_, marked_, rarest_;
   std::int64_t rows_ = 0;
-  std::map<std::int64_t, std::int64_t> edges_;  // by offset: how many more rows have a key there than one before
+  std::map<std::int64_t, std::int64_t> edges_;  // by offset: how many more rows have a key there than at offset - 1
   std::map<std::string, std::map<std::int64_t, std::int64_t>> offsets_;
   std::map<std::string, std::int64_t> relations_;
 };
@@ -142,7 +142,7 @@ void add(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& ro
   }
 }
 
-// Chances are those of rows that see all that came before.
+// Chance is computed for rows that see everything before them.
 void expect_within_windows(const model::Config& config, std::int64_t tokens) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const std::int64_t window = config.layers[layer].window;

@@ -14,32 +14,32 @@
 
 namespace polyhead::heads {
 
-// How often something was so, of how many.
+// How often something was the case, out of how many.
 struct Share {
   std::int64_t hits = 0, count = 0;
-  double value() const { return static_cast<double>(hits) / static_cast<double>(count); }  // of one row or more
+  double value() const { return static_cast<double>(hits) / static_cast<double>(count); }  // needs a count above 0
 };
 
 struct HeadSurvey {
   HeadId id;
   std::array<double, kFullStatistics> sums{};
 
-  // Of rows that see three keys or more, by j - p_i: how often the largest weight lay there. Rows that see fewer have
-  // no choice to speak of.
+  // By offset j - p_i: in how many rows the largest weight lay there. Rows that see fewer than three keys have little
+  // choice and do not count.
   std::map<std::int64_t, std::int64_t> offsets;
   Share rarest;                            // the largest weight lay on the rarest token that the row sees
   std::map<std::string, Share> relations;  // it lay on the key that the relation names
-  std::vector<std::int64_t> looks;         // the key of every row, all probes one after the other: for comparing heads
+  std::vector<std::int64_t> looks;         // per row of all probes, the key of the largest weight: for comparing heads
 
   double sum(Statistic which) const { return sums[static_cast<std::size_t>(which)]; }
   double mean(Statistic value, Statistic count) const;
   double target(Slot slot) const;  // mean weight on the key of this slot
 };
 
-// What the rows of the probes allow by chance, whatever the head.
+// What any head reaches by chance on the rows of the probes.
 struct Chance {
-  double first = 0;                              // weight on the first key, if all visible ones got the same
-  double marked = 0;                             // on the marked ones
+  double first = 0;                              // weight on the first key if all visible ones get the same
+  double marked = 0;                             // the same on the marked ones
   std::int64_t rows = 0;                         // that see three keys or more
   std::map<std::int64_t, std::int64_t> offsets;  // how many of them have a key at this offset
   double rarest = 0;
@@ -51,16 +51,16 @@ struct Survey {
   Chance chance;
 };
 
-// The offset at which a head's largest weight lies most often, and its share of the rows that have a key there; offsets
-// that half of the rows have not do not count.
+// The offset at which a head's largest weight lies most often, and its share of the rows that have a key there. Offsets
+// at which fewer than half of the rows have a key do not count.
 std::pair<std::int64_t, double> commonest_offset(const HeadSurvey& head, const Chance& chance);
 
-// `counts`: how often each token occurs where the model comes from, for the rarest; empty: nothing is rare.
+// `counts`: how often each token occurs in the model's data, to find the rarest; empty: nothing is rare.
 Survey survey(Context& context, const model::Transformer& model, const std::vector<Probe>& probes,
               const std::vector<std::int64_t>& counts = {});
 
-// The same on a tape of the caller's that does not record, with gates as PassOptions takes them. `on_output` is given
-// what the model leaves of each probe.
+// The same on the caller's tape, which must not record, with gates as PassOptions takes them. `on_output` receives the
+// model's output for each probe.
 struct SurveyPass {
   std::vector<Tensor>* gates{};
   std::function<void(autograd::Variable)> on_output{};
