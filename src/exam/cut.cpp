@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostTokenizer = std::size_t{1} << 28;
 
-// Of tokens [B,T] those in [begin, end).
+// Columns [begin, end) of tokens [B,T].
 Tensor columns(const Tensor& tokens, std::int64_t begin, std::int64_t end) {
   const std::int64_t B = tokens.shape()[0], T = tokens.shape()[1];
   Tensor some = Tensor::empty({B, end - begin}, DType::i32);
@@ -33,7 +33,7 @@ Tensor columns(const Tensor& tokens, std::int64_t begin, std::int64_t end) {
   return some;
 }
 
-// A model at its work, to be timed: it reads sequences, as a language model remembers them, and goes on by a token.
+// A model at work, to be timed: it reads sequences, which a language model remembers, and takes one more token.
 class Worker {
  public:
   Worker(Context& context, const model::Transformer& model, const Examples& some)
@@ -49,7 +49,7 @@ class Worker {
     return seconds_of(some_.tokens);
   }
 
-  // After half of the tokens, and those that came in steps before, until there are no more.
+  // Begins after half of the tokens and takes one more at each call, until there are none left.
   double step() {
     if (memory_->length() == 0 || memory_->length() == length_) {
       forget();
@@ -85,7 +85,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// The median times of both, which take turns, and turns at being first.
+// The median times of both; they alternate, and so does which comes first.
 std::pair<double, double> time_both(Worker& before, Worker& after, double (Worker::*work)()) {
   constexpr double kSeconds = 0.5;
   constexpr std::size_t kLeast = 16, kMost = 2000;
@@ -177,7 +177,7 @@ void save_cut(const model::Transformer& model, const train::Plan& plan, const st
   train::Plan left = plan;
   left.model = model.config();
   left.pruned = true;
-  train::save_plan(left, folder);  // last: without it there is no model here for other commands
+  train::save_plan(left, folder);  // last: without it other commands find no model here
 }
 
 void save_cut(const model::Transformer& model, const std::filesystem::path& given,

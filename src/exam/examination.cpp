@@ -53,8 +53,8 @@ std::vector<HeadImportance> importance_of(Context& context, const model::Transfo
   return heads;
 }
 
-// What heads of a model of the same shape do before training. Nothing depends on how its numbers are drawn, or on how
-// its products round.
+// What heads of a model of the same shape do before training. The distribution and the rounding do not matter here, so
+// both are fast.
 std::vector<heads::HeadRoles> untrained_roles(Context& context, const model::Transformer& model,
                                               const Material& material, std::uint64_t seed) {
   const model::Transformer untrained(model.config(), seed, model.dtype(), model.memory(), context.threads(),
@@ -65,7 +65,7 @@ std::vector<heads::HeadRoles> untrained_roles(Context& context, const model::Tra
                       heads::survey(tape, untrained, material.repeats, material.counts, {}));
 }
 
-// The model is there; its weights laid out for products and an untrained one are not.
+// The model is in memory already; its packed weights and the untrained model are not.
 void expect_room(const model::Config& config, const Material& material, bool gradient) {
   const auto expect = [&](const Tensor& tokens, model::Pass pass) {
     pass.batch = tokens.shape()[0];

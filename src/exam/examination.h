@@ -13,8 +13,8 @@
 
 namespace polyhead::exam {
 
-// The other head whose largest weights lie on the same keys most often, the first of several, and how often; of a head
-// that is alone: itself.
+// The other head whose largest weights lie on the same keys most often (the first of equals), and how often. A model's
+// only head has itself.
 struct Nearest {
   HeadId id;
   double agreement = 0;
@@ -26,9 +26,9 @@ struct Examination {
   heads::Survey survey;           // on `plain`
   std::vector<heads::HeadRoles> roles;
   std::vector<heads::HeadRoles> untrained;  // of a model of the same shape before training: a control
-  std::vector<HeadImportance> importance;   // of an encoder: on its embedding, without gradients
+  std::vector<HeadImportance> importance;   // for an encoder: by its embedding, without gradients
   std::vector<Nearest> nearest;
-  std::optional<double> sinks;  // the share of heads that rest on the first token, where the material has `sinks`
+  std::optional<double> sinks;  // the share of heads that rest on the first token, if the material has `sinks`
 
   // Rank correlations between the normalised gradient and the two kinds of damage.
   double gradient_and_zero = 0, gradient_and_mean = 0, zero_and_mean = 0;
@@ -36,14 +36,15 @@ struct Examination {
 
 struct ExamineOptions {
   std::uint64_t seed = 1;  // of the untrained model
-  // Of every gate, by a pass back, which keeps all that a pass forward makes: what takes the memory of long sequences.
+  // The gradient of every gate. The backward pass keeps all results of the forward pass, which costs memory on long
+  // sequences.
   bool gradient = true;
-  // Of every head in turn, which is what takes the time.
+  // The damage of every head in turn, which takes most of the time.
   std::optional<heads::DamageOptions> damage = heads::DamageOptions{};
-  std::function<void(const std::string&)> on_stage{};  // is told what begins, "where they look"
+  std::function<void(const std::string&)> on_stage{};  // receives what begins: "where they look"
 };
-// Throws Error (value) before anything is allocated if a pass over the material takes more memory than there is, with
-// so many copies of the model besides.
+// Throws Error (value), before anything is allocated, if a pass over the material and `copies` of the model take more
+// memory than there is.
 void expect_memory(std::string_view op, const model::Config& config, const Material& material, bool backward,
                    int copies);
 
@@ -52,7 +53,7 @@ Examination examine(Context& context, model::Transformer& model, const Material&
 
 std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material);
 
-// The highest score in this role of any of the heads; 0 if there is none.
+// The highest score of any head in this role; 0 if there is none.
 double highest(const std::vector<heads::HeadRoles>& heads, const std::string& role);
 
 }  // namespace polyhead::exam

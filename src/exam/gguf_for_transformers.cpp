@@ -23,7 +23,7 @@ std::string with_layer(std::string name, std::size_t layer) {
   return name;
 }
 
-// How many rows of a parameter go to each of its tensors: q, k and v; the gate and what it opens; or all to one.
+// How many rows of a parameter go to each of its tensors: q, k and v; gate and up; or all to one.
 std::vector<std::int64_t> shares_of(const model::Config& config, std::size_t layer, std::size_t tensors,
                                     std::int64_t rows) {
   if (tensors == 1) return {rows};
@@ -43,7 +43,7 @@ Tensor rows_of(const Tensor& from, std::int64_t first, std::int64_t rows) {
   return to;
 }
 
-// How byte-level tokenizers cut text, by the word of "tokenizer.ggml.pre".
+// How byte-level tokenizers cut text, by the name in "tokenizer.ggml.pre".
 const std::map<std::string, const char*>& pre_tokenizers() {
   static const std::map<std::string, const char*> all = {
       {"gpt-2", R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})"},
@@ -57,7 +57,7 @@ const std::string* text_at(const io::Json& metadata, const std::string& key) {
   return found != metadata.end() && found->is_string() ? found->get_ptr<const std::string*>() : nullptr;
 }
 
-// Tokens that are found in a text as a whole: those of control and the unknown one are special, the user's are not.
+// Tokens that are found in a text as a whole: control tokens and the unknown one are special, the user's are not.
 io::Json added_tokens(const io::Json& tokens, const io::Json& metadata) {
   constexpr int kUnknown = 2, kControl = 3, kUser = 4;
   io::Json added = io::Json::array();
@@ -96,7 +96,7 @@ io::Json template_of(const text::Tokenizer& tokenizer) {
 
 io::Json tokenizer_json(const io::Json& metadata, const char* pre_tokenizer, const text::Tokenizer& tokenizer) {
   const io::Json& tokens = metadata.at(kTokenizerKey + "tokens");
-  io::Json::object_t vocabulary;  // as members, of which each is added without a look at the others
+  io::Json::object_t vocabulary;  // a list of members: adding one does not search the others
   for (std::size_t n = 0; n < tokens.size(); ++n) vocabulary.emplace_back(tokens[n].get<std::string>(), n);
   io::Json merges = io::Json::array();
   for (const io::Json& merge : metadata.at(kTokenizerKey + "merges")) {
@@ -126,7 +126,7 @@ io::Json tokenizer_json(const io::Json& metadata, const char* pre_tokenizer, con
             {"merges", std::move(merges)}}}};
 }
 
-// Which tokens have a part to play, by the names of tokenizer_config.json.
+// The tokens with a role, under their names in tokenizer_config.json.
 io::Json tokenizer_config(const io::Json& metadata, const text::Tokenizer& tokenizer) {
   io::Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
   for (const auto& [name, key] : {std::pair{"bos_token", "bos_token_id"},

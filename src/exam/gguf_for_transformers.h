@@ -12,16 +12,16 @@
 
 namespace polyhead::exam {
 
-// Throws Error (input) for another architecture, and for settings that a config.json of Llama has no words for.
+// Throws Error (input) for another architecture, and for settings that a config.json of Llama cannot express.
 void expect_llama(const io::ListedWeights& gguf);
 
 // The whole config.json. `metadata` is that of the file that the model comes from.
 io::Json llama_config(const model::Config& config, const io::Json& metadata);
 
-// By their names there, on the host; numbers have the type that the model keeps them in.
+// Tensors on the host under Hugging Face's names, in the types that the model keeps them in.
 std::vector<std::pair<std::string, Tensor>> llama_tensors(const model::Transformer& model);
 
-// The files of the tokenizer by name. One that there are no words for leaves a reason instead of files.
+// The tokenizer's files by name. If it cannot be expressed in them, `missing` says why and there are no files.
 struct TokenizerFiles {
   std::vector<std::pair<std::string, std::string>> files;
   std::string missing;

@@ -76,7 +76,7 @@ class TaskWords final : public Language {
   train::Words words_;
 };
 
-// Words of letters alone, with a blank before them or without.
+// Words of letters only, with or without a blank before them.
 bool is_word(const std::string& text) {
   const std::size_t first = text.find_first_not_of(' ');
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
@@ -111,7 +111,7 @@ class Tokenized final : public Language {
     if (encoder_) all.insert(all.end(), tokenizer_.ending().begin(), tokenizer_.ending().end());
     return all;
   }
-  // The first of a vocabulary are its commonest. One of another alphabet has few such words: then any token will do.
+  // The first tokens of a vocabulary are the commonest. In another alphabet few are such words: then any token will do.
   Tokens ordinary() const override {
     Tokens words;
     for (text::Id id = 0; id < tokenizer_.size() && words.size() < kEnough; ++id) {

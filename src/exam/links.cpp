@@ -15,19 +15,19 @@ namespace polyhead::exam {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 28;
-constexpr std::size_t kBatch = 32, kTokens = 4096;  // sequences of a probe at most, and tokens
+constexpr std::size_t kBatch = 32, kTokens = 4096;  // the most sequences and tokens of a probe
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   throw Error(ErrorCode::input, "links", where + ": " + what);
 }
 
-// A sequence, and the relations in it; which sequence of its probe it is, is not known yet.
+// A sequence and the relations in it; its number in a probe is not known yet.
 struct Linked {
   std::vector<std::int32_t> tokens;
   std::vector<heads::Relation> relations;
 };
 
-// What a line says, for one kind of model.
+// Reads a line for one kind of model.
 class LineReader {
  public:
   virtual ~LineReader() = default;
@@ -119,7 +119,7 @@ class OfText final : public LineReader {
     return tokens;
   }
 
-  // All tokens that stand for one of its characters.
+  // All tokens that cover one of the word's characters.
   Word word_at(const io::Json& line, const char* key, const std::vector<text::Token>& tokens, std::int64_t characters,
                const std::string& where) const {
     const std::vector<std::int64_t> place = io::read_integers(line, key, where, 0, characters);
@@ -164,7 +164,7 @@ std::vector<Linked> read_sequences(const std::filesystem::path& file, const Line
   return sequences;
 }
 
-// [B,T] of the longest, padding is token 0.
+// [B,T], T of the longest; padding is token 0.
 heads::Probe probe_of(std::span<const Linked> rows, std::size_t longest, const std::vector<std::int32_t>& special) {
   const auto B = std::ssize(rows), T = static_cast<std::int64_t>(longest);
   Tensor tokens = Tensor::zeros({B, T}, DType::i32), lengths = Tensor::empty({B}, DType::i32);

@@ -15,13 +15,13 @@ namespace {
 using Sequences = std::vector<train::Sequence>;
 
 constexpr std::int64_t kDrawn = 32;            // sequences drawn at a time
-constexpr std::int64_t kTrainingBatches = 32;  // that tokens are counted in
+constexpr std::int64_t kTrainingBatches = 32;  // in which tokens are counted
 
 struct Parts {
   Sequences ranking, judging, reporting;
 };
 
-// A sequence belongs to one part for good: bits of a hash of its tokens say to which.
+// A sequence always belongs to the same part: a hash of its tokens decides.
 Sequences& part_of(const std::vector<std::int32_t>& tokens, Parts& parts) {
   const std::uint64_t third = (fnv1a(tokens) * 0x9e3779b97f4a7c15u >> 32) * 3 >> 32;
   return third == 0 ? parts.ranking : third == 1 ? parts.judging : parts.reporting;
@@ -47,7 +47,7 @@ Parts draw_parts(const train::Task& task, const MaterialOptions& options) {
                   "different ones");
 }
 
-// In pieces of `batch` rows at most: call(rows).
+// Calls call(rows) with at most `batch` rows at a time.
 template <class Call>
 void in_batches(const Sequences& all, std::int64_t batch, const Call& call) {
   for (std::int64_t at = 0; at < std::ssize(all); at += batch) {
@@ -85,7 +85,7 @@ std::vector<std::int64_t> count_tokens(const train::Task& task) {
   return counts;
 }
 
-// Tokens that occur and that say something by themselves.
+// Tokens that occur and are not special.
 std::vector<std::int32_t> ordinary_tokens(const std::vector<std::int32_t>& special,
                                           const std::vector<std::int64_t>& counts) {
   std::vector<std::int32_t> ordinary;
@@ -103,7 +103,7 @@ std::vector<std::int32_t> common_beginning(const Sequences& all) {
   return common ? std::vector<std::int32_t>{first} : std::vector<std::int32_t>{};
 }
 
-// A text in pieces side by side, each with the beginning before it and the ending after it.
+// A text in adjacent pieces, each between the beginning and the ending.
 class Windows {
  public:
   Windows(const Reading& reading, std::int64_t length)
@@ -124,7 +124,7 @@ class Windows {
     for (const std::int32_t window : windows) starts.push_back(window * piece_);
     return pieces(starts, piece_);
   }
-  // What is left behind the last window: one more that is shorter, or none.
+  // What is left after the last window: a shorter one, or none.
   std::vector<Examples> rest() const {
     const std::int64_t left = std::max<std::int64_t>(std::ssize(reading_.tokens) - 1, 0) % piece_;
     std::vector<Examples> made;
@@ -133,7 +133,7 @@ class Windows {
   }
 
  private:
-  // Of so many tokens from each start on. What follows the beginning could be anything: it is no target.
+  // `piece` tokens from each start on. The first one after the beginning could be anything: it is not a target.
   Examples pieces(const std::vector<std::int64_t>& starts, std::int64_t piece) const {
     const std::int64_t B = std::ssize(starts), begins = std::ssize(reading_.beginning), T = length_ - piece_ + piece;
     Examples some{Tensor::empty({B, T}, DType::i32), Tensor::empty({B, T}, DType::i32), Tensor()};
@@ -152,7 +152,7 @@ class Windows {
   std::int64_t length_, piece_;
 };
 
-// As many as the text has, up to `samples`.
+// As many windows as the text has, up to `samples`.
 std::vector<Tensor> sink_windows(const Reading& reading, std::int64_t samples, Draws& draws) {
   constexpr std::int64_t kBatch = 8;
   const Windows windows(reading, heads::kSinkTokens);
@@ -207,7 +207,7 @@ Material make_material(const Reading& reading, std::int64_t length, const Materi
   }
   Material material{
       .ranking = {}, .judging = {}, .reporting = {}, .plain = {}, .repeats = {}, .counts = {}, .sinks = {}};
-  constexpr std::uint32_t kDomain = 0x77696e64u;  // apart from others who may be given the same seed
+  constexpr std::uint32_t kDomain = 0x77696e64u;  // separate from other users of the same seed
   Draws draws(options.seed, 0, 0, kDomain);
   std::int64_t part = 0;
   for (std::vector<Examples>* to : {&material.ranking, &material.judging, &material.reporting}) {

@@ -15,16 +15,16 @@ namespace polyhead::exam {
 struct MaterialOptions {
   std::int64_t samples = 256;  // sequences of each kind
   std::int64_t batch = 32;
-  std::uint64_t seed = 1;  // other sequences for another seed
-  bool sinks = false;      // of a text: windows to count sinks in, too
+  std::uint64_t seed = 1;  // another seed gives other sequences
+  bool sinks = false;      // for a text: also make windows to count sinks in
 };
 
 struct Material {
-  // Of the validation split, or of the text. No sequence is in two of them, whatever the seed: to choose heads by, to
-  // tell when to stop, and to say what came of it.
+  // From the validation split or the text: to choose heads by, to decide when to stop, and to report the result. No
+  // sequence is in two of them, whatever the seed.
   std::vector<Examples> ranking, judging, reporting;
   std::vector<heads::Probe> plain;    // the sequences of `ranking`, with the relations that the task knows
-  std::vector<heads::Probe> repeats;  // random segments of different lengths of ordinary tokens, repeated
+  std::vector<heads::Probe> repeats;  // random segments of ordinary tokens, of different lengths, repeated
   std::vector<std::int64_t> counts;   // [vocabulary]: how often each token occurs in training, or in the text
   std::vector<Tensor> sinks;          // i32 [B,64]: windows of a text to count sinks in
 };
@@ -32,16 +32,16 @@ struct Material {
 // Throws Error (value) if the task has too few different sequences.
 Material make_material(const train::Task& task, const MaterialOptions& options = {});
 
-// Of a text: windows of `length` tokens, what the tokenizer puts around a text among them. They lie side by side, and
-// every third is of the same part, whatever the seed. Throws Error (value) if the text is too short.
+// From a text: windows of `length` tokens, including those that the tokenizer puts around a text. They do not overlap,
+// and every third belongs to the same part, whatever the seed. Throws Error (value) if the text is too short.
 Material make_material(const Reading& reading, std::int64_t length, const MaterialOptions& options = {});
 
-// All of a text, in windows as above, the last of which may be shorter: every token but the first is a target once.
+// All of a text in such windows, the last of which may be shorter: every token but the first is a target once.
 std::vector<Examples> all_windows(const Reading& reading, std::int64_t length, std::int64_t batch);
 
-// A language model has two rows that may look from a word to the one that it depends on: that of the word itself,
-// "subject-verb", and the one before, from which the word is predicted, "predicts subject-verb". Both are named. An
-// encoder predicts nothing: it has the first alone.
+// In a language model two rows may look from a word to the one it depends on: the word's own, "subject-verb", and the
+// one before, which predicts the word, "predicts subject-verb". Both are added. A classifier predicts no words: it has
+// only the first.
 void add_relations(const train::Task& task, std::int64_t sequence, const std::vector<train::Link>& links,
                    std::vector<heads::Relation>& to);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 28;
 
-// Marks, with blanks around them or without.
+// Marks, with or without blanks around them.
 bool is_mark(std::string_view text) {
   constexpr std::array<std::string_view, 9> kMarks = {".", ",", ";", ":", "!", "?", "\n", "\n\n", "..."};
   const std::size_t first = text.find_first_not_of(' ');

@@ -14,7 +14,7 @@ struct Reading {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> beginning;  // what the tokenizer puts before every text
   std::vector<std::int32_t> ending;     // and, for an encoder, after it
-  std::vector<std::int32_t> marks;      // those of its vocabulary that are punctuation or the end of a line
+  std::vector<std::int32_t> marks;      // tokens that are punctuation or the end of a line
   std::int64_t vocabulary = 0;          // of the model
   std::int64_t bytes = 0;               // of the text
 
@@ -24,10 +24,10 @@ struct Reading {
 // The tokens of a vocabulary that are punctuation or the end of a line.
 std::vector<std::int32_t> marks_of(const text::Tokenizer& tokenizer);
 
-// Whether a model brings a tokenizer, and so takes any text: those of others do, and what prune makes of them.
+// Whether a model has a tokenizer and so takes any text: models of others do, also after pruning.
 bool reads_text(const std::filesystem::path& model);
 
-// Refuses (input) a tokenizer that has more tokens than the model, whose config is given, has a place for.
+// Refuses (input) a tokenizer that has more tokens than the model's config.
 Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, const model::Config& config);
 
 }  // namespace polyhead::exam

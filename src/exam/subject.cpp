@@ -7,7 +7,7 @@
 namespace polyhead::exam {
 namespace {
 
-// A folder that lacks a file is no model's; of one that is not there at all model::load has more to say.
+// Refuses a folder that lacks a file; if there is no folder at all, model::load says more.
 void expect_files(const std::filesystem::path& folder) {
   if (!io::is_folder(folder)) return;
   for (const char* name : {model::kConfigFile, train::kPlanFile, model::kWeightsFile}) {

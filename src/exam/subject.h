@@ -1,4 +1,4 @@
-// A model, with what it is examined on: the task that it was trained on or, for one that brings a tokenizer, a text.
+// A model, with what it is examined on: the task that it was trained on or, for one with a tokenizer, a text.
 #pragma once
 
 #include <filesystem>
@@ -16,21 +16,20 @@ struct Subject {
   std::unique_ptr<model::Transformer> model;
   std::string about;  // the task's name, or the text's
 
-  // Of a model that polyhead trained.
+  // Only for a model that polyhead trained.
   train::Plan plan{};
   std::unique_ptr<train::Task> task{};
 
-  Reading reading{};  // where there is no task
+  Reading reading{};  // if there is no task
 };
 
-// From a folder that polyhead train or prune made, into the context's memory. `text`: where the text of such a task is
-// now, if it was moved.
-// Refuses (input) what is no such folder, weights that the config does not ask for, and a model that is not one for its
-// task.
+// From a folder that polyhead train or prune made, into the context's memory. `text`: where the task's text is now, if
+// it was moved.
+// Refuses (input) any other folder, weights that do not fit the config, and a model that does not fit its task.
 Subject load_subject(const Context& context, const std::filesystem::path& folder,
                      const std::filesystem::path& text = {});
 
-// A model that brings a tokenizer, into the context's memory, and a text. Refuses (input) those that cannot be loaded.
+// A model with a tokenizer, into the context's memory, and a text. Refuses (input) what cannot be loaded.
 Subject load_reader(const Context& context, const std::filesystem::path& model, const std::filesystem::path& text);
 
 }  // namespace polyhead::exam

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostConfig = std::size_t{1} << 24, kMostCompanion = std::size_t{1} << 28;
 
-// What a tokenizer and generation need, where it is there.
+// Files for the tokenizer and for generation, as far as there are any.
 constexpr std::array kCompanions{"tokenizer.json",
                                  "tokenizer_config.json",
                                  "tokenizer.model",
@@ -34,10 +34,10 @@ constexpr std::array kCompanions{"tokenizer.json",
   throw Error(ErrorCode::input, "prune", model.string() + ": " + what);
 }
 
-// Slots of heads or key/value heads in the new order: the old number, or none for one of zeros.
+// Heads or key/value heads in the new order: the old number, or none for one of zeros.
 using Slots = std::vector<std::optional<std::int64_t>>;
 
-// The key/value heads of a layer that somebody reads still, filled up to `kept`; and the heads that read them.
+// The key/value heads of a layer that are still read, filled up to `kept`, and the heads that read them.
 struct LayerSlots {
   Slots heads, kv_heads;
 
@@ -67,7 +67,7 @@ struct LayerSlots {
 
 std::vector<LayerSlots> slots_of(const model::Config& config, const std::vector<HeadId>& gone) {
   std::vector<LayerSlots> layers;
-  std::size_t kept = 1;  // a layer without heads is nothing that transformers has
+  std::size_t kept = 1;  // transformers has no layers without heads
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     layers.emplace_back(config.layers[layer], layer, gone);
     kept = std::max(kept, layers.back().kv_heads.size());
@@ -130,7 +130,7 @@ Tensor without_heads(Tensor tensor, const Projection& projection, const LayerSlo
   return tensor.shape().rank() == 2 ? columns_by(tensor, slots.heads, head_dim) : std::move(tensor);
 }
 
-// All that the folder of a whole model has.
+// Everything in a whole model's folder.
 struct Folder {
   io::Json config;
   std::vector<std::pair<std::string, Tensor>> tensors;

@@ -1,9 +1,9 @@
 // A folder that Hugging Face's libraries saved, or a GGUF file of Llama, written without some of its heads so that they
 // load it too.
 //
-// Their config has one number of heads for all layers. So what leaves is whole: a key/value head with all the heads
-// that read it, as many from every layer as the layer that keeps most can do without. Heads that are gone beyond that
-// stay as zeros, which add nothing to the result.
+// Their config has one number of heads for all layers. So only whole groups leave, a key/value head with all the heads
+// that read it, and every layer keeps as many groups as the layer that needs most. Other heads that are gone stay as
+// zeros, which add nothing to the result.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +14,13 @@
 
 namespace polyhead::exam {
 
-// Throws Error (input) if no head can leave: another GGUF file, a folder of polyhead's own, or a family whose head dim
-// is width / heads by definition (GPT-2, GPT-NeoX, BERT).
+// Throws Error (input) if no head can leave: from another GGUF file, a folder that polyhead saved, or a family whose
+// head dim is width / heads by definition (GPT-2, GPT-NeoX, BERT).
 void expect_for_transformers(const std::filesystem::path& model);
 
-// `whole` is the model in `from`, `gone` its heads that leave. All tensors of a folder stay in the type that they are
-// stored in, config.json and the files of the tokenizer come along; of a GGUF file all of that is made. The folder is
-// there. Returns what is missing of it, in words; empty if nothing is.
+// `whole` is the model in `from`, `gone` the heads that leave. Tensors of a folder keep their stored type, and
+// config.json and the tokenizer's files are copied; from a GGUF file all of these are made. `folder` must exist.
+// Returns what could not be written, in words, or nothing.
 std::string save_for_transformers(const std::filesystem::path& from, const model::Transformer& whole,
                                   const std::vector<HeadId>& gone, const std::filesystem::path& folder);
 

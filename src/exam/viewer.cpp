@@ -14,7 +14,7 @@
 namespace polyhead::exam {
 namespace {
 
-constexpr std::int64_t kLikely = 8;  // tokens that are named as what may come next
+constexpr std::int64_t kLikely = 8;  // candidates for the next token
 constexpr std::int64_t kRepeats = 8, kRepeatLength = 64;
 
 Tensor row_of(const std::vector<std::int32_t>& tokens) {
@@ -35,14 +35,14 @@ double turn(const std::vector<double>& a, const std::vector<double>& b) {
   return 1 - ab / std::sqrt(aa * bb);
 }
 
-// The row after each token is judged by the one that follows; the last by any.
+// The target of each row is the next token; that of the last is arbitrary.
 std::vector<std::int32_t> targets_of(const std::vector<std::int32_t>& tokens) {
   std::vector<std::int32_t> targets(tokens.begin() + 1, tokens.end());
   targets.push_back(0);
   return targets;
 }
 
-// What the model leaves of one text, into the view.
+// Puts the model's output for one text into the view.
 void read_output(autograd::Tape& tape, const model::Config& config, autograd::Variable output, View& view) {
   if (config.kind == model::Kind::encoder) {
     const OnHost pooled(tape.context(), tape.value(pool(tape, output, {})));

@@ -1,4 +1,4 @@
-// A model at work on one text: what every head does and what comes of it, with the gates as one likes.
+// A model at work on one text: what every head does and what the model makes of it, with any gates.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ struct View {
   std::vector<std::int32_t> tokens;
   heads::Survey survey;                 // on this text
   std::vector<heads::HeadRoles> roles;  // on this text and on random repeats, the latter with all gates at 1
-  // Of a language model, by token: what it expects next. Of a classifier: the classes, in one row.
+  // Of a language model: what it expects after each token. Of a classifier: the classes, in one row.
   std::vector<std::vector<model::Likely>> expected;
   std::vector<double> losses;     // of a language model: of token t + 1 at t, so one fewer than tokens
   std::vector<double> embedding;  // of an encoder: the mean over the tokens, [C]
@@ -29,8 +29,8 @@ struct View {
 // What a text loses without one head.
 struct Damage {
   HeadId id;
-  double loss = 0;  // what the mean loss gains; of a classifier, that of the class it takes for the likeliest with all
-                    // heads; of an encoder, what its embedding turns by, 1 - cos
+  double loss = 0;  // the rise of the mean loss; of a classifier, of the loss of the class that is likeliest with all
+                    // heads; of an encoder, how far its embedding turns, 1 - cos
 };
 
 // Not for several threads at once.
@@ -47,14 +47,14 @@ class Viewer {
   std::vector<std::int32_t> tokens_of(const std::string& text, std::int64_t most) const;
 
   View look(const std::vector<std::int32_t>& tokens, const GateList& gates = {});
-  // The attention of these heads of a layer, f32 [heads,T,T]; empty: of all.
+  // The attention of these heads of a layer, f32 [heads,T,T]; of all heads if none are named.
   Tensor weights(const std::vector<std::int32_t>& tokens, const GateList& gates, std::size_t layer,
                  const std::vector<std::int32_t>& heads = {});
 
-  // By the gradient of the gates, all heads in one pass back, relative to their layer; none of an encoder or
-  // classifier.
+  // By the gradient of the gates, all heads in one backward pass, relative to their layer; empty unless it is a
+  // language model.
   std::vector<HeadImportance> gradients(const std::vector<std::int32_t>& tokens);
-  // One pass without the head, beside `whole`, which is the view with all gates at 1.
+  // One pass without the head, compared with `whole`, the view with all gates at 1.
   Damage damage(const View& whole, const HeadId& head);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(3);  // a ranking that is not asked for so long is dropped
+constexpr auto kPatience = std::chrono::seconds(3);  // a ranking that nobody asks for this long is dropped
 constexpr std::size_t kMostRankings = 4;
 
 HeadId head_in(const io::Json& list, const std::vector<HeadId>& heads) {
@@ -114,7 +114,7 @@ Answer Desk::head(const std::string& body) {
   return {.type = "application/octet-stream", .body = std::string(bytes.begin(), bytes.end())};
 }
 
-// How far it is: {"done": 3, "of": 72, "damage": [0.1, …], "gradient": [0.2, …]}, in the order of the heads.
+// The progress: {"done": 3, "of": 72, "damage": [0.1, …], "gradient": [0.2, …]}, in the order of the heads.
 Answer Desk::rank(const std::string& body) {
   const Question question = question_in(body);
   drop_unasked();
@@ -148,7 +148,7 @@ bool Desk::work() {
   try {
     next->damages.push_back(subjects_[next->subject].viewer.damage(next->whole, heads_[next->damages.size()]));
   } catch (const std::exception&) {
-    rankings_.erase(next);  // who asks for it again hears why, or begins anew
+    rankings_.erase(next);  // whoever asks again is told why, or starts it anew
   }
   return true;
 }

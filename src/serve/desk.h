@@ -1,5 +1,4 @@
-// Where the questions of a page are answered: what a request means, and what comes back. Knows nothing of HTTP beyond
-// the number of a status.
+// Answers the questions of a page: what a request means, and what comes back. Of HTTP it knows only status codes.
 #pragma once
 
 #include <chrono>
@@ -33,14 +32,14 @@ class Desk {
   // The page itself.
   const std::string& page() const noexcept { return page_; }
 
-  // To "read", "head" or "rank", from a body as docs/page.md says. Never throws.
+  // Answers "read", "head" or "rank" with a body as in docs/page.md. Never throws.
   Answer answer(const std::string& what, const std::string& body);
 
-  // One step of a ranking that somebody waits for, about as long as a pass; false if there is none. Never throws.
+  // Takes one step, about a pass, of a ranking that is waited for; false if there is none. Never throws.
   bool work();
 
  private:
-  // Heads by what a text loses without each; dropped when nobody asks for it any more.
+  // Ranks heads by what a text loses without each; dropped when nobody asks for it any more.
   struct Ranking {
     std::size_t subject;
     exam::View whole;
@@ -54,7 +53,7 @@ class Desk {
     exam::GateList gates;
   };
 
-  // With the head that it asks about, if that is wanted.
+  // `head`, if given, receives the head that it asks about.
   Question question_in(const std::string& body, HeadId* head = nullptr);
   Answer read(const std::string& body);
   Answer head(const std::string& body);
@@ -67,7 +66,7 @@ class Desk {
   std::int64_t most_tokens_;
   std::vector<HeadId> heads_;
   std::string page_;
-  std::list<Ranking> rankings_;  // the one asked for last is in front
+  std::list<Ranking> rankings_;  // the one asked for most recently comes first
 };
 
 }  // namespace polyhead::serve

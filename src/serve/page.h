@@ -6,7 +6,7 @@
 
 namespace polyhead::serve {
 
-// Its heads with their numbers, and one sample: the text, without weights.
+// The model's heads with their numbers, and one sample: the text, without weights.
 report::Model describe(const exam::Viewer& viewer, const std::string& name, const exam::View& view);
 
 // The weights of a layer's heads, added to the text that describe made.
@@ -16,14 +16,13 @@ void add_weights(report::Model& model, exam::Viewer& viewer, const std::vector<s
 // Throws Error (input) unless both have the same kind, layers and heads: what can be compared head by head.
 void expect_same_shape(const model::Transformer& one, const model::Transformer& other);
 
-// The page that asks for the rest: the name of the model, which is given by its path, what it is, and what may be
-// typed.
+// The page that asks the server for the rest: the name of the model (from its path), what it is, and what may be typed.
 report::Page live_page(const exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens);
 
-// "6 layers of 12 heads, 22,713,216 parameters: an encoder, ..."
+// "6 layers of 12 heads, 22,713,216 parameters; an encoder: ..."
 std::string in_a_sentence(const model::Transformer& model);
 
-// The last part of a path, also of one that ends with a slash.
+// The last part of a path, even if it ends with a slash.
 std::string name_of(const std::filesystem::path& model);
 
 }  // namespace polyhead::serve

@@ -50,7 +50,7 @@ Address address_of(const ServerOptions& options) {
   return address;
 }
 
-// A socket that listens there. The address gets the port that the system chose, if that was left to it.
+// A socket that listens there. If the port was 0, the address receives the one that the system chose.
 int listen_at(Address& address, const ServerOptions& options) {
   const int file = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int yes = 1;
@@ -85,7 +85,7 @@ MHD_Result send(MHD_Connection* connection, const Answer& answer) {
       {"X-Content-Type-Options", "nosniff"},
       {"Referrer-Policy", "no-referrer"},
       {"Cross-Origin-Resource-Policy", "same-origin"},
-      {"Content-Security-Policy", "frame-ancestors 'none'"}};  // beside the page's own, which cannot say this
+      {"Content-Security-Policy", "frame-ancestors 'none'"}};  // in addition to the page's own, which cannot say this
   for (const auto& [name, value] : headers) MHD_add_response_header(response.get(), name, value);
   if (answer.status == MHD_HTTP_SERVICE_UNAVAILABLE) MHD_add_response_header(response.get(), "Retry-After", "1");
   if (answer.status == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(response.get(), "Allow", "GET, POST");
@@ -97,7 +97,7 @@ MHD_Result send(MHD_Connection* connection, const Answer& answer) {
 struct Server::Request {
   MHD_Connection* connection = nullptr;
   std::string what, body;
-  bool asked = false;  // and so answered when it is called for again
+  bool asked = false;  // and answered by the time the callback runs again
   Answer answer{};
 };
 
@@ -118,7 +118,7 @@ struct Server::Callbacks {
       Request& request = *static_cast<Request*>(*own);
       if (request.asked) return send(connection, request.answer);
       if (*bytes > 0) {
-        if (request.body.size() + *bytes > kMostBytes) return MHD_NO;  // no Content-Length, and too much: goodbye
+        if (request.body.size() + *bytes > kMostBytes) return MHD_NO;  // too long, without a Content-Length: close
         request.body.append(data, *bytes);
         *bytes = 0;
         return MHD_YES;
@@ -126,7 +126,7 @@ struct Server::Callbacks {
       server.ask(request, connection);
       return request.asked ? MHD_YES : send(connection, request.answer);
     } catch (const std::exception&) {
-      return MHD_NO;  // out of memory: this connection ends, the others go on
+      return MHD_NO;  // out of memory: this connection ends, the others continue
     }
   }
 
@@ -168,7 +168,7 @@ bool Server::check(MHD_Connection* connection, const std::string& path, const st
   return true;
 }
 
-// The page is answered at once; a question waits its turn, or hears that there are too many.
+// The page is sent at once; a question waits its turn, or is told that the server is busy.
 void Server::ask(Request& request, MHD_Connection* connection) {
   if (request.what.empty()) {
     request.answer = {.type = "text/html; charset=utf-8", .body = desk_.page()};
@@ -186,7 +186,7 @@ void Server::ask(Request& request, MHD_Connection* connection) {
   changes_.add(1);
 }
 
-// Questions first; while there are none, rankings go on step by step.
+// Questions first; while there are none, rankings advance step by step.
 void Server::answer_all() {
   const auto next = [&]() -> Request* {
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// The live page over HTTP on one's own machine: libmicrohttpd carries the bytes, one thread answers.
+// The live page over HTTP on the user's own machine: libmicrohttpd carries the bytes, one thread answers.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct ServerOptions {
   std::string token{};             // the first part of every path; empty: 128 random bits
 };
 
-// Who does not name the host as we do (DNS rebinding), does not know the token, or asks for anything but the page,
-// "read", "head" and "rank" is refused before a byte of the body is kept. Slow clients cost a connection each; there
-// are as many questions in the queue as kMostWaiting, beyond that the answer is "busy".
+// A client that names another host (DNS rebinding), does not know the token, or asks for anything but the page, "read",
+// "head" and "rank" is refused before a byte of the body is kept. A slow client costs one connection. Up to
+// kMostWaiting questions wait in the queue; beyond that the answer is "busy".
 class Server {
  public:
-  // Throws Error (io) if the address cannot be had. Answers until it is destroyed.
+  // Throws Error (input) if the host is not an address, (io) if it cannot be used. Answers until it is destroyed.
   Server(Desk& desk, const ServerOptions& options = {});
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -38,13 +38,13 @@ class Server {
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a body
   static constexpr std::size_t kMostWaiting = 32;
   static constexpr unsigned kMostConnections = 128;
-  static constexpr unsigned kSeconds = 10;  // that a client may be silent
+  static constexpr unsigned kSeconds = 10;  // for which a client may be silent
 
  private:
   struct Request;
   struct Callbacks;
 
-  // Whether the request is fine so far; if not, its answer says why.
+  // Whether the request is acceptable so far; if not, its answer says why.
   bool check(MHD_Connection* connection, const std::string& path, const std::string& method, Request& request) const;
   void ask(Request& request, MHD_Connection* connection);
   void answer_all();
@@ -54,7 +54,7 @@ class Server {
   std::set<std::string> hosts_;  // as browsers name us: "localhost:8080"
   MHD_Daemon* daemon_ = nullptr;
   std::mutex mutex_;  // of the queue and of ending_
-  Awaited changes_;   // counts what happens to them
+  Awaited changes_;   // counts changes to both
   std::deque<Request*> waiting_;
   bool ending_ = false;
   std::thread answering_;
