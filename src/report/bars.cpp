@@ -1,4 +1,4 @@
-// Bars in groups, from zero; whiskers say how sure each one is.
+// Bars in groups, from zero; whiskers show how certain each one is.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -10,7 +10,7 @@ namespace polyhead::report {
 
 struct Ink {
   std::string_view name;    // the class
-  std::string_view colour;  // where no style sheet says otherwise
+  std::string_view colour;  // unless a style sheet says otherwise
 };
 inline constexpr Ink kInk{"ink", "#1b1f24"}, kSoft{"soft", "#59616b"}, kFaint{"faint", "#d9dde2"},
     kAxis{"axis", "#8b929b"}, kPaper{"paper", "#ffffff"}, kHeat{"heat", "#08306b"}, kCold{"cold", "#6b1f00"},
@@ -42,7 +42,7 @@ class Canvas {
   void fill(Ink ink, std::string_view path, double opacity);
   void text(Ink ink, Point at, std::string_view words, Font font = {});
 
-  // Shapes within share the ink: cells(…) instead of many rectangles that each name it.
+  // Cells in between share the ink, instead of many rectangles that each name it.
   void begin_cells(Ink ink);
   void cell(Point corner, double width, double height, double opacity);
   void end_cells();
@@ -53,7 +53,7 @@ class Canvas {
   std::string shapes_;
 };
 
-// A plot before it is put in its place.
+// A plot before it is placed in a file or page.
 struct Drawing {
   double width = 0, height = 0;
   Canvas canvas;
@@ -71,13 +71,12 @@ Drawing draw(const Bars& bars, Sheet sheet);
 Drawing draw(const Grid& grid, Sheet sheet);
 Drawing draw(const HeadGrid& heads, Sheet sheet);
 
-// The key to the shades: from one label to the other, or from minus to plus through nothing.
+// The key to the shades: from one label to the other, or from minus to plus through zero.
 struct Ramp {
   std::string low, high, label;
   bool diverging = false;
 };
-// A line of its own height: the caption on the left, the ramp on the right; in two lines where they would touch. The
-// height comes back.
+// The caption on the left, the ramp on the right, or in two lines if they would touch. Returns the height.
 double draw_ramp(Canvas& canvas, std::string_view caption, const Ramp& ramp, double width);
 
 }  // namespace polyhead::report

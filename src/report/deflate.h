@@ -1,4 +1,4 @@
-// Bytes made smaller, as browsers unpack them (DecompressionStream, "deflate": the format of zlib).
+// Compressed bytes, as browsers unpack them (DecompressionStream, "deflate": the format of zlib).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A head of the page from what was measured of it.
+// A head of the page, from what was measured about it.
 #pragma once
 
 #include "heads/roles.h"
@@ -6,7 +6,7 @@
 
 namespace polyhead::report {
 
-// Its role and its score in all of them; its statistics, if it was surveyed.
+// Its role and its scores in all roles; its statistics, if it was surveyed.
 Head describe(const heads::HeadRoles& roles, const heads::HeadSurvey* survey);
 
 }  // namespace polyhead::report

@@ -12,7 +12,7 @@ namespace polyhead::report {
 namespace {
 
 constexpr double kTitleSize = 16;
-constexpr double kLetters = 78;  // of a title, on a line
+constexpr double kLetters = 78;  // letters of a title on a line
 
 std::vector<std::string> wrapped(const std::string& text) {
   std::vector<std::string> lines(1);

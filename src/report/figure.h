@@ -24,7 +24,7 @@ struct Lines {
   std::vector<Series> series;
   bool log_x = false;           // then every x > 0
   std::vector<double> x_ticks;  // empty: chosen
-  std::vector<Event> events;    // upright lines
+  std::vector<Event> events;    // vertical lines
 };
 
 struct BarSeries {
@@ -45,7 +45,7 @@ struct Grid {
   std::string x_label, y_label, value_label;
   std::vector<std::string> rows, columns;
   std::vector<double> values;  // [rows, columns]; not finite: an empty cell
-  bool numbers = true;         // write the values into the cells, where they fit
+  bool numbers = true;         // write the values into the cells, if they fit
   double full = 0;             // the value that has the full shade; 0: the largest there is
 };
 
@@ -67,11 +67,11 @@ struct Figure {
   std::variant<Lines, Bars, Grid, HeadGrid> plot;
 };
 
-// In a file a figure brings its background and draws its title; in a page it takes both from there, and its colours.
-// A narrow page gets a drawing of its own, for letters do not shrink.
+// In a file a figure draws its own background and title; in a page both, and its colours, come from the page. A narrow
+// page gets its own drawing, because letters do not shrink.
 enum class Place { file, page, narrow_page };
 
-// Throws Error where sizes do not fit together, or where there is nothing to draw.
+// Throws Error if sizes do not fit together, or if there is nothing to draw.
 std::string svg(const Figure& figure, Place place = Place::file);
 
 }  // namespace polyhead::report

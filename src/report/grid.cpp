@@ -1,4 +1,4 @@
-// A heat map with numbers. One hue, stronger for more; where values fall below zero, a second one for those.
+// A heat map with numbers. One hue, stronger for larger values; a second one for negative values.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Layout layout_of(const Grid& grid, double width) {
   return layout;
 }
 
-// Black and white contrast alike, 4.6 to 1, with a shade of 0.655 of either hue; in the dark theme as well.
+// At a shade of 0.655 of either hue, black and white contrast equally, 4.6 to 1; in the dark theme too.
 Ink ink_on(double shade) { return shade > 0.655 ? kOnHigh : kOnLow; }
 
 void draw_cells(Canvas& canvas, const Grid& grid, const Layout& layout) {
@@ -54,7 +54,7 @@ void draw_cells(Canvas& canvas, const Grid& grid, const Layout& layout) {
   }
 }
 
-// All with the decimals that show two digits of the largest.
+// All numbers with as many decimals as show two digits of the largest.
 std::string number_in(const Layout& layout, double value) {
   if (!std::isfinite(value)) return "–";
   const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(layout.largest))), 0, 4);

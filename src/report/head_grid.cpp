@@ -1,4 +1,4 @@
-// All heads side by side. Tokens stand once per row and column of panels; where cells are small, every n-th of them.
+// All heads side by side. Tokens appear once per row and column of panels; if cells are small, only every n-th.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kTokenLetters = 12;
 constexpr double kGap = 14, kHead = 34;
-constexpr std::size_t kMostCells = 200'000;  // a figure of more would be tens of megabytes
+constexpr std::size_t kMostCells = 200'000;  // with more, a figure would be tens of megabytes
 
 void check(const HeadGrid& grid) {
   if (grid.heads.empty() || grid.queries.empty() || grid.keys.empty()) refuse("a grid of heads needs heads and tokens");
@@ -143,7 +143,7 @@ Drawing draw(const HeadGrid& grid, Sheet sheet) {
     draw_weights(canvas, grid, layout, panel);
     draw_frame(canvas, grid.heads[panel], corner, layout);
     if (panel % layout.columns == 0) draw_queries(canvas, grid, layout, corner);
-    // Beneath the last panel of every column; one that ends early has its tokens in the empty place.
+    // Below the last panel of every column; a shorter column has its tokens in the empty place.
     if (panel + layout.columns >= grid.heads.size()) draw_keys(canvas, grid, layout, corner);
   }
   return drawing;

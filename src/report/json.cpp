@@ -1,4 +1,5 @@
-// The page's data. Every text in it goes through visible(), so the page need not know what may hide in a token.
+// The page's data. Every text in it goes through visible(), so the page need not care about hidden characters in a
+// token.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,7 +67,7 @@ Json predictions_of(const Sample& sample) {
   return rows;
 }
 
-// Head by head, so that a page unpacks those that are looked at.
+// Head by head, so that a page unpacks only those that are looked at.
 Json weights_of(const Sample& sample, std::size_t size) {
   Json heads = Json::array();
   for (std::size_t head = 0; head < sample.heads.size(); ++head) {

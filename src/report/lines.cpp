@@ -1,4 +1,4 @@
-// Curves. Names stand at the ends of the lines, so that nobody has to match colours with a legend.
+// Curves. Names are at the ends of the lines, so that nobody has to match colours with a legend.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace polyhead::report {
 namespace {
 
 constexpr double kNameSize = 12, kNameSpace = 16, kSwatch = 14;
-constexpr double kInset = 6;  // of the first and the last x from the edges of the plot
+constexpr double kInset = 6;  // distance of the first and the last x from the plot's edges
 
 struct Extent {
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -98,7 +98,7 @@ void draw_series(Canvas& canvas, const Lines& lines, const Paper& paper) {
     const std::string band = band_of(lines.series[s], paper);
     if (!band.empty()) canvas.fill(series_ink(s), band, 0.16);
   }
-  constexpr std::size_t kFew = 24;  // points that are worth a dot each
+  constexpr std::size_t kFew = 24;  // with up to this many points, each gets a dot
   for (std::size_t s = 0; s < lines.series.size(); ++s) {
     const Series& series = lines.series[s];
     canvas.stroke(series_ink(s), path_of(series, paper), 2);
@@ -117,7 +117,7 @@ struct Name {
 // Moves names apart, each as little as possible: those that would touch form a block around the middle of their ends.
 void spread(std::vector<Name>& names, const Box& box) {
   struct Block {
-    double sum = 0;  // of the places at which each name would like the block to begin
+    double sum = 0;  // of the places where each name would have the block begin
     std::size_t count = 0;
     double start() const { return sum / static_cast<double>(count); }
   };
@@ -189,7 +189,7 @@ std::string description_of(const Lines& lines, const Paper& paper) {
   return text;
 }
 
-// Names at the ends of the lines take this much; where that is too much, they stand above in a legend.
+// The width that names at the ends of the lines take; if that is too much, they go into a legend above.
 double names_width(const Lines& lines) {
   double widest = 0;
   for (const Series& series : lines.series) widest = std::max(widest, width_of(series.name, kNameSize));

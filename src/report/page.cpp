@@ -43,7 +43,7 @@ void check_ids(const Page& page) {
   if (!ids.empty()) throw Error(ErrorCode::value, "page", "'" + *ids.begin() + "' is in no chapter");
 }
 
-// JSON in which no markup can begin: these characters occur in strings only, where escapes may stand for them.
+// JSON in which no markup can begin: these characters occur only in strings, where they can be escaped.
 std::string harmless(const std::string& json) {
   std::string result;
   result.reserve(json.size());
@@ -85,7 +85,7 @@ std::string html_of(const Page& page, const Figure& figure) {
       svg(figure, Place::narrow_page), says, escaped(figure.caption));
 }
 
-// What a table shows, with a way to it.
+// What a table shows, with a link to it.
 std::string findings_of(const Page& page, const Table& table) {
   std::string text;
   for (const std::string& finding : findings_by(page, table.id)) {
@@ -125,7 +125,7 @@ std::string html_of(const Page& page, const Chapter& chapter) {
   return section(fmt::format("question-{}", 1 + (&chapter - page.chapters.data())), chapter.question, text);
 }
 
-// In the HTML itself, for those who run no scripts: one question after the other or, without any, all in one section.
+// In the HTML itself, for readers without scripts: question by question or, without questions, all in one section.
 std::string findings_of(const Page& page) {
   std::string text, others;
   for (const Chapter& chapter : page.chapters) text += html_of(page, chapter);
@@ -137,7 +137,7 @@ std::string findings_of(const Page& page) {
   return section("findings", page.findings.empty() ? "Figures" : "Findings", text);
 }
 
-// Whole numbers and large ones have their thousands grouped, others three digits.
+// Integers and large numbers have grouped thousands, others three digits.
 std::string html_of(const Cell& cell) {
   if (const auto* text = std::get_if<std::string>(&cell)) return "<td>" + escaped(*text) + "</td>";
   std::string digits = "–";
@@ -178,7 +178,7 @@ std::string tables_of(const Page& page) {
   return text.empty() ? text : "  <section id=\"tables\">\n    <h2>Tables</h2>\n" + text + "  </section>";
 }
 
-// A live page may ask the server that it came from, and nobody else.
+// A live page may only ask the server that it came from.
 std::string policy(const Page& page) {
   return fmt::format(
       "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; "

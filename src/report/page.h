@@ -1,4 +1,4 @@
-// The page: what was found, the figures, and every head to look at, in one file that needs nothing else.
+// The page: what was found, the figures, and every head to inspect, in one file that needs nothing else.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace polyhead::report {
 
-// What is known of one head. What was not measured is left out of the page.
+// What is known about one head; the page leaves out what was not measured.
 struct Head {
   int layer = 0, head = 0;
   std::string role;  // the role that fits best, or empty
@@ -28,15 +28,15 @@ struct Head {
 // The attention of some heads over one text.
 struct Sample {
   std::string name;
-  std::vector<std::string> tokens;         // queries, and keys where key_tokens is empty
+  std::vector<std::string> tokens;         // queries, and keys if key_tokens is empty
   std::vector<std::string> key_tokens;     // of cross-attention
   std::vector<std::pair<int, int>> heads;  // (layer, head)
   std::vector<float> weights;              // [heads, queries, keys], from 0 to 1
 
-  // What the model made of it, where that is known.
+  // What the model makes of it, if known.
   using Likely = std::pair<std::string, double>;
-  std::vector<std::vector<Likely>> predictions{};  // of the next token, by token; or one row: of the classes
-  bool classes = false;                            // the latter
+  std::vector<std::vector<Likely>> predictions{};  // of the next token, by token; or of the classes, in one row
+  bool classes = false;                            // predictions are of classes
   std::vector<double> losses{};                    // of token t + 1 at t
   std::vector<double> embedding{};                 // of the whole text
 };
@@ -59,15 +59,15 @@ struct Finding {
   std::string figure;  // the id of the figure or table that shows it, or empty
 };
 
-// What a task asks, by one case.
+// What a task asks, shown by one case.
 struct Example {
   struct Token {
     std::string text;
-    bool wanted = false;  // the model has to say it
+    bool wanted = false;  // the model has to predict it
   };
   std::string task, asks;
   std::vector<Token> tokens;
-  std::string answer;  // of a classifier; else empty
+  std::string answer;  // the class, of a classifier; else empty
 };
 
 // One question, what it is asked about, and the figures and tables that answer it, by their ids.
@@ -93,7 +93,7 @@ struct Page {
   std::vector<Figure> figures;
   std::vector<Table> tables;
   std::vector<Model> models;
-  std::vector<Chapter> chapters{};  // none, or all figures and tables are in one of them
+  std::vector<Chapter> chapters{};  // empty, or every figure and table is in one of them
   std::optional<Live> live{};
 };
 
@@ -101,11 +101,12 @@ struct Page {
 std::string json(const Page& page);
 std::string json(const Model& model);
 
-// A byte per weight: the root of it in 255ths, so that small weights, of which long texts have many, keep their digits.
+// A byte per weight: its square root in 255ths, so that small weights, of which long texts have many, keep their
+// digits.
 std::vector<std::uint8_t> quantised(std::span<const float> weights);
 
-// The whole HTML file. Throws Error where sizes do not fit together, where a finding or a chapter names a figure that
-// is not there, or where there are chapters and a figure is in none.
+// The whole HTML file. Throws Error if sizes do not fit together, if a finding or a chapter names a figure or table
+// that does not exist, or if there are chapters and a figure or table is in none.
 std::string html(const Page& page);
 
 }  // namespace polyhead::report

@@ -13,7 +13,7 @@ namespace {
 double nice_step(double rough) {
   const double power = std::pow(10, std::floor(std::log10(rough)));
   for (const double multiple : {1.0, 2.0, 2.5, 5.0}) {
-    if (multiple == 2.5 && power == 1) continue;  // what comes whole is not numbered by 2.5
+    if (multiple == 2.5 && power == 1) continue;  // steps of 2.5 suit no whole numbers
     if (rough <= multiple * power * (1 + 1e-9)) return multiple * power;
   }
   return 10 * power;
@@ -30,7 +30,7 @@ int decimals_for(double step) {
 }  // namespace
 
 std::vector<double> nice_ticks(double low, double high, int count) {
-  // A single value, or one that differs by rounding only, gets room around it.
+  // A single value, or values that differ only by rounding, get room around them.
   const double size = std::max(std::abs(low), std::abs(high));
   constexpr double kTiny = 1e-290;
   if (high - low <= 1e-9 * size || size < kTiny) {

@@ -11,13 +11,13 @@ namespace polyhead::report {
 // high - low is finite.
 std::vector<double> nice_ticks(double low, double high, int count);
 
-// What an axis spans: from the outermost ticks where they are near, else from a little beyond the values.
+// What an axis spans: up to the outermost ticks if they are near, else a little beyond the values.
 struct Range {
   double low = 0, high = 0;
 };
 Range range_for(double low, double high, const std::vector<double>& ticks);
 
-// Powers of ten within [low, high], with their 2- and 5-fold where those are few. low > 1e-300.
+// Powers of ten within [low, high], with 2 and 5 times each if that gives few. low > 1e-300.
 std::vector<double> log_ticks(double low, double high);
 
 // All with the same number of decimals: 0.0, 0.5, 1.0; 10,000; 1.5M.

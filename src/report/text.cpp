@@ -13,7 +13,7 @@ namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
 
-// How many bytes the character takes that begins with this one; 0 where none may.
+// How many bytes a character that begins with this byte takes; 0 if none can.
 int length_from(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first < 0xE0) return 2;
@@ -22,7 +22,7 @@ int length_from(unsigned char first) {
   return 0;
 }
 
-// Takes one character off the text; nothing for a byte that begins none.
+// Takes one character off the text; if it is invalid, takes one byte and returns nothing.
 std::optional<char32_t> take(std::string_view& text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto length = static_cast<std::size_t>(length_from(byte(0)));
@@ -101,7 +101,7 @@ double em_of(char32_t code) {
 
 std::string visible(std::string_view text) {
   std::string result;
-  bool in_bytes = false;  // "⟨E2" waits for more of them, or for its end
+  bool in_bytes = false;  // "⟨E2" is still open
   while (!text.empty()) {
     const auto byte = static_cast<unsigned char>(text.front());
     const std::optional<char32_t> code = take(text);

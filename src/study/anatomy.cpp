@@ -20,7 +20,7 @@ std::map<std::string, RelationFound> relations_of(const heads::Survey& survey) {
   return relations;
 }
 
-// Taking one head out and judging, in seconds of a thread, about; the gradient's ranking costs as much again.
+// Removing one head and judging, in estimated seconds of one thread; ranking by gradients costs as much again.
 constexpr double kWorkOfRemoval = 0.06;
 
 double work_of_removals(const AnatomyPlan& plan) {

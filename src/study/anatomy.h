@@ -1,4 +1,4 @@
-// One model taken apart: what its heads do, which matter, which can go, and what that saves.
+// One model dissected: what its heads do, which matter, which can go, and what that saves.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 namespace polyhead::study {
 
 struct RelationFound {
-  double accuracy = 0, offset = 0;  // of the best head, of the best fixed offset
+  double accuracy = 0, offset = 0;  // of the best head; of the best fixed offset
   HeadId head;
 };
 
@@ -21,14 +21,14 @@ struct Anatomy {
   Course course;
   exam::Examination examination;
   PruneCurve iterative, one_shot;
-  std::vector<PruneCurve> random;  // by order
+  std::vector<PruneCurve> random;  // one per order
   std::map<std::string, RelationFound> relations;
   std::unique_ptr<model::Transformer> pruned;
-  exam::BeforeAndAfter saving;  // judged on sequences that neither ranked nor stopped the pruning
+  exam::BeforeAndAfter saving;  // on sequences used neither to rank heads nor to stop pruning
 
-  std::size_t most_damaging() const;  // the head without which the loss is highest, by its place
-  // From how many heads on the order "ranked once" is worse than the mean of the random ones, and stays so to the last
-  // head but one; nothing if it does not.
+  std::size_t most_damaging() const;  // index of the head without which the loss is highest
+  // The number of removed heads from which on a single ranking is worse than the mean of the random orders, up to the
+  // last head but one; nothing if there is none.
   std::optional<std::size_t> one_shot_below_random() const;
 };
 
@@ -39,11 +39,11 @@ struct AnatomyPlan {
   std::size_t random_orders = 5, seeds = 3;
 };
 
-// One job a seed; models and pruned ones are kept in folders of `models`.
+// One job per seed; whole and pruned models are kept in folders of `models`.
 std::vector<Job> dissect(const AnatomyPlan& plan, const std::filesystem::path& models, const Watch& watch,
                          std::vector<Anatomy>& to);
 double work_of(const AnatomyPlan& plan, const std::filesystem::path& models);
-// Timed, so when nothing else runs.
+// Measures time: call it when nothing else runs.
 void measure_saving(Context& context, Anatomy& anatomy);
 
 }  // namespace polyhead::study

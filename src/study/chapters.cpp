@@ -9,14 +9,14 @@ namespace {
 using report::Chapter;
 using report::Example;
 
-// A sequence that nobody was trained on; what counts in it is what the model is asked for.
+// A sequence that no model was trained on; the tokens that count are those the model has to predict.
 Example example(const std::string& task_name, const std::string& asks) {
   constexpr std::size_t kMost = 48;  // tokens
   const std::unique_ptr<train::Task> task = train::make_task({.name = task_name});
   const train::Sequence sequence = task->sequence(train::Split::validation, 1, 0);
   Example made{task_name, asks, {}, {}};
   const bool classes = task->classes() > 0;
-  // The last one is never read, only asked for.
+  // The last token is only predicted, never read.
   std::vector<std::int32_t> text = sequence.tokens;
   if (!classes && sequence.targets.back() >= 0) text.push_back(sequence.targets.back());
   for (std::size_t n = 0; n < std::min(kMost, text.size()); ++n) {

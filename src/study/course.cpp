@@ -15,9 +15,9 @@ namespace {
 constexpr std::int64_t kBatches = 2, kBatch = 128;  // of a validation
 constexpr std::size_t kMostBytes = 1 << 26;
 
-// Seconds of a thread, about: a fixed part for every op of a step, and the multiply-adds. Only for telling how far the
-// study has come; a machine that is twice as fast is so for all courses alike. Courses took 0.9 to 1.3 times as long as
-// this says, whatever their kind, the first ones 1.2 and all together 1.04, so the first estimate is within a fifth.
+// Estimated seconds of one thread: a fixed cost for every op of a step, and the multiply-adds. Only used to show
+// progress; a machine that is twice as fast is so for all courses. Courses took 0.9 to 1.3 times the estimate, the
+// first ones 1.2 and all together 1.04, so the first estimate of the whole is within a fifth.
 double work_of_tokens(const model::Config& config, double tokens, bool training) {
   constexpr double kSecondsPerOp = 1e-6, kOpsPerLayer = 24, kFlopsPerSecond = 100e9;
   const double pairs =
@@ -38,7 +38,7 @@ train::Plan fitted(train::Plan plan, const train::Task& task) {
   return plan;
 }
 
-// All that the numbers of a course depend on.
+// Everything that the numbers of a course depend on.
 std::string mark_of(const Context& context, const train::Plan& plan, const Route& route) {
   const train::TrainOptions& t = plan.training;
   return io::Json{{"version", version()},
@@ -58,7 +58,7 @@ std::string mark_of(const Context& context, const train::Plan& plan, const Route
       .dump();
 }
 
-// The model first: where course.json is, all is.
+// The model first: if course.json is there, everything is.
 void keep(const Context& context, const Course& course, const Route& route) {
   io::make_folder(route.folder);
   if (course.model) {
@@ -74,7 +74,7 @@ void keep(const Context& context, const Course& course, const Route& route) {
   io::write_atomically(route.folder / kCourseFile, [&](io::Writer& writer) { writer.write(json.dump(1) + "\n"); });
 }
 
-// The course in the folder, if there is one and it is this one; one that is damaged is none.
+// Reads the course from the folder; false if there is none, a damaged one, or that of another plan.
 bool recall(const Context& context, Course& course, const Route& route) {
   try {
     const std::string where = (route.folder / kCourseFile).string();

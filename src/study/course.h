@@ -1,4 +1,4 @@
-// One model's way through training, looked at as it goes, and kept when it has ended.
+// One model's course through training: observed on the way, and kept when it has ended.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace polyhead::study {
 
-// On validation sequences.
+// A look at the model: its scores on validation sequences.
 struct Point {
   std::int64_t step = 0;
   double loss = 0, accuracy = 0;
@@ -35,28 +35,27 @@ struct Course {
 train::Plan make_plan(const std::string& task, std::int64_t layers, std::int64_t width, std::int64_t heads,
                       const train::TrainOptions& training);
 
-inline constexpr double kNever = 2;  // an accuracy that none has
+inline constexpr double kNever = 2;  // above any accuracy
 
 inline constexpr const char* kCourseFile = "course.json";  // in the folder: the plan and the points
 
 struct Route {
   std::int64_t every = 10;         // steps from one look to the next
-  double enough = kNever;          // ends early when the accuracy has been so high at two looks in a row
-  bool keep_model = true;          // with the course, when it is over
+  double enough = kNever;          // ends early once the accuracy is this high at two looks in a row
+  bool keep_model = true;          // along with the course
   std::filesystem::path folder{};  // where the course is written when it has ended; empty: nowhere
 };
 
-// Called after every step and every look with the work that it was, in seconds of a thread, about; throws Interrupted
-// to stop.
+// Called after every step and every look with its work, in estimated seconds of one thread; throws Interrupted to stop.
 using Watch = std::function<void(double work)>;
 using Observer = std::function<std::vector<double>(model::Transformer&)>;
 
-// Trains and validates at the beginning, every so many steps and at the end; `observe` may look at the model then. A
-// course that is in the folder already, of the same plan, is read instead: it has the same numbers.
+// Trains, and validates at the beginning, every `route.every` steps and at the end, when `observe` may look at the
+// model. A course of the same plan that is already in the folder is read instead: it has the same numbers.
 Course follow(Context& context, const train::Plan& plan, const Route& route, const Watch& watch,
               const Observer& observe = {});
 
-// What `watch` will be told in all, if the course does not end early: nothing if it is in its folder already.
+// The total that `watch` will receive if the course does not end early; 0 if it is in its folder already.
 double work_of(const train::Plan& plan, const Route& route);
 
 }  // namespace polyhead::study

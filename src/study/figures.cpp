@@ -12,7 +12,7 @@ using report::Grid;
 using report::Lines;
 using report::Series;
 
-// Over seeds: the mean of value(seed, n) at every place, with the lowest and the highest.
+// The mean of value(seed, n) over seeds at every x, with the lowest and the highest.
 template <class Seeds, class Value>
 Series over_seeds(const std::string& name, const std::vector<double>& x, const Seeds& seeds, const Value& value) {
   Series series{name, x, {}, {}, {}};
@@ -27,7 +27,7 @@ Series over_seeds(const std::string& name, const std::vector<double>& x, const S
   return series;
 }
 
-// A course that ended early stays where it was.
+// A course that ended early keeps its last point.
 const Point& point_at(const Course& course, std::size_t n) {
   return course.points[std::min(n, course.points.size() - 1)];
 }

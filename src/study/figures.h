@@ -1,4 +1,4 @@
-// The study's numbers as figures, tables, and models to look into; and the story that they tell.
+// The study's numbers as figures, tables and models to inspect, and the questions they answer.
 #pragma once
 
 #include "report/page.h"
@@ -8,7 +8,7 @@ namespace polyhead::study {
 
 std::vector<report::Figure> figures(const Results& results, const std::vector<report::Model>& models);
 std::vector<report::Table> tables(const Results& results);
-// The questions of the study, with an example of every task where it first occurs.
+// The questions of the study, with an example of each task where it first occurs.
 std::vector<report::Chapter> chapters();
 // With the attention of every head over a few sequences.
 std::vector<report::Model> models(Context& context, const Results& results);

@@ -25,7 +25,7 @@ std::string number(double value) { return std::to_string(static_cast<std::int64_
 
 using Shown = std::string (*)(double);
 
-// "0.4 to 0.6", or "0.4" where all are alike.
+// "0.4 to 0.6", or "0.4" if all are alike.
 std::string range(const std::vector<double>& values, Shown shown) {
   const Spread found = spread(values);
   const std::string low = shown(found.low), high = shown(found.high);
@@ -44,10 +44,10 @@ std::vector<double> values_of(const All& all, const Value& value) {
   return values;
 }
 
-// Does a value rise or fall with the number of heads? Over all runs, against shuffled ones.
+// Whether a value rises or falls with the number of heads, over all runs and compared with shuffled ones.
 struct Trend {
   double rho = 0;  // Spearman's correlation
-  double p = 1;    // how often shuffled values have as large a one
+  double p = 1;    // the share of shuffles with as large a correlation
 };
 Trend trend(const std::vector<Contender>& contenders, const std::function<double(const Course&)>& value) {
   std::vector<double> heads, values;
@@ -92,7 +92,7 @@ std::string shortfall(const Contender& contender) {
          " fall short" + (gaining > 0 ? ", " + std::to_string(gaining) + " of them still improving" : "") + ")";
 }
 
-// What models can do, given time.
+// What models can do, given enough time.
 std::string on_ability(const std::vector<Contender>& contenders) {
   std::string text = "Ability: on “" + contenders[0].task + "” (" + std::to_string(contenders[0].courses.size()) +
                      " seeds, trained to a stable 99 % or for " + std::to_string(contenders[0].budget()) + " steps), ";
@@ -114,7 +114,7 @@ std::string on_ability(const std::vector<Contender>& contenders) {
   return text + " (" + words(found) + "): " + short_of + (solved > 0 ? "; the others solve it." : ".");
 }
 
-// How soon they do it. Runs that never get there count as slower than all.
+// How soon they do it. Runs that never get there count as slowest.
 std::string on_speed(const std::vector<Contender>& contenders) {
   std::string text = "Speed: on “" + contenders[0].task + "”, ";
   std::string steps;
@@ -134,7 +134,7 @@ std::string on_speed(const std::vector<Contender>& contenders) {
   return text + " (" + words(found) + "): " + steps + ".";
 }
 
-// Only models that have learnt the task: what the others look at says nothing about it.
+// Only models that have learnt the task: what the others attend to says nothing about it.
 std::string on_entropy(const std::vector<Contender>& contenders) {
   std::vector<const Contender*> learnt;
   for (const Contender& contender : contenders) {
@@ -281,7 +281,7 @@ void add_pruning(const std::vector<Anatomy>& anatomies, std::vector<report::Find
                 "saving"});
 }
 
-// What the head that matters most is called, and what it does.
+// Names the head that matters most, and says what it does.
 void add_most_damaging(const std::vector<Anatomy>& anatomies, std::vector<report::Finding>& to) {
   std::string text = "The head whose removal costs most: ";
   std::size_t unexplained = 0;

@@ -1,4 +1,4 @@
-// What the numbers say, in words that are made from them.
+// What the numbers say, in sentences made from them.
 #pragma once
 
 #include "report/page.h"

@@ -49,7 +49,7 @@ std::string names(const std::vector<HeadId>& heads) {
   return text;
 }
 
-// Trains one model and finds its roles; `then` goes on with it.
+// Trains one model and finds its roles; then calls `then`.
 Job formation_job(const train::Plan& plan, const Route& route, const Watch& watch, Formation& to,
                   const std::function<void(Context&)>& then = {}) {
   return [=, &to](Context& context) {
@@ -76,8 +76,7 @@ std::vector<heads::Probe> repeat_probes(const train::Task& task, std::optional<s
   if (!special.empty()) options.beginning = {special[0]};
   const std::int64_t room = (task.context() - 1) / 2;
   options.longest = std::min<std::int64_t>(32, room);
-  options.shortest =
-      2 * options.longest / 3;  // a token has then one place before, or two, not many that share the weight
+  options.shortest = 2 * options.longest / 3;  // so a token has only one or two earlier places to share the weight
   if (length) options.shortest = options.longest = *length;
   std::vector<heads::Probe> probes;
   probes.push_back(heads::make_repeats(options));
@@ -101,7 +100,7 @@ KnockOut knock_out(Context& context, const Formation& formation) {
   std::erase_if(others, [&](const HeadId& head) { return std::find(both.begin(), both.end(), head) != both.end(); });
   if (!previous.empty()) found.previous = without(previous);
   if (!induction.empty()) found.induction = without(induction);
-  if (previous.empty() || induction.empty()) return found;  // then the others may have them among them
+  if (previous.empty() || induction.empty()) return found;  // then "the others" could include the missing kind
   found.both = without(both);
   if (!others.empty()) found.others = without(others);
   return found;

@@ -1,4 +1,4 @@
-// How heads form: variable-length repeats with two layers, and the controls that do not grow induction.
+// How heads form: variable-length repeats with two layers, and controls that develop no induction heads.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ struct Formation {
   std::string name;
   Course course;
   std::vector<heads::HeadRoles> roles;  // at the end
-  double naive = 0;                     // the best induction score where every segment has the length it was trained on
-  double ours = 0;                      // where lengths differ
+  double naive = 0;                     // the best induction score on segments of one length, that of repeat-fixed
+  double ours = 0;                      // the same on segments of different lengths
 
   std::vector<double> previous(const Point& point) const;   // by head
   std::vector<double> induction(const Point& point) const;  // by head
@@ -24,10 +24,10 @@ struct Formation {
   const heads::HeadRoles* best(const std::string& role) const;
 };
 
-// How well the model does with gates shut.
+// The accuracy with gates shut.
 struct KnockOut {
   double nothing = 0;  // all open
-  // Nothing where the model has no such head.
+  // Nothing if the model has no such head.
   std::optional<double> previous{}, induction{}, both{}, others{};
   std::string previous_heads{}, induction_heads{};  // "0.1, 0.3"
 };

@@ -29,7 +29,7 @@ void run_jobs(Device device, int threads, const std::vector<Job>& jobs) {
     try {
       for (int n = 1; n < threads; ++n) workers.emplace_back(work);
     } catch (const std::system_error&) {
-      // No more threads to be had: those there are do it.
+      // No more threads available: the existing ones do the work.
     }
     work();
   }

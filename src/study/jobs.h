@@ -1,4 +1,4 @@
-// Many small trainings side by side: a thread each fills the machine better than threads that share one small model.
+// Many small trainings side by side: one thread each uses the machine better than threads that share one small model.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace polyhead::study {
 
-// The user wants it to end.
+// The user wants to stop.
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("interrupted") {}
@@ -17,8 +17,8 @@ class Interrupted : public std::runtime_error {
 
 using Job = std::function<void(Context&)>;
 
-// Runs every job, in order, on as many threads, each with a context of its own on the device: one thread, or one queue
-// of the GPU. If one throws, no more are begun, and the first exception is rethrown when those under way have ended.
+// Runs all jobs, in order, on `threads` threads, each with its own context on the device: one CPU thread, or one queue
+// of the GPU. If one throws, no more are started, and the first exception is rethrown when the running ones have ended.
 void run_jobs(Device device, int threads, const std::vector<Job>& jobs);
 Context context_for_jobs(Device device);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kMostTokens = 40;
 
-// What a text is called: its first words.
+// The name of a text: its first words.
 std::string beginning_of(const std::vector<std::string>& words) {
   constexpr std::size_t kWords = 6;
   std::string name;

@@ -33,13 +33,13 @@ struct Plans {
     formation.steps = 220;
     anatomy.steps = 300;
   }
-  // What is still to be done.
+  // The work that is still to be done.
   double work(const std::filesystem::path& models) const {
     return work_of(copy, models) + work_of(classify, models) + work_of(formation, models) + work_of(anatomy, models);
   }
 };
 
-// Adds up the work of all jobs and lets one thread at a time tell. What is more than was expected counts as nothing.
+// Adds up the work of all jobs and reports it from one thread at a time. Work beyond the expected total is not counted.
 class Counter {
  public:
   Counter(double total, const OnProgress& on_progress) : total_(total), on_progress_(on_progress) {}
@@ -98,13 +98,13 @@ void write_report(const report::Page& page, const std::filesystem::path& folder)
   }
 }
 
-// A folder for this study: empty, or one that may be written over, or one to go on with.
+// Prepares the folder: an empty one, one that may be overwritten, or one to resume in.
 void prepare(const StudyOptions& options) {
   if (!options.resume) io::expect_new_folder(options.folder, options.force);
   for (const char* part : {"figures", "models"}) io::make_folder(options.folder / part);
 }
 
-// What is left of an older study would be taken for ours.
+// Remains of an older study would be taken for ours.
 void remove_results(const std::filesystem::path& folder) {
   std::error_code ignored;
   std::filesystem::remove(folder / "study.json", ignored);
@@ -129,7 +129,7 @@ Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
   results.threads = Context(options.threads).threads();
   Counter counter(plans.work(models), on_progress);
   const Watch watch = [&](double work) { counter.add(work); };
-  // The long ones first, so that nobody waits for the last.
+  // The long ones first, so that no thread is left waiting for a long last one.
   std::vector<Job> jobs = dissect(plans.anatomy, models, watch, results.anatomies);
   const auto add = [&](std::vector<Job> more) { jobs.insert(jobs.end(), more.begin(), more.end()); };
   add(form(plans.formation, models, watch, results.formations));

@@ -16,9 +16,9 @@ struct StudyOptions {
   std::filesystem::path folder;
   bool quick = false;  // fewer seeds and steps: a first look
   Device device{};
-  int threads = 0;      // 0: as many as this process may run on
-  bool force = false;   // begin anew in a folder that is not empty
-  bool resume = false;  // go on with the study in the folder; courses that have ended are read
+  int threads = 0;      // 0: as many as there are processors for this process
+  bool force = false;   // start over in a folder that is not empty
+  bool resume = false;  // continue the study in the folder; courses that have ended are read
 };
 
 // Everything that was measured.
@@ -32,13 +32,13 @@ struct Results {
   int threads = 0;
 };
 
-// Work done and to do, in thousandths of a second of a thread, about; called often, from any thread, never from two at
+// Work done and in total, in estimated milliseconds of one thread. Called often, from any thread, but never from two at
 // a time. Throws Interrupted to stop.
 using OnProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-// The folder is made first, so that what the file system refuses is known before anything is trained. Writes models/,
-// each when its course has ended, then study.json, figures/ and report.html. A study that was stopped or killed is
-// resumed from the courses that have ended, and comes to the same numbers; times are measured anew.
+// Makes the folder first, so that an error of the file system comes before any training. Writes each of models/ when
+// its course has ended, then study.json, figures/ and report.html. A study that was stopped or killed resumes from the
+// courses that have ended and gives the same numbers; times are measured again.
 Results run_study(const StudyOptions& options, const OnProgress& on_progress);
 
 }  // namespace polyhead::study
