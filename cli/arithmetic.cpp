@@ -55,7 +55,7 @@ Model completed(Model model) {
   return model;
 }
 
-// Counts one model; keeps the running sums of its groups.
+// Counts one model and keeps the running sums of its groups.
 class Counter {
  public:
   explicit Counter(const Model& model) : m_(model) {}
@@ -96,7 +96,7 @@ class Counter {
     const std::int64_t all = product({m_.tokens, m_.tokens});
     const std::int64_t visible = sum(all, m_.tokens) / 2;
     const std::int64_t self = m_.causal ? visible : all;
-    // A decoder's own attention is always causal, its look at the encoder never.
+    // A decoder's self-attention is always causal, its cross-attention never.
     const std::int64_t model_pairs = sum(product({self, m_.layers}), product({sum(visible, all), m_.decoder_layers}));
     return {.name = name,
             .shape = {},

@@ -10,7 +10,7 @@
 namespace polyhead::cli {
 namespace {
 
-// Uniform numbers of the given variance: the same on every machine.
+// Uniform numbers of the given variance, the same on every machine.
 Tensor random_tensor(const Dims& shape, double variance, std::mt19937_64& bits) {
   Tensor tensor = Tensor::empty(shape, DType::f32);
   const double reach = std::sqrt(3 * variance);
@@ -55,7 +55,7 @@ std::vector<double> scores_of(const ConstTensorView& q, const ConstTensorView& k
   return scores;
 }
 
-// Compares the engine's weights and outputs with softmax(scores) and its product with v.
+// Checks that the engine's weights sum to 1, and compares its outputs with softmax(scores) v.
 void check(Trace& trace, const std::vector<double>& scores, const Attention& engine, const ConstTensorView& v) {
   const std::int64_t keys = v.shape(2), dim = v.shape(3), heads = v.shape(1);
   const float* weights = engine.weights.as<float>();

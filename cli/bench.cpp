@@ -92,7 +92,7 @@ class Bench {
       throw Failure(Exit::input, fmt::format("--shape {}: {:.2g} elements in one tensor, expected at most {:.0g}",
                                              text_of(shape), elements, static_cast<double>(kMostElements)));
     }
-    // Inputs, outputs and gradients: at most so many tensors of this size.
+    // Inputs, outputs and gradients: at most this many tensors of this size.
     constexpr double kTensors = 8, kBytes = 4;
     expect_memory("bench", "--shape " + text_of(shape), kTensors * kBytes * elements, "choose smaller sizes");
     for (const bool causal : {false, true}) {

@@ -25,14 +25,14 @@ struct BenchSettings {
 struct Trial {
   std::function<void(Context&)> call;
   double flops;
-  double scores;  // query-key pairs that are visible; 0 where there are none
+  double scores;  // visible query-key pairs; 0 if the op has none
 };
 
 struct BenchOp {
   std::string name, what;
   bool takes_statistics;
   bool takes_mask;   // whether causal makes a difference
-  bool has_weights;  // of width x width: counted against the memory that a bench may take
+  bool has_weights;  // of width x width, which count towards the memory limit
   Trial (*make)(const BenchShape& shape, const BenchSettings& settings);
 };
 const std::vector<BenchOp>& bench_ops();

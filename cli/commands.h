@@ -19,10 +19,10 @@ enum class Exit : int {
   io = 4,
   device = 5,
   diverged = 6,
-  signalled = 128  // and the signal's number
+  signalled = 128  // plus the signal's number
 };
 
-// What the user is told before the command ends with this code.
+// A message for the user, and the code that the command ends with.
 class Failure : public std::runtime_error {
  public:
   Failure(Exit code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -32,7 +32,7 @@ class Failure : public std::runtime_error {
   Exit code_;
 };
 
-// Where a parsed value goes. What stands there before parsing is the default that help shows.
+// Where a parsed value goes. Its value before parsing is the default that help shows.
 using Target = std::variant<bool*,                         // --name
                             std::optional<bool>*,          // --name or --no-name
                             std::int64_t*,                 // --name N
@@ -43,11 +43,11 @@ using Target = std::variant<bool*,                         // --name
                             std::vector<std::string>*>;    // --name TEXT, any number of times
 
 struct Option {
-  std::string name;   // "width" is typed --width; a name in capitals stands for a bare argument
-  std::string value;  // what follows it, "N"; empty for flags and bare arguments
+  std::string name;   // "width" is typed --width; a name in capitals is a positional argument
+  std::string value;  // what follows it, "N"; empty for flags and positional arguments
   std::string help;
   Target target;
-  std::vector<std::string> choices = {};  // the only values, if there are any
+  std::vector<std::string> choices = {};  // the only values allowed, if not empty
   std::int64_t least = 1;                 // of a number
   std::int64_t most = 1'000'000;
   bool above = false, below = false;  // least or most itself is refused

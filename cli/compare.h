@@ -6,7 +6,7 @@
 
 namespace polyhead::cli {
 
-// What is said of the heads of one model.
+// What is known about the heads of one model.
 struct Side {
   heads::Survey survey;
   std::vector<heads::HeadRoles> roles;

@@ -5,14 +5,14 @@
 namespace polyhead::cli {
 namespace {
 
-// What of the file system may stand there: "-f" for files and folders, "-d" for folders alone, as compgen has it. An
-// argument without choices is a model, which may be a file.
+// Which paths to offer, in compgen's terms: "-f" for files and folders, "-d" for folders only. An argument without
+// choices is a model, which may be a file.
 std::string paths_of(const Option& option) {
   if (option.positional()) return option.choices.empty() ? "-f" : "";
   return option.value == "FILE" ? "-f" : option.value == "FOLDER" ? "-d" : "";
 }
 
-// The words, and paths, that may stand where an option or argument of this command does.
+// The words and paths to offer for an option or argument of this command.
 std::string words_of(const Command& command) {
   std::string words = "--help", paths;
   for (const Option& option : command.options) {
@@ -27,7 +27,7 @@ std::string words_of(const Command& command) {
   return fmt::format("words=\"{}\" paths={}", words, paths);
 }
 
-// A case for every option with a value: its choices, or paths, or nothing to offer.
+// A case for every option with a value: its choices, paths, or nothing.
 std::string values_of(const Command& command) {
   std::string cases;
   for (const Option& option : command.options) {

@@ -8,7 +8,7 @@
 
 namespace polyhead::cli {
 
-Report overview(const std::vector<Count>& counts);  // one line a model
-Report itemised(const Count& count);                // every part of one
+Report overview(const std::vector<Count>& counts);  // one line per model
+Report itemised(const Count& count);                // every part of one model
 
 }  // namespace polyhead::cli

@@ -81,7 +81,7 @@ Table table_of(const Count& c) {
                   {"flops_sequence", fmt::format("all {} tokens", fmt::group_digits(c.model.tokens)), Style::count}},
       .rows = {}};
   for (const Part& part : c.parts) {
-    const bool total = part.kind == Kind::total;  // parts that occur a different number of times: no "one of it"
+    const bool total = part.kind == Kind::total;  // its parts occur different numbers of times: there is no "one"
     const auto one = [&](std::int64_t number) { return total ? Value(std::monostate{}) : Value(number); };
     table.rows.push_back({part.name,
                           part.kind == Kind::part ? "part"
@@ -117,7 +117,7 @@ std::string headline(const Model& m) {
   return text + '\n';
 }
 
-// One wide head instead of many narrow ones: nothing is saved and nothing is lost.
+// One wide head instead of many narrow ones costs the same.
 std::string one_head(const Count& c) {
   if (c.model.heads == 1 || c.model.kv_heads != c.model.heads) return {};
   Model single = c.model;

@@ -1,5 +1,5 @@
 // The worked example: the token "it" of "The animal didn't cross the road because it was tired", d_model = 8, two heads
-// of 4 that share their values. One head looks for what "it" is, the other for what is said of it.
+// of 4 that share their values. One head looks for what "it" is, the other for what is said about it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ constexpr std::array<float, kKeys * kDim> kValues{.8f, .1f, 0,   .2f,           
                                                   .1f, .1f, .2f, .8f,                //
                                                   .3f, .6f, .1f, .2f};
 
-// The engine computes it: with one-hot keys and q = ln(weight) the scores are ln(weight), and softmax gives the
-// weights.
+// The engine computes the example: with one-hot keys and q = ln(weight), the scores are ln(weight), and softmax gives
+// the weights.
 Attention attend_with_gates(const std::array<float, kHeads>& gates) {
   std::array<float, kHeads * kKeys> q{};
   std::transform(kWeights.begin(), kWeights.end(), q.begin(), [](float weight) { return std::log(weight); });
@@ -40,7 +40,7 @@ Attention attend_with_gates(const std::array<float, kHeads>& gates) {
                 options, {.weights = true});
 }
 
-// Each key's part in a head's output: weight times value, and their sum.
+// Each key's contribution to a head's output, weight times value, and their sum.
 std::string contributions(const std::vector<double>& weights, const std::vector<double>& outputs, std::size_t head) {
   std::vector<double> parts;
   for (std::size_t j = 0; j < kKeys; ++j)
@@ -71,7 +71,7 @@ Report crews_report() {
                           {"heads", full.output.shape(), "weights times values", heads},
                           {"merged", {1, 1, kHeads * kDim}, "heads side by side: before W_O", heads},
                           {"output", {1, 1, kHeads * kDim}, "W_O is the identity: after W_O", heads}};
-  // What is left when a head falls silent, and how much attention still rests on each token.
+  // The output without each head, and how much attention is left on each token.
   std::vector<double> outputs, attention;
   std::vector<std::string> names;
   for (const KnockOut& out : kKnockOuts) {

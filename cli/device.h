@@ -1,4 +1,4 @@
-// Where a command works: on the processors, or on a GPU.
+// Where a command runs: on the CPU, or on a GPU.
 #pragma once
 
 #include "cli/commands.h"
@@ -6,14 +6,14 @@
 
 namespace polyhead::cli {
 
-// What --device and --threads say, of every command that runs a model.
+// The --device and --threads options of every command that runs a model.
 struct DeviceChoice {
   std::string device = "cpu", products = "f32";
   std::int64_t threads = 0;
 
   Option device_option();
   Option threads_option();
-  Option products_option();  // where rounded operands are worth their while: in training
+  Option products_option();  // for training, where rounded operands are worthwhile
   Device chosen() const;
   Context context() const;
 };

@@ -24,7 +24,7 @@ struct Options {
 };
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 28;
-constexpr std::size_t kBatch = 32, kTokens = 4096;  // lines of a pass at most, and tokens
+constexpr std::size_t kBatch = 32, kTokens = 4096;  // the most lines and tokens of a pass
 
 using Lines = std::vector<std::vector<std::int32_t>>;
 
@@ -52,7 +52,7 @@ Lines read_lines(const Options& o, const exam::Language& language, std::int64_t 
   return lines;
 }
 
-// Lines [begin, end) as tokens [B,T] of the longest.
+// Lines [begin, end) as tokens [B,T], T of the longest.
 Examples batch_of(const Lines& lines, std::size_t begin, std::size_t end) {
   std::size_t longest = 0;
   for (std::size_t n = begin; n < end; ++n) longest = std::max(longest, lines[n].size());

@@ -30,19 +30,19 @@ struct Options {
 
 using Tokens = std::vector<std::int32_t>;
 
-// What a model's tokens mean, and what to begin and how to go on with if the user does not say.
+// What a model's tokens mean, and the defaults for prompt, length and temperature.
 class Speaker {
  public:
   virtual ~Speaker() = default;
   virtual Tokens tokens_of(const std::string& prompt) const = 0;
-  virtual std::string text_of(std::int32_t token) = 0;  // after those before; what is not yet a character waits
+  virtual std::string text_of(std::int32_t token) = 0;  // after earlier ones; parts of a character wait
   virtual bool ends_with(std::int32_t /*token*/) const { return false; }
   virtual Tokens opening(std::uint64_t seed) const = 0;
   virtual std::int64_t length(const Tokens& prompt) const = 0;
   virtual double temperature() const = 0;
 };
 
-// On a terminal, characters that could command it are written out.
+// On a terminal, control characters are written out.
 std::string harmless(const std::string& text) {
   static const bool terminal = isatty(STDOUT_FILENO) == 1;
   if (!terminal) return text;
@@ -81,7 +81,7 @@ class Words final : public Speaker {
     });
   }
   std::string text_of(std::int32_t token) override { return task_->token_text(token) + ' '; }
-  // A sequence that the model has not seen, up to where its answers begin.
+  // A sequence that the model has not seen, up to where the answers begin.
   Tokens opening(std::uint64_t seed) const override {
     const train::Sequence sequence = task_->sequence(train::Split::validation, seed, 0);
     const auto counted =
@@ -98,7 +98,7 @@ class Words final : public Speaker {
   std::unique_ptr<train::Task> task_;
 };
 
-// What the model's own tokenizer says.
+// Text as the model's own tokenizer reads and writes it.
 class Tokenized final : public Speaker {
  public:
   Tokenized(const std::string& model, std::int64_t vocabulary)
@@ -155,12 +155,12 @@ std::unique_ptr<Speaker> speaker_of(const std::string& folder, const model::Conf
   return std::make_unique<Words>(std::move(task));
 }
 
-// Prints what is said until a text comes that ends it; what may be the beginning of one waits.
+// Prints text until one of the stops appears; what may be the beginning of a stop waits.
 class Printer {
  public:
   explicit Printer(const std::vector<std::string>& stops) : stops_(stops) {}
 
-  // Whether there is more to be said.
+  // Whether to go on: false once a stop has appeared.
   bool say(const std::string& more) {
     waiting_ += more;
     std::size_t end = waiting_.npos;
@@ -177,7 +177,7 @@ class Printer {
     fmt::print("{}", waiting_.substr(0, count));
     waiting_.erase(0, count);
   }
-  // Of a text that ends it: how much of its beginning is at the end of what waits.
+  // How many characters at the end of what waits may be the beginning of a stop.
   std::size_t longest_beginning() const {
     std::size_t longest = 0;
     for (const std::string& stop : stops_) {
@@ -214,7 +214,7 @@ void generate(const Options& o) {
   const std::int64_t longest = read + count > context_length ? context_length : read;  // beyond it all is read again
   model::expect_memory("generate", model->config(), 0,
                        {.tokens = longest, .last_only = true, .remembered = std::min(context_length, read + count)},
-                       static_cast<double>(model::saved_bytes(*model)));  // weights are laid out for products as well
+                       static_cast<double>(model::saved_bytes(*model)));  // packed weights are kept as well
   const Sampling sampling{
       .temperature = o.temperature.value_or(speaker->temperature()), .seed = seed, .top_k = o.top_k, .top_p = o.top_p};
   for (const std::int32_t token : tokens) fmt::print("{}", speaker->text_of(token));

@@ -25,9 +25,9 @@ struct Options {
   std::string format = "table", html;
 };
 
-constexpr std::int64_t kLongWindow = 2048;  // beyond it the way back takes more memory than most have
+constexpr std::int64_t kLongWindow = 2048;  // beyond it the backward pass takes more memory than most machines have
 
-// The page: the heads as they were examined, and the attention of each over the first sequences that it was done with.
+// The page: the heads as examined, and the attention of each over the first of the sequences used.
 void write_page(const Options& o, Context& context, const exam::Material& material, const Examined& examined) {
   const exam::Examination& found = examined.found;
   constexpr std::int64_t kTexts = 2;
@@ -77,7 +77,7 @@ void examine_heads(const Options& o) {
   }
   const std::int64_t samples = o.subject.sample_count(subject), heads = subject.model->config().head_count();
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.subject.model, subject.about, heads, samples));
-  const bool small = subject.task != nullptr;  // as models are that polyhead trained
+  const bool small = subject.task != nullptr;  // models that polyhead trained are small
   const bool damage = o.damage.value_or(true), means = damage && o.means.value_or(small);
   const bool gradient = o.gradient.value_or(material.plain[0].tokens.shape()[1] <= kLongWindow);
   std::optional<Progress> progress(std::in_place, "heads", damage ? heads : 0);

@@ -1,4 +1,4 @@
-// `polyhead heads`: what it says.
+// What `polyhead heads` reports.
 #pragma once
 
 #include "cli/report.h"
@@ -12,17 +12,17 @@ struct Examined {
   std::int64_t samples;
   const exam::Subject& subject;
   const exam::Examination& found;
-  bool damage = true, means = true;  // whether heads were taken out, and with their means in their places, too
-  bool gradient = true;              // whether it was made
+  bool damage = true, means = true;  // heads were knocked out; also with their means in their place
+  bool gradient = true;              // the gradient was computed
 
   bool answers() const { return subject.model->config().kind != model::Kind::encoder; }
   bool has_gradient() const { return gradient && answers(); }
 };
 
-// With `all_roles` the text goes on with every score of every head, and CSV is of those.
+// With `all_roles` the text also has every score of every head, and CSV has only those.
 Report heads_report(const Examined& examined, bool all_roles);
 
-// "induction", "positional (offset -1)", or nothing where no role holds.
+// "induction", "positional (offset -1)", or nothing if no role holds.
 std::string role_text(const heads::HeadRoles& head);
 
 }  // namespace polyhead::cli

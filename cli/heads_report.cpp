@@ -34,7 +34,7 @@ std::vector<Value> statistics_of(const HeadSurvey& head) {
 void append(std::vector<Column>& to, const std::vector<Column>& more) { to.insert(to.end(), more.begin(), more.end()); }
 void append(std::vector<Value>& to, const std::vector<Value>& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-// All that is known of every head, as numbers.
+// Everything known about every head, as numbers.
 Table data_of(const Examined& e) {
   const exam::Examination& found = e.found;
   Table table{.name = "heads", .columns = {{"head", "head"}, {"role", "role"}, {"role_note", "note"}}, .rows = {}};
@@ -66,7 +66,7 @@ Table data_of(const Examined& e) {
   return table;
 }
 
-// The same for people: what belongs together in one cell.
+// The same for people, with related numbers in one cell.
 Table shown(const Examined& e) {
   const exam::Examination& found = e.found;
   Table table{.name = {}, .columns = {{"", "head"}, {"", "role"}, {"", "score", Style::decimal}}, .rows = {}};
@@ -96,7 +96,7 @@ Table shown(const Examined& e) {
   return table;
 }
 
-// Every score of every head, with all that it is measured against.
+// Every score of every head, with everything it is measured against.
 Table roles_of(const exam::Examination& found) {
   Table table{.name = "roles",
               .columns = {{"head", "head"},
@@ -145,7 +145,7 @@ std::vector<std::string> notes_of(const Examined& e) {
   return notes;
 }
 
-// A sentence for every column that is shown and does not speak for itself.
+// A sentence for every column shown that is not self-explanatory.
 std::string explained(const Examined& e, const std::vector<std::string>& headings) {
   const std::pair<const char*, const char*> sentences[] = {
       {"damage", e.answers() ? "Damage: how much the loss rises without the head. "

@@ -19,7 +19,7 @@ std::string cpu_model() {
   return "unknown";
 }
 
-// A call as people make it, for `explain`.
+// A typical call, for `explain`.
 struct Call {
   std::string name;
   Dims q, k;

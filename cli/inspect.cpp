@@ -23,7 +23,7 @@ struct Options {
   std::string model, tensor, out, format = "table";
 };
 
-// What files call the sizes of a model: config.json of several families, and GGUF behind the architecture's name.
+// What files call the sizes of a model: config.json of several families, and GGUF after the architecture's name.
 struct Size {
   std::string name;
   std::vector<std::string> in_config;
@@ -56,7 +56,7 @@ struct Findings {
     for (const Listed& listed : weights.tensors) count += listed.tensor.bytes;
     return static_cast<std::int64_t>(count);
   }
-  // On the CPU, where matrices of 16 bits stay so.
+  // On the CPU, where 16-bit matrices stay as they are.
   std::int64_t loaded_bytes() const { return static_cast<std::int64_t>(model::loaded_bytes(weights, true)); }
 };
 
@@ -86,7 +86,7 @@ void look_at_metadata(Findings& found) {
   for (const Size& size : kSizes) take_size(found, size.name, metadata, found.architecture + "." + size.in_gguf);
 }
 
-// A file may lack a tokenizer; one that it has must be one that can be used.
+// A file may lack a tokenizer; if it has one, it must be usable.
 void look_at_tokenizer(Findings& found) {
   const std::filesystem::path beside = found.weights.where.parent_path() / "tokenizer.json";
   const bool in_gguf = found.weights.metadata.contains("tokenizer.ggml.model");
@@ -118,13 +118,13 @@ void hold_sizes_together(Findings& found) {
   }
 }
 
-// Family, config and tensors together, as loading would. What polyhead wrote says so, and is checked when it is loaded.
+// Checks family, config and tensors together, as loading does. Models that polyhead wrote are checked when loaded.
 void look_at_family(Findings& found) {
   if (found.architecture.empty() || found.architecture.starts_with("polyhead-")) return;
   model::check_foreign(found.weights);
 }
 
-// By way of Wide, which loses nothing.
+// Wide holds every Number exactly.
 template <class Number, class Wide>
 std::int64_t not_finite(const Tensor& tensor) {
   const Number* numbers = tensor.as<Number>();
@@ -153,7 +153,7 @@ void look_at_numbers(Findings& found) {
   }
 }
 
-// What one look finds wrong does not keep the others from looking.
+// An error in one check does not prevent the others.
 template <class Look>
 void try_to(Findings& found, const Look& look) {
   try {

@@ -21,7 +21,7 @@
 namespace polyhead::cli {
 namespace {
 
-// NaN is in no range.
+// NaN is outside every range.
 template <class Number>
 std::string number_error(const Option& option, const std::string& text) {
   Number number = 0;
@@ -62,7 +62,7 @@ struct Binder {
   void operator()(std::optional<double>* target) const { number<double>(target); }
   void operator()(std::string* target) const { words(target); }
   void operator()(std::vector<std::string>* target) const {
-    // An option takes one value each time; bare arguments go on.
+    // An option takes one value each time; positional arguments take all that follow.
     if (!option.positional())
       words(target)->expected(1)->take_all();
     else
@@ -100,7 +100,7 @@ std::vector<std::string> flags_of(const Command& command) {
   return flags;
 }
 
-// Before parsing, which would stumble over the value behind an unknown option.
+// Runs before parsing, which would stumble over the value after an unknown option.
 void check_flags(const Command& command, const std::vector<std::string>& arguments) {
   const std::vector<std::string> known = flags_of(command);
   for (const std::string& argument : arguments) {
@@ -119,7 +119,7 @@ void run_command(const Command& command, std::vector<std::string> arguments) {
   CLI::App app;
   app.set_help_flag();
   for (const Option& option : command.options) std::visit(Binder{app, option}, option.target);
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 reads them from the back
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
@@ -150,14 +150,14 @@ Exit exit_for(ErrorCode code) {
   }
 }
 
-// Whoever reads our output has had enough (polyhead count | head): end as everybody does then, without a word.
+// The reader of our output has closed the pipe (polyhead count | head): end silently, as programs usually do.
 void die_of_pipe() {
   std::signal(SIGPIPE, SIG_DFL);
   std::raise(SIGPIPE);
 }
 
 Exit guarded(const std::vector<std::string>& arguments) {
-  std::signal(SIGPIPE, SIG_IGN);  // an error of write, not a death: a stderr that nobody reads must not end a run
+  std::signal(SIGPIPE, SIG_IGN);  // writing fails instead of killing us: a stderr that nobody reads must not end a run
   std::string where = "polyhead";
   const auto failed = [&](Exit code, const std::string& message) {
     say(where + ": " + message + "\n");
@@ -184,10 +184,10 @@ Exit guarded(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace polyhead::cli
 
-// A file that is opened while one of them is closed would take its number, and get what is said on stderr.
+// If one of them is closed, the next file opened would take its number and receive what goes to stderr.
 static void hold_standard_files() {
   for (int file = STDIN_FILENO; file <= STDERR_FILENO; ++file) {
-    if (fcntl(file, F_GETFD) == -1) open("/dev/null", O_RDONLY);  // read only: writing fails still
+    if (fcntl(file, F_GETFD) == -1) open("/dev/null", O_RDONLY);  // read-only: writing still fails
   }
 }
 

@@ -6,7 +6,7 @@
 namespace polyhead::cli {
 namespace {
 
-// Text as roff: dashes that stay dashes, and no line that looks like a request.
+// Text as roff: dashes stay dashes, and no line looks like a request.
 std::string roff(const std::string& text) {
   std::string escaped;
   for (const char letter : text) {

@@ -24,7 +24,7 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-// One that can go back to the start of a line.
+// Whether stderr is a terminal that can return to the start of a line.
 bool is_terminal() {
   const char* kind = std::getenv("TERM");
   return isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
@@ -40,15 +40,15 @@ using namespace std::chrono_literals;
 using Duration = Progress::Clock::duration;
 
 constexpr std::size_t kBarWidth = 24;
-constexpr Duration kPatience = 2s;   // of whoever sees nothing
+constexpr Duration kPatience = 2s;   // how long nothing may be shown at first
 constexpr Duration kPause = 5s;      // from line to line
-constexpr Duration kSettled = 3s;    // of steps, before they say how long the rest will take
-constexpr Duration kAtOnce = 100ms;  // steps that come so soon after each other are one, and so are redrawn bars
+constexpr Duration kSettled = 3s;    // of steps, before estimating how long the rest will take
+constexpr Duration kAtOnce = 100ms;  // steps this close together count as one; so do redrawn bars
 constexpr std::string_view kWipe = "\r\x1b[K", kGreen = "\x1b[32m", kPlain = "\x1b[0m";
 
 }  // namespace
 
-// Calls `tick` ten times a second until it goes. The end of it is an event of the system's, which poll sleeps on.
+// Calls `tick` ten times a second until it is destroyed. Its thread sleeps in poll on an eventfd that signals the end.
 class Ticker {
  public:
   explicit Ticker(const std::function<void()>& tick) : end_(eventfd(0, EFD_CLOEXEC)) {
@@ -59,7 +59,7 @@ class Ticker {
         for (int found = 0; found == 0 || (found < 0 && errno == EINTR); found = poll(&ended, 1, 100)) tick();
       });
     } catch (const std::system_error&) {
-      // No thread to be had: then only steps are shown.
+      // No thread available: then only steps are shown.
     }
   }
   Ticker(const Ticker&) = delete;
@@ -113,7 +113,7 @@ double Progress::per_second() const noexcept {
   return seconds > 0 ? static_cast<double>(done_ - first_) / seconds : 0;
 }
 
-// ", 0:12 to go", or ", 0:12 so far" where that is not known.
+// ", 0:12 to go", or ", 0:12 so far" if that is not known.
 std::string Progress::ending() const {
   if (done_ < total_ && done_ > stepped_ && now_() >= stepped_at_ + kSettled) {
     const double rate = static_cast<double>(done_ - stepped_) / seconds_since(stepped_at_);
@@ -130,7 +130,7 @@ std::string Progress::line() const {
   return fmt::format("{}{}{}{}", what_, share, note_.empty() ? "" : ", ", note_);
 }
 
-// The line behind a bar, cut to the width of the terminal.
+// A bar and the line, cut to the width of the terminal.
 std::string Progress::bar(const std::string& line) const {
   const std::size_t width = columns();
   if (total_ == 0 || width < 2 * kBarWidth) return line.substr(0, width - 1);
@@ -165,7 +165,7 @@ void Progress::tick() noexcept try {
   const Duration pause = !shown_ ? kPatience : terminal_ ? Duration(1s) : kPause;
   if (now_() >= last_ + pause) show(ending());
 } catch (const std::exception&) {
-  // A line that cannot be made is no reason to end.
+  // A line that cannot be shown is no reason to stop.
 }
 
 }  // namespace polyhead::cli

@@ -1,4 +1,4 @@
-// How far a long command has come, on stderr: a bar on a terminal, a line now and then elsewhere.
+// The progress of a long command, on stderr: a bar on a terminal, a line now and then elsewhere.
 #pragma once
 
 #include <chrono>
@@ -17,24 +17,24 @@ class Progress {
   enum class Unit { count, percent };  // "12/600" or "2 %"
   using Clock = std::chrono::steady_clock;
 
-  // `what` it is about, "copy"; `done` of `total` were done before this process began and do not count for the rate.
-  // A total of 0: nobody knows how much there is to do, "loading run, 0:12 so far". A thread of its own goes on showing
-  // it, so that two seconds never pass without a word, whatever the work is.
+  // `what`: the name shown, "copy". `done` of `total` were done before this process began and do not count for the
+  // rate. A total of 0 means unknown: "loading run, 0:12 so far". A separate thread keeps showing the time, so that no
+  // work, however long, is silent.
   explicit Progress(std::string what, std::int64_t total = 0, std::int64_t done = 0, Unit unit = Unit::count);
-  // On a clock that a test turns, and without the thread.
+  // With a clock that a test controls, and without the thread.
   Progress(std::string what, std::int64_t total, std::int64_t done, Unit unit, std::function<Clock::time_point()> now);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  ~Progress();  // wipes the bar, so that what is printed next has the line to itself
+  ~Progress();  // wipes the bar, so that the next output has the line to itself
 
-  // As often as you like: it shows what it is told ten times a second on a terminal; elsewhere after two seconds, every
-  // five from then on, and when all is done. `note` is shown behind the bar, "loss 1.234".
+  // May be called at any rate. Shown up to ten times a second on a terminal; elsewhere after two seconds, then every
+  // five, and when all is done. `note` is shown after the bar, "loss 1.234".
   void update(std::int64_t done, const std::string& note);
   void note(const std::string& text) { update(done_, text); }
 
-  void tick() noexcept;  // shows the time that goes by, if nothing else was shown for long
+  void tick() noexcept;  // shows the time if nothing else was shown for a while
 
-  double per_second() const noexcept;  // since this process began
+  double per_second() const noexcept;  // since construction
 
  private:
   double seconds_since(Clock::time_point then) const;
@@ -48,8 +48,8 @@ class Progress {
   Unit unit_;
   bool terminal_, colours_, shown_ = false;
   std::function<Clock::time_point()> now_;
-  Clock::time_point begin_ = now_(), last_ = begin_;  // when something was shown last
-  // When the first steps were done, and how many: what came before may have been preparation.
+  Clock::time_point begin_ = now_(), last_ = begin_;  // when anything was last shown
+  // When the first steps were done, and how many: the time before may have been preparation.
   Clock::time_point stepped_at_ = begin_;
   std::int64_t stepped_ = first_;
   std::mutex mutex_;

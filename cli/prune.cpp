@@ -57,9 +57,9 @@ class Pruning {
                                              "damage and random are for it",
                                              order_));
     }
-    if (!o.dry_run) io::make_folder(o.out);  // before the work, so that it is not in vain
+    if (!o.dry_run) io::make_folder(o.out);  // before the work, so that a refusal costs nothing
     material_ = o.subject.material(subject_);
-    exam::expect_memory("prune", subject_.model->config(), material_, true, 1);  // a smaller one comes to it
+    exam::expect_memory("prune", subject_.model->config(), material_, true, 1);  // plus the smaller model
     const Progress progress("means");
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
   }
@@ -94,7 +94,7 @@ class Pruning {
     return exam::roles_of(context_, model, material_);
   }
 
-  // Returns what is missing, in words.
+  // Returns what could not be written, in words.
   std::string save(const model::Transformer& smaller, const std::vector<HeadId>& gone) const {
     if (o_.layout == "transformers") {
       return exam::save_for_transformers(o_.subject.model, *subject_.model, gone, o_.out);
@@ -126,7 +126,7 @@ class Pruning {
                         });
   }
 
-  // `found` is the curve of the order that was asked for, which need not be made again.
+  // `found` is the curve of the order asked for, which is not computed again.
   Orders compare(const PruneCurve& found) {
     const auto whole = [&](const std::string& order, std::uint64_t with) {
       return order == order_ && with == seed() ? found : curve(order, with, true);

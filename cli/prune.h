@@ -1,4 +1,4 @@
-// `polyhead prune`: what it says.
+// What `polyhead prune` reports.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace polyhead::cli {
 
-// What becomes of the model when heads go in different orders, to the end.
+// How the model does as heads go in different orders, down to none.
 struct Orders {
   std::vector<std::pair<std::string, PruneCurve>> ranked;  // by name
   std::vector<PruneCurve> random;
 };
 
 struct Pruned {
-  std::string folder, out, order;  // no `out`: nothing is written
+  std::string folder, out, order;  // `out` empty: nothing is written
   double budget = 0;               // in points
-  bool answers = true;             // an encoder gives none: it is judged by what its embedding turns by
+  bool answers = true;             // an encoder gives none: it is judged by how far its embedding turns
   bool mean = false;
   std::int64_t fine_tuned = 0;  // steps
   PruneCurve curve{};
@@ -27,7 +27,7 @@ struct Pruned {
   std::vector<heads::HeadRoles> roles_left{};
   exam::BeforeAndAfter facts{};
   std::optional<Orders> orders{};
-  std::string missing{};  // of what is written, in words
+  std::string missing{};  // what could not be written, in words
 };
 
 Report prune_report(const Pruned& pruned);

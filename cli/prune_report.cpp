@@ -9,7 +9,7 @@
 namespace polyhead::cli {
 namespace {
 
-// What is left of the answers or, of an encoder, what the embedding turns by: columns, and their cells.
+// Columns, and their cells: loss and accuracy or, for an encoder, how far the embedding turns.
 std::vector<Column> quality_columns(const Pruned& p) {
   if (!p.answers) return {{"turn", "1 - cos", Style::decimal}};
   return {{"loss", "loss", Style::decimal}, {"accuracy", "accuracy", Style::percent}};
@@ -87,7 +87,7 @@ std::string change(double before, double after) {
   return fmt::format("{:+.1f} %", before > 0 ? 100 * (after / before - 1) : 0);
 }
 
-// For people: what became of each number.
+// For people: each number before and after, and its change.
 std::string sizes_text(const Pruned& p) {
   const exam::Facts &a = p.facts.before, &b = p.facts.after;
   const auto share = [](std::int64_t before, std::int64_t after) {
@@ -122,8 +122,7 @@ std::string times_text(const Pruned& p) {
   return text_of(table);
 }
 
-// After each removal the accuracies, then the losses, or the turns of an encoder, by the names of the orders; the first
-// row is the whole model.
+// After each removal the accuracies and losses of every order, or an encoder's turns; the first row is the whole model.
 Table orders_of(const Pruned& p) {
   const Orders& orders = *p.orders;
   Table table{.name = "orders", .columns = {{"removed", "removed", Style::count}}, .rows = {}};
@@ -157,7 +156,7 @@ Table orders_of(const Pruned& p) {
   return table;
 }
 
-// For people the accuracies, or the turns of an encoder.
+// For people: only the accuracies, or the turns of an encoder.
 std::string orders_text(const Pruned& p, const Table& table) {
   std::vector<std::string> keys;
   for (std::size_t n = 0; n < p.orders->ranked.size() + 4; ++n) keys.push_back(table.columns[n].key);

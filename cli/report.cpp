@@ -72,7 +72,7 @@ std::string csv_of(const Table& table) {
   return lines;
 }
 
-// Names come from files, which may hold bytes that are no UTF-8: those become U+FFFD.
+// Names come from files, which may hold invalid UTF-8; it becomes U+FFFD.
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json json_of(const Value& value) {
@@ -86,7 +86,7 @@ Json json_of(const Value& value) {
       value);
 }
 
-// One field or row a line: easy to read and to compare.
+// One field or row per line: easy to read and to diff.
 std::string json_of(const Report& report) {
   std::vector<std::string> members{fmt::format("\"schema\": {}", kSchema),
                                    fmt::format("\"command\": {}", dumped(report.command))};
@@ -105,7 +105,7 @@ std::string json_of(const Report& report) {
   return fmt::format("{{\n  {}\n}}\n", fmt::join(members, ",\n  "));
 }
 
-// The cells of a table that are shown, as text.
+// The cells of a table that are shown, as texts.
 class Shown {
  public:
   Shown(const Table& table, const std::vector<std::string>& keys) : lines_(table.rows.size() + 1) {
@@ -124,7 +124,7 @@ class Shown {
     for (const Cells& cells : columns_) width += cells.width + (width > 0 ? 2 : 0);
     return width;
   }
-  // Without what can be spared, as far as a page needs it; the headings of what has gone.
+  // Drops spare columns until the table fits a page; returns their headings.
   std::vector<std::string> fit() {
     std::vector<std::string> gone;
     while (width() > kPageWidth) {

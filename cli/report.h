@@ -11,7 +11,7 @@
 
 namespace polyhead::cli {
 
-// A cell or field. Lists, truth and nothing are for JSON: text and CSV leave them blank.
+// A cell or field. Lists, booleans and empty values are for JSON: text and CSV leave them blank.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                            std::vector<double>, std::vector<std::string>>;
 
@@ -29,7 +29,7 @@ struct Column {
   std::string key;      // in JSON and CSV
   std::string heading;  // in text
   Style style = Style::words;
-  int spare = 0;  // in text the column with the highest, or several, go first where the table is too wide; 0: none
+  int spare = 0;  // if text is too wide, columns with the highest number go first; 0: never
 };
 
 struct Table {
@@ -41,23 +41,23 @@ struct Table {
 struct Report {
   std::string command;
   std::string text;                                   // the table format, ready to print
-  std::vector<std::pair<std::string, Value>> fields;  // JSON: what holds for the whole report
+  std::vector<std::pair<std::string, Value>> fields;  // JSON: what applies to the whole report
   std::vector<Table> tables;                          // JSON: all of them, by name
   Table csv;
 };
 
 inline constexpr std::size_t kPageWidth = 100;
 
-// Words in lines that fit a page, all but the first indented.
+// Wraps words into lines that fit a page, all but the first indented.
 std::string wrapped(const std::string& words, std::size_t indent);
 
-// The columns named (all, if none), under their headings. What is wider than a page loses its spare columns and says
+// The columns named (all, if none), under their headings. A table wider than a page loses its spare columns and says
 // so.
 std::string text_of(const Table& table, const std::vector<std::string>& keys = {});
 std::string text_of(const Value& value, Style style);
 std::vector<std::string> headings_of(const Table& table);  // of the columns that text_of shows
 
-// "-0.0 %" as "0.0 %": what rounds to nothing has no sign. Columns of numbers have it so, also where a cell is text.
+// "-0.0 %" as "0.0 %": what rounds to zero has no sign. Number columns apply it even to cells that are text.
 std::string unsigned_zero(std::string text);
 
 Option format_option(std::string& format);  // --format table|json|csv

@@ -1,12 +1,12 @@
-// What goes to stderr.
+// Messages on stderr.
 #pragma once
 
 #include <string>
 
 namespace polyhead::cli {
 
-// Prints the text as it is. A stderr that takes nothing more (closed, full, its terminal gone) is no reason to stop the
-// work or to end otherwise than with the code that was meant.
+// Prints the text as it is. A stderr that accepts nothing more (closed, full, terminal gone) neither stops the work nor
+// changes the exit code.
 void say(const std::string& text) noexcept;
 
 }  // namespace polyhead::cli

@@ -41,7 +41,7 @@ struct Sums {
   double mean(double sum) const { return sum / static_cast<double>(targets); }
 };
 
-// The text as the model reads it: by its tokenizer, or byte by byte if polyhead trained it so.
+// The text as the model reads it: with its tokenizer, or byte by byte if polyhead trained it on bytes.
 exam::Reading read(const Options& o, const model::Config& config) {
   if (exam::reads_text(o.model)) return exam::read_text(o.model, o.text, config);
   const train::Plan plan = train::load_plan(o.model);

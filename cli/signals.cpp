@@ -12,7 +12,7 @@ constexpr int kNoted[] = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<int> came{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a handler may touch it");
 
-// From now on all of them have their usual effect: a second one, of whatever kind, ends the process.
+// From now on all of them have their default effect: a second one, of any kind, ends the process.
 extern "C" void note_signal(int number) {
   came.store(number, std::memory_order_relaxed);
   for (const int each : kNoted) {

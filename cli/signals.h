@@ -1,4 +1,4 @@
-// Ctrl-C and its kin, for commands that save what they have before they end.
+// Ctrl-C and the like, for commands that save what they have before they end.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ namespace polyhead::cli {
 namespace {
 
 constexpr std::int64_t kTaskSamples = 256, kTextSamples = 4;
-constexpr std::int64_t kTokensAtOnce = 512;  // of a text: models of others may be large, and so may their vocabularies
+constexpr std::int64_t kTokensAtOnce = 512;  // of a text: models of others, and their vocabularies, may be large
 
 }  // namespace
 
@@ -53,7 +53,7 @@ exam::Subject SubjectChoice::load(const Context& context) const {
                                            model));
   }
   const bool trained = io::is_folder(model) && io::is_there(std::filesystem::path(model) / train::kPlanFile);
-  if (text.empty() || !trained) return exam::load_subject(context, model, file);  // or it says what is missing
+  if (text.empty() || !trained) return exam::load_subject(context, model, file);  // which also says what is missing
   throw Failure(Exit::usage, fmt::format("--text: {} is examined on the task that polyhead trained it on; if the text "
                                          "of that task was moved, name it with --file",
                                          model));

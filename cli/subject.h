@@ -7,9 +7,9 @@
 
 namespace polyhead::cli {
 
-// Tokens in a window of a text: as many as were asked for, or as the model has room for, which is then said.
+// Tokens in a window of a text: as many as asked for, or as the model has room for, which the user is then told.
 std::int64_t window_length(std::int64_t asked, const model::Config& config);
-std::int64_t windows_at_once(std::int64_t length);  // that a pass reads
+std::int64_t windows_at_once(std::int64_t length);  // how many a pass reads
 
 struct SubjectChoice {
   std::string model, file, text;
@@ -20,8 +20,8 @@ struct SubjectChoice {
   Option samples_option();
   std::vector<Option> text_options();
 
-  void expect_model() const;                         // Failure (usage): no model was named
-  exam::Subject load(const Context& context) const;  // Failure (usage): a text that it cannot do with, or without
+  void expect_model() const;                         // Failure (usage) if no model was named
+  exam::Subject load(const Context& context) const;  // Failure (usage) if a text is missing or not wanted
   exam::Material material(const exam::Subject& subject) const;
   std::int64_t sample_count(const exam::Subject& subject) const;
 };

@@ -13,8 +13,8 @@ struct Timing {
   std::int64_t runs;
 };
 
-// The median of as many calls as fit the time, at least three. The first warms up, and counts only if it is so long
-// that warmth does not matter.
+// The median of as many calls as fit into the budget, at least three. The first is a warm-up, and counts only if it is
+// so long that warming up does not matter.
 template <class Call>
 Timing time(const Call& call) {
   constexpr double budget = 0.4;

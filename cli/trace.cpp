@@ -15,7 +15,7 @@ struct Options {
   std::string example, format = "table";
 };
 
-// A trace is for looking at: seconds of plain loops at most.
+// A trace is for people to read: plain loops of a few seconds at most.
 constexpr double kMostWork = 2e9;
 
 void check_sizes(const Sizes& s) {
@@ -69,7 +69,7 @@ std::string text_of(const Options& o, const Trace& trace) {
   if (few_enough(s)) {
     text += s.batch > 1 ? "\nThe numbers of sequence 0\n" : "\nThe numbers\n";
     for (const Step& step : trace.steps) {
-      // The split shows on q; k and v are cut alike.
+      // The split is shown for q; k and v are split alike.
       const bool again = step.name == "split" || step.name == "k by head" || step.name == "v by head";
       if (!again) text += numbers_of(step);
     }
@@ -126,7 +126,7 @@ std::vector<double> values_of(const ConstTensorView& view) {
 
 std::string matrix_text(const std::string& title, const std::vector<std::string>& rows,
                         const std::vector<std::string>& columns, const double* values) {
-  // More columns than a page has room for go below each other.
+  // If there are more columns than fit a page, blocks of them go below each other.
   constexpr std::size_t kMostColumns = 10, kColumns = 8;
   const std::size_t block = columns.size() > kMostColumns ? kColumns : columns.size();
   std::string text = '\n' + title + '\n';
@@ -151,7 +151,7 @@ std::string matrix_text(const std::string& title, const std::vector<std::string>
 
 void add_steps(const std::vector<Step>& steps, Report& report) {
   Table table{.name = "steps", .columns = {{"step", ""}, {"shape", ""}, {"how", ""}, {"values", ""}}, .rows = {}};
-  // One line a number; where there are no numbers, one line a step.
+  // One line per number, or per step if it has no numbers.
   report.csv = {.name = {}, .columns = {{"step", ""}, {"shape", ""}, {"element", ""}, {"value", ""}}, .rows = {}};
   for (const Step& step : steps) {
     const std::string shape = to_string(step.shape);

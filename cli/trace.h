@@ -14,7 +14,7 @@ struct Sizes {
   std::int64_t batch = 4, tokens = 16, width = 512, heads = 4;
 };
 
-// One step: its shape, and its numbers where there are few enough to look at.
+// One step: its shape, and its numbers if there are few enough to look at.
 struct Step {
   std::string name;
   Dims shape;
@@ -24,7 +24,7 @@ struct Step {
 
 struct Trace {
   std::vector<Step> steps;
-  Table heads;                  // what every head did, by the engine's own statistics
+  Table heads;                  // what every head did, from the engine's own statistics
   double weight_sum_error = 0;  // largest |1 - sum of a row of weights|
   double engine_error = 0;      // largest difference between the engine and plain loops
   // Columns of the width that change when head 0 is knocked out, before and after W_O.

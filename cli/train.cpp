@@ -75,7 +75,7 @@ void check_start(const Options& o) {
                 fmt::format("{}: there is a run in this folder; --resume continues it, --force starts over", o.out));
 }
 
-// A run keeps its plan, but for what `Changes` has.
+// A run keeps its plan, except for what `Changes` holds.
 void check_resume(const Options& o) {
   if (o.force) misused("--resume continues a run and --force starts over: choose one");
   const std::pair<bool, const char*> fixed[] = {
@@ -124,7 +124,7 @@ void announce(const train::Run& run) {
                   text_of(run.model().parameter_count(), Style::count), training.steps, from, training.seed));
 }
 
-// Until it is done or a signal comes.
+// Trains until done or a signal comes.
 train::Outcome go(train::Run& run, Progress& progress) {
   const double tokens = static_cast<double>(run.plan().training.batch * run.task().context());
   const Signals signals;

@@ -1,4 +1,4 @@
-// `polyhead train`: what it says when it is done.
+// What `polyhead train` reports when it is done.
 #pragma once
 
 #include "cli/report.h"

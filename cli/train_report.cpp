@@ -6,7 +6,7 @@
 namespace polyhead::cli {
 namespace {
 
-// All of it in one row; numbers that are not known are left out.
+// Everything in one row; unknown numbers are left out.
 Table table_of(const train::Run& run, const train::Outcome& outcome, double steps_per_second) {
   const std::optional<double> best = run.task().best_score();
   const double tokens = static_cast<double>(run.plan().training.batch * run.task().context());

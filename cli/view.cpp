@@ -35,7 +35,7 @@ Number number_in(std::string_view text, const std::string& part) {
   return number;
 }
 
-// "0.3,1.2:0.5": head 3 of layer 0 is off, the gate of head 2 of layer 1 is 0.5. The page's address has it like this.
+// "0.3,1.2:0.5": head 3 of layer 0 is off, the gate of head 2 of layer 1 is 0.5. The page's address uses the same form.
 exam::GateList gates_in(const std::string& text) {
   exam::GateList gates;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -54,7 +54,7 @@ exam::GateList gates_in(const std::string& text) {
   return gates;
 }
 
-// All that a page shows of a text; the weights of one layer, or of all.
+// Everything a page shows about a text, with the weights of one layer or of all.
 report::Model read(exam::Viewer& viewer, const std::string& name, const std::string& text, const exam::GateList& gates,
                    std::optional<std::int64_t> layer, Progress& progress) {
   progress.note("reading");
@@ -68,14 +68,14 @@ report::Model read(exam::Viewer& viewer, const std::string& name, const std::str
   return model;
 }
 
-// A word of a shell's command.
+// The text quoted as one word of a shell command.
 std::string shell_word(std::string_view text) {
   std::string word = "'";
   for (const char letter : text) word += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   return word + "'";
 }
 
-// That writes the page again.
+// The command that writes this page again.
 std::string command_of(const Options& o) {
   std::string command = "polyhead view " + shell_word(o.model);
   const auto add = [&](std::string_view option, const std::string& value) {
