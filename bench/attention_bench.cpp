@@ -1,4 +1,4 @@
-// Our side of the benchmark as a server: a request a line on stdin, one line of JSON back; asleep in between.
+// Our side of the benchmark as a server: one request per line on stdin, one line of JSON back; asleep in between.
 //
 //   time CASE WARM CALLS   {"ns": median of CALLS calls after WARM unmeasured ones, "min": least, "visible": scores}
 //   output CASE PATH       writes the results to PATH, f32 and raw: the output [B,H,T,D], or dq, dk, dv
@@ -96,7 +96,7 @@ Json sgemm(int size, int calls) {
 #endif
 }
 
-// Threads of its own, each with one stretch of the memory, which is of the kind that tensors have.
+// Reads with its own threads, each one stretch of memory, which is allocated as for tensors.
 Json read(std::int64_t bytes, int threads, int calls) {
   Tensor tensor = Tensor::empty({bytes / 8}, DType::f64);
   const std::span memory(static_cast<std::uint64_t*>(tensor.view().data()), static_cast<std::size_t>(bytes / 8));

@@ -20,7 +20,7 @@ std::uint64_t splitmix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Numbers [first, first + count) of the stream that a seed gives.
+// Numbers [first, first + count) of a seed's stream.
 void fill_run(float* data, std::uint64_t first, std::uint64_t count, std::uint64_t seed) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto high = static_cast<float>(splitmix64(first + i + 1 + (seed << 32)) >> 40);
@@ -53,7 +53,7 @@ Tensor tensor_of(const std::vector<T>& values) {
   return tensor;
 }
 
-// A bool tensor that is true but for one element in `every`, on average.
+// A bool tensor that is true except for one in `every` elements on average.
 Tensor mostly_true(const Dims& shape, std::uint64_t every) {
   Tensor tensor = Tensor::empty(shape, DType::boolean);
   bool* data = tensor.as<bool>();
@@ -86,7 +86,7 @@ void alibi(Case& c) {
 
 void softcap(Case& c) { c.options.softcap = 30; }
 
-// Logits as q and k of this variance have them, instead of 1.
+// Logits like those of q and k with this variance instead of 1.
 template <int kVariance>
 void variance(Case& c) {
   c.options.scale = kVariance / std::sqrt(static_cast<double>(c.sizes.dim));
@@ -112,7 +112,7 @@ void lengths(Case& c) {
   c.visible = static_cast<double>(c.sizes.batch * c.sizes.heads * length * length);
 }
 
-// Four sequences of unlike lengths: 100, 200, 300 and 424 of 1024.
+// Four sequences of different lengths: 100, 200, 300 and 424 of 1024.
 void packed(Case& c) {
   if (c.sizes.batch != 1) throw std::invalid_argument("packed: expected batch 1");
   std::vector<std::int32_t> starts{0, 100, 300, 600, 1024};
@@ -139,7 +139,7 @@ void want_statistics(Case& c, StatisticsSet set, int fields) {
 }
 void light(Case& c) { want_statistics(c, StatisticsSet::light, kLightStatistics); }
 
-// With everything that the full set can be asked: marked keys and two targets a query.
+// With everything that the full set takes: marked keys, and two targets per query.
 void full(Case& c) {
   want_statistics(c, StatisticsSet::full, kFullStatistics);
   c.wants.marked_keys = c.keep(mostly_true({c.sizes.batch, c.sizes.length}, 2));
@@ -233,7 +233,7 @@ Case::Case(const Sizes& case_sizes, std::int64_t kv_heads)
       q(uniform({sizes.batch, sizes.heads, sizes.length, sizes.dim}, 1)),
       k(uniform({sizes.batch, kv_heads, sizes.length, sizes.dim}, 2)),
       v(uniform({sizes.batch, kv_heads, sizes.length, sizes.dim}, 3)),
-      output(uniform(q.shape(), 0)),  // written, so that its pages are there
+      output(uniform(q.shape(), 0)),  // written, so that its pages are mapped
       visible(static_cast<double>(sizes.batch * sizes.heads * sizes.length * sizes.length)) {
   outputs.output = output;
 }

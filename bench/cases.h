@@ -17,7 +17,7 @@ struct Sizes {
   std::int64_t batch, heads, length, dim;  // T = S, D = E
 };
 
-// All that one call needs. Tensors stay where they are: options, wants and outputs look at them.
+// Everything that one call needs. Tensors do not move: options, wants and outputs refer to them.
 struct Case {
   Case(const Sizes& case_sizes, std::int64_t kv_heads);
   Case(const Sizes& case_sizes, std::int64_t kv_heads, DType storage);  // decoding
@@ -27,7 +27,7 @@ struct Case {
   Tensor& keep(Tensor tensor);     // holds an optional input
   void prepare(Context& context);  // once, before calls
   void call(Context& context) const;
-  std::vector<const Tensor*> results() const;  // what a check looks at
+  std::vector<const Tensor*> results() const;  // what checks compare
 
   Sizes sizes;
   Tensor q, k, v, output, statistics;
@@ -36,7 +36,7 @@ struct Case {
   AttentionOptions options;
   AttentionWants wants;
   AttentionOutputs outputs;
-  bool allocates = false;  // results are made by the call, and let go of after it
+  bool allocates = false;  // the call allocates its results, and they are freed after it
   // With the option "backward" a call is the backward pass, after a forward pass that is not timed.
   bool backward = false;
   Tensor lse, dout, dq, dk, dv, dgates;
@@ -48,7 +48,7 @@ struct Case {
 // Throws std::invalid_argument for a name that it does not know.
 std::unique_ptr<Case> make_case(const std::string& name);
 
-// Numbers of variance 1 from splitmix64; peers.py makes the same ones, bit for bit.
+// Numbers of variance 1 from splitmix64; peers.py makes the same, bit for bit.
 void fill_uniform(const TensorView& tensor, std::uint64_t seed);
 
 }  // namespace polyhead::bench

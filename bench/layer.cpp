@@ -28,7 +28,7 @@ LayerCase::LayerCase(Context& context, const std::string& text)
     : layer_({.width = Name(text).width, .heads = Name(text).heads}) {
   const Name name(text);
   std::uint64_t seed = 10;
-  for (auto& [entry, tensor] : layer_.state()) {  // the same numbers as peers.py has, of the size that training leaves
+  for (auto& [entry, tensor] : layer_.state()) {  // the same numbers as in peers.py, as large as trained ones
     fill_uniform(tensor, ++seed);
     float* data = tensor.as<float>();
     for (std::int64_t i = 0; i < tensor.count(); ++i) data[i] *= 0.05f;

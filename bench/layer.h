@@ -1,4 +1,4 @@
-// The layer, timed: "layer:C,H,T,B/MODE", self-attention of width C with H heads. MODE forward: the output alone;
+// The layer, timed: "layer:C,H,T,B/MODE", self-attention of width C with H heads. MODE forward: only the output;
 // weights: with the weights of every head; training: forward and backward, all gradients.
 #pragma once
 

@@ -1,4 +1,4 @@
-// y = x W^T + b as a layer computes it: ours with W packed beforehand, and the same product by OpenBLAS.
+// y = x W^T + b as a layer computes it: ours with W packed in advance, and the same product with OpenBLAS.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 namespace polyhead::bench {
 namespace {
 
-constexpr std::int64_t kRoom = 512;  // for tokens that are decoded while time is taken
+constexpr std::int64_t kRoom = 512;  // for tokens that are decoded during timing
 
 // The n-th token, as peers.py has it: somewhere in the vocabulary, past the special ones.
 std::int32_t token(std::int64_t n, std::int64_t vocabulary) {

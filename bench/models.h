@@ -1,8 +1,8 @@
 // A model, timed: "model:WHAT:PATH", PATH as polyhead loads models, or gpt,L,C,H for one with random weights. WHAT is
-// encode,B,T (what an encoder leaves); prefill,T (reading a prompt, up to the logits of what comes next); decode,S (the
-// next token after S that are remembered); plain,T and statistics,T (the same without remembering anything, and with
-// the statistics of every head); generate,N (N tokens one by one, each with what is remembered of those before) and
-// regenerate,N (the same, reading all of them again for every token); load.
+// encode,B,T (an encoder's output); prefill,T (reading a prompt, up to the logits of the next token); decode,S (the
+// next token after S cached ones); plain,T and statistics,T (prefill without a cache, and with the statistics of every
+// head); generate,N (N tokens one by one, with a cache) and regenerate,N (the same, reading all tokens again for each);
+// load.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ class ModelCase {
   ModelCase(Context& context, const std::string& name);
 
   void call(Context& context);
-  // What is encoded [B,T,C]; the logits after the last token [1,V]; the mean entropy of every head [L,H].
+  // The encoder's output [B,T,C]; the logits after the last token [1,V]; or the mean entropy of every head [L,H].
   const Tensor& result(Context& context);
 
  private:

@@ -1,4 +1,4 @@
-// What the processors give when nothing but them can limit: multiply-adds in registers.
+// The speed of the processors when nothing else limits them: multiply-adds in registers.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace polyhead::bench {
 
-// So many multiply-adds of f32, in small pieces that the team's threads claim.
+// `count` multiply-adds of f32, in small pieces that the team's threads claim.
 void multiply_adds(Team& team, std::int64_t count);
 
 }  // namespace polyhead::bench

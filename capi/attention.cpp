@@ -12,7 +12,7 @@ static_assert(POLYHEAD_BOTTOM_RIGHT == static_cast<int>(Align::bottom_right));
 static_assert(POLYHEAD_BIASED == static_cast<int>(LogitStage::biased));
 static_assert(POLYHEAD_UNLIMITED == kUnlimited);
 
-// What a call with these results is asked for.
+// What the caller asks for by passing these results.
 struct Wanted {
   AttentionWants wants;
   AttentionOutputs outputs;

@@ -12,7 +12,7 @@ thread_local std::string last_error, last_text;
 polyhead_status fail(polyhead_status status, const char* message) noexcept {
   try {
     last_error = message;
-  } catch (...) {  // not even memory for the message
+  } catch (...) {  // no memory even for the message
     last_error.clear();
   }
   return status;

@@ -13,7 +13,7 @@
 
 namespace polyhead::capi {
 
-// Of the exception that is being handled.
+// The status of the exception that is being handled.
 polyhead_status status_of_exception() noexcept;
 
 template <class Call>
@@ -26,7 +26,7 @@ polyhead_status guarded(const Call& call) noexcept {
   }
 }
 
-// Text of this thread, until its next one.
+// Keeps a text for this thread until its next one.
 const char* keep_text(std::string text);
 
 template <class T>
@@ -35,7 +35,7 @@ T& required(T* pointer, std::string_view op, std::string_view name) {
   throw Error(ErrorCode::value, op, std::string(name) + " must not be NULL");
 }
 
-// `size` is that of a struct as the calling program knows it.
+// `size` is that of the struct in the version that the caller was built with.
 template <class Struct>
 void expect_size(std::size_t size, std::string_view op, const std::string& name) {
   if (size >= sizeof size && size <= 16 * sizeof(Struct) && size % alignof(Struct) == 0) return;  // else never set
@@ -43,8 +43,8 @@ void expect_size(std::size_t size, std::string_view op, const std::string& name)
               "expected " + name + " to be the size of the struct, found " + std::to_string(size));
 }
 
-// A struct that begins with its size, as this version knows it: fields that an older program does not have are 0, and
-// those that only a newer one has must be 0.
+// A struct that begins with its size, in this version's form: fields that an older program lacks are 0, and fields that
+// only a newer one has must be 0.
 template <class Struct>
 Struct versioned(const Struct* given, std::string_view op, std::string_view name) {
   Struct known{};
@@ -61,7 +61,7 @@ Struct versioned(const Struct* given, std::string_view op, std::string_view name
   return known;
 }
 
-// An array of them, which lie as far apart as the first says.
+// An array of such structs; the size of the first is the distance between them.
 template <class Struct>
 std::vector<Struct> versioned(const Struct* first, std::size_t count, std::string_view op, std::string_view name) {
   std::vector<Struct> known;
@@ -77,7 +77,7 @@ std::vector<Struct> versioned(const Struct* first, std::size_t count, std::strin
   return known;
 }
 
-// The caller's array to be filled, whose structs have the size that its program knows.
+// The caller's array to fill, whose structs have the size that the caller was built with.
 template <class Struct>
 class Room {
  public:

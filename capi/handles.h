@@ -25,7 +25,7 @@ struct polyhead_results {
   std::variant<polyhead::Tensor, std::vector<polyhead::Tensor>, polyhead::MultiHeadResults,
                polyhead::MultiHeadGradients>
       kept;
-  std::vector<std::pair<std::string, polyhead::ConstTensorView>> tensors;  // of those, by name
+  std::vector<std::pair<std::string, polyhead::ConstTensorView>> tensors;  // views of `kept`, by name
 
   void name(std::string name, const polyhead::ConstTensorView& tensor) {
     if (tensor.present()) tensors.emplace_back(std::move(name), tensor);

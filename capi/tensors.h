@@ -13,14 +13,14 @@ namespace polyhead::capi {
 
 DType element_type(const polyhead_dtype& dtype, std::string_view op, std::string_view name);
 
-// Absent if NULL. `name` stands in messages.
+// Absent if NULL. `name` is for messages.
 ConstTensorView view_of(const polyhead_tensor* tensor, std::string_view op, std::string_view name);
 TensorView writable_view_of(const polyhead_tensor* tensor, std::string_view op, std::string_view name);
 
 void fill(polyhead_view& to, const ConstTensorView& from);
 
-// The tensor of that name among pairs of name and tensor; throws Error (value), which lists the names, if there is
-// none.
+// Fills in the tensor of that name from pairs of name and tensor. If there is none, throws Error (value) that lists the
+// names.
 template <class Pairs>
 void fill_by_name(const Pairs& tensors, const char* name, polyhead_view* to, std::string_view op) {
   const std::string wanted(&required(name, op, "name"));

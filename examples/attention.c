@@ -44,7 +44,7 @@ int main(void) {
     printf("\n");
   }
 
-  keys.rank = 3; /* what is wrong is said, and nothing is written */
+  keys.rank = 3; /* the error says what is wrong, and nothing is written */
   if (polyhead_attend(context, &queries, &keys, &keys, &options, &wanted) != POLYHEAD_OK) {
     printf("error: %s\n", polyhead_last_error());
   }

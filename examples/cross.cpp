@@ -1,6 +1,6 @@
-// Cross-attention: three French tokens look at three English ones. The layer's weights are made by hand so that head 1
-// compares meanings and head 2 places; the weights say which token found which, and the gates' gradients which head the
-// result hangs on.
+// Cross-attention: three French tokens look at three English ones. The layer's parameters are set by hand so that head
+// 1 compares meanings and head 2 places. The attention weights show which token found which, and the gates' gradients
+// which head the result depends on.
 #include <polyhead/polyhead.h>
 
 #include <cstdio>

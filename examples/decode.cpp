@@ -1,5 +1,5 @@
 // Token by token: a prompt goes into a cache at once, then every new token appends its key and value and attends over
-// all that there is. The cache holds f16, half the bytes; the last column compares with one full causal pass in f32.
+// the whole cache. The cache holds f16, half the bytes; the last column compares with one full causal pass in f32.
 #include <polyhead/polyhead.h>
 
 #include <algorithm>

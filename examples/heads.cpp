@@ -1,5 +1,5 @@
-// What four heads of one layer do, told by the engine itself and without a matrix of weights: one that always looks at
-// the previous token, one at itself, one at everything alike, one at random.
+// What four heads of one layer do, reported by the engine itself without a matrix of weights: one always looks at the
+// previous token, one at itself, one at all keys equally, one at random.
 #include <polyhead/polyhead.h>
 
 #include <cstdio>
@@ -11,7 +11,7 @@ namespace {
 constexpr int kHeads = 4, kTokens = 64, kDim = 64;
 constexpr const char* kNames[kHeads]{"previous", "self", "uniform", "random"};
 
-// [H,T,D]. Keys say where they stand, one-hot; a query asks for the place it wants, strongly.
+// [H,T,D]. Keys are their position, one-hot; a query asks strongly for the position it wants.
 std::vector<float> queries() {
   std::vector<float> q(kHeads * kTokens * kDim);
   std::minstd_rand random(1);

@@ -1,5 +1,5 @@
-// Opens a model that has learnt to repeat what it has read, says what each head is for and what is lost without it,
-// lets the model go on with a sequence, and writes a smaller one without the heads that it does not need:
+// Opens a model that has learnt to repeat what it has read, shows what each head is for and what is lost without it,
+// lets the model continue a sequence, and writes a smaller model without the heads that it does not need:
 //
 //   polyhead train repeat --out run
 //   example_prune run small
@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::int32_t kBegin = 0;  // what every sequence begins with
 
-// `batch` sequences: kBegin, then a segment of different tokens, over and over. From the second copy on the next token
-// is known, and counts.
+// `batch` sequences: kBegin, then a segment of different tokens, repeated. From the second copy on the next token is
+// known, and counts.
 polyhead::Examples repeats(const polyhead::Model& model, std::int64_t batch, std::minstd_rand& random) {
   const std::int64_t T = model.context_length();
   polyhead::Examples made{polyhead::Tensor::empty({batch, T}, polyhead::DType::i32),
@@ -49,7 +49,7 @@ int main(int argc, char** argv) try {
   polyhead::Context context;
   const polyhead::Model model = polyhead::Model::load(argv[1]);
   std::minstd_rand random(1);
-  std::vector<polyhead::Examples> ranking, judging;  // other sequences to judge by than to rank by
+  std::vector<polyhead::Examples> ranking, judging;  // judged on other sequences than ranked on
   ranking.push_back(repeats(model, 32, random));
   judging.push_back(repeats(model, 32, random));
 
