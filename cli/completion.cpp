@@ -59,7 +59,7 @@ std::string bash_completion() {
       "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
       "  [ -n \"$paths\" ] || return 0\n"
       "  mapfile -t -O \"${{#COMPREPLY[@]}}\" COMPREPLY < <(compgen $paths -- \"$word\")\n"
-      "  compopt -o filenames 2>/dev/null\n"  // slashes behind folders, spaces quoted
+      "  compopt -o filenames 2>/dev/null\n"  // slashes after folders, spaces quoted
       "  return 0\n"
       "}}\n"
       "complete -F _polyhead polyhead\n",

@@ -29,7 +29,7 @@ Tokens tokens_of(const text::Tokenizer& tokenizer, const std::string& text) {
   return tokens;
 }
 
-// "Mary" of one token, for messages.
+// A token as text in quotes, 'Mary', for messages.
 std::string shown(const text::Tokenizer& tokenizer, std::int32_t token) {
   return fmt::format("'{}'", report::visible(tokenizer.decode_alone(token)));
 }

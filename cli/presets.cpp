@@ -46,7 +46,7 @@ const Model kLlama7b{.name = "llama-7b",
                      .norm = Norm::rms,
                      .final_norm = true};
 
-// Single attention layers from textbooks: four separate heads of 32 with a projection; fused heads; no biases.
+// Single attention layers as they are taught: four separate heads of 32 with a projection; fused heads; no biases.
 const Model kLayer128x4{.name = "layer-128x4",
                         .title = "one attention layer, bias in the projection only",
                         .width = 128,

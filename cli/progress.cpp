@@ -122,7 +122,7 @@ std::string Progress::ending() const {
   return now_() < begin_ + kPatience ? "" : fmt::format(", {} so far", clock_text(seconds_since(begin_)));
 }
 
-// "copy 120/600, loss 1.234, 0:12 to go", "study 20 %, 3:12 to go", "loading run, 0:03 so far"
+// "copy 120/600, loss 1.234", "study 20 %", "loading run"
 std::string Progress::line() const {
   const std::string share = total_ == 0              ? ""
                             : unit_ == Unit::percent ? fmt::format(" {} %", 100 * done_ / total_)

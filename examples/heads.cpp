@@ -11,7 +11,7 @@ namespace {
 constexpr int kHeads = 4, kTokens = 64, kDim = 64;
 constexpr const char* kNames[kHeads]{"previous", "self", "uniform", "random"};
 
-// [H,T,D]. Keys are their position, one-hot; a query asks strongly for the position it wants.
+// [H,T,D]. Keys are positions, one-hot; a query asks strongly for the position it wants.
 std::vector<float> queries() {
   std::vector<float> q(kHeads * kTokens * kDim);
   std::minstd_rand random(1);

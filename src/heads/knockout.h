@@ -1,7 +1,4 @@
-// Passes without one head each, which begin at the layer of that head: all layers below are the same for all of them.
-// Each head is replaced by nothing and then, if there are means, by its mean; heads come in the order of
-// model::all_heads. The whole model comes last, as a knock-out of nothing. A visit covers `count` knock-outs from
-// number `first` on.
+// Passes without one head each, which begin at the layer of that head: the layers below are the same for all of them.
 #pragma once
 
 #include <functional>
@@ -12,9 +9,9 @@
 
 namespace polyhead::heads {
 
-// Each head is taken out with nothing in its place and then, if there are means, with its mean: those of a head come
-// after each other, heads in the order of model::all_heads. The whole model comes last, as a knockout of nothing. A
-// visit has `count` of them, from `first` on.
+// Each head is replaced by nothing and then, if there are means, by its mean; heads come in the order of
+// model::all_heads. The whole model comes last, as a knock-out of nothing. A visit covers `count` knock-outs from
+// number `first` on.
 struct KnockedOut {
   autograd::Tape& tape;
   autograd::Variable x;  // [count*B,T,C]: the last layer's output for the sequences, once per knock-out

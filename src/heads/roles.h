@@ -22,7 +22,7 @@ struct RoleScore {
 
 struct HeadRoles {
   HeadId id;
-  std::vector<RoleScore> scores;  // of every role, in a fixed order: the more particular first
+  std::vector<RoleScore> scores;  // of every role that was tried, the more specific first
 
   // The first role that holds; null if none does.
   const RoleScore* role() const;

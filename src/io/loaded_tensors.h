@@ -1,4 +1,4 @@
-// Tensors by name: what a file's header says of them, and the tensors themselves once they are read.
+// Tensors by name: what a file's header says about them, and the tensors themselves once they are read.
 #pragma once
 
 #include <cstdint>

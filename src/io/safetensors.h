@@ -20,7 +20,7 @@ struct NamedTensor {
 };
 
 // Atomic: the file is replaced as a whole or left alone. The header keeps the order given. A checksum of the whole file
-// is added to the metadata, which other readers ignore.
+// goes into the metadata; other readers ignore it.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const Metadata& metadata = {});
 

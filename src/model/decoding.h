@@ -1,4 +1,4 @@
-// What a language model remembers of the tokens it has read, so that the next step reads only one.
+// What a language model remembers of the tokens it has read, so that each step reads only one more.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace polyhead::model {
 // Keys and values of every layer, for a batch of sequences; shorter ones are padded on the left.
 class Memory {
  public:
-  // For up to `capacity` tokens a sequence.
+  // For up to `capacity` tokens per sequence.
   Memory(Context& context, const Transformer& model, std::int64_t batch, std::int64_t capacity);
 
   std::int64_t batch() const noexcept { return static_cast<std::int64_t>(padding_.size()); }

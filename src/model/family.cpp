@@ -130,7 +130,7 @@ class Loader {
     }
   }
 
-  // Refuses sources that are missing, no floats, or do not make up the parameter. Nothing is read.
+  // Refuses sources that are missing, not floats, or do not make up the parameter. Nothing is read.
   void check(const autograd::Parameter& parameter) {
     const std::string& name = parameter.name;
     const Dims& shape = parameter.value.shape();

@@ -70,7 +70,7 @@ Family gpt_neox_family() {
           .settle = settle_gpt_neox};
 }
 
-// llama.cpp's files have GPT-2's names, and all of q before k before v.
+// llama.cpp's files have GPT-2's names, and all of q, then k, then v.
 Family gpt_neox_gguf_family() {
   Family family = gpt2_gguf_family();
   family.name = "gptneox";

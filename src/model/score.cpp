@@ -51,7 +51,7 @@ constexpr std::int64_t kLogits = 1 << 24;
 
 struct RowScore {
   double loss, logit;
-  bool right;  // NaN is never
+  bool right;  // NaN never is
 };
 
 // rows[n] belongs to element n of targets [B(,T)].

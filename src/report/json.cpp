@@ -1,5 +1,5 @@
-// The page's data. Every text in it goes through visible(), so the page need not care about hidden characters in a
-// token.
+// The page's data. Every text in it but the example to type goes through visible(), so the page need not care about
+// hidden characters.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -16,12 +16,12 @@ namespace polyhead::report {
 // What is known about one head; the page leaves out what was not measured.
 struct Head {
   int layer = 0, head = 0;
-  std::string role;  // the role that fits best, or empty
+  std::string role;  // its role, or empty
   std::optional<double> score;
   std::vector<std::pair<std::string, double>> roles;       // every role that was tried, and its score
-  std::vector<std::pair<std::string, double>> statistics;  // "entropy", "first key", …
+  std::vector<std::pair<std::string, double>> statistics;  // "entropy (nats)", "on the first key", …
   std::optional<double> importance;
-  std::optional<double> damage, damage_low, damage_high;  // of taking it out, with its interval
+  std::optional<double> damage, damage_low, damage_high;  // of knocking it out, with its interval
   bool kept = true;                                       // false: pruned
 };
 
@@ -88,7 +88,7 @@ struct Live {
 
 struct Page {
   std::string title, lead;
-  std::vector<std::pair<std::string, std::string>> about;  // "version", "machine", "date", "seed", "time"
+  std::vector<std::pair<std::string, std::string>> about;  // "version", "device", "date", "time"
   std::vector<Finding> findings;
   std::vector<Figure> figures;
   std::vector<Table> tables;

@@ -1,4 +1,4 @@
-// Text as characters, each with the place it came from; and what Unicode says of them.
+// Text as characters, each with the place it came from; and what Unicode says about them.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,8 @@ class Model {
  protected:
   // The byte tokens of some characters; none if the vocabulary lacks one of them.
   std::vector<Id> byte_tokens(std::span<const Char> chars) const;
-  // An error (value): these characters have no token, nor has the unknown, and dropping them would go unnoticed.
+  // Throws Error (value): these characters have no token, nor is there an unknown token; dropping them would go
+  // unnoticed.
   [[noreturn]] static void refuse_unknown(std::span<const Char> chars, bool byte_level = false);
 
  private:

@@ -23,7 +23,7 @@ struct Text {
 bool is_newline(char32_t code) { return code == '\r' || code == '\n'; }
 bool is_sign(char32_t code) { return !is_space(code) && !is_letter(code) && !is_number(code); }
 
-// 's|'t|'re|'ve|'m|'ll|'d; `at` itself if there is none. In any case, the long s (U+017F) counts as an s too.
+// 's|'t|'re|'ve|'m|'ll|'d; `at` itself if there is none. With any_case, the long s (U+017F) is an s too.
 std::size_t contraction(const Text& text, std::size_t at, bool any_case) {
   if (!text.is(at, '\'')) return at;
   constexpr std::array<std::u32string_view, 7> kEndings = {U"s", U"t", U"re", U"ve", U"m", U"ll", U"d"};

@@ -11,7 +11,7 @@ namespace polyhead::train {
 struct Schedule {
   double peak = 1e-3;
   std::int64_t warmup = 0, steps = 1;
-  double floor = 0.1;  // the last step's share of the peak
+  double floor = 0.1;  // the rate at the last step, as a share of the peak
 
   double rate(std::int64_t step) const;  // steps count from 1
 };

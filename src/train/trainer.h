@@ -50,7 +50,7 @@ class Trainer {
   // Everything that the next step depends on: parameters, moments, the number of steps. One file, replaced as a whole.
   void save(const std::filesystem::path& file) const;
   // Continues from there, bit for bit; refuses (input) a file of another model or other options. The number of steps
-  // may differ, unless more were taken: the schedule then continues as in a run of that length.
+  // may differ, but not be less than those taken; the schedule continues as in a run of that length.
   void resume(const std::filesystem::path& file);
 
  private:
