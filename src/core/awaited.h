@@ -1,4 +1,4 @@
-// A number that threads wait for: store, then wake; sleep until. Nothing else in the tree sleeps or wakes.
+// A number that threads wait for. All sleeping and waking between threads goes through it.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ inline void pause() noexcept {
 #endif
 }
 
-// Sequentially consistent, all of it. Who wakes stores the number and then asks whether anybody sleeps; who sleeps says
-// so and then looks at the number. Each must see what the other did first, and release and acquire do not promise that:
-// the processor may answer the question before its store has left it, the sleeper still reads the old number, and
-// sleeps for ever. tests/core/protocols holds the proof.
+// Stores and waits are sequentially consistent. A waker stores the number and then asks whether anybody sleeps; a
+// sleeper announces itself and then reads the number. One of them must see the other's first step, which release and
+// acquire do not promise: the waker may read "nobody sleeps" before its store is visible, while the sleeper still reads
+// the old number and sleeps for ever. tests/core/protocols holds the proof.
 class Awaited {
  public:
   std::uint32_t now() const noexcept { return number_.load(std::memory_order_acquire); }
@@ -29,15 +29,15 @@ class Awaited {
     number_.fetch_add(more, std::memory_order_seq_cst);
     number_.notify_all();
   }
-  // Adds, and wakes only so many of those who sleep.
+  // Adds, and wakes at most `sleepers` threads.
   void add_waking(std::uint32_t more, int sleepers) noexcept {
     number_.fetch_add(more, std::memory_order_seq_cst);
     for (int i = 0; i < sleepers; ++i) number_.notify_one();
   }
-  // While nobody waits for it.
+  // Only while nobody waits for it.
   void reset() noexcept { number_.store(0, std::memory_order_relaxed); }
 
-  // The number, once ready(number): looks at it so many times, then sleeps from change to change.
+  // Returns the number once ready(number) holds: looks at it `looks` times, then sleeps between changes.
   template <class Ready>
   std::uint32_t until(int looks, const Ready& ready) const noexcept {
     for (int look = 0; look < looks; ++look) {

@@ -1,4 +1,4 @@
-// Random draws from a stream of Philox of one's own: whoever needs several numbers from a seed draws them here.
+// Random draws from a separate Philox stream, for code that needs several numbers from one seed.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,7 @@ namespace polyhead {
 
 class Draws {
  public:
-  // Streams of different keys or words share nothing. What draws from the same seed for another purpose needs another
-  // key or another word.
+  // Streams with different keys or words are independent: each purpose that draws from a seed needs its own.
   Draws(std::uint64_t key, std::uint32_t first, std::uint32_t second, std::uint32_t third)
       : key_(key), counter_{0, first, second, third} {}
 
@@ -29,7 +28,7 @@ class Draws {
   }
   bool one_in(std::int64_t n) { return below(n) == 0; }
 
-  // Any `count` of the items, in random order, come to stand first (Fisher and Yates).
+  // Moves a random choice of `count` items to the front, in random order (Fisher and Yates).
   template <class Item>
   void shuffle(std::vector<Item>& items, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {

@@ -25,7 +25,7 @@ class [[gnu::visibility("hidden")]] Executor {  // named by a public header, but
   Device device() const noexcept { return allocator_->device(); }
   const backend::Kernels& kernels() const noexcept { return kernels_; }
   const std::shared_ptr<Allocator>& allocator() const noexcept { return allocator_; }
-  virtual int threads() const noexcept { return 1; }  // of the host that work on a call
+  virtual int threads() const noexcept { return 1; }  // host threads that work on a call
 
   Float32Products float32_products = Float32Products::f32;
 
@@ -36,15 +36,15 @@ class [[gnu::visibility("hidden")]] Executor {  // named by a public header, but
   // not throw itself.
   virtual void synchronise() {}
 
-  // Memory of the call as a whole, for what goes from one kernel of an op to the next: a tensor of this shape, good
-  // until the next one in that slot.
+  // Memory that the kernels of one op share for intermediate results: a tensor of this shape, valid until the slot is
+  // asked for again.
   static constexpr std::size_t kScratchSlots = 6;
   TensorView scratch(std::size_t slot, const Dims& shape, DType dtype) {
     const auto bytes = static_cast<std::size_t>(count_of(shape)) * size_of(dtype);
     return TensorView(scratch_bytes(slot, bytes), dtype, shape, contiguous_strides(shape), device());
   }
 
-  // While one lives, more calls are about to come: worker threads look for them before they sleep.
+  // While a Burst lives, worker threads look for the next call before they sleep, since more are about to come.
   class Burst {
    public:
     explicit Burst(Executor& executor) : executor_(executor) { executor_.begin_burst(); }

@@ -1,4 +1,4 @@
-// FNV-1a: tells sequences apart, the same way on every machine. No protection against those who want a collision.
+// FNV-1a: tells sequences apart, the same way on every machine. Collisions are easy to make on purpose.
 #pragma once
 
 #include <cstdint>

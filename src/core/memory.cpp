@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// The first number of a file, or infinity: there is no such file, or it says "max".
+// The first number in a file; infinity if there is no such file or it says "max".
 double number_in(const std::filesystem::path& path) {
   std::ifstream in(path);
   double number = 0;
@@ -44,8 +44,8 @@ double field_in(const std::filesystem::path& stat, const std::string& name) {
   return 0;
 }
 
-// What one group has left: its limit without what is in use, but for pages of files that can be had again. Version 2
-// names its files so, version 1 otherwise.
+// What one group has left: its limit minus what is in use, not counting file pages that can be reclaimed. Versions 1
+// and 2 name the files differently.
 std::optional<double> free_in_group(const std::filesystem::path& group) {
   const bool second = std::filesystem::exists(group / "memory.max");
   const double most = number_in(group / (second ? "memory.max" : "memory.limit_in_bytes"));

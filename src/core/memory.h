@@ -1,4 +1,4 @@
-// How much memory there is, asked before it is taken: a system that is out of it kills, and says nothing.
+// How much memory is free, asked before much is taken: a system that runs out kills the process without a message.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,12 @@
 
 namespace polyhead {
 
-// Bytes that this process may still take: what the machine has free, its control group and its own limit allow.
-// Infinite where nobody says.
+// Bytes that this process may still take: the least of what the machine has free, its control groups allow and its own
+// resource limit allows. Infinite if none of them is known.
 double available_memory();
 
-// Bytes that control groups, version 1 or 2, leave to this process; infinite where there is no limit. `root` is the
-// file system's, or one that a test has made.
+// Bytes that control groups, version 1 or 2, leave to this process; infinite if there is no limit. `root` is "/", or a
+// folder that a test has made.
 double free_in_groups(const std::filesystem::path& root = "/");
 
 // Throws Error (value) if `what` ("a step of 32 x 1000000 tokens") takes more bytes than there are; `mend` says what to

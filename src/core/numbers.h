@@ -1,4 +1,4 @@
-// Numbers of tensors that the host makes: single ones of any float type, and their way to a device.
+// Conversion of elements between float types on the host, and copies of tensors to and from a device.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace polyhead {
 
-// *to, an element of the type, = value rounded to it.
+// *to = value, rounded to the float type `dtype`.
 inline void store_number(double value, DType dtype, void* to) {
   switch (dtype) {
     case DType::f64: *static_cast<double*>(to) = value; return;
@@ -18,7 +18,7 @@ inline void store_number(double value, DType dtype, void* to) {
   }
 }
 
-// The numbers of a tensor of the host as f32; those of a float type alone.
+// A host tensor of any float type as f32.
 inline Tensor widened(Tensor tensor) {
   if (tensor.dtype() == DType::f32) return tensor;
   Tensor wide = Tensor::empty(tensor.shape(), DType::f32);
@@ -34,7 +34,7 @@ inline Tensor widened(Tensor tensor) {
   return wide;
 }
 
-// What a tensor holds, on the host.
+// A copy of a tensor, on the host.
 inline Tensor copied_to_host(const Tensor& tensor) {
   Tensor here = Tensor::empty(tensor.shape(), tensor.dtype());
   const auto bytes = static_cast<std::size_t>(count_of(tensor.shape())) * size_of(tensor.dtype());
@@ -42,7 +42,7 @@ inline Tensor copied_to_host(const Tensor& tensor) {
   return here;
 }
 
-// A tensor of the host, moved to where the allocator's memory is.
+// A host tensor, copied to the allocator's device unless that is the host.
 inline Tensor moved_to(const std::shared_ptr<Allocator>& allocator, Tensor tensor) {
   if (allocator->device() == tensor.device()) return tensor;
   Tensor there = Tensor::empty(tensor.shape(), tensor.dtype(), allocator);

@@ -12,7 +12,7 @@ struct Philox {
   static constexpr int kRounds = 10;
   using Words = std::array<std::uint32_t, 4>;
 
-  // The keys of all rounds, for those who draw often by one key.
+  // The keys of all rounds, for many draws with one key.
   struct Keys {
     std::uint32_t k0[kRounds] = {}, k1[kRounds] = {};
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A group's own limit: version 2 has "QUOTA PERIOD" in one file, version 1 has two files. "max" and -1 are no limit.
+// A group's own limit: version 2 has "QUOTA PERIOD" in one file, version 1 has two files. "max" and -1 mean no limit.
 std::optional<double> limit_of(const fs::path& group) {
   double quota = -1, period = 0;
   if (std::ifstream both(group / "cpu.max"); both) {

@@ -6,7 +6,7 @@
 namespace polyhead {
 namespace {
 
-// Letters to insert, drop, change or swap with a neighbour until one word is the other.
+// How many letters to insert, drop, change or swap with a neighbour to turn one word into the other.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   std::iota(above.begin(), above.end(), std::size_t{0});
@@ -31,7 +31,7 @@ std::string did_you_mean(std::string_view given, const std::vector<std::string>&
   std::string_view word;
   for (const std::string& candidate : known) {
     const std::size_t longer = std::max(given.size(), candidate.size()) - std::min(given.size(), candidate.size());
-    if (longer > near) continue;  // spares long words from files the work
+    if (longer > near) continue;  // skips long words, which files may hold
     const std::size_t steps = distance(given, candidate);
     if (steps < best) best = steps, word = candidate;
   }

@@ -13,11 +13,11 @@ namespace {
 
 // The caller has just done its own share, so the others are about to finish: look a while before sleeping.
 constexpr int kLooksBeforeSleep = 2000;
-// A worker in a burst: on x86 some 100 us, several times what waking it costs.
+// For a worker in a burst: some 100 us on x86, several times what waking it costs.
 constexpr int kLooksInBurst = 6000;
 
-// Moves this thread off a processor, if it may run on another; where it may run stays as it was. Some kernels, in small
-// virtual machines above all, wake a thread beside its caller and leave it there while the next processor idles.
+// Moves this thread off a processor if it may run on another, and restores its affinity mask. Some operating systems,
+// above all in small virtual machines, wake a thread on its caller's processor and leave it there while others idle.
 void leave_processor(int processor) noexcept {
   cpu_set_t allowed, others;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -108,7 +108,7 @@ void Team::run(int members, Call call, const void* work) {
   caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
   finished_.reset();
   seats_.store(members - 1, std::memory_order_release);
-  // To wake all is one step; else as many as there are places. A tree, in which each who wakes wakes two, was slower.
+  // Waking all is one call; otherwise one per free seat. A tree, in which each woken thread wakes two, was slower.
   if (all_) {
     round_.add(1);
   } else {

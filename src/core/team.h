@@ -31,8 +31,8 @@ class Scratch {
 
 class Team {
  public:
-  // Of `threads` members, of whom no more work at once than there are processors: the others would only keep those from
-  // working who are waited for.
+  // `threads` members, of whom at most `processors` work at once: more would only take time from those that the caller
+  // waits for.
   Team(int threads, int processors);
   explicit Team(int threads) : Team(threads, threads) {}
   ~Team();
@@ -41,14 +41,13 @@ class Team {
 
   int threads() const noexcept { return threads_; }
   Scratch& scratch(int member) { return scratch_[static_cast<std::size_t>(member)]; }
-  // Memory of the call as a whole: what goes from one kernel of an op to the next.
+  // Memory that the kernels of one op share for intermediate results.
   static constexpr std::size_t kShared = 6;
   Scratch& shared(std::size_t slot) { return shared_[slot]; }
 
   // work(item) for every item; make_work(member) gives each member its work. Members claim `grain` items at a time, in
-  // order. The caller is member 0 and waits for nobody who has not begun: a thread that is slow to wake, or that the
-  // machine holds up, is simply done without. Who computes an item must not change its bits. Rethrows the first
-  // exception.
+  // order. The caller is member 0 and does not wait for members that have not begun: a thread that is slow to wake is
+  // left out. The bits of an item must not depend on the member that computes it. Rethrows the first exception.
   template <class MakeWork>
   void for_each(std::int64_t items, std::int64_t grain, int members, const MakeWork& make_work) {
     std::atomic<std::int64_t> next{0};
@@ -63,8 +62,8 @@ class Team {
   }
 
   // The same with a share for each: member n begins with the n-th part of the items, and is the same thread in every
-  // call that takes all threads, so that it finds in its cache what it left there. Who is done goes on with what the
-  // others have not claimed yet.
+  // call that takes all threads, so that it finds in its cache what it left there. A member that has finished its share
+  // goes on with items that the others have not claimed yet.
   template <class MakeWork>
   void for_shares(std::int64_t items, std::int64_t grain, int members, const MakeWork& make_work) {
     members = std::min(members, at_once_);
@@ -89,8 +88,8 @@ class Team {
 
   std::mutex turn;  // held by the call that uses the team
 
-  // In between, workers look for the next round before they go to sleep: for calls of several rounds, and for the many
-  // calls of a training step. Otherwise they sleep at once, for nobody may want them again.
+  // Between these two, workers look for the next round before they go to sleep: for calls of several rounds, and for
+  // the many calls of a training step. Otherwise they sleep at once, since there may be no next round.
   void begin_burst() noexcept { bursts_.fetch_add(1, std::memory_order_relaxed); }
   void end_burst() noexcept { bursts_.fetch_sub(1, std::memory_order_relaxed); }
 
@@ -114,16 +113,16 @@ class Team {
   const int threads_, at_once_;
   std::vector<Scratch> scratch_;
   Scratch shared_[kShared];
-  std::vector<Next> next_;  // to be claimed of each member's share
+  std::vector<Next> next_;  // the first unclaimed item of each member's share
   std::vector<std::thread> workers_;
   Awaited round_;              // workers sleep on this
-  std::atomic<int> seats_{0};  // places free in this round; who takes the last n-th is member n, unless all take part
+  std::atomic<int> seats_{0};  // free in this round; taking one when n are left makes member n, unless all take part
   Awaited finished_;           // workers done with this round; the caller sleeps on this
   std::atomic<bool> stop_{false};
   std::atomic<int> bursts_{0};
   Call call_ = nullptr;
   const void* work_ = nullptr;
-  bool all_ = false;  // take part in this round
+  bool all_ = false;  // all workers take part in this round
   std::atomic<int> caller_processor_{-1};
   std::mutex failure_mutex_;
   std::exception_ptr failure_;

@@ -13,7 +13,7 @@ class HostAllocator final : public Allocator {
   Device device() const noexcept override { return {}; }
   void* allocate(std::size_t bytes) override {
     void* data = ::operator new(bytes, alignment(bytes));
-    if (bytes >= kLarge) madvise(data, bytes, MADV_HUGEPAGE);  // a wish: no matter if it is not granted
+    if (bytes >= kLarge) madvise(data, bytes, MADV_HUGEPAGE);  // a hint, which may fail
     return data;
   }
   void release(void* data, std::size_t bytes) noexcept override { ::operator delete(data, bytes, alignment(bytes)); }
@@ -23,7 +23,7 @@ class HostAllocator final : public Allocator {
   void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
 
  private:
-  // Memory that is streamed through, such as a cache of keys, comes a quarter faster on pages of 2 MB.
+  // Memory that is streamed through, such as a key cache, is read a quarter faster from pages of 2 MB.
   static constexpr std::size_t kLarge = 8 << 20, kHugePage = 2 << 20;
   static constexpr std::align_val_t alignment(std::size_t bytes) {
     return std::align_val_t{bytes < kLarge ? 64 : kHugePage};

@@ -1,4 +1,4 @@
-// What an Awaited number lies in. A test builds the team with another word, which shows all that a processor may do.
+// The type of an Awaited number. A test builds the team with another one, which reorders as badly as a processor may.
 #pragma once
 
 #include <atomic>
