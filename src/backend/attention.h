@@ -1,5 +1,5 @@
 // Attention with everything resolved: what ops hands to a backend. Defaults are filled in, broadcasts have stride 0,
-// lengths and packing have become sequences. Kernels check nothing any more but values, see check_attention.
+// lengths and packing have become sequences. All that is left to check is values, which check_attention does.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct AttentionProblem {
 
   TensorView output, lse, weights, logits, statistics, row_statistics;  // absent: not wanted
   LogitStage logit_stage = LogitStage::none;
-  std::vector<std::int32_t> weight_head_of, weight_row_of;  // head or row -> its place in weights and logits, or -1
-  bool weights_in_order = false;                            // all rows, each in its own place
+  std::vector<std::int32_t> weight_head_of, weight_row_of;  // head or row -> its index in weights and logits, or -1
+  bool weights_in_order = false;                            // row t of weights and logits is query row t, for all t
   StatisticsSet statistics_set = StatisticsSet::none;
   ConstTensorView marked_keys, target_keys;
 
@@ -39,7 +39,7 @@ struct AttentionProblem {
   Visibility visibility(const Sequence& sequence) const noexcept { return {causal, window, sequence.keys}; }
 };
 
-// The backward pass of a problem. The output and lse that its forward pass gave may be absent.
+// The backward pass of a problem. `output` and `lse` are the results of its forward pass, and may be absent.
 struct AttentionGradientProblem {
   AttentionProblem forward;
   ConstTensorView output, lse;

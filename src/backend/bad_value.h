@@ -1,5 +1,5 @@
-// A number that should not be there: what a kernel says about it, and the error that becomes of it. A kernel on the CPU
-// throws it; one that a queue runs keeps it until somebody waits.
+// A value that is not allowed: what a kernel reports about it, and the error made from that. A CPU kernel throws the
+// error; a queued kernel keeps its report until somebody waits for the queue.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ struct BadValue {
   enum class Kind : std::int32_t {
     none,
     key_lengths,    // place[0] of B; found, low, high
-    key_start,      //
-    query_lengths,  //
+    key_start,      // the same
+    query_lengths,  // the same
     first_positions,
     cu_q_ends,    // found is the first, found_too the last; high the number of rows
-    cu_k_ends,    //
+    cu_k_ends,    // the same
     cu_q_falls,   // found stands before found_too
-    cu_k_falls,   //
+    cu_k_falls,   // the same
     bias,         // +inf
     sink_logit,   // place[0] of H; number
     target_keys,  // place [b,t,slot]; found, high: keys

@@ -8,13 +8,13 @@ namespace polyhead::backend {
 struct CrossEntropyProblem {
   ConstTensorView logits;          // [M,V] row-major
   ConstTensorView targets;         // i32 [M]; negative: the row does not count
-  std::int64_t rows_together = 1;  // of every so many rows the mean counts: M, or the rows of a sequence
-  TensorView shares;               // [M]: what a row's loss counts for, 1 / (rows that count, of its rows_together)
+  std::int64_t rows_together = 1;  // rows whose losses are averaged: M, or the rows of a sequence
+  TensorView shares;               // [M]: a row's factor in that mean, 1 / (rows that count among rows_together)
   TensorView losses;               // [M] -ln softmax(logits)[target], 0 where the row does not count
   TensorView totals;               // f64 [2]: the sum of shares * losses, and how many rows count
   TensorView dlogits;              // absent, or [M,V] = gradient of totals[0]; may be logits itself
-  // Absent, or [M,2]: the target's logit above the mean of its row's, and 1 if it is the largest and the first of such,
-  // else 0; 0 and 0 where the row does not count.
+  // Absent, or [M,2]: the target's logit minus the mean of its row, and 1 if it is the first of the row's largest
+  // logits, else 0; both 0 where the row does not count.
   TensorView looks;
 };
 

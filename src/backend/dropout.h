@@ -1,6 +1,6 @@
 // Dropout of a layer's output: y = x / (1 - p) where kept, else 0. Philox with the counter (column/8, row, 2^32-1,
-// batch), 16 bits a column in order, kept iff bits >= round(65536 p): the rule of attention's dropout, in a place that
-// no head has.
+// batch), 16 bits per column in order, kept iff bits >= round(65536 p): attention's rule, with 2^32-1 in place of a
+// head.
 #pragma once
 
 #include "polyhead/attention.h"

@@ -1,4 +1,4 @@
-// Ops that treat every element alike. A new one is a name here, a line in its backends, and whoever calls it.
+// Ops that treat every element alike. A new one needs a name here, a case in each backend, and a caller.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 namespace polyhead::backend {
 
 enum class Elementwise : std::uint8_t {
-  gelu,           // y = a/2 (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))): GELU as GPT-2 has it
+  gelu,           // y = a/2 (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))): GPT-2's approximation of GELU
   gelu_backward,  // y = gelu'(a) b: a is x, b is dy
   add,            // y = a + b
-  erf_gelu,       // y = a/2 (1 + erf(a / sqrt 2)): GELU as it is defined
+  erf_gelu,       // y = a/2 (1 + erf(a / sqrt 2)): exact GELU
   erf_gelu_backward,
   scale,    // y = c a
   softcap,  // y = c tanh(a / c)
   softcap_backward,
 };
 
-// What the first half of a feed-forward network's columns goes through before it multiplies the other: SwiGLU, GeGLU.
+// The activation of the first half of a feed-forward network's columns, which multiplies the second: SwiGLU, GeGLU.
 enum class Gate : std::uint8_t { silu, gelu };
 
 constexpr std::string_view name_of(Elementwise op) noexcept {

@@ -1,4 +1,4 @@
-// Where executors come from: what every backend defines, and ops/executors.cpp alone calls.
+// Where executors come from: every backend defines these functions, and only ops/executors.cpp calls them.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // Products of matrices with everything resolved: C [M,N] = A [M,K] B [K,N]. A matrix is a view of two axes, one of
-// which has stride 1; a transposed one is `view.transpose(0, 1)`. f32, f16 and bf16 are multiplied and added in f32,
-// f64 in f64; A, B and C may be of different types of the former. Kernels check nothing.
+// which has stride 1; a transposed one is `view.transpose(0, 1)`. f32, f16 and bf16, which A, B and C may mix, are
+// multiplied and added in f32; f64 in f64. Kernels check nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PackedMatrix {
   bool pairs = false;       // bf16 [strips][pairs in K][columns of a strip][2]; the kernel takes A in f32 and rounds it
 };
 
-// coarse: operands of f32 are rounded to bf16, which some processors multiply twice as fast; sums are f32 all the same.
+// coarse: operands of f32 are rounded to bf16, which some processors multiply twice as fast; sums stay f32.
 enum class Products { exact, coarse };
 
 struct GemmProblem {

@@ -1,5 +1,5 @@
-// The kernels of a device, one entry per op: where a call meets its device. Everything is resolved and checked but the
-// values of tensors; an entry reads and writes memory of its executor's device alone.
+// The kernels of a device, one entry per op: where a call meets its device. Everything is resolved and checked except
+// the values of tensors; an entry reads and writes only memory of its executor's device.
 #pragma once
 
 #include "backend/adamw.h"
@@ -16,8 +16,8 @@
 namespace polyhead::backend {
 
 struct Kernels {
-  // Attention. check_attention looks at the values of lengths, bias, sinks and target keys and throws, or has
-  // Executor::synchronise throw; it comes before attend and attend_backward, and nothing has been written by then.
+  // Attention. check_attention checks the values of lengths, bias, sinks and target keys and throws, or has
+  // Executor::synchronise throw; it runs before attend and attend_backward, when nothing has been written yet.
   void (*check_attention)(Executor&, std::string_view op, const AttentionProblem&);
   void (*attend)(Executor&, const AttentionProblem&);
   void (*attend_backward)(Executor&, const AttentionGradientProblem&);
@@ -25,7 +25,8 @@ struct Kernels {
 
   // Products.
   void (*gemm)(Executor&, const GemmProblem&);
-  // B for exact products as it is, and for coarse ones in bf16; then A is, too, unless the kernel rounds it.
+  // Packs B [K,N]: as it is for exact products, in bf16 for coarse ones. Then A must be bf16 too, unless the result's
+  // `pairs` says that the kernel rounds it.
   PackedMatrix (*pack)(Executor&, const ConstTensorView& b, Products);
   // sums [N] = the sum of the rows of x [M,N], whose columns have stride 1; sums are contiguous, of x's type or f32.
   void (*column_sums)(Executor&, const ConstTensorView& x, const TensorView& sums);
@@ -41,17 +42,18 @@ struct Kernels {
   void (*normalise_backward)(Executor&, const NormGradientProblem&);
   void (*drop)(Executor&, const DropoutProblem&);
   void (*rotate)(Executor&, const RotaryProblem&);
-  // to <- from, of one shape and any strides; of one type, or both float, rounded to nearest even.
+  // to <- from, of one shape and any strides; of one type, or f32 and a 16-bit float type, rounded to nearest even.
   void (*copy)(Executor&, const ConstTensorView& from, const TensorView& to);
 
-  // Tables and losses. Indices, lengths and classes out of their range are errors of the op, as in check_attention.
+  // Tables and losses. Indices, lengths and classes out of range are reported as check_attention reports values. pool:
+  // y [B,C] = the mean of x [B,T,C] over the first lengths [B] tokens, or all if absent.
   void (*embed)(Executor&, const EmbeddingProblem&);
   void (*embed_backward)(Executor&, const EmbeddingGradientProblem&);
   void (*pool)(Executor&, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y);
   void (*pool_backward)(Executor&, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx);
   void (*cross_entropy)(Executor&, const CrossEntropyProblem&);
 
-  // Training. sums [n] f64: of the squares of all elements of each of n tensors, the same bits every time.
+  // Training. sums [n] f64 = the sum of the squares of each tensor's elements, with the same bits every time.
   void (*adamw)(Executor&, const AdamWProblem&);
   void (*sums_of_squares)(Executor&, std::span<const ConstTensorView>, const TensorView& sums);
 };

@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm over the last axis, with everything resolved. f32 or f64; on a GPU rows may be
-// f16 or bf16, too, each tensor by itself, and what belongs to rows or columns is f32.
+// LayerNorm and RMSNorm over the last axis, with everything resolved. f32 or f64; on a GPU each tensor of rows may also
+// be f16 or bf16, while scales, gamma, beta and their gradients are f32.
 //   LayerNorm  y = (x - mean) rstd * gamma + beta     rstd = 1 / sqrt(mean((x - mean)^2) + epsilon)
 //   RMSNorm    y = x rstd * gamma                     rstd = 1 / sqrt(mean(x^2) + epsilon)
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace polyhead::backend {
 
-// Rows are those of [M,C] or, if they are parts of longer ones, [L,N,C] with any strides but the last, which is 1:
-// M = L*N of them.
+// The M rows of [M,C] or, if they are parts of longer rows, of [L,N,C] with M = L*N. The last stride is 1, the others
+// are any.
 struct RowPlaces {
   std::int64_t count = 0, side = 1, outer = 0, inner = 0;
 
@@ -21,13 +21,13 @@ struct RowPlaces {
     outer = x.stride(0);
     inner = parts ? x.stride(1) : 0;
   }
-  // How many elements a row is away from the first.
+  // The offset of a row from the first, in elements.
   constexpr std::int64_t operator[](std::int64_t row) const noexcept {
     return side == 1 ? row * outer : row / side * outer + row % side * inner;
   }
 };
 
-// Tensors of rows may each lie differently.
+// Each tensor of rows may have its own strides.
 struct NormProblem {
   ConstTensorView x, gamma, beta;  // rows, [C], [C]; without beta it is RMSNorm
   double epsilon = 1e-5;

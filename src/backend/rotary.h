@@ -10,8 +10,8 @@ namespace polyhead::backend {
 
 struct RotaryProblem {
   ConstTensorView x;          // [B,H,T,D]
-  TensorView y;               // the same, or x's own memory
-  ConstTensorView positions;  // [B,T], stride 0 over B if shared; absent: the row itself
+  TensorView y;               // the same shape; may be x itself
+  ConstTensorView positions;  // [B,T], stride 0 over B if shared; absent: row t is at position t
   RotaryLayout layout = RotaryLayout::half;
   std::int64_t dim = 0;
   double base = 10000;
@@ -20,7 +20,7 @@ struct RotaryProblem {
   bool backwards = false;
 };
 
-// What scaling leaves of a pair's `rate`, in radians a position. constexpr, so that device code may call it, too.
+// A pair's `rate` after scaling, in radians per position. constexpr, so that device code may call it, too.
 constexpr double scaled(double rate, const RotaryScaling& scaling) noexcept {
   const double turns = static_cast<double>(scaling.context) / (2 * std::numbers::pi / rate);
   const double keeps = std::clamp((turns - scaling.slow) / (scaling.fast - scaling.slow), 0.0, 1.0);

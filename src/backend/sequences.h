@@ -1,5 +1,5 @@
-// The sequences of a batch, as a kernel of any device reads them: lengths stay where they lie. Functions are constexpr
-// so that device code may call them, too.
+// The sequences of a batch, as a kernel of any device reads them: the lengths stay in device memory. Functions are
+// constexpr so that device code may call them, too.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 namespace polyhead::backend {
 
-// One sequence: which part of the tensors it owns. Queries [query_begin, query_begin + queries) of batch row `batch`
-// exist; up to `rows` of them are padding to be cleared. Key j is at key_begin + j. Query i stands at position i +
-// offset.
+// One sequence: which part of the tensors it owns. Of the `rows` query rows from query_begin on, in batch row `batch`,
+// the first `queries` exist; the rest are padding to be cleared. Key j is in row key_begin + j. Query i is at position
+// i + offset.
 struct Sequence {
   std::int64_t batch = 0;
   std::int64_t query_begin = 0, queries = 0, rows = 0;
@@ -20,7 +20,7 @@ struct Sequence {
   std::int64_t weights_column = 0;  // where key 0 stands in the weights
 };
 
-// Whole numbers, i32 or i64, in memory of the device.
+// A tensor of i32 or i64 in device memory.
 class Integers {
  public:
   Integers() = default;
@@ -36,7 +36,7 @@ class Integers {
   constexpr std::int64_t operator[](std::int64_t n) const noexcept {
     return wide_ != nullptr ? wide_[n * stride_] : narrow_[n * stride_];
   }
-  // The number, kept within [low, high]; `otherwise` if there are none.
+  // Number n, clamped to [low, high]; `otherwise` if the tensor is absent.
   constexpr std::int64_t within(std::int64_t n, std::int64_t low, std::int64_t high, std::int64_t otherwise) const {
     return present() ? std::max(low, std::min((*this)[n], high)) : otherwise;
   }
@@ -47,11 +47,11 @@ class Integers {
   std::int64_t stride_ = 0;
 };
 
-// Positions of this size can be added and subtracted without a thought.
+// Positions up to this size can be added and subtracted without overflow.
 inline constexpr std::int64_t kMostPosition = (std::int64_t{1} << 31) - 1;
 
-// Sequence n of `count`. Numbers out of their range are an error that Kernels::check_attention finds; a kernel that a
-// queue runs before anybody has heard of it stays within the tensors, for they are clamped.
+// All `count` sequences. Numbers out of range are an error that Kernels::check_attention reports; they are clamped here
+// so that a kernel which a queue runs before the report is read stays within the tensors.
 struct Sequences {
   std::int64_t count = 0;              // B, or N if packed
   std::int64_t queries = 0, keys = 0;  // T and S of the tensors
@@ -60,7 +60,7 @@ struct Sequences {
   Integers key_lengths{}, key_start{}, query_lengths{};  // [B]
   Integers cu_q{}, cu_k{};                               // [N+1]
   Integers first_position{};                             // [B] or [N]: where query 0 stands
-  std::int64_t position = 0;                             // where it does if there is no such list
+  std::int64_t position = 0;                             // the same for all, without that list and bottom_right
 
   struct Iterator {
     const Sequences& of;

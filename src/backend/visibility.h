@@ -49,7 +49,7 @@ struct Visibility {
     return by_all ? std::numeric_limits<std::int64_t>::min() / 2 : j - right;
   }
 
-  // The smallest range of keys within [begin, end) that holds all that rows at positions [p_first, p_last] see there.
+  // The smallest part of `within` that holds all keys of it that rows at positions [p_first, p_last] see.
   constexpr KeyRange hull(std::int64_t p_first, std::int64_t p_last, KeyRange within) const noexcept {
     const KeyRange head{within.begin, std::min(within.end, head_end(p_last))};
     const KeyRange body{std::max(within.begin, window_begin(p_first)), std::min(within.end, window_end(p_last))};

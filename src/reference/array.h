@@ -1,4 +1,4 @@
-// Copies of tensors in the numbers of a computation, and the way back into tensors of any element type.
+// Copies of tensors in the number type of a computation, and stores back into tensors of any element type.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline double load(const ConstTensorView& tensor, std::int64_t offset) {
   return 0;
 }
 
-// f16 and bf16 are rounded by way of f32, which costs less than a thousandth of their last place.
+// f16 and bf16 are rounded via f32, which adds an error of less than a thousandth of their last place.
 inline void store(const TensorView& tensor, std::int64_t offset, double value) {
   switch (tensor.dtype()) {
     case DType::f64: tensor.as<double>()[offset] = value; break;
@@ -35,7 +35,7 @@ inline void store(const TensorView& tensor, std::int64_t offset, double value) {
   }
 }
 
-// visit(offset in the tensor) for every element, in row-major order of the indices.
+// visit(offset) for every element, in row-major order of the indices.
 template <class Visit>
 void for_each_offset(const Dims& shape, const Dims& strides, const Visit& visit) {
   const std::int64_t count = count_of(shape);
@@ -72,7 +72,7 @@ class Array {
   const std::vector<Real>& values() const noexcept { return values_; }
   std::vector<Real>& values() noexcept { return values_; }
 
-  // Fewer indices than axes: the beginning of that row.
+  // A pointer to the element; with fewer indices than axes, to the first element of that row.
   template <class... Index>
   const Real* at(Index... index) const {
     return values_.data() + place(index...);

@@ -1,4 +1,4 @@
-// Attention forward and backward, as the contract states it, in the numbers of one's choice.
+// Attention forward and backward, as the contract states it, in any number type.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace polyhead::reference {
 
-// Collects the wanted results, each filled beforehand with what a row that is not there gets.
+// Collects the wanted results, each filled beforehand with the value for rows that do not exist.
 template <class Real>
 class Results {
  public:
@@ -73,7 +73,7 @@ class Results {
   const std::vector<Real>& logits_of(const Row<Real>& row) const {
     return stage_ == LogitStage::scaled ? row.scaled : stage_ == LogitStage::capped ? row.capped : row.logits;
   }
-  // Numbers of the keys that query i sees, into its row of weights or logits.
+  // Writes the numbers of the keys that query i sees to its row of weights or logits.
   void report_by_key(const AttentionOptions& options, const Sequence& sequence, std::int64_t h, std::int64_t i,
                      const std::vector<std::int64_t>& keys, const std::vector<Real>& numbers, Array<Real>& to) const {
     const std::int64_t head = place_in(heads_, h), line = place_in(rows_, sequence.query_place(i));
@@ -82,7 +82,7 @@ class Results {
       to(sequence.batch, head, line, weight_column(options, sequence, keys[n])) = numbers[n];
     }
   }
-  // Where a head or row stands among the chosen ones, or -1. No choice means all.
+  // The index of a head or row among the chosen ones, or -1. An empty choice means all.
   static std::int64_t place_in(const std::vector<std::int32_t>& chosen, std::int64_t index) {
     if (chosen.empty()) return index;
     const auto found = std::find(chosen.begin(), chosen.end(), index);

@@ -1,5 +1,4 @@
-// The ops of a transformer beside attention as their definitions say, in the numbers of one's choice: in double the
-// oracle.
+// The ops of a transformer other than attention, as defined, in any number type; in double they are the oracle.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The layer as the papers write it, in the numbers of one's choice: a product, the split into heads, attention, the
-// merge, a product; and back. What lies between two steps is stored in the type `between`.
+// The layer as the papers write it, in any number type: a product, the split into heads, attention, the merge, a
+// product; and the backward pass. Results between two steps are stored in the type `between`.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace polyhead::reference {
 
-// y [B,L,N] = x [B,L,K] W^T + b.
+// y [B,L,N] = x [B,L,K] W^T + b, for W [N,K] and b [N].
 template <class Numbers>
 void linear_in(const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
                const TensorView& y) {
@@ -70,7 +70,7 @@ inline void drop_output(const Dropout& dropout, const TensorView& y) {
   values.store_to(y);
 }
 
-// The layer with its parameters taken apart: W and b of q, k and v whether they are packed or not.
+// The layer with its parameters taken apart: W and b of q, k and v, whether they were packed or not.
 struct LayerParts {
   MultiHeadShape shape;
   MultiHeadInputs inputs;              // all three
@@ -98,7 +98,8 @@ struct LayerParts {
   }
 };
 
-// RMSNorm of the rows of x [B,n,L,D] in place, each a head's; and dx from dy in place, with what gamma gets.
+// RMSNorm of the rows of x [B,n,L,D], one per head, in place. The backward pass turns dy into dx in place and adds to
+// dgamma [D].
 template <class Numbers>
 void normalise_heads_in(const TensorView& x, const ConstTensorView& gamma, double epsilon) {
   using Real = typename Numbers::Real;

@@ -8,7 +8,7 @@
 namespace polyhead::reference {
 namespace {
 
-// Radians a position.
+// Radians per position, of pair c.
 double rate_of(std::int64_t c, std::int64_t dim, const Rotary& rotary, const Array<double>& factors) {
   const double rate = std::pow(rotary.base, -2 * static_cast<double>(c) / static_cast<double>(dim));
   const auto& [factor, slow, fast, context] = rotary.scaling;

@@ -1,13 +1,13 @@
-// Rotary positions as the definition says: the oracle.
+// Rotary positions as defined: the oracle.
 #pragma once
 
 #include "polyhead/rotary.h"
 
 namespace polyhead::reference {
 
-// y [B,H,T,D] f64 or any other type; computed in double.
+// x, y [B,H,T,D] of any float type; computed in double.
 void rotate(const ConstTensorView& x, const Rotary& rotary, const ConstTensorView& positions, const TensorView& y);
-// The turn backwards.
+// The same by the opposite angles.
 void rotate_back(const ConstTensorView& dy, const Rotary& rotary, const ConstTensorView& positions,
                  const TensorView& dx);
 

@@ -10,7 +10,7 @@
 
 namespace polyhead::reference {
 
-// The keys of AttentionWants that are to be watched: marked [B,S], target [B,T,4], by place.
+// The keys that AttentionWants asks about: marked [B,S], target [B,T,4], both by place in the tensor.
 struct Watched {
   explicit Watched(const AttentionWants& wants) : marked(wants.marked_keys), target(wants.target_keys) {}
   const Array<std::int32_t> marked, target;
@@ -32,7 +32,7 @@ class RowStatistics {
     measure_watched(row, sequence, i, watched);
   }
 
-  // sums[f] <- with this row, for the first `count` fields.
+  // Adds the first `count` fields to sums [count]; of max_logit it keeps the larger.
   void add_to(Real* sums, std::int64_t count) const {
     for (std::int64_t f = 0; f < count; ++f) {
       const Real x = fields_[static_cast<std::size_t>(f)];
@@ -64,7 +64,7 @@ class RowStatistics {
   }
 
   void measure_peak(const Row<Real>& row, std::int64_t p) {
-    // max_element gives the first of equals, as asked.
+    // max_element gives the first of equals, as the contract asks.
     const auto peak = std::max_element(row.logits.begin(), row.logits.end());
     const auto n = static_cast<std::size_t>(peak - row.logits.begin());
     of(Statistic::max_weight) = row.weights[n];

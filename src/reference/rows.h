@@ -1,4 +1,4 @@
-// Which sequences a batch holds, where their queries stand, and which keys those may see.
+// Which sequences a batch holds, the positions of their queries, and which keys those may see.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ bool in_reach(const AttentionOptions& options, std::int64_t p, std::int64_t j) n
 // Whether dropout keeps the weight of key j for query i.
 bool is_kept(const Dropout& dropout, std::int64_t sequence, std::int64_t head, std::int64_t i, std::int64_t j) noexcept;
 
-// Packed weights have a column per key of the longest sequence, so there a key stands in column j and not in its place.
+// Packed weights have a column per key of the longest sequence, so key j of a sequence is in column j there.
 inline std::int64_t weight_column(const AttentionOptions& options, const Sequence& sequence, std::int64_t j) noexcept {
   return options.cu_k.present() ? j : sequence.key_place(j);
 }

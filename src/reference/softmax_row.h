@@ -12,14 +12,14 @@
 
 namespace polyhead::reference {
 
-// What a computation computes in (Real), and what memory between two of its steps makes of a number (stored). The
-// oracle keeps all of a double; tests measure what the same steps lose in another type.
+// The type of a computation (Real), and how a number is rounded when it is stored between two steps (stored). The
+// oracle keeps doubles as they are; tests measure what the same steps lose in another type.
 struct Doubles {
   using Real = double;
   static double stored(double x) noexcept { return x; }
 };
 
-// Of the n visible keys only, so that nothing hidden is ever touched.
+// Only the n visible keys have entries, so that nothing hidden is ever touched.
 template <class Real>
 struct Row {
   std::vector<std::int64_t> keys;  // [n] their j, ascending
@@ -31,7 +31,7 @@ struct Row {
   std::vector<Real> kept;          // [n] 1/(1-p), or 0 where dropout took the key
   std::vector<Real> dropped;       // [n] p_ij after dropout
   std::vector<Real> output;        // [E] sum_j p_ij v_j, before the gate; empty unless asked for
-  bool has_sink = false;           // a sink of -inf is none
+  bool has_sink = false;           // a sink of -inf counts as none
   Real sink_weight = 0;
   Real lse = -std::numeric_limits<Real>::infinity();
 };
@@ -52,7 +52,7 @@ class Heads {
         alibi(given.alibi),
         sink_logit(given.sink_logit),
         gates(given.gates),
-        // Without a head dim every logit is 0; 1/sqrt(0) would make it NaN.
+        // With a head dim of 0 every logit is 0; a scale of 1/sqrt(0) would make it NaN.
         scale(static_cast<Real>(
             given.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.shape(3))))))) {}
 
@@ -67,7 +67,7 @@ class Heads {
     return alibi.rank() == 1 ? alibi(h) : alibi(sequence.index, h);
   }
 
-  // Query i of head h of a sequence. Its output is computed on request only: a gate of 0 must not read values.
+  // Query i of head h of a sequence. Its output is computed only on request: a gate of 0 must not read values.
   Row<Real> row(const Sequence& sequence, std::int64_t h, std::int64_t i, bool with_output) const;
 
   const AttentionOptions& options;
@@ -126,7 +126,7 @@ void Heads<Numbers>::add_logit(Row<Real>& row, const Sequence& sequence, std::in
   if (alibi.present()) {
     s = Numbers::stored(s - slope_of(sequence, h) * static_cast<Real>(std::abs(sequence.position(i) - j)));
   }
-  if (s == -std::numeric_limits<Real>::infinity()) return;  // hidden by its own logit, as by a bias of -inf
+  if (s == -std::numeric_limits<Real>::infinity()) return;  // hidden by its own logit, as if by a bias of -inf
   row.keys.push_back(j);
   row.scaled.push_back(scaled);
   row.capped.push_back(capped);
