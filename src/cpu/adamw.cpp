@@ -25,7 +25,7 @@ struct Piece {
   std::size_t tensor, begin, end;
 };
 
-// The blocks of all tensors, each cut by itself; the team takes them together.
+// The blocks of all tensors, each cut on its own, in one list for the team.
 template <class CountOf>
 std::vector<Piece> pieces_of(std::size_t tensors, const CountOf& count_of) {
   std::vector<Piece> pieces;
@@ -53,7 +53,7 @@ void adamw_as(Team& team, const backend::AdamWProblem& p) {
   const double c1 = 1 - std::pow(p.beta1, static_cast<double>(p.step));
   const double c2 = 1 - std::pow(p.beta2, static_cast<double>(p.step));
   const T rate = static_cast<T>(p.rate / c1), root = static_cast<T>(1 / std::sqrt(c2));
-  // 1 - beta is rounded by itself: taken from a beta of type T it would be off by as many digits as beta is near 1.
+  // 1 - beta is formed in double: from a beta rounded to T it would lose more digits the nearer beta is to 1.
   const T fresh1 = static_cast<T>(1 - p.beta1), b2 = static_cast<T>(p.beta2), fresh2 = static_cast<T>(1 - p.beta2),
           epsilon = static_cast<T>(p.epsilon), factor = static_cast<T>(p.gradient_factor);
   const auto pieces = pieces_of(p.tensors.size(), [&](std::size_t n) { return p.tensors[n].weight.count(); });

@@ -39,8 +39,8 @@ std::vector<Item> items_of(const backend::AttentionProblem& problem) {
       }
     }
   }
-  // Under a causal mask last rows are the longest: all of those first, so that short ones at the end even out the
-  // threads. Otherwise a head's rows together, for they read the same keys.
+  // Under a causal mask the last rows are the longest: they come first, so that short ones at the end balance the
+  // threads. Otherwise a head's rows stay together, for they read the same keys.
   if (problem.causal && most > 1) {
     std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.group > b.group; });
   }
@@ -64,14 +64,14 @@ void store_statistics(const backend::AttentionProblem& problem, std::int64_t n, 
   for (int f = 0; f < problem.statistics_width(); ++f) to[f * out.stride(2)] = static_cast<T>(sums[f]);
 }
 
-// No row yet.
+// sums [width] of no rows.
 void clear_statistics(std::size_t width, double* sums) {
   std::fill_n(sums, width, 0.0);
   sums[static_cast<std::size_t>(Statistic::max_logit)] = -kInfinity<double>;
 }
 
-// Adds up the groups of every sequence and head that has several, or none, in their order: the same bits for any number
-// of threads.
+// Adds up the groups of every sequence and head that has several, or none, in a fixed order: the same bits for any
+// number of threads.
 template <class T>
 void merge_statistics(const backend::AttentionProblem& problem, const std::vector<double>& partial) {
   const auto width = static_cast<std::size_t>(problem.statistics_width());
@@ -106,7 +106,7 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
   std::vector<double> partial(reports && !whole ? items.size() * width : 0);
   const auto count = static_cast<std::int64_t>(items.size());
   const auto [members, grain] = split_of(team, count, work_of(problem));
-  // All memory before any result: what fails, fails with nothing written.
+  // Takes all memory before any result is written, so that a failure leaves the outputs untouched.
   for (int member = 0; member < members; ++member) carve<Workspace<T>>(team.scratch(member), problem);
   const auto make_work = [&](int member) {
     const auto workspace = carve<Workspace<T>>(team.scratch(member), problem);
@@ -150,7 +150,7 @@ void decode_from(Team& team, const backend::AttentionProblem& problem) {
     };
   });
   const auto spans = static_cast<std::int64_t>(plan.spans.size());
-  if (spans == count) return;  // a chunk each, and all of them merged
+  if (spans == count) return;  // one chunk per span: all are merged already
   const auto merge = split_of(team, spans, static_cast<double>(plan.items.size() * plan.rows * workspace.padded_E));
   team.for_each(spans, merge.grain, merge.members, [&](int) {
     return [&](std::int64_t i) {
@@ -174,7 +174,7 @@ void attend(Team& team, const backend::AttentionProblem& problem) {
   decode(team, problem);
   const bool logits = problem.logits.present();
   if (!problem.weights.present() && !logits && problem.statistics_set == StatisticsSet::none) return;
-  // What is reported beside the output must not change it: a walk of its own, without values.
+  // Reports must not change the bits of the output: they get a walk of their own, without values.
   backend::AttentionProblem reports = problem;
   reports.output = reports.lse = {};
   attend_as<float>(team, reports);
@@ -186,8 +186,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace polyhead::cpu {
 
-// With more queries they fill the lanes of the other path; with fewer keys a query, all lies in L1 and that path is
-// short.
+// More queries fill the lanes of the other path; with fewer keys per query all lies in L1, and that path is short.
 constexpr std::int64_t kFewQueries = 8, kKeysPerQuery = 8;
 
 bool decodes(const backend::AttentionProblem& problem) noexcept {

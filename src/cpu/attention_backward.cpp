@@ -54,9 +54,9 @@ class Backward {
       shared_.dq = reinterpret_cast<T*>(dq_memory_.reserve(count * kPanel<T> * D * sizeof(T)));
     }
     const Split split = split_of(team, static_cast<std::int64_t>(items_.size()), work_of());
-    // Blocks of one head wait for each other: who takes several at once would keep the rest waiting.
+    // Blocks of one head wait for each other: a member that claims several at once would keep the rest waiting.
     if (!blocks_wait()) grain_ = split.grain;
-    // All memory before any result: what fails, fails with nothing written.
+    // Takes all memory before any result is written, so that a failure leaves the outputs untouched.
     for (int member = 0; member < members_; ++member) carve<GradientWorkspace<T>>(team.scratch(member), problem);
   }
 
@@ -80,9 +80,9 @@ class Backward {
     std::int64_t sequence, kv_head, block;
   };
 
-  // As many heads as members side by side, block after block: members then work on heads of their own, and who waits
-  // for the block before waits for one that was claimed long ago. Block after block of one head, as it once was, made
-  // all wait for each other along the diagonal of a causal mask.
+  // For as many heads as there are members, lists block 0 of each, then block 1 of each, and so on: members work on
+  // different heads, and the block that one waits for was claimed long before. Listing one head's blocks in a row made
+  // all members wait for each other along the diagonal of a causal mask.
   void list_items() {
     const std::int64_t count = forward_.sequences.count * forward_.kv_heads;
     for (std::int64_t begin = 0; begin < count; begin += members_) {
@@ -126,7 +126,7 @@ class Backward {
     team_.for_shares(count, 1, members_of(count), work_with_memory(work));
   }
   int members_of(std::int64_t items) const { return static_cast<int>(std::clamp<std::int64_t>(items, 1, members_)); }
-  // As the team asks for it: work(w, item) with the member's memory.
+  // work(w, item) in the form that the team takes, w being the member's memory.
   template <class Work>
   auto work_with_memory(const Work& work) {
     return [this, work](int member) {
@@ -174,8 +174,8 @@ class Backward {
     return false;
   }
 
-  // Goes over all keys of a panel ahead of the blocks: where lse is far from 0, to normalise its rows anew; and where
-  // dweights make delta more than dO . O, to sum it.
+  // Walks over all keys of a panel ahead of the blocks: to normalise its rows again where lse is far from 0, and to sum
+  // delta where dweights add to dO . O.
   void walk_panel(const GradientHead<T>& head, std::int64_t index) {
     if (!head.sends()) return;
     GradientPanel<T> panel;
@@ -187,7 +187,7 @@ class Backward {
     std::copy_n(panel.norm, kPanel<T>, shared_.norm.data() + at);
     std::copy_n(panel.delta, kPanel<T>, shared_.delta.data() + at);
   }
-  // delta = sum P dP / sum P: what lse lost by rounding must not weigh dP, whose terms may be far larger than dS.
+  // delta = sum P dP / sum P: divided, so that the rounding of lse does not scale dP, which may be far larger than dS.
   template <class ForBlocks>
   void sum_delta(const GradientHead<T>& head, GradientPanel<T>& panel, const ForBlocks& for_seen) const {
     panel.sums_delta = panel.sums_weights = true;

@@ -1,5 +1,5 @@
 // The gradient of a bias, which may be broadcast along any axis. An item owns a piece of dbias and visits everything
-// that is summed into it, so the weights are made a second time here, and nothing is added to by two threads.
+// that is summed into it: no two threads add to the same number, but the weights are computed a second time.
 #if defined(POLYHEAD_CPU_BIAS_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POLYHEAD_CPU_BIAS_GRADIENT_INL_H_
 #undef POLYHEAD_CPU_BIAS_GRADIENT_INL_H_
@@ -49,7 +49,7 @@ class BiasGradient {
   bool summed(int axis) const { return dbias_.stride(axis) == 0; }
   std::int64_t step(int axis) const { return axis == 2 ? kRows : axis == 3 ? kKeys : 1; }
   std::int64_t pieces(int axis) const {
-    if (summed(axis)) return 1;  // even over nothing: the sum is then 0
+    if (summed(axis)) return 1;  // even of an empty axis, whose sum is 0
     return (dbias_.shape(axis) + step(axis) - 1) / step(axis);
   }
   // visit(begin, end) for the steps of an axis that belong to a piece: one, or all if the axis is summed.
@@ -76,7 +76,7 @@ class BiasGradient {
       head.make_tile(panel, keys, head.read_keys(keys), head.read_values(keys), T{1}, gate_sum);
       const auto n = static_cast<std::size_t>(keys.end - keys.begin);
       if (summed(3)) {
-        // The tile's sums first, then theirs: so rounding grows with the number of tiles.
+        // Summed within the tile first, so that rounding grows with the number of tiles, not of keys.
         alignas(64) T of_tile[kPanel<T>] = {};
         for (std::size_t j = 0; j < n; ++j) add_row(panel, w.dst + j * kPanel<T>, of_tile);
         return add_row(panel, of_tile, sums);

@@ -25,7 +25,7 @@ class Carver {
   std::size_t used_ = 0;
 };
 
-// Workspace(carver, sizes...) takes its pieces twice: once to measure, once to have them.
+// Workspace(carver, sizes...) takes its pieces twice: first to measure, then for good.
 template <class Workspace, class... Sizes>
 Workspace carve(Scratch& scratch, const Sizes&... sizes) {
   Carver measure(nullptr);

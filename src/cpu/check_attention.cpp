@@ -65,8 +65,8 @@ void expect_targets(std::string_view op, const ConstTensorView& targets, std::in
   }
 }
 
-// Is +infinity, given by its bits, among the elements of a broadcast view [B,H,T,S]? Bits are compared a whole row at a
-// time, so that the compiler makes vectors of it: this reads a tensor of the size of the scores.
+// Refuses +infinity, given by its bits, in a broadcast view [B,H,T,S]. Bits are compared a whole row at a time without
+// a branch, so that the compiler vectorises it: the tensor is as large as the scores.
 template <class Element, class Bits>
 void expect_without(Team& team, std::string_view op, const ConstTensorView& view, Bits infinity) {
   const auto size = [&](int axis) {

@@ -12,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// to[0..n) = from[0..n), whatever the float types: one of them is f32.
+// to[0..n) = from[0..n), of one type, or of two float types of which one is f32.
 void convert(const void* from, DType from_type, std::size_t n, void* to, DType to_type) {
   if (from_type == to_type) {
     std::memcpy(to, from, n * size_of(to_type));

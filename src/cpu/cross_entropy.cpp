@@ -24,7 +24,7 @@ T largest_of(const T* row, std::size_t columns) {
   return largest;
 }
 
-// The target's logit above the mean, and whether no other is as large before it, or larger.
+// look [2] = the target's logit minus the mean of row [columns], and 1 if it is the first of the largest, else 0.
 template <class T>
 void look_at_row(const T* row, std::size_t columns, std::size_t target, T largest, T* look) {
   constexpr std::size_t kBlock = 512;  // sums of few numbers round little
@@ -105,7 +105,7 @@ void add_up(const backend::CrossEntropyProblem& problem) {
 template <class T>
 void cross_entropy_as(Team& team, const backend::CrossEntropyProblem& problem) {
   share_out<T>(problem);
-  const RowBlocks blocks(problem.logits.shape(0), 4 * problem.logits.shape(1));  // an exp is worth a few numbers moved
+  const RowBlocks blocks(problem.logits.shape(0), 4 * problem.logits.shape(1));  // an exp costs a few moves
   for_rows(team, blocks, [&](std::int64_t row) { loss_of_row<T>(problem, row); });
   add_up<T>(problem);
 }

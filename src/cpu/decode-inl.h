@@ -1,8 +1,8 @@
 // Attention of few queries over many keys, as in decoding. All query rows that share a kv head walk over its keys
 // together, so that K and V are read once, and the keys are cut into chunks, so that one sequence fills all threads: an
-// item gives every row's state over its chunk, and a second step merges the chunks in their order. Chunks lie on a grid
-// from the sequence's first key. A row's result has the same bits for any number of threads and whatever rows are
-// beside it.
+// item computes every row's state over its chunk, and a second step merges the chunks in their order. Chunks lie on a
+// grid from the sequence's first key. A row's result has the same bits for any number of threads and whichever rows
+// share its kv head.
 #if defined(POLYHEAD_CPU_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POLYHEAD_CPU_DECODE_INL_H_
 #undef POLYHEAD_CPU_DECODE_INL_H_
@@ -53,7 +53,7 @@ struct DecodePlan {
   }
 
  private:
-  // Those in which some row sees a key; one at least, for the rows that see none.
+  // The chunks in which some row sees a key; an empty one if there are none, so that all rows get a result.
   static std::vector<backend::KeyRange> chunks_of(const backend::Visibility& visibility,
                                                   const backend::Sequence& sequence) {
     std::vector<backend::KeyRange> chunks;
@@ -67,11 +67,11 @@ struct DecodePlan {
   }
 };
 
-// Everything of one call, carved out of one piece. Everything is aligned to 64 bytes.
+// The scratch of one call, carved out of one allocation. Everything is aligned to 64 bytes.
 struct DecodeWorkspace {
   std::size_t padded_D, padded_E;
-  float *q, *s;            // of every member: [kSlab][padded D] scaled, [kSlab][kScoresStride] logits, then weights
-  float *max, *sum, *out;  // of every item: row states m and l [rows], unnormalised output [rows][padded E]
+  float *q, *s;            // per member: [kSlab][padded D] scaled, [kSlab][kScoresStride] logits, then weights
+  float *max, *sum, *out;  // per item: row states m and l [rows], unnormalised output [rows][padded E]
 
   DecodeWorkspace(Carver& carver, const backend::AttentionProblem& problem, const DecodePlan& plan)
       : padded_D(padded<float>(static_cast<std::size_t>(problem.head_dim))),
@@ -155,7 +155,7 @@ class Chunk {
     std::size_t state;
   };
 
-  // q_factor * q, 0 behind its columns.
+  // Adds q_factor * q to the slab, with 0 behind its columns.
   void add_row(const Head<float>& head, std::int64_t t, std::size_t state) {
     const Tag<float> d;
     float* q = q_ + rows_ * w_.padded_D;
@@ -168,7 +168,7 @@ class Chunk {
     out_[rows_++] = w_.out + state * w_.padded_E;
   }
 
-  // What all heads of the span have in common is taken from one of them.
+  // `head` is any head of the span: only what they have in common is read from it.
   void attend_slab(const Head<float>& head, bool values) {
     const backend::Visibility& visibility = head.visibility;
     const SeenKeys seen(visibility, head.sequence.offset, head.sequence.offset + head.sequence.queries - 1, keys_);
@@ -197,7 +197,8 @@ class Chunk {
   bool outputs_finite() const {
     return std::all_of(out_, out_ + rows_, [&](const float* out) { return all_finite(out, 0, 1, w_.padded_E); });
   }
-  // Makes the output anew where values hold NaN or infinity: 0 * would spread them to queries that do not see them.
+  // Recomputes the output where values hold NaN or infinity, which weights of 0 have spread to queries that do not see
+  // them.
   void add_values_seen(const Head<float>& head, const SeenKeys& seen) const {
     for (std::size_t r = 0; r < rows_; ++r) {
       std::fill(out_[r], out_[r] + w_.padded_E, 0.0f);
@@ -231,7 +232,7 @@ class Chunk {
     }
   }
 
-  // -inf for every key that the row at p does not see, and behind the last key. What stood there was never a score.
+  // s [n] <- -inf for every key that the row at p does not see, and behind the last key. Some were never computed.
   void hide(const backend::Visibility& visibility, std::int64_t p, std::size_t n, float* s) const {
     const SeenKeys seen(visibility, p, p, keys_);
     std::int64_t from = 0;
@@ -280,7 +281,7 @@ class SpanMerge {
     return static_cast<std::size_t>(span_.first + chunk) * plan_.rows + row;
   }
 
-  // m <- max m_c, l <- sum e^(m_c - m) l_c and so the output; the sink is one more logit in l.
+  // m <- max m_c, l <- sum e^(m_c - m) l_c, and the output like l; the sink is one more logit in l.
   void finish(const Head<float>& head, std::int64_t t, std::size_t row) const {
     if (head.gate == 0 && !problem_.lse.present()) return clear(head, t);
     float max = head.sink;

@@ -57,11 +57,11 @@ HWY_INLINE V gelu_slope(D d, V x) {
 }
 
 // P(t) t e^(-x^2/2) with t = 1 / (1 + |x| / sqrt 8) is erfc(|x| / sqrt 2) / 2, the share of the normal distribution
-// beyond |x|: Chebyshev's fit of P up to |x| = 10, to 1.4e-8. The highest power is first.
+// beyond |x|. P is a Chebyshev fit up to |x| = 10, exact to 1.4e-8; its highest power is first.
 constexpr float kTail[] = {-0.0278393462f, 0.133987762f, -0.22631701f, 0.119091306f, 0.000597408174f,
                            0.0953527749f,  0.123103637f, 0.140967099f, 0.141056356f};
 
-// That share, `e` being e^(-x^2/2).
+// That share, given e = e^(-x^2/2).
 template <class D, class V>
 HWY_INLINE V tail_of(D d, V x, V e) {
   using T = hn::TFromD<D>;
@@ -92,7 +92,7 @@ HWY_INLINE Normal<V> normal_at(D d, V x) {
   return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, T{1}), tail)), density};
 }
 
-// tanh_of of a vector, or of the single element that a row's last ones are taken as.
+// tanh_of for a whole vector, or for the one lane in which the last columns of a row come.
 template <class V>
 struct TanhAt {
   V value, slope;
@@ -122,7 +122,7 @@ HWY_INLINE Gated<V> gated(D d, V a, backend::Gate kind) {
   return {hn::Mul(a, s), hn::Mul(s, hn::MulAdd(a, hn::Sub(one, s), one))};
 }
 
-// what(tag, place) for every element of a tensor of `count`, as one row after the other.
+// what(tag, index) for all `count` elements of a tensor, a vector or a single element at a time.
 template <class T, class What>
 void for_elements(Team& team, std::int64_t count, const What& what) {
   constexpr std::int64_t kRow = 4096;

@@ -46,7 +46,7 @@ CpuExecutor::~CpuExecutor() {
 }
 
 Team& CpuExecutor::team() {
-  // No lock: a fork could leave the child with a locked one. Of two threads that make a team, one throws its own away.
+  // No lock: a fork could leave the child with a locked one. If two threads make a team, one throws its own away.
   const std::uint32_t now = forks.load(std::memory_order_relaxed);
   Made* made = made_.load(std::memory_order_acquire);
   if (made != nullptr && made->forks == now) return made->team;
@@ -55,8 +55,8 @@ Team& CpuExecutor::team() {
   return made->team;
 }
 
-// A burst ends on the team that it began on: of the threads of a process only the one that forks lives on in the child,
-// and it is not within a burst.
+// A burst ends on the team that it began on: only the thread that forks lives on in the child, and it is not within a
+// burst.
 void CpuExecutor::begin_burst() { team().begin_burst(); }
 void CpuExecutor::end_burst() noexcept { team().end_burst(); }
 

@@ -24,7 +24,7 @@ class CpuExecutor final : public Executor {
  private:
   struct Made {
     Team team;
-    std::uint32_t forks;  // above this process when the team was made
+    std::uint32_t forks;  // that led to this process when the team was made
   };
 
   std::byte* scratch_bytes(std::size_t slot, std::size_t bytes) override { return team().shared(slot).reserve(bytes); }

@@ -17,21 +17,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// K is contracted in slices: the A of a tile and the B of a strip are near while they are used, and sums of slices
-// round less than one long sum. With slices of 512 the logits of real models had 1.5 times the error of torch's, with
-// 256 they have as much; 128 would cost 4 % of the time. Which slices there are depends on K alone, and with them the
-// bits of C.
+// K is contracted in slices: the A of a tile and the B of a strip stay in cache while they are used, and sums of slices
+// round less than one long sum. With slices of 512 the logits of real models had 1.5 times torch's error, with 256 they
+// have the same; 128 would cost 4 % of the time. The slices, and so the bits of C, depend on K alone.
 inline constexpr std::int64_t kSlice = 256;
-// Rows of C per block, and the bytes of L2 that its packed A may take: fewer rows where K is long. Where even the least
-// rows take more, A is packed slice by slice, for every item again.
+// Rows of C per block, and the bytes of L2 that its packed A may take: fewer rows where K is long. Where even
+// kLeastRows take more, A is packed slice by slice, again for every item.
 inline constexpr std::int64_t kBlockRows = 96, kLeastRows = 48, kPackedBytes = 768 * 1024;
 
-// Rows of a packed tile, as they lie in memory.
+// The rows of a packed tile, rounded up to four: its stride from one k to the next.
 constexpr std::size_t tile_stride(std::size_t rows) { return (rows + 3) / 4 * 4; }
 
 // kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kStrip]
-// in its storage type S, bias [kStrip] or null. Meanwhile it fetches what is far: C, wanted at the end, and from
-// `ahead` on, `step` bytes per k, its share of the next strip of B.
+// in its storage type S, bias [kStrip] or null, c [kRows][c_stride]. Prefetches C, which is needed at the end, and its
+// share of the next strip of B: from `ahead` on, `step` bytes per k.
 template <class T, int kRows, class S>
 HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const S* HWY_RESTRICT b, std::size_t n, bool fresh,
                             const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride, const std::byte* ahead,
@@ -62,8 +61,8 @@ HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const S* HWY_RESTRICT b, st
   }
 }
 
-// How a problem is cut: into blocks of rows and parts of its strips, as many as the threads ask for. An item is a part
-// of a block.
+// How a problem is cut into blocks of rows and parts of strips, so many that all members have work. An item is one part
+// of one block.
 template <class T>
 struct GemmPlan {
   GemmPlan(const backend::GemmProblem& given, int members)
@@ -78,10 +77,9 @@ struct GemmPlan {
     keeps_a = K <= kPacked / kLeastRows;
     blocks = divide_up(M, keeps_a ? std::min(kBlockRows, kPacked / std::max<std::int64_t>(K, 1)) : kBlockRows);
     if (blocks == 0 || strips == 0) return;
-    // Members that share a block pack its A each for itself.
+    // Members that share a block each pack its A: few strips are not worth that.
     blocks = std::max(blocks, std::min(divide_up(M, kTileRows), kStripsPerPacking * members / strips));
-    // As many for each member as for any other, if they are not few: else some would pack again what others have
-    // packed.
+    // Unless they are few, as many blocks for every member: otherwise some would pack again what others have packed.
     if (2 * blocks > members) blocks = std::min(divide_up(M, kTileRows), divide_up(blocks, members) * members);
     const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
     parts = std::clamp(wanted, in_place ? 1 : divide_up(strips, kSummedStrips), strips);
@@ -90,15 +88,14 @@ struct GemmPlan {
   }
 
   std::int64_t items() const { return blocks * parts; }
-  // Where B is packed in 16 bits: few rows widen it in registers; for more, a slice of a strip is widened once.
+  // A B packed in 16 bits is widened in registers for few rows; for more, each slice of a strip is widened once.
   bool widens_b() const {
     return problem.packed != nullptr && problem.packed->strips.dtype() != dtype_of<T> && block_rows > kFewRows;
   }
 
-  // So many that a thread which is held up holds nobody else up.
+  // Enough that a delayed thread does not delay the others.
   static constexpr std::int64_t kItemsPerMember = 32;
-  // Strips that make packing A worth its while: a number that is packed costs as much as some twenty that are
-  // multiplied.
+  // Strips that make packing A worth its while: packing a number costs as much as some twenty multiplications.
   static constexpr std::int64_t kStripsPerPacking = 6;
   static constexpr std::int64_t kFewRows = 4;
   // Strips of C that may stay in L2 until they are narrowed.
@@ -112,7 +109,7 @@ struct GemmPlan {
   std::int64_t blocks = 0, parts = 0, block_rows = 0, part_strips = 0;
 };
 
-// Parts claimed of every block, by all members.
+// How many parts of every block the members have claimed.
 class GemmClaims {
  public:
   template <class T>
@@ -121,7 +118,7 @@ class GemmClaims {
         parts_(plan.parts),
         claimed_(std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(plan.blocks))) {}
 
-  // A part of this block, or of the next that has one left. To be called as often as there are items.
+  // Claims a part of this block, or of the next that has one left. Never returns if called more often than items().
   std::int64_t next(std::int64_t& block) const {
     for (;; block = block + 1 < blocks_ ? block + 1 : 0) {
       std::atomic<std::int64_t>& claimed = claimed_[static_cast<std::size_t>(block)];
@@ -155,8 +152,8 @@ struct GemmWorkspace {
   T* b;        // [k][kStrip]: a slice of a strip of 16-bit numbers, widened
 };
 
-// What one member does. It begins at a block of its own and stays with it while it can, for its A stays packed. Items
-// in one order for all, as it once was, had 16 members pack the same rows 16 times.
+// What one member does. It begins at a block of its own and stays with it while parts are left, for its A stays packed.
+// With one order of items for all, 16 members packed the same rows 16 times.
 template <class T>
 class GemmWork {
  public:
@@ -193,7 +190,7 @@ class GemmWork {
   }
   bool summed_in_place(std::int64_t strip) const { return plan_.in_place && columns_of(strip) == kStrip<T>; }
 
-  // Where the A of a tile lies, packed.
+  // The packed A of a tile: [k][tile_stride].
   T* a_of(Range k, std::size_t tile) const {
     const std::size_t before = plan_.keeps_a ? static_cast<std::size_t>(k.begin) * tiles() : 0;
     return w_.a + (before + tile * k.size()) * tile_stride(kTileRows);
@@ -205,7 +202,7 @@ class GemmWork {
     return w_.sums + (plan_.in_place ? 0 : strip - strips_.begin) * plan_.block_rows * kStrip<T>;
   }
 
-  // Where neighbours in memory are rows of A, a few k of all tiles at a time: what is read lies side by side.
+  // If A is stored column by column, packs a few k of all tiles at a time, so that it reads memory in order.
   void pack_a(Range k) {
     const std::int64_t step = problem_.a.stride(1) == 1 ? std::max<std::int64_t>(k.end - k.begin, 1) : 16;
     for (std::int64_t begin = k.begin; begin < k.end; begin += step) {
@@ -219,7 +216,7 @@ class GemmWork {
     }
   }
 
-  // The last strip's is filled up.
+  // The last strip is filled up with 0.
   void copy_bias() {
     const std::int64_t begin = strips_.begin * static_cast<std::int64_t>(kStrip<T>);
     const std::int64_t end = std::min(strips_.end * static_cast<std::int64_t>(kStrip<T>), plan_.N);
@@ -232,15 +229,15 @@ class GemmWork {
     const std::int64_t at = (strip * plan_.K + slice_of(slice).begin) * static_cast<std::int64_t>(kStrip<T>);
     return b_ + at * static_cast<std::int64_t>(size_of(b_type_));
   }
-  // What is multiplied by next: the next strip, the first of the next slice, or what follows the item's strips, for
-  // that is the likeliest to be claimed.
+  // The part of B that is read next: the next strip, the first strip of the next slice, or the strip after the item's
+  // last, which is the likeliest to be claimed next.
   const std::byte* after(std::int64_t slice, std::int64_t strip) const {
     if (strip + 1 < strips_.end) return b_of(slice, strip + 1);
     if (slice + 1 < plan_.slices) return b_of(slice + 1, strips_.begin);
     return b_of(0, strip + 1 < plan_.strips ? strip + 1 : 0);
   }
 
-  // All rows of the block by one strip and slice.
+  // Multiplies all rows of the block by one slice of one strip.
   void multiply(std::int64_t slice, std::int64_t strip) {
     const Range k = slice_of(slice);
     const std::byte *b = b_of(slice, strip), *ahead = after(slice, strip);
@@ -255,7 +252,7 @@ class GemmWork {
     }
   }
 
-  // The same by b [k][kStrip], which is of the type S; the bias goes on top of the last slice.
+  // The same with b [k][kStrip] of type S; the bias is added with the last slice.
   template <class S>
   void multiply_by(std::int64_t slice, std::int64_t strip, const S* b, const std::byte* ahead) {
     const Range k = slice_of(slice);
@@ -279,7 +276,7 @@ class GemmWork {
     }
   }
 
-  // Sums that were not formed in C go there.
+  // Copies sums that were not formed in C to C.
   void store(std::int64_t strip) {
     const T* sums = sums_of(strip);
     const auto columns = static_cast<std::size_t>(columns_of(strip));

@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// to [k][kStrip], of 16-bit numbers, = some columns of B, which are of the same type: by way of T, which loses nothing.
+// to [k][kStrip] = some columns of B, both of the 16-bit type `dtype`; by way of T, which loses nothing.
 template <class T>
 void pack_halves(const ConstTensorView& columns, Range lines, Range k, T* widened, DType dtype, std::byte* to) {
   alignas(64) T strip[kStrip<T> * kWidened] = {};
@@ -33,7 +33,7 @@ void pack_b(Team& team, const ConstTensorView& b, DType dtype, void* to) {
   if (b.count() == 0) return;
   const ConstTensorView columns = b.transpose(0, 1);
   const int members = members_for(team, static_cast<double>(b.count()) / kMovedPerThread);
-  // Narrow matrices are cut along K, too, so that there is something to do for everybody.
+  // Narrow matrices are cut along K, too, so that every member has work.
   const std::int64_t parts = std::clamp<std::int64_t>(divide_up(2 * members, strips), 1, divide_up(K, kWidened));
   team.for_each(strips * parts, 1, members, [&](int) {
     return [&, K, N, dtype, to](std::int64_t item) {
@@ -52,13 +52,14 @@ void pack_b(Team& team, const ConstTensorView& b, DType dtype, void* to) {
   });
 }
 
-// A product whose B, if it was not packed beforehand, is not too large to be packed as a whole.
+// A product whose B was packed beforehand or is small enough to be packed as a whole.
 template <class T>
 void gemm_at_once(Team& team, const backend::GemmProblem& problem) {
   const double work = static_cast<double>(problem.c.count()) * static_cast<double>(problem.a.shape(1));
   const int members = members_for(team, work / kWorkPerThread);
   const GemmPlan<T> plan(problem, members);
-  // All memory before any result: what fails, fails with nothing written. B lies behind the caller's workspace.
+  // Takes all memory before any result is written, so that a failure leaves C untouched. B lies behind the workspace of
+  // member 0.
   Carver measure(nullptr);
   GemmWorkspace<T>(measure, plan);
   const std::size_t workspace = measure.used();
@@ -76,8 +77,8 @@ void gemm_at_once(Team& team, const backend::GemmProblem& problem) {
   });
 }
 
-// Some columns after the other, where packing all of B would take more memory than this: the size of a cache that
-// threads share. The first part is as wide as any, so that it takes all the memory.
+// If packing all of B would take more memory than this, the size of a cache that threads share, the product is made
+// some columns at a time. The first part is the widest, so that no later one can fail for lack of memory.
 inline constexpr std::int64_t kPackedBytesOfB = 32 << 20;
 
 template <class T>
@@ -116,7 +117,7 @@ backend::PackedMatrix pack(Team& team, const ConstTensorView& b) {
   return b.dtype() == DType::f64 ? pack_as<double>(team, b) : pack_as<float>(team, b);
 }
 
-// sums += some rows of kVectors vectors of columns, added up in registers first.
+// sums [kVectors vectors] += the sum of `rows` rows of x, which is formed in registers first.
 template <class T, std::size_t kVectors>
 HWY_INLINE void add_rows(const T* x, std::ptrdiff_t stride, std::int64_t rows, T* sums) {
   const Tag<T> d;
@@ -130,9 +131,9 @@ HWY_INLINE void add_rows(const T* x, std::ptrdiff_t stride, std::int64_t rows, T
   }
 }
 
-inline constexpr std::int64_t kSummedFirst = 64;  // rows that are summed before they are added: so they round less
+inline constexpr std::int64_t kSummedFirst = 64;  // rows that are summed before they join the total, which rounds less
 
-// sums [columns] = the rows of x of type T, four vectors of columns at a time.
+// sums [columns] = the sum of the rows of x, of type T, four vectors of columns at a time.
 template <class T>
 void sum_columns(const ConstTensorView& x, Range columns, T* sums) {
   constexpr std::size_t kWide = 4;

@@ -16,20 +16,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// A panel of queries on its way back.
+// A panel of queries in the backward pass.
 template <class T>
 struct GradientPanel : PanelRows<T> {
-  bool one_tile;      // all that it sees is in one tile
+  bool one_tile;      // all keys that it sees are in one tile
   bool finite;        // no row sees NaN or infinity
-  bool sums_delta;    // delta is being summed from tiles: of a panel with one tile, or ahead of the others' tiles
+  bool sums_delta;    // delta is being summed from tiles: from its only tile, or in a walk ahead of the blocks
   bool sums_weights;  // the weights' sums are wanted
   Matrix<T> q, dout;  // [rows][padded D], [rows][padded E]
   alignas(64) T lse[kPanel<T>], delta[kPanel<T>], dlse[kPanel<T>], sink_weight[kPanel<T>];
-  // P = norm e^(s - lse); norm is 1 but where lse is so large that its rounding is all there is to see.
+  // P = norm e^(s - lse); norm is 1 except where lse is so large that its rounding outweighs all other errors.
   alignas(64) T norm[kPanel<T>];
   alignas(64) T weight_sum[kPanel<T>];  // of the tile's keys
-  // 1, the weight of a key that is alone in its row; 2, which no key has, where the row sees more. A weight of 1 is no
-  // sign of that: beside a lse of 200 all others may weigh 1e-5 and still be lost in its rounding.
+  // 1 where the row may see a single key, whose weight is then 1; 2, which no weight is, where it does not. A weight of
+  // 1 alone proves nothing: with an lse of 200 other keys may weigh 1e-5 and still be lost in its rounding.
   alignas(64) T lone[kPanel<T>];
   alignas(64) T total[kPanel<T>];  // of a panel with one tile: the sum of e^(s - max)
 };
@@ -49,7 +49,7 @@ struct GradientWorkspace {
   T *dout, *output, *dout_t, *output_t;                       // [kPanel][padded E], and [E][kPanel]
   T *pt, *dst, *mask, *slopes, *kept, *dweights, *bias_sums;  // [kBlock][kPanel]
   T* rows;                                                    // [kPanel][kBlock]
-  bool* hidden;                                               // [kBlock] by keep or bias from the whole panel
+  bool* hidden;                                               // [kBlock] is the key hidden from the whole panel?
 
   GradientWorkspace(Carver& carver, const backend::AttentionGradientProblem& problem) {
     const std::size_t D = padded<T>(static_cast<std::size_t>(problem.forward.head_dim));
@@ -71,20 +71,20 @@ struct GradientFactors {
   T scores = 1;  // dS: the scale of q . k
 };
 
-// dP of a key that the row does not see may be NaN and counts for nothing.
+// dP, or 0 where P is 0: dP of a key that the row does not see may be NaN.
 template <class T>
 HWY_INLINE Vec<T> where_seen(Vec<T> p, Vec<T> dp) {
-  return hn::IfThenZeroElse(hn::Eq(p, hn::Zero(Tag<T>())), dp);  // not Ne, which NaN is not on AVX-512
+  return hn::IfThenZeroElse(hn::Eq(p, hn::Zero(Tag<T>())), dp);  // not Ne, which is false for NaN on AVX-512
 }
 
-// st <- e^(st - max of the lane), and the lane's factor to make weights of that: 1 / (their sum + e^(sink - max)).
-// kDelta: also delta += sum P dP. st, dp [n][kPanel].
+// st <- e^(st - max of the lane), and norm <- the lane's factor from that to weights: 1 / (their sum + e^(sink - max)).
+// kDelta: also raw_delta <- sum P dP, and panel.delta += factor * raw_delta. st, dp [n][kPanel].
 template <class T, int kWidth, bool kDelta>
 void softmax_in_tile(GradientPanel<T>& panel, std::size_t n, T sink, T factor, T* HWY_RESTRICT st,
                      const T* HWY_RESTRICT dp, Vec<T> (&norm)[kWidth], Vec<T> (&raw_delta)[kWidth]) {
   const Tag<T> d;
   Vec<T> top[kWidth], sum[kWidth];
-  // The largest key has e^0 = 1 exactly; only a sink far above all keys takes its place.
+  // The largest key gives e^0 = 1 exactly, unless the sink is far above all keys.
   const T far_sink = sink - static_cast<T>(80);
   for (int w = 0; w < kWidth; ++w) top[w] = hn::Set(d, std::max(far_sink, std::numeric_limits<T>::lowest()));
   for (std::size_t j = 0; j < n; ++j) {
@@ -176,7 +176,7 @@ void through_softmax_in_tile(GradientPanel<T>& panel, std::size_t n, T sink, con
   }
 }
 
-// st <- P.
+// st [n][kPanel]: logits to P, in place.
 template <class T, int kWidth>
 void make_weights(GradientPanel<T>& panel, std::size_t n, T sink, T* st) {
   const Tag<T> d;
@@ -193,7 +193,7 @@ void make_weights(GradientPanel<T>& panel, std::size_t n, T sink, T* st) {
   }
 }
 
-// to [kPanel] += a sum over n keys: add(sum, place) has the term of that place of a tile [n][kPanel] in it.
+// to [kPanel] += a sum over n keys: add(sum, at) returns the sum with the term at offset `at` of a tile [n][kPanel].
 template <class T, class Add>
 void add_over_keys(const PanelRows<T>& panel, std::size_t n, T* to, const Add& add) {
   const Tag<T> d;
@@ -208,9 +208,9 @@ void add_over_keys(const PanelRows<T>& panel, std::size_t n, T* to, const Add& a
   }
 }
 
-// From weights to dS where more comes on top: `kept` is P after dropout (P itself without), `dweights` arrives from
-// above or is null. A gate of 0 lets nothing through, not even NaN. A row that sees one key has dP = delta, but dO . O
-// is rounded.
+// P to the weights that dV takes and dP to dS, in place, with all options. All are [n][kPanel]: `kept` is P after
+// dropout (P itself without), `dweights` may be null. A gate of 0 lets nothing through, not even NaN. dP - delta of a
+// row that sees one key is set to 0, for dO . O is rounded.
 template <class T>
 void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const GradientFactors<T>& factors, const T* kept,
                               const T* dweights, T* pt, T* dp, T* gate_sum) {
@@ -240,7 +240,7 @@ void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const Grad
   });
 }
 
-// One head on its way back: reads its panels and makes its tiles.
+// One head in the backward pass: reads its panels and makes its tiles.
 template <class T>
 class GradientHead {
  public:
@@ -258,7 +258,7 @@ class GradientHead {
   bool wants_gate() const { return problem_.dgates.present(); }
   // A head with gate 0 sends back only what flows around the gate.
   bool sends() const { return head_.gate != 0 || problem_.dlse.present() || problem_.dweights.present(); }
-  // Is there more to dS than P, dP and the gate make of it?
+  // Does dS depend on more than P, dP and a gate that is not 0?
   bool takes_more() const {
     return head_.drops() || head_.gate == 0 || problem_.dweights.present() || problem_.dlse.present();
   }
@@ -283,7 +283,7 @@ class GradientHead {
     return read_rows(head_.v, keys.begin, keys.end, head_.E, head_.padded_E, panels() > 2, w_.v);
   }
 
-  // Reads the queries of a panel and what arrives for them. delta is complete unless tiles add to it or there are
+  // Reads the queries of a panel and their gradients from above. delta is complete unless tiles add to it or there are
   // dweights.
   void load(std::int64_t index, bool one_tile, GradientPanel<T>& panel) const {
     static_cast<PanelRows<T>&>(panel) = rows_of(index);
@@ -344,16 +344,16 @@ class GradientHead {
     panel.finite = rows_finite(panel);
     if (!panel.finite) hide_again(panel, keys, k);
   }
-  // May a pair of the panel and these keys have weight 0? Where it does, what it weighs must not count even if it is
-  // NaN.
+  // May a query of the panel give one of these keys weight 0? What such a weight multiplies must not count even if it
+  // is NaN.
   bool may_weigh_nothing(const GradientPanel<T>& panel, backend::KeyRange keys) const {
     return !panel.finite || head_.drops() || head_.masked_by_tensor() ||
            !head_.visibility.sees_all(panel.position, panel.last_position(), keys);
   }
 
   // Is it clear from each row's softmax and delta that q and dO are finite? With NaN or infinity in q every logit of
-  // the row is NaN or infinite: then so is its sum or lse, or the row sees nothing. With NaN or infinity in dO delta
-  // is.
+  // the row is NaN or infinite: then so is its sum or lse, or the row sees nothing. With NaN or infinity in dO so is
+  // delta.
   bool vouches_for_rows(const GradientPanel<T>& panel) const {
     const bool beside = problem_.dweights.present() || problem_.dlse.present();
     if (head_.softcap > 0 || head_.sink != -kInfinity<T> || head_.gate == 0 || head_.drops() || beside) return false;
@@ -369,7 +369,7 @@ class GradientHead {
     return all;
   }
 
-  // dst *= the softcap's derivative: from the gradient of what the bias is added to, to that of q . k.
+  // dst *= the softcap's derivative: turns the gradient of the capped logits into that of q . k.
   void through_softcap(const PanelRows<T>& panel, std::size_t n) const {
     if (head_.softcap == 0) return;
     const Tag<T> d;
@@ -385,17 +385,17 @@ class GradientHead {
   bool rounds_visibly(const T* lse, std::size_t rows) const {
     return size_of(problem_.forward.dtype) < sizeof(float) ? any_beyond(kFar, lse, rows) : any_beyond(16, lse, rows);
   }
-  // Beyond this it is larger than all other errors of a row, and the row is normalised anew, for dk and dv too.
+  // Beyond this |lse| it is larger than all other errors of a row, and the row is normalised again, for dk and dv too.
   static constexpr T kFar = 1024;
   static bool any_beyond(T size, const T* lse, std::size_t rows) {
-    bool found = false;  // no early end: so it goes through all rows in vectors
+    bool found = false;  // no early exit, so that the loop is vectorised
     for (std::size_t r = 0; r < rows; ++r) {
       const T away = std::abs(lse[r]);
       found |= (away > size) & (away < static_cast<T>(1e30));  // a row with keys
     }
     return found;
   }
-  // norm <- 1 / the sum of the weights that these keys and the sink have without it.
+  // norm <- 1 / the sum of the weights that these keys and the sink have with a norm of 1.
   template <class ForBlocks>
   void normalise(GradientPanel<T>& panel, const ForBlocks& for_blocks) const {
     T sums[kPanel<T>];
@@ -413,7 +413,7 @@ class GradientHead {
   }
 
  private:
-  // w.pt holds P.
+  // weight_sum [kPanel] = the sum of P, which is in w.pt [n][kPanel], over the keys.
   void sum_weights(GradientPanel<T>& panel, std::size_t n) const {
     const Tag<T> d;
     std::fill_n(panel.weight_sum, kPanel<T>, T{0});
@@ -427,7 +427,7 @@ class GradientHead {
       if (head_.visibility.count(panel.position + static_cast<std::int64_t>(r)) != 1) panel.lone[r] = T{2};
     }
   }
-  // A row that sees one key has dS = 0, but dO . O is rounded with the gate in it.
+  // A row that sees one key has dS = 0, which the tile may miss: dO . O is rounded with the gate in it.
   void clear_lone_keys(const GradientPanel<T>& panel, std::size_t n, T values) const {
     const Tag<T> d;
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
@@ -437,8 +437,8 @@ class GradientHead {
     });
   }
 
-  // Is lse, which q and the logits make NaN, or delta, which values and what arrives can, finite in every row? (lse of
-  // a lane without a query is infinite.)
+  // Is every row free of NaN and infinity? Those in q and the logits show as NaN in lse, those in values and gradients
+  // from above show in delta. (lse of a lane without a query is infinite.)
   static bool rows_finite(const GradientPanel<T>& panel) {
     const Tag<T> d;
     auto bad = hn::FirstN(d, 0);
@@ -448,7 +448,7 @@ class GradientHead {
     }
     return hn::AllFalse(d, bad);
   }
-  // In a row that sees NaN, 0 * NaN has come to hidden keys too: both tiles <- 0 there.
+  // In a row that sees NaN, 0 * NaN has reached hidden keys too: sets both tiles to 0 there.
   void hide_again(const GradientPanel<T>& panel, backend::KeyRange keys, const Matrix<T>& k) const {
     const Tag<T> d;
     T* st = w_.kept;
@@ -460,8 +460,8 @@ class GradientHead {
     });
   }
 
-  // lse, and dO . O. Its rounding is an error that all of a row's dS share, so it is summed in runs; but as dP is where
-  // a row may see one key, which has dP - delta = 0, not nearly 0.
+  // Reads lse and forms delta = dO . O. All dS of a row share the rounding of delta, so it is summed in runs; but where
+  // a row may see a single key it is summed as dP is, so that dP - delta is exactly 0.
   void read_forward(GradientPanel<T>& panel) const {
     const Tag<T> d;
     const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);

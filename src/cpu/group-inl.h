@@ -22,7 +22,7 @@ inline constexpr std::int64_t kGroupRows = static_cast<std::int64_t>(kPanel<T>* 
 template <class T>
 struct KeyBlock {
   Matrix<T> k, v;
-  bool finite_v = true;  // or not known yet, or where no weight is 0
+  bool finite_v = true;  // also if that is not known yet, or if no weight is 0
 };
 
 // A thread's scratch, carved up. Everything is aligned to 64 bytes.
@@ -31,11 +31,11 @@ struct Workspace {
   Panel<T>* panels;  // [kGroupPanels]
   T* st;             // [kBlock][kPanel] logits, then weights
   T* tile;           // [kBlock][kPanel] bias and keep
-  T* rows;           // [kPanel][kBlock] the same on their way in, or weights on their way out
+  T* rows;           // [kPanel][kBlock] rows of bias and keep, or of weights, as they lie in the tensors
   T* q_rows;         // [kPanel][D] widened
   T* k;              // [kBlock][D]
   T* v;              // [kBlock][padded E]
-  T* live_v;         // [kBlock][padded E] values of keys that somebody sees
+  T* live_v;         // [kBlock][padded E] values of keys that some row sees
 
   Workspace(Carver& carver, const backend::AttentionProblem& problem) {
     const auto D = static_cast<std::size_t>(problem.head_dim);
@@ -85,7 +85,7 @@ class Group {
     return problem_.lse.present() || wants(problem_.weights) || wants(problem_.logits) ||
            problem_.statistics_set != StatisticsSet::none;
   }
-  // Weights or logits of this head?
+  // Are the weights or logits of this head wanted?
   bool wants(const TensorView& by_key) const {
     return by_key.present() && problem_.weight_head_of[static_cast<std::size_t>(head_.h)] >= 0;
   }
@@ -117,8 +117,7 @@ class Group {
     if (problem_.statistics_set != StatisticsSet::none) watch_keys(head_, panel);
   }
 
-  // Calls visit with blocks of keys that cover all that any row of the group sees, in order, and nothing that none
-  // sees.
+  // visit(keys) for blocks of keys, in order, that cover exactly what some row of the group sees by its position.
   template <class Visit>
   void for_key_blocks(const Visit& visit) const {
     if (panels_ == 0) return;
@@ -155,7 +154,7 @@ class Group {
     const backend::KeyRange seen = head_.visibility.hull(panel.position, panel.last_position(), range);
     if (!seen.empty()) attend_tile(panel, seen, skip(block, seen.begin - range.begin));
   }
-  // A panel whose output is not finite, once more: where values hold NaN or infinity, a weight of 0 may have brought
+  // Recomputes a panel whose output is not finite: where values hold NaN or infinity, a weight of 0 may have brought
   // them to rows that do not see them.
   void walk_again(Panel<T>& panel) {
     begin(panel);
@@ -277,7 +276,7 @@ class Group {
            head_.tensor_row(row) * lse.stride(2);
   }
 
-  // output = gate / (1 - dropout) * norm * out. Is all of it finite?
+  // output = gate / (1 - dropout) * norm * out. Returns whether all of it is finite.
   bool store_output(Panel<T>& panel, const RowResults<T>& results) const {
     const std::int64_t first = panel.row - first_row_;
     if (panel.fresh) {  // no key was seen
@@ -292,7 +291,7 @@ class Group {
     const std::int64_t step = problem_.output.stride(2) * static_cast<std::int64_t>(size_of(dtype));
     std::byte* to = output_row(panel.row);
     T* row = panel.out;
-    Vec<T> spoilt = hn::Zero(d);  // 0 * x is 0, or NaN, which Or keeps
+    Vec<T> spoilt = hn::Zero(d);  // 0 * x is 0 or NaN, which Or keeps
     for (std::size_t r = 0; r < panel.rows; ++r, to += step, row += padded_E) {
       const Vec<T> factor = hn::Set(d, common * results.norm[r]);
       T* scaled = direct ? reinterpret_cast<T*>(to) : row;
@@ -308,8 +307,8 @@ class Group {
     return hn::AllFalse(d, hn::IsNaN(spoilt));
   }
 
-  // Weights of a panel that sees one tile only are at hand: st holds e^(s - max) of these keys. Of others they come
-  // from a second walk over the keys, which leaves the output's path as it is.
+  // The weights of a panel that sees only one tile are at hand: st holds e^(s - max) of its keys. Those of other panels
+  // come from a second walk over the keys, which leaves the path of the output as it is.
   bool store_weights_of_tile(const Panel<T>& panel, backend::KeyRange keys) {
     Panel<T> completed = panel;
     RowResults<T> results;
@@ -319,7 +318,7 @@ class Group {
     return true;
   }
   void store_weights(const Panel<T>& panel, const RowResults<T>& results) {
-    const bool gaps = head_.visibility.window.always_first > 0;  // between those and the window
+    const bool gaps = head_.visibility.window.always_first > 0;  // between the first keys and the window
     const backend::KeyRange seen =
         head_.visibility.hull(panel.position, panel.last_position(), {0, head_.sequence.keys});
     if (!clear_weights(panel, gaps ? backend::KeyRange{} : seen)) return;
@@ -356,7 +355,7 @@ class Group {
     return any;
   }
 
-  // norm * st of these keys, or 0 where st is, a row of weights per lane.
+  // Writes norm * st of these keys, 0 where st is 0: a row of weights per lane.
   void write_weights(const PanelRows<T>& panel, const RowResults<T>& results, backend::KeyRange keys) const {
     const Tag<T> d;
     const DType dtype = problem_.weights.dtype();
@@ -368,7 +367,7 @@ class Group {
       hn::Store(hn::IfThenZeroElse(hn::Eq(e, hn::Zero(d)), hn::Mul(hn::Load(d, results.norm + lane), e)), d,
                 w_.tile + at);
     });
-    // All rows, and as many keys as four divides, go straight to their place.
+    // If all rows are wanted and the keys are a multiple of four, they go straight into the tensor.
     if (problem_.weights_in_order && dtype == dtype_of<T> && n % 4 == 0) {
       T* to = reinterpret_cast<T*>(row_of(problem_.weights, panel.row)) + column;
       return transpose(w_.tile, kPanel<T>, n, panel.rows, T{1}, to,
@@ -382,7 +381,7 @@ class Group {
     }
   }
 
-  // Logits after the step that is asked for: another walk over the keys, of which none but the visible ones show.
+  // Writes the logits of the wanted stage, in another walk over the keys; those of hidden keys are -inf.
   void store_logits(const Panel<T>& panel) {
     fill_logits(panel.row, panel.row + static_cast<std::int64_t>(panel.rows));
     for_key_blocks([&](backend::KeyRange range) {
@@ -400,7 +399,7 @@ class Group {
       }
     });
   }
-  // st, masked logits, to what they were before the bias or before the softcap; hidden ones stay hidden.
+  // Replaces the masked logits in st by those before the bias or before the softcap; hidden ones stay hidden.
   void go_back(const Panel<T>& panel, backend::KeyRange keys, const Matrix<T>& k) {
     const Tag<T> d;
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
@@ -437,7 +436,7 @@ class Group {
     }
   }
 
-  // Queries beyond the sequence's own.
+  // Clears the results of rows beyond the sequence's own queries.
   void clear_padding() const {
     clear_output(existing_, rows_);
     if (wants(problem_.logits)) fill_logits(first_row_ + existing_, first_row_ + rows_);

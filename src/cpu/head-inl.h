@@ -48,8 +48,8 @@ struct Matrix {
 };
 
 // Rows [begin, end): where they are if they lie as T and fill whole vectors, else copied to `copy` [..][padded] with 0
-// behind the columns. Rows that are read many times are copied too if their stride would crowd them into a few cache
-// sets.
+// behind the columns. Rows whose stride would crowd them into a few cache sets are copied too, and so are rows that are
+// read often and lie far apart.
 template <class T>
 Matrix<T> read_rows(const Rows& from, std::int64_t begin, std::int64_t end, std::size_t columns, std::size_t padded,
                     bool read_often, T* copy) {
@@ -119,12 +119,12 @@ struct Head {
   }
 
   bool drops() const { return problem.dropout.p > 0; }
-  // Only the logits tell whether a key is visible.
+  // If so, only the logits tell whether a key is visible.
   bool masked_by_tensor() const { return keep.data != nullptr || bias.data != nullptr; }
   bool sees_only(const PanelRows<T>& panel, backend::KeyRange keys) const {
     return visibility.sees_only(panel.position, panel.last_position(), keys);
   }
-  // How many of these keys stand before the end of what a row of the panel sees.
+  // How many of these keys come before the end of the range that a row of the panel sees.
   std::size_t keys_of(const PanelRows<T>& panel, std::size_t row, backend::KeyRange keys) const {
     const std::int64_t p = panel.position + static_cast<std::int64_t>(row);
     const std::int64_t end = std::max(visibility.window_end(p), visibility.head_end(p));
@@ -143,18 +143,18 @@ struct Head {
   }
 };
 
-// Where the masked logits of a tile are made. Everything is [kBlock][kPanel].
+// Memory for the masked logits of a tile: [kBlock][kPanel] unless it says otherwise.
 template <class T>
 struct LogitTiles {
   T* st;      // the logits
   T* mask;    // bias and keep
-  T* rows;    // [kPanel][kBlock] the same on their way in
-  T* slopes;  // derivative of the softcap, if wanted: else null
+  T* rows;    // [kPanel][kBlock] the same, as they lie in the tensors
+  T* slopes;  // derivative of the softcap, or null if not wanted
 };
 
-// st [n][kPanel] = rows . lanes: of keys for queries, or of values for gradients of outputs. Later keys than any query
-// of the first vector sees are multiplied for the second alone; what the first then holds is for hide_by_position to
-// hide.
+// st [n][kPanel] = rows [n][inner] . lanes [inner][kPanel]: keys and queries, or values and output gradients. Keys
+// beyond those that the first vector of queries sees are multiplied for the second only; what the first then holds is
+// hidden by position.
 template <class T>
 void tile_scores(const Head<T>& head, const PanelRows<T>& panel, backend::KeyRange keys, const Matrix<T>& rows,
                  const T* lanes, std::size_t inner, T* st) {

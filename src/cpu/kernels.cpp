@@ -6,7 +6,7 @@
 namespace polyhead::cpu {
 namespace {
 
-// A kernel that works with a team as an entry of the table.
+// Makes a kernel that takes a team an entry of the table, which takes an executor.
 template <auto kernel>
 struct Entry;
 template <class Result, class... Arguments, Result (*kernel)(Team&, Arguments...)>

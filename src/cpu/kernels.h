@@ -1,4 +1,4 @@
-// The kernels of the CPU, on a team of threads. What they compute is said in backend/, beside the problems.
+// The kernels of the CPU, on a team of threads. The problems in backend/ say what they compute.
 #pragma once
 
 #include "backend/kernels.h"
@@ -6,7 +6,7 @@
 
 namespace polyhead::cpu {
 
-// The table that ops call them by, with a CpuExecutor.
+// The table through which ops call them, with a CpuExecutor.
 const backend::Kernels& kernels() noexcept;
 
 void check_attention(Team& team, std::string_view op, const backend::AttentionProblem& problem);
@@ -15,7 +15,7 @@ void attend(Team& team, const backend::AttentionProblem& problem);
 bool decodes(const backend::AttentionProblem& problem) noexcept;
 void attend_backward(Team& team, const backend::AttentionGradientProblem& problem);
 
-// The bits of C do not depend on the number of threads; nor on whether B was packed, if it was for exact products.
+// The bits of C do not depend on the number of threads, nor on whether B was packed for exact products or not at all.
 void gemm(Team& team, const backend::GemmProblem& problem);
 backend::PackedMatrix pack(Team& team, const ConstTensorView& b, backend::Products products);
 void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums);

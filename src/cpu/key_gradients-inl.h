@@ -1,6 +1,6 @@
 // The unit of work of the backward pass: one block of keys of one key/value head, and all the queries that see it. Its
-// dk and dv are complete when it ends. To dq every block adds its part, in the order of the blocks, so that the bits
-// are the same for any number of threads: a block waits, panel by panel, for the one before it.
+// dk and dv are complete when it ends. Blocks add their parts to dq in order, so that the bits are the same for any
+// number of threads: a block waits, panel by panel, for the one before it.
 #if defined(POLYHEAD_CPU_KEY_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POLYHEAD_CPU_KEY_GRADIENTS_INL_H_
 #undef POLYHEAD_CPU_KEY_GRADIENTS_INL_H_
@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// Block b of a sequence's keys, one of `count` of nearly equal size; a sequence without keys has one, which is empty.
+// A sequence's keys in `count` blocks of nearly equal size; a sequence without keys has one block, which is empty.
 struct KeyBlocks {
   std::int64_t keys, count;
 
@@ -31,7 +31,7 @@ struct KeyBlocks {
 // The block before is about to add: look a while before sleeping.
 inline constexpr int kLooksForBlock = 1000;
 
-// What the blocks of all heads share. A panel is found at first_panel[sequence] + head * panels + panel.
+// What the blocks of all heads share. The index of a panel is first_panel[sequence] + head * panels + panel.
 template <class T>
 struct GradientShared {
   std::vector<std::int64_t> first_panel;  // [N]
@@ -41,12 +41,12 @@ struct GradientShared {
   std::vector<T> weight_sums;             // [panels][kPanel] over the blocks so far, of panels that want them
   // Of panels that have been walked over ahead; empty if none has.
   std::vector<T> norm, delta;  // [panels][kPanel]
-  T* dq = nullptr;             // [panels][kPanel][padded D] where the tensor cannot be added to
+  T* dq = nullptr;             // [panels][kPanel][padded D] if sums cannot be formed in the tensor itself
 
   std::int64_t place_of(const GradientHead<T>& head, std::int64_t panel) const {
     return first_panel[static_cast<std::size_t>(head.head().n)] + head.head().h * head.panels() + panel;
   }
-  // Gives a panel what only a walk over all its keys could tell.
+  // Fills in what takes a walk over all keys of a panel: norm and delta.
   void complete(const GradientHead<T>& head, std::int64_t index, GradientPanel<T>& panel) const {
     if (panel.one_tile || norm.empty() || !head.sends()) return;
     const std::size_t at = static_cast<std::size_t>(place_of(head, index)) * kPanel<T>;
@@ -69,12 +69,12 @@ struct Sums {
 // of these sums and with their length, not with the number of queries.
 inline constexpr std::int64_t kPanelsPerSum = 16;
 
-// dk or dv of one block: summed up in the tensor itself if that serves, else in scratch and stored at the end.
+// dk or dv of one block: summed up in the tensor itself if its layout allows, else in scratch and stored at the end.
 template <class T>
 class BlockSums {
  public:
-  // `panels` add to it; where they are few, it does not matter if the tensor's rows lie far apart. scratch and partial
-  // [kBlock][padded columns].
+  // So many `panels` add to it; if they are few, it does not matter that the tensor's rows lie far apart. scratch and
+  // partial [kBlock][padded columns].
   BlockSums(const TensorView& to, std::int64_t batch, std::int64_t kv_head, std::int64_t key, std::int64_t keys,
             std::int64_t panels, T* scratch, T* partial)
       : to_(to),
@@ -91,7 +91,8 @@ class BlockSums {
     if (in_place_) total_ = {reinterpret_cast<T*>(data_), static_cast<std::size_t>(to.stride(2))};
   }
 
-  // P^T X of keys [first, first + n) of the block; `careful`: some weights may be 0, and X not finite.
+  // Adds P^T X, pt [n][kPanel] and x [rows][..], to keys [first, first + n) of the block. `careful`: some weights may
+  // be 0, and X not finite.
   template <class RowOf>
   void add(const T* pt, std::size_t first, std::size_t n, std::size_t rows, bool careful, const RowOf& row_of,
            const Matrix<T>& x) {
@@ -187,13 +188,13 @@ class KeyGradients {
     finite_keys_ = all_finite(k.data, k.stride, static_cast<std::size_t>(keys_.end - keys_.begin), head.padded_D());
     alignas(64) T gate_sum[kPanel<T>];
     double gate = 0;
-    // The last panel first, which all blocks see under a causal mask: so all can begin at once. From the diagonal on,
-    // as it once was, a block waited until the one before had come to where it begins.
+    // The last panel first: under a causal mask all blocks see it, so that all can begin at once. Beginning at the
+    // diagonal made each block wait until the one before had come that far.
     for (std::int64_t i = head.panels(); i-- > 0;) {
       const PanelRows<T> rows = head.rows_of(i);
       const backend::KeyRange seen = seen_by(head, rows, block_);
       const bool one_tile = head.head().sees_only(rows, keys_);
-      if (seen.empty() && !(one_tile && block_ == 0)) continue;  // block 0 cares for rows that see nothing
+      if (seen.empty() && !(one_tile && block_ == 0)) continue;  // block 0 handles rows that see nothing
       GradientPanel<T> panel;
       head.load(i, one_tile, panel);
       shared_.complete(head, i, panel);
@@ -231,9 +232,9 @@ class KeyGradients {
     add_to_dq(head, panel, index, before, seen, k);
   }
 
-  // dq += dS K, once the block before has added its own. It has begun, since blocks are claimed in order, and itself
-  // waits only for blocks before it. Nothing in an item throws: a block that did not add would
-  // deadlock the next.
+  // dq += dS K, once the block before has added its part. That block has begun, since blocks are claimed in order, and
+  // itself waits only for blocks before it. Nothing in an item throws: a block that did not add would deadlock the
+  // next.
   void add_to_dq(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index, std::int64_t before,
                  backend::KeyRange seen, const Matrix<T>& k) const {
     Awaited& done = shared_.done[static_cast<std::size_t>(shared_.place_of(head, index))];

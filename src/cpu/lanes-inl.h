@@ -52,7 +52,7 @@ HWY_INLINE hn::Vec<D> count_from(D d, hn::TFromD<D> first) {
   return hn::Add(hn::Set(d, first), hn::Load(d, kSteps.of));
 }
 
-// Highway's Exp, Log and Tanh make ordinary numbers of NaN. These keep it.
+// Highway's Exp, Log and Tanh turn NaN into ordinary numbers. These keep it.
 template <class T>
 HWY_INLINE Vec<T> or_nan(Vec<T> x, Vec<T> result) {
   return hn::IfThenElse(hn::IsNaN(x), x, result);
@@ -83,7 +83,7 @@ HWY_INLINE Tanh<T> tanh_of(Vec<T> x) {
   return {or_nan<T>(x, hn::CopySign(value, x)), or_nan<T>(x, slope)};
 }
 
-// e^x = scale * p, x between the floor below and 0. NaN is in p, whatever bits the scale then has.
+// e^x = scale * p, for x between exp_clamping's floor and 0. If x is NaN, so is p, whatever bits the scale then has.
 template <class T>
 struct Exponential {
   Vec<T> scale, p;
@@ -110,9 +110,9 @@ HWY_INLINE Exponential<T> exp_above_floor(Vec<T> x) {
   }
 }
 
-// e^x for x <= 0. x at or below the floor, -inf included, gives exactly 0: the value at the floor (1e-38) is taken off,
-// which changes nothing where the result matters. NaN stays NaN. x is clamped in place, so that x * e^x is 0 for hidden
-// keys too.
+// e^x for x <= 0. x at or below the floor, -inf included, gives exactly 0: the value at the floor (1e-38 in f32) is
+// subtracted, which changes nothing where the result matters. NaN stays NaN. x is clamped in place, so that x * e^x is
+// 0 for hidden keys too.
 template <class T>
 HWY_INLINE Vec<T> exp_clamping(Vec<T>& x) {
   const Tag<T> d;
@@ -168,7 +168,7 @@ inline void widen_half(const bfloat16* from, std::size_t n, float* to) {
   widen_scalar(from + i, n - i, to + i);
 }
 
-// to[0..n) = from[0..n), `from` being n elements of the type.
+// to[0..n) = from[0..n), where `from` holds elements of type `dtype`.
 template <class T>
 void widen(const void* from, DType dtype, std::size_t n, T* to) {
   switch (dtype) {
@@ -184,7 +184,7 @@ void widen(const void* from, DType dtype, std::size_t n, T* to) {
   }
 }
 
-// A vector of storage in the type computed in.
+// Loads a vector of storage elements in the type we compute in.
 template <class T>
 HWY_INLINE Vec<T> load_wide(const T* from) {
   return hn::LoadU(Tag<T>(), from);
@@ -239,7 +239,7 @@ inline void narrow_half(const float* from, std::size_t n, bfloat16* to) {
   for (; i < n; ++i) to[i] = bfloat16(from[i]);
 }
 
-// to[0..n) = from[0..n), `to` being n elements of the type.
+// to[0..n) = from[0..n), where `to` holds elements of type `dtype`.
 template <class T>
 void narrow(const T* from, std::size_t n, void* to, DType dtype) {
   if constexpr (sizeof(T) == 8) {

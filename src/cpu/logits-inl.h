@@ -41,12 +41,13 @@ template <class T>
 void clear_idle_lanes(const PanelRows<T>& panel, std::size_t n, T* tile) {
   if (panel.rows == panel.width()) return;
   const Tag<T> d;
-  // Of for_vectors the compiler makes a memset of every row, which took a quarter of a call with short rows.
+  // The compiler turns for_vectors into a memset per row, which took a quarter of a call with short rows.
   if (!panel.narrow()) return static_cast<void>(std::fill_n(tile, n * kPanel<T>, T{0}));
   for (std::size_t j = 0; j < n; ++j) hn::Store(hn::Zero(d), d, tile + j * kPanel<T>);
 }
 
-// s <- c * tanh(s / c); the division is in the scale of q. `slopes` (or null) receives the derivative 1 - tanh^2.
+// st [n][kPanel] <- c * tanh(st / c); the division is folded into q. `slopes` (or null) receives the derivative
+// 1 - tanh^2.
 template <class T>
 void apply_softcap(const PanelRows<T>& panel, std::size_t n, T c, T* st, T* slopes) {
   const Tag<T> d;
@@ -134,7 +135,7 @@ void add_alibi(const PanelRows<T>& panel, std::int64_t first_key, std::size_t n,
   }
 }
 
-// Hides keys outside the causal triangle and the window. Seen from key j, the lanes that see it are an interval.
+// Hides keys outside the causal triangle and the window. The lanes that see a key are an interval.
 template <class T>
 void hide_by_position(const backend::Visibility& visibility, const PanelRows<T>& panel, std::int64_t first_key,
                       std::size_t n, T* st) {
@@ -186,7 +187,8 @@ struct DropoutKey {
   std::uint32_t head, sequence, threshold;  // kept iff a key's 16 bits >= threshold
 };
 
-// Zeroes the dropped weights of `lanes` queries from lane `at`. Counter (j/8, i, h, b): eight keys share four words.
+// Zeroes the dropped weights of a vector of queries, from lane `at` on, in st [n][kPanel]. Counter (j/8, i, head,
+// sequence): eight keys share four words.
 inline void drop_lanes(const DropoutKey& key, const PanelRows<float>& panel, std::int64_t first_key, std::size_t n,
                        std::size_t at, float* st) {
   const Tag<float> d;

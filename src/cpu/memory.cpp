@@ -8,7 +8,7 @@
 namespace polyhead::cpu {
 namespace {
 
-// What is smaller, malloc keeps itself.
+// Smaller blocks are kept by malloc itself.
 constexpr std::size_t kSmall = 64 << 10;
 
 // Four sizes per doubling, so that tensors which grow from call to call find what they left.
@@ -63,7 +63,7 @@ void KeptMemory::release(void* data, std::size_t bytes) noexcept {
 void KeptMemory::trim() noexcept {
   let_go();
 #ifdef __GLIBC__
-  malloc_trim(0);  // which keeps blocks of up to 32 MB itself
+  malloc_trim(0);  // malloc itself keeps blocks of up to 32 MB
 #endif
 }
 

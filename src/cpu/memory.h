@@ -1,4 +1,4 @@
-// Host memory that is kept when a tensor lets go of it and lent to the next: fresh pages cost more than many a call.
+// Host memory that is kept when a tensor releases it and lent to the next: fresh pages cost more than many a call.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class KeptMemory final : public Allocator {
   void let_go() noexcept;
 
   // Blocks that nobody uses, by size. The lock is only ever tried: a fork may leave it locked for good in the child,
-  // which then does without what is kept.
+  // which then does without the kept blocks.
   std::mutex lock_;
   std::map<std::size_t, std::vector<void*>> kept_;
   std::size_t lent_bytes_ = 0, most_lent_bytes_ = 0, kept_bytes_ = 0;

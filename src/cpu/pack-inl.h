@@ -16,7 +16,7 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 // Elements of a line that are widened at a time, before they are transposed.
 inline constexpr std::size_t kWidened = 64;
 
-// Columns of a strip: those of B that are packed side by side.
+// Columns of B that are packed side by side, as a strip.
 template <class T>
 inline constexpr std::size_t kStrip = 2 * kLanes<T>;
 
@@ -41,7 +41,7 @@ const T* first_of(const ConstTensorView& x, Range lines, Range k) {
   return reinterpret_cast<const T*>(element(x, lines.begin, k.begin));
 }
 
-// Rows of kCount numbers; a known count is a few moves, where memcpy would be a call.
+// Copies rows of kCount numbers: with a known count memcpy is a few moves instead of a call.
 template <class T, std::size_t kCount>
 void copy_rows(const T* from, std::ptrdiff_t from_stride, std::size_t rows, T* to, std::size_t to_stride) {
   for (std::size_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
@@ -54,7 +54,7 @@ void copy_rows(const T* from, std::ptrdiff_t from_stride, std::size_t rows, T* t
 template <class T>
 void pack_lines(const ConstTensorView& x, Range lines, Range k, T* widened, T* to, std::size_t to_stride) {
   const bool as_it_is = x.dtype() == dtype_of<T>;
-  if (x.stride(1) != 1) {  // neighbours are lines
+  if (x.stride(1) != 1) {  // contiguous across lines
     if (as_it_is && lines.size() == kStrip<T>) {
       return copy_rows<T, kStrip<T>>(first_of<T>(x, lines, k), x.stride(1), k.size(), to, to_stride);
     }

@@ -1,5 +1,5 @@
-// Products of f32 by B that was packed in bf16, on instructions that multiply such numbers in pairs and add in f32:
-// AVX512-BF16, at twice the speed of f32. Highway has no name for them yet.
+// Products of an f32 A and a B packed in bf16, by instructions that multiply bf16 in pairs and add in f32: AVX512-BF16,
+// at twice the speed of f32. Highway has no name for them yet.
 #include "cpu/pair_gemm.h"
 
 #include <algorithm>
@@ -15,16 +15,16 @@
 namespace polyhead::cpu {
 namespace {
 
-using Pair = std::int32_t;  // two bf16 that follow each other in K; the last of an odd K has 0 beside it
+using Pair = std::int32_t;  // two bf16, neighbours along K; the last of an odd K is paired with 0
 
 constexpr std::int64_t kRows = 12, kColumns = 32;  // of a register tile; a strip of B has as many columns
-constexpr std::int64_t kPackedBytes = 512 * 1024;  // of L2, which the A of a block may take: B is read once for each
+constexpr std::int64_t kPackedBytes = 512 * 1024;  // of L2 for the A of a block: B is read once per block
 
 std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 
 constexpr std::int64_t kPairsAtOnce = 16, kLinesAtOnce = 4;
 
-// As many pairs as there are of a line, rounded; 0 behind its end.
+// Up to kPairsAtOnce pairs of a line that has `left` numbers left, rounded to bf16; 0 behind its end.
 [[gnu::target("avx512f,avx512bf16")]] __m512i round_pairs(const float* from, std::int64_t left) {
   const std::uint32_t mask = left >= 2 * kPairsAtOnce ? ~0u : (1u << left) - 1;
   const __m512 low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
@@ -32,11 +32,11 @@ constexpr std::int64_t kPairsAtOnce = 16, kLinesAtOnce = 4;
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
-// to [pairs][width] = lines [lines][K], rounded; further lines are 0. The width is a multiple of four, so many lines
-// are transposed at a time.
+// to [pairs][width] = from [lines][K], rounded; further lines are 0. `width` is a multiple of kLinesAtOnce, the lines
+// that are transposed at a time.
 [[gnu::target("avx512f,avx512bf16")]] void pack_lines(const float* from, std::int64_t stride, std::int64_t lines,
                                                       std::int64_t K, std::int64_t width, Pair* to) {
-  constexpr __mmask8 kEight = 0xff;  // g++ 12 takes the plain calls for reads of what was not written
+  constexpr __mmask8 kEight = 0xff;  // g++ 12 takes the unmasked intrinsics for reads of uninitialised memory
   constexpr __mmask16 kSixteen = 0xffff;
   const std::int64_t pairs = divide_up(K, 2);
   for (std::int64_t line = 0; line < width; line += kLinesAtOnce) {
@@ -63,7 +63,7 @@ constexpr std::int64_t kPairsAtOnce = 16, kLinesAtOnce = 4;
   }
 }
 
-// Bytes to fetch while a tile is computed, so many for every pair: its share of the next strip of B.
+// What a tile prefetches, `step` bytes per pair: its share of the next strip of B.
 struct Ahead {
   const char* from;
   std::int64_t step;
@@ -132,11 +132,11 @@ void pair_gemm(Team& team, const backend::GemmProblem& problem) {
   const std::int64_t most = kPackedBytes / (std::max<std::int64_t>(tile_size, 1) * std::int64_t{sizeof(Pair)});
   const std::int64_t blocks = divide_up(tiles, std::clamp<std::int64_t>(most, 4, 64));
   const int members = members_for(team, static_cast<double>(M * N) * static_cast<double>(K) / kWorkPerThread);
-  constexpr std::int64_t kItemsPerMember = 16;  // so that a thread which is held up holds nobody else up
+  constexpr std::int64_t kItemsPerMember = 16;  // enough that a delayed thread does not delay the others
   const std::int64_t parts = std::clamp<std::int64_t>(divide_up(kItemsPerMember * members, blocks), 1, strips);
   const auto* b = static_cast<const Pair*>(problem.packed->strips.view().data());
   const auto* biases = bias.present() ? data_of<float>(bias) : nullptr;
-  // [tile][pairs][kRows], for all members.
+  // A, packed for all members: [tile][pairs][kRows].
   auto* packed = reinterpret_cast<Pair*>(team.scratch(0).reserve(static_cast<std::size_t>(tiles * tile_size) * 4));
   team.for_each(tiles, 1, members, [&](int) {
     return [&](std::int64_t n) {

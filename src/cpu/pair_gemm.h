@@ -1,5 +1,5 @@
-// Products of f32 by B that was packed in bf16, into f32, where the processor multiplies pairs of them: A is rounded to
-// bf16 as it is packed.
+// f32 products of an f32 A and a B packed in bf16, where the processor multiplies pairs of bf16: A is rounded to bf16
+// as it is packed.
 #pragma once
 
 #include "backend/gemm.h"
@@ -7,9 +7,9 @@
 
 namespace polyhead::cpu {
 
-// Whether this machine does, and the vector target in use is its best.
+// Whether this machine does, and AVX3 is among the vector targets that may be used.
 bool multiplies_pairs();
-backend::PackedMatrix pack_pairs(Team& team, const ConstTensorView& b);  // b f32 [K,N], whose rows have stride 1
-void pair_gemm(Team& team, const backend::GemmProblem& problem);         // by a B that was packed so
+backend::PackedMatrix pack_pairs(Team& team, const ConstTensorView& b);  // b f32 [K,N], stride 1 along K
+void pair_gemm(Team& team, const backend::GemmProblem& problem);         // with a B from pack_pairs
 
 }  // namespace polyhead::cpu

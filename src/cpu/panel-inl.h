@@ -23,7 +23,7 @@ inline constexpr std::int32_t kNoKey = -1;
 template <class T>
 struct PanelRows {
   std::int64_t row;       // of the sequence, in lane 0
-  std::int64_t position;  // among the keys
+  std::int64_t position;  // of lane 0, among the keys
   std::size_t rows;
 
   std::int64_t last_position() const { return position + static_cast<std::int64_t>(rows) - 1; }
@@ -39,7 +39,8 @@ struct Panel : PanelRows<T> {
 
   // Row state: m = max s, l = sum e^(s-m); alpha is what the last tile rescaled the row by.
   alignas(64) T max[kSize], sum[kSize], alpha[kSize];
-  // Statistics: u = sum (s-m) e^(s-m), sum |p-j| e^(s-m), the same over marked keys, visible keys, key of the maximum.
+  // Statistics: u = sum (s-m) e^(s-m), sum |p-j| e^(s-m), sum e^(s-m) over marked keys, the number of visible keys, the
+  // key of the maximum, and the logits of watched keys.
   alignas(64) T log_sum[kSize], distance[kSize], marked[kSize], visible[kSize];
   alignas(64) Index arg_max[kSize];
   alignas(64) T watched[kWatches][kSize];
@@ -63,8 +64,8 @@ struct Panel : PanelRows<T> {
   }
 };
 
-// Keys whose terms are summed by themselves before they join their tile's, and those the row's. Added one by one to a
-// row of thousands, each would be rounded by the size of the whole sum.
+// Keys whose terms are summed on their own before they join the sum of the tile, which then joins that of the row.
+// Added one by one to a row of thousands, each term would be rounded to the last place of the whole sum.
 inline constexpr std::size_t kRun = 16;
 // visit(begin, end) for runs of n keys.
 template <class Visit>
@@ -72,8 +73,8 @@ HWY_INLINE void for_runs(std::size_t n, const Visit& visit) {
   for (std::size_t begin = 0; begin < n; begin += kRun) visit(begin, std::min(n, begin + kRun));
 }
 
-// The maximum of a row that has seen nothing yet is -inf, and that of one that has seen NaN may be NaN: taken off as
-// the least number, hidden keys still come to e^-inf = 0.
+// A row's maximum, or the lowest number where it is -inf (nothing seen yet) or NaN: with that subtracted, hidden keys
+// still give e^-inf = 0.
 template <class T>
 HWY_INLINE Vec<T> above_infinity(Vec<T> max) {
   const Vec<T> least = hn::Set(Tag<T>(), std::numeric_limits<T>::lowest());
@@ -191,7 +192,7 @@ void catch_neighbours(Panel<T>& panel, const T* st, std::size_t n, std::int64_t 
   }
 }
 
-// The same for one kind of watched key that each row has for itself.
+// The same for one kind of watched key, which is another one in each row.
 template <class T>
 void catch_keys(Panel<T>& panel, int watch, const T* st, std::size_t n, std::int64_t first_key) {
   const auto begin = static_cast<std::int32_t>(first_key);
@@ -201,7 +202,7 @@ void catch_keys(Panel<T>& panel, int watch, const T* st, std::size_t n, std::int
   }
 }
 
-// The first visible key of rows for which only the tile's logits can tell (keep, bias): -inf is hidden.
+// Keeps aside the logit of each row's first visible key, where only the logits can tell (keep, bias): -inf is hidden.
 template <class T>
 void catch_first(Panel<T>& panel, const T* st, std::size_t n) {
   const Tag<T> d;
@@ -230,7 +231,7 @@ void count_visible(Panel<T>& panel, const T* st, std::size_t n) {
   }
 }
 
-// What a complete row comes to: the factor for its output and weights, and lse.
+// The results of complete rows: the factor for output and weights, and lse.
 template <class T>
 struct RowResults {
   alignas(64) T norm[kPanel<T>], lse[kPanel<T>];
@@ -248,7 +249,7 @@ void complete_rows(Panel<T>& panel, T sink, bool with_statistics, bool with_lse,
     Vec<T> key_change = hn::Zero(d), key_factor = hn::Set(d, T{1}), sink_change = hn::Zero(d),
            sink_weight = hn::Zero(d);
     if (sink != -kInfinity<T>) {
-      // Once a row, so as exact as can be; far below the least number e^x is 0, and x * e^x must not be NaN.
+      // Once per row, so the exact exp is affordable; x is clamped where e^x is 0, so that x * e^x is not NaN.
       const Vec<T> least = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -2000 : -200));
       key_change = hn::Max(least, hn::Sub(keys_max, top));
       sink_change = hn::Max(least, hn::Sub(hn::Set(d, sink), top));

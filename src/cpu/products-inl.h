@@ -25,7 +25,8 @@ inline constexpr int kTileRows = 6;
 template <class T>
 inline constexpr std::size_t kPanel = 2 * kLanes<T>;
 
-// Splits n rows into register tiles of nearly equal height and calls tile(first, std::integral_constant<int, height>).
+// Calls tile(first, std::integral_constant<int, height>): with_height for one register tile, for_register_tiles for n
+// rows split into tiles of nearly equal height.
 template <int kHeight = kTileRows, class Tile>
 HWY_INLINE void with_height(int height, std::size_t first, const Tile& tile) {
   if constexpr (kHeight > 1) {
@@ -70,7 +71,7 @@ HWY_NOINLINE void row_tile(const T* HWY_RESTRICT a, std::size_t a_stride, const 
   }
 }
 
-// st [n][kPanel] = scores of n keys for kWidth vectors of queries, or of n values for as many gradients of outputs.
+// st [n][kPanel] = k [n][D] . qt [D][kPanel]: scores of keys for kWidth vectors of queries, or values and dO.
 template <class T, int kWidth>
 void scores(const T* k, std::size_t k_stride, std::size_t n, const T* qt, std::size_t D, T* st) {
   for_register_tiles(n, [&](std::size_t first, auto height) {
@@ -116,8 +117,8 @@ HWY_INLINE void for_column_pairs(std::size_t padded_columns, const Tile& tile) {
   if (e < padded_columns) tile(e, std::integral_constant<int, 1>{});
 }
 
-// out [rows][padded_E] += P V over the first keys_of(last row of the register tile) keys, so that a causal block does
-// little more than its triangle. A pair of value columns stays in L1 for all rows.
+// out [rows][padded_E] = (fresh ? 0 : alpha * out) + P V over the first keys_of(last row of the register tile) keys, so
+// that a causal block does little more than its triangle. A pair of value columns stays in L1 for all rows.
 template <class T, class KeysOf>
 void accumulate_values(const T* pt, std::size_t rows, const KeysOf& keys_of, const T* v, std::size_t v_stride,
                        const T* alpha, bool fresh, T* out, std::size_t out_stride, std::size_t padded_E) {
@@ -131,8 +132,8 @@ void accumulate_values(const T* pt, std::size_t rows, const KeysOf& keys_of, con
   });
 }
 
-// The same for the other side: out [n keys][padded_E] (+)= P^T X, X [rows][..] being what the queries bring. Contracts
-// only the rows from row_of(first key of the register tile) on.
+// The same for keys: out [n keys][padded_E] (+)= P^T X, where X [rows][..] is dO or Q. Contracts only the rows from
+// row_of(first key of the register tile) on.
 template <class T, class RowOf>
 void accumulate_keys(const T* pt, std::size_t n, std::size_t rows, const RowOf& row_of, const T* x,
                      std::size_t x_stride, bool fresh, T* out, std::size_t out_stride, std::size_t padded_E) {
@@ -146,8 +147,8 @@ void accumulate_keys(const T* pt, std::size_t n, std::size_t rows, const RowOf& 
   });
 }
 
-// Either of them where X holds NaN or infinity, which 0 * would spread to keys and queries that do not see each other:
-// out[i] += pt[j][i] * x[j], or with kToKeys out[j] += pt[j][i] * x[i], over the pairs whose weight is not 0.
+// Either product where X holds NaN or infinity, which a weight of 0 would spread to keys and queries that do not see
+// each other: out[i] += pt[j][i] * x[j], or with kToKeys out[j] += pt[j][i] * x[i], where the weight is not 0.
 template <class T, bool kToKeys>
 void accumulate_seen(const T* pt, std::size_t n, std::size_t rows, const T* x, std::size_t x_stride, T* out,
                      std::size_t out_stride, std::size_t padded_E) {
@@ -165,7 +166,7 @@ void accumulate_seen(const T* pt, std::size_t n, std::size_t rows, const T* x, s
   }
 }
 
-// Is every number of x [rows][padded] finite? 0 * x is 0, or NaN; four rows side by side, for a sum waits for itself.
+// Is every number of x [rows][padded] finite? 0 * x is 0 or NaN; four sums, so that additions need not wait.
 template <class T>
 bool all_finite(const T* x, std::size_t stride, std::size_t rows, std::size_t padded) {
   const Tag<T> d;

@@ -1,4 +1,4 @@
-// How much of a team a call is worth.
+// How many members of a team a call is worth.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace polyhead::cpu {
 // microseconds.
 inline constexpr double kWorkPerThread = 4e5, kMovedPerThread = 5e4;
 
-// Members for work of so many threads' worth.
+// Members for work that is worth so many threads.
 inline int members_for(const Team& team, double threads_worth) {
   return std::min(team.threads(), static_cast<int>(std::min(threads_worth, 1024.0)) + 1);
 }
@@ -22,7 +22,7 @@ struct Split {
   std::int64_t grain;  // items that a member claims at a time
 };
 
-// How a team shares items that come to so many multiply-adds together.
+// How a team shares items that take `work` multiply-adds together.
 inline Split split_of(const Team& team, std::int64_t items, double work) {
   const auto members = static_cast<int>(std::clamp<std::int64_t>(items, 1, members_for(team, work / kWorkPerThread)));
   const auto count = static_cast<double>(items);

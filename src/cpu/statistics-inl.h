@@ -20,7 +20,7 @@ struct Fields {
 
 inline Statistic slot(Statistic first, int index) { return static_cast<Statistic>(static_cast<int>(first) + index); }
 
-// Is key 0 the first that any row sees, and are there no gaps behind it?
+// Does every row see an unbroken range of keys that begins at key 0?
 template <class T>
 bool sees_from_first(const Head<T>& head) {
   const Window& window = head.visibility.window;

@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// Accumulators of a register tile, of 32 registers or of 16.
+// Accumulators of a register tile, out of 32 registers or of 16.
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM  // a better target has a lower number
 inline constexpr int kStreamTile = 16;
 #else
@@ -22,7 +22,7 @@ inline constexpr int kStreamTile = 8;
 #endif
 // Values that stay in L1 while all rows and columns pass over them.
 inline constexpr std::int64_t kStreamedValues = 32;
-// How many rows ahead memory is asked for: 8 KB of 128 columns.
+// How many rows ahead to prefetch: 8 KB for 128 columns.
 template <class S>
 inline constexpr std::int64_t kAhead = 64 / sizeof(S);
 
@@ -36,15 +36,15 @@ struct Stream {
   const S* row(std::int64_t j) const { return data + j * stride; }
 };
 
-// Asks for a row to come to L2. The tiles of several queries jump between rows, which prefetchers of the hardware do
-// not follow: asked for in the order of memory, rows came at up to twice the rate. A single query reads in that order
-// and gains a tenth or more where a core waits for memory, nothing elsewhere.
+// Prefetches a row into L2. The tiles of several queries jump between rows, which hardware prefetchers do not follow:
+// prefetched in memory order, rows came up to twice as fast. A single query reads in that order anyway and gains a
+// tenth or more where a core waits for memory, nothing elsewhere.
 template <class S>
 HWY_INLINE void fetch(const S* row, std::size_t columns) {
   for (std::size_t c = 0; c < columns; c += 64 / sizeof(S)) __builtin_prefetch(row + c, 0, 2);
 }
 
-// Fewer numbers of storage than a vector has, as f32; the other lanes are 0.
+// Loads `columns` numbers, fewer than a vector has, as f32; the other lanes are 0.
 template <class S>
 HWY_NOINLINE Vec<float> load_some(const S* from, std::size_t columns) {
   alignas(64) float wide[kLanes<float>] = {};
@@ -64,14 +64,14 @@ HWY_INLINE V sum_in_blocks(const V (&v)[4]) {
 }
 
 // s[r][0..lanes) = q[r] . key[..], for as many keys as a vector has lanes. q [kRows][q_stride], 0 behind its D columns.
-// A score has the same bits whatever its lane and its row are. kPart: D is not a whole number of vectors. Fetches the
-// rows that are `ahead`, if it is not 0.
+// A score has the same bits whatever its lane and its row are. kPart: D is not a whole number of vectors. Prefetches
+// what lies `ahead` elements after each key, unless that is 0.
 template <class S, int kRows, bool kPart>
 HWY_NOINLINE void score_keys(const S* const (&key)[kLanes<float>], std::int64_t ahead, const float* HWY_RESTRICT q,
                              std::size_t q_stride, std::size_t D, float* HWY_RESTRICT s, std::size_t s_stride) {
   const Tag<float> d;
   constexpr std::size_t kBlocks = kLanes<float> / 4;
-  // Several rows share their loads of q between four keys; a single one reads memory in its order.
+  // With several rows, four keys share the loads of q; a single row reads the keys in memory order.
   constexpr std::size_t kAtOnce = kRows == 1 ? 1 : 4;
   Vec<float> part[kRows][kBlocks];
   for (std::size_t g = 0; g < kBlocks; ++g) {
@@ -107,8 +107,9 @@ HWY_NOINLINE void score_keys(const S* const (&key)[kLanes<float>], std::int64_t 
   }
 }
 
-// out[r][column..] += sum over keys [j, end) of p[r][j] * v[j][column..], kWidth vectors of columns; one may be a part.
-// The sum is formed by itself and added once. Fetches the rows that are `ahead`, if it is not 0.
+// out[r][column..] += sum over keys [j, end) of p[r][j] * v[j][column..], kWidth vectors of columns; a single one may
+// be partial. The sum is formed on its own and added once. Prefetches what lies `ahead` elements after each row, unless
+// that is 0.
 template <class S, int kRows, int kWidth>
 HWY_NOINLINE void add_columns(const Stream<S>& v, std::int64_t j, std::int64_t end, std::size_t column,
                               const float* HWY_RESTRICT p, std::size_t p_stride, std::int64_t ahead,
@@ -163,7 +164,7 @@ HWY_INLINE void for_column_tiles(std::size_t e, std::size_t E, const Tile& tile)
   }
 }
 
-// s[r][0..n) = q[r] . k[j]; writes up to whole vectors. q [rows][q_stride], 0 behind its columns.
+// s[r][j] = q[r] . k[j] for n keys, written in whole vectors. q [rows][q_stride], 0 behind its columns.
 template <class S>
 void stream_scores(const Stream<S>& k, std::int64_t n, const float* q, std::size_t q_stride, std::size_t rows, float* s,
                    std::size_t s_stride) {
@@ -180,7 +181,7 @@ void stream_scores(const Stream<S>& k, std::int64_t n, const float* q, std::size
   }
 }
 
-// out[r][0..columns) += sum of p[r][j] * v[j] over n keys.
+// out[r][0..columns) += sum of p[r][j] * v[j] over n keys. p [rows][p_stride].
 template <class S>
 void stream_values(const Stream<S>& v, std::int64_t n, const float* p, std::size_t p_stride, std::size_t rows,
                    float* const* out) {

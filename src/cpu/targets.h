@@ -7,7 +7,7 @@ namespace polyhead::cpu {
 // Reads POLYHEAD_TARGET, once; throws if it names no target of this machine.
 void choose_target();
 
-// From now on kernels use the target of this name. Not while a call is running.
+// From now on kernels use the target of this name. Must not be called while an op is running.
 void use_target(std::string_view name);
 
 }  // namespace polyhead::cpu
