@@ -59,7 +59,7 @@ void CudaAllocator::zero(void* data, std::size_t bytes) {
   check(cudaMemsetAsync(data, 0, bytes, queue_.stream()), "cudaMemsetAsync");
 }
 
-// The runtime copies memory of the host that is not pinned aside before it returns.
+// The runtime stages host memory that is not pinned before it returns.
 void CudaAllocator::copy_in(void* to, const void* from_host, std::size_t bytes) {
   if (bytes == 0) return;
   const auto entered = queue_.enter();

@@ -24,7 +24,7 @@ void expect_sizes(std::string_view op, const backend::AttentionProblem& problem)
   }
 }
 
-// Why Hopper's own kernels do not take a call, forward or backward, or nothing.
+// Why Hopper's own kernels do not take a call, forward or backward; empty if they do.
 template <class Problem>
 std::string objection_to_sm90(CudaExecutor& executor, const Problem& problem) {
   if (executor.queue().capability() != 90) return "no Hopper GPU";
@@ -61,7 +61,7 @@ void attend_again(CudaExecutor& executor, backend::AttentionGradientProblem& pro
   problem.lse = forward.lse;
 }
 
-// bf16 tensors in the places of f32 ones, [B,H,T,D] with the heads of a token side by side.
+// bf16 tensors that stand in for f32 ones, [B,H,T,D] with the heads of a token side by side.
 class Bf16Copies {
  public:
   // With room for every tensor that will be placed.
@@ -97,7 +97,7 @@ class Bf16Copies {
   std::byte* next_ = nullptr;
 };
 
-// The problem as it would be with bf16 copies, which are not there yet: for questions about its shape.
+// The problem as it would be with bf16 copies, which do not exist yet: for questions about its shape.
 backend::AttentionProblem with_bf16_shapes(backend::AttentionProblem problem) {
   alignas(256) static std::byte nothing[256];
   problem.dtype = DType::bf16;
@@ -106,8 +106,8 @@ backend::AttentionProblem with_bf16_shapes(backend::AttentionProblem problem) {
   return problem;
 }
 
-// Whether f32 operands are rounded to bf16: if it is allowed, and Hopper's kernels take the call then. Few queries
-// would have all keys copied for a single look at each.
+// Whether f32 operands are rounded to bf16: if it is allowed, and Hopper's kernels take the call then. Not for few
+// queries: all keys would be copied to be read once.
 bool rounds_operands(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   if (executor.float32_products != Float32Products::bf16 || problem.dtype != DType::f32) return false;
   if (problem.k.dtype() != DType::f32 || problem.sequences.queries <= 16) return false;

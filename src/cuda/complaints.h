@@ -1,4 +1,4 @@
-// What a kernel says about a number that should not be there. Somebody who waits throws it.
+// What a kernel reports about a value that is not allowed. Queue::synchronise throws it.
 #pragma once
 
 #include "backend/bad_value.h"
@@ -7,7 +7,7 @@ namespace polyhead::cuda {
 
 struct Complaint {
   backend::BadValue bad;
-  int op = 0;  // a number that the queue gave it
+  int op = 0;  // its number in the queue's list
 };
 
 // Passed by value to kernels. The first complaint is kept.

@@ -7,7 +7,7 @@
 namespace polyhead::cuda {
 namespace {
 
-// Of cublasLt.h and cublas_api.h, version 13.
+// From cublasLt.h and cublas_api.h, version 13.
 enum : int { kOpN = 0, kOpT = 1, kCompute32F = 68, kComputeTf32 = 77 };
 enum : int { kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBiasPointer = 8 };
 enum : int { kPreferWorkspace = 1, kPreferAlignmentA = 5 };  // B, C and D follow A
@@ -34,9 +34,9 @@ int alignment_of(std::initializer_list<const void*> pointers) {
   return static_cast<int>(bits & (~bits + 1));
 }
 
-// A row-major matrix is its transpose to a library that counts by columns.
+// The library is column-major: it takes a row-major matrix for its transpose.
 struct Operand {
-  bool transposed;  // from how the library would read it
+  bool transposed;  // compared with how the library reads it
   std::int64_t leading;
 };
 Operand operand_of(const ConstTensorView& matrix) {

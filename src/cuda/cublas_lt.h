@@ -1,5 +1,5 @@
-// cuBLASLt, loaded at run time: a binary runs where it is missing, with products of our own. The few functions and
-// numbers that are used are declared here as its documentation gives them, so that no header is needed either.
+// cuBLASLt, loaded at run time: a binary also runs where it is missing, with products of our own. The few functions and
+// constants that are used are declared as its documentation gives them, so that no header is needed either.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,8 +23,8 @@ class CublasLt {
 
   static constexpr std::size_t kWorkspaceBytes = 32u << 20;
 
-  // C = A B + bias, A and B of one type, C of that or f32, the bias of C's or absent; f32 operands are rounded to TF32
-  // if they may be. False if it has no way to do it.
+  // C = A B + bias, A and B of one type, C of that or f32, the bias of C's or null; f32 operands are rounded to TF32 if
+  // may_round. Returns false if the library has no algorithm for it, or failed.
   bool multiply(cudaStream_t stream, bool may_round, const ConstTensorView& a, const ConstTensorView& b,
                 const void* bias, const TensorView& c, void* workspace);
 

@@ -49,7 +49,7 @@ std::byte* CudaExecutor::scratch_bytes(std::size_t slot, std::size_t bytes) {
 
 int* CudaExecutor::counters(std::int64_t count) {
   int* const all = workspace<int>(Workspace::counters, count);
-  if (count > counters_) {  // they are new
+  if (count > counters_) {  // the memory is new
     memory_.zero(all, static_cast<std::size_t>(count) * sizeof(int));
     counters_ = count;
   }
@@ -68,7 +68,7 @@ void CudaExecutor::launch_pointers(Begin begin, const void* kernel, std::int64_t
         ErrorCode::unsupported, "cuda",
         name() + ": expected at most 2147483647 blocks of work, found " + std::to_string(blocks) + "; split the batch");
   }
-  if (shared_bytes > 40 * 1024) {  // with what the kernel has besides, it may be more than the usual 48 KiB
+  if (shared_bytes > 40 * 1024) {  // with the kernel's static memory it may be more than the usual 48 KiB
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
           "cudaFuncSetAttribute of " + name());
   }

@@ -18,7 +18,7 @@ namespace polyhead::cuda {
 
 class CublasLt;
 
-// Memory of one kernel for the next, beside the slots that ops have. What is in it lasts for one call of the table.
+// Memory that one kernel leaves for the next, besides the slots that ops have. Its contents last for one op.
 enum class Workspace : std::uint8_t {
   statistics,
   forward,
@@ -49,11 +49,10 @@ class CudaExecutor final : public Executor {
     return reinterpret_cast<T*>(scratch_bytes(kScratchSlots + static_cast<std::size_t>(which), bytes));
   }
 
-  // Numbers that are 0 between calls: kernels that fetch or finish their work together count with them, and leave them
-  // as they were.
+  // Numbers that are 0 between calls: blocks that claim or finish work together count with them and leave them at 0.
   int* counters(std::int64_t count);
 
-  // Queues a kernel with one axis of blocks; none if there is nothing to do.
+  // Queues a kernel with a grid of one axis; nothing if it has no blocks.
   template <class... Parameters, class... Arguments>
   void launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, const Arguments&... arguments) {
     launch_with(kernel, blocks, threads, 0, arguments...);

@@ -3,7 +3,7 @@
 namespace polyhead::cuda {
 namespace {
 
-// A kernel of the GPU as an entry of the table: for its time the device is the calling thread's.
+// Makes a GPU kernel an entry of the table, which enters the device while the kernel is queued.
 template <auto kernel>
 struct Entry;
 template <class Result, class... Arguments, Result (*kernel)(CudaExecutor&, Arguments...)>

@@ -28,8 +28,8 @@ class Queue {
   int capability() const noexcept { return capability_; }              // 90 for sm_90
   std::size_t shared_bytes() const noexcept { return shared_bytes_; }  // the most that a block may have
 
-  // While one lives, the device is the calling thread's, which may have had another. A device that cannot be entered
-  // fails the next call that is made on it.
+  // While it lives, `device` is the current device of the calling thread, which then gets back the one it had. If the
+  // device cannot be entered, the next call on it fails.
   class [[nodiscard]] Entered {
    public:
     explicit Entered(int device) noexcept : device_(device) {
@@ -48,7 +48,7 @@ class Queue {
   };
   Entered enter() const noexcept { return Entered(device_); }
 
-  // Until all is done; throws the first complaint.
+  // Waits until all work is done; throws the first complaint.
   void synchronise();
 
   // Where a kernel of this op complains.

@@ -9,7 +9,7 @@
 namespace polyhead::cuda {
 namespace {
 
-// Asked for at run time: nothing of ours links the driver.
+// Looked up at run time, so that nothing of ours links the driver.
 PFN_cuTensorMapEncodeTiled_v12000 encoder() {
   static const auto function = [] {
     void* entry = nullptr;
@@ -33,7 +33,7 @@ bool is_mappable(const ConstTensorView& tensor) noexcept {
 
 CUtensorMap map_of(const ConstTensorView& tensor, int rows) {
   const auto size = [&](int axis) { return static_cast<cuuint64_t>(tensor.shape(axis)); };
-  const auto bytes = [&](int axis) {  // of an axis of one element any step will do
+  const auto bytes = [&](int axis) {  // an axis of one element may have any stride
     return tensor.shape(axis) > 1 ? static_cast<cuuint64_t>(tensor.stride(axis)) * 2 : cuuint64_t{16};
   };
   const cuuint64_t sizes[] = {size(3), size(2), size(1), size(0)}, strides[] = {bytes(2), bytes(1), bytes(0)};

@@ -1,4 +1,4 @@
-// Addresses as PTX has them.
+// Addresses as PTX takes them.
 #pragma once
 
 #include <cstdint>

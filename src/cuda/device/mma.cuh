@@ -18,8 +18,8 @@ __device__ inline std::byte* dynamic_shared() {
   return memory;
 }
 
-// Four 8 x 8 matrices of 16-bit elements: lane n names row n % 8 of matrix n / 8, and gets two neighbours of row
-// lane / 4 of each; transposed, two neighbours of a column.
+// Loads four 8 x 8 matrices of 16-bit elements: lane n gives the address of row n % 8 of matrix n / 8, and gets two
+// neighbours of row n / 4 of each matrix; transposed, two neighbours of column n / 4.
 __device__ inline void load_matrices(std::uint32_t (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -31,8 +31,7 @@ __device__ inline void load_matrices_transposed(std::uint32_t (&r)[4], const voi
                : "r"(shared_address(row)));
 }
 
-// C [16,8] += A [16,16] B [16,8]. A lane has of C: columns 2 (lane % 4) and the next, of rows lane / 4 and lane / 4
-// + 8.
+// C [16,8] += A [16,16] B [16,8]. A lane holds columns 2 (lane % 4) and the next of C's rows lane / 4 and lane / 4 + 8.
 template <class T>
 __device__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
 template <>
@@ -68,18 +67,18 @@ __device__ inline std::uint32_t pack<__nv_bfloat16>(float low, float high) {
   return *reinterpret_cast<const std::uint32_t*>(&two);
 }
 
-// 16 bytes to shared memory, later; zeros if they are not there, and then `from` may point anywhere.
+// Queues a copy of 16 bytes to shared memory; of zeros if not `there`, and then `from` may point anywhere.
 __device__ inline void copy_later(void* to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(there ? 16 : 0)
                : "memory");
 }
-// One f32.
+// The same for one f32.
 __device__ inline void copy_number_later(float* to, const float* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(there ? 4 : 0)
                : "memory");
 }
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until all but the last `kPending` commits of this thread have landed; a barrier makes them visible to the others.
+// Waits until all but the last `kPending` commits of this thread have landed; a barrier makes them visible to others.
 template <int kPending>
 __device__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
@@ -91,7 +90,7 @@ __device__ inline float exp2_of(float x) {
   return y;
 }
 
-// To some 2e-7 of 1, not of itself.
+// With an absolute error of some 2e-7.
 __device__ inline float tanh_of(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp2_of(2.885390082f * x)));  // 2 log2(e)

@@ -1,5 +1,5 @@
-// Kernels that begin while the one before them in the stream is still running, where they were compiled for sm_90 or
-// later. Elsewhere these are nothing, and such a kernel must be launched as any other.
+// For kernels that begin while the one before them in the stream is still running, if compiled for sm_90 or later.
+// Otherwise these functions do nothing, and such a kernel must be launched like any other.
 #pragma once
 
 namespace polyhead::cuda::device {
@@ -11,7 +11,7 @@ __device__ inline void let_next_begin() {
 #endif
 }
 
-// Until the kernel before is done and what it wrote can be read.
+// Waits until the kernel before is done and what it wrote can be read.
 __device__ inline void wait_for_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

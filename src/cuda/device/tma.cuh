@@ -1,4 +1,4 @@
-// Tiles between global and shared memory by the copy engine (TMA).
+// Tiles from global to shared memory by the copy engine (TMA).
 #pragma once
 
 #include <cuda.h>
@@ -9,14 +9,14 @@
 
 namespace polyhead::cuda::device {
 
-// What L2 should do with the bytes.
+// When L2 should evict the bytes.
 enum class Keep : std::uint64_t { first_out = 0x12f0000000000000ull, last_out = 0x14f0000000000000ull };
 
 __device__ inline void prefetch(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// The box at (column, row, head, batch) of a tensor [B,H,T,D]; its bytes count on `full`. Rows outside are 0.
+// Loads the box at (column, row, head, batch) of a tensor [B,H,T,D]; `full` counts its bytes. Rows outside are 0.
 __device__ inline void load_tile(void* to, const CUtensorMap& map, int column, int row, int head, int batch,
                                  Barrier& full, Keep keep) {
   asm volatile(

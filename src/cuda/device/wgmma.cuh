@@ -18,9 +18,9 @@ namespace polyhead::cuda::device {
 inline constexpr int kTileColumns = 64;
 inline constexpr int kTileRowBytes = 128;
 
-// Descriptor of such a tile. Along columns (a row is summed over): 8 rows are 1024 bytes, and 16 columns further is 32
-// bytes on. Along rows (a column is summed over): 16 rows further is 2048 bytes on, and the next 64 columns lie
-// `tile_bytes` away.
+// Descriptor of such a tile. describe_rows, where the product sums along a row: 8 rows are 1024 bytes, and the next 16
+// columns are 32 bytes on. describe_columns, where it sums along a column: the next 16 rows are 2048 bytes on, and the
+// next 64 columns lie `tile_bytes` away.
 __device__ inline std::uint64_t describe(const void* tile, std::uint32_t leading_bytes, std::uint32_t stride_bytes) {
   constexpr std::uint64_t kSwizzle128 = 1ull << 62;
   return static_cast<std::uint64_t>((shared_address(tile) & 0x3ffff) >> 4) |
@@ -36,8 +36,8 @@ __device__ inline std::uint64_t advance(std::uint64_t descriptor, std::uint32_t 
   return descriptor + (bytes >> 4);
 }
 
-// Before the first product that touches registers written by ordinary instructions; after the last of a batch; until at
-// most kPending batches are under way.
+// fence: before the first product that touches registers written by ordinary instructions. commit: after the last
+// product of a batch. wait: until at most kPending batches are under way.
 __device__ inline void mma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void mma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int kPending>
@@ -91,7 +91,7 @@ __device__ inline void pin(T (&registers)[kCount]) {
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-// D [64,N] (+)= A [64,16] B [N,16]^T, both summed over their rows of shared memory; `add` false: D = A B.
+// D [64,N] (+)= A [64,16] B [N,16]^T, both in shared memory and summed along their rows; `add` false: D = A B^T.
 template <class T, int N>
 __device__ inline void mma_shared(float (&d)[N / 2], std::uint64_t a, std::uint64_t b, bool add) {
   const int accumulate = add;
@@ -121,7 +121,7 @@ __device__ inline void mma_shared(float (&d)[N / 2], std::uint64_t a, std::uint6
 #undef POLYHEAD_MMA
 }
 
-// D [64,N] (+)= A [64,16] B [16,N]: A in registers, laid out as D is; B's rows of shared memory lie along N.
+// D [64,N] (+)= A [64,16] B [16,N]: A in registers, laid out as D is; B in shared memory, its rows along N.
 template <class T, int N>
 __device__ inline void mma_registers(float (&d)[N / 2], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
   const int accumulate = add;

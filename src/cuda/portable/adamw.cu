@@ -10,7 +10,7 @@ namespace {
 
 using namespace portable;
 
-// Blocks of threads take pieces of tensors; which piece is whose is found in the kernel's parameters.
+// A block of threads takes one piece of one tensor, which it finds in the kernel's parameters.
 constexpr int kThreads = 256, kPiece = 16 * kThreads, kTensors = 48;
 template <class Tensor>
 struct Pieces {
@@ -76,7 +76,7 @@ __device__ inline double sum_of_block(double x) {
   return sums[0];
 }
 
-// A block leaves the sum of its piece in parts, and then one adds up those of a tensor.
+// A block writes the sum of its piece to parts [pieces]; then a block per tensor adds up the parts of that tensor.
 __global__ void __launch_bounds__(kThreads)
     squares_kernel(const __grid_constant__ Pieces<const float*> pieces, double* parts) {
   const int which = pieces.tensor_of(static_cast<int>(blockIdx.x));
@@ -117,8 +117,8 @@ void adamw(CudaExecutor& executor, const backend::AdamWProblem& p) {
   const Rule rule{.factor = number(p.gradient_factor),
                   .rate = number(p.rate / c1),
                   .root = number(1 / std::sqrt(c2)),
-                  // 1 - beta is rounded by itself: taken from an f32 beta it would lose the digits that beta has in
-                  // common with 1.
+                  // 1 - beta is formed in double: from a beta rounded to f32 it would lose more digits the nearer beta
+                  // is to 1.
                   .fresh1 = number(1 - p.beta1),
                   .b2 = number(p.beta2),
                   .fresh2 = number(1 - p.beta2),

@@ -1,4 +1,4 @@
-// What the portable attention kernels are given. Passed by value as a kernel's parameter.
+// The arguments of the portable attention kernels. Passed by value as a kernel's parameter.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct AttentionArguments {
   Strided alibi, gates;  // [N,H] f32
   Strided sink_logit;    // [H] f32
   Drops drops;
-  LogitStage stage = LogitStage::biased;  // up to which logits are computed; what hides a key hides it in every stage
+  LogitStage stage = LogitStage::biased;  // the last that logits go through; hidden keys are hidden in every stage
 
   explicit AttentionArguments(const backend::AttentionProblem& problem);
 };

@@ -31,7 +31,7 @@ AttentionArguments::AttentionArguments(const backend::AttentionProblem& p)
 
 namespace {
 
-// The places of the chosen heads or rows, kMost at a time: where[n] is the place of n, -1 if it is not wanted.
+// The chosen heads or rows by their place in the result, kMost at a time: where[n] is the place of n, or -1.
 std::vector<Chosen> chosen_of(const std::vector<std::int32_t>& where) {
   std::vector<std::int32_t> index(where.size(), -1);
   std::size_t count = 0;

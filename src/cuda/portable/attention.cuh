@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
   };
   if (open || wants_lse) for_key_tiles(head, first, walk);
   softmax.finish();
-  __syncthreads();  // sm.rows, if there was no tile of keys
+  __syncthreads();  // makes sm.rows visible if there was no tile of keys
 
 #pragma unroll
   for (int r = 0; r < 4; ++r) {

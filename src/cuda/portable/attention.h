@@ -9,10 +9,10 @@ namespace polyhead::cuda::portable {
 void attend(CudaExecutor& executor, const backend::AttentionProblem& problem);
 // Every option, without tensor cores; attention_mma.h has those.
 void attend_backward_f32(CudaExecutor& executor, const backend::AttentionGradientProblem& problem);
-// dbias alone, whoever makes the others.
+// dbias alone, whichever kernel makes the other gradients.
 void bias_gradient(CudaExecutor& executor, const backend::AttentionGradientProblem& problem);
 
-// Weights and statistics alone, whoever makes the output.
+// Weights, logits and statistics alone, whichever kernel makes the output.
 void describe_heads(CudaExecutor& executor, const backend::AttentionProblem& problem);
 
 }  // namespace polyhead::cuda::portable

@@ -22,7 +22,7 @@ void write_dbias(CudaExecutor& executor, const AttentionArguments& arguments, co
   executor.launch(dbias_kernel, count, kThreads, arguments, gradient, Strided(dbias), extent);
 }
 
-// What is known of the rows, m, l and delta, is found first: every other kernel reads it.
+// Finds m, l, delta and dgate of every row, which all other kernels read.
 GradientArguments describe_rows(CudaExecutor& executor, const AttentionArguments& arguments,
                                 const backend::AttentionGradientProblem& problem) {
   const backend::AttentionProblem& forward = problem.forward;

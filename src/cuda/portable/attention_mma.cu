@@ -34,7 +34,7 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
 template <class T>
 void launch_as(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   const std::int64_t width = std::max(problem.head_dim, problem.value_dim);
-  // The general instance's registers come out of its rows: a warp has 16 instead of 32.
+  // The general instance needs more registers per row, so a warp has 16 rows instead of 32.
   if (!rarer_option(problem).empty()) {
     if (width <= 64) return launch<T, 64, 8, 1, 64, true>(executor, problem);
     if (width <= 128) return launch<T, 128, 8, 1, 64, true>(executor, problem);

@@ -1,7 +1,7 @@
-// Attention forward of 16-bit numbers on the tensor cores, in the manner of FlashAttention-2: a block has 64 or 128
-// queries, a warp 16 or 32 of them, and walks over the keys that they see. While a tile of K is multiplied, the tile of
-// V is on its way, and the other way round. Options that depend on positions, lengths, gates and sinks; the general
-// instance has all the others, too.
+// Attention forward of 16-bit numbers on the tensor cores, in the manner of FlashAttention-2: a block has 128 queries,
+// a warp 16 or 32 of them, and walks over the keys that they see. While a tile of K is multiplied, the tile of V is on
+// its way, and the other way round. The plain instance has the options that depend on positions and lengths, gates and
+// sinks; the general one has all others, too.
 #pragma once
 
 #include <numbers>
@@ -26,8 +26,8 @@ struct MmaForward {
   const AttentionArguments& a;
   const Head& head;
   const KeySight* const sights;  // of the block's rows
-  int* const seen;               // [kKeys] of a tile, by some row of the block; null if `sight` says it all
-  const int first;               // query of the block
+  int* const seen;               // [kKeys] does some row of the block see the key? null if positions alone tell
+  const int first;               // the first query of the block
   const BlockSight sight{head, first, kRows};
   const QueryTile queries{device::dynamic_shared()};
   const KeyTile keys{device::dynamic_shared() + QueryTile::kBytes};
@@ -35,7 +35,7 @@ struct MmaForward {
   const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 * 16 * kBlocks;  // the warp's first row
 
   Sums<kWidth> o[kBlocks];
-  // Of rows lane / 4 and lane / 4 + 8; l is the lane's share. Scores, and so m, are bare q.k in the plain instance.
+  // Of rows lane / 4 and lane / 4 + 8; l is the lane's share. Scores, and so m, are unscaled q.k in the plain instance.
   float m[kBlocks][2], l[kBlocks][2];
 
   __device__ float logit_of_score() const { return kGeneral ? 1.0f : a.scale; }
@@ -52,7 +52,7 @@ struct MmaForward {
     queries.template load_later<kThreads>(static_cast<const T*>(a.q.data) + head.q_row(first), a.q.stride[2],
                                           a.head_dim, [=](int row) { return row < count; });
   }
-  // Keys that no row of the block sees are zeros: what is in them must not meet a weight of 0.
+  // Keys that no row of the block sees are loaded as zeros: NaN in them must not meet a weight of 0.
   __device__ void load_keys(const KeyTile& tile, const Strided& from, std::int64_t row, int width, int j0) const {
     tile.template load_later<kThreads>(static_cast<const T*>(from.data) + row, from.stride[2], width,
                                        [=, this](int n) { return sight.any(j0 + n); });
@@ -112,7 +112,7 @@ struct MmaForward {
     }
   }
 
-  // Dot products to logits, in place: what the options make of them, -inf where a key is hidden.
+  // Dot products to logits, in place, with all options: -inf where a key is hidden.
   __device__ void finish(Sums<kKeys> (&s)[kBlocks], int j0) const {
     const std::int64_t b = head.sequence.batch, key = head.sequence.key_begin;
 #pragma unroll
@@ -145,8 +145,8 @@ struct MmaForward {
     }
   }
 
-  // Four lanes have eight neighbouring keys of a row, which one draw of Philox decides: each lane draws for one group
-  // of four, and they exchange words.
+  // Four lanes have eight neighbouring keys of a row, which one draw of Philox decides: of four such groups each lane
+  // draws for one, and they exchange words.
   __device__ void drop(Sums<kKeys> (&s)[kBlocks], int j0) const {
     const int q = lane % 4;
 #pragma unroll
@@ -173,7 +173,7 @@ struct MmaForward {
     }
   }
 
-  // Values of keys that no row sees become zeros: what is in them must not meet a weight of 0. All threads come here.
+  // Values of keys that no row sees become zeros: NaN in them must not meet a weight of 0. All threads must call this.
   __device__ void clear_unseen_values() const {
     bool any = false;
     for (int n = threadIdx.x; n < kKeys; n += kThreads) any |= seen[n] == 0;
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   __shared__ int seen[kGeneral ? kKeys : 1];
   for (int n = threadIdx.x; n < Forward::kRows; n += Forward::kThreads) sights[n] = head.keys_of(first + n);
   for (int n = threadIdx.x; kGeneral && n < kKeys; n += Forward::kThreads) seen[n] = 0;
-  const bool hides = kGeneral && (a.keep.present() || a.bias.present());  // keys, whatever their positions
+  const bool hides = kGeneral && (a.keep.present() || a.bias.present());  // keys by more than their positions
   Forward forward{a, head, sights, hides ? seen : nullptr, first};
   if (head.gate == 0 && !out.lse.present()) {
     // Nothing but zeros to write.

@@ -8,10 +8,10 @@
 
 namespace polyhead::cuda::portable {
 
-// Rows that begin at multiples of 16 bytes, so that they are copied in pieces of that size.
+// Do rows begin at multiples of 16 bytes and fill them, so that they can be copied in pieces of that size?
 bool has_pieces(const ConstTensorView& tensor);
 
-// Why a call is not for these kernels, or nothing.
+// Why these kernels do not take a call; empty if they do.
 std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionProblem& problem);
 // An option of the problem that only the general kernels have, or nothing.
 std::string rarer_option(const backend::AttentionProblem& problem);

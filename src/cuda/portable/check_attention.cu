@@ -14,7 +14,7 @@ using Kind = BadValue::Kind;
 
 constexpr std::int64_t kMostPosition = (std::int64_t{1} << 30) - 1;  // kernels count in 32 bits
 
-// Sequence n: its lengths, or its step of the offsets; the ends of those are sequence 0's to check.
+// Checks the lengths of sequence n, or its two offsets; for sequence 0 also the first and last offset of all.
 struct CheckSequence {
   backend::Sequences s;
   Complaints complaints;

@@ -1,5 +1,5 @@
-// Sums of columns in a fixed order: blocks of columns, a few to each lane of a warp, and a slice of the rows leave
-// partial sums, which are then added up over the slices.
+// Sums of columns in a fixed order: a block of threads sums some columns, a few per lane of a warp, over a slice of the
+// rows; its partial sums are then added up over the slices.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace polyhead::cuda::portable {
 
-// value(row, column, first, second) gives what rows have in kCount columns from `column` on, for two sums at a time.
+// value(row, column, first, second) gives a row's terms of two sums, for kCount columns from `column` on.
+// partial [slices][columns].
 template <int kCount, class Value>
 __global__ void __launch_bounds__(256) column_slices_kernel(std::int64_t rows, int columns, int column_blocks,
                                                             int slices, const Value value, float2* partial) {
@@ -65,7 +66,7 @@ struct AddSlices {
   }
 };
 
-// in_fours: value has four neighbouring columns at a time, too.
+// first, second [columns] = the sums, the second if present. in_fours: value can also give four columns at a time.
 template <class Value>
 void sum_columns(CudaExecutor& executor, std::int64_t rows, std::int64_t columns, bool in_fours, const Value& value,
                  const TensorView& first, const TensorView& second) {

@@ -69,7 +69,7 @@ template <class From, class To>
 struct ConvertGroups {
   const From* from;
   To* to;
-  std::uint32_t size[3], groups;  // of the axes before the last one; of the last one
+  std::uint32_t size[3], groups;  // sizes of the axes before the last one; groups in the last one
   std::int64_t from_step[3], to_step[3];
 
   __device__ void operator()(std::int64_t n) const {
@@ -123,7 +123,7 @@ void convert_groups(CudaExecutor& executor, const ConstTensorView& from, const T
   for_elements(executor, to.count() / kGroup, what);
 }
 
-// Whether it could.
+// Returns whether it could.
 bool convert_by_groups(CudaExecutor& executor, const ConstTensorView& from, const TensorView& to) {
   if (!in_groups(from) || !in_groups(to)) return false;
   if (from.dtype() == DType::f32 && to.dtype() == DType::bf16) {

@@ -7,7 +7,7 @@ namespace {
 
 using namespace portable;
 
-// A warp per group of rows: what each of them counts for.
+// A warp per group of rows: shares [rows] = 1 / the number of rows in the group that count.
 struct ShareOut {
   const std::int32_t* targets;
   float* shares;
@@ -36,7 +36,7 @@ __device__ float block_join(float x, const Join& join) {
   return x;
 }
 
-// The target's logit above the mean, and whether no other is as large before it, or larger.
+// look [2] = the target's logit minus the mean of x [V], and 1 if it is the first of the largest, else 0.
 __device__ inline void look_at_row(const float* x, std::int64_t V, std::int64_t target, float* look) {
   const float at_target = x[target];
   float sum = 0, above = 0;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kRowThreads)
   for (std::int64_t c = threadIdx.x; c < V; c += kRowThreads) top = fmaxf(top, x[c]);
   top = block_join(top, [](float a, float b) { return fmaxf(a, b); });
   for (std::int64_t c = threadIdx.x; c < V; c += kRowThreads) sum += expf(x[c] - top);
-  sum = block_join(sum, [](float a, float b) { return a + b; });  // which all have read the target before, too
+  sum = block_join(sum, [](float a, float b) { return a + b; });  // by now all threads have read x[target]
   if (threadIdx.x == 0) losses[row] = top + logf(sum) - at_target;
   if (looks != nullptr) look_at_row(x, V, target, looks + 2 * row);
   for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kRowThreads) {

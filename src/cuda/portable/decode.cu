@@ -7,8 +7,8 @@
 namespace polyhead::cuda::portable {
 namespace {
 
-// Into how many chunks keys are cut: as few as let `places`, the blocks that the GPU runs at a time, work on `pairs`
-// sequences and kv heads in the shortest time, where no chunk has fewer than 128 keys.
+// How many chunks to cut the keys into: the fewest that take the shortest time for `pairs` of sequence and kv head on
+// `places`, the blocks that the GPU runs at a time. No chunk has fewer than 128 keys.
 int chunks_for(std::int64_t pairs, std::int64_t keys, std::int64_t places) {
   const std::int64_t most = std::max<std::int64_t>(1, std::min(keys / 128, 4 * places / pairs));
   const auto time = [&](std::int64_t chunks) {
@@ -17,7 +17,7 @@ int chunks_for(std::int64_t pairs, std::int64_t keys, std::int64_t places) {
   };
   std::int64_t best = 1;
   for (std::int64_t chunks = 2; chunks <= most; ++chunks) {
-    if (time(chunks) < 0.97 * time(best)) best = chunks;  // every chunk has its price
+    if (time(chunks) < 0.97 * time(best)) best = chunks;  // every chunk adds a cost
   }
   return static_cast<int>(best);
 }
@@ -28,7 +28,7 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   const auto kv_heads = static_cast<int>(problem.kv_heads);
   DecodePartials partials;
   constexpr std::size_t kShared = sizeof(DecodePieces<D>[kDecodeWarps][kDecodeAhead]);
-  const auto blocks = std::max<std::size_t>(1, executor.queue().shared_bytes() / kShared);  // of a multiprocessor
+  const auto blocks = std::max<std::size_t>(1, executor.queue().shared_bytes() / kShared);  // per multiprocessor
   partials.chunks = chunks_for(std::max<std::int64_t>(1, pairs), problem.sequences.keys,
                                static_cast<std::int64_t>(blocks) * executor.queue().processors());
   if (partials.chunks > 1) {

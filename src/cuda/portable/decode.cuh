@@ -1,8 +1,8 @@
 // Decoding: all query rows that share a kv head, at most 16 of them, are one tile of the tensor cores, and keys and
-// values are read once for all of them, 16 bytes at a time. The order in which a product sums its columns is free, so
-// columns are dealt to the lanes as they lie and nothing is transposed. Every warp has a queue of its own in shared
-// memory, filled row by row and longer than registers could be. Keys are cut into chunks so that a single sequence
-// fills the GPU; their results are merged in order.
+// values are read once for all of them, 16 bytes at a time. A product may sum its columns in any order, so columns are
+// dealt to the lanes as they lie and nothing is transposed. Every warp has its own queue in shared memory, filled row
+// by row, which holds more than registers could. Keys are cut into chunks so that a single sequence fills the GPU;
+// their results are merged in order.
 #pragma once
 
 #include "cuda/device/mma.cuh"
@@ -12,13 +12,13 @@
 namespace polyhead::cuda::portable {
 
 inline constexpr int kDecodeRows = 16, kDecodeKeys = 16, kDecodeWarps = 4;
-inline constexpr int kDecodeAhead = 3;  // steps of 16 keys that a warp has asked for
+inline constexpr int kDecodeAhead = 3;  // steps of 16 keys in the queue of a warp
 
-// What a chunk leaves: rows' maxima and sums (in powers of 2) and outputs that are not yet divided by them.
+// What a chunk leaves: the maxima and sums of its rows (in powers of 2), and outputs not yet divided by the sums.
 struct DecodePartials {
   float* outputs = nullptr;  // [N][G][chunks][16][D]
   float2* states = nullptr;  // [N][G][chunks][16]
-  int* done = nullptr;       // [N][G]: chunks that are, 0 before and after
+  int* done = nullptr;       // [N][G]: chunks that are done; 0 between calls
   int chunks = 1;
 };
 
@@ -26,7 +26,7 @@ struct DecodeOutputs {
   Strided output, lse;
 };
 
-// Row r of a tile: query r / group of head r % group of the kv head's.
+// Row r of a tile is query r / group of query head r % group, of those that share the kv head.
 struct DecodeTile {
   backend::Sequence sequence;
   backend::Visibility sight;
@@ -45,7 +45,7 @@ struct DecodeTile {
 
 // 16 keys and their values, in pieces of 8 columns. Lane (group, c) reads of keys group and group + 8 the pieces c, c +
 // 4 and so on, and of the values of keys 2c, 2c + 1, 2c + 8 and 2c + 9 the pieces group, group + 8 and so on: pieces
-// trade places so that eight lanes find theirs in different banks.
+// are swizzled so that eight lanes find theirs in different banks.
 template <int D>
 struct DecodePieces {
   static constexpr int kPieces = D / 8;
@@ -80,7 +80,7 @@ class Decode {
     }
   }
 
-  // Asks for keys [first, first + 16), of which those below `end` exist.
+  // Queues copies of keys [first, first + 16) and their values; those below `end` exist.
   __device__ void fetch(DecodePieces<D>& to, int first, int end) const {
     constexpr int kPieces = DecodePieces<D>::kPieces, kRows = 32 / kPieces;  // rows at a time
     const int lane = static_cast<int>(threadIdx.x) % 32, piece = lane % kPieces;
@@ -97,7 +97,7 @@ class Decode {
     }
   }
 
-  // Those keys have come.
+  // Attends to those keys, once they have arrived.
   __device__ void visit(DecodePieces<D>& from, int first) {
     float s[2][4] = {};
 #pragma unroll
@@ -121,13 +121,14 @@ class Decode {
     }
   }
 
-  // Rows group and group + 8.
+  // Maximum and sum of row group + 8 r.
   __device__ float2 state(int r) const {
     float sum = sum_[r] + __shfl_xor_sync(~0u, sum_[r], 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
     return {max_[r], sum};
   }
-  // This warp's outputs, times a factor per row, into [16][D + 1]: rows of lanes that write at once lie in other banks.
+  // to [16][D + 1] = this warp's outputs times a factor per row; the padding puts rows that are written at once into
+  // different banks.
   __device__ void store(float* to, const float (&factor)[2]) const {
 #pragma unroll
     for (int set = 0; set < D / 64; ++set) {
@@ -218,8 +219,8 @@ __device__ inline backend::KeyRange seen_by(const DecodeTile& tile) {
           tile.sight.window_end(tile.queries - 1 + tile.sequence.offset)};
 }
 
-// Output and lse of row r from its state (maximum and sum, in powers of 2) and its outputs that are not yet divided, of
-// which lane n of a warp has columns n, n + 32 and so on.
+// Output and lse of row r from its state (maximum and sum, in powers of 2) and its output before the division by the
+// sum, of which lane n of a warp has columns n, n + 32 and so on.
 template <class T, int D>
 __device__ void finish_row(const AttentionArguments& a, const DecodeTile& tile, int n, int r, float2 state,
                            const float (&values)[D / 32], const DecodeOutputs& to) {
@@ -242,7 +243,7 @@ __device__ void finish_row(const AttentionArguments& a, const DecodeTile& tile, 
   }
 }
 
-// Row r of a sequence and kv head from its chunks, in their order; a warp.
+// A warp merges row r of a sequence and kv head from its chunks, in their order.
 template <class T, int D>
 __device__ void merge_row(const AttentionArguments& a, const DecodeTile& tile, const DecodePartials& partials, int pair,
                           int n, int r, const DecodeOutputs& outputs) {
@@ -253,7 +254,7 @@ __device__ void merge_row(const AttentionArguments& a, const DecodeTile& tile, c
     top = fmaxf(top, __ldcg(&partials.states[first + chunk * kDecodeRows]).x);
   }
   for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
-#pragma unroll 16  // far away, so that many are asked for at once
+#pragma unroll 16  // memory is far away, so many loads are issued at once
   for (int chunk = 0; chunk < partials.chunks; ++chunk) {
     const std::int64_t place = first + chunk * kDecodeRows;
     const float2 state = __ldcg(&partials.states[place]);
@@ -269,7 +270,7 @@ __device__ void merge_row(const AttentionArguments& a, const DecodeTile& tile, c
 template <class T, int D>
 __global__ void __launch_bounds__(32 * kDecodeWarps)
     decode_kernel(AttentionArguments a, DecodePartials partials, DecodeOutputs outputs, int kv_heads) {
-  device::let_next_begin();  // and wait, as this one does: a launch takes as long as half a short call
+  device::let_next_begin();  // it waits, as this one does, but is launched: that takes half as long as a short call
   device::wait_for_earlier();
   using Queue = DecodePieces<D>[kDecodeAhead];
   __shared__ float2 states[kDecodeWarps][kDecodeRows];
@@ -339,7 +340,7 @@ __global__ void __launch_bounds__(32 * kDecodeWarps)
     if (lane == 0) partials.states[place] = state;
   }
   if (partials.chunks == 1) return;
-  // The last chunk to be done merges them all.
+  // The block that is done last merges all chunks.
   __shared__ bool is_last;
   __threadfence();
   __syncthreads();

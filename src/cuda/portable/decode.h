@@ -1,4 +1,4 @@
-// Few queries over many keys, as decoding has them.
+// Attention of few queries over many keys, as in decoding.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace polyhead::cuda::portable {
 
-// Why a call is not for this kernel, or nothing.
+// Why this kernel does not take a call; empty if it does.
 std::string objection_to_decode(CudaExecutor& executor, const backend::AttentionProblem& problem);
 
 // Output and lse alone.

@@ -1,4 +1,4 @@
-// One thread per element, or per row of a warp: what the ops beside attention are made of.
+// One thread per element, or one warp per row: what the ops other than attention are made of.
 #pragma once
 
 #include <cstdint>

@@ -97,7 +97,7 @@ void map(CudaExecutor& executor, const backend::ElementwiseProblem& p, const F& 
   for_elements(executor, count / kFew, Map<F, kFew>{a, b, y, f});
 }
 
-// f of a gate's first half and its slope.
+// {f(a), f'(a)} for the first half of a gate.
 struct Silu {
   __device__ static float2 at(float a) {
     const float s = sigmoid(a);

@@ -13,7 +13,7 @@ namespace {
 using namespace portable;
 using backend::BadValue;
 
-// The index, kept within the table; a complaint if it was not. `tells` is one thread of those that read it.
+// The index, or 0 and a complaint if it is outside the table. `tells` is true in one of the threads that read it.
 __device__ inline std::int64_t entry_of(const std::int32_t* indices, std::int64_t row, std::int64_t entries, bool tells,
                                         const Complaints& complaints) {
   const std::int32_t index = indices[row];
@@ -36,8 +36,8 @@ struct Embed {
   }
 };
 
-// A block per entry of the table and slice of the rows looks through its indices and adds the rows that are the
-// entry's, in their order: partial [slices][entries][C], or onto the table itself if there is one slice.
+// A block per entry of the table and slice of the rows looks through the slice's indices and adds up the rows of that
+// entry, in their order: into partial [slices][entries][C], or onto dtable itself if there is one slice.
 constexpr int kEntryThreads = 256;
 __global__ void __launch_bounds__(kEntryThreads)
     embed_backward_kernel(const float* dy, const std::int32_t* indices, std::int64_t rows, int slices, std::int64_t C,

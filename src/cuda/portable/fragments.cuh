@@ -9,7 +9,7 @@
 
 namespace polyhead::cuda::portable {
 
-// [kRows][kWidth] in pieces of 16 bytes, which lie crosswise: eight rows of one column of pieces meet all banks.
+// [kRows][kWidth] in pieces of 16 bytes, swizzled so that eight rows of one column of pieces cover all banks.
 template <class T, int kRows, int kWidth>
 struct TileOf {
   static constexpr int kPieces = kWidth / 8;
@@ -19,7 +19,7 @@ struct TileOf {
   __device__ void* at(int row, int piece) const { return data + (row * kPieces + (piece ^ (row & 7))) * 16; }
 
   // Queues copies of rows that lie `stride` elements apart; zeros for those that are not there, and from column `width`
-  // on. A thread has the same piece of every so many rows.
+  // on. A thread copies the same piece of every kStep-th row.
   template <int kThreads, class There>
   __device__ void load_later(const T* from, std::int64_t stride, int width, const There& there) const {
     constexpr int kStep = kThreads / kPieces;
@@ -48,7 +48,7 @@ struct Sums {
   }
 };
 
-// The 16 x 16 of A that rows [row, row + 16) and columns [16 k, 16 k + 16) of a tile are.
+// Loads rows [row, row + 16) and columns [16 k, 16 k + 16) of a tile as an operand A [16,16].
 template <class Tile>
 __device__ void load_rows(std::uint32_t (&a)[4], const Tile& tile, int row, int k) {
   const int lane = threadIdx.x % 32;
@@ -77,7 +77,7 @@ __device__ void multiply_rows(Sums<kKeys> (&s)[kBlocks], const TileA& a, int row
   }
 }
 
-// sums [16 kBlocks][kColumns] += P X: P [..][kKeys] in registers, X [kKeys][..] the columns from 8 `piece` on.
+// sums [16 kBlocks][kColumns] += P X: P [..][kKeys] in registers, X [kKeys][..] from column 8 * piece on.
 template <class T, int kBlocks, int kKeys, int kColumns, class Tile>
 __device__ void multiply_weights(Sums<kColumns> (&sums)[kBlocks], const std::uint32_t (&p)[kBlocks][kKeys / 16][4],
                                  const Tile& x, int piece) {
@@ -97,7 +97,7 @@ __device__ void multiply_weights(Sums<kColumns> (&sums)[kBlocks], const std::uin
   }
 }
 
-// Products of one multiplication as the left operand of the next.
+// Packs the sums of one product as the left operand of the next.
 template <class T, int kKeys>
 __device__ void pack_weights(std::uint32_t (&p)[kKeys / 16][4], const Sums<kKeys>& s) {
 #pragma unroll

@@ -67,7 +67,7 @@ bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const C
   const std::int64_t bias_bytes = p.c.shape(1) * static_cast<std::int64_t>(size_of(p.c.dtype()));
   auto* memory = executor.workspace<std::byte>(Workspace::product, kBytes + bias_bytes);
   const void* bias = p.bias.present() ? p.bias.data() : nullptr;
-  if (reinterpret_cast<std::uintptr_t>(bias) % 16 != 0) {  // a slice: as it is, all operands would count as unaligned
+  if (reinterpret_cast<std::uintptr_t>(bias) % 16 != 0) {  // a slice: in place, all operands would count as unaligned
     executor.allocator()->copy(memory + kBytes, bias, static_cast<std::size_t>(bias_bytes));
     bias = memory + kBytes;
   }

@@ -10,8 +10,8 @@
 
 namespace polyhead::cuda::portable {
 
-// dp [kTile][kTile], and kept [..] what dropout multiplies a weight by; 0 where s says hidden. Rounds the same way
-// wherever it is inlined. dot [..] = kept dO.v, without the gate.
+// dp [kTile][kTile], 0 where s says hidden; kept [..], what dropout multiplies a weight by; dot [..] = kept dO.v,
+// without the gate. Rounds the same way wherever it is inlined.
 __device__ inline void upstream_of_weights(const Head& head, const GradientArguments& d, Shared& sm, int j0,
                                            const float (&s)[4][4], float (&dp)[4][4], float (&kept)[4][4],
                                            float (&dot)[4][4]) {
@@ -163,8 +163,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// A block has kTile places of the keys' axis and one kv head, and adds up over its query heads and their rows in order.
-// Places outside the sequence get 0.
+// A block has kTile places of the keys' axis and one kv head, and sums over the query heads that share it and their
+// rows, in order. Places outside the sequence get 0.
 __global__ void __launch_bounds__(kThreads, 2)
     dkv_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
                const __grid_constant__ Strided dk, const __grid_constant__ Strided dv, int tiles, int parts) {
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// Which part of [B,H,T,S] adds up in one element of dbias: the axes it is broadcast along have one block.
+// Which part of [B,H,T,S] is summed into one element of dbias: an axis that it is broadcast along has one block.
 struct BiasExtent {
   int tiles_t = 1, tiles_s = 1, heads = 1;  // blocks along T, S and H
   bool all_batches = false, all_heads = false, all_rows = false, all_keys = false;
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   set_weights(sm, [&](int r, int c) { return sums[r][c]; });
   __syncthreads();
-  // Row 0 and column 0 get the sums of what is broadcast.
+  // Sums over a broadcast axis go to row 0 or column 0.
   if (extent.all_rows && threadIdx.x < kTile) {
     float sum = 0;
     for (int r = 0; r < kTile; ++r) sum += sm.p[threadIdx.x][r];

@@ -1,4 +1,4 @@
-// What the kernels of the backward pass are given besides the forward pass's arguments.
+// The arguments of the backward kernels besides those of the forward pass.
 #pragma once
 
 #include "cuda/executor.h"
@@ -14,7 +14,7 @@ struct GradientArguments {
   // delta_i, and dgate_i = dO_i.o_i before the gate.
   float *m = nullptr, *l = nullptr, *delta = nullptr, *dgate = nullptr;
 
-  // Is there anything to do for a head? What comes in through lse or weights does not pass its gate.
+  // Is there anything to do for a head? Gradients of lse and weights do not pass through its gate.
   __device__ bool reaches(const Head& head) const { return head.gate != 0 || dlse.present() || dweights.present(); }
   __device__ std::int64_t row(const Head& head, std::int64_t i) const {
     return (head.sequence.batch * head.a.heads + head.h) * rows + head.sequence.query_begin + i;

@@ -1,10 +1,10 @@
 // Attention backward of 16-bit numbers on the tensor cores. One kernel, two roles: a block owns 64 queries and makes
-// their dq, or 64 keys and makes their dk and dv, and walks over what is on the other side:
+// their dq, or 64 keys and makes their dk and dv, and walks over the keys or queries on the other side:
 //   s = own_1 other_1^T     dp = own_2 other_2^T     ds = p (gate dp - delta)
 //   queries own q and dO, the others are k and v:    dq += ds k
 //   keys own k and v, the others are q and dO:       dk += ds q     dv += gate p dO      (p, ds transposed)
-// Products that dq and dk, dv have in common are made twice: that needs no sums among blocks, so that the bits are the
-// same every time.
+// Products that dq and dk, dv have in common are computed twice: so no sums cross blocks, and the bits are the same
+// every time.
 #pragma once
 
 #include <numbers>
@@ -14,7 +14,7 @@
 
 namespace polyhead::cuda::portable {
 
-// What the rows' softmax comes to, [B,H,T]: lse in powers of 2 (+inf for a row that sees nothing) and delta - dlse.
+// Of every row, [B,H,T]: lse in powers of 2 (+inf for a row that sees nothing) and delta - dlse.
 struct MmaRows {
   float *lse = nullptr, *delta = nullptr;
 };
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(256)
 
 template <class T, int kWidth, bool kOfKeys>
 struct MmaGradient {
-  // Two sums of 128 columns are what a warp has registers for: dk and dv of wider heads take twice the warps, which
-  // make S and dP twice.
+  // A warp has registers for two sums of 128 columns: dk and dv of wider heads take twice the warps, which compute S
+  // and dP twice.
   static constexpr int kColumns = kOfKeys && kWidth > 128 ? 128 : kWidth, kParts = kWidth / kColumns;
   static constexpr int kThreads = 128 * kParts, kOwn = 64, kOther = kWidth > 128 ? 32 : 64;
   using OwnTile = TileOf<T, kOwn, kWidth>;
@@ -102,7 +102,7 @@ struct MmaGradient {
     if (!kOfKeys) return BlockSight(head, own, kOwn).any(step.at, step.at + kOther);
     return BlockSight(head, step.at, kOther).any(own, own + kOwn);
   }
-  // The first step from this one on that there is something to do at; h is the number of heads if there is none.
+  // The first step from this one on where there is something to do; h is the number of heads if there is none.
   __device__ Step next(Step step) const {
     const int end_head = kOfKeys ? head.h + a.heads_per_kv : head.h + 1;
     const int end = static_cast<int>(kOfKeys ? head.sequence.queries : head.sequence.keys);
@@ -134,7 +134,8 @@ struct MmaGradient {
       load(own_2, d.doutput, head.h, head.sequence.query_begin + own, a.value_dim, there);
     }
   }
-  // Queries that do not exist are zeros, in everything that is added up over them; so are keys that no query sees.
+  // Queries that do not exist are loaded as zeros, in every tensor that is summed over them; so are keys that no query
+  // sees.
   __device__ void load_other(const Stage& stage, const Step& step) const {
     if constexpr (kOfKeys) {
       const std::int64_t query = head.sequence.query_begin + step.at;
@@ -245,7 +246,7 @@ struct MmaGradient {
     }
   }
 
-  // Rows of the block as they go out: zeros where `exists` says no.
+  // Writes factor * sums to the block's rows: zeros outside [exists_from, exists_to), nothing from `end` on.
   __device__ void store_rows(const Strided& to, int h, std::int64_t first, const Sums<kColumns>& sums, float factor,
                              int width, std::int64_t exists_from, std::int64_t exists_to, std::int64_t end) const {
 #pragma unroll
@@ -295,7 +296,7 @@ __global__ void __launch_bounds__(MmaGradient<T, kWidth, true>::kThreads)
   const Head& head = *share_head(a, place.n, place.h * a.heads_per_kv);
   const backend::Sequence& s = head.sequence;
   const bool packed = a.sequences.packed;
-  // Under a causal mask the first keys are seen by most.
+  // Under a causal mask most queries see the first keys, so these come first.
   const std::int64_t begin =
       (packed ? s.key_begin : 0) + static_cast<std::int64_t>(tiles - 1 - place.tile) * Gradient::kOwn;
   const std::int64_t end = packed ? s.key_begin + s.keys : a.sequences.keys;

@@ -1,4 +1,4 @@
-// One head of one sequence: its logits, tile by tile, and which of them count.
+// One head of one sequence: its logits, tile by tile, and which keys are visible.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace polyhead::cuda::portable {
 
 inline constexpr float kNegativeInfinity = -INFINITY;
 
-// Key j of query i: 16 bits of Philox with the counter (j/8, i, h, n), see docs/semantics.md.
+// Does dropout keep key j of query i? 16 bits of Philox with the counter (j/8, i, h, n), see docs/semantics.md.
 __device__ inline bool is_kept(const Drops& drops, std::int64_t n, int h, int i, int j) {
   const Philox::Words words =
       Philox::words(drops.seed, {static_cast<std::uint32_t>(j / 8), static_cast<std::uint32_t>(i),
@@ -25,7 +25,7 @@ __device__ inline bool is_kept(const Drops& drops, std::int64_t n, int h, int i,
 
 // backend::Visibility of one sequence in 32 bits: query i sees keys [0, head_end(i)) and [begin(i), end(i)).
 struct Sight {
-  int begin_shift, end_shift, head_shift;  // from i to the three of them, before they are kept within the keys
+  int begin_shift, end_shift, head_shift;  // from i to begin, end and head_end, before those are clamped to the keys
   int always_first, keys;
 
   static constexpr int kFar = 1 << 30;  // farther than any key, for any query
@@ -39,7 +39,7 @@ struct Sight {
     const std::int64_t right = all.causal ? 0 : all.window.right, offset = sequence.offset;
     const auto reach = [](std::int64_t x) {
       return std::min<std::int64_t>(x, std::int64_t{1} << 61);
-    };  // can be added to
+    };  // can be added to without overflow
     begin_shift = all.window.left == kUnlimited ? -kFar : near(offset - reach(all.window.left));
     end_shift = right == kUnlimited ? kFar : near(offset + reach(right) + 1);
     head_shift = all.causal ? near(offset + 1) : kFar;
@@ -86,7 +86,7 @@ struct Head {
     const bool exists = query >= 0 && query < sequence.queries;
     return {keys_of(query), query + sequence.offset, exists ? static_cast<int>(query) : -1};
   }
-  // The rows of a tile, as its first threads know them; a barrier follows before they are read.
+  // Sets the rows of a tile, by the block's first threads; a barrier must follow before they are read.
   __device__ void set_rows(Shared& sm, std::int64_t first) const {
     if (threadIdx.x < kTile) sm.rows[threadIdx.x] = row(first + threadIdx.x);
   }
@@ -100,7 +100,7 @@ struct Head {
 #pragma unroll
       for (int c = 0; c < 4; ++c) s[r][c] = 0;
     }
-    __syncthreads();  // of the last tile, sm.seen is written and read no more
+    __syncthreads();  // sm.seen of the last tile is no longer in use
     if (threadIdx.x < kTile) sm.seen[threadIdx.x] = 0;
     add_dots(
         sm, a.q.data, a.q.dtype, [&](int r) { return sm.rows[r].i < 0 ? kAbsent : q_row(sm.rows[r].i); }, a.k.data,
@@ -152,7 +152,7 @@ struct Head {
   }
 };
 
-// The same for all threads of a block, in shared memory: registers are for the products.
+// A Head for all threads of a block, in shared memory: registers are for the products.
 __device__ inline const Head* share_head(const AttentionArguments& a, std::int64_t n, int h) {
   __shared__ std::int64_t memory[(sizeof(Head) + 7) / 8];
   auto* head = reinterpret_cast<Head*>(memory);
@@ -161,7 +161,7 @@ __device__ inline const Head* share_head(const AttentionArguments& a, std::int64
   return head;
 }
 
-// What some queries of a head see together: some of them, or all.
+// What consecutive queries of a head see: the keys that some of them see, and those that all see.
 struct BlockSight {
   int some_head = 0, some_begin = 0, some_end = 0;  // some see keys [0, some_head) and [some_begin, some_end)
   int all_head = 0, all_begin = 0, all_end = 0;     // all see keys [0, all_head) and [all_begin, all_end)
@@ -180,7 +180,7 @@ struct BlockSight {
     if (all_head >= all_begin) all_begin = 0;
   }
 
-  // Of keys [begin, end), which may reach beyond the sequence's.
+  // Does some query see any, or every query all, of keys [begin, end)? They may reach beyond the sequence's.
   __device__ bool any(int begin, int end) const {
     return ((end > 0) & (begin < some_head)) | ((end > some_begin) & (begin < some_end) & (some_begin < some_end));
   }
@@ -194,8 +194,7 @@ struct BlockSight {
   __device__ int end() const { return max(some_head, some_begin < some_end ? some_end : 0); }
 };
 
-// Which tile, head and sequence a block works on, of tiles x heads x sequences x parts; the last tiles, which see most
-// under a causal mask, come first.
+// Which part, tile, head and sequence a block works on; the last tiles, which see most under a causal mask, come first.
 struct BlockPlace {
   int part, tile, h;
   std::int64_t n;

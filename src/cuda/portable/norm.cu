@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm in f32, of rows of f32 or 16 bits: a warp per row, a lane with one column or four side by side.
+// LayerNorm and RMSNorm in f32, of rows of f32 or 16 bits: a warp per row, one column or four neighbours per lane.
 #include "cuda/kernels.h"
 #include "cuda/portable/column_sums.cuh"
 
@@ -8,7 +8,7 @@ namespace {
 using namespace portable;
 using backend::RowPlaces;
 
-// Rows, wherever each of them lies.
+// The rows of a tensor at their RowPlaces.
 template <class RowNumbers>
 struct RowsOf {
   RowNumbers numbers;

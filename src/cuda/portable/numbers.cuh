@@ -1,4 +1,4 @@
-// Single numbers of float tensors, whatever their type, as f32.
+// Numbers of float tensors, whatever their type, as f32.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,7 +17,7 @@ namespace polyhead::cuda::portable {
 __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(__half x) { return __half2float(x); }
 __device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-// A number beyond those of f32 becomes its largest; infinities stay what they are.
+// A finite number beyond the range of f32 becomes its largest; infinities stay.
 __device__ inline float to_float(double x) {
   if (isinf(x) || isnan(x)) return static_cast<float>(x);
   return static_cast<float>(fmin(fmax(x, -static_cast<double>(FLT_MAX)), static_cast<double>(FLT_MAX)));
@@ -42,7 +42,7 @@ __device__ inline double from_float<double>(float x) {
   return x;
 }
 
-// what(a number of the type), for the types that tensors of floats have on the device.
+// Calls what(x) with a number x of the type, one of the float types that tensors have on the device.
 template <class What>
 __device__ void with_type(DType dtype, const What& what) {
   switch (dtype) {
@@ -62,11 +62,11 @@ __device__ inline void store(void* data, DType dtype, std::int64_t at, float val
   with_type(dtype, [&](auto one) { static_cast<decltype(one)*>(data)[at] = from_float<decltype(one)>(value); });
 }
 
-// The numbers of a tensor that lie one after the other, of f32, f16 or bf16; one, or a few in one access.
+// The numbers of an f32, f16 or bf16 tensor by their offset: one, or a few neighbours in one access.
 class Numbers {
  public:
   explicit Numbers(const ConstTensorView& view) : data_(view.present() ? view.data() : nullptr), dtype_(view.dtype()) {}
-  // Whether kCount numbers from any multiple of kCount on can be had in accesses of 16 bytes, or in one of fewer.
+  // Whether kCount numbers from any multiple of kCount on can be read in accesses of 16 bytes, or in one of fewer.
   template <int kCount>
   bool is_aligned_for() const {
     return reinterpret_cast<std::uintptr_t>(data_) % std::min<std::size_t>(kCount * size_of(dtype_), 16) == 0;
@@ -96,7 +96,7 @@ class Numbers {
     if (dtype_ == DType::bf16) return what(__nv_bfloat16{});
     what(__half{});
   }
-  // Between a local array and memory, which is accessed by whole vectors.
+  // Copies between a local array and memory, which is accessed in whole vectors.
   template <int kBytes, bool kLoads>
   __device__ static void copy_vector(void* to, const void* from) {
     using Vector = std::conditional_t<
@@ -117,7 +117,7 @@ class Numbers {
   }
 
  private:
-  const void* data_;  // null: there are none
+  const void* data_;  // null: absent
   DType dtype_;
 };
 

@@ -1,4 +1,4 @@
-// Rotary positions: a thread makes one angle, in double, and turns that pair of columns in every head.
+// Rotary positions: a thread computes one angle, in double, and turns that pair of columns in every head.
 #include "cuda/kernels.h"
 #include "cuda/portable/arguments.h"
 #include "cuda/portable/elements.cuh"
@@ -13,7 +13,7 @@ struct Turn {
   Strided x, y, positions;            // [B,H,T,D] twice; [B,T] i32 or i64
   std::int64_t heads, rows, columns;  // H, T, D
   std::int64_t half;                  // pairs
-  std::int64_t units;                 // pairs and the columns that stay
+  std::int64_t units;                 // pairs, and columns that are not rotated
   bool halves, backwards;
   double base;
   RotaryScaling scaling;

@@ -1,11 +1,11 @@
-// The softmax of a tile's rows while the walk over the keys is under way.
+// The running softmax of a tile's rows during a walk over the keys.
 #pragma once
 
 #include "cuda/portable/head.cuh"
 
 namespace polyhead::cuda::portable {
 
-// The softmax of a thread's four rows while it is under way: m is the row's, l the thread's share of the row's.
+// The running softmax of a thread's four rows: m is the row's maximum, l the thread's share of the row's sum.
 struct RunningSoftmax {
   float m[4], l[4];
 
@@ -38,7 +38,7 @@ struct RunningSoftmax {
     }
   }
 
-  // l becomes the row's.
+  // l becomes the sum of the whole row.
   __device__ void finish() {
 #pragma unroll
     for (int r = 0; r < 4; ++r) l[r] = row_sum(l[r]);

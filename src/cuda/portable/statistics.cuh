@@ -39,7 +39,7 @@ struct Peak {
       j = at;
     }
   }
-  // Of all threads of the row; of equal logits the lowest j counts.
+  // Joins the peaks of all threads of the row; of equal logits the lowest j counts.
   __device__ void join() {
     for (int offset = 8; offset > 0; offset /= 2) {
       const float other = __shfl_xor_sync(0xffffffffu, s, offset);
@@ -170,8 +170,8 @@ __global__ void __launch_bounds__(kThreads)
   out.tile_sums[((place.n * a.heads + place.h) * tiles + place.tile) * out.fields + f] = sum;
 }
 
-// statistics [N,H,F] = the sums of the tiles that a sequence has. A block per head of a sequence; a warp's lanes have a
-// field each, and its warps take turns at the tiles.
+// statistics [N,H,F] = the sums over the tiles of a sequence. A block per head of a sequence; each lane of a warp has
+// one field, and the block's warps take turns at the tiles.
 __global__ void __launch_bounds__(kThreads)
     sum_statistics_kernel(const __grid_constant__ backend::Sequences sequences, const float* tile_sums, int heads,
                           int tiles, int fields, const __grid_constant__ Strided statistics) {

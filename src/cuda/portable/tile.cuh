@@ -1,5 +1,5 @@
 // The two products of attention, tile by tile, by 256 threads in f32. Thread (ty, tx) of 16 x 16 has rows 4 ty + r and
-// columns tx + 16 c of every tile, so that the 16 threads of a row are half a warp.
+// keys 4 tx + c of a tile, or columns own_column(k), so that the 16 threads of a row are half a warp.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 namespace polyhead::cuda::portable {
 
 inline constexpr int kTile = 64;      // rows, and keys
-inline constexpr int kChunk = 32;     // of what a product sums over that is in shared memory at a time
+inline constexpr int kChunk = 32;     // terms of a product's sums that are in shared memory at a time
 inline constexpr int kColumns = 128;  // of D or E that a block works on; wider heads take several blocks
 inline constexpr int kThreads = 256;
 
-// Tiles of so many rows or keys, and blocks for so wide a head.
+// Tiles for so many rows or keys, and blocks for a head of such a width.
 constexpr int tiles_of(std::int64_t count) { return static_cast<int>((count + kTile - 1) / kTile); }
 constexpr int parts_of(std::int64_t width) {
   return width <= kColumns ? 1 : static_cast<int>((width + kColumns - 1) / kColumns);
@@ -30,7 +30,7 @@ struct KeySight {
 };
 struct RowSight : KeySight {
   long long p;  // its position among the keys
-  int i;        // of its sequence; -1: no such query
+  int i;        // its number in the sequence; -1: no such query
 };
 
 // Transposed, so that a thread reads four rows at once; kPadded keeps them at multiples of 16 bytes.
@@ -44,12 +44,12 @@ struct alignas(16) Shared {
     Operands operands;
     float x[kChunk][kColumns];
   };
-  float p[kTile][kPadded];  // of key or other column c and row r: [c][r]
+  float p[kTile][kPadded];  // [c][r]: row r and column c, which is what a product sums over
   RowSight rows[kTile];
   int seen[kTile];  // whether any row of the tile sees the key
 };
 
-// The larger of a row's threads, and their sum.
+// The maximum and the sum over the threads of a row.
 __device__ inline float row_max(float x) {
   for (int offset = 8; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, offset));
   return x;
@@ -60,7 +60,8 @@ __device__ inline float row_sum(float x) {
 }
 
 // to [kChunk][kTile] = columns [d0, d0 + kChunk) of the rows, transposed; offset_of(r) is where row r begins. A thread
-// has four columns of a row at a time, and eight neighbours the next rows: few of their stores meet in a bank.
+// takes four columns of a row at a time, and its neighbours the same of the next rows: few of their stores meet in a
+// bank.
 template <class OffsetOf>
 __device__ void load_chunk(float (&to)[kChunk][kPadded], const void* data, DType dtype, const OffsetOf& offset_of,
                            int d0, int width) {
@@ -92,7 +93,7 @@ __device__ void add_dots(Shared& sm, const void* a, DType a_type, const OffsetOf
     load_chunk(sm.operands.a, a, a_type, a_row, d0, width);
     load_chunk(sm.operands.b, b, b_type, b_row, d0, width);
     __syncthreads();
-    // Eight products are added up by themselves: the fewer terms a sum has, the less it loses.
+    // Eight products are summed on their own: the fewer terms a sum has, the less it loses.
 #pragma unroll 1
     for (int begin = 0; begin < kChunk; begin += 8) {
       float part[4][4] = {};
@@ -115,7 +116,7 @@ __device__ void add_dots(Shared& sm, const void* a, DType a_type, const OffsetOf
   }
 }
 
-// sm.p of the thread's rows r and columns c; or with rows and columns exchanged.
+// sm.p <- value(r, c) of the thread's rows r and columns c, as [column][row]; transposed, as [row][column].
 template <class Value>
 __device__ void set_weights(Shared& sm, const Value& value) {
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
@@ -133,7 +134,7 @@ __device__ void set_weights_transposed(Shared& sm, const Value& value) {
   }
 }
 
-// The thread's column k of eight, of kColumns.
+// Column k of the eight of kColumns that a thread has.
 __device__ inline int own_column(int k) {
   return k / 4 * (kColumns / 2) + static_cast<int>(threadIdx.x) % 16 * 4 + k % 4;
 }

@@ -1,35 +1,35 @@
 // Softmax weights on request: a first walk over the keys finds the softmax's sum, a second one writes; and logits,
-// which take one walk. Rows are all, or chosen ones in the caller's order.
+// which take one walk. The rows are all, or chosen ones in the caller's order.
 #pragma once
 
 #include "cuda/portable/softmax.cuh"
 
 namespace polyhead::cuda::portable {
 
-// Passed by value, so that nothing of the host is read later.
+// Chosen heads or rows. Passed by value, so that no host memory is read after the launch.
 struct Chosen {
   static constexpr int kMost = 256;
   int count = 0;
-  bool in_order = true;  // n is n + base, whatever `index` says
-  int base = 0;          // the place of the first among the weights
+  bool in_order = true;  // the n-th is base + n, and `index` is not used
+  int base = 0;          // the place of the first in the result
   std::int32_t index[kMost] = {};
 
   __device__ int of(int n) const { return in_order ? base + n : index[n]; }
 };
 
-// A tile of the chosen rows in one sequence, some of which may be none of it.
+// A tile of the chosen rows, some of which may not belong to the sequence.
 struct ChosenTile {
   const Chosen& rows;
   const backend::Sequence& sequence;
   const int first;
 
-  // Row r as a query of the sequence, or below 0.
+  // Row r as a query of the sequence; negative if it is none.
   __device__ std::int64_t query(int r) const {
     if (first + r >= rows.count) return -1;
     const std::int64_t i = rows.in_order ? first + r : rows.index[first + r] - sequence.query_begin;
     return i < sequence.rows ? i : -1;
   }
-  // Where it stands in the result.
+  // Its row in the result.
   __device__ std::int64_t line(int r) const {
     return rows.in_order ? sequence.query_begin + first + r : rows.base + first + r;
   }
