@@ -1,4 +1,4 @@
-// What the Hopper kernels are given. Passed by value as a kernel's parameter.
+// The arguments of the Hopper kernels. Passed by value as a kernel's parameter.
 #pragma once
 
 #include <cuda.h>
@@ -71,7 +71,7 @@ struct PerHead {
   }
 };
 
-// Options that calls seldom have. A kernel is compiled for one of them, or for any set.
+// Options that calls seldom have. A kernel is compiled for one of them, or for any combination.
 enum class RarerOption : std::uint8_t { several, softcap, alibi, bias, keep, dropout };
 
 // [B,H,T,S] by its strides in elements, a number for every score; absent if data is null.
@@ -85,20 +85,20 @@ struct ScoreTensor {
   }
 };
 
-// What the general instance has, and the others have not.
+// Options that only the general instance has.
 struct Options {
   ScoreTensor keep, bias;
   const std::uint32_t* keep_bits = nullptr;  // keep, a bit per key, by its strides in words
   std::int64_t keep_batch = 0, keep_head = 0, keep_row = 0;
   float softcap = 0;  // 0: none
   PerHead alibi;
-  Philox::Keys keys;                   // of dropout: as a parameter of the kernel they cost no instruction
+  Philox::Keys keys;                   // of dropout; as parameters of the kernel they take no instructions
   std::uint32_t threshold = 0;         // a weight is kept if its 16 random bits reach it; 0: no dropout
-  float kept_factor = 1;               // what dropout multiplies the others by
-  const std::uint8_t* seen = nullptr;  // [B,H or 1,S]: keys that keep and bias leave to some query
+  float kept_factor = 1;               // what dropout multiplies kept weights by
+  const std::uint8_t* seen = nullptr;  // [B,H or 1,S]: does some query see the key, despite keep and bias?
   std::int64_t seen_batch = 0, seen_head = 0;
 
-  // The key's place is that in the tensor.
+  // `key` is counted in the tensor, not in the sequence.
   __device__ bool is_seen(int batch, int head, int key) const {
     return seen == nullptr || seen[batch * seen_batch + head * seen_head + key] != 0;
   }
@@ -111,7 +111,7 @@ struct ForwardArguments {
   Reach reach;
   TileOrder order;
   int heads_per_kv = 1;
-  float scale = 1;  // log2(e) is in it: softmax is computed in powers of 2
+  float scale = 1;  // includes log2(e): softmax is computed in powers of 2
 
   Strided<void> output;
   Strided<float> lse;
@@ -121,14 +121,14 @@ struct ForwardArguments {
   const int* open_heads = nullptr;  // see Workspace
   bool describe_closed = false;     // lse or statistics are wanted, so a head with gate 0 is computed all the same
 
-  RowOutcome* outcomes = nullptr;        // [B,H,T], where statistics are wanted
-  RowMoments* moments = nullptr;         // [B,H,T], where the full set is
+  RowOutcome* outcomes = nullptr;        // [B,H,T], if statistics are wanted
+  RowMoments* moments = nullptr;         // [B,H,T], if the full set is wanted
   const std::uint32_t* marks = nullptr;  // [B][mark_words]: a bit per key of the tensor, if some are marked
   int mark_words = 0;
 
   Options options;
 
-  int* next_tile = nullptr;  // 0 before and after
+  int* next_tile = nullptr;  // 0 between calls
   int tiles_ahead = 1;       // how many tiles a block of threads claims ahead: 1 or 2
 };
 

@@ -40,7 +40,7 @@ void report(const Workspace& workspace, const ForwardArguments& forward, const b
   check(cudaGetLastError(), "launch of report_head");
 }
 
-// Of every instance, the shape that suits the call.
+// Runs an instance in the shape that suits the call.
 template <class T, Instance kInstance>
 void choose_shape(const Workspace& workspace, const backend::AttentionProblem& problem) {
   const auto run = [&]<int D, class Sizes>(std::integral_constant<int, D>, Sizes) {
@@ -76,8 +76,7 @@ void choose_instance(const Workspace& workspace, const backend::AttentionProblem
 
 }  // namespace
 
-// Before the forward pass: a bit for every marked key and every kept one, a byte for those that are not hidden from
-// all.
+// Before the forward pass: packs marks and keep into bits, and finds the keys that some query sees.
 void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
                   const backend::AttentionProblem& problem) {
   const Layout layout = layout_of(problem, workspace.memory);

@@ -1,9 +1,9 @@
-// Attention forward on Hopper. A block of threads is a scheduler, which says which tile is next; a producer, which
+// Attention forward on Hopper. A block of threads has a scheduler, which says which tile is next; a producer, which
 // brings tiles of Q, K and V by the copy engine; and two or three warpgroups of consumers, each with 64 rows of the
 // tile. A consumer computes
 //   S = Q K^T of the next block of keys  and  O += P V of the last one
 // at the same time on the tensor cores, and the softmax of S while the second is under way; consumers take turns at the
-// tensor cores, so that one's softmax hides behind another's products. Blocks stay and fetch tile after tile.
+// tensor cores, so that one's softmax hides behind another's products. Blocks of threads fetch tile after tile.
 #pragma once
 
 #include "cuda/device/barrier.cuh"
@@ -15,7 +15,7 @@
 
 namespace polyhead::cuda::sm90 {
 
-// Sizes by head dim. Registers: 65536 a multiprocessor.
+// Sizes by head dim. A multiprocessor has 65536 registers.
 template <int D>
 struct Shape;
 template <>
@@ -33,7 +33,7 @@ struct Shape<128> {
                        kConsumerRegisters = 232;
 };
 struct GeneralShape128 : Shape<128> {
-  static constexpr int kQueryStages = 1;  // more of the memory is cache, for the bias
+  static constexpr int kQueryStages = 1;  // leaves more of the memory as cache, for the bias
 };
 template <>
 struct Shape<256> {
@@ -41,7 +41,7 @@ struct Shape<256> {
                        kConsumerRegisters = 232;
 };
 
-// What a kernel has beside the softmax: nothing; statistics; or the rarer options, see options.cuh.
+// What a kernel has besides the softmax: nothing; statistics; or the rarer options, see options.cuh.
 enum class Instance : std::uint8_t { plain, statistics, general };
 
 template <class T, int D, Instance kInstance, class Sizes = Shape<D>, RarerOption kOnly = RarerOption::several>
@@ -110,7 +110,7 @@ class Forward {
     Count queries = 0, keys = 0, values = 0;
     struct {
       int row, head, batch;
-    } waiting{};  // the block whose keys have been copied and values not
+    } waiting{};  // the block whose keys have been copied, but not its values
     const auto copy_values = [&] {
       const int stage = values % Sizes::kKeyStages;
       shared.v_empty[stage].await(empty_parity<Sizes::kKeyStages>(values++));
@@ -198,7 +198,7 @@ class Forward {
   }
 
   // Scores of the next block and values of block n_, at the same time. Plain steps stay within a tile and need no mask.
-  // False if there is no next block.
+  // Returns false if there is no next block.
   template <bool kPlain>
   __device__ __forceinline__ bool step() {
     const bool last = !kPlain && n_ == last_block_;
@@ -247,14 +247,14 @@ class Forward {
     return true;
   }
 
-  // The tile whose values are summed, and the one whose scores are computed: the same, but for a tile's last block.
+  // The tile whose values are summed, and the one whose scores are computed: the same, except at a tile's last block.
   __device__ const Tile& tile() const { return shared_.tiles.tile[tile_ % TileRing::kSlots]; }
   __device__ const Tile& ahead() const { return shared_.tiles.tile[ahead_ % TileRing::kSlots]; }
   __device__ int query_stage() const { return queries_ % Sizes::kQueryStages; }
   __device__ int key_stage() const { return keys_ % Sizes::kKeyStages; }
   __device__ int value_stage() const { return (keys_ + Sizes::kKeyStages - 1) % Sizes::kKeyStages; }
 
-  // Goes to the next tile. False if there is none.
+  // Goes to the next tile. Returns false if there is none.
   __device__ bool fetch_tile() {
     ++ahead_;
     shared_.tiles.full[ahead_ % TileRing::kSlots].await(full_parity<TileRing::kSlots>(ahead_));
@@ -273,7 +273,7 @@ class Forward {
   }
 
   __device__ void wait_for_keys() const { shared_.k_full[key_stage()].await(full_parity<Sizes::kKeyStages>(keys_)); }
-  // Of the block before.
+  // Those of the block before.
   __device__ void wait_for_values() const {
     shared_.v_full[value_stage()].await(full_parity<Sizes::kKeyStages>(keys_ - 1));
   }
@@ -316,13 +316,13 @@ class Forward {
   using General = GeneralOptions<T, kKeys, kOnly>;
   static constexpr bool kHides = kGeneral && (kOnly == RarerOption::several || kOnly == RarerOption::keep);
 
-  // From a score to the softmax's powers of 2.
+  // What turns a score into an exponent of 2.
   __device__ float scale() const { return kGeneral ? General::scale_of(a_.options, a_.scale) : a_.scale; }
 
   struct Nothing {};
   __device__ General options_of(const Tile& tile) const { return {a_.options, tile, a_.scale}; }
 
-  // What options need of block n, before its scores are there.
+  // What the options read for block n, before its scores are there.
   __device__ auto prepare(int n) const {
     if constexpr (kGeneral) {
       return options_of(ahead()).early(block_of(n));
@@ -342,7 +342,7 @@ class Forward {
   __device__ ScoreBlock block_of(int n) const {
     return {ahead().row + 64 * consumer_ + row_of(0), first_key(n), thread_ % 4};
   }
-  // Whether some query sees the key whose values this thread would clear in block n_. Asked for early, for it is far
+  // Whether some query sees the key whose values this thread would clear in block n_. Read early, for memory is far
   // away.
   __device__ bool is_own_key_seen() const {
     if constexpr (!kHides) return true;
@@ -351,7 +351,7 @@ class Forward {
 
   // The key of this thread's first column in block n of the tile ahead.
   __device__ int first_key(int n) const { return ahead().blocks[n] * kKeys + thread_ % 4 * 2; }
-  // Where query r of this thread's two stands, in the tile ahead.
+  // The position of query r of this thread's two, in the tile ahead.
   __device__ int position(int r) const { return ahead().row + ahead().offset + 64 * consumer_ + row_of(r); }
 
   // Scores of hidden keys become -inf.
@@ -375,7 +375,7 @@ class Forward {
   }
 
   // A weight of 0 does not hide a NaN. Values that no query of the sequence sees are set to 0 before they are
-  // multiplied; every consumer does so for itself, to the same effect. seen: of the key that is this thread's.
+  // multiplied; every consumer writes the same zeros. seen: does some query see this thread's key?
   template <bool kPlain>
   __device__ void clean_values(bool seen) const {
     const bool hides = kHides && a_.options.seen != nullptr;
@@ -395,7 +395,7 @@ class Forward {
 
   // ---- statistics
 
-  // Notes the scores of the watched keys in block n, straight into memory: they are few, and registers fewer.
+  // Writes the scores of the watched keys in block n straight to memory: they are few, and registers are scarce.
   __device__ void watch(int n) const {
     if constexpr (!kStatistics) return;
     const bool near = n >= near_first_ && n <= near_last_, edge = n >= edge_first_;
@@ -406,7 +406,7 @@ class Forward {
       watch_keys([&](int r) { return RowSight(a_.reach, position(r), ahead().keys).first() - column; }, 1, 0);
     }
   }
-  // Of row r, the scores of `count` keys from begin(r) on, counted from this thread's first column, into watched[at..].
+  // watched[at..] of row r = the scores of `count` keys from begin(r) on, counted from this thread's first column.
   template <class Begin>
   __device__ __forceinline__ void watch_keys(const Begin& begin, int count, int at) const {
 #pragma unroll
@@ -442,7 +442,7 @@ class Forward {
     }
   }
 
-  // Where row `row` of a tile's sequence is in outcomes and moments.
+  // The index of row `row` of a tile's sequence in outcomes and moments.
   __device__ std::int64_t place_of(const Tile& tile, int row) const {
     return (static_cast<std::int64_t>(tile.batch) * a_.order.heads + tile.head) * a_.sequences.queries +
            tile.query_begin + row;
@@ -450,13 +450,13 @@ class Forward {
 
   // ---- results
 
-  // lse of complete rows, what their statistics need, and what their outputs are to be multiplied by.
+  // Writes lse of complete rows and what their statistics need; norm: what their outputs are to be multiplied by.
   __device__ void close_rows(float (&norm)[2]) const {
     const Tile& tile = this->tile();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = tile.row + 64 * consumer_ + row_of(r);
-      // The sink is one more outcome, without a value. All is relative to the larger of reference and sink.
+      // The sink is one more key, without a value. All is relative to the larger of reference and sink.
       const float sum = quad_sum(rows_.sum[r]), top = fmaxf(rows_.reference[r], tile.sink);
       const float scale = exp2_fast(rows_.reference[r] - top), sink = exp2_fast(tile.sink - top);
       const float total = sum * scale + sink;
@@ -505,7 +505,7 @@ class Forward {
   const ForwardArguments& a_;
   Shared& shared_;
   const int consumer_, thread_;
-  // Counts, for registers are scarce: which tile, which block of keys, which stage follows from them.
+  // Counts from which the tile, the block of keys and the stage follow, for registers are scarce.
   Count tile_ = 0, ahead_ = ~0u, queries_ = ~0u, keys_ = 0;
   int n_ = 0;        // the block of the tile that p_ belongs to
   OpenBlocks open_;  // of the tile ahead

@@ -10,24 +10,25 @@
 
 namespace polyhead::cuda::sm90 {
 
-// Why a call is not for these kernels, or nothing. Weights and logits are left to others, and
-// so are statistics where there are rarer options.
+// Why these kernels do not take a call; empty if they do. Weights and logits are left to others, and so are statistics
+// where there are rarer options.
 std::string objection(const backend::AttentionProblem& problem);
 std::string objection(const backend::AttentionGradientProblem& problem);
 
-// What a call needs beside its tensors, in memory of the device.
+// What a call needs besides its tensors. Memory is the device's.
 struct Workspace {
   cudaStream_t stream;
   int processors;               // multiprocessors of the device
-  int* next_tile;               // one number that is 0, and is so again after every call
+  int* next_tile;               // one number, which is 0 between calls
   std::byte* memory = nullptr;  // extra_bytes(problem), aligned to 16
-  // A number of the device, or null: 0 says that no head is open. Then, and for heads that are closed, nothing is
-  // written.
+  // One number, or null. Unless null, nothing is written for closed heads (gate 0), and nothing at all if it is 0: no
+  // head is open.
   const int* open_heads = nullptr;
 };
-// What statistics need of the rows, or hidden keys of the keys: O(T) or O(S).
+// For statistics O(T); for keep and bias a byte per key, and a bit per element of keep.
 std::size_t extra_bytes(const backend::AttentionProblem& problem);
-std::size_t extra_bytes(const backend::AttentionGradientProblem& problem);  // two numbers of every row
+// O(T) and a byte per key; for gradients of gates also an output [B,H,T,D].
+std::size_t extra_bytes(const backend::AttentionGradientProblem& problem);
 
 // Queues the forward pass: output, lse, and statistics if they are wanted.
 void attend(const Workspace& workspace, const backend::AttentionProblem& problem);

@@ -13,30 +13,30 @@
 namespace polyhead::cuda::sm90 {
 namespace {
 
-// How the memory beside the tensors is divided.
+// How the memory besides the tensors is divided.
 struct Layout {
   float *lse = nullptr, *delta = nullptr;  // [B,H,T]
-  // [B,H,T] dO . output: of the gates' gradients, and in the general instance, which finds it unrounded, of the sinks'.
+  // [B,H,T] dO . output, for the gradients of gates and, in the general instance, which finds it unrounded, of sinks.
   float* dots = nullptr;
-  // Of the gates' gradients where the fast instance skips heads whose gate is 0: [N,H] the inverted gates and
-  // [B,H,T,D] what the closed heads would give.
+  // For the gradients of gates, where the fast instance skips closed heads (gate 0): [N,H] the inverted gates and
+  // [B,H,T,D] the output that closed heads would have.
   float* inverted_gates = nullptr;
   void* closed_output = nullptr;
   int* any_closed = nullptr;
-  std::byte* closed_extra = nullptr;  // of their forward pass
+  std::byte* closed_extra = nullptr;  // extra_bytes of their forward pass
   std::uint8_t* seen = nullptr;       // see host.h, where keep or bias hide keys
   std::size_t bytes = 0;
 };
 
-// The forward pass whose output alone is of interest.
+// The forward pass with its output alone.
 backend::AttentionProblem closed_heads(backend::AttentionProblem forward) {
   forward.lse = forward.weights = forward.logits = forward.statistics = forward.row_statistics = {};
   forward.statistics_set = StatisticsSet::none;
   return forward;
 }
 
-// dlse reaches heads whose gate is 0, too, where a factor of 0 would not hide a NaN: to look for that costs the fast
-// instance a twentieth of its time.
+// dlse also reaches heads whose gate is 0, where a factor of 0 would not hide a NaN: to check for that would cost the
+// fast instance a twentieth of its time.
 bool is_general(const backend::AttentionGradientProblem& problem) {
   const bool reaches_closed = problem.dlse.present() && problem.forward.gates.present();
   return reaches_closed || !portable::rarer_option(problem.forward).empty();

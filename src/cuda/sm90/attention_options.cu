@@ -1,12 +1,12 @@
-// Forward kernels for calls that have one rarer option: the general instance knows all of them, and its registers do
-// not suffice. A kernel for the bias alone was no faster, for it waits for memory. Heads of 256 are left to the general
-// instance.
+// Forward kernels for calls that have one rarer option: the general instance has code for all of them, and too few
+// registers for that. A kernel for the bias alone was no faster, for it waits for memory. Heads of 256 are left to the
+// general instance.
 #include "cuda/sm90/launch.cuh"
 
 namespace polyhead::cuda::sm90 {
 namespace {
 
-// The one rarer option that a call has, or several.
+// The only rarer option that a call has; `several` if it has more.
 RarerOption only_option(const backend::AttentionProblem& problem) {
   if (!(problem.scale > 0)) return RarerOption::several;
   RarerOption found = RarerOption::several;

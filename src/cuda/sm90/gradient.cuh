@@ -3,9 +3,9 @@
 //   s = own_1 other_1^T     dp = own_2 other_2^T     p = 2^(s - lse)     ds = p (gate dp - delta)
 //   queries own q and dO, the others are k and v:    dq += ds k
 //   keys own k and v, the others are q and dO:       dk += ds q     dv += gate p dO      (p, ds transposed)
-// Nothing is added up among blocks of threads, so that the bits are the same every time, at the price of two products
-// of seven that are made twice. A producer brings the blocks, and warpgroups of consumers own 64 lines each: while one
-// finds p and ds, another has the tensor cores.
+// No sums cross blocks of threads, so that the bits are the same every time, at the price of seven products instead of
+// five: s and dp are computed twice. A producer brings the blocks, and warpgroups of consumers own 64 lines each: while
+// one finds p and ds, another has the tensor cores.
 #pragma once
 
 #include "cuda/device/barrier.cuh"
@@ -43,7 +43,7 @@ struct GradientShape<256, false> {
   static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 2, kStages_2 = 1;
 };
 
-// Of the general instance.
+// The shape of the general instance.
 template <int D>
 struct GeneralGradientShape {
   static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 2, kStages_2 = D == 256 ? 1 : 2;
@@ -108,7 +108,7 @@ class Gradient {
     device::fence_barrier_init();
   }
 
-  // ---- producer: one thread brings tiles, and a warp what is known of their rows
+  // ---- producer: one thread brings tiles, and a warp lse and delta of their rows
 
   __device__ static void produce(const GradientArguments& a, Shared& shared) {
     const GradientTile& tile = shared.tile;
@@ -304,7 +304,7 @@ class Gradient {
     }
   }
 
-  // dO . o of own queries, and the delta that follows from it, for those who come after.
+  // dO . o of own queries, and the delta that follows from it, for the kernels that come after.
   __device__ void store_dots() const {
     if (a_.dots == nullptr) return;
     const GradientTile& tile = shared_.tile;
@@ -321,8 +321,8 @@ class Gradient {
     }
   }
 
-  // A factor of 0 does not hide a NaN: lines that do not exist, or that nobody sees, are set to 0 before they are
-  // multiplied. Every consumer does so for itself, to the same effect.
+  // A factor of 0 does not hide a NaN: lines that do not exist, or are hidden from all, are set to 0 before they are
+  // multiplied. Every consumer writes the same zeros.
   __device__ void clean(const Walk& walk) const {
     const int line = walk.line(), stage = stage_1();
     const bool hides = kGeneral && a_.options.seen != nullptr;

@@ -27,7 +27,7 @@ struct GradientOptions {
   __device__ int key(int i) const { return kOfKeys ? own + 8 * (i / 2 % 2) : other + column(i); }
 
   // s: q . k, becomes the logits in powers of 2, -inf where the key is hidden; slopes: of the softcap, if there is one.
-  // One loop for every option that a call has: all in one were too many instructions for the caches.
+  // Each option has its own loop: a single loop had too many instructions for the caches.
   __device__ void finish(Scores& s, Slopes& slopes, bool open) const {
     const Options& o = a.options;
     if (o.softcap > 0) {
@@ -58,7 +58,7 @@ struct GradientOptions {
   }
 
   __device__ static bool is_kept(std::uint32_t kept, int i) { return (kept >> i & 1) != 0; }
-  // Bits of the scores that dropout keeps.
+  // Bit i: does dropout keep score i?
   __device__ std::uint32_t kept() const {
     if (a.options.threshold == 0) return ~0u;
     if constexpr (!kOfKeys) return kept_of_queries();

@@ -1,4 +1,5 @@
-// What the backward pass needs to know of every row beforehand, and the gradient of the sinks, which follows from it.
+// What the backward pass needs to know of every row beforehand, and the gradients of sinks and gates, which follow from
+// it.
 #pragma once
 
 #include "cuda/sm90/arguments.h"
@@ -30,8 +31,8 @@ __device__ inline float dot_of_pieces(const T* left, const T* right, int lane) {
   return sum;
 }
 
-// lse [B,H,T] in powers of 2, +inf for a row that sees nothing, and delta_i - dlse_i with delta_i = dO_i . output_i;
-// and that dot product by itself, if there is a place for it.
+// lse_to [B,H,T] in powers of 2, +inf for a row that sees nothing; delta_to = delta_i - dlse_i with delta_i = dO_i .
+// output_i; and dots_to = that dot product alone, unless null.
 template <class T, int D>
 __global__ void __launch_bounds__(256)
     describe_rows_kernel(const Strided<const void> output, const Strided<const void> doutput,
@@ -66,8 +67,8 @@ __device__ inline float sum_of_block(float x) {
   return sums[0];
 }
 
-// A sink is a key whose value is 0, so that its ds is -p delta. A block of threads has a head, and adds up over all
-// rows.
+// to [H]: a sink is a key whose value is 0, so that its ds is -p delta. A block of threads has one head and sums over
+// all rows.
 __global__ void __launch_bounds__(256)
     sink_gradient_kernel(const backend::Sequences sequences, const float* lse, const float* delta, int heads,
                          const float* sink_logit, std::int64_t sink_head, float* to, std::int64_t to_head) {
@@ -85,7 +86,8 @@ __global__ void __launch_bounds__(256)
   if (threadIdx.x == 0) to[h * to_head] = sum;
 }
 
-// Gates that open the heads that are closed, and close the others; and whether any is open now. One block of threads.
+// to [N,H]: gates that open the closed heads (gate 0) and close the others; open_heads: 1 if any is open now, else 0.
+// One block of threads.
 __global__ void __launch_bounds__(256)
     invert_gates_kernel(const PerHead gates, int heads, int count, float* to, int* open_heads) {
   int open = 0;
@@ -98,8 +100,8 @@ __global__ void __launch_bounds__(256)
   if (threadIdx.x == 0) *open_heads = sum > 0 ? 1 : 0;
 }
 
-// dgate [N,H] = sum_i dO_i . o_i, with o the output before the gate: the dots over the gate that is in them, or, for a
-// head whose gate is 0, from the output that it would have. A block of threads has a head of a sequence.
+// dgate [N,H] = sum_i dO_i . o_i, with o the output before the gate: the sum of dots divided by the gate that is in
+// them, or, for a closed head, from the output that it would have. A block of threads has a head of a sequence.
 template <class T, int D>
 __global__ void __launch_bounds__(256)
     gate_gradient_kernel(const backend::Sequences sequences, const float* dots, int heads, const PerHead gates,

@@ -18,12 +18,12 @@ struct GradientArguments {
   Reach reach;
   TileOrder order;
   int heads = 1, heads_per_kv = 1;
-  float scale = 1, scale_log2 = 1;  // the second has log2(e) in it
+  float scale = 1, scale_log2 = 1;  // the second includes log2(e)
   PerHead gates;
   Strided<const float> dlse;    // reaches heads whose gate is 0, too
   const float* lse;             // [B,H,T] in powers of 2, +inf for a row that sees nothing
   float* delta;                 // [B,H,T]: gate dO . o - dlse, with the output as it was stored
-  float* dots = nullptr;        // [B,H,T]: dO . o unrounded and without the gate, if the general instance is to find it
+  float* dots = nullptr;        // [B,H,T]: dO . o unrounded and without the gate, if the general instance must find it
   Strided<void> first, second;  // dq; or dk and dv
   Options options;              // of the general instance
 
@@ -38,7 +38,8 @@ __device__ void clear(float (&x)[kCount]) {
   for (int i = 0; i < kCount; ++i) x[i] = 0;
 }
 
-// Which columns of a block a line sees, or is seen by: [begin, end), and those below or from `beyond` on.
+// Which columns of a block a line sees, or is seen by: [begin, end), and those below `beyond` if the line is a query,
+// from `beyond` on if it is a key.
 struct LineSight {
   int begin, end, beyond;
 
@@ -56,8 +57,8 @@ struct GradientTile {
   int lines = 0, lines_written = 0;  // of the sequence: those that exist, and those that are written
   int other_begin = 0, other_lines = 0, other_size = 0;  // of the sequence, and of the tensor
   int used_head = 0, used_begin = 0,
-      used_end = 0;  // other lines that count: below the first, from the second to the third
-  int offset = 0;    // query i stands at i + offset
+      used_end = 0;  // other lines that count: [0, used_head) and [used_begin, used_end)
+  int offset = 0;    // query i is at position i + offset
   int open_first = INT_MAX, open_last = INT_MIN;  // of the other side's blocks, those that need no mask
   KeyBlocks blocks;                               // of the other side
 
@@ -69,8 +70,8 @@ struct GradientTile {
     return other < used_begin || (end > used_end && other_begin + used_end < other_size);
   }
 
-  // Of a block of the other side in shared memory, from line `other` on: lines that do not count become 0, and so do
-  // those that are hidden(n) from all. The threads of a warpgroup do it together.
+  // block: lines of the other side from `other` on, in shared memory. Those that do not count become 0, and so do those
+  // that are hidden(n) from all. The threads of a warpgroup share the work.
   template <class T, int kTiles, int kElements, class Hidden>
   __device__ void clean(T (&block)[kTiles][kElements], int other, int thread, const Hidden& hidden) const {
     for (int n = thread; n < kElements / 64; n += kWarpgroup) {
@@ -96,7 +97,7 @@ struct GradientTile {
     }
   }
 
-  // Of an own line, counted from column `other` on.
+  // What own line `own` sees, in columns counted from `other` on.
   template <bool kOfKeys>
   __device__ LineSight sight_of(const Reach& reach, int own, int other) const {
     if constexpr (kOfKeys) {
@@ -110,7 +111,8 @@ struct GradientTile {
   }
 };
 
-// Goes over the blocks of the other side: for every head that shares the own keys, its blocks of queries.
+// Goes over the blocks of the other side: blocks of keys or, for own keys, those of the queries of every head that
+// shares them.
 template <bool kOfKeys, int kOther>
 struct GradientWalk {
   const GradientArguments& a;
@@ -130,14 +132,14 @@ struct GradientWalk {
   __device__ int line() const { return tile.blocks[n] * kOther; }  // the block's first, counted in the sequence
 };
 
-// Lines from `row` on of a head, all columns.
+// Loads lines from `row` on of a head, all columns.
 template <class T, int kTiles, int kElements>
 __device__ void load_lines(T (&to)[kTiles][kElements], const CUtensorMap& map, int row, int head, int batch,
                            device::Barrier& full, device::Keep keep) {
   for (int c = 0; c < kTiles; ++c) device::load_tile(to[c], map, 64 * c, row, head, batch, full, keep);
 }
 
-// A warp brings what is known of the rows of every block, each lane its part. Queries that do not exist see nothing.
+// A warp brings lse and delta of the rows of every block. Queries that do not exist see nothing.
 template <bool kOfKeys, int kOther, int kStages>
 __device__ void bring_rows(const GradientArguments& a, const GradientTile& tile, float (&lse_to)[kStages][kOther],
                            float (&delta_to)[kStages][kOther], device::Barrier (&full)[kStages],
@@ -175,7 +177,7 @@ struct HiddenPairs {
       : sight{tile.sight_of<kOfKeys>(reach, tile.line + line, other),
               tile.sight_of<kOfKeys>(reach, tile.line + line + 8, other)} {}
 
-  // x as wgmma has it.
+  // Zeroes those pairs in x, which is laid out as wgmma has it.
   template <int kCount>
   __device__ void clear(float (&x)[kCount]) const {
 #pragma unroll
@@ -185,7 +187,7 @@ struct HiddenPairs {
   }
 };
 
-// A thread's two lines `line` and `line` + 8 of the tile's sums, times the factor.
+// Stores a thread's two lines, `line` and `line` + 8 of the tile, of sums times the factor.
 template <class T, bool kOfKeys, int kCount>
 __device__ void store_lines(const GradientTile& tile, int line, const float (&sums)[kCount], const Strided<void>& to,
                             float factor) {
@@ -222,7 +224,7 @@ template <bool kOfKeys, int kOwn, int kOther>
 __device__ GradientTile gradient_tile(const GradientArguments& a, int number) {
   GradientTile tile;
   auto [column, n] = a.order[number];
-  if (kOfKeys) n = a.order.row_tiles - 1 - n;  // under a causal mask the first keys are seen by most
+  if (kOfKeys) n = a.order.row_tiles - 1 - n;  // under a causal mask most queries see the first keys
   const backend::Integers& cu = kOfKeys ? a.sequences.cu_k : a.sequences.cu_q;
   const std::int64_t own_size = kOfKeys ? a.sequences.keys : a.sequences.queries;
   tile.sequence = a.sequences.packed ? find_sequence(cu, own_size, static_cast<int>(a.sequences.count), n, kOwn, n)
@@ -238,7 +240,7 @@ __device__ GradientTile gradient_tile(const GradientArguments& a, int number) {
   const auto query_begin = static_cast<int>(s.query_begin), key_begin = static_cast<int>(s.key_begin);
   tile.own_begin = kOfKeys ? key_begin : query_begin;
   tile.lines = kOfKeys ? keys : queries;
-  // Keys outside the sequence get gradients of 0, where they are nobody else's.
+  // Keys outside the sequence get gradients of 0, unless they belong to another one.
   tile.place = n * kOwn + (a.sequences.packed ? tile.own_begin : 0);
   tile.line = tile.place - tile.own_begin;
   tile.lines_written =

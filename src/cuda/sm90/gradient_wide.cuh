@@ -1,6 +1,6 @@
-// dk and dv of heads of 256, as gradient.cuh makes those of narrower ones. Both sums of 64 keys fill the registers of a
-// warpgroup each, so that the consumers share the work instead of the keys: one finds p = 2^(K Q^T - lse) and
-// dv += gate p dO, the other dp = V dO^T, takes p from the first through shared memory, and has dk += ds Q.
+// dk and dv of heads of 256, as gradient.cuh makes those of narrower ones. Each of the two sums over 64 keys fills the
+// registers of a warpgroup, so the consumers share the work instead of the keys: one computes p = 2^(K Q^T - lse) and
+// dv += gate p dO; the other computes dp = V dO^T, takes p from the first through shared memory, and makes dk += ds Q.
 #pragma once
 
 #include "cuda/device/barrier.cuh"
@@ -89,7 +89,8 @@ class WideKeyGradient {
 
   static constexpr int kCleaned = 1;  // named barriers, one for each consumer
 
-  // The first consumer (kGradient false) has the product K Q^T and sums with dO, the second V dO^T and Q.
+  // The first consumer (kGradient false) multiplies K Q^T and sums with dO, the second multiplies V dO^T and sums with
+  // Q.
   template <bool kGradient>
   __device__ void consume() {
     clear(sums_);
@@ -185,7 +186,7 @@ class WideKeyGradient {
     }
   }
 
-  // The same with the rarer options. Dropout's signs go through shared memory as those of p.
+  // The same with the rarer options. The sign of p in shared memory says whether dropout keeps the weight.
   template <bool kGradient>
   __device__ void find_general_operand(const Walk& walk) {
     const int stage = count_ % kStages, column = thread_ % 4 * 2;

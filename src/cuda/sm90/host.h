@@ -1,4 +1,4 @@
-// What the hosts of the Hopper kernels have in common.
+// What the host code of the Hopper kernels has in common.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace polyhead::cuda::sm90 {
 
-// What is read again and again by the tiles that are worked on at the same time stays in L2.
+// Bytes of L2 for what the tiles that run at the same time read again and again.
 inline constexpr std::int64_t kSectionBytes = 32 << 20;
 
 template <class T, class View>
@@ -48,7 +48,7 @@ inline TileOrder order_of(const backend::Sequences& sequences, std::int64_t head
   return order;
 }
 
-// What a kernel is told of the rarer options, but for bits of keep and seen keys.
+// The rarer options as a kernel takes them, except keep_bits and seen.
 inline Options options_of(const backend::AttentionProblem& problem) {
   const auto by_score = [](const ConstTensorView& view) -> ScoreTensor {
     if (!view.present()) return {};
@@ -67,7 +67,7 @@ inline Options options_of(const backend::AttentionProblem& problem) {
   return o;
 }
 
-// A byte per key, [B][heads_of_seen][S]: whether keep and bias leave it to some query.
+// A byte per key, [B][heads_of_seen][S]: whether some query sees it, despite keep and bias.
 inline std::int64_t heads_of_seen(const backend::AttentionProblem& problem) {
   const auto by_head = [](const ConstTensorView& view) { return view.present() && view.stride(1) != 0; };
   return by_head(problem.keep) || by_head(problem.bias) ? problem.heads : 1;

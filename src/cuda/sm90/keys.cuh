@@ -1,4 +1,4 @@
-// What is found out about keys before a pass: bits of those that keep leaves, and which of them some query sees.
+// What is found out about keys before a pass: a bit for each that keep leaves, and which of them some query sees.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,7 +8,7 @@
 
 namespace polyhead::cuda::sm90 {
 
-// bits [rows][words]: bit j % 32 of word j / 32 is set where keep, one of its rows that are not copies, is; 0 behind
+// bits [rows][words]: bit j % 32 of word j / 32 is set where keep is, for its rows without broadcast copies; 0 behind
 // the last key. A warp makes a word.
 __global__ void __launch_bounds__(256) pack_keep(const __grid_constant__ ScoreTensor keep, int heads, int queries,
                                                  std::int64_t keys, std::uint32_t* bits, int words) {
@@ -21,8 +21,8 @@ __global__ void __launch_bounds__(256) pack_keep(const __grid_constant__ ScoreTe
   if (threadIdx.x % 32 == 0) bits[static_cast<std::int64_t>(row) * words + word] = set;
 }
 
-// seen [B,H or 1,S]: 1 for a key that some query of its sequence sees, for all that keep and bias hide. A block has 32
-// keys of a sequence and a head; its warps take rows in turn, from the last on, until all are seen.
+// seen [B,H or 1,S]: 1 for a key that some query of its sequence sees, despite keep and bias. A block has 32 keys of a
+// sequence and a head; its warps take rows in turn, from the last on, until all keys are seen.
 __global__ void __launch_bounds__(256)
     find_seen_keys(const __grid_constant__ backend::Sequences sequences, const Reach reach,
                    const __grid_constant__ Options o, std::uint8_t* seen, int heads, int groups) {

@@ -1,4 +1,4 @@
-// How the forward kernel is told what to do, and launched: for the files that each compile some of its instances.
+// The arguments and the launch of the forward kernel, for the files that each compile some of its instances.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace polyhead::cuda::sm90 {
 
-// How the memory beside the tensors is divided.
+// How the memory besides the tensors is divided.
 struct Layout {
   RowOutcome* outcomes = nullptr;  // [B,H,T]
   RowMoments* moments = nullptr;   // [B,H,T], for the full set
   std::uint32_t* marks = nullptr;  // [B][mark_words], if keys are marked
   int mark_words = 0;
-  std::uint32_t* keep = nullptr;  // [keep_batch][keep_heads][keep_rows][keep_words], without copies
+  std::uint32_t* keep = nullptr;  // [keep_batch][keep_heads][keep_rows][keep_words], without broadcast copies
   std::int64_t keep_batch = 1, keep_heads = 1, keep_rows = 1, keep_words = 0;
   std::uint8_t* seen = nullptr;  // [B][heads_of_seen][S], where keep or bias hide keys
   std::size_t bytes = 0;
@@ -99,8 +99,7 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
   return a;
 }
 
-// Before the forward pass: a bit for every marked key and every kept one, a byte for those that are not hidden from
-// all.
+// Before the forward pass: packs marks and keep into bits, and finds the keys that some query sees.
 void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
                   const backend::AttentionProblem& problem);
 
@@ -118,7 +117,7 @@ ForwardArguments launch(const Workspace& workspace, const backend::AttentionProb
   return a;
 }
 
-// A call that has one rarer option and no other, where there is a kernel for it. False if there is none.
+// Runs a call that has exactly one rarer option, if there is a kernel for it; otherwise returns false.
 bool attend_with_one_option(const Workspace& workspace, const backend::AttentionProblem& problem);
 
 }  // namespace polyhead::cuda::sm90

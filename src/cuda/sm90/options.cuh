@@ -1,6 +1,5 @@
 // The rarer options on a thread's scores of one block of keys, one after the other: softcap, alibi, bias and keep
-// before the softmax, dropout behind it. Without branches within: what a call does not have is one branch for a whole
-// block.
+// before the softmax, dropout after it. An option that a call does not have costs one branch for the whole block.
 #pragma once
 
 #include "core/philox.h"
@@ -29,7 +28,7 @@ __device__ inline float2 two_of(std::uint32_t word) {
   }
 }
 
-// kOnly: the one option that a call has; without it the call says which there are.
+// kOnly: the one option that a call has; if `several`, the call says which there are.
 template <class T, int kKeys, RarerOption kOnly>
 struct GeneralOptions {
   static constexpr int kCount = kKeys / 2;  // of a thread's scores
@@ -37,9 +36,9 @@ struct GeneralOptions {
 
   const Options& o;
   const Tile& tile;
-  const float scale;  // log2(e) is in it
+  const float scale;  // includes log2(e)
 
-  // What is known of a block before its scores are.
+  // What is read for a block before its scores are known.
   struct Early {
     std::uint32_t bias[kCount / 4];     // pairs of the first half of the columns, if paired
     bool paired = false;                // the bias is of type T, the block whole, its pairs aligned
@@ -61,13 +60,13 @@ struct GeneralOptions {
   __device__ static bool has_keep(const Options& o) { return has(RarerOption::keep, o.keep_bits != nullptr); }
   __device__ static bool has_dropout(const Options& o) { return has(RarerOption::dropout, o.threshold != 0); }
 
-  // What scores are multiplied by to be powers of 2, once they are finished.
+  // What turns finished scores into exponents of 2.
   __device__ static float scale_of(const Options& o, float scale) {
     return has_softcap(o) || has_alibi(o) || has_bias(o) || (kOnly == RarerOption::several && !(scale > 0)) ? 1.f
                                                                                                             : scale;
   }
 
-  // s: q . k, becomes the logits; in powers of 2 but for scale_of.
+  // s: q . k, becomes the logits; times scale_of they are in powers of 2.
   __device__ void finish(Scores& s, const ScoreBlock& block, const Early& early) const {
     float factor = scale_of(o, scale) == 1.f ? scale : 1.f;
     if (has_softcap(o)) {
@@ -89,9 +88,9 @@ struct GeneralOptions {
     }
   }
 
-  // s: weights; those that are dropped become 0. The others grow when the row is complete. Four lanes have eight
-  // neighbouring keys of a row, which one draw of Philox decides: each lane draws for one group of four, and they
-  // exchange words.
+  // s: weights; those that are dropped become 0. The others are scaled up when the row is complete. Four lanes have
+  // eight neighbouring keys of a row, which one draw of Philox decides: of four such groups each lane draws for one,
+  // and they exchange words.
   __device__ void drop(Scores& s, const ScoreBlock& block) const {
     if (!has_dropout(o)) return;
     const int group = (block.first_key - 2 * block.lane) / 8;
@@ -194,7 +193,7 @@ struct GeneralOptions {
     early.paired = o.bias.dtype != DType::f32 && o.bias.key == 1 && whole && places % 4 == 0;
     if (early.paired) load_pairs(early.bias, block, 0);
   }
-  // Of half a block, from column `from` on.
+  // The bias of half a block, from column `from` on, in pairs.
   __device__ void load_pairs(std::uint32_t (&pairs)[kCount / 4], const ScoreBlock& block, int from) const {
     const T* const rows[2] = {row_of<T>(o.bias, block, 0) + from, row_of<T>(o.bias, block, 1) + from};
 #pragma unroll

@@ -30,9 +30,9 @@ template <class T, int D, int kRows, int kKeys, bool kStatistics>
 struct Scheduler {
   const ForwardArguments& a;
 
-  // Claims a tile only when all but a.tiles_ahead of the earlier ones are done: who claims more leaves the others idle
-  // at the end, who claims less waits for it where tiles are short. Tiles without keys to see are cleared here: a
-  // consumer finishes a tile only when it has the next one to compute.
+  // Claims a tile only when all but a.tiles_ahead of the earlier ones are done: claiming more would leave other blocks
+  // idle at the end, claiming fewer would make this one wait where tiles are short. Tiles without keys to see are
+  // cleared here: a consumer finishes a tile only when it has the next one to compute.
   __device__ void run(TileRing& ring) const {
     Count count = 0;
     for (int number = static_cast<int>(blockIdx.x);; number = claim()) {
@@ -57,7 +57,7 @@ struct Scheduler {
     int number = 0;
     if (threadIdx.x % 32 == 0) {
       number = atomicAdd(a.next_tile, 1);
-      if (number == a.order.tiles - 1) *a.next_tile = 0;  // the last to ask
+      if (number == a.order.tiles - 1) *a.next_tile = 0;  // the last claim of all
     }
     return __shfl_sync(~0u, number, 0) + static_cast<int>(gridDim.x);
   }
@@ -113,7 +113,7 @@ struct Scheduler {
     tile.edge_first = min(edge, tile.blocks.count() - 1);
   }
 
-  // Rows that see nothing, or of a head whose gate is 0.
+  // Clears rows that see nothing, or are of a head whose gate is 0.
   __device__ void clear(const Tile& tile) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     for (int row = tile.row + lane / 8; row < min(tile.row + kRows, tile.rows); row += 4) {

@@ -46,7 +46,7 @@ __device__ inline void store_pair(T* to, int thread, bool exists, std::uint32_t 
 using device::quad_max;
 using device::quad_sum;
 
-// What statistics need of a thread's two rows, beyond the softmax itself. In units of powers of 2, as all here.
+// What statistics need of a thread's two rows, beyond the softmax itself. In powers of 2, like everything here.
 struct RowRecords {
   float log_sum[2] = {0, 0};               // this thread's part of sum_j e_j log2(e_j)
   float distance[2] = {0, 0};              // of sum_j e_j |p - j|, for the full set alone
@@ -59,7 +59,8 @@ struct RowRecords {
     return __any_sync(~0u, (top[0] >= best[0] && top[0] > -INFINITY) || (top[1] >= best[1] && top[1] > -INFINITY));
   }
   // Finds the keys of those maxima among the scores s of a block. Blocks come from the last key to the first, so that
-  // of equal scores a later one has the lower key. Without a branch, for it fills what the exponentials leave idle.
+  // of equal scores the one that comes later has the lower key. Without branches, so that it fills the units that the
+  // exponentials leave idle.
   template <int kCount>
   __device__ void record(const float (&s)[kCount], const float (&top)[2], int first_key) {
 #pragma unroll
@@ -107,7 +108,7 @@ struct RowRecords {
       }
     }
   }
-  // The sums so far are multiplied, for the reference has moved.
+  // Rescales the sums so far, for the reference has moved.
   __device__ void rescale(int r, float factor, float moved, float sum) {
     log_sum[r] = factor * (log_sum[r] + moved * sum);
     distance[r] *= factor;
@@ -128,7 +129,7 @@ struct RowPair {
   static constexpr float kSlack = 8;
 
   float reference[2] = {-1e30f, -1e30f};  // finite, so that a row that sees nothing sums to 0
-  float sum[2] = {0, 0};                  // this thread's part of it
+  float sum[2] = {0, 0};                  // this thread's part of the sum of weights
   [[no_unique_address]] std::conditional_t<kStatistics, RowRecords, NoRecords> records;
 
   // s [kCount]: scores of the block as wgmma leaves them; replaced by weights. With kPlain none of them is -inf.

@@ -23,14 +23,14 @@ struct StatisticsArguments {
   backend::Sequences sequences;
   Reach reach;
   int heads = 0, heads_per_kv = 1;
-  float scale = 1;  // log2(e) is in it
+  float scale = 1;  // includes log2(e)
   Strided<const void> queries, keys;
   const float* sink_logit = nullptr;
   std::int64_t sink_head = 0;
   TargetKeys targets;
   RowOutcome* outcomes = nullptr;  // [B,H,T]
   RowMoments* moments = nullptr;   // [B,H,T], for the full set
-  Strided<float> row_statistics;   // may be absent, as may the other
+  Strided<float> row_statistics;   // [B,H,T,field]; this and statistics may be absent
   std::int64_t row_statistics_field = 0;
   Strided<float> statistics;  // [N,H,field], by its strides
 };
@@ -48,7 +48,7 @@ class HeadRows {
   __device__ const backend::Sequence& sequence() const { return s_; }
   __device__ int position(int row) const { return row + offset_; }
   __device__ RowSight sight(int row) const { return {a_.reach, position(row), static_cast<int>(s_.keys)}; }
-  // In outcomes and moments.
+  // The row's index in outcomes and moments.
   __device__ std::int64_t place(int row) const {
     return (s_.batch * a_.heads + head_) * a_.sequences.queries + s_.query_begin + row;
   }
@@ -89,7 +89,8 @@ __device__ inline float partial_dot(const T* q, const T* k) {
 
 inline constexpr int kRowsPerSlot = 64;
 
-// Scores of the target keys, into moments. One block of 128 threads: kRowsPerSlot rows of a head, D / 8 lanes for each.
+// Writes the scores of the target keys to moments. A block of 128 threads has kRowsPerSlot rows of a head, D / 8 lanes
+// for each.
 template <class T, int D>
 __global__ void __launch_bounds__(128) score_targets(const __grid_constant__ StatisticsArguments a, int slots) {
   constexpr int kLanes = D / 8;
@@ -170,7 +171,7 @@ __device__ inline Fields<kFull> fields_of(const StatisticsArguments& a, const He
 
 inline constexpr int kReportThreads = 512;
 
-// row_statistics of one head of one sequence, and their sums. A block each; its threads take rows in turn.
+// row_statistics of one head of one sequence per block, and their sums; its threads take rows in turn.
 template <bool kFull>
 __global__ void __launch_bounds__(kReportThreads) report_head(const __grid_constant__ StatisticsArguments a) {
   using Row = Fields<kFull>;

@@ -9,8 +9,8 @@
 
 namespace polyhead::cuda::sm90 {
 
-// Blocks of keys that a tile visits: those of the window from the last to the first, then those of the keys that are
-// always seen and lie below.
+// Blocks of keys that a tile visits: those of the window from the last to the first, then those of the always-seen keys
+// below the window.
 struct KeyBlocks {
   int window_last = -1, window_count = 0, head_last = -1, head_count = 0;
 
@@ -24,7 +24,7 @@ __host__ __device__ inline KeyBlocks key_blocks(const backend::Visibility& sight
                                                 std::int64_t p_last, int keys_per_block) {
   KeyBlocks blocks;
   const std::int64_t begin = sight.window_begin(p_first), end = sight.window_end(p_last), head = sight.head_end(p_last);
-  std::int64_t below = 0;  // blocks of the head part that the window has not
+  std::int64_t below = 0;  // blocks before the window's first
   if (begin < end) {
     blocks.window_last = static_cast<int>((end - 1) / keys_per_block);
     below = begin / keys_per_block;
@@ -37,8 +37,8 @@ __host__ __device__ inline KeyBlocks key_blocks(const backend::Visibility& sight
   return blocks;
 }
 
-// Blocks number first to last of a tile's walk are seen whole by all of its rows: they need no mask, and hold no
-// key that is hidden from all.
+// All rows of a tile see all of blocks number first to last of its walk: these need no mask, and hold no key that is
+// hidden from all.
 struct OpenBlocks {
   int first = 0, last = -1;
 };
@@ -51,27 +51,28 @@ __host__ __device__ inline OpenBlocks open_blocks(const backend::Visibility& sig
   return {first > 0 ? first : 0, last < blocks.window_count - 1 ? last : blocks.window_count - 1};
 }
 
-// The number in the walk of the window's block that has the key, perhaps beyond its ends.
+// The number, in the walk, of the window's block that has the key; it may lie beyond the window's ends.
 __host__ __device__ inline int number_of(const KeyBlocks& blocks, int key, int keys_per_block) {
   return blocks.window_last - (key >= 0 ? key / keys_per_block : -1);
 }
 
-// A tile: `kRows` queries of one head of one sequence. What the threads that compute it need to know.
+// A tile, kRows queries of one head of one sequence: what the threads that compute it need to know.
 struct Tile {
   int head = -1;  // -1: there are no more
   int sequence = 0, batch = 0, kv_head = 0;
-  int row = 0;                // of the sequence, the tile's first
+  int row = 0;                // the tile's first, counted in the sequence
   int queries = 0, rows = 0;  // of the sequence: those that exist, and those that are written
   int query_begin = 0, key_begin = 0, keys = 0;
-  int offset = 0;  // query i stands at i + offset
+  int offset = 0;  // query i is at position i + offset
   int seen_head = 0, seen_begin = 0,
-      seen_end = 0;                  // some query sees keys below the first, and from the second to the third
+      seen_end = 0;                  // some query of the sequence sees [0, seen_head) and [seen_begin, seen_end)
   float gate = 1, sink = -INFINITY;  // the sink's logit in powers of 2
   float slope = 0;                   // alibi's, in powers of 2
   KeyBlocks blocks;
   OpenBlocks open;
   int plain_first = 1;  // of the open blocks, the first whose predecessor in the walk needs no cleaning
-  // For statistics: blocks that hold the keys beside some row's own position, and from which on a first visible key.
+  // For statistics: the blocks that hold the keys at and next to some row's position, and the first that may hold a
+  // row's first visible key.
   int near_first = 0, near_last = -1, edge_first = 0;
 };
 
@@ -83,7 +84,7 @@ __host__ __device__ inline bool needs_cleaning(const Tile& tile, int n, int keys
 }
 
 // Tiles are numbered section by section; in a section, rows from the last down to the first (under a causal mask the
-// longest first), and for each of them the section's heads side by side. A section is as many heads as L2 holds the
+// longest first), and for each of them the section's heads side by side. A section has as many heads as L2 can hold the
 // keys and values of.
 struct TileOrder {
   int tiles = 0;      // in all
