@@ -24,7 +24,7 @@ ConstTensorView value_of(const Tape& tape, const std::optional<Variable>& x) {
   return x ? tape.value(*x) : ConstTensorView{};
 }
 
-// The gradient for x, in x's type.
+// Sends a gradient to x, in x's type.
 void send_as(Tape& tape, Variable x, const TensorView& gradient) {
   if (gradient.dtype() == tape.value(x).dtype()) return tape.send_shared(x, gradient);
   tape.send(x, [&](const TensorView& into) { copy(tape.context(), gradient, into); });
@@ -35,7 +35,7 @@ void send_as(Tape& tape, Variable x, const TensorView& gradient) {
 Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias, std::optional<DType> dtype) {
   const ConstTensorView in = tape.value(x), w = weight_beside(tape, in, weight);
   const TensorView out = tape.take(with_last(in.shape(), w.shape(0)), dtype.value_or(in.dtype()));
-  const bool copied = w.data() != tape.value(weight).data();  // for this pass: not worth packing
+  const bool copied = w.data() != tape.value(weight).data();  // only for this pass: not worth packing
   ops::linear_into(tape.context(), in, w, copied ? nullptr : tape.packed(w),
                    bias ? tape.value_as(*bias, out.dtype()) : ConstTensorView{}, out);
   const Variable y = tape.result(out);

@@ -20,16 +20,16 @@ Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable>
 Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon,
                    std::optional<DType> dtype = {});
 Variable as(Tape& tape, Variable x, DType dtype);  // x, in another type
-Variable gelu(Tape& tape, Variable x);             // as GPT-2 has it
-Variable erf_gelu(Tape& tape, Variable x);         // as it is defined
-// f(a) b of [a | b].
+Variable gelu(Tape& tape, Variable x);             // GPT-2's approximation
+Variable erf_gelu(Tape& tape, Variable x);         // exact
+// y [..,F] = f(a) b for x [..,2F] = [a | b].
 Variable gate(Tape& tape, Variable x, ops::Gate kind);
 Variable scale(Tape& tape, Variable x, double factor);  // factor x
 Variable softcap(Tape& tape, Variable x, double cap);   // cap tanh(x / cap)
 Variable add(Tape& tape, Variable a, Variable b);
 // x [..,C] + row [C].
 Variable add_to_rows(Tape& tape, Variable x, Variable row);
-// x [B,T,C] with numbers dropped; x itself if p is 0.
+// x [B,T,C] after dropout; x itself if p is 0.
 Variable drop(Tape& tape, Variable x, const Dropout& dropout);
 
 // Rows of table [V,C] at tokens i32 [B,T], plus the first rows of positions: [B,T,C]. The tokens must live until the
@@ -38,17 +38,18 @@ Variable embed(Tape& tape, Variable table, const ConstTensorView& tokens, std::o
 // The mean over the first lengths[b] tokens (absent: all): [B,C] from [B,T,C].
 Variable pool(Tape& tape, Variable x, const ConstTensorView& lengths);
 
-// What a layer keeps from its forward pass to its backward pass, and its memory from step to step.
+// What a layer keeps from its forward to its backward pass; the memory is reused from step to step.
 struct MultiHeadMemory {
   MultiHeadResults forward;
   MultiHeadGradients gradients;  // dgates [B,H] among them, if they were wanted
 };
-// The layer of self-attention. Its parameters may serve one layer per tape; the ones that the shape has not are null.
+// The layer of self-attention. Its parameters may serve one layer per tape; those that the shape does not have are
+// null.
 Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParameters<Parameter*>& parameters,
                    Variable x, const MultiHeadOptions& options, const MultiHeadWants& wants, bool gate_gradients,
                    MultiHeadMemory& memory);
 
-// The loss of logits [..,V] against classes i32 [..]; a negative one leaves its row out. Sends the gradient on its way.
+// The loss of logits [..,V] against classes i32 [..]; a negative one leaves its row out. Sends the logits' gradient.
 ops::CrossEntropy cross_entropy(Tape& tape, Variable logits, const ConstTensorView& targets,
                                 ops::Share share = ops::Share::all);
 

@@ -7,7 +7,7 @@
 namespace polyhead::autograd {
 namespace {
 
-// Every parameter beside its place in the gradients, to go through both together.
+// visit(parameter, its gradient's place) for every parameter that there is.
 template <class Visit>
 void for_each_parameter(const MultiHeadParameters<Parameter*>& parameters, MultiHeadTensors& tensors,
                         const Visit& visit) {
@@ -25,7 +25,7 @@ void for_each_parameter(const MultiHeadParameters<Parameter*>& parameters, Multi
   one(parameters.k_norm_weight, tensors.k_norm_weight);
 }
 
-// The parameters beside an x of this type.
+// The parameters for an x of this type: rounded copies if that has 16 bits.
 MultiHeadViews views_of(Tape& tape, const MultiHeadParameters<Parameter*>& parameters, DType dtype) {
   const auto one = [&](Parameter* parameter) -> ConstTensorView {
     if (parameter == nullptr) return {};
@@ -54,7 +54,7 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
   for_each_parameter(parameters, memory.gradients.dparameters, [&](Parameter& p, Tensor&) { tape.parameter(p); });
   tape.on_backward(y, [&tape, &memory, shape, parameters, x, in, options, gate_gradients](const TensorView& dy) {
     MultiHeadGradients& gradients = memory.gradients;
-    // The parameters' gradients lend their memory, so that they are written where they belong.
+    // The tape lends the memory of the parameters' gradients, so that they are written where they belong.
     const auto lend = [&](const Parameter& parameter, Tensor& place) {
       if (tape.gradient(tape.parameter(parameter)).present()) {
         throw Error(ErrorCode::unsupported, "multihead", parameter.name + " serves two layers of one tape");

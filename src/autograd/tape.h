@@ -20,8 +20,8 @@ struct Parameter {
   Tensor value;
 };
 
-// A gradient per parameter, f32 if that has 16 bits, each beside its value's memory, made when it is first asked for
-// and kept from step to step.
+// A gradient per parameter, f32 if that has 16 bits, on the device of its value; made when it is first asked for and
+// kept from step to step.
 class Gradients {
  public:
   Tensor& of(const Parameter& parameter);  // zeros at first
@@ -30,7 +30,7 @@ class Gradients {
   std::map<const Parameter*, Tensor> tensors_;
 };
 
-// A tensor on a tape; good until the tape is cleared.
+// A tensor on a tape; valid until the tape is cleared.
 struct Variable {
   std::size_t index = 0;
 };
@@ -43,7 +43,8 @@ class Pool {
   void take_back(const TensorView& taken);  // one piece, before the others
   void take_back_all();
 
-  // How much was taken, by type and number of elements; and back to that, but for the piece that begins at `but`.
+  // How many pieces are taken, by type and number of elements; take_back_since returns to that, except for the piece
+  // that begins at `but`.
   using Mark = std::map<std::pair<DType, std::int64_t>, std::size_t>;
   Mark mark() const;
   void take_back_since(const Mark& mark, const void* but);
@@ -59,7 +60,7 @@ class Pool {
 
 class Tape {
  public:
-  // Without `recording` there is no way back, and nothing is kept for it.
+  // Without `recording` there is no backward pass, and nothing is kept for it.
   explicit Tape(Context& context, bool recording = true)
       : context_(context), recording_(recording), pool_(context.allocator()) {}
   Tape(const Tape&) = delete;
@@ -68,13 +69,14 @@ class Tape {
   Context& context() noexcept { return context_; }
   bool recording() const noexcept { return recording_; }
 
-  // From now on weights are laid out for products once, when they are first met: for passes of few tokens over
-  // parameters that stay as they are as long as the tape lives. Costs as much memory as the weights again.
+  // From now on each weight is packed for products when it is first used: for passes of few tokens over parameters that
+  // do not change as long as the tape lives. Costs as much memory as the weights again.
   void pack_weights(ops::Products products = ops::Products::exact) noexcept { products_ = products; }
-  // A weight [N,K] that was laid out so; null if it is absent, and on a tape that packs none.
+  // A weight [N,K], packed; null if it is absent, or if the tape packs none.
   const backend::PackedMatrix* packed(const ConstTensorView& weight);
 
-  // From now on no gradient goes to parameters: for those of gates, at half the cost and without their memory.
+  // From now on no gradient goes to parameters: for gradients of gates, at half the cost and without the memory of the
+  // parameters'.
   void freeze_parameters() noexcept { frozen_ = true; }
   bool learns() const noexcept { return recording_ && !frozen_; }
 
@@ -83,43 +85,44 @@ class Tape {
   Variable result(const TensorView& value);         // of an op
 
   const ConstTensorView& value(Variable x) const { return nodes_[x.index].value; }
-  // To change the result of an op in place; only where nothing is recorded.
+  // To change the result of an op in place; only on a tape that does not record.
   TensorView writable(Variable x) const { return nodes_[x.index].result; }
   bool needs_gradient(Variable x) const { return nodes_[x.index].needs_gradient; }
-  // Of a parameter, complete after backward; absent if nothing arrived. Those of results are gone by then: what the ops
-  // before them send takes their memory.
+  // Of a parameter, complete after backward; absent if nothing arrived. Gradients of results are gone by then: earlier
+  // ops have reused their memory.
   const TensorView& gradient(Variable x) const { return nodes_[x.index].gradient; }
 
-  // What the ops of a block hand to each other beside a stream of this type. On a GPU whose products may round to bf16
-  // it is bf16 where the stream is f32 and the pass is recorded: half the bytes, kept and moved.
+  // The type of what the ops of a block hand to each other, next to a residual stream of this type. On a GPU whose
+  // products may round to bf16 it is bf16 if the stream is f32 and the pass is recorded: half the bytes to keep and
+  // move.
   DType inner_type(DType stream) const;
   // x in this float type: itself, or a copy that lives until the tape is cleared.
   ConstTensorView as(const ConstTensorView& x, DType dtype);
-  // The same of a variable's value; where the pass is recorded it is copied once, however often it is asked for.
+  // The same for a variable's value; if the pass is recorded it is copied only once.
   ConstTensorView value_as(Variable x, DType dtype);
 
-  // x on the context's device: itself, or a copy that lives until the tape is cleared. What is absent stays so.
+  // x on the context's device: itself, or a copy that lives until the tape is cleared. An absent x stays absent.
   ConstTensorView here(const ConstTensorView& x);
 
   // Memory for an op's output or for what it keeps until backward.
   TensorView take(const Dims& shape, DType dtype) { return pool_.take(shape, dtype); }
 
-  // Where nothing is recorded: what ops have taken since the mark is handed out again, but for x. Variables since then
-  // must not be read any more.
+  // On a tape that does not record: memory taken since the mark is handed out again, except that of x. Other variables
+  // made since then must not be read any more.
   Pool::Mark mark() const { return pool_.mark(); }
   void recycle(const Pool::Mark& since, Variable x) { pool_.take_back_since(since, value(x).data()); }
 
-  // An op's way back: called with the gradient of its result, if any arrived.
+  // An op's backward step: called with the gradient of its result, if any arrived.
   void on_backward(Variable result, std::function<void(const TensorView& gradient)> step);
 
-  // Within such a step, or to begin with: a gradient for x. If one is there already, the two are added.
-  // write(into) makes it.
+  // Within such a step, or to start the backward pass: a gradient for x. If x has one already, the two are added.
+  // write(into) writes it.
   void send(Variable x, const std::function<void(const TensorView& into)>& write);
-  // write(into, plus) makes it and adds plus, which may be absent, or `into` itself.
+  // write(into, plus) writes it plus `plus`, which may be absent, or `into` itself.
   void send_onto(Variable x, const std::function<void(const TensorView& into, const ConstTensorView& plus)>& write);
-  // add(into) adds it to what is there, zeros at first.
+  // add(into) adds it to `into`, which is zeros at first.
   void send_added(Variable x, const std::function<void(const TensorView& into)>& add);
-  // It lies in `gradient`, which is left alone from now on and may be sent to several.
+  // `gradient` itself, which must not be changed from now on and may be sent to several variables.
   void send_shared(Variable x, const TensorView& gradient);
 
   // Parameters that nothing arrives at get 0, unless they are frozen.
@@ -130,8 +133,8 @@ class Tape {
   // Of the parameters, complete after backward.
   Gradients& gradients() noexcept { return gradients_; }
 
-  // What an op of the pass keeps beside tensors, by the address of whose it is; made when it is first asked for, and
-  // not forgotten by clear.
+  // What an op keeps besides tensors, by the address of its owner; made when it is first asked for, and kept by
+  // clear().
   template <class Memory>
   Memory& memory(const void* owner) {
     std::shared_ptr<void>& place = memories_[owner];
@@ -146,19 +149,19 @@ class Tape {
  private:
   struct Node {
     ConstTensorView value;
-    TensorView result;     // the same, if it is an op's
+    TensorView result;     // the same, if an op made it
     TensorView gradient;   // absent until something arrives
     ConstTensorView copy;  // of the value in another type, if one was asked for
     const Parameter* parameter = nullptr;
     bool needs_gradient = false;
-    bool shared = false;  // the gradient's memory is somebody else's, too
+    bool shared = false;  // the gradient's memory is not this node's alone
   };
   struct Step {
     std::size_t result;
     std::function<void(const TensorView&)> run;
   };
   TensorView memory_for(const Node& node);
-  void release(const TensorView& gradient);  // a variable has done with it
+  void release(const TensorView& gradient);  // one variable is done with it
 
   Context& context_;
   bool recording_;
@@ -175,7 +178,7 @@ class Tape {
     TensorView memory;
     int holders = 0;  // variables whose gradient lies there
   };
-  std::map<const void*, Held> held_;  // of the pool, by where it begins
+  std::map<const void*, Held> held_;  // pieces of the pool that hold gradients, by address
 };
 
 }  // namespace polyhead::autograd

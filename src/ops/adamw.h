@@ -12,12 +12,12 @@ namespace polyhead::ops {
 struct AdamW {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, decay = 0.01;
 };
-// All tensors at once, each w, m, v and g of one shape; g is multiplied by `factor` first, from clipping. Steps count
-// from 1.
+// All tensors at once; w, m, v and g of each have one shape. g is first multiplied by `factor`, from clipping. Steps
+// count from 1.
 void adamw(Context& context, const AdamW& rule, std::int64_t step, double factor,
            std::span<const backend::AdamWTensor> tensors);
 
-// sums [n], f64, of n tensors; the same bits for any number of threads.
+// sums [n] f64 = the sum of the squares of each of n tensors; the same bits for any number of threads.
 void sums_of_squares(Context& context, std::span<const ConstTensorView> tensors, const TensorView& sums);
 
 }  // namespace polyhead::ops

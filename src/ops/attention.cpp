@@ -10,7 +10,7 @@ namespace {
 
 using ops::Kernels;
 
-// The problem without outputs, all of it checked, and the shapes that outputs have.
+// The problem, checked, without its outputs, and the shapes of those.
 struct Resolved {
   backend::AttentionProblem problem;
   ops::AttentionShapes shapes;

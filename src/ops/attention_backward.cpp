@@ -12,7 +12,7 @@ backend::AttentionGradientProblem ops::resolve_backward(Allocator& memory, const
                                                         const ForwardResults& forward) {
   backend::AttentionGradientProblem problem;
   problem.forward = resolve(op, q, k, v, options, {});
-  Argument{op, "k", k}.expect_dtype(q.dtype());  // only the forward pass reads another storage type
+  Argument{op, "k", k}.expect_dtype(q.dtype());  // only the forward pass reads keys of another type
   const bool packed_weights = upstream.weights.present() && problem.forward.sequences.packed;
   const AttentionShapes shapes = shapes_of(problem.forward, {.lse = true, .weights = true},
                                            packed_weights ? longest_keys(memory, options.cu_k) : 0);

@@ -27,7 +27,7 @@ void expect_tokens(const ops::Argument& argument, const Dims& shape, const Tenso
 
 }  // namespace
 
-// The caller's options and what the cache knows; lends its memory to them.
+// The caller's options with those of the cache, and the memory that they refer to.
 struct CacheOptions {
   AttentionOptions options;
   Tensor start;
@@ -53,7 +53,7 @@ struct CacheOptions {
     if (most == 0) return;
     options.key_start = cache.device_start_;
     if (most <= cache.length()) return;
-    // The cache is shorter than its padding: there is no key beyond its end to begin at.
+    // The cache is still shorter than its padding: no sequence may begin beyond the last key.
     start = Tensor::empty({cache.sizes().batch}, DType::i32);
     std::transform(starts.begin(), starts.end(), start.as<std::int32_t>(),
                    [&](std::int32_t b) { return std::min(b, static_cast<std::int32_t>(cache.length())); });

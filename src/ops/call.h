@@ -8,7 +8,7 @@ namespace polyhead::ops {
 
 using backend::Kernels;
 
-// For an op of several kernels: holds the executor, so that nobody comes between, and keeps its workers awake.
+// For an op of several kernels: holds the executor, so that no other call comes between, and keeps its workers awake.
 class Call {
  public:
   explicit Call(Context& context) : executor_(context.executor()), turn_(executor_.turn()), burst_(executor_) {}

@@ -43,11 +43,11 @@ void copy(Context& context, const ConstTensorView& from, const TensorView& to) {
   if (ops::overlap(from, to)) target.refuse(ErrorCode::layout, "memory apart from where it comes from");
   if (from.count() == 0) return;
   if (from.device() == here && to.device() == here) return ops::run(context, &backend::Kernels::copy, from, to);
-  if (from.device() == to.device()) {  // both on the host of another device
+  if (from.device() == to.device()) {  // both on the host, and the context is not
     Context host(1);
     return copy(host, from, to);
   }
-  // Bytes travel between row-major tensors of one type; what else is to be done is done where the numbers start or end.
+  // Bytes travel between row-major tensors of one type; layout and type are changed before or after, on either device.
   Tensor memory, landing;
   const ConstTensorView bytes = packed(context, from, memory);
   if (!is_row_major(to) || from.dtype() != to.dtype()) {

@@ -28,7 +28,7 @@ void elementwise(Context& context, Elementwise op, const ConstTensorView& a, con
   const RowMajor rows({backend::name_of(op), context.device()}, "a", a, RowTypes::mixed);
   if (is_binary(op)) rows.expect_like("b", b);
   rows.expect_like("y", y);
-  for (const ConstTensorView& input : {a, b}) {  // a narrower number would be written where a wider one is still read
+  for (const ConstTensorView& input : {a, b}) {  // else y would overwrite elements of another size before they are read
     if (input.present() && input.dtype() != y.dtype() && overlap(input, y)) {
       Argument{rows.op, "y", y}.refuse(ErrorCode::layout, "memory apart from inputs of another type");
     }

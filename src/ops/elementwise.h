@@ -1,5 +1,5 @@
-// Ops that treat every element or every row alike. Tensors are row-major, f32 or f64 (on a
-// GPU f16 or bf16, too), all of one shape unless said.
+// Ops that treat every element or every row alike. Tensors are row-major, f32 or f64 (on a GPU f32, f16 or bf16), all
+// of one shape unless stated otherwise.
 #pragma once
 
 #include "backend/elementwise.h"

@@ -1,4 +1,4 @@
-// Rows of a table looked up by number. Tensors are row-major, f32 or f64.
+// Rows of a table looked up by index. Tensors are row-major, f32 or f64; a table read into f32 may also have 16 bits.
 #pragma once
 
 #include "polyhead/context.h"

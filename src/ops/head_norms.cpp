@@ -45,7 +45,7 @@ void normalise_heads_backward(const Call& call, const MultiHeadPlan& plan, const
                               const MultiHeadParameters<TensorView>& dparameters) {
   if (!plan.shape.qk_norm) return;
   const auto through = [&](Part part, const ConstTensorView& gamma, const TensorView& dgamma) {
-    const std::size_t groups = plan.groups.size(), at = part == kKey && groups > 1 ? 1 : 0;  // of its projection
+    const std::size_t groups = plan.groups.size(), at = part == kKey && groups > 1 ? 1 : 0;  // the part's group
     const ConstTensorView before = plan.heads_of(forward.buffers[at].view(), plan.groups[at], part);
     const TensorView d = rows_of_heads(dparts.part[part]);
     call(&Kernels::normalise_backward, {.x = rows_of_heads(before),

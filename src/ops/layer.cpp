@@ -1,4 +1,4 @@
-// MultiHeadAttention and SingleHeadAttention: parameters, and the way from one form to the other.
+// MultiHeadAttention and SingleHeadAttention: parameters, and conversion from one form to the other.
 #include "polyhead/layer.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kOp = "multihead";
 
-// Uniform in [-bound, bound): a number per counter, the same on every machine. `stream` tells tensors apart.
+// Uniform in [-bound, bound): four numbers per counter, the same on every machine. `stream` tells tensors apart.
 void fill_uniform(const TensorView& tensor, double bound, std::uint64_t seed, std::uint32_t stream) {
   const std::int64_t count = tensor.count(), size = static_cast<std::int64_t>(size_of(tensor.dtype()));
   auto* data = static_cast<std::byte*>(tensor.data());
@@ -29,13 +29,13 @@ void fill_uniform(const TensorView& tensor, double bound, std::uint64_t seed, st
   }
 }
 
-// Xavier: by inputs and outputs of the matrix as it is stored.
+// Xavier: the bound follows from the rows and columns of the matrix as it is stored.
 void fill_xavier(const TensorView& weight, std::uint64_t seed, std::uint32_t stream) {
   const double fans = static_cast<double>(weight.shape(0) + weight.shape(1));
   fill_uniform(weight, std::sqrt(6 / fans), seed, stream);
 }
 
-// Rows [begin, end) of from into a tensor of their own.
+// A copy of rows [begin, end) of `from`.
 Tensor rows_of(const Tensor& from, std::int64_t begin, std::int64_t end) {
   const ConstTensorView part = from.view().slice(0, begin, end);
   Tensor rows = Tensor::empty(part.shape(), part.dtype(), from.allocator());
@@ -44,7 +44,7 @@ Tensor rows_of(const Tensor& from, std::int64_t begin, std::int64_t end) {
   return rows;
 }
 
-// from [n] or [n,K], of any row stride, into rows [row, row + n) of to, which is row-major.
+// Copies from [n] or [n,K], of any row stride, to rows [row, row + n) of `to`, which is row-major.
 void put_rows(const ops::Argument& from, const Dims& shape, const TensorView& to, std::int64_t row) {
   from.expect_input(shape, to.dtype());
   from.expect_last_stride_one();
@@ -93,7 +93,7 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadShape& shape, DType dtype,
   if (!is_float(dtype))
     throw Error(ErrorCode::dtype, kOp, "expected a float type, found " + std::string(name_of(dtype)));
   const std::int64_t q = shape_.heads * shape_.head_dim, kv = shape_.kv_heads * shape_.head_dim;
-  // Drawn by the host, each from a stream of its own.
+  // Drawn on the host, each tensor from its own stream.
   const auto xavier = [&](const Dims& weight, std::uint32_t stream) {
     Tensor tensor = Tensor::empty(weight, dtype);
     fill_xavier(tensor, seed, stream);

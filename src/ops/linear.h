@@ -1,4 +1,4 @@
-// linear by weights that were packed before: for callers that multiply by the same ones again and again.
+// linear with weights that were packed before: for callers that multiply by the same ones again and again.
 #pragma once
 
 #include "backend/gemm.h"
@@ -8,10 +8,10 @@ namespace polyhead::ops {
 
 using backend::Products;
 
-// Of a weight [N,K]; good as long as the weight does not change.
+// Packs a weight [N,K]; valid as long as the weight does not change.
 backend::PackedMatrix pack(Context& context, const ConstTensorView& weight, Products products = Products::exact);
 
-// As polyhead::linear_into, to the same bits if `packed` is pack(weight) for exact products.
+// Like polyhead::linear_into, with the same bits if `packed` is pack(weight) for exact products.
 void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                  const backend::PackedMatrix* packed, const ConstTensorView& bias, const TensorView& y);
 

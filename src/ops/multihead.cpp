@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kOp = "multihead";
 
-// Results may lend their memory, but not if something is read from it.
+// The memory of earlier results may be written again, but not if the call reads from it.
 void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadResults& results) {
   plan.expect_apart("output", results.output);
   plan.expect_apart("heads", results.heads);
@@ -28,7 +28,7 @@ void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadResults& result
 void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                     const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                     const MultiHeadWants& wants, MultiHeadResults& results) {
-  // Everything is checked first: nothing has been written or released if something is thrown.
+  // Everything is checked first, so that a call that throws has written and released nothing.
   const Call call(context);
   MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
   const ProjectionBuffers like(plan, [&](std::size_t, const Dims& buffer) { return plan.stand_in(buffer); });

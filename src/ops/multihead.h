@@ -1,4 +1,4 @@
-// The layer forward for callers that keep its weights packed, and backward for those that learn nothing.
+// The layer's forward pass with packed weights, and its backward pass with or without gradients of parameters.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct PackedWeights {
 
 namespace ops {
 
-// Null where they were not packed.
+// Null if they were not packed.
 struct PackedProjections {
   const backend::PackedMatrix *in = nullptr, *out = nullptr;
 };
@@ -23,8 +23,8 @@ void multihead(Context& context, const MultiHeadShape& shape, const MultiHeadVie
                const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                const MultiHeadWants& wants, MultiHeadResults& results);
 
-// `learnt`: the type of the parameters' gradients, the input's or, if that has 16 bits, f32; nothing: those of norms
-// alone are made.
+// `learnt`: the type of the parameters' gradients, the input's or, if that has 16 bits, f32. Without it only those of
+// norms are computed.
 void multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                         const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadResults& forward,
                         const UpstreamGradients& upstream, const GradientWants& wants, std::optional<DType> learnt,

@@ -16,8 +16,8 @@ constexpr std::string_view kOp = "multihead_backward";
 // Scratch memory by slot; 0 to 2 hold the gradients of the groups.
 constexpr std::size_t kDoutput = 3, kDheads = 4;
 
-// Gradients have the shapes of the parameters; absent ones stay absent, and if nothing is learnt so do all but those of
-// norms.
+// Gradients have the shapes of the parameters; those of absent ones stay absent, and if nothing is learnt so do all but
+// those of norms.
 MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const MultiHeadViews& like,
                                         std::optional<DType> learnt, MultiHeadTensors& to) {
   const auto norm = [&](const ConstTensorView& view, Tensor& tensor) {
@@ -37,7 +37,7 @@ MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const Mu
           .k_norm_weight = norm(like.k_norm_weight, to.k_norm_weight)};
 }
 
-// Is everything there that the forward pass has to leave?
+// Checks that everything is there that the forward pass has to keep.
 void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forward,
                    const ops::ProjectionBuffers& like) {
   const std::string mend = "call multihead with MultiHeadWants::training()";
@@ -62,7 +62,7 @@ void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forwa
   }
 }
 
-// The gradient of a group's input, and dW and db if something is learnt. dparts [B,L,N] is what arrives at its
+// The gradient of a group's input, and dW and db if something is learnt. dparts [B,L,N] is the gradient of its
 // projections.
 void through_projection(const ops::Call& call, const ops::MultiHeadPlan& plan, const ops::ProjectionGroup& group,
                         const TensorView& dparts, const MultiHeadParameters<TensorView>& d, const TensorView& dinput) {
@@ -84,7 +84,7 @@ void through_projection(const ops::Call& call, const ops::MultiHeadPlan& plan, c
   }
 }
 
-// Gradients may lend their memory, but not if something is read from it.
+// The memory of earlier gradients may be written again, but not if the call reads from it.
 void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadGradients& gradients) {
   for (const Tensor* input : {&gradients.dquery, &gradients.dkey, &gradients.dvalue}) {
     plan.expect_apart("gradient of an input", *input);
@@ -106,7 +106,7 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
                              const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                              const MultiHeadResults& forward, const UpstreamGradients& upstream,
                              const GradientWants& wants, std::optional<DType> learnt, MultiHeadGradients& gradients) {
-  // Everything is checked first: nothing has been written or released if something is thrown.
+  // Everything is checked first, so that a call that throws has written and released nothing.
   const ops::Call call(context);
   ops::MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
   const DType dtype = plan.dtype;

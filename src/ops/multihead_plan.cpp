@@ -94,12 +94,13 @@ void check_parameters(const Op& op, const MultiHeadShape& shape, DType dtype, co
   expect(op, "k_norm_weight", p.k_norm_weight, {shape.head_dim}, dtype);
 }
 
-// Where the parameters are of one type, it is the query that does not fit them. Matrices alone may be narrower than it.
+// If all parameters have one type, it is the query that does not fit them. Matrices, if there is nothing else, may be
+// narrower than the query.
 void expect_type_of_parameters(const Argument& query, const MultiHeadShape& shape, const MultiHeadViews& p) {
   const DType type = p.out_proj_weight.dtype(), given = query.view.dtype();
   for (const ConstTensorView& other : {p.in_proj_weight, p.q_proj_weight, p.k_proj_weight, p.v_proj_weight,
                                        p.in_proj_bias, p.out_proj_bias, p.q_norm_weight, p.k_norm_weight}) {
-    if (other.present() && other.dtype() != type) return;  // each is checked by itself
+    if (other.present() && other.dtype() != type) return;  // each is checked on its own
   }
   const bool matrices = !shape.bias && !shape.qk_norm;
   if (type == given || (matrices && weight_type(p.out_proj_weight, given) == type)) return;

@@ -1,5 +1,5 @@
-// The layer, checked and laid out: which projections share an input, which rows of which weight they are, and where
-// heads lie in what they write.
+// The layer, checked and laid out: which projections share an input, which rows of which weight they use, and where
+// heads lie in their results.
 #pragma once
 
 #include <vector>
@@ -50,11 +50,11 @@ struct MultiHeadPlan {
   }
   // Further tensors that the call reads.
   void reads(const std::vector<ConstTensorView>& more) { read.insert(read.end(), more.begin(), more.end()); }
-  // A tensor of this shape that is no memory yet, for checks of shapes.
+  // A tensor of this shape that has no memory yet, for checks of shapes.
   TensorView stand_in(const Dims& shape) const;
-  // Refuses what is about to be written or released if it is one of the tensors in `read`.
+  // Refuses a tensor that is about to be written or released if it overlaps one of those in `read`.
   void expect_apart(std::string_view name, const ConstTensorView& result) const;
-  // The tensor, made anew unless it has this shape and type already. Without `wanted` it is emptied.
+  // The tensor, allocated again unless it has this shape and type already. If not `wanted`, it is released.
   TensorView place(Tensor& tensor, const Dims& shape, DType type, bool wanted = true) const;
 
   // Rotary of q and k in place, forwards or backwards; nothing if there is none.

@@ -9,7 +9,7 @@ namespace polyhead::ops {
 // y [..,C] from x [..,C]; with beta [C] LayerNorm, without RMSNorm. scales [M,2] keeps mean and rstd of the M rows.
 void normalise(Context& context, const ConstTensorView& x, const ConstTensorView& gamma, const ConstTensorView& beta,
                double epsilon, const TensorView& y, const TensorView& scales);
-// plus [..,C], if present, is added to dx, and may be dx itself: what arrives at x by another way.
+// plus [..,C], if present, is added to dx, and may be dx itself: the gradient that reaches x by another path.
 void normalise_backward(Context& context, const ConstTensorView& x, const ConstTensorView& gamma,
                         const ConstTensorView& scales, const ConstTensorView& dy, const ConstTensorView& plus,
                         const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta);
@@ -17,7 +17,7 @@ void normalise_backward(Context& context, const ConstTensorView& x, const ConstT
 // RMSNorm of every head's row of x [B,H,T,D], a view of [B,T,..] split into heads, in place.
 void normalise_heads(Context& context, const TensorView& x, const ConstTensorView& gamma, double epsilon);
 
-// Such heads as the kernels take rows: [B*T,H,D].
+// Such heads as the rows that kernels take: [B*T,H,D].
 template <class View>
 View rows_of_heads(const View& x) {
   const std::int64_t B = x.shape(0), T = x.shape(2);

@@ -5,11 +5,11 @@
 namespace polyhead::ops {
 namespace {
 
-constexpr std::size_t kRounded = 4;  // a slot of scratch memory that no op which goes forward has
+constexpr std::size_t kRounded = 4;  // a scratch slot that no forward op uses
 
-// How many elements lie between one row and the next, if all leading axes of x are evenly spaced rows; else 0.
+// The stride between rows, in elements, if the leading axes of x form evenly spaced rows; else 0.
 std::int64_t row_stride(const ConstTensorView& x) {
-  std::int64_t stride = 0, rows = 1;  // of the axes from here on
+  std::int64_t stride = 0, rows = 1;  // of the axes seen so far
   for (int axis = x.rank() - 2; axis >= 0; --axis) {
     if (x.shape(axis) == 1) continue;
     if (rows == 1) stride = x.stride(axis);
@@ -19,7 +19,7 @@ std::int64_t row_stride(const ConstTensorView& x) {
   return rows == 1 ? std::max<std::int64_t>(x.shape(x.rank() - 1), 1) : stride;
 }
 
-// [..,K] with evenly spaced rows as [M,K]. The last stride is 1, or K is and the stride means nothing.
+// [..,K] with evenly spaced rows as [M,K]. The last stride is 1, or K is 1 and the stride does not matter.
 template <class View>
 View collapsed(const View& x) {
   const int last = x.rank() - 1;

@@ -6,9 +6,9 @@
 
 namespace polyhead::ops {
 
-// y = x W^T + b. What cannot be seen as one matrix of rows is copied first; y is row-major, or a slice of columns.
+// y = x W^T + b. An x that cannot be seen as one matrix of rows is copied first; y is row-major, or a slice of columns.
 void project(const Call& call, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
-             const TensorView& y, const backend::PackedMatrix* packed = nullptr);  // packed: W^T, laid out before
+             const TensorView& y, const backend::PackedMatrix* packed = nullptr);  // packed: W^T, or null
 // dx = dy W.
 void project_back(const Call& call, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx);
 // dweight = dy^T x; dbias = sum of dy over rows; each if present.

@@ -16,7 +16,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   throw Error(ErrorCode::value, op, message);
 }
 
-// Whole numbers [n], i32 or i64.
+// Integers [n], i32 or i64.
 backend::Integers integers_of(const Argument& argument, std::int64_t n) {
   if (!argument.view.present()) return {};
   if (argument.view.dtype() != DType::i64 && argument.view.dtype() != DType::i32) {
@@ -65,7 +65,7 @@ void check_inputs(const Op& op, const ConstTensorView& q, const ConstTensorView&
   }
 }
 
-// A number that kernels compute with must exist in their type, f32 unless all is f64.
+// Can kernels hold the number in the type they compute in, f32 unless all is f64?
 bool representable(double number, DType dtype) {
   return std::isfinite(number) && (dtype == DType::f64 || number == 0 || std::isnormal(static_cast<float>(number)));
 }
@@ -86,7 +86,7 @@ void check_numbers(const Op& op, const AttentionOptions& options, DType dtype) {
   }
 }
 
-// The offsets of a packed axis; how many sequences there are is for the caller to compare.
+// The offsets of a packed axis; the caller compares how many sequences there are.
 backend::Integers offsets_of(const Argument& argument) {
   if (argument.view.rank() != 1 || argument.view.shape(0) < 1) {
     argument.refuse(ErrorCode::shape, "[N+1], the sequences' offsets");
@@ -135,7 +135,7 @@ Sequences sequences_of(const Op& op, const ConstTensorView& q, const ConstTensor
   return sequences;
 }
 
-// Must the caller say where queries stand?
+// Refuses a call that must say where its queries stand and does not, or says it twice.
 void check_align(const Op& op, const AttentionOptions& options, const AttentionWants& wants, bool same_lengths) {
   const bool windowed = options.window.left != kUnlimited || options.window.right != kUnlimited;
   const bool positional = options.causal || windowed || options.alibi.present() ||
@@ -194,7 +194,7 @@ void resolve_masks(const Op& op, const AttentionOptions& options, const Dims& sc
   }
 }
 
-// chosen[i] -> i, and -1 for what was not chosen; an empty choice is all of them.
+// Maps chosen[i] to i, and what was not chosen to -1; an empty choice means all.
 std::vector<std::int32_t> places_of(const Op& op, std::string_view name, const std::vector<std::int32_t>& chosen,
                                     std::int64_t size) {
   std::vector<std::int32_t> place(static_cast<std::size_t>(size), -1);

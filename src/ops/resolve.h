@@ -1,5 +1,5 @@
-// From what the caller said to what a kernel needs: every check of attention that needs no look into tensors, and every
-// default. The values are Kernels::check_attention's to check.
+// From a caller's arguments to a kernel's problem: every default, and every check of attention that does not read
+// tensors. Kernels::check_attention checks their values.
 #pragma once
 
 #include "backend/attention.h"
@@ -19,14 +19,14 @@ backend::AttentionProblem resolve(const Op& op, const ConstTensorView& q, const 
                                   const ConstTensorView& v, const AttentionOptions& options,
                                   const AttentionWants& wants);
 
-// The same for the backward pass: also checks what arrives, what the forward pass left, and the wants. Outputs are
-// absent.
+// The same for the backward pass: also checks the gradients from above, the results of the forward pass, and the wants.
+// Outputs are absent.
 backend::AttentionGradientProblem resolve_backward(Allocator& memory, const Op& op, const ConstTensorView& q,
                                                    const ConstTensorView& k, const ConstTensorView& v,
                                                    const AttentionOptions& options, const UpstreamGradients& upstream,
                                                    const GradientWants& wants, const ForwardResults& forward);
 
-// Shapes and types of the gradients of optional inputs.
+// Shapes and types of the gradients.
 struct GradientShapes {
   Dims dq, dk, dv, dbias, dsink_logit, dgates;
   DType dtype, bias_dtype, numbers;
@@ -38,8 +38,8 @@ TensorView broadcast_gradient(const Op& op, const backend::AttentionGradientProb
 
 void check_dropout(std::string_view op, std::string_view name, const Dropout& dropout);
 
-// The keys of the longest sequence, which give the weights of a packed batch their last size: the one number that is
-// read from a tensor to know a shape, and only where such weights are wanted.
+// The number of keys of the longest sequence, the last size of a packed batch's weights: the only number that is read
+// from a tensor to know a shape, and only if such weights or logits are wanted.
 std::int64_t longest_keys(Allocator& memory, const ConstTensorView& cu_k);
 
 // Whether the shapes depend on it.
@@ -51,10 +51,10 @@ inline bool needs_longest_keys(const backend::AttentionProblem& problem, const A
 AttentionShapes shapes_of(const backend::AttentionProblem& problem, const AttentionWants& wants,
                           std::int64_t longest = 0);
 
-// Every tensor among the options and the wants: all that a call reads beside q, k and v.
+// Every tensor among the options and the wants: all that a call reads besides q, k and v.
 std::vector<ConstTensorView> tensors_of(const AttentionOptions& options, const AttentionWants& wants = {});
 
-// Checks that exactly the wanted outputs are there, fit, and are apart from the inputs and each other; puts them into
+// Checks that exactly the wanted outputs are present, fit, and are apart from the inputs and each other; puts them into
 // the problem.
 void attach_outputs(const Op& op, const AttentionOptions& options, const AttentionWants& wants,
                     const AttentionShapes& shapes, const AttentionOutputs& outputs, backend::AttentionProblem& problem);

@@ -5,10 +5,10 @@
 
 namespace polyhead::ops {
 
-// What tensors of rows may be.
+// The types that tensors of rows may have.
 enum class RowTypes : std::uint8_t {
   one,    // all f32, or all f64
-  mixed,  // on a GPU each f32, f16 or bf16, too
+  mixed,  // the same, or on a GPU each f32, f16 or bf16
 };
 
 struct RowMajor {
@@ -43,7 +43,7 @@ struct RowMajor {
     expect(name, view, {columns}, numbers);
   }
 
-  // [M,C]; what is absent stays so.
+  // The tensor as [M,C]; an absent one stays absent.
   template <class View>
   View view(const View& tensor) const {
     return tensor.present() ? tensor.reshape({count, columns}) : tensor;
@@ -51,7 +51,7 @@ struct RowMajor {
 
   Op op;
   Dims shape;
-  DType dtype, numbers;  // of the first tensor; of what belongs to columns or rows
+  DType dtype, numbers;  // of the first tensor; of tensors with a number per column or row
   bool mixed;
   std::int64_t count = 0, columns = 0;
 
