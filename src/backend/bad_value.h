@@ -19,7 +19,7 @@ struct BadValue {
     first_positions,
     cu_q_ends,    // found is the first, found_too the last; high the number of rows
     cu_k_ends,    // the same
-    cu_q_falls,   // found stands before found_too
+    cu_q_falls,   // found is followed by found_too, which is less
     cu_k_falls,   // the same
     bias,         // +inf
     sink_logit,   // place[0] of H; number

@@ -8,8 +8,7 @@
 
 namespace polyhead::backend {
 
-// The M rows of [M,C] or, if they are parts of longer rows, of [L,N,C] with M = L*N. The last stride is 1, the others
-// are any.
+// The M rows of [M,C] or, if they are parts of longer rows, of [L,N,C] with M = L*N. Only the last stride must be 1.
 struct RowPlaces {
   std::int64_t count = 0, side = 1, outer = 0, inner = 0;
 

@@ -30,7 +30,7 @@ class HostAllocator final : public Allocator {
   }
 };
 
-// Does the memory lie row after row? Strides of axes of size 1 mean nothing.
+// Is the memory row-major? Strides of axes of size 1 do not matter.
 bool is_row_major(const Dims& shape, const Dims& strides) {
   const Dims expected = contiguous_strides(shape);
   for (int axis = 0; axis < shape.rank(); ++axis) {

@@ -79,7 +79,7 @@ struct GemmPlan {
     if (blocks == 0 || strips == 0) return;
     // Members that share a block each pack its A: few strips are not worth that.
     blocks = std::max(blocks, std::min(divide_up(M, kTileRows), kStripsPerPacking * members / strips));
-    // Unless they are few, as many blocks for every member: otherwise some would pack again what others have packed.
+    // Unless blocks are few, every member gets the same number: otherwise some would repack what others have packed.
     if (2 * blocks > members) blocks = std::min(divide_up(M, kTileRows), divide_up(blocks, members) * members);
     const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
     parts = std::clamp(wanted, in_place ? 1 : divide_up(strips, kSummedStrips), strips);

@@ -145,7 +145,7 @@ void through_softmax(const GradientPanel<T>& panel, std::size_t n, const Gradien
       const Vec<T> seen = where_seen<T>(p, hn::Load(d, dp + at));
       if constexpr (kGate) gate[w] = hn::MulAdd(p, seen, gate[w]);
       hn::Store(hn::Mul(values, p), d, st + at);
-      // Rounded before delta is taken off, as delta was: if the row sees one key they are equal.
+      // The product is rounded before delta is subtracted, as delta was: they are equal if the row sees one key.
       hn::Store(hn::Mul(hn::Mul(scores, p), hn::Sub(hn::Mul(values, seen), delta[w])), d, dp + at);
     }
   }
@@ -170,7 +170,7 @@ void through_softmax_in_tile(GradientPanel<T>& panel, std::size_t n, T sink, con
       const Vec<T> p = hn::Mul(norm[w], hn::Load(d, st + at));
       const Vec<T> seen = where_seen<T>(p, hn::Load(d, dp + at));
       hn::Store(hn::Mul(values, p), d, st + at);
-      // Rounded before delta is taken off, as delta was: if the row sees one key they are equal.
+      // The product is rounded before delta is subtracted, as delta was: they are equal if the row sees one key.
       hn::Store(hn::Mul(hn::Mul(scores, p), hn::Sub(hn::Mul(values, seen), delta[w])), d, dp + at);
     }
   }

@@ -1,5 +1,5 @@
 // Tensor cores as every GPU from sm_80 on has them: products of 16 x 8 x 16 by a warp, the loads that fill their
-// fragments, and copies to shared memory that run beside them.
+// fragments, and copies to shared memory that run alongside.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -207,7 +207,7 @@ struct MmaForward {
     device::commit_copies();
     while (j0 < end) {
       device::wait_for_copies<0>();
-      __syncthreads();  // K is there, and V is read no more
+      __syncthreads();  // K is there, and V is no longer read
       if (with_values) load_keys(values, a.v, head.v_row(j0), a.value_dim, j0);
       device::commit_copies();
       Sums<kKeys> s[kBlocks];
@@ -221,7 +221,7 @@ struct MmaForward {
       }
       softmax(s, scale);
       device::wait_for_copies<0>();
-      __syncthreads();  // V is there, and K is read no more
+      __syncthreads();  // V is there, and K is no longer read
       if (kGeneral && seen != nullptr) clear_unseen_values();
       const int after = next(j0 + kKeys, end);
       if (after < end) load_keys(keys, a.k, head.k_row(after), a.head_dim, after);

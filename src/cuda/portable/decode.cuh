@@ -254,7 +254,7 @@ __device__ void merge_row(const AttentionArguments& a, const DecodeTile& tile, c
     top = fmaxf(top, __ldcg(&partials.states[first + chunk * kDecodeRows]).x);
   }
   for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
-#pragma unroll 16  // memory is far away, so many loads are issued at once
+#pragma unroll 16  // loads take long, so they are issued many at a time
   for (int chunk = 0; chunk < partials.chunks; ++chunk) {
     const std::int64_t place = first + chunk * kDecodeRows;
     const float2 state = __ldcg(&partials.states[place]);

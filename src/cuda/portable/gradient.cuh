@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (!d.reaches(head)) continue;
     for (int first = 0; first < sequence.queries; first += kTile) {
       if (!BlockSight(head, first, kTile).any(j0, j0 + kTile)) continue;
-      __syncthreads();  // sm.rows is read no more
+      __syncthreads();  // sm.rows is no longer read
       head.set_rows(sm, first);
       TileGradient tile;
       tile.compute(head, d, sm, j0);
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kThreads, 2)
             sm, d.doutput.data, d.doutput.dtype,
             [&](int r) { return sm.rows[r].i < 0 ? kAbsent : d.doutput_row(head, sm.rows[r].i); }, c0, a.value_dim,
             value_sums);
-        __syncthreads();  // sm.p is read no more
+        __syncthreads();  // sm.p is no longer read
       }
       set_weights_transposed(sm, [&](int r, int c) { return a.scale * tile.ds[r][c] * tile.slopes[r][c]; });
       add_weighted(
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(kThreads)
              s += kTile) {
           const int j0 = static_cast<int>(s - head.sequence.key_begin);
           if (!BlockSight(head, static_cast<int>(t), kTile).any(j0, j0 + kTile)) continue;
-          __syncthreads();  // sm.rows is read no more
+          __syncthreads();  // sm.rows is no longer read
           head.set_rows(sm, t);
           TileGradient tile;
           tile.compute(head, d, sm, j0);

@@ -237,7 +237,7 @@ struct MmaGradient {
     device::commit_copies();
     for (int stage = 0; step.h < a.heads; stage ^= 1) {
       device::wait_for_copies<0>();
-      __syncthreads();  // this tile is there, and the one before is read no more
+      __syncthreads();  // this tile is there, and the one before is no longer read
       const Step after = next({step.h, step.at + kOther});
       if (after.h < a.heads) load_other(Stage(stage ^ 1), after);
       device::commit_copies();

@@ -81,7 +81,7 @@ struct RowRecords {
       }
     }
   }
-  // e: weights of a block. away[r]: how far this thread's first column lies behind the row's query.
+  // e: weights of a block. away[r]: how far this thread's first column lies before the row's position.
   template <int kCount>
   __device__ void add_distances(const float (&e)[kCount], const float (&away)[2]) {
 #pragma unroll
