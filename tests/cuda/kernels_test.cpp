@@ -24,6 +24,7 @@ std::vector<Item> named(const std::string& part) { return chosen(attention_items
 
 TEST(CudaKernels, OpsFollowTheRule) { expect_all(chosen(op_items(), "_f16", false), 1); }
 TEST(CudaKernels, OpsOfF16FollowTheRule) { expect_all(chosen(op_items(), "_f16", true), 7); }
+TEST(CudaKernels, BadNumbersAreTold) { expect_all(value_items(), 1); }
 TEST(CudaKernels, TrainingRoundsWhenTold) { expect_all(training_items(), 1); }
 TEST(CudaKernels, AttentionFollowsTheRule) { expect_all(attention_items(), 251); }
 // On tensor cores, with more than a tile in every direction.

@@ -23,32 +23,6 @@ Tensor random_tensor(Context& context, const Dims& shape, DType dtype, std::uint
   return clone(context, host);
 }
 
-// A bad length is thrown by whoever waits, once; the device stays usable.
-std::string bad_lengths_are_told(Context& context) {
-  const Tensor q = random_tensor(context, {2, 2, 5, 8}, DType::f32, 1);
-  Tensor lengths = Tensor::empty({2}, DType::i32);
-  lengths.as<std::int32_t>()[0] = 5;
-  lengths.as<std::int32_t>()[1] = 77;
-  const Tensor bad = clone(context, lengths);
-  try {
-    const Attention result = attend(context, q, q, q, {.key_lengths = bad});
-    context.synchronise();
-    return "a length of 77 among 5 keys was accepted";
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    if (error.code() != ErrorCode::value) return "another error: " + text;
-    for (const char* part : {"attend", "key_lengths[1]", "0 to 5", "found 77"}) {
-      if (text.find(part) == std::string::npos) return std::string("no '") + part + "' in: " + text;
-    }
-  }
-  const Attention good = attend(context, q, q, q);
-  const Tensor back = to_host(context, good.output);
-  for (std::int64_t n = 0; n < back.view().count(); ++n) {
-    if (!std::isfinite(back.as<float>()[n])) return "the device is not usable afterwards";
-  }
-  return {};
-}
-
 std::string host_tensors_are_refused(Context& context) {
   const Tensor q = random_tensor(context, {1, 2, 5, 8}, DType::f32, 1), host = Tensor::zeros({1, 2, 5, 8}, DType::f32);
   try {
@@ -225,8 +199,7 @@ std::string products_round_when_told(Context& context) {
 }  // namespace
 
 std::vector<Item> queue_items() {
-  return {{"queue/bad_lengths_are_told", bad_lengths_are_told},
-          {"queue/host_tensors_are_refused", host_tensors_are_refused},
+  return {{"queue/host_tensors_are_refused", host_tensors_are_refused},
           {"queue/calls_can_be_captured", [](Context& context) { return calls_can_be_captured(context, 100); }},
           {"queue/decoding_can_be_captured", [](Context& context) { return calls_can_be_captured(context, 1); }},
           {"queue/closed_heads_are_skipped", closed_heads_are_skipped},

@@ -86,7 +86,8 @@ struct CheckTarget {
 void check_attention(CudaExecutor& executor, std::string_view op, const backend::AttentionProblem& p) {
   const Complaints complaints = executor.queue().complaints(op);
   const backend::Sequences& s = p.sequences;
-  if (s.packed || s.key_lengths.present() || s.key_start.present() || s.query_lengths.present()) {
+  if (s.packed || s.key_lengths.present() || s.key_start.present() || s.query_lengths.present() ||
+      s.first_position.present()) {
     for_elements(executor, s.count, CheckSequence{s, complaints});
   }
   if (p.sink_logit.present()) {
