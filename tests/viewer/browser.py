@@ -120,6 +120,15 @@ class Tab:
         self.call('Input.dispatchKeyEvent', type='keyUp', **code)
         self.settle()
 
+    def take(self, key, modifiers=0):
+        """Presses it with Alt (1), Control (2), Meta (4) or Shift (8); whether the page took it for itself."""
+        self.run("""window.taken = null; addEventListener('keydown', (event) =>
+            setTimeout(() => { taken = event.defaultPrevented; }), {capture: true, once: true}); null""")
+        self.call('Input.dispatchKeyEvent', type='rawKeyDown', key=key, modifiers=modifiers)
+        self.call('Input.dispatchKeyEvent', type='keyUp', key=key, modifiers=modifiers)
+        self.settle()
+        return self.run('taken')
+
     def point(self, selector, across=0.5, down=0.5, click=True):
         """Moves the pointer to a place within an element, by shares of its size, and clicks there."""
         x, y = self.run(f'''(() => {{

@@ -1,0 +1,256 @@
+"""live_use_test.py CHROMIUM POLYHEAD FOLDER: the live page under keys and clicks, what it asks the server and when, what it
+says when the server is slow, busy, wrong or gone, and all that a screen reader says of it, which is in said.txt.
+"""
+import json
+import pathlib
+import time
+import unittest
+
+import live_page_test
+from live_page_test import FOLDER, Live  # who knows where the viewer's tests are
+import said
+
+HERE = pathlib.Path(__file__).parent
+ALT, CONTROL, META, SHIFT = 1, 2, 4, 8
+
+# Every question to the server is written down; answers can be put in its place.
+LISTEN = '''(() => {
+    const ask = window.fetch;
+    Object.assign(window, {asked: [], answers: [], waits: []});
+    window.fetch = async (what, options) => {
+        asked.push([what, JSON.parse(options.body)]);
+        const answer = answers.length ? answers.shift() : null;
+        if (answer === null) return ask(what, options);
+        if (answer.gone) throw new TypeError('Failed to fetch');
+        return new Response(answer.body ?? JSON.stringify(answer.json), {status: answer.status ?? 200});
+    };
+})()'''
+
+
+class Use(Live):
+    model = 'gpt'
+
+    def opened(self, at=''):
+        tab = self.tab(at=at)
+        tab.run(LISTEN)
+        return tab
+
+    def take(self, tab, key, modifiers=0):
+        taken = tab.take(key, modifiers)
+        self.wait(tab)
+        return taken
+
+    def off(self, tab):
+        return tab.run("[...document.querySelectorAll('.cell')].filter((e) => e.dataset.mark === '×').map((e) => e.dataset.head)")
+
+    # --- keys and clicks
+
+    def test_keys(self):
+        tab = self.opened()
+        tab.run("document.querySelector('.cell[data-head=\"1.1\"]').focus()")
+        self.assertTrue(self.take(tab, ' '))
+        self.assertEqual(self.off(tab), ['1.1'])
+        for key, modifiers, left in (('z', CONTROL, []), ('Z', CONTROL | SHIFT, ['1.1']), ('z', META, []), ('z', META | SHIFT, ['1.1'])):
+            self.assertTrue(self.take(tab, key, modifiers), key)
+            self.assertEqual(self.off(tab), left, (key, modifiers))
+        for key, modifiers in (('z', 0), ('z', ALT), ('y', CONTROL), ('x', 0)):
+            self.assertFalse(self.take(tab, key, modifiers))
+            self.assertEqual(self.off(tab), ['1.1'])
+        for field in ('text', 'versus', 'change'):
+            tab.run(f"byId('{field}').focus()")
+            self.assertFalse(self.take(tab, 'z', CONTROL), 'what is typed has an undo of its own')
+            self.assertFalse(self.take(tab, ' '))
+        self.assertEqual(self.off(tab), ['1.1'])
+        tab.run("byId('undo').focus()")
+        self.assertFalse(self.take(tab, ' '))
+        self.assertEqual(self.off(tab), [], 'a button is pressed by it')
+        self.click(tab, '#redo')
+        self.click(tab, '.cell[data-head="1.1"]')
+        self.wait(tab, 'map.matrix !== null')
+        self.assertTrue(self.take(tab, 'z', CONTROL), 'in a head, too')
+        self.assertEqual(self.off(tab), [])
+        tab.run("byId('gate').focus()")
+        for key in ('ArrowLeft', 'ArrowRight', 'ArrowUp'):
+            self.assertFalse(self.take(tab, key), 'it turns the gate')
+            self.assertEqual(tab.text('#head-name'), 'Layer 1 · head 1')
+        tab.run("byId('toggle').focus()")
+        self.assertTrue(self.take(tab, 'ArrowRight'))
+        self.assertEqual(tab.text('#head-name'), 'Layer 1 · head 2')
+
+    def test_a_click_with_a_key_switches_a_head(self):
+        tab = self.opened()
+        for name in ('shiftKey', 'ctrlKey', 'metaKey'):
+            for left in (['0.1'], []):
+                tab.run(f"""document.querySelector('.cell[data-head="0.1"]').dispatchEvent(
+                    new MouseEvent('click', {{bubbles: true, {name}: true}})); null""")
+                self.wait(tab)
+                self.assertEqual([self.off(tab), tab.run('dialog.open')], [left, False], name)
+        tab.run("""document.querySelector('.cell[data-head="0.1"]').dispatchEvent(
+            new MouseEvent('click', {bubbles: true, altKey: true})); null""")
+        self.assertTrue(tab.run('dialog.open'))
+
+    def test_undo_and_redo_have_their_ends(self):
+        tab = self.opened()
+        states = "['undo', 'redo', 'all-on', 'change'].map((id) => byId(id).disabled)"
+        self.assertEqual(tab.run(states), [True, True, True, True])
+        tab.run('gates.undo(); gates.redo(); null')
+        self.wait(tab)
+        self.click(tab, '#grid tbody tr:nth-child(1) .line')
+        self.assertEqual(self.off(tab), ['0.0', '0.1', '0.2', '0.3'])
+        self.assertEqual(tab.run(states), [False, True, False, False])
+        self.click(tab, '#grid tbody tr:nth-child(1) .line')
+        self.assertEqual([self.off(tab), tab.run(states)], [[], [False, True, True, True]])
+        self.click(tab, '#undo')
+        self.click(tab, '#undo')
+        self.assertEqual(tab.run(states), [True, False, True, True])
+        self.click(tab, '#redo')
+        self.click(tab, '#grid thead th:nth-child(2) .line')
+        self.assertEqual([self.off(tab), tab.run(states)], [['0.0', '0.1', '0.2', '0.3', '1.0', '2.0'], [False, True, False, False]])
+
+    # --- what is asked
+
+    def test_what_is_known_is_not_asked_again(self):
+        tab = self.opened()
+        asked = lambda: [what for what, _ in tab.run('asked')]
+        tab.run("gates.toggle([currentModel().heads[0]]); null")
+        self.wait(tab)
+        self.assertEqual(asked(), ['read'], 'the whole model is known')
+        self.assertEqual(tab.run('asked')[0][1]['gates'], [[0, 0, 0]])
+        for times in range(2):
+            self.click(tab, '.cell[data-head="1.2"]')
+            self.wait(tab, "map.matrix !== null && state.head === '1.2'")
+            tab.run("byId('close').click(); null")
+            tab.settle()
+        self.assertEqual(asked(), ['read', 'head'], 'its weights are known')
+        question = tab.run('asked')[1][1]
+        self.assertEqual([question['gates'], question['head'], question['text']], [[[0, 0, 0]], [1, 2], tab.run("byId('text').value")])
+        tab.run("asked.length = 0; gates.toggle([currentModel().heads[0]]); null")
+        self.wait(tab)
+        self.assertEqual(asked(), [], 'all on is known, too')
+
+    def test_one_question_at_a_time_and_the_last_one_counts(self):
+        tab = self.opened()
+        tab.run("""(() => { const fetch = window.fetch; window.open = 0; window.most = 0;
+            window.fetch = async (...all) => { most = Math.max(most, ++open); const found = await fetch(...all);
+                await new Promise((done) => setTimeout(done, 100)); --open; return found; }; })()""")
+        for text in ('one', 'one two', 'one two three'):
+            tab.run(f"byId('text').value = '{text}'; live.onText(); null")
+        self.wait(tab)
+        self.assertEqual([question['text'] for _, question in tab.run('asked')], ['one', 'one two three'])
+        self.assertEqual(tab.run('[most, live.sides[0].text]'), [1, 'one two three'])
+        # Letter by letter there is but one question.
+        tab.run("asked.length = 0; null")
+        for text in ('a', 'a r', 'a road'):
+            tab.run(f"byId('text').value = '{text}'; byId('text').dispatchEvent(new Event('input')); null")
+        self.assertEqual(tab.run('asked'), [], 'not before the end of a word')
+        time.sleep(0.45)
+        self.wait(tab)
+        self.assertEqual([question['text'] for _, question in tab.run('asked')], ['a road'])
+        self.type(tab, '  \n ', 'versus')
+        self.assertEqual([tab.run('live.sides.length'), tab.text('#status').split(',')[0]],
+                         [1, f"{tab.run('currentSample().tokens.length')} tokens"])
+
+    def test_a_server_that_is_busy_wrong_or_gone(self):
+        tab = self.opened()
+        tab.run("""(() => { const real = setTimeout; window.setTimeout = (act, wait) => { waits.push([wait, byId('status').textContent]);
+            return real(act, wait === 250 ? 0 : wait); }; })()""")
+        ask = lambda: (tab.run('waits.length = asked.length = 0; live.sides = []; live.read(); null'), self.wait(tab, '!live.reading'))
+        says = lambda: tab.run("[byId('status').textContent, byId('status').classList.contains('wrong')]")
+        busy = {'status': 503, 'json': {'error': 'busy'}}
+        tab.run(f'answers = {json.dumps([busy, busy])}; null')
+        ask()
+        self.assertEqual(tab.run('asked.length'), 3)
+        self.assertEqual(tab.run('waits.filter(([wait]) => wait === 250)'), [[250, 'The server is busy with other questions …']] * 2)
+        self.assertRegex(says()[0], r'^\d+ tokens, read in \d+ ms$')
+        for answers, words, count in (
+                ([busy] * 30, 'busy', 21), ([{'status': 500, 'body': 'no'}], 'status 500', 1),
+                ([{'status': 422, 'json': {'error': '[input] desk: what is wrong'}}], 'desk: what is wrong', 1),
+                ([{'gone': True}], 'The server does not answer. Has it ended? Start polyhead serve again.', 1)):
+            tab.run(f'answers = {json.dumps(answers)}; null')
+            ask()
+            self.assertEqual([*says(), tab.run('asked.length')], [words, True, count])
+        tab.run('answers = []; null')
+        ask()
+        self.assertFalse(says()[1], 'and goes on')
+        tab.run("answers = [null, {status: 422, json: {error: '[input] too long'}}]; state.versus = 'x'; null")
+        ask()
+        self.assertEqual(says(), ['The second text: [input] too long', True])
+        self.assertEqual(tab.run("[getComputedStyle(byId('status')).color, getComputedStyle(byId('status')).fontWeight]")[1], '600')
+
+    def test_an_address_that_changes_is_followed(self):
+        tab = self.opened('#text=the+road&off=0.1&change=1&versus=a')
+        tab.run("location.hash = '#text=one+two&off=1.1,2.2:0.5'")
+        self.wait(tab)
+        self.assertEqual(tab.run("[byId('text').value, byId('versus').value, byId('change').checked, gates.text(), data.models.length]"),
+                         ['one two', '', False, '1.1,2.2:0.5', 1])
+        tab.run("location.hash = '#versus=one&change=1'")
+        self.wait(tab)
+        self.assertEqual(tab.run("[byId('text').value === data.live.example, byId('versus').value, byId('change').checked, gates.text()]"),
+                         [True, 'one', True, ''])
+
+    def test_there_are_no_cards(self):
+        tab = self.opened()
+        self.assertEqual(tab.run("""[byId('cards'), byId('count'), controls.elements.order, controls.elements.layer, byId('heads')]
+            .map((e) => e.checkVisibility())"""), [False, False, False, True, True], 'a server keeps no weights for them')
+
+    # --- ranking
+
+    def test_ranking_says_how_far_it_is_and_can_be_stopped(self):
+        tab = self.opened()
+        says = "[byId('rank').textContent, byId('ranking').textContent, byId('colour').value]"
+        count = 12
+        part = {'done': 3, 'of': count, 'gradient': [i / 10 for i in range(count)],
+                'damage': [0.5 if i < 3 else None for i in range(count)]}
+        tab.run(f'answers = {json.dumps([{"json": part}] * 40)}; null')
+        tab.run("byId('rank').click(); null")
+        self.wait(tab, "byId('ranking').textContent !== ''")
+        self.assertEqual(tab.run(says), ['Stop ranking', '3 of 12 heads taken out in turn', 'role'])
+        self.assertEqual(tab.run("[...byId('colour').options].map((o) => o.value)")[-2:], ['importance', 'damage'])
+        self.assertEqual(tab.run('currentModel().heads.map((head) => head.importance)'), part['gradient'])
+        tab.run("byId('rank').click(); null")
+        asked = tab.run('asked.length')
+        self.assertEqual(tab.run(says), ['Rank heads', '', 'role'])
+        time.sleep(0.5)
+        self.assertEqual(tab.run('asked.length'), asked, 'nothing more is asked')
+        whole = {**part, 'done': count, 'damage': [i / 100 for i in range(count)]}
+        tab.run(f'answers = {json.dumps([{"json": part}, {"json": whole}])}; null')
+        tab.run("byId('rank').click(); null")
+        self.wait(tab, "byId('ranking').textContent.startsWith('Ranked')")
+        self.assertEqual(tab.run(says), ['Rank heads', 'Ranked: colour by damage or importance.', 'damage'])
+        self.assertEqual(tab.run('currentModel().heads.map((head) => head.damage)'), whole['damage'])
+        self.assertIsNone(tab.run('live.ranking'))
+        self.assertEqual(tab.run('asked.length'), asked + 2)
+        self.assertEqual(tab.run('asked[asked.length - 1]'), ['rank', {'text': tab.run("byId('text').value"), 'model': 0}])
+        tab.run("answers = [{status: 422, json: {error: 'no ranks'}}]; byId('rank').click(); null")
+        self.wait(tab, "byId('ranking').textContent === 'no ranks'")
+        self.assertEqual(tab.run(says)[0], 'Rank heads')
+
+    # --- words
+
+    def test_every_word_and_state(self):
+        tab = self.opened('#text=the+road&off=0.1,1.2:0.5&versus=one+two')
+        tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        tab.settle()
+        page = said.lines(tab, 'header, #asking, #choice, #tokens, #switches, #grid .line, #grid-hint, .role-key + .hint')
+        self.click(tab, '.cell[data-head="1.2"]')
+        self.wait(tab, "map.matrix !== null && byId('other-name').textContent !== ''")
+        said.expect(self, HERE / 'said.txt', FOLDER / 'said.txt', {
+            'the live page': [line.replace(str(FOLDER), 'FOLDER') for line in page],
+            'a head': said.lines(tab, '#head-tools, #other-map')})
+
+
+class OfTwoModels(Live):
+    model, options = 'gpt', ('--compare', FOLDER / 'other-gpt')
+
+    def test_the_second_text_is_the_first_unless_there_is_another(self):
+        tab = self.tab()
+        self.assertEqual(tab.run("byId('versus').placeholder"), 'The same text, unless another one is given')
+        self.assertEqual(tab.run('live.sides.map(({text, model}) => [text, model])'),
+                         [[tab.run("byId('text').value"), model] for model in (0, 1)])
+        self.type(tab, 'one two', 'versus')
+        self.assertEqual(tab.run('live.sides.map(({text, model}) => [text, model])'), [[tab.run("byId('text').value"), 0], ['one two', 1]])
+        self.assertEqual(tab.run('data.models.map((model) => model.name)'), ['gpt', 'other-gpt'])
+
+
+if __name__ == '__main__':
+    live_page_test.unittest.main(argv=['live_use_test.py'], verbosity=2)

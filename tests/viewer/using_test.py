@@ -1,0 +1,347 @@
+"""using_test.py CHROMIUM FOLDER: keys, focus, history, and what a state looks like: all that leads through the page."""
+import json
+import sys
+import unittest
+
+from drawing_test import DATA, FOLDER
+from page import PageTest
+
+ALT, CONTROL, META = 1, 2, 4
+
+
+class Using(PageTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.shared = None
+
+    def at(self, address):
+        """The one tab of these tests, with nothing left of the test before."""
+        if not Using.shared:
+            Using.shared = self.tab()
+        tab = Using.shared
+        tab.call('Page.bringToFront')  # only the one in front draws
+        tab.run('if (dialog.open) dialog.close(); null')
+        tab.settle()
+        tab.run(f"location.hash = '{address}'; document.querySelectorAll('details').forEach((one) => {{ one.open = false; }}); null")
+        tab.settle()
+        return tab
+
+    def choose(self, tab, name, value):
+        tab.run(f"""controls.elements.{name}.value = {json.dumps(value)};
+            controls.elements.{name}.dispatchEvent(new Event('change', {{bubbles: true}})); null""")
+
+    # --- history
+
+    def test_a_click_on_a_head_is_a_step_and_nothing_else_is(self):
+        tab = self.at('#sample=1')
+        count = lambda: tab.run('history.length')
+        before = count()
+        for name, value in (('order', 'damage'), ('layer', '2'), ('sample', '0'), ('sample', '1')):
+            self.choose(tab, name, value)
+        tab.run("byId('colour').value = 'damage'; byId('colour').dispatchEvent(new Event('change')); null")
+        tab.run("document.querySelectorAll('#tokens button')[3].click(); null")
+        self.assertEqual(count(), before)
+        outside = '#sample=1&layer=2&order=damage&colour=damage&token=3'
+        self.assertEqual(tab.run('location.hash'), outside)
+        for opener in ('.card', '.cell', '#sorted button.small'):
+            tab.run("byId('sorted').open = true; null")
+            tab.settle()
+            name = tab.run(f"document.querySelector('{opener}').dataset.head || document.querySelector('{opener}').textContent")
+            before = count()
+            tab.run(f"document.querySelector('{opener}').click(); null")
+            tab.settle()
+            self.assertEqual(tab.run('dialog.open'), True)
+            self.assertIn(f'head={name}', tab.run('location.hash'))
+            tab.run("byId('next').click(); null")
+            tab.settle()
+            self.assertNotIn(f'head={name}', tab.run('location.hash'))
+            tab.run("document.querySelectorAll('#queries button')[2].click(); null")
+            self.assertIn('query=2', tab.run('location.hash'))
+            self.assertLessEqual(count(), before + 1, opener)
+            tab.run('history.back()')
+            for _ in range(20):
+                tab.settle()
+                if not tab.run('dialog.open'):
+                    break
+            self.assertEqual(tab.run('[dialog.open, location.hash]'), [False, outside], opener)
+
+    def test_a_link_to_a_section_changes_nothing(self):
+        tab = self.at('#sample=1&layer=2')
+        tab.run("document.querySelector('nav a[href=\"#tables\"]').click(); null")
+        tab.settle()
+        self.assertEqual(tab.run("[location.hash, state.layer, controls.elements.layer.value, byId('count').textContent]"),
+                         ['#tables', '2', '2', '8 of 64 heads'])
+        tab = self.tab(at='#findings')
+        self.assertEqual(tab.run("[location.hash, byId('count').textContent]"), ['#findings', '64 heads'])
+
+    def test_an_address_says_all_and_forgets_what_was(self):
+        tab = self.at('#sample=1&head=2.4&query=3&order=damage&layer=2&role=induction&least=0.1&colour=damage&token=2')
+        tab = self.at('')
+        self.assertEqual(tab.run("""[dialog.open, byId('count').textContent, byId('colour').value,
+            ...['sample', 'layer', 'role', 'least', 'order'].map((name) => controls.elements[name].value)]"""),
+            [False, '64 heads', 'role', '0', '', '', '', 'layer'])
+        for nonsense in ('#blocks=least', '#against=x', '#against=0', '#colour=none', '#token=1.5', '#sample=1234567', '#model=1000000'):
+            self.at(nonsense)
+            self.assertEqual(tab.run("""[state.blocks, state.against, state.colour, state.token, state.sample, state.model]"""),
+                             ['max', '', 'role', '', '0', '0'], nonsense)
+        self.at('#blocks=mean')
+        self.assertEqual(tab.run('state.blocks'), 'mean')
+
+    # --- the keyboard
+
+    def test_arrows_in_a_head(self):
+        tab = self.at('#sample=1&head=2.4')
+        names = ["Layer 2 · head 4", "Layer 2 · head 5", "Layer 2 · head 3"]
+        tab.run("byId('close').focus()")
+        for key in ('ArrowLeft', 'ArrowRight'):
+            for modifier in (ALT, CONTROL, META):
+                self.assertFalse(tab.take(key, modifier), 'that is the browser\'s own')
+                self.assertEqual(tab.text('#head-name'), names[0])
+        for key in ('ArrowUp', 'ArrowDown', 'a', 'Home'):
+            self.assertFalse(tab.take(key), key)
+        self.assertTrue(tab.take('ArrowRight'))
+        self.assertEqual(tab.text('#head-name'), names[1])
+        for _ in range(2):
+            self.assertTrue(tab.take('ArrowLeft'))
+        self.assertEqual(tab.text('#head-name'), names[2])
+        for button, name in (('next', 0), ('next', 1), ('previous', 0)):
+            tab.point('#' + button)
+            self.assertEqual(tab.text('#head-name'), names[name])
+        tab.point('#close')
+        self.assertFalse(tab.run('dialog.open'))
+        # Those that are shown, from the first again after the last; from one that is not shown, beside the first.
+        tab = self.at('#sample=1&layer=2&head=2.7')
+        tab.point('#next')
+        self.assertEqual(tab.text('#head-name'), 'Layer 2 · head 0')
+        tab.point('#previous')
+        self.assertEqual(tab.text('#head-name'), 'Layer 2 · head 7')
+        tab = self.at('#sample=1&layer=2&head=5.5')
+        tab.point('#next')
+        self.assertEqual(tab.text('#head-name'), 'Layer 2 · head 1')
+        tab = self.at('#sample=1&layer=2&order=damage&head=2.0')
+        order = sorted((one for one in DATA['models'][0]['heads'] if one['layer'] == 2), key=lambda one: -one['damage'])
+        at = [one['head'] for one in order].index(0)
+        tab.point('#next')
+        self.assertEqual(tab.text('#head-name'), f"Layer 2 · head {order[(at + 1) % 8]['head']}")
+
+    def test_arrows_among_the_queries(self):
+        tab = self.at('#sample=1&head=2.4&query=1')
+        tab.run("document.querySelectorAll('#queries button')[1].focus()")
+        focused = "[...document.querySelectorAll('#queries button')].indexOf(document.activeElement)"
+        reachable = "[...document.querySelectorAll('#queries button')].flatMap((e, i) => e.tabIndex === 0 ? [i] : [])"
+        for key, query, taken in (('ArrowUp', 0, True), ('ArrowUp', 0, False), ('ArrowDown', 1, True), ('ArrowDown', 2, True)):
+            self.assertEqual(tab.take(key), taken, key)
+            self.assertEqual(tab.run(f'[{focused}, ...{reachable}, state.query]'), [query, query, str(query)])
+            self.assertIn(f'({query})', tab.text('#summary'))
+        self.assertTrue(tab.take('ArrowRight'))
+        self.assertEqual(tab.run(f"[{focused}, byId('head-name').textContent]"), [2, 'Layer 2 · head 5'], 'the focus stays there')
+        tab = self.at('#sample=1&head=2.4&query=13')
+        tab.run("document.querySelectorAll('#queries button')[13].focus()")
+        self.assertFalse(tab.take('ArrowDown'))
+        self.assertEqual(tab.run(focused), 13)
+
+    def test_the_focus_returns_to_where_it_came_from(self):
+        tab = self.at('#sample=1')
+        for opener, other in (('.card', '.cell'), ('.cell', '.card')):
+            tab.run(f"document.querySelector('{opener}[data-head=\"2.4\"]').focus()")
+            tab.press('Enter')
+            tab.settle()
+            tab.run("byId('next').click(); null")
+            tab.settle()
+            tab.run("byId('close').click(); null")
+            tab.settle()
+            self.assertEqual(tab.run(f"[document.activeElement.dataset.head, document.activeElement.matches('{opener}')]"), ['2.5', True])
+        self.assertEqual(tab.run("[...document.querySelectorAll('.cell')].flatMap((e) => e.tabIndex === 0 ? [e.dataset.head] : [])"),
+                         ['2.5'], 'one cell can be reached, the last one')
+        self.assertEqual(tab.run("document.querySelectorAll('.cell[aria-current]').length"), 0)
+
+    def test_arrows_in_the_grid(self):
+        tab = self.at('#model=0')
+        tab.run("document.querySelector('.cell[data-head=\"0.0\"]').focus()")
+        place = "document.activeElement.dataset.head"
+        reachable = "[...document.querySelectorAll('.cell')].flatMap((e) => e.tabIndex === 0 ? [e.dataset.head] : [])"
+        for key, head in (('ArrowLeft', '0.0'), ('ArrowUp', '0.0'), ('ArrowRight', '0.1'), ('ArrowDown', '1.1'),
+                          ('ArrowDown', '2.1'), ('ArrowLeft', '2.0'), ('ArrowUp', '1.0')):
+            self.assertTrue(tab.take(key))
+            self.assertEqual(tab.run(place), head, key)
+            if head != '0.0':
+                self.assertEqual(tab.run(reachable), [head])
+            self.assertEqual(tab.text('#cell-note'), tab.run('document.activeElement.ariaLabel'))
+        self.assertFalse(tab.take('a'))
+        for head in ('7.7', '3.4'):
+            tab.point(f'.cell[data-head="{head}"]', click=False)
+            self.assertEqual(tab.text('#cell-note'), tab.run(f"document.querySelector('.cell[data-head=\"{head}\"]').ariaLabel"))
+        tab.run("document.querySelector('.cell[data-head=\"7.7\"]').focus()")
+        for key in ('ArrowRight', 'ArrowDown'):
+            tab.take(key)
+            self.assertEqual(tab.run(place), '7.7')
+
+    def test_arrows_among_the_tokens(self):
+        tab = self.at('#sample=1&token=1')
+        tab.run("document.querySelectorAll('#tokens button')[1].focus()")
+        focused = "[...document.querySelectorAll('#tokens button')].indexOf(document.activeElement)"
+        for key, token, taken in (('ArrowLeft', 0, True), ('ArrowLeft', 0, False), ('ArrowRight', 1, True), ('ArrowRight', 2, True),
+                                  ('ArrowUp', 2, False)):
+            self.assertEqual(tab.take(key), taken, key)
+            self.assertEqual(tab.run(f'[{focused}, location.hash]'), [token, f'#sample=1&token={token}'])
+        tab = self.at('#sample=1&token=13')
+        tab.run("document.querySelectorAll('#tokens button')[13].focus()")
+        self.assertFalse(tab.take('ArrowRight'))
+        self.assertEqual(tab.run(focused), 13)
+
+    def test_enter_in_a_control_leaves_the_page_alone(self):
+        tab = self.at('#sample=1')
+        self.assertFalse(tab.run("controls.dispatchEvent(new Event('submit', {cancelable: true}))"), 'nothing is sent')
+
+    # --- the pointer
+
+    def test_the_pointer_over_queries_changes_no_words(self):
+        tab = self.at('#sample=1&head=2.4&query=9')
+        before = tab.run("[byId('summary').textContent, byId('arcs').innerHTML]")
+        tab.point('#queries li:nth-child(4) button', click=False)
+        after = tab.run("[byId('summary').textContent, byId('arcs').innerHTML]")
+        self.assertEqual(after[0], before[0])
+        self.assertNotEqual(after[1], before[1])
+        tab.point('#head-name', click=False)
+        self.assertEqual(tab.run("[byId('summary').textContent, byId('arcs').innerHTML]"), before)
+
+    def test_the_list_of_queries_scrolls_only_where_it_must(self):
+        tab = self.at('#sample=0&head=0.0&query=60')
+        place = "document.querySelector('.pairs').scrollTop"
+        middle = tab.run(place)
+        height = tab.run("document.querySelector('.pairs').clientHeight")
+        self.assertAlmostEqual(middle, 60.5 * 24 - height / 2, delta=1)
+        page = tab.run('dialog.scrollTop')
+        tab.run("document.querySelectorAll('#queries button')[61].click(); null")
+        self.assertEqual(tab.run(place), middle, 'it was in sight')
+        for query, at in ((64, 60), (65, 65), (61, 65), (60, 60)):  # four rows on both sides are for its links
+            tab.run(f"document.querySelectorAll('#queries button')[{query}].click(); null")
+            self.assertAlmostEqual(tab.run(place), (at + 0.5) * 24 - height / 2, delta=1, msg=query)
+        self.assertEqual(tab.run('dialog.scrollTop'), page)
+
+    def test_thumbnails_are_drawn_for_paper(self):
+        tab = self.tab(at='#sample=1')
+        blank = "[...document.querySelectorAll('canvas.thumb')].filter((e) => e.width !== 14).length"
+        self.assertGreater(tab.run(blank), 0, 'those that are far below')
+        tab.run("dispatchEvent(new Event('beforeprint')); null")
+        tab.settle()
+        self.assertEqual(tab.run(blank), 0)
+
+    # --- what comes late
+
+    def test_what_comes_late_is_not_shown(self):
+        """Weights may take a while: of two heads that are opened, the second is shown, whichever comes first."""
+        tab = self.at('#sample=1')
+        tab.run("""window.kept = source.matrix; source.matrix = async (sample, head) => {
+            await new Promise((done) => setTimeout(done, keyOf(head) === '0.0' ? 120 : 10)); return kept(sample, head); }; null""")
+        tab.run("document.querySelector('.cell[data-head=\"0.0\"]').click(); byId('next').click(); null")
+        seen = "[byId('head-name').textContent, byId('summary').textContent, byId('arcs').innerHTML]"
+        tab.run('new Promise((done) => setTimeout(done, 60)).then(() => null)')
+        second = tab.run(seen)
+        self.assertEqual(second[0], 'Layer 0 · head 1')
+        tab.run('new Promise((done) => setTimeout(done, 120)).then(() => null)')
+        self.assertEqual(tab.run(seen), second)
+        tab.run('source.matrix = kept; null')
+        self.at('#sample=1&head=0.1')
+        self.assertEqual(tab.run(seen), second, 'they were its own')
+
+    # --- what a state looks like
+
+    def style(self, tab, selector, name, pseudo=''):
+        return tab.run(f"getComputedStyle(document.querySelector({json.dumps(selector)}), {json.dumps(pseudo)}).getPropertyValue('{name}')")
+
+    def test_states_can_be_seen(self):
+        tab = self.at('#sample=1&layer=2')
+        inks = {name: tab.run(f"""(() => {{ const one = element('i', {{}}); document.body.append(one);
+            one.style.color = 'var({name})'; const found = getComputedStyle(one).color; one.remove(); return found; }})()""")
+            for name in ('--accent', '--ink', '--soft', '--faint', '--cold', '--paper', '--wash', '--s0', '--s1', '--axis')}
+        cell, other = '.cell[data-head="2.4"]', '.cell[data-head="3.4"]'
+        self.assertEqual([self.style(tab, cell, 'opacity'), self.style(tab, other, 'opacity')], ['1', '0.25'])
+        self.assertEqual(json.loads(self.style(tab, cell, 'content', '::before')), tab.run(f"document.querySelector('{cell}').dataset.mark"))
+        tab.run(f"document.querySelector('{cell}').classList.add('gated', 'differs'); null")
+        self.assertEqual(self.style(tab, cell, 'border-left-style'), 'dashed')
+        tab.run(f"document.querySelector('{cell}').classList.remove('gated'); null")
+        self.assertEqual([self.style(tab, cell, f'border-bottom-{name}') for name in ('width', 'style', 'color')],
+                         ['4px', 'solid', inks['--ink']])
+        tab.run(f"document.querySelector('{cell}').classList.remove('differs'); document.querySelector('{cell}').ariaCurrent = 'true'; null")
+        self.assertEqual([self.style(tab, cell, f'outline-{name}') for name in ('width', 'style', 'color')],
+                         ['2px', 'solid', inks['--accent']])
+        tab.run("document.querySelectorAll('#tokens button')[3].click(); null")
+        self.assertEqual([self.style(tab, '#tokens [aria-pressed="true"]', f'outline-{name}') for name in ('width', 'color')],
+                         ['2px', inks['--accent']])
+        self.assertEqual(self.style(tab, '#tokens [aria-pressed="false"]', 'outline-style'), 'none')
+        for selector in ('.card', '.cell', '#tokens button', 'select', '#sorted summary', 'nav a'):
+            tab.run(f"document.querySelector('{selector}').focus({{focusVisible: true}})")
+            self.assertEqual([self.style(tab, f'{selector}:focus', f'outline-{name}') for name in ('style', 'color')],
+                             ['solid', inks['--accent']], selector)
+        for selector, name in (('.card', 'border-top-color'), ('.cell', 'border-top-color')):
+            before = self.style(tab, selector, name)
+            tab.point(selector, click=False)
+            self.assertEqual([before, self.style(tab, selector, name)], [inks['--faint'], inks['--accent']])
+        tab = self.at('#model=1')
+        self.assertEqual([self.style(tab, f'.card{kind} .place', 'text-decoration-line') for kind in (':not(.pruned)', '.pruned')],
+                         ['none', 'line-through'])
+        self.assertEqual([self.style(tab, '.bar span', 'background-color'), self.style(tab, '.bar', 'background-color')],
+                         [inks['--s0'], inks['--wash']])
+        tab = self.at('#sample=1&head=2.4&query=3')
+        chosen, rest = '#queries [aria-pressed="true"]', '#queries [aria-pressed="false"]'
+        self.assertEqual([self.style(tab, one, 'font-weight') for one in (chosen, rest)], ['600', '400'])
+        self.assertEqual([self.style(tab, one, 'border-top-color') for one in (chosen, rest)], [inks['--accent'], 'rgba(0, 0, 0, 0)'])
+        self.assertEqual([self.style(tab, one, 'color') for one in ('.linked .token', '#keys li:not(.linked) .token')],
+                         [inks['--ink'], inks['--soft']])
+        self.assertEqual([self.style(tab, '#arcs path', name) for name in ('fill', 'stroke')], ['none', inks['--s0']])
+        self.assertEqual(self.style(tab, 'html', 'overflow-y'), 'hidden', 'the page behind stands still')
+        self.assertEqual(self.style(tab, 'dialog > header', 'position'), 'sticky')
+        self.assertEqual([self.style(tab, one, 'text-align') for one in ('#numbers td.number', '#numbers td:first-child')], ['right', 'left'])
+
+    def test_more_roles_than_colours(self):
+        tab = self.tab()
+        tab.run("""currentModel().heads.forEach((head, i) => { head.role = 'role ' + 'abcdefghij'[Math.floor(Math.sqrt(i))]; });
+            grid.show(); null""")
+        inks = [tab.run(f"getComputedStyle(document.documentElement).getPropertyValue('--s{i}').trim()") for i in range(7)]
+        found = tab.run("""[...document.querySelectorAll('.role-key li')].map((e) => [e.textContent,
+            e.querySelector('.swatch').style.backgroundColor.match(/\\d+/g).map((c) => Number(c).toString(16).padStart(2, '0')).join('')])""")
+        counts = [15, 13, 11, 9, 7, 5, 3, 1]  # the commonest first
+        self.assertEqual(found, [[f'r{name}role {name} ({count})', inks[i % 7][1:]]
+                                 for i, (name, count) in enumerate(zip('hgfedcba', counts))])
+        self.assertEqual(tab.run("[...document.querySelectorAll('.card .role')].every((e) => e.title === e.textContent)"), True)
+
+    def test_data_of_another_schema_are_refused(self):
+        page = (FOLDER / 'hostile.html').read_text()
+        other = FOLDER / 'schema.html'
+        other.write_text(page.replace('"schema":1', '"schema":2', 1))
+        self.assertNotEqual(other.read_text(), page)
+        tab = self.tab()
+        tab.open(other.as_uri())
+        self.assertIn('this page reads schema 1, found 2', ' '.join(tab.complaints()))
+
+    def test_on_paper_there_are_no_controls(self):
+        tab = self.at('#sample=1')
+        seen = """['nav', '.controls', '#cards', 'figure', '#grid'].map((one) =>
+            [...document.querySelectorAll(one)].some((e) => e.checkVisibility()))"""
+        self.assertEqual(tab.run(seen), [True] * 5)
+        tab.call('Emulation.setEmulatedMedia', media='print')
+        self.assertEqual(tab.run(seen), [False, False, True, True, True])
+        self.assertEqual(self.style(tab, '.cell', 'print-color-adjust'), 'exact')
+        tab.call('Emulation.setEmulatedMedia', media='')
+        tab.set_theme('light')
+
+    def test_the_map_follows_the_theme(self):
+        tab = self.tab(at='#sample=1&head=0.0&query=5')
+        pixel = """((x, y) => [...byId('map').getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3))
+            (Math.round(map.x(13.5)), Math.round(map.y(0.5)))"""
+        key = "[...document.querySelector('#head .key canvas').getContext('2d').getImageData(0, 0, 1, 1).data].slice(0, 3)"
+        colour = lambda: [int(tab.run("getComputedStyle(document.documentElement).getPropertyValue('--map').trim()")[at:at + 2], 16)
+                          for at in (1, 3, 5)]
+        for theme in ('light', 'dark'):
+            tab.set_theme(theme)
+            tab.settle()
+            self.assertEqual(tab.run(pixel), colour(), theme)
+            self.assertEqual(tab.run(key), colour(), theme)
+            none = tab.run("document.querySelector('.role-key li:last-child .swatch').style.backgroundColor.match(/\\d+/g).map(Number)")
+            self.assertEqual(none, colour(), theme)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1], verbosity=2)
