@@ -6,8 +6,7 @@ const connection = {
   async ask(what, question, signal) {
     for (let tries = 0; ; ++tries) {
       const answer = await fetch(what, {method: 'POST', signal, body: JSON.stringify(question),
-        headers: {'Content-Type': 'application/json'}}).catch((error) => {
-        if (error.name === 'AbortError') throw error;
+        headers: {'Content-Type': 'application/json'}}).catch(() => {
         throw new Error('The server does not answer. Has it ended? Start polyhead serve again.');
       });
       if (answer.ok) return what === 'head' ? new Uint8Array(await answer.arrayBuffer()) : answer.json();

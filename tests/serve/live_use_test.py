@@ -8,6 +8,7 @@ import unittest
 
 import live_page_test
 from live_page_test import FOLDER, Live  # who knows where the viewer's tests are
+import expected
 import said
 
 HERE = pathlib.Path(__file__).parent
@@ -16,9 +17,10 @@ ALT, CONTROL, META, SHIFT = 1, 2, 4, 8
 # Every question to the server is written down; answers can be put in its place.
 LISTEN = '''(() => {
     const ask = window.fetch;
-    Object.assign(window, {asked: [], answers: [], waits: []});
+    Object.assign(window, {asked: [], answers: [], waits: [], signal: null});
     window.fetch = async (what, options) => {
         asked.push([what, JSON.parse(options.body)]);
+        window.signal = options.signal;
         const answer = answers.length ? answers.shift() : null;
         if (answer === null) return ask(what, options);
         if (answer.gone) throw new TypeError('Failed to fetch');
@@ -175,7 +177,8 @@ class Use(Live):
         tab.run("answers = [null, {status: 422, json: {error: '[input] too long'}}]; state.versus = 'x'; null")
         ask()
         self.assertEqual(says(), ['The second text: [input] too long', True])
-        self.assertEqual(tab.run("[getComputedStyle(byId('status')).color, getComputedStyle(byId('status')).fontWeight]")[1], '600')
+        tab.run("document.body.append(element('i', {id: 'cold'})); byId('cold').style.color = 'var(--cold)'; null")
+        self.assertEqual(*tab.run("['status', 'cold'].map((id) => getComputedStyle(byId(id)).color)"))
 
     def test_an_address_that_changes_is_followed(self):
         tab = self.opened('#text=the+road&off=0.1&change=1&versus=a')
@@ -187,6 +190,10 @@ class Use(Live):
         self.wait(tab)
         self.assertEqual(tab.run("[byId('text').value === data.live.example, byId('versus').value, byId('change').checked, gates.text()]"),
                          [True, 'one', True, ''])
+        for given, left in (('0.0:2,0.1:0,1.0:0.05', '0.0:2,0.1,1.0:0.05'), ('0.0:2.05,0.1:-0.1,1.3:1,3.0,0.4,2.3', '2.3')):
+            tab.run(f"location.hash = '#off={given}'")
+            self.wait(tab)
+            self.assertEqual(tab.run('gates.text()'), left)
 
     def test_there_are_no_cards(self):
         tab = self.opened()
@@ -210,6 +217,7 @@ class Use(Live):
         tab.run("byId('rank').click(); null")
         asked = tab.run('asked.length')
         self.assertEqual(tab.run(says), ['Rank heads', '', 'role'])
+        self.assertTrue(tab.run('signal.aborted'), 'what was asked is not waited for')
         time.sleep(0.5)
         self.assertEqual(tab.run('asked.length'), asked, 'nothing more is asked')
         whole = {**part, 'done': count, 'damage': [i / 100 for i in range(count)]}
@@ -250,6 +258,41 @@ class OfTwoModels(Live):
         self.type(tab, 'one two', 'versus')
         self.assertEqual(tab.run('live.sides.map(({text, model}) => [text, model])'), [[tab.run("byId('text').value"), 0], ['one two', 1]])
         self.assertEqual(tab.run('data.models.map((model) => model.name)'), ['gpt', 'other-gpt'])
+
+
+class OfAnEncoder(Live):
+    model = 'encoder'
+
+    def test_similarities(self):
+        tab = self.tab(at='#off=0.1&versus=something+else')
+        now, whole = ([one['samples'][0]['embedding'] for one in tab.run(f'live.sides.map((side) => side.{side})')]
+                      for side in ('now', 'whole'))
+        dot = lambda a, b: sum(x * y for x, y in zip(a, b))
+        cosine = lambda a, b: dot(a, b) / (dot(a, a) * dot(b, b)) ** 0.5
+        change = expected.signed(cosine(*now) - cosine(*whole))
+        said = tab.run("[...document.querySelectorAll('#outcome .total')].map((e) => e.textContent)")
+        self.assertEqual(said, [*(f'Turned by {expected.number(1 - cosine(a, b))} (1 − cosine) against the whole model'
+                                  for a, b in zip(now, whole)),
+                                f'Similarity of the two {cosine(*now):.3f} (cosine) ({change} against the whole model)'])
+        for one, label in zip(now, tab.run("[...document.querySelectorAll('.strip')].map((e) => e.ariaLabel)"), strict=True):
+            self.assertEqual(label, f'{len(one)} numbers, from {expected.number(min(one))} to {expected.number(max(one))}')
+        self.assertIn(f'The mean over all tokens: {len(now[0])} numbers, one hue below zero, the other above.', tab.text('#outcome'))
+        tab.run("gates.step((values) => values.clear()); null")
+        self.wait(tab)
+        said = tab.run("[...document.querySelectorAll('#outcome .total')].map((e) => e.textContent)")
+        self.assertEqual(said, [f'Similarity of the two {cosine(*whole):.3f} (cosine)'])
+
+
+class OfAClassifier(Live):
+    model = 'classifier'
+
+    def test_classes_are_saved(self):
+        tab = self.tab()
+        tab.run("window.saved = {}; save.file = (name, type, content) => { saved[name] = content; }; null")
+        tab.run("document.querySelectorAll('#outcome button[title^=Save]').forEach((button) => button.click())")
+        likely = tab.run('currentSample().predictions[0]')
+        self.assertEqual(json.loads(tab.run("saved['predictions.json']")),
+                         [{'class': name, 'probability': share} for name, share in likely])
 
 
 if __name__ == '__main__':

@@ -208,9 +208,11 @@ class Saving(PageTest):
 
     def test_what_a_table_may_hold(self):
         tab = self.tab()
+        tab.run("window.setTimeout = (act, wait) => { window.waited = wait; act(); }; null")
         tab.run(f"""{TAKE}; const rows = [['a "b", c', 1.5, null], ['two\\nlines', 0, undefined]];
             save.csv('one', ['x', 'y "z"', 'w'], rows); save.json('one', ['x', 'y', 'w'], rows)""")
         tab.settle()
+        self.assertEqual(tab.run('[freed, waited > 1000]'), [2, True], 'their memory is given back, but not at once')
         files = tab.run('files')
         self.assertEqual(files['one.csv']['text'], '"x","y ""z""","w"\n"a ""b"", c",1.5,\n"two\nlines",0,\n')
         self.assertEqual(json.loads(files['one.json']['text']),

@@ -1,4 +1,5 @@
 """using_test.py CHROMIUM FOLDER: keys, focus, history, and what a state looks like: all that leads through the page."""
+import itertools
 import json
 import sys
 import unittest
@@ -294,6 +295,25 @@ class Using(PageTest):
         self.assertEqual(self.style(tab, 'html', 'overflow-y'), 'hidden', 'the page behind stands still')
         self.assertEqual(self.style(tab, 'dialog > header', 'position'), 'sticky')
         self.assertEqual([self.style(tab, one, 'text-align') for one in ('#numbers td.number', '#numbers td:first-child')], ['right', 'left'])
+
+    def test_both_themes_have_colours_of_their_own(self):
+        tab = self.at('')
+        names = ['page', 'paper', 'map', 'ink', 'soft', 'faint', 'axis', 'accent', 'heat', 'shade', 'cold', 'on-low', 'on-high',
+                 'cross', 'wash', *(f's{i}' for i in range(7))]
+        read = f"""(() => {{ const style = getComputedStyle(document.documentElement);
+            return {json.dumps(names)}.map((name) => style.getPropertyValue('--' + name).trim()); }})()"""
+        found = {}
+        for theme in ('light', 'dark'):
+            tab.set_theme(theme)
+            colours = found[theme] = dict(zip(names, tab.run(read)))
+            amount = {name: [int(text[at:at + 2], 16) for at in (1, 3, 5)] for name, text in colours.items()}
+            apart = lambda a, b: sum(abs(x - y) for x, y in zip(amount[a], amount[b]))
+            for a, b in itertools.combinations([*(f's{i}' for i in range(7)), 'paper'], 2):
+                self.assertGreater(apart(a, b), 60, f'{a} and {b}, {theme}')
+            for a, b in (('shade', 'cold'), ('shade', 'map'), ('cold', 'map'), ('ink', 'page'), ('accent', 'ink')):
+                self.assertGreater(apart(a, b), 150, f'{a} and {b}, {theme}')
+        tab.set_theme('light')
+        self.assertEqual([name for name in names if found['light'][name] == found['dark'][name]], [])
 
     def test_more_roles_than_colours(self):
         tab = self.tab()
