@@ -252,6 +252,7 @@ class OfALanguageModel(Live):
         for kind in ('max', 'mean'):
             self.expect_blocks(tab, kind, count)
         self.expect_blocks_saved(tab, count)
+        self.expect_thin_row(tab)
         self.assertIn('blocks=mean', tab.run('location.hash'))
         for _ in range(6):
             tab.run('map.zoomBy(2)')
@@ -290,6 +291,17 @@ class OfALanguageModel(Live):
                 Math.floor((map.left + ({column} + 0.5) * map.cell * map.size) * map.ratio),
                 Math.floor((map.top + ({row} + 0.5) * map.cell * map.size) * map.ratio), 1, 1).data].slice(0, 3)""")
             self.assertEqual(pixel, shades[shade], (kind, row, column))
+
+    def expect_thin_row(self, tab):
+        """Where a row is thinner than a pixel, the chosen one is two pixels high between its lines."""
+        rows = tab.run("""(() => {
+            const query = Array.from({length: 1000}, (_, at) => 500 + at).find((at) => map.y(at) % 1 < 0.02);
+            state.query = String(query);
+            map.draw();
+            const {data} = map.canvas.getContext('2d').getImageData(Math.floor(map.left - 3.9), Math.floor(map.y(query)) - 8, 1, 20);
+            return data.filter((_, i) => i % 4 === 3 && data[i] > 10).length;
+        })()""")
+        self.assertEqual(rows, 4)
 
     def expect_blocks_saved(self, tab, count):
         """What is saved are blocks, too: all of them at their places, under names that do not lie on each other."""

@@ -20,8 +20,8 @@ LISTEN = '''(() => {
     Object.assign(window, {asked: [], answers: [], waits: [], signal: null});
     window.fetch = async (what, options) => {
         asked.push([what, JSON.parse(options.body)]);
-        window.signal = options.signal;
-        const answer = answers.length ? answers.shift() : null;
+        window.signal = options.signal ?? window.signal;
+        const answer = answers.length && (answers[0]?.of ?? what) === what ? answers.shift() : null;
         if (answer === null) return ask(what, options);
         if (answer.gone) throw new TypeError('Failed to fetch');
         return new Response(answer.body ?? JSON.stringify(answer.json), {status: answer.status ?? 200});
@@ -208,11 +208,15 @@ class Use(Live):
         count = 12
         part = {'done': 3, 'of': count, 'gradient': [i / 10 for i in range(count)],
                 'damage': [0.5 if i < 3 else None for i in range(count)]}
-        tab.run(f'answers = {json.dumps([{"json": part}] * 40)}; null')
+        tab.run(f'answers = {json.dumps([{"of": "rank", "json": part}] * 40)}; null')
         tab.run("byId('rank').click(); null")
         self.wait(tab, "byId('ranking').textContent !== ''")
         self.assertEqual(tab.run(says), ['Stop ranking', '3 of 12 heads taken out in turn', 'role'])
         self.assertEqual(tab.run("[...byId('colour').options].map((o) => o.value)")[-2:], ['importance', 'damage'])
+        self.assertEqual(tab.run('currentModel().heads.map((head) => head.importance)'), part['gradient'])
+        tab.run("gates.toggle([currentModel().heads[2]]); null")
+        self.wait(tab)
+        self.assertEqual(tab.run(says)[0], 'Stop ranking', 'the whole model is ranked, whatever is off')
         self.assertEqual(tab.run('currentModel().heads.map((head) => head.importance)'), part['gradient'])
         tab.run("byId('rank').click(); null")
         asked = tab.run('asked.length')

@@ -278,6 +278,63 @@ class Map(PageTest):
                 place = one['x'] - left if turned else one['y'] - top
                 self.assertAlmostEqual(place, (i + 0.5 - begin) * cell, delta=0.01)
 
+    def test_nothing_is_drawn_over_the_tokens(self):
+        tab = self.opened(LONG + '&query=0')
+        tab.run('map.moveTo(0, 0); map.zoomBy(8); map.pan(-1.5 * map.cell, -1.5 * map.cell)')
+        tab.settle()
+        accent = self.colour(tab, '--accent')
+        coloured = tab.run(f"""(() => {{
+            const {{data, width}} = map.canvas.getContext('2d').getImageData(0, 0, map.canvas.width, map.canvas.height);
+            const found = [], near = (at) => {json.dumps(accent)}.every((c, i) => Math.abs(data[at + i] - c) < 40);
+            for (let at = 0; at < data.length; at += 4) {{
+                const x = at / 4 % width, y = Math.floor(at / 4 / width);
+                if ((x < {self.left - 6} || y < {self.top - 3}) && data[at + 3] > 20 && (near(at) || data[at] > data[at + 2] + 20)) found.push([x, y]);
+            }}
+            return found; }})()""")
+        self.assertEqual(coloured, [], 'a row and a cursor that are out of sight')
+
+    def test_it_cannot_be_moved_out_of_sight(self):
+        tab = self.opened(LONG)
+        tab.run('map.zoomBy(4); map.pan(-1e6, -1e6)')
+        first, seen = tab.run('map.first'), tab.run('map.seen')
+        self.assertAlmostEqual(first['key'] + seen['keys'], 128)
+        self.assertAlmostEqual(first['query'] + seen['queries'], 128)
+        tab.run('map.pan(1e6, 1e6)')
+        self.assertEqual(tab.run('map.first'), {'query': 0, 'key': 0})
+
+    def written(self, tab, count):
+        """A text of so many tokens, opened at its only head; how wide a cell is."""
+        tab.run(f"""if (dialog.open) dialog.close(); data.models[0].samples[1] = {{name: 'x', tokens: Array({count}).fill('x'), heads: [[0, 0]],
+            weights: btoa('\\0'.repeat({count} ** 2))}}; location.hash = '#sample=1&head=0.0&query=' + ({count} % 7); null""")
+        tab.settle()
+        for _ in range(50):
+            if tab.run(f'map.matrix?.keys === {count}'):
+                break
+            tab.settle()
+        return tab.run("map.whole")
+
+    def test_buttons_and_blocks_come_where_they_help(self):
+        """Closer than 24 pixels a cell there is nothing to see; dots are as large as a pixel of the screen."""
+        tab = self.opened(LONG)
+        kept = tab.run('data.models[0].samples[1]')
+        shown = {}
+        for count in range(26, 36):
+            cell = self.written(tab, count)
+            shown[cell] = tab.run("!byId('zoom').hidden")
+        self.assertEqual(shown, {cell: 24 / cell >= 1.5 for cell in shown})
+        self.assertEqual(set(shown.values()), {True, False})
+        for ratio in (1, 2):
+            tab.call('Emulation.setDeviceMetricsOverride', width=1280, height=860, deviceScaleFactor=ratio, mobile=False)
+            for count in (400, 1100, 1300):
+                cell = self.written(tab, count)
+                size = 1
+                while size * cell * ratio < 1:
+                    size *= 2
+                words = tab.run("byId('blocks').checkVisibility() ? byId('blocks').querySelector('label').firstChild.textContent + "
+                                "byId('blocks').querySelector('span').textContent : ''")
+                self.assertEqual(words, f'Each dot is a block of {size} × {size}' if size > 1 else '', (ratio, count))
+        tab.run(f'data.models[0].samples[1] = {json.dumps(kept)}; null')
+
     def test_another_head_is_not_pointed_at(self):
         tab = self.opened(FEW)
         self.mouse(tab, 'mouseMoved', 1, 1)

@@ -207,6 +207,15 @@ class Using(PageTest):
         tab.point('#head-name', click=False)
         self.assertEqual(tab.run("[byId('summary').textContent, byId('arcs').innerHTML]"), before)
 
+    def test_lines_leave_and_arrive_level(self):
+        for at, rows in (('#model=1&sample=1&head=0.0&query=0', 4), ('#sample=1&head=2.4&query=9', 14), ('#head=2.4&query=60', 128)):
+            tab = self.at(at)
+            height, gap, arcs = tab.run("""[byId('arcs').getBoundingClientRect().height, byId('arcs').clientWidth,
+                [...document.querySelectorAll('#arcs path')].map((e) => e.getAttribute('d').match(/[0-9.]+/g).map(Number))]""")
+            self.assertEqual(height, 24 * rows)
+            for left, start, *bends, right, end in arcs:
+                self.assertEqual([left, *bends, right], [0, gap / 2, start, gap / 2, end, gap])
+
     def test_the_list_of_queries_scrolls_only_where_it_must(self):
         tab = self.at('#sample=0&head=0.0&query=60')
         place = "document.querySelector('.pairs').scrollTop"
@@ -259,7 +268,8 @@ class Using(PageTest):
             for name in ('--accent', '--ink', '--soft', '--faint', '--cold', '--paper', '--wash', '--s0', '--s1', '--axis')}
         cell, other = '.cell[data-head="2.4"]', '.cell[data-head="3.4"]'
         self.assertEqual([self.style(tab, cell, 'opacity'), self.style(tab, other, 'opacity')], ['1', '0.25'])
-        self.assertEqual(json.loads(self.style(tab, cell, 'content', '::before')), tab.run(f"document.querySelector('{cell}').dataset.mark"))
+        mark = tab.run(f"document.querySelector('{cell}').dataset.mark")
+        self.assertEqual(json.loads(self.style(tab, cell, 'content', '::before')), mark)
         tab.run(f"document.querySelector('{cell}').classList.add('gated', 'differs'); null")
         self.assertEqual(self.style(tab, cell, 'border-left-style'), 'dashed')
         tab.run(f"document.querySelector('{cell}').classList.remove('gated'); null")
@@ -294,7 +304,7 @@ class Using(PageTest):
         self.assertEqual([self.style(tab, '#arcs path', name) for name in ('fill', 'stroke')], ['none', inks['--s0']])
         self.assertEqual(self.style(tab, 'html', 'overflow-y'), 'hidden', 'the page behind stands still')
         self.assertEqual(self.style(tab, 'dialog > header', 'position'), 'sticky')
-        self.assertEqual([self.style(tab, one, 'text-align') for one in ('#numbers td.number', '#numbers td:first-child')], ['right', 'left'])
+        self.assertEqual([self.style(tab, f'#numbers td{one}', 'text-align') for one in ('.number', ':first-child')], ['right', 'left'])
 
     def test_both_themes_have_colours_of_their_own(self):
         tab = self.at('')
