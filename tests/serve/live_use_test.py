@@ -274,17 +274,18 @@ class OfAnEncoder(Live):
         dot = lambda a, b: sum(x * y for x, y in zip(a, b))
         cosine = lambda a, b: dot(a, b) / (dot(a, a) * dot(b, b)) ** 0.5
         change = expected.signed(cosine(*now) - cosine(*whole))
-        said = tab.run("[...document.querySelectorAll('#outcome .total')].map((e) => e.textContent)")
-        self.assertEqual(said, [*(f'Turned by {expected.number(1 - cosine(a, b))} (1 − cosine) against the whole model'
-                                  for a, b in zip(now, whole)),
-                                f'Similarity of the two {cosine(*now):.3f} (cosine) ({change} against the whole model)'])
+        words = tab.run("[...document.querySelectorAll('#outcome .total')].map((e) => e.textContent)")
+        self.assertEqual(words, [*(f'Turned by {expected.number(1 - cosine(a, b))} (1 − cosine) against the whole model'
+                                   for a, b in zip(now, whole)),
+                                 f'Similarity of the two {cosine(*now):.3f} (cosine) ({change} against the whole model)'])
         for one, label in zip(now, tab.run("[...document.querySelectorAll('.strip')].map((e) => e.ariaLabel)"), strict=True):
             self.assertEqual(label, f'{len(one)} numbers, from {expected.number(min(one))} to {expected.number(max(one))}')
+        self.assertEqual([line.split('"')[0] for line in said.lines(tab, '.strip')], ['image '] * 2)
         self.assertIn(f'The mean over all tokens: {len(now[0])} numbers, one hue below zero, the other above.', tab.text('#outcome'))
         tab.run("gates.step((values) => values.clear()); null")
         self.wait(tab)
-        said = tab.run("[...document.querySelectorAll('#outcome .total')].map((e) => e.textContent)")
-        self.assertEqual(said, [f'Similarity of the two {cosine(*whole):.3f} (cosine)'])
+        words = tab.run("[...document.querySelectorAll('#outcome .total')].map((e) => e.textContent)")
+        self.assertEqual(words, [f'Similarity of the two {cosine(*whole):.3f} (cosine)'])
 
 
 class OfAClassifier(Live):

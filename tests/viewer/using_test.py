@@ -1,6 +1,7 @@
 """using_test.py CHROMIUM FOLDER: keys, focus, history, and what a state looks like: all that leads through the page."""
 import itertools
 import json
+import re
 import sys
 import unittest
 
@@ -337,14 +338,29 @@ class Using(PageTest):
                                  for i, (name, count) in enumerate(zip('hgfedcba', counts))])
         self.assertEqual(tab.run("[...document.querySelectorAll('.card .role')].every((e) => e.title === e.textContent)"), True)
 
-    def test_data_of_another_schema_are_refused(self):
-        page = (FOLDER / 'hostile.html').read_text()
-        other = FOLDER / 'schema.html'
-        other.write_text(page.replace('"schema":1', '"schema":2', 1))
-        self.assertNotEqual(other.read_text(), page)
+    def written(self, **changes):
+        """A page with other data, opened."""
+        text = (FOLDER / 'hostile.html').read_text()
+        data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S).group(1))
+        harmless = json.dumps({**data, **changes}).replace('<', '\\u003c')
+        page = FOLDER / 'changed.html'
+        page.write_text(re.sub(r'(id="data">).*?(?=</script>)', lambda found: found.group(1) + harmless, text, flags=re.S))
         tab = self.tab()
-        tab.open(other.as_uri())
+        tab.open(page.as_uri())
+        return tab
+
+    def test_data_of_another_schema_are_refused(self):
+        tab = self.written(schema=2)
         self.assertIn('this page reads schema 1, found 2', ' '.join(tab.complaints()))
+
+    def test_a_page_without_models_has_no_heads(self):
+        tab = self.written(models=[], lead='')
+        self.assertEqual(tab.run("[byId('heads'), byId('lead'), byId('tables')].map((e) => e.checkVisibility())"), [False, False, True])
+        self.assertNotIn('Heads', tab.text('nav'))
+        tab.set_theme('dark')
+        tab.run("location.hash = '#layer=1'")
+        tab.settle()
+        self.assertEqual(tab.complaints(), [])
 
     def test_on_paper_there_are_no_controls(self):
         tab = self.at('#sample=1')
