@@ -109,6 +109,23 @@ class Use(Live):
         self.click(tab, '#grid thead th:nth-child(2) .line')
         self.assertEqual([self.off(tab), tab.run(states)], [['0.0', '0.1', '0.2', '0.3', '1.0', '2.0'], [False, True, False, False]])
 
+    def test_turning_a_gate_is_one_step(self):
+        tab = self.opened('#head=0.1')
+
+        def turn(*values):
+            tab.run(f"""for (const value of {list(values)}) Object.assign(byId('gate'), {{value}})
+                .dispatchEvent(new Event('input')); null""")
+            self.wait(tab)
+
+        turn(0.5, 0.4)
+        for go, turned, left in (('undo', (), ''), (None, (0.25, 0.2), '0.1:0.2'), ('undo', (), ''), ('redo', (), '0.1:0.2'),
+                                 (None, (0.7,), '0.1:0.7'), ('undo', (), '0.1:0.2'), ('undo', (), '')):
+            turn(*turned)
+            if go:
+                tab.run(f"byId('{go}').click(); null")
+            self.wait(tab)
+            self.assertEqual(tab.run('gates.text()'), left, (go, turned))
+
     # --- what is asked
 
     def test_what_is_known_is_not_asked_again(self):

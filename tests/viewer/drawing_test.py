@@ -349,8 +349,8 @@ class Drawing(PageTest):
         self.assertEqual(shown(True), expected(weights.keys, 31))
 
     def test_numbers_are_short_and_thousands_are_grouped(self):
-        self.assertEqual(self.tab().run('[0, -0.012345, 999.4, 1234.5, -12345, 5, null].map(number)'),
-                         ['0', '−0.0123', '999', '1,235', '−12,345', '5', '–'])
+        self.assertEqual(self.tab().run('[0, -0.012345, 999.4, 1000.4, 1234.5, -1234.6, -12345, 5, null].map(number)'),
+                         ['0', '−0.0123', '999', '1,000', '1,235', '−1,235', '−12,345', '5', '–'])
 
     def test_the_table_has_the_five_strongest_of_every_query(self):
         weights = Weights(0, 1, 2, 4)

@@ -3,6 +3,7 @@
 Where the map and its cells are is read from the labels that are drawn beside them, not asked of the page.
 """
 import json
+import random
 import sys
 import unittest
 
@@ -288,7 +289,8 @@ class Map(PageTest):
             const found = [], near = (at) => {json.dumps(accent)}.every((c, i) => Math.abs(data[at + i] - c) < 40);
             for (let at = 0; at < data.length; at += 4) {{
                 const x = at / 4 % width, y = Math.floor(at / 4 / width);
-                if ((x < {self.left - 6} || y < {self.top - 3}) && data[at + 3] > 20 && (near(at) || data[at] > data[at + 2] + 20)) found.push([x, y]);
+                const outside = x < {self.left - 6} || y < {self.top - 3};
+                if (outside && data[at + 3] > 20 && (near(at) || data[at] > data[at + 2] + 20)) found.push([x, y]);
             }}
             return found; }})()""")
         self.assertEqual(coloured, [], 'a row and a cursor that are out of sight')
@@ -304,8 +306,10 @@ class Map(PageTest):
 
     def written(self, tab, count):
         """A text of so many tokens, opened at its only head; how wide a cell is."""
-        tab.run(f"""if (dialog.open) dialog.close(); data.models[0].samples[1] = {{name: 'x', tokens: Array({count}).fill('x'), heads: [[0, 0]],
-            weights: btoa('\\0'.repeat({count} ** 2))}}; location.hash = '#sample=1&head=0.0&query=' + ({count} % 7); null""")
+        tab.run(f"""if (dialog.open) dialog.close();
+            data.models[0].samples[1] = {{name: 'x', tokens: Array({count}).fill('x'), heads: [[0, 0]],
+                weights: btoa('\\0'.repeat({count} ** 2))}};
+            location.hash = '#sample=1&head=0.0&query=' + ({count} % 7); null""")
         tab.settle()
         for _ in range(50):
             if tab.run(f'map.matrix?.keys === {count}'):
@@ -334,6 +338,22 @@ class Map(PageTest):
                                 "byId('blocks').querySelector('span').textContent : ''")
                 self.assertEqual(words, f'Each dot is a block of {size} × {size}' if size > 1 else '', (ratio, count))
         tab.run(f'data.models[0].samples[1] = {json.dumps(kept)}; null')
+
+    def test_blocks_of_any_shape(self):
+        tab, rng = self.opened(FEW), random.Random(2)
+        for queries, keys, size in ((5, 9, 2), (9, 5, 4), (4, 4, 2), (3, 8, 8)):
+            cells = [[rng.randrange(256) for _ in range(keys)] for _ in range(queries)]
+            down, across = -(-queries // size), -(-keys // size)
+            for kind in ('max', 'mean'):
+                wanted = []
+                for row in range(down):
+                    for column in range(across):
+                        inside = [byte for line in cells[row * size:(row + 1) * size] for byte in line[column * size:(column + 1) * size]]
+                        mean = sum((byte / 255) ** 2 for byte in inside) / len(inside)
+                        wanted.append(max(inside) if kind == 'max' else round(255 * mean ** 0.5))
+                found = tab.run(f"""(({{queries, keys, bytes}}) => [queries, keys, [...bytes]])(blocks.of(
+                    {{queries: {queries}, keys: {keys}, bytes: Uint8Array.from({sum(cells, [])})}}, {size}, '{kind}'))""")
+                self.assertEqual(found, [down, across, wanted], (queries, keys, size, kind))
 
     def test_another_head_is_not_pointed_at(self):
         tab = self.opened(FEW)
