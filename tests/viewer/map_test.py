@@ -193,6 +193,10 @@ class Map(PageTest):
             tab.point('#zoom-in')
         self.assertAlmostEqual(cells(), 24, places=6)
         self.assertEqual(tab.run(disabled), [False, True])
+        for size in (12, 6):
+            tab.point('#zoom-out')
+            self.assertAlmostEqual(cells(), size, places=6)
+            self.assertEqual(tab.run(disabled), [False, False])
         # Another head of this text is seen as closely; another text is seen whole.
         tab.run("map.pan(-240, -120)")
         seen = tab.run('[map.zoom, map.first]')

@@ -5,6 +5,7 @@ import re
 import sys
 import unittest
 
+import said
 from drawing_test import DATA, FOLDER
 from page import PageTest
 
@@ -192,6 +193,24 @@ class Using(PageTest):
         self.assertFalse(tab.take('ArrowRight'))
         self.assertEqual(tab.run(focused), 13)
 
+    def test_the_page_stands_still_under_the_arrows(self):
+        tab = self.at('#sample=1&head=2.4&query=1')
+        tab.call('Emulation.setDeviceMetricsOverride', width=1280, height=400, deviceScaleFactor=1, mobile=False)
+        tab.run("document.querySelectorAll('#queries button')[1].focus(); dialog.scrollTop = 1e6; null")
+        place = tab.run('dialog.scrollTop')
+        self.assertLess(tab.run("byId('queries').getBoundingClientRect().bottom"), 0, 'they are out of sight')
+        for key in ('ArrowDown', 'ArrowUp', 'ArrowRight'):
+            tab.take(key)
+            self.assertEqual(tab.run('dialog.scrollTop'), place, key)
+        tab = self.at('#sample=1&token=1')
+        tab.run("document.querySelectorAll('#tokens button')[1].focus(); scrollTo(0, 1500); null")
+        place = tab.run('scrollY')
+        self.assertGreater(place, 1000)
+        tab.take('ArrowRight')
+        self.assertEqual(tab.run('scrollY'), place)
+        tab.run('scrollTo(0, 0)')
+        tab.call('Emulation.setDeviceMetricsOverride', width=1280, height=860, deviceScaleFactor=1, mobile=False)
+
     def test_enter_in_a_control_leaves_the_page_alone(self):
         tab = self.at('#sample=1')
         self.assertFalse(tab.run("controls.dispatchEvent(new Event('submit', {cancelable: true}))"), 'nothing is sent')
@@ -365,6 +384,15 @@ class Using(PageTest):
     def test_data_of_another_schema_are_refused(self):
         tab = self.written(schema=2)
         self.assertIn('this page reads schema 1, found 2', ' '.join(tab.complaints()))
+
+    def test_without_scripts_there_are_figures_and_tables(self):
+        tab = self.tab()
+        tab.call('Emulation.setScriptExecutionDisabled', value=True)
+        tab.load(self.address)
+        words = '\n'.join(said.lines(tab, 'main'))
+        self.assertIn('Findings, figures and tables need no script; looking at heads does.', words)
+        self.assertIn('heading "Findings"', words)
+        self.assertNotIn('heading "Heads"', words)
 
     def test_a_page_without_models_has_no_heads(self):
         tab = self.written(models=[], lead='')
