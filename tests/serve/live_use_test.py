@@ -248,6 +248,12 @@ class Use(Live):
         self.assertEqual(tab.run(says), ['Rank heads', 'Ranked: colour by damage or importance.', 'damage'])
         self.assertEqual(tab.run('currentModel().heads.map((head) => head.damage)'), whole['damage'])
         self.assertIsNone(tab.run('live.ranking'))
+        tab.run("byId('change').click(); null")
+        for colour, values in (('importance', part['gradient']), ('damage', whole['damage'])):
+            tab.run(f"byId('colour').value = '{colour}'; byId('colour').dispatchEvent(new Event('change')); null")
+            labels = tab.run("[...document.querySelectorAll('.cell')].map((e) => e.ariaLabel)")
+            for label, value in zip(labels, values, strict=True):
+                self.assertIn(f', {colour} {expected.number(value)}', label, 'ranks are those of the whole model: they do not change')
         self.assertEqual(tab.run('asked.length'), asked + 2)
         self.assertEqual(tab.run('asked[asked.length - 1]'), ['rank', {'text': tab.run("byId('text').value"), 'model': 0}])
         tab.run("answers = [{status: 422, json: {error: 'no ranks'}}]; byId('rank').click(); null")

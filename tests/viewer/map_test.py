@@ -2,6 +2,7 @@
 
 Where the map and its cells are is read from the labels that are drawn beside them, not asked of the page.
 """
+import itertools
 import json
 import random
 import sys
@@ -308,11 +309,12 @@ class Map(PageTest):
         tab.run('map.pan(1e6, 1e6)')
         self.assertEqual(tab.run('map.first'), {'query': 0, 'key': 0})
 
-    def written(self, tab, count):
-        """A text of so many tokens, opened at its only head; how wide a cell is."""
+    def written(self, tab, count, byte='0'):
+        """A text of so many tokens, opened at its only head, with weights by q and k; how wide a cell is."""
         tab.run(f"""if (dialog.open) dialog.close();
             data.models[0].samples[1] = {{name: 'x', tokens: Array({count}).fill('x'), heads: [[0, 0]],
-                weights: btoa('\\0'.repeat({count} ** 2))}};
+                weights: btoa(Array.from({{length: {count}}}, (_, q) => String.fromCharCode(
+                    ...Array.from({{length: {count}}}, (_, k) => ({byte}) % 256))).join(''))}};
             location.hash = '#sample=1&head=0.0&query=' + ({count} % 7); null""")
         tab.settle()
         for _ in range(50):
@@ -341,6 +343,30 @@ class Map(PageTest):
                 words = tab.run("byId('blocks').checkVisibility() ? byId('blocks').querySelector('label').firstChild.textContent + "
                                 "byId('blocks').querySelector('span').textContent : ''")
                 self.assertEqual(words, f'Each dot is a block of {size} × {size}' if size > 1 else '', (ratio, count))
+        tab.run(f'data.models[0].samples[1] = {json.dumps(kept)}; null')
+
+    def test_blocks_lie_where_their_cells_are(self):
+        """Of squares of 16 × 16 equal cells, whatever part is looked at, and from however far."""
+        tab = self.opened(LONG)
+        kept, count = tab.run('data.models[0].samples[1]'), 1300
+        self.written(tab, count, '7 * (q >> 4) + 13 * (k >> 4)')
+        self.look(tab)
+        paper, ink = self.colour(tab, '--map'), self.colour(tab, '--shade')
+        for zoom, across, down, size in ((1, 0, 0, 4), (1.5, -60, -90, 2), (1.4, -1e6, -1e6, 2), (2, 40, 30, 1)):
+            tab.run(f'map.cursor = null; map.zoomBy({zoom}); map.pan({across}, {down}); null')
+            tab.settle()
+            (first, cell), found = tab.run('[map.first, map.cell]'), tab.run('map.size')
+            self.assertEqual(found, size)
+            right, bottom = tab.run('[map.width, map.height]')
+            places = []
+            for query, key in itertools.product(range(40, count, 16), repeat=2):
+                x, y = self.left + (key + 0.5 - first['key']) * cell, self.top + (query + 0.5 - first['query']) * cell
+                if self.left + 2 < x < right - 2 and self.top + 2 < y < bottom - 2 and (query + key) % 5 == 0:
+                    places.append((query, key, x, y))
+            self.assertGreater(len(places), 60)
+            for (query, key, *_), pixel in zip(places, self.pixels(tab, [place[2:] for place in places])):
+                byte = (7 * (query >> 4) + 13 * (key >> 4)) % 256
+                self.assertTrue(near(pixel, [low + byte / 255 * (high - low) for low, high in zip(paper, ink)], 6), (zoom, query, key))
         tab.run(f'data.models[0].samples[1] = {json.dumps(kept)}; null')
 
     def test_blocks_of_any_shape(self):
