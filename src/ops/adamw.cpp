@@ -27,7 +27,9 @@ void sums_of_squares(Context& context, std::span<const ConstTensorView> tensors,
     const RowMajor rows(op, "x", x);
     Argument{op, "x", x}.expect_dtype(tensors[0].dtype());
   }
-  Argument{op, "sums", sums}.expect_input({static_cast<std::int64_t>(tensors.size())}, DType::f64);
+  const Argument output{op, "sums", sums};
+  output.expect_input({static_cast<std::int64_t>(tensors.size())}, DType::f64);
+  output.expect_last_stride_one();
   run(context, &Kernels::sums_of_squares, tensors, sums);
 }
 

@@ -13,6 +13,7 @@ void drop(Context& context, const ConstTensorView& x, const Dropout& dropout, co
   if (!is_float(x.dtype())) input.refuse(ErrorCode::dtype, "a float type");
   input.expect_input(x.shape(), x.dtype());
   output.expect_input(x.shape(), x.dtype());
+  output.expect_writable_strides();
   for (const Argument& argument : {input, output}) argument.expect_last_stride_one();
   check_dropout(op, "dropout", dropout);
   run(context, &Kernels::drop, {x, y, dropout});

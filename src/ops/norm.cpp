@@ -45,8 +45,12 @@ void normalise_heads(Context& context, const TensorView& x, const ConstTensorVie
   if (x.rank() != 4 || x.stride(3) != 1 || (x.shape(0) > 1 && x.stride(0) != x.shape(2) * x.stride(2))) {
     argument.refuse(ErrorCode::layout, "[B,H,T,D] within rows that follow one another");
   }
+  if (x.dtype() != DType::f32 && x.dtype() != DType::f64) argument.refuse(ErrorCode::dtype, "f32 or f64");
+  argument.expect_memory();
   if (!(epsilon > 0)) throw Error(ErrorCode::value, argument.op, "epsilon: expected a positive number");
-  Argument{argument.op, "gamma", gamma}.expect_input({x.shape(3)}, x.dtype());
+  const Argument factors{argument.op, "gamma", gamma};
+  factors.expect_input({x.shape(3)}, x.dtype());
+  factors.expect_last_stride_one();
   const TensorView rows = rows_of_heads(x);
   run(context, &Kernels::normalise,
       {.x = rows, .gamma = gamma, .beta = {}, .epsilon = epsilon, .y = rows, .scales = {}});

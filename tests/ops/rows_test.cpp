@@ -1,7 +1,7 @@
-// Ops over rows check every tensor that they are given: each in turn is wrong in every way that it can be.
+// Ops over rows: every tensor that they are given, wrong in every way.
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <cmath>
 
 #include "ops/adamw.h"
 #include "ops/cross_entropy.h"
@@ -9,135 +9,128 @@
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/norm.h"
+#include "ops/spoilt.h"
 
 namespace polyhead::ops {
 namespace {
 
-using Views = std::vector<TensorView>;
+using test::Call, test::Given, test::Views;
 
-struct Given {
-  std::string name;
-  Dims shape;
-  DType dtype = DType::f32;
-  bool optional = false;
-  bool strided = false;  // need not be row-major
-};
-struct RowsCall {
-  std::string op;
-  std::vector<Given> given;  // the first one says what the others must be
-  std::function<void(Context&, const Views&)> run;
-};
-
-std::vector<RowsCall> calls() {
-  const Dims matrix{4, 6}, wide{4, 12}, vector{6}, rows{4}, pairs{4, 2}, tokens{2, 3}, stream{2, 3, 6};
+std::vector<Call> calls() {
+  const Dims matrix{4, 6}, wide{4, 12}, vector{6}, rows{4}, pairs{4, 2}, tokens{2, 3}, stream{2, 3, 6},
+      heads{2, 5, 3, 6};
+  const Given indices{"indices", tokens, DType::i32, {1}}, lengths{"lengths", {2}, DType::i32, {3}};
   return {
       {"normalise",
-       {{"x", matrix}, {"gamma", vector}, {"beta", vector, DType::f32, true}, {"y", matrix}, {"scales", pairs}},
-       [](Context& c, const Views& v) { normalise(c, v[0], v[1], v[2], 1e-5, v[3], v[4]); }},
+       {{"x", matrix}, {"gamma", vector}, {"beta", vector}, {"y", matrix}, {"scales", pairs}},
+       [](Context& c, const Views& v) { normalise(c, v["x"], v["gamma"], v["beta"], 1e-5, v["y"], v["scales"]); }},
       {"normalise_backward",
        {{"x", matrix},
         {"gamma", vector},
         {"scales", pairs},
         {"dy", matrix},
-        {"plus", matrix, DType::f32, true},
+        {"plus", matrix},
         {"dx", matrix},
         {"dgamma", vector},
-        {"dbeta", vector, DType::f32, true}},
-       [](Context& c, const Views& v) { normalise_backward(c, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]); }},
+        {"dbeta", vector}},
+       [](Context& c, const Views& v) {
+         normalise_backward(c, v["x"], v["gamma"], v["scales"], v["dy"], v["plus"], v["dx"], v["dgamma"], v["dbeta"]);
+       }},
+      {"normalise_heads",
+       {{"x", heads}, {"gamma", vector}},
+       [](Context& c, const Views& v) {
+         // [B,T,H,D] as [B,H,T,D].
+         normalise_heads(c, v["x"].rank() == 4 ? v["x"].transpose(1, 2) : v["x"], v["gamma"], 1e-5);
+       }},
       {"add",
        {{"a", matrix}, {"b", matrix}, {"y", matrix}},
-       [](Context& c, const Views& v) { elementwise(c, Elementwise::add, v[0], v[1], v[2]); }},
-      {"gate", {{"x", wide}, {"y", matrix}}, [](Context& c, const Views& v) { gate(c, Gate::silu, v[0], v[1]); }},
+       [](Context& c, const Views& v) { elementwise(c, Elementwise::add, v["a"], v["b"], v["y"]); }},
+      {"gelu",
+       {{"a", matrix}, {"y", matrix}},
+       [](Context& c, const Views& v) { elementwise(c, Elementwise::gelu, v["a"], {}, v["y"]); }},
+      {"gate", {{"x", wide}, {"y", matrix}}, [](Context& c, const Views& v) { gate(c, Gate::silu, v["x"], v["y"]); }},
       {"gate_backward",
        {{"x", wide}, {"dy", matrix}, {"dx", wide}},
-       [](Context& c, const Views& v) { gate_backward(c, Gate::silu, v[0], v[1], v[2]); }},
+       [](Context& c, const Views& v) { gate_backward(c, Gate::silu, v["x"], v["dy"], v["dx"]); }},
       {"add_row",
        {{"x", matrix}, {"row", vector}, {"y", matrix}},
-       [](Context& c, const Views& v) { add_row(c, v[0], v[1], v[2]); }},
+       [](Context& c, const Views& v) { add_row(c, v["x"], v["row"], v["y"]); }},
       {"add_row_backward",
        {{"dy", matrix}, {"drow", vector}},
-       [](Context& c, const Views& v) { add_row_backward(c, v[0], v[1]); }},
+       [](Context& c, const Views& v) { add_row_backward(c, v["dy"], v["drow"]); }},
       {"embed",
-       {{"y", stream}, {"table", matrix}, {"indices", tokens, DType::i32}, {"positions", matrix, DType::f32, true}},
-       [](Context& c, const Views& v) { embed(c, v[1], v[2], v[3], v[0]); }},
+       {{"y", stream}, {"table", matrix}, indices, {"positions", matrix}},
+       [](Context& c, const Views& v) { embed(c, v["table"], v["indices"], v["positions"], v["y"]); }},
       {"embed_backward",
-       {{"dy", stream}, {"indices", tokens, DType::i32}, {"dtable", matrix}},
-       [](Context& c, const Views& v) { embed_backward(c, v[0], v[1], v[2]); }},
+       {{"dy", stream}, indices, {"dtable", matrix}},
+       [](Context& c, const Views& v) { embed_backward(c, v["dy"], v["indices"], v["dtable"]); }},
       {"positions_backward",
-       {{"dy", stream}, {"dpositions", matrix}},
-       [](Context& c, const Views& v) { positions_backward(c, v[0], v[1]); }},
+       {{"dy", stream}, {"dpositions", {3, 6}}},
+       [](Context& c, const Views& v) { positions_backward(c, v["dy"], v["dpositions"]); }},
       {"pool",
-       {{"x", stream}, {"lengths", {2}, DType::i32, true, true}, {"y", {2, 6}}},
-       [](Context& c, const Views& v) { pool(c, v[0], v[1], v[2]); }},
+       {{"x", stream}, lengths, {"y", {2, 6}}},
+       [](Context& c, const Views& v) { pool(c, v["x"], v["lengths"], v["y"]); }},
       {"pool_backward",
-       {{"dx", stream}, {"lengths", {2}, DType::i32, true, true}, {"dy", {2, 6}}},
-       [](Context& c, const Views& v) { pool_backward(c, v[2], v[1], v[0]); }},
+       {{"dx", stream}, lengths, {"dy", {2, 6}}},
+       [](Context& c, const Views& v) { pool_backward(c, v["dy"], v["lengths"], v["dx"]); }},
       {"cross_entropy",
        {{"logits", matrix},
-        {"targets", rows, DType::i32},
+        {"targets", rows, DType::i32, {1}},
         {"losses", rows},
         {"shares", rows},
-        {"dlogits", matrix, DType::f32, true},
-        {"looks", pairs, DType::f32, true}},
-       [](Context& c, const Views& v) { cross_entropy(c, v[0], v[1], Share::all, v[2], v[3], v[4], v[5]); }},
+        {"dlogits", matrix},
+        {"looks", pairs}},
+       [](Context& c, const Views& v) {
+         cross_entropy(c, v["logits"], v["targets"], Share::all, v["losses"], v["shares"], v["dlogits"], v["looks"]);
+       }},
       {"adamw",
        {{"weight", matrix}, {"first moment", matrix}, {"second moment", matrix}, {"gradient", matrix}},
        [](Context& c, const Views& v) {
-         adamw(c, {}, 1, 1, std::vector{backend::AdamWTensor{v[0], v[1], v[2], v[3]}});
+         adamw(c, {}, 1, 1,
+               std::vector{backend::AdamWTensor{v["weight"], v["first moment"], v["second moment"], v["gradient"]}});
        }},
-      {"drop", {{"x", stream}, {"y", stream}}, [](Context& c, const Views& v) { drop(c, v[0], {.p = 0.5}, v[1]); }},
+      {"sums_of_squares",
+       {{"x", matrix}, {"other", matrix}, {"sums", {2}, DType::f64}},
+       [](Context& c, const Views& v) {
+         sums_of_squares(c, std::vector<ConstTensorView>{v["x"], v["other"]}, v["sums"]);
+       }},
+      {"drop", {{"x", stream}, {"y", stream}}, [](Context& c, const Views& v) { drop(c, v["x"], {.p = 0.5}, v["y"]); }},
   };
 }
 
-Dims longer(Dims shape) {
-  ++shape[shape.rank() - 1];
-  return shape;
-}
+TEST(Rows, EveryTensorIsChecked) { test::expect_kept_messages("rows.txt", test::Spoilt::messages_of(calls())); }
 
-void expect_refused(const RowsCall& call, Context& context, const Views& views, const std::string& name) {
-  try {
-    call.run(context, views);
-    ADD_FAILURE() << "not refused";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(call.op), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
-  }
-}
-
-TEST(Rows, EveryTensorIsChecked) {
+// Numbers at their limits, and what an empty tensor is to those who need one row.
+TEST(Rows, NumbersAreChecked) {
   Context context(1);
-  for (const RowsCall& call : calls()) {
-    std::vector<Tensor> tensors;
-    Views right;
-    for (const Given& one : call.given) {
-      right.push_back(tensors.emplace_back(Tensor::zeros(one.shape, one.dtype)));
-      // Lengths of 0 have no mean.
-      if (one.name == "lengths") std::fill_n(tensors.back().as<std::int32_t>(), 2, 3);
-    }
-    EXPECT_NO_THROW(call.run(context, right)) << call.op;
-    for (std::size_t n = 0; n < right.size(); ++n) {
-      const Given& one = call.given[n];
-      SCOPED_TRACE(call.op + ": " + one.name);
-      const std::string named = n == 0 ? "" : one.name;  // where the first one differs, the others do not fit
-      // As much memory as any of them could take.
-      Tensor other = Tensor::zeros({2 * count_of(longer(one.shape))}, DType::f64);
-      void* memory = other.view().data();
-      Views wrong = right;
-      const auto refuse = [&](const char* how, const TensorView& view) {
-        SCOPED_TRACE(how);
-        wrong[n] = view;
-        expect_refused(call, context, wrong, named);
-      };
-      const Dims strides = contiguous_strides(one.shape), size = longer(one.shape);
-      refuse("one column more", TensorView(memory, one.dtype, size, contiguous_strides(size)));
-      refuse("another type", TensorView(memory, DType::f64, one.shape, strides));
-      if (!one.optional) refuse("absent", {});
-      if (one.strided) continue;
-      Dims apart = strides;
-      for (int axis = 0; axis < apart.rank(); ++axis) apart[axis] *= 2;
-      refuse("every other number", TensorView(memory, one.dtype, one.shape, apart));
-    }
+  Tensor x = Tensor::zeros({2, 3, 4}, DType::f32), y = Tensor::zeros({2, 3, 4}, DType::f32),
+         gamma = Tensor::zeros({4}, DType::f32), scales = Tensor::zeros({6, 2}, DType::f32),
+         pooled = Tensor::zeros({2, 4}, DType::f32);
+  const auto normed = [&](double epsilon) { normalise(context, x, gamma, {}, epsilon, y, scales); };
+  const auto normed_heads = [&](double epsilon) {
+    normalise_heads(context, x.view().split(2, 1).transpose(1, 2), gamma, epsilon);
+  };
+  EXPECT_EQ(test::said([&] { normed(1e-30); }), "accepted");
+  EXPECT_EQ(test::said([&] { normed(0); }), "value [normalise] epsilon: expected a positive number");
+  EXPECT_EQ(test::said([&] { normed(std::nan("")); }), "value [normalise] epsilon: expected a positive number");
+  EXPECT_EQ(test::said([&] { normed_heads(1e-30); }), "accepted");
+  EXPECT_EQ(test::said([&] { normed_heads(0); }), "value [normalise_heads] epsilon: expected a positive number");
+  EXPECT_EQ(test::said([&] {
+              pool(context, pooled.view().reshape({2, 1, 4}), {}, Tensor::empty({2, 4}, DType::f32).view());
+            }),
+            "accepted");
+  EXPECT_EQ(test::said([&] { pool(context, x.view().slice(1, 0, 0), {}, pooled); }),
+            "shape [pool] expected one token or more, found none");
+  EXPECT_EQ(test::said([&] { pool_backward(context, pooled, {}, x.view().slice(1, 0, 0)); }),
+            "shape [pool_backward] expected one token or more, found none");
+  for (const double p : {-1e-9, 1.0}) {
+    EXPECT_EQ(test::said([&] { drop(context, x, {.p = p}, y); }),
+              "value [drop] dropout: expected 0 <= p < 1, found " + std::to_string(p));
   }
+  EXPECT_EQ(test::said([&] { drop(context, x, {.p = 0}, y); }), "accepted");
+  const auto step = [&](std::int64_t n) { adamw(context, {}, n, 1, std::vector{backend::AdamWTensor{x, x, x, y}}); };
+  EXPECT_EQ(test::said([&] { step(1); }), "accepted");
+  EXPECT_EQ(test::said([&] { step(0); }), "value [adamw] step: expected 1 or more, found 0");
 }
 
 // Tensors of a step have one type, and there is a sum for each.
