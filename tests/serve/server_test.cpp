@@ -11,9 +11,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 #include "polyhead/error.h"
 #include "serve/models.h"
+#include "support/kept.h"
 
 namespace polyhead::serve {
 namespace {
@@ -129,6 +131,54 @@ TEST_F(Served, KnowsFourPathsAndNoFile) {
   EXPECT_EQ(status(request("POST", path() + "read", "Content-Type: application/json\r\nContent-Length: 999999999\r\n")),
             413);
   EXPECT_EQ(status(question("read", "{}")), 422);
+}
+
+// Status, headers and words of every kind of answer beside the file that holds them; the page alone is left out.
+TEST_F(Served, SaysTheSameToEverybody) {
+  std::string said;
+  const auto plain = [&](std::string text) {
+    for (const auto& [own, name] : {std::pair{path(), "/TOKEN/"}, {std::to_string(port()), "PORT"}}) {
+      for (std::size_t at = 0; (at = text.find(own, at)) != text.npos;) text.replace(at, own.size(), name);
+    }
+    return text;
+  };
+  const auto ask = [&](const std::string& bytes) {
+    std::istringstream answer(heard(bytes));
+    said += "> " + plain(bytes.substr(0, bytes.find("\r\n"))) + "\n";
+    bool page = false;
+    for (std::string line; std::getline(answer, line);) {
+      line.erase(line.find_last_not_of('\r') + 1);
+      page = page || line.find("text/html") != line.npos;
+      if (page && line.empty()) break;  // what follows is the page
+      const bool own = line.starts_with("Date:") || (page && line.starts_with("Content-Length:"));
+      if (!own) said += plain(line) + "\n";
+    }
+  };
+  const std::string json = "Content-Type: application/json\r\n";
+  const auto post = [&](const std::string& at, const std::string& headers, std::size_t bytes) {
+    return request("POST", at, headers + "Content-Length: " + std::to_string(bytes) + "\r\n", std::string(bytes, ' '));
+  };
+  ask(request("GET", path()));
+  ask(request("POST", path()));
+  ask(request("GET", "/"));
+  ask(request("GET", path() + "passwd"));
+  for (const char* what : {"read", "head", "rank"}) {
+    ask(request("GET", path() + what));
+    ask(post(path() + what, "", 2));
+    ask(post(path() + what, json, 2));
+    ask(question(what, R"({"text":"a","gates":1})"));
+  }
+  ask(post(path() + "read", json, Server::kMostBytes));
+  ask(request("POST", path() + "read", json + "Content-Length: " + std::to_string(Server::kMostBytes + 1) + "\r\n"));
+  for (const std::string origin :
+       {"https://127.0.0.1:", "http://localhost:", "http://[::1]:", "http://127.0.0.2:", "null"}) {
+    ask(request("GET", path() + "passwd", "Origin: " + origin + std::to_string(port()) + "\r\n"));
+  }
+  for (const std::string name : {"127.0.0.1:", "localhost:", "[::1]:", "127.0.0.2:", "[::2]:", "local:"}) {
+    ask("GET " + path() + "passwd HTTP/1.1\r\nHost: " + name + std::to_string(port()) +
+        "\r\nConnection: close\r\n\r\n");
+  }
+  expect_kept(std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/serve/answers.txt", said);
 }
 
 TEST_F(Served, HeadersAndBodiesHaveABound) {
