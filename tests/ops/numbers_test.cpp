@@ -11,18 +11,6 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinite = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kPower31 = std::int64_t{1} << 31, B = 2, H = 4, G = 2, T = 6, S = 5, D = 8, E = 3;
 
-// Lines of what was tried and what was said.
-class Said {
- public:
-  void operator()(const std::string& what, const std::function<void()>& call) {
-    text_ += what + ": " + said(call) + "\n";
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 Tensor numbers(const Dims& shape, const std::vector<std::int32_t>& values) {
   Tensor tensor = Tensor::zeros(shape, DType::i32);
   std::copy(values.begin(), values.end(), tensor.as<std::int32_t>());

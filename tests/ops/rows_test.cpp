@@ -10,6 +10,7 @@
 #include "ops/embedding.h"
 #include "ops/norm.h"
 #include "ops/spoilt.h"
+#include "support/fenced_device.h"
 
 namespace polyhead::ops {
 namespace {
@@ -110,27 +111,40 @@ TEST(Rows, NumbersAreChecked) {
   const auto normed_heads = [&](double epsilon) {
     normalise_heads(context, x.view().split(2, 1).transpose(1, 2), gamma, epsilon);
   };
-  EXPECT_EQ(test::said([&] { normed(1e-30); }), "accepted");
-  EXPECT_EQ(test::said([&] { normed(0); }), "value [normalise] epsilon: expected a positive number");
-  EXPECT_EQ(test::said([&] { normed(std::nan("")); }), "value [normalise] epsilon: expected a positive number");
-  EXPECT_EQ(test::said([&] { normed_heads(1e-30); }), "accepted");
-  EXPECT_EQ(test::said([&] { normed_heads(0); }), "value [normalise_heads] epsilon: expected a positive number");
-  EXPECT_EQ(test::said([&] {
+  EXPECT_EQ(said([&] { normed(1e-30); }), "accepted");
+  EXPECT_EQ(said([&] { normed(0); }), "value [normalise] epsilon: expected a positive number");
+  EXPECT_EQ(said([&] { normed(std::nan("")); }), "value [normalise] epsilon: expected a positive number");
+  EXPECT_EQ(said([&] { normed_heads(1e-30); }), "accepted");
+  EXPECT_EQ(said([&] { normed_heads(0); }), "value [normalise_heads] epsilon: expected a positive number");
+  EXPECT_EQ(said([&] {
               pool(context, pooled.view().reshape({2, 1, 4}), {}, Tensor::empty({2, 4}, DType::f32).view());
             }),
             "accepted");
-  EXPECT_EQ(test::said([&] { pool(context, x.view().slice(1, 0, 0), {}, pooled); }),
+  EXPECT_EQ(said([&] { pool(context, x.view().slice(1, 0, 0), {}, pooled); }),
             "shape [pool] expected one token or more, found none");
-  EXPECT_EQ(test::said([&] { pool_backward(context, pooled, {}, x.view().slice(1, 0, 0)); }),
+  EXPECT_EQ(said([&] { pool_backward(context, pooled, {}, x.view().slice(1, 0, 0)); }),
             "shape [pool_backward] expected one token or more, found none");
   for (const double p : {-1e-9, 1.0}) {
-    EXPECT_EQ(test::said([&] { drop(context, x, {.p = p}, y); }),
+    EXPECT_EQ(said([&] { drop(context, x, {.p = p}, y); }),
               "value [drop] dropout: expected 0 <= p < 1, found " + std::to_string(p));
   }
-  EXPECT_EQ(test::said([&] { drop(context, x, {.p = 0}, y); }), "accepted");
+  EXPECT_EQ(said([&] { drop(context, x, {.p = 0}, y); }), "accepted");
   const auto step = [&](std::int64_t n) { adamw(context, {}, n, 1, std::vector{backend::AdamWTensor{x, x, x, y}}); };
-  EXPECT_EQ(test::said([&] { step(1); }), "accepted");
-  EXPECT_EQ(test::said([&] { step(0); }), "value [adamw] step: expected 1 or more, found 0");
+  EXPECT_EQ(said([&] { step(1); }), "accepted");
+  EXPECT_EQ(said([&] { step(0); }), "value [adamw] step: expected 1 or more, found 0");
+}
+
+// On a device numbers may have a type of their own, but not in memory that others are still read from.
+TEST(Rows, TypesOfADeviceDoNotShareMemory) {
+  Context device = test::fenced_context();
+  const Tensor memory = Tensor::zeros({4, 6}, DType::f32, device.allocator());
+  const TensorView y(const_cast<void*>(memory.view().data()), DType::f32, {4, 6}, {6, 1}, device.device());
+  const TensorView narrow(y.data(), DType::f16, {4, 6}, {6, 1}, device.device());
+  const std::string words = "layout [add] y: expected memory apart from inputs of another type, found f32 [4,6] on " +
+                            to_string(device.device()) + " with strides [6,1]";
+  EXPECT_EQ(said([&] { elementwise(device, Elementwise::add, narrow, y, y); }), words);
+  EXPECT_EQ(said([&] { elementwise(device, Elementwise::add, y, narrow, y); }), words);
+  EXPECT_EQ(said([&] { elementwise(device, Elementwise::add, y, y, y); }), "accepted");
 }
 
 // Tensors of a step have one type, and there is a sum for each.

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "polyhead/context.h"
-#include "polyhead/error.h"
 #include "support/kept.h"
 #include "support/random.h"
+#include "support/said.h"
 
 namespace polyhead::test {
 
@@ -51,22 +51,6 @@ struct Call {
   std::size_t trusted = 0;  // of the first: another call with the same check spoils them
 };
 
-inline std::string_view name_of(ErrorCode code) {
-  static constexpr std::string_view kNames[] = {"shape",  "dtype",  "layout", "value", "unsupported",
-                                                "device", "memory", "input",  "io"};
-  return kNames[static_cast<std::size_t>(code)];
-}
-
-// What a call says: the kind of error and its words, or "accepted".
-inline std::string said(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(name_of(error.code())) + " " + error.what();
-  }
-  return "accepted";
-}
-
 class Spoilt {
  public:
   // One line for everything that is refused, and one for what is not.
@@ -95,8 +79,7 @@ class Spoilt {
     std::string text;
     for (std::size_t n = call_.trusted; n < call_.given.size(); ++n) {
       const Given& one = call_.given[n];
-      text += call_.name + ": " + one.name + " " + std::string(polyhead::name_of(one.dtype)) + " " +
-              to_string(one.shape) + "\n";
+      text += call_.name + ": " + one.name + " " + std::string(name_of(one.dtype)) + " " + to_string(one.shape) + "\n";
       std::string accepted;
       for (const Wrong& wrong : all_wrongs(one, memory_[n])) {
         Views views = right_;
@@ -142,7 +125,7 @@ class Spoilt {
       all.push_back({"axis " + std::to_string(axis) + " longer", in(memory, one.dtype, longer)});
     }
     for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::i64, DType::boolean}) {
-      if (dtype != one.dtype) all.push_back({std::string(polyhead::name_of(dtype)), in(memory, dtype, one.shape)});
+      if (dtype != one.dtype) all.push_back({std::string(name_of(dtype)), in(memory, dtype, one.shape)});
     }
     if (one.owned) return all;
     const Dims strides = contiguous_strides(one.shape);
