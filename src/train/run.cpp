@@ -29,17 +29,17 @@ std::string mark_of(const std::string& text) {
 }
 
 void check(const Plan& plan) {
-  const auto expect = [](bool good, const char* name, const char* expected, double found) {
+  const auto expect = [](bool good, const char* name, const char* expected, auto found) {
     if (good) return;
     throw Error(ErrorCode::value, "run",
                 std::string(name) + ": expected " + expected + ", found " + std::to_string(found));
   };
   const TrainOptions& t = plan.training;
-  expect(t.steps >= 1, "steps", "1 or more", static_cast<double>(t.steps));
-  expect(t.batch >= 1, "batch", "1 or more", static_cast<double>(t.batch));
+  expect(t.steps >= 1, "steps", "1 or more", t.steps);
+  expect(t.batch >= 1, "batch", "1 or more", t.batch);
   expect(t.rate > 0 && std::isfinite(t.rate), "rate", "more than 0", t.rate);
   expect(t.decay >= 0 && std::isfinite(t.decay), "decay", "0 or more", t.decay);
-  expect(plan.save_every >= 1, "save_every", "1 or more", static_cast<double>(plan.save_every));
+  expect(plan.save_every >= 1, "save_every", "1 or more", plan.save_every);
 }
 
 // Parameters, gradients and two moments; a training step; a validation and its sequences.

@@ -202,7 +202,9 @@ TEST_F(Runs, LeftoversOfAKillAreSweptAndNothingElse) {
   resume("run");
   EXPECT_FALSE(fs::exists(at("run") / ".polyhead-0123456789abcdef.tmp"));
   EXPECT_TRUE(fs::exists(at("run") / ".polyhead-mine.tmp"));
+  spill(at("run") / ".polyhead-fedcba9876543210.tmp", "x");
   Run::start(context_, tiny(), at("run"), true);
+  EXPECT_FALSE(fs::exists(at("run") / ".polyhead-fedcba9876543210.tmp"));
   EXPECT_TRUE(fs::exists(at("run") / "notes.txt")) << "--force is for the files of a run";
   EXPECT_FALSE(fs::exists(at("run") / kStateFile)) << "a new run has nothing of the old one";
 }
