@@ -12,5 +12,9 @@ std::vector<report::Table> tables(const Results& results);
 std::vector<report::Chapter> chapters();
 // With the attention of every head over a few sequences.
 std::vector<report::Model> models(Context& context, const Results& results);
+// Where, when and with what it was made.
+std::vector<std::pair<std::string, std::string>> about(const Results& results);
+// All of them, and the findings.
+report::Page page_of(Context& context, const Results& results);
 
 }  // namespace polyhead::study

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <mutex>
 
 #include "io/file.h"
-#include "polyhead/version.h"
 #include "report/png.h"
 #include "study/figures.h"
-#include "study/findings.h"
 #include "study/results_json.h"
 #include "train/run.h"
 
@@ -57,36 +54,6 @@ class Counter {
 
 void write(const std::filesystem::path& path, const std::string& content) {
   io::write_atomically(path, [&](io::Writer& writer) { writer.write(content); });
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
-  return text;
-}
-
-report::Page page_of(Context& context, const Results& results) {
-  report::Page page;
-  page.title = "What heads do";
-  page.lead =
-      "Small transformers, trained on this machine: compared by their number of heads, examined head by head, and "
-      "pruned.";
-  page.about = {{"version", std::string(version())},
-                {"device", results.target},
-                {"threads", std::to_string(results.threads)},
-                {"date", today()},
-                {"time", std::to_string(static_cast<int>(results.seconds)) + " s"}};
-  page.about.emplace_back("to open a model", "polyhead serve models/NAME");
-  if (results.quick) page.about.emplace_back("extent", "quick: fewer seeds and steps");
-  page.models = models(context, results);
-  page.figures = figures(results, page.models);
-  page.tables = tables(results);
-  page.findings = findings(results);
-  page.chapters = chapters();
-  return page;
 }
 
 void write_report(const report::Page& page, const std::filesystem::path& folder) {

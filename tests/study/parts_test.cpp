@@ -3,13 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
+#include <iomanip>
 #include <map>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 #include "heads/roles.h"
 #include "io/scratch.h"
 #include "model/score.h"
+#include "polyhead/version.h"
 #include "study/figures.h"
 #include "support/induction_model.h"
 
@@ -332,6 +336,46 @@ TEST_F(TinyStudy, ThePageShowsWhatTheModelsDo) {
   }
   EXPECT_EQ(shown[0].samples.size(), 2u);
   EXPECT_EQ(shown[1].samples.size(), 4u);
+  EXPECT_EQ(shown[0].note, "Trained on random segments of 8 to 32 tokens, repeated.");
+  EXPECT_EQ(shown[1].note, "Trained on sentences from a grammar whose links are known.");
+  EXPECT_EQ(shown[2].note, "The same task with one layer.");
+  EXPECT_EQ(shown[3].note, "All segments have 32 tokens, so looking back a fixed distance is enough.");
+  for (const report::Model& model : shown) {
+    for (const report::Sample& text : model.samples) {
+      ASSERT_GT(text.tokens.size(), 6u);
+      std::string name = text.tokens[0];
+      for (std::size_t n = 1; n < 6; ++n) name += " " + text.tokens[n];
+      EXPECT_EQ(text.name, name + " …");
+    }
+  }
+}
+
+TEST(Page, SaysWhatItIsAbout) {
+  const auto minute = [] {
+    std::ostringstream text;
+    const std::time_t now = std::time(nullptr);
+    text << std::put_time(std::gmtime(&now), "%Y-%m-%d %H:%M UTC");
+    return text.str();
+  };
+  Results results;
+  results.target = "a machine";
+  results.threads = 3;
+  results.seconds = 12.9;
+  for (const bool quick : {false, true}) {
+    results.quick = quick;
+    const std::string before = minute();
+    const auto lines = about(results);
+    const std::string date = lines.at(3).second;
+    EXPECT_TRUE(date == before || date == minute()) << date;
+    std::vector<std::pair<std::string, std::string>> expected{{"version", std::string(version())},
+                                                              {"device", "a machine"},
+                                                              {"threads", "3"},
+                                                              {"date", date},
+                                                              {"time", "12 s"},
+                                                              {"to open a model", "polyhead serve models/NAME"}};
+    if (quick) expected.emplace_back("extent", "quick: fewer seeds and steps");
+    EXPECT_EQ(lines, expected);
+  }
 }
 
 // Weights of a head over a text: every row adds up to 1 and sees nothing that comes later; no two heads are the same.
