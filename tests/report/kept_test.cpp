@@ -9,8 +9,10 @@
 #include <sstream>
 
 #include "report/page.h"
+#include "report/png.h"
 #include "report/shapes.h"
 #include "report/sources.h"
+#include "support/said.h"
 
 namespace polyhead::report {
 namespace kept {
@@ -116,6 +118,90 @@ TEST(Kept, Pages) {
   made.chapters.clear();
   made.live = Live{"runs/copy", "a text", "Any text.", 1024, "runs/other"};
   expect_kept(fixture("pages.txt"), text + made_of(html(made)));
+}
+
+// Every list of a figure and a page too long or too short, every number and name out of range.
+TEST(Kept, Refusals) {
+  Said said;
+  const auto draw = [&](const std::string& what, const auto& plot) {
+    said(what, [&] { svg({"id", "Title", "", plot}); });
+  };
+  const Lines lines{"x", "y", {{"one", {1, 2}, {3, 4}, {3, 3}, {5, 5}}}, false, {}, {}};
+  const auto of_lines = [&](const std::string& what, const std::function<void(Lines&)>& spoil) {
+    Lines wrong = lines;
+    spoil(wrong);
+    draw("lines, " + what, wrong);
+  };
+  of_lines("as they are", [](Lines&) {});
+  of_lines("no band", [](Lines& l) { l.series[0].low = l.series[0].high = {}; });
+  for (std::vector<double> Series::*list : {&Series::x, &Series::y, &Series::low, &Series::high}) {
+    of_lines("one more", [&](Lines& l) { (l.series[0].*list).push_back(1); });
+    of_lines("none", [&](Lines& l) { (l.series[0].*list).clear(); });
+  }
+  for (const double x : {-1.0, 0.0, 1e-300, 1e-299}) {
+    of_lines("powers from " + std::to_string(x), [&](Lines& l) { l.log_x = true, l.series[0].x[0] = x; });
+  }
+  of_lines("no series", [](Lines& l) { l.series.clear(); });
+  of_lines("no number", [](Lines& l) { l.series[0].y = {kNan, kNan}; });
+  of_lines("too far apart", [](Lines& l) { l.series[0].y = {-1.5e308, 1.5e308}; });
+  of_lines("x too far apart", [](Lines& l) { l.series[0].x = {-1.5e308, 1.5e308}; });
+  const Bars bars{"x", "y", {"a", "b"}, {{"one", {1, 2}, {0, 1}, {2, 3}}}};
+  const auto of_bars = [&](const std::string& what, const std::function<void(Bars&)>& spoil) {
+    Bars wrong = bars;
+    spoil(wrong);
+    draw("bars, " + what, wrong);
+  };
+  of_bars("as they are", [](Bars&) {});
+  of_bars("no whiskers", [](Bars& b) { b.series[0].low = b.series[0].high = {}; });
+  for (std::vector<double> BarSeries::*list : {&BarSeries::values, &BarSeries::low, &BarSeries::high}) {
+    of_bars("one more", [&](Bars& b) { (b.series[0].*list).push_back(1); });
+    of_bars("none", [&](Bars& b) { (b.series[0].*list).clear(); });
+  }
+  of_bars("no series", [](Bars& b) { b.series.clear(); });
+  of_bars("no category", [](Bars& b) { b.categories.clear(); });
+  of_bars("too far apart", [](Bars& b) { b.series[0].values = {-1.5e308, 1.5e308}; });
+  draw("grid", Grid{"x", "y", "z", {"a"}, {"b", "c"}, {1, 2}});
+  draw("grid, one value less", Grid{"x", "y", "z", {"a"}, {"b", "c"}, {1}});
+  draw("grid, one value more", Grid{"x", "y", "z", {"a"}, {"b", "c"}, {1, 2, 3}});
+  draw("grid, no row", Grid{"x", "y", "z", {}, {"b"}, {}});
+  draw("grid, no column", Grid{"x", "y", "z", {"a"}, {}, {}});
+  const HeadPanel panel{"a head", "", {1, 0}};
+  draw("heads", HeadGrid{{"q"}, {"k", "l"}, {panel}, 1});
+  draw("heads, one weight less", HeadGrid{{"q"}, {"k", "l", "m"}, {panel}, 1});
+  draw("heads, one weight more", HeadGrid{{"q"}, {"k"}, {panel}, 1});
+  draw("heads, none", HeadGrid{{"q"}, {"k", "l"}, {}, 1});
+  draw("heads, no query", HeadGrid{{}, {"k", "l"}, {panel}, 1});
+  draw("heads, no key", HeadGrid{{"q"}, {}, {panel}, 1});
+  draw("heads, no column", HeadGrid{{"q"}, {"k", "l"}, {panel}, 0});
+
+  const auto of_page = [&](const std::string& what, const std::function<void(Page&)>& spoil) {
+    Page wrong = page();
+    spoil(wrong);
+    said("page, " + what, [&] { html(wrong); });
+  };
+  of_page("as it is", [](Page&) {});
+  for (const char* id : {"", "a_b", "A", "a b", "az-09", "{", "`", "/", ":", "\"", "t", "bars"}) {
+    of_page("a figure called " + std::string(id), [&](Page& p) { p.figures[0].id = id, p.findings.clear(); });
+    of_page("a table called " + std::string(id), [&](Page& p) { p.tables[1].id = id, p.findings.clear(); });
+  }
+  of_page("a finding without a figure", [](Page& p) { p.findings[0].figure = ""; });
+  of_page("a finding of nothing", [](Page& p) { p.findings[0].figure = "nowhere"; });
+  of_page("a row too short", [](Page& p) { p.tables[0].rows[1].pop_back(); });
+  of_page("a row too long", [](Page& p) { p.tables[0].rows[1].push_back("x"); });
+  of_page("a weight too few", [](Page& p) { p.models[0].samples[0].weights.pop_back(); });
+  of_page("a weight too many", [](Page& p) { p.models[0].samples[0].weights.push_back(0); });
+  const std::vector<Chapter> both{{"Why?", {}, {"bars", "t"}}, {"How?", {}, {"lines", "u"}}};
+  of_page("chapters", [&](Page& p) { p.chapters = both; });
+  of_page("a chapter of nothing", [&](Page& p) { p.chapters = both, p.chapters[0].answers[0] = "nowhere"; });
+  of_page("a chapter of what was", [&](Page& p) { p.chapters = both, p.chapters[1].answers[0] = "bars"; });
+  of_page("a chapter too few", [&](Page& p) { p.chapters = {both[0]}; });
+  const std::string drawing = R"(<svg xmlns="http://www.w3.org/2000/svg" width="0.01" height="20"></svg>)";
+  for (const double scale : {-1.0, 0.0, 0.01, 1.0, 1638.0, 1639.0, 4000.0, kNan}) {
+    said("png at " + std::to_string(scale), [&] { png(drawing, scale); });
+  }
+  said("png of nothing", [&] { png(""); });
+  said("png of what has no size", [&] { png(R"(<svg xmlns="http://www.w3.org/2000/svg" width="50%"></svg>)"); });
+  expect_kept(fixture("refusals.txt"), said.text());
 }
 
 }  // namespace kept
