@@ -3,9 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "io/scratch.h"
+#include "support/kept.h"
+#include "support/said.h"
 
 namespace polyhead::exam {
 namespace {
+
+std::filesystem::path kept(const std::string& name) {
+  return std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/exam" / name;
+}
 
 class Links : public ::testing::Test {
  protected:
@@ -82,18 +88,29 @@ TEST_F(Links, OfALanguageModelMayBeginAtTheFirstToken) {
   EXPECT_EQ(probes[0].relations[1].key, 0);
 }
 
+// Every part of a line wrong in every way, and what is said to it beside the file that holds it.
 TEST_F(Links, WhatIsWrongIsSaidWithItsLine) {
-  expect_refused("", {"found none"});
-  expect_refused(std::string(kLine) + "\nnonsense", {"links.jsonl:2"});
-  expect_refused(R"({"tokens": "BOS the kng is", "query": 3, "key": 2, "relation": "x"})", {":1", "kng", "king"});
-  expect_refused(R"({"tokens": "BOS the king is", "query": 4, "key": 2, "relation": "x"})", {":1", "query"});
-  expect_refused(R"({"tokens": "BOS the king is", "query": 2, "key": 3, "relation": "x"})", {":1", "key"});
-  expect_refused(R"({"tokens": "BOS the king is", "query": 2, "key": 2, "relation": "x"})", {":1", "key"});
-  expect_refused(R"({"tokens": "BOS the king is", "query": 0, "key": 0, "relation": "x"})", {":1", "query"});
-  expect_refused(R"({"tokens": "BOS the king is", "query": 2, "key": 1})", {":1", "relation"});
-  expect_refused(R"({"tokens": "", "query": 1, "key": 0, "relation": "x"})", {":1", "tokens"});
-  expect_refused(R"({"tokens": "BOS the", "query": 1, "key": 0, "relation": "x", "kye": 1})", {":1", "kye"});
-  io::expect_error(ErrorCode::io, {"none.jsonl"}, [&] { load_links(scratch_ / "none.jsonl", *task_); });
+  Said said(scratch_.folder());
+  const auto refused = [&](const std::string& lines) { said(lines, [&] { load(lines); }); };
+  for (const char* lines : {"", "\n", "nonsense", "[]", "{}"}) refused(lines);
+  refused(std::string(kLine) + "\nnonsense");
+  const auto link = [&](const std::string& tokens, const std::string& query, const std::string& key,
+                        const std::string& rest = R"("relation": "x")") {
+    refused(R"({"tokens": )" + tokens + R"(, "query": )" + query + R"(, "key": )" + key + ", " + rest + "}");
+  };
+  const std::string words = R"("BOS the king is")";
+  for (const char* query : {"-1", "0", "1", "2", "3", "4", "1.5", "\"2\""}) link(words, query, "0");
+  for (const char* key : {"-1", "0", "1", "2", "3", "0.5", "null"}) link(words, "2", key);
+  for (const char* tokens : {R"("")", R"("BOS the kng is")", "3", R"("BOS")"}) link(tokens, "2", "1");
+  std::string all = "BOS";
+  for (std::int64_t n = 1; n < task_->context(); ++n) all += " the";
+  link("\"" + all + "\"", "2", "1");
+  link("\"" + all + " the\"", "2", "1");
+  for (const char* rest : {R"("relation": "")", R"("relation": 3)", R"("relation": "x", "kye": 1)", R"("text": "x")"}) {
+    link(words, "2", "1", rest);
+  }
+  said("no file", [&] { load_links(scratch_ / "none.jsonl", *task_); });
+  expect_kept(kept("links.txt"), said.text());
 }
 
 // Letters are tokens, and so is "cd"; <s> stands before every text, a line's end behind that of an encoder.
@@ -119,9 +136,6 @@ class LinksByCharacters : public ::testing::Test {
   }
   static std::string line(const std::string& text, const std::string& query, const std::string& key) {
     return R"({"text": ")" + text + R"(", "query": )" + query + R"(, "key": )" + key + R"(, "relation": "x"})" + "\n";
-  }
-  void expect_refused(const std::string& lines, const std::vector<std::string>& says) {
-    io::expect_error(ErrorCode::input, says, [&] { load(lines); });
   }
 
   io::Scratch scratch_;
@@ -177,19 +191,25 @@ TEST_F(LinksByCharacters, LongTextsGoFewAtATime) {
 }
 
 TEST_F(LinksByCharacters, WhatIsWrongIsSaidWithItsLine) {
+  Said said(scratch_.folder());
+  const auto refused = [&](const std::string& lines) { said(lines, [&] { load(lines); }); };
   const std::string good = line("ab cd", "[3, 5]", "[0, 2]");
-  expect_refused(good + line("ab cd", "[3, 6]", "[0, 2]"), {"links.jsonl:2", "query", "from 0 to 5", "6"});
-  expect_refused(line("ab cd", "[3]", "[0, 2]"), {":1", "query", "[from, to]"});
-  expect_refused(line("ab cd", "[3, 3]", "[0, 2]"), {":1", "query", "[from, to]"});
-  expect_refused(line("ab cd", "3", "[0, 2]"), {":1", "query", "a list"});
-  expect_refused(line("ab cd", "[3, 5]", "[2, 3]"), {":1", "key", "characters 2 to 3 have no token"});
-  expect_refused(line("ab cd", "[0, 2]", "[3, 5]"), {":1", "key", "before"});
-  expect_refused(line("ab cd", "[4, 5]", "[3, 4]"), {":1", "key", "before"});  // both are of the token "cd"
-  expect_refused(line("", "[0, 1]", "[0, 1]"), {":1", "text", "found 0"});
-  expect_refused(line("abababababab", "[3, 5]", "[0, 2]"), {":1", "text", "up to 9 tokens", "found 13"});
-  expect_refused(R"({"tokens": "a b", "query": 1, "key": 0, "relation": "x"})", {":1", "\"tokens\"", "\"text\""});
+  refused(good + line("ab cd", "[3, 6]", "[0, 2]"));
+  for (const char* query : {"[3, 5]", "[2, 5]", "[3]", "[3, 4, 5]", "[3, 3]", "[4, 3]", "[-1, 5]", "[3, 6]", "3",
+                            "[3, \"5\"]", "[0, 2]", "[1, 2]", "[2, 3]"}) {
+    refused(line("ab cd", query, "[0, 1]"));
+  }
+  for (const char* key :
+       {"[0, 2]", "[0, 3]", "[2, 3]", "[0]", "[1, 1]", "[0, 6]", "[3, 5]", "[4, 5]", "[2, 4]", "null"}) {
+    refused(line("ab cd", "[4, 5]", key));
+  }
+  for (const char* text : {"", "abababab", "ababababa", "abababababab"}) refused(line(text, "[3, 5]", "[0, 2]"));
+  refused(R"({"tokens": "a b", "query": 1, "key": 0, "relation": "x"})");
+  refused(R"({"text": "ab", "query": [1, 2], "key": [0, 1], "relation": 1})");
+  refused(R"({"text": "ab", "query": [1, 2], "key": [0, 1], "relation": "x", "kye": 1})");
   config_.layers[0].window = 4;
-  expect_refused(line("abab", "[3, 4]", "[0, 2]"), {":1", "up to 4 tokens", "found 5"});
+  for (const char* text : {"aba", "abab"}) refused(line(text, "[2, 3]", "[0, 2]"));
+  expect_kept(kept("links_of_texts.txt"), said.text());
 }
 
 TEST_F(Links, OfATaskAreByItsWords) {

@@ -12,6 +12,7 @@
 #include "io/scratch.h"
 #include "model/checkpoint.h"
 #include "model/family.h"
+#include "support/kept.h"
 #include "support/rounded.h"
 #include "text/chars.h"
 
@@ -122,9 +123,12 @@ TEST(TransformersFolder, BringsItsCompanions) {
   for (const std::string& name : companions) io::spill(from / name, "of " + name);
   io::spill(from / "notes.txt", "mine");
   io::spill(to / "tokenizer.gguf", "old");
+  io::spill(to / ".polyhead-0123456789abcdef.tmp", "of a kill");
   save_for_transformers(from.folder(), *model::load(from.folder()), {}, to.folder());
   for (const std::string& name : companions) EXPECT_EQ(io::slurp(to / name), "of " + name);
-  EXPECT_FALSE(std::filesystem::exists(to / "notes.txt") || std::filesystem::exists(to / "tokenizer.gguf"));
+  for (const char* name : {"notes.txt", "tokenizer.gguf", ".polyhead-0123456789abcdef.tmp"}) {
+    EXPECT_FALSE(std::filesystem::exists(to / name)) << name;
+  }
 }
 
 // What others would have saved of it is what we load, by the folder's config and names.
@@ -192,6 +196,39 @@ TEST(TokenizerFiles, SayWhatTheGgufSays) {
     EXPECT_FALSE(config.contains("pad_token"));
     EXPECT_EQ(made.files[2], (std::pair<std::string, std::string>{"chat_template.jinja", "{{ hello }}"}));
   }
+}
+
+// All of the files, but for the vocabulary and the merges, beside the file that holds them.
+TEST(TokenizerFiles, AreTheseWords) {
+  std::string text;
+  for (const char* cut : {"gpt-2", "smollm"}) {
+    io::Json metadata = metadata_of(cut);
+    metadata["tokenizer.ggml.unknown_token_id"] = 258;
+    if (cut == std::string("gpt-2")) metadata["tokenizer.ggml.padding_token_id"] = 259;
+    for (const auto& [name, words] : tokenizer_files(metadata, "a.gguf").files) {
+      text += name + "\n";
+      if (!name.ends_with(".json")) {
+        text += words + "\n";
+        continue;
+      }
+      io::Json json = io::parse_json(words, name);
+      if (json.contains("model")) {
+        EXPECT_EQ(json["model"]["vocab"]["ab"], 256);
+        EXPECT_EQ(json["model"]["vocab"].size(), 261u);
+        json["model"].erase("vocab");
+      }
+      text += json.dump(1) + "\n";
+    }
+  }
+  model::Config config = model::load(fixture("llama") / "llama.gguf")->config();
+  config.rotary_scaling.factor = 4;
+  for (const char* cut : {"gpt-2", "smollm"}) {
+    io::Json metadata = metadata_of(cut);
+    if (cut == std::string("gpt-2")) metadata["tokenizer.ggml.padding_token_id"] = 259;
+    text += llama_config(config, metadata).dump(1) + "\n";
+    config.rotary_scaling.factor = 1;
+  }
+  expect_kept(std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/exam/tokenizer_files.txt", text);
 }
 
 TEST(TokenizerFiles, AreMissingForAReason) {
