@@ -16,6 +16,7 @@
 #include "polyhead/error.h"
 #include "serve/models.h"
 #include "support/kept.h"
+#include "support/said.h"
 
 namespace polyhead::serve {
 namespace {
@@ -271,7 +272,16 @@ TEST_F(Served, APortInUseIsSaid) {
     EXPECT_EQ(error.code(), ErrorCode::io);
     EXPECT_NE(std::string(error.what()).find("--port"), std::string::npos) << error.what();
   }
-  EXPECT_THROW(Server(desk_, {.host = "nowhere"}), Error);
+  EXPECT_EQ(said([&] { Server(desk_, {.host = "nowhere"}); }),
+            "input [serve] host: expected an address such as 127.0.0.1, found 'nowhere'");
+}
+
+// In brackets, as browsers write it; with the token that was asked for.
+TEST_F(Served, HasAnAddressOfIPv6) {
+  const Server other(desk_, {.host = "::1", .token = "mine"});
+  EXPECT_TRUE(other.address().starts_with("http://[::1]:")) << other.address();
+  EXPECT_TRUE(other.address().ends_with("/mine/")) << other.address();
+  EXPECT_FALSE(other.address().ends_with(":0/mine/")) << "the port that the system chose";
 }
 
 TEST_F(Served, EndsWhileQuestionsWait) {
