@@ -114,5 +114,38 @@ TEST(HeadWords, OfWhatCannotBe) {
   expect_kept(std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/heads/refusals.txt", say.text());
 }
 
+std::string numbers(const Tensor& tensor) {
+  std::string text;
+  for (std::int64_t n = 0; n < tensor.view().count(); ++n) text += " " + std::to_string(tensor.as<std::int32_t>()[n]);
+  return text + "\n";
+}
+
+// A seed stands for the same segments, the same keys to compare with and the same order in every version.
+TEST(HeadWords, OfSeeds) {
+  std::string text;
+  const RepeatProbe options{
+      .alphabet = {1, 2, 3, 4, 5, 6, 7, 8, 9}, .beginning = {0}, .batch = 2, .length = 24, .seed = 3};
+  for (const Probe& probe : make_repeats(options, 5)) {
+    text += "repeats" + numbers(probe.tokens) + "targets" + numbers(probe.targets);
+  }
+  Tensor mixed = tokens_of({2, 12});
+  for (std::int32_t n = 0; n < 24; ++n) mixed.as<std::int32_t>()[n] = n * 7 % 11;
+  Tensor lengths = tokens_of({2}, 12);
+  lengths.as<std::int32_t>()[1] = 9;
+  const Probe probe = make_probe(mixed, lengths, {3}, 4);
+  text += "targets" + numbers(probe.targets);
+  Context context(1);
+  const Model model{std::shared_ptr<const model::Transformer>(InductionModel::make())};
+  for (const std::uint64_t seed : {1, 2}) {
+    text += "order";
+    for (const PruneStep& step :
+         polyhead::prune(context, model, examples(), examples(), 1, PruneOrder::random, seed).steps) {
+      text += " " + to_string(step.removed);
+    }
+    text += "\n";
+  }
+  expect_kept(std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/heads/seeds.txt", text);
+}
+
 }  // namespace
 }  // namespace polyhead::heads
