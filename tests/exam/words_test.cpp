@@ -113,6 +113,34 @@ TEST_F(ExamWords, OfWhatBegins) {
   EXPECT_EQ(stages, (std::vector<std::string>{"importance", "where they look", "an untrained model"}));
 }
 
+// A seed stands for the same sequences and windows in every version.
+TEST_F(ExamWords, OfSeeds) {
+  std::string text;
+  const auto add = [&](const char* name, const Tensor& tokens) {
+    text += name;
+    for (std::int64_t n = 0; n < tokens.view().count(); ++n) {
+      text += " " + std::to_string(tokens.as<std::int32_t>()[n]);
+    }
+    text += "\n";
+  };
+  const auto add_all = [&](const Material& material) {
+    for (const Examples& some : material.ranking) add("ranking", some.tokens);
+    for (const Examples& some : material.judging) add("judging", some.tokens);
+    for (const Examples& some : material.reporting) add("reporting", some.tokens);
+    for (const heads::Probe& probe : material.plain) add("plain", probe.targets);
+    for (const heads::Probe& probe : material.repeats) add("repeats", probe.tokens);
+    for (const Tensor& some : material.sinks) add("sinks", some);
+    for (const std::int64_t count : material.counts) text += " " + std::to_string(count);
+    text += "\n";
+  };
+  const auto task = train::make_task({.name = "copy", .context = 9});
+  add_all(make_material(*task, {.samples = 3, .batch = 2, .seed = 5}));
+  Reading reading{.tokens = {}, .beginning = {90}, .ending = {91}, .marks = {3}, .vocabulary = 92};
+  for (std::int32_t n = 0; n < 200; ++n) reading.tokens.push_back(n * 7 % 90);
+  add_all(make_material(reading, 8, {.samples = 3, .batch = 2, .seed = 5, .sinks = true}));
+  expect_kept(fs::path(POLYHEAD_ROOT) / "tests/fixtures/exam/seeds.txt", text);
+}
+
 // The tokenizer goes along in its own form, the other form and what was there before go.
 TEST_F(ExamWords, OfTextAreKeptWithTheModel) {
   const io::Scratch out;
