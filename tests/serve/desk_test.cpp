@@ -309,6 +309,23 @@ TEST(LivePage, SaysWhatTheModelIs) {
       in_a_sentence(model::Transformer(config, 1)).ends_with("a language model: it says which token comes next."));
 }
 
+TEST(LivePage, HasTheWeightsOfTheLayersThatAreAdded) {
+  Opened open(save_language_model);
+  const std::vector<std::int32_t> tokens = open.viewer->tokens_of(kText, 64);
+  const exam::GateList gates{{{0, 1}, 0.0F}};
+  report::Model model = describe(*open.viewer, "m", open.viewer->look(tokens, gates));
+  std::vector<std::pair<int, int>> heads;
+  std::vector<float> weights;
+  for (const int layer : {2, 1}) {
+    add_weights(model, *open.viewer, tokens, gates, static_cast<std::size_t>(layer));
+    for (int head = 0; head < 4; ++head) heads.emplace_back(layer, head);
+    const Tensor own = open.viewer->weights(tokens, gates, static_cast<std::size_t>(layer));
+    weights.insert(weights.end(), own.as<float>(), own.as<float>() + own.view().count());
+  }
+  EXPECT_EQ(model.samples[0].heads, heads);
+  EXPECT_EQ(model.samples[0].weights, weights);
+}
+
 TEST(Desk, ForgetsRankingsThatNobodyAsksFor) {
   Open open(save_language_model);
   for (const char* text : {"a", "b", "c", "d"}) open.ask("rank", {{"text", text}});
