@@ -255,6 +255,12 @@ class Use(Live):
                 self.assertIn(f', {colour} {expected.number(value)}', label, 'ranks are those of the whole model: they do not change')
         self.assertEqual(tab.run('asked.length'), asked + 2)
         self.assertEqual(tab.run('asked[asked.length - 1]'), ['rank', {'text': tab.run("byId('text').value"), 'model': 0}])
+        self.type(tab, 'one two', 'versus')
+        tab.run(f"""controls.elements.model.value = '1'; controls.elements.model.dispatchEvent(new Event('change', {{bubbles: true}}));
+            answers = {json.dumps([{"json": whole}])}; byId('rank').click(); null""")
+        self.wait(tab, "byId('ranking').textContent.startsWith('Ranked')")
+        self.assertEqual(tab.run('asked[asked.length - 1]'), ['rank', {'text': 'one two', 'model': 0}], 'the side that is looked at')
+        self.assertEqual(tab.run('data.models[1].heads.map((head) => head.damage)'), whole['damage'])
         tab.run("answers = [{status: 422, json: {error: 'no ranks'}}]; byId('rank').click(); null")
         self.wait(tab, "byId('ranking').textContent === 'no ranks'")
         self.assertEqual(tab.run(says)[0], 'Rank heads')

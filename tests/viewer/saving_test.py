@@ -76,7 +76,7 @@ class Saving(PageTest):
     def test_links(self):
         for at, weights, query in (('#sample=1&head=2.4&query=3', Weights(0, 1, 2, 4), 3),
                                    ('#model=1&sample=1&head=0.0&query=2', Weights(1, 1, 0, 0), 2)):
-            tab = self.tab(at=at)
+            tab = self.at(at)
             name = f"head-{at.split('head=')[1][:3]}-links"
             drawn = xml.etree.ElementTree.fromstring(self.saved(tab, '#save-links')[name + '.svg']['text'])
             page, ink, line = tab.run("""[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
@@ -104,7 +104,7 @@ class Saving(PageTest):
 
     def test_maps(self):
         for at, weights in (('#sample=0&head=2.4', Weights(0, 0, 2, 4)), ('#model=1&sample=1&head=0.0', Weights(1, 1, 0, 0))):
-            tab = self.tab(at=at)
+            tab = self.at(at)
             name = f"head-{at.split('head=')[1]}"
             files = self.saved(tab, '#save-map')
             drawn = xml.etree.ElementTree.fromstring(files[name + '.svg']['text'])
@@ -157,7 +157,7 @@ class Saving(PageTest):
                 self.assertEqual(whole['weights'][query], [float(f'{weights.weight(query, key):.3g}') for key in range(across)])
 
     def test_the_grid(self):
-        tab = self.tab(at='#model=1&colour=damage')
+        tab = self.at('#model=1&colour=damage')
         files = self.saved(tab, '#save-grid')
         self.assertEqual(set(files), {'heads.svg', 'heads.png', 'heads.csv', 'heads.json'})
         drawn = xml.etree.ElementTree.fromstring(files['heads.svg']['text'])
@@ -184,7 +184,7 @@ class Saving(PageTest):
                          [(str(i), 'end', ink) for i in range(rows)])
 
     def test_tables(self):
-        tab = self.tab(at='#sample=1&head=2.4&query=3')
+        tab = self.at('#sample=1&head=2.4&query=3')
         tab.run("byId('strongest').open = true; null")
         tab.settle()
         read = """(selector) => [...document.querySelectorAll(selector)].map((table) =>
@@ -198,8 +198,8 @@ class Saving(PageTest):
         self.assertEqual([row['number'] for row in rows[1:]], ['importance', *head['statistics']])
         self.assertEqual([row['head 2.4'] for row in rows], [head['damage'], head['importance'], *head['statistics'].values()])
         for table in DATA['tables']:
-            self.expect_table(self.saved(self.tab(), f"#table-{table['id']}"), table['id'], table['columns'], table['rows'])
-        tab = self.tab(at='#colour=damage')
+            self.expect_table(self.saved(self.at(''), f"#table-{table['id']}"), table['id'], table['columns'], table['rows'])
+        tab = self.at('#colour=damage')
         tab.run("byId('sorted').open = true; null")
         tab.settle()
         heads = sorted(DATA['models'][0]['heads'], key=lambda one: -one['damage'])
@@ -207,7 +207,7 @@ class Saving(PageTest):
                           [[f"{one['layer']}.{one['head']}", one.get('role') or 'no clear role', one['damage']] for one in heads])
 
     def test_what_a_table_may_hold(self):
-        tab = self.tab()
+        tab = self.tab()  # of its own, since its clock is another
         tab.run("window.setTimeout = (act, wait) => { window.waited = wait; act(); }; null")
         tab.run(f"""{TAKE}; const rows = [['a "b", c', 1.5, null], ['two\\nlines', 0, undefined]];
             save.csv('one', ['x', 'y "z"', 'w'], rows); save.json('one', ['x', 'y', 'w'], rows)""")
@@ -219,7 +219,8 @@ class Saving(PageTest):
                          [{'x': 'a "b", c', 'y': 1.5, 'w': None}, {'x': 'two\nlines', 'y': 0, 'w': None}])
 
     def test_figures(self):
-        tab = self.tab(theme='dark')
+        tab = self.at('')
+        tab.set_theme('dark')
         for figure in DATA['figures'][:2]:
             files = self.saved(tab, f"#figure-{figure['id']}")
             self.assertEqual(set(files), {f"{figure['id']}.svg", f"{figure['id']}.png"})
@@ -228,6 +229,7 @@ class Saving(PageTest):
             self.assertEqual([drawn[0].tag, drawn[0].get('width'), drawn[0].get('height'), drawn[0].get('fill')],
                              [SVG + 'rect', '100%', '100%', '#fff'])
             self.assertEqual(files[f"{figure['id']}.png"]['corners'], [[255] * 4] * 4, 'light paper in the dark, too')
+        tab.set_theme('light')
 
 
 def repr_of(value):

@@ -1,4 +1,7 @@
-"""using_test.py CHROMIUM FOLDER: keys, focus, history, and what a state looks like: all that leads through the page."""
+"""using_test.py CHROMIUM FOLDER: keys, focus, history, what a state looks like, and what a screen reader says of it all.
+
+The words are in said.txt; those that were found lie in FOLDER/said.txt: if a change of them was meant, it belongs here.
+"""
 import itertools
 import json
 import re
@@ -7,29 +10,12 @@ import unittest
 
 import said
 from drawing_test import DATA, FOLDER
-from page import PageTest
+from page import HERE, PageTest
 
 ALT, CONTROL, META = 1, 2, 4
 
 
 class Using(PageTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.shared = None
-
-    def at(self, address):
-        """The one tab of these tests, with nothing left of the test before."""
-        if not Using.shared:
-            Using.shared = self.tab()
-        tab = Using.shared
-        tab.call('Page.bringToFront')  # only the one in front draws
-        tab.run('if (dialog.open) dialog.close(); null')
-        tab.settle()
-        tab.run(f"location.hash = '{address}'; document.querySelectorAll('details').forEach((one) => {{ one.open = false; }}); null")
-        tab.settle()
-        return tab
-
     def choose(self, tab, name, value):
         tab.run(f"""controls.elements.{name}.value = {json.dumps(value)};
             controls.elements.{name}.dispatchEvent(new Event('change', {{bubbles: true}})); null""")
@@ -90,6 +76,24 @@ class Using(PageTest):
                              ['max', '', 'role', '', '0', '0'], nonsense)
         self.at('#blocks=mean')
         self.assertEqual(tab.run('state.blocks'), 'mean')
+
+    # --- words
+
+    def lines(self, address, selector):
+        tab = self.at(address)
+        tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        tab.settle()
+        return said.lines(tab, selector)
+
+    def test_every_word_and_state(self):
+        tab = self.at('')
+        tab.call('Input.dispatchMouseEvent', type='mouseMoved', x=1, y=1)
+        tab.run("byId('cell-note').textContent = ''; null")
+        said.expect(self, HERE / 'said.txt', FOLDER / 'said.txt', {
+            'the page': self.lines('#model=1&sample=1', 'header, #heads'),
+            'a head': self.lines('#model=1&sample=1&head=0.0&query=1', 'dialog'),
+            'a head over a long text': self.lines('#sample=0&head=0.0', '.map'),
+            'the key to the numbers': self.lines('#model=1&colour=damage', '#legend > *')})
 
     # --- the keyboard
 
