@@ -193,6 +193,24 @@ TEST_F(PublicModel, SurveyLooksAtNoTokenThatDoesNotOccur) {
 }
 
 // Each with its own context: neither sees the other.
+// Segments are made of tokens that occur: in any sequence, as long as it is.
+TEST_F(PublicModel, SurveyKnowsTheTokensOfEverySequence) {
+  const SurveyOptions options{.separators = {0, 1}};
+  for (const std::int64_t place : {0, 3, 4, 8, 11}) {  // of three sequences of four tokens
+    Tensor tokens = Tensor::zeros({3, 4}, DType::i32), lengths = Tensor::zeros({3}, DType::i32);
+    tokens.as<std::int32_t>()[0] = 1;
+    tokens.as<std::int32_t>()[place] = 2;
+    EXPECT_NO_THROW(survey_heads(context, model, tokens, options)) << place;
+    std::fill_n(lengths.as<std::int32_t>(), 3, 4);
+    lengths.as<std::int32_t>()[place / 4] = static_cast<std::int32_t>(std::max<std::int64_t>(place % 4, 1));
+    SurveyOptions shorter = options;
+    shorter.lengths = lengths;
+    if (place % 4 == 0) continue;
+    io::expect_error(ErrorCode::value, {"expected an alphabet", "found 0 tokens"},
+                     [&] { survey_heads(context, model, tokens, shorter); });
+  }
+}
+
 TEST_F(PublicModel, ServesTwoThreadsAtOnce) {
   const Tensor tokens = std::move(counting(8).tokens);
   struct Pass {
