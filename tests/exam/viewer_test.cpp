@@ -69,6 +69,9 @@ TEST(Viewer, FindsRolesOnRepeatsOfTheModelsOwnWords) {
   const View view = open.viewer->look(tokens), gated = open.viewer->look(tokens, {{{0, 0}, 0.0F}});
   for (std::size_t n = 0; n < view.roles.size(); ++n) {
     EXPECT_NEAR(view.roles[n].score_in("induction")->score, repeats.heads[n].target(heads::kInduction), 1e-5);
+    EXPECT_NEAR(view.roles[n].score_in("previous token")->score,
+                repeats.heads[n].mean(Statistic::previous_weight, Statistic::previous_rows), 1e-5)
+        << "of every row";
     EXPECT_EQ(gated.roles[n].score_in("induction")->score, view.roles[n].score_in("induction")->score)
         << "with all gates at 1";
   }
