@@ -230,6 +230,51 @@ TEST(Tape, GradientsTakeTheMemoryOfThoseThatAreDone) {
   EXPECT_EQ(std::set<const void*>(places.begin(), places.end()).size(), 2u);
 }
 
+// Variables, steps back and memory; a parameter is a variable anew.
+TEST(Tape, ClearForgetsAllButItsMemory) {
+  Context context(1);
+  Tape tape(context);
+  const Parameter w = normal("w", {2, 3}, DType::f32);
+  int called = 0;
+  std::set<const void*> memory;
+  for (int pass = 0; pass < 3; ++pass) {
+    tape.clear();
+    EXPECT_EQ(tape.constant(w.value).index, 0u);
+    EXPECT_EQ(tape.parameter(w).index, 1u);
+    EXPECT_EQ(tape.parameter(w).index, 1u) << "the same every time";
+    const Variable y = tape.result(tape.take({2, 3}, DType::f32));
+    EXPECT_EQ(y.index, 2u);
+    memory.insert(tape.value(y).data());
+    tape.on_backward(y, [&](const TensorView&) { ++called; });
+    tape.send(y, [](const TensorView& into) { std::fill_n(into.as<float>(), 6, 1.0F); });
+    tape.backward();
+    EXPECT_EQ(called, pass + 1) << "each step once";
+  }
+  EXPECT_EQ(memory.size(), 1u);
+}
+
+// Copied once where the pass is recorded: nobody writes there. Else the memory may be handed out again.
+TEST(Tape, ValuesInAnotherTypeAreCopied) {
+  Context context(1);
+  const Parameter w = normal("w", {2, 3}, DType::f32);
+  for (const bool recording : {false, true}) {
+    Tape tape(context, recording);
+    const Variable x = tape.constant(w.value);
+    EXPECT_EQ(tape.value_as(x, DType::f32).data(), w.value.view().data());
+    const ConstTensorView one = tape.value_as(x, DType::bf16), two = tape.value_as(x, DType::bf16);
+    EXPECT_EQ(one.dtype(), DType::bf16);
+    EXPECT_EQ(one.data() == two.data(), recording);
+    EXPECT_EQ(static_cast<float>(one.as<bfloat16>()[5]), static_cast<float>(bfloat16(w.value.as<float>()[5])));
+    EXPECT_EQ(tape.value_as(x, DType::f16).dtype(), DType::f16) << "not the copy in another type";
+    EXPECT_EQ(tape.as(w.value, DType::f32).data(), w.value.view().data());
+    EXPECT_NE(tape.as(w.value, DType::f16).data(), tape.as(w.value, DType::f16).data());
+    EXPECT_FALSE(tape.as({}, DType::f16).present());
+    EXPECT_EQ(tape.here(w.value).data(), w.value.view().data());
+    EXPECT_FALSE(tape.here({}).present());
+    EXPECT_EQ(tape.inner_type(DType::f32), DType::f32) << "on the host";
+  }
+}
+
 TEST(Tape, WithoutRecordingThereIsNoWayBack) {
   Context context(1);
   Tape tape(context, false);
