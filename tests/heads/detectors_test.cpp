@@ -293,6 +293,9 @@ TEST(Sinks, AreCountedBySequenceAndHead) {
   EXPECT_EQ(sink_share(context, blank_model, sequences), 1);
   EXPECT_EQ(sink_share(context, blank_model, sequences, 0.35), 0);
   EXPECT_EQ(sink_share(context, blank_model, {}), 0);
+  model::Config pruned = blank_model.config();
+  pruned.layers = {{0, 0}, {1, 1}};  // a layer whose heads are all gone, and one with a single head
+  EXPECT_EQ(sink_share(context, model::Transformer(pruned, 1), sequences, 0.01), 1);
 
   model::Transformer model(blank_model.config(), 7);
   for (autograd::Parameter* parameter : model.parameters()) {  // as weights are that look somewhere
