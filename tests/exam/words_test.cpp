@@ -183,6 +183,21 @@ TEST_F(ExamWords, OfTextAreKeptWithTheModel) {
   EXPECT_FALSE(fs::exists(out / ".polyhead-0123456789abcdef.tmp"));
 }
 
+// Wherever it lies now.
+TEST_F(ExamWords, OfTextAreReadFromWhereTheyAre) {
+  train::Plan plan = train::plan_for("text");
+  plan.task.context = 9;
+  plan.file = scratch_ / "text.txt";
+  io::spill(scratch_ / "moved.txt", std::string(300, 'a') + std::string(300, 'b'));
+  plan.model = model::make_config(model::Kind::gpt, 1, 8, 2);
+  plan.model.vocabulary = 256;
+  plan.model.context = 9;
+  train::save_plan(plan, scratch_.folder());
+  model::save(model::Transformer(plan.model, 3), scratch_.folder());
+  io::expect_error(ErrorCode::io, {"text.txt"}, [&] { load_subject(context_, scratch_.folder()); });
+  EXPECT_EQ(load_subject(context_, scratch_.folder(), scratch_ / "moved.txt").about, "text");
+}
+
 TEST_F(ExamWords, OfAReaderAreCalledAsTheirFile) {
   serve::save_language_model(scratch_ / "reader");
   io::spill(scratch_ / "a text.txt", "the road");
