@@ -57,6 +57,24 @@ TEST(Attend, WritesIntoMemoryOfTheCallerInAnyLayout) {
             reference::Array<double>(expected.output).values());
 }
 
+// Windows wider than any tensor hide nothing, and no sum with them overflows.
+TEST(Attend, AWindowMayBeAsWideAsNumbersAre) {
+  const Tensor x = normal({1, 2, 9, 8}, "x");
+  Context context(1);
+  const auto values = [&](const Window& window) {
+    const Attention found = attend(context, x, x, x, {.align = Align::top_left, .window = window});
+    return reference::Array<double>(found.output).values();
+  };
+  const std::vector<double> whole = values({});
+  for (const std::int64_t reach : {std::int64_t{1} << 31, kUnlimited / 2, kUnlimited - 1}) {
+    EXPECT_EQ(values({.left = reach}), whole) << reach;
+    EXPECT_EQ(values({.right = reach}), whole) << reach;
+    EXPECT_EQ(values({.left = reach, .right = reach}), whole) << reach;
+  }
+  EXPECT_NE(values({.left = 1}), whole);
+  EXPECT_NE(values({.right = 1}), whole);
+}
+
 TEST(Attend, NothingIsComputedForNothing) {
   Context context;
   for (const Dims& shape : {Dims{0, 4, 5, 8}, Dims{2, 0, 5, 8}, Dims{2, 4, 0, 8}, Dims{2, 4, 5, 0}}) {
