@@ -272,6 +272,7 @@ class Use(Live):
         tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         tab.settle()
         page = said.lines(tab, 'header, #asking, #choice, #tokens, #switches, #grid .line, #grid-hint, .role-key + .hint')
+        self.assertEqual(said.lines(tab, '#outcome')[0], 'region "Side by side"')
         self.click(tab, '.cell[data-head="1.2"]')
         self.wait(tab, "map.matrix !== null && byId('other-name').textContent !== ''")
         said.expect(self, HERE / 'said.txt', FOLDER / 'said.txt', {

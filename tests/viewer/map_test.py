@@ -385,6 +385,14 @@ class Map(PageTest):
                     {{queries: {queries}, keys: {keys}, bytes: Uint8Array.from({sum(cells, [])})}}, {size}, '{kind}'))""")
                 self.assertEqual(found, [down, across, wanted], (queries, keys, size, kind))
 
+    def test_another_window_has_sharp_cells(self):
+        tab = self.opened('#sample=1&head=0.0')
+        for width in (420, 1280):
+            tab.call('Emulation.setDeviceMetricsOverride', width=width, height=860, deviceScaleFactor=1, mobile=False)
+            tab.settle()
+            shown, drawn = tab.run("[byId('map').clientWidth, byId('map').width]")
+            self.assertAlmostEqual(shown, drawn, delta=1, msg='a pixel is a pixel')
+
     def test_another_head_is_not_pointed_at(self):
         tab = self.opened(FEW)
         self.mouse(tab, 'mouseMoved', 1, 1)

@@ -413,6 +413,9 @@ class Using(PageTest):
         tab.settle()
         self.assertEqual(tab.complaints(), [])
 
+    def test_a_telephone_shows_the_page_in_its_own_width(self):
+        self.assertEqual(self.tab('narrow').run('[innerWidth, visualViewport.scale]'), [390, 1])
+
     def test_on_paper_there_are_no_controls(self):
         tab = self.at('#sample=1')
         seen = """['nav', '.controls', '#cards', 'figure', '#grid'].map((one) =>
