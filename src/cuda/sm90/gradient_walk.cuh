@@ -56,9 +56,9 @@ struct GradientTile {
   int own_begin = 0, line = 0;       // where the sequence's own lines begin, and the tile's first of them
   int lines = 0, lines_written = 0;  // of the sequence: those that exist, and those that are written
   int other_begin = 0, other_lines = 0, other_size = 0;  // of the sequence, and of the tensor
-  int used_head = 0, used_begin = 0,
-      used_end = 0;  // other lines that count: [0, used_head) and [used_begin, used_end)
-  int offset = 0;    // query i is at position i + offset
+  // Other lines that count: [0, used_head) and [used_begin, used_end).
+  int used_head = 0, used_begin = 0, used_end = 0;
+  int offset = 0;                                 // query i is at position i + offset
   int open_first = INT_MAX, open_last = INT_MIN;  // of the other side's blocks, those that need no mask
   KeyBlocks blocks;                               // of the other side
 
