@@ -53,6 +53,7 @@ std::string man_page() {
          ".BR schema ,\nwhich grows when a field changes its meaning or leaves.\n"
          ".SH ENVIRONMENT\n"
          ".TP\n.B POLYHEAD_TARGET\nthe vector instructions to use, by a name that\n.B polyhead info\nlists\n"
+         ".TP\n.B POLYHEAD_CUDA_KERNELS\nif\n.BR portable ,\na Hopper GPU runs the kernels that every GPU runs\n"
          ".TP\n.B NO_COLOR\nif set and not empty, no colours\n"
          ".SH EXIT STATUS\n"
          ".TP\n.B 0\nsuccess\n"

@@ -3,12 +3,13 @@
 torch's backends, which take turns with libpolyhead_gpu_calls.so on the same tensors. Prints the tables of
 docs/performance-gpu.md. FOLDER is where CMake built the two.
 
-    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,backward,layer,training,decode,statistics,materialised,options]
+    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,backward,layer,training,decode,statistics,materialised,options,portable]
 """
 import argparse
 import ctypes
 import datetime
 import math
+import os
 import pathlib
 import statistics
 import subprocess
@@ -27,6 +28,7 @@ dropout_percent softcap key_lengths cu sequences gates alibi sink_logit keep bia
 doutput dq dk dv dgates""".split()
 LIGHT, FULL = 14, 25  # fields of a head's statistics
 TOKENS, WIDTH = 16384, 2048  # B * S and H * D of every cell
+CUDNN, FLASH = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION
 
 
 class Library:
@@ -103,24 +105,34 @@ def forward(library, rounds):
     for head_dim in (64, 128, 256):
         for causal in (False, True):
             for length in (512, 1024, 2048, 4096, 8192, 16384):
-                q, k, v, output = tensors(TOKENS // length, WIDTH // head_dim, length, head_dim)
-                flops = 4 * TOKENS * length * WIDTH / (2 if causal else 1)
-                calls = {"ours": (lambda: library.attend(q, k, v, output, causal=causal), library.wait),
-                         "cudnn": peer(SDPBackend.CUDNN_ATTENTION, q, k, v, causal),
-                         "flash": peer(SDPBackend.FLASH_ATTENTION, q, k, v, causal)}
-                calls["ours"][0]()
-                library.wait()
-                close(output, calls["cudnn"][0]())
-                times = race(calls, flops, rounds)
-                best = min(("cudnn", "flash"), key=lambda name: statistics.median(times[name]))
-                median, bound = paired(times[best], times["ours"])
-                medians.append(median)
-                bounds.append(bound)
-                rate = {name: flops / statistics.median(taken) / 1e12 for name, taken in times.items()}
+                found = forward_cell(library, rounds, head_dim, causal, length, {"cudnn": CUDNN, "flash": FLASH})
+                medians.append(found["median"])
+                bounds.append(found["bound"])
+                rate = found["rate"]
                 print(f"| {head_dim} | {'causal' if causal else 'none'} | {length} | {rate['ours']:.0f} | {rate['cudnn']:.0f} "
-                      f"| {rate['flash']:.0f} | {median:.2f} | {bound:.2f} |", flush=True)
+                      f"| {rate['flash']:.0f} | {medians[-1]:.2f} | {bounds[-1]:.2f} |", flush=True)
     print(f"\nforward: geomean of the medians {geomean(medians):.3f}, of the lower bounds {geomean(bounds):.3f}; "
           f"worst {min(medians):.2f}, {min(bounds):.2f}\n")
+
+
+def forward_cell(library, rounds, head_dim, causal, length, peers):
+    """Our forward pass beside torch's by the peers, {name: backend}."""
+    q, k, v, output = tensors(TOKENS // length, WIDTH // head_dim, length, head_dim)
+    flops = 4 * TOKENS * length * WIDTH / (2 if causal else 1)
+    calls = {"ours": (lambda: library.attend(q, k, v, output, causal=causal), library.wait)}
+    calls |= {name: peer(backend, q, k, v, causal) for name, backend in peers.items()}
+    calls["ours"][0]()
+    library.wait()
+    close(output, calls[next(iter(peers))][0]())
+    return compared(race(calls, flops, rounds), peers, flops)
+
+
+def compared(times, peers, flops):
+    """Rates of all, and how ours compares with the best of the peers."""
+    best = min(peers, key=lambda name: statistics.median(times[name]))
+    median, bound = paired(times[best], times["ours"])
+    return {"median": median, "bound": bound,
+            "rate": {name: flops / statistics.median(taken) / 1e12 for name, taken in times.items()}}
 
 
 def backward(library, rounds):
@@ -131,7 +143,7 @@ def backward(library, rounds):
     for head_dim in (64, 128, 256):
         for causal in (False, True):
             for length in (512, 1024, 2048, 4096, 8192, 16384):
-                found = backward_cell(library, rounds, head_dim, causal, length)
+                found = backward_cell(library, rounds, head_dim, causal, length, {"cudnn": CUDNN, "flash": FLASH})
                 medians.setdefault(head_dim, []).append(found["median"])
                 bounds.setdefault(head_dim, []).append(found["bound"])
                 gated.append(found["gates"])
@@ -167,8 +179,8 @@ def long_backward(library):
             f"{used / 2**20:.0f} MiB beside the {8 * q.numel() * 2 / 2**20:.0f} MiB of its inputs and outputs.\n")
 
 
-def backward_cell(library, rounds, head_dim, causal, length):
-    """Our backward pass from given output and lse, beside torch's from its own."""
+def backward_cell(library, rounds, head_dim, causal, length, peers):
+    """Our backward pass from given output and lse, beside torch's from its own, by the peers, {name: backend}."""
     batch, heads = TOKENS // length, WIDTH // head_dim
     q, k, v, output = tensors(batch, heads, length, head_dim)
     doutput = torch.randn_like(q)
@@ -181,10 +193,10 @@ def backward_cell(library, rounds, head_dim, causal, length):
                                                             dk=dk, dv=dv, **extra), library.wait)
     calls = {"ours": call(), "gates": call(gates=gates, dgates=dgates)}
     leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-    for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+    for name, backend in peers.items():
         made = peer(backend, *leaves, causal)[0]()
         calls[name] = (lambda made=made: torch.autograd.grad(made, leaves, doutput, retain_graph=True), torch.cuda.synchronize)
-    wanted = calls["cudnn"][0]()
+    wanted = calls[next(iter(peers))][0]()
     for name in ("ours", "gates"):
         for x in (dq, dk, dv):
             x.fill_(math.nan)
@@ -195,10 +207,22 @@ def backward_cell(library, rounds, head_dim, causal, length):
             close_in_norm(x, y, 0.01)
     flops = 10 * TOKENS * length * WIDTH / (2 if causal else 1)
     times = race(calls, flops, rounds)
-    best = min(("cudnn", "flash"), key=lambda name: statistics.median(times[name]))
-    median, bound = paired(times[best], times["ours"])
-    return {"median": median, "bound": bound, "gates": paired(times["gates"], times["ours"])[0],
-            "rate": {name: flops / statistics.median(taken) / 1e12 for name, taken in times.items()}}
+    return compared(times, peers, flops) | {"gates": paired(times["gates"], times["ours"])[0]}
+
+
+def portable(library, rounds):
+    """Heads of 128 by the kernels that every GPU runs, beside FlashAttention-2, which uses no more of Hopper than they do."""
+    print("| mask | S | ours TFLOP/s | FlashAttention-2 | median | R | backward | FlashAttention-2 | median | R |\n"
+          "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for causal in (False, True):
+        for length in (1024, 4096, 16384):
+            cells = []
+            for cell in (forward_cell, backward_cell):
+                found = cell(library, rounds, 128, causal, length, {"flash": FLASH})
+                cells += [f"{found['rate']['ours']:.0f}", f"{found['rate']['flash']:.0f}", f"{found['median']:.2f}",
+                          f"{found['bound']:.2f}"]
+            print(f"| {'causal' if causal else 'none'} | {length} | {' | '.join(cells)} |", flush=True)
+    print()
 
 
 def statistics_tax(library, rounds):
@@ -316,9 +340,9 @@ def decode(library, rounds):
         q, k, v = make(heads, 1), make(kv_heads, length), make(kv_heads, length)
         output = torch.full_like(q, math.nan)
         torch.cuda.synchronize()
-        flash = peer(SDPBackend.FLASH_ATTENTION, q, k, v, False)
+        flash = peer(FLASH, q, k, v, False)
         calls = {"ours": (library.captured(count, q, k, v, output), library.wait),
-                 "cudnn": graph_of(peer(SDPBackend.CUDNN_ATTENTION, q, k, v, False), count),
+                 "cudnn": graph_of(peer(CUDNN, q, k, v, False), count),
                  "flash": graph_of(flash, count)}
         calls["ours"][0]()
         library.wait()
@@ -338,7 +362,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="check,forward,backward,layer,training,decode,statistics,materialised,options")
+    parser.add_argument("--only", default="check,forward,backward,layer,training,decode,statistics,materialised,options,portable")
     arguments = parser.parse_args()
     torch.manual_seed(1)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}, "
@@ -349,9 +373,14 @@ def main():
         if subprocess.run([arguments.folder / "polyhead_gpu_check"]).returncode != 0:
             sys.exit("the check failed: no timing of wrong results")
         chosen.remove("check")
+    kernels = {"POLYHEAD_CUDA_KERNELS": "portable"}
+    if "portable" in chosen and not kernels.items() <= os.environ.items():  # a process has kernels of one kind
+        again = [sys.executable, __file__, arguments.folder, "--rounds", str(arguments.rounds), "--only", "portable"]
+        subprocess.run(again, env=os.environ | kernels, check=True)
+        chosen.remove("portable")
     library = Library(arguments.folder / "libpolyhead_gpu_calls.so")
     tables = {"forward": forward, "backward": backward, "layer": layer, "training": training, "decode": decode,
-              "statistics": statistics_tax, "materialised": materialised, "options": options_tax}
+              "statistics": statistics_tax, "materialised": materialised, "options": options_tax, "portable": portable}
     for name in chosen:
         tables[name](library, arguments.rounds)
 

@@ -27,8 +27,8 @@ void expect_sizes(std::string_view op, const backend::AttentionProblem& problem)
 // Why Hopper's own kernels do not take a call, forward or backward; empty if they do.
 template <class Problem>
 std::string objection_to_sm90(CudaExecutor& executor, const Problem& problem) {
-  if (executor.queue().capability() != 90) return "no Hopper GPU";
-  return sm90::objection(problem);
+  const std::string why = executor.queue().objection_to_hopper();
+  return why.empty() ? sm90::objection(problem) : why;
 }
 
 // Output, lse and statistics. Weights and logits have a kernel of their own, and so have statistics where there are

@@ -1,6 +1,8 @@
 #include "cuda/queue.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "backend/executors.h"
 #include "cuda/error.h"
@@ -37,6 +39,15 @@ std::string objection(int device) {
          std::to_string(capability % 10);
 }
 
+// Whether POLYHEAD_CUDA_KERNELS asks for the kernels that every GPU runs.
+bool wants_portable_only() {
+  const char* name = std::getenv("POLYHEAD_CUDA_KERNELS");
+  if (name == nullptr || *name == 0) return false;
+  if (std::string_view(name) == "portable") return true;
+  throw Error(ErrorCode::value, "context",
+              "no kernels '" + std::string(name) + "'; POLYHEAD_CUDA_KERNELS may be portable, or not set");
+}
+
 }  // namespace
 
 std::string reason() { return objection(0); }
@@ -54,6 +65,7 @@ Queue::Queue(int device, std::optional<void*> stream)
   const Entered entered = enter();
   processors_ = attribute(device, cudaDevAttrMultiProcessorCount);
   capability_ = capability_of(device);
+  portable_only_ = wants_portable_only();
   shared_bytes_ = static_cast<std::size_t>(attribute(device, cudaDevAttrMaxSharedMemoryPerBlockOptin));
   if (owns_stream_) check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   check(cudaMalloc(reinterpret_cast<void**>(&claimed_), sizeof *claimed_), "cudaMalloc");
@@ -61,6 +73,11 @@ Queue::Queue(int device, std::optional<void*> stream)
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, sizeof *complaint_, cudaHostAllocMapped), "cudaHostAlloc");
   complaint_ = new (memory) Complaint;
+}
+
+std::string Queue::objection_to_hopper() const {
+  if (capability_ != 90) return "no Hopper GPU";
+  return portable_only_ ? "POLYHEAD_CUDA_KERNELS is portable" : "";
 }
 
 Queue::~Queue() {

@@ -27,6 +27,8 @@ class Queue {
   int processors() const noexcept { return processors_; }
   int capability() const noexcept { return capability_; }              // 90 for sm_90
   std::size_t shared_bytes() const noexcept { return shared_bytes_; }  // the most that a block may have
+  // Why Hopper's own kernels are not to be used; empty if they are.
+  std::string objection_to_hopper() const;
 
   // While it lives, `device` is the current device of the calling thread, which then gets back the one it had. If the
   // device cannot be entered, the next call on it fails.
@@ -57,6 +59,7 @@ class Queue {
  private:
   const int device_;
   int processors_ = 0, capability_ = 0;
+  bool portable_only_ = false;
   std::size_t shared_bytes_ = 0;
   bool owns_stream_;
   cudaStream_t stream_ = nullptr;

@@ -55,6 +55,7 @@ class Queue {
  public:
   int enter() const { return 0; }
   int capability() const noexcept { return 80; }
+  std::string objection_to_hopper() const { return "no Hopper GPU"; }
   int processors() const noexcept { return 4; }
   std::size_t shared_bytes() const noexcept { return 160 << 10; }
   Complaints complaints(std::string_view op) {
