@@ -164,6 +164,8 @@ std::vector<Case> large_cases() {
       one.alibi = false;
       one.options.softcap = 20;
       add("softcap", one);
+      one.options.softcap = 2;  // which many scores reach
+      add("softcap_low", one);
       Case many = sink;
       many.gates = test::Gates::per_sequence;
       many.options.dropout = {0.1, 5};

@@ -91,6 +91,8 @@ struct Options {
   const std::uint32_t* keep_bits = nullptr;  // keep, a bit per key, by its strides in words
   std::int64_t keep_batch = 0, keep_head = 0, keep_row = 0;
   float softcap = 0;  // 0: none
+  // A score s of at most cap_limit becomes s (cap_terms[0] + cap_terms[1] s^2 + ...), in powers of 2.
+  float cap_terms[4] = {}, cap_limit = 0;
   PerHead alibi;
   Philox::Keys keys;                   // of dropout; as parameters of the kernel they take no instructions
   std::uint32_t threshold = 0;         // a weight is kept if its 16 random bits reach it; 0: no dropout

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 #include "backend/attention.h"
 #include "cuda/sm90/arguments.h"
@@ -48,6 +49,19 @@ inline TileOrder order_of(const backend::Sequences& sequences, std::int64_t head
   return order;
 }
 
+// cap tanh(scale s / cap), in powers of 2. Up to a third of the cap, tanh z = z (1 + c_1 z^2 + c_2 z^4 + c_3 z^6) to
+// 4e-8 of it. Where the terms would leave the range of f32 the polynomial is not used.
+inline void set_softcap(Options& options, double scale, double cap) {
+  options.softcap = static_cast<float>(cap);
+  const double ratio = scale / cap;
+  if (!(cap > 0 && ratio > 1e-4 && ratio < 1e4)) return;
+  constexpr double kTanh[] = {1, -0.33332663164, 0.13299825372, -0.049148501516};
+  for (int i = 0; i < 4; ++i) {
+    options.cap_terms[i] = static_cast<float>(scale * std::numbers::log2e * kTanh[i] * std::pow(ratio, 2 * i));
+  }
+  options.cap_limit = static_cast<float>(0.35 / ratio);
+}
+
 // The rarer options as a kernel takes them, except keep_bits and seen.
 inline Options options_of(const backend::AttentionProblem& problem) {
   const auto by_score = [](const ConstTensorView& view) -> ScoreTensor {
@@ -57,7 +71,7 @@ inline Options options_of(const backend::AttentionProblem& problem) {
   Options o;
   o.keep = by_score(problem.keep);
   o.bias = by_score(problem.bias);
-  o.softcap = static_cast<float>(problem.softcap);
+  set_softcap(o, problem.scale, problem.softcap);
   o.alibi = per_head(problem.alibi);
   if (problem.dropout.p > 0) {
     o.keys = Philox::Keys(problem.dropout.seed);

@@ -124,6 +124,19 @@ struct GeneralOptions {
 
  private:
   __device__ void cap(Scores& s) const {
+    float most[4] = {};
+    for_scores(s, [&](int, int i, float& x) { most[i % 4] = fmaxf(most[i % 4], fabsf(x)); });
+    if (__all_sync(~0u, fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3])) <= o.cap_limit)) {
+      // While all scores are well below the cap, a polynomial: the special function unit has the softmax to do.
+      for_scores(s, [&](int, int, float& x) {
+        const float square = x * x;
+        float factor = o.cap_terms[3];
+#pragma unroll
+        for (int t = 2; t >= 0; --t) factor = fmaf(factor, square, o.cap_terms[t]);
+        x *= factor;
+      });
+      return;
+    }
     // cap tanh z = cap - 2 cap / (1 + e^2z), in powers of 2.
     const float inner = 2 * scale / o.softcap, outer = o.softcap * kLog2E;
     for_scores(s, [&](int, int, float& x) {
