@@ -185,6 +185,18 @@ std::vector<Case> large_cases() {
       bias.bias = Dims{c.heads, c.queries, c.keys};
       bias.bias_hides = 0.3;
       add("bias", bias);
+      bias.bias_pieces = true;
+      add("bias_pieces", bias);
+      bias.bias_hides = 0;
+      bias.bias = Dims{c.batch, 1, c.queries, c.keys};
+      add("bias_pieces_by_sequence", bias);
+      bias.bias = Dims{c.queries, c.keys};
+      bias.key_lengths = bias.query_lengths = bias.hidden_nan = true;
+      add("bias_pieces_padded", bias);
+      bias.bias_hides = 1;
+      add("bias_pieces_hiding_all", bias);
+      bias.key_start = true;
+      add("bias_pieces_starting_late", bias);
     }
   }
   return cases;

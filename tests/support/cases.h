@@ -37,7 +37,8 @@ struct Case {
   AttentionOptions options;
   std::optional<Dims> keep, bias;  // their shapes
   std::optional<DType> bias_dtype;
-  double bias_hides = 0;  // the share of -inf in the bias
+  double bias_hides = 0;     // the share of -inf in the bias
+  bool bias_pieces = false;  // its rows begin at multiples of 16 bytes, as the copy engine of a GPU takes them
   bool alibi = false, alibi_by_sequence = false, sink_logit = false;
   bool first_positions = false;  // a number of its own for every sequence
   bool wide_integers = false;    // lengths, offsets and positions are i64

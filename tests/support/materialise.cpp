@@ -69,6 +69,12 @@ class Maker {
     shape[last] = size + 3;
     return zeros(shape, dtype).slice(last, 1, 1 + size);
   }
+  TensorView rows_of_pieces(Dims shape, DType dtype) {
+    const int last = shape.rank() - 1;
+    const std::int64_t size = shape[last];
+    shape[last] = (size + 7) / 8 * 8 + 8;
+    return zeros(shape, dtype).slice(last, 0, size);
+  }
   TensorView placed(std::int64_t h, std::int64_t t, std::int64_t d, std::optional<DType> dtype = {}) {
     Placed result = place(axis0(), h, t, d, dtype.value_or(c_.dtype), c_.layout);
     own(std::move(result.memory));
@@ -130,7 +136,8 @@ class Maker {
       made_.options.keep = keep;
     }
     if (c_.bias) {
-      made_.bias = slice_of_larger(*c_.bias, c_.bias_dtype.value_or(c_.dtype));
+      const DType dtype = c_.bias_dtype.value_or(c_.dtype);
+      made_.bias = c_.bias_pieces ? rows_of_pieces(*c_.bias, dtype) : slice_of_larger(*c_.bias, dtype);
       fill_with(made_.bias, [&] {
         const double x = random_.normal();
         return random_.uniform() < c_.bias_hides ? -std::numeric_limits<double>::infinity() : x;

@@ -129,6 +129,9 @@ struct ForwardArguments {
   int mark_words = 0;
 
   Options options;
+  CUtensorMap bias;  // boxes of 64 keys, for calls whose only rarer option is a bias that the copy engine can take
+  int bias_heads = 0, bias_batches = 0;  // 1 if it has more than one of them, otherwise 0
+  float bias_factor = 0;                 // what it is multiplied by to be added to q . k
 
   int* next_tile = nullptr;  // 0 between calls
   int tiles_ahead = 1;       // how many tiles a block of threads claims ahead: 1 or 2

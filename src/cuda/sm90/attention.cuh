@@ -33,7 +33,7 @@ struct Shape<128> {
                        kConsumerRegisters = 232;
 };
 struct GeneralShape128 : Shape<128> {
-  static constexpr int kQueryStages = 1;  // leaves more of the memory as cache, for the bias
+  static constexpr int kQueryStages = 1;  // leaves more of the memory for the bias: as cache, or for its tiles
 };
 template <>
 struct Shape<256> {
@@ -47,16 +47,25 @@ enum class Instance : std::uint8_t { plain, statistics, general };
 template <class T, int D, Instance kInstance, class Sizes = Shape<D>, RarerOption kOnly = RarerOption::several>
 class Forward {
   static constexpr bool kStatistics = kInstance == Instance::statistics, kGeneral = kInstance == Instance::general;
+  static constexpr bool kBiasTiles = kGeneral && kOnly == RarerOption::bias;
 
  public:
   static constexpr int kRows = 64 * Sizes::kConsumers, kKeys = Sizes::kKeys;
   static constexpr int kThreads = kWarpgroup * (1 + Sizes::kConsumers);
+
+  // The bias of a block of keys, on its way with them.
+  struct BiasTiles {
+    alignas(1024) T tile[Sizes::kKeyStages][kKeys / 64][kRows * 64];
+    device::Barrier full[Sizes::kKeyStages], empty[Sizes::kKeyStages];
+  };
+  struct NoTiles {};
 
   struct Shared {
     // Tiles of 64 columns each.
     alignas(1024) T q[Sizes::kQueryStages][D / 64][kRows * 64];
     alignas(1024) T k[Sizes::kKeyStages][D / 64][kKeys * 64];
     alignas(1024) T v[Sizes::kKeyStages][D / 64][kKeys * 64];
+    [[no_unique_address]] std::conditional_t<kBiasTiles, BiasTiles, NoTiles> bias;
     device::Barrier q_full[Sizes::kQueryStages], q_empty[Sizes::kQueryStages];
     device::Barrier k_full[Sizes::kKeyStages], k_empty[Sizes::kKeyStages];
     device::Barrier v_full[Sizes::kKeyStages], v_empty[Sizes::kKeyStages];
@@ -92,6 +101,10 @@ class Forward {
       shared.v_full[i].initialise(1);
       shared.k_empty[i].initialise(kConsumerWarps);
       shared.v_empty[i].initialise(kConsumerWarps);
+      if constexpr (kBiasTiles) {
+        shared.bias.full[i].initialise(1);
+        shared.bias.empty[i].initialise(kConsumerWarps);
+      }
     }
     for (int i = 0; i < TileRing::kSlots; ++i) {
       shared.tiles.full[i].initialise(1);
@@ -114,7 +127,7 @@ class Forward {
     const auto copy_values = [&] {
       const int stage = values % Sizes::kKeyStages;
       shared.v_empty[stage].await(empty_parity<Sizes::kKeyStages>(values++));
-      copy(shared.v[stage], a.v, waiting.row, waiting.head, waiting.batch, shared.v_full[stage],
+      copy(shared.v[stage], a.v, 0, waiting.row, waiting.head, waiting.batch, shared.v_full[stage],
            device::Keep::last_out);
     };
     for (Count count = 0;; ++count) {
@@ -128,12 +141,18 @@ class Forward {
         if (n == 0) {
           const int stage = queries % Sizes::kQueryStages;
           shared.q_empty[stage].await(empty_parity<Sizes::kQueryStages>(queries++));
-          copy(shared.q[stage], a.q, tile.query_begin + tile.row, tile.head, batch, shared.q_full[stage],
+          copy(shared.q[stage], a.q, 0, tile.query_begin + tile.row, tile.head, batch, shared.q_full[stage],
                device::Keep::first_out);
         }
         const int stage = keys % Sizes::kKeyStages, row = key_begin + blocks[n] * kKeys;
-        shared.k_empty[stage].await(empty_parity<Sizes::kKeyStages>(keys++));
-        copy(shared.k[stage], a.k, row, kv_head, batch, shared.k_full[stage], device::Keep::last_out);
+        const std::uint32_t free = empty_parity<Sizes::kKeyStages>(keys++);
+        shared.k_empty[stage].await(free);
+        copy(shared.k[stage], a.k, 0, row, kv_head, batch, shared.k_full[stage], device::Keep::last_out);
+        if constexpr (kBiasTiles) {
+          shared.bias.empty[stage].await(free);
+          copy(shared.bias.tile[stage], a.bias, row, tile.query_begin + tile.row, tile.head * a.bias_heads,
+               batch * a.bias_batches, shared.bias.full[stage], device::Keep::last_out);
+        }
         if (keys > 1) copy_values();
         waiting = {row, kv_head, batch};
       }
@@ -142,11 +161,11 @@ class Forward {
     if (keys > 0) copy_values();
   }
 
-  template <int kRowsOfTile>
-  __device__ static void copy(T (&to)[D / 64][kRowsOfTile], const CUtensorMap& map, int row, int head, int batch,
+  template <int kTiles, int kSize>
+  __device__ static void copy(T (&to)[kTiles][kSize], const CUtensorMap& map, int column, int row, int head, int batch,
                               device::Barrier& full, device::Keep keep) {
     full.arrive_expecting(sizeof to);
-    for (int c = 0; c < D / 64; ++c) device::load_tile(to[c], map, 64 * c, row, head, batch, full, keep);
+    for (int c = 0; c < kTiles; ++c) device::load_tile(to[c], map, column + 64 * c, row, head, batch, full, keep);
   }
 
   // ---- consumers: a warpgroup each
@@ -172,7 +191,6 @@ class Forward {
       device::mma_wait<0>();
       device::pin(s_);
       release_keys(0);
-      ++keys_;
       tile_ = ahead_;
       const auto early = prepare(0);
       finish_scores<false>(0, early);
@@ -181,6 +199,7 @@ class Forward {
       rows_.template absorb<false>(s_, scale(), first_key(0), factor);
       add_moments(0);
       drop(0);
+      ++keys_;
       to_weights();
       do {
         while (n_ + 1 >= plain_first_ && n_ + 1 <= open_.last) step<true>();
@@ -314,7 +333,8 @@ class Forward {
   // ---- options and masks
 
   using General = GeneralOptions<T, kKeys, kOnly>;
-  static constexpr bool kHides = kGeneral && (kOnly == RarerOption::several || kOnly == RarerOption::keep);
+  static constexpr bool kHides =
+      kGeneral && (kOnly == RarerOption::several || kOnly == RarerOption::keep || kBiasTiles);
 
   // What turns a score into an exponent of 2.
   __device__ float scale() const { return kGeneral ? General::scale_of(a_.options, a_.scale) : a_.scale; }
@@ -324,7 +344,7 @@ class Forward {
 
   // What the options read for block n, before its scores are there.
   __device__ auto prepare(int n) const {
-    if constexpr (kGeneral) {
+    if constexpr (kGeneral && !kBiasTiles) {
       return options_of(ahead()).early(block_of(n));
     } else {
       return Nothing();
@@ -333,7 +353,14 @@ class Forward {
   // Scores of block n as the softmax takes them: with what the options add, -inf where a key is hidden.
   template <bool kPlain, class Early>
   __device__ void finish_scores(int n, const Early& early) {
-    if constexpr (kGeneral) options_of(ahead()).finish(s_, block_of(n), early);
+    if constexpr (kBiasTiles) {
+      const int stage = key_stage();
+      shared_.bias.full[stage].await(full_parity<Sizes::kKeyStages>(keys_));
+      add_bias_tiles<kRows>(s_, shared_.bias.tile[stage], 64 * consumer_ + thread_ / 32 * 16, a_.bias_factor);
+      release(shared_.bias.empty[stage]);
+    } else if constexpr (kGeneral) {
+      options_of(ahead()).finish(s_, block_of(n), early);
+    }
     if constexpr (!kPlain) mask(n);
   }
   __device__ void drop(int n) {

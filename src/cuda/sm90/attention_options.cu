@@ -1,5 +1,5 @@
 // Forward kernels for calls that have one rarer option: the general instance has code for all of them, and too few
-// registers for that. A kernel for the bias alone was no faster, for it waits for memory. Heads of 256 are left to the
+// registers for that. A bias comes by the copy engine; one that it cannot take, and heads of 256, are left to the
 // general instance.
 #include "cuda/sm90/launch.cuh"
 
@@ -23,7 +23,7 @@ RarerOption only_option(const backend::AttentionProblem& problem) {
   return count == 1 ? found : RarerOption::several;
 }
 
-template <class T, int D, class Sizes>
+template <class T, int D, class Sizes, class BiasSizes>
 bool launch_for(const Workspace& workspace, const backend::AttentionProblem& problem) {
   const auto with = [&]<RarerOption kOnly>(std::integral_constant<RarerOption, kOnly>) {
     launch<T, D, Instance::general, Sizes, kOnly>(workspace, problem);
@@ -32,6 +32,10 @@ bool launch_for(const Workspace& workspace, const backend::AttentionProblem& pro
   switch (only_option(problem)) {
     case RarerOption::softcap: return with(std::integral_constant<RarerOption, RarerOption::softcap>());
     case RarerOption::alibi: return with(std::integral_constant<RarerOption, RarerOption::alibi>());
+    case RarerOption::bias:
+      if (!has_bias_tiles(problem)) return false;
+      launch<T, D, Instance::general, BiasSizes, RarerOption::bias>(workspace, problem);
+      return true;
     case RarerOption::keep: return with(std::integral_constant<RarerOption, RarerOption::keep>());
     case RarerOption::dropout: return with(std::integral_constant<RarerOption, RarerOption::dropout>());
     default: return false;
@@ -41,8 +45,8 @@ bool launch_for(const Workspace& workspace, const backend::AttentionProblem& pro
 template <class T>
 bool launch_for(const Workspace& workspace, const backend::AttentionProblem& problem) {
   switch (problem.head_dim) {
-    case 64: return launch_for<T, 64, SmallShape64>(workspace, problem);
-    case 128: return launch_for<T, 128, Shape<128>>(workspace, problem);
+    case 64: return launch_for<T, 64, SmallShape64, SmallShape64>(workspace, problem);
+    case 128: return launch_for<T, 128, Shape<128>, GeneralShape128>(workspace, problem);
     default: return false;
   }
 }

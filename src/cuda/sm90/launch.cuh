@@ -65,6 +65,22 @@ inline Options forward_options(const backend::AttentionProblem& problem, const L
   return o;
 }
 
+// The bias without its broadcast copies of heads and batches.
+inline ConstTensorView without_copies(const ConstTensorView& bias) {
+  Dims shape = bias.shape();
+  for (int axis = 0; axis < 2; ++axis) {
+    if (bias.stride(axis) == 0) shape[axis] = 1;
+  }
+  return ConstTensorView(bias.data(), bias.dtype(), shape, bias.strides(), bias.device());
+}
+// Can the copy engine bring it? Not if keys begin anywhere, for it wants columns that are multiples of 16 bytes. It is
+// added to q . k, so the scale must not be too small to divide by.
+inline bool has_bias_tiles(const backend::AttentionProblem& problem) {
+  const ConstTensorView& bias = problem.bias;
+  return bias.dtype() == problem.dtype && bias.stride(3) == 1 && is_mappable(without_copies(bias)) &&
+         !problem.sequences.key_start.present() && problem.scale > 1e-6;
+}
+
 template <class T, int D, Instance kInstance, class Sizes>
 ForwardArguments arguments_of(const Workspace& workspace, const backend::AttentionProblem& problem) {
   using Kernel = Forward<T, D, kInstance, Sizes>;
@@ -93,6 +109,13 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
   a.marks = layout.marks;
   a.mark_words = layout.mark_words;
   a.options = forward_options(problem, layout);
+  if (problem.bias.present() && has_bias_tiles(problem)) {
+    const ConstTensorView bias = without_copies(problem.bias);
+    a.bias = map_of(bias, Kernel::kRows);
+    a.bias_batches = bias.shape(0) > 1 ? 1 : 0;
+    a.bias_heads = bias.shape(1) > 1 ? 1 : 0;
+    a.bias_factor = static_cast<float>(1 / problem.scale);
+  }
   a.open_heads = workspace.open_heads;
   a.next_tile = workspace.next_tile;
   a.tiles_ahead = problem.sequences.keys <= 1024 ? 2 : 1;

@@ -28,6 +28,49 @@ __device__ inline float2 two_of(std::uint32_t word) {
   }
 }
 
+// s += factor * bias for 16 rows of a warp from first_row on and all columns of its tiles; -inf where the bias is,
+// whatever the key holds. Tiles are as the copy engine leaves them: [kRows][64], 16 bytes c of a row at c ^ row % 8.
+template <int kRows, class T, int kTiles>
+__device__ inline void add_bias_tiles(float (&s)[32 * kTiles], const T (&tiles)[kTiles][kRows * 64], int first_row,
+                                      float factor) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, row = first_row + lane % 16;
+  const auto* from = reinterpret_cast<const unsigned char*>(tiles[0]) + row * 128;
+  const int place = (lane / 16 ^ row % 8) * 16;
+  const auto for_words = [&](const auto& act) {  // act(i, word): numbers 2 i and 2 i + 1 of s
+#pragma unroll
+    for (int i = 0; i < 4 * kTiles; ++i) {
+      std::uint32_t words[4];  // 16 columns
+      device::load_matrices(words, from + i / 4 * sizeof tiles[0] + (place ^ i % 4 * 32));
+#pragma unroll
+      for (int j = 0; j < 4; ++j) act(4 * i + j, words[j]);
+    }
+  };
+  // As unsigned integers nothing is above -inf but NaN. Looking for it costs less than a comparison of every number.
+  constexpr std::uint32_t kHidden = std::is_same_v<T, __nv_bfloat16> ? 0xff80ff80u : 0xfc00fc00u;
+  std::uint32_t most = 0, other = 0;
+  for_words([&](int i, std::uint32_t word) {
+    if (i % 2 == 0) {
+      other = word;
+    } else {
+      most = __vimax3_u16x2(most, other, word);
+    }
+  });
+  if (!__any_sync(~0u, __vcmpgeu2(most, kHidden) != 0)) {
+    for_words([&](int i, std::uint32_t word) {
+      const float2 bias = two_of<T>(word);
+      s[2 * i] = fmaf(bias.x, factor, s[2 * i]);
+      s[2 * i + 1] = fmaf(bias.y, factor, s[2 * i + 1]);
+    });
+  } else {
+    const auto add = [&](float& x, float bias) { x = bias == -INFINITY ? -INFINITY : fmaf(bias, factor, x); };
+    for_words([&](int i, std::uint32_t word) {
+      const float2 bias = two_of<T>(word);
+      add(s[2 * i], bias.x);
+      add(s[2 * i + 1], bias.y);
+    });
+  }
+}
+
 // kOnly: the one option that a call has; if `several`, the call says which there are.
 template <class T, int kKeys, RarerOption kOnly>
 struct GeneralOptions {
@@ -62,6 +105,7 @@ struct GeneralOptions {
 
   // What turns finished scores into exponents of 2.
   __device__ static float scale_of(const Options& o, float scale) {
+    if (kOnly == RarerOption::bias) return scale;
     return has_softcap(o) || has_alibi(o) || has_bias(o) || (kOnly == RarerOption::several && !(scale > 0)) ? 1.f
                                                                                                             : scale;
   }
