@@ -231,7 +231,8 @@ void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
 }
 
 void add_norms(std::vector<std::pair<std::string, Op>>& ops) {
-  for (const auto& [M, C] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {33, 384}, {300, 65}, {7, 2000}}) {
+  for (const auto& [M, C] :
+       {std::pair<std::int64_t, std::int64_t>{1, 1}, {33, 384}, {300, 65}, {300, 132}, {100, 1000}, {7, 2000}}) {
     for (const bool centred : {false, true}) {
       const std::string size = std::to_string(M) + "x" + std::to_string(C) + (centred ? "" : "_rms");
       ops.emplace_back("normalise_" + size, [=, M = M, C = C](Stage& s) {

@@ -12,7 +12,8 @@ using namespace portable;
 
 // 1 / (1 + e^-z), from e^-|z| so that nothing overflows.
 __device__ inline float sigmoid(float z) {
-  const float e = expf(-fabsf(z)), small = e / (1 + e);
+  const float e = expf(-fabsf(z)),
+              small = __fdividef(e, 1 + e);  // off by 2 units at most, and much faster than e / (1 + e)
   return z < 0 ? small : 1 - small;
 }
 

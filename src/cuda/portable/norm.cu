@@ -1,4 +1,5 @@
-// LayerNorm and RMSNorm in f32, of rows of f32 or 16 bits: a warp per row, one column or four neighbours per lane.
+// LayerNorm and RMSNorm in f32, of rows of f32 or 16 bits: a warp per row, one column or four neighbours at a time per
+// lane. Rows of up to 1024 columns are read once and stay in registers.
 #include "cuda/kernels.h"
 #include "cuda/portable/column_sums.cuh"
 
@@ -32,42 +33,93 @@ struct RowsOf {
 using Rows = RowsOf<Numbers>;
 using WritableRows = RowsOf<WritableNumbers>;
 
-// what(column) for the first of every kCount columns that a lane has.
-template <int kCount, class What>
-__device__ void for_columns(int lane, std::int64_t columns, const What& what) {
-  for (std::int64_t c = kCount * lane; c < columns; c += 32 * kCount) what(c);
+// A lane's columns of a row, in groups of kCount: kHeld of them in registers; with kHeld 0 they are read every time.
+template <int kCount, int kHeld>
+class RowPart {
+ public:
+  __device__ RowPart(const Rows& rows, std::int64_t row, int lane, int columns)
+      : rows_(rows), row_(row), lane_(lane), columns_(columns) {
+#pragma unroll
+    for (int g = 0; g < kHeld; ++g) {
+      if (column(g) < columns_) rows_.get(row_, column(g), held_[g]);
+    }
+  }
+  // what(g, column, numbers) for every group.
+  template <class What>
+  __device__ void for_groups(const What& what) const {
+    if constexpr (kHeld > 0) {
+#pragma unroll
+      for (int g = 0; g < kHeld; ++g) {
+        if (column(g) < columns_) what(g, column(g), held_[g]);
+      }
+    } else {
+      for (int g = 0; column(g) < columns_; ++g) {
+        float read[kCount];
+        rows_.get(row_, column(g), read);
+        what(g, column(g), read);
+      }
+    }
+  }
+  // Group g alone.
+  __device__ void get(int g, float (&x)[kCount]) const {
+    if constexpr (kHeld > 0) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) x[i] = held_[g][i];
+    } else {
+      rows_.get(row_, column(g), x);
+    }
+  }
+
+ private:
+  __device__ int column(int g) const { return kCount * (lane_ + 32 * g); }
+
+  const Rows& rows_;
+  const std::int64_t row_;
+  const int lane_, columns_;
+  float held_[kHeld > 0 ? kHeld : 1][kCount];
+};
+
+// kCount numbers of gamma or beta, which lie in fours if rows do.
+template <int kCount>
+__device__ void get_numbers(const float* from, float (&x)[kCount]) {
+  if constexpr (kCount == 4) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+  } else {
+    x[0] = *from;
+  }
 }
 
-template <int kCount>
+template <int kCount, int kHeld>
 struct Normalise {
   Rows x;
   const float *gamma, *beta;  // beta is null for RMSNorm
   WritableRows y;
   float* scales;  // or null
-  std::int64_t C;
+  int C;
   float epsilon;
 
   __device__ void operator()(std::int64_t row, int lane) const {
+    using Group = float[kCount];
+    const RowPart<kCount, kHeld> part(x, row, lane, C);
     const float inverse = 1.0f / static_cast<float>(C);
-    float in[kCount], mean = 0, square = 0;
+    float mean = 0, square = 0;
     if (beta != nullptr) {
-      for_columns<kCount>(lane, C, [&](std::int64_t c) {
-        x.get(row, c, in);
+      part.for_groups([&](int, int, const Group& in) {
         for (int i = 0; i < kCount; ++i) mean += in[i];
       });
       mean = inverse * warp_sum(mean);
     }
-    for_columns<kCount>(lane, C, [&](std::int64_t c) {
-      x.get(row, c, in);
+    part.for_groups([&](int, int, const Group& in) {
       for (int i = 0; i < kCount; ++i) square = fmaf(in[i] - mean, in[i] - mean, square);
     });
     const float rstd = 1.0f / sqrtf(fmaf(inverse, warp_sum(square), epsilon));
-    for_columns<kCount>(lane, C, [&](std::int64_t c) {
-      x.get(row, c, in);
-      for (int i = 0; i < kCount; ++i) {
-        in[i] = fmaf((in[i] - mean) * rstd, gamma[c + i], beta != nullptr ? beta[c + i] : 0.0f);
-      }
-      y.set(row, c, in);
+    part.for_groups([&](int, int c, const Group& in) {
+      float out[kCount], factor[kCount], offset[kCount] = {};
+      get_numbers(gamma + c, factor);
+      if (beta != nullptr) get_numbers(beta + c, offset);
+      for (int i = 0; i < kCount; ++i) out[i] = fmaf((in[i] - mean) * rstd, factor[i], offset[i]);
+      y.set(row, c, out);
     });
     if (lane == 0 && scales != nullptr) {
       scales[2 * row] = mean;
@@ -77,39 +129,43 @@ struct Normalise {
 };
 
 // With u = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - u mean(g u)), the middle term for LayerNorm only.
-template <int kCount>
+template <int kCount, int kHeld>
 struct NormaliseBackward {
   Rows x;
   const float *gamma, *scales;
   Rows dy, plus;
   WritableRows dx;
-  std::int64_t C;
+  int C;
   bool centred;
 
   __device__ void operator()(std::int64_t row, int lane) const {
+    using Group = float[kCount];
     const float mean = scales[2 * row], rstd = scales[2 * row + 1], inverse = 1.0f / static_cast<float>(C);
-    float in[kCount], up[kCount], more[kCount] = {}, mean_g = 0, mean_gu = 0;
-    for_columns<kCount>(lane, C, [&](std::int64_t c) {
-      x.get(row, c, in);
-      dy.get(row, c, up);
+    const RowPart<kCount, kHeld> part(x, row, lane, C), arrived(dy, row, lane, C);
+    float mean_g = 0, mean_gu = 0;
+    part.for_groups([&](int g, int c, const Group& in) {
+      float up[kCount], factor[kCount];
+      arrived.get(g, up);
+      get_numbers(gamma + c, factor);
       for (int i = 0; i < kCount; ++i) {
-        const float g = __fmul_rn(up[i], gamma[c + i]);
-        mean_g += g;
-        mean_gu = fmaf(g, (in[i] - mean) * rstd, mean_gu);
+        const float one = __fmul_rn(up[i], factor[i]);
+        mean_g += one;
+        mean_gu = fmaf(one, (in[i] - mean) * rstd, mean_gu);
       }
     });
     mean_g = centred ? inverse * warp_sum(mean_g) : 0.0f;
     mean_gu = inverse * warp_sum(mean_gu);
-    for_columns<kCount>(lane, C, [&](std::int64_t c) {
-      x.get(row, c, in);
-      dy.get(row, c, up);
-      if (plus.present()) plus.get(row, c, more);
+    part.for_groups([&](int g, int c, const Group& in) {
+      float up[kCount], factor[kCount], out[kCount] = {};
+      arrived.get(g, up);
+      get_numbers(gamma + c, factor);
+      if (plus.present()) plus.get(row, c, out);
       for (int i = 0; i < kCount; ++i) {
         // g is rounded as it was for its mean, so that a row of one element gives 0
-        const float u = (in[i] - mean) * rstd, g = __fmul_rn(up[i], gamma[c + i]);
-        in[i] = fmaf(fmaf(-u, mean_gu, g - mean_g), rstd, more[i]);
+        const float u = (in[i] - mean) * rstd;
+        out[i] = fmaf(fmaf(-u, mean_gu, __fmul_rn(up[i], factor[i]) - mean_g), rstd, out[i]);
       }
-      dx.set(row, c, in);
+      dx.set(row, c, out);
     });
   }
 };
@@ -130,9 +186,22 @@ struct ParameterGradients {
 
 std::int64_t columns_of(const ConstTensorView& x) { return x.shape(x.rank() - 1); }
 
+bool in_fours(const float* parameters) { return reinterpret_cast<std::uintptr_t>(parameters) % 16 == 0; }
 template <class... Rows>
 bool lie_in_fours(std::int64_t columns, const Rows&... all) {
   return columns % 4 == 0 && (all.lie_in_fours() && ...);
+}
+
+// run(count, held): how many columns at a time, and how many such groups of a row a lane holds.
+template <class Run>
+void choose_groups(std::int64_t columns, bool in_fours, const Run& run) {
+  const auto with = [&]<int kCount, int kHeld>() {
+    run(std::integral_constant<int, kCount>(), std::integral_constant<int, kHeld>());
+  };
+  if (!in_fours) return with.template operator()<1, 0>();
+  if (columns <= 512) return with.template operator()<4, 4>();
+  if (columns <= 1024) return with.template operator()<4, 8>();
+  with.template operator()<4, 0>();
 }
 
 }  // namespace
@@ -142,12 +211,12 @@ void normalise(CudaExecutor& executor, const backend::NormProblem& p) {
   const Rows x(p.x);
   const WritableRows y(p.y);
   const std::int64_t C = columns_of(p.x);
-  const auto run = [&]<int kCount>(std::integral_constant<int, kCount>) {
+  const float *gamma = floats(p.gamma), *beta = floats_or_null(p.beta);
+  choose_groups(C, lie_in_fours(C, x, y) && in_fours(gamma) && in_fours(beta), [&](auto count, auto held) {
     for_rows(executor, x.places.count,
-             Normalise<kCount>{x, floats(p.gamma), floats_or_null(p.beta), y,
-                               p.scales.present() ? floats(p.scales) : nullptr, C, static_cast<float>(p.epsilon)});
-  };
-  lie_in_fours(C, x, y) ? run(std::integral_constant<int, 4>{}) : run(std::integral_constant<int, 1>{});
+             Normalise<count(), held()>{x, gamma, beta, y, p.scales.present() ? floats(p.scales) : nullptr,
+                                        static_cast<int>(C), static_cast<float>(p.epsilon)});
+  });
 }
 
 void normalise_backward(CudaExecutor& executor, const backend::NormGradientProblem& p) {
@@ -155,14 +224,15 @@ void normalise_backward(CudaExecutor& executor, const backend::NormGradientProbl
   const Rows x(p.x), dy(p.dy), plus(p.plus);
   const WritableRows dx(p.dx);
   const std::int64_t rows = x.places.count, C = columns_of(p.x);
+  const float* gamma = floats(p.gamma);
   // Before dx is written, which may be dy's own memory.
   sum_columns(executor, rows, C, lie_in_fours(C, x, dy), ParameterGradients{x, floats(p.scales), dy}, p.dgamma,
               p.dbeta);
-  const auto run = [&]<int kCount>(std::integral_constant<int, kCount>) {
-    for_rows(executor, rows,
-             NormaliseBackward<kCount>{x, floats(p.gamma), floats(p.scales), dy, plus, dx, C, p.centred});
-  };
-  lie_in_fours(C, x, dy, plus, dx) ? run(std::integral_constant<int, 4>{}) : run(std::integral_constant<int, 1>{});
+  choose_groups(C, lie_in_fours(C, x, dy, plus, dx) && in_fours(gamma), [&](auto count, auto held) {
+    for_rows(
+        executor, rows,
+        NormaliseBackward<count(), held()>{x, gamma, floats(p.scales), dy, plus, dx, static_cast<int>(C), p.centred});
+  });
 }
 
 }  // namespace polyhead::cuda
