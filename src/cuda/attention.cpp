@@ -198,6 +198,9 @@ std::string explain(CudaExecutor& executor, const backend::AttentionProblem& pro
     text += to_mma.empty() ? ", tensor cores (mma.sync)" : ", f32 arithmetic; no tensor cores: " + to_mma;
     text += "; not Hopper's kernel: " + to_sm90;
   }
+  if (const std::string why = hopper ? sm90::objection_to_bias_tiles(problem) : ""; !why.empty()) {
+    text += "; the bias is not brought by the copy engine: " + why;
+  }
   if (!problem.weight_head_of.empty()) text += "; weights or logits: a kernel of their own computes them, in f32";
   if (problem.statistics_set != StatisticsSet::none) {
     text += hopper && portable::rarer_option(problem).empty()

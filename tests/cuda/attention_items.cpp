@@ -161,11 +161,16 @@ std::vector<Case> large_cases() {
       Case one = c;
       one.alibi = true;
       add("alibi", one);
+      one.options.causal = false;  // the first keys that a row meets are far behind it, with the lowest logits
+      one.options.align = Align::top_left;
+      add("alibi_ahead", one);
       one.alibi = false;
       one.options.softcap = 20;
       add("softcap", one);
-      one.options.softcap = 2;  // which many scores reach
+      one.options.softcap = 10;  // some scores are beyond what a polynomial is taken for, most of them are not
       add("softcap_low", one);
+      one.options.softcap = 2;  // which many scores reach
+      add("softcap_reached", one);
       Case many = sink;
       many.gates = test::Gates::per_sequence;
       many.options.dropout = {0.1, 5};
@@ -197,6 +202,13 @@ std::vector<Case> large_cases() {
       add("bias_pieces_hiding_all", bias);
       bias.key_start = true;
       add("bias_pieces_starting_late", bias);
+      Case framed = c;
+      framed.bias = Dims{c.queries, c.keys};
+      framed.bias_pieces = framed.sink_logit = true;
+      framed.batch = 1;
+      framed.gates = test::Gates::per_sequence;
+      framed.options.window = {.left = 70, .right = 0, .always_first = 9};
+      add("bias_pieces_window_sink_gates", framed);
     }
   }
   return cases;
@@ -213,14 +225,41 @@ std::vector<Case> described_cases() {
   return cases;
 }
 
+// More tiles than multiprocessors, so that a block of threads takes several one after the other.
+std::vector<Case> many_tiles_cases() {
+  std::vector<Case> cases;
+  for (const Case& all : large_cases()) {
+    const bool capped = all.name.starts_with("large_softcap_low_"),
+               biased = all.name.starts_with("large_bias_pieces_by_");
+    if (!(capped || biased) || all.head_dim > 128 || all.head_dim != all.value_dim) continue;
+    Case c = all;
+    c.name += "_many_tiles";
+    c.heads = 72;
+    c.kv_heads = 36;
+    c.options.causal = false;
+    if (biased) c.bias = Dims{c.batch, c.heads, c.queries, c.keys};
+    cases.push_back(c);
+  }
+  return cases;
+}
+
+std::vector<Item> items_of(const std::vector<Case>& cases, const std::string& kind,
+                           std::string (*run)(Context&, const Case&)) {
+  std::vector<Item> items;
+  for (const Case& c : cases) {
+    items.push_back({kind + "/" + c.name, [c, run](Context& context) { return run(context, c); }});
+  }
+  return items;
+}
+
 }  // namespace
+
+std::vector<Item> many_tiles_items() { return items_of(many_tiles_cases(), "forward", run_forward); }
 
 std::vector<Item> attention_items() {
   std::vector<Item> items;
   const auto add = [&](const std::vector<Case>& cases, const std::string& kind, auto run) {
-    for (const Case& c : cases) {
-      items.push_back({kind + "/" + c.name, [c, run](Context& context) { return run(context, c); }});
-    }
+    for (Item& item : items_of(cases, kind, run)) items.push_back(std::move(item));
   };
   add(test::catalogue(), "forward", run_forward);
   add(large_cases(), "forward", run_forward);

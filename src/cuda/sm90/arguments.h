@@ -91,7 +91,7 @@ struct Options {
   const std::uint32_t* keep_bits = nullptr;  // keep, a bit per key, by its strides in words
   std::int64_t keep_batch = 0, keep_head = 0, keep_row = 0;
   float softcap = 0;  // 0: none
-  // A score s of at most cap_limit becomes s (cap_terms[0] + cap_terms[1] s^2 + ...), in powers of 2.
+  // A score of |s| <= cap_limit becomes s (cap_terms[0] + cap_terms[1] s^2 + ...), in powers of 2.
   float cap_terms[4] = {}, cap_limit = 0;
   PerHead alibi;
   Philox::Keys keys;                   // of dropout; as parameters of the kernel they take no instructions
@@ -129,7 +129,7 @@ struct ForwardArguments {
   int mark_words = 0;
 
   Options options;
-  CUtensorMap bias;  // boxes of 64 keys, for calls whose only rarer option is a bias that the copy engine can take
+  CUtensorMap bias{};  // boxes of 64 keys, for calls whose only rarer option is a bias that the copy engine can take
   int bias_heads = 0, bias_batches = 0;  // 1 if it has more than one of them, otherwise 0
   float bias_factor = 0;                 // what it is multiplied by to be added to q . k
 

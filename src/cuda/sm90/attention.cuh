@@ -1,6 +1,6 @@
 // Attention forward on Hopper. A block of threads has a scheduler, which says which tile is next; a producer, which
-// brings tiles of Q, K and V by the copy engine; and two or three warpgroups of consumers, each with 64 rows of the
-// tile. A consumer computes
+// brings tiles of Q, K, V and a bias by the copy engine; and two or three warpgroups of consumers, each with 64 rows of
+// the tile. A consumer computes
 //   S = Q K^T of the next block of keys  and  O += P V of the last one
 // at the same time on the tensor cores, and the softmax of S while the second is under way; consumers take turns at the
 // tensor cores, so that one's softmax hides behind another's products. Blocks of threads fetch tile after tile.
@@ -120,6 +120,7 @@ class Forward {
     device::prefetch(a.q);
     device::prefetch(a.k);
     device::prefetch(a.v);
+    if constexpr (kBiasTiles) device::prefetch(a.bias);
     Count queries = 0, keys = 0, values = 0;
     struct {
       int row, head, batch;
@@ -150,8 +151,10 @@ class Forward {
         copy(shared.k[stage], a.k, 0, row, kv_head, batch, shared.k_full[stage], device::Keep::last_out);
         if constexpr (kBiasTiles) {
           shared.bias.empty[stage].await(free);
+          const bool is_shared = a.bias_heads * a.bias_batches == 0;  // by heads or sequences, which will read it again
           copy(shared.bias.tile[stage], a.bias, row, tile.query_begin + tile.row, tile.head * a.bias_heads,
-               batch * a.bias_batches, shared.bias.full[stage], device::Keep::last_out);
+               batch * a.bias_batches, shared.bias.full[stage],
+               is_shared ? device::Keep::last_out : device::Keep::first_out);
         }
         if (keys > 1) copy_values();
         waiting = {row, kv_head, batch};

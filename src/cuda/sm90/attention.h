@@ -14,6 +14,9 @@ namespace polyhead::cuda::sm90 {
 // where there are rarer options.
 std::string objection(const backend::AttentionProblem& problem);
 std::string objection(const backend::AttentionGradientProblem& problem);
+// Why a bias, the only rarer option of a call, is not brought by the copy engine, which is twice as fast; otherwise
+// empty.
+std::string objection_to_bias_tiles(const backend::AttentionProblem& problem);
 
 // What a call needs besides its tensors. Memory is the device's.
 struct Workspace {

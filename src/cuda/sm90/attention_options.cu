@@ -23,6 +23,18 @@ RarerOption only_option(const backend::AttentionProblem& problem) {
   return count == 1 ? found : RarerOption::several;
 }
 
+// Why the copy engine cannot bring the bias, or nothing. It is added to q . k, so the scale must not be too small to
+// divide by; where keys begin late the copies would begin between multiples of 16 bytes (an illegal instruction).
+std::string objection_to_tiles(const backend::AttentionProblem& problem) {
+  const ConstTensorView bias = without_copies(problem.bias);
+  if (problem.head_dim == 256) return "heads of 256";
+  if (bias.dtype() != problem.dtype) return "f32";
+  if (problem.sequences.key_start.present()) return "key_start";
+  if (!(problem.scale > 1e-6)) return "a scale below 1e-6";
+  const bool rows = bias.stride(3) == 1 && (bias.shape(2) == 1 || bias.stride(2) >= bias.shape(3));
+  return rows && is_mappable(bias) ? "" : "rows that the copy engine cannot take";
+}
+
 template <class T, int D, class Sizes, class BiasSizes>
 bool launch_for(const Workspace& workspace, const backend::AttentionProblem& problem) {
   const auto with = [&]<RarerOption kOnly>(std::integral_constant<RarerOption, kOnly>) {
@@ -33,7 +45,7 @@ bool launch_for(const Workspace& workspace, const backend::AttentionProblem& pro
     case RarerOption::softcap: return with(std::integral_constant<RarerOption, RarerOption::softcap>());
     case RarerOption::alibi: return with(std::integral_constant<RarerOption, RarerOption::alibi>());
     case RarerOption::bias:
-      if (!has_bias_tiles(problem)) return false;
+      if (!objection_to_tiles(problem).empty()) return false;
       launch<T, D, Instance::general, BiasSizes, RarerOption::bias>(workspace, problem);
       return true;
     case RarerOption::keep: return with(std::integral_constant<RarerOption, RarerOption::keep>());
@@ -52,6 +64,10 @@ bool launch_for(const Workspace& workspace, const backend::AttentionProblem& pro
 }
 
 }  // namespace
+
+std::string objection_to_bias_tiles(const backend::AttentionProblem& problem) {
+  return only_option(problem) == RarerOption::bias ? objection_to_tiles(problem) : "";
+}
 
 bool attend_with_one_option(const Workspace& workspace, const backend::AttentionProblem& problem) {
   return problem.dtype == DType::bf16 ? launch_for<__nv_bfloat16>(workspace, problem)

@@ -49,12 +49,13 @@ inline TileOrder order_of(const backend::Sequences& sequences, std::int64_t head
   return order;
 }
 
-// cap tanh(scale s / cap), in powers of 2. Up to a third of the cap, tanh z = z (1 + c_1 z^2 + c_2 z^4 + c_3 z^6) to
-// 4e-8 of it. Where the terms would leave the range of f32 the polynomial is not used.
+// cap tanh(scale s / cap), in powers of 2. Up to 0.35 of the cap, tanh z = z (1 + c_1 z^2 + c_2 z^4 + c_3 z^6) to 4e-8
+// of it. Where the terms would leave the range of f32 the polynomial is not used.
 inline void set_softcap(Options& options, double scale, double cap) {
   options.softcap = static_cast<float>(cap);
+  if (!(cap > 0 && scale > 1e-6 && scale < 1e6)) return;
   const double ratio = scale / cap;
-  if (!(cap > 0 && ratio > 1e-4 && ratio < 1e4)) return;
+  if (!(ratio > 1e-4 && ratio < 1e4)) return;
   constexpr double kTanh[] = {1, -0.33332663164, 0.13299825372, -0.049148501516};
   for (int i = 0; i < 4; ++i) {
     options.cap_terms[i] = static_cast<float>(scale * std::numbers::log2e * kTanh[i] * std::pow(ratio, 2 * i));

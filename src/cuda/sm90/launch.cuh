@@ -73,15 +73,8 @@ inline ConstTensorView without_copies(const ConstTensorView& bias) {
   }
   return ConstTensorView(bias.data(), bias.dtype(), shape, bias.strides(), bias.device());
 }
-// Can the copy engine bring it? Not if keys begin anywhere, for it wants columns that are multiples of 16 bytes. It is
-// added to q . k, so the scale must not be too small to divide by.
-inline bool has_bias_tiles(const backend::AttentionProblem& problem) {
-  const ConstTensorView& bias = problem.bias;
-  return bias.dtype() == problem.dtype && bias.stride(3) == 1 && is_mappable(without_copies(bias)) &&
-         !problem.sequences.key_start.present() && problem.scale > 1e-6;
-}
 
-template <class T, int D, Instance kInstance, class Sizes>
+template <class T, int D, Instance kInstance, class Sizes, RarerOption kOnly>
 ForwardArguments arguments_of(const Workspace& workspace, const backend::AttentionProblem& problem) {
   using Kernel = Forward<T, D, kInstance, Sizes>;
   ForwardArguments a;
@@ -109,7 +102,7 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
   a.marks = layout.marks;
   a.mark_words = layout.mark_words;
   a.options = forward_options(problem, layout);
-  if (problem.bias.present() && has_bias_tiles(problem)) {
+  if constexpr (kOnly == RarerOption::bias) {
     const ConstTensorView bias = without_copies(problem.bias);
     a.bias = map_of(bias, Kernel::kRows);
     a.bias_batches = bias.shape(0) > 1 ? 1 : 0;
@@ -130,7 +123,7 @@ void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
 template <class T, int D, Instance kInstance, class Sizes = Shape<D>, RarerOption kOnly = RarerOption::several>
 ForwardArguments launch(const Workspace& workspace, const backend::AttentionProblem& problem) {
   using Kernel = Forward<T, D, kInstance, Sizes, kOnly>;
-  const ForwardArguments a = arguments_of<T, D, kInstance, Sizes>(workspace, problem);
+  const ForwardArguments a = arguments_of<T, D, kInstance, Sizes, kOnly>(workspace, problem);
   constexpr int kShared = sizeof(typename Kernel::Shared);
   const auto kernel = attend_kernel<T, D, kInstance, Sizes, kOnly>;
   prepare_keys(workspace, a, problem);

@@ -136,13 +136,16 @@ struct RowPair {
   // Returns whether earlier sums, the output's among them, must be multiplied by `factor`.
   template <bool kPlain, int kCount>
   __device__ bool absorb(float (&s)[kCount], float scale, int first_key, float (&factor)[2]) {
-    float top[2] = {largest_if_positive(s, 0), largest_if_positive(s, 1)};
-    bool grown = may_outgrow(top, scale);
-    if (grown) {
+    float top[2];
+    if (may_be_negative()) {
       top[0] = largest(s, 0);
       top[1] = largest(s, 1);
-      grown = raise(top, scale, factor);
+    } else {
+      top[0] = largest_if_positive(s, 0);
+      top[1] = largest_if_positive(s, 1);
     }
+    const bool grown = outgrown(top, scale);
+    if (grown) raise(top, scale, factor);
     if constexpr (kStatistics) {
       if (records.reached(top)) {
         records.record(s, top, first_key);
@@ -168,8 +171,8 @@ struct RowPair {
     }
     return fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3]));
   }
-  // The same if it is positive, otherwise something that is not. As integers, floats that are not negative have the
-  // order of their values and are above all others, and three integers are compared at once.
+  // The same if it is positive, otherwise one of the negative scores. As integers, floats that are not negative have
+  // the order of their values and are above all others, and three integers are compared at once.
   template <int kCount>
   __device__ static float largest_if_positive(const float (&s)[kCount], int r) {
     int most[4];
@@ -182,31 +185,26 @@ struct RowPair {
     return __int_as_float(max(__vimax3_s32(most[0], most[1], most[2]), most[3]));
   }
 
-  // Whether some row of the warp has outgrown its reference, or may have, for its scores are all negative. top: what
-  // largest_if_positive says.
-  __device__ bool may_outgrow(const float (&top)[2], float scale) const {
-    bool may = false;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      may |= fmaxf(top[r] * scale, 0.f) > reference[r] + kSlack;
-      if constexpr (kStatistics) may |= records.best[r] < 0;
-    }
+  // Whether a negative score may outgrow a row's reference, or be the best of a row, somewhere in the warp.
+  __device__ bool may_be_negative() const {
+    bool may = reference[0] < -kSlack || reference[1] < -kSlack;
+    if constexpr (kStatistics) may |= records.best[0] < 0 || records.best[1] < 0;
     return __any_sync(~0u, may);
   }
+  __device__ bool outgrown(const float (&top)[2], float scale) const {
+    return __any_sync(~0u, top[0] * scale > reference[0] + kSlack || top[1] * scale > reference[1] + kSlack);
+  }
 
-  // Makes the rows' maxima the references, where they are larger. Returns whether one has moved.
-  __device__ bool raise(const float (&top)[2], float scale, float (&factor)[2]) {
-    bool moved = false;
+  // Makes the rows' maxima the references.
+  __device__ void raise(const float (&top)[2], float scale, float (&factor)[2]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float now = fmaxf(reference[r], quad_max(top[r]) * scale);
       factor[r] = exp2_fast(reference[r] - now);
       if constexpr (kStatistics) records.rescale(r, factor[r], reference[r] - now, sum[r]);
       sum[r] *= factor[r];
-      moved |= now > reference[r];
       reference[r] = now;
     }
-    return __any_sync(~0u, moved);
   }
 
   template <bool kPlain, int kCount>

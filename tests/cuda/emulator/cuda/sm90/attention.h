@@ -17,6 +17,7 @@ struct Workspace {
 
 inline std::string objection(const backend::AttentionProblem&) { return "no Hopper GPU"; }
 inline std::string objection(const backend::AttentionGradientProblem&) { return "no Hopper GPU"; }
+inline std::string objection_to_bias_tiles(const backend::AttentionProblem&) { return {}; }
 inline std::size_t extra_bytes(const backend::AttentionProblem&) { return 0; }
 inline void attend(const Workspace&, const backend::AttentionProblem&) {}
 inline std::size_t extra_bytes(const backend::AttentionGradientProblem&) { return 0; }
