@@ -14,7 +14,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct BenchOptions {
   std::vector<std::string> shapes;
   std::optional<bool> causal;
   std::string op = "attention", dtype = "f32", statistics = "none", format = "table";
@@ -68,7 +68,7 @@ std::vector<std::string> op_names() {
 
 class Bench {
  public:
-  explicit Bench(const Options& options)
+  explicit Bench(const BenchOptions& options)
       : options_(options), op_(op_named(options.op)), context_(static_cast<int>(options.threads)) {
     settings_.dtype = dtype_named(options.dtype);
     if (options.statistics == "light") settings_.statistics = StatisticsSet::light;
@@ -122,13 +122,13 @@ class Bench {
                           trial.flops / timing.seconds, trial.scores / timing.seconds});
   }
 
-  const Options& options_;
+  const BenchOptions& options_;
   const BenchOp& op_;
   Context context_;
   BenchSettings settings_;
 };
 
-Report report_of(const Options& options) {
+Report report_of(const BenchOptions& options) {
   std::vector<Shape> shapes;
   for (const std::string& text : options.shapes) shapes.push_back(shape_of(text));
   if (shapes.empty()) shapes.assign(kShapes.begin(), kShapes.end());
@@ -158,7 +158,7 @@ Report report_of(const Options& options) {
 }  // namespace
 
 Command bench_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchOptions>();
   return {.name = "bench",
           .summary = "the speed of attention on this machine",
           .description =

@@ -11,7 +11,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct CompareOptions {
   SubjectChoice subject;
   std::string other;
   DeviceChoice on;
@@ -19,7 +19,7 @@ struct Options {
 };
 
 // Heads are compared by their numbers, on the same tokens.
-void expect_alike(const Options& o, const model::Config& a, const model::Config& b) {
+void expect_alike(const CompareOptions& o, const model::Config& a, const model::Config& b) {
   const auto heads = [](const model::Config& config) {
     std::vector<std::int64_t> counts;
     for (const model::LayerHeads& layer : config.layers) counts.push_back(layer.heads);
@@ -40,7 +40,7 @@ Side side_of(Context& context, model::Transformer& model, const exam::Material& 
   return {std::move(plain), std::move(roles)};
 }
 
-void compare(const Options& o) {
+void compare(const CompareOptions& o) {
   o.subject.expect_model();
   if (o.other.empty()) throw Failure(Exit::usage, "with which model? Name two");
   Context context = o.on.context();
@@ -63,7 +63,7 @@ void compare(const Options& o) {
 }  // namespace
 
 Command compare_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CompareOptions>();
   const std::vector<Option> text_options = o->subject.text_options();
   return {
       .name = "compare",

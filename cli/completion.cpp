@@ -67,10 +67,10 @@ std::string bash_completion() {
 }
 
 Command completion_command() {
-  struct Options {
+  struct CompletionOptions {
     std::string shell;
   };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompletionOptions>();
   return {.name = "completion",
           .summary = "print the completion script for a shell",
           .description = "Prints a script that teaches the shell to complete polyhead's commands and options.",

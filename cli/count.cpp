@@ -8,7 +8,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct CountOptions {
   std::vector<std::string> names;
   std::optional<std::int64_t> width, heads, kv_heads, head_dim, ff, vocabulary, context, tokens;
   std::string layers;
@@ -38,7 +38,7 @@ void read_layers(const std::string& text, Model& model) {
                                          text));
 }
 
-void apply(const Options& options, Model& model) {
+void apply(const CountOptions& options, Model& model) {
   const auto set = [](const auto& given, auto& field) {
     if (given) field = *given;
   };
@@ -57,7 +57,7 @@ void apply(const Options& options, Model& model) {
   set(options.tokens, model.tokens);
 }
 
-std::vector<Count> chosen(const Options& options) {
+std::vector<Count> chosen(const CountOptions& options) {
   std::vector<Model> models;
   for (const Model& preset : presets()) {
     const bool named = std::find(options.names.begin(), options.names.end(), preset.name) != options.names.end();
@@ -88,7 +88,7 @@ std::vector<std::string> preset_names() {
 }  // namespace
 
 Command count_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CountOptions>();
   return {
       .name = "count",
       .summary = "parameters and FLOPs of a configuration, itemised",

@@ -17,20 +17,20 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct EmbedOptions {
   std::string model, text, out;
   DeviceChoice on;
   std::string format = "table";
 };
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+constexpr std::size_t kMostText = std::size_t{1} << 28;
 constexpr std::size_t kBatch = 32, kTokens = 4096;  // the most lines and tokens of a pass
 
 using Lines = std::vector<std::vector<std::int32_t>>;
 
-Lines read_lines(const Options& o, const exam::Language& language, std::int64_t context) {
+Lines read_lines(const EmbedOptions& o, const exam::Language& language, std::int64_t context) {
   Lines lines;
-  std::istringstream text(io::read_file(o.text, kMostBytes));
+  std::istringstream text(io::read_file(o.text, kMostText));
   for (std::string line; std::getline(text, line);) {
     if (line.ends_with('\r')) line.pop_back();
     const std::string where = fmt::format("{}:{}", o.text, lines.size() + 1);
@@ -91,7 +91,7 @@ Tensor embeddings_of(Context& context, const model::Transformer& model, const Li
   return all;
 }
 
-void embed(const Options& o) {
+void embed(const EmbedOptions& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (o.text.empty()) throw Failure(Exit::usage, "which texts? Name a file with one on every line: --text FILE");
   if (o.out.empty()) throw Failure(Exit::usage, "where to? Name a file, for example --out embeddings.npy");
@@ -123,7 +123,7 @@ void embed(const Options& o) {
 }  // namespace
 
 Command embed_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<EmbedOptions>();
   return {
       .name = "embed",
       .summary = "what an encoder makes of texts, as an array for NumPy",

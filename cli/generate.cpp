@@ -18,7 +18,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   std::string model, prompt;
   std::optional<std::int64_t> tokens;
   std::optional<double> temperature;
@@ -192,7 +192,7 @@ class Printer {
   std::string waiting_;
 };
 
-void generate(const Options& o) {
+void generate(const GenerateOptions& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (std::find(o.stop.begin(), o.stop.end(), "") != o.stop.end()) {
     throw Failure(Exit::usage, "--stop: expected a text, found none");
@@ -232,7 +232,7 @@ void generate(const Options& o) {
 }  // namespace
 
 Command generate_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<GenerateOptions>();
   return {
       .name = "generate",
       .summary = "continue a text with a trained model",

@@ -16,7 +16,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct HeadsOptions {
   SubjectChoice subject;
   std::string links;
   std::optional<bool> damage, means, gradient;
@@ -28,7 +28,7 @@ struct Options {
 constexpr std::int64_t kLongWindow = 2048;  // beyond it the backward pass takes more memory than most machines have
 
 // The page: the heads as examined, and the attention of each over the first of the sequences used.
-void write_page(const Options& o, Context& context, const exam::Material& material, const Examined& examined) {
+void write_page(const HeadsOptions& o, Context& context, const exam::Material& material, const Examined& examined) {
   const exam::Examination& found = examined.found;
   constexpr std::int64_t kTexts = 2;
   exam::Viewer viewer(context, o.subject.model);
@@ -62,12 +62,12 @@ void write_page(const Options& o, Context& context, const exam::Material& materi
   io::write_atomically(o.html, [&](io::Writer& writer) { writer.write(report::html(page)); });
 }
 
-std::vector<heads::Probe> links_of(const Options& o, const exam::Subject& subject) {
+std::vector<heads::Probe> links_of(const HeadsOptions& o, const exam::Subject& subject) {
   if (subject.task != nullptr) return exam::load_links(o.links, *subject.task);
   return exam::load_links(o.links, text::load_tokenizer(o.subject.model), subject.reading, subject.model->config());
 }
 
-void examine_heads(const Options& o) {
+void examine_heads(const HeadsOptions& o) {
   o.subject.expect_model();
   Context context = o.on.context();
   const exam::Subject subject = o.subject.load(context);
@@ -104,7 +104,7 @@ void examine_heads(const Options& o) {
 }  // namespace
 
 Command heads_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<HeadsOptions>();
   const std::vector<Option> text_options = o->subject.text_options();
   return {
       .name = "heads",

@@ -19,7 +19,7 @@ namespace {
 using io::Json;
 using Listed = io::ListedWeights::Listed;
 
-struct Options {
+struct InspectOptions {
   std::string model, tensor, out, format = "table";
 };
 
@@ -226,7 +226,7 @@ Report report_of(const Findings& found) {
   return report;
 }
 
-void save_tensor(const Options& o) {
+void save_tensor(const InspectOptions& o) {
   const io::ListedWeights weights = io::list_weights(o.model);
   std::vector<std::string> names;
   for (const Listed& listed : weights.tensors) {
@@ -237,7 +237,7 @@ void save_tensor(const Options& o) {
                                          did_you_mean(o.tensor, names)));
 }
 
-void run(const Options& o) {
+void run(const InspectOptions& o) {
   if (o.model.empty())
     throw Failure(Exit::usage, "which model? Name a .gguf or .safetensors file, or a folder with one");
   if (o.tensor.empty() != o.out.empty()) {
@@ -255,7 +255,7 @@ void run(const Options& o) {
 }  // namespace
 
 Command inspect_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<InspectOptions>();
   return {
       .name = "inspect",
       .summary = "what a model's files hold, before anything is loaded",

@@ -14,7 +14,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct PatchOptions {
   std::string model, clean, corrupted, answer, instead;
   std::int64_t top = 20;
   DeviceChoice on;
@@ -96,7 +96,7 @@ Report report_of(const Patched& p, std::int64_t top) {
           .csv = table};
 }
 
-void patch(const Options& o) {
+void patch(const PatchOptions& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (o.clean.empty() || o.corrupted.empty()) throw Failure(Exit::usage, "expected two texts: --clean and --corrupted");
   Context context = o.on.context();
@@ -129,7 +129,7 @@ void patch(const Options& o) {
 }  // namespace
 
 Command patch_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PatchOptions>();
   return {
       .name = "patch",
       .summary = "which heads carry what tells two texts apart",

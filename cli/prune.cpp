@@ -14,7 +14,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct PruneOptions {
   SubjectChoice subject;
   std::string out, order, layout = "polyhead";
   double budget = 1;
@@ -29,7 +29,7 @@ const std::vector<std::string> kOrders{"iterative", "one-shot", "random", "damag
 const std::vector<std::string> kLayouts{"polyhead", "transformers"};
 constexpr int kRandomOrders = 5;
 
-void check(const Options& o) {
+void check(const PruneOptions& o) {
   o.subject.expect_model();
   const std::filesystem::path model = o.subject.model;
   if (o.fine_tune > 0 && exam::reads_text(model)) {
@@ -50,7 +50,7 @@ void check(const Options& o) {
 
 class Pruning {
  public:
-  explicit Pruning(const Options& o) : o_(o), context_(o.on.context()), subject_(o.subject.load(context_)) {
+  explicit Pruning(const PruneOptions& o) : o_(o), context_(o.on.context()), subject_(o.subject.load(context_)) {
     order_ = !o.order.empty() ? o.order : answers() ? "iterative" : "damage";
     if (!answers() && (order_ == "iterative" || order_ == "one-shot")) {
       throw Failure(Exit::usage, fmt::format("--order: {} goes by the gradient of a loss, and an encoder has none; "
@@ -151,7 +151,7 @@ class Pruning {
     }
   }
 
-  const Options& o_;
+  const PruneOptions& o_;
   std::string order_;
   Context context_;
   exam::Subject subject_;
@@ -159,7 +159,7 @@ class Pruning {
   std::vector<Tensor> means_;
 };
 
-std::vector<Option> options_of(Options& o) {
+std::vector<Option> options_of(PruneOptions& o) {
   const std::vector<Option> text_options = o.subject.text_options();
   return {o.subject.model_option(),
           {"out", "FOLDER", "where the smaller model goes; created if missing", &o.out},
@@ -204,7 +204,7 @@ std::vector<Option> options_of(Options& o) {
 }  // namespace
 
 Command prune_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PruneOptions>();
   return {
       .name = "prune",
       .summary = "remove the heads that a model can do without",

@@ -17,7 +17,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct ScoreOptions {
   std::string model, text;
   std::int64_t length = 512;
   DeviceChoice on;
@@ -42,7 +42,7 @@ struct Sums {
 };
 
 // The text as the model reads it: with its tokenizer, or byte by byte if polyhead trained it on bytes.
-exam::Reading read(const Options& o, const model::Config& config) {
+exam::Reading read(const ScoreOptions& o, const model::Config& config) {
   if (exam::reads_text(o.model)) return exam::read_text(o.model, o.text, config);
   const train::Plan plan = train::load_plan(o.model);
   if (plan.task.name != "text") {
@@ -58,12 +58,12 @@ exam::Reading read(const Options& o, const model::Config& config) {
   return reading;
 }
 
-void expect_asked(const Options& o) {
+void expect_asked(const ScoreOptions& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (o.text.empty()) throw Failure(Exit::usage, "which text? Name it, for example --text README.md");
 }
 
-void expect_language_model(const Options& o, const model::Config& config) {
+void expect_language_model(const ScoreOptions& o, const model::Config& config) {
   if (config.kind == model::Kind::gpt) return;
   throw Failure(Exit::input,
                 config.kind == model::Kind::encoder
@@ -73,7 +73,8 @@ void expect_language_model(const Options& o, const model::Config& config) {
                     : fmt::format("{}: this model answers with a class and says nothing of what comes next", o.model));
 }
 
-Report report_of(const Options& o, std::int64_t length, std::int64_t windows, const Sums& sums, std::int64_t bytes) {
+Report report_of(const ScoreOptions& o, std::int64_t length, std::int64_t windows, const Sums& sums,
+                 std::int64_t bytes) {
   const double loss = sums.mean(sums.loss), accuracy = sums.mean(static_cast<double>(sums.right));
   const double bits = sums.loss / std::numbers::ln2 / static_cast<double>(bytes);
   const Table table{.name = "scores",
@@ -93,7 +94,7 @@ Report report_of(const Options& o, std::int64_t length, std::int64_t windows, co
           .csv = table};
 }
 
-void score(const Options& o) {
+void score(const ScoreOptions& o) {
   expect_asked(o);
   Context context = o.on.context();
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
@@ -124,7 +125,7 @@ void score(const Options& o) {
 }  // namespace
 
 Command score_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ScoreOptions>();
   return {
       .name = "score",
       .summary = "how well a language model predicts a text: loss and perplexity",

@@ -13,7 +13,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct ServeOptions {
   std::string model, compare;
   std::string host = "127.0.0.1";
   std::int64_t port = 0, tokens = 2048;
@@ -22,7 +22,7 @@ struct Options {
 
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1"; }
 
-void run(const Options& o) {
+void run(const ServeOptions& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (o.host == "0.0.0.0" || o.host == "::") {
     throw Failure(Exit::usage, fmt::format("--host: expected the address of one interface, found {}, which is all of "
@@ -57,7 +57,7 @@ void run(const Options& o) {
 }  // namespace
 
 Command serve_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ServeOptions>();
   return {
       .name = "serve",
       .summary = "a live page: type a text, see every head, switch heads off",

@@ -12,14 +12,14 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct StudyOptions {
   std::string out = "polyhead-study";
   bool quick = false, force = false, resume = false;
   DeviceChoice on;
   std::string format = "table";
 };
 
-study::Results study_of(const Options& o) {
+study::Results study_of(const StudyOptions& o) {
   if (o.force && o.resume) throw Failure(Exit::usage, "--resume continues a study and --force starts over: choose one");
   if (!o.force && !o.resume && io::is_folder(o.out) && io::is_there(std::filesystem::path(o.out) / "models")) {
     throw Failure(Exit::input, fmt::format("{}: there is a study in this folder; --resume continues it, --force "
@@ -49,7 +49,7 @@ study::Results study_of(const Options& o) {
   }
 }
 
-Report report_of(const study::Results& results, const Options& o) {
+Report report_of(const study::Results& results, const StudyOptions& o) {
   Report report{.command = "study", .text = {}, .fields = {}, .tables = {}, .csv = {}};
   Table findings{"findings", {{"finding", "", Style::words}, {"shown_by", "", Style::words}}, {}};
   for (const report::Finding& finding : study::findings(results)) {
@@ -66,7 +66,7 @@ Report report_of(const study::Results& results, const Options& o) {
 }  // namespace
 
 Command study_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<StudyOptions>();
   return {
       .name = "study",
       .summary = "train, compare, look inside, prune, and write the report: the main job",

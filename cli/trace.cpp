@@ -8,7 +8,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct TraceOptions {
   Sizes sizes;
   bool causal = false;
   std::int64_t seed = 1;
@@ -58,7 +58,7 @@ std::string numbers_of(const Step& step) {
   return text;
 }
 
-std::string text_of(const Options& o, const Trace& trace) {
+std::string text_of(const TraceOptions& o, const Trace& trace) {
   Table steps{.name = {}, .columns = {{"step", "step"}, {"shape", "shape"}, {"how", "how"}}, .rows = {}};
   for (const Step& step : trace.steps) steps.rows.push_back({step.name, to_string(step.shape), step.how});
   const Sizes& s = o.sizes;
@@ -87,7 +87,7 @@ std::string text_of(const Options& o, const Trace& trace) {
   return text;
 }
 
-Report report_of(const Options& o) {
+Report report_of(const TraceOptions& o) {
   check_sizes(o.sizes);
   const Trace trace = trace_attention(o.sizes, o.causal, o.seed);
   Report report{.command = "trace",
@@ -166,7 +166,7 @@ void add_steps(const std::vector<Step>& steps, Report& report) {
 }
 
 Command trace_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TraceOptions>();
   return {.name = "trace",
           .summary = "multi-head attention step by step: shapes, and numbers where they are few",
           .description =

@@ -12,7 +12,7 @@
 namespace polyhead::cli {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string task, out, file, norm, positions;
   std::optional<std::int64_t> layers, width, heads, kv_heads, context, steps, batch, warmup, seed, save_every;
   std::optional<double> rate, decay, dropout;
@@ -33,7 +33,7 @@ void set(const std::optional<Given>& given, Field& field) {
   if (given) field = static_cast<Field>(*given);
 }
 
-model::Config model_of(const Options& o, const model::Config& own) {
+model::Config model_of(const TrainOptions& o, const model::Config& own) {
   const auto layers = o.layers.value_or(std::ssize(own.layers));
   model::Config config =
       model::make_config(own.kind, layers, o.width.value_or(own.width), o.heads.value_or(own.layers[0].heads));
@@ -47,7 +47,7 @@ model::Config model_of(const Options& o, const model::Config& own) {
   return config;
 }
 
-train::Plan plan_of(const Options& o) {
+train::Plan plan_of(const TrainOptions& o) {
   train::Plan plan = train::plan_for(o.task);
   plan.model = model_of(o, plan.model);
   plan.file = o.file;
@@ -65,7 +65,7 @@ train::Plan plan_of(const Options& o) {
 
 [[noreturn]] void misused(const std::string& what) { throw Failure(Exit::usage, what); }
 
-void check_start(const Options& o) {
+void check_start(const TrainOptions& o) {
   if (o.task.empty()) misused("which task? For example: polyhead train copy --out run");
   if (o.task == "text" && o.file.empty())
     misused("the task text needs a file: polyhead train text --file FILE --out run");
@@ -76,7 +76,7 @@ void check_start(const Options& o) {
 }
 
 // A run keeps its plan, except for what `Changes` holds.
-void check_resume(const Options& o) {
+void check_resume(const TrainOptions& o) {
   if (o.force) misused("--resume continues a run and --force starts over: choose one");
   const std::pair<bool, const char*> fixed[] = {
       {o.layers.has_value(), "layers"},   {o.width.has_value(), "width"},
@@ -96,7 +96,7 @@ void check_resume(const Options& o) {
   }
 }
 
-std::unique_ptr<train::Run> run_of(const Options& o, Context& context) {
+std::unique_ptr<train::Run> run_of(const TrainOptions& o, Context& context) {
   if (o.out.empty()) misused("where to? Name a folder, for example --out run");
   if (!o.resume) {
     check_start(o);
@@ -135,7 +135,7 @@ train::Outcome go(train::Run& run, Progress& progress) {
   });
 }
 
-void train_model(const Options& o) {
+void train_model(const TrainOptions& o) {
   Context context = o.on.context();
   const std::unique_ptr<train::Run> run = run_of(o, context);
   announce(*run);
@@ -175,7 +175,7 @@ std::string tasks_help() {
 
 constexpr std::int64_t kMostSteps = 1'000'000'000, kMostSeed = std::int64_t{1} << 53;
 
-std::vector<Option> options_of(Options& o) {
+std::vector<Option> options_of(TrainOptions& o) {
   return {
       {"TASK", "", tasks_help(), &o.task, task_names()},
       {"out", "FOLDER", "where the model goes; created if missing", &o.out},
@@ -214,7 +214,7 @@ std::vector<Option> options_of(Options& o) {
 }  // namespace
 
 Command train_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TrainOptions>();
   return {
       .name = "train",
       .summary = "train a transformer on a task or a text; resumes bit for bit",

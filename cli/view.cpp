@@ -12,10 +12,10 @@
 namespace polyhead::cli {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 24;
+constexpr std::size_t kMostShown = std::size_t{1} << 24;
 constexpr std::int64_t kMostTokens = 100'000;
 
-struct Options {
+struct ViewOptions {
   std::string model, compare, text, prompt, versus, off;
   std::string out = "view.html";
   std::optional<std::int64_t> layer;
@@ -76,7 +76,7 @@ std::string shell_word(std::string_view text) {
 }
 
 // The command that writes this page again.
-std::string command_of(const Options& o) {
+std::string command_of(const ViewOptions& o) {
   std::string command = "polyhead view " + shell_word(o.model);
   const auto add = [&](std::string_view option, const std::string& value) {
     if (!value.empty()) command += fmt::format(" --{} {}", option, shell_word(value));
@@ -90,7 +90,7 @@ std::string command_of(const Options& o) {
   return command;
 }
 
-void view(const Options& o) {
+void view(const ViewOptions& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (!o.text.empty() && !o.prompt.empty()) throw Failure(Exit::usage, "--text, --prompt: one of them, not both");
   const exam::GateList gates = gates_in(o.off);
@@ -103,7 +103,7 @@ void view(const Options& o) {
     throw Failure(Exit::usage, fmt::format("--layer: expected 0 to {}, found {}", layers - 1, *o.layer));
   }
   const std::string text = !o.prompt.empty() ? o.prompt
-                           : !o.text.empty() ? io::read_file(o.text, kMostBytes)
+                           : !o.text.empty() ? io::read_file(o.text, kMostShown)
                                              : viewer.language().example();
   report::Page page;
   page.title = serve::name_of(o.model);
@@ -134,7 +134,7 @@ void view(const Options& o) {
 }  // namespace
 
 Command view_command() {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ViewOptions>();
   return {
       .name = "view",
       .summary = "one HTML file: a text, every head, what the model makes of it",

@@ -11,8 +11,6 @@ namespace polyhead::text {
 namespace {
 
 const std::string kPrefix = "tokenizer.ggml.";
-constexpr std::int64_t kMostId = 1 << 30;
-
 constexpr const char *kAddBos = "add_bos_token", *kBos = "bos_token_id";
 constexpr const char *kAddEos = "add_eos_token", *kEos = "eos_token_id";
 

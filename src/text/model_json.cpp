@@ -8,8 +8,6 @@
 namespace polyhead::text {
 namespace {
 
-constexpr std::int64_t kMostId = 1 << 30;
-
 Vocabulary read_vocabulary(const io::Json& json, const std::string& where) {
   const io::Json& vocab = field(json, "vocab");
   if (!vocab.is_object()) refuse(where, "\"vocab\": expected an object that gives each token its number");

@@ -5,8 +5,6 @@
 namespace polyhead::text {
 namespace {
 
-constexpr std::int64_t kMostId = 1 << 30;
-
 // ["[SEP]", 102]
 Id read_pair(const io::Json& json, const std::string& key, const std::string& where) {
   const io::Json& pair = list_of(json, key, where);

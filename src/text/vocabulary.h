@@ -11,6 +11,7 @@
 namespace polyhead::text {
 
 using Id = std::int32_t;
+constexpr std::int64_t kMostId = 1 << 30;  // in a file
 
 class Vocabulary {
  public:

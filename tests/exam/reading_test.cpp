@@ -8,7 +8,7 @@
 namespace polyhead::exam {
 namespace {
 
-constexpr const char* kTokenizer =
+constexpr const char* kReader =
     R"({"model":{"type":"BPE","vocab":{"a":0,".":1," ":2," .":3,"\n":4,"<s>":5},"merges":[[" ","."]]},"decoder":{"type":"Fuse"},
         "added_tokens":[{"id":5,"content":"<s>","special":true}],
         "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},
@@ -17,7 +17,7 @@ constexpr const char* kTokenizer =
 
 TEST(Reading, HasTheTextTheBeginningAndTheMarks) {
   const io::Scratch scratch;
-  io::spill(scratch / "tokenizer.json", kTokenizer);
+  io::spill(scratch / "tokenizer.json", kReader);
   io::spill(scratch / "text", "a a.");
   model::Config config = model::make_config(model::Kind::gpt, 1, 8, 2);
   config.vocabulary = 6;

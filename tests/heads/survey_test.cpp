@@ -17,12 +17,12 @@ namespace {
 
 using test::Random;
 
-constexpr std::int64_t kVocabulary = 9, kContext = 12;
+constexpr std::int64_t kNumbers = 9, kLongest = 12;
 
 model::Transformer random_model(model::Kind kind, std::uint64_t seed) {
   model::Config config = model::make_config(kind, 2, 24, 3);
-  config.vocabulary = kVocabulary;
-  config.context = kContext;
+  config.vocabulary = kNumbers;
+  config.context = kLongest;
   config.classes = kind == model::Kind::classifier ? 3 : 0;
   model::Transformer model(config, seed);
   for (autograd::Parameter* parameter : model.parameters()) {  // heads that have learnt to look somewhere
@@ -33,10 +33,10 @@ model::Transformer random_model(model::Kind kind, std::uint64_t seed) {
 }
 
 Probe random_probe(Random& random, bool padded) {
-  const std::int64_t B = 1 + random.below(3), T = 4 + random.below(kContext - 3);
+  const std::int64_t B = 1 + random.below(3), T = 4 + random.below(kLongest - 3);
   Tensor tokens = Tensor::empty({B, T}, DType::i32), lengths;
   for (std::int64_t n = 0; n < B * T; ++n) {
-    tokens.as<std::int32_t>()[n] = static_cast<std::int32_t>(random.below(kVocabulary));
+    tokens.as<std::int32_t>()[n] = static_cast<std::int32_t>(random.below(kNumbers));
   }
   if (padded) lengths = Tensor::empty({B}, DType::i32);
   for (std::int64_t b = 0; b < B && padded; ++b) {
@@ -237,7 +237,7 @@ TEST(Survey, IsWhatAllWeightsSay) {
       std::vector<Probe> probes;
       for (int n = 0; n < 3; ++n) probes.push_back(random_probe(random, seed % 2 == 0));
       std::vector<std::int64_t> counts;  // few of them differ
-      for (std::int64_t n = 0; n < kVocabulary && seed % 4 != 0; ++n) counts.push_back(1 + random.below(3));
+      for (std::int64_t n = 0; n < kNumbers && seed % 4 != 0; ++n) counts.push_back(1 + random.below(3));
       const Survey found = survey(context, model, probes, counts);
       const Survey expected = plain_survey(context, model, probes, counts);
       ASSERT_EQ(found.heads.size(), expected.heads.size());

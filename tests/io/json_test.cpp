@@ -12,7 +12,7 @@
 namespace polyhead::io {
 namespace {
 
-void expect_refused(std::string_view text, const std::vector<std::string>& words) {
+void expect_json_refused(std::string_view text, const std::vector<std::string>& words) {
   SCOPED_TRACE(in_quotes(text));
   expect_error(ErrorCode::input, words, [&] { return parse_json(text, "some.json"); });
 }
@@ -30,30 +30,30 @@ TEST(ParseJson, RefusesWhatIsNot) {
   for (const char* text :
        {"",   " ",  "{",   "[1,]",     "{\"a\":1,}", "{a:1}",   "{'a':1}",     "[1 2]",   "nul",   "01",     "+1",
         ".5", "1.", "NaN", "Infinity", "\"a\nb\"",   "\"\\x\"", "\"\\ud800\"", "/* */ 1", "1e999", "{\"a\"}"}) {
-    expect_refused(text, {"[json]", "some.json: line 1, column "});
+    expect_json_refused(text, {"[json]", "some.json: line 1, column "});
   }
 }
 
 TEST(ParseJson, RefusesWhatParsersLetPass) {
-  expect_refused(R"({"a":1,"b":{"a":2},"a":3})", {"column 22: duplicate key \"a\""});
-  expect_refused(R"([{"a":{"x":1,"x":1}}])", {"duplicate key \"x\""});
-  expect_refused("[18446744073709551616]", {"64 bits"});
-  expect_refused("-9223372036854775809", {"64 bits"});
-  expect_refused(std::string(65, '['), {"column 65: more than 64 levels"});
-  expect_refused(std::string(100'000, '['), {"more than 64 levels"});
-  expect_refused("{\"a\":\"\xff\"}", {"UTF-8"});
-  expect_refused("\"\xc0\xaf\"", {"UTF-8"});      // an overlong slash
-  expect_refused("\"\xed\xa0\x80\"", {"UTF-8"});  // half a surrogate pair
-  expect_refused("{} x", {"column 4", "syntax"});
-  expect_refused("{}{}", {"end of input"});
-  expect_refused(std::string_view("{}\0{", 4), {"column 3: a NUL"});
-  expect_refused(std::string_view("\0", 1), {"NUL"});
+  expect_json_refused(R"({"a":1,"b":{"a":2},"a":3})", {"column 22: duplicate key \"a\""});
+  expect_json_refused(R"([{"a":{"x":1,"x":1}}])", {"duplicate key \"x\""});
+  expect_json_refused("[18446744073709551616]", {"64 bits"});
+  expect_json_refused("-9223372036854775809", {"64 bits"});
+  expect_json_refused(std::string(65, '['), {"column 65: more than 64 levels"});
+  expect_json_refused(std::string(100'000, '['), {"more than 64 levels"});
+  expect_json_refused("{\"a\":\"\xff\"}", {"UTF-8"});
+  expect_json_refused("\"\xc0\xaf\"", {"UTF-8"});      // an overlong slash
+  expect_json_refused("\"\xed\xa0\x80\"", {"UTF-8"});  // half a surrogate pair
+  expect_json_refused("{} x", {"column 4", "syntax"});
+  expect_json_refused("{}{}", {"end of input"});
+  expect_json_refused(std::string_view("{}\0{", 4), {"column 3: a NUL"});
+  expect_json_refused(std::string_view("\0", 1), {"NUL"});
 }
 
 TEST(ParseJson, SaysWhere) {
-  expect_refused("{\n  \"a\": 1,\n  \"a\": 2\n}", {"some.json: line 3, column 5: duplicate"});
-  expect_refused("[\n1,\n99999999999999999999\n]", {"line 3,"});
-  expect_refused("[\n1,\n\n  x]", {"line 4, column 3: "});
+  expect_json_refused("{\n  \"a\": 1,\n  \"a\": 2\n}", {"some.json: line 3, column 5: duplicate"});
+  expect_json_refused("[\n1,\n99999999999999999999\n]", {"line 3,"});
+  expect_json_refused("[\n1,\n\n  x]", {"line 4, column 3: "});
 }
 
 // Nothing of a hostile file reaches the terminal as it is, nor all of a long one.

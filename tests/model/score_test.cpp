@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t B = 3, T = 4, V = 5;
 
-Config small(Kind kind) {
+Config tiny(Kind kind) {
   Config config = make_config(kind, 1, 8, 2);
   config.vocabulary = V;
   config.context = T;
@@ -37,7 +37,7 @@ std::vector<Examples> examples() {
 
 TEST(Score, IsWhatTheLogitsSay) {
   Context context(1);
-  const Transformer model(small(Kind::gpt), 3);
+  const Transformer model(tiny(Kind::gpt), 3);
   const std::vector<Examples> some = examples();
   autograd::Tape tape(context, false);
   const ConstTensorView logits = tape.value(model.forward(tape, some[0].tokens));
@@ -73,7 +73,7 @@ TEST(Score, IsWhatTheLogitsSay) {
 
 // So many words that the logits of all rows are not made at once.
 TEST(Score, OfManyWordsIsWhatAllLogitsSay) {
-  Config config = small(Kind::gpt);
+  Config config = tiny(Kind::gpt);
   config.vocabulary = (1 << 21) + 5;
   Context context(2);
   const Transformer model(config, 3);
@@ -98,7 +98,7 @@ TEST(Score, OfManyWordsIsWhatAllLogitsSay) {
 
 TEST(Score, OfAClassifierHasOneTargetASequence) {
   Context context(1);
-  const Transformer model(small(Kind::classifier), 3);
+  const Transformer model(tiny(Kind::classifier), 3);
   std::vector<Examples> some;
   some.push_back({numbers({B, T}, kTokens), numbers({B}, {0, 1, 2}), numbers({B}, {4, 2, 1})});
   const SequenceScores found = score(context, model, some);
@@ -114,7 +114,7 @@ TEST(Score, OfAClassifierHasOneTargetASequence) {
 // NaN is larger than nothing, so the first class would be the largest.
 TEST(Score, WhatIsNoNumberIsNeverRight) {
   Context context(1);
-  Transformer model(small(Kind::gpt), 3);
+  Transformer model(tiny(Kind::gpt), 3);
   Tensor& output = model.parameters().back()->value;
   std::fill_n(output.as<float>(), count_of(output.shape()), std::numeric_limits<float>::quiet_NaN());
   std::vector<Examples> some;
@@ -130,7 +130,7 @@ TEST(Score, TargetsOfAnotherKindOfModelAreNamed) {
     std::vector<Examples> some;
     some.push_back({numbers({B, T}, kTokens), Tensor::zeros(targets, DType::i32), Tensor::zeros(lengths, DType::i32)});
     try {
-      score(context, Transformer(small(kind), 3), some);
+      score(context, Transformer(tiny(kind), 3), some);
     } catch (const Error& error) {
       return error.what();
     }
@@ -146,7 +146,7 @@ TEST(Score, TargetsOfAnotherKindOfModelAreNamed) {
 
 TEST(Score, AnEncoderHasNone) {
   Context context(1);
-  const Transformer model(small(Kind::encoder), 3);
+  const Transformer model(tiny(Kind::encoder), 3);
   EXPECT_THROW(score(context, model, examples()), Error);
 }
 

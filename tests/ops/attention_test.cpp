@@ -10,19 +10,12 @@
 namespace polyhead::test {
 namespace {
 
-Tensor normal(const Dims& shape, std::string_view name, DType dtype = DType::f32) {
-  Tensor tensor = Tensor::zeros(shape, dtype);
-  Random random(name);
-  fill_normal(tensor, random);
-  return tensor;
-}
-
 // 512 wide, 8 heads, n_q != n_k, masks [batch,1,1,n_k] and [batch,1,n_q,n_k]; output and weights; rows sum to 1 within
 // 1e-5.
 TEST(Attend, CrossAttentionReturnsOutputAndWeights) {
   const std::int64_t batch = 2, n_q = 10, n_k = 14, heads = 8;
-  const Tensor q = normal({batch, n_q, 512}, "q"), k = normal({batch, n_k, 512}, "k"),
-               v = normal({batch, n_k, 512}, "v");
+  const Tensor q = normal({batch, n_q, 512}, "q", DType::f32), k = normal({batch, n_k, 512}, "k", DType::f32),
+               v = normal({batch, n_k, 512}, "v", DType::f32);
   const auto split = [&](const Tensor& x) { return x.view().split(2, heads).transpose(1, 2); };
   Context context;
   for (const Dims& mask : {Dims{batch, 1, 1, n_k}, Dims{batch, 1, n_q, n_k}}) {
@@ -44,7 +37,7 @@ TEST(Attend, CrossAttentionReturnsOutputAndWeights) {
 
 // Merged heads written straight into [batch, tokens, width]: no transpose.
 TEST(Attend, WritesIntoMemoryOfTheCallerInAnyLayout) {
-  const Tensor x = normal({2, 9, 3 * 32}, "qkv");
+  const Tensor x = normal({2, 9, 3 * 32}, "qkv", DType::f32);
   const auto heads_at = [&](std::int64_t i) {
     return x.view().slice(2, i * 32, (i + 1) * 32).split(2, 4).transpose(1, 2);
   };
@@ -59,7 +52,7 @@ TEST(Attend, WritesIntoMemoryOfTheCallerInAnyLayout) {
 
 // Windows wider than any tensor hide nothing, and no sum with them overflows.
 TEST(Attend, AWindowMayBeAsWideAsNumbersAre) {
-  const Tensor x = normal({1, 2, 9, 8}, "x");
+  const Tensor x = normal({1, 2, 9, 8}, "x", DType::f32);
   Context context(1);
   const auto values = [&](const Window& window) {
     const Attention found = attend(context, x, x, x, {.align = Align::top_left, .window = window});

@@ -178,7 +178,7 @@ TEST(CacheLife, TakesTokensInAnyLayout) {
 
 // Refuses with this code and these words, and leaves the cache as it was.
 template <class Spoil>
-void expect_refused(const Spoil& spoil, ErrorCode code, const std::vector<std::string>& words) {
+void expect_cache_refused(const Spoil& spoil, ErrorCode code, const std::vector<std::string>& words) {
   const Tokens tokens(38, "there");
   KvCache cache(context, kSizes, DType::f16);
   cache.append(context, tokens.k, tokens.v);
@@ -199,37 +199,37 @@ void expect_refused(const Spoil& spoil, ErrorCode code, const std::vector<std::s
 
 TEST(CacheErrors, LeaveItUntouched) {
   const Tokens three(3, "three"), one(1, "one"), doubles(1, "doubles", DType::f64), brains(1, "brains", DType::bf16);
-  expect_refused([&](KvCache& c) { c.append(context, three.k, three.v); }, ErrorCode::value,
-                 {"[append]", "at most 2 tokens", "capacity of 40", "found 3"});
-  expect_refused([&](KvCache& c) { c.append(context, one.k, three.v); }, ErrorCode::shape,
-                 {"v: expected [2,2,1,5]", "[2,2,3,5]"});
-  expect_refused([&](KvCache& c) { c.append(context, one.q, one.v); }, ErrorCode::shape,
-                 {"k: expected [2,2,1,8]", "[2,4,1,8]"});
-  expect_refused([&](KvCache& c) { c.append(context, {}, one.v); }, ErrorCode::shape, {"k:", "nothing"});
-  expect_refused([&](KvCache& c) { c.append(context, doubles.k, one.v); }, ErrorCode::dtype,
-                 {"k: expected f16 or f32", "f64"});
-  expect_refused([&](KvCache& c) { c.append(context, one.k, brains.v); }, ErrorCode::dtype,
-                 {"v: expected f16 or f32", "bf16"});
-  expect_refused([&](KvCache& c) { c.append(context, c.keys().slice(2, 0, 1), one.v); }, ErrorCode::layout,
-                 {"k:", "apart from the cache"});
-  expect_refused([&](KvCache& c) { c.append(context, one.k.view().transpose(0, 3).slice(3, 0, 2), one.v); },
-                 ErrorCode::shape, {"k:"});
-  expect_refused([](KvCache& c) { c.rollback(39); }, ErrorCode::value, {"[rollback]", "0 to 38", "found 39"});
-  expect_refused([](KvCache& c) { c.rollback(-1); }, ErrorCode::value, {"found -1"});
+  expect_cache_refused([&](KvCache& c) { c.append(context, three.k, three.v); }, ErrorCode::value,
+                       {"[append]", "at most 2 tokens", "capacity of 40", "found 3"});
+  expect_cache_refused([&](KvCache& c) { c.append(context, one.k, three.v); }, ErrorCode::shape,
+                       {"v: expected [2,2,1,5]", "[2,2,3,5]"});
+  expect_cache_refused([&](KvCache& c) { c.append(context, one.q, one.v); }, ErrorCode::shape,
+                       {"k: expected [2,2,1,8]", "[2,4,1,8]"});
+  expect_cache_refused([&](KvCache& c) { c.append(context, {}, one.v); }, ErrorCode::shape, {"k:", "nothing"});
+  expect_cache_refused([&](KvCache& c) { c.append(context, doubles.k, one.v); }, ErrorCode::dtype,
+                       {"k: expected f16 or f32", "f64"});
+  expect_cache_refused([&](KvCache& c) { c.append(context, one.k, brains.v); }, ErrorCode::dtype,
+                       {"v: expected f16 or f32", "bf16"});
+  expect_cache_refused([&](KvCache& c) { c.append(context, c.keys().slice(2, 0, 1), one.v); }, ErrorCode::layout,
+                       {"k:", "apart from the cache"});
+  expect_cache_refused([&](KvCache& c) { c.append(context, one.k.view().transpose(0, 3).slice(3, 0, 2), one.v); },
+                       ErrorCode::shape, {"k:"});
+  expect_cache_refused([](KvCache& c) { c.rollback(39); }, ErrorCode::value, {"[rollback]", "0 to 38", "found 39"});
+  expect_cache_refused([](KvCache& c) { c.rollback(-1); }, ErrorCode::value, {"found -1"});
   const std::int32_t beyond[] = {0, 41};
-  expect_refused([&](KvCache& c) { c.set_key_start(context, ConstTensorView(beyond, {2})); }, ErrorCode::value,
-                 {"start[1]", "capacity of 40", "found 41"});
-  expect_refused([&](KvCache& c) { c.set_key_start(context, ConstTensorView(beyond, {1})); }, ErrorCode::shape,
-                 {"[2]"});
+  expect_cache_refused([&](KvCache& c) { c.set_key_start(context, ConstTensorView(beyond, {2})); }, ErrorCode::value,
+                       {"start[1]", "capacity of 40", "found 41"});
+  expect_cache_refused([&](KvCache& c) { c.set_key_start(context, ConstTensorView(beyond, {1})); }, ErrorCode::shape,
+                       {"[2]"});
 }
 
 TEST(CacheErrors, OptionsThatTheCacheHasItself) {
   const Tokens one(1, "one");
   const std::int32_t lengths[] = {1, 1};
-  expect_refused([&](KvCache& c) { attend(context, one.q, c, {.align = Align::top_left}); }, ErrorCode::value,
-                 {"[attend] align", "bottom_right"});
-  expect_refused([&](KvCache& c) { attend(context, one.q, c, {.key_lengths = ConstTensorView(lengths, {2})}); },
-                 ErrorCode::value, {"lengths"});
+  expect_cache_refused([&](KvCache& c) { attend(context, one.q, c, {.align = Align::top_left}); }, ErrorCode::value,
+                       {"[attend] align", "bottom_right"});
+  expect_cache_refused([&](KvCache& c) { attend(context, one.q, c, {.key_lengths = ConstTensorView(lengths, {2})}); },
+                       ErrorCode::value, {"lengths"});
   EXPECT_THROW(KvCache(context, kSizes, DType::i32), Error);
 }
 

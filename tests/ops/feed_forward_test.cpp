@@ -21,12 +21,6 @@ namespace {
 
 constexpr std::int64_t kRows = 37, kColumns = 45;
 
-Tensor normal(const Dims& shape, std::string_view name, DType dtype, double spread = 1) {
-  Tensor tensor = Tensor::empty(shape, dtype);
-  Random random(name);
-  fill_normal(tensor, random, spread);
-  return tensor;
-}
 Tensor like(const Tensor& tensor) { return Tensor::zeros(tensor.shape(), tensor.dtype()); }
 
 template <class Real>

@@ -14,13 +14,6 @@
 namespace polyhead::test {
 namespace {
 
-Tensor normal(const Dims& shape, std::string_view name, DType dtype = DType::f64) {
-  Tensor tensor = Tensor::empty(shape, dtype);
-  Random random(name);
-  fill_normal(tensor, random);
-  return tensor;
-}
-
 void expect_near(const char* what, const ConstTensorView& got, const ConstTensorView& expected, double tolerance) {
   ASSERT_EQ(got.shape(), expected.shape()) << what;
   const reference::Array<double> g(got), e(expected);
@@ -46,7 +39,7 @@ TEST(TextA, SingleHeadsSideBySideAreTheLayer) {
 
   Context context(2);
   const MultiHeadAttention layer({.width = 128, .heads = 4}, DType::f64, 3);
-  const Tensor x = normal({2, 10, 128}, "x");
+  const Tensor x = normal({2, 10, 128}, "x", DType::f64);
   const AttentionOptions causal{.causal = true};
   const std::vector<SingleHeadAttention> heads = layer.to_heads();
   Tensor merged = Tensor::empty({2, 10, 128}, DType::f64);
@@ -112,7 +105,7 @@ TEST(TextC, CrossAttentionReturnsWeights) {
 TEST(TextD, OutputDropout) {
   Context context(2);
   const MultiHeadAttention layer({.width = 64, .heads = 4}, DType::f64, 1);
-  const Tensor x = normal({3, 20, 64}, "x");
+  const Tensor x = normal({3, 20, 64}, "x", DType::f64);
   const MultiHeadOptions training{.attention = {.causal = true}, .output_dropout = {.p = 0.25, .seed = 7}};
   const Tensor kept = layer.forward(context, {x}, {.attention = {.causal = true}}).output,
                once = layer.forward(context, {x}, training).output,
@@ -241,7 +234,7 @@ TEST(LayerErrors, SayWhatWasExpectedAndFound) {
 
   const MultiHeadAttention layer({.width = 12, .heads = 3}, DType::f32);
   const Tensor x = normal({2, 5, 12}, "x", DType::f32), wide = normal({2, 5, 13}, "x", DType::f32),
-               doubles = normal({2, 5, 12}, "x"), flat = normal({5, 12}, "x", DType::f32);
+               doubles = normal({2, 5, 12}, "x", DType::f64), flat = normal({5, 12}, "x", DType::f32);
   EXPECT_NE(message_of([&] { layer.forward(context, {wide}); }).find("[2,5,12]"), std::string::npos);
   EXPECT_NE(message_of([&] { layer.forward(context, {doubles}); }).find("query: expected f32 as the parameters are"),
             std::string::npos);

@@ -12,13 +12,6 @@
 namespace polyhead::test {
 namespace {
 
-Tensor normal(const Dims& shape, std::string_view name, DType dtype) {
-  Tensor tensor = Tensor::empty(shape, dtype);
-  Random random(name);
-  fill_normal(tensor, random);
-  return tensor;
-}
-
 Tensor places(const Dims& shape) {
   Tensor tensor = Tensor::empty(shape, DType::i32);
   Random random("places");

@@ -49,6 +49,14 @@ inline void fill_normal(const TensorView& tensor, Random& random, double spread 
   fill_with(tensor, [&] { return spread * random.normal(); });
 }
 
+// A tensor of them, a stream of its own for every name.
+inline Tensor normal(const Dims& shape, std::string_view name, DType dtype, double spread = 1) {
+  Tensor tensor = Tensor::empty(shape, dtype);
+  Random random(name);
+  fill_normal(tensor, random, spread);
+  return tensor;
+}
+
 // How [B,H,T,D] lies in memory.
 enum class Layout : std::uint8_t {
   heads_outside,   // [B,H,T,D]
