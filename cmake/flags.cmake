@@ -9,7 +9,9 @@ function(polyhead_flag)  # for the C++ compiler; nvcc has options of its own
     target_compile_options(polyhead_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${flag}>)
   endforeach()
 endfunction()
-polyhead_flag(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+polyhead_flag(-Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion)
+# Where files are compiled together, a name of another file is no shadow.
+polyhead_flag($<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wshadow=local,-Wshadow>)
 if(POLYHEAD_DEVELOPER AND NOT POLYHEAD_FUZZ)
   polyhead_flag(-Werror)  # for us alone: another compiler may warn of more
 endif()
@@ -38,11 +40,11 @@ function(polyhead_hot target)  # where the tests of a sanitized build spend thei
     target_compile_options(${target} PRIVATE ${ARGN})
   endif()
 endfunction()
-# Whose files are compiled as one where nobody edits them: the headers they share take longest. Files named beside the target
-# stay apart: they have names of their own that another file has too.
+# Whose files are compiled eight at a time, but in a debug build, which is for editing: the headers they share take longest.
+# Files named beside the target stay apart: they have names of their own that another file has too, or CLI11.
 function(polyhead_together target)
-  if(POLYHEAD_SANITIZE OR POLYHEAD_LIBRARY_ONLY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
