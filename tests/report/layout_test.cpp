@@ -230,6 +230,15 @@ TEST(Grids, NumbersAreWrittenWhereTheyAreWantedAndFit) {
   }
 }
 
+TEST(Grids, NamesHaveUpToThirtyLetters) {
+  const std::string fits(30, 'i'), longer(31, 'i'), cut = std::string(29, 'i') + "…";
+  for (const std::string& name : {fits, longer}) {
+    const std::string shown = name == fits ? fits : cut;
+    EXPECT_TRUE(has_text(shapes_of(Grid{"x", "y", "v", {"r"}, {name}, {1}, true}), shown)) << "a column";
+    EXPECT_TRUE(has_text(shapes_of(Grid{"x", "y", "v", {name}, {"c"}, {1}, true}), shown)) << "a row";
+  }
+}
+
 TEST(Grids, TheLargestIsSaidAmongNumbers) {
   const std::string text = svg({"id", "t", "", Grid{"x", "y", "v", {"r"}, {"a", "b", "c"}, {kNan, 2, 1}, true}});
   EXPECT_NE(text.find("The largest value, 2, is at r, b."), text.npos);
