@@ -118,6 +118,7 @@ const live = {
       if (answer.done === answer.of) break;
       await new Promise((done) => setTimeout(done, 400));
     }
+    if (signal.aborted) return;  // during a pause; by now another may have begun
     byId('rank').textContent = 'Rank heads';
     live.ranking = null;
   },

@@ -265,6 +265,18 @@ class Use(Live):
         self.wait(tab, "byId('ranking').textContent === 'no ranks'")
         self.assertEqual(tab.run(says)[0], 'Rank heads')
 
+    def test_a_ranking_that_was_stopped_leaves_the_next_one_alone(self):
+        tab = self.opened()
+        part = {'done': 3, 'of': 12, 'gradient': [0.1] * 12, 'damage': [0.5] * 3}
+        tab.run(f'answers = {json.dumps([{"of": "rank", "json": part}] * 40)}; null')
+        tab.run("byId('rank').click(); null")
+        self.wait(tab, "byId('ranking').textContent !== ''")
+        tab.run("byId('rank').click(); byId('rank').click(); null")
+        self.wait(tab, 'asked.length >= 3')  # after a pause of the second; the first was pausing before
+        self.assertEqual(tab.run("[byId('rank').textContent, live.ranking?.signal.aborted]"), ['Stop ranking', False])
+        tab.run("byId('rank').click(); null")
+        self.assertEqual(tab.run("[byId('rank').textContent, signal.aborted]"), ['Rank heads', True])
+
     # --- words
 
     def test_every_word_and_state(self):
