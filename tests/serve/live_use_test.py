@@ -126,7 +126,35 @@ class Use(Live):
             self.wait(tab)
             self.assertEqual(tab.run('gates.text()'), left, (go, turned))
 
+    def test_a_switch_after_a_gate_is_a_step_of_its_own(self):
+        tab = self.opened('#head=0.1')
+        tab.run("Object.assign(byId('gate'), {value: 0.5}).dispatchEvent(new Event('input')); byId('toggle').click(); null")
+        for left in ('0.1', '0.1:0.5', ''):
+            self.wait(tab)
+            self.assertEqual(tab.run('gates.text()'), left)
+            tab.run('gates.undo(); null')
+
+    def test_back_goes_over_no_switch_and_no_text(self):
+        tab = self.opened('#off=0.1')
+        steps = tab.run('history.length')
+        self.click(tab, '#change')
+        tab.run('gates.toggle([currentModel().heads[2]]); null')
+        self.type(tab, 'one two')
+        self.type(tab, 'three', 'versus')
+        self.assertEqual(tab.run('[history.length, location.hash]'), [steps, '#text=one+two&off=0.1%2C0.2&versus=three&change=1'])
+
     # --- what is asked
+
+    def test_while_one_types_nothing_is_asked(self):
+        tab = self.opened()
+        self.assertEqual(tab.run("""(() => {
+            const timers = new Map();
+            let count = 0;
+            window.setTimeout = (act, wait) => (timers.set(++count, wait), count);
+            window.clearTimeout = (timer) => timers.delete(timer);
+            for (const id of ['text', 'text', 'versus', 'text', 'versus']) byId(id).dispatchEvent(new Event('input'));
+            return [[...timers], asked];
+        })()"""), [[[4, 350], [5, 350]], []], 'only the last key of each field starts a question')
 
     def test_what_is_known_is_not_asked_again(self):
         tab = self.opened()
@@ -210,6 +238,12 @@ class Use(Live):
             tab.run(f"location.hash = '#off={given}'")
             self.wait(tab)
             self.assertEqual(tab.run('gates.text()'), left)
+
+    def test_before_the_first_answer(self):
+        tab = self.tab()
+        tab.call('Page.addScriptToEvaluateOnNewDocument', source='window.fetch = () => new Promise(() => {})')
+        tab.open(self.address)
+        self.assertEqual([tab.text('#status'), tab.run('live.whole')], ['Reading …', None])
 
     def test_there_are_no_cards(self):
         tab = self.opened()
