@@ -205,9 +205,21 @@ TEST(Generator, RefusesGradientsAndMoreThanThereIsRoomFor) {
   Memory memory(context, model, 1, 4);
   const Tokens tokens(5, 1);
   autograd::Tape recording(context), tape(context, false);
-  EXPECT_THROW(model.forward(recording, ConstTensorView(tokens.data(), {1, 2}), {.memory = &memory}), Error);
-  EXPECT_THROW(model.forward(tape, ConstTensorView(tokens.data(), {1, 5}), {.memory = &memory}), Error);
-  EXPECT_THROW(model.forward(tape, ConstTensorView(tokens.data(), {2, 2}), {.memory = &memory}), Error);
+  const auto refusal = [&](autograd::Tape& on, const Dims& shape) -> std::string {
+    try {
+      model.forward(on, ConstTensorView(tokens.data(), shape), {.memory = &memory});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(recording, {1, 2}),
+            "[forward] no gradient goes through what is remembered; use a tape that does not record");
+  for (const Dims& shape : {Dims{1, 5}, Dims{2, 2}}) {
+    EXPECT_EQ(
+        refusal(tape, shape),
+        "[forward] tokens: expected [1,T] with T up to the 4 that there is room for, found i32 " + to_string(shape));
+  }
   EXPECT_EQ(memory.length(), 0);
   EXPECT_THROW(Generator(context, model, {{}}, {}), Error);
 }
