@@ -40,8 +40,8 @@ function(polyhead_hot target)  # where the tests of a sanitized build spend thei
     target_compile_options(${target} PRIVATE ${ARGN})
   endif()
 endfunction()
-# Whose files are compiled eight at a time, but in a debug build, which is for editing: the headers they share take longest.
-# Files named beside the target stay apart: they have names of their own that another file has too, or CLI11.
+# Compiles a target's files eight at a time, except in a debug build, which is for editing: the headers they share take
+# longest. Files named after the target stay apart: they have names that another file has too, or include CLI11.
 function(polyhead_together target)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)

@@ -192,13 +192,14 @@ bool lie_in_fours(std::int64_t columns, const Rows&... all) {
   return columns % 4 == 0 && (all.lie_in_fours() && ...);
 }
 
-// run(count, held): how many columns at a time, and how many such groups of a row a lane holds.
+// run(count, held): how many columns at a time, four only if all lie in fours, and how many such groups of a row a lane
+// holds.
 template <class Run>
-void choose_groups(std::int64_t columns, bool in_fours, const Run& run) {
+void choose_groups(std::int64_t columns, bool fours, const Run& run) {
   const auto with = [&]<int kCount, int kHeld>() {
     run(std::integral_constant<int, kCount>(), std::integral_constant<int, kHeld>());
   };
-  if (!in_fours) return with.template operator()<1, 0>();
+  if (!fours) return with.template operator()<1, 0>();
   if (columns <= 512) return with.template operator()<4, 4>();
   if (columns <= 1024) return with.template operator()<4, 8>();
   with.template operator()<4, 0>();
