@@ -30,23 +30,79 @@ void send_as(Tape& tape, Variable x, const TensorView& gradient) {
   tape.send(x, [&](const TensorView& into) { copy(tape.context(), gradient, into); });
 }
 
+// x W^T + b, in this type.
+TensorView product(Tape& tape, Variable x, Variable weight, const std::optional<Variable>& bias, DType dtype,
+                   ops::ProductExtras extras = {}) {
+  const ConstTensorView in = tape.value(x), w = weight_beside(tape, in, weight);
+  const TensorView out = tape.take(with_last(in.shape(), w.shape(0)), dtype);
+  const bool copied = w.data() != tape.value(weight).data();  // only for this pass: not worth packing
+  if (!copied) extras.packed = tape.packed(w);
+  ops::linear_into(tape.context(), in, w, bias ? tape.value_as(*bias, dtype) : ConstTensorView{}, out, extras);
+  return out;
+}
+
+// Sends the gradients of x and W, and of b if it is given. dy has x's type.
+void product_backward(Tape& tape, Variable x, Variable weight, const std::optional<Variable>& bias,
+                      const ConstTensorView& dy) {
+  const ConstTensorView input = tape.value(x);
+  const auto back = [&](const LinearGradientOutputs& outputs) {
+    linear_backward_into(tape.context(), input, weight_beside(tape, input, weight), dy, outputs);
+  };
+  tape.send(x, [&](const TensorView& into) { back({.dx = into}); });
+  tape.send(weight, [&](const TensorView& into) { back({.dweight = into}); });
+  if (bias) tape.send(*bias, [&](const TensorView& into) { back({.dbias = into}); });
+}
+
+ops::Elementwise backward_of(ops::Elementwise f) {
+  return f == ops::Elementwise::gelu ? ops::Elementwise::gelu_backward : ops::Elementwise::erf_gelu_backward;
+}
+
 }  // namespace
 
 Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias, std::optional<DType> dtype) {
-  const ConstTensorView in = tape.value(x), w = weight_beside(tape, in, weight);
-  const TensorView out = tape.take(with_last(in.shape(), w.shape(0)), dtype.value_or(in.dtype()));
-  const bool copied = w.data() != tape.value(weight).data();  // only for this pass: not worth packing
-  ops::linear_into(tape.context(), in, w, copied ? nullptr : tape.packed(w),
-                   bias ? tape.value_as(*bias, out.dtype()) : ConstTensorView{}, out);
+  const Variable y = tape.result(product(tape, x, weight, bias, dtype.value_or(tape.value(x).dtype())));
+  tape.on_backward(y, [&tape, x, weight, bias](const TensorView& dy) {
+    product_backward(tape, x, weight, bias, tape.as(dy, tape.value(x).dtype()));
+  });
+  return y;
+}
+
+Variable linear_onto(Tape& tape, Variable onto, Variable x, Variable weight, std::optional<Variable> bias) {
+  const ConstTensorView plus = tape.value(onto);
+  const Variable y = tape.result(product(tape, x, weight, bias, plus.dtype(), {.plus = plus}));
+  tape.on_backward(y, [&tape, onto, x, weight, bias](const TensorView& dy) {
+    const DType dtype = tape.value(x).dtype();
+    tape.send_shared(onto, dy);
+    if (dy.dtype() == dtype) return product_backward(tape, x, weight, bias, dy);
+    const TensorView rounded = tape.take(dy.shape(), dtype),
+                     dbias = bias && tape.needs_gradient(*bias) ? tape.place_for(*bias) : TensorView{};
+    ops::round_and_sum(tape.context(), dy, rounded, dbias);
+    if (dbias.present()) tape.send_shared(*bias, dbias);
+    product_backward(tape, x, weight, {}, rounded);
+    tape.give_back(rounded);
+  });
+  return y;
+}
+
+Variable linear_gelu(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias, ops::Elementwise f) {
+  const DType dtype = tape.value(x).dtype();
+  TensorView in, out;
+  if (f == ops::Elementwise::gelu) {
+    in = tape.take(with_last(tape.value(x).shape(), tape.value(weight).shape(0)), dtype);
+    out = product(tape, x, weight, bias, dtype, {.before_gelu = in});
+  } else {
+    in = product(tape, x, weight, bias, dtype);
+    out = tape.take(in.shape(), dtype);
+    ops::elementwise(tape.context(), f, in, {}, out);
+  }
   const Variable y = tape.result(out);
-  tape.on_backward(y, [&tape, x, weight, bias](const TensorView& gradient) {
-    const ConstTensorView input = tape.value(x), dy = tape.as(gradient, input.dtype());
-    const auto back = [&](const LinearGradientOutputs& outputs) {
-      linear_backward_into(tape.context(), input, weight_beside(tape, input, weight), dy, outputs);
-    };
-    tape.send(x, [&](const TensorView& into) { back({.dx = into}); });
-    tape.send(weight, [&](const TensorView& into) { back({.dweight = into}); });
-    if (bias) tape.send(*bias, [&](const TensorView& into) { back({.dbias = into}); });
+  tape.on_backward(y, [&tape, x, weight, bias, f, in](const TensorView& dy) {
+    const TensorView din = tape.take(in.shape(), in.dtype()),
+                     dbias = bias && tape.needs_gradient(*bias) ? tape.place_for(*bias) : TensorView{};
+    ops::elementwise(tape.context(), backward_of(f), in, dy, din, 1, dbias);
+    if (dbias.present()) tape.send_shared(*bias, dbias);
+    product_backward(tape, x, weight, {}, din);
+    tape.give_back(din);
   });
   return y;
 }
@@ -60,8 +116,7 @@ Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variabl
   ops::normalise(tape.context(), in, factors, value_of(tape, beta), epsilon, out, scales);
   const Variable y = tape.result(out);
   tape.on_backward(y, [&tape, x, in, gamma, factors, beta, scales](const TensorView& dy) {
-    const TensorView dgamma = tape.take(factors.shape(), factors.dtype());
-    const TensorView dbeta = beta ? tape.take(factors.shape(), factors.dtype()) : TensorView{};
+    const TensorView dgamma = tape.place_for(gamma), dbeta = beta ? tape.place_for(*beta) : TensorView{};
     const auto back = [&](const TensorView& into, const ConstTensorView& plus) {
       ops::normalise_backward(tape.context(), in, factors, scales, dy, plus, into, dgamma, dbeta);
     };
@@ -81,32 +136,17 @@ Variable as(Tape& tape, Variable x, DType dtype) {
   return y;
 }
 
-namespace {
-
-Variable activation(Tape& tape, Variable x, ops::Elementwise forward, ops::Elementwise backward, double factor = 1) {
+Variable softcap(Tape& tape, Variable x, double cap) {
   const ConstTensorView in = tape.value(x);
   const TensorView out = tape.take(in.shape(), in.dtype());
-  ops::elementwise(tape.context(), forward, in, {}, out, factor);
+  ops::elementwise(tape.context(), ops::Elementwise::softcap, in, {}, out, cap);
   const Variable y = tape.result(out);
-  tape.on_backward(y, [&tape, x, backward, factor](const TensorView& dy) {
+  tape.on_backward(y, [&tape, x, cap](const TensorView& dy) {
     tape.send(x, [&](const TensorView& into) {
-      ops::elementwise(tape.context(), backward, tape.value(x), dy, into, factor);
+      ops::elementwise(tape.context(), ops::Elementwise::softcap_backward, tape.value(x), dy, into, cap);
     });
   });
   return y;
-}
-
-}  // namespace
-
-Variable gelu(Tape& tape, Variable x) {
-  return activation(tape, x, ops::Elementwise::gelu, ops::Elementwise::gelu_backward);
-}
-Variable erf_gelu(Tape& tape, Variable x) {
-  return activation(tape, x, ops::Elementwise::erf_gelu, ops::Elementwise::erf_gelu_backward);
-}
-
-Variable softcap(Tape& tape, Variable x, double cap) {
-  return activation(tape, x, ops::Elementwise::softcap, ops::Elementwise::softcap_backward, cap);
 }
 
 Variable scale(Tape& tape, Variable x, double factor) {
@@ -193,14 +233,14 @@ Variable pool(Tape& tape, Variable x, const ConstTensorView& lengths) {
   return y;
 }
 
-ops::CrossEntropy cross_entropy(Tape& tape, Variable logits, const ConstTensorView& targets, ops::Share share) {
+Loss cross_entropy(Tape& tape, Variable logits, const ConstTensorView& targets, ops::Share share) {
   const ConstTensorView in = tape.value(logits);
-  const TensorView losses = tape.take(targets.shape(), in.dtype()), shares = tape.take(targets.shape(), in.dtype());
-  if (!tape.recording()) return ops::cross_entropy(tape.context(), in, targets, share, losses, shares);
-  const TensorView dlogits = tape.take(in.shape(), in.dtype());
-  const ops::CrossEntropy found = ops::cross_entropy(tape.context(), in, targets, share, losses, shares, dlogits);
-  tape.send_shared(logits, dlogits);
-  return found;
+  const TensorView losses = tape.take(targets.shape(), in.dtype()), shares = tape.take(targets.shape(), in.dtype()),
+                   totals = tape.take({2}, DType::f64),
+                   dlogits = tape.recording() ? tape.take(in.shape(), in.dtype()) : TensorView{};
+  ops::cross_entropy(tape.context(), in, targets, share, losses, shares, totals, dlogits);
+  if (tape.recording()) tape.send_shared(logits, dlogits);
+  return Loss(tape.context(), totals);
 }
 
 }  // namespace polyhead::autograd

@@ -16,12 +16,15 @@ namespace polyhead::autograd {
 // y [..,N] = x [..,K] W^T + b.
 Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias = {},
                 std::optional<DType> dtype = {});
+// onto + x W^T + b, in the type of `onto`.
+Variable linear_onto(Tape& tape, Variable onto, Variable x, Variable weight, std::optional<Variable> bias);
 // LayerNorm with beta, RMSNorm without.
 Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon,
                    std::optional<DType> dtype = {});
 Variable as(Tape& tape, Variable x, DType dtype);  // x, in another type
-Variable gelu(Tape& tape, Variable x);             // GPT-2's approximation
-Variable erf_gelu(Tape& tape, Variable x);         // exact
+// f(x W^T + b) with f = gelu, GPT-2's approximation, or erf_gelu, exact; the gradient of b is summed where that of f is
+// formed.
+Variable linear_gelu(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias, ops::Elementwise f);
 // y [..,F] = f(a) b for x [..,2F] = [a | b].
 Variable gate(Tape& tape, Variable x, ops::Gate kind);
 Variable scale(Tape& tape, Variable x, double factor);  // factor x
@@ -43,14 +46,24 @@ struct MultiHeadMemory {
   MultiHeadResults forward;
   MultiHeadGradients gradients;  // dgates [B,H] among them, if they were wanted
 };
-// The layer of self-attention. Its parameters may serve one layer per tape; those that the shape does not have are
-// null.
+// The layer of self-attention, plus `onto` if it is given, which the output then has the type of. Its parameters may
+// serve one layer per tape; those that the shape does not have are null.
 Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParameters<Parameter*>& parameters,
                    Variable x, const MultiHeadOptions& options, const MultiHeadWants& wants, bool gate_gradients,
-                   MultiHeadMemory& memory);
+                   MultiHeadMemory& memory, std::optional<Variable> onto = {});
+
+// A loss that a GPU may still be computing; to be read before the tape is cleared.
+class Loss {
+ public:
+  Loss(Context& context, const ConstTensorView& totals) : context_(&context), totals_(totals) {}
+  ops::CrossEntropy read() const { return ops::read(*context_, totals_); }
+
+ private:
+  Context* context_;
+  ConstTensorView totals_;
+};
 
 // The loss of logits [..,V] against classes i32 [..]; a negative one leaves its row out. Sends the logits' gradient.
-ops::CrossEntropy cross_entropy(Tape& tape, Variable logits, const ConstTensorView& targets,
-                                ops::Share share = ops::Share::all);
+Loss cross_entropy(Tape& tape, Variable logits, const ConstTensorView& targets, ops::Share share = ops::Share::all);
 
 }  // namespace polyhead::autograd

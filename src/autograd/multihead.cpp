@@ -40,7 +40,7 @@ MultiHeadViews views_of(Tape& tape, const MultiHeadParameters<Parameter*>& param
 
 Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParameters<Parameter*>& parameters,
                    Variable x, const MultiHeadOptions& options, const MultiHeadWants& wants, bool gate_gradients,
-                   MultiHeadMemory& memory) {
+                   MultiHeadMemory& memory, std::optional<Variable> onto) {
   MultiHeadWants all = wants;
   if (tape.recording()) all.attention.lse = all.heads = all.projections = true;  // as MultiHeadWants::training()
   const ConstTensorView in = tape.value(x);
@@ -49,10 +49,23 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
   if (size_of(in.dtype()) != 2) {  // copies for this pass are not worth packing
     packed = {tape.packed(views.in_proj_weight), tape.packed(views.out_proj_weight)};
   }
-  ops::multihead(tape.context(), shape, views, packed, {.query = in}, options, all, memory.forward);
+  ops::Residual residual;
+  if (onto) {
+    residual.plus = tape.value(*onto);
+    if (parameters.out_proj_bias != nullptr) {
+      residual.bias = tape.value_as(tape.parameter(*parameters.out_proj_bias), residual.plus.dtype());
+    }
+  }
+  ops::multihead(tape.context(), shape, views, packed, {.query = in}, options, all, residual, memory.forward);
   const Variable y = tape.result(memory.forward.output);
   for_each_parameter(parameters, memory.gradients.dparameters, [&](Parameter& p, Tensor&) { tape.parameter(p); });
-  tape.on_backward(y, [&tape, &memory, shape, parameters, x, in, options, gate_gradients](const TensorView& dy) {
+  tape.on_backward(y, [&tape, &memory, shape, parameters, x, in, options, gate_gradients, onto](const TensorView& sum) {
+    if (onto) tape.send_shared(*onto, sum);
+    TensorView dy = sum;
+    if (sum.dtype() != in.dtype()) {
+      dy = tape.take(sum.shape(), in.dtype());
+      copy(tape.context(), sum, dy);
+    }
     MultiHeadGradients& gradients = memory.gradients;
     // The tape lends the memory of the parameters' gradients, so that they are written where they belong.
     const auto lend = [&](const Parameter& parameter, Tensor& place) {
@@ -89,6 +102,7 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
     } else {
       back();
     }
+    if (dy.data() != sum.data()) tape.give_back(dy);
     tape.send_shared(x, gradients.dquery);
   });
   return y;

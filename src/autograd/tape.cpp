@@ -89,6 +89,19 @@ ConstTensorView Tape::value_as(Variable x, DType dtype) {
   return copied;
 }
 
+void Tape::copy_parameters(std::span<const Parameter* const> parameters, DType dtype) {
+  std::vector<ConstTensorView> from;
+  std::vector<TensorView> to;
+  for (const Parameter* one : parameters) {
+    Node& node = nodes_[parameter(*one).index];
+    if (node.value.dtype() == dtype || node.copy.present()) continue;
+    from.push_back(node.value);
+    to.push_back(take(node.value.shape(), dtype));
+    node.copy = to.back();
+  }
+  ops::round(context_, from, to);
+}
+
 Variable Tape::constant(const ConstTensorView& value) {
   nodes_.push_back({.value = value, .result = {}, .gradient = {}, .copy = {}});
   return {nodes_.size() - 1};
@@ -169,6 +182,14 @@ void Tape::send_added(Variable x, const std::function<void(const TensorView&)>& 
   });
 }
 
+TensorView Tape::place_for(Variable x) {
+  const Node& node = nodes_[x.index];
+  if (node.parameter == nullptr || !node.needs_gradient || node.gradient.present()) {
+    return take(node.value.shape(), node.value.dtype());
+  }
+  return gradients_.of(*node.parameter);
+}
+
 void Tape::send_shared(Variable x, const TensorView& gradient) {
   Node& node = nodes_[x.index];
   if (!node.needs_gradient) return;
@@ -180,6 +201,7 @@ void Tape::send_shared(Variable x, const TensorView& gradient) {
   }
   send_onto(x, [&](const TensorView& into, const ConstTensorView& plus) {
     if (plus.present()) return ops::elementwise(context_, ops::Elementwise::add, plus, gradient, into);
+    if (into.data() == gradient.data()) return;
     context_.allocator()->copy(into.data(), gradient.data(), bytes_of(gradient));
   });
 }

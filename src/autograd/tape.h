@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -101,11 +102,15 @@ class Tape {
   // The same for a variable's value; if the pass is recorded it is copied only once.
   ConstTensorView value_as(Variable x, DType dtype);
 
+  // Makes those copies for many parameters at once, so that value_as finds them.
+  void copy_parameters(std::span<const Parameter* const> parameters, DType dtype);
+
   // x on the context's device: itself, or a copy that lives until the tape is cleared. An absent x stays absent.
   ConstTensorView here(const ConstTensorView& x);
 
-  // Memory for an op's output or for what it keeps until backward.
+  // Memory for an op's output or for what it keeps until backward, and back again if it is needed no longer.
   TensorView take(const Dims& shape, DType dtype) { return pool_.take(shape, dtype); }
+  void give_back(const TensorView& taken) { pool_.take_back(taken); }
 
   // On a tape that does not record: memory taken since the mark is handed out again, except that of x. Other variables
   // made since then must not be read any more.
@@ -122,6 +127,9 @@ class Tape {
   void send_onto(Variable x, const std::function<void(const TensorView& into, const ConstTensorView& plus)>& write);
   // add(into) adds it to `into`, which is zeros at first.
   void send_added(Variable x, const std::function<void(const TensorView& into)>& add);
+  // Memory in which to write a gradient for x, to be sent with send_shared: x's own if x is a parameter that nothing
+  // has arrived at.
+  TensorView place_for(Variable x);
   // `gradient` itself, which must not be changed from now on and may be sent to several variables.
   void send_shared(Variable x, const TensorView& gradient);
 

@@ -36,9 +36,10 @@ constexpr bool is_binary(Elementwise op) noexcept {
 // type. b is absent for an op of one argument.
 struct ElementwiseProblem {
   Elementwise op{};
-  ConstTensorView a, b;
+  ConstTensorView a, b;  // [M,C]
   TensorView y;
   double factor = 1;  // c
+  TensorView sums{};  // of an activation's backward: absent, or [C], the sums of y's columns before they are rounded
 };
 
 }  // namespace polyhead::backend

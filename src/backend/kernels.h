@@ -29,9 +29,11 @@ struct Kernels {
   // `pairs` says that the kernel rounds it.
   PackedMatrix (*pack)(Executor&, const ConstTensorView& b, Products);
   // sums [N] = the sum of the rows of x [M,N], whose columns have stride 1; sums are contiguous, of x's type or f32.
-  void (*column_sums)(Executor&, const ConstTensorView& x, const TensorView& sums);
+  // rounded, absent or [M,N] row-major: receives x, which is then f32 and row-major too, in 16 bits.
+  void (*column_sums)(Executor&, const ConstTensorView& x, const TensorView& sums, const TensorView& rounded);
 
-  // Rows and elements.
+  // Rows and elements. round: to <- from, f32 tensors to 16-bit ones of one type and the same shapes, row-major.
+  void (*round)(Executor&, std::span<const ConstTensorView> from, std::span<const TensorView> to);
   void (*elementwise)(Executor&, const ElementwiseProblem&);
   // y [M,F] = f(a) b for x [M,2F] = [a | b], f being silu(a) = a / (1 + e^-a) or GPT-2's GELU.
   void (*gate)(Executor&, Gate, const ConstTensorView& x, const TensorView& y);

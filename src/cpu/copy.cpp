@@ -64,6 +64,9 @@ void copy(Team& team, const ConstTensorView& from, const TensorView& to) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(copy)(team, from, to);
 }
+void round(Team& team, std::span<const ConstTensorView> from, std::span<const TensorView> to) {
+  for (std::size_t n = 0; n < from.size(); ++n) copy(team, from[n], to[n]);
+}
 
 }  // namespace polyhead::cpu
 #endif

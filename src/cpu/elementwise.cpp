@@ -250,6 +250,7 @@ HWY_EXPORT(add_row);
 void elementwise(Team& team, const backend::ElementwiseProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(elementwise)(team, problem);
+  if (problem.sums.present()) column_sums(team, problem.y, problem.sums);
 }
 void gate(Team& team, backend::Gate kind, const ConstTensorView& x, const TensorView& y) {
   choose_target();

@@ -199,10 +199,17 @@ HWY_EXPORT(gemm);
 HWY_EXPORT(pack);
 HWY_EXPORT(column_sums);
 
-void gemm(Team& team, const backend::GemmProblem& problem) {
-  if (problem.packed != nullptr && problem.packed->pairs) return pair_gemm(team, problem);
-  choose_target();
-  HWY_DYNAMIC_DISPATCH(gemm)(team, problem);
+void gemm(Team& team, const backend::GemmProblem& given) {
+  backend::GemmProblem problem = given;
+  if (given.before_gelu.present()) problem.c = given.before_gelu;
+  if (problem.packed != nullptr && problem.packed->pairs) {
+    pair_gemm(team, problem);
+  } else {
+    choose_target();
+    HWY_DYNAMIC_DISPATCH(gemm)(team, problem);
+  }
+  if (given.plus.present()) elementwise(team, {backend::Elementwise::add, given.plus, problem.c, problem.c});
+  if (given.before_gelu.present()) elementwise(team, {backend::Elementwise::gelu, problem.c, {}, given.c});
 }
 
 backend::PackedMatrix pack(Team& team, const ConstTensorView& b, backend::Products products) {
@@ -214,9 +221,10 @@ backend::PackedMatrix pack(Team& team, const ConstTensorView& b, backend::Produc
   return HWY_DYNAMIC_DISPATCH(pack)(team, rounded.view().transpose(0, 1));
 }
 
-void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums) {
+void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums, const TensorView& rounded) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(column_sums)(team, x, sums);
+  if (rounded.present()) copy(team, x, rounded);
 }
 
 }  // namespace polyhead::cpu

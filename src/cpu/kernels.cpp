@@ -41,6 +41,7 @@ const backend::Kernels& kernels() noexcept {
                                           .gemm = entry<gemm>,
                                           .pack = entry<pack>,
                                           .column_sums = entry<column_sums>,
+                                          .round = entry<round>,
                                           .elementwise = entry<elementwise>,
                                           .gate = entry<gate>,
                                           .gate_backward = entry<gate_backward>,

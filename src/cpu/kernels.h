@@ -18,8 +18,9 @@ void attend_backward(Team& team, const backend::AttentionGradientProblem& proble
 // The bits of C do not depend on the number of threads, nor on whether B was packed for exact products or not at all.
 void gemm(Team& team, const backend::GemmProblem& problem);
 backend::PackedMatrix pack(Team& team, const ConstTensorView& b, backend::Products products);
-void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums);
+void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums, const TensorView& rounded = {});
 
+void round(Team& team, std::span<const ConstTensorView> from, std::span<const TensorView> to);
 void elementwise(Team& team, const backend::ElementwiseProblem& problem);
 void gate(Team& team, backend::Gate kind, const ConstTensorView& x, const TensorView& y);
 void gate_backward(Team& team, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,

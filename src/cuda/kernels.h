@@ -15,8 +15,9 @@ std::string explain(CudaExecutor& executor, const backend::AttentionProblem& pro
 
 void gemm(CudaExecutor& executor, const backend::GemmProblem& problem);
 backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b, backend::Products products);
-void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums);
+void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums, const TensorView& rounded);
 
+void round(CudaExecutor& executor, std::span<const ConstTensorView> from, std::span<const TensorView> to);
 void elementwise(CudaExecutor& executor, const backend::ElementwiseProblem& problem);
 void gate(CudaExecutor& executor, backend::Gate kind, const ConstTensorView& x, const TensorView& y);
 void gate_backward(CudaExecutor& executor, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,

@@ -37,8 +37,9 @@ Expectations expectations(autograd::Tape& tape, autograd::Variable logits, std::
   const ConstTensorView all = tape.value(logits);
   const std::int64_t V = all.shape(all.rank() - 1);
   const ConstTensorView each = all.rank() == 3 ? all : all.split(0, 1);  // [1,rows,V]
-  const TensorView losses = tape.take({1, rows}, DType::f32), shares = tape.take({1, rows}, DType::f32);
-  ops::cross_entropy(tape.context(), each, tape.here(wanted), ops::Share::all, losses, shares);
+  const TensorView losses = tape.take({1, rows}, DType::f32), shares = tape.take({1, rows}, DType::f32),
+                   totals = tape.take({2}, DType::f64);
+  ops::cross_entropy(tape.context(), each, tape.here(wanted), ops::Share::all, losses, shares, totals);
   const OnHost values(tape.context(), each), lost(tape.context(), losses);
   Expectations found;
   for (std::int64_t t = 0; t < rows; ++t) {

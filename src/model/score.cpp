@@ -83,9 +83,9 @@ void score_rows(autograd::Tape& tape, autograd::Variable logits, const Tensor& t
   const std::int64_t V = all.shape(all.rank() - 1);
   const ConstTensorView wanted = targets.view().reshape({targets.view().count()}).slice(0, begin, end);
   const TensorView losses = tape.take({end - begin}, DType::f32), shares = tape.take({end - begin}, DType::f32),
-                   looks = tape.take({end - begin, 2}, DType::f32);
-  ops::cross_entropy(context, all.reshape({end - begin, V}), tape.here(wanted), ops::Share::all, losses, shares, {},
-                     looks);
+                   totals = tape.take({2}, DType::f64), looks = tape.take({end - begin, 2}, DType::f32);
+  ops::cross_entropy(context, all.reshape({end - begin, V}), tape.here(wanted), ops::Share::all, losses, shares, totals,
+                     {}, looks);
   const OnHost lost(context, losses), seen(context, looks);
   for (std::int64_t n = 0; n < end - begin; ++n) {
     const float loss = lost.as<float>()[n], *look = seen.as<float>() + 2 * n;

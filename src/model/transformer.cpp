@@ -217,14 +217,12 @@ MultiHeadShape Transformer::attention_shape(std::size_t layer) const {
 
 namespace {
 
-Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias, std::optional<DType> dtype = {}) {
-  return linear(tape, x, tape.parameter(*weight), bias == nullptr ? std::nullopt : std::optional(tape.parameter(*bias)),
-                dtype);
+std::optional<Variable> variable_of(Tape& tape, Parameter* parameter) {
+  return parameter == nullptr ? std::nullopt : std::optional(tape.parameter(*parameter));
 }
 
-Variable activated(Tape& tape, Variable x, FeedForward kind) {
-  if (is_gated(kind)) return gate(tape, x, kind == FeedForward::swiglu ? ops::Gate::silu : ops::Gate::gelu);
-  return kind == FeedForward::gelu ? gelu(tape, x) : erf_gelu(tape, x);
+Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias, std::optional<DType> dtype = {}) {
+  return linear(tape, x, tape.parameter(*weight), variable_of(tape, bias), dtype);
 }
 
 // Checks numbers on the host, where the error can name them; those on a device are checked by the kernels that read
@@ -291,9 +289,7 @@ Dropout dropout(double p, const PassOptions& options, std::size_t layer, std::ui
 
 Variable Transformer::normalised(Tape& tape, Variable x, const Normalised& norm, std::optional<DType> dtype) const {
   if (norm.gamma == nullptr) return as(tape, x, dtype.value_or(tape.value(x).dtype()));
-  return normalise(tape, x, tape.parameter(*norm.gamma),
-                   norm.beta == nullptr ? std::nullopt : std::optional(tape.parameter(*norm.beta)), config_.epsilon,
-                   dtype);
+  return normalise(tape, x, tape.parameter(*norm.gamma), variable_of(tape, norm.beta), config_.epsilon, dtype);
 }
 
 Variable Transformer::inner(Tape& tape, Variable x, const Normalised& norm, DType dtype) const {
@@ -333,11 +329,15 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   const Variable in = inner(tape, x, block.attention_norm,
                             config_.qk_norm ? stream : tape.inner_type(stream));  // head norms read unrounded q and k
   const MultiHeadWants wants = options.wants_of.value_or(layer) == layer ? options.wants : MultiHeadWants{};
-  Variable out = options.memory != nullptr
-                     ? attend_remembered(tape, layer, in, how, *options.memory)
-                     : multihead(tape, attention_shape(layer), block.attention, in, how, wants, options.gate_gradients,
-                                 tape.memory<autograd::MultiHeadMemory>(&block));
-  if (options.shifts != nullptr && (*options.shifts)[layer].present()) {
+  const bool shifted = options.shifts != nullptr && (*options.shifts)[layer].present();
+  const auto layer_of_heads = [&](std::optional<Variable> onto) {
+    return multihead(tape, attention_shape(layer), block.attention, in, how, wants, options.gate_gradients,
+                     tape.memory<autograd::MultiHeadMemory>(&block), onto);
+  };
+  if (options.memory == nullptr && how.output_dropout.p == 0 && !shifted && !config_.sandwich) return layer_of_heads(x);
+  Variable out =
+      options.memory != nullptr ? attend_remembered(tape, layer, in, how, *options.memory) : layer_of_heads({});
+  if (shifted) {
     const Variable shift = tape.constant(tape.here((*options.shifts)[layer]));
     out = tape.value(shift).rank() == 1 ? add_to_rows(tape, out, shift) : add(tape, out, shift);
   }
@@ -381,15 +381,27 @@ Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable 
   return affine(tape, tape.result(merged), block.attention.out_proj_weight, block.attention.out_proj_bias);
 }
 
+Variable Transformer::activated(Tape& tape, Variable x, const Affine& up) const {
+  const FeedForward kind = config_.feed_forward;
+  if (is_gated(kind)) {
+    return gate(tape, affine(tape, x, up.weight, up.bias),
+                kind == FeedForward::swiglu ? ops::Gate::silu : ops::Gate::gelu);
+  }
+  return linear_gelu(tape, x, tape.parameter(*up.weight), variable_of(tape, up.bias),
+                     kind == FeedForward::gelu ? ops::Elementwise::gelu : ops::Elementwise::erf_gelu);
+}
+
 Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, Variable onto,
                                    const PassOptions& options) const {
   const Block& block = blocks_[layer];
   if (block.up.weight == nullptr) return onto;
   const Variable in = inner(tape, x, block.feed_forward_norm, tape.inner_type(tape.value(x).dtype()));
-  const Variable up = affine(tape, in, block.up.weight, block.up.bias);
-  const Variable active = activated(tape, up, config_.feed_forward);
-  const Variable down = affine(tape, active, block.down.weight, block.down.bias);
-  const Variable out = drop(tape, down, dropout(config_.dropout, options, layer, 2));
+  const Variable active = activated(tape, in, block.up);
+  const Dropout dropped = dropout(config_.dropout, options, layer, 2);
+  if (dropped.p == 0 && !config_.sandwich) {
+    return linear_onto(tape, onto, active, tape.parameter(*block.down.weight), variable_of(tape, block.down.bias));
+  }
+  const Variable out = drop(tape, affine(tape, active, block.down.weight, block.down.bias), dropped);
   return add(tape, onto, normalised(tape, out, block.feed_forward_out_norm));
 }
 
@@ -420,6 +432,25 @@ Variable Transformer::read(Tape& tape, const ConstTensorView& tokens, const Pass
   return normalised(tape, x, embedding_norm_);
 }
 
+void Transformer::copy_parameters(Tape& tape, std::size_t first, std::size_t last, DType stream) const {
+  const DType inner = tape.inner_type(stream);
+  if (inner == stream) return;
+  std::vector<const Parameter*> read;
+  const auto reads = [&](std::initializer_list<const Parameter*> parameters) {
+    std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(read),
+                 [](const Parameter* parameter) { return parameter != nullptr; });
+  };
+  for (std::size_t layer = first; layer < last; ++layer) {
+    const Block& block = blocks_[layer];
+    const MultiHeadParameters<Parameter*>& attention = block.attention;
+    if (!config_.qk_norm && config_.layers[layer].heads > 0) {
+      reads({attention.in_proj_weight, attention.in_proj_bias, attention.out_proj_weight, attention.out_proj_bias});
+    }
+    reads({block.up.weight, block.up.bias, block.down.weight, block.down.bias});
+  }
+  tape.copy_parameters(read, inner);
+}
+
 Variable Transformer::through(Tape& tape, Variable x, std::size_t first, std::size_t last,
                               const PassOptions& given) const {
   const Executor::Burst burst(tape.context().executor());
@@ -427,6 +458,7 @@ Variable Transformer::through(Tape& tape, Variable x, std::size_t first, std::si
   options.lengths = tape.here(given.lengths);
   options.wants.attention.marked_keys = tape.here(given.wants.attention.marked_keys);
   options.wants.attention.target_keys = tape.here(given.wants.attention.target_keys);
+  copy_parameters(tape, first, last, tape.value(x).dtype());
   const bool passing = !tape.recording() && options.streams == nullptr;  // only x outlives a block
   const autograd::Pool::Mark before = tape.mark();
   const auto keep = [&] {

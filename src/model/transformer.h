@@ -111,6 +111,8 @@ class Transformer {
   // x plus the attention over it.
   autograd::Variable attend(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                             const PassOptions& options) const;
+  // Rounds what the products of these layers read, all at once, if they read 16 bits beside a stream of this type.
+  void copy_parameters(autograd::Tape& tape, std::size_t first, std::size_t last, DType stream) const;
   MultiHeadOptions attention_options(autograd::Tape& tape, std::size_t layer, const PassOptions& options) const;
   // Tokens with their positions added: [B,T,C].
   autograd::Variable embed(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const;
@@ -119,6 +121,8 @@ class Transformer {
   // Attention of new tokens x [B,n,C] over all that a layer remembers.
   autograd::Variable attend_remembered(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                                        const MultiHeadOptions& options, Memory& memory) const;
+  // The first half of the feed-forward network: [..,hidden].
+  autograd::Variable activated(autograd::Tape& tape, autograd::Variable x, const Affine& up) const;
   // `onto` plus the feed-forward network of x.
   autograd::Variable feed_forward(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                                   autograd::Variable onto, const PassOptions& options) const;

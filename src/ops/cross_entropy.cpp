@@ -21,9 +21,15 @@ Dims with_last(Dims shape, std::int64_t last) {
 
 }  // namespace
 
-CrossEntropy cross_entropy(Context& context, const ConstTensorView& logits, const ConstTensorView& targets, Share share,
-                           const TensorView& losses, const TensorView& shares, const TensorView& dlogits,
-                           const TensorView& looks) {
+CrossEntropy read(Context& context, const ConstTensorView& totals) {
+  double found[2];
+  context.allocator()->copy_out(found, totals.data(), sizeof found);
+  return {found[0], static_cast<std::int64_t>(found[1])};
+}
+
+void cross_entropy(Context& context, const ConstTensorView& logits, const ConstTensorView& targets, Share share,
+                   const TensorView& losses, const TensorView& shares, const TensorView& totals,
+                   const TensorView& dlogits, const TensorView& looks) {
   const RowMajor rows({"cross_entropy", context.device()}, "logits", logits);
   const Argument classes{rows.op, "targets", targets};
   classes.expect_input(without_last(rows.shape), DType::i32);
@@ -32,24 +38,21 @@ CrossEntropy cross_entropy(Context& context, const ConstTensorView& logits, cons
   }
   rows.expect("losses", losses, without_last(rows.shape));
   rows.expect("shares", shares, without_last(rows.shape));
+  rows.expect("totals", totals, {2}, DType::f64);
   if (dlogits.present()) rows.expect_like("dlogits", dlogits);
   if (looks.present()) rows.expect("looks", looks, with_last(rows.shape, 2));
   const std::int64_t sequences = rows.shape.rank() > 1 ? rows.shape[0] : rows.count;
   const std::int64_t together = share == Share::all ? rows.count : rows.count / std::max<std::int64_t>(1, sequences);
   const Dims flat{rows.count};
-  const Call call(context);
-  const TensorView totals = call.scratch(0, {2}, DType::f64);
-  call(&Kernels::cross_entropy, {.logits = rows.view(logits),
-                                 .targets = targets.reshape(flat),
-                                 .rows_together = std::max<std::int64_t>(1, together),
-                                 .shares = shares.reshape(flat),
-                                 .losses = losses.reshape(flat),
-                                 .totals = totals,
-                                 .dlogits = rows.view(dlogits),
-                                 .looks = looks.present() ? looks.reshape({rows.count, 2}) : looks});
-  double found[2];
-  context.allocator()->copy_out(found, totals.data(), sizeof found);
-  return {found[0], static_cast<std::int64_t>(found[1])};
+  run(context, &Kernels::cross_entropy,
+      {.logits = rows.view(logits),
+       .targets = targets.reshape(flat),
+       .rows_together = std::max<std::int64_t>(1, together),
+       .shares = shares.reshape(flat),
+       .losses = losses.reshape(flat),
+       .totals = totals,
+       .dlogits = rows.view(dlogits),
+       .looks = looks.present() ? looks.reshape({rows.count, 2}) : looks});
 }
 
 }  // namespace polyhead::ops

@@ -14,13 +14,15 @@ struct CrossEntropy {
   double loss = 0;         // Share::all: the mean over the rows that count; sequences: the sum of the sequences' means
   std::int64_t count = 0;  // rows that count
 };
+// From the totals below. On a GPU this waits for them.
+CrossEntropy read(Context& context, const ConstTensorView& totals);
 
 // logits [..,V], targets i32 [..]: a negative one leaves its row out. losses [..]: of every row. shares [..]: receives
-// the weight of each row. dlogits, if present, is the gradient of the loss; it may be the logits' own memory.
-// looks [..,2], if present: the target's logit minus the mean of its row, and 1 if it is the first of the row's largest
-// logits, else 0; both 0 for rows that are left out.
-CrossEntropy cross_entropy(Context& context, const ConstTensorView& logits, const ConstTensorView& targets, Share share,
-                           const TensorView& losses, const TensorView& shares, const TensorView& dlogits = {},
-                           const TensorView& looks = {});
+// the weight of each row. totals [2] f64: the loss and how many rows count. dlogits, if present, is the gradient of the
+// loss; it may be the logits' own memory. looks [..,2], if present: the target's logit minus the mean of its row, and 1
+// if it is the first of the row's largest logits, else 0; both 0 for rows that are left out.
+void cross_entropy(Context& context, const ConstTensorView& logits, const ConstTensorView& targets, Share share,
+                   const TensorView& losses, const TensorView& shares, const TensorView& totals,
+                   const TensorView& dlogits = {}, const TensorView& looks = {});
 
 }  // namespace polyhead::ops

@@ -24,7 +24,7 @@ View as_rows(const RowMajor& rows, const View& half) {
 }  // namespace
 
 void elementwise(Context& context, Elementwise op, const ConstTensorView& a, const ConstTensorView& b,
-                 const TensorView& y, double factor) {
+                 const TensorView& y, double factor, const TensorView& sums) {
   const RowMajor rows({backend::name_of(op), context.device()}, "a", a, RowTypes::mixed);
   if (is_binary(op)) rows.expect_like("b", b);
   rows.expect_like("y", y);
@@ -33,7 +33,34 @@ void elementwise(Context& context, Elementwise op, const ConstTensorView& a, con
       Argument{rows.op, "y", y}.refuse(ErrorCode::layout, "memory apart from inputs of another type");
     }
   }
-  run(context, &Kernels::elementwise, {op, a, b, y, factor});
+  if (sums.present()) {
+    rows.expect_vector("sums", sums);
+    if (op != Elementwise::gelu_backward && op != Elementwise::erf_gelu_backward) {
+      Argument{rows.op, "sums", sums}.refuse(ErrorCode::unsupported,
+                                             "none but for gelu_backward and erf_gelu_backward");
+    }
+  }
+  run(context, &Kernels::elementwise, {op, rows.view(a), rows.view(b), rows.view(y), factor, sums});
+}
+
+void round(Context& context, std::span<const ConstTensorView> from, std::span<const TensorView> to) {
+  const Op op{"round", context.device()};
+  for (std::size_t n = 0; n < from.size(); ++n) {
+    const RowMajor rows(op, "from", from[n]);
+    Argument{op, "from", from[n]}.expect_dtype(DType::f32);
+    rows.expect("to", to[n], rows.shape, to[n].dtype() == DType::f16 ? DType::f16 : DType::bf16);
+    Argument{op, "to", to[n]}.expect_dtype(to[0].dtype());
+  }
+  if (!from.empty()) run(context, &Kernels::round, from, to);
+}
+
+void round_and_sum(Context& context, const ConstTensorView& x, const TensorView& rounded, const TensorView& sums) {
+  const RowMajor rows({"round_and_sum", context.device()}, "x", x);
+  Argument{rows.op, "x", x}.expect_dtype(DType::f32);
+  rows.expect("rounded", rounded, rows.shape, rounded.dtype() == DType::f16 ? DType::f16 : DType::bf16);
+  if (!sums.present()) return run(context, &Kernels::copy, x, rounded);
+  rows.expect_vector("sums", sums);
+  run(context, &Kernels::column_sums, rows.view(x), sums, rows.view(rounded));
 }
 
 void gate(Context& context, Gate kind, const ConstTensorView& x, const TensorView& y) {
@@ -60,7 +87,7 @@ void add_row(Context& context, const ConstTensorView& x, const ConstTensorView& 
 void add_row_backward(Context& context, const ConstTensorView& dy, const TensorView& drow) {
   const RowMajor rows({"add_row_backward", context.device()}, "dy", dy, RowTypes::mixed);
   rows.expect_vector("drow", drow);
-  run(context, &Kernels::column_sums, rows.view(dy), drow);
+  run(context, &Kernels::column_sums, rows.view(dy), drow, {});
 }
 
 }  // namespace polyhead::ops

@@ -2,6 +2,8 @@
 // of one shape unless stated otherwise.
 #pragma once
 
+#include <span>
+
 #include "backend/elementwise.h"
 #include "polyhead/context.h"
 
@@ -9,9 +11,16 @@ namespace polyhead::ops {
 
 using backend::Elementwise, backend::Gate;
 
-// y = op(a) or op(a, b); y may be a or b. `factor` is that of scale and softcap.
+// y = op(a) or op(a, b); y may be a or b. `factor` is that of scale and softcap. sums [C] of gelu_backward and
+// erf_gelu_backward, if present: the sums of y's columns, before they are rounded to y's type.
 void elementwise(Context& context, Elementwise op, const ConstTensorView& a, const ConstTensorView& b,
-                 const TensorView& y, double factor = 1);
+                 const TensorView& y, double factor = 1, const TensorView& sums = {});
+
+// to = from, rounded to nearest even, for many f32 tensors at once.
+void round(Context& context, std::span<const ConstTensorView> from, std::span<const TensorView> to);
+
+// rounded = x, rounded to 16 bits; sums [C], if present: the sums of x's columns.
+void round_and_sum(Context& context, const ConstTensorView& x, const TensorView& rounded, const TensorView& sums);
 
 // y [..,F] = f(a) b of x [..,2F] = [a | b].
 void gate(Context& context, Gate kind, const ConstTensorView& x, const TensorView& y);

@@ -63,7 +63,7 @@ void positions_backward(Context& context, const ConstTensorView& dy, const Tenso
   const std::int64_t used = rows.length() * rows.columns;
   if (used > 0) {
     run(context, &Kernels::column_sums, dy.reshape({rows.batch(), used}),
-        dpositions.slice(0, 0, rows.length()).reshape({used}));
+        dpositions.slice(0, 0, rows.length()).reshape({used}), {});
   }
   const TensorView rest = dpositions.slice(0, rows.length(), dpositions.shape(0));
   if (rest.count() > 0)

@@ -148,7 +148,7 @@ void MultiHeadAttention::forward_into(Context& context, const MultiHeadInputs& i
                                       const MultiHeadWants& wants, MultiHeadResults& results) const {
   ops::PackedProjections packed;
   if (packed_ != nullptr) packed = {&packed_->in_proj, &packed_->out_proj};
-  ops::multihead(context, shape_, parameters(), packed, inputs, options, wants, results);
+  ops::multihead(context, shape_, parameters(), packed, inputs, options, wants, {}, results);
 }
 
 std::vector<std::pair<std::string, TensorView>> MultiHeadAttention::state() {

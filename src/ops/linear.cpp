@@ -46,7 +46,7 @@ backend::PackedMatrix ops::pack(Context& context, const ConstTensorView& weight,
 }
 
 void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-                      const backend::PackedMatrix* packed, const ConstTensorView& bias, const TensorView& y) {
+                      const ConstTensorView& bias, const TensorView& y, const ProductExtras& extras) {
   const ops::Op op{"linear", context.device()};
   check(op, x, weight);
   const DType dtype = sum_type(y, x.dtype());
@@ -55,12 +55,20 @@ void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTen
   const ConstTensorView others[] = {x, weight, bias};
   output.expect_output(true, with_last(x.shape(), weight.shape(0)), dtype, others);
   if (y.strides() != contiguous_strides(y.shape())) output.refuse(ErrorCode::layout, "row-major memory");
-  project(Call(context), x, weight, bias, y, packed);
+  for (const auto& [name, extra] :
+       {std::pair<std::string_view, ConstTensorView>{"plus", extras.plus}, {"before_gelu", extras.before_gelu}}) {
+    if (!extra.present()) continue;
+    const ops::Argument argument{op, name, extra};
+    argument.expect_input(y.shape(), dtype);
+    if (extra.strides() != y.strides()) argument.refuse(ErrorCode::layout, "row-major memory");
+    if (overlap(extra, y)) argument.refuse(ErrorCode::layout, "memory apart from y");
+  }
+  project(Call(context), x, weight, bias, y, extras);
 }
 
 void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
                  const TensorView& y) {
-  ops::linear_into(context, x, weight, nullptr, bias, y);
+  ops::linear_into(context, x, weight, bias, y, {});
 }
 
 Tensor linear(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias) {

@@ -1,7 +1,7 @@
 // linear with weights that were packed before: for callers that multiply by the same ones again and again.
 #pragma once
 
-#include "backend/gemm.h"
+#include "ops/projection.h"
 #include "polyhead/linear.h"
 
 namespace polyhead::ops {
@@ -12,7 +12,7 @@ using backend::Products;
 backend::PackedMatrix pack(Context& context, const ConstTensorView& weight, Products products = Products::exact);
 
 // Like polyhead::linear_into, with the same bits if `packed` is pack(weight) for exact products.
-void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-                 const backend::PackedMatrix* packed, const ConstTensorView& bias, const TensorView& y);
+void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
+                 const TensorView& y, const ProductExtras& extras);
 
 }  // namespace polyhead::ops

@@ -27,7 +27,7 @@ void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadResults& result
 
 void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                     const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
-                    const MultiHeadWants& wants, MultiHeadResults& results) {
+                    const MultiHeadWants& wants, const Residual& residual, MultiHeadResults& results) {
   // Everything is checked first, so that a call that throws has written and released nothing.
   const Call call(context);
   MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
@@ -41,6 +41,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   }
   plan.reads(tensors_of(options.attention, wants.attention));
   plan.reads(tensors_of_rotary(options));
+  plan.reads({residual.plus, residual.bias});
   expect_apart(plan, results);
   call(&Kernels::check_attention, plan.op, attention);
 
@@ -61,7 +62,8 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   const Dims merged{plan.batch, plan.queries, plan.inner()}, outer{plan.batch, plan.queries, plan.shape.width};
   const TensorView kept_heads = plan.place(results.heads, merged, plan.dtype, wants.heads);
   const TensorView heads = wants.heads ? kept_heads : call.scratch(3, merged, plan.dtype);
-  const TensorView output = plan.place(results.output, outer, plan.dtype);
+  const bool onto = residual.plus.present();
+  const TensorView output = plan.place(results.output, outer, onto ? residual.plus.dtype() : plan.dtype);
   attention.output = plan.as_heads(heads);
   attention.lse = plan.place(results.lse, shapes.lse, shapes.numbers, w.lse);
   attention.weights = plan.place(results.weights, shapes.weights, shapes.weights_dtype, w.weights);
@@ -74,7 +76,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const bool whole = plan.groups.size() == 1;  // self-attention
     project(call, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, projections.buffers[g],
-            whole ? packed.in : nullptr);
+            {.packed = whole ? packed.in : nullptr});
   }
   const auto [q, k] = normalise_heads(call, plan, parameters, options, projections, normed);
   for (const backend::RotaryProblem& rotation : plan.rotations(options, q, k, false)) call(&Kernels::rotate, rotation);
@@ -85,14 +87,15 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   results.projections.k = wants.projections ? k : TensorView{};
   results.projections.v = wants.projections ? projections.part[kValue] : TensorView{};
   call(&Kernels::attend, attention);
-  project(call, heads, plan.out_weight, plan.out_bias, output, packed.out);
+  project(call, heads, plan.out_weight, onto ? residual.bias : plan.out_bias, output,
+          {.packed = packed.out, .plus = residual.plus});
   if (options.output_dropout.p > 0) call(&Kernels::drop, {output, output, options.output_dropout});
 }
 
 void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                     const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadWants& wants,
                     MultiHeadResults& results) {
-  ops::multihead(context, shape, parameters, {}, inputs, options, wants, results);
+  ops::multihead(context, shape, parameters, {}, inputs, options, wants, {}, results);
 }
 
 MultiHeadResults multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,

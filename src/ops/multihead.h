@@ -19,9 +19,14 @@ namespace ops {
 struct PackedProjections {
   const backend::PackedMatrix *in = nullptr, *out = nullptr;
 };
+// A residual stream that the layer's output is added to, and which gives the sum its type: `plus` [B,T,C], row-major;
+// `bias`: out_proj_bias in that type, if there is one. There can be no dropout of the output then.
+struct Residual {
+  ConstTensorView plus{}, bias{};
+};
 void multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
-               const MultiHeadWants& wants, MultiHeadResults& results);
+               const MultiHeadWants& wants, const Residual& residual, MultiHeadResults& results);
 
 // `learnt`: the type of the parameters' gradients, the input's or, if that has 16 bits, f32. Without it only those of
 // norms are computed.

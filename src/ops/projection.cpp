@@ -39,7 +39,8 @@ ConstTensorView matrix(const Call& call, const ConstTensorView& x, Tensor& copy)
 }  // namespace
 
 void project(const Call& call, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
-             const TensorView& y, const backend::PackedMatrix* packed) {
+             const TensorView& y, const ProductExtras& extras) {
+  const backend::PackedMatrix* packed = extras.packed;
   Tensor copy;
   ConstTensorView a = matrix(call, x, copy);
   if (packed != nullptr && !packed->pairs && packed->strips.dtype() != weight.dtype()) {  // coarse: x is rounded, too
@@ -51,7 +52,9 @@ void project(const Call& call, const ConstTensorView& x, const ConstTensorView& 
                         .b = packed == nullptr ? collapsed(weight).transpose(0, 1) : ConstTensorView{},
                         .packed = packed,
                         .bias = bias,
-                        .c = collapsed(y)});
+                        .c = collapsed(y),
+                        .plus = extras.plus.present() ? collapsed(extras.plus) : extras.plus,
+                        .before_gelu = extras.before_gelu.present() ? collapsed(extras.before_gelu) : TensorView{}});
 }
 
 void project_back(const Call& call, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx) {
@@ -67,7 +70,7 @@ void project_weights(const Call& call, const ConstTensorView& dy, const ConstTen
     call(&Kernels::gemm,
          {.a = upstream.transpose(0, 1), .b = matrix(call, x, x_copy), .bias = {}, .c = collapsed(dweight)});
   }
-  if (dbias.present()) call(&Kernels::column_sums, upstream, dbias);
+  if (dbias.present()) call(&Kernels::column_sums, upstream, dbias, {});
 }
 
 }  // namespace polyhead::ops

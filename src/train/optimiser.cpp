@@ -31,29 +31,29 @@ Optimiser::Optimiser(std::vector<autograd::Parameter*> parameters, const Options
   }
 }
 
-double Optimiser::step(Context& context, autograd::Gradients& gradients, double rate) {
-  const Executor::Burst burst(context.executor());
+double Optimiser::norm(Context& context, autograd::Gradients& gradients) {
   if (!squares_.present()) {
     squares_ = Tensor::empty({static_cast<std::int64_t>(moments_.size())}, DType::f64, context.allocator());
   }
   std::vector<ConstTensorView> all;
-  for (const Moments& m : moments_) all.push_back(gradients.of(*m.parameter));
+  tensors_.clear();
+  for (Moments& m : moments_) {
+    all.push_back(gradients.of(*m.parameter));
+    const bool decays = m.parameter->value.shape().rank() >= 2;
+    tensors_.push_back({m.parameter->value, m.first, m.second, all.back(), decays});
+  }
   ops::sums_of_squares(context, all, squares_);
   std::vector<double> squares(moments_.size());
   context.allocator()->copy_out(squares.data(), squares_.view().data(), squares.size() * sizeof(double));
-  const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
-  if (!std::isfinite(norm)) return norm;
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+void Optimiser::step(Context& context, double norm, double rate) {
   const double factor = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + kClipEpsilon)) : 1;
   ++steps_;
   ops::AdamW rule = options_.rule;
   rule.rate = rate;
-  std::vector<backend::AdamWTensor> tensors;
-  for (std::size_t n = 0; Moments & m : moments_) {
-    const bool decays = m.parameter->value.shape().rank() >= 2;
-    tensors.push_back({m.parameter->value, m.first, m.second, all[n++], decays});
-  }
-  ops::adamw(context, rule, steps_, factor, tensors);
-  return norm;
+  ops::adamw(context, rule, steps_, factor, tensors_);
 }
 
 }  // namespace polyhead::train

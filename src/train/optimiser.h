@@ -26,9 +26,10 @@ class Optimiser {
   using Options = OptimiserOptions;
   Optimiser(std::vector<autograd::Parameter*> parameters, const Options& options);
 
-  // One step along the parameters' gradients. Returns the norm of the gradient before clipping; if that is not finite,
-  // nothing is changed.
-  double step(Context& context, autograd::Gradients& gradients, double rate);
+  // The norm of the parameters' whole gradient. On a GPU this waits for it.
+  double norm(Context& context, autograd::Gradients& gradients);
+  // One step along the gradient whose norm was just found, and is finite.
+  void step(Context& context, double norm, double rate);
 
   std::int64_t steps_taken() const noexcept { return steps_; }
   void set_steps_taken(std::int64_t steps) noexcept { steps_ = steps; }
@@ -43,7 +44,8 @@ class Optimiser {
  private:
   Options options_;
   std::vector<Moments> moments_;
-  Tensor squares_;  // f64, of every gradient
+  Tensor squares_;                             // f64, of every gradient
+  std::vector<backend::AdamWTensor> tensors_;  // what a step changes
   std::int64_t steps_ = 0;
 };
 

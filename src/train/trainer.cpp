@@ -79,14 +79,16 @@ StepReport Trainer::step() {
   tape_.clear();
   const autograd::Variable logits = model_.forward(
       tape_, data.tokens, {.training = true, .seed = options_.seed * 1000003 + index, .lengths = data.lengths});
-  report.loss = autograd::cross_entropy(tape_, logits, tape_.here(data.targets)).loss;
+  const autograd::Loss loss = autograd::cross_entropy(tape_, logits, tape_.here(data.targets));
+  tape_.backward();
+  report.gradient_norm = optimiser_.norm(context_, tape_.gradients());
+  report.loss = loss.read().loss;  // only now, so that a GPU is waited for once
   expect_sane(report.loss, report.step, "the loss");
   if (!first_loss_) first_loss_ = report.loss;
-  tape_.backward();
-  report.gradient_norm = optimiser_.step(context_, tape_.gradients(), report.rate);
   if (!std::isfinite(report.gradient_norm)) {
     throw Diverged("the gradient's norm is " + rounded(report.gradient_norm) + at(report.step));
   }
+  optimiser_.step(context_, report.gradient_norm, report.rate);
   return report;
 }
 

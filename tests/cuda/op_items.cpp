@@ -1,5 +1,6 @@
 // The other kernels of the table beside the CPU's: f64 on the CPU is exact, f32 (or 16 bits) on the CPU the yardstick.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -188,9 +189,30 @@ void add_products(std::vector<std::pair<std::string, Op>>& ops) {
     }
     ops.emplace_back("column_sums_" + std::to_string(M) + "x" + std::to_string(N), [=, M = M, N = N](Stage& s) {
       const ConstTensorView x = s.normal({M, N});
-      s.call(&Kernels::column_sums, x, s.result("sums", {N}, s.wide()));
-      s.call(&Kernels::column_sums, x, s.result("sums in the type of x", {N}));
+      s.call(&Kernels::column_sums, x, s.result("sums", {N}, s.wide()), TensorView{});
+      s.call(&Kernels::column_sums, x, s.result("sums in the type of x", {N}), TensorView{});
     });
+  }
+}
+
+// What else a product can do: add to something else; give the GELU beside itself.
+void add_product_extras(std::vector<std::pair<std::string, Op>>& ops) {
+  for (const auto& [M, N, K] : {std::array<std::int64_t, 3>{130, 70, 33}, {256, 384, 128}}) {
+    for (const bool biased : {false, true}) {
+      const std::string name = std::to_string(M) + "x" + std::to_string(N) + (biased ? "_bias" : "");
+      ops.emplace_back("gemm_plus_" + name, [=, M = M, N = N, K = K](Stage& s) {
+        const ConstTensorView a = s.normal({M, K}), b = s.normal({N, K}).transpose(0, 1), plus = s.normal_wide({M, N}),
+                              bias = biased ? s.normal_wide({N}) : ConstTensorView{};
+        const TensorView c = s.result("c", {M, N}, s.wide());
+        s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = bias, .c = c, .plus = plus});
+      });
+      ops.emplace_back("gemm_gelu_" + name, [=, M = M, N = N, K = K](Stage& s) {
+        const ConstTensorView a = s.normal({M, K}, 0.2), b = s.normal({N, K}).transpose(0, 1),
+                              bias = biased ? s.normal({N}) : ConstTensorView{};
+        const TensorView before = s.result("before", {M, N}), c = s.result("c", {M, N});
+        s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = bias, .c = c, .before_gelu = before});
+      });
+    }
   }
 }
 
@@ -206,6 +228,18 @@ void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
         s.call(&Kernels::elementwise,
                backend::ElementwiseProblem{op, a, is_binary(op) ? s.normal(shape) : ConstTensorView{},
                                            s.result("y", shape), 2.5});
+      });
+    }
+  }
+  // With the sums of columns: of a few slices of rows, and of more rows than a slice has.
+  for (const Elementwise op : {Elementwise::gelu_backward, Elementwise::erf_gelu_backward}) {
+    for (const Dims& shape : {Dims{700, 132}, Dims{37, 70}, Dims{10000, 4}}) {
+      ops.emplace_back(std::string(name_of(op)) + "_sums_" + std::to_string(shape[1]), [=](Stage& s) {
+        const ConstTensorView a = s.normal(shape, 4), b = s.normal(shape);
+        s.call(
+            &Kernels::elementwise,
+            backend::ElementwiseProblem{
+                .op = op, .a = a, .b = b, .y = s.result("y", shape), .sums = s.result("sums", {shape[1]}, s.wide())});
       });
     }
   }
@@ -325,6 +359,26 @@ void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
   });
 }
 
+// More tensors than one launch takes, of less than a piece, one and several.
+void add_rounding(std::vector<std::pair<std::string, Op>>& ops) {
+  ops.emplace_back("round", [](Stage& s) {
+    std::vector<ConstTensorView> from;
+    std::vector<TensorView> to;
+    for (std::int64_t n = 0; n < 60; ++n) {
+      const Dims shape{n % 7 == 0 ? 9001 : n % 7 == 1 ? 4096 : 5 * n + 1};
+      from.push_back(s.normal_wide(shape));
+      to.push_back(s.result("y " + std::to_string(n), shape));
+    }
+    s.call(&Kernels::round, std::span<const ConstTensorView>(from), std::span<const TensorView>(to));
+  });
+  for (const Dims& shape : {Dims{700, 132}, Dims{37, 70}}) {
+    ops.emplace_back("column_sums_rounded_" + std::to_string(shape[1]), [=](Stage& s) {
+      s.call(&Kernels::column_sums, s.normal_wide(shape), s.result("sums", {shape[1]}, s.wide()),
+             s.result("rounded", shape));
+    });
+  }
+}
+
 void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
   for (const bool placed : {false, true}) {
     ops.emplace_back(placed ? "embed_positions" : "embed", [=](Stage& s) {
@@ -391,14 +445,16 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
 }  // namespace
 
 std::vector<Item> op_items() {
-  // Those that the CPU has in 16 bits, those that only a GPU has, and those that none has.
-  std::vector<std::pair<std::string, Op>> narrow, rounded, f32_only;
+  // Those that the CPU has in 16 bits, those that only a GPU has, those that none has, and those of 16 bits alone.
+  std::vector<std::pair<std::string, Op>> narrow, rounded, f32_only, halves_only;
   add_products(narrow);
   add_moves(narrow);
+  add_product_extras(rounded);
   add_elementwise(rounded);
   add_norms(rounded);
   add_norms_of_heads(rounded);
   add_tables(f32_only);
+  add_rounding(halves_only);
   std::vector<Item> items;
   const auto add = [&](const auto& ops, DType dtype, DType plainly) {
     for (const auto& [name, op] : ops) {
@@ -411,6 +467,7 @@ std::vector<Item> op_items() {
     add(rounded, dtype, DType::f32);
   }
   add(f32_only, DType::f32, DType::f32);
+  for (const DType dtype : {DType::f16, DType::bf16}) add(halves_only, dtype, dtype);
   return items;
 }
 

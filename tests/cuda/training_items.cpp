@@ -27,7 +27,7 @@ Pass pass_of(Context& context, const model::Transformer& model, Float32Products 
   context.set_float32_products(products);
   tape.clear();
   const autograd::Variable logits = model.forward(tape, tokens, {.training = true, .seed = 7});
-  Pass found{autograd::cross_entropy(tape, logits, tape.here(targets)).loss, {}};
+  Pass found{autograd::cross_entropy(tape, logits, tape.here(targets)).read().loss, {}};
   tape.backward();
   for (const autograd::Parameter* parameter : model.parameters()) {
     found.gradients.push_back(to_host(context, tape.gradients().of(*parameter)));

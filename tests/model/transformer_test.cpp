@@ -136,7 +136,9 @@ class Models : public ::testing::TestWithParam<Case> {
     tape.clear();
     PassOptions options{.training = true, .seed = 5, .gates = gates, .gate_gradients = gate_gradients};
     if (config_.kind == Kind::classifier) options.lengths = lengths_;
-    return autograd::cross_entropy(tape, model_->forward(tape, tokens_, options), targets_, ops::Share::sequences).loss;
+    return autograd::cross_entropy(tape, model_->forward(tape, tokens_, options), targets_, ops::Share::sequences)
+        .read()
+        .loss;
   }
 
   static constexpr std::int32_t kBatch = 3;

@@ -142,8 +142,9 @@ TEST_P(FeedForward, CrossEntropy) {
   const Tensor logits = normal({kRows, kColumns}, "logits", GetParam(), 4);
   Tensor targets = Tensor::empty({kRows}, DType::i32), losses = Tensor::zeros({kRows}, GetParam());
   for (std::int32_t n = 0; n < kRows; ++n) targets.as<std::int32_t>()[n] = n % 5 == 0 ? -1 : n;
-  Tensor shares = like(losses);
-  const ops::CrossEntropy found = ops::cross_entropy(context_, logits, targets, ops::Share::all, losses, shares);
+  Tensor shares = like(losses), totals = Tensor::zeros({2}, DType::f64);
+  ops::cross_entropy(context_, logits, targets, ops::Share::all, losses, shares, totals);
+  const ops::CrossEntropy found = ops::read(context_, totals);
   EXPECT_EQ(found.count, 29);
   expect_right("losses", losses, [&](auto real, std::int64_t row) {
     using Real = decltype(real);
@@ -156,8 +157,8 @@ TEST_P(FeedForward, CrossEntropy) {
   // With the gradient, and in the logits' own memory, the same losses; and what the logits were before.
   Tensor again = normal({kRows, kColumns}, "logits", GetParam(), 4), others = Tensor::zeros({kRows}, GetParam());
   Tensor looks = normal({kRows, 2}, "looks", GetParam());
-  EXPECT_EQ(ops::cross_entropy(context_, again, targets, ops::Share::all, others, shares, again, looks).loss,
-            found.loss);
+  ops::cross_entropy(context_, again, targets, ops::Share::all, others, shares, totals, again, looks);
+  EXPECT_EQ(ops::read(context_, totals).loss, found.loss);
   EXPECT_TRUE(same_bits("losses", losses, others));
   expect_right("looks", looks, [&](auto real, std::int64_t row) {
     using Real = decltype(real);
@@ -175,13 +176,14 @@ TEST(CrossEntropy, LooksForTheFirstOfTheLargest) {
   Context context(1);
   constexpr std::int32_t kWide = 70;
   Tensor logits = Tensor::zeros({1, kWide}, DType::f32), targets = Tensor::zeros({1}, DType::i32),
-         losses = Tensor::zeros({1}, DType::f32), shares = like(losses), looks = Tensor::zeros({1, 2}, DType::f32);
+         losses = Tensor::zeros({1}, DType::f32), shares = like(losses), totals = Tensor::zeros({2}, DType::f64),
+         looks = Tensor::zeros({1, 2}, DType::f32);
   for (const auto& [first, second] : {std::pair{0, 69}, {0, 1}, {15, 16}, {63, 64}, {64, 69}}) {
     for (std::int32_t target : {first, second, 40}) {
       std::fill_n(logits.as<float>(), kWide, -1.0f);
       logits.as<float>()[first] = logits.as<float>()[second] = 2;
       targets.as<std::int32_t>()[0] = target;
-      ops::cross_entropy(context, logits, targets, ops::Share::all, losses, shares, {}, looks);
+      ops::cross_entropy(context, logits, targets, ops::Share::all, losses, shares, totals, {}, looks);
       EXPECT_EQ(looks.as<float>()[1], target == first ? 1 : 0) << first << " " << second << " " << target;
       EXPECT_NEAR(looks.as<float>()[0], logits.as<float>()[target] + 64.0 / 70, 1e-6);
     }
@@ -210,6 +212,13 @@ TEST(FeedForwardGradients, AreFiniteDifferences) {
                                           {Elementwise::erf_gelu, Elementwise::erf_gelu_backward},
                                           {Elementwise::softcap, Elementwise::softcap_backward}}) {
     ops::elementwise(context, backward, x, dy, dx);
+    if (backward != Elementwise::softcap_backward) {  // and its sums on the way
+      Tensor again = like(x), sums = Tensor::zeros({18}, DType::f64), wanted = like(sums);
+      ops::elementwise(context, backward, x, dy, again, 1, sums);
+      ops::add_row_backward(context, dx, wanted);
+      EXPECT_TRUE(same_bits("slopes", again, dx));
+      EXPECT_TRUE(same_bits("sums of slopes", sums, wanted));
+    }
     expect_slopes(std::string(backend::name_of(forward)).c_str(), x, dx, [&] {
       ops::elementwise(context, forward, x, {}, y);
       return product(y, dy);
@@ -222,11 +231,15 @@ TEST(FeedForwardGradients, AreFiniteDifferences) {
       return product(half, dhalf);
     });
   }
-  Tensor targets = Tensor::empty({7}, DType::i32), losses = Tensor::zeros({7}, DType::f64), shares = like(losses);
+  Tensor targets = Tensor::empty({7}, DType::i32), losses = Tensor::zeros({7}, DType::f64), shares = like(losses),
+         totals = Tensor::zeros({2}, DType::f64);
   for (std::int32_t n = 0; n < 7; ++n) targets.as<std::int32_t>()[n] = n == 3 ? -1 : 2 * n;
   for (const ops::Share share : {ops::Share::all, ops::Share::sequences}) {
-    const auto loss = [&] { return ops::cross_entropy(context, x, targets, share, losses, shares).loss; };
-    ops::cross_entropy(context, x, targets, share, losses, shares, dx);
+    const auto loss = [&] {
+      ops::cross_entropy(context, x, targets, share, losses, shares, totals);
+      return ops::read(context, totals).loss;
+    };
+    ops::cross_entropy(context, x, targets, share, losses, shares, totals, dx);
     expect_slopes("cross entropy", x, dx, loss);
   }
   // What arrives at x by another way is added, also in place.
@@ -244,11 +257,13 @@ TEST(FeedForwardGradients, AreFiniteDifferences) {
 TEST(CrossEntropy, SharesOutBySequence) {
   Context context(1);
   const Tensor logits = normal({3, 4, 5}, "logits", DType::f64);
-  Tensor targets = Tensor::zeros({3, 4}, DType::i32), losses = Tensor::zeros({3, 4}, DType::f64), shares = like(losses);
+  Tensor targets = Tensor::zeros({3, 4}, DType::i32), losses = Tensor::zeros({3, 4}, DType::f64), shares = like(losses),
+         totals = Tensor::zeros({2}, DType::f64);
   std::int32_t* target = targets.as<std::int32_t>();
   target[1] = target[2] = -1;
   for (int n = 4; n < 8; ++n) target[n] = -1;
-  const ops::CrossEntropy found = ops::cross_entropy(context, logits, targets, ops::Share::sequences, losses, shares);
+  ops::cross_entropy(context, logits, targets, ops::Share::sequences, losses, shares, totals);
+  const ops::CrossEntropy found = ops::read(context, totals);
   const double* loss = losses.as<double>();
   EXPECT_EQ(found.count, 6);
   EXPECT_NEAR(found.loss, (loss[0] + loss[3]) / 2 + (loss[8] + loss[9] + loss[10] + loss[11]) / 4, 1e-13);
@@ -259,10 +274,11 @@ TEST(CrossEntropy, ShowsWhatIsNoNumber) {
   for (const std::int64_t V : {5, 40}) {
     for (const std::int64_t at : {std::int64_t{0}, V - 1}) {
       Tensor logits = normal({1, V}, "logits", DType::f32), targets = Tensor::zeros({1}, DType::i32),
-             losses = Tensor::zeros({1}, DType::f32), shares = like(losses);
+             losses = Tensor::zeros({1}, DType::f32), shares = like(losses), totals = Tensor::zeros({2}, DType::f64);
       targets.as<std::int32_t>()[0] = 1;
       logits.as<float>()[at] = std::nanf("");
-      EXPECT_TRUE(std::isnan(ops::cross_entropy(context, logits, targets, ops::Share::all, losses, shares).loss));
+      ops::cross_entropy(context, logits, targets, ops::Share::all, losses, shares, totals);
+      EXPECT_TRUE(std::isnan(ops::read(context, totals).loss));
     }
   }
 }
@@ -370,7 +386,8 @@ TEST(FeedForwardErrors, SayWhatWasExpected) {
   tokens.as<std::int32_t>()[2] = 3;
   EXPECT_THROW(ops::embed(context, x, tokens, narrow, embedded), Error);
   EXPECT_NO_THROW(ops::embed(context, x, tokens, x, embedded));
-  EXPECT_THROW(ops::cross_entropy(context, x, indices, ops::Share::all, losses, losses), Error);
+  Tensor totals = Tensor::zeros({2}, DType::f64);
+  EXPECT_THROW(ops::cross_entropy(context, x, indices, ops::Share::all, losses, losses, totals), Error);
 }
 
 }  // namespace

@@ -49,6 +49,16 @@ std::vector<Call> calls() {
       {"gelu",
        {{"a", matrix}, {"y", matrix}},
        [](Context& c, const Views& v) { elementwise(c, Elementwise::gelu, v["a"], {}, v["y"]); }},
+      {"gelu_backward",
+       {{"a", matrix}, {"b", matrix}, {"y", matrix}, {"sums", vector}},
+       [](Context& c, const Views& v) {
+         elementwise(c, Elementwise::gelu_backward, v["a"], v["b"], v["y"], 1, v["sums"]);
+       }},
+      {"round",
+       {{"from", matrix}, {"to", matrix, DType::bf16}},
+       [](Context& c, const Views& v) {
+         round(c, std::vector<ConstTensorView>{v["from"]}, std::vector<TensorView>{v["to"]});
+       }},
       {"gate", {{"x", wide}, {"y", matrix}}, [](Context& c, const Views& v) { gate(c, Gate::silu, v["x"], v["y"]); }},
       {"gate_backward",
        {{"x", wide}, {"dy", matrix}, {"dx", wide}},
@@ -79,10 +89,12 @@ std::vector<Call> calls() {
         {"targets", rows, DType::i32, {1}},
         {"losses", rows},
         {"shares", rows},
+        {"totals", {2}, DType::f64},
         {"dlogits", matrix},
         {"looks", pairs}},
        [](Context& c, const Views& v) {
-         cross_entropy(c, v["logits"], v["targets"], Share::all, v["losses"], v["shares"], v["dlogits"], v["looks"]);
+         cross_entropy(c, v["logits"], v["targets"], Share::all, v["losses"], v["shares"], v["totals"], v["dlogits"],
+                       v["looks"]);
        }},
       {"adamw",
        {{"weight", matrix}, {"first moment", matrix}, {"second moment", matrix}, {"gradient", matrix}},
@@ -145,6 +157,15 @@ TEST(Rows, TypesOfADeviceDoNotShareMemory) {
   EXPECT_EQ(said([&] { elementwise(device, Elementwise::add, narrow, y, y); }), words);
   EXPECT_EQ(said([&] { elementwise(device, Elementwise::add, y, narrow, y); }), words);
   EXPECT_EQ(said([&] { elementwise(device, Elementwise::add, y, y, y); }), "accepted");
+}
+
+TEST(Rows, OnlySlopesOfActivationsAreSummed) {
+  Context context(1);
+  Tensor x = Tensor::zeros({4, 6}, DType::f32), y = Tensor::zeros({4, 6}, DType::f32),
+         sums = Tensor::zeros({6}, DType::f32);
+  EXPECT_EQ(said([&] { elementwise(context, Elementwise::erf_gelu_backward, x, x, y, 1, sums); }), "accepted");
+  EXPECT_EQ(said([&] { elementwise(context, Elementwise::add, x, x, y, 1, sums); }),
+            "unsupported [add] sums: expected none but for gelu_backward and erf_gelu_backward, found f32 [6]");
 }
 
 // Tensors of a step have one type, and there is a sum for each.

@@ -114,6 +114,7 @@ class FencedExecutor final : public Executor {
                                .gemm = Fenced<&K::gemm>::call,
                                .pack = Fenced<&K::pack>::call,
                                .column_sums = Fenced<&K::column_sums>::call,
+                               .round = Fenced<&K::round>::call,
                                .elementwise = Fenced<&K::elementwise>::call,
                                .gate = Fenced<&K::gate>::call,
                                .gate_backward = Fenced<&K::gate_backward>::call,

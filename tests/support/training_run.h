@@ -84,10 +84,11 @@ class TrainingRun {
         batches_[static_cast<std::size_t>(optimiser_.steps_taken()) % static_cast<std::size_t>(kTrainingBatches)];
     tape_.clear();
     const autograd::Variable logits = model_.forward(tape_, batch.tokens, {.training = true});
-    const double loss = autograd::cross_entropy(tape_, logits, tape_.here(batch.targets)).loss;
+    const autograd::Loss loss = autograd::cross_entropy(tape_, logits, tape_.here(batch.targets));
     tape_.backward();
-    optimiser_.step(context_, tape_.gradients(), kRate);
-    return loss;
+    const double norm = optimiser_.norm(context_, tape_.gradients()), found = loss.read().loss;
+    optimiser_.step(context_, norm, kRate);
+    return found;
   }
 
   std::vector<double> losses(int steps) {

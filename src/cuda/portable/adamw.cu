@@ -1,47 +1,14 @@
 // AdamW, f32: one pass over weight, both moments and gradient of all tensors, dozens of them in one launch.
-#include <algorithm>
 #include <cmath>
 
 #include "cuda/kernels.h"
 #include "cuda/portable/elements.cuh"
+#include "cuda/portable/pieces.cuh"
 
 namespace polyhead::cuda {
 namespace {
 
 using namespace portable;
-
-// A block of threads takes one piece of one tensor, which it finds in the kernel's parameters.
-constexpr int kThreads = 256, kPiece = 16 * kThreads, kTensors = 48;
-template <class Tensor>
-struct Pieces {
-  Tensor tensors[kTensors] = {};
-  std::int64_t counts[kTensors] = {};
-  int first[kTensors + 1] = {};  // pieces before those of a tensor
-  int used = 0;
-
-  void add(const Tensor& tensor, std::int64_t count) {
-    tensors[used] = tensor;
-    counts[used] = count;
-    first[used + 1] = first[used] + static_cast<int>((count + kPiece - 1) / kPiece);
-    ++used;
-  }
-  __device__ int tensor_of(int piece) const {
-    int low = 0;
-    for (int high = used; high - low > 1;) {
-      const int middle = (low + high) / 2;
-      (first[middle] <= piece ? low : high) = middle;
-    }
-    return low;
-  }
-};
-
-// act(n) for this thread's elements of tensor `which` in the block's piece.
-template <class Tensor, class Act>
-__device__ void for_piece(const Pieces<Tensor>& pieces, int which, const Act& act) {
-  const std::int64_t begin = std::int64_t{static_cast<int>(blockIdx.x) - pieces.first[which]} * kPiece;
-  const std::int64_t end = min(begin + kPiece, pieces.counts[which]);
-  for (std::int64_t n = begin + threadIdx.x; n < end; n += kThreads) act(n);
-}
 
 struct Moments {
   float *weight = nullptr, *first = nullptr, *second = nullptr;
@@ -52,8 +19,9 @@ struct Rule {
   float factor, rate, root, fresh1, b2, fresh2, epsilon;
 };
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPieceThreads)
     adamw_kernel(const __grid_constant__ Pieces<Moments> pieces, const Rule rule) {
+  begin_in_stream_order();
   const int which = pieces.tensor_of(static_cast<int>(blockIdx.x));
   const Moments& t = pieces.tensors[which];
   for_piece(pieces, which, [&](std::int64_t n) {
@@ -67,9 +35,9 @@ __global__ void __launch_bounds__(kThreads)
 
 // The sum over a block of threads, in thread 0.
 __device__ inline double sum_of_block(double x) {
-  __shared__ double sums[kThreads];
+  __shared__ double sums[kPieceThreads];
   sums[threadIdx.x] = x;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
+  for (int half = kPieceThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
@@ -77,8 +45,9 @@ __device__ inline double sum_of_block(double x) {
 }
 
 // A block writes the sum of its piece to parts [pieces]; then a block per tensor adds up the parts of that tensor.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPieceThreads)
     squares_kernel(const __grid_constant__ Pieces<const float*> pieces, double* parts) {
+  begin_in_stream_order();
   const int which = pieces.tensor_of(static_cast<int>(blockIdx.x));
   double sum = 0;
   for_piece(pieces, which, [&](std::int64_t n) {
@@ -88,23 +57,14 @@ __global__ void __launch_bounds__(kThreads)
   sum = sum_of_block(sum);
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPieceThreads)
     add_squares_kernel(const __grid_constant__ Pieces<const float*> pieces, const double* parts, double* sums) {
+  begin_in_stream_order();
   double sum = 0;
   const int end = pieces.first[blockIdx.x + 1];
-  for (int n = pieces.first[blockIdx.x] + static_cast<int>(threadIdx.x); n < end; n += kThreads) sum += parts[n];
+  for (int n = pieces.first[blockIdx.x] + static_cast<int>(threadIdx.x); n < end; n += kPieceThreads) sum += parts[n];
   sum = sum_of_block(sum);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-// launch(pieces, tensors before these) for as many tensors at a time as a launch has room for; add(pieces, n) adds one.
-template <class Tensor, class Add, class Launch>
-void for_all(std::size_t count, const Add& add, const Launch& launch) {
-  for (std::size_t begin = 0; begin < count; begin += kTensors) {
-    Pieces<Tensor> pieces;
-    for (std::size_t n = begin; n < std::min(count, begin + kTensors); ++n) add(pieces, n);
-    launch(pieces, begin);
-  }
 }
 
 }  // namespace
@@ -123,7 +83,7 @@ void adamw(CudaExecutor& executor, const backend::AdamWProblem& p) {
                   .b2 = number(p.beta2),
                   .fresh2 = number(1 - p.beta2),
                   .epsilon = number(p.epsilon)};
-  for_all<Moments>(
+  for_all_pieces<Moments>(
       p.tensors.size(),
       [&](Pieces<Moments>& pieces, std::size_t n) {
         const backend::AdamWTensor& t = p.tensors[n];
@@ -132,20 +92,20 @@ void adamw(CudaExecutor& executor, const backend::AdamWProblem& p) {
                    t.weight.count());
       },
       [&](const Pieces<Moments>& pieces, std::size_t) {
-        executor.launch(adamw_kernel, pieces.first[pieces.used], kThreads, pieces, rule);
+        executor.launch_early(adamw_kernel, pieces.first[pieces.used], kPieceThreads, 0, pieces, rule);
       });
 }
 
 void sums_of_squares(CudaExecutor& executor, std::span<const ConstTensorView> tensors, const TensorView& sums) {
   expect_no_f64("sums_of_squares", tensors[0]);
-  for_all<const float*>(
+  for_all_pieces<const float*>(
       tensors.size(),
       [&](Pieces<const float*>& pieces, std::size_t n) { pieces.add(floats(tensors[n]), tensors[n].count()); },
       [&](const Pieces<const float*>& pieces, std::size_t begin) {
         auto* parts = executor.workspace<double>(Workspace::sums, pieces.first[pieces.used] + 1);
-        executor.launch(squares_kernel, pieces.first[pieces.used], kThreads, pieces, parts);
-        executor.launch(add_squares_kernel, pieces.used, kThreads, pieces, parts,
-                        static_cast<double*>(sums.data()) + begin);
+        executor.launch_early(squares_kernel, pieces.first[pieces.used], kPieceThreads, 0, pieces, parts);
+        executor.launch_early(add_squares_kernel, pieces.used, kPieceThreads, 0, pieces, parts,
+                              static_cast<double*>(sums.data()) + begin);
       });
 }
 

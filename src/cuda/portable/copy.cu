@@ -2,6 +2,7 @@
 #include "cuda/kernels.h"
 #include "cuda/portable/elements.cuh"
 #include "cuda/portable/numbers.cuh"
+#include "cuda/portable/pieces.cuh"
 
 namespace polyhead::cuda {
 namespace {
@@ -146,7 +147,31 @@ void copy_as(CudaExecutor& executor, const Layout& layout, const ConstTensorView
                Copy<Element>{layout, static_cast<const Element*>(from.data()), static_cast<Element*>(to.data())});
 }
 
+struct Rounding {
+  const float* from = nullptr;
+  void* to = nullptr;
+};
+template <class To>
+__global__ void __launch_bounds__(kPieceThreads) round_kernel(const __grid_constant__ Pieces<Rounding> pieces) {
+  begin_in_stream_order();
+  const int which = pieces.tensor_of(static_cast<int>(blockIdx.x));
+  const Rounding& tensor = pieces.tensors[which];
+  for_piece(pieces, which, [&](std::int64_t n) { static_cast<To*>(tensor.to)[n] = from_float<To>(tensor.from[n]); });
+}
+
 }  // namespace
+
+void round(CudaExecutor& executor, std::span<const ConstTensorView> from, std::span<const TensorView> to) {
+  const auto kernel = to[0].dtype() == DType::f16 ? round_kernel<__half> : round_kernel<__nv_bfloat16>;
+  for_all_pieces<Rounding>(
+      from.size(),
+      [&](Pieces<Rounding>& pieces, std::size_t n) {
+        pieces.add({floats(from[n]), to[n].data()}, from[n].count());
+      },
+      [&](const Pieces<Rounding>& pieces, std::size_t) {
+        executor.launch_early(kernel, pieces.first[pieces.used], kPieceThreads, 0, pieces);
+      });
+}
 
 void copy(CudaExecutor& executor, const ConstTensorView& from, const TensorView& to) {
   const Layout layout(to.shape(), from.strides(), to.strides());

@@ -7,52 +7,51 @@ namespace {
 
 using namespace portable;
 
-// A warp per group of rows: shares [rows] = 1 / the number of rows in the group that count.
-struct ShareOut {
-  const std::int32_t* targets;
-  float* shares;
-  std::int64_t together;
-  __device__ void operator()(std::int64_t group, int lane) const {
-    const std::int64_t begin = group * together;
-    int count = 0;
-    for (std::int64_t n = lane; n < together; n += 32) count += targets[begin + n] >= 0 ? 1 : 0;
-    for (int offset = 16; offset > 0; offset /= 2) count += __shfl_xor_sync(0xffffffffu, count, offset);
-    const float share = count == 0 ? 0.0f : 1.0f / static_cast<float>(count);
-    for (std::int64_t n = lane; n < together; n += 32) shares[begin + n] = share;
-  }
-};
+constexpr int kRowThreads = 256, kShortRowThreads = 64;
 
-constexpr int kRowThreads = 256;
-
-template <class Join>
-__device__ float block_join(float x, const Join& join) {
-  __shared__ float parts[kRowThreads / 32];
+// join of the x of all threads, in all of them.
+template <int kThreads, class T, class Join>
+__device__ T block_join(T x, const Join& join) {
+  __shared__ T parts[kThreads / 32];
   __syncthreads();
   for (int offset = 16; offset > 0; offset /= 2) x = join(x, __shfl_xor_sync(0xffffffffu, x, offset));
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
   __syncthreads();
   x = parts[0];
-  for (int warp = 1; warp < kRowThreads / 32; ++warp) x = join(x, parts[warp]);
+  for (int warp = 1; warp < kThreads / 32; ++warp) x = join(x, parts[warp]);
   return x;
 }
 
+// A block per group of rows: shares [rows] = 1 / the number of rows in the group that count.
+__global__ void __launch_bounds__(kRowThreads)
+    share_kernel(const std::int32_t* targets, std::int64_t together, float* shares) {
+  const std::int64_t begin = blockIdx.x * together;
+  int count = 0;
+  for (std::int64_t n = threadIdx.x; n < together; n += kRowThreads) count += targets[begin + n] >= 0 ? 1 : 0;
+  count = block_join<kRowThreads>(count, [](int a, int b) { return a + b; });
+  const float share = count == 0 ? 0.0f : 1.0f / static_cast<float>(count);
+  for (std::int64_t n = threadIdx.x; n < together; n += kRowThreads) shares[begin + n] = share;
+}
+
 // look [2] = the target's logit minus the mean of x [V], and 1 if it is the first of the largest, else 0.
-__device__ inline void look_at_row(const float* x, std::int64_t V, std::int64_t target, float* look) {
+template <int kThreads>
+__device__ void look_at_row(const float* x, std::int64_t V, std::int64_t target, float* look) {
   const float at_target = x[target];
   float sum = 0, above = 0;
-  for (std::int64_t c = threadIdx.x; c < V; c += kRowThreads) {
+  for (std::int64_t c = threadIdx.x; c < V; c += kThreads) {
     sum += x[c];
     above = x[c] > at_target || (x[c] == at_target && c < target) ? 1.0f : above;
   }
-  sum = block_join(sum, [](float a, float b) { return a + b; });
-  above = block_join(above, [](float a, float b) { return fmaxf(a, b); });
+  sum = block_join<kThreads>(sum, [](float a, float b) { return a + b; });
+  above = block_join<kThreads>(above, [](float a, float b) { return fmaxf(a, b); });
   if (threadIdx.x != 0) return;
   look[0] = at_target - sum / static_cast<float>(V);
   look[1] = 1 - above;
 }
 
 // dlogits = (softmax - 1 at the target) * share.
-__global__ void __launch_bounds__(kRowThreads)
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads)
     loss_kernel(const float* logits, const std::int32_t* targets, const float* shares, std::int64_t V, float* losses,
                 float* dlogits, float* looks, const Complaints complaints) {
   const std::int64_t row = blockIdx.x;
@@ -65,18 +64,18 @@ __global__ void __launch_bounds__(kRowThreads)
   if (target < 0 || target >= V) {
     if (threadIdx.x == 0) losses[row] = 0;
     if (threadIdx.x < 2 && looks != nullptr) looks[2 * row + threadIdx.x] = 0;
-    for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kRowThreads) d[c] = 0;
+    for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kThreads) d[c] = 0;
     return;
   }
   const float at_target = x[target], share = shares[row];
   float top = -INFINITY, sum = 0;
-  for (std::int64_t c = threadIdx.x; c < V; c += kRowThreads) top = fmaxf(top, x[c]);
-  top = block_join(top, [](float a, float b) { return fmaxf(a, b); });
-  for (std::int64_t c = threadIdx.x; c < V; c += kRowThreads) sum += expf(x[c] - top);
-  sum = block_join(sum, [](float a, float b) { return a + b; });  // by now all threads have read x[target]
+  for (std::int64_t c = threadIdx.x; c < V; c += kThreads) top = fmaxf(top, x[c]);
+  top = block_join<kThreads>(top, [](float a, float b) { return fmaxf(a, b); });
+  for (std::int64_t c = threadIdx.x; c < V; c += kThreads) sum += expf(x[c] - top);
+  sum = block_join<kThreads>(sum, [](float a, float b) { return a + b; });  // by now all threads have read x[target]
   if (threadIdx.x == 0) losses[row] = top + logf(sum) - at_target;
-  if (looks != nullptr) look_at_row(x, V, target, looks + 2 * row);
-  for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kRowThreads) {
+  if (looks != nullptr) look_at_row<kThreads>(x, V, target, looks + 2 * row);
+  for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kThreads) {
     d[c] = expf(x[c] - top) * (share / sum) - (c == target ? share : 0.0f);
   }
 }
@@ -108,11 +107,15 @@ __global__ void __launch_bounds__(kRowThreads)
 void cross_entropy(CudaExecutor& executor, const backend::CrossEntropyProblem& p) {
   expect_no_f64("cross_entropy", p.logits);
   const auto* targets = static_cast<const std::int32_t*>(p.targets.data());
-  const std::int64_t rows = p.logits.shape(0);
-  if (rows > 0) for_rows(executor, rows / p.rows_together, ShareOut{targets, floats(p.shares), p.rows_together});
-  executor.launch(loss_kernel, rows, kRowThreads, floats(p.logits), targets, floats(p.shares), p.logits.shape(1),
-                  floats(p.losses), p.dlogits.present() ? floats(p.dlogits) : nullptr,
-                  p.looks.present() ? floats(p.looks) : nullptr, executor.queue().complaints("cross_entropy"));
+  const std::int64_t rows = p.logits.shape(0), V = p.logits.shape(1);
+  executor.launch(share_kernel, rows / p.rows_together, kRowThreads, targets, p.rows_together, floats(p.shares));
+  const auto losses = [&](auto kernel, int threads) {
+    executor.launch(kernel, rows, threads, floats(p.logits), targets, floats(p.shares), V, floats(p.losses),
+                    p.dlogits.present() ? floats(p.dlogits) : nullptr, p.looks.present() ? floats(p.looks) : nullptr,
+                    executor.queue().complaints("cross_entropy"));
+  };
+  V > 2 * kShortRowThreads ? losses(loss_kernel<kRowThreads>, kRowThreads)
+                           : losses(loss_kernel<kShortRowThreads>, kShortRowThreads);
   executor.launch(totals_kernel, 1, kRowThreads, floats(p.losses), floats(p.shares), targets, rows,
                   static_cast<double*>(p.totals.data()));
 }

@@ -2,8 +2,7 @@
 #include <type_traits>
 
 #include "cuda/kernels.h"
-#include "cuda/portable/elements.cuh"
-#include "cuda/portable/numbers.cuh"
+#include "cuda/portable/column_sums.cuh"
 
 namespace polyhead::cuda {
 namespace {
@@ -98,6 +97,50 @@ void map(CudaExecutor& executor, const backend::ElementwiseProblem& p, const F& 
   for_elements(executor, count / kFew, Map<F, kFew>{a, b, y, f});
 }
 
+// The same by rows [M,C], with the sums of y's columns.
+template <class F, class In, class Out>
+struct MapRows {
+  EvenRows<In> a, b;
+  Out y;
+  F f;
+
+  template <int kCount>
+  struct Fetched {
+    typename In::template Fetched<kCount> a, b;
+  };
+  template <int kCount>
+  __device__ Fetched<kCount> fetch(std::int64_t row, int column) const {
+    return {a.template fetch<kCount>(row, column), b.template fetch<kCount>(row, column)};
+  }
+  template <int kCount>
+  __device__ void get(const Fetched<kCount>& fetched, std::int64_t row, int column, float2 (&terms)[kCount]) const {
+    float left[kCount], right[kCount];
+    fetched.a.get(left);
+    fetched.b.get(right);
+    for (int i = 0; i < kCount; ++i) {
+      left[i] = f(left[i], right[i]);
+      terms[i] = {left[i], 0};
+    }
+    y.set(row * a.stride + column, left);
+  }
+};
+
+template <class F>
+void map_and_sum(CudaExecutor& executor, const backend::ElementwiseProblem& p, const F& f) {
+  if (!p.sums.present()) return map(executor, p, f);
+  const std::int64_t C = p.a.shape(1);
+  const auto sum = [&]<class In, class Out>(const In& a, const In& b, const Out& y) {
+    sum_columns(executor, p.a.shape(0), C,
+                a.template is_aligned_for<4>() && b.template is_aligned_for<4>() && y.template is_aligned_for<4>(),
+                MapRows<F, In, Out>{{a, C}, {b, C}, y, f}, p.sums, {});
+  };
+  const auto all = [&](DType dtype) { return p.a.dtype() == dtype && p.b.dtype() == dtype && p.y.dtype() == dtype; };
+  const auto typed = [&]<class T>(T) { sum(NumbersOf<T>(p.a), NumbersOf<T>(p.b), WritableNumbersOf<T>(p.y)); };
+  if (all(DType::bf16)) return typed(__nv_bfloat16{});
+  if (all(DType::f32)) return typed(float{});
+  sum(Numbers(p.a), Numbers(p.b), WritableNumbers(p.y));
+}
+
 // {f(a), f'(a)} for the first half of a gate.
 struct Silu {
   __device__ static float2 at(float a) {
@@ -147,9 +190,9 @@ void elementwise(CudaExecutor& executor, const backend::ElementwiseProblem& p) {
   const auto factor = static_cast<float>(p.factor);
   switch (p.op) {
     case backend::Elementwise::gelu: return map(executor, p, Gelu{});
-    case backend::Elementwise::gelu_backward: return map(executor, p, GeluBackward{});
+    case backend::Elementwise::gelu_backward: return map_and_sum(executor, p, GeluBackward{});
     case backend::Elementwise::erf_gelu: return map(executor, p, ErfGelu{});
-    case backend::Elementwise::erf_gelu_backward: return map(executor, p, ErfGeluBackward{});
+    case backend::Elementwise::erf_gelu_backward: return map_and_sum(executor, p, ErfGeluBackward{});
     case backend::Elementwise::add: return map(executor, p, Add{});
     case backend::Elementwise::scale: return map(executor, p, Scale{factor});
     case backend::Elementwise::softcap: return map(executor, p, Softcap{factor});

@@ -22,6 +22,7 @@ __device__ inline std::int64_t entry_of(const std::int32_t* indices, std::int64_
   return 0;
 }
 
+// A warp per row.
 struct Embed {
   Strided table;
   const float* positions;  // may be null
@@ -29,10 +30,13 @@ struct Embed {
   float* y;
   std::int64_t C, length, entries;
   Complaints complaints;
-  __device__ void operator()(std::int64_t n) const {
-    const std::int64_t row = n / C, c = n % C;
-    const float entry = load(table.data, table.dtype, entry_of(indices, row, entries, c == 0, complaints) * C + c);
-    y[n] = positions != nullptr ? entry + positions[row % length * C + c] : entry;
+  __device__ void operator()(std::int64_t row, int lane) const {
+    const std::int64_t from = entry_of(indices, row, entries, lane == 0, complaints) * C;
+    const float* place = positions != nullptr ? positions + row % length * C : nullptr;
+    for (std::int64_t c = lane; c < C; c += 32) {
+      const float entry = load(table.data, table.dtype, from + c);
+      y[row * C + c] = place != nullptr ? entry + place[c] : entry;
+    }
   }
 };
 
@@ -122,10 +126,9 @@ void check_lengths(CudaExecutor& executor, std::string_view op, const ConstTenso
 
 void embed(CudaExecutor& executor, const backend::EmbeddingProblem& p) {
   expect_no_f64("embed", p.table);
-  for_elements(
-      executor, p.y.count(),
-      Embed{Strided(p.table), floats_or_null(p.positions), static_cast<const std::int32_t*>(p.indices.data()),
-            floats(p.y), p.table.shape(1), p.y.shape(1), p.table.shape(0), executor.queue().complaints("embed")});
+  for_rows(executor, p.indices.count(),
+           Embed{Strided(p.table), floats_or_null(p.positions), static_cast<const std::int32_t*>(p.indices.data()),
+                 floats(p.y), p.table.shape(1), p.y.shape(1), p.table.shape(0), executor.queue().complaints("embed")});
 }
 
 void embed_backward(CudaExecutor& executor, const backend::EmbeddingGradientProblem& p) {

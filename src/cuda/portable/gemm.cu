@@ -1,4 +1,6 @@
 // Products: cuBLASLt where it can be loaded, else a kernel of our own, in f32. Packing has nothing to gain here.
+#include <utility>
+
 #include "cuda/cublas_lt.h"
 #include "cuda/kernels.h"
 #include "cuda/portable/arguments.h"
@@ -27,7 +29,7 @@ __device__ inline void load_tile(float (&to)[kDepth][kBlock + 1], const Strided&
 
 __global__ void __launch_bounds__(256)
     gemm_kernel(const __grid_constant__ Strided a, const __grid_constant__ Strided b, const void* bias,
-                const __grid_constant__ Strided c, std::int64_t M, std::int64_t N, std::int64_t K) {
+                const void* plus, const __grid_constant__ Strided c, std::int64_t M, std::int64_t N, std::int64_t K) {
   __shared__ float rows[kDepth][kBlock + 1], columns[kDepth][kBlock + 1];
   const std::int64_t across = (N + kBlock - 1) / kBlock;
   const std::int64_t m0 = blockIdx.x / across * kBlock, n0 = blockIdx.x % across * kBlock;
@@ -53,13 +55,16 @@ __global__ void __launch_bounds__(256)
     for (int s = 0; s < 4; ++s) {
       const std::int64_t m = m0 + 4 * ty + r, n = n0 + tx + 16 * s;
       if (m >= M || n >= N) continue;
-      store(c.data, c.dtype, m * c.stride[0] + n, sums[r][s] + (bias != nullptr ? load(bias, c.dtype, n) : 0.0f));
+      const std::int64_t at = m * c.stride[0] + n;
+      const float more = plus != nullptr ? load(plus, c.dtype, at) : 0.0f;
+      store(c.data, c.dtype, at, sums[r][s] + (bias != nullptr ? load(bias, c.dtype, n) : 0.0f) + more);
     }
   }
 }
 
 bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const ConstTensorView& b) {
   if (p.a.shape(1) == 0 || p.a.dtype() != b.dtype()) return false;
+  if (p.before_gelu.present() && p.c.dtype() == DType::f32) return false;  // its tanh has 18 bits
   if (p.c.dtype() != DType::f32 && p.c.dtype() != b.dtype()) return false;
   CublasLt* library = executor.cublas();
   if (library == nullptr) return false;
@@ -71,17 +76,27 @@ bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const C
     executor.allocator()->copy(memory + kBytes, bias, static_cast<std::size_t>(bias_bytes));
     bias = memory + kBytes;
   }
-  return library->multiply(executor.stream(), executor.float32_products != Float32Products::f32, p.a, b, bias, p.c,
-                           memory);
+  return library->multiply(
+      executor.stream(), executor.float32_products != Float32Products::f32, p.a, b,
+      {bias, p.plus.present() ? p.plus.data() : nullptr, p.before_gelu.present() ? p.before_gelu.data() : nullptr}, p.c,
+      memory);
 }
 
+template <class N, class Out>
 struct Element {
-  Numbers x;
-  std::int64_t row_stride;
+  EvenRows<N> x;
+  Out rounded;  // or absent
+
   template <int kCount>
-  __device__ void operator()(std::int64_t row, int column, float (&first)[kCount], float (&second)[kCount]) const {
-    x.get(row * row_stride + column, first);
-    for (int i = 0; i < kCount; ++i) second[i] = 0;
+  __device__ auto fetch(std::int64_t row, int column) const {
+    return x.template fetch<kCount>(row, column);
+  }
+  template <int kCount, class Fetched>
+  __device__ void get(const Fetched& fetched, std::int64_t row, int column, float2 (&terms)[kCount]) const {
+    float in[kCount];
+    fetched.get(in);
+    for (int i = 0; i < kCount; ++i) terms[i] = {in[i], 0};
+    if (rounded.present()) rounded.set(row * x.stride + column, in);
   }
 };
 
@@ -93,8 +108,15 @@ void gemm(CudaExecutor& executor, const backend::GemmProblem& p) {
   if (M == 0 || N == 0) return;
   const ConstTensorView b = p.packed != nullptr ? p.packed->strips.view() : p.b;
   if (with_library(executor, p, b)) return;
+  if (p.before_gelu.present()) {
+    backend::GemmProblem product = p;
+    product.c = std::exchange(product.before_gelu, {});
+    gemm(executor, product);
+    return elementwise(executor, {backend::Elementwise::gelu, product.c, {}, p.c});
+  }
   executor.launch(gemm_kernel, (M + kBlock - 1) / kBlock * ((N + kBlock - 1) / kBlock), 256, Strided(p.a), Strided(b),
-                  p.bias.present() ? p.bias.data() : nullptr, Strided(p.c), M, N, p.a.shape(1));
+                  p.bias.present() ? p.bias.data() : nullptr, p.plus.present() ? p.plus.data() : nullptr, Strided(p.c),
+                  M, N, p.a.shape(1));
 }
 
 backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b, backend::Products products) {
@@ -104,11 +126,16 @@ backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b, bac
   return packed;
 }
 
-void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums) {
+void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums, const TensorView& rounded) {
   expect_no_f64("column_sums", x);
-  const Numbers numbers(x);
-  sum_columns(executor, x.shape(0), x.shape(1), numbers.is_aligned_for<4>() && x.stride(0) % 4 == 0,
-              Element{numbers, x.stride(0)}, sums, {});
+  const auto sum = [&](const auto& numbers, const auto& out) {
+    sum_columns(executor, x.shape(0), x.shape(1),
+                numbers.template is_aligned_for<4>() && out.template is_aligned_for<4>() && x.stride(0) % 4 == 0,
+                Element<std::decay_t<decltype(numbers)>, std::decay_t<decltype(out)>>{{numbers, x.stride(0)}, out},
+                sums, {});
+  };
+  if (rounded.present() && rounded.dtype() == DType::f16) return sum(Numbers(x), WritableNumbers(rounded));
+  with_numbers_of(x, [&](const auto& numbers) { sum(numbers, WritableNumbersOf<__nv_bfloat16>(rounded)); });
 }
 
 }  // namespace polyhead::cuda

@@ -26,6 +26,12 @@ struct RowsOf {
     numbers.get(places[row] + column, x);
   }
   template <int kCount>
+  using Fetched = typename RowNumbers::template Fetched<kCount>;
+  template <int kCount>
+  __device__ Fetched<kCount> fetch(std::int64_t row, std::int64_t column) const {
+    return numbers.template fetch<kCount>(places[row] + column);
+  }
+  template <int kCount>
   __device__ void set(std::int64_t row, std::int64_t column, const float (&x)[kCount]) const {
     numbers.set(places[row] + column, x);
   }
@@ -171,16 +177,28 @@ struct NormaliseBackward {
 };
 
 // dgamma and dbeta are the sums of this over the rows.
+template <class X, class Dy>
 struct ParameterGradients {
-  Rows x;
+  X x;
   const float* scales;
-  Rows dy;
+  Dy dy;
+
   template <int kCount>
-  __device__ void operator()(std::int64_t row, int c, float (&first)[kCount], float (&second)[kCount]) const {
-    float in[kCount];
-    x.get(row, c, in);
-    dy.get(row, c, second);
-    for (int i = 0; i < kCount; ++i) first[i] = second[i] * ((in[i] - scales[2 * row]) * scales[2 * row + 1]);
+  struct Fetched {
+    typename X::template Fetched<kCount> in;
+    typename Dy::template Fetched<kCount> up;
+    float mean, rstd;
+  };
+  template <int kCount>
+  __device__ Fetched<kCount> fetch(std::int64_t row, int c) const {
+    return {x.template fetch<kCount>(row, c), dy.template fetch<kCount>(row, c), scales[2 * row], scales[2 * row + 1]};
+  }
+  template <int kCount>
+  __device__ void get(const Fetched<kCount>& fetched, std::int64_t, int, float2 (&terms)[kCount]) const {
+    float in[kCount], up[kCount];
+    fetched.in.get(in);
+    fetched.up.get(up);
+    for (int i = 0; i < kCount; ++i) terms[i] = {up[i] * ((in[i] - fetched.mean) * fetched.rstd), up[i]};
   }
 };
 
@@ -205,6 +223,21 @@ void choose_groups(std::int64_t columns, bool fours, const Run& run) {
   with.template operator()<4, 0>();
 }
 
+void sum_parameter_gradients(CudaExecutor& executor, const backend::NormGradientProblem& p) {
+  const Rows x(p.x), dy(p.dy);
+  const std::int64_t C = columns_of(p.x);
+  const auto sum = [&](const auto& terms) {
+    sum_columns(executor, x.places.count, C, lie_in_fours(C, x, dy), terms, p.dgamma, p.dbeta);
+  };
+  if (x.places.side != 1 || dy.places.side != 1) return sum(ParameterGradients<Rows, Rows>{x, floats(p.scales), dy});
+  with_numbers_of(p.x, [&](const auto& in) {
+    with_numbers_of(p.dy, [&](const auto& up) {
+      sum(ParameterGradients<EvenRows<std::decay_t<decltype(in)>>, EvenRows<std::decay_t<decltype(up)>>>{
+          {in, x.places.outer}, floats(p.scales), {up, dy.places.outer}});
+    });
+  });
+}
+
 }  // namespace
 
 void normalise(CudaExecutor& executor, const backend::NormProblem& p) {
@@ -226,9 +259,7 @@ void normalise_backward(CudaExecutor& executor, const backend::NormGradientProbl
   const WritableRows dx(p.dx);
   const std::int64_t rows = x.places.count, C = columns_of(p.x);
   const float* gamma = floats(p.gamma);
-  // Before dx is written, which may be dy's own memory.
-  sum_columns(executor, rows, C, lie_in_fours(C, x, dy), ParameterGradients{x, floats(p.scales), dy}, p.dgamma,
-              p.dbeta);
+  sum_parameter_gradients(executor, p);  // before dx is written, which may be dy's own memory
   choose_groups(C, lie_in_fours(C, x, dy, plus, dx) && in_fours(gamma), [&](auto count, auto held) {
     for_rows(
         executor, rows,

@@ -88,8 +88,23 @@ class Numbers {
     get(at, x);
     return x[0];
   }
+  template <int kCount>
+  struct Fetched {
+    float numbers[kCount];
+    __device__ void get(float (&x)[kCount]) const {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) x[i] = numbers[i];
+    }
+  };
+  template <int kCount>
+  __device__ Fetched<kCount> fetch(std::int64_t at) const {
+    Fetched<kCount> in;
+    get(at, in.numbers);
+    return in;
+  }
 
  protected:
+  __device__ const void* data() const { return data_; }
   template <class What>
   __device__ void with_type(const What& what) const {
     if (dtype_ == DType::f32) return what(float{});
@@ -121,27 +136,68 @@ class Numbers {
   DType dtype_;
 };
 
+// The same of a type that the kernel is compiled for. What was fetched is not looked at yet, so that fetches of several
+// rows can be under way at once.
+template <class T>
+class NumbersOf : public Numbers {
+ public:
+  template <int kCount>
+  struct Fetched {
+    T numbers[kCount];
+    __device__ void get(float (&x)[kCount]) const {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) x[i] = to_float(numbers[i]);
+    }
+  };
+
+  using Numbers::Numbers;
+  template <int kCount>
+  __device__ Fetched<kCount> fetch(std::int64_t at) const {
+    Fetched<kCount> in;
+    copy_vector<kCount * sizeof(T), true>(in.numbers, static_cast<const T*>(data()) + at);
+    return in;
+  }
+};
+
+// run(the numbers of a view, with their type if it is f32 or bf16).
+template <class Run>
+void with_numbers_of(const ConstTensorView& view, const Run& run) {
+  if (view.dtype() == DType::f32) return run(NumbersOf<float>(view));
+  if (view.dtype() == DType::bf16) return run(NumbersOf<__nv_bfloat16>(view));
+  run(Numbers(view));
+}
+
 class WritableNumbers : public Numbers {
  public:
   explicit WritableNumbers(const TensorView& view) : Numbers(view), data_(view.present() ? view.data() : nullptr) {}
 
   template <int kCount>
   __device__ void set(std::int64_t at, const float (&x)[kCount]) const {
-    with_type([&](auto one) {
-      using T = decltype(one);
-      T out[kCount];
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) out[i] = from_float<T>(x[i]);
-      copy_vector<kCount * sizeof(T), false>(static_cast<T*>(data_) + at, out);
-    });
+    with_type([&](auto one) { set_as<decltype(one)>(at, x); });
   }
   __device__ void set(std::int64_t at, float x) const {
     const float one[1] = {x};
     set(at, one);
   }
+  template <class T, int kCount>
+  __device__ void set_as(std::int64_t at, const float (&x)[kCount]) const {
+    T out[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) out[i] = from_float<T>(x[i]);
+    copy_vector<kCount * sizeof(T), false>(static_cast<T*>(data_) + at, out);
+  }
 
  private:
   void* data_;
+};
+template <class T>
+class WritableNumbersOf : public WritableNumbers {
+ public:
+  using WritableNumbers::WritableNumbers;
+  template <int kCount>
+  __device__ void set(std::int64_t at, const float (&x)[kCount]) const {
+    set_as<T>(at, x);
+  }
 };
 
 }  // namespace polyhead::cuda::portable
