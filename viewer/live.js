@@ -199,7 +199,6 @@ byId('versus').addEventListener('input', later(() => {
   writeAddress(false);
   live.read();
 }));
-byId('asking').addEventListener('submit', (event) => event.preventDefault());
 byId('undo').addEventListener('click', gates.undo);
 byId('redo').addEventListener('click', gates.redo);
 byId('all-on').addEventListener('click', () => gates.step((values) => values.clear()));

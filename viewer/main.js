@@ -2,7 +2,6 @@
 
 function showModel() {
   if (!data.models.length) return;
-  byId('heads').hidden = false;
   showHeads();
   const head = currentModel().heads.find((one) => keyOf(one) === state.head);
   if (head) return openHead(head, false);
