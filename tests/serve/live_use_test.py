@@ -244,6 +244,7 @@ class Use(Live):
         tab.call('Page.addScriptToEvaluateOnNewDocument', source='window.fetch = () => new Promise(() => {})')
         tab.open(self.address)
         self.assertEqual([tab.text('#status'), tab.run('live.whole')], ['Reading …', None])
+        self.assertEqual(tab.run("['status', 'text', 'versus'].map((id) => byId(id).checkVisibility())"), [True] * 3)
 
     def test_there_are_no_cards(self):
         tab = self.opened()
@@ -298,6 +299,8 @@ class Use(Live):
         tab.run("answers = [{status: 422, json: {error: 'no ranks'}}]; byId('rank').click(); null")
         self.wait(tab, "byId('ranking').textContent === 'no ranks'")
         self.assertEqual(tab.run(says)[0], 'Rank heads')
+        self.assertEqual(tab.run(f"byId('rank').click(); {says}")[:2], ['Stop ranking', ''], 'nothing of the last one is left')
+        tab.run("byId('rank').click(); null")
 
     def test_a_ranking_that_was_stopped_leaves_the_next_one_alone(self):
         tab = self.opened()
