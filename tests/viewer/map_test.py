@@ -252,6 +252,18 @@ class Map(PageTest):
             map.canvas.dispatchEvent(wheel); return wheel.defaultPrevented; })()"""
         self.assertFalse(tab.run(taken), 'seen whole, the page scrolls')
 
+    def test_it_is_drawn_once_a_frame_however_often_it_moves(self):
+        tab = self.opened(LONG)
+        tab.run('map.zoomBy(4)')
+        tab.settle()
+        tab.run('window.drawn = 0; window.draw = map.draw; map.draw = () => { ++drawn; draw(); }; null')
+        for frames in (1, 2):
+            tab.run("""for (const deltaY of [9, 8, 7]) {
+                map.canvas.dispatchEvent(new WheelEvent('wheel', {deltaY, cancelable: true})); } null""")
+            tab.settle()
+            self.assertEqual(tab.run('drawn'), frames)
+        tab.run('map.draw = draw; null')
+
     def test_the_arrow_keys_take_the_view_along(self):
         tab = self.opened(LONG + '&query=0')
         tab.run("byId('map').focus(); map.moveTo(0, 0); map.zoomBy(4)")
