@@ -35,11 +35,13 @@ std::string without_numbers(std::string text) {
 
 const std::filesystem::path kModels = std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models";
 
+const std::vector<std::string> kCommands{"study", "train", "generate", "score",   "embed", "heads", "serve", "view",
+                                         "prune", "patch", "compare",  "inspect", "count", "trace", "bench", "info"};
+
 TEST(KeptOutput, Help) {
   std::vector<std::string> lines{"--help"};
-  for (const char* name : {"study", "train", "generate", "score", "embed", "heads", "serve", "view", "prune", "patch",
-                           "compare", "inspect", "count", "trace", "bench", "info"}) {
-    lines.push_back(std::string(name) + " --help");
+  for (const std::string& name : kCommands) {
+    lines.push_back(name + " --help");
   }
   expect_kept(fixture("help.txt"), printed(".", lines));
 }
@@ -94,6 +96,21 @@ TEST(KeptOutput, Complaints) {
                                                   "serve nowhere",
                                                   "study --threads -1"},
                                                  true));
+}
+
+// What is said of a word where a number belongs, by every option that takes one.
+TEST(KeptOutput, RangesOfNumbers) {
+  std::string text;
+  for (const std::string& name : kCommands) {
+    for (const std::string& line : lines_of(output_of(name + " --help").text)) {
+      std::smatch found;
+      if (!std::regex_search(line, found, std::regex("^  (--[a-z-]+) [NX] "))) continue;
+      const Ran ran = errors_of(name + " " + found.str(1) + " word");
+      EXPECT_EQ(ran.code, 2) << line;
+      text += lines_of(ran.text).front() + "\n";
+    }
+  }
+  expect_kept(fixture("ranges.txt"), text);
 }
 
 TEST(KeptOutput, Steps) {
