@@ -19,6 +19,7 @@ CHROMIUM, POLYHEAD, FOLDER = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 PageTest.chromium = CHROMIUM
 HOSTILE = ('<script>alert(1)</script> "quotes" \'and\' <img src=x onerror=alert(2)> a\u202eb\u200b \U0001f600 '
            '\u05e9\u05dc\u05d5\u05dd \u4f60\u597d {{script}}')
+GPT = '3 layers of 4 heads, 130,976 parameters; a language model: it says which token comes next.'
 
 
 class Live(PageTest):
@@ -468,6 +469,7 @@ class OfAFile(PageTest):
             self.expect_accessible(tab)
             self.assertEqual(tab.run("document.querySelectorAll('.cell').length"), 12)
             self.assertEqual(tab.run("document.querySelectorAll('.predictions tbody tr').length"), 8)
+            self.assertEqual(tab.text('#lead'), GPT)
             self.assertIn('0.1,1.2:0.5', tab.text('#about'))
             self.assertIn("polyhead view 'gpt' --prompt '", tab.text('#about'))
             tab.point('.cell[data-head="2.3"]')
@@ -494,6 +496,7 @@ class OfAFile(PageTest):
         self.address = (FOLDER / 'heads.html').as_uri()
         tab = self.tab(at='#colour=damage')
         self.assertEqual(tab.run("byId('colour').value"), 'damage')
+        self.assertEqual(tab.text('#lead'), GPT)
         self.assertEqual(tab.run("document.querySelectorAll('.card').length"), 12)
         self.expect_fitting(tab)
         self.expect_quiet(tab)
