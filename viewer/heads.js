@@ -116,4 +116,3 @@ byId('heads').addEventListener('change', (event) => {
   showHeads();
   writeAddress(false);
 });
-controls.addEventListener('submit', (event) => event.preventDefault());

@@ -215,10 +215,6 @@ class Using(PageTest):
         tab.run('scrollTo(0, 0)')
         tab.call('Emulation.setDeviceMetricsOverride', width=1280, height=860, deviceScaleFactor=1, mobile=False)
 
-    def test_enter_in_a_control_leaves_the_page_alone(self):
-        tab = self.at('#sample=1')
-        self.assertFalse(tab.run("controls.dispatchEvent(new Event('submit', {cancelable: true}))"), 'nothing is sent')
-
     # --- the pointer
 
     def test_the_pointer_over_queries_changes_no_words(self):
