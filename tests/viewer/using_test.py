@@ -385,6 +385,11 @@ class Using(PageTest):
             self.assertEqual(tab.run(cards), [f'{layer}.{head}' for layer in range(8) for head in range(8) if shares[head] >= least])
         self.choose(tab, 'order', 'damage')
         self.assertEqual(tab.run(cards), [f'{layer}.7' for layer in range(8)] + [f'{layer}.{head}' for layer in range(8) for head in (0, 1)])
+        self.choose(tab, 'least', '')
+        self.choose(tab, 'order', 'role')
+        unclear = tab.run('currentModel().heads.filter((head) => !head.role).map(keyOf)')
+        self.assertGreater(len(unclear), 1)
+        self.assertEqual([key for key in tab.run(cards) if key in unclear], sorted(unclear))
 
     def test_data_of_another_schema_are_refused(self):
         tab = self.written(schema=2)
