@@ -301,6 +301,8 @@ class Use(Live):
         self.assertEqual(tab.run(says)[0], 'Rank heads')
         self.assertEqual(tab.run(f"byId('rank').click(); {says}")[:2], ['Stop ranking', ''], 'nothing of the last one is left')
         tab.run("byId('rank').click(); null")
+        time.sleep(0.1)
+        self.assertEqual(tab.run(says)[:2], ['Rank heads', ''], 'that no answer came is no complaint')
 
     def test_a_ranking_that_was_stopped_leaves_the_next_one_alone(self):
         tab = self.opened()
