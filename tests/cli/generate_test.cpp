@@ -28,6 +28,15 @@ TEST_F(GenerateForeign, GoesOnAndStopsAtTheEnd) {
   EXPECT_EQ(said("--prompt cab --tokens 4 --temperature 0"), four) << "this file comes first";
 }
 
+TEST_F(GenerateForeign, DrawsAHundredTokensAtATemperatureUnlessToldOtherwise) {
+  set_config("eos_token_id", 99);  // which is never drawn
+  const std::string usual = said("--prompt cab --seed 3");
+  EXPECT_EQ(usual, said("--prompt cab --seed 3 --tokens 100 --temperature 0.8"));
+  for (const char* other : {"--tokens 99", "--temperature 0.4", "--temperature 1.6"}) {
+    EXPECT_NE(usual, said(std::string("--prompt cab --seed 3 ") + other)) << other;
+  }
+}
+
 // Letters are tokens, so a text of two is found across them; what only begins like it is printed all the same.
 TEST_F(GenerateForeign, StopsBeforeATextThatItIsGiven) {
   set_config("eos_token_id", 16);

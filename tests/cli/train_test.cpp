@@ -272,6 +272,9 @@ TEST_F(Train, GeneratesTheSameTextForTheSameSeed) {
   const std::string bold = cat + " --tokens 60 --temperature 3 --seed ";
   EXPECT_EQ(output_of(bold + "5").text, output_of(bold + "5").text);
   EXPECT_NE(output_of(bold + "5").text, output_of(bold + "6").text);
+  const std::string told = " --prompt '\n' --tokens 500 --temperature 0.8";
+  EXPECT_EQ(output_of(cat + " --seed 7").text, output_of(cat + told + " --seed 7").text);
+  EXPECT_NE(output_of(cat + " --seed 7").text, output_of(cat + " --tokens 499 --seed 7").text);
 }
 
 TEST_F(Train, GenerateSaysWhatItCannotDo) {
