@@ -369,6 +369,7 @@ TEST(Model, RefusesWhatDoesNotFit) {
   Config wrong = config;
   wrong.layers[1].kv_heads = 3;
   expect_value([&] { check(wrong); });
+  expect_value([&] { Transformer{wrong}; });
   wrong = config;
   wrong.kind = Kind::classifier;
   expect_value([&] { check(wrong); });
