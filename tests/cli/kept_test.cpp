@@ -94,7 +94,8 @@ TEST(KeptOutput, Complaints) {
                                                   "bench --op nothing",
                                                   "view nowhere",
                                                   "serve nowhere",
-                                                  "study --threads -1"},
+                                                  "study --threads -1",
+                                                  "study --force --resume"},
                                                  true));
 }
 
