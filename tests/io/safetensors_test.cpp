@@ -106,6 +106,21 @@ TEST(Safetensors, WritesTheseBytes) {
   EXPECT_EQ(slurp(scratch / "a"), safetensors_bytes(header, std::string_view("\0\0\x80\x3f\1\0\1", 7)));
 }
 
+// A file's size is known before it is written: with and without tensors, of narrow and wide elements, with metadata.
+TEST(Safetensors, SizeIsKnownBeforehand) {
+  const Scratch scratch;
+  const Tensor many = counting({4, 6}, DType::f32), few = counting({3}, DType::i32);
+  const bool flags[] = {true, false, true};
+  const std::vector<std::vector<NamedTensor>> files = {
+      {}, {{"many", many}}, {{"flags", ConstTensorView(flags, {3})}, {"few", few}, {"many", many}}};
+  for (const std::vector<NamedTensor>& tensors : files) {
+    for (const Metadata& metadata : {Metadata{}, Metadata{{"format", "pt"}, {"by", "hand"}}}) {
+      write_safetensors(scratch / "a", tensors, metadata);
+      EXPECT_EQ(safetensors_bytes(tensors, metadata), slurp(scratch / "a").size());
+    }
+  }
+}
+
 // Made by hand: data in another order than the header, not aligned, spaces in the JSON.
 TEST(Safetensors, ReadsAForeignFile) {
   const Scratch scratch;
