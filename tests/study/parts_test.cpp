@@ -132,6 +132,51 @@ TEST(Comparing, GivesEveryNumberOfHeadsItsCourses) {
   }
 }
 
+// The whole study, as the findings report it, and the quick one. Its work is known before it begins.
+TEST(Study, IsOfThisExtent) {
+  for (const bool quick : {false, true}) {
+    const io::Scratch scratch;
+    const std::size_t seeds = quick ? 1 : 3;
+    const ComparisonPlan copy{.task = "copy",
+                              .layers = 1,
+                              .width = 256,
+                              .hidden = 512,
+                              .steps = quick ? 60 : 150,
+                              .batch = 32,
+                              .every = 5,
+                              .seeds = quick ? 2u : 5u,
+                              .expected = quick ? 1 : 0.37};
+    const ComparisonPlan classify{.task = "classify",
+                                  .layers = 1,
+                                  .width = 128,
+                                  .hidden = 512,
+                                  .steps = quick ? 150 : 2000,
+                                  .batch = 64,
+                                  .every = 25,
+                                  .seeds = quick ? 2u : 5u,
+                                  .expected = quick ? 1 : 0.32};
+    const FormationPlan formation{
+        .width = 128, .heads = 2, .steps = quick ? 220 : 300, .batch = 32, .every = 10, .seeds = seeds};
+    const AnatomyPlan anatomy{.layers = 2,
+                              .width = 64,
+                              .heads = 8,
+                              .steps = quick ? 300 : 800,
+                              .batch = 32,
+                              .every = 50,
+                              .random_orders = 5,
+                              .seeds = seeds};
+    const double work = work_of(copy, scratch.folder()) + work_of(classify, scratch.folder()) +
+                        work_of(formation, scratch.folder()) + work_of(anatomy, scratch.folder());
+    std::int64_t planned = 0;
+    const auto stop = [&](std::int64_t, std::int64_t total) {
+      planned = total;
+      throw Interrupted();
+    };
+    EXPECT_THROW(run_study({.folder = scratch / "study", .quick = quick, .threads = 1}, stop), Interrupted);
+    EXPECT_NEAR(static_cast<double>(planned), 1e3 * work, 1) << (quick ? "quick" : "whole");
+  }
+}
+
 // A study of one seed and hardly a step.
 class TinyStudy : public ::testing::Test {
  protected:
