@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "io/scratch.h"
 #include "study/findings.h"
@@ -30,6 +32,23 @@ TEST(Jobs, TheFirstFailureEndsIt) {
   });
   EXPECT_THROW(run_jobs(Device{}, 2, jobs), Interrupted);
   EXPECT_LE(begun, 2);
+}
+
+// The other thread, whose jobs go well, does not begin another either.
+TEST(Jobs, AFailureEndsThoseOfOtherThreads) {
+  std::atomic<bool> failing = false;
+  std::atomic<int> done{0};
+  std::vector<Job> jobs(1000, [&](Context&) {
+    while (!failing) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ++done;
+  });
+  jobs[0] = [&](Context&) {
+    failing = true;
+    throw Interrupted();
+  };
+  EXPECT_THROW(run_jobs(Device{}, 2, jobs), Interrupted);
+  EXPECT_LT(done, 999);
 }
 
 Course course_with(const std::vector<double>& accuracies) {
