@@ -188,18 +188,30 @@ TEST(Tape, AGradientThatIsAddedToKeepsItsMemory) {
   };
   const Variable x = made(), other = made(), first = made(), second = made();
   std::vector<float> found;
+  std::vector<const void*> places;
   for (const Variable each : {x, other}) {
-    tape.on_backward(each, [&](const TensorView& dy) { found.push_back(dy.as<float>()[4]); });
+    tape.on_backward(each, [&](const TensorView& dy) {
+      found.push_back(dy.as<float>()[4]);
+      places.push_back(dy.data());
+    });
   }
   tape.on_backward(first, [&](const TensorView&) {
     send(x, 1);
     send(other, 5);
   });
-  tape.on_backward(second, [&](const TensorView&) { send(x, 2); });
+  const void* place = nullptr;  // of the gradient of x, to which the other is added
+  tape.on_backward(second, [&](const TensorView&) {
+    tape.send(x, [&](const TensorView& into) {
+      place = into.data();
+      std::fill_n(into.as<float>(), into.count(), 2.0F);
+    });
+  });
   send(first, 0);
   send(second, 0);
   tape.backward();
   EXPECT_EQ(found, (std::vector<float>{5, 3}));
+  EXPECT_EQ(places.at(1), place);
+  EXPECT_NE(places.at(0), place);
 }
 
 // On the way back through a chain two pieces of memory take turns; a gradient that another variable shares stays.
