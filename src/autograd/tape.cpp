@@ -94,7 +94,7 @@ void Tape::copy_parameters(std::span<const Parameter* const> parameters, DType d
   std::vector<TensorView> to;
   for (const Parameter* one : parameters) {
     Node& node = nodes_[parameter(*one).index];
-    if (node.value.dtype() == dtype || node.copy.present()) continue;
+    if (node.value.dtype() != DType::f32 || node.copy.present()) continue;
     from.push_back(node.value);
     to.push_back(take(node.value.shape(), dtype));
     node.copy = to.back();
@@ -184,10 +184,10 @@ void Tape::send_added(Variable x, const std::function<void(const TensorView&)>& 
 
 TensorView Tape::place_for(Variable x) {
   const Node& node = nodes_[x.index];
-  if (node.parameter == nullptr || !node.needs_gradient || node.gradient.present()) {
-    return take(node.value.shape(), node.value.dtype());
-  }
-  return gradients_.of(*node.parameter);
+  if (node.parameter != nullptr && node.needs_gradient && !node.gradient.present())
+    return gradients_.of(*node.parameter);
+  const DType dtype = node.value.dtype();
+  return take(node.value.shape(), node.parameter != nullptr && size_of(dtype) == 2 ? DType::f32 : dtype);
 }
 
 void Tape::send_shared(Variable x, const TensorView& gradient) {

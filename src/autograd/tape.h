@@ -102,7 +102,7 @@ class Tape {
   // The same for a variable's value; if the pass is recorded it is copied only once.
   ConstTensorView value_as(Variable x, DType dtype);
 
-  // Makes those copies for many parameters at once, so that value_as finds them.
+  // Makes those copies in 16 bits for many f32 parameters at once, so that value_as finds them.
   void copy_parameters(std::span<const Parameter* const> parameters, DType dtype);
 
   // x on the context's device: itself, or a copy that lives until the tape is cleared. An absent x stays absent.
@@ -127,8 +127,8 @@ class Tape {
   void send_onto(Variable x, const std::function<void(const TensorView& into, const ConstTensorView& plus)>& write);
   // add(into) adds it to `into`, which is zeros at first.
   void send_added(Variable x, const std::function<void(const TensorView& into)>& add);
-  // Memory in which to write a gradient for x, to be sent with send_shared: x's own if x is a parameter that nothing
-  // has arrived at.
+  // Memory in which to write a gradient for x, to be sent with send_shared before any other: x's own if x is a
+  // parameter that nothing has arrived at.
   TensorView place_for(Variable x);
   // `gradient` itself, which must not be changed from now on and may be sent to several variables.
   void send_shared(Variable x, const TensorView& gradient);

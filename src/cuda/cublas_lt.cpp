@@ -164,7 +164,7 @@ const CublasLt::Plan* CublasLt::plan_of(const Key& key) {
                    found > 0 && choices[0].state == 0;
     plan->algorithm = choices[0].algorithm;
     // The first choice has larger tiles, which stand idle while a tile is stored: with K = 384 that is half the time,
-    // and a product of [16384,384] and [384,1536] took 35.4 us instead of 29.9 on an H200.
+    // and a product of [16384,384] and [384,1536] took 35.4 µs instead of 29.9 on an H200.
     if (K <= 512 && M * N >= std::int64_t{1} << 24) {
       const Heuristic *const begin = choices, *const end = choices + found;
       const auto* const small = std::find_if(begin, end, [&](const Heuristic& choice) {
@@ -205,8 +205,8 @@ bool CublasLt::multiply(cudaStream_t stream, bool may_round, const ConstTensorVi
   if (before_gelu != nullptr && f.desc_set(plan->desc, kDescAuxPointer, &before_gelu, sizeof before_gelu) != 0) {
     return false;
   }
-  const float one = 1, share = plus != nullptr ? 1 : 0;  // of what is added
-  return f.matmul(handle_, plan->desc, &one, b.data(), plan->b, a.data(), plan->a, &share,
+  const float one = 1, beta = plus != nullptr ? 1 : 0;  // the library's word for the factor of what is added
+  return f.matmul(handle_, plan->desc, &one, b.data(), plan->b, a.data(), plan->a, &beta,
                   plus != nullptr ? plus : c.data(), plan->c, c.data(), plan->c, &plan->algorithm, workspace,
                   kWorkspaceBytes, stream) == 0;
 }

@@ -10,15 +10,7 @@ std::unique_ptr<Executor> make_executor(int index, std::optional<void*> stream) 
   return std::make_unique<CudaExecutor>(index, stream);
 }
 
-namespace {
-
-// Whether the code that this GPU runs has the instruction of device::wait_for_earlier().
-bool waits_for_earlier(const void* kernel) {
-  cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 CudaExecutor::CudaExecutor(int device, std::optional<void*> stream)
     : Executor(cuda::kernels(), std::make_shared<CudaAllocator>(device, stream)),
@@ -54,6 +46,15 @@ int* CudaExecutor::counters(std::int64_t count) {
     counters_ = count;
   }
   return all;
+}
+
+bool CudaExecutor::waits_for_earlier(const void* kernel) {
+  const auto [known, fresh] = waits_for_earlier_.try_emplace(kernel, false);
+  if (fresh) {
+    cudaFuncAttributes attributes;
+    known->second = cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
+  }
+  return known->second;
 }
 
 void CudaExecutor::launch_pointers(Begin begin, const void* kernel, std::int64_t blocks, int threads,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -91,6 +92,8 @@ class CudaExecutor final : public Executor {
   };
 
   std::byte* scratch_bytes(std::size_t slot, std::size_t bytes) override;
+  // Whether the code that this GPU runs has the instruction of device::wait_for_earlier().
+  bool waits_for_earlier(const void* kernel);
   void launch_pointers(Begin begin, const void* kernel, std::int64_t blocks, int threads, std::size_t shared_bytes,
                        void** parameters);
 
@@ -101,6 +104,7 @@ class CudaExecutor final : public Executor {
   std::unique_ptr<CublasLt> cublas_;
   bool cublas_sought_ = false;
   std::int64_t counters_ = 0;
+  std::map<const void*, bool> waits_for_earlier_;  // by kernel: asking takes longer than a launch
 };
 
 }  // namespace polyhead::cuda

@@ -446,7 +446,7 @@ void Transformer::copy_parameters(Tape& tape, std::size_t first, std::size_t las
     if (!config_.qk_norm && config_.layers[layer].heads > 0) {
       reads({attention.in_proj_weight, attention.in_proj_bias, attention.out_proj_weight, attention.out_proj_bias});
     }
-    reads({block.up.weight, block.up.bias, block.down.weight, block.down.bias});
+    reads({block.up.weight, block.up.bias, block.down.weight});
   }
   tape.copy_parameters(read, inner);
 }

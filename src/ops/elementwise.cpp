@@ -45,11 +45,17 @@ void elementwise(Context& context, Elementwise op, const ConstTensorView& a, con
 
 void round(Context& context, std::span<const ConstTensorView> from, std::span<const TensorView> to) {
   const Op op{"round", context.device()};
+  if (from.size() != to.size()) {
+    throw Error(ErrorCode::shape, op,
+                "to: expected " + std::to_string(from.size()) + " tensors, found " + std::to_string(to.size()));
+  }
   for (std::size_t n = 0; n < from.size(); ++n) {
     const RowMajor rows(op, "from", from[n]);
     Argument{op, "from", from[n]}.expect_dtype(DType::f32);
     rows.expect("to", to[n], rows.shape, to[n].dtype() == DType::f16 ? DType::f16 : DType::bf16);
-    Argument{op, "to", to[n]}.expect_dtype(to[0].dtype());
+    const Argument output{op, "to", to[n]};
+    output.expect_dtype(to[0].dtype());
+    if (overlap(from[n], to[n])) output.refuse(ErrorCode::layout, "memory apart from where it comes from");
   }
   if (!from.empty()) run(context, &Kernels::round, from, to);
 }
@@ -58,6 +64,9 @@ void round_and_sum(Context& context, const ConstTensorView& x, const TensorView&
   const RowMajor rows({"round_and_sum", context.device()}, "x", x);
   Argument{rows.op, "x", x}.expect_dtype(DType::f32);
   rows.expect("rounded", rounded, rows.shape, rounded.dtype() == DType::f16 ? DType::f16 : DType::bf16);
+  if (overlap(x, rounded)) {
+    Argument{rows.op, "rounded", rounded}.refuse(ErrorCode::layout, "memory apart from where it comes from");
+  }
   if (!sums.present()) return run(context, &Kernels::copy, x, rounded);
   rows.expect_vector("sums", sums);
   run(context, &Kernels::column_sums, rows.view(x), sums, rows.view(rounded));

@@ -36,24 +36,27 @@ double Optimiser::norm(Context& context, autograd::Gradients& gradients) {
     squares_ = Tensor::empty({static_cast<std::int64_t>(moments_.size())}, DType::f64, context.allocator());
   }
   std::vector<ConstTensorView> all;
-  tensors_.clear();
-  for (Moments& m : moments_) {
-    all.push_back(gradients.of(*m.parameter));
-    const bool decays = m.parameter->value.shape().rank() >= 2;
-    tensors_.push_back({m.parameter->value, m.first, m.second, all.back(), decays});
-  }
+  for (const Moments& m : moments_) all.push_back(gradients.of(*m.parameter));
   ops::sums_of_squares(context, all, squares_);
   std::vector<double> squares(moments_.size());
   context.allocator()->copy_out(squares.data(), squares_.view().data(), squares.size() * sizeof(double));
   return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
-void Optimiser::step(Context& context, double norm, double rate) {
+void Optimiser::step(Context& context, autograd::Gradients& gradients, double norm, double rate) {
+  if (!std::isfinite(norm)) {
+    throw Error(ErrorCode::value, "Optimiser::step", "norm: expected a finite number, found " + std::to_string(norm));
+  }
   const double factor = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + kClipEpsilon)) : 1;
   ++steps_;
   ops::AdamW rule = options_.rule;
   rule.rate = rate;
-  ops::adamw(context, rule, steps_, factor, tensors_);
+  std::vector<backend::AdamWTensor> tensors;
+  for (Moments& m : moments_) {
+    const bool decays = m.parameter->value.shape().rank() >= 2;
+    tensors.push_back({m.parameter->value, m.first, m.second, gradients.of(*m.parameter), decays});
+  }
+  ops::adamw(context, rule, steps_, factor, tensors);
 }
 
 }  // namespace polyhead::train

@@ -28,8 +28,8 @@ class Optimiser {
 
   // The norm of the parameters' whole gradient. On a GPU this waits for it.
   double norm(Context& context, autograd::Gradients& gradients);
-  // One step along the gradient whose norm was just found, and is finite.
-  void step(Context& context, double norm, double rate);
+  // One step along that gradient. Throws if its norm is not finite; nothing is changed then.
+  void step(Context& context, autograd::Gradients& gradients, double norm, double rate);
 
   std::int64_t steps_taken() const noexcept { return steps_; }
   void set_steps_taken(std::int64_t steps) noexcept { steps_ = steps; }
@@ -44,8 +44,7 @@ class Optimiser {
  private:
   Options options_;
   std::vector<Moments> moments_;
-  Tensor squares_;                             // f64, of every gradient
-  std::vector<backend::AdamWTensor> tensors_;  // what a step changes
+  Tensor squares_;  // f64, of every gradient
   std::int64_t steps_ = 0;
 };
 

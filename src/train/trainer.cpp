@@ -88,7 +88,7 @@ StepReport Trainer::step() {
   if (!std::isfinite(report.gradient_norm)) {
     throw Diverged("the gradient's norm is " + rounded(report.gradient_norm) + at(report.step));
   }
-  optimiser_.step(context_, report.gradient_norm, report.rate);
+  optimiser_.step(context_, tape_.gradients(), report.gradient_norm, report.rate);
   return report;
 }
 

@@ -75,6 +75,72 @@ TEST(Tape, GradientsOfEveryFunction) {
   }
 }
 
+// Onto what is there: the same as the sum, and a gradient for both.
+TEST(Tape, ProductsAreAddedToAStream) {
+  Parameter x = normal("x", {3, 4, 6}), stream = normal("stream", {3, 4, 5}), weight = normal("weight", {5, 6}),
+            bias = normal("bias", {5});
+  expect_slopes({&x, &stream, &weight, &bias}, [&](Tape& tape) {
+    const Variable once =
+        linear_onto(tape, tape.parameter(stream), tape.parameter(x), tape.parameter(weight), tape.parameter(bias));
+    return linear_onto(tape, once, tape.parameter(x), tape.parameter(weight),
+                       std::nullopt);  // it has a gradient by then
+  });
+}
+
+// A stream of f32 beside products of 16 bits: dy is rounded for them, and the bias gets sums of what was not.
+TEST(Tape, ProductsOfSixteenBitsAreAddedToAStream) {
+  Context context(1);
+  const Parameter stream = normal("stream", {40, 5}, DType::f32), x = normal("x", {40, 6}, DType::f32),
+                  weight = normal("weight", {5, 6}, DType::f32), bias = normal("bias", {5}, DType::f32);
+  const Tensor targets = numbers({40}, 5);
+  const auto gradients = [&](bool fused) {
+    Tape tape(context);
+    const Variable onto = tape.parameter(stream), in = as(tape, tape.parameter(x), DType::bf16),
+                   w = tape.parameter(weight), b = tape.parameter(bias);
+    const Variable y = fused ? linear_onto(tape, onto, in, w, b) : add(tape, onto, linear(tape, in, w, b, DType::f32));
+    const double before = cross_entropy(tape, y, targets).read().loss;
+    EXPECT_GT(before, 0);
+    tape.backward();
+    std::vector<double> found{before};
+    for (const Parameter* each : {&stream, &x, &weight, &bias}) {
+      const Tensor& gradient = tape.gradients().of(*each);
+      for (std::int64_t n = 0; n < count_of(gradient.shape()); ++n) {
+        found.push_back(static_cast<double>(gradient.as<float>()[n]));
+      }
+    }
+    return found;
+  };
+  const std::vector<double> fused = gradients(true), apart = gradients(false);
+  ASSERT_EQ(fused.size(), apart.size());
+  for (std::size_t n = 0; n < fused.size(); ++n) EXPECT_NEAR(fused[n], apart[n], 2e-3) << n;
+}
+
+// A parameter that a norm or an activation has sent a gradient to already gets the second one added.
+TEST(Tape, ParametersMayServeTwice) {
+  Parameter x = normal("x", {3, 4, 6}), gamma = normal("gamma", {6}), beta = normal("beta", {6}),
+            weight = normal("weight", {6, 6}), bias = normal("bias", {6});
+  expect_slopes({&x, &gamma, &beta, &weight, &bias}, [&](Tape& tape) {
+    Variable y = tape.parameter(x);
+    for (int times = 0; times < 2; ++times) {
+      y = normalise(tape, y, tape.parameter(gamma), tape.parameter(beta), 1e-3);
+      y = linear_gelu(tape, y, tape.parameter(weight), tape.parameter(bias), ops::Elementwise::gelu);
+    }
+    return y;
+  });
+}
+
+TEST(Tape, ALossMayBeReadAfterTheWayBack) {
+  Context context(1);
+  Parameter x = normal("x", {2, 3, 5});
+  const Tensor targets = numbers({2, 3}, 5);
+  Tape tape(context);
+  const Loss loss = cross_entropy(tape, tape.parameter(x), targets);
+  const double before = loss.read().loss;
+  tape.backward();
+  EXPECT_EQ(loss.read().loss, before);
+  EXPECT_EQ(loss.read().count, 6);
+}
+
 // One tensor that serves four ways: twice in a sum, under a norm, and as weights.
 TEST(Tape, GradientsThatMeetAreAdded) {
   Parameter x = normal("x", {3, 4, 5}), gamma = normal("gamma", {5}), square = normal("square", {5, 5});

@@ -162,6 +162,7 @@ void add_products(std::vector<std::pair<std::string, Op>>& ops) {
   };
   for (const auto& [M, N, K] : {Size{1, 1, 1},
                                 {5, 7, 0},
+                                {5, 0, 7},
                                 {64, 64, 64},
                                 {130, 70, 33},
                                 {17, 384, 1536},
@@ -405,6 +406,18 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
     });
   }
   for (const std::int64_t V : {3, 77, 5000}) {
+    ops.emplace_back(
+        "cross_entropy_of_many_" + std::to_string(V), [=](Stage& s) {  // more rows than a block has threads
+          const ConstTensorView logits = s.normal({300, V}, 3), targets = s.integers({300}, -1, V);
+          s.call(&Kernels::cross_entropy, backend::CrossEntropyProblem{.logits = logits,
+                                                                       .targets = targets,
+                                                                       .rows_together = 300,
+                                                                       .shares = s.result("shares", {300}),
+                                                                       .losses = s.result("losses", {300}),
+                                                                       .totals = s.result("totals", {2}, DType::f64),
+                                                                       .dlogits = s.result("dlogits", {300, V}),
+                                                                       .looks = {}});
+        });
     ops.emplace_back("cross_entropy_" + std::to_string(V), [=](Stage& s) {
       const ConstTensorView logits = s.normal({24, V}, 3), targets = s.integers({24}, -1, V);
       s.call(&Kernels::cross_entropy, backend::CrossEntropyProblem{.logits = logits,

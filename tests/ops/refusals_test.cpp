@@ -1,4 +1,6 @@
 // Every tensor of every public op, wrong in every way.
+#include "ops/linear.h"
+#include "ops/multihead.h"
 #include "ops/spoilt.h"
 #include "polyhead/polyhead.h"
 
@@ -118,6 +120,12 @@ TEST(Refusals, TheOthers) {
   const Call calls[] = {
       {"linear_into", product + std::vector<Given>{{"bias", {H}}, {"y", {T, H}}},
        [](Context& c, const Views& v) { linear_into(c, v["x"], v["weight"], v["bias"], v["y"]); }},
+      {"linear_into with extras",
+       product + std::vector<Given>{{"bias", {H}}, {"y", {T, H}}, {"plus", {T, H}}, {"before_gelu", {T, H}}},
+       [](Context& c, const Views& v) {
+         ops::linear_into(c, v["x"], v["weight"], v["bias"], v["y"],
+                          {.plus = v["plus"], .before_gelu = v["before_gelu"]});
+       }},
       {"linear", product + std::vector<Given>{{"bias", {H}}},
        [](Context& c, const Views& v) { linear(c, v["x"], v["weight"], v["bias"]); }},
       {"linear_backward_into",
@@ -202,6 +210,17 @@ TEST(Refusals, Layer) {
     calls.push_back(
         {self ? "multihead" : "multihead, widths of their own", layer.inputs + layer.parameters + positions,
          [=](Context& c, const Views& v) { multihead(c, layer.shape, layer.views(v), inputs(v), options(v)); }});
+    if (self) {
+      calls.push_back({"multihead onto a residual",
+                       layer.inputs + layer.parameters +
+                           std::vector<Given>{{"residual", {B, T, kWidth}}, {"residual's bias", {kWidth}}},
+                       [=](Context& c, const Views& v) {
+                         MultiHeadResults results;
+                         ops::multihead(c, layer.shape, layer.views(v), {}, inputs(v), {}, {},
+                                        {v["residual"], v["residual's bias"]}, results);
+                       },
+                       layer.inputs.size() + layer.parameters.size()});
+    }
     const std::vector<Given> forward{{"forward heads", {B, T, Q}, DType::f32, {0}, true},
                                      {"forward lse", {B, H, T}, DType::f32, {0}, true},
                                      {"forward q", {B, H, T, kDim}},
@@ -255,6 +274,22 @@ TEST(Refusals, Layer) {
                      MultiHeadAttention({.width = E, .heads = 2}).to_heads()[0].forward(c, v["x"]);
                    }});
   expect_kept_messages("layer.txt", Spoilt::messages_of(calls));
+}
+
+TEST(Refusals, AResidualIsNotDropped) {
+  Context context(1);
+  const MultiHeadShape shape{.width = 4, .heads = 2, .bias = false};
+  const Tensor x = Tensor::zeros({1, 3, 4}, DType::f32), in = Tensor::zeros({12, 4}, DType::f32),
+               out = Tensor::zeros({4, 4}, DType::f32), stream = Tensor::zeros({1, 3, 4}, DType::f32);
+  MultiHeadViews views;
+  views.in_proj_weight = in;
+  views.out_proj_weight = out;
+  const auto with = [&](double p) {
+    MultiHeadResults results;
+    ops::multihead(context, shape, views, {}, {x}, {.output_dropout = {.p = p, .seed = 1}}, {}, {stream, {}}, results);
+  };
+  EXPECT_NO_THROW(with(0));
+  EXPECT_THROW(with(0.5), Error);
 }
 
 }  // namespace

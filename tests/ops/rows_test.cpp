@@ -59,6 +59,9 @@ std::vector<Call> calls() {
        [](Context& c, const Views& v) {
          round(c, std::vector<ConstTensorView>{v["from"]}, std::vector<TensorView>{v["to"]});
        }},
+      {"round_and_sum",
+       {{"x", matrix}, {"rounded", matrix, DType::bf16}, {"sums", vector}},
+       [](Context& c, const Views& v) { round_and_sum(c, v["x"], v["rounded"], v["sums"]); }},
       {"gate", {{"x", wide}, {"y", matrix}}, [](Context& c, const Views& v) { gate(c, Gate::silu, v["x"], v["y"]); }},
       {"gate_backward",
        {{"x", wide}, {"dy", matrix}, {"dx", wide}},

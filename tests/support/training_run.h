@@ -87,7 +87,7 @@ class TrainingRun {
     const autograd::Loss loss = autograd::cross_entropy(tape_, logits, tape_.here(batch.targets));
     tape_.backward();
     const double norm = optimiser_.norm(context_, tape_.gradients()), found = loss.read().loss;
-    optimiser_.step(context_, norm, kRate);
+    optimiser_.step(context_, tape_.gradients(), norm, kRate);
     return found;
   }
 

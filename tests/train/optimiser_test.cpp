@@ -73,8 +73,9 @@ class OptimiserIn : public testing::TestWithParam<DType> {
     Made made(shape, GetParam(), 1), before(shape, GetParam(), 1);
     Context context(2);
     Optimiser optimiser({&made.parameter}, {.rule = {.beta2 = kBeta2, .decay = kDecay}, .clip = clip});
-    const double norm = optimiser.norm(context, made.gradients);
-    for (int step = 0; step < 3; ++step) optimiser.step(context, norm, kRate);
+    for (int step = 0; step < 3; ++step) {
+      optimiser.step(context, made.gradients, optimiser.norm(context, made.gradients), kRate);
+    }
     const double factor = clip > 0 ? std::min(1.0, clip / (norm_of(before.gradient()) + 1e-6)) : 1;
     double most = 0;
     for (std::int64_t n = 0; n < count_of(shape); ++n) {
@@ -97,12 +98,26 @@ TEST_P(OptimiserIn, ClipsAsTorchDoes) {
   EXPECT_EQ(error_after_three_steps({7, 5}, 1e9), error_after_three_steps({7, 5}, 0));
 }
 
+TEST(Optimiser, TakesNoStepWithoutANorm) {
+  Made made({7, 5}, DType::f32, 3), before({7, 5}, DType::f32, 3);
+  Context context(1);
+  Optimiser optimiser({&made.parameter}, {.rule = {.beta2 = kBeta2}, .clip = 1});
+  for (const double norm : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    EXPECT_THROW(optimiser.step(context, made.gradients, norm, kRate), Error);
+  }
+  EXPECT_EQ(optimiser.steps_taken(), 0);
+  for (std::int64_t n = 0; n < 35; ++n) {
+    EXPECT_EQ(number(made.parameter.value, n), number(before.parameter.value, n));
+    EXPECT_EQ(number(optimiser.moments()[0].first, n), 0);
+  }
+}
+
 // 1 - beta has to keep its digits though beta is near 1: after one step v is (1 - beta2) g^2.
 TEST(Optimiser, MomentsKeepTheirDigits) {
   Made made({64}, DType::f32, 2);
   Context context(1);
   Optimiser optimiser({&made.parameter}, {.rule = {.beta2 = kBeta2}, .clip = 0});
-  optimiser.step(context, optimiser.norm(context, made.gradients), kRate);
+  optimiser.step(context, made.gradients, optimiser.norm(context, made.gradients), kRate);
   for (std::int64_t n = 0; n < 64; ++n) {
     const double g = number(made.gradient(), n), v = number(optimiser.moments()[0].second, n);
     EXPECT_NEAR(v, (1 - kBeta2) * g * g, 4 * 0x1p-24 * v);

@@ -59,7 +59,8 @@ struct SliceTerms {
 template <int kCount, class Terms>
 __device__ void sum_in_block(std::int64_t begin, std::int64_t end, int column, int columns, const Terms& terms,
                              float2 (&parts)[8][32 * kCount]) {
-  constexpr int kWarps = 8, kAhead = 4;  // rows of a warp that are under way at once
+  constexpr int kWarps = 8;
+  constexpr int kAhead = 4;  // rows of a warp that are under way at once
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float2 sums[kCount] = {};
   const auto add = [&](const auto& fetched, std::int64_t row) {
@@ -99,7 +100,8 @@ __device__ void sum_in_block(std::int64_t begin, std::int64_t end, int column, i
 
 // partial [slices][columns]; finished [column_blocks] counts slices.
 template <int kCount, class Terms>
-__global__ void __launch_bounds__(256, 3)  // fewer registers would do, but not for kAhead rows at once
+__global__ void __launch_bounds__(256,
+                                  3)  // else the compiler saves registers, and fetches fewer than kAhead rows at once
     column_sums_kernel(std::int64_t rows, int columns, int column_blocks, int slices, const Terms terms,
                        float2* partial, int* finished, const ColumnSums sums) {
   __shared__ float2 parts[8][32 * kCount];
@@ -131,17 +133,20 @@ __global__ void __launch_bounds__(256, 3)  // fewer registers would do, but not 
 template <class Terms>
 void sum_columns(CudaExecutor& executor, std::int64_t rows, std::int64_t columns, bool in_fours, const Terms& terms,
                  const TensorView& first, const TensorView& second) {
+  if (columns == 0) return;
   const ColumnSums sums{first.dtype(), first.data(), second.present() ? second.data() : nullptr};
   const auto launch = [&](auto kernel, std::int64_t width) {
     const std::int64_t blocks = (columns + width - 1) / width;
-    // Three blocks of threads for each multiprocessor, or what the rows allow: slices are added up by few.
+    // Three blocks of threads for each multiprocessor, or what the rows allow: more slices are more to add up at the
+    // end.
     const auto slices = static_cast<int>(
         std::clamp<std::int64_t>(3 * executor.queue().processors() / blocks, 1, std::max<std::int64_t>(1, rows / 64)));
     auto* partial = executor.workspace<float2>(Workspace::sums, slices * columns);
     executor.launch_early(kernel, blocks * slices, 256, 0, rows, static_cast<int>(columns), static_cast<int>(blocks),
                           slices, terms, partial, executor.counters(blocks), sums);
   };
-  in_fours&& columns % 4 == 0 ? launch(column_sums_kernel<4, Terms>, 128) : launch(column_sums_kernel<1, Terms>, 32);
+  if (in_fours && columns % 4 == 0) return launch(column_sums_kernel<4, Terms>, 128);
+  launch(column_sums_kernel<1, Terms>, 32);
 }
 
 }  // namespace polyhead::cuda::portable

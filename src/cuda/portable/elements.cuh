@@ -8,7 +8,8 @@
 
 namespace polyhead::cuda::portable {
 
-// All of these kernels begin as the one before them ends, which saves most of the time between two short ones.
+// All of these kernels are launched while the one before them still runs, and wait for it here, which saves most of the
+// time between two short ones.
 __device__ inline void begin_in_stream_order() {
   device::wait_for_earlier();
   device::let_next_begin();
