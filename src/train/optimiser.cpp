@@ -5,7 +5,6 @@
 #include <numbers>
 #include <numeric>
 
-#include "core/executor.h"
 
 namespace polyhead::train {
 namespace {

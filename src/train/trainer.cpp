@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/executor.h"
 #include "core/numbers.h"
 #include "io/json.h"
 #include "model/checkpoint.h"
@@ -79,6 +80,7 @@ StepReport Trainer::step() {
   tape_.clear();
   const autograd::Variable logits = model_.forward(
       tape_, data.tokens, {.training = true, .seed = options_.seed * 1000003 + index, .lengths = data.lengths});
+  const Executor::Burst burst(context_.executor());
   const autograd::Loss loss = autograd::cross_entropy(tape_, logits, tape_.here(data.targets));
   tape_.backward();
   report.gradient_norm = optimiser_.norm(context_, tape_.gradients());
