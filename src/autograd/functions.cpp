@@ -30,6 +30,11 @@ void send_as(Tape& tape, Variable x, const TensorView& gradient) {
   tape.send(x, [&](const TensorView& into) { copy(tape.context(), gradient, into); });
 }
 
+// Where to write the gradient of b; absent if there is no b, or if it needs none.
+TensorView place_for(Tape& tape, const std::optional<Variable>& bias) {
+  return bias && tape.needs_gradient(*bias) ? tape.place_for(*bias) : TensorView{};
+}
+
 // x W^T + b, in this type.
 TensorView product(Tape& tape, Variable x, Variable weight, const std::optional<Variable>& bias, DType dtype,
                    ops::ProductExtras extras = {}) {
@@ -74,8 +79,7 @@ Variable linear_onto(Tape& tape, Variable onto, Variable x, Variable weight, std
     const DType dtype = tape.value(x).dtype();
     tape.send_shared(onto, dy);
     if (dy.dtype() == dtype) return product_backward(tape, x, weight, bias, dy);
-    const TensorView rounded = tape.take(dy.shape(), dtype),
-                     dbias = bias && tape.needs_gradient(*bias) ? tape.place_for(*bias) : TensorView{};
+    const TensorView rounded = tape.take(dy.shape(), dtype), dbias = place_for(tape, bias);
     ops::round_and_sum(tape.context(), dy, rounded, dbias);
     if (dbias.present()) tape.send_shared(*bias, dbias);
     product_backward(tape, x, weight, {}, rounded);
@@ -97,8 +101,7 @@ Variable linear_gelu(Tape& tape, Variable x, Variable weight, std::optional<Vari
   }
   const Variable y = tape.result(out);
   tape.on_backward(y, [&tape, x, weight, bias, f, in](const TensorView& dy) {
-    const TensorView din = tape.take(in.shape(), in.dtype()),
-                     dbias = bias && tape.needs_gradient(*bias) ? tape.place_for(*bias) : TensorView{};
+    const TensorView din = tape.take(in.shape(), in.dtype()), dbias = place_for(tape, bias);
     ops::elementwise(tape.context(), backward_of(f), in, dy, din, 1, dbias);
     if (dbias.present()) tape.send_shared(*bias, dbias);
     product_backward(tape, x, weight, {}, din);

@@ -43,7 +43,7 @@ Variable pool(Tape& tape, Variable x, const ConstTensorView& lengths);
 
 // What a layer keeps from its forward to its backward pass; the memory is reused from step to step.
 struct MultiHeadMemory {
-  MultiHeadResults forward;      // its output is that of the op, with what it was added to
+  MultiHeadResults forward;      // its output includes what it was added to
   MultiHeadGradients gradients;  // dgates [B,H] among them, if they were wanted
 };
 // The layer of self-attention, plus `onto` if it is given, which the output then has the type of. Its parameters may

@@ -25,8 +25,8 @@ struct GemmProblem {
   const PackedMatrix* packed = nullptr;
   ConstTensorView bias;  // [N] in C's type, contiguous, added to every row; may be absent
   TensorView c;          // the columns have stride 1; overlaps no operand
-  // Each absent or [M,N], of C's type, apart from it and contiguous as C is then, too. On the CPU C has no 16 bits
-  // then.
+  // Each absent or [M,N], of C's type, apart from it and contiguous, as C then is too. On the CPU C is then f32
+  // or f64.
   ConstTensorView plus{};    // is added to C
   TensorView before_gelu{};  // receives the sum, and C GPT-2's GELU of it
 };

@@ -5,7 +5,6 @@
 #include <numbers>
 #include <numeric>
 
-
 namespace polyhead::train {
 namespace {
 

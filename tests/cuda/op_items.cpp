@@ -406,29 +406,21 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
     });
   }
   for (const std::int64_t V : {3, 77, 5000}) {
-    ops.emplace_back(
-        "cross_entropy_of_many_" + std::to_string(V), [=](Stage& s) {  // more rows than a block has threads
-          const ConstTensorView logits = s.normal({300, V}, 3), targets = s.integers({300}, -1, V);
-          s.call(&Kernels::cross_entropy, backend::CrossEntropyProblem{.logits = logits,
-                                                                       .targets = targets,
-                                                                       .rows_together = 300,
-                                                                       .shares = s.result("shares", {300}),
-                                                                       .losses = s.result("losses", {300}),
-                                                                       .totals = s.result("totals", {2}, DType::f64),
-                                                                       .dlogits = s.result("dlogits", {300, V}),
-                                                                       .looks = {}});
-        });
-    ops.emplace_back("cross_entropy_" + std::to_string(V), [=](Stage& s) {
-      const ConstTensorView logits = s.normal({24, V}, 3), targets = s.integers({24}, -1, V);
-      s.call(&Kernels::cross_entropy, backend::CrossEntropyProblem{.logits = logits,
-                                                                   .targets = targets,
-                                                                   .rows_together = 6,
-                                                                   .shares = s.result("shares", {24}),
-                                                                   .losses = s.result("losses", {24}),
-                                                                   .totals = s.result("totals", {2}, DType::f64),
-                                                                   .dlogits = s.result("dlogits", {24, V}),
-                                                                   .looks = s.result("looks", {24, 2})});
-    });
+    // Several groups of rows, and one group of more rows than a block has threads.
+    for (const auto& [rows, together] : {std::pair<std::int64_t, std::int64_t>{24, 6}, {300, 300}}) {
+      const std::string name = "cross_entropy_" + std::to_string(V) + "_" + std::to_string(rows);
+      ops.emplace_back(name, [=, rows = rows, together = together](Stage& s) {
+        const ConstTensorView logits = s.normal({rows, V}, 3), targets = s.integers({rows}, -1, V);
+        s.call(&Kernels::cross_entropy, backend::CrossEntropyProblem{.logits = logits,
+                                                                     .targets = targets,
+                                                                     .rows_together = together,
+                                                                     .shares = s.result("shares", {rows}),
+                                                                     .losses = s.result("losses", {rows}),
+                                                                     .totals = s.result("totals", {2}, DType::f64),
+                                                                     .dlogits = s.result("dlogits", {rows, V}),
+                                                                     .looks = s.result("looks", {rows, 2})});
+      });
+    }
   }
   // One is large, and two are empty, among them the last of a hundred.
   const auto size_of_tensor = [](std::int64_t n, std::int64_t large) {
