@@ -408,7 +408,7 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
   for (const std::int64_t V : {3, 77, 5000}) {
     // Several groups of rows, and one group of more rows than a block has threads.
     for (const auto& [rows, together] : {std::pair<std::int64_t, std::int64_t>{24, 6}, {300, 300}}) {
-      const std::string name = "cross_entropy_" + std::to_string(V) + "_" + std::to_string(rows);
+      const std::string name = (rows == together ? "cross_entropy_of_many_" : "cross_entropy_") + std::to_string(V);
       ops.emplace_back(name, [=, rows = rows, together = together](Stage& s) {
         const ConstTensorView logits = s.normal({rows, V}, 3), targets = s.integers({rows}, -1, V);
         s.call(&Kernels::cross_entropy, backend::CrossEntropyProblem{.logits = logits,
