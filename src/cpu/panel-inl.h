@@ -57,10 +57,14 @@ struct Panel : PanelRows<T> {
     std::fill(max, max + kSize, -kInfinity<T>);
     for (T* zeroed : {sum, alpha}) std::fill(zeroed, zeroed + kSize, T{0});
   }
-  void reset_statistics() {
-    for (T* zeroed : {log_sum, distance, marked, visible}) std::fill(zeroed, zeroed + kSize, T{0});
+  void reset_statistics(bool full) {
+    for (T* zeroed : {log_sum, visible}) std::fill(zeroed, zeroed + kSize, T{0});
     std::fill(arg_max, arg_max + kSize, Index{0});
-    for (auto& logits : watched) std::fill(logits, logits + kSize, -kInfinity<T>);
+    for (int watch = 0; watch < (full ? kWatches : kTarget0); ++watch) {
+      std::fill(watched[watch], watched[watch] + kSize, -kInfinity<T>);
+    }
+    if (!full) return;
+    for (T* zeroed : {distance, marked}) std::fill(zeroed, zeroed + kSize, T{0});
   }
 };
 
@@ -87,16 +91,16 @@ HWY_INLINE void raise_maximum(Panel<T>& panel, const T* HWY_RESTRICT st, std::si
                               Vec<T> (&top)[kWidth]) {
   const Tag<T> d;
   const hn::RebindToSigned<Tag<T>> di;
-  Vec<T> where[kWidth];
+  Vec<T> where[kWidth], row = hn::Zero(d);  // counts the tile's rows, which are keys
   for (int w = 0; w < kWidth; ++w) {
     top[w] = hn::Load(d, panel.max + w * kLanes<T>);
     where[w] = hn::Set(d, T{-1});
   }
-  for (std::size_t j = 0; j < n; ++j) {
+  for (std::size_t j = 0; j < n; ++j, row = hn::Add(row, hn::Set(d, T{1}))) {
     for (int w = 0; w < kWidth; ++w) {
       const Vec<T> s = hn::Load(d, st + j * kPanel<T> + w * kLanes<T>);
       if constexpr (kSet != StatisticsSet::none) {
-        where[w] = hn::IfThenElse(hn::Gt(s, top[w]), hn::Set(d, static_cast<T>(static_cast<int>(j))), where[w]);
+        where[w] = hn::IfThenElse(hn::Gt(s, top[w]), row, where[w]);
       }
       top[w] = hn::Max(top[w], s);
     }

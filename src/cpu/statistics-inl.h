@@ -30,7 +30,7 @@ bool sees_from_first(const Head<T>& head) {
 // Says which keys to watch while the tiles of this panel pass.
 template <class T>
 void watch_keys(const Head<T>& head, Panel<T>& panel) {
-  panel.reset_statistics();
+  panel.reset_statistics(head.problem.statistics_set == StatisticsSet::full);
   if (sees_from_first(head)) {
     const Tag<T> d;
     const Vec<T> keys = hn::Set(d, static_cast<T>(head.visibility.keys));
