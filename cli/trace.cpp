@@ -182,7 +182,7 @@ Command trace_command() {
                       {"width", "N", "width of the model, d_model", &o->sizes.width},
                       {"heads", "N", "attention heads", &o->sizes.heads},
                       {"causal", "", "no token sees a later one", &o->causal},
-                      {"seed", "N", "of the random tokens and weights", &o->seed, {}, 0},
+                      {"seed", "N", "of the random tokens and weights", &o->seed, {}, 0, INT32_MAX},
                       {"example", "NAME", "a worked example instead: crews", &o->example, {"crews"}},
                       format_option(o->format)},
           .run = [o] { print(o->example.empty() ? report_of(*o) : crews_report(), o->format); }};
