@@ -42,17 +42,13 @@ def extras(bench, counts, only=()):
 
 def heads(bench, counts, only=()):
     """The command on a model of 10.8 million random parameters: 36 heads, each taken out in turn."""
-    program = bench.binary.parents[1] / "cli/polyhead"
-    if not wanted("polyhead heads", only):
-        return []
-    if not program.exists():
-        progress(f"{program} is not there: polyhead heads is not measured")
+    if not wanted("polyhead heads", only) or not bench.has_command:
         return []
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(folder) / "model"
-        run(program, "train", "repeat", "--steps", 1, "--batch", 2, "--layers", 6, "--width", 384, "--heads", 6, "--context", 256,
+        run(bench.command, "train", "repeat", "--steps", 1, "--batch", 2, "--layers", 6, "--width", 384, "--heads", 6, "--context", 256,
             "--out", model)
-        seconds = {threads: [run(program, "heads", model, "--samples", 2, "--threads", threads) for _ in range(3)]
+        seconds = {threads: [run(bench.command, "heads", model, "--samples", 2, "--threads", threads) for _ in range(3)]
                    for threads in counts}
     least = {threads: min(times) for threads, times in seconds.items()}
     gain = least[counts[0]] / least[counts[-1]]

@@ -28,7 +28,8 @@ class Bench:
     def __init__(self, binary, python, threads, round_count):
         self.binary, self.python, self.threads, self.round_count = binary, python, threads, round_count
         self.turns = Turns()
-        self.has_blas = True
+        self.command = binary.parents[1] / "cli/polyhead"
+        self.has_blas = self.has_command = True
         self.libraries = {"torch", "ort"}  # those that are here
 
     def lacking(self):
@@ -38,6 +39,11 @@ class Bench:
             self.has_blas = False
             found.append("polyhead_bench was built without OpenBLAS: products are measured beside torch alone, and no "
                          "share of its rate (tools/install-packages bench, then build anew)")
+        try:
+            subprocess.run([self.command, "--version"], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            self.has_command = False
+            found.append(f"{self.command} is not there or does not run: no command is measured")
         for library, peer in (("torch", "torch-sdpa"), ("ort", "ort-attention")):
             try:
                 self.ask(peer, "info")

@@ -124,8 +124,10 @@ def generation(bench):
 
 def commands(bench):
     """Loading, and `polyhead heads` with and without damage."""
+    if not bench.has_command:
+        return []
     fetched()
-    load, program = os.getloadavg()[0], bench.binary.parents[1] / "cli/polyhead"
+    load = os.getloadavg()[0]
     rows, bars = [], []
     reply = in_own_process(bench, f"model:load:{SMOLLM2}", 3)[0]
     seconds = {"load from GGUF": (reply["ns"] / 1e9, 2)}
@@ -135,7 +137,7 @@ def commands(bench):
         for label, extra, most in (("polyhead heads, 512 tokens, without damage", ["--no-damage"], 5),
                                    ("polyhead heads, 512 tokens, damage of 270 heads", [], 60)):
             start = time.monotonic()
-            ran = subprocess.run([program, "heads", SMOLLM2, "--text", text, "--length", "256", "--samples", "2", *extra],
+            ran = subprocess.run([bench.command, "heads", SMOLLM2, "--text", text, "--length", "256", "--samples", "2", *extra],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=folder)
             if ran.returncode != 0:
                 raise PeerError(f"polyhead heads: {ran.stderr}")
