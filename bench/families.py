@@ -30,6 +30,7 @@ class Bench:
         self.turns = Turns()
         self.command = binary.parents[1] / "cli/polyhead"
         self.has_blas = self.has_command = True
+        self.processors = []  # that all are kept on; empty: any
         self.libraries = {"torch", "ort"}  # those that are here
 
     def lacking(self):
@@ -57,10 +58,13 @@ class Bench:
         return [name for name in names if name.partition("-")[0] in self.libraries]
 
     def use_threads(self, threads):
-        """For ours and torch, as they run and as they will be started; the others keep what they began with."""
-        self.threads = threads
-        for name in self.turns.servers:
+        """For ours and torch, as they run and as they will be started; the others keep what they began with. They take their
+        turns on the same processors, as many as threads: left alone, each stays on those it began on, and on a shared host one
+        processor may be half as fast as another."""
+        self.threads, self.processors = threads, sorted(os.sched_getaffinity(0))[:threads]
+        for name, server in self.turns.servers.items():
             if name.startswith(("ours", "torch")):
+                server.stay_on(self.processors)
                 self.ask(name, "threads", threads)
 
     def server(self, name):
@@ -75,6 +79,8 @@ class Bench:
                 self.turns.add(name, [self.python, HERE / "python_peers.py", name, self.threads], **self.package())
             else:
                 self.turns.add(name, [self.python, HERE / "peers.py", name, self.threads])
+            if self.processors:
+                self.turns.servers[name].stay_on(self.processors)
         return name
 
     def package(self):

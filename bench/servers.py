@@ -49,6 +49,14 @@ class Server:
                 pass
         return texts
 
+    def stay_on(self, processors):
+        """Keeps its threads on these processors, and with them those that they start."""
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            try:
+                os.sched_setaffinity(int(task.name), processors)
+            except ProcessLookupError:
+                pass
+
     def asleep(self):
         """No thread of the process runs or wants to."""
         return all(text.rpartition(")")[2].split()[0] == "S" for text in self.threads("stat"))
