@@ -7,14 +7,6 @@
 
 namespace polyhead::cuda::sm90 {
 
-template <class T>
-__device__ inline float2 widen(std::uint32_t pair) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>)
-    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
-  else
-    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
-}
-
 // This thread's part of the dot product of two rows; D / 8 threads share a row.
 template <class T>
 __device__ inline float dot_of_pieces(const T* left, const T* right, int lane) {

@@ -18,16 +18,6 @@ struct ScoreBlock {
   __device__ int row_of(int r) const { return row + 8 * r; }
 };
 
-// Two neighbours along the keys, as a word and as numbers.
-template <class X>
-__device__ inline float2 two_of(std::uint32_t word) {
-  if constexpr (std::is_same_v<X, __half>) {
-    return __half22float2(*reinterpret_cast<const __half2*>(&word));
-  } else {
-    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
-  }
-}
-
 // s += factor * bias for 16 rows of a warp from first_row on and all columns of its tiles; -inf where the bias is,
 // whatever the key holds. Tiles are as the copy engine leaves them: [kRows][64], 16 bytes c of a row at c ^ row % 8.
 template <int kRows, class T, int kTiles>
@@ -57,14 +47,14 @@ __device__ inline void add_bias_tiles(float (&s)[32 * kTiles], const T (&tiles)[
   });
   if (!__any_sync(~0u, __vcmpgeu2(most, kHidden) != 0)) {
     for_words([&](int i, std::uint32_t word) {
-      const float2 bias = two_of<T>(word);
+      const float2 bias = widen<T>(word);
       s[2 * i] = fmaf(bias.x, factor, s[2 * i]);
       s[2 * i + 1] = fmaf(bias.y, factor, s[2 * i + 1]);
     });
   } else {
     const auto add = [&](float& x, float bias) { x = bias == -INFINITY ? -INFINITY : fmaf(bias, factor, x); };
     for_words([&](int i, std::uint32_t word) {
-      const float2 bias = two_of<T>(word);
+      const float2 bias = widen<T>(word);
       add(s[2 * i], bias.x);
       add(s[2 * i + 1], bias.y);
     });
@@ -229,7 +219,7 @@ struct GeneralOptions {
       load_pairs(rest, block, kKeys / 2);
 #pragma unroll
       for (int i = 0; i < kCount / 2; ++i) {
-        const float2 two = two_of<T>(i < kCount / 4 ? early.bias[i] : rest[i - kCount / 4]);
+        const float2 two = widen<T>(i < kCount / 4 ? early.bias[i] : rest[i - kCount / 4]);
         add(s[2 * i], two.x);
         add(s[2 * i + 1], two.y);
       }

@@ -32,6 +32,14 @@ __device__ inline std::uint32_t pack(float low, float high) {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
 }
+template <class T>
+__device__ inline float2 widen(std::uint32_t pair) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+  } else {
+    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+  }
+}
 
 // Thread c of a row's four holds columns 2c, 2c+1 (low) and 8+2c, 8+2c+1 (high) of 16. Neighbours trade, so that each
 // writes 8 bytes and the four fill a sector: thread c writes columns 4 (c/2) + 8 (c%2) on.

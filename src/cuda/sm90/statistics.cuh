@@ -64,15 +64,6 @@ class HeadRows {
   const int head_, offset_;
 };
 
-template <class T>
-__device__ inline float2 widen(std::uint32_t two) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return {__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)};
-  } else {
-    return __half22float2(*reinterpret_cast<const __half2*>(&two));
-  }
-}
-
 // This lane's 8 columns of q . k.
 template <class T>
 __device__ inline float partial_dot(const T* q, const T* k) {
