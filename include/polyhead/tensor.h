@@ -135,7 +135,7 @@ class BasicView {
   template <class T>
   auto* as() const {
     using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
-    expect_readable(dtype_of<T>);
+    if (device_.kind != Device::Kind::cpu || dtype_ != dtype_of<T>) refuse_reading(dtype_of<T>);
     return static_cast<Element*>(data_);
   }
 
@@ -150,7 +150,7 @@ class BasicView {
   BasicView as_strided(const Dims& shape, const Dims& strides) const;
 
  private:
-  void expect_readable(DType wanted) const;
+  [[noreturn]] void refuse_reading(DType wanted) const;
 
   Void* data_ = nullptr;
   DType dtype_ = DType::f32;

@@ -190,17 +190,15 @@ BasicView<Void> BasicView<Void>::as_strided(const Dims& shape, const Dims& strid
 }
 
 template <class Void>
-void BasicView<Void>::expect_readable(DType wanted) const {
+void BasicView<Void>::refuse_reading(DType wanted) const {
   if (device_.kind != Device::Kind::cpu) {
     throw Error(
         ErrorCode::device, "tensor",
         "data read by the host, but the memory is that of " + to_string(device_) + "; copy it with polyhead::to_host");
   }
-  if (dtype_ != wanted) {
-    throw Error(
-        ErrorCode::dtype, "tensor",
-        "data read as " + std::string(name_of(wanted)) + ", but the elements are " + std::string(name_of(dtype_)));
-  }
+  throw Error(
+      ErrorCode::dtype, "tensor",
+      "data read as " + std::string(name_of(wanted)) + ", but the elements are " + std::string(name_of(dtype_)));
 }
 
 template class BasicView<void>;
