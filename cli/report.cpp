@@ -33,7 +33,7 @@ std::string with_unit(double number, std::string_view unit) {
   return fmt::format("{:.{}f} {}{}", scaled, digits, fitting->letter, unit);
 }
 
-std::string text_of(double number, Style style) {
+std::string text_of_number(double number, Style style) {
   switch (style) {
     case Style::percent: return unsigned_zero(fmt::format("{:.1f}", 100 * number)) + " %";
     case Style::seconds: return with_unit(number, "s");
@@ -180,7 +180,7 @@ std::string text_of(const Value& value, Style style) {
     return style == Style::scaled ? with_unit(static_cast<double>(*whole), "")
                                   : fmt::format("{}", fmt::group_digits(*whole));
   }
-  if (const auto* number = std::get_if<double>(&value)) return text_of(*number, style);
+  if (const auto* number = std::get_if<double>(&value)) return text_of_number(*number, style);
   const auto* words = std::get_if<std::string>(&value);
   if (words == nullptr) return {};
   return style == Style::words ? *words : unsigned_zero(*words);

@@ -45,11 +45,11 @@ function(polyhead_hot target)  # where the tests of a sanitized build spend thei
     target_compile_options(${target} PRIVATE ${ARGN})
   endif()
 endfunction()
-# Compiles a target's files eight at a time, except in a debug build, which is for editing: the headers they share take
+# Compiles a target's files sixteen at a time, except in a debug build, which is for editing: the headers they share take
 # longest. Files named after the target stay apart: they have names that another file has too, or include CLI11.
 function(polyhead_together target)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
     set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()

@@ -7,7 +7,7 @@
 namespace polyhead::text {
 namespace {
 
-constexpr std::size_t kLongest = 4096;  // bytes; tokens in use have a few hundred at most
+constexpr std::size_t kLongestToken = 4096;  // bytes; tokens in use have a few hundred at most
 
 }  // namespace
 
@@ -17,9 +17,9 @@ Vocabulary::Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens,
   std::sort(tokens.begin(), tokens.end());
   sorted_.reserve(tokens.size());
   for (auto& [token, id] : tokens) {
-    if (token.size() > kLongest) {
+    if (token.size() > kLongestToken) {
       refuse(where, "token " + std::to_string(id) + ": " + std::to_string(token.size()) + " bytes; expected at most " +
-                        std::to_string(kLongest));
+                        std::to_string(kLongestToken));
     }
     const std::string at = where + ": token " + io::in_quotes(token);
     if (id < 0 || id > most) {

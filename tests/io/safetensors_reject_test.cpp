@@ -12,7 +12,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-void expect_refused(std::string_view bytes, Words words) {
+void expect_file_refused(std::string_view bytes, Words words) {
   const Scratch scratch;
   spill(scratch / "some.safetensors", bytes);
   words.insert(words.begin(), "some.safetensors: ");
@@ -22,7 +22,7 @@ void expect_refused(std::string_view bytes, Words words) {
 // With 8 bytes of data.
 void expect_header_refused(const std::string& header, const Words& words) {
   SCOPED_TRACE(header.substr(0, 200));
-  expect_refused(safetensors_bytes(header, std::string(8, '\0')), words);
+  expect_file_refused(safetensors_bytes(header, std::string(8, '\0')), words);
 }
 
 // One tensor "t" with these fields.
@@ -40,13 +40,13 @@ TEST(Reject, NothingFromTheGoodFile) {
 }
 
 TEST(Reject, Lengths) {
-  expect_refused("", {"at least 8 bytes, found 0"});
-  expect_refused("1234567", {"at least 8 bytes, found 7"});
-  expect_refused(std::string(8, '\0'), {"begin with '{'"});                // an empty header
-  expect_refused(std::string(8, '\xff'), {"18446744073709551615 bytes"});  // longer than anything
-  expect_refused(std::string("\x03\0\0\0\0\0\0\0{}", 10), {"at most 2"});  // longer than the file
+  expect_file_refused("", {"at least 8 bytes, found 0"});
+  expect_file_refused("1234567", {"at least 8 bytes, found 7"});
+  expect_file_refused(std::string(8, '\0'), {"begin with '{'"});                // an empty header
+  expect_file_refused(std::string(8, '\xff'), {"18446744073709551615 bytes"});  // longer than anything
+  expect_file_refused(std::string("\x03\0\0\0\0\0\0\0{}", 10), {"at most 2"});  // longer than the file
   const std::string whole = safetensors_bytes(kGood, std::string(8, '\0'));
-  for (std::size_t size = 0; size < whole.size(); ++size) expect_refused(whole.substr(0, size), {});
+  for (std::size_t size = 0; size < whole.size(); ++size) expect_file_refused(whole.substr(0, size), {});
 }
 
 // A file with holes takes no room on the disk: the limit holds although the file is long enough.
@@ -106,8 +106,8 @@ TEST(Reject, Types) {
 }
 
 TEST(Reject, BoolsThatAreNeither) {
-  expect_refused(safetensors_bytes(R"({"t":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", "\1\2"),
-                 {"neither 0 nor 1"});
+  expect_file_refused(safetensors_bytes(R"({"t":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", "\1\2"),
+                      {"neither 0 nor 1"});
 }
 
 TEST(Reject, Shapes) {
@@ -200,7 +200,7 @@ TEST(Reject, TooManyTensors) {
   for (int i = 0; i < count; ++i) {
     header += (i == 0 ? "\"" : ",\"") + std::to_string(i) + R"(":{"dtype":"BOOL","shape":[0],"data_offsets":[0,0]})";
   }
-  expect_refused(safetensors_bytes(header + "}", ""), {"131073 tensors are too many"});
+  expect_file_refused(safetensors_bytes(header + "}", ""), {"131073 tensors are too many"});
 }
 
 TEST(Reject, FilesThatAreNotThere) {

@@ -79,7 +79,7 @@ TEST(Refusals, Attention) {
       {"attend", kInputs, [](Context& c, const Views& v) { attend(c, v["q"], v["k"], v["v"]); }},
       {"explain", kInputs, [](Context& c, const Views& v) { explain(c, v["q"], v["k"], v["v"]); }},
   };
-  expect_kept_messages("attention.txt", Spoilt::messages_of({std::begin(calls), std::end(calls)}));
+  expect_kept_messages("attention.txt", SpoiltCalls::messages_of({std::begin(calls), std::end(calls)}));
 }
 
 TEST(Refusals, AttentionBackward) {
@@ -106,7 +106,7 @@ TEST(Refusals, AttentionBackward) {
        },
        kInputs.size()},
   };
-  expect_kept_messages("attention_backward.txt", Spoilt::messages_of({std::begin(calls), std::end(calls)}));
+  expect_kept_messages("attention_backward.txt", SpoiltCalls::messages_of({std::begin(calls), std::end(calls)}));
 }
 
 TEST(Refusals, TheOthers) {
@@ -159,7 +159,7 @@ TEST(Refusals, TheOthers) {
        {{"into", {B, H, kLightStatistics}}, {"more", {B, H, kLightStatistics}}},
        [](Context&, const Views& v) { merge_statistics(v["into"], v["more"]); }},
   };
-  expect_kept_messages("others.txt", Spoilt::messages_of({std::begin(calls), std::end(calls)}));
+  expect_kept_messages("others.txt", SpoiltCalls::messages_of({std::begin(calls), std::end(calls)}));
 }
 
 // Parameters of a layer under names of their own, with biases and norms.
@@ -273,7 +273,7 @@ TEST(Refusals, Layer) {
   calls.push_back({"a single head", {{"x", {B, T, E}}}, [](Context& c, const Views& v) {
                      MultiHeadAttention({.width = E, .heads = 2}).to_heads()[0].forward(c, v["x"]);
                    }});
-  expect_kept_messages("layer.txt", Spoilt::messages_of(calls));
+  expect_kept_messages("layer.txt", SpoiltCalls::messages_of(calls));
 }
 
 TEST(Refusals, AResidualIsNotDropped) {

@@ -114,7 +114,7 @@ std::vector<Call> calls() {
   };
 }
 
-TEST(Rows, EveryTensorIsChecked) { test::expect_kept_messages("rows.txt", test::Spoilt::messages_of(calls())); }
+TEST(Rows, EveryTensorIsChecked) { test::expect_kept_messages("rows.txt", test::SpoiltCalls::messages_of(calls())); }
 
 // Numbers at their limits, and what an empty tensor is to those who need one row.
 TEST(Rows, NumbersAreChecked) {

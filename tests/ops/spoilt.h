@@ -51,12 +51,12 @@ struct Call {
   std::size_t trusted = 0;  // of the first: another call with the same check spoils them
 };
 
-class Spoilt {
+class SpoiltCalls {
  public:
   // One line for everything that is refused, and one for what is not.
   static std::string messages_of(const std::vector<Call>& calls) {
     std::string text;
-    for (const Call& call : calls) text += Spoilt(call).messages();
+    for (const Call& call : calls) text += SpoiltCalls(call).messages();
     return text;
   }
 
@@ -67,7 +67,7 @@ class Spoilt {
     bool readable = true;
   };
 
-  explicit Spoilt(const Call& call) : call_(call) {
+  explicit SpoiltCalls(const Call& call) : call_(call) {
     for (const Given& one : call.given) {
       memory_.push_back(Tensor::zeros({2 * count_of(grown(one.shape)) + 1}, DType::f64));
       right_.put(one.name, filled(one, in(memory_.back(), one.dtype, one.shape)));
