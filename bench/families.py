@@ -30,7 +30,7 @@ class Bench:
         self.turns = Turns()
         self.command = binary.parents[1] / "cli/polyhead"
         self.has_blas = self.has_command = True
-        self.processors = []  # that all are kept on; empty: any
+        self.processors = []  # that ours and torch are kept on; empty: any
         self.libraries = {"torch", "ort"}  # those that are here
 
     def lacking(self):
@@ -62,10 +62,12 @@ class Bench:
         turns on the same processors, as many as threads: left alone, each stays on those it began on, and on a shared host one
         processor may be half as fast as another."""
         self.threads, self.processors = threads, sorted(os.sched_getaffinity(0))[:threads]
-        for name, server in self.turns.servers.items():
-            if name.startswith(("ours", "torch")):
-                server.stay_on(self.processors)
-                self.ask(name, "threads", threads)
+        for name in filter(self.scales, self.turns.servers):
+            self.turns.servers[name].stay_on(self.processors)
+            self.ask(name, "threads", threads)
+
+    def scales(self, name):
+        return name.startswith(("ours", "torch"))
 
     def server(self, name):
         if name not in self.turns.servers:
@@ -79,7 +81,8 @@ class Bench:
                 self.turns.add(name, [self.python, HERE / "python_peers.py", name, self.threads], **self.package())
             else:
                 self.turns.add(name, [self.python, HERE / "peers.py", name, self.threads])
-            if self.processors:
+            if self.processors and self.scales(name):
+                self.ask(name, "info")  # until it has started: OpenMP counts the processors, and its threads do not wait alike on fewer
                 self.turns.servers[name].stay_on(self.processors)
         return name
 

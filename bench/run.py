@@ -104,7 +104,7 @@ def main():
                 if args.json:
                     save(args.json, machine, families)
     if not fresh:
-        sys.exit(f"no cell has {' or '.join(args.only)} in its name")
+        sys.exit("nothing was measured" + (f": no cell has {' or '.join(args.only)} in its name" if args.only else ""))
     if args.write:
         report.write_page(args.write, machine, families.values())
     return 0 if all(family.passed() for family in fresh) else 1

@@ -54,16 +54,16 @@ class Stage {
     to_round_.emplace_back(results_.size(), rounded_);
     return result(name, shape, dtype_);
   }
-  // The same in f64 for sums of numbers that were computed in f32, by whose precision they are judged: one sum of the
-  // yardstick may be better by luck.
-  TensorView sums_of_narrow(const std::string& name, const Dims& shape) {
-    if (dtype_ != DType::f64) to_round_.emplace_back(results_.size(), DType::f32);
-    return result(name, shape, DType::f64);
-  }
   // The same, beginning as a copy of something.
   TensorView changing(const std::string& name, const ConstTensorView& from) {
     results_.emplace_back(name, clone(context_, from));
     return results_.back().second.view();
+  }
+  // Memory for f64 sums of numbers that were computed in f32, by whose precision they are judged: one sum of the
+  // yardstick may be better by luck.
+  TensorView sums_of_narrow(const std::string& name, const Dims& shape) {
+    if (dtype_ != DType::f64) to_round_.emplace_back(results_.size(), DType::f32);
+    return result(name, shape, DType::f64);
   }
 
   template <class... Parameters, class... Arguments>
@@ -75,7 +75,7 @@ class Stage {
 
   std::vector<std::pair<std::string, Tensor>> take() {
     for (auto& [name, tensor] : results_) tensor = to_host(context_, tensor);
-    for (const auto& [n, dtype] : to_round_) results_[n].second = rounded(results_[n].second, dtype);
+    for (const auto& [n, dtype] : to_round_) results_[n].second = converted(results_[n].second, dtype);
     return std::move(results_);
   }
 
@@ -85,7 +85,7 @@ class Stage {
     std::memset(host.view().data(), 0xff, Moved::bytes_of(host));
     return host;
   }
-  static Tensor rounded(const ConstTensorView& host, DType dtype) {
+  static Tensor converted(const ConstTensorView& host, DType dtype) {
     const std::vector<double> values = reference::Array<double>(host).values();
     Tensor result = Tensor::empty(host.shape(), dtype);
     std::size_t n = 0;
@@ -96,7 +96,7 @@ class Stage {
   ConstTensorView filled(const Dims& shape, DType stored, DType dtype, const Make& make) {
     Tensor made = Tensor::empty(shape, stored);
     test::fill_with(made.view(), make);
-    return own(clone(context_, rounded(made, dtype)));
+    return own(clone(context_, converted(made, dtype)));
   }
   ConstTensorView own(Tensor tensor) {
     memory_.push_back(std::move(tensor));
