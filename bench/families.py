@@ -67,6 +67,7 @@ class Bench:
             self.ask(name, "threads", threads)
 
     def scales(self, name):
+        """Whether this server can change its number of threads."""
         return name.startswith(("ours", "torch"))
 
     def server(self, name):
@@ -82,7 +83,8 @@ class Bench:
             else:
                 self.turns.add(name, [self.python, HERE / "peers.py", name, self.threads])
             if self.processors and self.scales(name):
-                self.ask(name, "info")  # until it has started: OpenMP counts the processors, and its threads do not wait alike on fewer
+                # Not before it has started: OpenMP counts the processors then, and its threads wait differently on fewer than they are.
+                self.ask(name, "info")
                 self.turns.servers[name].stay_on(self.processors)
         return name
 

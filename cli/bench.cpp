@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "cli/bench_ops.h"
+#include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/timing.h"
@@ -175,7 +176,7 @@ Command bench_command() {
                       {"op", "OP", "attention, backward, decode, layer, training or projection", &o->op, op_names()},
                       {"causal", "", "only causal, or only without a mask; otherwise both", &o->causal},
                       {"dtype", "TYPE", "f32, f16 or bf16", &o->dtype, {"f32", "f16", "bf16"}},
-                      {"threads", "N", "threads; 0 for one per processor", &o->threads, {}, 0, 4096},
+                      {"threads", "N", "threads; 0 for one per processor", &o->threads, {}, 0, kMostThreads},
                       {"statistics", "SET", "none, light or full", &o->statistics, {"none", "light", "full"}},
                       format_option(o->format)},
           .run = [o] { print(report_of(*o), o->format); }};

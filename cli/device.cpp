@@ -7,7 +7,8 @@ Option DeviceChoice::device_option() {
 }
 
 Option DeviceChoice::threads_option() {
-  return {"threads", "N", "threads; 0: all processors; the result is the same for any number", &threads, {}, 0, 4096};
+  const std::string help = "threads; 0: all processors; the result is the same for any number";
+  return {"threads", "N", help, &threads, {}, 0, kMostThreads};
 }
 
 Option DeviceChoice::products_option() {

@@ -6,6 +6,8 @@
 
 namespace polyhead::cli {
 
+inline constexpr std::int64_t kMostThreads = 4096;
+
 // The --device and --threads options of every command that runs a model.
 struct DeviceChoice {
   std::string device = "cpu", products = "f32";

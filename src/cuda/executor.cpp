@@ -10,8 +10,6 @@ std::unique_ptr<Executor> make_executor(int index, std::optional<void*> stream) 
   return std::make_unique<CudaExecutor>(index, stream);
 }
 
-namespace {}  // namespace
-
 CudaExecutor::CudaExecutor(int device, std::optional<void*> stream)
     : Executor(cuda::kernels(), std::make_shared<CudaAllocator>(device, stream)),
       memory_(static_cast<CudaAllocator&>(*allocator())),

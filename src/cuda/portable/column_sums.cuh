@@ -98,10 +98,10 @@ __device__ void sum_in_block(std::int64_t begin, std::int64_t end, int column, i
   __syncthreads();
 }
 
-// partial [slices][columns]; finished [column_blocks] counts slices.
+// partial [slices][columns]; finished [column_blocks] counts slices. Three blocks to a multiprocessor: without that
+// bound the compiler saves registers, and fetches fewer than kAhead rows at once.
 template <int kCount, class Terms>
-__global__ void __launch_bounds__(256,
-                                  3)  // else the compiler saves registers, and fetches fewer than kAhead rows at once
+__global__ void __launch_bounds__(256, 3)
     column_sums_kernel(std::int64_t rows, int columns, int column_blocks, int slices, const Terms terms,
                        float2* partial, int* finished, const ColumnSums sums) {
   __shared__ float2 parts[8][32 * kCount];
