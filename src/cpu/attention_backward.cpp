@@ -25,33 +25,38 @@ bool needs_forward(const backend::AttentionGradientProblem& problem) {
 template <class T>
 class Backward {
  public:
-  Backward(Team& team, const backend::AttentionGradientProblem& problem)
+  Backward(Team& team, const std::shared_ptr<Allocator>& memory, const backend::AttentionGradientProblem& problem)
       : team_(team),
         problem_(problem),
         forward_(problem.forward),
         heads_per_kv_(forward_.heads / std::max<std::int64_t>(forward_.kv_heads, 1)) {
-    std::int64_t panels = 0;
     for (std::int64_t n = 0; n < forward_.sequences.count; ++n) {
-      shared_.first_panel.push_back(panels);
-      panels += forward_.heads * panels_of<T>(forward_.sequences[n]);
+      shared_.first_panel.push_back(shared_.panels);
+      shared_.panels += forward_.heads * panels_of<T>(forward_.sequences[n]);
+      const std::int64_t blocks = blocks_of(n);
+      first_block_.push_back(blocks_);
+      blocks_ += forward_.kv_heads * blocks;
+      most_blocks_ = std::max(most_blocks_, blocks);
     }
     members_ = members_for(team, work_of() / kWorkPerThread);
+    shared_.copies = copies_of_dq();
     list_items();
-    const auto count = static_cast<std::size_t>(panels);
-    shared_.done = std::make_unique<Awaited[]>(count);
-    shared_.sink_parts.resize(count);
-    shared_.gate_parts.resize(items_.size() * static_cast<std::size_t>(heads_per_kv_));
+    const auto panels = static_cast<std::size_t>(shared_.panels), copies = static_cast<std::size_t>(shared_.copies);
+    shared_.done = std::make_unique<Awaited[]>(copies * panels);
+    shared_.sink_parts.resize(panels);
+    gate_parts_.resize(static_cast<std::size_t>(blocks_ * heads_per_kv_));
     if (needs_forward(problem)) {
-      shared_.weight_sums.resize(count * kPanel<T>);
+      shared_.weight_sums.resize(copies * panels * kPanel<T>);
       if (problem.dweights.present() || lse_is_far()) {
-        for (std::vector<T>* numbers : {&shared_.norm, &shared_.delta}) numbers->resize(count * kPanel<T>);
+        for (std::vector<T>* numbers : {&shared_.norm, &shared_.delta}) numbers->resize(panels * kPanel<T>);
       }
     }
     if (problem.dgates.present()) gate_sums_.resize(static_cast<std::size_t>(problem.dgates.count()));
-    const std::size_t D = padded<T>(static_cast<std::size_t>(forward_.head_dim));
+    const auto head_dim = static_cast<std::size_t>(forward_.head_dim);
     const bool in_place = problem.dq.dtype() == dtype_of<T> && problem.dq.stride(2) >= forward_.head_dim;
-    if (!in_place || D != static_cast<std::size_t>(forward_.head_dim)) {
-      shared_.dq = reinterpret_cast<T*>(dq_memory_.reserve(count * kPanel<T> * D * sizeof(T)));
+    if (!in_place || padded<T>(head_dim) != head_dim || shared_.copies > 1) {
+      dq_memory_ = Tensor::empty({shared_.copies * numbers_of_dq()}, dtype_of<T>, memory);
+      shared_.dq = static_cast<T*>(dq_memory_.view().data());
     }
     const Split split = split_of(team, static_cast<std::int64_t>(items_.size()), work_of());
     // Blocks of one head wait for each other: a member that claims several at once would keep the rest waiting.
@@ -62,39 +67,70 @@ class Backward {
 
   void run() {
     if (!shared_.norm.empty()) {
-      for_panels([&](const GradientHead<T>& head, std::int64_t i) { walk_panel(head, i); });
+      for_panels(
+          [&](const GradientWorkspace<T>& w, const GradientHead<T>& head, std::int64_t i) { walk_panel(w, head, i); });
     }
     find_key_gradients();
     if (problem_.dbias.present()) {
       const BiasGradient<T> bias(problem_, shared_);
       for_each(bias.items(), [&](const GradientWorkspace<T>& w, std::int64_t i) { bias.run(w, i); });
     }
-    if (shared_.dq != nullptr) for_panels([&](const GradientHead<T>& head, std::int64_t i) { store_dq(head, i); });
+    if (shared_.dq != nullptr) {
+      for_panels([&](const GradientWorkspace<T>&, const GradientHead<T>& head, std::int64_t i) { store_dq(head, i); });
+    }
     clear_absent();
     if (problem_.dsink_logit.present()) store_sinks();
     if (problem_.dgates.present()) store_gates();
   }
 
  private:
-  struct Item {
-    std::int64_t sequence, kv_head, block;
-  };
+  // Few long heads get several copies of dq, so that members rarely wait for each other: with one copy all go at the
+  // pace of the slowest processor. The number depends on the shapes alone, since the order of a sum decides its bits.
+  std::int64_t copies_of_dq() const {
+    constexpr std::int64_t kMostStrands = 16, kLeastBlocks = 4, kMostNumbers = 1 << 26;
+    const std::int64_t heads = std::max<std::int64_t>(forward_.sequences.count * forward_.kv_heads, 1);
+    const std::int64_t copies = std::min(kMostStrands / heads, most_blocks_ / kLeastBlocks);
+    return std::clamp<std::int64_t>(kMostNumbers / std::max<std::int64_t>(numbers_of_dq(), 1), 1,
+                                    std::max<std::int64_t>(copies, 1));
+  }
+  std::int64_t numbers_of_dq() const {  // of one copy
+    const std::size_t D = padded<T>(static_cast<std::size_t>(forward_.head_dim));
+    return shared_.panels * static_cast<std::int64_t>(kPanel<T> * D);
+  }
 
-  // For as many heads as there are members, lists block 0 of each, then block 1 of each, and so on: members work on
-  // different heads, and the block that one waits for was claimed long before. Listing one head's blocks in a row made
-  // all members wait for each other along the diagonal of a causal mask.
+  // A strand is the blocks that add to one copy of a head's dq, one after the other. For as many strands as there are
+  // members, lists the first blocks of each, then the next, and so on: members work on different strands, and the block
+  // that one waits for was claimed long before. Listing one head's blocks in a row made all members wait for each other
+  // along the diagonal of a causal mask. Items have fewer blocks towards the end, so that members finish together; and
+  // one where members share strands, since one that follows another goes at its pace.
   void list_items() {
-    const std::int64_t count = forward_.sequences.count * forward_.kv_heads;
-    for (std::int64_t begin = 0; begin < count; begin += members_) {
-      const std::int64_t end = std::min<std::int64_t>(begin + members_, count);
-      bool more = true;
-      for (std::int64_t b = 0; more; ++b) {
+    const std::int64_t copies = shared_.copies;
+    std::vector<KeyItem> strands;  // what is left of each
+    strands.reserve(static_cast<std::size_t>(forward_.sequences.count * forward_.kv_heads * copies));
+    for (std::int64_t n = 0; n < forward_.sequences.count; ++n) {
+      const std::int64_t blocks = blocks_of(n);
+      for (std::int64_t g = 0; g < forward_.kv_heads; ++g) {
+        for (std::int64_t copy = 0; copy < std::min(copies, blocks); ++copy) strands.push_back({n, g, copy, blocks});
+      }
+    }
+    if (most_blocks_ == 1) return items_.swap(strands);
+    items_.reserve(static_cast<std::size_t>(blocks_));
+    std::int64_t left = blocks_;
+    const auto members = static_cast<std::size_t>(members_);
+    for (std::size_t begin = 0; begin < strands.size(); begin += members) {
+      const std::size_t end = std::min(begin + members, strands.size());
+      for (bool more = true; more;) {
         more = false;
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t n = i / forward_.kv_heads, blocks = blocks_of(n);
-          most_blocks_ = std::max(most_blocks_, blocks);
-          if (b < blocks) items_.push_back({n, i % forward_.kv_heads, b});
-          more = more || b + 1 < blocks;
+        const std::int64_t at_once =
+            end - begin < members ? 1 : std::clamp<std::int64_t>(left / (3 * members_), 1, kBlocksAtOnce);
+        for (std::size_t i = begin; i < end; ++i) {
+          KeyItem& strand = strands[i];
+          if (strand.begin >= strand.end) continue;
+          items_.push_back(strand);
+          strand.begin += at_once * copies;
+          items_.back().end = std::min(strand.begin, strand.end);
+          left -= at_once;
+          more = more || strand.begin < strand.end;
         }
       }
     }
@@ -114,8 +150,8 @@ class Backward {
   void find_key_gradients() {
     const auto count = static_cast<std::int64_t>(items_.size());
     const auto make_work = work_with_memory([&](const GradientWorkspace<T>& w, std::int64_t i) {
-      const Item& item = items_[static_cast<std::size_t>(i)];
-      KeyGradients<T>(problem_, shared_, w, item.sequence, item.kv_head, item.block).run(gate_parts(i));
+      const KeyItem& item = items_[static_cast<std::size_t>(i)];
+      KeyGradients<T>(problem_, shared_, w, item).run(gate_parts(item.sequence, item.kv_head));
     });
     blocks_wait() ? team_.for_each(count, grain_, members_of(count), make_work)
                   : team_.for_shares(count, grain_, members_of(count), make_work);
@@ -134,16 +170,15 @@ class Backward {
       return [&work, w](std::int64_t item) { work(w, item); };
     };
   }
-  // work(head, panel) for every panel of every head.
+  // work(w, head, panel) for every panel of every head.
   template <class Work>
   void for_panels(const Work& work) {
-    const auto count = static_cast<std::int64_t>(shared_.sink_parts.size());
-    for_each(count, [&](const GradientWorkspace<T>& w, std::int64_t place) {
+    for_each(shared_.panels, [&](const GradientWorkspace<T>& w, std::int64_t place) {
       const std::vector<std::int64_t>& firsts = shared_.first_panel;
       const std::int64_t n = std::upper_bound(firsts.begin(), firsts.end(), place) - firsts.begin() - 1;
       const std::int64_t within = place - firsts[static_cast<std::size_t>(n)];
       const std::int64_t panels = panels_of<T>(forward_.sequences[n]);
-      work(GradientHead<T>(problem_, n, within / panels, w), within % panels);
+      work(w, GradientHead<T>(problem_, n, within / panels, w), within % panels);
     });
   }
 
@@ -152,7 +187,7 @@ class Backward {
   static void for_blocks(const GradientHead<T>& head, const PanelRows<T>& panel, const Visit& visit) {
     const KeyBlocks blocks(head.head().sequence);
     for (std::int64_t b = 0; b < blocks.count; ++b) {
-      const backend::KeyRange seen = head.head().visibility.hull(panel.position, panel.last_position(), blocks[b]);
+      const backend::KeyRange seen = head.head().seen_by(panel, blocks[b]);
       if (!seen.empty()) visit(seen);
     }
   }
@@ -176,9 +211,10 @@ class Backward {
 
   // Walks over all keys of a panel ahead of the blocks: to normalise its rows again where lse is far from 0, and to sum
   // delta where dweights add to dO . O.
-  void walk_panel(const GradientHead<T>& head, std::int64_t index) {
+  void walk_panel(const GradientWorkspace<T>& w, const GradientHead<T>& head, std::int64_t index) {
     if (!head.sends()) return;
     GradientPanel<T> panel;
+    panel.take_place(w, 0);
     head.load(index, false, panel);
     const auto for_seen = [&](const auto& visit) { for_blocks(head, panel, visit); };
     if (GradientHead<T>::any_beyond(GradientHead<T>::kFar, panel.lse, panel.rows)) head.normalise(panel, for_seen);
@@ -210,13 +246,45 @@ class Backward {
         sequence.batch * dq.stride(0) + h * dq.stride(1) + (sequence.query_begin + row) * dq.stride(2);
     return static_cast<std::byte*>(dq.data()) + at * static_cast<std::int64_t>(size_of(dq.dtype()));
   }
-  void store_dq(const GradientHead<T>& head, std::int64_t index) const {
+  void store_dq(const GradientHead<T>& head, std::int64_t index) {
     const PanelRows<T> rows = head.rows_of(index);
-    const T* from = shared_.dq + static_cast<std::size_t>(shared_.place_of(head, index)) * kPanel<T> * head.padded_D();
+    const T* from = shared_.copies > 1 ? sum_copies(head, rows, index) : shared_.dq_of(head, index, 0);
     for (std::size_t r = 0; r < rows.rows; ++r, from += head.padded_D()) {
       narrow(from, head.head().D, dq_row(head.head().sequence, head.head().h, rows.row + static_cast<std::int64_t>(r)),
              problem_.dq.dtype());
     }
+  }
+  // Adds up the copies of a panel's dq that any block has written to, in the memory of the first, which it returns.
+  const T* sum_copies(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t index) {
+    const Tag<T> d;
+    const std::size_t size = rows.rows * head.padded_D();
+    T *total = nullptr, *weights = nullptr;
+    for (std::int64_t copy = 0; head.sends() && copy < shared_.copies; ++copy) {
+      if (!sees_any(head, rows, copy)) continue;
+      T *part = shared_.dq_of(head, index, copy), *part_weights = shared_.weight_sums_of(head, index, copy);
+      if (total == nullptr) {
+        total = part;
+        weights = part_weights;
+        continue;
+      }
+      for (std::size_t at = 0; at < size; at += kLanes<T>) {
+        hn::Store(hn::Add(hn::Load(d, total + at), hn::Load(d, part + at)), d, total + at);
+      }
+      for (std::size_t r = 0; r < rows.rows; ++r) weights[r] += part_weights[r];
+    }
+    if (total == nullptr) {
+      total = shared_.dq_of(head, index, 0);
+      std::fill_n(total, size, T{0});
+      return total;
+    }
+    divide_rows(rows.rows, head.padded_D(), weights, total, head.padded_D());
+    return total;
+  }
+  // Does the panel see any block of a copy?
+  bool sees_any(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t copy) const {
+    const KeyBlocks blocks(head.head().sequence);
+    while (copy < blocks.count && head.head().seen_by(rows, blocks[copy]).empty()) copy += shared_.copies;
+    return copy < blocks.count;
   }
 
   // Queries that are padding and keys that no sequence owns have gradient 0.
@@ -252,7 +320,10 @@ class Backward {
     }
   }
 
-  double* gate_parts(std::int64_t item) { return shared_.gate_parts.data() + item * heads_per_kv_; }
+  // [blocks of a kv head][heads of a kv head].
+  double* gate_parts(std::int64_t n, std::int64_t kv_head) {
+    return gate_parts_.data() + (first_block_[static_cast<std::size_t>(n)] + kv_head * blocks_of(n)) * heads_per_kv_;
+  }
 
   void store_sinks() const {
     for (std::int64_t h = 0; h < forward_.heads; ++h) {
@@ -270,10 +341,11 @@ class Backward {
   void store_gates() {
     const TensorView& dgates = problem_.dgates;
     std::vector<double>& sums = gate_sums_;
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      for (std::int64_t h = 0; h < heads_per_kv_; ++h) {
-        sums[static_cast<std::size_t>(items_[i].sequence * forward_.heads + items_[i].kv_head * heads_per_kv_ + h)] +=
-            gate_parts(static_cast<std::int64_t>(i))[h];
+    for (std::int64_t n = 0; n < forward_.sequences.count; ++n) {
+      for (std::int64_t h = 0; h < forward_.heads; ++h) {
+        const double* parts = gate_parts(n, h / heads_per_kv_) + h % heads_per_kv_;
+        double& sum = sums[static_cast<std::size_t>(n * forward_.heads + h)];
+        for (std::int64_t b = 0; b < blocks_of(n); ++b) sum += parts[b * heads_per_kv_];
       }
     }
     for (std::int64_t n = 0; n < dgates.shape(0); ++n) {
@@ -288,19 +360,23 @@ class Backward {
   const backend::AttentionGradientProblem& problem_;
   const backend::AttentionProblem& forward_;
   const std::int64_t heads_per_kv_;
-  std::vector<Item> items_;
-  std::int64_t most_blocks_ = 1, grain_ = 1;
+  std::vector<KeyItem> items_;
+  std::int64_t blocks_ = 0, most_blocks_ = 1;  // of all kv heads, and of one at most
+  std::vector<std::int64_t> first_block_;      // [N] of those of its kv heads
+  std::vector<double> gate_parts_;             // [blocks][heads of a kv head]
+  std::int64_t grain_ = 1;
   int members_ = 1;
   GradientShared<T> shared_;
   std::vector<double> gate_sums_;  // [N,H]
-  Scratch dq_memory_;
+  Tensor dq_memory_;
 };
 
-void attend_backward(Team& team, const backend::AttentionGradientProblem& problem) {
+void attend_backward(Team& team, const std::shared_ptr<Allocator>& memory,
+                     const backend::AttentionGradientProblem& problem) {
   if (problem.forward.dtype == DType::f64) {
-    Backward<double>(team, problem).run();
+    Backward<double>(team, memory, problem).run();
   } else {
-    Backward<float>(team, problem).run();
+    Backward<float>(team, memory, problem).run();
   }
 }
 
@@ -313,22 +389,23 @@ namespace polyhead::cpu {
 HWY_EXPORT(attend_backward);
 HWY_EXPORT(needs_forward);
 
-void attend_backward(Team& team, const backend::AttentionGradientProblem& given) {
+void attend_backward(Team& team, const std::shared_ptr<Allocator>& memory,
+                     const backend::AttentionGradientProblem& given) {
   choose_target();
   backend::AttentionGradientProblem problem = given;
   Tensor output, lse;
   if (!given.output.present() && HWY_DYNAMIC_DISPATCH(needs_forward)(given)) {
     const ConstTensorView& q = given.forward.q;
-    output = Tensor::empty({q.shape(0), q.shape(1), q.shape(2), given.forward.value_dim}, given.forward.dtype);
+    output = Tensor::empty({q.shape(0), q.shape(1), q.shape(2), given.forward.value_dim}, given.forward.dtype, memory);
     lse = Tensor::empty({q.shape(0), q.shape(1), q.shape(2)},
-                        given.forward.dtype == DType::f64 ? DType::f64 : DType::f32);
+                        given.forward.dtype == DType::f64 ? DType::f64 : DType::f32, memory);
     problem.forward.output = output;
     problem.forward.lse = lse;
     attend(team, problem.forward);
     problem.output = output;
     problem.lse = lse;
   }
-  HWY_DYNAMIC_DISPATCH(attend_backward)(team, problem);
+  HWY_DYNAMIC_DISPATCH(attend_backward)(team, memory, problem);
 }
 
 }  // namespace polyhead::cpu

@@ -71,6 +71,7 @@ class BiasGradient {
       const backend::KeyRange keys = head.head().visibility.hull(rows.position, rows.last_position(), within);
       if (keys.empty()) return;
       GradientPanel<T> panel;
+      panel.take_place(w, 0);
       head.load(index, head.head().sees_only(rows, within), panel);
       shared_.complete(head, index, panel);
       head.make_tile(panel, keys, head.read_keys(keys), head.read_values(keys), T{1}, gate_sum);
@@ -78,11 +79,11 @@ class BiasGradient {
       if (summed(3)) {
         // Summed within the tile first, so that rounding grows with the number of tiles, not of keys.
         alignas(64) T of_tile[kPanel<T>] = {};
-        for (std::size_t j = 0; j < n; ++j) add_row(panel, w.dst + j * kPanel<T>, of_tile);
+        for (std::size_t j = 0; j < n; ++j) add_row(panel, panel.dst + j * kPanel<T>, of_tile);
         return add_row(panel, of_tile, sums);
       }
       const auto first = static_cast<std::size_t>(keys.begin + sequence.key_begin - begin);
-      for (std::size_t j = 0; j < n; ++j) add_row(panel, w.dst + j * kPanel<T>, sums + (first + j) * kPanel<T>);
+      for (std::size_t j = 0; j < n; ++j) add_row(panel, panel.dst + j * kPanel<T>, sums + (first + j) * kPanel<T>);
     });
   }
   // sums [kPanel] += ds [kPanel] of the panel's queries.

@@ -16,7 +16,42 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// A panel of queries in the backward pass.
+// Panels that a thread holds at once: their parts of dk and dv are one product, which goes to memory once.
+inline constexpr std::size_t kPanelsAtOnce = 4;
+// Blocks of keys that an item goes over together: a panel is read and transposed once for all of them.
+inline constexpr std::size_t kBlocksAtOnce = 4;
+
+// A thread's scratch.
+template <class T>
+struct GradientWorkspace {
+  std::size_t D, E;                                // padded
+  T *k, *dk, *partial_dk;                          // [kBlocksAtOnce][kBlock][D]
+  T *v, *dv, *partial_dv;                          // [kBlocksAtOnce][kBlock][E]
+  T *q, *qt;                                       // [kPanelsAtOnce][kPanel][D], [kPanelsAtOnce][D][kPanel]
+  T *dout, *dout_t;                                // the same with E
+  T *pt, *dst;                                     // [kPanelsAtOnce][kBlock][kPanel]
+  bool* hidden;                                    // [kPanelsAtOnce][kBlock]
+  T *output, *output_t;                            // [kPanel][E], [E][kPanel]
+  T* live_k;                                       // [kBlock][D]
+  T *mask, *slopes, *kept, *dweights, *bias_sums;  // [kBlock][kPanel]
+  T* rows;                                         // [kPanel][kBlock]
+
+  GradientWorkspace(Carver& carver, const backend::AttentionGradientProblem& problem)
+      : D(padded<T>(static_cast<std::size_t>(problem.forward.head_dim))),
+        E(padded<T>(static_cast<std::size_t>(problem.forward.value_dim))) {
+    for (T** keys : {&k, &dk, &partial_dk}) *keys = carver.take<T>(kBlocksAtOnce * kBlock * D);
+    for (T** values : {&v, &dv, &partial_dv}) *values = carver.take<T>(kBlocksAtOnce * kBlock * E);
+    for (T** queries : {&q, &qt}) *queries = carver.take<T>(kPanelsAtOnce * kPanel<T> * D);
+    for (T** outputs : {&dout, &dout_t}) *outputs = carver.take<T>(kPanelsAtOnce * kPanel<T> * E);
+    for (T** tile : {&pt, &dst}) *tile = carver.take<T>(kPanelsAtOnce * kBlock * kPanel<T>);
+    hidden = carver.take<bool>(kPanelsAtOnce * kBlock);
+    for (T** outputs : {&output, &output_t}) *outputs = carver.take<T>(kPanel<T> * E);
+    live_k = carver.take<T>(kBlock * D);
+    for (T** tile : {&mask, &slopes, &kept, &dweights, &bias_sums, &rows}) *tile = carver.take<T>(kBlock * kPanel<T>);
+  }
+};
+
+// A panel of queries in the backward pass, and its tile with one block of keys.
 template <class T>
 struct GradientPanel : PanelRows<T> {
   bool one_tile;      // all keys that it sees are in one tile
@@ -24,6 +59,9 @@ struct GradientPanel : PanelRows<T> {
   bool sums_delta;    // delta is being summed from tiles: from its only tile, or in a walk ahead of the blocks
   bool sums_weights;  // the weights' sums are wanted
   Matrix<T> q, dout;  // [rows][padded D], [rows][padded E]
+  T *q_copy, *qt, *dout_copy, *dout_t;
+  T *pt, *dst;   // [n keys of the tile][kPanel] P^T and dS^T
+  bool* hidden;  // [n] is the key hidden from the whole panel?
   alignas(64) T lse[kPanel<T>], delta[kPanel<T>], dlse[kPanel<T>], sink_weight[kPanel<T>];
   // P = norm e^(s - lse); norm is 1 except where lse is so large that its rounding outweighs all other errors.
   alignas(64) T norm[kPanel<T>];
@@ -32,6 +70,21 @@ struct GradientPanel : PanelRows<T> {
   // 1 alone proves nothing: with an lse of 200 other keys may weigh 1e-5 and still be lost in its rounding.
   alignas(64) T lone[kPanel<T>];
   alignas(64) T total[kPanel<T>];  // of a panel with one tile: the sum of e^(s - max)
+
+  // Takes the memory of one of kPanelsAtOnce places.
+  void take_place(const GradientWorkspace<T>& w, std::size_t place) {
+    q_copy = w.q + place * kPanel<T> * w.D;
+    qt = w.qt + place * kPanel<T> * w.D;
+    dout_copy = w.dout + place * kPanel<T> * w.E;
+    dout_t = w.dout_t + place * kPanel<T> * w.E;
+    take_tile(w, place, 0);
+  }
+  // Its tile begins at this key of the block.
+  void take_tile(const GradientWorkspace<T>& w, std::size_t place, std::size_t key) {
+    pt = w.pt + (place * kBlock + key) * kPanel<T>;
+    dst = w.dst + (place * kBlock + key) * kPanel<T>;
+    hidden = w.hidden + place * kBlock + key;
+  }
 };
 
 template <class T>
@@ -39,30 +92,6 @@ std::int64_t panels_of(const backend::Sequence& sequence) {
   const auto rows = static_cast<std::int64_t>(kPanel<T>);
   return (sequence.queries + rows - 1) / rows;
 }
-
-// A thread's scratch.
-template <class T>
-struct GradientWorkspace {
-  T *k, *dk, *partial_dk, *live_k;                            // [kBlock][padded D]
-  T *v, *dv, *partial_dv;                                     // [kBlock][padded E]
-  T *q, *qt;                                                  // [kPanel][padded D], [D][kPanel]
-  T *dout, *output, *dout_t, *output_t;                       // [kPanel][padded E], and [E][kPanel]
-  T *pt, *dst, *mask, *slopes, *kept, *dweights, *bias_sums;  // [kBlock][kPanel]
-  T* rows;                                                    // [kPanel][kBlock]
-  bool* hidden;                                               // [kBlock] is the key hidden from the whole panel?
-
-  GradientWorkspace(Carver& carver, const backend::AttentionGradientProblem& problem) {
-    const std::size_t D = padded<T>(static_cast<std::size_t>(problem.forward.head_dim));
-    const std::size_t E = padded<T>(static_cast<std::size_t>(problem.forward.value_dim));
-    for (T** keys : {&k, &dk, &partial_dk, &live_k}) *keys = carver.take<T>(kBlock * D);
-    for (T** values : {&v, &dv, &partial_dv}) *values = carver.take<T>(kBlock * E);
-    for (T** queries : {&q, &qt}) *queries = carver.take<T>(kPanel<T> * D);
-    for (T** outputs : {&dout, &output, &dout_t, &output_t}) *outputs = carver.take<T>(kPanel<T> * E);
-    for (T** tile : {&pt, &dst, &mask, &slopes, &kept, &dweights, &bias_sums, &rows})
-      *tile = carver.take<T>(kBlock * kPanel<T>);
-    hidden = carver.take<bool>(kBlock);
-  }
-};
 
 // What weights and gradients are multiplied by.
 template <class T>
@@ -275,12 +304,15 @@ class GradientHead {
     return {row, row + head_.sequence.offset, static_cast<std::size_t>(rows)};
   }
 
-  Matrix<T> read_keys(backend::KeyRange keys) const {
-    return read_rows(head_.k, keys.begin, keys.end, head_.D, padded_D(), panels() > 2, w_.k);
+  // Rows of keys and values; if they cannot be read where they are, they are copied to one of kBlocksAtOnce places.
+  Matrix<T> read_keys(backend::KeyRange keys, std::size_t place = 0) const {
+    T* copy = w_.k + place * kBlock * w_.D;
+    return read_rows(head_.k, keys.begin, keys.end, head_.D, w_.D, panels() > 2, copy);
   }
-  Matrix<T> read_values(backend::KeyRange keys) const {
+  Matrix<T> read_values(backend::KeyRange keys, std::size_t place = 0) const {
     if (!reads_values()) return {};
-    return read_rows(head_.v, keys.begin, keys.end, head_.E, head_.padded_E, panels() > 2, w_.v);
+    T* copy = w_.v + place * kBlock * w_.E;
+    return read_rows(head_.v, keys.begin, keys.end, head_.E, w_.E, panels() > 2, copy);
   }
 
   // Reads the queries of a panel and their gradients from above. delta is complete unless tiles add to it or there are
@@ -289,14 +321,14 @@ class GradientHead {
     static_cast<PanelRows<T>&>(panel) = rows_of(index);
     panel.one_tile = panel.sums_delta = one_tile;
     const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
-    panel.q = read_rows(head_.q, begin, end, head_.D, padded_D(), false, w_.q);
-    into_lanes(panel, panel.q, head_.D, head_.q_factor, w_.qt);
+    panel.q = read_rows(head_.q, begin, end, head_.D, padded_D(), false, panel.q_copy);
+    into_lanes(panel, panel.q, head_.D, head_.q_factor, panel.qt);
     std::fill_n(panel.lse, kPanel<T>, kInfinity<T>);  // e^(s - inf) = 0: lanes without a query
     std::fill_n(panel.norm, kPanel<T>, T{1});
     std::fill_n(panel.delta, kPanel<T>, T{0});
     if (reads_values()) {
-      panel.dout = read_rows(dout_, begin, end, head_.E, head_.padded_E, false, w_.dout);
-      into_lanes(panel, panel.dout, head_.E, T{1}, w_.dout_t);
+      panel.dout = read_rows(dout_, begin, end, head_.E, head_.padded_E, false, panel.dout_copy);
+      into_lanes(panel, panel.dout, head_.E, T{1}, panel.dout_t);
     }
     if (!one_tile || takes_more()) find_lone_keys(panel);
     if (!one_tile) read_forward(panel);
@@ -307,35 +339,35 @@ class GradientHead {
     }
   }
 
-  // w.pt = weights after dropout, times the gate; w.dst = scale * dS, of the keys for the panel. Adds sum_j P dP over
-  // the keys that dropout left to gate_sum [kPanel]. Completes delta and sink_weight of a panel with one tile.
+  // panel.pt = weights after dropout, times the gate; panel.dst = scale * dS, of the keys for the panel. Adds sum_j P
+  // dP over the keys that dropout left to gate_sum [kPanel]. Completes delta and sink_weight of a panel with one tile.
   void make_tile(GradientPanel<T>& panel, backend::KeyRange keys, const Matrix<T>& k, const Matrix<T>& v, T scale,
                  T* gate_sum) const {
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-    masked_logits<T>(head_, panel, w_.qt, keys, k, {w_.pt, w_.mask, w_.rows, w_.slopes});
+    masked_logits<T>(head_, panel, panel.qt, keys, k, {panel.pt, w_.mask, w_.rows, w_.slopes});
     for (std::size_t j = 0; may_hide_keys() && j < n; ++j) {
-      w_.hidden[j] = all_hidden(w_.pt + j * kPanel<T>, panel.rows);
+      panel.hidden[j] = all_hidden(panel.pt + j * kPanel<T>, panel.rows);
     }
     const GradientFactors<T> factors{static_cast<T>(head_.gate) * undropped_, scale};
     const auto make = [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       if (reads_values()) {
-        tile_scores<T>(head_, panel, keys, v, w_.dout_t, head_.E, w_.dst);
+        tile_scores<T>(head_, panel, keys, v, panel.dout_t, head_.E, panel.dst);
       } else {
-        std::fill_n(w_.dst, n * kPanel<T>, T{0});
+        std::fill_n(panel.dst, n * kPanel<T>, T{0});
       }
       const bool ahead = panel.sums_delta && !panel.one_tile;
       if (takes_more() || ahead || panel.sums_weights) {
-        make_weights<T, kWidth>(panel, n, head_.sink, w_.pt);
+        make_weights<T, kWidth>(panel, n, head_.sink, panel.pt);
         if (panel.sums_weights) sum_weights(panel, n);
         add_more(panel, keys, factors, gate_sum);
       } else if (panel.one_tile) {
-        through_softmax_in_tile<T, kWidth>(panel, n, head_.sink, factors, w_.pt, w_.dst, gate_sum);
+        through_softmax_in_tile<T, kWidth>(panel, n, head_.sink, factors, panel.pt, panel.dst, gate_sum);
       } else {
         if (wants_gate()) {
-          through_softmax<T, kWidth, true>(panel, n, factors, w_.pt, w_.dst, gate_sum);
+          through_softmax<T, kWidth, true>(panel, n, factors, panel.pt, panel.dst, gate_sum);
         } else {
-          through_softmax<T, kWidth, false>(panel, n, factors, w_.pt, w_.dst, gate_sum);
+          through_softmax<T, kWidth, false>(panel, n, factors, panel.pt, panel.dst, gate_sum);
         }
         if (factors.values != 1) clear_lone_keys(panel, n, factors.values);
       }
@@ -370,11 +402,11 @@ class GradientHead {
   }
 
   // dst *= the softcap's derivative: turns the gradient of the capped logits into that of q . k.
-  void through_softcap(const PanelRows<T>& panel, std::size_t n) const {
+  void through_softcap(const GradientPanel<T>& panel, std::size_t n) const {
     if (head_.softcap == 0) return;
     const Tag<T> d;
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
-      T* ds = w_.dst + j * kPanel<T> + lane;
+      T* ds = panel.dst + j * kPanel<T> + lane;
       const Vec<T> slope = where_seen<T>(hn::Load(d, ds), hn::Load(d, w_.slopes + j * kPanel<T> + lane));
       hn::Store(hn::Mul(hn::Load(d, ds), slope), d, ds);
     });
@@ -402,8 +434,8 @@ class GradientHead {
     std::copy_n(panel.sink_weight, kPanel<T>, sums);
     for_blocks([&](backend::KeyRange keys) {
       const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-      masked_logits<T>(head_, panel, w_.qt, keys, read_keys(keys), {w_.pt, w_.mask, w_.rows, w_.slopes});
-      make_weights<T, 2>(panel, n, head_.sink, w_.pt);
+      masked_logits<T>(head_, panel, panel.qt, keys, read_keys(keys), {panel.pt, w_.mask, w_.rows, w_.slopes});
+      make_weights<T, 2>(panel, n, head_.sink, panel.pt);
       sum_weights(panel, n);
       for (std::size_t r = 0; r < panel.rows; ++r) sums[r] += panel.weight_sum[r];
     });
@@ -413,12 +445,12 @@ class GradientHead {
   }
 
  private:
-  // weight_sum [kPanel] = the sum of P, which is in w.pt [n][kPanel], over the keys.
+  // weight_sum [kPanel] = the sum of P, which is in panel.pt [n][kPanel], over the keys.
   void sum_weights(GradientPanel<T>& panel, std::size_t n) const {
     const Tag<T> d;
     std::fill_n(panel.weight_sum, kPanel<T>, T{0});
     add_over_keys(panel, n, panel.weight_sum,
-                  [&](Vec<T> sum, std::size_t at) { return hn::Add(sum, hn::Load(d, w_.pt + at)); });
+                  [&](Vec<T> sum, std::size_t at) { return hn::Add(sum, hn::Load(d, panel.pt + at)); });
   }
   void find_lone_keys(GradientPanel<T>& panel) const {
     std::fill_n(panel.lone, kPanel<T>, T{1});
@@ -432,8 +464,9 @@ class GradientHead {
     const Tag<T> d;
     for_vectors(panel, n, [&](std::size_t j, std::size_t lane) {
       const std::size_t at = j * kPanel<T> + lane;
-      const auto alone = hn::Eq(hn::Load(d, w_.pt + at), hn::Mul(hn::Set(d, values), hn::Load(d, panel.lone + lane)));
-      hn::Store(hn::IfThenZeroElse(alone, hn::Load(d, w_.dst + at)), d, w_.dst + at);
+      const auto alone =
+          hn::Eq(hn::Load(d, panel.pt + at), hn::Mul(hn::Set(d, values), hn::Load(d, panel.lone + lane)));
+      hn::Store(hn::IfThenZeroElse(alone, hn::Load(d, panel.dst + at)), d, panel.dst + at);
     });
   }
 
@@ -452,11 +485,11 @@ class GradientHead {
   void hide_again(const GradientPanel<T>& panel, backend::KeyRange keys, const Matrix<T>& k) const {
     const Tag<T> d;
     T* st = w_.kept;
-    masked_logits<T>(head_, panel, w_.qt, keys, k, {st, w_.mask, w_.rows, w_.slopes});
+    masked_logits<T>(head_, panel, panel.qt, keys, k, {st, w_.mask, w_.rows, w_.slopes});
     for_vectors(panel, static_cast<std::size_t>(keys.end - keys.begin), [&](std::size_t j, std::size_t lane) {
       const std::size_t at = j * kPanel<T> + lane;
       const auto hidden = hn::Eq(hn::Load(d, st + at), hn::Set(d, -kInfinity<T>));
-      for (T* tile : {w_.pt, w_.dst}) hn::Store(hn::IfThenZeroElse(hidden, hn::Load(d, tile + at)), d, tile + at);
+      for (T* tile : {panel.pt, panel.dst}) hn::Store(hn::IfThenZeroElse(hidden, hn::Load(d, tile + at)), d, tile + at);
     });
   }
 
@@ -479,7 +512,7 @@ class GradientHead {
         Vec<T> run = hn::Zero(d);
         for (std::size_t e = from; e < to; ++e) {
           const Vec<T> out = hn::Load(d, w_.output_t + e * kPanel<T> + at);
-          const Vec<T> dout = hn::Load(d, w_.dout_t + e * kPanel<T> + at);
+          const Vec<T> dout = hn::Load(d, panel.dout_t + e * kPanel<T> + at);
           as_dp = hn::MulAdd(out, dout, as_dp);
           run = hn::MulAdd(out, dout, run);
         }
@@ -493,13 +526,13 @@ class GradientHead {
   void add_more(GradientPanel<T>& panel, backend::KeyRange keys, const GradientFactors<T>& factors, T* gate_sum) const {
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
     if (head_.drops()) {
-      std::copy_n(w_.pt, n * kPanel<T>, w_.kept);
+      std::copy_n(panel.pt, n * kPanel<T>, w_.kept);
       drop(head_.dropout, panel, keys.begin, n, w_.kept);
     }
     const bool from_weights = problem_.dweights.present();
     if (from_weights) gather_dweights(panel, keys);
-    through_softmax_and_more<T>(panel, n, factors, head_.drops() ? w_.kept : w_.pt,
-                                from_weights ? w_.dweights : nullptr, w_.pt, w_.dst, gate_sum);
+    through_softmax_and_more<T>(panel, n, factors, head_.drops() ? w_.kept : panel.pt,
+                                from_weights ? w_.dweights : nullptr, panel.pt, panel.dst, gate_sum);
   }
 
   // w.dweights [n][kPanel] = dweights of the keys for the panel.

@@ -121,6 +121,10 @@ struct Head {
   bool drops() const { return problem.dropout.p > 0; }
   // If so, only the logits tell whether a key is visible.
   bool masked_by_tensor() const { return keep.data != nullptr || bias.data != nullptr; }
+  // The hull of these keys that the panel sees.
+  backend::KeyRange seen_by(const PanelRows<T>& panel, backend::KeyRange keys) const {
+    return visibility.hull(panel.position, panel.last_position(), keys);
+  }
   bool sees_only(const PanelRows<T>& panel, backend::KeyRange keys) const {
     return visibility.sees_only(panel.position, panel.last_position(), keys);
   }

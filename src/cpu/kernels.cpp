@@ -18,6 +18,10 @@ struct Entry<kernel> {
 template <auto kernel>
 inline constexpr auto entry = &Entry<kernel>::call;
 
+void attend_backward_entry(Executor& executor, const backend::AttentionGradientProblem& problem) {
+  attend_backward(static_cast<CpuExecutor&>(executor).team(), executor.allocator(), problem);
+}
+
 std::string explain(Executor& executor, const backend::AttentionProblem& problem) {
   std::string text = "cpu, fused, " + target_name() + ", up to " + std::to_string(executor.threads()) + " threads";
   const bool few = decodes(problem), halves = size_of(problem.k.dtype()) == 2;
@@ -36,7 +40,7 @@ std::string explain(Executor& executor, const backend::AttentionProblem& problem
 const backend::Kernels& kernels() noexcept {
   static constexpr backend::Kernels table{.check_attention = entry<check_attention>,
                                           .attend = entry<attend>,
-                                          .attend_backward = entry<attend_backward>,
+                                          .attend_backward = attend_backward_entry,
                                           .explain = explain,
                                           .gemm = entry<gemm>,
                                           .pack = entry<pack>,

@@ -13,7 +13,9 @@ void check_attention(Team& team, std::string_view op, const backend::AttentionPr
 void attend(Team& team, const backend::AttentionProblem& problem);
 // Does attend take the path for few queries?
 bool decodes(const backend::AttentionProblem& problem) noexcept;
-void attend_backward(Team& team, const backend::AttentionGradientProblem& problem);
+// Takes memory for sums from `memory`.
+void attend_backward(Team& team, const std::shared_ptr<Allocator>& memory,
+                     const backend::AttentionGradientProblem& problem);
 
 // The bits of C do not depend on the number of threads, nor on whether B was packed for exact products or not at all.
 void gemm(Team& team, const backend::GemmProblem& problem);

@@ -1,6 +1,6 @@
-// The unit of work of the backward pass: one block of keys of one key/value head, and all the queries that see it. Its
-// dk and dv are complete when it ends. Blocks add their parts to dq in order, so that the bits are the same for any
-// number of threads: a block waits, panel by panel, for the one before it.
+// The unit of work of the backward pass: a few blocks of keys of one key/value head, and all the queries that see them.
+// Their dk and dv are complete when it ends. Blocks add their parts to dq in order, so that the bits are the same for
+// any number of threads: a block waits, panel by panel, for the one before it.
 #if defined(POLYHEAD_CPU_KEY_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POLYHEAD_CPU_KEY_GRADIENTS_INL_H_
 #undef POLYHEAD_CPU_KEY_GRADIENTS_INL_H_
@@ -9,10 +9,11 @@
 #endif
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/awaited.h"
-#include "cpu/gradient-inl.h"
+#include "cpu/block_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
@@ -25,7 +26,10 @@ struct KeyBlocks {
       : keys(sequence.keys),
         count(std::max<std::int64_t>((keys + static_cast<std::int64_t>(kBlock) - 1) / static_cast<std::int64_t>(kBlock),
                                      1)) {}
-  backend::KeyRange operator[](std::int64_t b) const { return {keys * b / count, keys * (b + 1) / count}; }
+  backend::KeyRange operator[](std::int64_t b) const {
+    if (count == 1) return {0, keys};  // divisions would show in calls of many short rows
+    return {keys * b / count, keys * (b + 1) / count};
+  }
 };
 
 // The block before is about to add: look a while before sleeping.
@@ -34,17 +38,24 @@ inline constexpr int kLooksForBlock = 1000;
 // What the blocks of all heads share. The index of a panel is first_panel[sequence] + head * panels + panel.
 template <class T>
 struct GradientShared {
+  std::int64_t panels = 0;                // of all heads
+  std::int64_t copies = 1;                // of dq; block b adds to copy b % copies, and their sum is the result
   std::vector<std::int64_t> first_panel;  // [N]
-  std::unique_ptr<Awaited[]> done;        // [panels] 1 + the last block that has added to its dq
+  std::unique_ptr<Awaited[]> done;        // [copies][panels] 1 + the last block that has added to its dq
   std::vector<double> sink_parts;         // [panels]
-  std::vector<double> gate_parts;         // [items][heads of a kv head]
-  std::vector<T> weight_sums;             // [panels][kPanel] over the blocks so far, of panels that want them
+  std::vector<T> weight_sums;             // [copies][panels][kPanel] over the blocks so far, of panels that want them
   // Of panels that have been walked over ahead; empty if none has.
   std::vector<T> norm, delta;  // [panels][kPanel]
-  T* dq = nullptr;             // [panels][kPanel][padded D] if sums cannot be formed in the tensor itself
+  T* dq = nullptr;             // [copies][panels][kPanel][padded D] if sums cannot be formed in the tensor itself
 
-  std::int64_t place_of(const GradientHead<T>& head, std::int64_t panel) const {
-    return first_panel[static_cast<std::size_t>(head.head().n)] + head.head().h * head.panels() + panel;
+  std::int64_t place_of(const GradientHead<T>& head, std::int64_t panel, std::int64_t copy = 0) const {
+    return copy * panels + first_panel[static_cast<std::size_t>(head.head().n)] + head.head().h * head.panels() + panel;
+  }
+  T* dq_of(const GradientHead<T>& head, std::int64_t panel, std::int64_t copy) const {
+    return dq + static_cast<std::size_t>(place_of(head, panel, copy)) * kPanel<T> * head.padded_D();
+  }
+  T* weight_sums_of(const GradientHead<T>& head, std::int64_t panel, std::int64_t copy) {
+    return weight_sums.data() + static_cast<std::size_t>(place_of(head, panel, copy)) * kPanel<T>;
   }
   // Fills in what takes a walk over all keys of a panel: norm and delta.
   void complete(const GradientHead<T>& head, std::int64_t index, GradientPanel<T>& panel) const {
@@ -58,271 +69,317 @@ struct GradientShared {
   }
 };
 
-// Rows that can be added to.
+// x [rows][D] <- x / sums, row by row; a row without keys has sum 0.
 template <class T>
-struct Sums {
-  T* data;
-  std::size_t stride;
-};
-
-// Panels whose parts of dk and dv are summed up before they are added to the rest: rounding then grows with the number
-// of these sums and with their length, not with the number of queries.
-inline constexpr std::int64_t kPanelsPerSum = 16;
-
-// dk or dv of one block: summed up in the tensor itself if its layout allows, else in scratch and stored at the end.
-template <class T>
-class BlockSums {
- public:
-  // So many `panels` add to it; if they are few, it does not matter that the tensor's rows lie far apart. scratch and
-  // partial [kBlock][padded columns].
-  BlockSums(const TensorView& to, std::int64_t batch, std::int64_t kv_head, std::int64_t key, std::int64_t keys,
-            std::int64_t panels, T* scratch, T* partial)
-      : to_(to),
-        keys_(static_cast<std::size_t>(keys)),
-        columns_(static_cast<std::size_t>(to.shape(3))),
-        data_(static_cast<std::byte*>(to.data()) +
-              (batch * to.stride(0) + kv_head * to.stride(1) + key * to.stride(2)) *
-                  static_cast<std::int64_t>(size_of(to.dtype()))),
-        in_place_(to.dtype() == dtype_of<T> && padded<T>(columns_) == columns_ &&
-                  (to.stride(2) == to.shape(3) || (panels <= 2 && to.stride(2) > to.shape(3)))),
-        total_{scratch, padded<T>(columns_)},
-        partial_{partial, padded<T>(columns_)},
-        long_(panels > kPanelsPerSum) {
-    if (in_place_) total_ = {reinterpret_cast<T*>(data_), static_cast<std::size_t>(to.stride(2))};
-  }
-
-  // Adds P^T X, pt [n][kPanel] and x [rows][..], to keys [first, first + n) of the block. `careful`: some weights may
-  // be 0, and X not finite.
-  template <class RowOf>
-  void add(const T* pt, std::size_t first, std::size_t n, std::size_t rows, bool careful, const RowOf& row_of,
-           const Matrix<T>& x) {
-    const Sums<T>& sums = long_ ? partial_ : total_;
-    bool& fresh = long_ ? fresh_partial_ : fresh_;
-    const bool finite = !careful || all_finite(x.data, x.stride, rows, padded<T>(columns_));
-    if (fresh && (first > 0 || n < keys_ || !finite)) clear(sums, fresh);
-    T* to = sums.data + first * sums.stride;
-    if (finite) {
-      accumulate_keys(pt, n, rows, row_of, x.data, x.stride, fresh, to, sums.stride, padded<T>(columns_));
-    } else {
-      accumulate_seen<T, true>(pt, n, rows, x.data, x.stride, to, sums.stride, padded<T>(columns_));
-    }
-    fresh = false;
-    if (long_ && ++summed_ == kPanelsPerSum) add_partial();
-  }
-
-  void store() {
-    if (!fresh_partial_) add_partial();
-    if (fresh_) clear(total_, fresh_);
-    if (in_place_) return;
-    const std::int64_t step = to_.stride(2) * static_cast<std::int64_t>(size_of(to_.dtype()));
-    for (std::size_t j = 0; j < keys_; ++j) {
-      narrow(total_.data + j * total_.stride, columns_, data_ + static_cast<std::int64_t>(j) * step, to_.dtype());
+void divide_rows(std::size_t rows, std::size_t D, const T* sums, T* x, std::size_t stride) {
+  const Tag<T> d;
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (sums[r] == 0) continue;
+    const Vec<T> norm = hn::Set(d, 1 / sums[r]);
+    for (std::size_t c = 0; c < D; c += kLanes<T>) {
+      T* at = x + r * stride + c;
+      hn::StoreU(hn::Mul(norm, hn::LoadU(d, at)), d, at);
     }
   }
+}
 
- private:
-  void clear(const Sums<T>& sums, bool& fresh) const {
-    for (std::size_t j = 0; j < keys_; ++j) std::fill_n(sums.data + j * sums.stride, padded<T>(columns_), T{0});
-    fresh = false;
-  }
-  void add_partial() {
-    const Tag<T> d;
-    for (std::size_t j = 0; j < keys_; ++j) {
-      for (std::size_t c = 0; c < padded<T>(columns_); c += kLanes<T>) {
-        T* to = total_.data + j * total_.stride + c;
-        const Vec<T> more = hn::Load(d, partial_.data + j * partial_.stride + c);
-        hn::StoreU(fresh_ ? more : hn::Add(hn::LoadU(d, to), more), d, to);
-      }
-    }
-    fresh_ = false;
-    fresh_partial_ = true;
-    summed_ = 0;
-  }
-
-  const TensorView& to_;
-  const std::size_t keys_, columns_;
-  std::byte* const data_;  // the block's first row
-  const bool in_place_;
-  Sums<T> total_, partial_;
-  const bool long_;
-  bool fresh_ = true, fresh_partial_ = true;  // nothing has been added yet
-  std::int64_t summed_ = 0;                   // panels in partial_
+// Blocks of a sequence's keys that add to one copy of dq: every copies-th from begin to before end, at most
+// kBlocksAtOnce.
+struct KeyItem {
+  std::int64_t sequence, kv_head, begin, end;
 };
 
 template <class T>
 class KeyGradients {
  public:
   KeyGradients(const backend::AttentionGradientProblem& problem, GradientShared<T>& shared,
-               const GradientWorkspace<T>& workspace, std::int64_t sequence, std::int64_t kv_head, std::int64_t block)
+               const GradientWorkspace<T>& workspace, const KeyItem& item)
       : problem_(problem),
         shared_(shared),
         w_(workspace),
-        n_(sequence),
-        g_(kv_head),
-        block_(block),
-        sequence_(problem.forward.sequences[sequence]),
+        item_(item),
+        sequence_(problem.forward.sequences[item.sequence]),
         blocks_(sequence_),
-        keys_(blocks_[block]),
-        heads_per_kv_(problem.forward.heads / problem.forward.kv_heads),
-        dk_(sums_of(problem.dk, workspace.dk, workspace.partial_dk)),
-        dv_(sums_of(problem.dv, workspace.dv, workspace.partial_dv)) {}
+        copy_(item.begin % shared.copies),
+        heads_per_kv_(problem.forward.heads / problem.forward.kv_heads) {
+    for (std::int64_t b = item.begin; b < item.end; b += shared.copies) {
+      own_[own_count_].emplace(*this, b);
+      ++own_count_;
+    }
+  }
 
-  // gate_parts [heads of a kv head].
+  // gate_parts [all blocks of the kv head][heads of a kv head].
   void run(double* gate_parts) {
-    for (std::int64_t h = g_ * heads_per_kv_; h < (g_ + 1) * heads_per_kv_; ++h) {
-      const GradientHead<T> head(problem_, n_, h, w_);
+    for (std::int64_t h = item_.kv_head * heads_per_kv_; h < (item_.kv_head + 1) * heads_per_kv_; ++h) {
+      const GradientHead<T> head(problem_, item_.sequence, h, w_);
       if (head.sends() || head.wants_gate()) {
-        gate_parts[h - g_ * heads_per_kv_] = add_head(head);
+        add_head(head, gate_parts + h - item_.kv_head * heads_per_kv_);
       } else {
-        for (std::int64_t i = 0; block_ == 0 && i < head.panels(); ++i) clear_dq(head, head.rows_of(i), i);
+        for (std::int64_t i = 0; item_.begin == 0 && i < head.panels(); ++i) clear_dq(head, head.rows_of(i), i);
       }
     }
-    dk_.store();
-    dv_.store();
+    for_own([](Block& block) {
+      block.dk.store();
+      block.dv.store();
+    });
   }
 
  private:
-  // Returns the block's part of the gate's gradient.
-  double add_head(const GradientHead<T>& head) {
-    const Matrix<T> k = head.read_keys(keys_), v = head.read_values(keys_);
-    finite_keys_ = all_finite(k.data, k.stride, static_cast<std::size_t>(keys_.end - keys_.begin), head.padded_D());
-    alignas(64) T gate_sum[kPanel<T>];
-    double gate = 0;
-    // The last panel first: under a causal mask all blocks see it, so that all can begin at once. Beginning at the
-    // diagonal made each block wait until the one before had come that far.
-    for (std::int64_t i = head.panels(); i-- > 0;) {
-      const PanelRows<T> rows = head.rows_of(i);
-      const backend::KeyRange seen = seen_by(head, rows, block_);
-      const bool one_tile = head.head().sees_only(rows, keys_);
-      if (seen.empty() && !(one_tile && block_ == 0)) continue;  // block 0 handles rows that see nothing
-      GradientPanel<T> panel;
-      head.load(i, one_tile, panel);
-      shared_.complete(head, i, panel);
-      const std::int64_t before = seen.empty() ? -1 : block_before(head, rows);
-      std::fill_n(gate_sum, kPanel<T>, T{0});
-      if (seen.empty()) {
-        std::fill_n(panel.sink_weight, kPanel<T>, T{1});
-        clear_dq(head, rows, i);
-      } else {
-        add_panel(head, panel, i, before, seen, {k.row(seen.begin - keys_.begin), k.stride},
-                  {v.row(seen.begin - keys_.begin), v.stride}, gate_sum);
-      }
-      if (before < 0) shared_.sink_parts[static_cast<std::size_t>(shared_.place_of(head, i))] = sink_part(head, panel);
-      for (std::size_t r = 0; r < panel.rows; ++r) gate += static_cast<double>(gate_sum[r]);
-    }
-    return gate * static_cast<double>(head.undropped());
+  struct Block {
+    const std::int64_t index;
+    const std::size_t place;  // among those of the item
+    const backend::KeyRange keys;
+    BlockSums<T> dk, dv;
+    // Of the head at hand.
+    Matrix<T> k, v;
+    bool finite_keys = true;
+    double gate = 0;  // its part of the gate's gradient
+
+    Block(const KeyGradients& of, std::int64_t b)
+        : index(b),
+          place(of.own_count_),
+          keys(of.blocks_[b]),
+          dk(of.sums_of(of.problem_.dk, *this, of.w_.D, of.w_.dk, of.w_.partial_dk)),
+          dv(of.sums_of(of.problem_.dv, *this, of.w_.E, of.w_.dv, of.w_.partial_dv)) {}
+  };
+  // Panels that are held at once, in their order.
+  struct Group {
+    std::int64_t first, count;
+    GradientPanel<T> panels[kPanelsAtOnce];
+    bool loaded[kPanelsAtOnce];  // it sees some of the item's keys
+
+    std::int64_t index_of(std::size_t place) const { return first + static_cast<std::int64_t>(place); }
+  };
+  // What the panels of a group see of one block, together and each by itself.
+  struct Seen {
+    std::size_t first = kPanelsAtOnce, last = 0;  // the panels that see any of it
+    backend::KeyRange all;
+    backend::KeyRange by[kPanelsAtOnce];
+  };
+
+  template <class Visit>
+  void for_own(const Visit& visit) {
+    for (std::size_t place = 0; place < own_count_; ++place) visit(*own_[place]);
   }
 
-  void add_panel(const GradientHead<T>& head, GradientPanel<T>& panel, std::int64_t index, std::int64_t before,
-                 backend::KeyRange seen, const Matrix<T>& k, const Matrix<T>& v, T* gate_sum) {
-    const auto n = static_cast<std::size_t>(seen.end - seen.begin);
-    head.make_tile(panel, seen, k, v, static_cast<T>(problem_.forward.scale), gate_sum);
-    if (head.sends()) {
-      head.through_softcap(panel, n);
-      const auto first = static_cast<std::size_t>(seen.begin - keys_.begin);
-      const auto row_of = [&](std::size_t key) {
-        const std::int64_t p = head.head().visibility.earliest(seen.begin + static_cast<std::int64_t>(key));
-        return static_cast<std::size_t>(
-            std::clamp<std::int64_t>(p - panel.position, 0, static_cast<std::int64_t>(panel.rows)));
-      };
-      const bool careful = head.may_weigh_nothing(panel, seen) && !head.vouches_for_rows(panel);
-      if (head.head().gate != 0) dv_.add(w_.pt, first, n, panel.rows, careful, row_of, panel.dout);
-      dk_.add(w_.dst, first, n, panel.rows, careful, row_of, panel.q);
+  // gate_parts: the head's place in the row of block 0.
+  void add_head(const GradientHead<T>& head, double* gate_parts) {
+    for_own([&](Block& block) {
+      block.k = head.read_keys(block.keys, block.place);
+      block.v = head.read_values(block.keys, block.place);
+      block.finite_keys = all_finite(block.k.data, block.k.stride,
+                                     static_cast<std::size_t>(block.keys.end - block.keys.begin), head.padded_D());
+      block.gate = 0;
+    });
+    // The last panel first: under a causal mask all blocks see it, so that all can begin at once. Beginning at the
+    // diagonal made each block wait until the one before had come that far.
+    Group group;
+    for (group.first = (head.panels() - 1) / kGroup * kGroup; group.first >= 0; group.first -= kGroup) {
+      load(head, group);
+      for_own([&](Block& block) { add_group(head, block, group); });
     }
-    add_to_dq(head, panel, index, before, seen, k);
+    for_own([&](const Block& block) {
+      gate_parts[block.index * heads_per_kv_] = block.gate * static_cast<double>(head.undropped());
+    });
+  }
+
+  // Reads the panels that see any of the blocks. Those that see nothing at all are block 0's to finish.
+  void load(const GradientHead<T>& head, Group& group) {
+    group.count = std::min(kGroup, head.panels() - group.first);
+    for (std::int64_t p = 0; p < group.count; ++p) {
+      GradientPanel<T>& panel = group.panels[p];
+      const std::int64_t index = group.first + p;
+      const PanelRows<T> rows = head.rows_of(index);
+      std::size_t place = 0;
+      while (place < own_count_ && seen_by(head, rows, *own_[place]).empty()) ++place;
+      group.loaded[p] = place < own_count_;
+      const bool sees_nothing = !group.loaded[p] && item_.begin == 0 && head.head().sees_only(rows, own_[0]->keys);
+      if (!group.loaded[p] && !sees_nothing) continue;
+      panel.take_place(w_, static_cast<std::size_t>(p));
+      head.load(index, sees_nothing || head.head().sees_only(rows, own_[place]->keys), panel);
+      shared_.complete(head, index, panel);
+      if (!sees_nothing) continue;
+      std::fill_n(panel.sink_weight, kPanel<T>, T{1});
+      clear_dq(head, rows, index);
+      add_to_sink(head, panel, index);
+    }
+  }
+
+  Seen seen_of(const GradientHead<T>& head, const Block& block, const Group& group) const {
+    Seen seen;
+    for (std::size_t p = 0; p < static_cast<std::size_t>(group.count); ++p) {
+      seen.by[p] = group.loaded[p] ? seen_by(head, group.panels[p], block) : backend::KeyRange{};
+      if (seen.by[p].empty()) continue;
+      const bool none = seen.all.empty();
+      seen.all =
+          none ? seen.by[p]
+               : backend::KeyRange{std::min(seen.all.begin, seen.by[p].begin), std::max(seen.all.end, seen.by[p].end)};
+      if (none) seen.first = p;
+      seen.last = p;
+    }
+    return seen;
+  }
+
+  void add_group(const GradientHead<T>& head, Block& block, Group& group) {
+    const Seen seen = seen_of(head, block, group);
+    if (seen.all.empty()) return;
+    for (std::size_t p = seen.first; p <= seen.last; ++p) {
+      if (!seen.by[p].empty()) make_tile(head, block, group, p, seen.by[p]);
+    }
+    if (head.sends()) add_to_keys(head, block, group, seen);
+    for (std::size_t p = seen.first; p <= seen.last; ++p) {
+      if (!seen.by[p].empty()) add_to_dq(head, block, group.panels[p], group.index_of(p), seen.by[p]);
+    }
+  }
+
+  void make_tile(const GradientHead<T>& head, Block& block, Group& group, std::size_t place,
+                 backend::KeyRange seen) const {
+    alignas(64) T gate_sum[kPanel<T>] = {};
+    GradientPanel<T>& panel = group.panels[place];
+    const std::int64_t first = seen.begin - block.keys.begin;
+    panel.take_tile(w_, place, static_cast<std::size_t>(first));
+    head.make_tile(panel, seen, rows_from(block.k, first), rows_from(block.v, first),
+                   static_cast<T>(problem_.forward.scale), gate_sum);
+    if (head.sends()) head.through_softcap(panel, static_cast<std::size_t>(seen.end - seen.begin));
+    for (std::size_t r = 0; head.wants_gate() && r < panel.rows; ++r) block.gate += static_cast<double>(gate_sum[r]);
+    if (problem_.dsink_logit.present() && !sees_before(head, panel, block.index)) {
+      add_to_sink(head, panel, group.index_of(place));
+    }
+  }
+  static Matrix<T> rows_from(const Matrix<T>& rows, std::int64_t first) {
+    return rows.data == nullptr ? rows : Matrix<T>{rows.row(first), rows.stride};
+  }
+
+  // dv += P^T dO and dk += dS^T Q, over the rows of all panels of the group that see any of the block.
+  void add_to_keys(const GradientHead<T>& head, Block& block, const Group& group, const Seen& seen) const {
+    const auto first = static_cast<std::size_t>(seen.all.begin - block.keys.begin);
+    const auto n = static_cast<std::size_t>(seen.all.end - seen.all.begin);
+    const GradientPanel<T>&from = group.panels[seen.first], &to = group.panels[seen.last];
+    const std::size_t panels = seen.last - seen.first + 1, rows = (panels - 1) * kPanel<T> + to.rows;
+    bool careful = false;
+    for (std::size_t p = seen.first; p <= seen.last; ++p) {
+      clear_unseen(block, p, seen);
+      const GradientPanel<T>& panel = group.panels[p];
+      careful = careful || (head.may_weigh_nothing(panel, seen.all) && !head.vouches_for_rows(panel));
+    }
+    const auto row_of = [&](std::size_t key) {
+      const std::int64_t p = head.head().visibility.earliest(seen.all.begin + static_cast<std::int64_t>(key));
+      return static_cast<std::size_t>(std::clamp<std::int64_t>(p - from.position, 0, static_cast<std::int64_t>(rows)));
+    };
+    const std::size_t at = (seen.first * kBlock + first) * kPanel<T>;
+    if (head.head().gate != 0) block.dv.add(w_.pt + at, panels, first, n, rows, careful, row_of, from.dout);
+    block.dk.add(w_.dst + at, panels, first, n, rows, careful, row_of, from.q);
+  }
+  // A panel's weights of keys that it does not see, but another of the group does, are 0.
+  void clear_unseen(const Block& block, std::size_t place, const Seen& seen) const {
+    const auto clear = [&](std::int64_t begin, std::int64_t end) {
+      for (T* tile : {w_.pt, w_.dst}) {
+        T* rows = tile + place * kBlock * kPanel<T>;
+        std::fill(rows + (begin - block.keys.begin) * kRows, rows + (end - block.keys.begin) * kRows, T{0});
+      }
+    };
+    const backend::KeyRange by =
+        seen.by[place].empty() ? backend::KeyRange{seen.all.end, seen.all.end} : seen.by[place];
+    if (seen.all.begin < by.begin) clear(seen.all.begin, by.begin);
+    if (by.end < seen.all.end) clear(by.end, seen.all.end);
   }
 
   // dq += dS K, once the block before has added its part. That block has begun, since blocks are claimed in order, and
   // itself waits only for blocks before it. Nothing in an item throws: a block that did not add would deadlock the
   // next.
-  void add_to_dq(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index, std::int64_t before,
-                 backend::KeyRange seen, const Matrix<T>& k) const {
-    Awaited& done = shared_.done[static_cast<std::size_t>(shared_.place_of(head, index))];
+  void add_to_dq(const GradientHead<T>& head, const Block& block, const GradientPanel<T>& panel, std::int64_t index,
+                 backend::KeyRange seen) const {
+    if (blocks_.count == 1) return add_part_to_dq(head, block, panel, index, true, seen);  // nobody waits
+    const std::int64_t before = block_before(head, panel, block.index, shared_.copies);
+    Awaited& done = shared_.done[static_cast<std::size_t>(shared_.place_of(head, index, copy_))];
     done.until(kLooksForBlock, [before](std::uint32_t blocks) { return blocks == before + 1; });
+    add_part_to_dq(head, block, panel, index, before < 0, seen);
+    done.set(static_cast<std::uint32_t>(block.index + 1));
+  }
+  void add_part_to_dq(const GradientHead<T>& head, const Block& block, const GradientPanel<T>& panel,
+                      std::int64_t index, bool fresh, backend::KeyRange seen) const {
     if (head.sends()) {
-      add_product_to_dq(head, panel, index, before < 0, seen, k);
-      if (panel.sums_weights) normalise_dq(head, panel, index, before < 0);
-    } else if (before < 0) {
+      add_product_to_dq(head, block, panel, index, fresh, seen);
+      if (panel.sums_weights) normalise_dq(head, block, panel, index, fresh);
+    } else if (fresh) {
       clear_dq(head, panel, index);
     }
-    done.set(static_cast<std::uint32_t>(block_ + 1));
   }
-  void add_product_to_dq(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index, bool fresh,
-                         backend::KeyRange seen, const Matrix<T>& k) const {
+  void add_product_to_dq(const GradientHead<T>& head, const Block& block, const GradientPanel<T>& panel,
+                         std::int64_t index, bool fresh, backend::KeyRange seen) const {
     const Sums<T> dq = dq_of(head, panel, index);
+    const Matrix<T> k = rows_from(block.k, seen.begin - block.keys.begin);
     auto n = static_cast<std::size_t>(seen.end - seen.begin);
-    if (!finite_keys_) {
+    if (!block.finite_keys) {
       if (fresh) clear_dq(head, panel, index);
-      return accumulate_seen<T, false>(w_.dst, n, panel.rows, k.data, k.stride, dq.data, dq.stride, head.padded_D());
+      return accumulate_seen<T, false>(panel.dst, n, panel.rows, k.data, k.stride, dq.data, dq.stride, w_.D);
     }
-    const Matrix<T> live = live_keys(head, k, n);
+    const Matrix<T> live = live_keys(head, panel, k, n);
     const auto keys_of = [&](std::size_t row) {
       return head.may_hide_keys() ? n : head.head().keys_of(panel, row, seen);
     };
-    accumulate_values<T>(w_.dst, panel.rows, keys_of, live.data, live.stride, nullptr, fresh, dq.data, dq.stride,
-                         head.padded_D());
+    accumulate_values<T>(panel.dst, panel.rows, keys_of, live.data, live.stride, nullptr, fresh, dq.data, dq.stride,
+                         w_.D);
   }
 
-  // Adds the tile's weights to the rows' sums; the last block divides dq by them.
-  void normalise_dq(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index, bool fresh) const {
-    T* sums = shared_.weight_sums.data() + static_cast<std::size_t>(shared_.place_of(head, index)) * kPanel<T>;
-    for (std::size_t r = 0; r < panel.rows; ++r)
-      sums[r] = (fresh ? panel.sink_weight[r] : sums[r]) + panel.weight_sum[r];
-    for (std::int64_t b = block_ + 1; b < blocks_.count; ++b) {
-      if (!seen_by(head, panel, b).empty()) return;
-    }
-    const Tag<T> d;
-    const Sums<T> dq = dq_of(head, panel, index);
+  // Adds the tile's weights to the rows' sums; where dq has one copy, the last block divides it by them.
+  void normalise_dq(const GradientHead<T>& head, const Block& block, const GradientPanel<T>& panel, std::int64_t index,
+                    bool fresh) const {
+    T* sums = shared_.weight_sums_of(head, index, copy_);
+    const bool adds_sink = fresh && !sees_before(head, panel, block.index);
     for (std::size_t r = 0; r < panel.rows; ++r) {
-      if (sums[r] == 0) continue;  // a row without keys
-      const Vec<T> norm = hn::Set(d, 1 / sums[r]);
-      for (std::size_t c = 0; c < head.padded_D(); c += kLanes<T>) {
-        T* at = dq.data + r * dq.stride + c;
-        hn::StoreU(hn::Mul(norm, hn::LoadU(d, at)), d, at);
-      }
+      sums[r] = (adds_sink ? panel.sink_weight[r] : fresh ? T{0} : sums[r]) + panel.weight_sum[r];
     }
+    if (shared_.copies > 1) return;
+    for (std::int64_t b = block.index + 1; b < blocks_.count; ++b) {
+      if (!head.head().seen_by(panel, blocks_[b]).empty()) return;
+    }
+    const Sums<T> dq = dq_of(head, panel, index);
+    divide_rows(panel.rows, w_.D, sums, dq.data, dq.stride);
   }
 
   // Closes the gaps that keys hidden from the whole panel leave in dst (in place) and among the keys (in a copy).
-  Matrix<T> live_keys(const GradientHead<T>& head, const Matrix<T>& k, std::size_t& n) const {
+  Matrix<T> live_keys(const GradientHead<T>& head, const GradientPanel<T>& panel, const Matrix<T>& k,
+                      std::size_t& n) const {
     if (!head.may_hide_keys()) return k;
     std::size_t live = 0;
     for (std::size_t j = 0; j < n; ++j) {
-      if (w_.hidden[j]) continue;
-      if (live != j) std::copy_n(w_.dst + j * kPanel<T>, kPanel<T>, w_.dst + live * kPanel<T>);
-      std::copy_n(k.row(static_cast<std::int64_t>(j)), head.padded_D(), w_.live_k + live * head.padded_D());
+      if (panel.hidden[j]) continue;
+      if (live != j) std::copy_n(panel.dst + j * kPanel<T>, kPanel<T>, panel.dst + live * kPanel<T>);
+      std::copy_n(k.row(static_cast<std::int64_t>(j)), w_.D, w_.live_k + live * w_.D);
       ++live;
     }
     n = live;
-    return {w_.live_k, head.padded_D()};
+    return {w_.live_k, w_.D};
   }
 
   // dsink = -p_sink (delta - dlse) of every row.
-  double sink_part(const GradientHead<T>& head, const GradientPanel<T>& panel) const {
-    if (!problem_.dsink_logit.present() || head.head().sink == -kInfinity<T>) return 0;
+  void add_to_sink(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index) const {
+    if (!problem_.dsink_logit.present() || head.head().sink == -kInfinity<T>) return;
     double sum = 0;
     for (std::size_t r = 0; r < panel.rows; ++r) {
       const double away = static_cast<double>(panel.delta[r]) - static_cast<double>(panel.dlse[r]);
       sum -= static_cast<double>(panel.sink_weight[r]) * away;
     }
-    return sum;
+    shared_.sink_parts[static_cast<std::size_t>(shared_.place_of(head, index))] = sum;
   }
 
-  backend::KeyRange seen_by(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t block) const {
-    return head.head().visibility.hull(rows.position, rows.last_position(), blocks_[block]);
+  static backend::KeyRange seen_by(const GradientHead<T>& head, const PanelRows<T>& rows, const Block& block) {
+    return head.head().seen_by(rows, block.keys);
   }
-  // The last block before this one that the panel sees, or -1.
-  std::int64_t block_before(const GradientHead<T>& head, const PanelRows<T>& rows) const {
-    std::int64_t b = block_ - 1;
-    while (b >= 0 && seen_by(head, rows, b).empty()) --b;
-    return b;
+  // The last block before this one that the panel sees, going back by `step`; negative if there is none.
+  std::int64_t block_before(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t block,
+                            std::int64_t step) const {
+    do block -= step;
+    while (block >= 0 && head.head().seen_by(rows, blocks_[block]).empty());
+    return std::max<std::int64_t>(block, -1);
+  }
+  bool sees_before(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t block) const {
+    return block_before(head, rows, block, 1) >= 0;
   }
 
   Sums<T> dq_of(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t index) const {
-    if (shared_.dq != nullptr) {
-      const std::size_t size = kPanel<T> * head.padded_D();
-      return {shared_.dq + static_cast<std::size_t>(shared_.place_of(head, index)) * size, head.padded_D()};
-    }
+    if (shared_.dq != nullptr) return {shared_.dq_of(head, index, copy_), w_.D};
     const TensorView& dq = problem_.dq;
     T* data = static_cast<T*>(dq.data()) + sequence_.batch * dq.stride(0) + head.head().h * dq.stride(1) +
               head.head().tensor_row(rows.row) * dq.stride(2);
@@ -330,24 +387,29 @@ class KeyGradients {
   }
   void clear_dq(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t index) const {
     const Sums<T> dq = dq_of(head, rows, index);
-    for (std::size_t r = 0; r < rows.rows; ++r) std::fill_n(dq.data + r * dq.stride, head.padded_D(), T{0});
+    for (std::size_t r = 0; r < rows.rows; ++r) std::fill_n(dq.data + r * dq.stride, w_.D, T{0});
   }
 
-  BlockSums<T> sums_of(const TensorView& to, T* scratch, T* partial) const {
-    return BlockSums<T>(to, sequence_.batch, g_, sequence_.key_begin + keys_.begin, keys_.end - keys_.begin,
-                        heads_per_kv_ * panels_of<T>(sequence_), scratch, partial);
+  // scratch and partial [kBlocksAtOnce][kBlock][padded columns].
+  BlockSums<T> sums_of(const TensorView& to, const Block& block, std::size_t columns, T* scratch, T* partial) const {
+    const std::size_t at = block.place * kBlock * columns;
+    return BlockSums<T>(to, sequence_.batch, item_.kv_head, sequence_.key_begin + block.keys.begin,
+                        block.keys.end - block.keys.begin, heads_per_kv_ * panels_of<T>(sequence_), scratch + at,
+                        partial + at);
   }
+
+  static constexpr auto kGroup = static_cast<std::int64_t>(kPanelsAtOnce);
+  static constexpr auto kRows = static_cast<std::int64_t>(kPanel<T>);
 
   const backend::AttentionGradientProblem& problem_;
   GradientShared<T>& shared_;
   const GradientWorkspace<T>& w_;
-  const std::int64_t n_, g_, block_;
+  const KeyItem item_;
   const backend::Sequence sequence_;
   const KeyBlocks blocks_;
-  const backend::KeyRange keys_;
-  const std::int64_t heads_per_kv_;
-  BlockSums<T> dk_, dv_;
-  bool finite_keys_ = true;
+  const std::int64_t copy_, heads_per_kv_;
+  std::size_t own_count_ = 0;
+  std::optional<Block> own_[kBlocksAtOnce];
 };
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE

@@ -26,7 +26,7 @@ template <class T>
 inline constexpr std::size_t kPanel = 2 * kLanes<T>;
 
 // Calls tile(first, std::integral_constant<int, height>): with_height for one register tile, for_register_tiles for n
-// rows split into tiles of nearly equal height.
+// rows split into tiles of nearly equal height, at most kMost.
 template <int kHeight = kTileRows, class Tile>
 HWY_INLINE void with_height(int height, std::size_t first, const Tile& tile) {
   if constexpr (kHeight > 1) {
@@ -34,40 +34,37 @@ HWY_INLINE void with_height(int height, std::size_t first, const Tile& tile) {
   }
   tile(first, std::integral_constant<int, kHeight>{});
 }
-template <class Tile>
+template <int kMost = kTileRows, class Tile>
 HWY_INLINE void for_register_tiles(std::size_t n, const Tile& tile) {
-  const std::size_t tiles = (n + kTileRows - 1) / kTileRows;
+  const std::size_t tiles = (n + kMost - 1) / kMost;
   for (std::size_t t = 0, begin = 0; t < tiles; ++t) {
     const std::size_t end = n * (t + 1) / tiles;
-    with_height(static_cast<int>(end - begin), begin, tile);
+    with_height<kMost>(static_cast<int>(end - begin), begin, tile);
     begin = end;
   }
 }
 
-// kRows rows of A x kWidth vectors of columns of B: C = (fresh ? 0 : C) + A B, contracting n. The product is summed by
-// itself and added once, so that the rounding of a long sum grows with its number of tiles.
-// a [kRows][n], b [n][..], c [kRows][..], each with a stride.
+// kRows keys x kWidth vectors of queries: st [kRows][kPanel] = k [kRows][D] . qt [D][kPanel]. Asks for the keys of the
+// next tile, a little at every step, as if they followed at once.
 template <class T, int kRows, int kWidth>
-HWY_NOINLINE void row_tile(const T* HWY_RESTRICT a, std::size_t a_stride, const T* HWY_RESTRICT b, std::size_t b_stride,
-                           std::size_t n, bool fresh, T* HWY_RESTRICT c, std::size_t c_stride) {
+HWY_NOINLINE void score_tile(const T* HWY_RESTRICT k, std::size_t k_stride, const T* HWY_RESTRICT qt, std::size_t D,
+                             T* HWY_RESTRICT st) {
   const Tag<T> d;
   Vec<T> sum[kRows][kWidth];
   for (int r = 0; r < kRows; ++r) {
     for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::Zero(d);
   }
-  for (std::size_t i = 0; i < n; ++i) {
-    Vec<T> columns[kWidth];
-    for (int w = 0; w < kWidth; ++w) columns[w] = hn::LoadU(d, b + i * b_stride + w * kLanes<T>);
+  for (std::size_t i = 0; i < D; ++i) {
+    Vec<T> queries[kWidth];
+    for (int w = 0; w < kWidth; ++w) queries[w] = hn::LoadU(d, qt + i * kPanel<T> + w * kLanes<T>);
+    __builtin_prefetch(k + kRows * k_stride + i * kRows);
     for (int r = 0; r < kRows; ++r) {
-      const Vec<T> factor = hn::Set(d, a[r * a_stride + i]);
-      for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::MulAdd(factor, columns[w], sum[r][w]);
+      const Vec<T> factor = hn::Set(d, k[r * k_stride + i]);
+      for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::MulAdd(factor, queries[w], sum[r][w]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) {
-      T* at = c + r * c_stride + w * kLanes<T>;
-      hn::StoreU(fresh ? sum[r][w] : hn::Add(hn::LoadU(d, at), sum[r][w]), d, at);
-    }
+    for (int w = 0; w < kWidth; ++w) hn::StoreU(sum[r][w], d, st + r * kPanel<T> + w * kLanes<T>);
   }
 }
 
@@ -75,8 +72,7 @@ HWY_NOINLINE void row_tile(const T* HWY_RESTRICT a, std::size_t a_stride, const 
 template <class T, int kWidth>
 void scores(const T* k, std::size_t k_stride, std::size_t n, const T* qt, std::size_t D, T* st) {
   for_register_tiles(n, [&](std::size_t first, auto height) {
-    row_tile<T, decltype(height)::value, kWidth>(k + first * k_stride, k_stride, qt, kPanel<T>, D, true,
-                                                 st + first * kPanel<T>, kPanel<T>);
+    score_tile<T, decltype(height)::value, kWidth>(k + first * k_stride, k_stride, qt, D, st + first * kPanel<T>);
   });
 }
 
@@ -107,14 +103,14 @@ HWY_NOINLINE void column_tile(const T* HWY_RESTRICT pt, const T* HWY_RESTRICT v,
   }
 }
 
-// tile(first column, std::integral_constant<int, vectors>) for pairs of vectors of columns, and a single one at the
-// end.
-template <class T, class Tile>
-HWY_INLINE void for_column_pairs(std::size_t padded_columns, const Tile& tile) {
-  constexpr std::size_t kPair = 2 * kLanes<T>;
-  std::size_t e = 0;
-  for (; e + kPair <= padded_columns; e += kPair) tile(e, std::integral_constant<int, 2>{});
-  if (e < padded_columns) tile(e, std::integral_constant<int, 1>{});
+// tile(first column, std::integral_constant<int, vectors>) for kMost vectors of columns at a time, a power of 2, and
+// fewer at the end.
+template <class T, int kMost, class Tile>
+HWY_INLINE void for_columns(std::size_t begin, std::size_t padded_columns, const Tile& tile) {
+  for (; begin + kMost * kLanes<T> <= padded_columns; begin += kMost * kLanes<T>) {
+    tile(begin, std::integral_constant<int, kMost>{});
+  }
+  if constexpr (kMost > 1) for_columns<T, kMost / 2>(begin, padded_columns, tile);
 }
 
 // out [rows][padded_E] = (fresh ? 0 : alpha * out) + P V over the first keys_of(last row of the register tile) keys, so
@@ -122,7 +118,7 @@ HWY_INLINE void for_column_pairs(std::size_t padded_columns, const Tile& tile) {
 template <class T, class KeysOf>
 void accumulate_values(const T* pt, std::size_t rows, const KeysOf& keys_of, const T* v, std::size_t v_stride,
                        const T* alpha, bool fresh, T* out, std::size_t out_stride, std::size_t padded_E) {
-  for_column_pairs<T>(padded_E, [&](std::size_t e, auto width) {
+  for_columns<T, 2>(0, padded_E, [&](std::size_t e, auto width) {
     for_register_tiles(rows, [&](std::size_t first, auto height) {
       constexpr int kRows = decltype(height)::value;
       column_tile<T, kRows, decltype(width)::value>(pt + first, v + e, v_stride, keys_of(first + kRows - 1),
@@ -132,17 +128,47 @@ void accumulate_values(const T* pt, std::size_t rows, const KeysOf& keys_of, con
   });
 }
 
-// The same for keys: out [n keys][padded_E] (+)= P^T X, where X [rows][..] is dO or Q. Contracts only the rows from
-// row_of(first key of the register tile) on.
+// kRows keys x kWidth vectors of columns: out [kRows][..] = (fresh ? 0 : out) + P^T X over rows [begin, end) of several
+// panels. Panel p's weights lie at pt + p * pt_panel [keys][kPanel]; x [end][..] holds the rows of all. The product is
+// summed by itself and added once, so that the rounding of a long sum grows with its number of tiles.
+template <class T, int kRows, int kWidth>
+HWY_NOINLINE void key_tile(const T* HWY_RESTRICT pt, std::size_t pt_panel, const T* HWY_RESTRICT x,
+                           std::size_t x_stride, std::size_t begin, std::size_t end, bool fresh, T* HWY_RESTRICT out,
+                           std::size_t out_stride) {
+  const Tag<T> d;
+  Vec<T> sum[kRows][kWidth];
+  for (int r = 0; r < kRows; ++r) {
+    for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::Zero(d);
+  }
+  pt += begin / kPanel<T> * pt_panel + begin % kPanel<T>;
+  for (std::size_t i = begin; i < end;) {  // one loop: two, for panels and rows, would keep the sums in memory
+    Vec<T> columns[kWidth];
+    for (int w = 0; w < kWidth; ++w) columns[w] = hn::LoadU(d, x + i * x_stride + w * kLanes<T>);
+    for (int r = 0; r < kRows; ++r) {
+      const Vec<T> factor = hn::Set(d, pt[r * kPanel<T>]);
+      for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::MulAdd(factor, columns[w], sum[r][w]);
+    }
+    pt += ++i % kPanel<T> == 0 ? pt_panel - kPanel<T> + 1 : 1;
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int w = 0; w < kWidth; ++w) {
+      T* at = out + r * out_stride + w * kLanes<T>;
+      hn::StoreU(fresh ? sum[r][w] : hn::Add(hn::LoadU(d, at), sum[r][w]), d, at);
+    }
+  }
+}
+
+// The same for keys: out [n keys][padded_E] (+)= P^T X, where X [rows][..] is dO or Q of several panels. Contracts only
+// the rows from row_of(first key of the register tile) on. Of 32 registers, 6 x 4 vectors need fewer loads than 12 x 2.
 template <class T, class RowOf>
-void accumulate_keys(const T* pt, std::size_t n, std::size_t rows, const RowOf& row_of, const T* x,
-                     std::size_t x_stride, bool fresh, T* out, std::size_t out_stride, std::size_t padded_E) {
-  for_column_pairs<T>(padded_E, [&](std::size_t e, auto width) {
-    for_register_tiles(n, [&](std::size_t first, auto height) {
-      const std::size_t row = row_of(first);
-      row_tile<T, decltype(height)::value, decltype(width)::value>(pt + first * kPanel<T> + row, kPanel<T>,
-                                                                   x + row * x_stride + e, x_stride, rows - row, fresh,
-                                                                   out + first * out_stride + e, out_stride);
+void accumulate_keys(const T* pt, std::size_t pt_panel, std::size_t n, std::size_t rows, const RowOf& row_of,
+                     const T* x, std::size_t x_stride, bool fresh, T* out, std::size_t out_stride,
+                     std::size_t padded_E) {
+  for_columns<T, kTileRows == 12 ? 4 : 2>(0, padded_E, [&](std::size_t e, auto width) {
+    constexpr int kWidth = decltype(width)::value;
+    for_register_tiles<kWidth == 4 ? kTileRows / 2 : kTileRows>(n, [&](std::size_t first, auto height) {
+      key_tile<T, decltype(height)::value, kWidth>(pt + first * kPanel<T>, pt_panel, x + e, x_stride, row_of(first),
+                                                   rows, fresh, out + first * out_stride + e, out_stride);
     });
   });
 }

@@ -103,6 +103,32 @@ TEST_P(CpuLargeGradients, AreTheSameBitsForAnyNumberOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Blocks, CpuLargeGradients, ::testing::ValuesIn(large_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
+// So few heads of so many keys that dq is summed in several copies: here in three.
+std::vector<Case> cases_of_few_heads() {
+  std::vector<Case> cases = large_cases();
+  for (Case& c : cases) {
+    c.heads /= c.kv_heads;
+    c.kv_heads = 1;
+    c.queries = 70;
+    c.keys = 1700;
+    if (c.bias) c.bias = Dims{1, c.queries, 1};
+  }
+  Case lost = large("rows_before_the_keys"), closed = large("closed_gate"), packed = large("packed");
+  lost.queries = 1130;
+  lost.keys = 1030;
+  lost.options.causal = lost.sink_logit = true;
+  closed.keys = 1100;
+  closed.gates = Gates::per_head;
+  closed.closed_nan = true;
+  packed.keys = 3500;
+  packed.heads = packed.kv_heads = 1;
+  packed.packed = packed.options.causal = true;
+  for (const Case& c : {lost, closed, packed}) cases.push_back(c);
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Copies, CpuLargeGradients, ::testing::ValuesIn(cases_of_few_heads()),
+                         [](const auto& instance) { return instance.param.name; });
+
 // Long sums, of primes of terms that no tile divides, and the widest heads, with every option and all kinds of grouped
 // heads; small beside that, for the oracle is slow.
 std::vector<Case> long_cases() {

@@ -1,5 +1,5 @@
-/* The dq wave of the backward pass (src/cpu/key_gradients-inl.h): threads claim blocks in order; block b adds to panel
- * after panel, to each when block b-1 has.
+/* The dq wave of the backward pass (src/cpu/key_gradients-inl.h): threads claim items in order, the first of two blocks
+ * and the others of one; the blocks of an item add to panel after panel, block b to each when block b-1 has.
  */
 #define THREADS 3
 #define BLOCKS 4
@@ -12,21 +12,27 @@
 byte next;
 
 proctype member(byte me) {
-  byte block, panel, now, again, dq, answer, thread;
+  byte first, end, block, panel, now, again, dq, answer, thread;
   do
-  :: atomic { empty(buffer[me]) -> block = next; next++ };
+  :: atomic { empty(buffer[me]) -> first = next; next = (first == 0 -> 2 : first + 1); end = next };
      if
-     :: block >= BLOCKS -> break
+     :: first >= BLOCKS -> break
      :: else
      fi;
      panel = 0;
      do
      :: panel < PANELS ->
-        until(DONE(panel), now == block);
-        load(DQ(panel), dq);
-        assert(dq == block);
-        store(DQ(panel), block + 1);
-        set(DONE(panel), block + 1);
+        block = first;
+        do
+        :: block < end ->
+           until(DONE(panel), now == block);
+           load(DQ(panel), dq);
+           assert(dq == block);
+           store(DQ(panel), block + 1);
+           set(DONE(panel), block + 1);
+           block++
+        :: else -> break
+        od;
         panel++
      :: else -> break
      od
