@@ -14,7 +14,8 @@ from layer_families import LAYERS
 from servers import Turns, geomean, ratios, rounds
 
 CELLS = {"forward": [("time", f"{shape}/{mask}") for shape in SHAPES[:-1] for mask in ("plain", "causal")],
-         "backward": [("time", f"{shape}/{mask}+backward") for shape in SHAPES[2:-1] for mask in ("plain", "causal")],
+         "backward": [("time", f"{shape}/{mask}+backward") for shape in SHAPES[2:-1] for mask in ("plain", "causal")] +
+                     [("time", f"{shape}/window+backward") for shape in ("1,1,4096,64", "1,12,512,64")],
          "decode": [("time", f"decode:{sizes},128,f32/plain") for sizes in ("1,32,32,4096", "8,32,8,4096")],
          "products": [("gemm", sizes) for sizes in ("2048,2304,768", "2048,2048,2048", "64,512,512")],
          "layer": [("time", f"layer:{sizes}/{mode}") for sizes in LAYERS for mode in ("forward", "training")],

@@ -49,6 +49,12 @@ struct Visibility {
     return by_all ? std::numeric_limits<std::int64_t>::min() / 2 : j - right;
   }
 
+  // No query at a position above this one sees key j.
+  constexpr std::int64_t latest(std::int64_t j) const noexcept {
+    constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max() / 2;
+    return window.left >= kEnd - j || j < window.always_first ? kEnd : j + window.left;
+  }
+
   // The smallest part of `within` that holds all keys of it that rows at positions [p_first, p_last] see.
   constexpr KeyRange hull(std::int64_t p_first, std::int64_t p_last, KeyRange within) const noexcept {
     const KeyRange head{within.begin, std::min(within.end, head_end(p_last))};

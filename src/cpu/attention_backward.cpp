@@ -1,5 +1,6 @@
 // The backward pass of attention on the CPU: the list of work items, and one compilation of the kernel per vector
 // instruction set.
+#include "cpu/copies.h"
 #include "cpu/kernels.h"
 #include "cpu/split.h"
 #include "cpu/targets.h"
@@ -39,7 +40,7 @@ class Backward {
       most_blocks_ = std::max(most_blocks_, blocks);
     }
     members_ = members_for(team, work_of() / kWorkPerThread);
-    shared_.copies = copies_of_dq();
+    shared_.copies = copies_of_dq(forward_.sequences.count * forward_.kv_heads, blocks_of_panel(), numbers_of_dq());
     list_items();
     const auto panels = static_cast<std::size_t>(shared_.panels), copies = static_cast<std::size_t>(shared_.copies);
     shared_.done = std::make_unique<Awaited[]>(copies * panels);
@@ -84,25 +85,24 @@ class Backward {
   }
 
  private:
-  // Few long heads get several copies of dq, so that members rarely wait for each other: with one copy all go at the
-  // pace of the slowest processor. The number depends on the shapes alone, since the order of a sum decides its bits.
-  std::int64_t copies_of_dq() const {
-    constexpr std::int64_t kMostStrands = 16, kLeastBlocks = 4, kMostNumbers = 1 << 26;
-    const std::int64_t heads = std::max<std::int64_t>(forward_.sequences.count * forward_.kv_heads, 1);
-    const std::int64_t copies = std::min(kMostStrands / heads, most_blocks_ / kLeastBlocks);
-    return std::clamp<std::int64_t>(kMostNumbers / std::max<std::int64_t>(numbers_of_dq(), 1), 1,
-                                    std::max<std::int64_t>(copies, 1));
-  }
   std::int64_t numbers_of_dq() const {  // of one copy
     const std::size_t D = padded<T>(static_cast<std::size_t>(forward_.head_dim));
     return shared_.panels * static_cast<std::int64_t>(kPanel<T> * D);
+  }
+  // Blocks of keys that a panel may see, at most.
+  std::int64_t blocks_of_panel() const {
+    const Window& window = forward_.window;
+    const std::int64_t right = forward_.causal ? 0 : window.right, keys = most_blocks_ * kBlock;
+    if (window.left >= keys || right >= keys || window.always_first >= keys) return most_blocks_;
+    const std::int64_t seen = window.left + right + window.always_first + static_cast<std::int64_t>(kPanel<T>);
+    return std::min<std::int64_t>(most_blocks_, seen / static_cast<std::int64_t>(kBlock) + 2);
   }
 
   // A strand is the blocks that add to one copy of a head's dq, one after the other. For as many strands as there are
   // members, lists the first blocks of each, then the next, and so on: members work on different strands, and the block
   // that one waits for was claimed long before. Listing one head's blocks in a row made all members wait for each other
-  // along the diagonal of a causal mask. Items have fewer blocks towards the end, so that members finish together; and
-  // one where members share strands, since one that follows another goes at its pace.
+  // along the diagonal of a causal mask. Items have fewer blocks towards the end, so that members finish together, and
+  // a single one where several members share a strand: whoever follows another goes at its pace.
   void list_items() {
     const std::int64_t copies = shared_.copies;
     std::vector<KeyItem> strands;  // what is left of each
@@ -113,7 +113,7 @@ class Backward {
         for (std::int64_t copy = 0; copy < std::min(copies, blocks); ++copy) strands.push_back({n, g, copy, blocks});
       }
     }
-    if (most_blocks_ == 1) return items_.swap(strands);
+    if (most_blocks_ == 1) return items_.swap(strands);  // a strand of one block is an item
     items_.reserve(static_cast<std::size_t>(blocks_));
     std::int64_t left = blocks_;
     const auto members = static_cast<std::size_t>(members_);
@@ -121,19 +121,24 @@ class Backward {
       const std::size_t end = std::min(begin + members, strands.size());
       for (bool more = true; more;) {
         more = false;
-        const std::int64_t at_once =
-            end - begin < members ? 1 : std::clamp<std::int64_t>(left / (3 * members_), 1, kBlocksAtOnce);
+        const std::int64_t at_once = blocks_at_once(end - begin, left);
         for (std::size_t i = begin; i < end; ++i) {
           KeyItem& strand = strands[i];
           if (strand.begin >= strand.end) continue;
           items_.push_back(strand);
           strand.begin += at_once * copies;
           items_.back().end = std::min(strand.begin, strand.end);
-          left -= at_once;
+          left -= (items_.back().end - items_.back().begin + copies - 1) / copies;
           more = more || strand.begin < strand.end;
         }
       }
     }
+  }
+  // Blocks of an item, where `left` are left and so many strands go side by side.
+  std::int64_t blocks_at_once(std::size_t strands, std::int64_t left) const {
+    if (members_ == 1) return kBlocksAtOnce;
+    if (strands < static_cast<std::size_t>(members_)) return 1;
+    return std::clamp<std::int64_t>(left / (3 * members_), 1, kBlocksAtOnce);
   }
   bool blocks_wait() const { return most_blocks_ > 1; }
   std::int64_t blocks_of(std::int64_t n) const { return KeyBlocks(forward_.sequences[n]).count; }
@@ -254,12 +259,13 @@ class Backward {
              problem_.dq.dtype());
     }
   }
-  // Adds up the copies of a panel's dq that any block has written to, in the memory of the first, which it returns.
+  // Adds up the copies of a panel's dq that any block has written to, in the memory of the first, which it returns. A
+  // panel that sees nothing, or whose head is closed, is 0 in copy 0.
   const T* sum_copies(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t index) {
     const Tag<T> d;
     const std::size_t size = rows.rows * head.padded_D();
     T *total = nullptr, *weights = nullptr;
-    for (std::int64_t copy = 0; head.sends() && copy < shared_.copies; ++copy) {
+    for (std::int64_t copy = 0; head.takes_part() && copy < shared_.copies; ++copy) {
       if (!sees_any(head, rows, copy)) continue;
       T *part = shared_.dq_of(head, index, copy), *part_weights = shared_.weight_sums_of(head, index, copy);
       if (total == nullptr) {
@@ -272,11 +278,7 @@ class Backward {
       }
       for (std::size_t r = 0; r < rows.rows; ++r) weights[r] += part_weights[r];
     }
-    if (total == nullptr) {
-      total = shared_.dq_of(head, index, 0);
-      std::fill_n(total, size, T{0});
-      return total;
-    }
+    if (total == nullptr) return shared_.dq_of(head, index, 0);
     divide_rows(rows.rows, head.padded_D(), weights, total, head.padded_D());
     return total;
   }

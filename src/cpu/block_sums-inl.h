@@ -44,18 +44,19 @@ class BlockSums {
     if (in_place_) total_ = {reinterpret_cast<T*>(data_), static_cast<std::size_t>(to.stride(2))};
   }
 
-  // Adds P^T X to keys [first, first + n) of the block, X being the rows of `panels` panels, the weights of each
-  // [n][kPanel] and kBlock * kPanel after those of the one before. `careful`: some weights may be 0, and X not finite.
-  template <class RowOf>
+  // Adds P^T X to keys [first, first + n) of the block, X being the `rows` rows of `panels` panels, the weights of each
+  // [n][kPanel] and kBlock * kPanel after those of the one before; rows_of(key, key) says which rows see any of these
+  // keys. `careful`: some weights may be 0, and X not finite.
+  template <class RowsOf>
   void add(const T* pt, std::size_t panels, std::size_t first, std::size_t n, std::size_t rows, bool careful,
-           const RowOf& row_of, const Matrix<T>& x) {
+           const RowsOf& rows_of, const Matrix<T>& x) {
     const Sums<T>& sums = long_ ? partial_ : total_;
     bool& fresh = long_ ? fresh_partial_ : fresh_;
     const bool finite = !careful || all_finite(x.data, x.stride, rows, padded<T>(columns_));
     if (fresh && (first > 0 || n < keys_ || !finite)) clear(sums, fresh);
     T* to = sums.data + first * sums.stride;
     if (finite) {
-      accumulate_keys(pt, kBlock * kPanel<T>, n, rows, row_of, x.data, x.stride, fresh, to, sums.stride,
+      accumulate_keys(pt, kBlock * kPanel<T>, n, rows_of, x.data, x.stride, fresh, to, sums.stride,
                       padded<T>(columns_));
     } else {
       for (std::size_t p = 0; p < panels; ++p) {
@@ -64,8 +65,9 @@ class BlockSums {
       }
     }
     fresh = false;
+    if (!long_) return;
     summed_ += panels;
-    if (long_ && summed_ >= kPanelsPerSum) add_partial();
+    if (summed_ >= kPanelsPerSum) add_partial();
   }
 
   void store() {

@@ -103,7 +103,7 @@ class KeyGradients {
         copy_(item.begin % shared.copies),
         heads_per_kv_(problem.forward.heads / problem.forward.kv_heads) {
     for (std::int64_t b = item.begin; b < item.end; b += shared.copies) {
-      own_[own_count_].emplace(*this, b);
+      own_[own_count_].emplace(*this, b, own_count_, blocks_[b]);
       ++own_count_;
     }
   }
@@ -112,7 +112,7 @@ class KeyGradients {
   void run(double* gate_parts) {
     for (std::int64_t h = item_.kv_head * heads_per_kv_; h < (item_.kv_head + 1) * heads_per_kv_; ++h) {
       const GradientHead<T> head(problem_, item_.sequence, h, w_);
-      if (head.sends() || head.wants_gate()) {
+      if (head.takes_part()) {
         add_head(head, gate_parts + h - item_.kv_head * heads_per_kv_);
       } else {
         for (std::int64_t i = 0; item_.begin == 0 && i < head.panels(); ++i) clear_dq(head, head.rows_of(i), i);
@@ -135,24 +135,25 @@ class KeyGradients {
     bool finite_keys = true;
     double gate = 0;  // its part of the gate's gradient
 
-    Block(const KeyGradients& of, std::int64_t b)
+    Block(const KeyGradients& of, std::int64_t b, std::size_t at, backend::KeyRange range)
         : index(b),
-          place(of.own_count_),
-          keys(of.blocks_[b]),
-          dk(of.sums_of(of.problem_.dk, *this, of.w_.D, of.w_.dk, of.w_.partial_dk)),
-          dv(of.sums_of(of.problem_.dv, *this, of.w_.E, of.w_.dv, of.w_.partial_dv)) {}
+          place(at),
+          keys(range),
+          dk(of.sums_of(of.problem_.dk, range, at, of.w_.D, of.w_.dk, of.w_.partial_dk)),
+          dv(of.sums_of(of.problem_.dv, range, at, of.w_.E, of.w_.dv, of.w_.partial_dv)) {}
   };
   // Panels that are held at once, in their order.
   struct Group {
-    std::int64_t first, count;
+    std::int64_t first_panel, count;
     GradientPanel<T> panels[kPanelsAtOnce];
     bool loaded[kPanelsAtOnce];  // it sees some of the item's keys
 
-    std::int64_t index_of(std::size_t place) const { return first + static_cast<std::int64_t>(place); }
+    std::int64_t index_of(std::size_t place) const { return first_panel + static_cast<std::int64_t>(place); }
   };
-  // What the panels of a group see of one block, together and each by itself.
+  // What the panels of a group see of one block, together and each by itself. Those that see any of it are neighbours,
+  // since all bounds of what a query sees grow with its position.
   struct Seen {
-    std::size_t first = kPanelsAtOnce, last = 0;  // the panels that see any of it
+    std::size_t first_place = 0, end_place = 0;  // the panels that see any of it
     backend::KeyRange all;
     backend::KeyRange by[kPanelsAtOnce];
   };
@@ -174,7 +175,8 @@ class KeyGradients {
     // The last panel first: under a causal mask all blocks see it, so that all can begin at once. Beginning at the
     // diagonal made each block wait until the one before had come that far.
     Group group;
-    for (group.first = (head.panels() - 1) / kGroup * kGroup; group.first >= 0; group.first -= kGroup) {
+    constexpr auto kStep = static_cast<std::int64_t>(kPanelsAtOnce);
+    for (group.first_panel = (head.panels() - 1) / kStep * kStep; group.first_panel >= 0; group.first_panel -= kStep) {
       load(head, group);
       for_own([&](Block& block) { add_group(head, block, group); });
     }
@@ -185,37 +187,38 @@ class KeyGradients {
 
   // Reads the panels that see any of the blocks. Those that see nothing at all are block 0's to finish.
   void load(const GradientHead<T>& head, Group& group) {
-    group.count = std::min(kGroup, head.panels() - group.first);
-    for (std::int64_t p = 0; p < group.count; ++p) {
+    group.count = std::min<std::int64_t>(kPanelsAtOnce, head.panels() - group.first_panel);
+    for (std::size_t p = 0; p < static_cast<std::size_t>(group.count); ++p) {
       GradientPanel<T>& panel = group.panels[p];
-      const std::int64_t index = group.first + p;
+      const std::int64_t index = group.index_of(p);
       const PanelRows<T> rows = head.rows_of(index);
       std::size_t place = 0;
       while (place < own_count_ && seen_by(head, rows, *own_[place]).empty()) ++place;
       group.loaded[p] = place < own_count_;
       const bool sees_nothing = !group.loaded[p] && item_.begin == 0 && head.head().sees_only(rows, own_[0]->keys);
       if (!group.loaded[p] && !sees_nothing) continue;
-      panel.take_place(w_, static_cast<std::size_t>(p));
+      panel.take_place(w_, p);
       head.load(index, sees_nothing || head.head().sees_only(rows, own_[place]->keys), panel);
       shared_.complete(head, index, panel);
       if (!sees_nothing) continue;
       std::fill_n(panel.sink_weight, kPanel<T>, T{1});
       clear_dq(head, rows, index);
-      add_to_sink(head, panel, index);
+      store_sink_part(head, panel, index);
     }
   }
 
   Seen seen_of(const GradientHead<T>& head, const Block& block, const Group& group) const {
     Seen seen;
     for (std::size_t p = 0; p < static_cast<std::size_t>(group.count); ++p) {
-      seen.by[p] = group.loaded[p] ? seen_by(head, group.panels[p], block) : backend::KeyRange{};
-      if (seen.by[p].empty()) continue;
-      const bool none = seen.all.empty();
-      seen.all =
-          none ? seen.by[p]
-               : backend::KeyRange{std::min(seen.all.begin, seen.by[p].begin), std::max(seen.all.end, seen.by[p].end)};
-      if (none) seen.first = p;
-      seen.last = p;
+      const backend::KeyRange keys = group.loaded[p] ? seen_by(head, group.panels[p], block) : backend::KeyRange{};
+      if (keys.empty()) continue;
+      if (seen.all.empty()) {
+        seen.all = keys;
+        seen.first_place = p;
+      }
+      seen.by[p] = keys;
+      seen.all = {std::min(seen.all.begin, keys.begin), std::max(seen.all.end, keys.end)};
+      seen.end_place = p + 1;
     }
     return seen;
   }
@@ -223,12 +226,10 @@ class KeyGradients {
   void add_group(const GradientHead<T>& head, Block& block, Group& group) {
     const Seen seen = seen_of(head, block, group);
     if (seen.all.empty()) return;
-    for (std::size_t p = seen.first; p <= seen.last; ++p) {
-      if (!seen.by[p].empty()) make_tile(head, block, group, p, seen.by[p]);
-    }
+    for (std::size_t p = seen.first_place; p < seen.end_place; ++p) make_tile(head, block, group, p, seen.by[p]);
     if (head.sends()) add_to_keys(head, block, group, seen);
-    for (std::size_t p = seen.first; p <= seen.last; ++p) {
-      if (!seen.by[p].empty()) add_to_dq(head, block, group.panels[p], group.index_of(p), seen.by[p]);
+    for (std::size_t p = seen.first_place; p < seen.end_place; ++p) {
+      add_to_dq(head, block, group.panels[p], group.index_of(p), seen.by[p]);
     }
   }
 
@@ -243,7 +244,7 @@ class KeyGradients {
     if (head.sends()) head.through_softcap(panel, static_cast<std::size_t>(seen.end - seen.begin));
     for (std::size_t r = 0; head.wants_gate() && r < panel.rows; ++r) block.gate += static_cast<double>(gate_sum[r]);
     if (problem_.dsink_logit.present() && !sees_before(head, panel, block.index)) {
-      add_to_sink(head, panel, group.index_of(place));
+      store_sink_part(head, panel, group.index_of(place));
     }
   }
   static Matrix<T> rows_from(const Matrix<T>& rows, std::int64_t first) {
@@ -252,36 +253,41 @@ class KeyGradients {
 
   // dv += P^T dO and dk += dS^T Q, over the rows of all panels of the group that see any of the block.
   void add_to_keys(const GradientHead<T>& head, Block& block, const Group& group, const Seen& seen) const {
-    const auto first = static_cast<std::size_t>(seen.all.begin - block.keys.begin);
+    const auto first_key = static_cast<std::size_t>(seen.all.begin - block.keys.begin);
     const auto n = static_cast<std::size_t>(seen.all.end - seen.all.begin);
-    const GradientPanel<T>&from = group.panels[seen.first], &to = group.panels[seen.last];
-    const std::size_t panels = seen.last - seen.first + 1, rows = (panels - 1) * kPanel<T> + to.rows;
+    const GradientPanel<T>& first = group.panels[seen.first_place];
+    const std::size_t panels = seen.end_place - seen.first_place;
+    const std::size_t rows = (panels - 1) * kPanel<T> + group.panels[seen.end_place - 1].rows;
     bool careful = false;
-    for (std::size_t p = seen.first; p <= seen.last; ++p) {
+    for (std::size_t p = seen.first_place; p < seen.end_place; ++p) {
       clear_unseen(block, p, seen);
       const GradientPanel<T>& panel = group.panels[p];
       careful = careful || (head.may_weigh_nothing(panel, seen.all) && !head.vouches_for_rows(panel));
     }
-    const auto row_of = [&](std::size_t key) {
-      const std::int64_t p = head.head().visibility.earliest(seen.all.begin + static_cast<std::int64_t>(key));
-      return static_cast<std::size_t>(std::clamp<std::int64_t>(p - from.position, 0, static_cast<std::int64_t>(rows)));
+    const auto rows_of = [&](std::size_t key, std::size_t last_key) {
+      const backend::Visibility& visibility = head.head().visibility;
+      const auto row_at = [&](std::int64_t position) {
+        return static_cast<std::size_t>(
+            std::clamp<std::int64_t>(position - first.position, 0, static_cast<std::int64_t>(rows)));
+      };
+      const std::int64_t from = seen.all.begin + static_cast<std::int64_t>(key);
+      const std::int64_t to = seen.all.begin + static_cast<std::int64_t>(last_key);
+      return RowRange{row_at(visibility.earliest(from)),
+                      row_at(std::max(visibility.latest(from), visibility.latest(to)) + 1)};
     };
-    const std::size_t at = (seen.first * kBlock + first) * kPanel<T>;
-    if (head.head().gate != 0) block.dv.add(w_.pt + at, panels, first, n, rows, careful, row_of, from.dout);
-    block.dk.add(w_.dst + at, panels, first, n, rows, careful, row_of, from.q);
+    const std::size_t at = (seen.first_place * kBlock + first_key) * kPanel<T>;
+    if (head.head().gate != 0) block.dv.add(w_.pt + at, panels, first_key, n, rows, careful, rows_of, first.dout);
+    block.dk.add(w_.dst + at, panels, first_key, n, rows, careful, rows_of, first.q);
   }
   // A panel's weights of keys that it does not see, but another of the group does, are 0.
   void clear_unseen(const Block& block, std::size_t place, const Seen& seen) const {
     const auto clear = [&](std::int64_t begin, std::int64_t end) {
-      for (T* tile : {w_.pt, w_.dst}) {
-        T* rows = tile + place * kBlock * kPanel<T>;
-        std::fill(rows + (begin - block.keys.begin) * kRows, rows + (end - block.keys.begin) * kRows, T{0});
-      }
+      if (begin >= end) return;
+      const std::size_t at = (place * kBlock + static_cast<std::size_t>(begin - block.keys.begin)) * kPanel<T>;
+      for (T* tile : {w_.pt, w_.dst}) std::fill_n(tile + at, static_cast<std::size_t>(end - begin) * kPanel<T>, T{0});
     };
-    const backend::KeyRange by =
-        seen.by[place].empty() ? backend::KeyRange{seen.all.end, seen.all.end} : seen.by[place];
-    if (seen.all.begin < by.begin) clear(seen.all.begin, by.begin);
-    if (by.end < seen.all.end) clear(by.end, seen.all.end);
+    clear(seen.all.begin, seen.by[place].begin);
+    clear(seen.by[place].end, seen.all.end);
   }
 
   // dq += dS K, once the block before has added its part. That block has begun, since blocks are claimed in order, and
@@ -354,7 +360,7 @@ class KeyGradients {
   }
 
   // dsink = -p_sink (delta - dlse) of every row.
-  void add_to_sink(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index) const {
+  void store_sink_part(const GradientHead<T>& head, const GradientPanel<T>& panel, std::int64_t index) const {
     if (!problem_.dsink_logit.present() || head.head().sink == -kInfinity<T>) return;
     double sum = 0;
     for (std::size_t r = 0; r < panel.rows; ++r) {
@@ -391,15 +397,12 @@ class KeyGradients {
   }
 
   // scratch and partial [kBlocksAtOnce][kBlock][padded columns].
-  BlockSums<T> sums_of(const TensorView& to, const Block& block, std::size_t columns, T* scratch, T* partial) const {
-    const std::size_t at = block.place * kBlock * columns;
-    return BlockSums<T>(to, sequence_.batch, item_.kv_head, sequence_.key_begin + block.keys.begin,
-                        block.keys.end - block.keys.begin, heads_per_kv_ * panels_of<T>(sequence_), scratch + at,
-                        partial + at);
+  BlockSums<T> sums_of(const TensorView& to, backend::KeyRange keys, std::size_t place, std::size_t columns, T* scratch,
+                       T* partial) const {
+    const std::size_t at = place * kBlock * columns;
+    return BlockSums<T>(to, sequence_.batch, item_.kv_head, sequence_.key_begin + keys.begin, keys.end - keys.begin,
+                        heads_per_kv_ * panels_of<T>(sequence_), scratch + at, partial + at);
   }
-
-  static constexpr auto kGroup = static_cast<std::int64_t>(kPanelsAtOnce);
-  static constexpr auto kRows = static_cast<std::int64_t>(kPanel<T>);
 
   const backend::AttentionGradientProblem& problem_;
   GradientShared<T>& shared_;

@@ -45,7 +45,7 @@ HWY_INLINE void for_register_tiles(std::size_t n, const Tile& tile) {
 }
 
 // kRows keys x kWidth vectors of queries: st [kRows][kPanel] = k [kRows][D] . qt [D][kPanel]. Asks for the keys of the
-// next tile, a little at every step, as if they followed at once.
+// next tile, a line or less at every step, as if rows lay side by side: 3 to 5 % of causal heads of 128 columns.
 template <class T, int kRows, int kWidth>
 HWY_NOINLINE void score_tile(const T* HWY_RESTRICT k, std::size_t k_stride, const T* HWY_RESTRICT qt, std::size_t D,
                              T* HWY_RESTRICT st) {
@@ -77,7 +77,8 @@ void scores(const T* k, std::size_t k_stride, std::size_t n, const T* qt, std::s
 }
 
 // kRows queries x kWidth vectors of value columns. pt [n][kPanel], v [n][..] with stride, out [kRows][out_stride]:
-// out = (fresh ? 0 : alpha[i] * out) + P V; without alpha it is 1. Summed as above.
+// out = (fresh ? 0 : alpha[i] * out) + P V; without alpha it is 1. The product is summed by itself and added once, so
+// that the rounding of a long sum grows with its number of tiles.
 template <class T, int kRows, int kWidth>
 HWY_NOINLINE void column_tile(const T* HWY_RESTRICT pt, const T* HWY_RESTRICT v, std::size_t v_stride, std::size_t n,
                               const T* HWY_RESTRICT alpha, bool fresh, T* HWY_RESTRICT out, std::size_t out_stride) {
@@ -129,8 +130,8 @@ void accumulate_values(const T* pt, std::size_t rows, const KeysOf& keys_of, con
 }
 
 // kRows keys x kWidth vectors of columns: out [kRows][..] = (fresh ? 0 : out) + P^T X over rows [begin, end) of several
-// panels. Panel p's weights lie at pt + p * pt_panel [keys][kPanel]; x [end][..] holds the rows of all. The product is
-// summed by itself and added once, so that the rounding of a long sum grows with its number of tiles.
+// panels. Panel p's weights lie at pt + p * pt_panel [keys][kPanel]; x [end][..] holds the rows of all. Summed as
+// above.
 template <class T, int kRows, int kWidth>
 HWY_NOINLINE void key_tile(const T* HWY_RESTRICT pt, std::size_t pt_panel, const T* HWY_RESTRICT x,
                            std::size_t x_stride, std::size_t begin, std::size_t end, bool fresh, T* HWY_RESTRICT out,
@@ -158,17 +159,23 @@ HWY_NOINLINE void key_tile(const T* HWY_RESTRICT pt, std::size_t pt_panel, const
   }
 }
 
-// The same for keys: out [n keys][padded_E] (+)= P^T X, where X [rows][..] is dO or Q of several panels. Contracts only
-// the rows from row_of(first key of the register tile) on. Of 32 registers, 6 x 4 vectors need fewer loads than 12 x 2.
-template <class T, class RowOf>
-void accumulate_keys(const T* pt, std::size_t pt_panel, std::size_t n, std::size_t rows, const RowOf& row_of,
-                     const T* x, std::size_t x_stride, bool fresh, T* out, std::size_t out_stride,
-                     std::size_t padded_E) {
+// Rows of a group of panels.
+struct RowRange {
+  std::size_t begin, end;
+};
+
+// out [n keys][padded_E] (+)= P^T X, where X [..][..] is dO or Q of several panels, over rows_of(first key, last key of
+// the register tile). Of 32 registers, 6 x 4 vectors need fewer loads than 12 x 2.
+template <class T, class RowsOf>
+void accumulate_keys(const T* pt, std::size_t pt_panel, std::size_t n, const RowsOf& rows_of, const T* x,
+                     std::size_t x_stride, bool fresh, T* out, std::size_t out_stride, std::size_t padded_E) {
   for_columns<T, kTileRows == 12 ? 4 : 2>(0, padded_E, [&](std::size_t e, auto width) {
     constexpr int kWidth = decltype(width)::value;
     for_register_tiles<kWidth == 4 ? kTileRows / 2 : kTileRows>(n, [&](std::size_t first, auto height) {
-      key_tile<T, decltype(height)::value, kWidth>(pt + first * kPanel<T>, pt_panel, x + e, x_stride, row_of(first),
-                                                   rows, fresh, out + first * out_stride + e, out_stride);
+      constexpr int kRows = decltype(height)::value;
+      const RowRange rows = rows_of(first, first + kRows - 1);
+      key_tile<T, kRows, kWidth>(pt + first * kPanel<T>, pt_panel, x + e, x_stride, rows.begin, rows.end, fresh,
+                                 out + first * out_stride + e, out_stride);
     });
   });
 }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "backend/executors.h"
+#include "cpu/copies.h"
 #include "cpu/targets.h"
 #include "support/bits.h"
 #include "support/compare.h"
@@ -103,7 +104,8 @@ TEST_P(CpuLargeGradients, AreTheSameBitsForAnyNumberOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Blocks, CpuLargeGradients, ::testing::ValuesIn(large_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
-// So few heads of so many keys that dq is summed in several copies: here in three.
+// So few heads of so many keys that dq is summed in several copies: in three, and in two where there are 1,100 keys or
+// fewer.
 std::vector<Case> cases_of_few_heads() {
   std::vector<Case> cases = large_cases();
   for (Case& c : cases) {
@@ -123,11 +125,35 @@ std::vector<Case> cases_of_few_heads() {
   packed.keys = 3500;
   packed.heads = packed.kv_heads = 1;
   packed.packed = packed.options.causal = true;
-  for (const Case& c : {lost, closed, packed}) cases.push_back(c);
+  Case wide = large("f64");
+  wide.keys = 1100;
+  wide.dtype = DType::f64;
+  wide.options.causal = true;
+  for (const Case& c : {lost, closed, packed, wide}) cases.push_back(c);
   return cases;
 }
 INSTANTIATE_TEST_SUITE_P(Copies, CpuLargeGradients, ::testing::ValuesIn(cases_of_few_heads()),
                          [](const auto& instance) { return instance.param.name; });
+
+TEST(CpuCopiesOfDq, AreForFewHeadsOfManyBlocks) {
+  struct Sizes {
+    std::int64_t heads, blocks, numbers, copies;
+  };
+  for (const auto& [heads, blocks, numbers, copies] : {Sizes{1, 64, 1 << 19, 16},
+                                                       {1, 1000, 1 << 19, 16},
+                                                       {1, 14, 70 * 32, 3},
+                                                       {1, 8, 1 << 16, 2},
+                                                       {1, 7, 1 << 16, 1},
+                                                       {3, 64, 3 << 19, 5},
+                                                       {8, 64, 8 << 19, 2},
+                                                       {9, 64, 9 << 19, 1},
+                                                       {1, 64, 1 << 24, 4},
+                                                       {1, 64, 1 << 27, 1},
+                                                       {0, 1, 0, 1}}) {
+    EXPECT_EQ(cpu::copies_of_dq(heads, blocks, numbers), copies)
+        << heads << " heads, " << blocks << " blocks, " << numbers << " numbers";
+  }
+}
 
 // Long sums, of primes of terms that no tile divides, and the widest heads, with every option and all kinds of grouped
 // heads; small beside that, for the oracle is slow.
@@ -286,6 +312,33 @@ TEST(CpuGradientsOfLargeLogits, FollowTheRuleOverManyDraws) {
           << what << ", variance " << variance << ", softcap " << softcap;
     }
   }
+}
+
+// A sink takes part in the sum of a row's weights once, however many copies dq has.
+TEST(CpuGradientsOfLargeLogits, CopiesShareASink) {
+  Case c = large("copies_share_a_sink");
+  c.heads = c.kv_heads = 1;
+  c.queries = 40;
+  c.keys = 1700;
+  c.options.scale = 1;
+  c.sink_logit = true;
+  const Materialised m = materialise(c);
+  fill_with(m.sink_logit, [] { return 22.0; });
+  expect_right_gradients(m);
+}
+
+// Beside a large lse its rounding is an error that all weights of a row share, unless dq is divided by their sum.
+// Values that follow the keys make the terms of dq agree, so that all other errors average out.
+TEST(CpuGradientsOfLargeLogits, SumsOfCopiesAreDividedByTheirWeights) {
+  Case c = large("copies_far_from_zero");
+  c.heads = c.kv_heads = 1;
+  c.queries = 40;
+  c.keys = 1100;
+  c.bias = Dims{1, 1, 1};
+  const Materialised m = materialise(c);
+  fill_with(m.bias, [] { return 700.0; });
+  std::memcpy(m.v.data(), m.k.data(), static_cast<std::size_t>(m.k.count()) * sizeof(float));
+  expect_right_gradients(m);
 }
 
 // A key whose weight rounds to 1 beside a large lse is not alone: what the others weigh together comes back to it.

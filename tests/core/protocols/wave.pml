@@ -1,5 +1,6 @@
 /* The dq wave of the backward pass (src/cpu/key_gradients-inl.h): threads claim items in order, the first of two blocks
- * and the others of one; the blocks of an item add to panel after panel, block b to each when block b-1 has.
+ * and the others of one; the blocks of an item add to panel after panel, block b to each when block b-1 has. (The code
+ * goes over groups of panels; a group waits as a panel does here.)
  */
 #define THREADS 3
 #define BLOCKS 4
