@@ -125,10 +125,11 @@ class Backward {
         for (std::size_t i = begin; i < end; ++i) {
           KeyItem& strand = strands[i];
           if (strand.begin >= strand.end) continue;
-          items_.push_back(strand);
+          KeyItem item = strand;
+          item.end = std::min(strand.begin + at_once * copies, strand.end);
+          items_.push_back(item);
+          left -= (item.end - item.begin + copies - 1) / copies;
           strand.begin += at_once * copies;
-          items_.back().end = std::min(strand.begin, strand.end);
-          left -= (items_.back().end - items_.back().begin + copies - 1) / copies;
           more = more || strand.begin < strand.end;
         }
       }

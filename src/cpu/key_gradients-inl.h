@@ -144,7 +144,8 @@ class KeyGradients {
   };
   // Panels that are held at once, in their order.
   struct Group {
-    std::int64_t first_panel, count;
+    std::int64_t first_panel;
+    std::size_t count;
     GradientPanel<T> panels[kPanelsAtOnce];
     bool loaded[kPanelsAtOnce];  // it sees some of the item's keys
 
@@ -187,8 +188,8 @@ class KeyGradients {
 
   // Reads the panels that see any of the blocks. Those that see nothing at all are block 0's to finish.
   void load(const GradientHead<T>& head, Group& group) {
-    group.count = std::min<std::int64_t>(kPanelsAtOnce, head.panels() - group.first_panel);
-    for (std::size_t p = 0; p < static_cast<std::size_t>(group.count); ++p) {
+    group.count = std::min(kPanelsAtOnce, static_cast<std::size_t>(head.panels() - group.first_panel));
+    for (std::size_t p = 0; p < group.count; ++p) {
       GradientPanel<T>& panel = group.panels[p];
       const std::int64_t index = group.index_of(p);
       const PanelRows<T> rows = head.rows_of(index);
@@ -209,7 +210,7 @@ class KeyGradients {
 
   Seen seen_of(const GradientHead<T>& head, const Block& block, const Group& group) const {
     Seen seen;
-    for (std::size_t p = 0; p < static_cast<std::size_t>(group.count); ++p) {
+    for (std::size_t p = 0; p < group.count; ++p) {
       const backend::KeyRange keys = group.loaded[p] ? seen_by(head, group.panels[p], block) : backend::KeyRange{};
       if (keys.empty()) continue;
       if (seen.all.empty()) {
