@@ -7,6 +7,7 @@
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "io/file.h"
+#include "report/png.h"
 #include "study/findings.h"
 
 namespace polyhead::cli {
@@ -57,6 +58,9 @@ Report report_of(const study::Results& results, const StudyOptions& o) {
     findings.rows.push_back({finding.text, finding.figure});
   }
   report.text += fmt::format("\n{}/report.html shows it all ({:.0f} s).\n", o.out, results.seconds);
+  if (!report::can_draw_png()) {
+    report.text += fmt::format("Its figures are there as SVG alone; PNG takes librsvg: {}.\n", report::kPngNeeds);
+  }
   report.fields = {{"folder", o.out}, {"seconds", results.seconds}, {"quick", results.quick}};
   report.tables = {findings};
   report.csv = findings;
@@ -75,7 +79,8 @@ Command study_command() {
           "seeds, and compares them; watches induction heads form, with the controls that tell them from look-alikes; "
           "takes a model of sentences apart, says what each head does and how much depends on it, and prunes it. "
           "Writes "
-          "a folder: report.html (one file, opens offline), figures as SVG and PNG, study.json with every number, and "
+          "a folder: report.html (one file, opens offline), figures as SVG and, with librsvg, PNG, study.json with "
+          "every number, and "
           "the models. Takes minutes on two cores and nothing from the network. Every model is written when it is "
           "trained: "
           "after Ctrl-C, a kill or a full disk --resume continues with the rest and arrives at the same numbers.",

@@ -1,5 +1,6 @@
 # CUDA, where there is a compiler for it: nvcc on the PATH, in its usual place, or from PyPI in .cuda (tools/install-packages
-# cuda), version 13 or later. POLYHEAD_CUDA=OFF does without. Nothing of it is linked but the static runtime.
+# cuda), version 13 or later. POLYHEAD_CUDA=OFF does without. Nothing of it is linked but the static runtime,
+# which is installed with the static library: who links that needs no CUDA.
 option(POLYHEAD_CUDA "Build the kernels for NVIDIA GPUs if nvcc is found" ON)
 
 set(POLYHEAD_HAS_CUDA OFF)
@@ -21,8 +22,7 @@ if(nvcc_version VERSION_GREATER_EQUAL 13 AND POLYHEAD_CUDA AND NOT POLYHEAD_SANI
   find_package(CUDAToolkit 13 QUIET)
   if(TARGET CUDA::cudart_static)
     set(POLYHEAD_HAS_CUDA ON)
-    get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
-    set(POLYHEAD_CUDA_LIBRARIES "${cudart} -ldl -lrt")  # for those who link the static library without CMake
+    get_target_property(POLYHEAD_CUDART CUDA::cudart_static IMPORTED_LOCATION)  # installed beside the static library
   endif()
 endif()
 if(POLYHEAD_HAS_CUDA)

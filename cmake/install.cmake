@@ -20,9 +20,22 @@ function(polyhead_install library)
     FILE_SET HEADERS COMPONENT Development)
   install(EXPORT ${library} NAMESPACE polyhead:: DESTINATION ${package_dir} FILE polyheadTargets.cmake COMPONENT Development)
 
+  # What a program that links it has to link, too.
   get_target_property(library_type ${library} TYPE)
+  set(pc_requires)
+  set(pc_libs)
+  if(library_type STREQUAL STATIC_LIBRARY)
+    set(pc_libs " -pthread")
+    if(NOT TARGET polyhead_highway)
+      set(pc_requires libhwy)
+    endif()
+    if(POLYHEAD_HAS_CUDA)
+      string(APPEND pc_libs " -L\${libdir}/polyhead -lcudart_static -ldl -lrt")
+      install(FILES ${POLYHEAD_CUDART} DESTINATION ${CMAKE_INSTALL_LIBDIR}/polyhead COMPONENT Development)
+    endif()
+  endif()
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/polyheadConfig.cmake.in polyheadConfig.cmake
-    INSTALL_DESTINATION ${package_dir})
+    INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_LIBDIR)
   write_basic_package_version_file(polyheadConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/polyheadConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/polyheadConfigVersion.cmake
     DESTINATION ${package_dir} COMPONENT Development)

@@ -61,7 +61,7 @@ void write_report(const report::Page& page, const std::filesystem::path& folder)
   for (const report::Figure& figure : page.figures) {
     const std::string drawing = report::svg(figure);
     write(folder / "figures" / (figure.id + ".svg"), drawing);
-    write(folder / "figures" / (figure.id + ".png"), report::png(drawing));
+    if (report::can_draw_png()) write(folder / "figures" / (figure.id + ".png"), report::png(drawing));
   }
 }
 

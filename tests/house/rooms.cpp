@@ -74,8 +74,6 @@ const std::vector<Library> kLibraries = {
     {"cuda", {"cuda"}},
     {"cublasLt.h", {"cuda"}},
     {"cub/", {"cuda"}},
-    {"librsvg/", {"report"}},
-    {"cairo.h", {"report"}},
     {"xxhash.h", {"io"}},
     {"zlib.h", {"report"}},
 };
