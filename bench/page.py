@@ -44,7 +44,7 @@ def text_of(tab, address, tokens):
     def count(text):
         tab.open('about:blank')
         tab.load(address + '#text=' + urllib.parse.quote(text))
-        until(tab, '!live.reading && live.whole !== null')
+        until(tab, '!live.reading && sides.whole !== null')
         return tab.run('currentSample().tokens.length')
 
     once, twice = count(SENTENCE), count(2 * SENTENCE)
@@ -56,7 +56,7 @@ def knock_out(tab, address, tokens):
     text = text_of(tab, address, tokens)
     tab.open('about:blank')
     tab.load(address + '#text=' + urllib.parse.quote(text))
-    until(tab, '!live.reading && live.whole !== null')
+    until(tab, '!live.reading && sides.whole !== null')
     times = []
     for head in range(ROUNDS):
         times.append(tab.run(f'''new Promise((done) => {{
@@ -78,7 +78,7 @@ def first_view(tab, address, text):
         tab.open('about:blank')
         began = time.monotonic()
         tab.load(address + '#text=' + urllib.parse.quote(text))
-        until(tab, '!live.reading && live.whole !== null')
+        until(tab, '!live.reading && sides.whole !== null')
         tab.settle()
         times.append(time.monotonic() - began)
     return min(times)
@@ -88,7 +88,7 @@ def panning(tab, address, text):
     """Milliseconds that a frame's drawing takes while the map is panned, and frames a second."""
     tab.open('about:blank')
     tab.load(address + '#head=0.0')
-    until(tab, '!live.reading && live.whole !== null')
+    until(tab, '!live.reading && sides.whole !== null')
     tab.run(f"byId('text').value = {text!r}; live.onText()")
     until(tab, '!live.reading && map.matrix?.queries > 1500', 120)
     tab.run('map.zoomBy(4)')

@@ -1,7 +1,9 @@
 // Long texts from far away: where a cell is smaller than a pixel, blocks of cells are drawn. A block is either its
 // largest weight, so that no single link is lost, or its mean, so that areas are as dark as they are heavy.
 
-const blocks = {
+import {weightOf} from './data.js';
+
+export const blocks = {
   // [queries, keys] -> a byte per block of size × size cells; those at the edges have fewer.
   of(matrix, size, kind) {
     if (size === 1) return matrix;

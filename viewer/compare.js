@@ -1,8 +1,10 @@
 // Two models, or a model on two texts, side by side: the one that is looked at and another with the same heads.
 
-const comparison = {
-  usual: () => null,  // what one compares with unless told otherwise: the index of a model; a live page knows one
+import {data, keyOf} from './data.js';
+import {hooks} from './hooks.js';
+import {currentModel, state} from './state.js';
 
+export const comparison = {
   sameHeads: (a, b) => a.heads.length === b.heads.length && a.heads.every((head, i) => keyOf(head) === keyOf(b.heads[i])),
 
   // [index, name] of what the model that is looked at can be compared with.
@@ -11,7 +13,7 @@ const comparison = {
 
   // The other model, or null.
   other() {
-    const at = state.against === '' ? comparison.usual() : state.against === 'none' ? null : Number(state.against);
+    const at = state.against === '' ? hooks.usual() : state.against === 'none' ? null : Number(state.against);
     return comparison.choices().some(([index]) => index === at) ? data.models[at] : null;
   },
   // Its text that corresponds to the one that is looked at.
@@ -29,26 +31,4 @@ const comparison = {
     const same = sample.tokens.length === other.tokens.length, back = sample.tokens.length - 1 - at;
     return same ? at : Math.max(0, other.tokens.length - 1 - back);
   },
-
-  // The other's map of the head that is open, beside the first one.
-  async showMap(head) {
-    const other = comparison.other(), box = byId('other-map');
-    box.hidden = !other;
-    if (!other) return;
-    const matrix = await source.matrix(comparison.sample(), head);
-    if (state.head !== keyOf(head) || comparison.other() !== other) return;
-    box.hidden = !matrix;
-    if (!matrix) return;
-    heat.paint(box.querySelector('canvas'), blocks.small(matrix));
-    box.querySelector('canvas').setAttribute('aria-label', `Attention map of this head, ${other.name}`);
-    byId('other-name').textContent = other.name;
-  },
 };
-
-byId('look-at-other').addEventListener('click', () => {
-  const from = state.model;
-  state.model = String(data.models.indexOf(comparison.other()));
-  state.against = from;
-  writeAddress(false);
-  showModel();
-});

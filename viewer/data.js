@@ -1,10 +1,12 @@
-// What the page shows, and how to get at it. A live page gets it elsewhere (live.js).
+// What the page shows, read from the JSON in it, and how to get at it. A live page puts what it asked for in its place.
 
-const data = JSON.parse(byId('data').textContent);
+import {byId} from './dom.js';
 
-const nameOf = (head) => `Layer ${head.layer} · head ${head.head}`;
-const keyOf = (head) => `${head.layer}.${head.head}`;
-const keysOf = (sample) => sample.key_tokens || sample.tokens;
+export const data = JSON.parse(byId('data').textContent);
+
+export const nameOf = (head) => `Layer ${head.layer} · head ${head.head}`;
+export const keyOf = (head) => `${head.layer}.${head.head}`;
+export const keysOf = (sample) => sample.key_tokens || sample.tokens;
 
 // The bytes of text in base64; deflated ones are unpacked.
 async function bytesOf(text, deflated) {
@@ -14,12 +16,12 @@ async function bytesOf(text, deflated) {
   return new Uint8Array(await new Response(unpacked).arrayBuffer());
 }
 
-const indexOf = (sample, head) =>
+export const indexOf = (sample, head) =>
   sample ? sample.heads.findIndex(([layer, number]) => layer === head.layer && number === head.head) : -1;
 
 // The weights of one head over one text, [queries, keys]; null where the sample leaves the head out. A byte per weight,
 // the square root of it in 255ths; a list has them by head, deflated. Unpacked when first asked for.
-async function matrixOf(sample, head) {
+export async function matrixOf(sample, head) {
   const index = indexOf(sample, head);
   if (index < 0) return null;
   const queries = sample.tokens.length, keys = keysOf(sample).length, size = queries * keys;
@@ -31,19 +33,12 @@ async function matrixOf(sample, head) {
   return {queries, keys, bytes: all.subarray(index * size, (index + 1) * size)};
 }
 
-// Where weights come from, and what follows when the page is ready and when its address changes.
-const source = {
-  matrix: matrixOf,
-  start: () => showModel(),
-  onAddress: () => showModel(),
-};
-
-const weightOf = (byte) => (byte / 255) ** 2;
-const weightAt = (matrix, query, key) => weightOf(matrix.bytes[query * matrix.keys + key]);
-const weightText = (weight) => weight.toFixed(weight >= 0.1 ? 2 : 3);  // as far as a byte goes
+export const weightOf = (byte) => (byte / 255) ** 2;
+export const weightAt = (matrix, query, key) => weightOf(matrix.bytes[query * matrix.keys + key]);
+export const weightText = (weight) => weight.toFixed(weight >= 0.1 ? 2 : 3);  // as far as a byte goes
 
 // The strongest keys of a query, at most `most`, without those that weigh nothing.
-function strongest(matrix, query, most) {
+export function strongest(matrix, query, most) {
   const row = matrix.bytes.subarray(query * matrix.keys, (query + 1) * matrix.keys);
   return Array.from(row, (byte, key) => ({key, weight: weightOf(byte)}))
     .filter((link) => link.weight > 0).sort((a, b) => b.weight - a.weight).slice(0, most);

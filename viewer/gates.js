@@ -1,8 +1,11 @@
 // The gates that are not 1, what was done to them, and the way back.
 
-const gates = {
+import {keyOf} from './data.js';
+
+export const gates = {
   values: new Map(),  // "layer.head" -> 0 to 2
   past: [], future: [],
+  followers: [],  // called when they change
   turned: '',  // the head whose gate is being turned: all of that is one step to undo
 
   of: (head) => gates.values.get(keyOf(head)) ?? 1,
@@ -16,6 +19,11 @@ const gates = {
       .filter(([key, value]) => known.has(key) && value >= 0 && value <= 2 && value !== 1));
   },
 
+  set(values) {
+    gates.values = values;
+    gates.followers.forEach((follow) => follow());
+  },
+
   // change(values) changes a copy; it is one step to undo.
   step(change) {
     const values = new Map(gates.values);
@@ -23,16 +31,14 @@ const gates = {
     for (const [key, value] of values) if (value === 1) values.delete(key);
     if (!gates.turned) gates.past.push(gates.values);
     gates.future = [];
-    gates.values = values;
-    live.onGates();
+    gates.set(values);
   },
 
   go(from, to) {
     if (!from.length) return;
     gates.turned = '';
     to.push(gates.values);
-    gates.values = from.pop();
-    live.onGates();
+    gates.set(from.pop());
   },
   undo: () => gates.go(gates.past, gates.future),
   redo: () => gates.go(gates.future, gates.past),

@@ -1,18 +1,20 @@
 // Every head as a cell, a row per layer: the whole model at a glance.
 
-const grid = {
+import {shownHeads} from './choice.js';
+import {comparison} from './compare.js';
+import {keyOf, nameOf} from './data.js';
+import {byId, element, number, table} from './dom.js';
+import {openHead} from './head.js';
+import {heat} from './heat.js';
+import {hooks} from './hooks.js';
+import {distinct, extentOf, measured, measures, roleOf, rolesOf, shortRole} from './measures.js';
+import {save} from './save.js';
+import {currentModel, defaults, state, writeAddress} from './state.js';
+
+export const grid = {
   table: byId('grid'),
   shape: '',         // of what is built: the heads, in order
   base: null,        // head -> that which its number is compared with; null: the number itself is shown
-
-  // head -> what it had before heads were switched off, to colour by the change; or null. A live page knows.
-  before: () => null,
-
-  // What a click does; a live page has more to offer.
-  press: (head) => openHead(head, true),
-  headOf: (what, text) => [text],  // of a row or a column
-  mark: (head) => head.kept === false ? '–' : '',  // what stands in a cell beside its colour
-  extra: () => [],                 // beside an entry of the legend
 
   show() {
     const heads = currentModel().heads, shape = heads.map(keyOf).join();
@@ -29,9 +31,9 @@ const grid = {
     const columns = distinct(heads.map((head) => head.head)).sort((a, b) => a - b);
     const layers = distinct(heads.map((head) => head.layer)).sort((a, b) => a - b);
     const top = element('tr', {}, element('td', {}), ...columns.map((column) =>
-      element('th', {scope: 'col'}, ...grid.headOf({head: column}, String(column)))));
+      element('th', {scope: 'col'}, ...hooks.label({head: column}, String(column)))));
     const rows = layers.map((layer) => element('tr', {},
-      element('th', {scope: 'row'}, ...grid.headOf({layer}, String(layer))),
+      element('th', {scope: 'row'}, ...hooks.label({layer}, String(layer))),
       ...columns.map((column) => {
         const head = heads.find((one) => one.layer === layer && one.head === column);
         return head ? element('td', {}, grid.cell(head)) : element('td', {});
@@ -47,7 +49,6 @@ const grid = {
   },
 
   cells: () => [...grid.table.querySelectorAll('.cell')],
-  at: (key) => grid.table.querySelector(`.cell[data-head="${key}"]`),
   // A cell stays while the model's numbers change under it.
   of: (cell) => currentModel().heads.find((head) => keyOf(head) === cell.dataset.head),
 
@@ -58,12 +59,12 @@ const grid = {
 
   paint() {
     const shown = new Set(shownHeads().map(keyOf)), roles = rolesOf(currentModel().heads);
-    grid.base = comparison.partner() || grid.before();
+    grid.base = comparison.partner() || hooks.before();
     const byRole = state.colour === 'role', extent = byRole ? null : extentOf(currentModel().heads.map(grid.value));
     for (const cell of grid.cells()) {
       const head = grid.of(cell), role = roles.find((one) => one.name === roleOf(head));
       const colour = byRole ? heat.role(role.ink) : heat.shadeOf(grid.value(head), extent);
-      const mark = grid.mark(head);
+      const mark = hooks.mark(head);
       cell.style.backgroundColor = `rgb(${colour})`;
       cell.style.color = heat.on(colour);
       cell.dataset.mark = mark || (byRole && role.ink !== null ? shortRole(role.name) : '');
@@ -106,7 +107,7 @@ const grid = {
     const value = state.colour === 'role' ? (grid.differs(head) ? `, ${roleOf(grid.base(head))} in “${other.name}”` : '') :
       `, ${state.colour}${kind} ${number(grid.value(head))}`;
     const pruned = head.kept === false ? ', pruned' : '';
-    const mark = grid.mark(head), gate = mark === '×' ? ', off' : Number(mark) ? `, gate ${mark}` : '';
+    const mark = hooks.mark(head), gate = mark === '×' ? ', off' : Number(mark) ? `, gate ${mark}` : '';
     return `${nameOf(head)}: ${roleOf(head)}${value}${pruned}${gate}`;
   },
 
@@ -115,7 +116,7 @@ const grid = {
     swatch.style.backgroundColor = `rgb(${colour})`;
     swatch.style.color = heat.on(colour);
     swatch.setAttribute('aria-hidden', 'true');
-    return element('li', {}, swatch, `${name} (${count})`, ...grid.extra(name));
+    return element('li', {}, swatch, `${name} (${count})`, ...hooks.besideRole(name));
   }))],
 
   scaleKey({least, most}) {
@@ -144,7 +145,7 @@ const grid = {
 
 grid.table.addEventListener('click', (event) => {
   const cell = event.target.closest('.cell');
-  if (cell) grid.press(grid.of(cell), event);
+  if (cell && !hooks.takes(grid.of(cell), event)) openHead(grid.of(cell), true);
 });
 grid.table.addEventListener('keydown', (event) => {
   const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];

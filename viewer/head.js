@@ -1,6 +1,19 @@
 // One head: its map, its links, its numbers.
 
-const dialog = byId('head');
+import {blocks} from './blocks.js';
+import {shownHeads} from './choice.js';
+import {comparison} from './compare.js';
+import {keyOf, keysOf, nameOf, strongest, weightText} from './data.js';
+import {byId, element, number, scrolling, table} from './dom.js';
+import {heat} from './heat.js';
+import {hooks} from './hooks.js';
+import {links} from './links.js';
+import {map} from './map.js';
+import {roleOf} from './measures.js';
+import {save} from './save.js';
+import {currentModel, currentSample, state, writeAddress} from './state.js';
+
+export const dialog = byId('head');
 
 // The heads beside it in its layer, and what the layer has on average, to see its numbers by; and the head to compare with.
 function beside(head) {
@@ -50,8 +63,19 @@ function showStrongest() {
     ...save.tableButtons(`head-${state.head}-strongest`, columns, rows)));
 }
 
-// What else a live page offers for a head, above its map.
-const headTools = {show: () => {}};
+// The other's map of the head that is open, beside the first one.
+async function showOtherMap(head) {
+  const other = comparison.other(), box = byId('other-map');
+  box.hidden = !other;
+  if (!other) return;
+  const matrix = await hooks.matrix(comparison.sample(), head);
+  if (state.head !== keyOf(head) || comparison.other() !== other) return;
+  box.hidden = !matrix;
+  if (!matrix) return;
+  heat.paint(box.querySelector('canvas'), blocks.small(matrix));
+  box.querySelector('canvas').setAttribute('aria-label', `Attention map of this head, ${other.name}`);
+  byId('other-name').textContent = other.name;
+}
 
 // The weights may take a while to come; another head may have been opened meanwhile.
 async function showHead(head) {
@@ -60,19 +84,21 @@ async function showHead(head) {
   byId('head-role').textContent = roleOf(head) + (head.score === undefined ? '' : ` ${number(head.score)}`) +
     (head.kept ? '' : ' · pruned');
   showNumbers(head);
-  headTools.show(head);
-  const matrix = await source.matrix(sample, head);
+  hooks.tools(head);
+  const matrix = await hooks.matrix(sample, head);
   if (state.head !== keyOf(head) || currentSample() !== sample) return;
   byId('strongest').hidden = !matrix;
   map.show(sample, matrix);
   links.show(sample, matrix);
   showStrongest();
-  await comparison.showMap(head);
+  await showOtherMap(head);
 }
 
-let opener = '.cell';  // what the focus returns to: the head's cell, or its card
+let opener = '.cell';
+// What the focus returns to: the head's cell, or its card.
+export const openedFrom = () => document.querySelector(`${opener}[data-head="${state.head}"]`);
 
-function openHead(head, step) {
+export function openHead(head, step) {
   if (!dialog.open) opener = document.activeElement?.matches('.card') ? '.card' : '.cell';
   state.head = keyOf(head);
   if (!dialog.open) dialog.showModal();
@@ -86,16 +112,6 @@ function moveHead(by) {
   if (heads.length) return openHead(heads[(Math.max(at, 0) + by + heads.length) % heads.length], false);
 }
 
-dialog.addEventListener('close', () => {
-  const from = document.querySelector(`${opener}[data-head="${state.head}"]`);
-  if (state.head) {
-    Object.assign(state, {head: '', query: ''});
-    writeAddress(false);
-  }
-  grid.paint();
-  if (from?.matches('.cell')) grid.focus(from);
-  else from?.focus();
-});
 dialog.addEventListener('keydown', (event) => {
   const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
   if (!by || event.altKey || event.ctrlKey || event.metaKey) return;

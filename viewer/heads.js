@@ -1,4 +1,17 @@
-// The heads of a model: which are chosen, in which order, and each as a card that is drawn when it comes into view.
+// The heads of a model: the fields that choose among them, and each as a card that is drawn when it comes into view.
+
+import {blocks} from './blocks.js';
+import {highestImportance, shownHeads} from './choice.js';
+import {comparison} from './compare.js';
+import {data, indexOf, keyOf, matrixOf} from './data.js';
+import {byId, element, number} from './dom.js';
+import {grid} from './grid.js';
+import {openHead} from './head.js';
+import {heat} from './heat.js';
+import {hooks} from './hooks.js';
+import {distinct, roleOf} from './measures.js';
+import {reading} from './reading.js';
+import {currentModel, currentSample, defaults, state, writeAddress} from './state.js';
 
 const controls = byId('choice');  // its fields stand in several places
 const orders = [['layer', 'by layer'], ['importance', 'by importance'], ['damage', 'by damage'], ['role', 'by role']];
@@ -20,7 +33,7 @@ function fillControls() {
   const roles = distinct(model.heads.map(roleOf)).sort();
   fill('model', data.models.map((one, index) => [index, one.name]));
   fill('sample', model.samples.map((one, index) => [index, one.name || `text ${index + 1}`]));
-  const usual = comparison.usual(), others = comparison.choices();
+  const usual = hooks.usual(), others = comparison.choices();
   fill('against', usual === null ? [['', 'nothing'], ...others] : [['', data.models[usual].name], ['none', 'nothing'],
     ...others.filter(([index]) => index !== usual)]);
   fill('layer', [['', 'all'], ...layers.map((layer) => [layer, layer])]);
@@ -28,19 +41,6 @@ function fillControls() {
   fill('least', measured('importance') ? [['', 'any'], ...['0.1', '0.25', '0.5'].map((share) =>
     [share, `${Number(share) * 100} % of the highest`])] : [['', 'any']]);
   fill('order', orders.filter(([name]) => name === 'layer' || measured(name)));
-}
-
-const highestImportance = () => Math.max(0, ...currentModel().heads.map((head) => head.importance ?? 0));
-
-function shownHeads() {
-  const least = Number(state.least) * highestImportance();
-  const heads = currentModel().heads.filter((head) =>
-    (!state.layer || String(head.layer) === state.layer) && (!state.role || roleOf(head) === state.role) &&
-    (!state.least || (head.importance ?? 0) >= least));
-  const byPlace = (a, b) => a.layer - b.layer || a.head - b.head;
-  const byMost = (name) => (a, b) => (b[name] ?? -Infinity) - (a[name] ?? -Infinity) || byPlace(a, b);
-  const byRole = (a, b) => roleOf(a).localeCompare(roleOf(b)) || (b.score ?? 0) - (a.score ?? 0) || byPlace(a, b);
-  return heads.sort(state.order === 'layer' ? byPlace : state.order === 'role' ? byRole : byMost(state.order));
 }
 
 const whenVisible = new IntersectionObserver((entries) => {
@@ -90,7 +90,7 @@ function card(head) {
 const groupOf = (head) =>
   state.order === 'layer' ? `Layer ${head.layer}` : state.order === 'role' ? roleOf(head) : '';
 
-function showHeads() {
+export function showHeads() {
   fillControls();
   reading.show();
   grid.show();

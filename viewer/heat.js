@@ -1,11 +1,11 @@
 // Weights as shades of one hue, from the paper's colour to the ink's, in this theme.
 
-function colourOf(name) {
+export function colourOf(name) {
   const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-const heat = {
+export const heat = {
   shades: null,  // [256, 3]
   pixels: null,  // the same, [256], as the bytes of a canvas
   below: null,   // of the other hue, for what is below zero

@@ -1,7 +1,11 @@
 // Queries on the left, keys on the right, and between them the strongest links of the query that was chosen. Of many
 // keys only those that are linked are listed, beside the query.
 
-const links = {
+import {keysOf, strongest, weightText} from './data.js';
+import {byId, element, ofToken, shape} from './dom.js';
+import {chooseQuery, currentQuery, followQuery} from './query.js';
+
+export const links = {
   row: 24, most: 8, few: 24,
   sample: null, matrix: null,
 
@@ -13,7 +17,7 @@ const links = {
     byId('queries').replaceChildren(...sample.tokens.map((token, query) => element('li', {},
       ofToken('button', {type: 'button', title: `query ${query}`, onclick: () => chooseQuery(query)}, token))));
     byId('side').textContent = matrix.keys > links.few ? 'strongest keys' : 'keys';
-    const query = currentQuery();
+    const query = currentQuery(links.matrix);
     links.choose(query);
     if (focused) byId('queries').children[query].firstChild.focus({preventScroll: true});
   },
@@ -69,34 +73,14 @@ const links = {
   },
 };
 
-// The query that was chosen here, or the token above. Without either, the most telling: that with the largest weight on
-// a key other than the first, which heads look at when they look at nothing.
-function currentQuery() {
-  const {queries, keys, bytes} = map.matrix, chosen = state.query || state.token;
-  if (chosen !== '') return Math.min(Number(chosen), queries - 1);
-  let telling = 0, most = -1;
-  for (let query = 0; query < queries; ++query) {
-    for (let key = 1; key < keys; ++key) {
-      if (bytes[query * keys + key] > most) [most, telling] = [bytes[query * keys + key], query];
-    }
-  }
-  return telling;
-}
-
-function chooseQuery(query) {
-  state.query = String(query);
-  links.choose(query);
-  map.draw();
-  writeAddress(false);
-}
-
+followQuery((query) => links.choose(query));
 byId('queries').addEventListener('pointerover', (event) => {
   const place = event.target.closest('li');
   if (place) links.choose([...byId('queries').children].indexOf(place), true);
 });
-byId('queries').addEventListener('pointerleave', () => links.choose(currentQuery(), true));
+byId('queries').addEventListener('pointerleave', () => links.choose(currentQuery(links.matrix), true));
 byId('queries').addEventListener('keydown', (event) => {
-  const step = {ArrowUp: -1, ArrowDown: 1}[event.key], query = currentQuery() + step;
+  const step = {ArrowUp: -1, ArrowDown: 1}[event.key], query = currentQuery(links.matrix) + step;
   const next = step && byId('queries').children[query];
   if (!next) return;
   event.preventDefault();

@@ -1,7 +1,14 @@
 // The large attention map: cells, tokens along both edges, and a cursor under the pointer or the arrow keys. Of a long
 // text a part can be looked at closely: then only that is drawn.
 
-const map = {
+import {blocks} from './blocks.js';
+import {keysOf, weightAt, weightText} from './data.js';
+import {byId, element} from './dom.js';
+import {heat} from './heat.js';
+import {chooseQuery, currentQuery, followQuery} from './query.js';
+import {state, writeAddress} from './state.js';
+
+export const map = {
   canvas: byId('map'),
   pixels: document.createElement('canvas'),  // what is seen: a cell each, or a block of map.size × map.size cells
   size: 0,
@@ -147,7 +154,7 @@ const map = {
 
   // The row of the query that is chosen, between two lines that point at it from the left.
   drawChosen(pen, style) {
-    const y = map.y(currentQuery()), height = Math.max(map.cell, 2);
+    const y = map.y(currentQuery(map.matrix)), height = Math.max(map.cell, 2);
     pen.strokeStyle = style.getPropertyValue('--accent');
     pen.strokeRect(map.left - 4, y - 0.5, map.width - map.left + 3.5, height + 1);
   },
@@ -196,7 +203,7 @@ const map = {
 
   onKey(event) {
     const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
-    const {query, key} = map.cursor || {query: currentQuery(), key: 0};
+    const {query, key} = map.cursor || {query: currentQuery(map.matrix), key: 0};
     if (step) {
       map.moveTo(query + step[0], key + step[1]);
       map.follow();
@@ -211,6 +218,7 @@ const map = {
 const closer = {'+': 2, '=': 2, '-': 0.5};
 let dragged = 0;  // how far the pointer went while it was pressed: beyond a few pixels it is no click
 
+followQuery(() => map.draw());
 map.canvas.addEventListener('pointerdown', () => { dragged = 0; });
 map.canvas.addEventListener('pointermove', (event) => {
   if (event.buttons && map.zoom > 1) {
@@ -234,7 +242,7 @@ map.canvas.addEventListener('click', (event) => {
   chooseQuery(cell.query);
 });
 map.canvas.addEventListener('focus', () => {
-  if (!map.cursor && map.canvas.matches(':focus-visible')) map.moveTo(currentQuery(), 0);
+  if (!map.cursor && map.canvas.matches(':focus-visible')) map.moveTo(currentQuery(map.matrix), 0);
 });
 map.canvas.addEventListener('keydown', map.onKey);
 byId('blocks').addEventListener('change', (event) => {

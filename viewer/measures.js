@@ -1,16 +1,18 @@
 // What heads can be compared by: their role, their statistics, their score in every role, importance and damage.
 
-const roleOf = (head) => head.role || 'no clear role';
-const distinct = (values) => [...new Set(values)];
+import {currentModel} from './state.js';
+
+export const roleOf = (head) => head.role || 'no clear role';
+export const distinct = (values) => [...new Set(values)];
 
 // Its number by the measure's name; undefined where it is not known.
-function measured(head, name) {
+export function measured(head, name) {
   if (name === 'importance' || name === 'damage') return head[name];
   return head.statistics?.[name] ?? head.roles?.[name];
 }
 
 // [value, text] of every measure that some head has.
-function measures() {
+export function measures() {
   const names = (field) => distinct(currentModel().heads.flatMap((head) => Object.keys(head[field] || {})));
   const known = ['importance', 'damage'].filter((name) => currentModel().heads.some((head) => head[name] !== undefined));
   return [['role', 'role'], ...names('statistics').map((name) => [name, name]),
@@ -18,13 +20,13 @@ function measures() {
 }
 
 // The extent of a measure over all heads: from 0, or to both sides of it.
-function extentOf(values) {
+export function extentOf(values) {
   const known = values.filter(Number.isFinite), most = Math.max(1e-9, ...known), least = Math.min(0, ...known);
   return least < 0 ? {least: Math.min(least, -most), most: Math.max(most, -least)} : {least: 0, most};
 }
 
 // The roles that occur, the commonest first, each with its place in the palette; none is the last.
-function rolesOf(heads) {
+export function rolesOf(heads) {
   const counts = new Map();
   for (const head of heads) counts.set(roleOf(head), (counts.get(roleOf(head)) || 0) + 1);
   const none = roleOf({});
@@ -34,7 +36,7 @@ function rolesOf(heads) {
 }
 
 // Two letters: "previous token" -> pt, "induction" -> in.
-function shortRole(role) {
+export function shortRole(role) {
   const words = role.split(/[\s-]+/);
   return words.length > 1 ? words[0][0] + words[1][0] : role.slice(0, 2);
 }

@@ -1,6 +1,13 @@
 // The text token by token, and what the model makes of it.
 
-const reading = {
+import {comparison} from './compare.js';
+import {byId, element, number, ofToken} from './dom.js';
+import {heat} from './heat.js';
+import {extentOf} from './measures.js';
+import {save} from './save.js';
+import {currentModel, currentSample, state, writeAddress} from './state.js';
+
+export const reading = {
   // The token that was chosen; else the last, if something is known of what comes after it; else none, -1.
   chosen() {
     const {tokens, predictions} = currentSample(), last = tokens.length - 1;

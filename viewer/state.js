@@ -1,10 +1,12 @@
 // Where the reader is, kept in the address: #model=1&head=2.3&query=5. What is at its default is left out.
 
-const defaults = {model: '0', sample: '0', layer: '', role: '', least: '', order: 'layer', head: '', query: '',
+import {data} from './data.js';
+
+export const defaults = {model: '0', sample: '0', layer: '', role: '', least: '', order: 'layer', head: '', query: '',
   colour: 'role', token: '', against: '', blocks: 'max'};
-const state = {...defaults};
-const currentModel = () => data.models[Number(state.model)];
-const currentSample = () => currentModel()?.samples[Number(state.sample)];
+export const state = {...defaults};
+export const currentModel = () => data.models[Number(state.model)];
+export const currentSample = () => currentModel()?.samples[Number(state.sample)];
 
 function address() {
   const changed = Object.entries(state).filter(([name, value]) => value !== defaults[name]);
@@ -12,7 +14,7 @@ function address() {
 }
 
 // False for an address that names a section of the page (there is no "=" in it): that changes nothing.
-function readAddress() {
+export function readAddress() {
   if (/^#[^=]+$/.test(location.hash)) return false;
   const given = new URLSearchParams(location.hash.slice(1));
   for (const name of Object.keys(defaults)) state[name] = given.get(name) ?? defaults[name];
@@ -26,6 +28,6 @@ function readAddress() {
 }
 
 // A step that "back" undoes, or a change in place.
-function writeAddress(step) {
+export function writeAddress(step) {
   history[step ? 'pushState' : 'replaceState'](null, '', address());
 }

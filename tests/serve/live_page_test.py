@@ -45,7 +45,7 @@ class Live(PageTest):
         self.wait(tab)
         return tab
 
-    def wait(self, tab, until='!live.reading && live.whole !== null'):
+    def wait(self, tab, until='!live.reading && sides.whole !== null'):
         """For the page to have heard all that it asked for."""
         for _ in range(400):
             if tab.run(until):
@@ -185,7 +185,7 @@ class OfALanguageModel(Live):
         mean = '(losses) => losses.reduce((a, b) => a + b) / losses.length'
         tab.run('gates.toggle([currentModel().heads[5]])')
         self.wait(tab)
-        change = tab.run(f'({mean})(currentSample().losses) - ({mean})(live.whole.samples[0].losses)')
+        change = tab.run(f'({mean})(currentSample().losses) - ({mean})(sides.whole.samples[0].losses)')
         self.assertAlmostEqual(damage, change, places=5)
         self.type(tab, 'another text')
         self.assertEqual(tab.text('#ranking'), '')
@@ -226,7 +226,7 @@ class OfALanguageModel(Live):
 
     def test_an_entry_of_the_legend_switches_its_heads(self):
         tab = self.tab()
-        tab.run("""for (const heads of [currentModel().heads, live.sides[0].whole.heads]) {
+        tab.run("""for (const heads of [currentModel().heads, sides.all[0].whole.heads]) {
             heads.forEach((head, i) => { if (i < 5) head.role = 'first'; else if (i < 8) delete head.role; }); }
             showHeads()""")
         roles = tab.run('currentModel().heads.map((head) => [keyOf(head), head.role ?? "no clear role"])')
@@ -385,9 +385,9 @@ class OfALanguageModel(Live):
         self.click(tab, '#look-at-other')
         self.wait(tab, f"map.sample.tokens.length === {len(models[0]['samples'][0]['tokens'])}")
         tab.run('dialog.close()')
-        tab.run("state.model = '1'; showModel(); live.rank()")
+        tab.run("state.model = '1'; showModel(); ranking.start()")
         self.type(tab, '', 'versus')
-        self.assertIsNone(tab.run('live.ranking'), 'nobody ranks a text that is gone')
+        self.assertIsNone(tab.run('ranking.underWay'), 'nobody ranks a text that is gone')
         self.assertEqual(tab.run('currentModel().heads'), alone['heads'])
         self.assertTrue(tab.run("byId('other-tokens').hidden"))
         self.type(tab, 'road ' * 3000, 'versus')

@@ -184,7 +184,7 @@ class Use(Live):
             tab.run(f"byId('text').value = '{text}'; live.onText(); null")
         self.wait(tab)
         self.assertEqual([question['text'] for _, question in tab.run('asked')], ['one', 'one two three'])
-        self.assertEqual(tab.run('[most, live.sides[0].text]'), [1, 'one two three'])
+        self.assertEqual(tab.run('[most, sides.all[0].text]'), [1, 'one two three'])
         # Letter by letter there is but one question.
         count = tab.run("""asked.length = 0; for (const text of ['a', 'a r', 'a road']) {
             byId('text').value = text; byId('text').dispatchEvent(new Event('input')); } asked.length""")
@@ -193,14 +193,14 @@ class Use(Live):
         self.wait(tab)
         self.assertEqual([question['text'] for _, question in tab.run('asked')], ['a road'])
         self.type(tab, '  \n ', 'versus')
-        self.assertEqual([tab.run('live.sides.length'), tab.text('#status').split(',')[0]],
+        self.assertEqual([tab.run('sides.all.length'), tab.text('#status').split(',')[0]],
                          [1, f"{tab.run('currentSample().tokens.length')} tokens"])
 
     def test_a_server_that_is_busy_wrong_or_gone(self):
         tab = self.opened()
         tab.run("""(() => { const real = setTimeout; window.setTimeout = (act, wait) => { waits.push([wait, byId('status').textContent]);
             return real(act, wait === 250 ? 0 : wait); }; })()""")
-        ask = lambda: (tab.run('waits.length = asked.length = 0; live.sides = []; live.read(); null'), self.wait(tab, '!live.reading'))
+        ask = lambda: (tab.run('waits.length = asked.length = 0; sides.all = []; live.read(); null'), self.wait(tab, '!live.reading'))
         says = lambda: tab.run("[byId('status').textContent, byId('status').classList.contains('wrong')]")
         busy = {'status': 503, 'json': {'error': 'busy'}}
         tab.run(f'answers = {json.dumps([busy, busy])}; null')
@@ -243,7 +243,7 @@ class Use(Live):
         tab = self.tab()
         tab.call('Page.addScriptToEvaluateOnNewDocument', source='window.fetch = () => new Promise(() => {})')
         tab.open(self.address)
-        self.assertEqual([tab.text('#status'), tab.run('live.whole')], ['Reading …', None])
+        self.assertEqual([tab.text('#status'), tab.run('sides.whole')], ['Reading …', None])
         self.assertEqual(tab.run("['status', 'text', 'versus'].map((id) => byId(id).checkVisibility())"), [True] * 3)
 
     def test_there_are_no_cards(self):
@@ -281,7 +281,7 @@ class Use(Live):
         self.wait(tab, "byId('ranking').textContent.startsWith('Ranked')")
         self.assertEqual(tab.run(says), ['Rank heads', 'Ranked: colour by damage or importance.', 'damage'])
         self.assertEqual(tab.run('currentModel().heads.map((head) => head.damage)'), whole['damage'])
-        self.assertIsNone(tab.run('live.ranking'))
+        self.assertIsNone(tab.run('ranking.underWay'))
         tab.run("byId('change').click(); null")
         for colour, values in (('importance', part['gradient']), ('damage', whole['damage'])):
             tab.run(f"byId('colour').value = '{colour}'; byId('colour').dispatchEvent(new Event('change')); null")
@@ -312,7 +312,7 @@ class Use(Live):
         self.wait(tab, "byId('ranking').textContent !== ''")
         tab.run("byId('rank').click(); byId('rank').click(); null")
         self.wait(tab, 'asked.length >= 3')  # after a pause of the second; the first was pausing before
-        self.assertEqual(tab.run("[byId('rank').textContent, live.ranking?.signal.aborted]"), ['Stop ranking', False])
+        self.assertEqual(tab.run("[byId('rank').textContent, ranking.underWay?.signal.aborted]"), ['Stop ranking', False])
         tab.run("byId('rank').click(); null")
         self.assertEqual(tab.run("[byId('rank').textContent, signal.aborted]"), ['Rank heads', True])
 
@@ -337,10 +337,10 @@ class OfTwoModels(Live):
     def test_the_second_text_is_the_first_unless_there_is_another(self):
         tab = self.tab()
         self.assertEqual(tab.run("byId('versus').placeholder"), 'The same text, unless another one is given')
-        self.assertEqual(tab.run('live.sides.map(({text, model}) => [text, model])'),
+        self.assertEqual(tab.run('sides.all.map(({text, model}) => [text, model])'),
                          [[tab.run("byId('text').value"), model] for model in (0, 1)])
         self.type(tab, 'one two', 'versus')
-        self.assertEqual(tab.run('live.sides.map(({text, model}) => [text, model])'), [[tab.run("byId('text').value"), 0], ['one two', 1]])
+        self.assertEqual(tab.run('sides.all.map(({text, model}) => [text, model])'), [[tab.run("byId('text').value"), 0], ['one two', 1]])
         self.assertEqual(tab.run('data.models.map((model) => model.name)'), ['gpt', 'other-gpt'])
 
 
@@ -349,7 +349,7 @@ class OfAnEncoder(Live):
 
     def test_similarities(self):
         tab = self.tab(at='#off=0.1&versus=something+else')
-        now, whole = ([one['samples'][0]['embedding'] for one in tab.run(f'live.sides.map((side) => side.{side})')]
+        now, whole = ([one['samples'][0]['embedding'] for one in tab.run(f'sides.all.map((side) => side.{side})')]
                       for side in ('now', 'whole'))
         dot = lambda a, b: sum(x * y for x, y in zip(a, b))
         cosine = lambda a, b: dot(a, b) / (dot(a, a) * dot(b, b)) ** 0.5

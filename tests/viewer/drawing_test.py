@@ -262,11 +262,11 @@ class Drawing(PageTest):
             best = lambda query: max(weights.byte(query, key) for key in range(1, len(weights.keys)))
             telling = max(range(len(weights.queries)), key=best)
             tab = self.tab(at='#sample=1&head={}.{}'.format(*head))
-            self.assertEqual(tab.run('currentQuery()'), telling)
+            self.assertEqual(tab.run('currentQuery(map.matrix)'), telling)
             self.assertIn(f'({telling})', tab.text('#summary'))
             token = (telling + 1) % len(weights.queries)
             tab = self.tab(at='#sample=1&token={}&head={}.{}'.format(token, *head))
-            self.assertEqual(tab.run('currentQuery()'), token, 'or at the token that was chosen above')
+            self.assertEqual(tab.run('currentQuery(map.matrix)'), token, 'or at the token that was chosen above')
 
     def test_cells_of_the_grid_have_the_shade_of_their_number(self):
         tab = self.tab(at='#colour=importance')

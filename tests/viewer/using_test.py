@@ -266,7 +266,7 @@ class Using(PageTest):
         tab = self.at('#sample=1&head=0.1')
         second = tab.run(seen)
         tab = self.at('#sample=1')
-        tab.run("""window.kept = source.matrix; window.came = []; source.matrix = async (sample, head) => {
+        tab.run("""window.kept = hooks.matrix; window.came = []; hooks.matrix = async (sample, head) => {
             await new Promise((done) => setTimeout(done, keyOf(head) === '0.0' ? 100 : 10));
             const matrix = await kept(sample, head);
             came.push(keyOf(head));
@@ -279,7 +279,7 @@ class Using(PageTest):
         tab.settle()
         self.assertEqual(tab.run('came'), ['0.1', '0.0'])
         self.assertEqual(tab.run(seen), second)
-        tab.run('source.matrix = kept; null')
+        tab.run('hooks.matrix = kept; null')
 
     # --- what a state looks like
 

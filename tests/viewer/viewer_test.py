@@ -168,7 +168,7 @@ class Viewer(PageTest):
             self.assertGreater(tab.run("document.querySelectorAll('.card').length"), 0, nonsense)
             if 'head=0.0' in nonsense:
                 chosen = "[...document.querySelectorAll('#queries button')].findIndex((e) => e.ariaPressed === 'true')"
-                self.assertEqual(tab.run(chosen), 127 if '99999' in nonsense else tab.run('currentQuery()'), nonsense)
+                self.assertEqual(tab.run(chosen), 127 if '99999' in nonsense else tab.run('currentQuery(map.matrix)'), nonsense)
             self.expect_quiet(tab)
 
     def test_hostile_tokens_stay_text(self):

@@ -1,66 +1,16 @@
-// Figures and tables as files: what one sees, to be used elsewhere.
+// What one sees, drawn once more for a file: the grid, the map and the links as they are now.
 
-const save = {
-  file(name, type, content) {
-    const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], {type}));
-    element('a', {download: name, href: address}).click();
-    setTimeout(() => URL.revokeObjectURL(address), 10000);
-  },
-
-  csv(name, columns, rows) {
-    const cell = (value) => typeof value === 'string' ? `"${value.replaceAll('"', '""')}"` : value ?? '';
-    save.file(`${name}.csv`, 'text/csv', [columns, ...rows].map((row) => row.map(cell).join(',') + '\n').join(''));
-  },
-
-  // A list of rows, each with its values by the names of the columns.
-  json(name, columns, rows) {
-    const named = rows.map((row) => Object.fromEntries(columns.map((column, i) => [column, row[i] ?? null])));
-    save.file(`${name}.json`, 'application/json', JSON.stringify(named, null, 1));
-  },
-
-  svg(name, drawing) {
-    save.file(`${name}.svg`, 'image/svg+xml', new XMLSerializer().serializeToString(drawing));
-  },
-
-  // At twice the size, for paper.
-  async png(name, drawing) {
-    const image = new Image(), canvas = document.createElement('canvas');
-    image.src = 'data:image/svg+xml,' + encodeURIComponent(new XMLSerializer().serializeToString(drawing));
-    await image.decode();
-    [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
-    canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
-    canvas.toBlob((blob) => save.file(`${name}.png`, 'image/png', blob));
-  },
-
-  tableButtons: (name, columns, rows) => save.buttons({
-    CSV: () => save.csv(name, columns, rows), JSON: () => save.json(name, columns, rows)}),
-
-  // Four buttons, or as many as there are makers: {SVG: () => …, CSV: () => …}.
-  buttons: (makers) => Object.entries(makers).map(([kind, make]) =>
-    element('button', {type: 'button', className: 'small', title: `Save as ${kind}`, onclick: make}, kind)),
-};
-
-// Paper of whole pixels: it covers the last row of a PNG.
-const drawing = (...size) => {
-  const [width, height] = size.map(Math.ceil);
-  const made = shape('svg', {xmlns: 'http://www.w3.org/2000/svg', width, height, viewBox: `0 0 ${width} ${height}`,
-    'font-family': 'sans-serif', 'font-size': 11});
-  made.append(shape('rect', {width, height, fill: getComputedStyle(document.body).backgroundColor}));
-  return made;
-};
-const letters = (words, attributes) => {
-  const made = shape('text', attributes);
-  made.textContent = words;
-  return made;
-};
-
-// A figure of the page by itself: in its own colours, which are those of light paper.
-function figureDrawing(figure) {
-  const made = figure.cloneNode(true);
-  made.removeAttribute('class');
-  made.prepend(shape('rect', {width: '100%', height: '100%', fill: '#fff'}));
-  return made;
-}
+import {blocks} from './blocks.js';
+import {keysOf, strongest, weightAt, weightText} from './data.js';
+import {byId, shape} from './dom.js';
+import {grid} from './grid.js';
+import {colourOf, heat} from './heat.js';
+import {links} from './links.js';
+import {map} from './map.js';
+import {measured, measures, roleOf} from './measures.js';
+import {currentQuery} from './query.js';
+import {drawing, letters, save} from './save.js';
+import {currentModel, state} from './state.js';
 
 // The grid as it is coloured now.
 function gridDrawing() {
@@ -115,7 +65,7 @@ function saveWeights() {
 
 // The links of the query that is chosen: its keys, one below the other, and how much weight each has.
 function linksDrawing() {
-  const query = currentQuery(), found = strongest(map.matrix, query, links.most), keys = keysOf(map.sample);
+  const query = currentQuery(map.matrix), found = strongest(map.matrix, query, links.most), keys = keysOf(map.sample);
   const ink = getComputedStyle(document.body).color, line = colourOf('--s0'), row = 24, height = row * (found.length + 1);
   const made = drawing(420, height), middle = height / 2;
   made.append(letters(`${map.sample.tokens[query]} (${query})`, {x: 130, y: middle + 4, fill: ink, 'text-anchor': 'end'}));

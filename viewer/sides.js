@@ -1,0 +1,38 @@
+// What the server has said: about the text and, if there is something to compare it with, about the other side.
+
+import {ask} from './connection.js';
+import {keyOf} from './data.js';
+import {gates} from './gates.js';
+import {state} from './state.js';
+
+export const sides = {
+  whole: null,  // the model's answer to the first text with all gates at 1
+  all: [],      // of one or two: {text, model, whole, now, ranked}
+
+  // What a model makes of a text, whole and with the gates of now; what is known already is not asked again.
+  async read(index, text, model) {
+    const kept = sides.all[index], known = kept?.text === text && kept.model === model;
+    const whole = known ? kept.whole : await ask('read', {text, model});
+    if (!sides.whole) gates.read(state.off, whole.heads);
+    const now = gates.values.size ? await ask('read', {text, model, gates: gates.list()}) : whole;
+    now.samples[0].before = now === whole ? null : whole.samples[0];
+    return {text, model, whole, now, ranked: known ? kept.ranked : null};
+  },
+
+  // The weights of a head are asked for when it is opened, and kept as long as the text and the gates stay.
+  async matrix(sample, head) {
+    const tokens = sample.tokens.length, kept = sample.kept ||= new Map();
+    if (!kept.has(keyOf(head))) {
+      const {text, model} = sides.all.find(({now}) => now.samples[0] === sample);
+      kept.set(keyOf(head), await ask('head', {text, model, gates: gates.list(), head: [head.layer, head.head]}));
+    }
+    return {queries: tokens, keys: tokens, bytes: kept.get(keyOf(head))};
+  },
+
+  // head -> the same of the whole model, where its number changes with the gates; roles and ranks do not.
+  before() {
+    if (!state.change || !gates.values.size || ['role', 'importance', 'damage'].includes(state.colour)) return null;
+    const whole = new Map(sides.all[Number(state.model)].whole.heads.map((head) => [keyOf(head), head]));
+    return (head) => whole.get(keyOf(head));
+  },
+};
