@@ -40,7 +40,7 @@ function resize() {
 export function start(given = {}) {
   if (data.schema !== 1) throw new Error(`this page reads schema 1, found ${data.schema}`);
   Object.assign(hooks, {show: showModel}, given);
-  Object.assign(defaults, hooks.fields);
+  for (const all of [defaults, state]) Object.assign(all, hooks.fields);
   showAbout();
   showFigures();
   showTables();

@@ -239,6 +239,10 @@ class Use(Live):
             self.wait(tab)
             self.assertEqual(tab.run('gates.text()'), left)
 
+    def test_an_address_that_names_a_section_says_nothing_else(self):
+        tab = self.opened('#heads')
+        self.assertEqual([tab.run("byId('versus').value"), tab.run('sides.all.length')], ['', 1], tab.text('#status'))
+
     def test_before_the_first_answer(self):
         tab = self.tab()
         tab.call('Page.addScriptToEvaluateOnNewDocument', source='window.fetch = () => new Promise(() => {})')
