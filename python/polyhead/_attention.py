@@ -352,6 +352,10 @@ def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: 
     (q, k, v, doutput, output, lse, dlse, dweights), of_torch = as_arrays(
         q=q, k=k, v=v, doutput=doutput, output=output, lse=lse, dlse=dlse, dweights=dweights)
     given = options_of("attention_backward", dict(options)).in_arrays(of_torch)
+    if of_torch:
+        _of_torch().expect_in_memory(zip(
+            ("q", "k", "v", "doutput", "output", "lse", "dlse", "dweights", "first_position", *OPTION_TENSORS),
+            (q, k, v, doutput, output, lse, dlse, dweights, *given.tensors())))
     for x, name in ((q, "q"), (k, "k"), (v, "v"), (doutput, "doutput")):
         expect_array(x, name)
     for name in ("bias", "sink_logit", "gates"):
@@ -374,8 +378,10 @@ def explain(q: Array, k: Array, v: Array, *, lse: bool = False, weights: bool = 
     (q, k, v), of_torch = as_arrays(q=q, k=k, v=v)
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
         expect_array(x, name)
-    _sizes(q, k, v)
     given = options_of("explain", dict(options)).in_arrays(of_torch)
+    if of_torch:
+        _of_torch().expect_in_memory(zip(("q", "k", "v", "first_position", *OPTION_TENSORS), (q, k, v, *given.tensors())))
+    _sizes(q, k, v)
     arena, text = Arena(), ctypes.c_char_p()
     fields = word_of(_SETS, statistics, "statistics")
     wanted = (flag(lse, "lse"), flag(weights, "weights"), logits is not None, bool(fields), flag(row_statistics, "row_statistics"))

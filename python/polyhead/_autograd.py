@@ -9,6 +9,7 @@ from torch import Tensor
 from . import _attention
 from ._attention import OPTION_TENSORS, Attention, Options
 from ._errors import DTypeError, InvalidValueError, LayoutError
+from ._kinds_of_tensors import expect_in_memory, expect_known, in_memory  # noqa: F401: one for _attention, which does not import torch
 from ._statistics import HeadStatistics
 
 
@@ -144,7 +145,7 @@ _NOTHING_ELSE = dict(lse=False, weights=False, heads=None, rows=None, weights_f3
 
 def attend_plain(q, k, v):
     """polyhead.attention for tensors, with no option and nothing else wanted: the shortest way, if there is no gradient to record."""
-    if type(q) is type(k) is type(v) is Tensor and not torch.compiler.is_compiling() and not (
+    if not torch.compiler.is_compiling() and in_memory((q, k, v)) and not (
             torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
         q, k, v = dense(q), dense(k), dense(v)
         output = _layout(q, v)
@@ -158,7 +159,11 @@ def attend(q, k, v, options, out, more, **wants):
     if options is not _attention.PLAIN or not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         options = _of_tensors(q, k, v, options)
     if torch.compiler.is_compiling():
-        return _compiled(q, k, v, options, out, more, wants)
+        return _as_op(q, k, v, options, out, more, wants)
+    others = () if options is _attention.PLAIN else options.tensors()
+    if not in_memory((q, k, v, out, *others)):
+        expect_known(zip(("q", "k", "v", "out", "first_position", *OPTION_TENSORS), (q, k, v, out, *others)))
+        return _as_op(q, k, v, options, out, more, wants)
     q, k, v = dense(q), dense(k), dense(v)
     with_gradient = q.requires_grad or k.requires_grad or v.requires_grad or options is not _attention.PLAIN and any(
         x is not None and x.requires_grad for x in (options.bias, options.sink_logit, options.gates))
@@ -186,7 +191,7 @@ def attend(q, k, v, options, out, more, **wants):
     )
 
 
-# ---- Under torch.compile: the same as one op of torch's, whose shapes are known without running it. ----
+# ---- Under torch.compile, and for all that goes by torch's dispatcher: the same as one op, whose shapes are known without running it. ----
 
 _OP_TENSORS = 14  # the op's first arguments: q, k, v, OPTION_TENSORS, and a seed that was drawn within the graph
 
@@ -290,15 +295,16 @@ def _op_backward(ctx, doutput, dlse, dweights, _):
 _attend_op.register_autograd(_op_backward, setup_context=_setup)
 
 
-def _compiled(q, k, v, options, out, more, wants):
+def _as_op(q, k, v, options, out, more, wants):
     odd = [name for name in ("heads", "rows", "logits", "marked_keys", "target_keys") if wants[name] is not None]
     odd += [name for name in ("weights_f32", "row_statistics") if wants[name]] + (["out"] if out is not None else [])
     if odd:
-        raise InvalidValueError(f"attention under torch.compile: expected none of {', '.join(odd)}")
+        raise InvalidValueError("attention under torch.compile, a transform or a mode of torch, or with a subclass of its tensors: "
+                                f"expected none of {', '.join(odd)}")
     if wants["weights"] and options.cu_k is not None:
-        raise InvalidValueError("attention under torch.compile: expected no weights of packed sequences, whose size only the data know")
+        raise InvalidValueError("attention as an op of torch (under torch.compile, vmap, ..): expected no weights of packed sequences, whose size only the data know")
     if isinstance(options.first_position, Tensor) and options.first_position.dim() > 0:
-        raise InvalidValueError("first_position under torch.compile: expected one number for all sequences")
+        raise InvalidValueError("first_position where attention is an op of torch (under torch.compile, vmap, ..): expected one number for all sequences")
     window = []
     if options.window is not None:
         limits = _attention.window_of(options.window)

@@ -85,6 +85,10 @@ def _of_torch(arena, x, name):
         raise DTypeError(
             f"{name}: expected float16, bfloat16, float32, float64, int32, int64 or bool, found a tensor of {x.dtype}"
         )
+    if type(x) is not sys.modules["torch"].Tensor:
+        from ._kinds_of_tensors import expect_numbers  # only where there is torch
+
+        expect_numbers(x, name)
     if x.layout is not sys.modules["torch"].strided:
         raise LayoutError(f"{name}: expected a dense tensor, found {x.layout}; use to_dense()")
     if x.dim() > 6:

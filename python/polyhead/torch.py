@@ -18,11 +18,13 @@ from typing import Any, Optional, Tuple, Union
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from . import _attention
 from ._attention import Options
 from ._autograd import attend, dense
-from ._errors import DTypeError, Error, InvalidValueError, LayoutError, ShapeError
+from ._errors import DTypeError, Error, InvalidValueError, LayoutError, ShapeError, UnsupportedError
+from ._kinds_of_tensors import expect_numbers
 from ._numbers import flag, is_zero
 from ._products import weights_of
 from ._statistics import HeadStatistics
@@ -39,7 +41,11 @@ def _expect_tensors(query, key, value, **optional):
     for name, x in (*needed.items(), *optional.items()):
         if not isinstance(x, Tensor) and (x is not None or name in needed):
             raise DTypeError(f"{name}: expected a tensor of torch, found {type(x).__name__}")
-        if x is not None and x.layout is not torch.strided:
+        if x is None:
+            continue
+        if type(x) is not Tensor or x.is_nested:
+            expect_numbers(x, name)
+        if x.layout is not torch.strided:
             raise LayoutError(f"{name}: expected a dense tensor, found {x.layout}; use to_dense()")
 
 
@@ -73,8 +79,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
                                  statistics: Optional[str] = None) -> Union[Tensor, Tuple[Tensor, HeadStatistics]]:
     """torch.nn.functional.scaled_dot_product_attention, with `gates` [H] or [B,H] and `statistics`.
 
-    As there, a boolean attn_mask is True where a query may attend, and is_causal begins at the top left. With statistics
-    ("light" or "full") the result is a pair: the output and HeadStatistics.
+    As there, a boolean attn_mask is True where a query may attend, one of torch.nn.attention.bias is causal from its corner, and
+    is_causal begins at the top left. With statistics ("light" or "full") the result is a pair: the output and HeadStatistics.
 
     >>> q = torch.randn(1, 4, 16, 8)
     >>> scaled_dot_product_attention(q, q, q, is_causal=True).shape
@@ -83,7 +89,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     >>> statistics.entropy.shape
     (4,)
     """
-    _expect_tensors(query, key, value, attn_mask=attn_mask, gates=gates)
+    corner = attn_mask if isinstance(attn_mask, CausalBias) else None
+    _expect_tensors(query, key, value, attn_mask=None if corner is not None else attn_mask, gates=gates)
     flag(is_causal, "is_causal"), flag(enable_gqa, "enable_gqa"), _attention.statistics_word(statistics)
     if is_causal and attn_mask is not None:
         raise InvalidValueError("scaled_dot_product_attention: expected attn_mask or is_causal, found both")
@@ -97,12 +104,32 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         raise ShapeError(
             f"scaled_dot_product_attention: expected as many key and value heads as query heads, found {k.shape[1]}, "
             f"{v.shape[1]} and {q.shape[1]}; enable_gqa=True shares them")
-    masks = {} if attn_mask is None else _attn_mask(attn_mask, query)
-    result = _attention_of(q, k, v, "attn_mask", scale=scale, causal=is_causal,
-                           align="top_left" if is_causal or statistics else None, dropout=dropout_p,
+    align = "top_left" if is_causal or statistics else None
+    masks = {}
+    if corner is not None:
+        align = _corner_of(corner, q, k)
+    elif attn_mask is not None:
+        masks = _attn_mask(attn_mask, query)
+    result = _attention_of(q, k, v, "attn_mask", scale=scale, causal=is_causal or corner is not None, align=align, dropout=dropout_p,
                            seed=0 if is_zero(dropout_p) else _draw_seed(), gates=gates, statistics=statistics, **masks)
     output = result.output if query.dim() == 4 else result.output.reshape(*query.shape[:-1], result.output.shape[-1])
     return (output, result.statistics) if statistics else output
+
+
+def _not_for_torchscript():
+    raise UnsupportedError("torch.jit.script: expected code that TorchScript compiles, found polyhead.torch, which is Python and a custom "
+                           "op; use torch.compile, torch.export or torch.jit.trace")
+
+
+scaled_dot_product_attention.__prepare_scriptable__ = _not_for_torchscript  # type: ignore[attr-defined]
+
+
+def _corner_of(bias, q, k):
+    """Where the queries of a mask of torch.nn.attention.bias stand; there is nothing in its memory."""
+    if (bias.seq_len_q, bias.seq_len_kv) != (q.shape[2], k.shape[2]):
+        raise ShapeError(f"attn_mask: expected a CausalBias of {q.shape[2]} queries and {k.shape[2]} keys, found one of {bias.seq_len_q} "
+                         f"and {bias.seq_len_kv}")
+    return "top_left" if bias.variant == CausalVariant.UPPER_LEFT else "bottom_right"
 
 
 def _attn_mask(mask, query):
@@ -185,6 +212,9 @@ class MultiheadAttention(nn.MultiheadAttention):
             output = output.squeeze(0)
             weights = weights.squeeze(0) if need_weights else None
         return (output, weights, result.statistics) if statistics else (output, weights)
+
+    def __prepare_scriptable__(self) -> Any:
+        _not_for_torchscript()
 
     def _check(self, query, key, value, key_padding_mask, attn_mask):
         """Whether there is a batch; types of masks and shapes as torch checks them."""

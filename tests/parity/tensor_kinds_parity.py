@@ -1,0 +1,178 @@
+"""Tensors of torch that are not just numbers in memory: each function computes what torch would, or refuses by name.
+
+tensor_kinds_parity.py BUILD
+"""
+
+import os
+import sys
+import unittest
+import warnings
+from pathlib import Path
+
+BUILD = Path(sys.argv.pop(1)).resolve()
+os.environ.setdefault("POLYHEAD_LIBRARY", str(BUILD / "capi/libpolyhead_c.so"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+import torch  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+import polyhead  # noqa: E402
+import polyhead.torch as ours  # noqa: E402
+
+warnings.filterwarnings("ignore")
+FUNCTIONS = {
+    "scaled_dot_product_attention": lambda q, k, v: ours.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "attention": lambda q, k, v: polyhead.attention(q, k, v, causal=True, align="top_left"),
+    "attention, plain": lambda q, k, v: polyhead.attention(q, k, v),
+    "drop-in": lambda q, k, v: MODULE(q[0], k[0], v[0], need_weights=False)[0],
+}
+PEERS = {
+    "scaled_dot_product_attention": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "attention": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "attention, plain": lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
+    "drop-in": lambda q, k, v: torch.nn.MultiheadAttention.forward(MODULE, q[0], k[0], v[0], need_weights=False)[0],
+}
+MODULE = ours.MultiheadAttention(8, 2, batch_first=True).requires_grad_(False)
+
+
+class Named(torch.Tensor):
+    """Of a user who adds nothing to torch's functions."""
+
+
+class Scaled(torch.Tensor):
+    """Of a user whose functions read its numbers their own way."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        plain = [x.as_subclass(torch.Tensor) * 2 if isinstance(x, cls) else x for x in args]
+        return function(*plain, **(kwargs or {}))
+
+
+class Noting(TorchDispatchMode):
+    """Sees the ops that run."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Kinds(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(4)
+        self.q, self.k, self.v = torch.randn(3, 2, 2, 4, 8).unbind()
+
+    def refuses(self, words, call, *given, **named):
+        with self.assertRaisesRegex(polyhead.Error, words):
+            call(*given, **named)
+
+    def each(self):
+        for name, function in FUNCTIONS.items():
+            with self.subTest(name):
+                yield function, PEERS[name]
+
+    def test_causal_bias(self):
+        for queries, keys in ((4, 4), (3, 5), (5, 3)):
+            for corner in (causal_upper_left, causal_lower_right):
+                q, k, v = torch.randn(1, 2, queries, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
+                mask = corner(queries, keys)
+                found = [ours.scaled_dot_product_attention(q, k, v, attn_mask=mask) for _ in range(3)]
+                seen = torch.ones(queries, keys, dtype=torch.bool).tril(0 if corner is causal_upper_left else keys - queries)
+                torch.testing.assert_close(found[0], ours.scaled_dot_product_attention(q, k, v, attn_mask=seen))
+                if corner is causal_upper_left or keys >= queries:  # torch has NaN where a row sees nothing
+                    torch.testing.assert_close(found[0], F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+                self.assertTrue(torch.equal(found[0], found[1]) and torch.equal(found[0], found[2]))
+        q = self.q
+        self.refuses("CausalBias of 4 queries and 4 keys, found one of 5 and 4", ours.scaled_dot_product_attention, q, q, q, causal_upper_left(5, 4))
+        self.refuses("both", ours.scaled_dot_product_attention, q, q, q, causal_upper_left(4, 4), is_causal=True)
+        for name in ("keep", "bias"):
+            self.refuses(f"{name}: .* found CausalBias.*causal=True", polyhead.attention, q, q, q, **{name: causal_upper_left(4, 4)})
+            self.refuses(f"{name}: .* found CausalBias", polyhead.statistics, q, q, **{name: causal_upper_left(4, 4)})
+            self.refuses(f"{name}: .* found CausalBias", polyhead.explain, q, q, q, **{name: causal_upper_left(4, 4)})
+            self.refuses(f"{name}: .* found CausalBias", polyhead.attention_backward, q, q, q, q, **{name: causal_upper_left(4, 4)})
+        self.refuses("attn_mask: .* found CausalBias", MODULE, q[0], q[0], q[0], attn_mask=causal_upper_left(4, 4))
+
+    def test_subclasses_of_users(self):
+        for function, peer in self.each():
+            found = function(self.q.as_subclass(Named), self.k.as_subclass(Named), self.v.as_subclass(Named))
+            torch.testing.assert_close(found.as_subclass(torch.Tensor), peer(self.q, self.k, self.v))
+            parameters = [torch.nn.Parameter(x) for x in (self.q, self.k, self.v)]
+            torch.testing.assert_close(function(*parameters), peer(*parameters))
+        for name in ("attention", "attention, plain"):
+            self.refuses("k: expected a tensor whose numbers are its own, found Scaled", FUNCTIONS[name], self.q, self.k.as_subclass(Scaled), self.v)
+        self.refuses("key: .* found Scaled", ours.scaled_dot_product_attention, self.q, self.k.as_subclass(Scaled), self.v)
+        self.refuses("gates: .* found Scaled", polyhead.attention, self.q, self.k, self.v, gates=torch.ones(2).as_subclass(Scaled))
+        self.refuses("value: .* found Scaled", MODULE, self.q[0], self.q[0], self.v[0].as_subclass(Scaled))
+        self.refuses("doutput: .* found Scaled", polyhead.attention_backward, self.q, self.k, self.v, self.q.as_subclass(Scaled))
+        self.refuses("q: .* found Scaled", polyhead.explain, self.q.as_subclass(Scaled), self.k, self.v)
+
+    def test_nested_sparse_and_meta(self):
+        rows = [torch.randn(2, 4, 8), torch.randn(2, 3, 8)]
+        jagged = torch.nested.nested_tensor([x.transpose(0, 1) for x in rows], layout=torch.jagged).transpose(1, 2)
+        for x, words in ((torch.nested.nested_tensor(rows), "nested"), (jagged, "nested"), (self.q.to_sparse(), "to_dense"),
+                         (self.q.to("meta"), "meta")):
+            for call in (lambda: ours.scaled_dot_product_attention(x, x, x), lambda: polyhead.attention(x, x, x),
+                         lambda: polyhead.statistics(x, x), lambda: polyhead.explain(x, x, x), lambda: polyhead.attention_backward(x, x, x, x)):
+                self.refuses(words, call)
+        x = torch.nested.nested_tensor([torch.randn(4, 8), torch.randn(3, 8)])
+        self.refuses("nested", MODULE, x, x, x)
+
+    def test_vmap(self):
+        many = torch.randn(3, 5, 2, 2, 4, 8).unbind()
+        for function, peer in self.each():
+            torch.testing.assert_close(torch.vmap(function)(*many), torch.stack([peer(*x) for x in zip(*many)]))
+        self.refuses("transform", torch.vmap(lambda x: polyhead.explain(x, x, x) and x), many[0])
+        self.refuses("transform", torch.vmap(lambda x: polyhead.attention_backward(x, x, x, x).dq), many[0])
+
+    def test_derivatives_of_torch_func_and_forward_mode(self):
+        for function, _ in self.each():
+            alone = lambda x: function(x, self.k, self.v)  # noqa: E731,B023
+            self.refuses("torch.autograd.grad", torch.func.grad(lambda x: alone(x).sum()), self.q)
+            self.refuses("torch.autograd.grad", torch.vmap(torch.func.grad(lambda x: alone(x).sum())), self.q[None])
+            self.refuses("tangent.*backward|torch.autograd.grad", torch.func.jvp, alone, (self.q,), (self.q,))
+            with forward_ad.dual_level():
+                self.refuses("tangent", alone, forward_ad.make_dual(self.q, self.q))
+                alone(self.q)  # which has none
+
+    def test_fake_tensors_modes_and_traces(self):
+        for function, peer in self.each():
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                q, k, v = torch.randn(3, 2, 2, 4, 8).unbind()
+                self.assertEqual(function(q, k, v).shape, peer(self.q, self.k, self.v).shape)
+            with Noting() as mode:
+                found = function(self.q, self.k, self.v)
+            self.assertIn("polyhead.attend.default", mode.names)
+            torch.testing.assert_close(found, peer(self.q, self.k, self.v))
+            others = self.q + 1, self.k - 1, self.v * 2  # what was recorded is the attention, not its numbers
+            for record in (make_fx(function), None):
+                made = record(self.q, self.k, self.v) if record else torch.jit.trace(function, (self.q, self.k, self.v))
+                torch.testing.assert_close(made(*others), peer(*others))
+        with Noting():
+            self.refuses("under a mode", polyhead.attention_backward, self.q, self.k, self.v, self.q)
+            self.refuses("expected none of heads", polyhead.attention, self.q, self.k, self.v, weights=True, heads=[0])
+
+    def test_gradients_under_a_mode(self):
+        for function, peer in self.each():
+            found = []
+            for one, mode in ((function, Noting()), (peer, Noting())):
+                q = self.q.clone().requires_grad_()
+                with mode:
+                    one(q, self.k, self.v).square().sum().backward()
+                found.append(q.grad)
+            torch.testing.assert_close(*found)
+
+    def test_torchscript_is_told_what_to_use(self):
+        for what in (ours.scaled_dot_product_attention, MODULE, torch.nn.Sequential(MODULE)):
+            self.refuses("torch.jit.script.*torch.compile", torch.jit.script, what)
+
+
+if __name__ == "__main__":
+    unittest.main()
