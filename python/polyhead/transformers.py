@@ -10,12 +10,14 @@
 """
 
 import contextlib
+import functools
 import html
+import sys
 import weakref
-from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Iterable, Iterator, List, Tuple
 
 import torch
-from transformers import AttentionInterface
+from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import (
     AttentionMaskInterface,
     bidirectional_mask_function,
@@ -25,21 +27,14 @@ from transformers.masking_utils import (
 
 from ._attention import Options
 from ._autograd import attend
-from ._errors import DTypeError, InvalidValueError, ShapeError
+from ._errors import DTypeError, InvalidValueError, ShapeError, UnsupportedError
+from ._mask import Mask, instead, refuse
 from ._numbers import whole
 from ._statistics import HeadStatistics
 from .torch import _draw_seed
 
 _NAME = "polyhead"
 _states: Any = weakref.WeakKeyDictionary()  # by module of attention: what is asked of its heads
-
-
-class Pattern(NamedTuple):
-    """Who sees whom beside the padding. A mask of ours carries it, since not every module says it."""
-
-    causal: bool
-    window: Optional[int]  # tokens that a query sees, its own among them
-    whole: bool  # there is no padding
 
 
 class _State:
@@ -50,50 +45,68 @@ class _State:
         self.gates = []  # tensors [heads], multiplied
 
 
+# What models pass on to the attention of any name, and eager attention does not read: it changes no result.
+_HARMLESS = frozenset("""position_ids cache_position use_cache return_dict output_hidden_states output_router_logits num_items_in_batch
+                      cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k seq_idx deterministic""".split())
+
+
 def _attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, softcap=None,
-               sliding_window=None, s_aux=None, position_bias=None, output_attentions=False, **_):
-    """query [B,H,T,D], key and value [B,G,S,D] -> [B,T,H,D]."""
+               sliding_window=None, s_aux=None, position_bias=None, output_attentions=False, **others):
+    """query [B,H,T,D], key and value [B,G,S,D] -> [B,T,H,D]. The window is in the mask."""
     if output_attentions:
         raise InvalidValueError("polyhead does not return the weights of every head; watch() its heads, or use eager")
-    state = _states.get(module)
-    options = {"scale": scaling, "softcap": softcap or 0.0, "bias": position_bias, "align": "bottom_right"}
-    if is_causal is None:
-        is_causal = getattr(module, "is_causal", True)
-    pattern = getattr(attention_mask, "polyhead", Pattern(is_causal, sliding_window, attention_mask is None))
-    padding = None
-    if attention_mask is not None and attention_mask.dim() == 4:  # says all about who sees whom
-        if attention_mask.dtype == torch.bool:
-            options["keep"] = attention_mask
-        else:
-            options["bias"] = attention_mask if position_bias is None else attention_mask + position_bias
-    elif attention_mask is not None and attention_mask.dim() != 2:
-        raise InvalidValueError(f"attention_mask: expected 2 or 4 axes, found shape {tuple(attention_mask.shape)}")
-    else:
-        if not pattern.whole:
-            padding = attention_mask.bool()
-            options["keep"] = padding[:, None, None, :]
-        if pattern.causal:
-            options["causal"] = True
-            if pattern.window is not None:
-                options["window"] = (pattern.window - 1, None)
+    for name, given in others.items():
+        if name not in _HARMLESS and given is not None and given is not False:
+            refuse(f"passes {name}= to its attention")
+    options = _mask_options(query, key, attention_mask, getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    options.update(scale=scaling, softcap=softcap or 0.0)
+    if position_bias is not None:
+        options["bias"] = position_bias + options["bias"] if "bias" in options else position_bias
     if s_aux is not None:
         options["sink_logit"] = s_aux.reshape(-1)
     if dropout > 0:
         options.update(dropout=dropout, seed=_draw_seed())
+    state = _states.get(module)
     if state is not None and state.gates:
         gates = state.gates[0]
         for more in state.gates[1:]:
             gates = gates * more
         options["gates"] = gates
     watched = state is not None and bool(state.watchers)
+    padding = _padding(attention_mask) if watched else None
     result = attend(query, key, value, Options(**options), None, True, lse=False, weights=False, heads=None, rows=None,
                     weights_f32=False, logits=None, statistics="light" if watched else None,
-                    row_statistics=watched and padding is not None, marked_keys=None, target_keys=None)
+                    row_statistics=padding is not None, marked_keys=None, target_keys=None)
     if watched:
         statistics = result.statistics if padding is None else _of_rows(result.row_statistics, padding[:, -query.shape[2] :])
         for found in state.watchers:
             found.append(statistics)
     return result.output.transpose(1, 2), None
+
+
+def _mask_options(query, key, mask, is_causal):
+    """The options that say who sees whom. A mask that a model made by itself is read as in scaled_dot_product_attention."""
+    if mask is None:  # as there, the first query stands at the first key, and a single one sees all
+        return {"causal": bool(is_causal) and query.shape[2] > 1, "align": "top_left"}
+    seen = query.shape[0], query.shape[2], key.shape[2]
+    if isinstance(mask, Mask):
+        if (mask.shape[0], *mask.shape[2:]) != seen:
+            refuse(f"attends with {seen[1]} queries to {seen[2]} keys in a batch of {seen[0]}, and was given one of {tuple(mask.shape)}: "
+                   "a mask")
+        options = {"causal": mask.causal, "window": mask.window, "align": "bottom_right"}
+        return options if mask.keep is None else {**options, "keep": mask.keep}
+    if not isinstance(mask, torch.Tensor):
+        raise DTypeError(f"attention_mask: expected a tensor, found {type(mask).__name__}")
+    if not 2 <= mask.dim() <= 4 or mask.dtype != torch.bool and not mask.is_floating_point():
+        raise InvalidValueError("attention_mask: expected a tensor of bool or a floating type with 2 to 4 axes, found shape "
+                                f"{tuple(mask.shape)} of {mask.dtype}")
+    mask = mask[(None,) * (4 - mask.dim())]
+    return {"keep" if mask.dtype == torch.bool else "bias": mask, "align": "bottom_right"}
+
+
+def _padding(mask):
+    """[B,S], False where a token is padding, if there is any."""
+    return mask.keep[:, 0, 0] if isinstance(mask, Mask) and mask.keep is not None and mask.keep.shape[2] == 1 else None
 
 
 def _of_rows(rows, there):
@@ -104,37 +117,63 @@ def _of_rows(rows, there):
     return HeadStatistics(sums)
 
 
-def _is_sliding(mask_function, size):
-    """Whether it lets a query see the `size` tokens up to its own: chunks and others do not."""
+def _window_of(mask_function, size):
+    """(left, right) of a sliding window in a mask of transformers, whose size is known: chunks and others have none."""
     sees = lambda i, j: bool(mask_function(*map(torch.tensor, (0, 0, i, j))))  # noqa: E731
-    return sees(size, 1) and not sees(size, 0) and not sees(0, 1)
+    if sees(size, 1) and not sees(size, 0) and not sees(0, 1):
+        return size - 1, None
+    if sees(size, 0) and not sees(size + 1, 0) and sees(0, size) and not sees(0, size + 1):
+        return size, size
+    return None
 
 
 def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function=causal_mask_function, attention_mask=None,
-          local_size=None, allow_is_causal_skip=True, **kwargs):
-    """The padding, [B,S], with the Pattern, which goes by positions. [B,1,T,S] only for patterns of other kinds."""
+          local_size=None, allow_is_causal_skip=True, allow_is_bidirectional_skip=False, **kwargs):
+    """A Mask of the padding, [B,S], and of what goes by positions; of all, [B,1,T,S], only for patterns of other kinds."""
+    if isinstance(attention_mask, Mask):  # made for a model around this one
+        return attention_mask
+    device = kwargs.get("device", "cpu")
+    shape = batch_size, 1, q_length, kv_length
+    compiling = torch.compiler.is_compiling()
+    causal, both_ways = mask_function is causal_mask_function, mask_function is bidirectional_mask_function
+    window = None
+    if not (causal or both_ways) and local_size is not None and not compiling and (allow_is_causal_skip or allow_is_bidirectional_skip):
+        window = _window_of(mask_function, local_size)
     ends_together = not isinstance(q_offset, torch.Tensor) and q_offset + q_length == kv_offset + kv_length
-    plain = mask_function is causal_mask_function or (
-        local_size is not None and allow_is_causal_skip and _is_sliding(mask_function, local_size))
-    if mask_function is not bidirectional_mask_function and not (plain and ends_together):
-        kwargs.pop("allow_is_bidirectional_skip", None)
-        return sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
+    if not both_ways and not ((causal or window is not None) and ends_together):
+        seen = sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
                          mask_function=mask_function, attention_mask=attention_mask, local_size=local_size,
                          allow_is_causal_skip=False, **kwargs)
-    if attention_mask is None:
-        padding = torch.ones(batch_size, kv_length, dtype=torch.bool, device=kwargs.get("device"))
-    else:
+        return Mask(shape, seen, device)
+    keep = None
+    if attention_mask is not None:
         if attention_mask.dim() != 2 or attention_mask.shape[0] != batch_size or attention_mask.shape[1] < kv_offset + kv_length:
             raise ShapeError(f"attention_mask: expected [{batch_size}, {kv_offset + kv_length}], found {tuple(attention_mask.shape)}")
-        padding = attention_mask[:, kv_offset : kv_offset + kv_length]
-    sliding = mask_function is not causal_mask_function and mask_function is not bidirectional_mask_function
-    padding.polyhead = Pattern(mask_function is not bidirectional_mask_function, local_size if sliding else None,
-                               attention_mask is None or bool(padding.all()))
-    return padding
+        padding = attention_mask[:, kv_offset : kv_offset + kv_length].bool()
+        if compiling or not padding.all():
+            keep = padding[:, None, None, :]
+    return Mask(shape, keep, device, causal or window is not None and window[1] is None, window)
 
 
 AttentionInterface.register(_NAME, _attention)
 AttentionMaskInterface.register(_NAME, _mask)
+
+
+_choose = PreTrainedModel.get_correct_attn_implementation
+
+
+@functools.wraps(_choose)
+def _choose_or_refuse(self, requested_attention, *args, **kwargs):
+    """Asked when a model is made, before its layers are: one that would not call us is refused here, and not when it computes."""
+    if requested_attention == _NAME:
+        tables = [x for x in vars(sys.modules[type(self).__module__]).values() if isinstance(x, dict) and "eager" in x]
+        if not self._can_set_attn_implementation() or any(_NAME not in table for table in tables):
+            raise UnsupportedError(f"{type(self).__name__}: expected a model that leaves its attention to transformers' attention "
+                                   f"interface, found one that computes it by itself; {instead(self)}")
+    return _choose(self, requested_attention, *args, **kwargs)
+
+
+PreTrainedModel.get_correct_attn_implementation = _choose_or_refuse
 
 
 def _layers(model):

@@ -249,6 +249,46 @@ class Heads(Seeded):
         self.assertAlmostEqual((losses[0] - losses[1]) / (2 * step), slope, delta=(0.05 if CUDA else 0.01) * abs(slope))
 
 
+class Refusals(Seeded):
+    def test_models_that_would_not_call_us(self):
+        """When they are made: those with attention of their own, and those that choose it from a table."""
+        for name in ("Bloom", "Mpt", "Falcon", "GPTJ", "GPTNeoXJapanese", "BigBird", "RoFormer", "Sam"):
+            kind = getattr(hf, name + ("Model" if name == "Sam" else "ForCausalLM"))
+            with self.subTest(name), self.assertRaisesRegex(polyhead.UnsupportedError, f'{kind.__name__}: expected a model that .*"eager"'):
+                kind._from_config(kind.config_class(), attn_implementation="polyhead")
+
+    def test_the_mask_is_for_us_alone(self):
+        mask = watching._mask(2, 5, 5, attention_mask=torch.tensor([[0, 1, 1, 1, 1], [1] * 5]).bool())
+        scores = torch.zeros(2, 1, 5, 5)
+        for what in (lambda: scores + mask, lambda: mask + scores, lambda: scores.masked_fill(mask, 0), lambda: mask == 0, lambda: mask[:, 0],
+                     lambda: mask.float(), lambda: mask.to(torch.float32), lambda: 1 - mask, lambda: torch.where(mask, scores, scores),
+                     lambda: bool(mask), lambda: mask.data, lambda: torch.cat([mask, mask]), lambda: ~mask):
+            with self.assertRaisesRegex(polyhead.UnsupportedError, "expected attention that is left to .*found .*attn_implementation"):
+                what()
+        self.assertFalse(hasattr(mask, "data"))
+        self.assertEqual((mask.shape, mask.dim(), mask.to("cpu").shape), ((2, 1, 5, 5), 4, (2, 1, 5, 5)))
+        rows = mask[:, :, 3:].keep  # a part of it is a mask again
+        self.assertEqual(rows[0, 0].tolist(), [[False, True, True, True, False], [False, True, True, True, True]])
+
+    def test_keywords_that_it_does_not_know(self):
+        q, module = torch.randn(1, 2, 5, 8), torch.nn.Identity()
+        for name in ("sinks", "indices", "block_indices", "cache", "whatever"):
+            with self.assertRaisesRegex(polyhead.UnsupportedError, f"passes {name}="):
+                watching._attention(module, q, q, q, None, **{name: torch.ones(2)})
+        watching._attention(module, q, q, q, None, whatever=None, position_ids=torch.arange(5), use_cache=True)
+
+    def test_masks_of_models_are_read_as_in_sdpa(self):
+        q, module = torch.randn(2, 2, 5, 8), torch.nn.Identity()
+        seen = torch.rand(2, 1, 5, 5) < 0.7
+        seen |= torch.eye(5, dtype=torch.bool)
+        for mask in (seen, seen[:, :, :1], seen[0, 0], seen[0], torch.randn(2, 2, 5, 5), torch.randn(5, 5), None):
+            expected = torch.nn.functional.scaled_dot_product_attention(q, q, q, mask, is_causal=mask is None)
+            torch.testing.assert_close(watching._attention(module, q, q, q, mask)[0].transpose(1, 2), expected)
+        for mask in (torch.ones(2, 5, dtype=torch.int64), torch.ones(5), 3):
+            with self.assertRaisesRegex(polyhead.Error, "attention_mask: expected a tensor"):
+                watching._attention(module, q, q, q, mask)
+
+
 @unittest.skipIf(CUDA, "a token that does not exist ends torch's work on the GPU, and the process")
 class RandomArguments(Seeded):
     def test_they_never_crash(self):
