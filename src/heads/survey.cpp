@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/on_host.h"
 
@@ -182,7 +183,9 @@ Survey survey(autograd::Tape& tape, const model::Transformer& model, const std::
               const std::vector<std::int64_t>& counts, const SurveyPass& pass) {
   Survey result;
   for (const HeadId& id : model::all_heads(model.config())) result.heads.emplace_back().id = id;
-  for (HeadSurvey& head : result.heads) head.sums[static_cast<std::size_t>(Statistic::max_logit)] = -1e30;
+  for (HeadSurvey& head : result.heads) {
+    head.sums[static_cast<std::size_t>(Statistic::max_logit)] = -std::numeric_limits<double>::infinity();
+  }
   Chances chances;
   for (const Probe& probe : probes) {
     expect_within_windows(model.config(), probe.tokens.shape()[1]);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "capi/tensors.h"
+#include "model/peak.h"
 #include "polyhead/layer.h"
 #include "support/cases.h"
 
@@ -390,6 +391,88 @@ TEST_F(Layer, InCTrainsAsInCpp) {
                  POLYHEAD_VALUE, "forward");
   polyhead_results_free(gradients);
 }
+
+TEST_F(Layer, GivesAllGradientsInC) {
+  // Cross-attention of three widths, so that every projection has a weight of its own, with all that has a gradient.
+  const MultiHeadShape sizes{
+      .width = 24, .heads = 4, .kv_heads = 2, .key_width = 10, .value_width = 14, .qk_norm = true};
+  const MultiHeadAttention expected(sizes, DType::f32, 3);
+  polyhead_layer_shape shape{};
+  shape.size = sizeof shape;
+  shape.width = 24, shape.heads = 4, shape.kv_heads = 2, shape.key_width = 10, shape.value_width = 14;
+  shape.qk_norm = 1;
+  polyhead_layer* layer = nullptr;
+  expect_ok(polyhead_layer_create(in_c_context_, &shape, {2, 32, 1}, 3, &layer));
+  Tensor key = Tensor::empty({2, 9, 10}, DType::f32), value = Tensor::empty({2, 9, 14}, DType::f32),
+         bias = Tensor::empty({4, 7, 9}, DType::f32), sink = Tensor::empty({4}, DType::f32);
+  Random random("all gradients");
+  for (Tensor* tensor : {&key, &value, &bias, &sink}) fill_normal(*tensor, random);
+  const MultiHeadInputs inputs{.query = x_, .key = key, .value = value};
+  const MultiHeadOptions options{.attention = {.bias = bias, .sink_logit = sink, .gates = gates_}};
+  const MultiHeadResults forwards = expected.forward(context_, inputs, options, MultiHeadWants::training());
+  const MultiHeadGradients backward = expected.backward(context_, inputs, options, forwards, {.output = doutput_},
+                                                        {.bias = true, .sink_logit = true, .gates = true});
+  fill(in_c_options_, options.attention, in_c_);
+  in_c_inputs_.key = in_c_(key);
+  in_c_inputs_.value = in_c_(value);
+  in_c_inputs_.qk_norm_epsilon = 0;
+  in_c_inputs_.rotary = nullptr;
+  in_c_inputs_.query_positions = nullptr;
+  wants_.training = 1;
+  polyhead_results* gradients = nullptr;
+  expect_ok(polyhead_layer_forward(in_c_context_, layer, &in_c_inputs_, &wants_, &results_));
+  expect_ok(polyhead_layer_backward(in_c_context_, layer, &in_c_inputs_, results_, in_c_(doutput_), &gradients));
+  const MultiHeadTensors& parameters = backward.dparameters;
+  for (const auto& [name, tensor] : {std::pair<const char*, const Tensor*>{"dquery", &backward.dquery},
+                                     {"dkey", &backward.dkey},
+                                     {"dvalue", &backward.dvalue},
+                                     {"q_proj_weight", &parameters.q_proj_weight},
+                                     {"k_proj_weight", &parameters.k_proj_weight},
+                                     {"v_proj_weight", &parameters.v_proj_weight},
+                                     {"in_proj_bias", &parameters.in_proj_bias},
+                                     {"out_proj.weight", &parameters.out_proj_weight},
+                                     {"out_proj.bias", &parameters.out_proj_bias},
+                                     {"q_norm.weight", &parameters.q_norm_weight},
+                                     {"k_norm.weight", &parameters.k_norm_weight},
+                                     {"dbias", &backward.dbias},
+                                     {"dsink_logit", &backward.dsink_logit},
+                                     {"dgates", &backward.dgates}}) {
+    const Tensor found = copied(gradients, name);
+    EXPECT_EQ(found.shape(), tensor->shape()) << name;
+    expect_same_bits(*tensor, found, name);
+  }
+  polyhead_results_free(gradients);
+  polyhead_layer_free(layer);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep books of their own
+// Results are the caller's until they are freed; then the context keeps their memory for the next call, and gives it
+// back when it is told to.
+TEST_F(Layer, GivesMemoryBackInC) {
+  const Tensor many = Tensor::zeros({4096, 16, 24}, DType::f32);  // 6 MB a result
+  in_c_inputs_.query = in_c_(many);
+  in_c_inputs_.rotary = nullptr;
+  in_c_inputs_.query_positions = nullptr;
+  fill(in_c_options_, {}, in_c_);
+  constexpr double kMegabyte = 1 << 20;
+  const double before = status("VmRSS");
+  const auto megabytes = [&] { return (status("VmRSS") - before) / kMegabyte; };
+  std::vector<polyhead_results*> results(8);
+  for (polyhead_results*& one : results) {
+    expect_ok(polyhead_layer_forward(in_c_context_, layer_, &in_c_inputs_, nullptr, &one));
+  }
+  EXPECT_GT(megabytes(), 45);
+  for (polyhead_results* one : results) polyhead_results_free(one);
+  for (polyhead_results*& one : results) {
+    expect_ok(polyhead_layer_forward(in_c_context_, layer_, &in_c_inputs_, nullptr, &one));
+  }
+  EXPECT_LT(megabytes(), 90) << "what was freed is not used again";
+  for (polyhead_results* one : results) polyhead_results_free(one);
+  const double kept = megabytes();
+  expect_ok(polyhead_context_release_memory(in_c_context_));
+  EXPECT_LT(megabytes(), kept - 30);
+}
+#endif
 
 TEST_F(Layer, GivesWhatIsWanted) {
   Tensor marked = Tensor::zeros({2, 7}, DType::boolean), targets = Tensor::zeros({2, 7, 4}, DType::i32);

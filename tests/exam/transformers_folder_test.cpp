@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "exam/gguf_for_transformers.h"
 #include "heads/pruning.h"
@@ -57,6 +58,29 @@ TEST(TransformersFolder, ComputesWhatIsLeft) {
       EXPECT_EQ(smaller->config().layers[0].kv_heads, std::max<std::int64_t>(1, heads.kv_heads - (regular > 0)));
       EXPECT_EQ(smaller->config().layers[0].heads, smaller->config().layers[0].kv_heads * size);
       expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
+    }
+  }
+}
+
+// A single head of any group, also of one that others follow, in any layer: its group stays, its own rows and columns
+// become zeros and nobody else's.
+TEST(TransformersFolder, LosesAnyHeadOfAGroupThatStays) {
+  for (const std::string family : {"llama", "qwen2"}) {
+    const auto whole = model::load(fixture(family));
+    const Tensor before = logits_of(*whole);
+    for (const HeadId& one : model::all_heads(whole->config())) {
+      SCOPED_TRACE(family + ", head " + std::to_string(one.layer) + "." + std::to_string(one.head));
+      const io::Scratch scratch;
+      save_for_transformers(fixture(family), *whole, {one}, scratch.folder());
+      const auto smaller = model::load(scratch.folder());
+      EXPECT_EQ(smaller->config().layers, whole->config().layers);
+      const Tensor after = logits_of(*smaller);
+      expect_close(after, logits_of(*heads::without_heads(*whole, {one})));
+      float most = 0;
+      for (std::int64_t n = 0; n < count_of(after.shape()); ++n) {
+        most = std::max(most, std::abs(after.as<float>()[n] - before.as<float>()[n]));
+      }
+      EXPECT_GT(most, 1e-3f) << "else this shows nothing";
     }
   }
 }
@@ -145,6 +169,20 @@ TEST(TransformersFolder, IsMadeOfAGgufFile) {
   for (model::LayerHeads& layer : expected.layers) layer = {2, 1};
   EXPECT_EQ(smaller->config(), expected);
   expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
+}
+
+// By the names that others save the same model under, to the letter: we would read some that they would not.
+TEST(TransformersFolder, NamesItsTensorsAsOthersDo) {
+  const auto names_in = [](const std::filesystem::path& folder) {
+    std::set<std::string> names;
+    for (const auto& [name, tensor] : io::read_safetensors(folder / "model.safetensors").tensors) names.insert(name);
+    return names;
+  };
+  const std::filesystem::path gguf = fixture("llama") / "llama.gguf";
+  const io::Scratch scratch;
+  save_for_transformers(gguf, *model::load(gguf), {}, scratch.folder());
+  ASSERT_TRUE(names_in(fixture("llama")).contains("lm_head.weight"));
+  EXPECT_EQ(names_in(scratch.folder()), names_in(fixture("llama")));
 }
 
 // A byte-level tokenizer of GGUF: every byte, one merge, and tokens of each type.

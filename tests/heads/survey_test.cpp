@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -172,7 +173,7 @@ Survey plain_survey(Context& context, const model::Transformer& model, const std
   for (const HeadId& id : model::all_heads(model.config())) {
     HeadSurvey& head = made.heads.emplace_back();
     head.id = id;
-    head.sums[static_cast<std::size_t>(Statistic::max_logit)] = -1e30;
+    head.sums[static_cast<std::size_t>(Statistic::max_logit)] = -std::numeric_limits<double>::infinity();
   }
   for (const Probe& probe : probes) {
     const std::int64_t B = probe.tokens.shape()[0], T = probe.tokens.shape()[1];
@@ -245,6 +246,20 @@ TEST(Survey, IsWhatAllWeightsSay) {
       expect_same(found.chance, expected.chance);
     }
   }
+}
+
+// Heads agree where they look at the same key: at the one beside it is elsewhere.
+TEST(Survey, HeadsAgreeWhereTheyLookAtOneKey) {
+  Survey made;
+  for (const std::vector<std::int64_t>& looks : {std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7},
+                                                 {0, 0, 1, 2, 3, 4, 5, 6},     // one key before
+                                                 {1, 2, 3, 4, 5, 6, 7, 7},     // one key after
+                                                 {0, 1, 2, 3, 3, 6, 5, 8}}) {  // half of them
+    made.heads.emplace_back().looks = looks;
+  }
+  const std::vector<std::vector<double>> expected{
+      {1, 0.125, 0.125, 0.5}, {0.125, 1, 0, 0.375}, {0.125, 0, 1, 0.125}, {0.5, 0.375, 0.125, 1}};
+  EXPECT_EQ(agreement(made), expected);
 }
 
 }  // namespace

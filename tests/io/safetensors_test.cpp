@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "io/checksum.h"
+#include "io/safetensors_format.h"
 #include "io/scratch.h"
 #include "support/bits.h"
 
@@ -55,6 +57,31 @@ TEST(Safetensors, RoundTripOfAllTypesAndShapes) {
   write_safetensors(scratch / "a", named, metadata);  // onto itself
   EXPECT_EQ(slurp(scratch / "a"), bytes);
   EXPECT_EQ(scratch.files(), 1);
+}
+
+// Integers of other widths are read as 32 bits; what a checksum covers are the bytes as they are stored.
+TEST(Safetensors, ChecksumsCoverIntegersAsTheyAreStored) {
+  for (const auto& [format, bytes] :
+       {std::pair{"I8", 1}, {"U8", 1}, {"I16", 2}, {"U16", 2}, {"U32", 4}, {"I64", 8}, {"U64", 8}}) {
+    SCOPED_TRACE(format);
+    std::string data(static_cast<std::size_t>(3 * bytes), '\0');
+    for (int n = 0; n < 3; ++n) data[static_cast<std::size_t>(n * bytes)] = static_cast<char>(5 + n);
+    const auto header_with = [&, format = format](std::string_view digits) {
+      return R"({"__metadata__":{"polyhead_xxh64":")" + std::string(digits) + R"("},"t":{"dtype":")" + format +
+             R"(","shape":[3],"data_offsets":[0,)" + std::to_string(data.size()) + "]}}";
+    };
+    Checksum checksum;
+    checksum.add(safetensors_bytes(header_with(kNoChecksum), data));
+    const Scratch scratch;
+    spill(scratch / "a", safetensors_bytes(header_with(checksum.digits()), data));
+    Safetensors read = read_safetensors(scratch / "a");
+    EXPECT_TRUE(read.checked);
+    const Tensor numbers = read.take("t");
+    for (int n = 0; n < 3; ++n) EXPECT_EQ(numbers.as<std::int32_t>()[n], 5 + n);
+    data[0] = 4;
+    spill(scratch / "a", safetensors_bytes(header_with(checksum.digits()), data));
+    expect_error(ErrorCode::input, {"checksum"}, [&] { return read_safetensors(scratch / "a"); });
+  }
 }
 
 TEST(Safetensors, NoTensors) {

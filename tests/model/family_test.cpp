@@ -122,6 +122,59 @@ TEST(Family, OtherNames) {
   changed("bert", [](std::string& name) { name = "bert." + name; });
 }
 
+// The limit is what the file says, of positions that are computed as well as of those that are looked up; up to it a
+// model reads, and no further. RoBERTa's first two positions are for padding.
+TEST(Family, ReadsAsManyTokensAsItsFileSays) {
+  Context context(1);
+  const std::vector<std::int32_t> tokens(14, 3);
+  const auto expect_limit = [&](const std::filesystem::path& path, std::int64_t limit) {
+    SCOPED_TRACE(path);
+    const Model model = Model::load(path);
+    EXPECT_EQ(model.context_length(), limit);
+    EXPECT_NO_THROW(model.forward(context, ConstTensorView(tokens.data(), {1, limit})));
+    expect_error(ErrorCode::shape, {"tokens", "T up to " + std::to_string(limit)}, [&] {
+      return model.forward(context, ConstTensorView(tokens.data(), {1, limit + 1}));
+    });
+  };
+  for (const std::string family : kFamilies) expect_limit(fixture(family), family == "roberta" ? 11 : 13);
+  for (const std::string family : {"llama", "gpt2", "gpt_neox", "gemma2", "bert"}) {
+    expect_limit(fixture(family) / (family + ".gguf"), 13);
+  }
+}
+
+// An output of its own has a name of its own, which tied fixtures do not show: with the numbers of the embedding, and
+// with others.
+TEST(Family, OutputsThatAreNotTied) {
+  for (const std::string family : {"gpt2", "gemma2", "qwen2", "qwen3"}) {
+    SCOPED_TRACE(family);
+    const Scratch scratch;
+    io::Json config = io::parse_json(slurp(fixture(family) / "config.json"), family);
+    config["tie_word_embeddings"] = false;
+    spill(scratch / "config.json", config.dump());
+    io::Safetensors file = io::read_safetensors(fixture(family) / "model.safetensors");
+    std::erase_if(file.tensors, [](const auto& each) { return each.first == "lm_head.weight"; });
+    const auto embedding = std::find_if(file.tensors.begin(), file.tensors.end(), [](const auto& each) {
+      return each.first.ends_with("wte.weight") || each.first.ends_with("embed_tokens.weight");
+    });
+    ASSERT_NE(embedding, file.tensors.end());
+    Context context(1);
+    Tensor output = clone(context, embedding->second);
+    const auto logits_with = [&](float first) {
+      output.as<float>()[0] = first;
+      std::vector<io::NamedTensor> named{{"lm_head.weight", output}};
+      for (const auto& [name, tensor] : file.tensors) named.push_back({name, tensor});
+      io::write_safetensors(scratch / "model.safetensors", named);
+      return logits_of(scratch.folder(), fixture(family));
+    };
+    const float first = output.as<float>()[0];
+    const Tensor same = logits_with(first), other = logits_with(first + 1);
+    config["tie_word_embeddings"] = true;
+    spill(scratch / "config.json", config.dump());
+    EXPECT_TRUE(test::same_bits("logits", logits_with(first), same)) << "tied, a copy in the file is left alone";
+    EXPECT_FALSE(test::same_bits("logits", other, same));
+  }
+}
+
 TEST(Family, GgufHoldsTheSameModel) {
   for (const std::string family : {"llama", "qwen2_plain", "qwen3", "gemma2", "gemma3", "gpt2", "gpt_neox", "bert"}) {
     const Tensor a = logits_of(fixture(family), fixture(family));
@@ -203,6 +256,51 @@ TEST(Family, MatricesOf16BitsStayAsStored) {
     if (!half.is_encoder()) {  // weights are packed for it
       EXPECT_EQ(half.generate(context, {{1, 2, 3}}, 4, {.temperature = 0}),
                 wide.generate(context, {{1, 2, 3}}, 4, {.temperature = 0}));
+    }
+  }
+}
+
+// NaN and infinity are found in 16 bits too, in the model's own file and in those of others; the largest numbers that
+// the types have are none.
+TEST(Family, NumbersOf16BitsAreChecked) {
+  struct Bad {
+    DType dtype;
+    std::uint16_t bits;
+    const char* found;  // nothing: a number
+  };
+  for (const Bad& bad : {Bad{DType::f16, 0x7e00, "found nan"},
+                         {DType::f16, 0x7c01, "found nan"},
+                         {DType::f16, 0xfc00, "found -inf"},
+                         {DType::f16, 0x7bff, nullptr},
+                         {DType::bf16, 0x7fc0, "found nan"},
+                         {DType::bf16, 0xff81, "found nan"},
+                         {DType::bf16, 0x7f80, "found inf"},
+                         {DType::bf16, 0xff7f, nullptr}}) {
+    const Scratch whole, spoilt, own;
+    test::save_rounded(fixture("llama"), bad.dtype, false, whole.folder());
+    Model::load(whole.folder()).save(own.folder());
+    std::filesystem::copy_file(whole / "config.json", spoilt / "config.json");
+    for (const Scratch* from : {&whole, &own}) {
+      SCOPED_TRACE(testing::Message() << name_of(bad.dtype) << " " << bad.bits << (from == &own ? ", our own" : ""));
+      io::Safetensors file = io::read_safetensors(*from / "model.safetensors");
+      std::vector<io::NamedTensor> named;
+      bool one = false;  // of the matrices, the last but one of its numbers
+      for (auto& [name, tensor] : file.tensors) {
+        if (!one && tensor.dtype() == bad.dtype && tensor.shape().rank() == 2) {
+          static_cast<std::uint16_t*>(tensor.view().data())[count_of(tensor.shape()) - 2] = bad.bits;
+          one = true;
+        }
+        named.push_back({name, tensor});
+      }
+      ASSERT_TRUE(one);
+      std::filesystem::copy_file(*from / "config.json", spoilt / "config.json",
+                                 std::filesystem::copy_options::overwrite_existing);
+      io::write_safetensors(spoilt / "model.safetensors", named, file.metadata);
+      if (bad.found == nullptr) {
+        EXPECT_NO_THROW(load(spoilt.folder()));
+      } else {
+        expect_error(ErrorCode::input, {bad.found}, [&] { return load(spoilt.folder()); });
+      }
     }
   }
 }
@@ -344,6 +442,7 @@ TEST(Family, Tensors) {
   refused([](io::Safetensors& file) { file.tensors.emplace_back("score.weight", Tensor::zeros({2}, DType::f32)); },
           {"\"score.weight\"", "no place"});
   refused([](io::Safetensors& file) { file.tensors[0].second.as<float>()[0] = std::nanf(""); }, {"found nan"});
+  refused([](io::Safetensors& file) { file.tensors[0].second.as<float>()[1] = -INFINITY; }, {"found -inf"});
   refused(
       [](io::Safetensors& file) {
         file.take("model.norm.weight");

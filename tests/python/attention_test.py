@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import polyhead
-from polyhead import _attention, _library, _statistics
+from polyhead import _attention, _figures, _library, _statistics
 
 
 def softmax_weights(q, k, causal=False, align="top_left", window=None, keep=None, bias=None, alibi=None, sink_logit=None,
@@ -145,6 +145,44 @@ class Values(unittest.TestCase):
         weights = softmax_weights(q, q)
         np.testing.assert_allclose(found.weights, weights[:, [2, 0]][:, :, [5]], atol=2e-6)
         np.testing.assert_allclose(found.logits[0, 0, 0], q[0, 2, 5] @ q[0, 2].T / 8**0.5, atol=1e-5)
+
+    def test_logits_of_every_stage_and_type(self):
+        """They come in the type that statistics have: float32 for 16 bits, whose range and digits they would not fit."""
+        q, k = made(1, (1, 2, 5, 8), np.float64) * 60, made(2, (1, 2, 7, 8), np.float64) * 60
+        bias = made(3, (2, 5, 7), np.float64)
+        for dtype in (np.float16, np.float32, np.float64):
+            ours = [x.astype(dtype) for x in (q, k, bias)]
+            wide = [x.astype(float) for x in ours]
+            scaled = wide[0] @ wide[1].swapaxes(-1, -2) / 8**0.5
+            capped = 3000 * np.tanh(scaled / 3000)
+            for stage, expected in (("scaled", scaled), ("capped", capped), ("biased", capped + wide[2])):
+                found = polyhead.attention(ours[0], ours[1], ours[1], bias=ours[2], softcap=3000.0, logits=stage).logits
+                self.assertEqual(found.dtype, np.float64 if dtype is np.float64 else np.float32)
+                np.testing.assert_allclose(found, expected, atol=2e-3, rtol=2e-6, err_msg=f"{dtype} {stage}")
+            self.assertGreater(abs(scaled).max(), 2048, "else 16 bits might do")
+
+    def test_bars_are_as_long_as_their_numbers(self):
+        x = made(1, (1, 4, 6, 8))
+        found = polyhead.attention(x, x, x, causal=True, statistics="light").statistics
+        cells = re.findall(r"<td([^>]*)>([^<]*)</td>", found._repr_html_())
+        names = ["entropy", "normalised_entropy", "max_weight", "first_weight", "self_weight", "previous_weight", "max_logit"]
+        self.assertEqual(len(cells), 4 * len(names))
+        for n, (style, text) in enumerate(cells):
+            name, value = names[n % len(names)], getattr(found, names[n % len(names)])[n // len(names)]
+            self.assertEqual(text, f"{value:.3f}")
+            ends = [float(end) for end in re.findall(r"([0-9.]+)%", style)]
+            if name in ("entropy", "max_logit"):
+                self.assertEqual(ends, [], "not a share of 1")
+            else:
+                self.assertEqual(len(ends), 2)
+                self.assertEqual(ends[0], ends[1])
+                self.assertAlmostEqual(ends[0], 100 * value, delta=0.051)
+        shares = lambda *args, **more: [bar.share for bar in _figures.bars(*args, **more)]  # noqa: E731
+        self.assertEqual(shares([1, 4, 2]), [0.25, 1, 0.5])
+        self.assertEqual(shares([0.5, 2, -1, np.nan, np.inf], most=1), [0.5, 1, 0, 0, 0])
+        self.assertEqual(shares([np.nan, 2, np.inf, 1]), [0, 1, 0, 0.5])
+        self.assertEqual(shares([0, 0]), [0, 0])
+        self.assertEqual([str(bar) for bar in _figures.bars([0.12345, 2], 4)], ["0.1235", "2.0000"])
 
     def test_gradients_by_differences(self):
         q, k, v = (made(n, (1, 2, 4, 3), np.float64) for n in range(3))

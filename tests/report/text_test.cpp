@@ -70,6 +70,17 @@ TEST(Text, BytesThatAreNoUtf8AreShown) {
   EXPECT_EQ(visible("\xED\xA0\x80"), "⟨ED A0 80⟩");         // a surrogate
   EXPECT_EQ(visible("\xF4\x90\x80\x80"), "⟨F4 90 80 80⟩");  // beyond Unicode
   EXPECT_EQ(visible("\xE2\x82"), "⟨E2 82⟩");                // cut off
+  // The first and the last of each length; one less in a longer form is overlong.
+  for (const char* text :
+       {"\u0080\u00A0", "\u07FF", "\u0800", "\uD7FF", "\uE000", "\uFFFD", "\U00010000", "\U0010FFFD"}) {
+    const std::string shown = visible(text);
+    EXPECT_EQ(shown.find("⟨"), std::string::npos) << shown;
+  }
+  EXPECT_EQ(visible("\xC1\xBF"), "⟨C1 BF⟩");
+  EXPECT_EQ(visible("\xE0\x9F\xBF"), "⟨E0 9F BF⟩");
+  EXPECT_EQ(visible("\xE0\x80\x80"), "⟨E0 80 80⟩");
+  EXPECT_EQ(visible("\xF0\x8F\xBF\xBF"), "⟨F0 8F BF BF⟩");
+  EXPECT_EQ(visible("\xED\xBF\xBF"), "⟨ED BF BF⟩");
   EXPECT_EQ(visible("\x82\n\xE2"), "⟨82⟩↵⟨E2⟩");
   EXPECT_EQ(visible_token(" \xE2\x80"), "·⟨E2 80⟩");
   EXPECT_EQ(visible("\uFFFD"), "\uFFFD") << "if the text has one";

@@ -239,6 +239,22 @@ TEST(Normalizers, DoWhatTheirNamesSay) {
   EXPECT_EQ(normalized(R"({"type":"Replace","pattern":{"String":"ab"},"content":""})", "abc"), "c");
 }
 
+// One after another, in the order given: these do not commute.
+TEST(Normalizers, SequencesKeepTheirOrder) {
+  const auto both = [](const std::string& first, const std::string& second, const std::string& text) {
+    return normalized(R"({"type":"Sequence","normalizers":[)" + first + "," + second + "]}", text);
+  };
+  const std::string prepend = R"({"type":"Prepend","prepend":" X"})", strip = R"({"type":"Strip"})",
+                    lower = R"({"type":"Lowercase"})",
+                    replace = R"({"type":"Replace","pattern":{"String":"A"},"content":"BA"})";
+  EXPECT_EQ(both(prepend, strip, " a "), "X a");
+  EXPECT_EQ(both(strip, prepend, " a "), " Xa");
+  EXPECT_EQ(both(prepend, lower, "A"), " xa");
+  EXPECT_EQ(both(lower, prepend, "A"), " Xa");
+  EXPECT_EQ(both(replace, lower, "A"), "ba");
+  EXPECT_EQ(both(lower, replace, "A"), "a");
+}
+
 TEST(BertNormalizer, DoesWhatItIsTold) {
   const auto bert = [](const std::string& more, const std::string& text) {
     return normalized(R"({"type":"BertNormalizer")" + more + "}", text);

@@ -230,6 +230,14 @@ class Map(PageTest):
         self.drag(tab, inside, (5 + 30 / scale, 5))
         self.assertEqual(tab.run('location.hash'), few, 'nor is one down')
         self.assertAlmostEqual(tab.run('map.first.query'), first['query'] - 30 / scale, delta=0.02)
+        # The other way, alone and together: away from an edge, so that there is room for it.
+        middle = (12, 12)
+        for down, right in ((0, -30), (-30, 0), (-30, -30), (-30, 30), (30, -30)):
+            first = tab.run('map.first')
+            self.drag(tab, middle, (12 + down / scale, 12 + right / scale))
+            self.assertEqual(tab.run('location.hash'), few, f'{down} down and {right} to the right')
+            self.assertAlmostEqual(tab.run('map.first.key'), first['key'] - right / scale, delta=0.02)
+            self.assertAlmostEqual(tab.run('map.first.query'), first['query'] - down / scale, delta=0.02)
         first = tab.run('map.first')
         self.drag(tab, inside, (5 + 2 / scale, 5 + 2 / scale))
         self.assertNotEqual(tab.run('location.hash'), few, 'a hand that shakes')
@@ -427,4 +435,4 @@ class Map(PageTest):
 
 
 if __name__ == '__main__':
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
