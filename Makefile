@@ -3,10 +3,11 @@ PREFIX ?= /usr/local
 POLYHEAD = build/release/cli/polyhead
 SOURCES = $(shell find include src cli examples bench tests -name '*.h' -o -name '*.cpp')
 
-.PHONY: help study test parity bench wheel check install clean command
+.PHONY: help study test test-sanitized parity bench wheel check install clean command
 help:
 	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
-	@echo 'make test               all tests, then the fast ones again under AddressSanitizer and UBSan'
+	@echo 'make test               all tests'
+	@echo 'make test-sanitized     the fast ones again under AddressSanitizer and UBSan'
 	@echo 'make parity             compares tensors, logits and tokens with those of others (fetches torch and transformers into .venv-parity)'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
 	@echo 'make wheel              makes the Python package, one wheel for every Python, in build/wheel'
@@ -21,6 +22,9 @@ study: command
 test:
 	tools/install-packages build test
 	cmake --workflow --preset release
+
+test-sanitized:
+	tools/install-packages build test
 	cmake --workflow --preset asan
 
 parity: .venv-parity/ready

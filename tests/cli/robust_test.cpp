@@ -118,29 +118,28 @@ TEST_F(Robust, AClosedTerminalSavesAndEndsWith129) {
   EXPECT_TRUE(std::filesystem::exists(at("run/training.safetensors")));
 }
 
-// The longest time that a command leaves its terminal without a word in its first eight seconds, on a machine that is
-// ten times as slow: it is let run for a twentieth of a second and stopped for ten times as long, over and over.
+double processor_seconds(pid_t process) {
+  clockid_t clock{};
+  timespec used{};
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+// The most that a command computes without a word to its terminal, in the first seconds of it. In seconds of its own
+// processor, since whatever else the machine does meanwhile stretches the others.
 double longest_silence(const std::string& arguments) {
-  using Clock = std::chrono::steady_clock;
+  constexpr double kWatched = 3;
   int terminal = -1;
   const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
   if (child == 0) {
     execl("/bin/sh", "sh", "-c", ("exec " + command(arguments)).c_str(), nullptr);
     _exit(127);
   }
-  double longest = 0;
-  bool runs = true;
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point heard = begin, turn = begin;
+  double longest = 0, heard = 0;
   for (;;) {
-    const Clock::time_point now = Clock::now();
-    if (now > begin + 8s) kill(child, SIGKILL);
-    longest = std::max(longest, std::chrono::duration<double>(now - heard).count());
-    if (now >= turn) {
-      kill(child, runs ? SIGCONT : SIGSTOP);
-      turn = now + (runs ? 50ms : 500ms);
-      runs = !runs;
-    }
+    const double now = processor_seconds(child);
+    if (now > kWatched) kill(child, SIGKILL);
+    longest = std::max(longest, now - heard);
     pollfd there{terminal, POLLIN, 0};
     if (poll(&there, 1, 5) <= 0) continue;
     char some[4096];
@@ -154,6 +153,8 @@ double longest_silence(const std::string& arguments) {
   return longest;
 }
 
+// A thread of its own shows the time when nothing was shown for a second; in that second the command computes no
+// longer.
 TEST_F(Robust, SomethingIsShownEveryTwoSeconds) {
   std::string text;
   for (unsigned n = 0; n < 20'000; ++n) text += static_cast<char>('a' + n * n / 7 % 26);
@@ -163,11 +164,10 @@ TEST_F(Robust, SomethingIsShownEveryTwoSeconds) {
                       at("text") + " --out " + at("run"))
                 .code,
             0);
-  std::vector<std::jthread> all;
   for (const std::string& line :
        std::vector<std::string>{"heads --no-damage ", "heads ", "prune --dry-run --order damage ",
                                 "view --out " + at("page.html") + " --text " + at("some") + " "}) {
-    all.emplace_back([=, this] { EXPECT_LT(longest_silence(line + "--threads 1 " + at("run")), 5) << line; });
+    EXPECT_LT(longest_silence(line + "--threads 1 " + at("run")), 1.5) << line;
   }
 }
 

@@ -385,4 +385,4 @@ class OfAClassifier(Live):
 
 
 if __name__ == '__main__':
-    live_page_test.unittest.main(argv=['live_use_test.py'], verbosity=2)
+    live_page_test.unittest.main(argv=live_page_test.sys.argv[:1] + live_page_test.sys.argv[4:], verbosity=2)

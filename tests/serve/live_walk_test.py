@@ -400,4 +400,4 @@ class Walk(Live):
 
 
 if __name__ == '__main__':
-    live_page_test.unittest.main(argv=['live_walk_test.py'], verbosity=2)
+    live_page_test.unittest.main(argv=live_page_test.sys.argv[:1] + live_page_test.sys.argv[4:], verbosity=2)

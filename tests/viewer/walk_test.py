@@ -253,4 +253,4 @@ class Walk(PageTest):
 
 if __name__ == '__main__':
     Walk.chromium, Walk.address = sys.argv[1], pathlib.Path(sys.argv[2], 'page.html').absolute().as_uri()
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
