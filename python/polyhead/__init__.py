@@ -8,7 +8,7 @@
     1       0.597               1.000       0.611         0.611        0.611            0.417      0.000
 
 polyhead.torch has a drop-in for torch.nn.MultiheadAttention, polyhead.transformers watches the heads of models of Hugging
-Face's library.
+Face's library, which take attn_implementation="polyhead".
 """
 
 from ._attention import Attention, Gradients, Window, attention, attention_backward, explain, statistics
@@ -29,6 +29,7 @@ from ._layer import MultiHeadAttention, MultiHeadGradients, MultiHeadResults
 from ._library import info, set_threads, synchronise, threads, version as __version__
 from ._model import Estimate, Examples, HeadImportance, HeadTable, Model, PruneCurve, PruneStep, SurveyedHead, load
 from ._page import Page
+from ._registration import when_transformers_come
 from ._statistics import HeadStatistics
 
 __all__ = [
@@ -69,3 +70,5 @@ __all__ = [
     "synchronise",
     "threads",
 ]
+
+when_transformers_come()

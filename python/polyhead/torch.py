@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention.bias import CausalBias, CausalVariant
 
-from . import _attention
+from . import _attention, _provider  # noqa: F401: the latter tells torch about us
 from ._attention import Options
 from ._autograd import attend, dense
 from ._errors import DTypeError, Error, InvalidValueError, LayoutError, ShapeError, UnsupportedError

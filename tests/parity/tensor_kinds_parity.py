@@ -174,5 +174,39 @@ class Kinds(unittest.TestCase):
             self.refuses("torch.jit.script.*torch.compile", torch.jit.script, what)
 
 
+@unittest.skipUnless(hasattr(torch.nn.attention, "activate_flash_attention_impl"), "torch has no such hook")
+class Provider(unittest.TestCase):
+    def test_torchs_own_attention_is_computed_here_when_asked(self):
+        torch.manual_seed(5)
+        for dtype, allowed in ((torch.float32, 2e-6), (torch.float64, 1e-14), (torch.bfloat16, 4e-2)):
+            leaves = [x.to(dtype).requires_grad_() for x in torch.randn(3, 2, 4, 33, 16).unbind()]
+            leaves[0] = leaves[0][:, :, :29].detach().requires_grad_()
+            keep, bias = torch.rand(29, 33) < 0.8, torch.randn(2, 1, 29, 33, dtype=dtype)
+            for mask, causal in ((None, False), (None, True), (keep, False), (bias, False)):
+                found = []
+                for who in ("torch", "polyhead", "torch"):
+                    if who == "polyhead":
+                        torch.nn.attention.activate_flash_attention_impl("polyhead")
+                    output = F.scaled_dot_product_attention(*leaves, attn_mask=mask, is_causal=causal, scale=0.3)
+                    found.append((output, *torch.autograd.grad(output.cos().sum(), leaves)))
+                    if who == "polyhead":
+                        torch.nn.attention.restore_flash_attention_impl()
+                for theirs, mine, again in zip(*found):
+                    self.assertTrue(torch.equal(theirs, again))
+                    torch.testing.assert_close(mine, theirs, atol=allowed, rtol=allowed)
+                if dtype == torch.float32:
+                    self.assertFalse(torch.equal(found[0][0], found[1][0]))  # sums of another order: it was not torch
+
+    def test_under_compile(self):
+        torch.nn.attention.activate_flash_attention_impl("polyhead")
+        try:
+            q = torch.randn(2, 4, 33, 16, requires_grad=True)
+            step = lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True).relu()  # noqa: E731
+            found = [torch.autograd.grad(run(q).sum(), q)[0] for run in (step, torch.compile(step, fullgraph=True, backend="aot_eager"))]
+            torch.testing.assert_close(*found)
+        finally:
+            torch.nn.attention.restore_flash_attention_impl()
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -13,6 +13,7 @@ import io
 import os
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -247,6 +248,19 @@ class Heads(Seeded):
                 losses.append(loss().item())
         slope = gates[1].grad[2].item()
         self.assertAlmostEqual((losses[0] - losses[1]) / (2 * step), slope, delta=(0.05 if CUDA else 0.01) * abs(slope))
+
+
+class Registration(unittest.TestCase):
+    def test_import_polyhead_suffices(self):
+        """Before transformers or after it, and without importing torch by itself."""
+        use = ("config = LlamaConfig(vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)\n"
+               "model = LlamaForCausalLM._from_config(config, attn_implementation='polyhead')\n"
+               "assert model.config._attn_implementation == 'polyhead'")
+        theirs, mine = "from transformers import LlamaConfig, LlamaForCausalLM", "import polyhead"
+        for lines in ((mine, "import sys; assert not {'torch', 'transformers'} & set(sys.modules)", theirs, use), (theirs, mine, use)):
+            found = subprocess.run([sys.executable, "-c", "\n".join(lines)], env={**os.environ, "PYTHONPATH": sys.path[0]}, capture_output=True,
+                                   text=True)
+            self.assertEqual(found.returncode, 0, found.stderr)
 
 
 class Refusals(Seeded):
