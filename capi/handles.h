@@ -21,8 +21,17 @@ struct polyhead_model {
   polyhead::Model model;
 };
 
+struct polyhead_tokenizer {
+  polyhead::Tokenizer tokenizer;
+};
+
+struct polyhead_generation {
+  polyhead::Generation generation;
+  std::vector<polyhead::Addition> last;  // which the caller may still read
+};
+
 struct polyhead_results {
-  std::variant<polyhead::Tensor, std::vector<polyhead::Tensor>, polyhead::MultiHeadResults,
+  std::variant<polyhead::Tensor, polyhead::Examples, std::vector<polyhead::Tensor>, polyhead::MultiHeadResults,
                polyhead::MultiHeadGradients>
       kept;
   std::vector<std::pair<std::string, polyhead::ConstTensorView>> tensors;  // views of `kept`, by name

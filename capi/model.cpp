@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capi/attention.h"
 #include "capi/guard.h"
 #include "capi/handles.h"
 #include "capi/tensors.h"
@@ -25,6 +26,10 @@ std::vector<HeadId> heads_of(const polyhead_head* heads, std::size_t count, std:
   return ids;
 }
 
+std::string text_of(const char* text, std::size_t size, std::string_view op, std::string_view name) {
+  return size == 0 ? std::string() : std::string(&required(text, op, name), size);
+}
+
 polyhead_head head_in_c(const HeadId& id) { return {static_cast<std::int64_t>(id.layer), id.head}; }
 
 }  // namespace polyhead::capi
@@ -37,6 +42,19 @@ namespace {
 constexpr std::string_view kOp = "model";
 
 const Model& model_in(const polyhead_model* model) { return required(model, kOp, "model").model; }
+
+Sampling sampling_of(const polyhead_sampling* sampling) {
+  const polyhead_sampling given = versioned(sampling, kOp, "sampling");
+  Sampling drawn{.temperature = given.temperature,
+                 .seed = given.seed,
+                 .top_k = given.top_k,
+                 .top_p = given.top_p == 0 ? 1 : given.top_p,
+                 .stop = chosen(given.stop, given.stop_count, kOp, "stop")};
+  for (std::size_t n = 0; n < given.stop_text_count; ++n) {
+    drawn.stop_texts.emplace_back(&required((&required(given.stop_texts, kOp, "stop_texts"))[n], kOp, "stop_texts"));
+  }
+  return drawn;
+}
 
 std::vector<std::vector<std::int32_t>> prompts_of(const std::int32_t* prompts, const std::int64_t* lengths,
                                                   std::size_t count) {
@@ -52,6 +70,15 @@ std::vector<std::vector<std::int32_t>> prompts_of(const std::int32_t* prompts, c
     prompts += length;
   }
   return result;
+}
+
+polyhead_addition addition_in_c(const Addition& addition) {
+  return {.size = sizeof(polyhead_addition),
+          .prompt = addition.prompt,
+          .token = addition.token.value_or(-1),
+          .last = addition.last,
+          .text = addition.text.c_str(),
+          .text_size = addition.text.size()};
 }
 
 ModelOptions options_of(const polyhead_tensor* lengths, const polyhead_head* knocked_out, size_t count) {
@@ -130,15 +157,51 @@ polyhead_status polyhead_model_generate(polyhead_context* context, const polyhea
                                         const int64_t* lengths, size_t prompt_count, int64_t count,
                                         const polyhead_sampling* sampling, int32_t* tokens) {
   return guarded([&] {
-    const polyhead_sampling given = versioned(sampling, kOp, "sampling");
-    const Sampling drawn{.temperature = given.temperature,
-                         .seed = given.seed,
-                         .top_k = given.top_k,
-                         .top_p = given.top_p == 0 ? 1 : given.top_p};
     std::int32_t* into = &required(tokens, kOp, "tokens");
-    for (const auto& sequence : model_in(model).generate(required(context, kOp, "context").context,
-                                                         prompts_of(prompts, lengths, prompt_count), count, drawn)) {
-      into = std::copy(sequence.begin(), sequence.end(), into);
+    for (const auto& sequence :
+         model_in(model).generate(required(context, kOp, "context").context, prompts_of(prompts, lengths, prompt_count),
+                                  count, sampling_of(sampling))) {
+      into = std::fill_n(std::copy(sequence.begin(), sequence.end(), into), count - std::ssize(sequence), -1);
     }
+  });
+}
+
+polyhead_status polyhead_generation_create(polyhead_context* context, const polyhead_model* model,
+                                           const int32_t* prompts, const int64_t* lengths, size_t prompt_count,
+                                           int64_t count, const polyhead_sampling* sampling, int32_t text,
+                                           polyhead_generation** generation) {
+  return guarded([&] {
+    required(generation, kOp, "generation") = new polyhead_generation{
+        Generation(required(context, kOp, "context").context, model_in(model),
+                   prompts_of(prompts, lengths, prompt_count), count, sampling_of(sampling), text != 0),
+        {}};
+  });
+}
+
+polyhead_status polyhead_generation_next(polyhead_generation* generation, polyhead_addition* additions,
+                                         size_t addition_size, size_t* count) {
+  return guarded([&] {
+    polyhead_generation& going = required(generation, kOp, "generation");
+    Room<polyhead_addition> into(additions, addition_size, kOp, "additions", "addition_size");
+    std::size_t& made = required(count, kOp, "count");
+    going.last = going.generation.next();
+    for (const Addition& addition : going.last) into.add(addition_in_c(addition));
+    made = going.last.size();
+  });
+}
+
+void polyhead_generation_free(polyhead_generation* generation) { delete generation; }
+
+polyhead_status polyhead_generate_text(polyhead_context* context, const polyhead_model* model, const char* prompt,
+                                       size_t size, int64_t count, const polyhead_sampling* sampling,
+                                       polyhead_on_addition on_addition, void* user) {
+  return guarded([&] {
+    const OnAddition told = [&](const Addition& addition) {
+      const polyhead_addition given = addition_in_c(addition);
+      return (*on_addition)(&given, user) != 0;
+    };
+    required(on_addition, kOp, "on_addition");
+    model_in(model).generate_text(required(context, kOp, "context").context, {text_of(prompt, size, kOp, "prompt")},
+                                  count, sampling_of(sampling), told);
   });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +11,7 @@
 namespace polyhead::capi {
 
 std::vector<HeadId> heads_of(const polyhead_head* heads, std::size_t count, std::string_view op, std::string_view name);
+std::string text_of(const char* text, std::size_t size, std::string_view op, std::string_view name);
 polyhead_head head_in_c(const HeadId& id);
 
 }  // namespace polyhead::capi

@@ -1,6 +1,6 @@
-# What the library itself is compiled with: Highway, nlohmann-json and xxHash's header. They are the system's; what it does not have
+# What the library itself is compiled with: Highway, utf8proc, nlohmann-json and xxHash's header. They are the system's; what it does not have
 # is fetched by FetchContent, of the versions that Debian 12 has. Without a network, name a folder with the sources: with
-# FETCHCONTENT_SOURCE_DIR_HIGHWAY (which goes before the system's), _NLOHMANN_JSON or _XXHASH.
+# FETCHCONTENT_SOURCE_DIR_HIGHWAY or _UTF8PROC (which go before the system's), _NLOHMANN_JSON or _XXHASH.
 include(FetchContent)
 find_package(Threads REQUIRED)
 find_package(PkgConfig)
@@ -29,6 +29,21 @@ if(NOT TARGET PkgConfig::HWY)
   target_compile_features(polyhead_highway PUBLIC cxx_std_17)
   target_include_directories(polyhead_highway SYSTEM PUBLIC ${highway_SOURCE_DIR})
   set(POLYHEAD_HIGHWAY polyhead_highway)
+endif()
+
+# So does a fetched utf8proc, which is one file in C.
+if(PKG_CONFIG_FOUND AND NOT FETCHCONTENT_SOURCE_DIR_UTF8PROC)
+  pkg_check_modules(UTF8PROC QUIET IMPORTED_TARGET libutf8proc)
+endif()
+set(POLYHEAD_UTF8PROC PkgConfig::UTF8PROC)
+if(NOT TARGET PkgConfig::UTF8PROC)
+  polyhead_fetch(utf8proc libutf8proc-dev https://github.com/JuliaStrings/utf8proc/archive/refs/tags/v2.8.0.tar.gz
+    a0a60a79fe6f6d54e7d411facbfcc867a6e198608f2cd992490e46f04b1bcecc)
+  enable_language(C)
+  add_library(polyhead_utf8proc OBJECT ${utf8proc_SOURCE_DIR}/utf8proc.c)
+  target_compile_definitions(polyhead_utf8proc PUBLIC UTF8PROC_STATIC)
+  target_include_directories(polyhead_utf8proc SYSTEM PUBLIC ${utf8proc_SOURCE_DIR})
+  set(POLYHEAD_UTF8PROC polyhead_utf8proc)
 endif()
 
 find_package(nlohmann_json QUIET)

@@ -3,6 +3,7 @@
 //   Model model = Model::load("run");                             // a folder that polyhead train or prune wrote
 //   Tensor logits = model.forward(context, tokens);               // i32 [B,T] -> [B,T,V], or [B,classes]
 //   Tensor without = model.forward(context, tokens, {.knocked_out = {{0, 3}}});  // layer 0, head 3 gives nothing
+//   std::string text = model.generate_text(context, {"It was"}, 20)[0];           // if the model has a tokenizer
 //
 // Letters: B batch, T tokens, V vocabulary.
 #pragma once
@@ -10,17 +11,22 @@
 #include <compare>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "polyhead/context.h"
 #include "polyhead/export.h"
 #include "polyhead/tensor.h"
+#include "polyhead/text.h"
 
 namespace polyhead::model {
 class Transformer;  // known to the library alone
-}
+class TokenizerOf;
+class Writing;
+}  // namespace polyhead::model
 
 namespace POLYHEAD_PUBLIC polyhead {
 
@@ -54,10 +60,22 @@ struct ModelOptions {
 struct Sampling {
   double temperature = 1;  // 0: always the likeliest token
   std::uint64_t seed = 1;
-  std::int64_t top_k = 0;            // only from so many; 0: from all
-  double top_p = 1;                  // of those only the fewest that together have this much probability; above 0
-  std::vector<std::int32_t> stop{};  // tokens that end a sequence
+  std::int64_t top_k = 0;                 // only from so many; 0: from all
+  double top_p = 1;                       // of those only the fewest that together have this much probability; above 0
+  std::vector<std::int32_t> stop{};       // tokens that end a sequence
+  std::vector<std::string> stop_texts{};  // where text is made: texts that end a sequence, which ends before them
 };
+
+// What a step adds to a sequence.
+struct Addition {
+  std::size_t prompt = 0;               // which sequence
+  std::optional<std::int32_t> token{};  // none if only text that has waited is left to say
+  std::string text{};                   // valid UTF-8: whole characters; empty while they wait for further tokens
+  bool last = false;                    // the sequence has ended
+};
+
+// Is given every addition as it is made; false ends that sequence.
+using OnAddition = std::function<bool(const Addition&)>;
 
 // Its functions are const and may be called from several threads at once, each with a context of its own. Copies share
 // the parameters.
@@ -72,7 +90,8 @@ class Model {
   // file, such as a GGUF file that is not there. The parameters lie in `memory`: that of the allocator of the
   // context that will run the model, or of the host.
   static Model load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory = host_allocator());
-  // Each of the two files is replaced as a whole or left alone. The folder must exist.
+  // Also saves the files of the tokenizer, if there is one. Each file is replaced as a whole or left alone. The folder
+  // must exist.
   void save(const std::filesystem::path& folder) const;
 
   bool is_classifier() const noexcept;  // answers with a class
@@ -94,15 +113,57 @@ class Model {
                                                   const std::vector<std::vector<std::int32_t>>& prompts,
                                                   std::int64_t count, const Sampling& sampling = {}) const;
 
+  // The model's own tokenizer, from the files that it was loaded from; they are read when it is first asked for. Throws
+  // Error (input) if the model has none, or one of more tokens than the model.
+  const Tokenizer& tokenizer() const;
+  // A text as the model reads it: after the tokenizer's beginning and, for an encoder, before its ending.
+  std::vector<std::int32_t> tokens_of(std::string_view text) const;
+  // Texts as sequences of which every token but the first is to be predicted from those before it. One that is longer
+  // than the context, or than `length` if that is not 0, is cut into several that lie side by side, each with the
+  // beginning.
+  Examples examples(const std::vector<std::string>& texts, std::int64_t length = 0) const;
+
+  // How the model continues texts: up to `count` tokens after each, ending before its end tokens too. What an addition
+  // says is in the result.
+  std::vector<std::string> generate_text(Context& context, const std::vector<std::string>& prompts, std::int64_t count,
+                                         const Sampling& sampling = {}, const OnAddition& on_addition = {}) const;
+
   Score score(Context& context, const std::vector<Examples>& examples,
               const std::vector<HeadId>& knocked_out = {}) const;
 
   // For the library's own rooms.
   explicit Model(std::shared_ptr<const model::Transformer> transformer) : transformer_(std::move(transformer)) {}
+  Model with(std::shared_ptr<const model::Transformer> transformer) const;  // the same tokenizer
   const model::Transformer& transformer() const noexcept { return *transformer_; }
 
  private:
   std::shared_ptr<const model::Transformer> transformer_;
+  std::shared_ptr<model::TokenizerOf> tokenizer_{};
+};
+
+// Sequences that a model continues, step by step:
+//
+//   Generation generation(context, model, prompts, 20, {.stop = model.tokenizer().ends()}, true);
+//   while (!generation.done()) {
+//     for (const Addition& addition : generation.next()) ...
+//   }
+//
+// The context must outlive it. The tokens are those of Model::generate.
+class Generation {
+ public:
+  // `text`: additions have text, by the model's tokenizer.
+  Generation(Context& context, const Model& model, const std::vector<std::vector<std::int32_t>>& prompts,
+             std::int64_t count, const Sampling& sampling = {}, bool text = false);
+  Generation(Generation&&) noexcept;
+  Generation& operator=(Generation&&) noexcept;
+  ~Generation();
+
+  bool done() const noexcept;
+  std::vector<Addition> next();  // one for each sequence that goes on; none once all have ended
+  void end(std::size_t prompt);  // nothing more of this one
+
+ private:
+  std::unique_ptr<model::Writing> writing_;
 };
 
 }  // namespace polyhead

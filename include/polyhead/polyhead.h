@@ -9,4 +9,5 @@
 #include "polyhead/linear.h"
 #include "polyhead/model.h"
 #include "polyhead/rotary.h"
+#include "polyhead/text.h"
 #include "polyhead/version.h"

@@ -14,7 +14,10 @@
  *   Everything is checked before anything is written.
  * - Calls on one context take turns; give each thread that calls at the same time a context of its own.
  * - Every single size of a tensor or a layer is below 2^31; what is larger is refused.
- * - Fields have the names and meanings of polyhead/attention.h, layer.h, model.h and heads.h, which say it in full.
+ * - A text is UTF-8 with its size in bytes. A call that fills the caller's memory is told how many elements fit there;
+ * it fills no more, and says how many there are in all, so that a second call can have them.
+ * - Fields have the names and meanings of polyhead/attention.h, layer.h, text.h, model.h and heads.h, which say it in
+ *   full.
  */
 #pragma once
 
@@ -262,6 +265,45 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_backward(polyhead_context* cont
                                                           const polyhead_results* forward,
                                                           const polyhead_tensor* doutput, polyhead_results** gradients);
 
+/* ---- Text ---- */
+
+typedef struct polyhead_tokenizer polyhead_tokenizer;
+
+/* From the folder or the GGUF file of a model. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_tokenizer_load(const char* path, polyhead_tokenizer** tokenizer);
+POLYHEAD_C_PUBLIC void polyhead_tokenizer_free(polyhead_tokenizer* tokenizer);
+/* The largest token plus one. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_tokenizer_size(const polyhead_tokenizer* tokenizer, int64_t* size);
+
+/* A token and its place in the text, in bytes and in characters. */
+typedef struct polyhead_token {
+  int32_t id;
+  uint32_t begin, end, first_char, last_char;
+} polyhead_token;
+
+/* `special`: with the tokens that the tokenizer puts around a text. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_encode(const polyhead_tokenizer* tokenizer, const char* text, size_t size,
+                                                  int32_t special, polyhead_token* tokens, size_t capacity,
+                                                  size_t* count);
+/* The text of tokens, without a 0 at its end; special tokens are left out unless `special` is set. `places` [count], or
+ * NULL: where each token lies in it. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_decode(const polyhead_tokenizer* tokenizer, const int32_t* tokens,
+                                                  size_t count, int32_t special, char* text, size_t capacity,
+                                                  size_t* size, polyhead_token* places);
+/* One token by itself, special or not. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_token_text(const polyhead_tokenizer* tokenizer, int32_t token, char* text,
+                                                      size_t capacity, size_t* size);
+
+typedef enum polyhead_token_kind {
+  POLYHEAD_BEGINNING = 0, /* before every text */
+  POLYHEAD_ENDING,        /* after it */
+  POLYHEAD_ENDS,          /* after which the model has nothing more to say */
+  POLYHEAD_SPECIAL,       /* left out of what is decoded */
+  POLYHEAD_MARKS          /* punctuation, and the end of a line */
+} polyhead_token_kind;
+POLYHEAD_C_PUBLIC polyhead_status polyhead_tokens_of_kind(const polyhead_tokenizer* tokenizer, int32_t kind,
+                                                          int32_t* tokens, size_t capacity, size_t* count);
+
 /* ---- Models ---- */
 
 typedef struct polyhead_model polyhead_model;
@@ -275,6 +317,14 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_model_load(polyhead_context* context,
                                                       polyhead_model** model);
 POLYHEAD_C_PUBLIC polyhead_status polyhead_model_save(const polyhead_model* model, const char* folder);
 POLYHEAD_C_PUBLIC void polyhead_model_free(polyhead_model* model);
+/* The model's own; an error if it has none. To be freed like one that was loaded. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_tokenizer(const polyhead_model* model, polyhead_tokenizer** tokenizer);
+
+/* Texts as the model reads them, one after the other in rows of up to `length` tokens (0: of its context). Results:
+ * tokens and targets i32 [B,T], lengths i32 [B], for every call that takes them. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_examples(const polyhead_model* model, const char* const* texts,
+                                                          const size_t* sizes, size_t text_count, int64_t length,
+                                                          polyhead_results** results);
 
 typedef struct polyhead_model_info {
   size_t size;
@@ -303,16 +353,51 @@ typedef struct polyhead_sampling {
   size_t size;
   double temperature; /* 0: always the likeliest token */
   uint64_t seed;
-  int64_t top_k; /* 0: all */
-  double top_p;  /* 0: all */
+  int64_t top_k;       /* 0: all */
+  double top_p;        /* 0: all */
+  const int32_t* stop; /* tokens that end a sequence */
+  size_t stop_count;
+  const char* const* stop_texts; /* where text is made: texts that end a sequence; each ends with a 0 */
+  size_t stop_text_count;
 } polyhead_sampling;
 
-/* `count` tokens after each prompt, row by row into tokens [prompts,count]. Prompt p is the next lengths[p] of
- * `prompts`. sampling NULL: always the likeliest token. */
+/* `count` tokens after each prompt, row by row into tokens [prompts,count]; -1 after the end of a sequence. Prompt p is
+ * the next lengths[p] of `prompts`. sampling NULL: always the likeliest token. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_model_generate(polyhead_context* context, const polyhead_model* model,
                                                           const int32_t* prompts, const int64_t* lengths,
                                                           size_t prompt_count, int64_t count,
                                                           const polyhead_sampling* sampling, int32_t* tokens);
+
+/* What a step adds to a sequence. */
+typedef struct polyhead_addition {
+  size_t size, prompt;
+  int32_t token;    /* -1 if only text that has waited is left to say */
+  int32_t last;     /* the sequence has ended */
+  const char* text; /* whole characters, with a 0 behind them; valid until the next step */
+  size_t text_size;
+} polyhead_addition;
+
+/* The same, step by step. `text`: additions have text, by the model's tokenizer. The context must outlive it. */
+typedef struct polyhead_generation polyhead_generation;
+POLYHEAD_C_PUBLIC polyhead_status polyhead_generation_create(polyhead_context* context, const polyhead_model* model,
+                                                             const int32_t* prompts, const int64_t* lengths,
+                                                             size_t prompt_count, int64_t count,
+                                                             const polyhead_sampling* sampling, int32_t text,
+                                                             polyhead_generation** generation);
+/* One for each sequence that goes on, into memory for prompt_count of them, each of addition_size bytes; none once all
+ * have ended. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_generation_next(polyhead_generation* generation,
+                                                           polyhead_addition* additions, size_t addition_size,
+                                                           size_t* count);
+POLYHEAD_C_PUBLIC void polyhead_generation_free(polyhead_generation* generation);
+
+/* Continues a text by up to `count` tokens, ending before the model's end tokens too. The function is given every
+ * addition as it is made, and `user`; what it returns says whether to go on. */
+typedef int32_t (*polyhead_on_addition)(const polyhead_addition* addition, void* user);
+POLYHEAD_C_PUBLIC polyhead_status polyhead_generate_text(polyhead_context* context, const polyhead_model* model,
+                                                         const char* prompt, size_t size, int64_t count,
+                                                         const polyhead_sampling* sampling,
+                                                         polyhead_on_addition on_addition, void* user);
 
 /* ---- Heads ---- */
 

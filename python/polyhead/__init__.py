@@ -31,6 +31,7 @@ from ._model import Estimate, Examples, HeadImportance, HeadTable, Model, PruneC
 from ._page import Page
 from ._registration import when_transformers_come
 from ._statistics import HeadStatistics
+from ._text import Tokenizer
 
 __all__ = [
     "Attention",
@@ -58,6 +59,7 @@ __all__ = [
     "PruneStep",
     "ShapeError",
     "SurveyedHead",
+    "Tokenizer",
     "UnsupportedError",
     "Window",
     "attention",

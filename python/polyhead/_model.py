@@ -7,15 +7,16 @@ import ctypes
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _figures, _page
-from ._errors import DTypeError, InvalidValueError, IOError, OutOfMemoryError, ShapeError
-from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, version
+from ._errors import DTypeError, InputError, InvalidValueError, IOError, ShapeError
+from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, threads, version
 from ._numbers import natural, number, whole
-from ._tensors import as_array, result_array, tensor
+from ._tensors import result_array, tensor
+from ._text import BEGINNING, ENDING, MARKS, Tokenizer, are_texts, integers, path_bytes, utf8
 
 _load = pointers(function("polyhead_model_load"), 3)
 _save = pointers(function("polyhead_model_save"), 2)
@@ -23,7 +24,11 @@ _describe = pointers(function("polyhead_model_describe"), 2)
 _heads = pointers(function("polyhead_model_heads"), 2)
 _forward = function("polyhead_model_forward")
 _weights = function("polyhead_model_weights")
-_generate = function("polyhead_model_generate")
+_tokenizer = pointers(function("polyhead_model_tokenizer"), 2)
+_examples = function("polyhead_model_examples")
+_create_generation = function("polyhead_generation_create")
+_next = function("polyhead_generation_next")
+_create_context = function("polyhead_context_create")
 _score = function("polyhead_model_score")
 _survey = function("polyhead_survey_heads")
 _importance = function("polyhead_importance")
@@ -32,7 +37,10 @@ _without = function("polyhead_without_heads")
 
 _P, _SIZE, _I64, _U64 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_uint64
 _forward.raw.argtypes = _weights.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _P]
-_generate.raw.argtypes = [_P, _P, _P, _P, _SIZE, _I64, _P, _P]
+_examples.raw.argtypes = [_P, _P, _P, _SIZE, _I64, _P]
+_create_generation.raw.argtypes = [_P, _P, _P, _P, _SIZE, _I64, _P, ctypes.c_int32, _P]
+_next.raw.argtypes = [_P, _P, _SIZE, _P]
+_create_context.raw.argtypes = [ctypes.c_int, _P]
 _score.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, _P]
 _survey.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _U64, _P, _SIZE, _P, _SIZE]
 _importance.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE]
@@ -40,7 +48,7 @@ _prune.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, ctypes.c_double, ctypes.c_i
 _without.raw.argtypes = [_P, _P, _SIZE, _P]
 
 _INFO = struct.Struct("<Qii4q")
-_SAMPLING = struct.Struct("<QdQqd")
+_SAMPLING = struct.Struct("<QdQqd4Q")
 _EXAMPLES = struct.Struct("<4Q")
 _ORDERS = ("iterative", "one_shot", "random", "damage")
 
@@ -49,11 +57,13 @@ _ESTIMATE = np.dtype([("mean", "f8"), ("low", "f8"), ("high", "f8")])
 _IMPORTANT = np.dtype([
     ("layer", "i8"), ("head", "i8"), ("gradient", "f8"), ("normalised", "f8"), ("zero", _ESTIMATE), ("mean", _ESTIMATE),
     ("accuracy_loss", "f8"), ("logit", _ESTIMATE)])
+_ADDITION = np.dtype([("size", "u8"), ("prompt", "u8"), ("token", "i4"), ("last", "i4"), ("text", "u8"), ("text_size", "u8")])
 _STEP = np.dtype([("layer", "i8"), ("head", "i8"), ("loss", "f8"), ("accuracy", "f8")])
 
 Head = Tuple[int, int]
 Heads = Union[Iterable[Head], np.ndarray]
 _MOST_PAGE_BYTES = 2**25
+_BATCH_TOKENS = 4096  # of texts that are read together
 
 
 class Estimate(NamedTuple):
@@ -73,7 +83,7 @@ class Examples:
     lengths: Any = None  # [B]: tokens of each sequence that exist; for classifiers
 
 
-Batches = Union[Examples, Sequence[Examples]]
+Batches = Union[str, Sequence[str], Examples, Sequence[Examples]]
 
 
 @dataclass
@@ -169,21 +179,6 @@ class HeadTable(List[Any]):
         return _figures.table(*self._columns())
 
 
-def _integers(x: Any, name: str, axes: Tuple[int, ...]) -> np.ndarray:
-    """As i32, contiguous; what does not fit is refused."""
-    try:
-        found = np.asarray(as_array(x, name))
-    except (TypeError, ValueError) as error:  # rows of different lengths, a tensor on a GPU
-        raise ShapeError(f"{name}: expected whole numbers in rows of one length, found {type(x).__name__}: {error}") from error
-    if found.dtype.kind not in "iu" and found.size:
-        raise DTypeError(f"{name}: expected whole numbers, found {found.dtype}")
-    if found.ndim not in axes:
-        raise ShapeError(f"{name}: expected {' or '.join(map(str, axes))} axes, found shape {found.shape}")
-    if found.size and (found.min() < -(2**31) or found.max() >= 2**31):
-        raise InvalidValueError(f"{name}: expected numbers of 32 bits, found up to {found.max()}")
-    return np.ascontiguousarray(found, np.int32)
-
-
 def _heads_array(heads: Any, name: str) -> np.ndarray:
     try:
         found = np.asarray(heads if isinstance(heads, np.ndarray) else list(heads))
@@ -199,18 +194,20 @@ def _heads_array(heads: Any, name: str) -> np.ndarray:
 class _Batches:
     """Examples in C, [Examples]."""
 
-    def __init__(self, examples: Any, name: str):
+    def __init__(self, model: "Model", examples: Any, name: str):
+        if are_texts(examples):
+            examples = model.examples(examples)
         batches = [examples] if isinstance(examples, Examples) else examples
         if not isinstance(batches, (list, tuple)) or not batches or not all(isinstance(batch, Examples) for batch in batches):
-            raise DTypeError(f"{name}: expected polyhead.Examples, or a list of at least one of them, found {examples!r}")
+            raise DTypeError(f"{name}: expected texts, polyhead.Examples or a list of at least one of them, found {examples!r}")
         self._arena = Arena(1024 + 512 * len(batches))
         packed = b""
         for batch in batches:
             packed += _EXAMPLES.pack(
                 _EXAMPLES.size,
-                tensor(self._arena, _integers(batch.tokens, f"{name}.tokens", (2,)), f"{name}.tokens"),
-                tensor(self._arena, _integers(batch.targets, f"{name}.targets", (1, 2)), f"{name}.targets"),
-                0 if batch.lengths is None else tensor(self._arena, _integers(batch.lengths, f"{name}.lengths", (1,)), f"{name}.lengths"),
+                tensor(self._arena, integers(batch.tokens, f"{name}.tokens", (2,)), f"{name}.tokens"),
+                tensor(self._arena, integers(batch.targets, f"{name}.targets", (1, 2)), f"{name}.targets"),
+                0 if batch.lengths is None else tensor(self._arena, integers(batch.lengths, f"{name}.lengths", (1,)), f"{name}.lengths"),
             )
         self.count = len(batches)
         self._packed = np.frombuffer(packed, np.uint64)
@@ -242,6 +239,7 @@ class Model:
         ids = np.empty((count, 2), np.int64)
         _heads(handle.value, ids.ctypes.data)
         self.heads: List[Head] = [(layer, head) for layer, head in ids.tolist()]
+        self._tokenizer: Optional[Tokenizer] = None
 
     def __repr__(self) -> str:
         layers = len({layer for layer, _ in self.heads})
@@ -259,17 +257,81 @@ class Model:
             raise InvalidValueError(f"{caller}: expected an open model, found one that close() was called on; load it again")
         return handle
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's own, from the files that it was loaded from; an InputError says so if there is none."""
+        if self._tokenizer is None:
+            made = Handle("tokenizer")
+            _tokenizer(self._open("tokenizer").value, made.into)
+            self._tokenizer = Tokenizer(made)
+        return self._tokenizer
+
+    def _end_tokens(self) -> List[int]:
+        """None if the model has no tokenizer."""
+        try:
+            return self.tokenizer.eos_token_ids
+        except InputError:
+            return []
+
+    def _tokens_of(self, text: str) -> List[int]:
+        """A text as the model reads it."""
+        tokens = self.tokenizer._of_kind(BEGINNING) + self.tokenizer.encode(text, add_special_tokens=False)
+        return tokens + self.tokenizer._of_kind(ENDING) if self.is_encoder else tokens
+
+    def _rows(self, texts: Union[str, Sequence[str]], length: int = 0) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Texts as (tokens [B,T], targets [B,T], lengths [B]); a long one fills several rows."""
+        model, results = self._open("texts"), Handle("results")
+        given = [utf8(text, "texts") for text in ([texts] if isinstance(texts, str) else texts)]
+        sizes = np.array([len(text) for text in given], np.uint64)
+        _examples(model.value, (ctypes.c_char_p * len(given))(*given), sizes.ctypes.data, len(given), length, results.into)
+        return result_array(results, "tokens"), result_array(results, "targets"), result_array(results, "lengths")
+
+    def _sequences(self, tokens: Any, lengths: Any) -> Tuple[Any, Any]:
+        """Tokens [B,T] and lengths of texts, each of which must fit into a row; of tokens, these."""
+        if not are_texts(tokens):
+            return tokens, lengths
+        rows = [self._tokens_of(text) for text in ([tokens] if isinstance(tokens, str) else tokens)]
+        sizes = np.array([len(row) for row in rows])
+        if not sizes.all() or sizes.max() > self.context_length:
+            raise InvalidValueError(f"tokens: expected texts of 1 to {self.context_length} tokens, as many as the model's context holds, "
+                                    f"found {sizes[(sizes == 0) | (sizes > self.context_length)][0]} in text "
+                                    f"{np.argmax((sizes == 0) | (sizes > self.context_length))}")
+        return np.array([row + [0] * (sizes.max() - len(row)) for row in rows]), sizes
+
+    def examples(self, texts: Union[str, Sequence[str]], length: Optional[int] = None) -> List[Examples]:
+        """Texts as examples: every token but the first is to be predicted from those before it.
+
+        Those longer than `length` tokens (default: the model's context) are cut into several that lie side by side.
+
+        >>> import polyhead
+        >>> polyhead.load("run").examples("d b e d b")[0].targets
+        array([[ 1,  4,  3,  1, -1]], dtype=int32)
+        """
+        if self.is_classifier:
+            raise InvalidValueError("texts: expected polyhead.Examples, since a classifier's answers are classes, found texts")
+        if not are_texts(texts):
+            raise DTypeError(f"texts: expected a text or a list of texts, found {texts!r}")
+        tokens, targets, lengths = self._rows(texts, 0 if length is None else whole(length, "length", 1, 2**31 - 1))
+        if not self.is_encoder and (targets < 0).all(1).any():
+            raise InvalidValueError("texts: expected at least two tokens in each, one to predict another from, found fewer")
+        step = max(_BATCH_TOKENS // tokens.shape[1], 1)
+        return [Examples(tokens[n : n + step], targets[n : n + step], lengths[n : n + step]) for n in range(0, len(tokens), step)]
+
     def _pass(self, caller, function, tokens, lengths, knocked_out):
         model = self._open(caller)
+        tokens, lengths = self._sequences(tokens, lengths)
         arena, out = Arena(), _heads_array(knocked_out, "knocked_out")
         results = Handle("results")
-        function(context(), model.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
-                 0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
+        function(context(), model.value, tensor(arena, integers(tokens, "tokens", (2,)), "tokens"),
+                 0 if lengths is None else tensor(arena, integers(lengths, "lengths", (1,)), "lengths"),
                  out.ctypes.data, len(out), results.into)
         return results
 
     def forward(self, tokens: Any, lengths: Any = None, knocked_out: Heads = ()) -> np.ndarray:
-        """Logits [B,T,V], [B,classes] of a classifier, or what an encoder made of every token, [B,T,C]."""
+        """Logits [B,T,V], [B,classes] of a classifier, or what an encoder made of every token, [B,T,C].
+
+        tokens  [B,T], or texts, which are padded on the right
+        """
         return result_array(self._pass("forward", _forward, tokens, lengths, knocked_out), "logits")
 
     def weights(self, tokens: Any, lengths: Any = None, knocked_out: Heads = ()) -> Dict[int, np.ndarray]:
@@ -281,11 +343,14 @@ class Model:
              title: str = "Heads") -> _page.Page:
         """Every head on a text, as an interactive page: in a notebook's cell, or as a file by save(). It needs no network.
 
-        tokens    [T]
-        words     how each token is written (default: its number)
+        tokens    [T], or a text
+        words     how each token is written (default: its text, or its number where the tokens are numbers)
         examples  Examples to rank heads by; with them the page shows importance and damage
         """
-        tokens = _integers(tokens, "tokens", (1,))
+        if isinstance(tokens, str):
+            tokens = self._sequences(tokens, None)[0][0]
+            words = self.tokenizer.pieces(tokens) if words is None else words
+        tokens = integers(tokens, "tokens", (1,))
         try:
             words = [str(word) for word in (tokens if words is None else words)]
         except TypeError:
@@ -308,35 +373,51 @@ class Model:
 
     __call__ = forward
 
-    def generate(self, prompts: Sequence[Sequence[int]], count: int, *, temperature: float = 0.0, seed: int = 1, top_k: int = 0,
-                 top_p: float = 1.0) -> List[List[int]]:
-        """`count` tokens after each prompt; prompts may differ in length. Temperature 0: always the likeliest.
+    def generate(self, prompts: Any, max_new_tokens: int = 100, *, temperature: float = 0.0, seed: int = 1, top_k: int = 0,
+                 top_p: float = 1.0, stop_strings: Sequence[str] = (), eos_token_id: Any = None, stream: bool = False) -> Any:
+        """How the model goes on: up to `max_new_tokens` tokens after each prompt. Temperature 0: always the likeliest.
+
+        prompts       a text, a list of texts, or a list of lists of tokens; they may differ in length. The answer is of the same
+                      kind, without the prompt
+        stop_strings  a text ends before any of these
+        eos_token_id  ends a sequence (default: the end tokens of the model's files); several in a list, none in an empty one
+        stream        an iterator over pieces of text, or tokens, as they are made; for several prompts, over (prompt, piece). The
+                      tokens are the same
 
         >>> import polyhead
-        >>> polyhead.load("run").generate([[0, 1, 2, 3, 4, 1], [9, 8, 9]], 3)
+        >>> model = polyhead.load("run")
+        >>> model.generate([[0, 1, 2, 3, 4, 1], [9, 8, 9]], 3)
         [[2, 3, 4], [8, 9, 8]]
+        >>> model.generate("a b c d e b", 3)
+        ' c d e'
+        >>> for piece in model.generate("a b c d e b", 3, stream=True):
+        ...     print(piece, end="|")
+         c| d| e|
         """
-        model = self._open("generate")
+        texts = are_texts(prompts)
+        alone = isinstance(prompts, str)
         if not hasattr(prompts, "__iter__"):
-            raise DTypeError(f"prompts: expected lists of tokens, found {type(prompts).__name__}")
-        each = [_integers(prompt, "prompts", (1,)) for prompt in prompts]
-        flat = np.concatenate(each) if each else np.empty(0, np.int32)
-        lengths = np.array([len(prompt) for prompt in each], np.int64)
-        count = whole(count, "count", 0, 2**31 - 1)
-        if not 0 < number(top_p, "top_p") <= 1:
-            raise InvalidValueError(f"top_p: expected more than 0 and up to 1, found {top_p}")
-        try:
-            tokens = np.empty((len(each), count), np.int32)
-        except MemoryError as error:
-            raise OutOfMemoryError(f"count: expected memory for {len(each)} × {count} tokens; {error}") from error
-        arena = Arena()
-        _generate(context(), model.value, flat.ctypes.data, lengths.ctypes.data, len(each), count,
-                  arena.pack(_SAMPLING, _SAMPLING.size, number(temperature, "temperature"), natural(seed, "seed"),
-                             natural(top_k, "top_k"), number(top_p, "top_p")), tokens.ctypes.data)
-        return tokens.tolist()
+            raise DTypeError(f"prompts: expected texts or lists of tokens, found {type(prompts).__name__}")
+        if texts:
+            given = [prompts] if alone else prompts
+            prompts = [self._tokens_of(text) for text in given]
+        each = [integers(prompt, "prompts", (1,)) for prompt in prompts]
+        going = _Generation(self, each, whole(max_new_tokens, "max_new_tokens", 0, 2**31 - 1), temperature, seed, top_k, top_p,
+                            stop_strings, eos_token_id, texts, stream)
+        if stream:
+            return (piece if len(each) == 1 and (alone or not texts) else (prompt, piece) for prompt, piece in going.pieces())
+        if not texts:
+            said: List[List[int]] = [[] for _ in each]
+            for prompt, token in going.pieces():
+                said[prompt].append(token)
+            return said
+        written = [""] * len(each)
+        for prompt, piece in going.pieces():
+            written[prompt] += piece
+        return written[0] if alone else written
 
     def score(self, examples: Batches, knocked_out: Heads = ()) -> Tuple[float, float]:
-        """(loss, accuracy) on Examples, or a list of them.
+        """(loss, accuracy) on texts, Examples, or a list of either. The loss is the mean over sequences, in nats.
 
         >>> import numpy as np, polyhead
         >>> tokens = np.array([[5, 2, 7, 5, 2, 7, 5, 2]])
@@ -346,13 +427,15 @@ class Model:
         1.0
         """
         model = self._open("score")
-        batches, out, found = _Batches(examples, "examples"), _heads_array(knocked_out, "knocked_out"), np.empty(2)
+        batches, out, found = _Batches(self, examples, "examples"), _heads_array(knocked_out, "knocked_out"), np.empty(2)
         _score(context(), model.value, batches.at, batches.count, out.ctypes.data, len(out), found.ctypes.data)
         loss, accuracy = found.tolist()
         return loss, accuracy
 
-    def survey(self, tokens: Any, lengths: Any = None, separators: Sequence[int] = (), seed: int = 1) -> "HeadTable":
-        """What every head does on tokens [B,T] such as the model was trained on: statistics and roles.
+    def survey(self, tokens: Any, lengths: Any = None, separators: Optional[Sequence[int]] = None, seed: int = 1) -> "HeadTable":
+        """What every head does on tokens [B,T], or texts, such as the model was trained on: statistics and roles.
+
+        separators  tokens for the role "separator" (default: for texts punctuation and what stands around a text, else none)
 
         >>> import numpy as np, polyhead
         >>> tokens = np.stack([np.tile(np.random.default_rng(n).permutation(16), 2) for n in range(4)])
@@ -362,10 +445,14 @@ class Model:
         """
         model = self._open("survey")
         arena = Arena()
-        marks = _integers(separators, "separators", (1,))
+        if are_texts(tokens):
+            tokens, _, lengths = self._rows(tokens)
+            if separators is None:
+                separators = sum(map(self.tokenizer._of_kind, (BEGINNING, ENDING, MARKS) if self.is_encoder else (BEGINNING, MARKS)), [])
+        marks = integers([] if separators is None else separators, "separators", (1,))
         found, sums = np.zeros(len(self.heads), _SURVEYED), np.empty((len(self.heads), FULL_STATISTICS))
-        _survey(context(), model.value, tensor(arena, _integers(tokens, "tokens", (2,)), "tokens"),
-                0 if lengths is None else tensor(arena, _integers(lengths, "lengths", (1,)), "lengths"),
+        _survey(context(), model.value, tensor(arena, integers(tokens, "tokens", (2,)), "tokens"),
+                0 if lengths is None else tensor(arena, integers(lengths, "lengths", (1,)), "lengths"),
                 marks.ctypes.data, len(marks), natural(seed, "seed"), found.ctypes.data, found.itemsize, sums.ctypes.data,
                 FULL_STATISTICS)
         return HeadTable(
@@ -383,7 +470,7 @@ class Model:
         [True, False, True, False]
         """
         model = self._open("importance")
-        batches, found = _Batches(examples, "examples"), np.zeros(len(self.heads), _IMPORTANT)
+        batches, found = _Batches(self, examples, "examples"), np.zeros(len(self.heads), _IMPORTANT)
         _importance(context(), model.value, batches.at, batches.count, found.ctypes.data, found.itemsize)
         return HeadTable(
             HeadImportance(int(row["layer"]), int(row["head"]), float(row["gradient"]), float(row["normalised"]),
@@ -408,7 +495,7 @@ class Model:
         model = self._open("prune")
         if not isinstance(order, str) or order not in _ORDERS:
             raise InvalidValueError(f"order: expected one of {', '.join(_ORDERS)}, found {order!r}")
-        ranked, judged = _Batches(ranking, "ranking"), _Batches(judging, "judging")
+        ranked, judged = _Batches(self, ranking, "ranking"), _Batches(self, judging, "judging")
         before, steps, counts = np.empty(2), np.zeros(len(self.heads), _STEP), np.zeros(2, np.uint64)
         _prune(context(), model.value, ranked.at, ranked.count, judged.at, judged.count, number(budget, "budget"),
                _ORDERS.index(order), natural(seed, "seed"), before.ctypes.data, steps.ctypes.data, steps.itemsize,
@@ -426,7 +513,7 @@ class Model:
 
     def save(self, folder: Union[str, os.PathLike]) -> None:
         """Writes config.json and model.safetensors into a folder, which is made if need be."""
-        model, name = self._open("save"), _name(folder, "folder")
+        model, name = self._open("save"), path_bytes(folder, "folder")
         try:
             os.makedirs(name, exist_ok=True)
         except OSError as error:
@@ -434,15 +521,50 @@ class Model:
         _save(model.value, name)
 
 
-def _name(path: Any, name: str) -> bytes:
-    """As the library takes it."""
-    try:
-        found = os.fsencode(path)
-    except (TypeError, ValueError):  # no path, or characters that no path has
-        raise DTypeError(f"{name}: expected a path, found {path!r}") from None
-    if b"\0" in found:
-        raise InvalidValueError(f"{name}: expected a path without zero bytes, found {path!r}")
-    return found
+class _Generation:
+    """Sequences that a model continues, step by step."""
+
+    def __init__(self, model: Model, prompts: List[np.ndarray], count: int, temperature: float, seed: int, top_k: int, top_p: float,
+                 stop_strings: Sequence[str], eos_token_id: Any, text: bool, stream: bool):
+        self._model = model._open("generate")
+        self._text = text
+        if not 0 < number(top_p, "top_p") <= 1:
+            raise InvalidValueError(f"top_p: expected more than 0 and up to 1, found {top_p}")
+        if isinstance(stop_strings, str):
+            raise DTypeError(f"stop_strings: expected a list of texts, found one text, {stop_strings!r}")
+        stops = [utf8(stop, "stop_strings") for stop in stop_strings]
+        if any(not stop or b"\0" in stop for stop in stops):
+            raise InvalidValueError(f"stop_strings: expected texts without zero bytes that are not empty, found {list(stop_strings)!r}")
+        if eos_token_id is None:
+            eos_token_id = model._end_tokens()
+        ends = integers([eos_token_id] if isinstance(eos_token_id, (int, np.integer)) else eos_token_id, "eos_token_id", (1,))
+        flat = np.concatenate(prompts) if prompts else np.empty(0, np.int32)
+        lengths = np.array([len(prompt) for prompt in prompts], np.int64)
+        self._additions, self._made = np.zeros(len(prompts), _ADDITION), ctypes.c_size_t()
+        # A stream may go on in another thread, between other calls: it has a context of its own.
+        self._context = Handle("context")
+        if stream:
+            _create_context(threads(), self._context.into)
+        texts = (ctypes.c_char_p * len(stops))(*stops)
+        arena = Arena()
+        self._handle = Handle("generation")
+        _create_generation(
+            self._context.value if stream else context(), self._model.value, flat.ctypes.data, lengths.ctypes.data, len(prompts), count,
+            arena.pack(_SAMPLING, _SAMPLING.size, number(temperature, "temperature"), natural(seed, "seed"), natural(top_k, "top_k"),
+                       number(top_p, "top_p"), ends.ctypes.data, len(ends), ctypes.addressof(texts), len(stops)),
+            int(text), self._handle.into)
+
+    def pieces(self) -> Iterator[Tuple[int, Any]]:
+        """(prompt, piece of text or token)"""
+        while True:
+            _next(self._handle.value, self._additions.ctypes.data, self._additions.itemsize, ctypes.addressof(self._made))
+            if not self._made.value:
+                return
+            for _, prompt, token, _, text, size in self._additions[: self._made.value].tolist():
+                if self._text and size:
+                    yield prompt, ctypes.string_at(text, size).decode()
+                elif not self._text and token >= 0:
+                    yield prompt, token
 
 
 def load(path: Union[str, os.PathLike]) -> Model:
@@ -456,5 +578,5 @@ def load(path: Union[str, os.PathLike]) -> Model:
     [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
     made = Handle("model")
-    _load(context(), _name(path, "path"), made.into)
+    _load(context(), path_bytes(path, "path"), made.into)
     return Model(made)

@@ -7,20 +7,16 @@
 #include <utility>
 
 #include "io/file.h"
-#include "io/gguf.h"
-#include "io/json.h"
-#include "io/weights.h"
 #include "model/checkpoint.h"
 #include "model/decoding.h"
-#include "text/tokenizer.h"
+#include "text/speech.h"
 #include "train/run.h"
+#include "train/words.h"
 
 namespace polyhead::exam {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t kMostTokenizer = std::size_t{1} << 28;
 
 // Columns [begin, end) of tokens [B,T].
 Tensor columns(const Tensor& tokens, std::int64_t begin, std::int64_t end) {
@@ -177,24 +173,17 @@ void save_cut(const model::Transformer& model, const train::Plan& plan, const st
   train::Plan left = plan;
   left.model = model.config();
   left.pruned = true;
+  train::save_tokenizer(plan.task, folder);
   train::save_plan(left, folder);  // last: without it other commands find no model here
 }
 
 void save_cut(const model::Transformer& model, const std::filesystem::path& given,
               const std::filesystem::path& folder) {
-  const std::filesystem::path from = io::model_of(given);
-  const bool gguf = from.extension() == ".gguf", pruned = !gguf && io::is_there(from / text::kTokenizerGguf);
-  const char *name = text::kTokenizerFile, *other = text::kTokenizerGguf;
-  if (gguf || pruned) std::swap(name, other);
-  const std::string tokenizer = gguf ? io::gguf_metadata_alone(from) : io::read_file(from / name, kMostTokenizer);
-  io::Json ends;
-  ends["eos_token_id"] = text::end_tokens(from);
+  const std::vector<text::SpeechFile> speech = text::speech_files(given);
   const io::FolderLock lock(folder);
   io::sweep_temporaries(folder);
   train::remove_run(folder);
-  io::write_atomically(folder / name, [&](io::Writer& writer) { writer.write(tokenizer); });
-  std::filesystem::remove(folder / other);
-  io::write_atomically(folder / text::kGenerationFile, [&](io::Writer& writer) { writer.write(ends.dump(2) + "\n"); });
+  text::save_speech(speech, folder);
   model::save(model, folder);
 }
 

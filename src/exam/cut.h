@@ -37,8 +37,8 @@ std::vector<HeadId> left_of(const model::Config& whole, const std::vector<HeadId
 void fine_tune(Context& context, model::Transformer& model, const Subject& subject, std::int64_t steps,
                const std::function<void(const train::StepReport&)>& on_step);
 
-// Into an existing folder: config.json, model.safetensors, and run.json, so that other commands know the task. Removes
-// the files of an earlier run.
+// Into an existing folder: config.json, model.safetensors, tokenizer.json, and run.json, so that other commands know
+// the task. Removes the files of an earlier run.
 void save_cut(const model::Transformer& model, const train::Plan& plan, const std::filesystem::path& folder);
 // The same for a model with a tokenizer, loaded from `from`: with tokenizer.json or tokenizer.gguf, and its end tokens
 // in generation_config.json.

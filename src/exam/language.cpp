@@ -6,6 +6,7 @@
 
 #include "exam/reading.h"
 #include "polyhead/error.h"
+#include "text/marks.h"
 #include "train/plan.h"
 #include "train/words.h"
 
@@ -97,16 +98,9 @@ class Tokenized final : public Language {
     if (encoder_) tokens.insert(tokens.end(), tokenizer_.ending().begin(), tokenizer_.ending().end());
     return tokens;
   }
-  // A decoder may drop the blank before a first word; the vocabulary says whether there is one.
-  std::string token_text(std::int32_t token) const override {
-    const std::string alone = tokenizer_.decode_alone(token);
-    const std::string* written = tokenizer_.text_of(token);
-    if (alone.empty()) return written == nullptr ? "token " + std::to_string(token) : *written;
-    const bool blank = written != nullptr && written->starts_with("▁") && !alone.starts_with(' ');
-    return blank ? " " + alone : alone;
-  }
+  std::string token_text(std::int32_t token) const override { return text::shown_alone(tokenizer_, token); }
   Tokens special() const override {
-    Tokens all = marks_of(tokenizer_);
+    Tokens all = text::marks_of(tokenizer_);
     all.insert(all.end(), tokenizer_.beginning().begin(), tokenizer_.beginning().end());
     if (encoder_) all.insert(all.end(), tokenizer_.ending().begin(), tokenizer_.ending().end());
     return all;

@@ -1,27 +1,15 @@
 #include "exam/reading.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "io/file.h"
 #include "model/family.h"
 #include "polyhead/error.h"
+#include "text/marks.h"
 #include "train/plan.h"
 
 namespace polyhead::exam {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 28;
-
-// Marks, with or without blanks around them.
-bool is_mark(std::string_view text) {
-  constexpr std::array<std::string_view, 9> kMarks = {".", ",", ";", ":", "!", "?", "\n", "\n\n", "..."};
-  const std::size_t first = text.find_first_not_of(' ');
-  if (first == text.npos) return false;
-  const std::string_view mark = text.substr(first, text.find_last_not_of(' ') - first + 1);
-  return std::find(kMarks.begin(), kMarks.end(), mark) != kMarks.end();
-}
 
 }  // namespace
 
@@ -30,14 +18,6 @@ std::vector<std::int32_t> Reading::special() const {
   all.insert(all.end(), ending.begin(), ending.end());
   all.insert(all.end(), marks.begin(), marks.end());
   return all;
-}
-
-std::vector<std::int32_t> marks_of(const text::Tokenizer& tokenizer) {
-  std::vector<std::int32_t> marks;
-  for (text::Id id = 0; id < tokenizer.size(); ++id) {
-    if (is_mark(tokenizer.decode(std::array{id}))) marks.push_back(id);
-  }
-  return marks;
 }
 
 bool reads_text(const std::filesystem::path& model) {
@@ -61,7 +41,7 @@ Reading read_text(const std::filesystem::path& model, const std::filesystem::pat
   }
   reading.beginning = tokenizer.beginning();
   if (config.kind == model::Kind::encoder) reading.ending = tokenizer.ending();
-  reading.marks = marks_of(tokenizer);
+  reading.marks = text::marks_of(tokenizer);
   return reading;
 }
 

@@ -21,9 +21,6 @@ struct Reading {
   std::vector<std::int32_t> special() const;  // the beginning, the ending and the marks
 };
 
-// The tokens of a vocabulary that are punctuation or the end of a line.
-std::vector<std::int32_t> marks_of(const text::Tokenizer& tokenizer);
-
 // Whether a model has a tokenizer and so takes any text: models of others do, also after pruning.
 bool reads_text(const std::filesystem::path& model);
 

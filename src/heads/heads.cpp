@@ -130,7 +130,7 @@ PruneCurve prune(Context& context, const Model& model, const std::vector<Example
 
 Model without_heads(const Model& model, const std::vector<HeadId>& heads) {
   model::Gates(model.transformer().config()).shut(heads, "heads");  // refuses heads that the model does not have
-  return Model(heads::without_heads(model.transformer(), heads));
+  return model.with(heads::without_heads(model.transformer(), heads));
 }
 
 }  // namespace polyhead

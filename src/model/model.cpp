@@ -5,15 +5,28 @@
 #include "core/numbers.h"
 #include "model/checkpoint.h"
 #include "model/head.h"
+#include "model/rows.h"
 #include "model/sample.h"
 #include "model/score.h"
+#include "model/tokenizer_of.h"
+#include "text/speech.h"
 
 namespace polyhead {
 
 Model Model::load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory) {
-  return Model(model::load(folder, memory));
+  Model loaded(model::load(folder, memory));
+  loaded.tokenizer_ = std::make_shared<model::TokenizerOf>(std::filesystem::absolute(folder), loaded.vocabulary());
+  return loaded;
 }
-void Model::save(const std::filesystem::path& folder) const { model::save(*transformer_, folder); }
+void Model::save(const std::filesystem::path& folder) const {
+  if (tokenizer_ != nullptr) tokenizer_->save(folder);
+  model::save(*transformer_, folder);
+}
+Model Model::with(std::shared_ptr<const model::Transformer> transformer) const {
+  Model made(std::move(transformer));
+  made.tokenizer_ = tokenizer_;
+  return made;
+}
 
 bool Model::is_classifier() const noexcept { return transformer_->config().kind == model::Kind::classifier; }
 bool Model::is_encoder() const noexcept { return transformer_->config().kind == model::Kind::encoder; }
@@ -49,18 +62,40 @@ std::vector<Tensor> Model::weights(Context& context, const ConstTensorView& toke
 std::vector<std::vector<std::int32_t>> Model::generate(Context& context,
                                                        const std::vector<std::vector<std::int32_t>>& prompts,
                                                        std::int64_t count, const Sampling& sampling) const {
-  model::Generator generator(context, *transformer_, prompts, sampling);
+  Generation generation(context, *this, prompts, count, sampling);
   std::vector<std::vector<std::int32_t>> said(prompts.size());
-  std::vector<bool> ended(prompts.size());
-  const auto all_ended = [&] { return std::find(ended.begin(), ended.end(), false) == ended.end(); };
-  for (std::int64_t n = 0; n < count && !all_ended(); ++n) {
-    const std::vector<std::int32_t> next = generator.next();
-    for (std::size_t b = 0; b < said.size(); ++b) {
-      ended[b] = ended[b] || std::find(sampling.stop.begin(), sampling.stop.end(), next[b]) != sampling.stop.end();
-      if (!ended[b]) said[b].push_back(next[b]);
+  while (!generation.done()) {
+    for (const Addition& addition : generation.next()) {
+      if (addition.token) said[addition.prompt].push_back(*addition.token);
     }
   }
   return said;
+}
+
+const Tokenizer& Model::tokenizer() const {
+  if (tokenizer_ != nullptr) return tokenizer_->get();
+  throw Error(ErrorCode::input, "tokenizer",
+              "expected a model that was loaded from files, found one without a tokenizer");
+}
+
+std::vector<std::int32_t> Model::tokens_of(std::string_view text) const {
+  const text::Tokenizer& read = tokenizer().speech().tokenizer;
+  std::vector<std::int32_t> tokens = read.beginning();
+  for (const Token& token : read.encode(text, false)) tokens.push_back(token.id);
+  if (is_encoder()) tokens.insert(tokens.end(), read.ending().begin(), read.ending().end());
+  return tokens;
+}
+
+Examples Model::examples(const std::vector<std::string>& texts, std::int64_t length) const {
+  const text::Tokenizer& read = tokenizer().speech().tokenizer;
+  model::Rows rows(read.beginning(), is_encoder() ? read.ending() : std::vector<std::int32_t>{},
+                   length == 0 ? context_length() : std::min(length, context_length()));
+  for (const std::string& text : texts) {
+    std::vector<std::int32_t> tokens;
+    for (const Token& token : read.encode(text, false)) tokens.push_back(token.id);
+    rows.add(tokens);
+  }
+  return rows.padded();
 }
 
 Score Model::score(Context& context, const std::vector<Examples>& examples,

@@ -8,6 +8,7 @@
 #include "model/memory.h"
 #include "polyhead/version.h"
 #include "train/run.h"
+#include "train/words.h"
 
 namespace polyhead::study {
 namespace {
@@ -62,6 +63,7 @@ std::string mark_of(const Context& context, const train::Plan& plan, const Route
 void keep(const Context& context, const Course& course, const Route& route) {
   io::make_folder(route.folder);
   if (course.model) {
+    train::save_tokenizer(course.plan.task, route.folder);
     train::save_plan(course.plan, route.folder);
     model::save(*course.model, route.folder);
   }

@@ -76,6 +76,9 @@ struct WordPieceOptions {
 std::unique_ptr<Model> make_word_piece(Vocabulary vocabulary, const WordPieceOptions& options,
                                        const std::string& where);
 
+// Every piece is a token, or the unknown one, if there is such a token.
+std::unique_ptr<Model> make_word_level(Vocabulary vocabulary, const std::string& unknown);
+
 // The "model" of a tokenizer.json; `byte_level`: it follows a byte-level pre-tokenizer.
 std::unique_ptr<Model> read_model(const io::Json& json, bool byte_level, const std::string& where);
 

@@ -111,7 +111,8 @@ std::unique_ptr<Model> read_model(const io::Json& json, bool byte_level, const s
   if (type == "BPE") return read_bpe(json, byte_level, at);
   if (type == "Unigram") return read_unigram(json, at);
   if (type == "WordPiece") return read_word_piece(json, at);
-  refuse(where, io::in_quotes(type) + " is not among those that polyhead knows (BPE, Unigram, WordPiece)");
+  if (type == "WordLevel") return make_word_level(read_vocabulary(json, at), text_or(json, "unk_token", at, "<unk>"));
+  refuse(where, io::in_quotes(type) + " is not among those that polyhead knows (BPE, Unigram, WordLevel, WordPiece)");
 }
 
 }  // namespace polyhead::text

@@ -178,8 +178,10 @@ bool is_bert_punctuation(char32_t code) {
   return ascii || is_punctuation(code);
 }
 
+void split_at_blanks(Pieces& pieces) { split(pieces, Behavior::removed, each_char(is_space)); }
+
 void split_as_bert(Pieces& pieces) {
-  split(pieces, Behavior::removed, each_char(is_space));
+  split_at_blanks(pieces);
   split(pieces, Behavior::isolated, each_char(is_bert_punctuation));
 }
 
@@ -212,9 +214,13 @@ PreTokenizer read_sequence(const io::Json& json, const std::string& where) {
 
 const Readers<PreTokenizer>& readers() {
   static const Readers<PreTokenizer> all = {
-      {"Sequence", read_sequence},   {"ByteLevel", read_byte_level},
-      {"Split", read_split},         {"Digits", read_digits},
-      {"Metaspace", read_metaspace}, {"BertPreTokenizer", [](auto&, auto&) { return split_as_bert; }},
+      {"Sequence", read_sequence},
+      {"ByteLevel", read_byte_level},
+      {"Split", read_split},
+      {"Digits", read_digits},
+      {"Metaspace", read_metaspace},
+      {"BertPreTokenizer", [](auto&, auto&) { return split_as_bert; }},
+      {"WhitespaceSplit", [](auto&, auto&) { return split_at_blanks; }},
   };
   return all;
 }

@@ -48,6 +48,15 @@ void trim(Token& token, const Chars& text, bool first, bool added_blank, const P
   token.end = places.byte_at(token.last_char);
 }
 
+std::optional<std::filesystem::path> find_tokenizer(const std::filesystem::path& model) {
+  const std::filesystem::path found = io::model_of(model);
+  if (!io::is_folder(found)) return found;
+  for (const char* name : {kTokenizerGguf, kTokenizerFile}) {
+    if (io::is_there(found / name)) return found / name;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(TokenizerParts parts, const std::string& where)
@@ -128,6 +137,12 @@ std::string Tokenizer::decode_alone(Id id) const {
   return part ? bytes_of_token(*written) : alone;
 }
 
+bool has_tokenizer(const std::filesystem::path& model) {
+  const std::optional<std::filesystem::path> file = find_tokenizer(model);
+  if (!file || file->extension() != ".gguf") return file.has_value();
+  return io::read_gguf_header(*file).metadata.contains("tokenizer.ggml.model");
+}
+
 Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where) {
   if (!field(json, "model").is_object()) refuse(where, "expected an object with \"model\", as a tokenizer.json has");
   TokenizerParts parts{
@@ -152,11 +167,25 @@ Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where) {
   return {std::move(parts), where};
 }
 
+std::filesystem::path tokenizer_file(const std::filesystem::path& model) {
+  if (const auto found = find_tokenizer(model)) return *found;
+  refuse(model.string(), std::string("this model has no tokenizer: expected ") + kTokenizerFile +
+                             " in its folder. Copy it from where the model comes from (polyhead train writes it, and "
+                             "so does save_pretrained of a Transformers tokenizer), or give tokens by their numbers");
+}
+
 Tokenizer load_tokenizer(const std::filesystem::path& path) {
-  std::filesystem::path file = io::model_of(path);
-  if (io::is_folder(file)) file /= io::is_there(path / kTokenizerGguf) ? kTokenizerGguf : kTokenizerFile;
+  const std::filesystem::path file = tokenizer_file(path);
   if (file.extension() == ".gguf") return tokenizer_from_gguf(io::read_gguf_header(file).metadata, file.string());
   return tokenizer_from_json(io::parse_json(io::read_file(file, kMostJson), file.string()), file.string());
+}
+
+std::string shown_alone(const Tokenizer& tokenizer, Id id) {
+  const std::string alone = tokenizer.decode_alone(id);
+  const std::string* written = tokenizer.text_of(id);
+  if (alone.empty()) return written == nullptr ? "token " + std::to_string(id) : *written;
+  const bool blank = written != nullptr && written->starts_with("▁") && !alone.starts_with(' ');
+  return blank ? " " + alone : alone;
 }
 
 void expect_fits(const Tokenizer& tokenizer, std::int64_t vocabulary, const std::filesystem::path& model) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "polyhead/text.h"
 #include "text/added_tokens.h"
 #include "text/decoder.h"
 #include "text/model.h"
@@ -19,13 +20,7 @@
 
 namespace polyhead::text {
 
-// A token and what it stands for in the text: bytes [begin, end), characters [first_char, last_char). A token that
-// stands for part of a character has that character's place; one that is added around the text has the place 0 to 0.
-struct Token {
-  Id id;
-  std::uint32_t begin, end;
-  std::uint32_t first_char, last_char;
-};
+using polyhead::Token;
 
 // What the parts of a tokenizer.json become.
 struct TokenizerParts {
@@ -60,6 +55,7 @@ class Tokenizer {
   // The tokens that are put before a text, and after it.
   const std::vector<Id>& beginning() const { return parts_.post_processor.before; }
   const std::vector<Id>& ending() const { return parts_.post_processor.after; }
+  const std::vector<AddedToken>& added() const { return added_.all(); }
 
  private:
   TokenizerParts parts_;
@@ -76,8 +72,16 @@ inline constexpr const char* kTokenizerFile = "tokenizer.json";
 inline constexpr const char* kTokenizerGguf = "tokenizer.gguf";  // the metadata of the GGUF file a model comes from
 inline constexpr const char* kGenerationFile = "generation_config.json";
 
-// From a tokenizer.json, a .gguf, or a folder with a single .gguf or one of the files named above.
+// The file that a model's tokenizer is in: the path itself, or in a folder its only .gguf or one of the files named
+// above. Refuses (input) a folder without one.
+std::filesystem::path tokenizer_file(const std::filesystem::path& model);
+bool has_tokenizer(const std::filesystem::path& model);
+// From such a path.
 Tokenizer load_tokenizer(const std::filesystem::path& path);
+
+// A token by itself, with the blank that a decoder drops before a first word; as its vocabulary writes it, or by its
+// number, if there is nothing to decode.
+std::string shown_alone(const Tokenizer& tokenizer, Id id);
 
 // Refuses (input) a tokenizer that has more tokens than the model it was loaded with.
 void expect_fits(const Tokenizer& tokenizer, std::int64_t vocabulary, const std::filesystem::path& model);

@@ -9,6 +9,7 @@
 #include "model/checkpoint.h"
 #include "model/memory.h"
 #include "polyhead/info.h"
+#include "train/words.h"
 
 namespace polyhead::train {
 namespace {
@@ -111,6 +112,7 @@ std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& fol
   io::sweep_temporaries(folder);
   remove_run(folder);
   model::save_config(run->plan_.model, folder);
+  save_tokenizer(run->plan_.task, folder);
   save_plan(run->plan_, folder);
   run->metrics_.emplace(folder / kMetricsFile, 0);
   return run;
@@ -146,6 +148,7 @@ std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const
     run->saved_ = run->steps_taken();
   }
   io::sweep_temporaries(folder);
+  save_tokenizer(run->plan_.task, folder);
   save_plan(run->plan_, folder);
   run->metrics_.emplace(folder / kMetricsFile, run->saved_);
   // The process may have been killed after saving the state and before saving its model.

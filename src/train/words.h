@@ -1,6 +1,7 @@
 // The tokens of a task by their words.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,5 +24,9 @@ class Words {
   std::string task_;
   std::vector<std::string> words_;  // by token
 };
+
+// tokenizer.json beside a trained model: the words of its task, a space between them, or for task "text" its bytes. So
+// every program that reads such files takes texts for the model.
+void save_tokenizer(const TaskOptions& task, const std::filesystem::path& folder);
 
 }  // namespace polyhead::train

@@ -116,7 +116,9 @@ TEST_F(Models, GoOn) {
   std::vector<std::int32_t> tokens(6);
   expect_ok(polyhead_model_generate(context_, model_, prompts, lengths, 2, 3, nullptr, tokens.data()));
   EXPECT_EQ(tokens, (std::vector<std::int32_t>{2, 3, 4, 8, 9, 8}));
-  const polyhead_sampling sampling = {.size = sizeof sampling, .temperature = -1, .seed = 1, .top_k = 0, .top_p = 0};
+  polyhead_sampling sampling{};
+  sampling.size = sizeof sampling;
+  sampling.temperature = -1;
   expect_refused(polyhead_model_generate(context_, model_, prompts, lengths, 2, 3, &sampling, tokens.data()),
                  POLYHEAD_VALUE, "temperature of 0 or more, found -1");
   const std::int64_t negative[] = {-1};

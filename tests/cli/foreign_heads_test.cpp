@@ -116,7 +116,7 @@ TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
   expect_refused(3, "heads " + llama_fixture().parent_path().string() + text_, {"found no config.json"});
   expect_refused(3, on_text("heads --samples 100"), {"300 windows of 8 tokens", "found 400 tokens"});
   std::filesystem::remove(scratch_ / "tokenizer.json");
-  expect_refused(4, on_text("heads"), {"tokenizer.json"});
+  expect_refused(3, on_text("heads"), {"no tokenizer", "tokenizer.json"});
 }
 
 // A relation whose key is every token before the query is one that all heads follow, and by chance as well.

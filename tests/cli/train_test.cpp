@@ -53,7 +53,7 @@ class Train : public ::testing::Test {
   // Nothing but the files of a run.
   void expect_tidy(const std::string& run) const {
     const std::filesystem::directory_iterator entries(scratch_ / run);
-    EXPECT_EQ(std::distance(begin(entries), end(entries)), 5) << "something is left behind";
+    EXPECT_EQ(std::distance(begin(entries), end(entries)), 6) << "something is left behind";
   }
   void expect_refused(int code, const Words& words, const std::vector<std::string>& says) const {
     const Ran ran = train(words);

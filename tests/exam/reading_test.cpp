@@ -4,6 +4,7 @@
 
 #include "io/scratch.h"
 #include "polyhead/error.h"
+#include "text/marks.h"
 
 namespace polyhead::exam {
 namespace {
@@ -43,7 +44,8 @@ TEST(Reading, KnowsMarksByThemselves) {
       scratch / "tokenizer.json",
       R"({"model":{"type":"BPE","vocab":{".":0," , ":1,"\n\n":2,"...":3,"a.":4," ":5,"?":6,"!!":7,";":8,": ":9,"!":10},
                 "merges":[]},"decoder":{"type":"Fuse"}})");
-  EXPECT_EQ(marks_of(text::load_tokenizer(scratch.folder())), (std::vector<std::int32_t>{0, 1, 2, 3, 6, 8, 9, 10}));
+  EXPECT_EQ(text::marks_of(text::load_tokenizer(scratch.folder())),
+            (std::vector<std::int32_t>{0, 1, 2, 3, 6, 8, 9, 10}));
 }
 
 }  // namespace

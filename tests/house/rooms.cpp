@@ -16,7 +16,7 @@ using Names = std::set<std::string, std::less<>>;
 const std::vector<Names> kLevels = {
     {"export"},
     {"error", "info", "version"},
-    {"tensor"},
+    {"tensor", "text"},
     {"context"},
     {"attention", "linear", "rotary"},
     {"cache"},
@@ -44,7 +44,7 @@ const std::vector<Room> kRooms = {
     {"autograd", {"core", "ops"}, "layer"},
     {"io", {"core"}, "context"},
     {"text", {"core", "io"}, "context"},
-    {"model", {"core", "autograd", "ops", "io"}, "model"},
+    {"model", {"core", "autograd", "ops", "io", "text"}, "model"},
     {"train", {"core", "autograd", "ops", "model", "io", "text"}, "model"},
     {"heads", {"core", "autograd", "ops", "model", "text"}, "heads"},
     {"report", {"heads", "io"}, "heads"},

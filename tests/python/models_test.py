@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import polyhead
-from polyhead import _model
+from polyhead import _model, _text
 
 
 class Models(unittest.TestCase):
@@ -81,6 +81,72 @@ class Models(unittest.TestCase):
             smaller.save(target)
             self.assertEqual(polyhead.load(target).heads, [(0, 0), (1, 0)])
 
+    def test_texts_are_tokens(self):
+        tokenizer = self.model.tokenizer
+        self.assertEqual((tokenizer.encode("d b e"), len(tokenizer)), ([3, 1, 4], 16))
+        self.assertEqual(tokenizer(["d  b", "e"], return_offsets_mapping=True), {
+            "input_ids": [[3, 1], [4]], "attention_mask": [[1, 1], [1]], "offset_mapping": [[(0, 1), (3, 4)], [(0, 1)]]})
+        self.assertEqual(tokenizer.decode([3, 1], return_offsets_mapping=True), ("d b", [(0, 1), (1, 3)]))
+        self.assertEqual(tokenizer.decode(np.int64(3)), "d")
+        self.assertEqual(tokenizer.pieces([3, 1]), ["d", "b"])
+        self.assertEqual(polyhead.Tokenizer.load(self.folder).encode("d b e"), [3, 1, 4])
+        np.testing.assert_array_equal(self.model("a b c"), self.model([[0, 1, 2]]))
+        padded = self.model(["a b c", "d"])
+        np.testing.assert_allclose(padded[1, 0], self.model([[3]])[0, 0], atol=1e-6)
+        np.testing.assert_array_equal(self.model.weights("a b c")[1], self.model.weights([[0, 1, 2]])[1])
+
+    def test_texts_are_continued(self):
+        prompts, tokens = ["a b c d e b", "j i j"], [[0, 1, 2, 3, 4, 1], [9, 8, 9]]
+        for options in ({}, {"temperature": 1.5, "seed": 3}):
+            expected = self.model.generate(tokens, 6, **options)
+            found = self.model.generate(prompts, 6, **options)
+            self.assertEqual(found, [" " + self.model.tokenizer.decode(one) for one in expected])
+            streamed = ["", ""]
+            for n, piece in self.model.generate(prompts, 6, stream=True, **options):
+                streamed[n] += piece
+            self.assertEqual(streamed, found)
+            self.assertEqual(list(self.model.generate(tokens[:1], 6, stream=True, **options)), expected[0])
+        self.assertEqual("".join(self.model.generate(prompts[0], max_new_tokens=6, stream=True)), self.model.generate(prompts, 6)[0])
+        self.assertEqual(self.model.generate(prompts[0], 6, stop_strings=["e b"]), " c d ")
+        self.assertEqual(self.model.generate(tokens, 6, eos_token_id=4)[0], [2, 3])
+        self.assertEqual(self.model.generate(prompts[0], 0), "")
+
+    def test_a_stream_goes_on_in_another_thread(self):
+        stream = self.model.generate("a b c d e b", 4, stream=True)
+        said = [next(stream)]
+        worker = threading.Thread(target=lambda: said.extend(stream))
+        worker.start()
+        self.model(self.tokens)
+        worker.join()
+        self.assertEqual("".join(said), " c d e b")
+
+    def test_texts_are_scored_and_surveyed(self):
+        texts = ["a b c d e f a b c d e f", "k l m k l"]
+        tokens = np.array([[0, 1, 2, 3, 4, 5] * 2, [10, 11, 12, 10, 11] + [0] * 7])
+        targets = np.roll(tokens, -1, 1)
+        targets[0, 11:] = targets[1, 4:] = -1
+        examples = polyhead.Examples(tokens, targets, [12, 5])
+        self.assertEqual(self.model.score(texts), self.model.score(examples))
+        self.assertEqual(self.model.importance(texts), self.model.importance(examples))
+        self.assertEqual(self.model.prune(texts, texts).steps, self.model.prune(examples, examples).steps)
+        self.assertEqual(self.model.survey(texts), self.model.survey(tokens, [12, 5]))
+        long = " ".join(["a b c d"] * 20)  # 80 tokens, in three rows of the model's 32
+        self.assertEqual([batch.tokens.shape for batch in self.model.examples(long)], [(3, 32)])
+        self.assertGreater(self.model.score(long)[1], 0.8)
+        page = self.model.page("a b c a b")
+        self.assertIn('"tokens": ["a", "b", "c", "a", "b"]', page.html)
+
+    def test_a_model_without_a_tokenizer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.model.without([(0, 1)]).save(folder)
+            self.assertEqual(polyhead.load(folder).generate("c a b a", 1), " b")  # saved with the model
+            os.remove(os.path.join(folder, "tokenizer.json"))
+            model = polyhead.load(folder)
+            self.assertEqual(model.generate([[2, 0, 1, 0]], 1), [[1]])
+            for call in (lambda: model.tokenizer, lambda: model.generate("a", 1), lambda: model("a"), lambda: model.score("a b")):
+                with self.assertRaisesRegex(polyhead.InputError, "no tokenizer: expected tokenizer.json"):
+                    call()
+
     def test_what_the_documents_show_runs(self):
         page = (Path(__file__).resolve().parents[2] / "docs/python-which-heads.md").read_text()
         block = re.search(r"```python\n(model = polyhead.load.*?)```", page, re.DOTALL)[1]
@@ -110,7 +176,15 @@ class Models(unittest.TestCase):
             (polyhead.InvalidValueError, "seed", lambda: self.model.generate([[1]], 1, seed=-1)),
             (polyhead.InvalidValueError, "zero bytes", lambda: polyhead.load("a\0b")),
             (polyhead.InvalidValueError, "temperature", lambda: self.model.generate([[1]], 1, temperature=-1)),
-            (polyhead.InvalidValueError, "count", lambda: self.model.generate([[1]], -1)),
+            (polyhead.InvalidValueError, "max_new_tokens", lambda: self.model.generate([[1]], -1)),
+            (polyhead.Error, '"q" at byte 2', lambda: self.model.generate("a q", 1)),
+            (polyhead.InvalidValueError, "surrogate pair at place 1", lambda: self.model("a\ud800")),
+            (polyhead.InvalidValueError, "1 to 32 tokens, .* found 33 in text 0", lambda: self.model(" ".join("a" * 33))),
+            (polyhead.InvalidValueError, "two tokens", lambda: self.model.score(["a b", "c"])),
+            (polyhead.DTypeError, "stop_strings", lambda: self.model.generate("a", 1, stop_strings="x")),
+            (polyhead.InvalidValueError, "stop_strings", lambda: self.model.generate("a", 1, stop_strings=[""])),
+            (polyhead.InvalidValueError, "stop_texts", lambda: self.model.generate([[0]], 1, stop_strings=["x"])),
+            (polyhead.DTypeError, "text", lambda: self.model.tokenizer(3)),
             (polyhead.Error, "at least one token", lambda: self.model.generate([[]], 1)),
             (polyhead.InvalidValueError, "order", lambda: self.model.prune(self.examples, self.examples, order="best")),
         ):
@@ -140,7 +214,8 @@ def load_tests(_, tests, __):
         os.chdir(before)
         folders.pop().cleanup()
 
-    tests.addTests(doctest.DocTestSuite(_model, setUp=enter, tearDown=leave))
+    for module in (_model, _text):
+        tests.addTests(doctest.DocTestSuite(module, setUp=enter, tearDown=leave))
     return tests
 
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "model/transformer.h"
 
@@ -16,6 +17,15 @@ class InductionModel {
   static constexpr std::int64_t kVocabulary = 16, kContext = 32;
 
   static std::unique_ptr<model::Transformer> make() { return std::move(InductionModel().model_); }
+
+  // A tokenizer.json for it: token 0 is the word a, 1 is b ...
+  static std::string tokenizer_json() {
+    std::string words;
+    for (std::int64_t n = 0; n < kVocabulary; ++n) {
+      words += (n == 0 ? "\"" : ",\"") + std::string(1, static_cast<char>('a' + n)) + "\":" + std::to_string(n);
+    }
+    return R"({"pre_tokenizer":{"type":"WhitespaceSplit"},"model":{"type":"WordLevel","vocab":{)" + words + "}}}";
+  }
 
  private:
   // The stream: [token | position | token before | answer], one-hot.

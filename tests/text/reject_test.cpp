@@ -30,7 +30,7 @@ TEST(TokenizerReject, NothingFromTheGoodFile) {
 
 TEST(TokenizerReject, Vocabularies) {
   expect_refused("/model", "null", {"model"});
-  expect_refused("/model/type", "\"WordLevel\"", {"\"WordLevel\"", "BPE, Unigram, WordPiece"});
+  expect_refused("/model/type", "\"CharLevel\"", {"\"CharLevel\"", "BPE, Unigram, WordLevel, WordPiece"});
   expect_refused("/model/vocab", "[]", {"vocab"});
   expect_refused("/model/vocab/b", "0", {"\"b\"", "number 0", "\"a\""});
   expect_refused("/model/vocab/b", "-1", {"\"b\"", "found -1"});

@@ -1,0 +1,163 @@
+"""Text to tokens and back, as a model's own tokenizer does it."""
+
+import ctypes
+import os
+from typing import Any, Dict, List, Sequence, Tuple, Union
+
+import numpy as np
+
+from ._errors import DTypeError, InvalidValueError, ShapeError
+from ._library import Handle, function, pointers
+from ._tensors import as_array
+
+_load = pointers(function("polyhead_tokenizer_load"), 2)
+_size = pointers(function("polyhead_tokenizer_size"), 2)
+_encode = function("polyhead_encode")
+_decode = function("polyhead_decode")
+_token_text = function("polyhead_token_text")
+_of_kind = function("polyhead_tokens_of_kind")
+
+_P, _SIZE, _I32 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32
+_encode.raw.argtypes = [_P, _P, _SIZE, _I32, _P, _SIZE, _P]
+_decode.raw.argtypes = [_P, _P, _SIZE, _I32, _P, _SIZE, _P, _P]
+_token_text.raw.argtypes = [_P, _I32, _P, _SIZE, _P]
+_of_kind.raw.argtypes = [_P, _I32, _P, _SIZE, _P]
+
+_TOKEN = np.dtype([("id", "i4"), ("begin", "u4"), ("end", "u4"), ("first_char", "u4"), ("last_char", "u4")])
+BEGINNING, ENDING, ENDS, SPECIAL, MARKS = range(5)
+
+Offsets = List[Tuple[int, int]]
+
+
+def path_bytes(path: Any, name: str) -> bytes:
+    """As the library takes it."""
+    try:
+        found = os.fsencode(path)
+    except (TypeError, ValueError):  # no path, or characters that no path has
+        raise DTypeError(f"{name}: expected a path, found {path!r}") from None
+    if b"\0" in found:
+        raise InvalidValueError(f"{name}: expected a path without zero bytes, found {path!r}")
+    return found
+
+
+def integers(x: Any, name: str, axes: Tuple[int, ...]) -> np.ndarray:
+    """As i32, contiguous; what does not fit is refused."""
+    try:
+        found = np.asarray(as_array(x, name))
+    except (TypeError, ValueError) as error:  # rows of different lengths, a tensor on a GPU
+        raise ShapeError(f"{name}: expected whole numbers in rows of one length, found {type(x).__name__}: {error}") from error
+    if found.dtype.kind not in "iu" and found.size:
+        raise DTypeError(f"{name}: expected whole numbers, found {found.dtype}")
+    if found.ndim not in axes:
+        raise ShapeError(f"{name}: expected {' or '.join(map(str, axes))} axes, found shape {found.shape}")
+    if found.size and (found.min() < -(2**31) or found.max() >= 2**31):
+        raise InvalidValueError(f"{name}: expected numbers of 32 bits, found up to {found.max()}")
+    return np.ascontiguousarray(found, np.int32)
+
+
+def utf8(text: Any, name: str) -> bytes:
+    if not isinstance(text, str):
+        raise DTypeError(f"{name}: expected a text, found {text!r}")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidValueError(f"{name}: expected characters, found half of a surrogate pair at place {error.start}") from None
+
+
+def are_texts(x: Any) -> bool:
+    """A text, or a list of at least one and of nothing else."""
+    return isinstance(x, str) or (isinstance(x, (list, tuple)) and bool(x) and all(isinstance(text, str) for text in x))
+
+
+def _filled(call, dtype, guess):
+    """What a call makes that is told where to put it, how much fits there, and says how much there is."""
+    count = ctypes.c_size_t()
+    into = np.empty(max(guess, 1), dtype)
+    call(into.ctypes.data, len(into), ctypes.addressof(count))
+    if count.value > len(into):
+        into = np.empty(count.value, dtype)
+        call(into.ctypes.data, len(into), ctypes.addressof(count))
+    return into[: count.value]
+
+
+class Tokenizer:
+    """The tokenizer of a model: model.tokenizer, or without the weights Tokenizer.load(path).
+
+    eos_token_ids    the tokens after which the model has nothing more to say
+    all_special_ids  those that decode(..., skip_special_tokens=True) leaves out
+
+    >>> import polyhead
+    >>> tokenizer = polyhead.load("run").tokenizer
+    >>> tokenizer.encode("d b e")
+    [3, 1, 4]
+    >>> tokenizer.decode([3, 1, 4])
+    'd b e'
+    >>> tokenizer("d b e", return_offsets_mapping=True)["offset_mapping"]
+    [(0, 1), (2, 3), (4, 5)]
+    """
+
+    def __init__(self, handle: Handle):
+        self._handle = handle
+        size = ctypes.c_int64()
+        _size(handle.value, ctypes.addressof(size))
+        self._size = size.value
+        self.eos_token_ids, self.all_special_ids = self._of_kind(ENDS), self._of_kind(SPECIAL)
+
+    @classmethod
+    def load(cls, path: Union[str, os.PathLike]) -> "Tokenizer":
+        """From the folder or the GGUF file of a model."""
+        made = Handle("tokenizer")
+        _load(path_bytes(path, "path"), made.into)
+        return cls(made)
+
+    def _of_kind(self, kind: int) -> List[int]:
+        return _filled(lambda *room: _of_kind(self._handle.value, kind, *room), np.int32, 64).tolist()
+
+    def _tokens(self, text: Any, special: bool) -> np.ndarray:
+        given = utf8(text, "text")
+        return _filled(lambda *room: _encode(self._handle.value, given, len(given), int(bool(special)), *room), _TOKEN, len(given) + 8)
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> List[int]:
+        """The tokens of a text, with those that the tokenizer puts around it. Special tokens written in the text are found."""
+        return self._tokens(text, add_special_tokens)["id"].tolist()
+
+    def __call__(self, text: Union[str, Sequence[str]], add_special_tokens: bool = True,
+                 return_offsets_mapping: bool = False) -> Dict[str, Any]:
+        """{"input_ids", "attention_mask"} of a text, or lists of them for several; "offset_mapping": [begin, end) of every token
+        in the characters of its text, (0, 0) for one that was added around it."""
+        if not are_texts(text):
+            raise DTypeError(f"text: expected a text or a list of texts, found {text!r}")
+        texts = [text] if isinstance(text, str) else list(text)
+        each = [self._tokens(one, add_special_tokens) for one in texts]
+        made: Dict[str, Any] = {"input_ids": [tokens["id"].tolist() for tokens in each],
+                                "attention_mask": [[1] * len(tokens) for tokens in each]}
+        if return_offsets_mapping:
+            made["offset_mapping"] = [_offsets(tokens) for tokens in each]
+        return {name: lists[0] for name, lists in made.items()} if isinstance(text, str) else made
+
+    def decode(self, token_ids: Any, skip_special_tokens: bool = False, return_offsets_mapping: bool = False) -> Any:
+        """The text of tokens; with return_offsets_mapping also [begin, end) of every token in its characters."""
+        ids = integers([token_ids] if isinstance(token_ids, (int, np.integer)) else token_ids, "token_ids", (1,))
+        places = np.zeros(len(ids), _TOKEN)
+        where = places.ctypes.data if return_offsets_mapping else None
+        text = _filled(lambda *room: _decode(self._handle.value, ids.ctypes.data, len(ids), int(not skip_special_tokens), *room, where),
+                       np.uint8, 16 * len(ids) + 64)
+        decoded = text.tobytes().decode(errors="replace")
+        return (decoded, _offsets(places)) if return_offsets_mapping else decoded
+
+    def pieces(self, token_ids: Any) -> List[str]:
+        """Each token by itself, blanks and all; U+FFFD for one that is part of a character."""
+        return [self._piece(token) for token in integers(token_ids, "token_ids", (1,)).tolist()]
+
+    def _piece(self, token: int) -> str:
+        return _filled(lambda *room: _token_text(self._handle.value, token, *room), np.uint8, 64).tobytes().decode(errors="replace")
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __repr__(self) -> str:
+        return f"<polyhead.Tokenizer of {len(self):,} tokens>"
+
+
+def _offsets(tokens: np.ndarray) -> Offsets:
+    return list(zip(tokens["first_char"].tolist(), tokens["last_char"].tolist()))

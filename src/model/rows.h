@@ -1,0 +1,29 @@
+// Texts, as tokens, in rows of one batch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "polyhead/model.h"
+
+namespace polyhead::model {
+
+// A text in pieces that lie side by side, `length` tokens each with what stands around every text. Every token but the
+// first is a target once.
+class Rows {
+ public:
+  Rows(std::vector<std::int32_t> beginning, std::vector<std::int32_t> ending, std::int64_t length);
+
+  void add(const std::vector<std::int32_t>& text);
+  Examples padded() const;  // [rows, tokens of the longest], with lengths
+
+ private:
+  struct Row {
+    std::vector<std::int32_t> tokens, targets;
+  };
+  std::vector<std::int32_t> beginning_, ending_;
+  std::int64_t piece_;  // tokens of the text in a row
+  std::vector<Row> rows_;
+};
+
+}  // namespace polyhead::model

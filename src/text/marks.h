@@ -1,0 +1,10 @@
+#pragma once
+
+#include "text/tokenizer.h"
+
+namespace polyhead::text {
+
+// The tokens of a vocabulary that are punctuation or the end of a line.
+std::vector<Id> marks_of(const Tokenizer& tokenizer);
+
+}  // namespace polyhead::text
