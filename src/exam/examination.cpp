@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/processors.h"
 #include "heads/sinks.h"
 #include "model/memory.h"
 
@@ -53,11 +54,16 @@ std::vector<HeadImportance> importance_of(Context& context, const model::Transfo
   return heads;
 }
 
+// Beside a device all processors are free.
+int host_threads(const Context& context) {
+  return std::max(context.threads(), context.device() == Device{} ? 1 : usable_processors());
+}
+
 // What heads of a model of the same shape do before training. The distribution and the rounding do not matter here, so
 // both are fast.
 std::vector<heads::HeadRoles> untrained_roles(Context& context, const model::Transformer& model,
                                               const Material& material, std::uint64_t seed) {
-  const model::Transformer untrained(model.config(), seed, model.dtype(), model.memory(), context.threads(),
+  const model::Transformer untrained(model.config(), seed, model.dtype(), model.memory(), host_threads(context),
                                      model::Drawn::uniform);
   autograd::Tape tape(context, false);
   tape.pack_weights(ops::Products::coarse);
