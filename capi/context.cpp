@@ -40,6 +40,15 @@ int polyhead_context_threads(const polyhead_context* context) {
   return context == nullptr ? 0 : context->context.threads();
 }
 
+polyhead_status polyhead_context_set_precision(polyhead_context* context, int precision) {
+  return guarded([&] {
+    if (precision < POLYHEAD_PRECISION_F32 || precision > POLYHEAD_PRECISION_F16) {
+      throw Error(ErrorCode::value, kOp, "precision: expected 0 (f32) to 3 (f16), found " + std::to_string(precision));
+    }
+    required(context, kOp, "context").context.set_precision(static_cast<Precision>(precision));
+  });
+}
+
 polyhead_status polyhead_context_synchronise(polyhead_context* context) {
   return guarded([&] { required(context, kOp, "context").context.synchronise(); });
 }

@@ -89,8 +89,9 @@ ModelOptions options_of(const polyhead_tensor* lengths, const polyhead_head* kno
 
 polyhead_status polyhead_model_load(polyhead_context* context, const char* path, polyhead_model** model) {
   return guarded([&] {
-    required(model, kOp, "model") = new polyhead_model{
-        Model::load(&required(path, kOp, "path"), required(context, kOp, "context").context.allocator())};
+    const Context& on = required(context, kOp, "context").context;
+    required(model, kOp, "model") =
+        new polyhead_model{Model::load(&required(path, kOp, "path"), on.allocator(), on.precision())};
   });
 }
 

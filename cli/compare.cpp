@@ -46,7 +46,7 @@ void compare(const CompareOptions& o) {
   Context context = o.on.context();
   const exam::Subject subject = o.subject.load(context);
   std::optional<Progress> progress(std::in_place, "loading " + o.other);
-  const std::unique_ptr<model::Transformer> other = model::load(o.other, context.allocator());
+  const std::unique_ptr<model::Transformer> other = model::load(o.other, context);
   progress.reset();
   expect_alike(o, subject.model->config(), other->config());
   const exam::Material material = o.subject.material(subject);
@@ -83,6 +83,7 @@ Command compare_command() {
                   text_options[1],
                   text_options[2],
                   o->on.device_option(),
+                  o->on.precision_option(),
                   o->on.threads_option(),
                   format_option(o->format)},
       .run = [o] { compare(*o); }};

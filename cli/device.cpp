@@ -11,23 +11,32 @@ Option DeviceChoice::threads_option() {
   return {"threads", "N", help, &threads, {}, 0, kMostThreads};
 }
 
-Option DeviceChoice::products_option() {
-  return {"products",
+Option DeviceChoice::precision_option() {
+  return {"precision",
           "TYPE",
-          "on a GPU: f32; tf32 rounds matrix products; bf16 computes blocks in bf16",
-          &products,
+          "what a GPU may round: f32 nothing; tf32 operands of matrix products; bf16, f16 what blocks compute",
+          &precision,
+          {"f32", "tf32", "bf16", "f16"}};
+}
+
+Option DeviceChoice::training_precision_option() {
+  return {"precision",
+          "TYPE",
+          "what a GPU may round: f32 nothing; tf32 operands of matrix products; bf16 what blocks compute",
+          &precision,
           {"f32", "tf32", "bf16"}};
 }
 
 Device DeviceChoice::chosen() const { return device == "cuda" ? Device{Device::Kind::cuda, 0} : Device{}; }
 
 Context DeviceChoice::context() const {
-  if (products != "f32" && device != "cuda") {
-    throw Failure(Exit::usage, "--products " + products + ": the CPU rounds nothing; add --device cuda");
+  if (precision != "f32" && device != "cuda") {
+    throw Failure(Exit::usage, "--precision " + precision + ": the CPU rounds nothing; add --device cuda");
   }
   Context context = device == "cuda" ? Context(chosen()) : Context(static_cast<int>(threads));
-  if (products == "tf32") context.set_float32_products(Float32Products::tf32);
-  if (products == "bf16") context.set_float32_products(Float32Products::bf16);
+  if (precision == "tf32") context.set_precision(Precision::tf32);
+  if (precision == "bf16") context.set_precision(Precision::bf16);
+  if (precision == "f16") context.set_precision(Precision::f16);
   return context;
 }
 

@@ -8,14 +8,15 @@ namespace polyhead::cli {
 
 inline constexpr std::int64_t kMostThreads = 4096;
 
-// The --device and --threads options of every command that runs a model.
+// The --device, --precision and --threads options of every command that runs a model.
 struct DeviceChoice {
-  std::string device = "cpu", products = "f32";
+  std::string device = "cpu", precision = "f32";
   std::int64_t threads = 0;
 
   Option device_option();
   Option threads_option();
-  Option products_option();  // for training, where rounded operands are worthwhile
+  Option precision_option();
+  Option training_precision_option();  // f16 has no room for gradients
   Device chosen() const;
   Context context() const;
 };

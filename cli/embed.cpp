@@ -96,7 +96,7 @@ void embed(const EmbedOptions& o) {
   if (o.text.empty()) throw Failure(Exit::usage, "which texts? Name a file with one on every line: --text FILE");
   if (o.out.empty()) throw Failure(Exit::usage, "where to? Name a file, for example --out embeddings.npy");
   Context context = o.on.context();
-  const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
+  const std::unique_ptr<model::Transformer> model = model::load(o.model, context);
   if (model->config().kind != model::Kind::encoder) {
     throw Failure(Exit::input, fmt::format("{}: this model is no encoder; those of the families bert, roberta and "
                                            "distilbert are",
@@ -137,6 +137,7 @@ Command embed_command() {
                   {"text", "FILE", "the texts, one on every line", &o->text},
                   {"out", "FILE", "where the array goes", &o->out},
                   o->on.device_option(),
+                  o->on.precision_option(),
                   o->on.threads_option(),
                   format_option(o->format)},
       .run = [o] { embed(*o); }};

@@ -199,7 +199,7 @@ void generate(const GenerateOptions& o) {
   }
   Context context = o.on.context();
   std::optional<Progress> loading(std::in_place, "loading " + o.model);
-  const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
+  const std::unique_ptr<model::Transformer> model = model::load(o.model, context);
   const std::unique_ptr<Speaker> speaker = speaker_of(o.model, model->config());
   loading.reset();
   const auto seed = static_cast<std::uint64_t>(o.seed);
@@ -282,6 +282,7 @@ Command generate_command() {
                    0,
                    std::int64_t{1} << 53},
                   o->on.device_option(),
+                  o->on.precision_option(),
                   o->on.threads_option()},
       .run = [o] { generate(*o); }};
 }

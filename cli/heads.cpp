@@ -155,6 +155,7 @@ Command heads_command() {
            text_options[1],
            text_options[2],
            o->on.device_option(),
+           o->on.precision_option(),
            o->on.threads_option(),
            format_option(o->format)},
       .run = [o] { examine_heads(*o); }};

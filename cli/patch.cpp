@@ -104,7 +104,7 @@ void patch(const PatchOptions& o) {
   const text::Tokenizer tokenizer = text::load_tokenizer(o.model);
   const Tokens clean = tokens_of(tokenizer, o.clean), corrupted = tokens_of(tokenizer, o.corrupted);
   expect_alike(tokenizer, clean, corrupted);
-  const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
+  const std::unique_ptr<model::Transformer> model = model::load(o.model, context);
   text::expect_fits(tokenizer, model->config().vocabulary, o.model);
   heads::Question question;
   if (o.answer.empty() || o.instead.empty()) {
@@ -149,6 +149,7 @@ Command patch_command() {
                   {"instead", "TEXT", "another; default: the likeliest after the corrupted text", &o->instead},
                   {"top", "N", "how many heads the table shows; JSON and CSV have all", &o->top},
                   o->on.device_option(),
+                  o->on.precision_option(),
                   o->on.threads_option(),
                   format_option(o->format)},
       .run = [o] { patch(*o); }};

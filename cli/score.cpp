@@ -97,7 +97,7 @@ Report report_of(const ScoreOptions& o, std::int64_t length, std::int64_t window
 void score(const ScoreOptions& o) {
   expect_asked(o);
   Context context = o.on.context();
-  const std::unique_ptr<model::Transformer> model = model::load(o.model, context.allocator());
+  const std::unique_ptr<model::Transformer> model = model::load(o.model, context);
   expect_language_model(o, model->config());
   const exam::Reading reading = read(o, model->config());
   const std::int64_t length = window_length(o.length, model->config()), batch = windows_at_once(length);
@@ -143,6 +143,7 @@ Command score_command() {
                   {"text", "FILE", "the text", &o->text},
                   {"length", "N", "tokens in a window, up to what the model's context holds", &o->length, {}, 2},
                   o->on.device_option(),
+                  o->on.precision_option(),
                   o->on.threads_option(),
                   format_option(o->format)},
       .run = [o] { score(*o); }};

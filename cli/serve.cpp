@@ -79,6 +79,7 @@ Command serve_command() {
            {"host", "ADDRESS", "the address to listen on; warns unless it is loopback", &o->host},
            {"tokens", "N", "the longest text that is read, up to the model's context", &o->tokens, {}, 2, 100'000},
            o->on.device_option(),
+           o->on.precision_option(),
            o->on.threads_option()},
       .run = [o] { run(*o); }};
 }

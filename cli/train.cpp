@@ -91,7 +91,7 @@ void check_resume(const TrainOptions& o) {
     if (given)
       misused(
           fmt::format("--{}: a run that is resumed keeps its plan; only --steps, --save-every, --device, "
-                      "--products, --threads and the place of --file may change",
+                      "--precision, --threads and the place of --file may change",
                       name));
   }
 }
@@ -206,7 +206,7 @@ std::vector<Option> options_of(TrainOptions& o) {
       {"positions", "KIND", "learned, sinusoidal, rotary or none", &o.positions, model::words_of<model::Positions>()},
       {"save-every", "N", "steps between checkpoints", &o.save_every, {}, 1, kMostSteps},
       o.on.device_option(),
-      o.on.products_option(),
+      o.on.training_precision_option(),
       o.on.threads_option(),
       format_option(o.format)};
 }

@@ -158,6 +158,7 @@ Command view_command() {
                   {"off", "LIST", "heads that are off, or whose gates are not 1: 0.3,1.2:0.5", &o->off},
                   {"out", "FILE", "the file to write", &o->out},
                   o->on.device_option(),
+                  o->on.precision_option(),
                   o->on.threads_option()},
       .run = [o] { view(*o); }};
 }

@@ -172,8 +172,8 @@ class Run {
 
 std::vector<Item> chosen(const std::string& filter) {
   std::vector<Item> items;
-  for (const auto& list :
-       {queue_items(), value_items(), op_items(), training_items(), attention_items(), many_tiles_items()}) {
+  for (const auto& list : {queue_items(), value_items(), op_items(), training_items(), model_items(), attention_items(),
+                           many_tiles_items()}) {
     for (const Item& item : list) {
       if (item.name.find(filter) != std::string::npos) items.push_back(item);
     }

@@ -76,11 +76,11 @@ POLYHEAD_PUBLIC const char* polyhead_gpu_layer_capture(const LayerCall* call, st
 POLYHEAD_PUBLIC const char* polyhead_gpu_layer_results(const LayerCall* call) {
   return said([&] { copy_results(*call); });
 }
-// sizes: layers, width, heads, tokens, batch. operands: a polyhead::Float32Products.
+// sizes: layers, width, heads, tokens, batch. operands: a polyhead::Precision.
 POLYHEAD_PUBLIC const char* polyhead_gpu_training(const std::int64_t* sizes, std::int64_t operands) {
   return said([&] {
     training.reset();
-    context().set_float32_products(static_cast<polyhead::Float32Products>(operands));
+    context().set_precision(static_cast<polyhead::Precision>(operands));
     training = std::make_unique<polyhead::test::TrainingRun>(
         context(), polyhead::test::TrainingSizes{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]},
         polyhead::DType::f32);
@@ -89,7 +89,7 @@ POLYHEAD_PUBLIC const char* polyhead_gpu_training(const std::int64_t* sizes, std
 POLYHEAD_PUBLIC const char* polyhead_gpu_training_end() {
   return said([&] {
     training.reset();
-    context().set_float32_products(polyhead::Float32Products::f32);
+    context().set_precision(polyhead::Precision::f32);
   });
 }
 POLYHEAD_PUBLIC const char* polyhead_gpu_training_step(double* loss) {

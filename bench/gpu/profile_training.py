@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Which kernels a training step of ours spends its time in. FOLDER is where CMake built libpolyhead_gpu_calls.so.
 
-    bench/gpu/profile_training.py build/release/bench [--products f32|tf32|bf16]
+    bench/gpu/profile_training.py build/release/bench [--precision f32|tf32|bf16]
 """
 import argparse
 import collections
@@ -20,11 +20,11 @@ STEPS = 3
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--products", default="bf16", choices=["f32", "tf32", "bf16"])
+    parser.add_argument("--precision", default="bf16", choices=["f32", "tf32", "bf16"])
     arguments = parser.parse_args()
     library = Library(arguments.folder / "libpolyhead_gpu_calls.so")
-    products = ["f32", "tf32", "bf16"].index(arguments.products)
-    library.call("training", (ctypes.c_int64 * 5)(*GPT), ctypes.c_int64(products))
+    precision = ["f32", "tf32", "bf16"].index(arguments.precision)
+    library.call("training", (ctypes.c_int64 * 5)(*GPT), ctypes.c_int64(precision))
     loss = ctypes.c_double()
 
     def steps(count):

@@ -11,13 +11,15 @@ namespace POLYHEAD_PUBLIC polyhead {
 
 class Executor;
 
-// What f32 tensors may be rounded to for a product; sums are f32 in any case. A GPU's tensor cores are then several
-// times as fast. The CPU rounds nothing.
-enum class Float32Products : std::uint8_t {
+// What may be rounded for speed, on a GPU, whose tensor cores are then several times as fast; sums are f32 in any case.
+// The CPU rounds nothing.
+enum class Precision : std::uint8_t {
   f32,   // nothing is rounded
-  tf32,  // the operands of matrix products: to TF32, with the exponents of f32 and 10 bits behind the point
-  bf16,  // as tf32; also attention, where Hopper's kernels take it: operands, weights and results to bf16, with 7 bits;
-         // a model's pass that is recorded for its gradients has all of its blocks but the residual stream in bf16
+  tf32,  // the operands of f32 matrix products: to TF32, with the exponents of f32 and 10 bits behind the point
+  bf16,  // as tf32; also to bf16, with 7 bits: the matrices of a model that is loaded, what its blocks compute except
+         // for norms, softmax, the residual stream and logits, and f32 attention where Hopper's kernels take it
+  f16,   // as tf32; also to f16, with 10 bits and numbers up to 65504: a model's matrices and blocks, likewise, but not
+         // in a pass that is recorded for its gradients, of which small ones would be lost
 };
 
 // Make one and keep it. No thread starts before the first call that needs it; between calls the team sleeps.
@@ -48,8 +50,8 @@ class Context {
   // of tensors (lengths, indices) may be thrown here or by the next copy to the host.
   void synchronise();
 
-  void set_float32_products(Float32Products operands);
-  Float32Products float32_products() const noexcept;
+  void set_precision(Precision precision);
+  Precision precision() const noexcept;
 
   Executor& executor();  // for the library's own rooms
 

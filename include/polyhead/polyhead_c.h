@@ -94,6 +94,16 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create(int threads, polyhead_
 POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create_cuda(int index, void* stream, polyhead_context** context);
 POLYHEAD_C_PUBLIC void polyhead_context_free(polyhead_context* context); /* NULL is allowed, here and below */
 POLYHEAD_C_PUBLIC int polyhead_context_threads(const polyhead_context* context);
+/* What a GPU may round for speed, from now on; the CPU rounds nothing. F32, the default: nothing. TF32: operands of f32
+ * matrix products. BF16: that, the operands of f32 attention, and the matrices and blocks of models. F16: products as
+ * TF32, and models as BF16, but not for gradients. A model's matrices are rounded when it is loaded. */
+typedef enum polyhead_precision {
+  POLYHEAD_PRECISION_F32 = 0,
+  POLYHEAD_PRECISION_TF32,
+  POLYHEAD_PRECISION_BF16,
+  POLYHEAD_PRECISION_F16
+} polyhead_precision;
+POLYHEAD_C_PUBLIC polyhead_status polyhead_context_set_precision(polyhead_context* context, int precision);
 /* Waits until all calls are done, and reports what they found in the values of tensors on a GPU. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_context_synchronise(polyhead_context* context);
 /* Returns memory that was kept for the next call to the system. */

@@ -25,15 +25,18 @@ void for_each_parameter(const MultiHeadParameters<Parameter*>& parameters, Multi
   one(parameters.k_norm_weight, tensors.k_norm_weight);
 }
 
-// The parameters for an x of this type: rounded copies if that has 16 bits.
+// The parameters for an x of this type: rounded copies if that has 16 bits, except for norms.
 MultiHeadViews views_of(Tape& tape, const MultiHeadParameters<Parameter*>& parameters, DType dtype) {
   const auto one = [&](Parameter* parameter) -> ConstTensorView {
     if (parameter == nullptr) return {};
     return size_of(dtype) == 2 ? tape.value_as(tape.parameter(*parameter), dtype) : parameter->value.view();
   };
-  return {one(parameters.in_proj_weight), one(parameters.q_proj_weight), one(parameters.k_proj_weight),
-          one(parameters.v_proj_weight),  one(parameters.in_proj_bias),  one(parameters.out_proj_weight),
-          one(parameters.out_proj_bias),  one(parameters.q_norm_weight), one(parameters.k_norm_weight)};
+  const auto norm = [](const Parameter* gamma) {
+    return gamma == nullptr ? ConstTensorView{} : ConstTensorView(gamma->value.view());
+  };
+  return {one(parameters.in_proj_weight), one(parameters.q_proj_weight),  one(parameters.k_proj_weight),
+          one(parameters.v_proj_weight),  one(parameters.in_proj_bias),   one(parameters.out_proj_weight),
+          one(parameters.out_proj_bias),  norm(parameters.q_norm_weight), norm(parameters.k_norm_weight)};
 }
 
 }  // namespace

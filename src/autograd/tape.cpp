@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/executor.h"
+#include "ops/call.h"
 #include "ops/elementwise.h"
 
 namespace polyhead::autograd {
@@ -69,9 +70,9 @@ ConstTensorView Tape::here(const ConstTensorView& x) {
 }
 
 DType Tape::inner_type(DType stream) const {
-  const bool rounds =
-      recording_ && context_.device() != Device{} && context_.float32_products() == Float32Products::bf16;
-  return rounds && stream == DType::f32 ? DType::bf16 : stream;
+  if (stream != DType::f32 || !ops::mixes_types(context_)) return stream;
+  if (context_.precision() == Precision::bf16) return DType::bf16;
+  return context_.precision() == Precision::f16 && !recording_ ? DType::f16 : stream;
 }
 
 ConstTensorView Tape::as(const ConstTensorView& x, DType dtype) {
@@ -83,10 +84,10 @@ ConstTensorView Tape::as(const ConstTensorView& x, DType dtype) {
 
 ConstTensorView Tape::value_as(Variable x, DType dtype) {
   if (value(x).dtype() == dtype) return value(x);
-  if (!recording_) return as(value(x), dtype);  // recycle may hand its memory out again
   ConstTensorView& copied = nodes_[x.index].copy;
-  if (!copied.present() || copied.dtype() != dtype) copied = as(value(x), dtype);
-  return copied;
+  if (copied.present() && copied.dtype() == dtype) return copied;
+  if (!recording_) return as(value(x), dtype);  // recycle may hand its memory out again
+  return copied = as(value(x), dtype);
 }
 
 void Tape::copy_parameters(std::span<const Parameter* const> parameters, DType dtype) {
@@ -127,6 +128,8 @@ Variable Tape::result(const TensorView& value) {
 
 const backend::PackedMatrix* Tape::packed(const ConstTensorView& weight) {
   if (!products_ || !weight.present()) return nullptr;
+  const bool rounds = *products_ == ops::Products::coarse && weight.dtype() == DType::f32;
+  if (!rounds && !context_.executor().kernels().gains_by_packing) return nullptr;
   const auto found = packed_.find(weight.data());
   if (found != packed_.end()) return &found->second;
   return &packed_.emplace(weight.data(), ops::pack(context_, weight, *products_)).first->second;

@@ -93,13 +93,13 @@ class Tape {
   // ops have reused their memory.
   const TensorView& gradient(Variable x) const { return nodes_[x.index].gradient; }
 
-  // The type of what the ops of a block hand to each other, next to a residual stream of this type. On a GPU whose
-  // products may round to bf16 it is bf16 if the stream is f32 and the pass is recorded: half the bytes to keep and
-  // move.
+  // The type of what the ops of a block hand to each other, next to a residual stream of this type: of 16 bits if the
+  // stream is f32, the context's precision allows it and its kernels mix types. f16 has no room for gradients, so with
+  // it a pass that is recorded stays f32.
   DType inner_type(DType stream) const;
   // x in this float type: itself, or a copy that lives until the tape is cleared.
   ConstTensorView as(const ConstTensorView& x, DType dtype);
-  // The same for a variable's value; if the pass is recorded it is copied only once.
+  // The same for a variable's value; if the pass is recorded, or by copy_parameters, it is copied only once.
   ConstTensorView value_as(Variable x, DType dtype);
 
   // Makes those copies in 16 bits for many f32 parameters at once, so that value_as finds them.

@@ -16,6 +16,12 @@
 namespace polyhead::backend {
 
 struct Kernels {
+  // Whether products, norms, elementwise ops and what is added to a product take a float type per tensor, so that the
+  // blocks of an f32 model can hand 16 bits to each other. Else 16 bits are for attention, weights and tables alone.
+  bool mixes_types = false;
+  // Whether exact products are faster with a B that is packed.
+  bool gains_by_packing = true;
+
   // Attention. check_attention checks the values of lengths, bias, sinks and target keys and throws, or has
   // Executor::synchronise throw; it runs before attend and attend_backward, when nothing has been written yet.
   void (*check_attention)(Executor&, std::string_view op, const AttentionProblem&);

@@ -15,10 +15,8 @@ const std::shared_ptr<Allocator>& Context::allocator() const noexcept {
   return executor_ ? executor_->allocator() : host_allocator();
 }
 void Context::release_memory() { allocator()->trim(); }
-void Context::set_float32_products(Float32Products operands) { executor().float32_products = operands; }
-Float32Products Context::float32_products() const noexcept {
-  return executor_ ? executor_->float32_products : Float32Products::f32;
-}
+void Context::set_precision(Precision precision) { executor().precision = precision; }
+Precision Context::precision() const noexcept { return executor_ ? executor_->precision : Precision::f32; }
 void Context::synchronise() { executor().synchronise(); }
 
 Executor& Context::executor() {

@@ -27,7 +27,7 @@ class [[gnu::visibility("hidden")]] Executor {  // named by a public header, but
   const std::shared_ptr<Allocator>& allocator() const noexcept { return allocator_; }
   virtual int threads() const noexcept { return 1; }  // host threads that work on a call
 
-  Float32Products float32_products = Float32Products::f32;
+  Precision precision = Precision::f32;
 
   // Held by the call that uses the executor: calls on one context take turns.
   virtual std::mutex& turn() = 0;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 #include "polyhead/tensor.h"
 
@@ -32,6 +34,21 @@ inline Tensor widened(Tensor tensor) {
     default: convert(tensor.as<bfloat16>()); break;
   }
   return wide;
+}
+
+// A host tensor of any float type in f32 or in one of 16 bits, rounded to nearest even.
+inline Tensor converted(Tensor tensor, DType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  Tensor wide = widened(std::move(tensor));
+  if (dtype == DType::f32) return wide;
+  Tensor half = Tensor::empty(wide.shape(), dtype);
+  const auto convert = [&](auto* to) {
+    using Number = std::remove_pointer_t<decltype(to)>;
+    const float* const from = wide.as<float>();
+    std::transform(from, from + count_of(wide.shape()), to, [](float x) { return Number(x); });
+  };
+  dtype == DType::f16 ? convert(half.as<float16>()) : convert(half.as<bfloat16>());
+  return half;
 }
 
 // A copy of a tensor, on the host.

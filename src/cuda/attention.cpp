@@ -109,7 +109,7 @@ backend::AttentionProblem with_bf16_shapes(backend::AttentionProblem problem) {
 // Whether f32 operands are rounded to bf16: if it is allowed, and Hopper's kernels take the call then. Not for few
 // queries: all keys would be copied to be read once.
 bool rounds_operands(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  if (executor.float32_products != Float32Products::bf16 || problem.dtype != DType::f32) return false;
+  if (executor.precision != Precision::bf16 || problem.dtype != DType::f32) return false;
   if (problem.k.dtype() != DType::f32 || problem.sequences.queries <= 16) return false;
   return objection_to_sm90(executor, with_bf16_shapes(problem)).empty();
 }

@@ -28,6 +28,7 @@ enum class Workspace : std::uint8_t {
   gradient,
   sums,
   product,
+  widened,
   counters,
   count
 };

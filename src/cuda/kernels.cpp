@@ -26,7 +26,9 @@ void expect_no_f64(std::string_view op, const ConstTensorView& tensor) {
 }
 
 const backend::Kernels& kernels() noexcept {
-  static constexpr backend::Kernels table{.check_attention = entry<check_attention>,
+  static constexpr backend::Kernels table{.mixes_types = true,
+                                          .gains_by_packing = false,
+                                          .check_attention = entry<check_attention>,
                                           .attend = entry<attend>,
                                           .attend_backward = entry<attend_backward>,
                                           .explain = entry<explain>,

@@ -22,7 +22,7 @@ void expect_files(const std::filesystem::path& folder) {
 
 Subject load_subject(const Context& context, const std::filesystem::path& folder, const std::filesystem::path& text) {
   expect_files(folder);
-  std::unique_ptr<model::Transformer> model = model::load(folder, context.allocator());
+  std::unique_ptr<model::Transformer> model = model::load(folder, context);
   train::Plan plan = train::load_plan(folder);
   if (!text.empty()) plan.file = std::filesystem::absolute(text);
   std::unique_ptr<train::Task> task = train::task_of(plan);
@@ -38,7 +38,7 @@ Subject load_subject(const Context& context, const std::filesystem::path& folder
 }
 
 Subject load_reader(const Context& context, const std::filesystem::path& model, const std::filesystem::path& text) {
-  Subject subject{.model = model::load(model, context.allocator()), .about = text.filename().string()};
+  Subject subject{.model = model::load(model, context), .about = text.filename().string()};
   subject.reading = read_text(model, text, subject.model->config());
   return subject;
 }

@@ -64,7 +64,7 @@ void read_output(autograd::Tape& tape, const model::Config& config, autograd::Va
 
 Viewer::Viewer(Context& context, const std::filesystem::path& model)
     : context_(context),
-      model_(model::load(model, context.allocator())),
+      model_(model::load(model, context)),
       language_(language_of(model, model_->config())),
       special_(language_->special()),
       tape_(context, false) {

@@ -101,7 +101,26 @@ bool may_be_half(const autograd::Parameter& parameter) {
   return parameter.value.shape().rank() == 2 && parameter.name != "positions.weight";
 }
 
-void take_parameters(io::Safetensors& file, Transformer& model) {
+Placement::Placement(std::shared_ptr<Allocator> memory, Precision precision) : memory_(std::move(memory)) {
+  if (is_on_host()) return;
+  if (precision == Precision::bf16) half_ = DType::bf16;
+  if (precision == Precision::f16) half_ = DType::f16;
+}
+
+bool Placement::keeps_halves() const noexcept { return is_on_host() || half_; }
+
+Tensor Placement::placed(const std::string& where, const autograd::Parameter& parameter, Tensor found) const {
+  if (is_on_host()) return found;
+  Tensor fitting = converted(std::move(found), half_ && may_be_half(parameter) ? *half_ : DType::f32);
+  if (fitting.dtype() == DType::f16 && !all_finite(fitting.as<float16>(), count_of(fitting.shape()))) {
+    refuse(where + ": " + parameter.name + ": expected numbers up to 65504, which f16 can hold, found larger ones; " +
+           "take the precision bf16");
+  }
+  return moved_to(memory_, std::move(fitting));
+}
+
+void take_parameters(io::Safetensors& file, Transformer& model, Precision precision) {
+  const Placement placement(model.memory(), precision);
   for (autograd::Parameter* parameter : model.parameters()) {
     Tensor found = file.take(parameter->name);
     const ConstTensorView to = parameter->value;
@@ -111,9 +130,7 @@ void take_parameters(io::Safetensors& file, Transformer& model) {
              describe(found));
     }
     expect_finite(file.where, parameter->name, found);
-    const std::shared_ptr<Allocator> memory = parameter->value.allocator();
-    if (memory->device() != Device{} && size_of(found.dtype()) == 2) found = widened(std::move(found));
-    parameter->value = moved_to(memory, std::move(found));
+    parameter->value = placement.placed(file.where, *parameter, std::move(found));
   }
 }
 
@@ -142,8 +159,9 @@ Config load_config(const std::filesystem::path& folder) {
   return config_from_json(io::read_file(path, kMostConfig), path.string());
 }
 
-std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory) {
-  if (!is_own(folder)) return load_foreign(folder, memory);
+std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory,
+                                  Precision precision) {
+  if (!is_own(folder)) return load_foreign(folder, memory, precision);
   const Config config = load_config(folder);
   expect_file(folder, kWeightsFile);
   io::Safetensors file = io::read_safetensors(folder / kWeightsFile);
@@ -153,7 +171,7 @@ std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const std
            " that are found here");
   }
   auto model = Transformer::unfilled(config, DType::f32, memory);
-  take_parameters(file, *model);
+  take_parameters(file, *model, precision);
   for (const auto& [name, tensor] : file.tensors) {
     if (file.has(name))
       refuse(file.where + ": " + name + " is in the file, but the model of config.json has no place for it");

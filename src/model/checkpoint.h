@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "io/safetensors.h"
@@ -31,21 +32,39 @@ void save_config(const Config& config, const std::filesystem::path& folder);
 
 // Refuses (input) a path that is no such folder, weights that are damaged or not finite, and weights that do not fit
 // the config: the error names the first that is missing, extra or of another shape. `memory` is that of the context
-// that passes run on, or the host's. Models that others saved are loaded too: see family.h.
+// that passes run on, or the host's; `precision` that context's. Models that others saved are loaded too: see family.h.
 std::unique_ptr<Transformer> load(const std::filesystem::path& folder,
-                                  const std::shared_ptr<Allocator>& memory = host_allocator());
+                                  const std::shared_ptr<Allocator>& memory = host_allocator(),
+                                  Precision precision = Precision::f32);
+inline std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const Context& context) {
+  return load(folder, context.allocator(), context.precision());
+}
 Config load_config(const std::filesystem::path& folder);
 
 // Refuses (input) a tensor with NaN or infinity in it, and says where. `where` is the file, for the message.
 void expect_finite(const std::string& where, const std::string& name, const Tensor& tensor);
 
-// Whether a parameter may have 16 bits in an f32 model on the host: products and token look-ups widen it as they read.
-// On a device, products need one type.
+// Whether a parameter may have 16 bits in an f32 model: products and token look-ups widen it as they read.
 bool may_be_half(const autograd::Parameter& parameter);
+
+// How the parameters of a loaded model lie in memory. On the host those that may be half stay as they are stored; on a
+// device they have the 16 bits of the precision, or become f32, since its products need one type. The rest is f32.
+class Placement {
+ public:
+  Placement(std::shared_ptr<Allocator> memory, Precision precision);
+  bool keeps_halves() const noexcept;
+  bool is_on_host() const noexcept { return memory_->device() == Device{}; }
+  // A host tensor in the parameter's place. Refuses (input) numbers that are finite in the file, and not in 16 bits.
+  Tensor placed(const std::string& where, const autograd::Parameter& parameter, Tensor found) const;
+
+ private:
+  std::shared_ptr<Allocator> memory_;
+  std::optional<DType> half_;  // that matrices are rounded to
+};
 
 // The model's parameters by name, to be written or read along with others.
 HostTensors named_parameters(const Transformer& model);
 // Moves the model's parameters out of the file; refuses those that are not finite.
-void take_parameters(io::Safetensors& file, Transformer& model);
+void take_parameters(io::Safetensors& file, Transformer& model, Precision precision = Precision::f32);
 
 }  // namespace polyhead::model

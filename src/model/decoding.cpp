@@ -7,11 +7,11 @@ namespace polyhead::model {
 Memory::Memory(Context& context, const Transformer& model, std::int64_t batch, std::int64_t capacity)
     : padding_(static_cast<std::size_t>(batch)), capacity_(capacity) {
   const Config& config = model.config();
+  const DType storage = autograd::Tape(context, false).inner_type(model.dtype());
   for (const LayerHeads& heads : config.layers) {
     std::optional<KvCache>& layer = layers_.emplace_back();
     if (heads.heads == 0) continue;
-    layer.emplace(context, KvCacheSizes{batch, heads.kv_heads, capacity, config.head_dim, config.head_dim},
-                  model.dtype());
+    layer.emplace(context, KvCacheSizes{batch, heads.kv_heads, capacity, config.head_dim, config.head_dim}, storage);
   }
 }
 

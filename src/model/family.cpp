@@ -364,25 +364,26 @@ void check_foreign(const io::ListedWeights& weights) {
   check_all(loader, *shapes);
 }
 
-// Threads that read, widen and assemble parameters; each holds part of one in addition to the model.
-constexpr int kReaders = 2;
+// Threads that read, widen and assemble parameters; each holds part of one in addition to the model, which a device
+// leaves more room for.
+constexpr int kReaders = 2, kReadersForDevice = 8;
 
-std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model,
-                                          const std::shared_ptr<Allocator>& memory) {
+std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const std::shared_ptr<Allocator>& memory,
+                                          Precision precision) {
   const io::ListedWeights weights = io::list_weights(model);
   const Foreign foreign(weights);
-  const bool keeps_halves = memory->device() == Device{};
-  polyhead::expect_memory("load", weights.where.string(), loaded_bytes(weights, keeps_halves),
+  const Placement placement(memory, precision);
+  polyhead::expect_memory("load", weights.where.string(), loaded_bytes(weights, placement.keeps_halves()),
                           "load it on a machine that has more");
   auto made = Transformer::unfilled(foreign.config, DType::f32, memory);
-  Loader loader(weights, foreign.family, foreign.config, keeps_halves);
+  Loader loader(weights, foreign.family, foreign.config, placement.keeps_halves());
   check_all(loader, *made);
   const std::vector<autograd::Parameter*> all = made->parameters();
-  Team team(memory->device() == Device{} ? std::min(kReaders, usable_processors()) : 1);
+  Team team(std::min(placement.is_on_host() ? kReaders : kReadersForDevice, usable_processors()));
   team.for_each(std::ssize(all), 1, team.threads(), [&](int) {
     return [&](std::int64_t n) {
       autograd::Parameter& parameter = *all[static_cast<std::size_t>(n)];
-      parameter.value = moved_to(memory, loader.make(parameter));
+      parameter.value = placement.placed(weights.where.string(), parameter, loader.make(parameter));
     };
   });
   return made;

@@ -65,10 +65,11 @@ Family gemma2_gguf_family();
 Family gemma3_family();
 Family gemma3_gguf_family();
 
-// From a folder as Hugging Face's libraries save it, or a GGUF file. On the host, 16-bit matrices stay as they are
-// stored; all other weights become f32, a tensor at a time. Refuses (input) an unknown family, unsupported settings,
+// From a folder as Hugging Face's libraries save it, or a GGUF file, a tensor at a time; checkpoint.h's Placement says
+// which types the weights get. Refuses (input) an unknown family, unsupported settings,
 // and tensors that do not fit the config.
-std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const std::shared_ptr<Allocator>& memory);
+std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const std::shared_ptr<Allocator>& memory,
+                                          Precision precision);
 
 // Refuses what load_foreign refuses, as far as the files tell without reading weights.
 void check_foreign(const io::ListedWeights& weights);

@@ -13,8 +13,8 @@
 
 namespace polyhead {
 
-Model Model::load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory) {
-  Model loaded(model::load(folder, memory));
+Model Model::load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory, Precision precision) {
+  Model loaded(model::load(folder, memory, precision));
   loaded.tokenizer_ = std::make_shared<model::TokenizerOf>(std::filesystem::absolute(folder), loaded.vocabulary());
   return loaded;
 }

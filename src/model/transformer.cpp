@@ -326,8 +326,8 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   if (config_.layers[layer].heads == 0) return attend_without_heads(tape, layer, x);
   const MultiHeadOptions how = attention_options(tape, layer, options);
   const DType stream = tape.value(x).dtype();
-  const Variable in = inner(tape, x, block.attention_norm,
-                            config_.qk_norm ? stream : tape.inner_type(stream));  // head norms read unrounded q and k
+  const bool unrounded = config_.qk_norm && tape.recording();  // the way back through head norms is made in f32
+  const Variable in = inner(tape, x, block.attention_norm, unrounded ? stream : tape.inner_type(stream));
   const MultiHeadWants wants = options.wants_of.value_or(layer) == layer ? options.wants : MultiHeadWants{};
   const bool shifted = options.shifts != nullptr && (*options.shifts)[layer].present();
   const auto layer_of_heads = [&](std::optional<Variable> onto) {
@@ -376,7 +376,7 @@ Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable 
   }
   KvCache& cache = memory.layer(layer);
   cache.append(context, k, v);
-  const TensorView merged = tape.take({all.shape(0), all.shape(1), heads.heads * D}, dtype_);
+  const TensorView merged = tape.take({all.shape(0), all.shape(1), heads.heads * D}, all.dtype());
   attend_into(context, q, cache, options.attention, {}, {.output = merged.split(2, heads.heads).transpose(1, 2)});
   return affine(tape, tape.result(merged), block.attention.out_proj_weight, block.attention.out_proj_bias);
 }
@@ -443,7 +443,7 @@ void Transformer::copy_parameters(Tape& tape, std::size_t first, std::size_t las
   for (std::size_t layer = first; layer < last; ++layer) {
     const Block& block = blocks_[layer];
     const MultiHeadParameters<Parameter*>& attention = block.attention;
-    if (!config_.qk_norm && config_.layers[layer].heads > 0) {
+    if (!(config_.qk_norm && tape.recording()) && config_.layers[layer].heads > 0) {
       reads({attention.in_proj_weight, attention.in_proj_bias, attention.out_proj_weight, attention.out_proj_bias});
     }
     reads({block.up.weight, block.up.bias, block.down.weight});

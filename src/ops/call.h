@@ -8,6 +8,9 @@ namespace polyhead::ops {
 
 using backend::Kernels;
 
+// See Kernels::mixes_types.
+inline bool mixes_types(Context& context) { return context.executor().kernels().mixes_types; }
+
 // For an op of several kernels: holds the executor, so that no other call comes between, and keeps its workers awake.
 class Call {
  public:

@@ -25,7 +25,7 @@ View as_rows(const RowMajor& rows, const View& half) {
 
 void elementwise(Context& context, Elementwise op, const ConstTensorView& a, const ConstTensorView& b,
                  const TensorView& y, double factor, const TensorView& sums) {
-  const RowMajor rows({backend::name_of(op), context.device()}, "a", a, RowTypes::mixed);
+  const RowMajor rows({backend::name_of(op), context.device()}, "a", a, row_types(context));
   if (is_binary(op)) rows.expect_like("b", b);
   rows.expect_like("y", y);
   for (const ConstTensorView& input : {a, b}) {  // else y would overwrite elements of another size before they are read
@@ -73,28 +73,28 @@ void round_and_sum(Context& context, const ConstTensorView& x, const TensorView&
 }
 
 void gate(Context& context, Gate kind, const ConstTensorView& x, const TensorView& y) {
-  const RowMajor rows({"gate", context.device()}, "x", x, RowTypes::mixed);
+  const RowMajor rows({"gate", context.device()}, "x", x, row_types(context));
   rows.expect("y", y, halved(rows.op, x));
   run(context, &Kernels::gate, kind, rows.view(x), as_rows(rows, y));
 }
 
 void gate_backward(Context& context, Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
                    const TensorView& dx) {
-  const RowMajor rows({"gate_backward", context.device()}, "x", x, RowTypes::mixed);
+  const RowMajor rows({"gate_backward", context.device()}, "x", x, row_types(context));
   rows.expect("dy", dy, halved(rows.op, x));
   rows.expect_like("dx", dx);
   run(context, &Kernels::gate_backward, kind, rows.view(x), as_rows(rows, dy), rows.view(dx));
 }
 
 void add_row(Context& context, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
-  const RowMajor rows({"add_row", context.device()}, "x", x, RowTypes::mixed);
+  const RowMajor rows({"add_row", context.device()}, "x", x, row_types(context));
   rows.expect_vector("row", row);
   rows.expect_like("y", y);
   run(context, &Kernels::add_row, rows.view(x), row, rows.view(y));
 }
 
 void add_row_backward(Context& context, const ConstTensorView& dy, const TensorView& drow) {
-  const RowMajor rows({"add_row_backward", context.device()}, "dy", dy, RowTypes::mixed);
+  const RowMajor rows({"add_row_backward", context.device()}, "dy", dy, row_types(context));
   rows.expect_vector("drow", drow);
   run(context, &Kernels::column_sums, rows.view(dy), drow, {});
 }

@@ -39,14 +39,14 @@ void check_bias(const ops::Op& op, const ConstTensorView& bias, const ConstTenso
   argument.expect_last_stride_one();
 }
 
-void check_extras(const ops::Op& op, const ops::ProductExtras& extras, const TensorView& y,
+void check_extras(const ops::Op& op, bool mixes_types, const ops::ProductExtras& extras, const TensorView& y,
                   std::span<const ConstTensorView> inputs) {
   const ops::Argument plus{op, "plus", extras.plus}, before{op, "before_gelu", extras.before_gelu};
   for (const ops::Argument& extra : {plus, before}) {
     if (!extra.view.present()) continue;
     extra.expect_input(y.shape(), y.dtype());
     if (extra.view.strides() != y.strides()) extra.refuse(ErrorCode::layout, "row-major memory");
-    if (op.device == Device{} && size_of(y.dtype()) == 2) extra.refuse(ErrorCode::dtype, "f32 or f64 on the CPU");
+    if (!mixes_types && size_of(y.dtype()) == 2) extra.refuse(ErrorCode::dtype, "f32 or f64 on this device");
     if (ops::overlap(extra.view, y)) extra.refuse(ErrorCode::layout, "memory apart from y");
   }
   if (!extras.before_gelu.present()) return;
@@ -71,7 +71,7 @@ void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTen
   const ConstTensorView others[] = {x, weight, bias};
   output.expect_output(true, with_last(x.shape(), weight.shape(0)), dtype, others);
   if (y.strides() != contiguous_strides(y.shape())) output.refuse(ErrorCode::layout, "row-major memory");
-  check_extras(op, extras, y, others);
+  check_extras(op, mixes_types(context), extras, y, others);
   project(Call(context), x, weight, bias, y, extras);
 }
 

@@ -23,7 +23,8 @@ void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadResults& result
   for (const Tensor& buffer : results.projections.buffers) plan.expect_apart("projections", buffer);
 }
 
-void check_residual(const ops::MultiHeadPlan& plan, const ops::Residual& residual, const MultiHeadOptions& options) {
+void check_residual(const ops::MultiHeadPlan& plan, bool mixes_types, const ops::Residual& residual,
+                    const MultiHeadOptions& options) {
   if (!residual.plus.present()) return;
   const ops::Argument plus{plan.op, "residual", residual.plus}, bias{plan.op, "residual's bias", residual.bias};
   const DType dtype = ops::sum_type(residual.plus, plan.dtype);
@@ -31,7 +32,7 @@ void check_residual(const ops::MultiHeadPlan& plan, const ops::Residual& residua
   if (residual.plus.strides() != contiguous_strides(residual.plus.shape())) {
     plus.refuse(ErrorCode::layout, "row-major memory");
   }
-  if (plan.op.device == Device{} && size_of(dtype) == 2) plus.refuse(ErrorCode::dtype, "f32 or f64 on the CPU");
+  if (!mixes_types && size_of(dtype) == 2) plus.refuse(ErrorCode::dtype, "f32 or f64 on this device");
   if (plan.shape.bias) {
     bias.expect_input({plan.shape.width}, dtype);
     bias.expect_last_stride_one();
@@ -60,7 +61,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   }
   plan.reads(tensors_of(options.attention, wants.attention));
   plan.reads(tensors_of_rotary(options));
-  check_residual(plan, residual, options);
+  check_residual(plan, call.executor().kernels().mixes_types, residual, options);
   plan.reads({residual.plus, residual.bias});
   expect_apart(plan, results);
   call(&Kernels::check_attention, plan.op, attention);

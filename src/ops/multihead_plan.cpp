@@ -60,7 +60,8 @@ void expect_absent(std::string_view op, std::string_view name, const ConstTensor
   if (view.present()) throw Error(ErrorCode::value, op, std::string(name) + " was given, but " + why);
 }
 
-void check_parameters(const Op& op, const MultiHeadShape& shape, DType dtype, const MultiHeadViews& p) {
+void check_parameters(const Op& op, bool mixes_types, const MultiHeadShape& shape, DType dtype,
+                      const MultiHeadViews& p) {
   const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
   if (shape.packed()) {
     expect_weight(op, "in_proj_weight", p.in_proj_weight, {q + 2 * kv, shape.width}, dtype);
@@ -88,10 +89,11 @@ void check_parameters(const Op& op, const MultiHeadShape& shape, DType dtype, co
     expect_absent(op, "q_norm_weight", p.q_norm_weight, "the shape says qk_norm = false");
     return expect_absent(op, "k_norm_weight", p.k_norm_weight, "the shape says qk_norm = false");
   }
-  if (size_of(dtype) == 2)
+  if (size_of(dtype) == 2 && !mixes_types)
     throw Error(ErrorCode::dtype, op, "qk_norm: expected f32 or f64, found " + std::string(name_of(dtype)));
-  expect(op, "q_norm_weight", p.q_norm_weight, {shape.head_dim}, dtype);
-  expect(op, "k_norm_weight", p.k_norm_weight, {shape.head_dim}, dtype);
+  const DType numbers = size_of(dtype) == 2 ? DType::f32 : dtype;
+  expect(op, "q_norm_weight", p.q_norm_weight, {shape.head_dim}, numbers);
+  expect(op, "k_norm_weight", p.k_norm_weight, {shape.head_dim}, numbers);
 }
 
 // If all parameters have one type, it is the query that does not fit them. Matrices, if there is nothing else, may be
@@ -143,7 +145,7 @@ MultiHeadPlan::MultiHeadPlan(std::string_view name, const Call& call, const Mult
   expect(op, "query", inputs.query, {batch, queries, shape.width}, dtype);
   expect(op, "key", key, {batch, keys, shape.key_width}, dtype);
   expect(op, "value", value, {batch, keys, shape.value_width}, dtype);
-  check_parameters(op, shape, dtype, parameters);
+  check_parameters(op, call.executor().kernels().mixes_types, shape, dtype, parameters);
 
   part_rows[kQuery] = shape.heads * shape.head_dim;
   part_rows[kKey] = part_rows[kValue] = shape.kv_heads * shape.head_dim;

@@ -8,7 +8,7 @@ namespace polyhead::ops {
 
 void normalise(Context& context, const ConstTensorView& x, const ConstTensorView& gamma, const ConstTensorView& beta,
                double epsilon, const TensorView& y, const TensorView& scales) {
-  const RowMajor rows({"normalise", context.device()}, "x", x, RowTypes::mixed);
+  const RowMajor rows({"normalise", context.device()}, "x", x, row_types(context));
   if (!(epsilon > 0)) throw Error(ErrorCode::value, rows.op, "epsilon: expected a positive number");
   rows.expect_vector("gamma", gamma);
   if (beta.present()) rows.expect_vector("beta", beta);
@@ -20,7 +20,7 @@ void normalise(Context& context, const ConstTensorView& x, const ConstTensorView
 void normalise_backward(Context& context, const ConstTensorView& x, const ConstTensorView& gamma,
                         const ConstTensorView& scales, const ConstTensorView& dy, const ConstTensorView& plus,
                         const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta) {
-  const RowMajor rows({"normalise_backward", context.device()}, "x", x, RowTypes::mixed);
+  const RowMajor rows({"normalise_backward", context.device()}, "x", x, row_types(context));
   rows.expect_vector("gamma", gamma);
   rows.expect("scales", scales, {rows.count, 2}, rows.numbers);
   rows.expect_like("dy", dy);
@@ -45,11 +45,12 @@ void normalise_heads(Context& context, const TensorView& x, const ConstTensorVie
   if (x.rank() != 4 || x.stride(3) != 1 || (x.shape(0) > 1 && x.stride(0) != x.shape(2) * x.stride(2))) {
     argument.refuse(ErrorCode::layout, "[B,H,T,D] within rows that follow one another");
   }
-  if (x.dtype() != DType::f32 && x.dtype() != DType::f64) argument.refuse(ErrorCode::dtype, "f32 or f64");
+  const bool half = size_of(x.dtype()) == 2;
+  if (!is_float(x.dtype()) || (half && !mixes_types(context))) argument.refuse(ErrorCode::dtype, "f32 or f64");
   argument.expect_memory();
   if (!(epsilon > 0)) throw Error(ErrorCode::value, argument.op, "epsilon: expected a positive number");
   const Argument factors{argument.op, "gamma", gamma};
-  factors.expect_input({x.shape(3)}, x.dtype());
+  factors.expect_input({x.shape(3)}, half ? DType::f32 : x.dtype());
   factors.expect_last_stride_one();
   const TensorView rows = rows_of_heads(x);
   run(context, &Kernels::normalise,

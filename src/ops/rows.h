@@ -1,6 +1,7 @@
 // A row-major tensor as rows of its last axis, and checks of the tensors that go with it.
 #pragma once
 
+#include "ops/call.h"
 #include "ops/check.h"
 
 namespace polyhead::ops {
@@ -8,8 +9,9 @@ namespace polyhead::ops {
 // The types that tensors of rows may have.
 enum class RowTypes : std::uint8_t {
   one,    // all f32, or all f64
-  mixed,  // the same, or on a GPU each f32, f16 or bf16
+  mixed,  // the same, or each f32, f16 or bf16
 };
+inline RowTypes row_types(Context& context) { return mixes_types(context) ? RowTypes::mixed : RowTypes::one; }
 
 struct RowMajor {
   RowMajor(const Op& the_op, std::string_view name, const ConstTensorView& x, RowTypes types = RowTypes::one)
@@ -17,7 +19,7 @@ struct RowMajor {
         shape(x.shape()),
         dtype(x.dtype()),
         numbers(dtype == DType::f64 ? DType::f64 : DType::f32),
-        mixed(types == RowTypes::mixed && op.device != Device{}) {
+        mixed(types == RowTypes::mixed) {
     const Argument argument{op, name, x};
     if (!x.present() || x.rank() < 1) argument.refuse(ErrorCode::shape, "one axis or more");
     if (dtype != numbers && !fits(dtype)) {

@@ -286,6 +286,9 @@ TEST_F(Call, SaysWhatItIs) {
   expect_ok(polyhead_info(&target, &reason));
   EXPECT_GT(std::strlen(target), 2u);
   EXPECT_EQ(polyhead_context_threads(context_), 2);
+  EXPECT_EQ(polyhead_context_set_precision(context_, POLYHEAD_PRECISION_F16), POLYHEAD_OK);
+  EXPECT_EQ(polyhead_context_set_precision(context_, 4), POLYHEAD_VALUE);
+  EXPECT_EQ(polyhead_context_set_precision(nullptr, POLYHEAD_PRECISION_F32), POLYHEAD_VALUE);
   EXPECT_STREQ(polyhead_statistic_name(1), "entropy");
   EXPECT_STREQ(polyhead_statistic_name(POLYHEAD_FULL_STATISTICS - 1), "sink_weight");
   EXPECT_EQ(polyhead_statistic_name(POLYHEAD_FULL_STATISTICS), nullptr);

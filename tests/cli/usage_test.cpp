@@ -49,11 +49,11 @@ TEST(Usage, DeviceThatIsNotThereIsSaid) {
 // Products are rounded on a GPU alone.
 TEST(Usage, TheCpuRoundsNoProducts) {
   const std::string folder = testing::TempDir() + "polyhead_products_" + std::to_string(getpid());
-  const Ran ran = errors_of("train copy --steps 1 --products tf32 --out '" + folder + "'");
+  const Ran ran = errors_of("train copy --steps 1 --precision tf32 --out '" + folder + "'");
   EXPECT_EQ(ran.code, 2) << ran.text;
   EXPECT_TRUE(contains(ran.text, "--device cuda")) << ran.text;
   EXPECT_FALSE(std::filesystem::exists(folder));
-  EXPECT_EQ(errors_of("train copy --steps 1 --products f16 --out '" + folder + "'").code, 2);
+  EXPECT_EQ(errors_of("train copy --steps 1 --precision f16 --out '" + folder + "'").code, 2);
 }
 
 // The lines of a help text that begin like examples are commands, and they run.

@@ -56,11 +56,11 @@ TEST(Context, Moves) {
 
 TEST(Context, KeepsWhatProductsMayRound) {
   Context context(1);
-  EXPECT_EQ(context.float32_products(), Float32Products::f32);
-  context.set_float32_products(Float32Products::tf32);
+  EXPECT_EQ(context.precision(), Precision::f32);
+  context.set_precision(Precision::tf32);
   Context other = std::move(context);
-  EXPECT_EQ(other.float32_products(), Float32Products::tf32);
-  EXPECT_THROW(context.set_float32_products(Float32Products::f32), Error);
+  EXPECT_EQ(other.precision(), Precision::tf32);
+  EXPECT_THROW(context.set_precision(Precision::f32), Error);
 }
 
 TEST(Context, ServesSeveralThreads) {

@@ -19,6 +19,7 @@ std::vector<Item> attention_items();   // the whole catalogue, forward and backw
 std::vector<Item> many_tiles_items();  // more of attention than an emulator can do in time
 std::vector<Item> op_items();          // the other kernels of the table, beside the CPU's
 std::vector<Item> training_items();    // passes of whole models, rounded and not
+std::vector<Item> model_items();       // whole models in 16 bits, beside the CPU's
 std::vector<Item> value_items();       // numbers on the device that are refused
 std::vector<Item> queue_items();       // what a device that works in a queue must do besides
 

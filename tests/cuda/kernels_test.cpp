@@ -26,6 +26,7 @@ TEST(CudaKernels, OpsFollowTheRule) { expect_all(chosen(op_items(), "_f16", fals
 TEST(CudaKernels, OpsOfF16FollowTheRule) { expect_all(chosen(op_items(), "_f16", true), 7); }
 TEST(CudaKernels, BadNumbersAreTold) { expect_all(value_items(), 1); }
 TEST(CudaKernels, TrainingRoundsWhenTold) { expect_all(training_items(), 1); }
+TEST(CudaKernels, ModelsRunIn16Bits) { expect_all(model_items(), 5); }
 TEST(CudaKernels, AttentionFollowsTheRule) { expect_all(attention_items(), 251); }
 // On tensor cores, with more than a tile in every direction.
 TEST(CudaKernels, AttentionOfHalvesFollowsTheRule) { expect_all(named("_bf16_64x64"), 13); }

@@ -169,17 +169,17 @@ std::string products_round_when_told(Context& context) {
   struct Found {
     Tensor product, output, dk;
   };
-  const auto found_with = [&](Float32Products operands) {
-    context.set_float32_products(operands);
+  const auto found_with = [&](Precision operands) {
+    context.set_precision(operands);
     Attention forward = attend(context, q, q, q, {.causal = true}, {.lse = true});
     AttentionGradients gradients =
         attend_backward(context, q, q, q, {.causal = true}, {.output = dy}, {}, {forward.output, forward.lse});
     Found found{linear(context, q, dy.view().reshape({600, 64})), std::move(forward.output), std::move(gradients.dk)};
-    context.set_float32_products(Float32Products::f32);
+    context.set_precision(Precision::f32);
     return found;
   };
-  const Found exact = found_with(Float32Products::f32), tf32 = found_with(Float32Products::tf32),
-              bf16 = found_with(Float32Products::bf16);
+  const Found exact = found_with(Precision::f32), tf32 = found_with(Precision::tf32),
+              bf16 = found_with(Precision::bf16);
   std::string wrong;
   const auto expect = [&](const char* what, const Tensor& got, const Tensor& wanted, double least, double most) {
     const double off = distance(context, got, wanted);
@@ -192,7 +192,7 @@ std::string products_round_when_told(Context& context) {
   expect("a product in bf16", bf16.product, exact.product, library ? 1e-6 : 0, 1e-3);
   expect("attention in bf16", bf16.output, exact.output, hopper ? 1e-5 : 0, 1e-2);
   expect("dk in bf16", bf16.dk, exact.dk, hopper ? 1e-5 : 0, 3e-2);
-  expect("f32 afterwards", found_with(Float32Products::f32).output, exact.output, 0, 0);
+  expect("f32 afterwards", found_with(Precision::f32).output, exact.output, 0, 0);
   return wrong;
 }
 

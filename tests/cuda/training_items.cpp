@@ -16,7 +16,7 @@ struct Pass {
   std::vector<Tensor> gradients;  // of the parameters, on the host
 };
 
-Pass pass_of(Context& context, const model::Transformer& model, Float32Products products, autograd::Tape& tape) {
+Pass pass_of(Context& context, const model::Transformer& model, Precision products, autograd::Tape& tape) {
   test::Random random("training");
   const bool classifies = model.config().kind == model::Kind::classifier;
   Tensor tokens = Tensor::empty({kBatch, kTokens}, DType::i32),
@@ -24,7 +24,7 @@ Pass pass_of(Context& context, const model::Transformer& model, Float32Products 
   for (const TensorView& indices : {tokens.view(), targets.view()}) {
     test::fill_with(indices, [&] { return static_cast<double>(random.below(model.config().outputs())); });
   }
-  context.set_float32_products(products);
+  context.set_precision(products);
   tape.clear();
   const autograd::Variable logits = model.forward(tape, tokens, {.training = true, .seed = 7});
   Pass found{autograd::cross_entropy(tape, logits, tape.here(targets)).read().loss, {}};
@@ -32,7 +32,7 @@ Pass pass_of(Context& context, const model::Transformer& model, Float32Products 
   for (const autograd::Parameter* parameter : model.parameters()) {
     found.gradients.push_back(to_host(context, tape.gradients().of(*parameter)));
   }
-  context.set_float32_products(Float32Products::f32);
+  context.set_precision(Precision::f32);
   return found;
 }
 
@@ -52,8 +52,8 @@ struct Distance {
 std::string rounding_stays_near(Context& context, const model::Config& config) {
   const model::Transformer model(config, 5, DType::f32, context.allocator());
   autograd::Tape exact_tape(context), tape(context);
-  const Pass exact = pass_of(context, model, Float32Products::f32, exact_tape),
-             got = pass_of(context, model, Float32Products::bf16, tape);
+  const Pass exact = pass_of(context, model, Precision::f32, exact_tape),
+             got = pass_of(context, model, Precision::bf16, tape);
   std::string wrong;
   const auto expect = [&](const std::string& what, double off, double least, double most) {
     if (!(off >= least && off <= most)) wrong += what + " is off by " + std::to_string(off) + "\n";
@@ -75,9 +75,9 @@ std::string rounding_stays_near(Context& context, const model::Config& config) {
 std::string tapes_can_be_used_again(Context& context, const model::Config& config) {
   const model::Transformer model(config, 5, DType::f32, context.allocator());
   autograd::Tape tape(context);
-  const Pass first = pass_of(context, model, Float32Products::f32, tape),
-             rounded = pass_of(context, model, Float32Products::bf16, tape),
-             again = pass_of(context, model, Float32Products::f32, tape);
+  const Pass first = pass_of(context, model, Precision::f32, tape),
+             rounded = pass_of(context, model, Precision::bf16, tape),
+             again = pass_of(context, model, Precision::f32, tape);
   if (rounded.loss == first.loss) return "nothing was rounded";
   if (again.loss != first.loss) return "the loss is another one";
   for (std::size_t n = 0; n < first.gradients.size(); ++n) {

@@ -107,7 +107,8 @@ class FencedExecutor final : public Executor {
 
   static const backend::Kernels& table() {
     using K = backend::Kernels;
-    static constexpr K kernels{.check_attention = Fenced<&K::check_attention>::call,
+    static constexpr K kernels{.mixes_types = true,  // so that ops check what a GPU would be given
+                               .check_attention = Fenced<&K::check_attention>::call,
                                .attend = Fenced<&K::attend>::call,
                                .attend_backward = Fenced<&K::attend_backward>::call,
                                .explain = Fenced<&K::explain>::call,

@@ -62,12 +62,23 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const ConstTensorView& b) {
-  if (p.a.shape(1) == 0 || p.a.dtype() != b.dtype()) return false;
+// A matrix of 16 bits beside one of f32, for a library that multiplies matrices of one type: widened, row-major.
+ConstTensorView widened(CudaExecutor& executor, const ConstTensorView& b) {
+  const bool transposed = b.stride(1) != 1;
+  const ConstTensorView rows = transposed ? b.transpose(0, 1) : b;
+  const TensorView wide(executor.workspace<float>(Workspace::widened, b.count()), DType::f32, rows.shape(),
+                        contiguous_strides(rows.shape()), executor.device());
+  copy(executor, rows, wide);
+  return transposed ? wide.transpose(0, 1) : wide;
+}
+
+bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, ConstTensorView b) {
+  if (executor.cublas() == nullptr || p.a.shape(1) == 0) return false;
+  if (p.a.dtype() == DType::f32 && b.dtype() != DType::f32) b = widened(executor, b);
+  if (p.a.dtype() != b.dtype()) return false;
   if (p.before_gelu.present() && p.c.dtype() == DType::f32) return false;  // its tanh has 18 bits
   if (p.c.dtype() != DType::f32 && p.c.dtype() != b.dtype()) return false;
   CublasLt* library = executor.cublas();
-  if (library == nullptr) return false;
   constexpr std::int64_t kBytes = CublasLt::kWorkspaceBytes;
   const std::int64_t bias_bytes = p.c.shape(1) * static_cast<std::int64_t>(size_of(p.c.dtype()));
   auto* memory = executor.workspace<std::byte>(Workspace::product, kBytes + bias_bytes);
@@ -77,7 +88,7 @@ bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, const C
     bias = memory + kBytes;
   }
   return library->multiply(
-      executor.stream(), executor.float32_products != Float32Products::f32, p.a, b,
+      executor.stream(), executor.precision != Precision::f32, p.a, b,
       {bias, p.plus.present() ? p.plus.data() : nullptr, p.before_gelu.present() ? p.before_gelu.data() : nullptr}, p.c,
       memory);
 }

@@ -31,6 +31,7 @@ enum class Workspace : std::uint8_t {
   gradient,
   sums,
   product,
+  widened,
   counters,
   count
 };
