@@ -1,7 +1,7 @@
 # The front door: each target installs what it needs, configures by CMake preset and builds. `make` lists them.
 PREFIX ?= /usr/local
 POLYHEAD = build/release/cli/polyhead
-SOURCES = $(shell find include src cli examples bench tests -name '*.h' -o -name '*.cpp')
+SOURCES = $(shell find include src cli python examples bench tests -name '*.h' -o -name '*.cpp')
 
 .PHONY: help study test test-sanitized parity bench wheel check install clean command
 help:
@@ -30,7 +30,7 @@ test-sanitized:
 parity: .venv-parity/ready
 	tools/install-packages build test
 	cmake --preset release
-	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli polyhead_c
+	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli polyhead_native
 	.venv-parity/bin/python tests/parity/gguf_parity.py build/release
 	.venv-parity/bin/python tools/get-model minilm
 	.venv-parity/bin/python tools/get-model smollm2
@@ -51,7 +51,7 @@ parity: .venv-parity/ready
 bench: .venv/ready
 	tools/install-packages build test bench
 	cmake --preset release
-	cmake --build --preset release --target polyhead_bench polyhead_cli polyhead_c
+	cmake --build --preset release --target polyhead_bench polyhead_cli polyhead_native
 	.venv/bin/python bench/run.py
 
 .venv/ready: tools/bench-requirements.txt

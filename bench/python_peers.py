@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The Python package, and torch without it, as servers of the benchmark; peers.py says how they are asked.
 
-CASE is call:WHAT, one call at toy size (bare, numpy, torch, recorded, backward; of torch-modules torch, recorded and backward), or
-gpt:L,C,H,T,B/plain, /weights or /statistics, a step of training a GPT whose attention is nn.MultiheadAttention, or its drop-in.
+CASE is gpt:L,C,H,T,B/plain, /weights or /statistics, a step of training a GPT whose attention is nn.MultiheadAttention, or its
+drop-in.
 usage: python_peers.py torch-drop-in|torch-modules|torch-without THREADS; PYTHONPATH and POLYHEAD_LIBRARY name the package and its library
 """
 import peers
@@ -16,9 +16,6 @@ class TorchModules(peers.Torch):
     def layer(self, width, heads):
         return self.torch.nn.MultiheadAttention(width, heads, batch_first=True)
 
-    def attend(self, q, k, v):
-        return self.torch.nn.functional.scaled_dot_product_attention(q, k, v)
-
     def attention(self, layer, x, mask, want):
         """The layer's output; entropies of heads are made of the weights."""
         if want != "statistics":
@@ -28,17 +25,7 @@ class TorchModules(peers.Torch):
         return output
 
     def prepare_python(self, case):
-        kind, _, rest = case.partition(":")
-        return self.prepare_call(rest) if kind == "call" else self.prepare_step(rest)
-
-    def prepare_call(self, what):
-        torch, x = self.torch, self.torch.ones(1, 1, 2, 4)
-        if what == "torch":
-            return lambda: self.attend(x, x, x)
-        leaves = [x.clone().requires_grad_() for _ in range(3)]
-        if what == "recorded":
-            return lambda: self.attend(*leaves)
-        return lambda: torch.autograd.grad(self.attend(*leaves), leaves, x)
+        return self.prepare_step(case.partition(":")[2])
 
     def prepare_step(self, rest):
         sizes, _, want = rest.partition("/")
@@ -94,29 +81,12 @@ class TorchDropIn(TorchModules):
     def layer(self, width, heads):
         return self.polyhead.torch.MultiheadAttention(width, heads, batch_first=True)
 
-    def attend(self, q, k, v):
-        return self.polyhead.attention(q, k, v)
-
     def attention(self, layer, x, mask, want):
         if want != "statistics":
             return super().attention(layer, x, mask, want)
         output, _, found = layer(x, x, x, attn_mask=mask, need_weights=False, is_causal=True, statistics="light")
         self.entropy = found.entropy
         return output
-
-    def prepare_call(self, what):
-        if what not in ("bare", "numpy"):
-            return super().prepare_call(what)
-        x = self.torch.ones(1, 1, 2, 4).numpy()
-        if what == "numpy":
-            return lambda: self.polyhead.attention(x, x, x)
-        from polyhead import _attention, _library, _tensors
-        arena, output = _library.Arena(), x.copy()
-        q, into = (_tensors.tensor(arena, array, "x") for array in (x, output))
-        results = arena.pack(_attention._RESULTS, _attention._RESULTS.size, into, *[0] * 12)
-        arguments = _library.context(), q, q, q, 0, results
-        self.kept = arena, x, output
-        return lambda: _attention._attend(*arguments)
 
 
 if __name__ == "__main__":

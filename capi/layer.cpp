@@ -29,7 +29,8 @@ std::optional<Rotary> rotary_of(const polyhead_rotary* rotary) {
                 .scaling = {.factor = or_default(given.scaling_factor, standard.scaling.factor),
                             .slow = or_default(given.scaling_slow, standard.scaling.slow),
                             .fast = or_default(given.scaling_fast, standard.scaling.fast),
-                            .context = given.scaling_context}};
+                            .context = given.scaling_context},
+                .factors = view_of(given.factors, kOp, "factors")};
 }
 
 Call call_of(const polyhead_layer_inputs* inputs) {

@@ -234,6 +234,7 @@ typedef struct polyhead_rotary {
   int32_t interleaved;                               /* pairs are 2c and 2c + 1, not c and c + dim/2 */
   double scaling_factor, scaling_slow, scaling_fast; /* 0: 1, 1 and 4 */
   int64_t scaling_context;                           /* 0: linear scaling */
+  const polyhead_tensor* factors;                    /* f32 [dim/2] or NULL: slow each pair down further */
 } polyhead_rotary;
 
 typedef struct polyhead_layer_inputs {

@@ -25,7 +25,7 @@ from ._errors import (
     ShapeError,
     UnsupportedError,
 )
-from ._layer import MultiHeadAttention, MultiHeadGradients, MultiHeadResults
+from ._layer import MultiHeadAttention, MultiHeadGradients, MultiHeadResults, Rotary
 from ._library import info, set_threads, synchronise, threads, version as __version__
 from ._model import Estimate, Examples, HeadImportance, HeadTable, Model, PruneCurve, PruneStep, SurveyedHead, load
 from ._page import Page
@@ -57,6 +57,7 @@ __all__ = [
     "Page",
     "PruneCurve",
     "PruneStep",
+    "Rotary",
     "ShapeError",
     "SurveyedHead",
     "Tokenizer",

@@ -1,21 +1,21 @@
 """Attention that shows its heads."""
 
-import ctypes
 import functools
-import struct
+import inspect
+from collections import namedtuple
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, Literal, Optional, Sequence, Tuple, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
 
 from ._errors import DTypeError, InvalidValueError, ShapeError
-from ._library import FULL_STATISTICS, LIGHT_STATISTICS, Arena, function, pointers
+from ._library import FULL_STATISTICS, LIGHT_STATISTICS, native
 from ._numbers import flag, is_zero, whole
 from ._options import (  # some of them for torch
-    OPTION_TENSORS, PLAIN, PLAIN_SETTINGS, UNLIMITED, Align, Array, Options, Window, options_of, window_of, word_of)
+    OPTION_TENSORS, PLAIN, UNLIMITED, Align, Array, Options, Window, expect_word, options_of, window_of)
 from ._results import ABSENT, Summary, notebook_html
 from ._statistics import HeadStatistics
-from ._tensors import address_of, as_array, as_arrays, call, context_of, empty, expect_array, is_torch, kind_of, tensor
+from ._tensors import as_array, as_arrays, empty, expect_array, is_torch
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # which a type checker has; typing has it from Python 3.11 on
@@ -24,24 +24,22 @@ if TYPE_CHECKING:
 
 LogitStage = Literal["scaled", "capped", "biased"]
 StatisticsSet = Literal["light", "full"]
-_STAGES = {None: 0, "scaled": 1, "capped": 2, "biased": 3}
-_SETS = {None: 0, "light": LIGHT_STATISTICS, "full": FULL_STATISTICS}
+_STAGES = (None, "scaled", "capped", "biased")
+_FIELDS = {None: 0, "light": LIGHT_STATISTICS, "full": FULL_STATISTICS}  # of each set of statistics
 
-_attend = pointers(function("polyhead_attend"), 6)
-_backward = pointers(function("polyhead_attend_backward"), 7)
-_explain = pointers(function("polyhead_explain"), 7)
 
-_RESULT_NAMES = "out lse weights logits statistics row_statistics".split()
+def struct_of(name: str) -> Any:
+    """A tuple with the fields of a struct of the library's, all None."""
+    fields = [field for field, *_ in native.layouts()[name][1]]
+    return namedtuple(name, fields, defaults=[None] * len(fields))
 
-# polyhead_attention_results, polyhead_attention_upstream and polyhead_attention_gradients.
-_RESULTS = struct.Struct("<Q" + "Q" * 10 + "i4xQQ")
-_UPSTREAM = struct.Struct("<6Q")
-_GRADIENTS = struct.Struct("<7Q")
+
+Results, _Upstream, _MoreGradients = map(struct_of, ("attention_results", "attention_upstream", "attention_gradients"))
 
 
 def statistics_word(word):
-    """0, 1 or 2 for None, "light" and "full"."""
-    return (0, LIGHT_STATISTICS, FULL_STATISTICS).index(word_of(_SETS, word, "statistics"))
+    """Refuses what is none."""
+    expect_word(tuple(_FIELDS), word, "statistics")
 
 
 @dataclass(repr=False)
@@ -81,13 +79,16 @@ def _sizes(q, k, v):
         _, _, _, value_dim = v.shape
         return batch, heads, queries, keys, value_dim
     except (AttributeError, TypeError, ValueError):
-        pass
+        expect_four_axes(q, k, v)
+        raise
+
+
+def expect_four_axes(q, k, v):
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
         if not hasattr(x, "shape"):
             raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(x).__name__}")
         if len(x.shape) != 4:
             raise ShapeError(f"{name}: expected 4 axes (batch, heads, tokens, dim), found shape {tuple(x.shape)}")
-    raise ShapeError(f"expected q, k and v of 4 axes, found {q.shape}, {k.shape} and {v.shape}")
 
 
 def _sequences(options, batch):
@@ -119,26 +120,26 @@ def _on_host(values, name):
         raise DTypeError(f"{name}: expected whole numbers, found {type(values).__name__}: {error}") from error
 
 
-def _chosen(values, name):
+def chosen(values, name):
     """Numbers of heads or rows as the library takes them."""
     if values is None:
         return None
-    chosen = _on_host(values, name)
-    if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
-        raise ShapeError(f"{name}: expected a list of at least one whole number, found {chosen.dtype} of shape {chosen.shape}")
-    if chosen.min() < 0 or chosen.max() >= 2**31:
-        raise InvalidValueError(f"{name}: expected numbers from 0 on, of 31 bits, found {chosen.min()} to {chosen.max()}")
-    return np.ascontiguousarray(chosen, np.int32)
+    found = _on_host(values, name)
+    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
+        raise ShapeError(f"{name}: expected a list of at least one whole number, found {found.dtype} of shape {found.shape}")
+    if found.min() < 0 or found.max() >= 2**31:
+        raise InvalidValueError(f"{name}: expected numbers from 0 on, of 31 bits, found {found.min()} to {found.max()}")
+    return np.ascontiguousarray(found, np.int32)
 
 
 def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=None, rows=None, weights_f32=False,
            logits=None, statistics=None, row_statistics=False, marked_keys=None, target_keys=None):
     """attention() with its options as one object, and arrays of NumPy or torch; always returns an Attention."""
-    batch, head_count, queries, keys, value_dim = _sizes(q, k, v)
-    result = Attention(empty(q, (batch, head_count, queries, value_dim)) if output is None else output)
+    batch, head_count, queries, keys, _ = _sizes(q, k, v)
+    result = Attention(output)
     if lse:
         result.lse = empty(q, (batch, head_count, queries), "stat")
-    heads, rows = _chosen(heads, "heads"), _chosen(rows, "rows")
+    heads, rows = chosen(heads, "heads"), chosen(rows, "rows")
     result.chosen = heads
     if weights or logits:
         matrix = (batch, head_count if heads is None else len(heads), queries if rows is None else len(rows), _longest(options, keys))
@@ -146,27 +147,14 @@ def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=
             result.weights = empty(q, matrix, "stat" if weights_f32 else None)
         if logits:
             result.logits = empty(q, matrix, "stat")
-    fields = word_of(_SETS, statistics, "statistics")
+    statistics_word(statistics)
+    fields = _FIELDS[statistics]
     if row_statistics and not fields:
         raise InvalidValueError('row_statistics: expected statistics="light" or "full" with them, found None')
     sums = empty(q, (_sequences(options, batch), head_count, fields), "stat") if fields else None
     row_sums = empty(q, (batch, head_count, queries, fields), "stat") if row_statistics else None
-    made = result.output, result.lse, result.weights, result.logits, sums, row_sums
-    given = (q, k, v) if options is PLAIN else (q, k, v, *options.tensors())
-    settings = PLAIN_SETTINGS if options is PLAIN else options.settings()
-
-    def pack(arena):
-        inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
-        packed = 0 if options is PLAIN else options.pack(arena, settings)
-        into = [tensor(arena, x, name, writable=name == "out") for x, name in zip(made, _RESULT_NAMES)]
-        chosen = [arena.array(x) if x is not None else 0 for x in (heads, rows)]
-        results = arena.pack(_RESULTS, _RESULTS.size, *into, *chosen, *(len(x) if x is not None else 0 for x in (heads, rows)),
-                             word_of(_STAGES, logits, "logits"), tensor(arena, marked_keys, "marked_keys"),
-                             tensor(arena, target_keys, "target_keys"))
-        return *inputs, packed, results
-
-    kind = options.kind(settings) if heads is rows is marked_keys is target_keys is None else None
-    call(_attend, given, made, None if kind is None else (kind, logits), pack)
+    into = Results(output, result.lse, result.weights, result.logits, sums, row_sums, heads, rows, logits, marked_keys, target_keys)
+    result.output = native.attend(q, k, v, None if options is PLAIN else options, into)
     if sums is not None:
         result.statistics = HeadStatistics(sums)
     if row_sums is not None:
@@ -174,38 +162,16 @@ def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=
     return result
 
 
-_plain: Dict[Any, Any] = {}  # calls of plain() by the kind of their arrays: what was packed for the last one
-_MOST_PLAIN = 256
-
-
-def plain(q, k, v, output):
-    """attend() into `output` with no option, and nothing else wanted: the shortest way. Arrays are dense NumPy or torch."""
-    try:
-        kind = *kind_of(q), *kind_of(k), *kind_of(v)  # that of the output follows from them
-        known = _plain.pop(kind, None)  # nobody else has it while it is in use: no other thread, no finalizer
-    except RuntimeError:  # a tensor that is not dense: packing says so
-        kind = known = None
-    if known is None:
-        arena = Arena()
-        inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
-        results = arena.pack(_RESULTS, _RESULTS.size, tensor(arena, output, "out", writable=True), *[0] * 12)
-        known = arena, (*inputs, 0, results)
-    else:
-        words, places = known[0].words, known[0].tensors
-        words[places[0]], words[places[1]] = address_of(q), address_of(k)
-        words[places[2]], words[places[3]] = address_of(v), address_of(output)
-    _attend(context_of(q), *known[1])
-    known[0].kept.clear()
-    if len(_plain) >= _MOST_PLAIN:
-        _plain.clear()
-    _plain[kind] = known
-    return output
+_tensor_type: Any = ()  # torch.Tensor, once there was one
+_attend_plain: Any = None
 
 
 @functools.lru_cache
 def _of_torch():
+    global _tensor_type, _attend_plain
     from . import _autograd  # only where there is torch
 
+    _tensor_type, _attend_plain = _autograd.Tensor, _autograd.attend_plain
     return _autograd
 
 
@@ -220,16 +186,7 @@ def attention(q: Array, k: Array, v: Array, *, lse: bool = ..., weights: bool = 
               **arguments: "Unpack[AttentionArguments]") -> Attention: ...
 
 
-def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, softcap: float = 0.0,
-              align: Optional[Align] = None, first_position: Union[int, Array, None] = None, causal: bool = False,
-              window: Optional[Tuple[Optional[int], ...]] = None, keep: Optional[Array] = None, bias: Optional[Array] = None,
-              alibi: Optional[Array] = None, key_lengths: Optional[Array] = None, key_start: Optional[Array] = None,
-              query_lengths: Optional[Array] = None, cu_q: Optional[Array] = None, cu_k: Optional[Array] = None,
-              sink_logit: Optional[Array] = None, gates: Optional[Array] = None, dropout: float = 0.0, seed: int = 0,
-              out: Optional[Array] = None, lse: bool = False, weights: bool = False, heads: Optional[Sequence[int]] = None,
-              rows: Optional[Sequence[int]] = None, weights_f32: bool = False, logits: Optional[LogitStage] = None,
-              statistics: Optional[StatisticsSet] = None, row_statistics: bool = False, marked_keys: Optional[Array] = None,
-              target_keys: Optional[Array] = None) -> Union[Array, Attention]:
+def attention(q: Array, k: Array, v: Array, **arguments: Any) -> Union[Array, Attention]:
     """Attention of q [B,H,T,D] over k [B,G,S,D] and v [B,G,S,E], in O(T) memory.
 
     Returns the output [B,H,T,E]; or, if more is wanted, an Attention with it:
@@ -251,6 +208,24 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
     >>> polyhead.attention(x, x, x, causal=True, statistics="light").statistics.entropy.shape
     (4,)
     """
+    if not arguments:  # the shortest way: none is looked at
+        if type(q) is type(k) is type(v) is np.ndarray:
+            return native.attend(q, k, v)
+        if type(q) is type(k) is type(v) is _tensor_type:
+            return _attend_plain(q, k, v)
+    return _attention_with(q, k, v, **arguments)
+
+
+def _attention_with(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, softcap: float = 0.0,
+                     align: Optional[Align] = None, first_position: Union[int, Array, None] = None, causal: bool = False,
+                     window: Optional[Tuple[Optional[int], ...]] = None, keep: Optional[Array] = None, bias: Optional[Array] = None,
+                     alibi: Optional[Array] = None, key_lengths: Optional[Array] = None, key_start: Optional[Array] = None,
+                     query_lengths: Optional[Array] = None, cu_q: Optional[Array] = None, cu_k: Optional[Array] = None,
+                     sink_logit: Optional[Array] = None, gates: Optional[Array] = None, dropout: float = 0.0, seed: int = 0,
+                     out: Optional[Array] = None, lse: bool = False, weights: bool = False, heads: Optional[Sequence[int]] = None,
+                     rows: Optional[Sequence[int]] = None, weights_f32: bool = False, logits: Optional[LogitStage] = None,
+                     statistics: Optional[StatisticsSet] = None, row_statistics: bool = False, marked_keys: Optional[Array] = None,
+                     target_keys: Optional[Array] = None) -> Union[Array, Attention]:
     if causal is not False:
         flag(causal, "causal")
     if type(seed) is not int or seed:
@@ -258,8 +233,8 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
     if not (lse is weights is weights_f32 is row_statistics is False and logits is statistics is None):
         for value, name in ((lse, "lse"), (weights, "weights"), (weights_f32, "weights_f32"), (row_statistics, "row_statistics")):
             flag(value, name)
-        word_of(_STAGES, logits, "logits")
-        word_of(_SETS, statistics, "statistics")
+        expect_word(_STAGES, logits, "logits")
+        statistics_word(statistics)
     if scale is None and is_zero(softcap) and align is None and first_position is None and not causal and window is None \
             and keep is None and bias is None and alibi is None and key_lengths is None and key_start is None \
             and query_lengths is None and cu_q is None and cu_k is None and sink_logit is None and gates is None \
@@ -269,16 +244,9 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
         options = Options(scale, softcap, align, first_position, causal, window, keep, bias, alibi, key_lengths, key_start,
                           query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed)
     more = lse or weights or logits or statistics or row_statistics
-    shortest = options is PLAIN and out is heads is rows is marked_keys is target_keys is None and not more
-    if type(q) is type(k) is type(v):
-        if shortest and type(q) is np.ndarray:
-            batch, head_count, queries, _, value_dim = _sizes(q, k, v)
-            return plain(q, k, v, empty(q, (batch, head_count, queries, value_dim)))
-        if shortest and is_torch(q):
-            return _of_torch().attend_plain(q, k, v)
     (q, k, v), of_torch = as_arrays(q=q, k=k, v=v)
     if of_torch and options is not PLAIN:
-        options.in_arrays(in_torch=True)  # packing makes those of NumPy
+        options = options.in_arrays(in_torch=True)  # the module reads those of NumPy
     if marked_keys is not None or target_keys is not None:
         marked_keys, target_keys = as_array(marked_keys, "marked_keys", of_torch), as_array(target_keys, "target_keys", of_torch)
     if of_torch:
@@ -288,6 +256,10 @@ def attention(q: Array, k: Array, v: Array, *, scale: Optional[float] = None, so
     result = attend(q, k, v, options, out, lse, weights, heads, rows, weights_f32, logits, statistics, row_statistics,
                     marked_keys, target_keys)
     return result if more else result.output
+
+
+_attention_with.__qualname__ = "attention"  # as Python's own complaints call it
+attention.__signature__ = inspect.signature(_attention_with)  # type: ignore[attr-defined]
 
 
 def statistics(q: Array, k: Array, v: Optional[Array] = None, *, full: bool = False, rows: bool = False,
@@ -312,27 +284,12 @@ def backward(q, k, v, doutput, options=PLAIN, output=None, lse=None, dlse=None, 
              dsink_logit=False, dgates=False):
     """attention_backward() with its options as one object, and arrays of NumPy or torch."""
     batch, head_count = _sizes(q, k, v)[:2]
-    result = Gradients(empty(q, q.shape), empty(k, k.shape), empty(v, v.shape))
-    if dbias:
-        result.dbias = empty(options.bias, options.bias.shape)
-    if dsink_logit:
-        result.dsink_logit = empty(options.sink_logit, options.sink_logit.shape, "stat")
-    if dgates:
-        result.dgates = empty(options.gates, (_sequences(options, batch), head_count), "stat")
-    upstream = output, lse, doutput, dlse, dweights
-    made = result.dq, result.dk, result.dv, result.dbias, result.dsink_logit, result.dgates
-    given = (q, k, v, *upstream) if options is PLAIN else (q, k, v, *upstream, *options.tensors())
-    settings = PLAIN_SETTINGS if options is PLAIN else options.settings()
-
-    def pack(arena):
-        inputs = tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v")
-        above = [tensor(arena, x, name) for x, name in zip(upstream, ("output", "lse", "doutput", "dlse", "dweights"))]
-        packed = 0 if options is PLAIN else options.pack(arena, settings)
-        into = [tensor(arena, x, name) for x, name in zip(made, ("dq", "dk", "dv", "dbias", "dsink_logit", "dgates"))]
-        return (*inputs, packed, arena.pack(_UPSTREAM, _UPSTREAM.size, *above), arena.pack(_GRADIENTS, _GRADIENTS.size, *into))
-
-    call(_backward, given, made, options.kind(settings), pack)
-    return result
+    more = _MoreGradients(
+        dbias=empty(options.bias, options.bias.shape) if dbias else None,
+        dsink_logit=empty(options.sink_logit, options.sink_logit.shape, "stat") if dsink_logit else None,
+        dgates=empty(options.gates, (_sequences(options, batch), head_count), "stat") if dgates else None)
+    made = native.attend_backward(q, k, v, None if options is PLAIN else options, _Upstream(output, lse, doutput, dlse, dweights), more)
+    return Gradients(*made, *more[3:])
 
 
 def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: Optional[Array] = None,
@@ -382,15 +339,10 @@ def explain(q: Array, k: Array, v: Array, *, lse: bool = False, weights: bool = 
     if of_torch:
         _of_torch().expect_in_memory(zip(("q", "k", "v", "first_position", *OPTION_TENSORS), (q, k, v, *given.tensors())))
     _sizes(q, k, v)
-    arena, text = Arena(), ctypes.c_char_p()
-    fields = word_of(_SETS, statistics, "statistics")
-    wanted = (flag(lse, "lse"), flag(weights, "weights"), logits is not None, bool(fields), flag(row_statistics, "row_statistics"))
+    expect_word(_STAGES, logits, "logits")
+    statistics_word(statistics)
+    wanted = (flag(lse, "lse"), flag(weights, "weights"), logits is not None, statistics is not None, flag(row_statistics, "row_statistics"))
     kinds = ("stat", "stat" if flag(weights_f32, "weights_f32") else None, "stat", "stat", "stat")
-    none = [tensor(arena, empty(q, (0, fields), kind), name) if there else 0  # of no size: what matters is that they are wanted
-            for there, kind, name in zip(wanted, kinds, _RESULT_NAMES[1:])]
-    chosen = [_chosen(heads, "heads"), _chosen(rows, "rows")]
-    results = arena.pack(_RESULTS, _RESULTS.size, 0, *none, *(0 if x is None else arena.array(x) for x in chosen),
-                         *(0 if x is None else len(x) for x in chosen), word_of(_STAGES, logits, "logits"), 0, 0)
-    _explain(context_of(q), tensor(arena, q, "q"), tensor(arena, k, "k"), tensor(arena, v, "v"),
-             given.pack(arena, given.settings()), results, ctypes.addressof(text))
-    return (text.value or b"").decode()
+    none = [empty(q, (0, _FIELDS[statistics]), kind) if there else None  # of no size: what matters is that they are wanted
+            for there, kind in zip(wanted, kinds)]
+    return native.explain(q, k, v, given, Results(None, *none, chosen(heads, "heads"), chosen(rows, "rows"), logits))

@@ -1,6 +1,5 @@
 """polyhead.attention for tensors of torch: recorded by autograd, and one op under torch.compile."""
 
-import dataclasses
 from typing import List, Optional, Tuple
 
 import torch
@@ -9,7 +8,8 @@ from torch import Tensor
 from . import _attention
 from ._attention import OPTION_TENSORS, Attention, Options
 from ._errors import DTypeError, InvalidValueError, LayoutError
-from ._kinds_of_tensors import expect_in_memory, expect_known, in_memory  # noqa: F401: one for _attention, which does not import torch
+from ._kinds_of_tensors import expect_in_memory, expect_known, in_memory, ordinary  # noqa: F401: one for _attention, which does not import torch
+from ._library import native
 from ._statistics import HeadStatistics
 
 
@@ -25,12 +25,8 @@ def dense(x):
     return x.clone(memory_format=torch.contiguous_format)  # contiguous() leaves an empty one as it is
 
 
-def _layout(q, v):
+def output_like(q, v):
     """An empty output [B,H,T,E] that lies in memory as q does, so that heads merge without a copy."""
-    if q.layout is not torch.strided or q.dim() != 4 or getattr(v, "ndim", 0) != 4:
-        return None  # which is refused later
-    if q.is_contiguous() and q.shape[3] == v.shape[3]:
-        return torch.empty_like(q)
     batch, heads, queries, _ = q.shape
     order = sorted(range(3), key=lambda axis: -q.stride(axis))
     sizes = (batch, heads, queries)
@@ -38,12 +34,40 @@ def _layout(q, v):
     return made.permute([order.index(axis) for axis in range(3)] + [3])
 
 
+if hasattr(Tensor, "__dlpack_c_exchange_api__"):  # from torch 2.10 on; the module reads others through Python, which takes longer
+    native.use_torch(Tensor, torch.nn.Parameter, Tensor.__dlpack_c_exchange_api__, torch.empty_like)
+
+
+class _AttendPlain(torch.autograd.Function):
+    """The output, with no option and nothing else wanted."""
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        made = native.attend(q, k, v, None, True)
+        if type(made) is not tuple:  # the backward pass of short rows needs neither
+            ctx.save_for_backward(q, k, v)
+            return made
+        ctx.save_for_backward(q, k, v, *made)
+        return made[0]
+
+    @staticmethod
+    def backward(ctx, doutput):
+        q, k, v, *forward = ctx.saved_tensors
+        output, lse = forward or (None, None)
+        upstream = output, lse, doutput, None, None
+        if not torch.is_grad_enabled():
+            return native.attend_backward(q, k, v, None, upstream, None)
+        with torch.no_grad():
+            found = native.attend_backward(q, k, v, None, upstream, None)
+        return _once(found, q, k, v, doutput)
+
+
 class _Attend(torch.autograd.Function):
     """Output, lse, weights and statistics; the first three have gradients."""
 
     @staticmethod
     def forward(ctx, q, k, v, bias, sink_logit, gates, options, wants):
-        result = _attention.attend(q, k, v, options, _layout(q, v), **{**wants, "lse": True})
+        result = _attention.attend(q, k, v, options, **{**wants, "lse": True})
         sums = result.statistics.sums if result.statistics is not None else None
         rows = result.row_statistics.sums if result.row_statistics is not None else None
         ctx.save_for_backward(q, k, v, bias, sink_logit, gates, result.output, result.lse)
@@ -63,8 +87,7 @@ class _Attend(torch.autograd.Function):
         saved = ctx.saved_tensors
         with torch.no_grad():
             found = _Attend.gradients(ctx, saved, *upstream)
-        anchors = [x for x in (*saved, *upstream) if x is not None and x.requires_grad]
-        return tuple(None if x is None else _Once.apply(x, *anchors) for x in found)
+        return _once(found, *saved, *upstream)
 
     @staticmethod
     def gradients(ctx, saved, doutput, dlse, dweights, *_):
@@ -78,9 +101,9 @@ class _Attend(torch.autograd.Function):
             doutput = torch.zeros_like(output)
         options = ctx.options
         if bias is not None or sink_logit is not None or gates is not None:
-            options = dataclasses.replace(options, bias=bias, sink_logit=sink_logit, gates=gates)
+            options = options._replace(bias=bias, sink_logit=sink_logit, gates=gates)
         found = _attention.backward(
-            q, k, v, dense(doutput), options, output, lse, None if dlse is None else dlse.contiguous(),
+            q, k, v, doutput, options, output, lse, None if dlse is None else dlse.contiguous(),
             None if dweights is None else dweights.contiguous(), needs[3], needs[4], needs[5])
         dgates = found.dgates
         if dgates is not None and gates.dim() == 1:
@@ -95,6 +118,11 @@ class _Attend(torch.autograd.Function):
             None,
             None,
         )
+
+
+def _once(found, *made_of):
+    anchors = [x for x in made_of if x is not None and x.requires_grad]
+    return tuple(None if x is None else _Once.apply(x, *anchors) for x in found)
 
 
 class _Once(torch.autograd.Function):
@@ -128,7 +156,7 @@ def _of_tensors(q, k, v, options):
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     cast = {name: x.to(wide) for name in ("alibi", "sink_logit", "gates")
             if (x := getattr(options, name)) is not None and x.is_floating_point() and x.dtype != wide}
-    return dataclasses.replace(options, **cast) if cast else options
+    return options._replace(**cast) if cast else options
 
 
 def _expect_plain(out):
@@ -143,15 +171,17 @@ _NOTHING_ELSE = dict(lse=False, weights=False, heads=None, rows=None, weights_f3
                      row_statistics=False, marked_keys=None, target_keys=None)
 
 
+# What the class method of that name does once it has seen that no transform of functions is active.
+_record = super(torch.autograd.Function, _AttendPlain).apply
+
+
 def attend_plain(q, k, v):
-    """polyhead.attention for tensors, with no option and nothing else wanted: the shortest way, if there is no gradient to record."""
-    if not torch.compiler.is_compiling() and in_memory((q, k, v)) and not (
-            torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
-        q, k, v = dense(q), dense(k), dense(v)
-        output = _layout(q, v)
-        if output is not None:
-            return _attention.plain(q, k, v, output)
-    return attend(q, k, v, _attention.PLAIN, None, False, **_NOTHING_ELSE)
+    """polyhead.attention for tensors, with no option and nothing else wanted: the shortest way."""
+    if torch.compiler.is_compiling() or not ordinary():
+        return attend(q, k, v, _attention.PLAIN, None, False, **_NOTHING_ELSE)
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        return _record(q, k, v)
+    return native.attend(q, k, v)
 
 
 def attend(q, k, v, options, out, more, **wants):
@@ -164,13 +194,12 @@ def attend(q, k, v, options, out, more, **wants):
     if not in_memory((q, k, v, out, *others)):
         expect_known(zip(("q", "k", "v", "out", "first_position", *OPTION_TENSORS), (q, k, v, out, *others)))
         return _as_op(q, k, v, options, out, more, wants)
-    q, k, v = dense(q), dense(k), dense(v)
     with_gradient = q.requires_grad or k.requires_grad or v.requires_grad or options is not _attention.PLAIN and any(
         x is not None and x.requires_grad for x in (options.bias, options.sink_logit, options.gates))
     if not with_gradient or not torch.is_grad_enabled():
         if out is not None:
             _expect_plain(out)
-        result = _attention.attend(q, k, v, options, _layout(q, v) if out is None else out, **wants)
+        result = _attention.attend(q, k, v, options, out, **wants)
         if out is not None:
             torch.autograd.graph.increment_version(out)
         return result if more else result.output
@@ -198,8 +227,6 @@ _OP_TENSORS = 14  # the op's first arguments: q, k, v, OPTION_TENSORS, and a see
 
 def _options_of(tensors, drawn, scale, softcap, align, first_position, causal, window, dropout, seed):
     made = dict(zip(OPTION_TENSORS, tensors))
-    if made["bias"] is not None:
-        made["bias"] = dense(made["bias"])
     return Options(scale=scale, softcap=softcap, align=align, first_position=first_position, causal=causal,
                    window=tuple(window) if window else None, dropout=dropout,
                    seed=seed if drawn is None else int(drawn), **made)
@@ -214,8 +241,8 @@ def _attend_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: Op
                statistics: Optional[str]) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     options = _options_of((keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates), drawn,
                           scale, softcap, align, first_position, causal, window, dropout, seed)
-    q, k, v = dense(q), dense(k), dense(v)
-    result = _attention.attend(q, k, v, options, lse=True, weights=weights, statistics=statistics)
+    output = q.new_empty((*q.shape[:3], v.shape[3]))
+    result = _attention.attend(q, k, v, options, output, lse=True, weights=weights, statistics=statistics)
     return (result.output, result.lse, result.weights if weights else q.new_empty(0),
             result.statistics.sums if statistics else result.lse.new_empty(0))
 
@@ -245,7 +272,7 @@ def _backward_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: 
     options = _options_of((keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates), drawn,
                           scale, softcap, align, first_position, causal, window, dropout, seed)
     found = _attention.backward(
-        dense(q), dense(k), dense(v), dense(doutput), options, output, lse,
+        q, k, v, doutput, options, output, lse,
         None if dlse is None else dlse.contiguous(), None if dweights is None else dweights.contiguous(),
         bias is not None, sink_logit is not None, gates is not None)
     return (*(x.contiguous() for x in (found.dq, found.dk, found.dv)),

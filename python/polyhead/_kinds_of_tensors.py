@@ -10,13 +10,19 @@ from ._errors import DTypeError, LayoutError, UnsupportedError
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _functorch = torch._C._functorch
+_modes, _transforms, _trace = (
+    torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active, torch._C._get_tracing_state)
 
 
 def in_memory(tensors: Iterable[Any]) -> bool:
     """Whether a call may go by addresses. If not it goes by torch's dispatcher, as one op, which subclasses, vmap, jit.trace, make_fx
     and modes of torch understand; what they do not understand is refused by expect_known()."""
-    return not (torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
-                or torch._C._get_tracing_state() is not None) and all(map(_has_numbers, tensors))
+    return ordinary() and all(map(_has_numbers, tensors))
+
+
+def ordinary() -> bool:
+    """Whether no mode, transform or trace of torch's is active."""
+    return not _modes() and not _transforms() and forward_ad._current_level < 0 and _trace() is None
 
 
 def _has_numbers(x):

@@ -1,43 +1,45 @@
 """The multi-head layer on arrays of NumPy."""
 
-import ctypes
-import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, Literal, Mapping, Optional, Tuple, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
 
-from ._attention import StatisticsSet, statistics_word
+from ._attention import LogitStage, StatisticsSet, chosen, struct_of
 from ._errors import DTypeError, InvalidValueError, ShapeError
-from ._library import Arena, Handle, context, function, pointers
-from ._numbers import flag, number, whole
+from ._library import native
+from ._numbers import flag, whole
 from ._options import options_of
 from ._results import ABSENT, Summary, notebook_html
 from ._statistics import HeadStatistics
-from ._tensors import as_array, dtype_code, is_torch, result_array, tensor, view_array
+from ._tensors import as_array, dtype_code, is_torch, owned_array, result_array
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._options import ContractOptions
 
-_create = function("polyhead_layer_create")
-_parameter = function("polyhead_layer_parameter")
-_parameter.raw.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_forward = pointers(function("polyhead_layer_forward"), 5)
-_backward = pointers(function("polyhead_layer_backward"), 6)
-
-# polyhead_layer_shape, polyhead_layer_inputs and polyhead_layer_wants.
-_SHAPE = struct.Struct("<Q6qi4x")
-_INPUTS = struct.Struct("<5QdQ")
-_WANTS = struct.Struct("<Q3i4x")
+_Shape, _Inputs, _Wants = map(struct_of, ("layer_shape", "layer_inputs", "layer_wants"))
 
 
-class _DType(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+class Rotary(NamedTuple):
+    """Rotary position embedding: pairs of columns of every head of q and k are rotated by angles that grow with the position.
 
+    dim          how many columns are rotated, from the first on; 0: all
+    interleaved  pairs are columns 2c and 2c + 1, as in GPT-J, not c and c + dim/2, as in Llama
+    scaling_*    pairs turn more slowly by the factor: those that turn `fast` times or more within `context` positions keep their
+                 pace, those that turn fewer than `slow` times are slowed in full (Llama 3); context 0: all are, linearly
+    factors      f32 [dim/2]: slow each pair down further
+    """
 
-_create.raw.argtypes = [ctypes.c_void_p, ctypes.c_void_p, _DType, ctypes.c_uint64, ctypes.c_void_p]
+    dim: int = 0
+    base: float = 10000.0
+    interleaved: bool = False
+    scaling_factor: float = 1.0
+    scaling_slow: float = 1.0
+    scaling_fast: float = 4.0
+    scaling_context: int = 0
+    factors: Any = None
 
 
 @dataclass(repr=False)
@@ -58,10 +60,12 @@ class MultiHeadResults(Summary):
     """What a call of MultiHeadAttention was asked for; the rest is None."""
 
     output: np.ndarray  # [B,T,C]
-    heads: np.ndarray = ABSENT  # [B,T,H*D]: the heads side by side, before W_O; with training=True
-    lse: np.ndarray = ABSENT  # [B,H,T]; with training=True
-    weights: np.ndarray = ABSENT  # [B,H,T,S]
+    heads: np.ndarray = ABSENT  # [B,T,H*D]: the heads side by side, before W_O; also with training=True
+    lse: np.ndarray = ABSENT  # [B,H,T]; also with training=True
+    weights: np.ndarray = ABSENT  # [B,H,T,S], or of the heads and rows that were chosen
+    logits: np.ndarray = ABSENT  # shaped like weights
     statistics: HeadStatistics = ABSENT
+    row_statistics: HeadStatistics = ABSENT
     _call: Any = field(default=None, repr=False)  # what backward() needs
 
     def _repr_html_(self) -> str:
@@ -77,32 +81,26 @@ class MultiHeadResults(Summary):
 class _Call:
     """The arguments of a forward pass, which the backward pass takes again."""
 
-    def __init__(self, layer, inputs, options, output_dropout, output_seed):
-        self.layer, self.inputs, self.options, self.dropout = layer, inputs, options, (output_dropout, output_seed)
-        self.settings = options.settings()
-        self.results = Handle("results")
+    def __init__(self, layer, inputs):
+        self.layer, self.inputs = layer, inputs
 
-    def pack(self, arena):
-        tensors = [tensor(arena, x, name) for x, name in zip(self.inputs, ("query", "key", "value"))]
-        return arena.pack(_INPUTS, _INPUTS.size, *tensors, self.options.pack(arena, self.settings), *self.dropout)
-
-    def forward(self, training, weights, sets):
-        arena = Arena()
-        wants = arena.pack(_WANTS, _WANTS.size, training, weights, sets)
-        _forward(context(), self.layer._handle.value, self.pack(arena), wants, self.results.into)
-        get = lambda name, there: result_array(self.results, name) if there else None  # noqa: E731
-        return MultiHeadResults(get("output", True), get("heads", training), get("lse", training), get("weights", weights),
-                                HeadStatistics(get("statistics", True)) if sets else None, self if training else None)
+    def forward(self, wants):
+        self.results = native.layer_forward(self.layer._handle, self.inputs, wants)
+        get = lambda name, there=True: result_array(self.results, name) if there else None  # noqa: E731
+        statistics = lambda name, there: HeadStatistics(get(name)) if there else None  # noqa: E731
+        return MultiHeadResults(
+            get("output"), get("heads", wants.training or wants.heads), get("lse", wants.training or wants.lse),
+            get("weights", wants.weights), get("logits", wants.logits), statistics("statistics", wants.statistics),
+            statistics("row_statistics", wants.row_statistics), self if wants.training else None)
 
     def backward(self, doutput):
-        arena, found = Arena(), Handle("results")
-        _backward(context(), self.layer._handle.value, self.pack(arena), self.results.value,
-                  tensor(arena, doutput, "doutput"), found.into)
+        if doutput is None:
+            raise DTypeError("doutput: expected an array of NumPy, or with DLPack, found None")
+        found = native.layer_backward(self.layer._handle, self.inputs, self.results, doutput)
         get = lambda name, there: result_array(found, name) if there is not None else None  # noqa: E731
-        query, key, value = self.inputs
-        options = self.options
+        given, options = self.inputs, self.inputs.attention
         return MultiHeadGradients(
-            get("dquery", query), get("dkey", key), get("dvalue", value),
+            get("dquery", given.query), get("dkey", given.key), get("dvalue", given.value),
             {name: result_array(found, name) for name in self.layer.parameters},
             get("dbias", options.bias), get("dsink_logit", options.sink_logit), get("dgates", options.gates))
 
@@ -114,6 +112,7 @@ class MultiHeadAttention:
     heads       H; each has head_dim = width / heads columns unless said otherwise
     kv_heads    G, which divides heads: how many heads of keys and values there are (default: as many as heads)
     key_width, value_width    where the key and the value are not as wide as the query
+    qk_norm     whether every head of q and k goes through an RMSNorm, before rotary
     parameters  by the names and with the layouts of torch.nn.MultiheadAttention: arrays that can be written to
 
     Initialised from the seed as torch's layer is. polyhead.torch.MultiheadAttention is the layer for PyTorch.
@@ -134,29 +133,26 @@ class MultiHeadAttention:
     """
 
     def __init__(self, width: int, heads: int, *, kv_heads: Optional[int] = None, head_dim: Optional[int] = None,
-                 key_width: Optional[int] = None, value_width: Optional[int] = None, bias: bool = True,
+                 key_width: Optional[int] = None, value_width: Optional[int] = None, bias: bool = True, qk_norm: bool = False,
                  dtype: Any = np.float32, seed: int = 0):
-        flag(bias, "bias")
+        flag(bias, "bias"), flag(qk_norm, "qk_norm")
         self.width, self.heads = whole(width, "width", 1), whole(heads, "heads", 1)
         self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", 1)
         self.key_width = self.width if key_width is None else whole(key_width, "key_width", 1)
         self.value_width = self.width if value_width is None else whole(value_width, "value_width", 1)
         self.dtype, code = _float_type(dtype)
-        arena = Arena()
-        shape = arena.pack(_SHAPE, _SHAPE.size, self.width, self.heads, self.kv_heads,
-                           0 if head_dim is None else whole(head_dim, "head_dim", 1), self.key_width, self.value_width, not bias)
-        self._handle = Handle("layer")
-        _create(context(), shape, _DType(*code, 1), whole(seed, "seed", 0, 2**64 - 1), self._handle.into)
-        self.parameters: Dict[str, np.ndarray] = {name: self._parameter(name) for name in self._names(bias)}
+        shape = _Shape(self.width, self.heads, self.kv_heads, 0 if head_dim is None else whole(head_dim, "head_dim", 1),
+                       self.key_width, self.value_width, not bias, qk_norm)
+        self._handle = native.layer_create(shape, *code, seed)
+        self.parameters: Dict[str, np.ndarray] = {
+            name: owned_array(self._handle, *native.layer_parameter(self._handle, name)) for name in self._names(bias, qk_norm)}
         self.head_dim = self.parameters["out_proj.weight"].shape[1] // self.heads
 
-    def _names(self, bias):
+    def _names(self, bias, qk_norm):
         packed = self.key_width == self.width == self.value_width
         weights = ["in_proj_weight"] if packed else ["q_proj_weight", "k_proj_weight", "v_proj_weight"]
-        return weights + (["in_proj_bias", "out_proj.weight", "out_proj.bias"] if bias else ["out_proj.weight"])
-
-    def _parameter(self, name):
-        return view_array(self._handle, lambda into: _parameter(self._handle.value, name.encode(), into))
+        norms = ["q_norm.weight", "k_norm.weight"] if qk_norm else []
+        return weights + (["in_proj_bias", "out_proj.weight", "out_proj.bias"] if bias else ["out_proj.weight"]) + norms
 
     def __repr__(self):
         return (f"<polyhead.MultiHeadAttention: width {self.width}, {self.heads} heads of {self.head_dim}, "
@@ -185,38 +181,60 @@ class MultiHeadAttention:
 
     def __reduce__(self):
         made = {"kv_heads": self.kv_heads, "head_dim": self.head_dim, "key_width": self.key_width,
-                "value_width": self.value_width, "bias": "out_proj.bias" in self.parameters, "dtype": self.dtype}
+                "value_width": self.value_width, "bias": "out_proj.bias" in self.parameters,
+                "qk_norm": "q_norm.weight" in self.parameters, "dtype": self.dtype}
         return _rebuilt, (self.width, self.heads, made, self.state_dict())
 
     @overload
-    def __call__(self, query: Any, key: Any = ..., value: Any = ..., *, weights: Literal[False] = ..., statistics: None = ...,
-                 training: Literal[False] = ..., output_dropout: float = ..., output_seed: int = ...,
+    def __call__(self, query: Any, key: Any = ..., value: Any = ..., *, rotary: Optional[Rotary] = ..., query_positions: Any = ...,
+                 key_positions: Any = ..., qk_norm_epsilon: float = ..., output_dropout: float = ..., output_seed: int = ...,
+                 weights: Literal[False] = ..., statistics: None = ..., training: Literal[False] = ..., heads: Literal[False] = ...,
+                 lse: Literal[False] = ..., logits: None = ..., row_statistics: Literal[False] = ...,
                  **options: "Unpack[ContractOptions]") -> np.ndarray: ...
 
     @overload
-    def __call__(self, query: Any, key: Any = ..., value: Any = ..., *, weights: bool = ...,
-                 statistics: Optional[StatisticsSet] = ..., training: bool = ..., output_dropout: float = ...,
-                 output_seed: int = ..., **options: "Unpack[ContractOptions]") -> MultiHeadResults: ...
+    def __call__(self, query: Any, key: Any = ..., value: Any = ..., *, rotary: Optional[Rotary] = ..., query_positions: Any = ...,
+                 key_positions: Any = ..., qk_norm_epsilon: float = ..., output_dropout: float = ..., output_seed: int = ...,
+                 weights: bool = ..., statistics: Optional[StatisticsSet] = ..., training: bool = ..., heads: bool = ...,
+                 lse: bool = ..., logits: Optional[LogitStage] = ..., row_statistics: bool = ..., weights_f32: bool = ...,
+                 weight_heads: Optional[Sequence[int]] = ..., weight_rows: Optional[Sequence[int]] = ..., marked_keys: Any = ...,
+                 target_keys: Any = ..., **options: "Unpack[ContractOptions]") -> MultiHeadResults: ...
 
-    def __call__(self, query: Any, key: Any = None, value: Any = None, *, weights: bool = False,
-                 statistics: Optional[StatisticsSet] = None, training: bool = False, output_dropout: float = 0.0,
-                 output_seed: int = 0, **options: "Unpack[ContractOptions]") -> Union[np.ndarray, MultiHeadResults]:
+    def __call__(self, query: Any, key: Any = None, value: Any = None, *, rotary: Optional[Rotary] = None,
+                 query_positions: Any = None, key_positions: Any = None, qk_norm_epsilon: float = 1e-6,
+                 output_dropout: float = 0.0, output_seed: int = 0, weights: bool = False,
+                 statistics: Optional[StatisticsSet] = None, training: bool = False, heads: bool = False, lse: bool = False,
+                 logits: Optional[LogitStage] = None, row_statistics: bool = False, weights_f32: bool = False,
+                 weight_heads: Optional[Sequence[int]] = None, weight_rows: Optional[Sequence[int]] = None, marked_keys: Any = None,
+                 target_keys: Any = None, **options: "Unpack[ContractOptions]") -> Union[np.ndarray, MultiHeadResults]:
         """The output [B,T,C] for query [B,T,C], key [B,S,key_width] and value [B,S,value_width].
 
-        The key defaults to the query, the value to the key. If more is wanted, returns MultiHeadResults: `weights`,
-        `statistics` ("light" or "full"), and with `training` what backward() needs, including the heads before W_O. Options
-        are those of polyhead.attention: causal, keep, gates and the rest. `output_dropout` applies after W_O.
+        The key defaults to the query, the value to the key. `rotary` rotates q and k by their positions, i32 [T] or [B,T]
+        (default: 0, 1, 2 ...). `output_dropout` applies after W_O. Options are those of polyhead.attention: causal, keep,
+        gates and the rest.
+
+        If more is wanted, returns MultiHeadResults: with `training` what backward() needs; `heads`, what each makes before W_O;
+        and as in polyhead.attention `lse`, `weights` and `logits` (of all or of the chosen weight_heads and weight_rows),
+        `statistics` ("light" or "full") and `row_statistics`.
         """
-        for value_of, name in ((weights, "weights"), (training, "training")):
-            flag(value_of, name)
-        sets = statistics_word(statistics)
-        inputs = tuple(_input(x, name) for x, name in ((query, "query"), (key, "key"), (value, "value")))
-        if inputs[0] is None:
+        given = [_input(x, name) for x, name in ((query, "query"), (key, "key"), (value, "value"))]
+        if given[0] is None:
             raise DTypeError("query: expected an array of NumPy, or with DLPack, found None")
-        call = _Call(self, inputs, options_of("MultiHeadAttention", dict(options)).in_arrays(), number(output_dropout, "output_dropout"),
-                     whole(output_seed, "output_seed", 0, 2**64 - 1))
-        found = call.forward(training, weights, sets)
-        return found if weights or sets or training else found.output
+        positions = [as_array(x, name) for x, name in ((query_positions, "query_positions"), (key_positions, "key_positions"))]
+        inputs = _Inputs(*given, options_of("MultiHeadAttention", dict(options)).in_arrays(), output_dropout, output_seed,
+                         qk_norm_epsilon, _rotary(rotary), *positions)
+        wants = _Wants(training, weights, statistics, heads, lse, row_statistics, weights_f32, logits,
+                       chosen(weight_heads, "weight_heads"), chosen(weight_rows, "weight_rows"), as_array(marked_keys, "marked_keys"),
+                       as_array(target_keys, "target_keys"))
+        found = _Call(self, inputs).forward(wants)
+        more = weights or statistics or training or heads or lse or logits or row_statistics
+        return found if more else found.output
+
+
+def _rotary(given):
+    if given is None or isinstance(given, Rotary):
+        return given
+    raise DTypeError(f"rotary: expected polyhead.Rotary, found {type(given).__name__}")
 
 
 def _rebuilt(width, heads, made, state):

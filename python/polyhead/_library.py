@@ -1,44 +1,95 @@
-"""The shared library, and calls into it.
+"""The library behind the package, by its module for Python, `_native`.
 
-A call's structs (polyhead_c.h) are packed into one buffer: this takes a few microseconds, where a ctypes.Structure for each
-would take several times as long as a small attention.
+The module is compiled against polyhead_c.h; python/native says what each of its functions takes.
 """
 
 import ctypes
+import importlib.util
 import os
 import struct
-import threading
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
 
 from ._errors import InvalidValueError, raise_for
 
-FULL_STATISTICS = 25
-LIGHT_STATISTICS = 14
+_MODULE = "_native.abi3.so"
 
 
-def _open():
+def _open() -> Any:
+    """From the package's folder, or from beside the library that is named."""
     named = os.environ.get("POLYHEAD_LIBRARY")
-    path = Path(named) if named else next(iter(sorted(Path(__file__).parent.glob("libpolyhead_c.so*"))), None)
-    if path is None:
+    path = (Path(named) if named else Path(__file__)).parent / _MODULE
+    if not path.exists():
         raise ImportError(
-            f"polyhead: no libpolyhead_c.so in {Path(__file__).parent}; install the package with pip, or name the "
-            "library in POLYHEAD_LIBRARY"
-        )
+            f"polyhead: no {_MODULE} in {path.parent}; install the package with pip, or name a library in POLYHEAD_LIBRARY "
+            "that was built where Python's headers are (python3-dev), which has the module beside it")
+    spec = importlib.util.spec_from_file_location("polyhead._native", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
     try:
-        return ctypes.CDLL(str(path)), path
-    except OSError as error:
+        spec.loader.exec_module(module)
+    except ImportError as error:
         raise ImportError(f"polyhead: cannot load {path}: {error}") from error
+    return module, path.parent
 
 
-_library, _path = _open()
-for _name in ("polyhead_last_error", "polyhead_version", "polyhead_statistic_name"):
-    getattr(_library, _name).restype = ctypes.c_char_p
-for _name in ("polyhead_context_free", "polyhead_results_free", "polyhead_layer_free", "polyhead_model_free"):
+native, folder = _open()
+
+version: str = native.version
+statistic_names = native.statistic_names
+FULL_STATISTICS = len(statistic_names)
+LIGHT_STATISTICS = native.light_statistics
+
+
+def set_threads(count: int) -> None:
+    """How many threads calls use from now on; 0: one per processor that this process may use.
+
+    >>> import polyhead
+    >>> polyhead.set_threads(2)
+    >>> polyhead.threads()
+    2
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**15:
+        raise InvalidValueError(f"set_threads: expected a count from 0 to {2**15 - 1}, found {count!r}")
+    native.set_threads(count)
+
+
+def threads() -> int:
+    """How many threads a call of this thread uses."""
+    return native.threads()
+
+
+def synchronise() -> None:
+    """Waits until all calls on GPUs are done, and raises what they found wrong in values: lengths, offsets, indices.
+
+    Those that lie on a GPU are checked there, when the call that was given them has long returned.
+    """
+    native.synchronise()
+
+
+def viewer_folder():
+    """Where the sources of the page are: beside the library."""
+    return folder / "viewer"
+
+
+def info() -> Dict[str, Any]:
+    """The library's version, the vector instructions it uses, and why there is no GPU path (None if there is one)."""
+    target, no_cuda_reason = native.info()
+    return {"version": version, "target": target, "no_cuda_reason": no_cuda_reason or None}
+
+
+# ---- Models are called through ctypes, with structs packed here. ----
+
+
+def _open_library():
+    named = os.environ.get("POLYHEAD_LIBRARY")
+    return ctypes.CDLL(named or str(next(iter(sorted(folder.glob("libpolyhead_c.so*"))))))
+
+
+_library = _open_library()
+_library.polyhead_last_error.restype = ctypes.c_char_p
+for _name in ("polyhead_results_free", "polyhead_model_free"):
     getattr(_library, _name).restype = None
-
-version = _library.polyhead_version().decode()
-statistic_names = tuple(_library.polyhead_statistic_name(n).decode() for n in range(FULL_STATISTICS))
 
 
 def function(name: str) -> Any:
@@ -86,7 +137,6 @@ class Arena:
 
     def __init__(self, size: int = 4096):
         self.words = (ctypes.c_uint64 * (size // 8))()
-        self.tensors: List[int] = []  # the words that hold the addresses of their data, in the order of packing
         self._at = ctypes.addressof(self.words)
         self._used = 0
         self.kept: List[Any] = []  # what the structs point to outside
@@ -117,7 +167,6 @@ HOST, CUDA = 1, 2  # DLPack's numbers
 def pack_tensor(arena, data, dtype, shape, strides, kind=HOST, index=0):
     """A polyhead_tensor on that device: dtype (code, bits), strides in elements, or None if row-major."""
     rank = len(shape)
-    arena.tensors.append(arena._used // 8)
     shape_at = arena._at + arena._used + _TENSOR_SIZE
     if strides is None:
         return arena.pack(_ROW_MAJOR[rank], data, kind, index, rank, dtype[0], dtype[1], 1, shape_at, 0, 0, *shape)
@@ -126,89 +175,6 @@ def pack_tensor(arena, data, dtype, shape, strides, kind=HOST, index=0):
     )
 
 
-_create = function("polyhead_context_create")
-_create.raw.argtypes = [ctypes.c_int, ctypes.c_void_p]
-_create_cuda = function("polyhead_context_create_cuda")
-_create_cuda.raw.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
-_synchronise = pointers(function("polyhead_context_synchronise"), 1)
-_threads = function("polyhead_context_threads").raw
-_threads.argtypes = [ctypes.c_void_p]
-
-
-class _Contexts(threading.local):
-    def __init__(self):
-        self.by_threads = {}
-
-
-_contexts = _Contexts()
-_thread_count = 0
-
-
-def set_threads(count: int) -> None:
-    """How many threads calls use from now on; 0: one per processor that this process may use.
-
-    >>> import polyhead
-    >>> polyhead.set_threads(2)
-    >>> polyhead.threads()
-    2
-    """
-    global _thread_count
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**15:
-        raise InvalidValueError(f"set_threads: expected a count from 0 to {2**15 - 1}, found {count!r}")
-    _thread_count = count
-
-
 def context():
-    """This thread's context."""
-    made = _contexts.by_threads.get(_thread_count)
-    if made is None:
-        made = Handle("context")
-        _create(_thread_count, made.into)
-        _contexts.by_threads[_thread_count] = made
-    return made.value
-
-
-_of_streams: Dict[Tuple[int, int], "Handle"] = {}  # by GPU and stream; threads share them, since the work of a stream is in one order anyway
-_of_streams_lock = threading.Lock()
-
-
-def cuda_context(index, stream):
-    """The context of that GPU in the caller's stream, a cudaStream_t as an integer."""
-    made = _of_streams.get((index, stream))
-    if made is None:
-        with _of_streams_lock:
-            made = _of_streams.get((index, stream))
-            if made is None:
-                made = Handle("context")
-                _create_cuda(index, stream, made.into)
-                _of_streams[index, stream] = made
-    return made.value
-
-
-def synchronise() -> None:
-    """Waits until all calls on GPUs are done, and raises what they found wrong in values: lengths, offsets, indices.
-
-    Those that lie on a GPU are checked there, when the call that was given them has long returned.
-    """
-    for made in list(_of_streams.values()):
-        _synchronise(made.value)
-
-
-def viewer_folder():
-    """Where the sources of the page are: beside the library."""
-    return _path.parent / "viewer"
-
-
-def threads() -> int:
-    """How many threads a call of this thread uses."""
-    return _threads(context())
-
-
-def info() -> Dict[str, Any]:
-    """The library's version, the vector instructions it uses, and why there is no GPU path (None if there is one)."""
-    target, reason = ctypes.c_char_p(), ctypes.c_char_p()
-    _info(ctypes.byref(target), ctypes.byref(reason))
-    return {"version": version, "target": (target.value or b"").decode(), "no_cuda_reason": (reason.value or b"").decode() or None}
-
-
-_info = function("polyhead_info")
+    """The address of this thread's context."""
+    return native.context_address()

@@ -28,6 +28,10 @@ def whole(value: Any, name: str, least: int = -(2**63), most: int = 2**63 - 1) -
     return found
 
 
+def seed(value: Any, name: str) -> int:
+    return whole(value, name, 0, 2**64 - 1)
+
+
 def natural(value: Any, name: str) -> int:
     return whole(value, name, 0)
 

@@ -1,25 +1,17 @@
-"""The options of attention, checked and packed."""
+"""The options of attention."""
 
-import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ._errors import InvalidValueError
-from ._library import Arena
-from ._numbers import flag, is_zero, number, whole
-from ._tensors import as_array, tensor
+from ._numbers import whole
+from ._tensors import as_array
 
 Array = Any  # of NumPy or PyTorch, or with DLPack
 Align = Literal["top_left", "bottom_right"]
 UNLIMITED = 2**63 - 1
 OPTION_TENSORS = "keep bias alibi key_lengths key_start query_lengths cu_q cu_k sink_logit gates".split()
-
-# polyhead_attention_options and polyhead_window.
-_OPTIONS = struct.Struct("<QQdii" + "Q" * 13 + "dQ")
-_DOUBLE, _INT64, _WINDOW = struct.Struct("<d"), struct.Struct("<q"), struct.Struct("<Q3q")
-_ALIGN = {None: 0, "top_left": 1, "bottom_right": 2}
 
 
 class Window(NamedTuple):
@@ -33,11 +25,13 @@ class Window(NamedTuple):
     always_first: int = 0
 
 
-def word_of(table, word, name):
-    if word is None or isinstance(word, str) and word in table:
-        return table[word]
-    words = ", ".join(repr(known) for known in table)
-    raise InvalidValueError(f"{name}: expected one of {words}, found {word!r}")
+def refuse_word(words, found, name):
+    raise InvalidValueError(f"{name}: expected one of {', '.join(map(repr, words))}, found {found!r}")
+
+
+def expect_word(words, found, name):
+    if found is not None and not (isinstance(found, str) and found in words):
+        refuse_word(words, found, name)
 
 
 if TYPE_CHECKING:
@@ -76,9 +70,11 @@ if TYPE_CHECKING:
         target_keys: Optional[Array]
 
 
-@dataclass
-class Options:
-    """The options of the attention contract; docs/semantics.md says what each means."""
+class Options(NamedTuple):
+    """The options of the attention contract; docs/semantics.md says what each means.
+
+    In the order of the module's table, python/native/structs.cpp.
+    """
 
     scale: Optional[float] = None
     softcap: float = 0.0
@@ -99,61 +95,28 @@ class Options:
     dropout: float = 0.0
     seed: int = 0
 
-    def settings(self) -> Tuple[Any, ...]:
-        """What is not a tensor, checked, in types that tell 1 from True."""
-        first = self.first_position
-        return (
-            None if self.scale is None else number(self.scale, "scale"),
-            number(self.softcap, "softcap"),
-            word_of(_ALIGN, self.align, "align"),
-            flag(self.causal, "causal"),
-            None if first is None or _has_axes(first) else whole(first, "first_position"),
-            None if self.window is None else _limits(self.window),
-            number(self.dropout, "dropout"),
-            whole(self.seed, "seed", 0, 2**64 - 1),
-        )
-
-    def kind(self, settings) -> Optional[Tuple[Any, ...]]:
-        """Those settings, or None where calls that follow will hardly have the same."""
-        return settings if self.first_position is None and is_zero(self.dropout) else None
-
-    def pack(self, arena: Arena, settings: Tuple[Any, ...]) -> int:
-        """The address of a polyhead_attention_options."""
-        scale, softcap, align, causal, first, window, dropout, seed = settings
-        scale_at = 0 if scale is None else arena.pack(_DOUBLE, scale)
-        first_at = 0 if first is None else arena.pack(_INT64, first)
-        window_at = 0 if window is None else arena.pack(_WINDOW, _WINDOW.size, *window)
-        tensors = [tensor(arena, x, name) for x, name in zip(self.tensors(), ("first_position", *OPTION_TENSORS))]
-        return arena.pack(_OPTIONS, _OPTIONS.size, scale_at, softcap, align, causal, first_at, tensors[0], window_at,
-                          *tensors[1:], dropout, seed)
-
-    def tensors(self):
-        """In the order of packing."""
-        first = self.first_position if _has_axes(self.first_position) else None
-        return [first, self.keep, self.bias, self.alibi, self.key_lengths, self.key_start, self.query_lengths, self.cu_q, self.cu_k,
-                self.sink_logit, self.gates]
+    def tensors(self) -> Tuple[Any, ...]:
+        """The first position, if it is one, and OPTION_TENSORS."""
+        return (self.first_position if has_axes(self.first_position) else None, *self[6:16])
 
     def in_arrays(self, in_torch: bool = False) -> "Options":
         """With arrays of NumPy, or torch, for what only speaks DLPack."""
-        for name in ("first_position", *OPTION_TENSORS):
-            given = getattr(self, name)
-            if given is not None and type(given) is not np.ndarray:
-                setattr(self, name, as_array(given, name, in_torch))
-        return self
+        others = {name: as_array(given, name, in_torch) for name in ("first_position", *OPTION_TENSORS)
+                  if (given := getattr(self, name)) is not None and type(given) is not np.ndarray}
+        return self._replace(**others) if others else self
 
 
 PLAIN = Options()  # none of them
-PLAIN_SETTINGS = PLAIN.settings()
 
 
-def _has_axes(x: Any) -> bool:
+def has_axes(x: Any) -> bool:
     return len(getattr(x, "shape", ())) > 0
 
 
 def options_of(caller: str, given: Dict[str, Any]) -> Options:
     """Of arguments by name."""
     for name in given:
-        if name not in Options.__dataclass_fields__:
+        if name not in Options._fields:
             raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}; docs/semantics.md has the options")
     return Options(**given)
 
@@ -165,8 +128,8 @@ def window_of(window):
         raise InvalidValueError(f"window: expected (left, right) or (left, right, always_first), found {window!r}") from None
 
 
-def _limits(window) -> Tuple[int, int, int]:
-    """As the library takes them."""
+def limits(window) -> Tuple[int, int, int]:
+    """Of a window, as the library takes them."""
     left, right, always_first = window_of(window)
     return (UNLIMITED if left is None else whole(left, "window"), UNLIMITED if right is None else whole(right, "window"),
             whole(always_first, "window.always_first"))

@@ -3,12 +3,12 @@
 import ctypes
 import struct
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
 from ._errors import DeviceError, DTypeError, LayoutError, OutOfMemoryError, ShapeError
-from ._library import CUDA, Arena, context, cuda_context, function, pack_tensor
+from ._library import CUDA, HOST, Arena, Handle, function, native, pack_tensor
 
 _VIEW = struct.Struct("<QiiiBBHQQQ12q")  # polyhead_view
 _get = function("polyhead_results_get")
@@ -23,7 +23,6 @@ _NUMPY = {
     ("i", 8): (0, 64),
     ("b", 1): (6, 8),
 }
-_NUMPY_BY_DTYPE: Dict[Any, Tuple[int, int]] = {}  # filled as types are met: a dictionary's answer is faster than a dtype's attributes
 _NUMPY_BACK = {(2, 16): np.float16, (2, 32): np.float32, (2, 64): np.float64, (0, 32): np.int32, (0, 64): np.int64, (6, 8): np.bool_}
 
 
@@ -45,118 +44,66 @@ def _torch_types():
     }
 
 
-_torch_by_dtype: Dict[Any, Tuple[int, int]] = {}
-
-
 def dtype_code(dtype: np.dtype) -> Optional[Tuple[int, int]]:
     """A type of NumPy's as DLPack's (code, bits), or None."""
     return _NUMPY.get((dtype.kind, dtype.itemsize)) if dtype.isnative else None
 
 
-def _of_numpy(arena, x, name, writable):
-    dtype = _NUMPY_BY_DTYPE.get(x.dtype)
+def described(x: Any, name: str, writable: bool) -> Tuple[Any, ...]:
+    """What the module does not see at a glance: (data, device type, device index, code, bits, shape, strides, what to keep).
+
+    The strides are in elements, or None if row-major. Tensors of torch that kernels cannot read as they lie are copied.
+    """
+    if isinstance(x, np.ndarray):
+        return _of_numpy(x, name, writable)
+    if is_torch(x):
+        return _of_torch(x, name, writable)
+    if writable:
+        raise DTypeError(f"{name}: expected an array of NumPy or PyTorch to write to, found {type(x).__name__}")
+    return described(expect_array(x, name), name, False)
+
+
+def _of_numpy(x, name, writable):
+    dtype = dtype_code(x.dtype)
     if dtype is None:
-        dtype = dtype_code(x.dtype)
-        if dtype is None:
-            raise DTypeError(
-                f"{name}: expected float16, float32, float64, int32, int64 or bool, found a NumPy array of {x.dtype}"
-            )
-        _NUMPY_BY_DTYPE[x.dtype] = dtype
+        raise DTypeError(f"{name}: expected float16, float32, float64, int32, int64 or bool, found a NumPy array of {x.dtype}")
     if x.ndim > 6:
         raise ShapeError(f"{name}: expected up to 6 axes, found shape {x.shape}")
-    flags = x.flags
-    if writable and not flags.writeable:
+    if writable and not x.flags.writeable:
         raise LayoutError(f"{name}: expected an array that can be written to, found a read-only one")
-    strides = None
-    if not flags.c_contiguous:
-        size = x.itemsize
-        if any(stride % size for stride in x.strides):
-            raise LayoutError(f"{name}: expected strides that are multiples of {size} bytes, found {x.strides}; copy the array")
-        strides = [stride // size for stride in x.strides]
-    arena.kept.append(x)
-    return pack_tensor(arena, x.__array_interface__["data"][0], dtype, x.shape, strides)
+    size = x.itemsize
+    if any(stride % size for stride in x.strides):
+        raise LayoutError(f"{name}: expected strides that are multiples of {size} bytes, found {x.strides}; copy the array")
+    strides = None if x.flags.c_contiguous else tuple(stride // size for stride in x.strides)
+    return (x.__array_interface__["data"][0], HOST, 0, *dtype, x.shape, strides, x)
 
 
-def _of_torch(arena, x, name):
-    if not _torch_by_dtype:
-        _torch_by_dtype.update(_torch_types())
-    dtype = _torch_by_dtype.get(x.dtype)
+def _of_torch(x, name, writable):
+    torch = sys.modules["torch"]
+    dtype = _torch_types().get(x.dtype)
     if dtype is None:
         raise DTypeError(
             f"{name}: expected float16, bfloat16, float32, float64, int32, int64 or bool, found a tensor of {x.dtype}"
         )
-    if type(x) is not sys.modules["torch"].Tensor:
+    if type(x) is not torch.Tensor or x.is_nested:
         from ._kinds_of_tensors import expect_numbers  # only where there is torch
 
         expect_numbers(x, name)
-    if x.layout is not sys.modules["torch"].strided:
+    if x.layout is not torch.strided:
         raise LayoutError(f"{name}: expected a dense tensor, found {x.layout}; use to_dense()")
     if x.dim() > 6:
         raise ShapeError(f"{name}: expected up to 6 axes, found shape {tuple(x.shape)}")
-    arena.kept.append(x)
-    if x.is_cuda:
-        return pack_tensor(arena, x.data_ptr(), dtype, x.shape, x.stride(), CUDA, x.device.index)
-    if not x.is_cpu:
+    if not x.is_cuda and not x.is_cpu:
         raise DeviceError(f"{name}: expected a tensor on the CPU or on a GPU of CUDA, found one on {x.device}")
-    return pack_tensor(arena, x.data_ptr(), dtype, x.shape, x.stride())
+    if not writable and x.dim() > 0 and (x.stride(-1) != 1 and x.shape[-1] > 1 or x.is_neg()):
+        x = x.detach().clone(memory_format=torch.contiguous_format)  # contiguous() leaves an empty one as it is
+    device = (CUDA, x.device.index) if x.is_cuda else (HOST, 0)
+    return (x.data_ptr(), *device, *dtype, tuple(x.shape), x.stride(), x)
 
 
-def context_of(x):
-    """Where calls on x run: this thread's context, or that of torch's current stream on the GPU of x."""
-    if is_torch(x) and x.is_cuda:
-        return cuda_context(x.device.index, sys.modules["torch"].cuda.current_stream(x.device).cuda_stream)
-    return context()
-
-
-def address_of(x):
-    """Of its data."""
-    if type(x) is not np.ndarray:
-        return x.data_ptr()
-    flags = x.flags
-    if flags.c_contiguous and flags.writeable and x.size:
-        return ctypes.addressof(ctypes.c_char.from_buffer(x))  # NumPy's own answer takes twice as long
-    return x.__array_interface__["data"][0]
-
-
-def kind_of(x):
-    """All that a packed tensor says beside its address."""
-    if type(x) is np.ndarray:
-        return x.dtype, x.shape, x.strides, x.flags.writeable
-    return x.dtype, x.shape, x.stride(), x.device
-
-
-_packed: Dict[Any, Any] = {}  # calls by kind: what was packed for the last one
-_MOST_PACKED = 256
-
-
-def call(function, inputs, outputs, settings, pack):
-    """function(context, *pack(arena)), where pack() packs those of `inputs` and `outputs` that are not None, in this order.
-
-    Calls of the same kind, that is with the same `settings` and tensors that differ in their addresses alone, are packed once.
-    Settings are None for a call that is unlike others; they have been checked, since 1 and True are the same to a dictionary.
-    """
-    kind = known = None
-    if settings is not None:
-        try:
-            kind = function, settings, *[None if x is None else kind_of(x) for x in (*inputs, *outputs)]
-            known = _packed.pop(kind, None)  # nobody else has it while it is in use: no other thread, no finalizer
-        except (AttributeError, RuntimeError, TypeError):  # no arrays: packing says so
-            kind = None
-    if known is None:
-        arena = Arena()
-        known = arena, pack(arena)
-    else:
-        arena = known[0]
-        words, places = arena.words, iter(arena.tensors)
-        for x in (*inputs, *outputs):
-            if x is not None:
-                words[next(places)] = address_of(x)
-    function(context_of(inputs[0]), *known[1])
-    if kind is not None:
-        arena.kept.clear()
-        if len(_packed) >= _MOST_PACKED:
-            _packed.clear()
-        _packed[kind] = known
+def current_stream(index: int) -> int:
+    """torch's on that GPU, a cudaStream_t."""
+    return sys.modules["torch"].cuda.current_stream(index).cuda_stream
 
 
 def as_array(x: Any, name: str, in_torch: bool = False) -> Any:
@@ -199,17 +146,11 @@ def expect_array(x: Any, name: str) -> Any:
     raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(x).__name__}")
 
 
-def tensor(arena: Arena, x: Any, name: str, writable: bool = False) -> int:
-    """The address of a polyhead_tensor for x, or 0 for None."""
-    if x is None:
-        return 0
-    if type(x) is np.ndarray or isinstance(x, np.ndarray):
-        return _of_numpy(arena, x, name, writable)
-    if is_torch(x):
-        return _of_torch(arena, x, name)
-    if writable:
-        raise DTypeError(f"{name}: expected an array of NumPy or PyTorch to write to, found {type(x).__name__}")
-    return tensor(arena, expect_array(x, name), name)
+def tensor(arena: Arena, x: Any, name: str) -> int:
+    """The address of a polyhead_tensor for an array of NumPy, for models."""
+    data, kind, index, code, bits, shape, strides, kept = described(x, name, False)
+    arena.kept.append(kept)
+    return pack_tensor(arena, data, (code, bits), shape, strides, kind, index)
 
 
 def empty(like: Any, shape: Tuple[int, ...], dtype: Any = None) -> Any:
@@ -242,14 +183,16 @@ class _Owned:
         }
 
 
-def view_array(owner: Any, fill: Callable[[int], None]) -> np.ndarray:
-    """The row-major tensor of the host's that fill(address of a polyhead_view) describes, as a NumPy array."""
-    view = ctypes.create_string_buffer(_VIEW.size)
-    fill(ctypes.addressof(view))
-    data, _, _, rank, code, bits, _, _, _, _, *shape = _VIEW.unpack(view.raw)
-    return np.asarray(_Owned(owner, data, tuple(shape[:rank]), code, bits))
+def owned_array(owner: Any, data: int, shape: Tuple[int, ...], code: int, bits: int) -> np.ndarray:
+    """Row-major memory of the library's that lives as long as its owner."""
+    return np.asarray(_Owned(owner, data, shape, code, bits))
 
 
 def result_array(results: Any, name: str) -> np.ndarray:
-    """A tensor among results that the library allocated."""
-    return view_array(results, lambda into: _get(results.value, name.encode(), into))
+    """A tensor of the host's among results that the library allocated, which it keeps alive."""
+    if not isinstance(results, Handle):
+        return owned_array(results, *native.results_get(results, name))
+    view = ctypes.create_string_buffer(_VIEW.size)
+    _get(results.value, name.encode(), ctypes.addressof(view))
+    data, _, _, rank, code, bits, _, _, _, _, *shape = _VIEW.unpack(view.raw)
+    return owned_array(results, data, tuple(shape[:rank]), code, bits)

@@ -321,13 +321,16 @@ class Layer : public testing::Test {
     expect_ok(polyhead_layer_create(in_c_context_, &shape, {2, 32, 1}, 7, &layer_));
     Random random("layer");
     for (Tensor* tensor : {&x_, &gates_, &doutput_}) fill_normal(*tensor, random);
+    factors_.as<float>()[0] = 1;
+    factors_.as<float>()[1] = 3;
     for (std::int32_t t = 0; t < 7; ++t) positions_.as<std::int32_t>()[t] = 3 * t;
     options_ = {.attention = {.causal = true, .gates = gates_},
                 .qk_norm_epsilon = 1e-3,
                 .rotary = Rotary{.layout = RotaryLayout::interleaved,
                                  .dim = 4,
                                  .base = 500,
-                                 .scaling = {.factor = 8, .slow = 2, .fast = 5, .context = 16}},
+                                 .scaling = {.factor = 8, .slow = 2, .fast = 5, .context = 16},
+                                 .factors = factors_},
                 .query_positions = positions_};
     fill(in_c_options_, options_.attention, in_c_);
     rotary_ = {.size = sizeof rotary_,
@@ -337,7 +340,8 @@ class Layer : public testing::Test {
                .scaling_factor = 8,
                .scaling_slow = 2,
                .scaling_fast = 5,
-               .scaling_context = 16};
+               .scaling_context = 16,
+               .factors = in_c_(factors_)};
     in_c_inputs_.size = sizeof in_c_inputs_;
     in_c_inputs_.query = in_c_(x_);
     in_c_inputs_.attention = &in_c_options_.c;
@@ -361,7 +365,8 @@ class Layer : public testing::Test {
   const MultiHeadAttention expected_{{.width = 24, .heads = 4, .kv_heads = 2, .qk_norm = true}, DType::f32, 7};
   polyhead_layer* layer_ = nullptr;
   Tensor x_ = Tensor::empty({2, 7, 24}, DType::f32), gates_ = Tensor::empty({4}, DType::f32),
-         doutput_ = Tensor::empty({2, 7, 24}, DType::f32), positions_ = Tensor::empty({7}, DType::i32);
+         doutput_ = Tensor::empty({2, 7, 24}, DType::f32), positions_ = Tensor::empty({7}, DType::i32),
+         factors_ = Tensor::empty({2}, DType::f32);
   const MultiHeadInputs inputs_{.query = x_};
   MultiHeadOptions options_;
   Options in_c_options_;

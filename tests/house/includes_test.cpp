@@ -95,6 +95,8 @@ TEST_F(FakeTree, EveryKindOfViolationIsFound) {
   expect_found("src/heads/x.cpp", "#include \"train/loop.h\"\n", "may not include train/");
   expect_found("cli/x.cpp", "#include \"reference/attention.h\"\n", "may not include reference/");
   expect_found("capi/x.cpp", "#include \"core/team.h\"\n", "may not include core/");
+  expect_found("python/native/x.cpp", "#include \"capi/guard.h\"\n", "may not include capi/");
+  expect_found("capi/x.cpp", "#include <Python.h>\n", "Python.h is not for this room");
   expect_found("src/attic/x.cpp", "", "no such room");
   expect_found("src/cuda/device/x.cuh", "#include \"cuda/launch.h\"\n", "nothing outside itself");
   // Ways around the table.

@@ -52,6 +52,7 @@ const std::vector<Room> kRooms = {
     {"study", {"core", "autograd", "model", "io", "train", "heads", "exam", "report"}, "heads"},
     {"serve", {"core", "model", "io", "heads", "exam", "report"}, "heads"},
     {"capi", {}, "polyhead"},
+    {"native", {}, "polyhead"},
     {"cli",
      {"core", "backend", "ops", "autograd", "io", "text", "model", "train", "heads", "exam", "report", "study",
       "serve"},
@@ -64,17 +65,10 @@ struct Library {
   Names rooms;
 };
 const std::vector<Library> kLibraries = {
-    {"immintrin.h", {"cpu"}},
-    {"hwy/", {"cpu"}},
-    {"CLI/", {"cli"}},
-    {"fmt/", {"cli", "report"}},
-    {"nlohmann/", {"cli", "io", "report"}},
-    {"utf8proc.h", {"text"}},
-    {"microhttpd.h", {"serve"}},
-    {"cuda", {"cuda"}},
-    {"cublasLt.h", {"cuda"}},
-    {"cub/", {"cuda"}},
-    {"xxhash.h", {"io"}},
+    {"immintrin.h", {"cpu"}}, {"hwy/", {"cpu"}},           {"Python.h", {"native"}},
+    {"CLI/", {"cli"}},        {"fmt/", {"cli", "report"}}, {"nlohmann/", {"cli", "io", "report"}},
+    {"utf8proc.h", {"text"}}, {"microhttpd.h", {"serve"}}, {"cuda", {"cuda"}},
+    {"cublasLt.h", {"cuda"}}, {"cub/", {"cuda"}},          {"xxhash.h", {"io"}},
     {"zlib.h", {"report"}},
 };
 
@@ -210,7 +204,8 @@ std::vector<std::string> violations(const fs::path& root) {
     }
   }
 
-  std::vector<std::pair<fs::path, std::string>> folders = {{root / "cli", "cli"}, {root / "capi", "capi"}};
+  std::vector<std::pair<fs::path, std::string>> folders = {
+      {root / "cli", "cli"}, {root / "capi", "capi"}, {root / "python/native", "native"}};
   if (fs::is_directory(root / "src")) {
     for (const fs::directory_entry& entry : fs::directory_iterator(root / "src")) {
       if (entry.is_directory()) folders.emplace_back(entry.path(), entry.path().filename().string());

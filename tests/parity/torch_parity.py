@@ -483,6 +483,16 @@ class Sdpa(Seeded):
                 call()
 
 
+class Ops(unittest.TestCase):
+    def test_take_what_the_contract_has(self):
+        from polyhead._options import Options
+
+        for op, more in ((torch.ops.polyhead.attend, {"weights", "statistics"}),
+                         (torch.ops.polyhead.attend_backward, {"output", "lse", "doutput", "dlse", "dweights"})):
+            names = {argument.name for argument in op.default._schema.arguments}
+            self.assertEqual(names, {"q", "k", "v", "drawn", *Options._fields, *more})
+
+
 class Items(torch.utils.data.Dataset):
     """Attention of drawn numbers, made by whoever loads them."""
 

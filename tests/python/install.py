@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TAG = "py3-none-manylinux_2_36_x86_64"
+TAG = "cp310-abi3-manylinux_2_36_x86_64"
 
 
 def environment(folder, *to_install):

@@ -19,7 +19,15 @@ def made(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def formula(layer, query, key, value, causal=False, gates=None):
+def rotated(x, positions, dim, base, factors):
+    """x [..,T,D]: columns c and c + dim/2 as complex numbers, turned by their position."""
+    half = dim // 2
+    angle = positions[:, None] * base ** (-2 * np.arange(half) / dim) / factors
+    turned = (x[..., :half] + 1j * x[..., half:dim]) * np.exp(1j * angle)
+    return np.concatenate([turned.real, turned.imag, x[..., dim:]], -1)
+
+
+def formula(layer, query, key, value, causal=False, gates=None, rotate=lambda x: x):
     """(heads [B,T,H*D], weights [B,H,T,S], output [B,T,C]) as the paper has it, in double."""
     p = {name: x.astype(float) for name, x in layer.parameters.items()}
     H, G, D = layer.heads, layer.kv_heads, layer.head_dim
@@ -31,7 +39,9 @@ def formula(layer, query, key, value, causal=False, gates=None):
     q, k, v = (x @ weight.T + bias for x, weight, bias in zip((query, key, value), projections, biases))
     split = lambda x, heads: x.reshape(*x.shape[:2], heads, D).transpose(0, 2, 1, 3)  # noqa: E731
     q, k, v = split(q, H), np.repeat(split(k, G), H // G, 1), np.repeat(split(v, G), H // G, 1)
-    s = q @ k.transpose(0, 1, 3, 2) / D**0.5
+    if "q_norm.weight" in p:
+        q, k = (x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * p[f"{name}_norm.weight"] for x, name in ((q, "q"), (k, "k")))
+    s = rotate(q) @ rotate(k).transpose(0, 1, 3, 2) / D**0.5
     if causal:
         s = np.where(np.tri(*s.shape[2:], dtype=bool), s, -np.inf)
     e = np.exp(s - s.max(-1, keepdims=True))
@@ -61,6 +71,27 @@ class Values(unittest.TestCase):
                         self.assertEqual(mine.dtype, dtype)
                         np.testing.assert_allclose(mine, reference, atol=tolerance)
                     np.testing.assert_allclose(found.statistics.max_weight, expected[1].max(-1).mean((0, 2)), atol=tolerance)
+
+    def test_heads_that_are_normalised_and_rotated(self):
+        layer = polyhead.MultiHeadAttention(24, 3, qk_norm=True, dtype="float64", seed=2)
+        for name in ("q_norm.weight", "k_norm.weight"):
+            layer.parameters[name][:] = made(5, 8)
+        x, positions, factors = made(1, 2, 5, 24), np.array([0, 2, 3, 7, 11], np.int32), np.array([1, 1.5, 4], np.float32)
+        expected = formula(layer, x, x, x, rotate=lambda y: rotated(y, positions, 6, 500.0, factors))
+        found = layer(x, rotary=polyhead.Rotary(dim=6, base=500.0, factors=factors), query_positions=positions, weights=True, heads=True,
+                      lse=True, logits="scaled", statistics="light", row_statistics=True)
+        for mine, reference in zip((found.heads, found.weights, found.output), expected):
+            np.testing.assert_allclose(mine, reference, atol=1e-12)
+        np.testing.assert_allclose(np.exp(found.logits - found.lse[..., None]), expected[1], atol=1e-12)
+        np.testing.assert_allclose(found.row_statistics.max_weight, expected[1].max(-1), atol=1e-12)
+        one = layer(x, rotary=polyhead.Rotary(6, 500.0, factors=factors), query_positions=positions, weights=True, weight_heads=[2],
+                    weight_rows=[4, 0])
+        np.testing.assert_array_equal(one.weights, found.weights[:, [2]][:, :, [4, 0]])
+        self.assertEqual(set(pickle.loads(pickle.dumps(layer)).parameters), set(layer.parameters))
+        with self.assertRaisesRegex(polyhead.DTypeError, "rotary: expected polyhead.Rotary, found tuple"):
+            layer(x, rotary=(6, 500.0))
+        with self.assertRaisesRegex(polyhead.Error, "factors"):
+            layer(x, rotary=polyhead.Rotary(6, factors=factors[:2]))
 
     def test_self_attention(self):
         layer = polyhead.MultiHeadAttention(8, 2, dtype="float64", seed=1)

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What a call of attention from Python costs beside torch's, at [1,1,2,4]: on the CPU, and on a GPU where there is one.
+
+    PYTHONPATH=python POLYHEAD_LIBRARY=build/release/capi/libpolyhead_c.so python3 bench/calls.py [--seconds 10] [--json]
+
+Calls take turns, eight of each at a time, and the least time of all turns is shown: what a call takes when nothing disturbs it.
+One thread each. On a GPU the time is that of the host: turns end with a wait that is not counted.
+"""
+import argparse
+import ctypes
+import json
+import platform
+import time
+
+import numpy as np
+import polyhead
+import polyhead.torch
+import torch
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+CALLS = 8
+SHAPE = 1, 1, 2, 4
+
+
+def least(functions, seconds, wait=lambda: None):
+    """Microseconds of one call of each."""
+    found = {name: float("inf") for name in functions}
+    for call in functions.values():
+        call()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for name, call in functions.items():
+            start = time.perf_counter_ns()
+            for _ in range(CALLS):
+                call()
+            found[name] = min(found[name], (time.perf_counter_ns() - start) / CALLS / 1e3)
+            wait()
+    return found
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("rank", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("byte_offset", ctypes.c_uint64)]
+
+
+def in_c(x):
+    """The call in C, with everything ready; through ctypes, whose own part is in the time."""
+    library = ctypes.CDLL(str(min(polyhead._library.folder.glob("libpolyhead_c.so*"))))
+    library.polyhead_attend.argtypes = [ctypes.c_void_p] * 6
+    shape = (ctypes.c_int64 * 4)(*x.shape)
+    output = np.empty_like(x)
+    q, into = (Tensor(array.ctypes.data, (1, 0), 4, 2, 32, 1, ctypes.addressof(shape), None, 0) for array in (x, output))
+    results = (ctypes.c_uint64 * (polyhead._library.native.layouts()["attention_results"][0] // 8))()
+    results[0], results[1] = 8 * len(results), ctypes.addressof(into)
+    context = ctypes.c_void_p()
+    library.polyhead_context_create(1, ctypes.byref(context))
+    arguments = context.value, *[ctypes.addressof(q)] * 3, None, ctypes.addressof(results)
+
+    def call(kept=(shape, output, q, into, results, context)):
+        assert library.polyhead_attend(*arguments) == 0
+
+    return call
+
+
+def of_torch(device, seconds):
+    """Pairs of times, ours and torch's, by what is called."""
+    x = torch.ones(SHAPE, device=device)
+    leaves = [x.clone().requires_grad_() for _ in range(3)]
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    pairs = {
+        "no gradients": (lambda: polyhead.attention(x, x, x), lambda: sdpa(x, x, x)),
+        "no gradients, causal": (lambda: polyhead.attention(x, x, x, causal=True), lambda: sdpa(x, x, x, is_causal=True)),
+        "recorded": (lambda: polyhead.attention(*leaves), lambda: sdpa(*leaves)),
+        "forward and backward": (lambda: torch.autograd.grad(polyhead.attention(*leaves), leaves, x),
+                                 lambda: torch.autograd.grad(sdpa(*leaves), leaves, x))}
+    return {kind: least({"ours": ours, "torch": peer}, seconds, wait) for kind, (ours, peer) in pairs.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10, help="for each row")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    polyhead.set_threads(1)
+    x = np.ones(SHAPE, np.float32)
+    found = {"numpy": least({"ours": lambda: polyhead.attention(x, x, x), "C": in_c(x)}, arguments.seconds)}
+    for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
+        found[device] = of_torch(device, arguments.seconds)
+    if arguments.json:
+        print(json.dumps(found))
+        return
+    print(f"polyhead {polyhead.__version__}, torch {torch.__version__}, Python {platform.python_version()}, {platform.processor() or platform.machine()}"
+          + (f", {torch.cuda.get_device_name()}" if "cuda" in found else ""))
+    print("| a call of [1,1,2,4], µs | polyhead | beside | ratio |\n|---|---:|---:|---:|")
+    ours, c = found["numpy"]["ours"], found["numpy"]["C"]
+    print(f"| NumPy, beside the call in C | {ours:.2f} | {c:.2f} | {ours - c:.2f} more |")
+    for device in found.keys() & {"cpu", "cuda"}:
+        for kind, times in found[device].items():
+            print(f"| torch on {device}, {kind} | {times['ours']:.2f} | {times['torch']:.2f} | {times['ours'] / times['torch']:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+// Arrays of NumPy's and torch's as tensors of the library, without a copy.
+#pragma once
+
+#include "native/objects.h"
+#include "polyhead/polyhead_c.h"
+
+namespace polyhead::native {
+
+constexpr int kMaxRank = 6;
+
+struct Tensor {
+  polyhead_tensor view;
+  int64_t shape[kMaxRank], strides[kMaxRank];
+  Ref kept;  // what the view looks into, beside the object that was given
+};
+
+enum class Access { read, write };
+
+// Fills in `tensor` from an array. Whatever is not plainly an array of NumPy's or a tensor of torch's goes through
+// polyhead._tensors.described, which finds a way or refuses it by name.
+void describe(PyObject* array, const char* name, Access access, Tensor& tensor);
+
+// The type, for statistics, of what comes from q: f32, or f64 for f64.
+polyhead_dtype statistics_type(polyhead_dtype dtype);
+
+// A new array of the kind and on the device of `like`, and its view. `shape` has `rank` sizes.
+Ref make(PyObject* like, const polyhead_tensor& as, int rank, const int64_t* shape, polyhead_dtype dtype, Tensor& made);
+// An output [B,H,T,E] that lies in memory as q does where that is torch's, so that heads merge without a copy.
+Ref make_output(PyObject* q, const polyhead_tensor& as, PyObject* v, int64_t value_dim, Tensor& made);
+
+// torch's current stream on that GPU, a cudaStream_t.
+void* current_stream(int32_t index);
+
+bool is_numpy(PyObject* array);
+
+void learn_numpy();
+// use_torch(types, exchange, empty_like): the classes whose tensors can be read directly, DLPack's table of functions
+// as a capsule, or None, and torch.empty_like.
+PyObject* use_torch(PyObject*, PyObject* arguments);
+
+}  // namespace polyhead::native
