@@ -330,7 +330,7 @@ class Use(Live):
         self.assertEqual(said.lines(tab, '#outcome')[0], 'region "Side by side"')
         self.click(tab, '.cell[data-head="1.2"]')
         self.wait(tab, "map.matrix !== null && byId('other-name').textContent !== ''")
-        said.expect(self, HERE / 'said.txt', FOLDER / 'said.txt', {
+        said.expect(self, HERE / 'said.txt', {
             'the live page': [line.replace(str(FOLDER), 'FOLDER') for line in page],
             'a head': said.lines(tab, '#head-tools, #other-map')})
 

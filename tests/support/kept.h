@@ -1,9 +1,10 @@
-// A text that is held to a file of tests/fixtures, line by line. A change that is meant is made in the file too: where
-// they differ, what there is now is written to the working folder, to be read and put in the file's place.
+// A text that is held to a file of tests/fixtures, line by line. A change that is meant is taken over by running the
+// test once more with POLYHEAD_ACCEPT=1, which writes the file; its diff is there to be read.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,6 +13,12 @@
 namespace polyhead {
 
 inline void expect_kept(const std::filesystem::path& file, const std::string& found) {
+  if (std::getenv("POLYHEAD_ACCEPT") != nullptr) {
+    std::ofstream out(file);
+    out << found << std::flush;
+    EXPECT_TRUE(out) << file << " cannot be written";
+    return;
+  }
   std::ifstream then(file);
   std::istringstream now(found);
   std::string line, expected;
@@ -23,9 +30,7 @@ inline void expect_kept(const std::filesystem::path& file, const std::string& fo
     EXPECT_EQ(line, expected) << file << ", line " << number;
   }
   same = same && !std::getline(then, expected);
-  const std::filesystem::path to = std::filesystem::absolute(file.filename());
-  EXPECT_TRUE(same) << file << " differs from what there is now, " << to;
-  if (!same) std::ofstream(to) << found;
+  EXPECT_TRUE(same) << file << " differs from what there is now; if that is meant, POLYHEAD_ACCEPT=1 writes it";
 }
 
 }  // namespace polyhead

@@ -1,6 +1,6 @@
 """using_test.py CHROMIUM FOLDER: keys, focus, history, what a state looks like, and what a screen reader says of it all.
 
-The words are in said.txt; those that were found lie in FOLDER/said.txt: if a change of them was meant, it belongs here.
+The words are in said.txt.
 """
 import itertools
 import json
@@ -89,7 +89,7 @@ class Using(PageTest):
         tab = self.at('')
         tab.call('Input.dispatchMouseEvent', type='mouseMoved', x=1, y=1)
         tab.run("byId('cell-note').textContent = ''; null")
-        said.expect(self, HERE / 'said.txt', FOLDER / 'said.txt', {
+        said.expect(self, HERE / 'said.txt', {
             'the page': self.lines('#model=1&sample=1', 'header, #heads'),
             'a head': self.lines('#model=1&sample=1&head=0.0&query=1', 'dialog'),
             'a head over a long text': self.lines('#sample=0&head=0.0', '.map'),
