@@ -89,6 +89,7 @@ class Shapes {
     }
   }
 
+  const std::vector<Shape>& all() const { return all_; }
   std::vector<Shape> of(const std::string& kind, const std::string& ink = "") const {
     std::vector<Shape> found;
     for (const Shape& shape : all_) {
