@@ -49,13 +49,14 @@ double draw_legend(Canvas& canvas, const std::vector<std::string>& names, double
   constexpr double kLine = 18, kSwatch = 12, kSpace = 18;
   double x = 0, y = top;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const double taken = kSwatch + 6 + width_of(names[i], kLabelSize);
+    const std::string name = fitted(names[i], width - kSwatch - 6, kLabelSize);
+    const double taken = kSwatch + 6 + width_of(name, kLabelSize);
     if (x > 0 && x + taken > width) {
       x = 0;
       y += kLine;
     }
     canvas.rectangle(series_ink(i), {x, y + 3}, kSwatch, 8);
-    canvas.text(kInk, {x + kSwatch + 6, y + 11}, names[i], {.size = kLabelSize});
+    canvas.text(kInk, {x + kSwatch + 6, y + 11}, name, {.size = kLabelSize});
     x += taken + kSpace;
   }
   return y + kLine - top;

@@ -79,7 +79,8 @@ void draw_numbers(Canvas& canvas, const Grid& grid, const Layout& layout) {
 void draw_labels(Canvas& canvas, const Grid& grid, const Layout& layout, double bottom) {
   for (std::size_t r = 0; r < grid.rows.size(); ++r) {
     canvas.text(kSoft, {layout.left - 8, layout.corner(r, 0).y + layout.cell_height / 2 + 0.35 * kTickSize},
-                shortened(visible(grid.rows[r]), 30), {.size = kTickSize, .anchor = Anchor::end});
+                fitted(shortened(visible(grid.rows[r]), 30), layout.left - 8, kTickSize),
+                {.size = kTickSize, .anchor = Anchor::end});
   }
   double free_from = -1e9;
   for (std::size_t c = 0; c < grid.columns.size(); ++c) {

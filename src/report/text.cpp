@@ -165,6 +165,14 @@ double width_of(std::string_view text, double size) {
   return em * size;
 }
 
+std::string fitted(const std::string& text, double width, double size) {
+  std::string result = text;
+  for (auto letters = static_cast<int>(text.size()); letters > 0 && width_of(result, size) > width; --letters) {
+    result = shortened(text, letters);
+  }
+  return result;
+}
+
 std::string typeset(std::string digits) {
   const bool negative = digits.starts_with('-');
   digits.erase(0, negative ? 1 : 0);

@@ -22,6 +22,8 @@ std::string shortened(std::string_view text, int most);
 
 // About how wide the text is in a sans-serif font of this size.
 double width_of(std::string_view text, double size);
+// The text, or as much of its beginning as that width has room for, with "…" behind it.
+std::string fitted(const std::string& text, double width, double size);
 
 // Three significant digits, no trailing zeros, a real minus sign: 0.0123, −12.3, 12,345, 2.5M.
 std::string number(double value);

@@ -13,6 +13,7 @@
 #include "report/png.h"
 #include "report/shapes.h"
 #include "report/sources.h"
+#include "report/text.h"
 #include "support/said.h"
 
 namespace polyhead::report {
@@ -88,6 +89,50 @@ TEST(Kept, Figures) {
     text += "--- in a narrow page\n" + looks_of(svg(figure, Place::narrow_page));
   }
   expect_kept(fixture("figures.txt"), text);
+}
+
+// Where letters stand, about.
+struct Letters {
+  double left, right, top, bottom;
+
+  explicit Letters(const Shape& text) {
+    const double size = text.number("font-size"), width = width_of(text.text, size);
+    const double x = text.number("x"), y = text.number("y");
+    const std::string anchor = text.attribute("text-anchor");
+    const double before = anchor == "end" ? width : anchor == "middle" ? width / 2 : 0;
+    if (text.attribute("transform").starts_with("rotate(-90 ")) {
+      *this = {x - 0.7 * size, x + 0.1 * size, y + before - width, y + before};
+    } else {
+      *this = {x - before, x - before + width, y - 0.7 * size, y + 0.1 * size};
+    }
+  }
+  Letters(double left, double right, double top, double bottom) : left(left), right(right), top(top), bottom(bottom) {}
+  bool touches(const Letters& other) const {
+    return left < other.right && other.left < right && top < other.bottom && other.top < bottom;
+  }
+};
+
+TEST(Figures, LettersStayOnThePaperAndApart) {
+  for (const Figure& figure : all_figures()) {
+    for (const Place place : {Place::page, Place::narrow_page}) {
+      if (figure.id == "lines" && place == Place::narrow_page) continue;  // events do not make way for each other
+      const Shapes shapes(svg(figure, place));
+      const Shape paper = shapes.of("svg").at(0);
+      std::vector<Shape> texts = shapes.of("text");
+      std::erase_if(texts, [](const Shape& text) {  // slanted ones have a test of their own
+        return text.text.empty() || text.attribute("transform").starts_with("rotate(-35 ");
+      });
+      for (std::size_t n = 0; n < texts.size(); ++n) {
+        const Letters here(texts[n]);
+        SCOPED_TRACE(figure.id + (place == Place::page ? ": " : ", narrow: ") + texts[n].text);
+        EXPECT_TRUE(here.left > -1 && here.right < paper.number("width") + 1) << here.left << " to " << here.right;
+        EXPECT_TRUE(here.top > -1 && here.bottom < paper.number("height") + 1) << here.top << " to " << here.bottom;
+        for (std::size_t other = 0; other < n; ++other) {
+          EXPECT_FALSE(here.touches(Letters(texts[other]))) << "touches " << texts[other].text;
+        }
+      }
+    }
+  }
 }
 
 // What the code makes of a page: without the lines of page.html and whatever else stands in files of its own, without

@@ -98,6 +98,14 @@ TEST(Text, ShortenedCountsCharacters) {
   EXPECT_EQ(shortened("ab", 1), "…");
 }
 
+TEST(Text, FittedTextIsAsLongAsItMayBe) {
+  const std::string name = "a näme of many letters";
+  EXPECT_EQ(fitted(name, width_of(name, 12), 12), name);
+  for (const char* cut : {"a näme of many lett…", "a n…", "…"})
+    EXPECT_EQ(fitted(name, width_of(cut, 12) + 0.1, 12), cut);
+  EXPECT_EQ(fitted("", 0, 12), "");
+}
+
 TEST(Text, NumbersHaveThreeDigits) {
   EXPECT_EQ(number(0), "0");
   EXPECT_EQ(number(0.012345), "0.0123");
