@@ -3,11 +3,12 @@ PREFIX ?= /usr/local
 POLYHEAD = build/release/cli/polyhead
 SOURCES = $(shell find include src cli python examples bench tests -name '*.h' -o -name '*.cpp')
 
-.PHONY: help study test test-sanitized parity bench wheel check install clean command
+.PHONY: help study test test-sanitized test-gpu parity bench wheel check install clean command
 help:
 	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
 	@echo 'make test               all tests'
 	@echo 'make test-sanitized     the fast ones again under AddressSanitizer and UBSan'
+	@echo 'make test-gpu           the kernels and models on a GPU, beside the CPU: on a machine that has one'
 	@echo 'make parity             compares tensors, logits and tokens with those of others (fetches torch and transformers into .venv-parity)'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
 	@echo 'make wheel              makes the Python package, one wheel for every Python, in build/wheel'
@@ -26,6 +27,12 @@ test:
 test-sanitized:
 	tools/install-packages build test
 	cmake --workflow --preset asan
+
+test-gpu:
+	tools/install-packages build test
+	cmake --preset release
+	cmake --build --preset release --target polyhead_gpu_check
+	ctest --preset gpu
 
 parity: .venv-parity/ready
 	tools/install-packages build test

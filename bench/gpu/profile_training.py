@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Which kernels a training step of ours spends its time in. FOLDER is where CMake built libpolyhead_gpu_calls.so.
+"""Which kernels a training step of ours spends its time in. FOLDER is where CMake built.
 
-    bench/gpu/profile_training.py build/release/bench [--precision f32|tf32|bf16]
+    bench/gpu/profile_training.py build/release [--precision f32|tf32|bf16]
 """
 import argparse
 import collections
@@ -22,7 +22,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--precision", default="bf16", choices=["f32", "tf32", "bf16"])
     arguments = parser.parse_args()
-    library = Library(arguments.folder / "libpolyhead_gpu_calls.so")
+    library = Library(arguments.folder / "bench/libpolyhead_gpu_calls.so")
     precision = ["f32", "tf32", "bf16"].index(arguments.precision)
     library.call("training", (ctypes.c_int64 * 5)(*GPT), ctypes.c_int64(precision))
     loss = ctypes.c_double()

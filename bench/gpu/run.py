@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Attention on the GPU: checked against the reference (polyhead_gpu_check, every case of the catalogue), then timed beside
 torch's backends, which take turns with libpolyhead_gpu_calls.so on the same tensors. Prints the tables of
-docs/performance-gpu.md. FOLDER is where CMake built the two.
+docs/performance-gpu.md. FOLDER is where CMake built.
 
-    bench/gpu/run.py build/release/bench [--rounds 15] [--only check,forward,backward,layer,training,decode,statistics,materialised,options,portable]
+    bench/gpu/run.py build/release [--rounds 15] [--only check,forward,backward,layer,training,decode,statistics,materialised,options,portable]
 """
 import argparse
 import ctypes
@@ -370,7 +370,7 @@ def main():
           f"B*S = {TOKENS}, H*D = {WIDTH}\n")
     chosen = arguments.only.split(",")
     if "check" in chosen:
-        if subprocess.run([arguments.folder / "polyhead_gpu_check"]).returncode != 0:
+        if subprocess.run([arguments.folder / "tests/cuda/polyhead_gpu_check"]).returncode != 0:
             sys.exit("the check failed: no timing of wrong results")
         chosen.remove("check")
     kernels = {"POLYHEAD_CUDA_KERNELS": "portable"}
@@ -378,7 +378,7 @@ def main():
         again = [sys.executable, __file__, arguments.folder, "--rounds", str(arguments.rounds), "--only", "portable"]
         subprocess.run(again, env=os.environ | kernels, check=True)
         chosen.remove("portable")
-    library = Library(arguments.folder / "libpolyhead_gpu_calls.so")
+    library = Library(arguments.folder / "bench/libpolyhead_gpu_calls.so")
     tables = {"forward": forward, "backward": backward, "layer": layer, "training": training, "decode": decode,
               "statistics": statistics_tax, "materialised": materialised, "options": options_tax, "portable": portable}
     for name in chosen:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The check of the GPU under compute-sanitizer, tool by tool. FOLDER is where CMake built polyhead_gpu_check.
+"""The check of the GPU under compute-sanitizer, tool by tool. FOLDER is where CMake built.
 
-    bench/gpu/sanitize.py build/release/bench [--tools memcheck,racecheck,initcheck] [--filter TEXT] [--seconds 3600]
+    bench/gpu/sanitize.py build/release [--tools memcheck,racecheck,initcheck] [--filter TEXT] [--seconds 3600]
 """
 import argparse
 import pathlib
@@ -20,7 +20,7 @@ def main():
     for tool in arguments.tools.split(","):
         print(f"== {tool}", flush=True)
         done = subprocess.run(["compute-sanitizer", "--tool", tool, "--target-processes", "all", "--error-exitcode", "9",
-                               arguments.folder / "polyhead_gpu_check", "--filter", arguments.filter,
+                               arguments.folder / "tests/cuda/polyhead_gpu_check", "--filter", arguments.filter,
                                "--seconds", str(arguments.seconds), "--item-seconds", "600"])
         if done.returncode != 0:
             failed.append(tool)

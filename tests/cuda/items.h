@@ -1,5 +1,5 @@
 // What the check of the GPU's kernels is made of: named items, each judged by the rule of the contract. On a GPU
-// bench/gpu/check.cpp runs them all; the tests run some of them without one, see emulator/grid.h.
+// gpu_check.cpp runs them all (make test-gpu); the tests run some of them without one, see emulator/grid.h.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The GPU's kernels on the host: a sample of what bench/gpu/check.cpp runs on a GPU.
+// The GPU's kernels on the host: a sample of what gpu_check.cpp runs on a GPU.
 #include <gtest/gtest.h>
 
 #include "cuda/emulated.h"

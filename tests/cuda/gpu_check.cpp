@@ -1,4 +1,4 @@
-// Checks the GPU: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--item-seconds N] [--time].
+// The test of a GPU's kernels: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--item-seconds N].
 // Items are run by child processes, each with a context of its own, so that one that breaks the device or hangs costs
 // no other its verdict. gpu/sanitize.py runs it under compute-sanitizer.
 #include <poll.h>
@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "cuda/items.h"
-#include "gpu/time.h"
 
 namespace polyhead::test::gpu {
 namespace {
@@ -29,7 +28,6 @@ struct Request {
   int jobs = 12;
   int seconds = 300;
   int item_seconds = 20;
-  bool time = false;
 };
 
 std::string verdict_of(Context& context, const Item& item) {
@@ -182,8 +180,7 @@ std::vector<Item> chosen(const std::string& filter) {
 }
 
 int usage() {
-  std::fprintf(stderr,
-               "usage: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--item-seconds N] [--time]\n");
+  std::fprintf(stderr, "usage: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--item-seconds N]\n");
   return 2;
 }
 
@@ -196,9 +193,7 @@ int main(int count, char** words) {
   for (int n = 1; n < count; ++n) {
     const std::string word = words[n];
     const bool more = n + 1 < count;
-    if (word == "--time") {
-      request.time = true;
-    } else if (word == "--filter" && more) {
+    if (word == "--filter" && more) {
       request.filter = words[++n];
     } else if (word == "--jobs" && more) {
       request.jobs = std::atoi(words[++n]);
@@ -211,12 +206,6 @@ int main(int count, char** words) {
     }
   }
   try {
-    if (request.time) {
-      alarm(static_cast<unsigned>(request.seconds));
-      polyhead::Context context(polyhead::Device{polyhead::Device::Kind::cuda, 0});
-      time_attention(context);
-      return 0;
-    }
     const std::vector<Item> items = chosen(request.filter);
     if (request.jobs > 0) return Run(items, request).run();
     return usage();
