@@ -69,8 +69,7 @@ std::string run_forward(Context& context, const Case& recipe) {
   return same_bits("output", got.output, again.output) + same_bits("statistics", got.statistics, again.statistics);
 }
 
-std::string run_backward(Context& context, const Case& recipe) {
-  const Materialised m = test::materialise(recipe);
+std::string run_backward_of(Context& context, const Case& recipe, const Materialised& m) {
   const Moved moved(context, m.memory);
   const AttentionOptions options = moved_options(moved, m.options);
   const UpstreamGradients upstream{moved(m.upstream.output), moved(m.upstream.lse), moved(m.upstream.weights)};
@@ -91,16 +90,28 @@ std::string run_backward(Context& context, const Case& recipe) {
   AttentionGradients got = test::make_gradients(m), again = test::make_gradients(m);
   if (recipe.dtype == DType::f64) return expect_refusal([&] { attempt(got, {}); });
   attempt(got, {});
-  if (const auto judged = test::judge(m, test::views_of(got)); !judged) return judged.message();
+  const test::ExpectedGradients expected = test::expected_gradients(m);
+  if (const auto judged = test::judge(expected, test::views_of(got)); !judged) return judged.message();
   // With what the forward pass left behind, by the same rule; and the same bits every time.
   const Attention forward = attend(context, moved(m.q), moved(m.k), moved(m.v), options, {.lse = true});
   attempt(again, {forward.output, forward.lse});
-  if (const auto judged = test::judge(m, test::views_of(again)); !judged) {
+  if (const auto judged = test::judge(expected, test::views_of(again)); !judged) {
     return std::string("with the forward pass's results: ") + judged.message();
   }
   attempt(again, {});
   return same_bits("dq", got.dq, again.dq) + same_bits("dk", got.dk, again.dk) + same_bits("dv", got.dv, again.dv) +
          same_bits("dbias", got.dbias, again.dbias);
+}
+
+std::string run_backward(Context& context, const Case& recipe) {
+  return run_backward_of(context, recipe, test::materialise(recipe));
+}
+
+// Without gradients of gates and sinks, which send a call to kernels of their own.
+std::string run_backward_to_inputs(Context& context, const Case& recipe) {
+  Materialised m = test::materialise(recipe);
+  m.gradient_wants = {};
+  return run_backward_of(context, recipe, m);
 }
 
 // Larger than a tile in every direction, in the types and head dims that have kernels of their own.
@@ -266,6 +277,7 @@ std::vector<Item> attention_items() {
   add(described_cases(), "forward", run_forward);
   add(test::gradient_catalogue(), "backward", run_backward);
   add(large_cases(), "backward", run_backward);
+  add(large_cases(), "backward_to_inputs", run_backward_to_inputs);
   return items;
 }
 
