@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "core/row_major.h"
+
 namespace polyhead {
 namespace {
 
@@ -31,14 +33,6 @@ class HostAllocator final : public Allocator {
 };
 
 // Is the memory row-major? Strides of axes of size 1 do not matter.
-bool is_row_major(const Dims& shape, const Dims& strides) {
-  const Dims expected = contiguous_strides(shape);
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] > 1 && strides[axis] != expected[axis]) return false;
-  }
-  return true;
-}
-
 void expect_axis(std::string_view op, int axis, int rank) {
   if (axis < 0 || axis >= rank) {
     throw Error(ErrorCode::shape, op,

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/on_host.h"
+#include "core/row_major.h"
 #include "heads/importance.h"
 #include "heads/pruning.h"
 #include "heads/roles.h"
@@ -16,7 +17,7 @@ constexpr std::int64_t kBatch = 32;  // sequences of one pass
 // The host reads these numbers to make probes, so they are checked here and not by a kernel.
 void expect_numbers(const char* name, const ConstTensorView& numbers, const Dims& shape, std::int64_t least,
                     std::int64_t most) {
-  if (numbers.dtype() != DType::i32 || numbers.shape() != shape || numbers.strides() != contiguous_strides(shape)) {
+  if (numbers.dtype() != DType::i32 || numbers.shape() != shape || !is_row_major(numbers)) {
     throw Error(ErrorCode::shape, "survey_heads",
                 std::string(name) + ": expected row-major i32 " + to_string(shape) + ", found " + describe(numbers));
   }

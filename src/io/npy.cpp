@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/row_major.h"
 #include "io/file.h"
 
 namespace polyhead::io {
@@ -38,7 +39,7 @@ std::string header_of(const ConstTensorView& tensor) {
 }  // namespace
 
 void write_npy(const std::filesystem::path& path, const ConstTensorView& tensor) {
-  if (tensor.strides() != contiguous_strides(tensor.shape()) || tensor.device() != Device{}) {
+  if (!is_row_major(tensor) || tensor.device() != Device{}) {
     throw Error(ErrorCode::layout, "write_npy", "expected a row-major tensor of the host, found " + describe(tensor));
   }
   const auto count = static_cast<std::size_t>(tensor.count());

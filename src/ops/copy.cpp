@@ -1,4 +1,5 @@
 // copy, clone, to_host: between layouts, storage types and devices.
+#include "core/row_major.h"
 #include "ops/call.h"
 #include "ops/check.h"
 #include "polyhead/context.h"
@@ -9,8 +10,6 @@ namespace {
 std::size_t bytes_of(const ConstTensorView& view) {
   return static_cast<std::size_t>(view.count()) * size_of(view.dtype());
 }
-
-bool is_row_major(const ConstTensorView& view) { return view.strides() == contiguous_strides(view.shape()); }
 
 bool convertible(DType from, DType to) {
   const auto half = [](DType dtype) { return is_float(dtype) && size_of(dtype) == 2; };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/row_major.h"
 #include "ops/call.h"
 #include "ops/rows.h"
 
@@ -33,9 +34,7 @@ void cross_entropy(Context& context, const ConstTensorView& logits, const ConstT
   const RowMajor rows({"cross_entropy", context.device()}, "logits", logits);
   const Argument classes{rows.op, "targets", targets};
   classes.expect_input(without_last(rows.shape), DType::i32);
-  if (targets.count() > 0 && targets.strides() != contiguous_strides(targets.shape())) {
-    classes.refuse(ErrorCode::layout, "row-major memory");
-  }
+  if (targets.count() > 0 && !is_row_major(targets)) classes.refuse(ErrorCode::layout, "row-major memory");
   rows.expect("losses", losses, without_last(rows.shape));
   rows.expect("shares", shares, without_last(rows.shape));
   rows.expect("totals", totals, {2}, DType::f64);

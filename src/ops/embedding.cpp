@@ -1,5 +1,6 @@
 #include "ops/embedding.h"
 
+#include "core/row_major.h"
 #include "ops/call.h"
 #include "ops/rows.h"
 
@@ -27,9 +28,7 @@ struct Sequences : RowMajor {
 void expect_indices(const Sequences& rows, const ConstTensorView& indices) {
   const Argument argument{rows.op, "indices", indices};
   argument.expect_input({rows.batch(), rows.length()}, DType::i32);
-  if (indices.count() > 0 && indices.strides() != contiguous_strides(indices.shape())) {
-    argument.refuse(ErrorCode::layout, "row-major memory");
-  }
+  if (indices.count() > 0 && !is_row_major(indices)) argument.refuse(ErrorCode::layout, "row-major memory");
 }
 
 void expect_lengths(const Sequences& rows, const ConstTensorView& lengths) {

@@ -1,6 +1,7 @@
 // linear: check, call.
 #include "polyhead/linear.h"
 
+#include "core/row_major.h"
 #include "ops/call.h"
 #include "ops/check.h"
 #include "ops/linear.h"
@@ -70,7 +71,7 @@ void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTen
   const ops::Argument output{op, "y", y};
   const ConstTensorView others[] = {x, weight, bias};
   output.expect_output(true, with_last(x.shape(), weight.shape(0)), dtype, others);
-  if (y.strides() != contiguous_strides(y.shape())) output.refuse(ErrorCode::layout, "row-major memory");
+  if (!is_row_major(y)) output.refuse(ErrorCode::layout, "row-major memory");
   check_extras(op, mixes_types(context), extras, y, others);
   project(Call(context), x, weight, bias, y, extras);
 }
@@ -102,9 +103,7 @@ void linear_backward_into(Context& context, const ConstTensorView& x, const Cons
     }
     const ops::Argument output{op, name, view};
     output.expect_output(true, shape, dtype, others);
-    if (view.count() > 0 && view.strides() != contiguous_strides(shape)) {
-      output.refuse(ErrorCode::layout, "row-major memory");
-    }
+    if (view.count() > 0 && !is_row_major(view)) output.refuse(ErrorCode::layout, "row-major memory");
   };
   expect("dx", outputs.dx, x.shape(), x.dtype());
   expect("dweight", outputs.dweight, weight.shape(), ops::sum_type(outputs.dweight, x.dtype()));

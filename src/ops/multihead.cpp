@@ -1,6 +1,7 @@
 // The layer forward, as one op that holds the executor from the first product to the last.
 #include "ops/multihead.h"
 
+#include "core/row_major.h"
 #include "ops/head_norms.h"
 #include "ops/multihead_plan.h"
 #include "ops/projection.h"
@@ -29,9 +30,7 @@ void check_residual(const ops::MultiHeadPlan& plan, bool mixes_types, const ops:
   const ops::Argument plus{plan.op, "residual", residual.plus}, bias{plan.op, "residual's bias", residual.bias};
   const DType dtype = ops::sum_type(residual.plus, plan.dtype);
   plus.expect_input({plan.batch, plan.queries, plan.shape.width}, dtype);
-  if (residual.plus.strides() != contiguous_strides(residual.plus.shape())) {
-    plus.refuse(ErrorCode::layout, "row-major memory");
-  }
+  if (!is_row_major(residual.plus)) plus.refuse(ErrorCode::layout, "row-major memory");
   if (!mixes_types && size_of(dtype) == 2) plus.refuse(ErrorCode::dtype, "f32 or f64 on this device");
   if (plan.shape.bias) {
     bias.expect_input({plan.shape.width}, dtype);

@@ -1,6 +1,7 @@
 // A row-major tensor as rows of its last axis, and checks of the tensors that go with it.
 #pragma once
 
+#include "core/row_major.h"
 #include "ops/call.h"
 #include "ops/check.h"
 
@@ -36,9 +37,7 @@ struct RowMajor {
   void expect(std::string_view name, const ConstTensorView& view, const Dims& wanted, DType type) const {
     const Argument argument{op, name, view};
     argument.expect_input(wanted, type);
-    if (view.count() > 0 && view.strides() != contiguous_strides(wanted)) {
-      argument.refuse(ErrorCode::layout, "row-major memory");
-    }
+    if (view.count() > 0 && !is_row_major(view)) argument.refuse(ErrorCode::layout, "row-major memory");
   }
   void expect_like(std::string_view name, const ConstTensorView& view) const { expect(name, view, shape); }
   void expect_vector(std::string_view name, const ConstTensorView& view) const {

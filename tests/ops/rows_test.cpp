@@ -10,6 +10,8 @@
 #include "ops/embedding.h"
 #include "ops/norm.h"
 #include "ops/spoilt.h"
+#include "polyhead/linear.h"
+#include "support/bits.h"
 #include "support/fenced_device.h"
 
 namespace polyhead::ops {
@@ -190,6 +192,45 @@ TEST(Rows, TensorsOfAStepHaveOneType) {
   };
   EXPECT_NO_THROW(step(one));
   EXPECT_THROW(step(other), Error);
+}
+
+// Neither NumPy, PyTorch nor a transposed view say what the stride of a lone element is.
+TEST(RowMajor, TheStrideOfALoneElementDoesNotMatter) {
+  Context context(1);
+  const auto odd = [](const auto& view) {
+    Dims strides = view.strides();
+    for (int axis = 0; axis < view.rank(); ++axis) strides[axis] = view.shape(axis) == 1 ? 77 : strides[axis];
+    return view.as_strided(view.shape(), strides);
+  };
+  const auto made = [](const Dims& shape) {
+    Tensor tensor = Tensor::empty(shape, DType::f32);
+    for (std::int64_t n = 0; n < count_of(shape); ++n) tensor.as<float>()[n] = 0.25f * static_cast<float>(n % 7) - 1;
+    return tensor;
+  };
+  Tensor tokens = Tensor::zeros({3, 1}, DType::i32), totals = Tensor::zeros({2}, DType::f64);
+  for (std::int32_t n = 0; n < 3; ++n) tokens.as<std::int32_t>()[n] = n;
+  const Tensor table = made({5, 4}), weight = made({2, 4}), x = made({3, 1, 4}), dy = made({3, 1, 2});
+  // Into tensors whose strides are as they should be, and into others.
+  const auto results = [&](const auto& strided) {
+    std::vector<Tensor> all;
+    const auto into = [&](const Dims& shape) {
+      return strided(all.emplace_back(Tensor::zeros(shape, DType::f32)).view());
+    };
+    all.reserve(9);
+    embed(context, table, strided(ConstTensorView(tokens)), {}, into({3, 1, 4}));
+    elementwise(context, Elementwise::gelu, strided(ConstTensorView(x)), {}, into({3, 1, 4}));
+    polyhead::linear_into(context, x, weight, {}, into({3, 1, 2}));
+    const TensorView dx = into({3, 1, 4}), dweight = into({2, 4}), dbias = into({2});
+    linear_backward_into(context, x, weight, dy, {dx, dweight, dbias});
+    const TensorView losses = into({3, 1}), shares = into({3, 1}), dlogits = into({3, 1, 4});
+    cross_entropy(context, strided(ConstTensorView(x)), strided(ConstTensorView(tokens)), Share::all, losses, shares,
+                  totals, dlogits, {});
+    return all;
+  };
+  const std::vector<Tensor> expected = results([](const auto&view) { return view; }), found = results(odd);
+  for (std::size_t n = 0; n < expected.size(); ++n) {
+    EXPECT_TRUE(test::same_bits("result " + std::to_string(n), found[n], expected[n]));
+  }
 }
 
 }  // namespace
