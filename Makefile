@@ -1,7 +1,7 @@
 # The front door: each target installs what it needs, configures by CMake preset and builds. `make` lists them.
 PREFIX ?= /usr/local
 POLYHEAD = build/release/cli/polyhead
-SOURCES = $(shell find include src cli python examples bench tests -name '*.h' -o -name '*.cpp')
+SOURCES = $(shell find include src capi cli python examples bench tests -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
 
 .PHONY: help study test test-sanitized test-gpu parity bench wheel check install clean command
 help:
