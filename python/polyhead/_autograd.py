@@ -140,6 +140,9 @@ class _Once(torch.autograd.Function):
 
 def _versions(options):
     """How often the tensors that autograd does not look after were written to."""
+    first = options.first_position
+    if isinstance(first, Tensor):
+        return [first._version, *_versions(options._replace(first_position=None))]
     if options is _attention.PLAIN:
         return []
     return [getattr(options, name)._version for name in ("keep", "alibi", "key_lengths", "key_start", "query_lengths", "cu_q", "cu_k")

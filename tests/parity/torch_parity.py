@@ -448,6 +448,11 @@ class Sdpa(Seeded):
         keep.zero_()
         with self.assertRaisesRegex(RuntimeError, "in place"):
             output.sum().backward()
+        first = torch.tensor([0], dtype=torch.int32)
+        output = polyhead.attention(q, q, q, causal=True, first_position=first)
+        first.add_(1)
+        with self.assertRaisesRegex(RuntimeError, "in place"):
+            output.sum().backward()
 
     def test_the_ops_are_sound(self):
         q = torch.randn(1, 2, 4, 8, requires_grad=True)
