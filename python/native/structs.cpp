@@ -209,6 +209,14 @@ int32_t word(PyObject* value, const Field& field) {
   throw Raised{};
 }
 
+const Field& field_called(const Struct& layout, PyObject* name) {
+  for (const Field& field : layout.fields) {
+    if (PyUnicode_CompareWithASCIIString(name, field.name) == 0) return field;
+  }
+  PyErr_Format(PyExc_TypeError, "%s: no field %R", layout.name, name);
+  throw Raised{};
+}
+
 int64_t int64_of(PyObject* number) {
   const long long found = PyLong_AsLongLong(number);
   if (found == -1 && PyErr_Occurred() != nullptr) throw Raised{};
@@ -258,14 +266,20 @@ const polyhead_tensor* Call::tensor(PyObject* array, const char* name, Access ac
   return &made.view;
 }
 
-void Call::fill(const Struct& layout, PyObject* tuple, std::byte* values) {
+void Call::fill(const Struct& layout, PyObject* given, std::byte* values) {
   put(values, 0, layout.size);
-  if (PyTuple_Check(tuple) == 0 || PyTuple_Size(tuple) != static_cast<Py_ssize_t>(layout.fields.size())) {
-    PyErr_Format(PyExc_TypeError, "%s: expected a tuple of %zu, found %R", layout.name, layout.fields.size(), tuple);
+  if (PyDict_Check(given) != 0) {
+    PyObject *name = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(given, &at, &name, &value) != 0;)
+      fill(field_called(layout, name), value, values);
+    return;
+  }
+  if (PyTuple_Check(given) == 0 || PyTuple_Size(given) != static_cast<Py_ssize_t>(layout.fields.size())) {
+    PyErr_Format(PyExc_TypeError, "%s: expected a tuple of %zu, found %R", layout.name, layout.fields.size(), given);
     throw Raised{};
   }
   for (std::size_t n = 0; n < layout.fields.size(); ++n) {
-    fill(layout.fields[n], PyTuple_GetItem(tuple, static_cast<Py_ssize_t>(n)), values);
+    fill(layout.fields[n], PyTuple_GetItem(given, static_cast<Py_ssize_t>(n)), values);
   }
 }
 

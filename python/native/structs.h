@@ -52,16 +52,17 @@ class Call {
   const polyhead_tensor* tensor(PyObject* array, const char* name, Access access = Access::read);
   Tensor& next_tensor(const char* name);
 
-  // Fills in `values`, whose layout is that of `layout`, from a tuple with one item for each of its fields.
+  // A T, whose layout is `layout`, from a tuple with one item for each of its fields, or from a dictionary with some of
+  // them by name: 0 and NULL stand for the default of the others.
   template <class T>
-  T filled(const Struct& layout, PyObject* tuple) {
+  T filled(const Struct& layout, PyObject* given) {
     T values{};
-    fill(layout, tuple, reinterpret_cast<std::byte*>(&values));
+    fill(layout, given, reinterpret_cast<std::byte*>(&values));
     return values;
   }
 
  private:
-  void fill(const Struct& layout, PyObject* tuple, std::byte* values);
+  void fill(const Struct& layout, PyObject* given, std::byte* values);
   void fill(const Field& field, PyObject* value, std::byte* values);
   void fill_position(const Field& field, PyObject* value, std::byte* values);
   void fill_indices(const Field& field, PyObject* value, std::byte* values);

@@ -162,6 +162,7 @@ def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=
     return result
 
 
+NUMBERS = frozenset(("scale", "softcap", "align", "causal", "window"))  # options that are never tensors
 _tensor_type: Any = ()  # torch.Tensor, once there was one
 _attend_plain: Any = None
 
@@ -208,11 +209,11 @@ def attention(q: Array, k: Array, v: Array, **arguments: Any) -> Union[Array, At
     >>> polyhead.attention(x, x, x, causal=True, statistics="light").statistics.entropy.shape
     (4,)
     """
-    if not arguments:  # the shortest way: none is looked at
+    if not arguments or arguments.keys() <= NUMBERS:  # the shortest way: the module looks at what there is
         if type(q) is type(k) is type(v) is np.ndarray:
-            return native.attend(q, k, v)
+            return native.attend(q, k, v, arguments or None)
         if type(q) is type(k) is type(v) is _tensor_type:
-            return _attend_plain(q, k, v)
+            return _attend_plain(q, k, v, arguments or None)
     return _attention_with(q, k, v, **arguments)
 
 
@@ -244,11 +245,15 @@ def _attention_with(q: Array, k: Array, v: Array, *, scale: Optional[float] = No
         options = Options(scale, softcap, align, first_position, causal, window, keep, bias, alibi, key_lengths, key_start,
                           query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed)
     more = lse or weights or logits or statistics or row_statistics
-    (q, k, v), of_torch = as_arrays(q=q, k=k, v=v)
+    of_torch = type(q) is type(k) is type(v) is _tensor_type
+    if not of_torch:
+        (q, k, v), of_torch = as_arrays(q=q, k=k, v=v)
     if of_torch and options is not PLAIN:
         options = options.in_arrays(in_torch=True)  # the module reads those of NumPy
     if marked_keys is not None or target_keys is not None:
         marked_keys, target_keys = as_array(marked_keys, "marked_keys", of_torch), as_array(target_keys, "target_keys", of_torch)
+    if not of_torch and not more and out is heads is rows is marked_keys is target_keys is None:
+        return native.attend(q, k, v, options)
     if of_torch:
         return _of_torch().attend(q, k, v, options, out, more, lse=lse, weights=weights, heads=heads, rows=rows,
                                   weights_f32=weights_f32, logits=logits, statistics=statistics,

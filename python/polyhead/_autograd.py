@@ -13,18 +13,6 @@ from ._library import native
 from ._statistics import HeadStatistics
 
 
-def dense(x):
-    """With a last stride of 1, which is all that the kernels ask for. What is no strided tensor is refused later."""
-    try:
-        if x.stride(-1) == 1 and not x.is_neg():
-            return x
-    except (AttributeError, IndexError, RuntimeError):
-        return x
-    if x.layout is not torch.strided or x.shape[-1] <= 1 and not x.is_neg():
-        return x
-    return x.clone(memory_format=torch.contiguous_format)  # contiguous() leaves an empty one as it is
-
-
 def output_like(q, v):
     """An empty output [B,H,T,E] that lies in memory as q does, so that heads merge without a copy."""
     batch, heads, queries, _ = q.shape
@@ -39,11 +27,13 @@ if hasattr(Tensor, "__dlpack_c_exchange_api__"):  # from torch 2.10 on; the modu
 
 
 class _AttendPlain(torch.autograd.Function):
-    """The output, with no option and nothing else wanted."""
+    """The output and nothing else, with no option, or those of a dictionary that are no tensors."""
 
     @staticmethod
-    def forward(ctx, q, k, v):
-        made = native.attend(q, k, v, None, True)
+    def forward(ctx, q, k, v, options=None):
+        if options is not None:
+            ctx.options = options
+        made = native.attend(q, k, v, options, True)
         if type(made) is not tuple:  # the backward pass of short rows needs neither
             ctx.save_for_backward(q, k, v)
             return made
@@ -54,12 +44,28 @@ class _AttendPlain(torch.autograd.Function):
     def backward(ctx, doutput):
         q, k, v, *forward = ctx.saved_tensors
         output, lse = forward or (None, None)
-        upstream = output, lse, doutput, None, None
+        upstream, options = (output, lse, doutput, None, None), getattr(ctx, "options", None)
         if not torch.is_grad_enabled():
-            return native.attend_backward(q, k, v, None, upstream, None)
+            return *native.attend_backward(q, k, v, options, upstream, None), None
         with torch.no_grad():
-            found = native.attend_backward(q, k, v, None, upstream, None)
-        return _once(found, q, k, v, doutput)
+            found = native.attend_backward(q, k, v, options, upstream, None)
+        return *_once(found, q, k, v, doutput), None
+
+
+class _AttendOutput(torch.autograd.Function):
+    """The output, with options and nothing else wanted."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, bias, sink_logit, gates, options):
+        made = native.attend(q, k, v, options, True)
+        output, forward = (made[0], made) if type(made) is tuple else (made, (None, None))
+        ctx.save_for_backward(q, k, v, bias, sink_logit, gates, *forward)
+        ctx.options, ctx.versions, ctx.chosen = options, _versions(options), False
+        return output
+
+    @staticmethod
+    def backward(ctx, doutput):
+        return *_gradients(ctx, doutput), None
 
 
 class _Attend(torch.autograd.Function):
@@ -71,8 +77,7 @@ class _Attend(torch.autograd.Function):
         sums = result.statistics.sums if result.statistics is not None else None
         rows = result.row_statistics.sums if result.row_statistics is not None else None
         ctx.save_for_backward(q, k, v, bias, sink_logit, gates, result.output, result.lse)
-        ctx.options = options
-        ctx.versions = _versions(options)
+        ctx.options, ctx.versions = options, _versions(options)
         ctx.chosen = wants["heads"] is not None or wants["rows"] is not None
         ctx.set_materialize_grads(False)
         numbers = [x for x in (result.logits, sums, rows) if x is not None]
@@ -81,43 +86,46 @@ class _Attend(torch.autograd.Function):
         return result.output, result.lse, result.weights, result.logits, sums, rows
 
     @staticmethod
-    def backward(ctx, *upstream):
-        if not torch.is_grad_enabled():
-            return _Attend.gradients(ctx, ctx.saved_tensors, *upstream)
-        saved = ctx.saved_tensors
-        with torch.no_grad():
-            found = _Attend.gradients(ctx, saved, *upstream)
-        return _once(found, *saved, *upstream)
+    def backward(ctx, doutput, dlse, dweights, *_):
+        return *_gradients(ctx, doutput, dlse, dweights), None, None
 
-    @staticmethod
-    def gradients(ctx, saved, doutput, dlse, dweights, *_):
-        q, k, v, bias, sink_logit, gates, output, lse = saved
-        if dweights is not None and ctx.chosen:
-            raise InvalidValueError("attention: gradients of weights need the weights of all heads and rows; found a choice")
-        if ctx.versions != _versions(ctx.options):
-            raise RuntimeError("attention: a mask or a length that the backward pass needs was changed in place after the forward pass")
-        needs = ctx.needs_input_grad
-        if doutput is None:
-            doutput = torch.zeros_like(output)
-        options = ctx.options
-        if bias is not None or sink_logit is not None or gates is not None:
-            options = options._replace(bias=bias, sink_logit=sink_logit, gates=gates)
-        found = _attention.backward(
-            q, k, v, doutput, options, output, lse, None if dlse is None else dlse.contiguous(),
-            None if dweights is None else dweights.contiguous(), needs[3], needs[4], needs[5])
-        dgates = found.dgates
-        if dgates is not None and gates.dim() == 1:
-            dgates = dgates.sum(0)
-        return (
-            found.dq if needs[0] else None,
-            found.dk if needs[1] else None,
-            found.dv if needs[2] else None,
-            found.dbias,
-            None if found.dsink_logit is None else found.dsink_logit.to(sink_logit.dtype),
-            None if dgates is None else dgates.to(gates.dtype),
-            None,
-            None,
-        )
+
+def _gradients(ctx, *upstream):
+    """Of q, k, v, bias, sink_logit and gates."""
+    saved = ctx.saved_tensors
+    if not torch.is_grad_enabled():
+        return _gradients_once(ctx, saved, *upstream)
+    with torch.no_grad():
+        found = _gradients_once(ctx, saved, *upstream)
+    return _once(found, *saved, *upstream)
+
+
+def _gradients_once(ctx, saved, doutput, dlse=None, dweights=None):
+    q, k, v, bias, sink_logit, gates, output, lse = saved
+    if dweights is not None and ctx.chosen:
+        raise InvalidValueError("attention: gradients of weights need the weights of all heads and rows; found a choice")
+    if ctx.versions != _versions(ctx.options):
+        raise RuntimeError("attention: a mask or a length that the backward pass needs was changed in place after the forward pass")
+    needs = ctx.needs_input_grad
+    if doutput is None:
+        doutput = torch.zeros_like(output)
+    options = ctx.options
+    if bias is not None or sink_logit is not None or gates is not None:
+        options = options._replace(bias=bias, sink_logit=sink_logit, gates=gates)
+    found = _attention.backward(
+        q, k, v, doutput, options, output, lse, None if dlse is None else dlse.contiguous(),
+        None if dweights is None else dweights.contiguous(), needs[3], needs[4], needs[5])
+    dgates = found.dgates
+    if dgates is not None and gates.dim() == 1:
+        dgates = dgates.sum(0)
+    return (
+        found.dq if needs[0] else None,
+        found.dk if needs[1] else None,
+        found.dv if needs[2] else None,
+        found.dbias,
+        None if found.dsink_logit is None else found.dsink_logit.to(sink_logit.dtype),
+        None if dgates is None else dgates.to(gates.dtype),
+    )
 
 
 def _once(found, *made_of):
@@ -145,21 +153,23 @@ def _versions(options):
         return [first._version, *_versions(options._replace(first_position=None))]
     if options is _attention.PLAIN:
         return []
-    return [getattr(options, name)._version for name in ("keep", "alibi", "key_lengths", "key_start", "query_lengths", "cu_q", "cu_k")
-            if getattr(options, name) is not None]
+    return [x._version for x in (options.keep, options.alibi, options.key_lengths, options.key_start, options.query_lengths,
+                                 options.cu_q, options.cu_k) if x is not None]
 
 
 def _of_tensors(q, k, v, options):
     """Options whose numbers by head have the type that the kernels take; all of it in tensors of torch."""
-    for x, name in ((q, "q"), (k, "k"), (v, "v"), *((getattr(options, name), name) for name in OPTION_TENSORS)):
-        if not isinstance(x, Tensor) and (x is not None or name in "qkv"):
+    for x, name in ((q, "q"), (k, "k"), (v, "v"), *zip(options.tensors()[1:], OPTION_TENSORS)):
+        if type(x) is not Tensor and (x is not None or name in "qkv") and not isinstance(x, Tensor):
             raise DTypeError(f"{name}: expected an array that is a tensor of torch, as others are, found {type(x).__name__}")
-    if options.alibi is not None and options.alibi.requires_grad:
+    alibi, sink_logit, gates = options.alibi, options.sink_logit, options.gates
+    if alibi is sink_logit is gates is None:
+        return options
+    if alibi is not None and alibi.requires_grad:
         raise InvalidValueError("alibi: expected slopes without a gradient, found requires_grad; put them into the bias")
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    cast = {name: x.to(wide) for name in ("alibi", "sink_logit", "gates")
-            if (x := getattr(options, name)) is not None and x.is_floating_point() and x.dtype != wide}
-    return options._replace(**cast) if cast else options
+    cast = lambda x: x.to(wide) if x is not None and x.is_floating_point() and x.dtype != wide else x  # noqa: E731
+    return options._replace(alibi=cast(alibi), sink_logit=cast(sink_logit), gates=cast(gates))
 
 
 def _expect_plain(out):
@@ -176,19 +186,21 @@ _NOTHING_ELSE = dict(lse=False, weights=False, heads=None, rows=None, weights_f3
 
 # What the class method of that name does once it has seen that no transform of functions is active.
 _record = super(torch.autograd.Function, _AttendPlain).apply
+_record_output = super(torch.autograd.Function, _AttendOutput).apply
 
 
-def attend_plain(q, k, v):
-    """polyhead.attention for tensors, with no option and nothing else wanted: the shortest way."""
+def attend_plain(q, k, v, options=None):
+    """polyhead.attention for tensors, with nothing else wanted, and options that are no tensors: the shortest way."""
     if torch.compiler.is_compiling() or not ordinary():
-        return attend(q, k, v, _attention.PLAIN, None, False, **_NOTHING_ELSE)
+        return attend(q, k, v, _attention.PLAIN if options is None else Options(**options), None, False, **_NOTHING_ELSE)
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        return _record(q, k, v)
-    return native.attend(q, k, v)
+        return _record(q, k, v) if options is None else _record(q, k, v, options)
+    return native.attend(q, k, v, options)
 
 
 def attend(q, k, v, options, out, more, **wants):
     """polyhead.attention for tensors."""
+    alone = not more and out is wants["heads"] is wants["rows"] is wants["marked_keys"] is wants["target_keys"] is None
     if options is not _attention.PLAIN or not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         options = _of_tensors(q, k, v, options)
     if torch.compiler.is_compiling():
@@ -200,6 +212,8 @@ def attend(q, k, v, options, out, more, **wants):
     with_gradient = q.requires_grad or k.requires_grad or v.requires_grad or options is not _attention.PLAIN and any(
         x is not None and x.requires_grad for x in (options.bias, options.sink_logit, options.gates))
     if not with_gradient or not torch.is_grad_enabled():
+        if alone:
+            return native.attend(q, k, v, options)
         if out is not None:
             _expect_plain(out)
         result = _attention.attend(q, k, v, options, out, **wants)
@@ -208,6 +222,8 @@ def attend(q, k, v, options, out, more, **wants):
         return result if more else result.output
     if out is not None:
         raise LayoutError("out: expected None where gradients are recorded, found a tensor; use torch.no_grad()")
+    if alone:
+        return _record_output(q, k, v, options.bias, options.sink_logit, options.gates, options)
     output, lse, weights, logits, sums, rows = _Attend.apply(
         q, k, v, options.bias, options.sink_logit, options.gates, options, wants)
     if not more:

@@ -99,11 +99,19 @@ class Options(NamedTuple):
         """The first position, if it is one, and OPTION_TENSORS."""
         return (self.first_position if has_axes(self.first_position) else None, *self[6:16])
 
+    def are_numbers(self) -> bool:
+        """Whether none is a tensor."""
+        first = self.first_position
+        return (first is None or type(first) is int) and (
+            self.keep is self.bias is self.alibi is self.key_lengths is self.key_start is self.query_lengths is self.cu_q is self.cu_k
+            is self.sink_logit is self.gates is None)
+
     def in_arrays(self, in_torch: bool = False) -> "Options":
         """With arrays of NumPy, or torch, for what only speaks DLPack."""
-        others = {name: as_array(given, name, in_torch) for name in ("first_position", *OPTION_TENSORS)
-                  if (given := getattr(self, name)) is not None and type(given) is not np.ndarray}
-        return self._replace(**others) if others else self
+        if self.are_numbers():
+            return self
+        given = [(name, x) for name, x in zip(("first_position", *OPTION_TENSORS), (self.first_position, *self[6:16])) if x is not None]
+        return self._replace(**{name: as_array(x, name, in_torch) for name, x in given})
 
 
 PLAIN = Options()  # none of them

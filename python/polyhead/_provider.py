@@ -13,14 +13,13 @@ from torch import Tensor
 
 from . import _attention
 from ._attention import Options
-from ._autograd import dense
 
 _FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
 
 
 def _options(is_causal, attn_mask, scale):
     """torch has made a boolean mask into one that is added."""
-    bias = None if attn_mask is None else dense(attn_mask[(None,) * (4 - attn_mask.dim())])
+    bias = None if attn_mask is None else attn_mask[(None,) * (4 - attn_mask.dim())]
     return Options(scale=scale, causal=is_causal, align="top_left", bias=bias)
 
 
@@ -31,14 +30,14 @@ def _as_torch_lays_it(x):
 
 def _forward(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *,
              attn_mask: Any = None, scale: Any = None) -> Tuple[Tensor, Tensor]:
-    result = _attention.attend(dense(query), dense(key), dense(value), _options(is_causal, attn_mask, scale), torch.empty_like(query),
+    result = _attention.attend(query, key, value, _options(is_causal, attn_mask, scale), torch.empty_like(query),
                                lse=True)
     return result.output, _as_torch_lays_it(result.lse)
 
 
 def _backward(grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor, dropout_p: float,
               is_causal: bool, *, attn_mask: Any = None, scale: Any = None) -> Tuple[Tensor, ...]:
-    found = _attention.backward(dense(query), dense(key), dense(value), dense(grad_out), _options(is_causal, attn_mask, scale),
+    found = _attention.backward(query, key, value, grad_out, _options(is_causal, attn_mask, scale),
                                 out, logsumexp.contiguous())
     return tuple(map(_as_torch_lays_it, (found.dq, found.dk, found.dv)))
 

@@ -21,8 +21,8 @@ from torch.nn import functional as F
 from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from . import _attention, _provider  # noqa: F401: the latter tells torch about us
-from ._attention import Options
-from ._autograd import attend, dense
+from ._attention import Attention, Options
+from ._autograd import attend, attend_plain
 from ._errors import DTypeError, Error, InvalidValueError, LayoutError, ShapeError, UnsupportedError
 from ._kinds_of_tensors import expect_numbers
 from ._numbers import flag, is_zero
@@ -39,10 +39,10 @@ def _draw_seed():
 def _expect_tensors(query, key, value, **optional):
     needed = {"query": query, "key": key, "value": value}
     for name, x in (*needed.items(), *optional.items()):
-        if not isinstance(x, Tensor) and (x is not None or name in needed):
-            raise DTypeError(f"{name}: expected a tensor of torch, found {type(x).__name__}")
-        if x is None:
+        if x is None and name in optional:
             continue
+        if not isinstance(x, Tensor):
+            raise DTypeError(f"{name}: expected a tensor of torch, found {type(x).__name__}")
         if type(x) is not Tensor or x.is_nested:
             expect_numbers(x, name)
         if x.layout is not torch.strided:
@@ -65,10 +65,14 @@ def _by_names_of_torch(error, mask):
 
 def _attention_of(q, k, v, mask, *, gates=None, weights=False, statistics=None, **options):
     """`mask` is what keep and bias came from, for messages."""
+    more = weights or statistics is not None
     try:
-        return attend(q, k, v, Options(gates=gates, **options), None, True, lse=False, weights=weights, heads=None, rows=None,
-                      weights_f32=False, logits=None, statistics=statistics, row_statistics=False, marked_keys=None,
-                      target_keys=None)
+        if not more and gates is None and options.keys() <= _attention.NUMBERS and type(q) is type(k) is type(v) is Tensor:
+            return Attention(attend_plain(q, k, v, options))
+        found = attend(q, k, v, Options(gates=gates, **options), None, more, lse=False, weights=weights, heads=None, rows=None,
+                       weights_f32=False, logits=None, statistics=statistics, row_statistics=False, marked_keys=None,
+                       target_keys=None)
+        return found if more else Attention(found)
     except Error as error:
         raise _by_names_of_torch(error, mask) from None
 
@@ -110,8 +114,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         align = _corner_of(corner, q, k)
     elif attn_mask is not None:
         masks = _attn_mask(attn_mask, query)
-    result = _attention_of(q, k, v, "attn_mask", scale=scale, causal=is_causal or corner is not None, align=align, dropout=dropout_p,
-                           seed=0 if is_zero(dropout_p) else _draw_seed(), gates=gates, statistics=statistics, **masks)
+    drawn = {} if is_zero(dropout_p) else {"dropout": dropout_p, "seed": _draw_seed()}
+    result = _attention_of(q, k, v, "attn_mask", scale=scale, causal=is_causal or corner is not None, align=align, gates=gates,
+                           statistics=statistics, **masks, **drawn)
     output = result.output if query.dim() == 4 else result.output.reshape(*query.shape[:-1], result.output.shape[-1])
     return (output, result.statistics) if statistics else output
 
@@ -146,12 +151,7 @@ def _attn_mask(mask, query):
         except RuntimeError:
             raise ShapeError(f"attn_mask: expected a shape that broadcasts to the {tuple(query.shape[:-2])} of query, found "
                              f"{tuple(mask.shape)}") from None
-    return {name: _dense_mask(_four_axes(mask))}
-
-
-def _dense_mask(mask):
-    """As dense; torch.compile knows no strides yet, and the op sees to it."""
-    return mask if torch.compiler.is_compiling() else dense(mask)
+    return {name: _four_axes(mask)}
 
 
 def _four_axes(x):
@@ -199,10 +199,10 @@ class MultiheadAttention(nn.MultiheadAttention):
         masks = self._masks(None if causal else attn_mask, key_padding_mask, q, k.shape[2])
         k, v, masks = self._extra_keys(k, v, masks)
         dropout = self.dropout if self.training else 0.0
+        drawn = {"dropout": dropout, "seed": _draw_seed()} if dropout > 0 else {}
         result = _attention_of(q, k, v, "key_padding_mask" if attn_mask is None else "attn_mask", causal=causal,
-                               align="top_left" if causal or statistics else None, dropout=dropout,
-                               seed=_draw_seed() if dropout > 0 else 0, gates=gates, weights=need_weights and not q.is_cuda,
-                               statistics=statistics, **masks)
+                               align="top_left" if causal or statistics else None, gates=gates, weights=need_weights and not q.is_cuda,
+                               statistics=statistics, **masks, **drawn)
         order = (2, 0, 1, 3) if tokens_first else (0, 2, 1, 3)
         output = F.linear(result.output.permute(order).flatten(2), self.out_proj.weight, self.out_proj.bias)
         weights = weights_of(q, k, causal=causal, **masks) if need_weights and q.is_cuda else result.weights
@@ -277,7 +277,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         if drop:
             made["keep"] = ~(drop[0] | drop[1] if len(drop) == 2 else drop[0])
         if bias:
-            made["bias"] = _dense_mask(bias[0] + bias[1] if len(bias) == 2 else bias[0])
+            made["bias"] = bias[0] + bias[1] if len(bias) == 2 else bias[0]
         return made
 
     def _hides_the_future(self, attn_mask, queries, keys):
