@@ -8,6 +8,7 @@
 #include "model/checkpoint.h"
 #include "model/peak.h"
 #include "polyhead/model.h"
+#include "support/fenced_device.h"
 
 namespace polyhead::model {
 namespace {
@@ -39,6 +40,45 @@ TEST(Loading, FoldersOfOthersWithoutAConfig) {
   io::expect_error(ErrorCode::input, {two.folder(), "2 files .gguf; name one of them"},
                    [&] { Model::load(two.folder()); });
   io::expect_error(ErrorCode::input, {"pytorch_model.bin", "a pickle"}, [&] { Model::load(pickle.folder()); });
+}
+
+// On a device matrices get the type of the precision, and the rest is f32; on the host everything is as it was stored.
+TEST(Loading, ADevicesMatricesHaveItsPrecision) {
+  const io::Scratch scratch;
+  Config config = make_config(Kind::gpt, 1, 8, 2);
+  config.vocabulary = config.context = 4;
+  Transformer model(config, 1);
+  save(model, scratch.folder());
+  Context device = test::fenced_context();
+  for (const auto& [precision, matrices] : {std::pair{Precision::f32, DType::f32},
+                                            {Precision::tf32, DType::f32},
+                                            {Precision::bf16, DType::bf16},
+                                            {Precision::f16, DType::f16}}) {
+    device.set_precision(precision);
+    const auto loaded = load(scratch.folder(), device);
+    for (const autograd::Parameter* parameter : loaded->parameters()) {
+      EXPECT_EQ(parameter->value.dtype(), may_be_half(*parameter) ? matrices : DType::f32) << parameter->name;
+      EXPECT_EQ(parameter->value.device(), device.device());
+    }
+    EXPECT_EQ(saved_bytes(*loaded) == saved_bytes(model), matrices == DType::f32);  // and nothing is copied for it
+    const auto on_host = load(scratch.folder(), host_allocator(), precision);
+    EXPECT_EQ(on_host->parameters()[0]->value.dtype(), DType::f32);
+  }
+}
+
+// A number that only rounding makes infinite.
+TEST(Loading, WhatF16CannotHoldIsRefused) {
+  const io::Scratch scratch;
+  Config config = make_config(Kind::gpt, 1, 8, 2);
+  config.vocabulary = config.context = 4;
+  Transformer model(config, 1);
+  model.parameters()[0]->value.as<float>()[5] = 70000;
+  save(model, scratch.folder());
+  Context device = test::fenced_context();
+  device.set_precision(Precision::bf16);
+  EXPECT_NO_THROW(load(scratch.folder(), device));
+  device.set_precision(Precision::f16);
+  io::expect_error(ErrorCode::input, {"tokens.weight", "65504", "bf16"}, [&] { load(scratch.folder(), device); });
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep books of their own
