@@ -26,23 +26,30 @@ bool reads_text(const std::filesystem::path& model) {
   return io::is_folder(model) && (has(text::kTokenizerFile) || has(text::kTokenizerGguf)) && !has(train::kPlanFile);
 }
 
-Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, const model::Config& config) {
-  const text::Tokenizer tokenizer = text::load_tokenizer(model);
-  text::expect_fits(tokenizer, config.vocabulary, model);
+Encoded encode_text(const std::filesystem::path& model, const std::filesystem::path& text) {
+  Encoded encoded{text::load_tokenizer(model), {}, 0};
   const std::string content = io::read_file(text, kMostBytes);
-  Reading reading{.tokens = {},
-                  .beginning = {},
+  encoded.bytes = std::ssize(content);
+  for (const text::Token& token : encoded.tokenizer.encode(content, false)) encoded.tokens.push_back(token.id);
+  return encoded;
+}
+
+Reading reading_of(Encoded encoded, const std::filesystem::path& model, const model::Config& config) {
+  const text::Tokenizer& tokenizer = encoded.tokenizer;
+  text::expect_fits(tokenizer, config.vocabulary, model);
+  Reading reading{.tokens = std::move(encoded.tokens),
+                  .beginning = tokenizer.beginning(),
                   .ending = {},
                   .marks = {},
                   .vocabulary = config.vocabulary,
-                  .bytes = std::ssize(content)};
-  for (const text::Token& token : tokenizer.encode(content, false)) {
-    reading.tokens.push_back(token.id);
-  }
-  reading.beginning = tokenizer.beginning();
+                  .bytes = encoded.bytes};
   if (config.kind == model::Kind::encoder) reading.ending = tokenizer.ending();
   reading.marks = text::marks_of(tokenizer);
   return reading;
+}
+
+Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, const model::Config& config) {
+  return reading_of(encode_text(model, text), model, config);
 }
 
 }  // namespace polyhead::exam

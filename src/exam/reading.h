@@ -24,7 +24,16 @@ struct Reading {
 // Whether a model has a tokenizer and so takes any text: models of others do, also after pruning.
 bool reads_text(const std::filesystem::path& model);
 
+// What needs no model: its tokenizer, and a text as that reads it.
+struct Encoded {
+  text::Tokenizer tokenizer;
+  std::vector<std::int32_t> tokens;
+  std::int64_t bytes = 0;
+};
+Encoded encode_text(const std::filesystem::path& model, const std::filesystem::path& text);
 // Refuses (input) a tokenizer that has more tokens than the model's config.
+Reading reading_of(Encoded encoded, const std::filesystem::path& model, const model::Config& config);
+// Both.
 Reading read_text(const std::filesystem::path& model, const std::filesystem::path& text, const model::Config& config);
 
 }  // namespace polyhead::exam
