@@ -88,9 +88,7 @@ const std::vector<std::string> kChosen{
     "models/llama_bf16_rounded",
     "models/gemma_f16_stored",
     "models/neox_f16_rounded",
-    "models/bert_bf16_rounded",
-    "models/classifier_f16_stored",
-    "models/f16_keeps_gradients",
+    "models/classifier_bf16_stored",
 };
 
 bool matches(const Item& item, const std::string& pattern) {
