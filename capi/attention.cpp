@@ -3,6 +3,7 @@
 #include "capi/guard.h"
 #include "capi/handles.h"
 #include "capi/tensors.h"
+#include "polyhead/context.h"
 
 namespace polyhead::capi {
 namespace {
@@ -18,15 +19,43 @@ struct Wanted {
   AttentionOutputs outputs;
 };
 
+std::int64_t fields_of(const TensorView& statistics) {
+  return statistics.rank() == 0 ? 0 : statistics.shape(statistics.rank() - 1);
+}
+
+// The smallest set that has as many fields. A program from before a field was added has room for fewer.
 StatisticsSet set_of(const TensorView& statistics, std::string_view op, std::string_view name) {
   if (!statistics.present()) return StatisticsSet::none;
-  const std::int64_t fields = statistics.rank() == 0 ? 0 : statistics.shape(statistics.rank() - 1);
-  if (fields == kLightStatistics) return StatisticsSet::light;
-  if (fields == kFullStatistics) return StatisticsSet::full;
+  const std::int64_t fields = fields_of(statistics);
+  if (fields > 0 && fields <= kFullStatistics) {
+    return fields <= kLightStatistics ? StatisticsSet::light : StatisticsSet::full;
+  }
   throw Error(ErrorCode::shape, op,
-              std::string(name) + ": expected a last axis of " + std::to_string(kLightStatistics) + " or " +
-                  std::to_string(kFullStatistics) + ", found " + describe(statistics));
+              std::string(name) + ": expected a last axis of 1 to " + std::to_string(kFullStatistics) + ", found " +
+                  describe(statistics));
 }
+
+// All fields of a set, for a caller who has room for the first of them.
+class AllFields {
+ public:
+  AllFields(Context& context, StatisticsSet set, TensorView& view) : context_(context), given_(view) {
+    const std::int64_t fields = set == StatisticsSet::full ? kFullStatistics : kLightStatistics;
+    if (!view.present() || view.rank() == 0 || fields_of(view) >= fields) return;
+    Dims shape = view.shape();
+    shape[view.rank() - 1] = fields;
+    all_ = Tensor::empty(shape, view.dtype(), context.allocator());
+    view = all_.view();
+  }
+  void hand_over() {
+    if (!all_.view().present()) return;
+    copy(context_, all_.view().slice(given_.rank() - 1, 0, fields_of(given_)), given_);
+  }
+
+ private:
+  Context& context_;
+  TensorView given_;
+  Tensor all_;
+};
 
 Wanted wanted(const polyhead_attention_results* results, std::string_view op) {
   const polyhead_attention_results given = versioned(&required(results, op, "results"), op, "results");
@@ -108,9 +137,14 @@ polyhead_status polyhead_attend(polyhead_context* context, const polyhead_tensor
                                 const polyhead_attention_results* results) {
   return guarded([&] {
     constexpr std::string_view op = "attend";
-    const Wanted want = wanted(results, op);
-    attend_into(required(context, op, "context").context, view_of(q, op, "q"), view_of(k, op, "k"), view_of(v, op, "v"),
-                options_of(options, op), want.wants, want.outputs);
+    Wanted want = wanted(results, op);
+    Context& run = required(context, op, "context").context;
+    AllFields statistics(run, want.wants.statistics, want.outputs.statistics);
+    AllFields rows(run, want.wants.statistics, want.outputs.row_statistics);
+    attend_into(run, view_of(q, op, "q"), view_of(k, op, "k"), view_of(v, op, "v"), options_of(options, op), want.wants,
+                want.outputs);
+    statistics.hand_over();
+    rows.hand_over();
   });
 }
 

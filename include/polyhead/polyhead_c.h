@@ -159,7 +159,7 @@ typedef struct polyhead_attention_results {
   const polyhead_tensor* lse;                 /* [B,H,T] */
   const polyhead_tensor* weights;             /* [B,heads,rows,S], in the type of q or f32 */
   const polyhead_tensor* logits;              /* f32 (f64 for f64), shaped like weights */
-  const polyhead_tensor* statistics;          /* [B,H,POLYHEAD_LIGHT_STATISTICS or POLYHEAD_FULL_STATISTICS] */
+  const polyhead_tensor* statistics;          /* [B,H,n], the first n of POLYHEAD_FULL_STATISTICS */
   const polyhead_tensor* row_statistics;      /* [B,H,T,..] */
   const int32_t *weight_heads, *weight_rows;  /* of these heads and rows only */
   size_t weight_head_count, weight_row_count; /* 0: all */

@@ -185,6 +185,36 @@ TEST_F(Call, FieldsOfNewerProgramsMustBeZero) {
   expect_refused(attend(&options.known), POLYHEAD_VALUE, "options.size");
 }
 
+// And has room for the statistics that it knew.
+TEST_F(Call, StatisticsAreAsManyAsTheProgramKnows) {
+  Tensor all = Tensor::empty({1, 2, POLYHEAD_FULL_STATISTICS}, DType::f32);
+  Tensor every = Tensor::empty({1, 2, 5, POLYHEAD_FULL_STATISTICS}, DType::f32);
+  results_.statistics = in_c_(all);
+  results_.row_statistics = in_c_(every);
+  expect_ok(attend());
+  const auto expect_first = [](const Tensor& found, const Tensor& of, std::int64_t fields) {
+    for (std::int64_t row = 0; row < found.view().count() / fields; ++row) {
+      for (std::int64_t n = 0; n < fields; ++n) {
+        EXPECT_EQ(found.as<float>()[row * fields + n], of.as<float>()[row * POLYHEAD_FULL_STATISTICS + n]);
+      }
+    }
+  };
+  for (const std::int64_t fields : {1, 13, 14, 20, 24}) {
+    Tensor some = Tensor::zeros({1, 2, fields}, DType::f32), rows = Tensor::zeros({1, 2, 5, fields}, DType::f32);
+    results_.statistics = in_c_(some);
+    results_.row_statistics = in_c_(rows);
+    expect_ok(attend());
+    expect_first(some, all, fields);
+    expect_first(rows, every, fields);
+  }
+  for (const std::int64_t fields : {0, POLYHEAD_FULL_STATISTICS + 1}) {
+    Tensor none = Tensor::zeros({1, 2, fields}, DType::f32);
+    results_.statistics = in_c_(none);
+    results_.row_statistics = nullptr;
+    expect_refused(attend(), POLYHEAD_SHAPE, "statistics: expected a last axis of 1 to 25");
+  }
+}
+
 TEST_F(Call, WindowsOfOlderProgramsAreRead) {
   polyhead_window window = {.size = offsetof(polyhead_window, always_first), .left = 1, .right = 0, .always_first = 5};
   polyhead_attention_options options{};
