@@ -148,13 +148,8 @@ class _Once(torch.autograd.Function):
 
 def _versions(options):
     """How often the tensors that autograd does not look after were written to."""
-    first = options.first_position
-    if isinstance(first, Tensor):
-        return [first._version, *_versions(options._replace(first_position=None))]
-    if options is _attention.PLAIN:
-        return []
-    return [x._version for x in (options.keep, options.alibi, options.key_lengths, options.key_start, options.query_lengths,
-                                 options.cu_q, options.cu_k) if x is not None]
+    return [x._version for x in (options.first_position, options.keep, options.alibi, options.key_lengths, options.key_start,
+                                 options.query_lengths, options.cu_q, options.cu_k) if isinstance(x, Tensor)]
 
 
 def _of_tensors(q, k, v, options):

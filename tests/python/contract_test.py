@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 import polyhead
-from polyhead import _layer, _library, _options
+from polyhead import _layer, _library, _model, _options, _text
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYOUTS = _library.native.layouts()
@@ -67,6 +67,29 @@ class Contract(unittest.TestCase):
                 del places[0]  # size itself
                 table = {(offset, width) for _, *pairs in fields for offset, width in (pairs[:2], pairs[2:]) if width}
                 self.assertEqual(table, {(offset, width) for offset, (_, width) in places.items()})
+
+    def test_what_models_pack_lies_as_the_header_says(self):
+        """They are called through ctypes."""
+        letters = {"int32_t": "i4", "uint32_t": "u4", "double": "f8", "int64_t": "i8", "uint64_t": "u8", "size_t": "u8"}
+
+        def in_c(name):
+            flat = []
+            for kind, field in fields_of_c(name):
+                inner = re.fullmatch(r"polyhead_(\w+)", kind)
+                length = re.search(r"\[(\d+)\]", field)
+                flat += in_c(inner[1]) if inner else ["S" + length[1]] if length else ["u8" if kind.endswith("*") else letters[kind]]
+            return flat
+
+        def in_numpy(dtype):
+            return sum((in_numpy(dtype[name]) for name in dtype.names), []) if dtype.names else [dtype.str.lstrip("<|")]
+
+        codes = {"Q": "u8", "q": "i8", "d": "f8", "i": "i4"}
+        for name, packed in (("model_info", _model._INFO), ("sampling", _model._SAMPLING), ("examples", _model._EXAMPLES)):
+            spelt = re.sub(r"(\d+)(\w)", lambda found: int(found[1]) * found[2], packed.format.lstrip("<"))
+            self.assertEqual([codes[letter] for letter in spelt], in_c(name), name)
+        for name, dtype in (("surveyed_head", _model._SURVEYED), ("head_importance", _model._IMPORTANT), ("prune_step", _model._STEP),
+                            ("addition", _model._ADDITION), ("token", _text._TOKEN)):
+            self.assertEqual(in_numpy(dtype), in_c(name), name)
 
     def test_c_has_what_cpp_has(self):
         for header, name, structs in (
