@@ -30,6 +30,16 @@ std::string text_of(const char* text, std::size_t size, std::string_view op, std
   return size == 0 ? std::string() : std::string(&required(text, op, name), size);
 }
 
+std::vector<Message> messages_of(const polyhead_message* messages, std::size_t count) {
+  std::vector<Message> result;
+  for (std::size_t n = 0; n < count; ++n) {
+    const polyhead_message& message = (&required(messages, "chat", "messages"))[n];
+    result.push_back(
+        {&required(message.role, "chat", "role"), text_of(message.content, message.content_size, "chat", "content")});
+  }
+  return result;
+}
+
 polyhead_head head_in_c(const HeadId& id) { return {static_cast<std::int64_t>(id.layer), id.head}; }
 
 }  // namespace polyhead::capi
@@ -79,6 +89,13 @@ polyhead_addition addition_in_c(const Addition& addition) {
           .last = addition.last,
           .text = addition.text.c_str(),
           .text_size = addition.text.size()};
+}
+
+OnAddition teller(polyhead_on_addition on_addition, void* user) {
+  return [told = &required(on_addition, kOp, "on_addition"), user](const Addition& addition) {
+    const polyhead_addition given = addition_in_c(addition);
+    return told(&given, user) != 0;
+  };
 }
 
 ModelOptions options_of(const polyhead_tensor* lengths, const polyhead_head* knocked_out, size_t count) {
@@ -197,12 +214,16 @@ polyhead_status polyhead_generate_text(polyhead_context* context, const polyhead
                                        size_t size, int64_t count, const polyhead_sampling* sampling,
                                        polyhead_on_addition on_addition, void* user) {
   return guarded([&] {
-    const OnAddition told = [&](const Addition& addition) {
-      const polyhead_addition given = addition_in_c(addition);
-      return (*on_addition)(&given, user) != 0;
-    };
-    required(on_addition, kOp, "on_addition");
     model_in(model).generate_text(required(context, kOp, "context").context, {text_of(prompt, size, kOp, "prompt")},
-                                  count, sampling_of(sampling), told);
+                                  count, sampling_of(sampling), teller(on_addition, user));
+  });
+}
+
+polyhead_status polyhead_answer(polyhead_context* context, const polyhead_model* model,
+                                const polyhead_message* messages, size_t message_count, int64_t count,
+                                const polyhead_sampling* sampling, polyhead_on_addition on_addition, void* user) {
+  return guarded([&] {
+    model_in(model).answer(required(context, kOp, "context").context, messages_of(messages, message_count), count,
+                           sampling_of(sampling), teller(on_addition, user));
   });
 }

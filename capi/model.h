@@ -12,6 +12,7 @@ namespace polyhead::capi {
 
 std::vector<HeadId> heads_of(const polyhead_head* heads, std::size_t count, std::string_view op, std::string_view name);
 std::string text_of(const char* text, std::size_t size, std::string_view op, std::string_view name);
+std::vector<Message> messages_of(const polyhead_message* messages, std::size_t count);
 polyhead_head head_in_c(const HeadId& id);
 
 }  // namespace polyhead::capi

@@ -87,6 +87,12 @@ polyhead_status polyhead_token_text(const polyhead_tokenizer* tokenizer, int32_t
   return guarded([&] { give(tokenizer_in(tokenizer).text_of(token), text, capacity, size); });
 }
 
+polyhead_status polyhead_chat(const polyhead_tokenizer* tokenizer, const polyhead_message* messages, size_t count,
+                              int32_t answer, char* text, size_t capacity, size_t* size) {
+  return guarded(
+      [&] { give(tokenizer_in(tokenizer).chat(messages_of(messages, count), answer != 0), text, capacity, size); });
+}
+
 polyhead_status polyhead_tokens_of_kind(const polyhead_tokenizer* tokenizer, int32_t kind, int32_t* tokens,
                                         size_t capacity, size_t* count) {
   return guarded([&] { give(tokens_of_kind(tokenizer_in(tokenizer), kind), tokens, capacity, count); });

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
 
 #include "cli/device.h"
 #include "cli/progress.h"
@@ -11,7 +10,8 @@
 #include "model/checkpoint.h"
 #include "model/memory.h"
 #include "model/sample.h"
-#include "text/tokenizer.h"
+#include "text/speech.h"
+#include "text/stream.h"
 #include "train/plan.h"
 #include "train/words.h"
 
@@ -25,6 +25,7 @@ struct GenerateOptions {
   std::int64_t seed = 1, top_k = 0;
   double top_p = 1;
   std::vector<std::string> stop;
+  bool chat = false;
   DeviceChoice on;
 };
 
@@ -35,7 +36,11 @@ class Speaker {
  public:
   virtual ~Speaker() = default;
   virtual Tokens tokens_of(const std::string& prompt) const = 0;
+  virtual Tokens chat_of(const std::string&) const {
+    throw Failure(Exit::usage, "--chat: this model has learnt no conversations; models with a chat template have");
+  }
   virtual std::string text_of(std::int32_t token) = 0;  // after earlier ones; parts of a character wait
+  virtual std::string rest() { return ""; }             // what still waits
   virtual bool ends_with(std::int32_t /*token*/) const { return false; }
   virtual Tokens opening(std::uint64_t seed) const = 0;
   virtual std::int64_t length(const Tokens& prompt) const = 0;
@@ -102,31 +107,31 @@ class Words final : public Speaker {
 class Tokenized final : public Speaker {
  public:
   Tokenized(const std::string& model, std::int64_t vocabulary)
-      : tokenizer_(text::load_tokenizer(model)), ends_(text::end_tokens(model)) {
-    text::expect_fits(tokenizer_, vocabulary, model);
+      : speech_(text::load_speech(model)), stream_(speech_.tokenizer) {
+    text::expect_fits(speech_.tokenizer, vocabulary, model);
   }
 
-  Tokens tokens_of(const std::string& prompt) const override {
-    Tokens tokens;
-    for (const text::Token& token : tokenizer_.encode(prompt)) tokens.push_back(token.id);
-    return tokens;
+  Tokens tokens_of(const std::string& prompt) const override { return encoded(speech_.tokenizer.beginning(), prompt); }
+  Tokens chat_of(const std::string& prompt) const override {
+    return encoded({}, text::recognise(speech_.chat)->apply({{"user", prompt}}, true));
   }
-  std::string text_of(std::int32_t token) override {
-    said_.push_back(token);
-    const std::string all = tokenizer_.decode(said_);
-    if (all.size() < printed_ || all.ends_with("\ufffd")) return "";  // part of a character
-    return harmless(all.substr(std::exchange(printed_, all.size())));
+  std::string text_of(std::int32_t token) override { return harmless(stream_.add(token)); }
+  std::string rest() override { return harmless(stream_.finish()); }
+  bool ends_with(std::int32_t token) const override {
+    return std::find(speech_.ends.begin(), speech_.ends.end(), token) != speech_.ends.end();
   }
-  bool ends_with(std::int32_t token) const override { return ends_.contains(token); }
   Tokens opening(std::uint64_t) const override { throw Failure(Exit::usage, "--prompt: this model needs one"); }
   std::int64_t length(const Tokens&) const override { return 100; }
   double temperature() const override { return 0.8; }
 
  private:
-  text::Tokenizer tokenizer_;
-  std::set<text::Id> ends_;
-  std::vector<text::Id> said_;
-  std::size_t printed_ = 0;
+  Tokens encoded(Tokens tokens, const std::string& text) const {
+    for (const text::Token& token : speech_.tokenizer.encode(text, false)) tokens.push_back(token.id);
+    return tokens;
+  }
+
+  text::Speech speech_;
+  text::Stream stream_;
 };
 
 std::unique_ptr<Speaker> speaker_of(const std::string& folder, const model::Config& config) {
@@ -155,43 +160,6 @@ std::unique_ptr<Speaker> speaker_of(const std::string& folder, const model::Conf
   return std::make_unique<Words>(std::move(task));
 }
 
-// Prints text until one of the stops appears; what may be the beginning of a stop waits.
-class Printer {
- public:
-  explicit Printer(const std::vector<std::string>& stops) : stops_(stops) {}
-
-  // Whether to go on: false once a stop has appeared.
-  bool say(const std::string& more) {
-    waiting_ += more;
-    std::size_t end = waiting_.npos;
-    for (const std::string& stop : stops_) end = std::min(end, waiting_.find(stop));
-    const bool goes_on = end == waiting_.npos;
-    print(goes_on ? waiting_.size() - longest_beginning() : end);
-    if (!goes_on) waiting_.clear();
-    return goes_on;
-  }
-  void finish() { print(waiting_.size()); }
-
- private:
-  void print(std::size_t count) {
-    fmt::print("{}", waiting_.substr(0, count));
-    waiting_.erase(0, count);
-  }
-  // How many characters at the end of what waits may be the beginning of a stop.
-  std::size_t longest_beginning() const {
-    std::size_t longest = 0;
-    for (const std::string& stop : stops_) {
-      for (std::size_t n = std::min(stop.size() - 1, waiting_.size()); n > longest; --n) {
-        if (waiting_.ends_with(stop.substr(0, n))) longest = n;
-      }
-    }
-    return longest;
-  }
-
-  const std::vector<std::string>& stops_;
-  std::string waiting_;
-};
-
 void generate(const GenerateOptions& o) {
   if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
   if (std::find(o.stop.begin(), o.stop.end(), "") != o.stop.end()) {
@@ -203,7 +171,8 @@ void generate(const GenerateOptions& o) {
   const std::unique_ptr<Speaker> speaker = speaker_of(o.model, model->config());
   loading.reset();
   const auto seed = static_cast<std::uint64_t>(o.seed);
-  Tokens tokens = speaker->tokens_of(o.prompt);
+  if (o.chat && o.prompt.empty()) throw Failure(Exit::usage, "--chat: what do you say? Say it with --prompt");
+  Tokens tokens = o.chat ? speaker->chat_of(o.prompt) : speaker->tokens_of(o.prompt);
   if (tokens.empty()) tokens = speaker->opening(seed);
   const std::int64_t count = o.tokens.value_or(speaker->length(tokens));
   const std::int64_t context_length = model->config().context, read = std::ssize(tokens);
@@ -217,15 +186,19 @@ void generate(const GenerateOptions& o) {
                        static_cast<double>(model::saved_bytes(*model)));  // packed weights are kept as well
   const Sampling sampling{
       .temperature = o.temperature.value_or(speaker->temperature()), .seed = seed, .top_k = o.top_k, .top_p = o.top_p};
-  for (const std::int32_t token : tokens) fmt::print("{}", speaker->text_of(token));
+  for (const std::int32_t token : tokens) {
+    const std::string text = speaker->text_of(token);
+    if (!o.chat) fmt::print("{}", text);
+  }
   model::Generator generator(context, *model, {tokens}, sampling);
-  Printer printer(o.stop);
-  for (std::int64_t n = 0; n < count; ++n) {
+  text::Stops stops(o.stop);
+  for (std::int64_t n = 0; n < count && !stops.found(); ++n) {
     std::fflush(stdout);
     const std::int32_t token = generator.next()[0];
-    if (speaker->ends_with(token) || !printer.say(speaker->text_of(token))) break;
+    if (speaker->ends_with(token)) break;
+    fmt::print("{}", stops.add(speaker->text_of(token)));
   }
-  printer.finish();
+  if (!stops.found()) fmt::print("{}", stops.add(speaker->rest()) + stops.finish());
   fmt::print("\n");
 }
 
@@ -241,13 +214,16 @@ Command generate_command() {
           "the task's words with spaces between them, and without a prompt they are given a sequence that they "
           "were not trained on, up to where the answers begin. Models of the families gpt2, llama, mistral, qwen2, "
           "qwen3, gemma2, gemma3_text and gpt_neox, in a folder as Hugging Face's libraries save them or in a GGUF "
-          "file, bring a tokenizer, take any prompt and stop at their end token. --stop ends any of them earlier. The "
-          "same seed gives the same text.",
+          "file, bring a tokenizer, take any prompt and stop at their end token. --stop ends any of them earlier. "
+          "Models that were made for conversations answer with --chat: the prompt is put into the form of their chat "
+          "template (those of ChatML, Llama 2 and 3, Gemma, Mistral, Zephyr and DeepSeek are known, others are "
+          "refused), and only the answer is printed. The same seed gives the same text.",
       .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
                    {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
                    {"polyhead generate book --prompt 'It was'", "continue a text"},
                    {"polyhead generate model.gguf --prompt 'It was' --temperature 0", "with a downloaded model"},
-                   {"polyhead generate model.gguf --prompt 'It was' --stop . --stop '!'", "one sentence"}},
+                   {"polyhead generate model.gguf --prompt 'It was' --stop . --stop '!'", "one sentence"},
+                   {"polyhead generate model.gguf --chat --prompt 'Why is the sky blue?'", "an answer"}},
       .options = {{"MODEL", "", "a folder that polyhead train or Hugging Face's libraries made, or a .gguf file",
                    &o->model},
                   {"prompt", "TEXT", "the text to continue", &o->prompt},
@@ -258,6 +234,7 @@ Command generate_command() {
                    {},
                    0,
                    1'000'000'000},
+                  {"chat", "", "answer the prompt, in the form of the model's chat template", &o->chat},
                   {"stop", "TEXT", "end before this text; may be given several times", &o->stop},
                   {"temperature",
                    "X",

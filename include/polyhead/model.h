@@ -130,6 +130,10 @@ class Model {
   std::vector<std::string> generate_text(Context& context, const std::vector<std::string>& prompts, std::int64_t count,
                                          const Sampling& sampling = {}, const OnAddition& on_addition = {}) const;
 
+  // The answer to a conversation, by the model's chat template (see Tokenizer::chat).
+  std::string answer(Context& context, const std::vector<Message>& messages, std::int64_t count,
+                     const Sampling& sampling = {}, const OnAddition& on_addition = {}) const;
+
   Score score(Context& context, const std::vector<Examples>& examples,
               const std::vector<HeadId>& knocked_out = {}) const;
 

@@ -9,7 +9,7 @@
  * - Structs that arguments are passed in begin with their size; set it, and zero the rest: 0 and NULL stand for the
  *   default or for "absent". A call that fills an array of structs is told the size of one. So a program that was built
  *   against an older version of this header goes on working. Structs without a size will not change: dtype, tensor,
- *   view, head, score and estimate.
+ *   view, token, message, head, score and estimate.
  * - Functions return a status and leave a message behind; no exception leaves the library, and it never aborts.
  *   Everything is checked before anything is written.
  * - Calls on one context take turns; give each thread that calls at the same time a context of its own.
@@ -305,6 +305,17 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_decode(const polyhead_tokenizer* toke
 POLYHEAD_C_PUBLIC polyhead_status polyhead_token_text(const polyhead_tokenizer* tokenizer, int32_t token, char* text,
                                                       size_t capacity, size_t* size);
 
+typedef struct polyhead_message {
+  const char* role; /* "system", "user" or "assistant" */
+  const char* content;
+  size_t content_size;
+} polyhead_message;
+/* A conversation in the form of the model's chat template, to be encoded without special tokens; with `answer`, up to
+ * where the model's answer begins. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_chat(const polyhead_tokenizer* tokenizer, const polyhead_message* messages,
+                                                size_t count, int32_t answer, char* text, size_t capacity,
+                                                size_t* size);
+
 typedef enum polyhead_token_kind {
   POLYHEAD_BEGINNING = 0, /* before every text */
   POLYHEAD_ENDING,        /* after it */
@@ -409,6 +420,11 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_generate_text(polyhead_context* conte
                                                          const char* prompt, size_t size, int64_t count,
                                                          const polyhead_sampling* sampling,
                                                          polyhead_on_addition on_addition, void* user);
+/* The same for the answer to a conversation. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_answer(polyhead_context* context, const polyhead_model* model,
+                                                  const polyhead_message* messages, size_t message_count, int64_t count,
+                                                  const polyhead_sampling* sampling, polyhead_on_addition on_addition,
+                                                  void* user);
 
 /* ---- Heads ---- */
 

@@ -56,6 +56,12 @@ class Tokenizer {
   // One token by itself, blanks and all, special or not; one that is part of a character gives its bytes.
   std::string text_of(std::int32_t token) const;
 
+  // A conversation in the form that the model has learnt, to be encoded without further special tokens; with `answer`,
+  // up to where the model's answer begins. The form is recognised by the model's chat template: ChatML (Qwen, SmolLM2),
+  // Llama 2 and 3, Mistral, Gemma, Zephyr, DeepSeek. Throws Error (input) if the model has no template or one of
+  // another form, Error (value) for roles that the form does not have, or not in this order.
+  std::string chat(const std::vector<Message>& messages, bool answer = true) const;
+
   std::vector<std::int32_t> beginning() const;  // the tokens before every text
   std::vector<std::int32_t> ending() const;     // and after it
   std::vector<std::int32_t> ends() const;       // those after which the model has nothing more to say

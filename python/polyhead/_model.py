@@ -16,7 +16,7 @@ from ._errors import DTypeError, InputError, InvalidValueError, IOError, ShapeEr
 from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, threads, version
 from ._numbers import natural, number, whole
 from ._tensors import result_array, tensor
-from ._text import BEGINNING, ENDING, MARKS, Tokenizer, are_texts, integers, path_bytes, utf8
+from ._text import BEGINNING, ENDING, MARKS, Tokenizer, are_texts, integers, is_conversation, path_bytes, utf8
 
 _load = pointers(function("polyhead_model_load"), 3)
 _save = pointers(function("polyhead_model_save"), 2)
@@ -374,15 +374,17 @@ class Model:
     __call__ = forward
 
     def generate(self, prompts: Any, max_new_tokens: int = 100, *, temperature: float = 0.0, seed: int = 1, top_k: int = 0,
-                 top_p: float = 1.0, stop_strings: Sequence[str] = (), eos_token_id: Any = None, stream: bool = False) -> Any:
+                 top_p: float = 1.0, stop_strings: Sequence[str] = (), eos_token_id: Any = None, stream: bool = False,
+                 chat: bool = False) -> Any:
         """How the model goes on: up to `max_new_tokens` tokens after each prompt. Temperature 0: always the likeliest.
 
         prompts       a text, a list of texts, or a list of lists of tokens; they may differ in length. The answer is of the same
-                      kind, without the prompt
+                      kind, without the prompt. Or a conversation, a list of {"role": ..., "content": ...}, or a list of such
         stop_strings  a text ends before any of these
         eos_token_id  ends a sequence (default: the end tokens of the model's files); several in a list, none in an empty one
         stream        an iterator over pieces of text, or tokens, as they are made; for several prompts, over (prompt, piece). The
                       tokens are the same
+        chat          texts are what a user says: they are put into the form of the model's chat template, to be answered
 
         >>> import polyhead
         >>> model = polyhead.load("run")
@@ -394,13 +396,19 @@ class Model:
         ...     print(piece, end="|")
          c| d| e|
         """
-        texts = are_texts(prompts)
-        alone = isinstance(prompts, str)
+        if chat and are_texts(prompts):
+            said_by_user = [[{"role": "user", "content": text}] for text in ([prompts] if isinstance(prompts, str) else prompts)]
+            prompts = said_by_user[0] if isinstance(prompts, str) else said_by_user
+        alone = isinstance(prompts, str) or is_conversation(prompts)
+        chats = is_conversation(prompts) or (isinstance(prompts, (list, tuple)) and bool(prompts) and all(map(is_conversation, prompts)))
+        if chat and not chats:
+            raise DTypeError(f"prompts: expected texts or conversations to answer, found {prompts!r}")
+        texts = chats or are_texts(prompts)
         if not hasattr(prompts, "__iter__"):
             raise DTypeError(f"prompts: expected texts or lists of tokens, found {type(prompts).__name__}")
         if texts:
             given = [prompts] if alone else prompts
-            prompts = [self._tokens_of(text) for text in given]
+            prompts = [self.tokenizer.apply_chat_template(one, add_generation_prompt=True) if chats else self._tokens_of(one) for one in given]
         each = [integers(prompt, "prompts", (1,)) for prompt in prompts]
         going = _Generation(self, each, whole(max_new_tokens, "max_new_tokens", 0, 2**31 - 1), temperature, seed, top_k, top_p,
                             stop_strings, eos_token_id, texts, stream)

@@ -15,12 +15,14 @@ _size = pointers(function("polyhead_tokenizer_size"), 2)
 _encode = function("polyhead_encode")
 _decode = function("polyhead_decode")
 _token_text = function("polyhead_token_text")
+_chat = function("polyhead_chat")
 _of_kind = function("polyhead_tokens_of_kind")
 
 _P, _SIZE, _I32 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32
 _encode.raw.argtypes = [_P, _P, _SIZE, _I32, _P, _SIZE, _P]
 _decode.raw.argtypes = [_P, _P, _SIZE, _I32, _P, _SIZE, _P, _P]
 _token_text.raw.argtypes = [_P, _I32, _P, _SIZE, _P]
+_chat.raw.argtypes = [_P, _P, _SIZE, _I32, _P, _SIZE, _P]
 _of_kind.raw.argtypes = [_P, _I32, _P, _SIZE, _P]
 
 _TOKEN = np.dtype([("id", "i4"), ("begin", "u4"), ("end", "u4"), ("first_char", "u4"), ("last_char", "u4")])
@@ -145,6 +147,18 @@ class Tokenizer:
         decoded = text.tobytes().decode(errors="replace")
         return (decoded, _offsets(places)) if return_offsets_mapping else decoded
 
+    def apply_chat_template(self, conversation: Sequence[Dict[str, str]], add_generation_prompt: bool = False,
+                            tokenize: bool = True) -> Any:
+        """A conversation, a list of {"role", "content"}, in the form that the model has learnt: its tokens, or its text.
+
+        add_generation_prompt  up to where the model's answer begins
+        """
+        given = messages_of(conversation)
+        packed = np.array([value for role, content in given for value in (_address(role), _address(content), len(content))], np.uint64)
+        text = _filled(lambda *room: _chat(self._handle.value, packed.ctypes.data, len(given), int(bool(add_generation_prompt)), *room),
+                       np.uint8, 4096).tobytes().decode()
+        return self.encode(text, add_special_tokens=False) if tokenize else text
+
     def pieces(self, token_ids: Any) -> List[str]:
         """Each token by itself, blanks and all; U+FFFD for one that is part of a character."""
         return [self._piece(token) for token in integers(token_ids, "token_ids", (1,)).tolist()]
@@ -157,6 +171,25 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         return f"<polyhead.Tokenizer of {len(self):,} tokens>"
+
+
+def messages_of(conversation: Any) -> List[Tuple[bytes, bytes]]:
+    """(role, content) of each message."""
+    if not is_conversation(conversation):
+        raise DTypeError(f'conversation: expected a list of {{"role": ..., "content": ...}}, found {conversation!r}')
+    given = [(utf8(message.get("role"), "role"), utf8(message.get("content"), "content")) for message in conversation]
+    if any(b"\0" in role for role, _ in given):
+        raise InvalidValueError("role: expected a text without zero bytes")
+    return given
+
+
+def is_conversation(x: Any) -> bool:
+    """A list of at least one message and of nothing else."""
+    return isinstance(x, (list, tuple)) and bool(x) and all(isinstance(message, dict) for message in x)
+
+
+def _address(text: bytes) -> int:
+    return ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
 
 
 def _offsets(tokens: np.ndarray) -> Offsets:

@@ -75,14 +75,13 @@ bool Generation::done() const noexcept { return writing_->done(); }
 std::vector<Addition> Generation::next() { return writing_->next(); }
 void Generation::end(std::size_t prompt) { writing_->end(prompt); }
 
-std::vector<std::string> Model::generate_text(Context& context, const std::vector<std::string>& prompts,
-                                              std::int64_t count, const Sampling& sampling,
-                                              const OnAddition& on_addition) const {
-  std::vector<std::vector<std::int32_t>> tokens;
-  for (const std::string& prompt : prompts) tokens.push_back(tokens_of(prompt));
-  Sampling until = sampling;
-  for (const std::int32_t end : tokenizer().ends()) until.stop.push_back(end);
-  Generation generation(context, *this, tokens, count, until, true);
+namespace {
+
+std::vector<std::string> write_text(Context& context, const Model& model,
+                                    const std::vector<std::vector<std::int32_t>>& prompts, std::int64_t count,
+                                    Sampling sampling, const OnAddition& on_addition) {
+  for (const std::int32_t end : model.tokenizer().ends()) sampling.stop.push_back(end);
+  Generation generation(context, model, prompts, count, sampling, true);
   std::vector<std::string> said(prompts.size());
   while (!generation.done()) {
     for (const Addition& addition : generation.next()) {
@@ -91,6 +90,23 @@ std::vector<std::string> Model::generate_text(Context& context, const std::vecto
     }
   }
   return said;
+}
+
+}  // namespace
+
+std::vector<std::string> Model::generate_text(Context& context, const std::vector<std::string>& prompts,
+                                              std::int64_t count, const Sampling& sampling,
+                                              const OnAddition& on_addition) const {
+  std::vector<std::vector<std::int32_t>> tokens;
+  for (const std::string& prompt : prompts) tokens.push_back(tokens_of(prompt));
+  return write_text(context, *this, tokens, count, sampling, on_addition);
+}
+
+std::string Model::answer(Context& context, const std::vector<Message>& messages, std::int64_t count,
+                          const Sampling& sampling, const OnAddition& on_addition) const {
+  std::vector<std::int32_t> tokens;
+  for (const Token& token : tokenizer().encode(tokenizer().chat(messages), false)) tokens.push_back(token.id);
+  return write_text(context, *this, {tokens}, count, sampling, on_addition)[0];
 }
 
 }  // namespace polyhead

@@ -1,10 +1,12 @@
-// All that a model's files say about its text: the tokenizer, and the tokens that end a text.
+// All that a model's files say about its text: the tokenizer, the tokens that end a text, and the form of
+// conversations.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "text/chat.h"
 #include "text/tokenizer.h"
 
 namespace polyhead::text {
@@ -12,7 +14,8 @@ namespace polyhead::text {
 // What a public Tokenizer shares with its copies.
 struct Speech {
   Tokenizer tokenizer;
-  std::vector<Id> ends;
+  std::vector<Id> ends;  // with the one that ends a turn of a conversation, if the form of those is known
+  ChatSource chat;
 };
 Speech load_speech(const std::filesystem::path& model);
 

@@ -52,6 +52,10 @@ std::string Tokenizer::decode(std::span<const std::int32_t> tokens, bool special
 
 std::string Tokenizer::text_of(std::int32_t token) const { return text::shown_alone(speech_->tokenizer, token); }
 
+std::string Tokenizer::chat(const std::vector<Message>& messages, bool answer) const {
+  return text::recognise(speech_->chat)->apply(messages, answer);
+}
+
 std::vector<std::int32_t> Tokenizer::beginning() const { return speech_->tokenizer.beginning(); }
 std::vector<std::int32_t> Tokenizer::ending() const { return speech_->tokenizer.ending(); }
 std::vector<std::int32_t> Tokenizer::ends() const { return speech_->ends; }

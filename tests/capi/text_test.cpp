@@ -166,6 +166,31 @@ TEST_F(Texts, EndBeforeTheEndToken) {
   polyhead_generation_free(generation);
 }
 
+TEST_F(Texts, AnswerAConversation) {
+  io::spill(scratch_ / "tokenizer.json", R"({"pre_tokenizer":{"type":"WhitespaceSplit"},
+    "added_tokens":[{"id":13,"content":"<|im_start|>","special":true},{"id":14,"content":"<|im_end|>","special":true}],
+    "model":{"type":"WordLevel","vocab":{"a":0,"b":1,"c":2,"user":10,"assistant":11}}})");
+  io::spill(scratch_ / "tokenizer_config.json", R"({"chat_template":"'<|im_start|>' '<|im_end|>\\n'"})");
+  const Model model = Model::load(scratch_.folder());
+  polyhead_model* asked = nullptr;
+  polyhead_tokenizer* tokenizer = nullptr;
+  expect_ok(polyhead_model_load(context_, scratch_.folder().c_str(), &asked));
+  expect_ok(polyhead_model_tokenizer(asked, &tokenizer));
+  const polyhead_message message = {"user", "a b c", 5}, tool = {"tool", nullptr, 0};
+  std::string text(100, ' ');
+  std::size_t size = 0;
+  expect_ok(polyhead_chat(tokenizer, &message, 1, 1, text.data(), text.size(), &size));
+  EXPECT_EQ(text.substr(0, size), "<|im_start|>user\na b c<|im_end|>\n<|im_start|>assistant\n");
+  expect_refused(polyhead_chat(tokenizer, &tool, 1, 1, text.data(), text.size(), &size), POLYHEAD_VALUE, "\"tool\"");
+  Told told;
+  expect_ok(polyhead_answer(context_, asked, &message, 1, 4, nullptr, tell, &told));
+  const std::vector<std::vector<std::int32_t>> prompt = {{13, 10, 0, 1, 2, 14, 13, 11}};
+  EXPECT_EQ(told.tokens, model.generate(in_cpp_, prompt, 4, {.temperature = 0, .stop = {14, 15}})[0]);
+  EXPECT_EQ(told.text, model.answer(in_cpp_, {{"user", "a b c"}}, 4, {.temperature = 0}));
+  polyhead_tokenizer_free(tokenizer);
+  polyhead_model_free(asked);
+}
+
 TEST_F(Texts, AreSavedWithTheModelAndMissedWithoutATokenizer) {
   io::Scratch other;
   polyhead_model* smaller = nullptr;

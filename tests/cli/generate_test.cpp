@@ -69,6 +69,27 @@ TEST_F(GenerateForeign, FromAFolderThatHoldsAGgufFile) {
   EXPECT_EQ(found.text, output_of("generate " + (llama_fixture() / "llama.gguf").string() + how).text);
 }
 
+// The prompt in the template's form, and the answer alone. Letters are tokens here, and marks are added to them.
+TEST_F(GenerateForeign, Answers) {
+  set_config("eos_token_id", 99);
+  EXPECT_EQ(errors_of(line("--chat --prompt cab")).code, 3) << "no template";
+  spill(scratch_ / "tokenizer_config.json", R"({"bos_token":"","eos_token":"a","chat_template":"'[INST]' '[/INST]'"})");
+  std::string marked = kTokenizer;
+  marked.replace(marked.find("\"model\""), 0,
+                 R"("added_tokens":[{"id":14,"content":"[INST]"},{"id":15,"content":"[/INST]"}],)");
+  marked.replace(marked.find(",\"o\":14,\"p\":15"), 14, "");
+  spill(scratch_ / "tokenizer.json", marked);
+  const std::string how = " --tokens 4 --temperature 0", asked = said("--prompt '[INST]cab[/INST]'" + how);
+  ASSERT_EQ(asked.substr(0, 16), "[INST]cab[/INST]");
+  EXPECT_EQ(said("--chat --prompt cab" + how),
+            asked.substr(16, asked.find('a', 16) - 16) + (asked.find('a', 16) == asked.npos ? "" : "\n"));
+  EXPECT_EQ(output_of(line("--chat")).code, 2);
+  spill(scratch_ / "tokenizer_config.json", R"({"chat_template":"<|other|>"})");
+  const Ran ran = errors_of(line("--chat --prompt cab"));
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_TRUE(contains(ran.text, "does not know (the marks in it: <|other|>)")) << ran.text;
+}
+
 TEST_F(GenerateForeign, WhatDoesNotGoTogether) {
   EXPECT_EQ(output_of(line("")).code, 2);  // no prompt
   std::string larger = kTokenizer;

@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import io
+import json
 import os
 import re
 import subprocess
@@ -110,6 +111,39 @@ class Models(unittest.TestCase):
         self.assertEqual(self.model.generate(prompts[0], 6, stop_strings=["e b"]), " c d ")
         self.assertEqual(self.model.generate(tokens, 6, eos_token_id=4)[0], [2, 3])
         self.assertEqual(self.model.generate(prompts[0], 0), "")
+
+    def test_conversations_are_answered(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.model.save(folder)
+            with self.assertRaisesRegex(polyhead.InputError, "no chat template"):
+                polyhead.load(folder).generate("a b", chat=True)
+            marks = [{"id": 13, "content": "<|im_start|>", "special": True}, {"id": 14, "content": "<|im_end|>", "special": True}]
+            words = {"a": 0, "b": 1, "c": 2, "system": 9, "user": 10, "assistant": 11}
+            Path(folder, "tokenizer.json").write_text(json.dumps({
+                "pre_tokenizer": {"type": "WhitespaceSplit"}, "added_tokens": marks, "model": {"type": "WordLevel", "vocab": words}}))
+            Path(folder, "chat_template.jinja").write_text("'<|im_start|>' '<|im_end|>\\n'")
+            model = polyhead.load(folder)
+            talk = [{"role": "system", "content": "b"}, {"role": "user", "content": "a c"}]
+            tokenizer = model.tokenizer
+            self.assertEqual(tokenizer.apply_chat_template(talk, add_generation_prompt=True), [13, 9, 1, 14, 13, 10, 0, 2, 14, 13, 11])
+            self.assertEqual(tokenizer.apply_chat_template(talk[1:], tokenize=False), "<|im_start|>user\na c<|im_end|>\n")
+            self.assertEqual((tokenizer.eos_token_ids, tokenizer.all_special_ids), ([14], [13, 14]))
+            self.assertEqual(tokenizer.decode([13, 0, 14], skip_special_tokens=True), "a")
+            answer = model.generate(talk, 5, temperature=1.0)
+            tokens = model.generate([tokenizer.apply_chat_template(talk, add_generation_prompt=True)], 5, temperature=1.0)[0]
+            self.assertEqual(answer.split(), tokenizer.decode(tokens, skip_special_tokens=True).split())
+            self.assertEqual(model.generate([talk], 5, temperature=1.0), [answer])
+            self.assertEqual("".join(model.generate(talk, 5, temperature=1.0, stream=True)), answer)
+            self.assertEqual(model.generate("a c", 5, chat=True), model.generate(talk[1:], 5))
+            self.assertEqual(model.generate(["a c", "b"], 5, chat=True)[0], model.generate(talk[1:], 5))
+            for error, words, call in (
+                (polyhead.InvalidValueError, '"tool"', lambda: model.generate([{"role": "tool", "content": "a"}])),
+                (polyhead.DTypeError, "content", lambda: model.generate([{"role": "user"}])),
+                (polyhead.DTypeError, "conversations", lambda: model.generate([[1, 2]], chat=True)),
+                (polyhead.DTypeError, "conversation", lambda: tokenizer.apply_chat_template("a")),
+            ):
+                with self.subTest(words), self.assertRaisesRegex(error, words):
+                    call()
 
     def test_a_stream_goes_on_in_another_thread(self):
         stream = self.model.generate("a b c d e b", 4, stream=True)
