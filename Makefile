@@ -44,6 +44,7 @@ parity: .venv-parity/ready
 	.venv-parity/bin/python tests/parity/model_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/chat_parity.py build/release models/smollm2/*.gguf
+	.venv-parity/bin/python tests/parity/text_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/dlpack_parity.py build/release
 	.venv-parity/bin/python tests/parity/torch_parity.py build/release
 	.venv-parity/bin/python tests/parity/tensor_kinds_parity.py build/release

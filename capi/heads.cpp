@@ -91,6 +91,27 @@ polyhead_status polyhead_survey_heads(polyhead_context* context, const polyhead_
   });
 }
 
+polyhead_status polyhead_patch_heads(polyhead_context* context, const polyhead_model* model, const int32_t* clean,
+                                     const int32_t* corrupted, size_t count, int32_t answer, int32_t instead,
+                                     polyhead_patching* patching, polyhead_patched_head* heads, size_t head_size) {
+  return guarded([&] {
+    const auto [on, of] = place(context, model);
+    polyhead_patching& into = required(patching, kOp, "patching");
+    const std::size_t size = versioned(&into, kOp, "patching").size;
+    Room<polyhead_patched_head> rows(heads, head_size, kOp, "heads", "head_size");
+    const auto named = [](std::int32_t token) { return token < 0 ? std::nullopt : std::optional(token); };
+    const Patching found = patch_heads(on, of, {&required(clean, kOp, "clean"), count},
+                                       {&required(corrupted, kOp, "corrupted"), count}, named(answer), named(instead));
+    const polyhead_patching filled = {.size = size,
+                                      .answer = found.answer,
+                                      .instead = found.instead,
+                                      .clean = found.clean,
+                                      .corrupted = found.corrupted};
+    std::memcpy(&into, &filled, std::min(size, sizeof filled));
+    for (const PatchedHead& head : found.heads) rows.add({head_in_c(head.id), head.difference, head.restored});
+  });
+}
+
 polyhead_status polyhead_importance(polyhead_context* context, const polyhead_model* model,
                                     const polyhead_examples* batches, size_t batch_count,
                                     polyhead_head_importance* heads, size_t head_size) {

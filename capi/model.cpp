@@ -156,6 +156,21 @@ polyhead_status polyhead_model_forward(polyhead_context* context, const polyhead
   });
 }
 
+polyhead_status polyhead_model_embed(polyhead_context* context, const polyhead_model* model,
+                                     const polyhead_tensor* tokens, const polyhead_tensor* lengths,
+                                     const polyhead_head* knocked_out, size_t knocked_out_count,
+                                     polyhead_results** results) {
+  return guarded([&] {
+    polyhead_results*& into = required(results, kOp, "results");
+    auto named = std::make_unique<polyhead_results>();
+    const auto& kept = named->kept.emplace<Tensor>(
+        model_in(model).embed(required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
+                              options_of(lengths, knocked_out, knocked_out_count)));
+    named->name("embeddings", kept);
+    into = named.release();
+  });
+}
+
 polyhead_status polyhead_model_weights(polyhead_context* context, const polyhead_model* model,
                                        const polyhead_tensor* tokens, const polyhead_tensor* lengths,
                                        const polyhead_head* knocked_out, size_t knocked_out_count,

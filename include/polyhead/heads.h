@@ -9,6 +9,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,26 @@ struct SurveyOptions {
 // segments of the same tokens, repeated. The statistics are those of `tokens`.
 std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const ConstTensorView& tokens,
                                        const SurveyOptions& options = {});
+
+struct PatchedHead {
+  HeadId id;
+  double difference = 0;  // in the run on the corrupted text, with this head's output of the clean one
+  double restored = 0;    // share of the way from the corrupted run to the clean one: 0 none, 1 all of it
+};
+
+// What is measured is the logit of `answer` minus that of `instead` at the last token.
+struct Patching {
+  std::int32_t answer = 0, instead = 0;
+  double clean = 0, corrupted = 0;  // in each run
+  std::vector<PatchedHead> heads;   // in the order of Model::heads
+};
+
+// Which heads carry the difference between two texts of equally many tokens, for a language model: each head of the run
+// on the corrupted text is made to give its output of the run on the clean one. `answer` and `instead` are by default
+// the likeliest tokens after either text. Throws Error (value) if the runs do not differ.
+Patching patch_heads(Context& context, const Model& model, std::span<const std::int32_t> clean,
+                     std::span<const std::int32_t> corrupted, std::optional<std::int32_t> answer = {},
+                     std::optional<std::int32_t> instead = {});
 
 // A mean over sequences with its 95 % interval.
 struct Estimate {

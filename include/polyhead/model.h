@@ -106,6 +106,9 @@ class Model {
   // Logits [B,T,V], [B,classes] of a classifier, or [B,T,C] of an encoder.
   Tensor forward(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
 
+  // Of an encoder, f32 [B,C]: the mean of its output over the tokens of each sequence.
+  Tensor embed(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
+
   // What every head attends to: the weights of each layer, [B,H,T,T]; absent for a layer without heads.
   std::vector<Tensor> weights(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
 

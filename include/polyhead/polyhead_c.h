@@ -364,6 +364,13 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_model_forward(polyhead_context* conte
                                                          const polyhead_head* knocked_out, size_t knocked_out_count,
                                                          polyhead_results** results);
 
+/* Of an encoder, the mean of its output over the tokens of each sequence, for the same arguments. Results: embeddings,
+ * f32 [B,C]. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_model_embed(polyhead_context* context, const polyhead_model* model,
+                                                       const polyhead_tensor* tokens, const polyhead_tensor* lengths,
+                                                       const polyhead_head* knocked_out, size_t knocked_out_count,
+                                                       polyhead_results** results);
+
 /* What every head attends to, for the same arguments. Results: "0", "1" ..., the weights of each layer that has heads,
  * [B,H,T,T]. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_model_weights(polyhead_context* context, const polyhead_model* model,
@@ -454,6 +461,22 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_survey_heads(polyhead_context* contex
                                                         const int32_t* separators, size_t separator_count,
                                                         uint64_t seed, polyhead_surveyed_head* heads, size_t head_size,
                                                         double* sums, size_t sum_count);
+
+typedef struct polyhead_patching {
+  size_t size;
+  int32_t answer, instead; /* the tokens whose logits are compared */
+  double clean, corrupted; /* the difference of their logits after each text */
+} polyhead_patching;
+typedef struct polyhead_patched_head {
+  polyhead_head id;
+  double difference, restored;
+} polyhead_patched_head;
+/* Which heads carry the difference between two texts of `count` tokens each. answer and instead below 0: the likeliest
+ * tokens after either text. Into memory for head_count heads, each of head_size bytes. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_patch_heads(polyhead_context* context, const polyhead_model* model,
+                                                       const int32_t* clean, const int32_t* corrupted, size_t count,
+                                                       int32_t answer, int32_t instead, polyhead_patching* patching,
+                                                       polyhead_patched_head* heads, size_t head_size);
 
 typedef struct polyhead_estimate {
   double mean, low, high; /* with its 95 % interval */

@@ -25,9 +25,10 @@ from ._errors import (
     ShapeError,
     UnsupportedError,
 )
+from ._heads import Estimate, HeadImportance, HeadTable, PatchedHead, Patching, PruneCurve, PruneStep, SurveyedHead
 from ._layer import MultiHeadAttention, MultiHeadGradients, MultiHeadResults, Rotary
 from ._library import info, set_threads, synchronise, threads, version as __version__
-from ._model import Estimate, Examples, HeadImportance, HeadTable, Model, PruneCurve, PruneStep, SurveyedHead, load
+from ._model import Examples, Model, load
 from ._page import Page
 from ._registration import when_transformers_come
 from ._statistics import HeadStatistics
@@ -55,6 +56,8 @@ __all__ = [
     "MultiHeadResults",
     "OutOfMemoryError",
     "Page",
+    "PatchedHead",
+    "Patching",
     "PruneCurve",
     "PruneStep",
     "Rotary",

@@ -7,13 +7,15 @@ import ctypes
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _figures, _page
+from . import _page
 from ._errors import DTypeError, InputError, InvalidValueError, IOError, ShapeError
-from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, threads, version
+from ._generation import Generation
+from ._heads import Estimate, Head, HeadImportance, HeadTable, PatchedHead, Patching, PruneCurve, PruneStep, SurveyedHead
+from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, version
 from ._numbers import natural, number, whole
 from ._tensors import result_array, tensor
 from ._text import BEGINNING, ENDING, MARKS, Tokenizer, are_texts, integers, is_conversation, path_bytes, utf8
@@ -26,52 +28,40 @@ _forward = function("polyhead_model_forward")
 _weights = function("polyhead_model_weights")
 _tokenizer = pointers(function("polyhead_model_tokenizer"), 2)
 _examples = function("polyhead_model_examples")
-_create_generation = function("polyhead_generation_create")
-_next = function("polyhead_generation_next")
-_create_context = function("polyhead_context_create")
 _score = function("polyhead_model_score")
 _survey = function("polyhead_survey_heads")
+_embed = function("polyhead_model_embed")
+_patch = function("polyhead_patch_heads")
 _importance = function("polyhead_importance")
 _prune = function("polyhead_prune")
 _without = function("polyhead_without_heads")
 
 _P, _SIZE, _I64, _U64 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_uint64
-_forward.raw.argtypes = _weights.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _P]
+_forward.raw.argtypes = _embed.raw.argtypes = _weights.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _P]
 _examples.raw.argtypes = [_P, _P, _P, _SIZE, _I64, _P]
-_create_generation.raw.argtypes = [_P, _P, _P, _P, _SIZE, _I64, _P, ctypes.c_int32, _P]
-_next.raw.argtypes = [_P, _P, _SIZE, _P]
-_create_context.raw.argtypes = [ctypes.c_int, _P]
 _score.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, _P]
 _survey.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _U64, _P, _SIZE, _P, _SIZE]
+_patch.raw.argtypes = [_P, _P, _P, _P, _SIZE, ctypes.c_int32, ctypes.c_int32, _P, _P, _SIZE]
 _importance.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE]
 _prune.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, ctypes.c_double, ctypes.c_int32, _U64, _P, _P, _SIZE, _P, _P]
 _without.raw.argtypes = [_P, _P, _SIZE, _P]
 
 _INFO = struct.Struct("<Qii4q")
-_SAMPLING = struct.Struct("<QdQqd4Q")
 _EXAMPLES = struct.Struct("<4Q")
+_PATCHING = struct.Struct("<Qii2d")
 _ORDERS = ("iterative", "one_shot", "random", "damage")
 
 _SURVEYED = np.dtype([("layer", "i8"), ("head", "i8"), ("role", "S32"), ("score", "f8")])
+_PATCHED = np.dtype([("layer", "i8"), ("head", "i8"), ("difference", "f8"), ("restored", "f8")])
 _ESTIMATE = np.dtype([("mean", "f8"), ("low", "f8"), ("high", "f8")])
 _IMPORTANT = np.dtype([
     ("layer", "i8"), ("head", "i8"), ("gradient", "f8"), ("normalised", "f8"), ("zero", _ESTIMATE), ("mean", _ESTIMATE),
     ("accuracy_loss", "f8"), ("logit", _ESTIMATE)])
-_ADDITION = np.dtype([("size", "u8"), ("prompt", "u8"), ("token", "i4"), ("last", "i4"), ("text", "u8"), ("text_size", "u8")])
 _STEP = np.dtype([("layer", "i8"), ("head", "i8"), ("loss", "f8"), ("accuracy", "f8")])
 
-Head = Tuple[int, int]
 Heads = Union[Iterable[Head], np.ndarray]
 _MOST_PAGE_BYTES = 2**25
-_BATCH_TOKENS = 4096  # of texts that are read together
-
-
-class Estimate(NamedTuple):
-    """A mean over sequences with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
+_BATCH_TOKENS, _BATCH_TEXTS = 4096, 32  # of texts that are read together
 
 
 @dataclass
@@ -84,99 +74,6 @@ class Examples:
 
 
 Batches = Union[str, Sequence[str], Examples, Sequence[Examples]]
-
-
-@dataclass
-class SurveyedHead:
-    """What a head does."""
-
-    layer: int
-    head: int
-    role: Optional[str]  # "induction", "previous token" ...; None if no detector beats its control
-    role_score: float
-    sums: Dict[str, float]  # statistics over all rows, by name
-
-
-@dataclass
-class HeadImportance:
-    """How much a model depends on a head."""
-
-    layer: int
-    head: int
-    gradient: float  # mean over sequences of |d loss / d gate|
-    normalised: float  # divided by the l2 norm of its layer's
-    zero: Estimate  # how much the loss rises with its output set to 0
-    mean: Estimate  # or to its mean over all tokens
-    accuracy_loss: float
-    logit: Estimate  # what it adds to the logit of the right answer
-
-
-class PruneStep(NamedTuple):
-    """A head that was removed, and the scores of the model without it and all before it."""
-
-    head: Head
-    loss: float
-    accuracy: float
-
-
-@dataclass
-class PruneCurve:
-    """Heads that were knocked out one after the other."""
-
-    loss: float  # of the whole model
-    accuracy: float
-    steps: List[PruneStep]
-    within_budget: int  # how many of the first steps may be taken
-
-    @property
-    def removed(self) -> List[Head]:
-        """The heads of the steps within the budget."""
-        return [step.head for step in self.steps[: self.within_budget]]
-
-    def _rows(self):
-        return [["none", f"{self.loss:.4f}", f"{self.accuracy:.4f}", "yes"]] + [
-            [f"{step.head[0]}.{step.head[1]}", f"{step.loss:.4f}", f"{step.accuracy:.4f}", "yes" if n < self.within_budget else "no"]
-            for n, step in enumerate(self.steps)]
-
-    def __str__(self) -> str:
-        return _table(self._rows(), _STEP_COLUMNS)
-
-    def _repr_html_(self) -> str:
-        accuracies = [self.accuracy] + [step.accuracy for step in self.steps]
-        figure = _figures.curve(accuracies, "accuracy by heads removed", self.within_budget, "the budget ends")
-        return figure + _figures.table(_STEP_COLUMNS, self._rows())
-
-
-_STEP_COLUMNS = ["removed", "loss", "accuracy", "within budget"]
-
-
-def _table(rows, columns):
-    lines = [columns] + rows
-    widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
-    return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip() for line in lines)
-
-
-class HeadTable(List[Any]):
-    """A list of SurveyedHead or HeadImportance that prints as a table, in a notebook with bars."""
-
-    def _columns(self) -> Tuple[List[str], List[Sequence[str]]]:
-        names = [f"{h.layer}.{h.head}" for h in self]
-        if self and isinstance(self[0], HeadImportance):  # bars beside the largest of each column
-            columns = [_figures.bars(values, 4) for values in zip(
-                *((h.gradient, h.zero.mean, h.mean.mean, h.logit.mean) for h in self))]
-            return ["head", "gradient", "damage (zero)", "damage (mean)", "logit"], list(zip(names, *columns))
-        rows = [h.sums["rows"] or 1 for h in self]
-        scores = [bar if h.role else "" for h, bar in zip(self, _figures.bars([h.role_score for h in self], most=1))]
-        entropies = [f"{h.sums['entropy'] / n:.3f}" for h, n in zip(self, rows)]
-        firsts = _figures.bars([h.sums["first_weight"] / n for h, n in zip(self, rows)], most=1)
-        return ["head", "role", "score", "entropy", "first"], list(zip(names, (h.role or "" for h in self), scores, entropies, firsts))
-
-    def __str__(self) -> str:
-        columns, rows = self._columns()
-        return _table(rows, columns)
-
-    def _repr_html_(self) -> str:
-        return _figures.table(*self._columns())
 
 
 def _heads_array(heads: Any, name: str) -> np.ndarray:
@@ -334,6 +231,14 @@ class Model:
         """
         return result_array(self._pass("forward", _forward, tokens, lengths, knocked_out), "logits")
 
+    def embed(self, tokens: Any, lengths: Any = None, knocked_out: Heads = ()) -> np.ndarray:
+        """Of an encoder, [B,C]: the mean of its output over the tokens of each text, or of tokens [B,T]. Compare two by their angle."""
+        if not are_texts(tokens):
+            return result_array(self._pass("embed", _embed, tokens, lengths, knocked_out), "embeddings")
+        texts = [tokens] if isinstance(tokens, str) else list(tokens)
+        parts = [self._pass("embed", _embed, texts[n : n + _BATCH_TEXTS], None, knocked_out) for n in range(0, len(texts), _BATCH_TEXTS)]
+        return np.concatenate([result_array(part, "embeddings") for part in parts])
+
     def weights(self, tokens: Any, lengths: Any = None, knocked_out: Heads = ()) -> Dict[int, np.ndarray]:
         """What every head attends to: by layer, [B,heads,T,T]."""
         results = self._pass("weights", _weights, tokens, lengths, knocked_out)
@@ -373,6 +278,21 @@ class Model:
 
     __call__ = forward
 
+    def _prompts(self, prompts: Any, chat: bool) -> Tuple[Any, bool, bool]:
+        """Tokens of each prompt, whether they were texts, and whether it was a single one."""
+        if not hasattr(prompts, "__iter__"):
+            raise DTypeError(f"prompts: expected texts or lists of tokens, found {type(prompts).__name__}")
+        if chat and are_texts(prompts):
+            asked = [[{"role": "user", "content": text}] for text in ([prompts] if isinstance(prompts, str) else prompts)]
+            prompts = asked[0] if isinstance(prompts, str) else asked
+        alone = isinstance(prompts, str) or is_conversation(prompts)
+        given = [prompts] if alone else prompts
+        if isinstance(given, (list, tuple)) and given and all(map(is_conversation, given)):
+            return [self.tokenizer.apply_chat_template(one, add_generation_prompt=True) for one in given], True, alone
+        if chat:
+            raise DTypeError(f"prompts: expected texts or conversations to answer, found {prompts!r}")
+        return ([self._tokens_of(one) for one in given], True, alone) if are_texts(prompts) else (prompts, False, False)
+
     def generate(self, prompts: Any, max_new_tokens: int = 100, *, temperature: float = 0.0, seed: int = 1, top_k: int = 0,
                  top_p: float = 1.0, stop_strings: Sequence[str] = (), eos_token_id: Any = None, stream: bool = False,
                  chat: bool = False) -> Any:
@@ -382,8 +302,8 @@ class Model:
                       kind, without the prompt. Or a conversation, a list of {"role": ..., "content": ...}, or a list of such
         stop_strings  a text ends before any of these
         eos_token_id  ends a sequence (default: the end tokens of the model's files); several in a list, none in an empty one
-        stream        an iterator over pieces of text, or tokens, as they are made; for several prompts, over (prompt, piece). The
-                      tokens are the same
+        stream        an iterator over pieces of text, or tokens, as they are made; for a list of texts, or several lists of tokens,
+                      over (prompt, piece). The tokens are the same
         chat          texts are what a user says: they are put into the form of the model's chat template, to be answered
 
         >>> import polyhead
@@ -396,22 +316,10 @@ class Model:
         ...     print(piece, end="|")
          c| d| e|
         """
-        if chat and are_texts(prompts):
-            said_by_user = [[{"role": "user", "content": text}] for text in ([prompts] if isinstance(prompts, str) else prompts)]
-            prompts = said_by_user[0] if isinstance(prompts, str) else said_by_user
-        alone = isinstance(prompts, str) or is_conversation(prompts)
-        chats = is_conversation(prompts) or (isinstance(prompts, (list, tuple)) and bool(prompts) and all(map(is_conversation, prompts)))
-        if chat and not chats:
-            raise DTypeError(f"prompts: expected texts or conversations to answer, found {prompts!r}")
-        texts = chats or are_texts(prompts)
-        if not hasattr(prompts, "__iter__"):
-            raise DTypeError(f"prompts: expected texts or lists of tokens, found {type(prompts).__name__}")
-        if texts:
-            given = [prompts] if alone else prompts
-            prompts = [self.tokenizer.apply_chat_template(one, add_generation_prompt=True) if chats else self._tokens_of(one) for one in given]
+        prompts, texts, alone = self._prompts(prompts, chat)
         each = [integers(prompt, "prompts", (1,)) for prompt in prompts]
-        going = _Generation(self, each, whole(max_new_tokens, "max_new_tokens", 0, 2**31 - 1), temperature, seed, top_k, top_p,
-                            stop_strings, eos_token_id, texts, stream)
+        going = Generation(self, each, whole(max_new_tokens, "max_new_tokens", 0, 2**31 - 1), temperature, seed, top_k, top_p,
+                           stop_strings, eos_token_id, texts, stream)
         if stream:
             return (piece if len(each) == 1 and (alone or not texts) else (prompt, piece) for prompt, piece in going.pieces())
         if not texts:
@@ -467,6 +375,45 @@ class Model:
             SurveyedHead(int(row["layer"]), int(row["head"]), row["role"].decode() or None, float(row["score"]),
                          dict(zip(statistic_names, values)))
             for row, values in zip(found, sums.tolist()))
+
+    def patch(self, clean: Any, corrupted: Any, answer: Any = None, instead: Any = None) -> Patching:
+        """Which heads carry the difference between two texts of equally many tokens.
+
+        Each head of the run on the corrupted text is made to give its output of the run on the clean one.
+
+        clean, corrupted  texts, or tokens [T]
+        answer, instead   tokens, or texts of one token, whose logits are compared at the end (default: the likeliest after either)
+
+        >>> import polyhead
+        >>> found = polyhead.load("run").patch("c a b a", "c a d a")  # print(found) is a table
+        >>> (found.answer, found.instead)
+        (1, 3)
+        >>> max(found.heads, key=lambda head: head.restored)[:2]
+        (1, 0)
+        """
+        model = self._open("patch")
+        rows = [integers(self._tokens_of(text) if isinstance(text, str) else text, name, (1,))
+                for text, name in ((clean, "clean"), (corrupted, "corrupted"))]
+        if len(rows[0]) != len(rows[1]):
+            pieces = ["  " + " ".join(map(repr, self.tokenizer.pieces(row))) if isinstance(text, str) else f"  {row.tolist()}"
+                      for text, row in zip((clean, corrupted), rows)]
+            raise ShapeError("\n".join([f"corrupted: expected as many tokens as clean has, {len(rows[0])}, found {len(rows[1])}", *pieces]))
+        asked = [-1 if token is None else self._one_token(token, name) for token, name in ((answer, "answer"), (instead, "instead"))]
+        arena, found = Arena(), np.zeros(len(self.heads), _PATCHED)
+        into = ctypes.create_string_buffer(_PATCHING.pack(_PATCHING.size, 0, 0, 0, 0), _PATCHING.size)
+        _patch(context(), model.value, arena.array(rows[0]), arena.array(rows[1]), len(rows[0]), *asked, ctypes.addressof(into),
+               found.ctypes.data, found.itemsize)
+        _, told_answer, told_instead, before, after = _PATCHING.unpack(into.raw)
+        return Patching(told_answer, told_instead, before, after, [PatchedHead(*row) for row in found.tolist()])
+
+    def _one_token(self, token: Any, name: str) -> int:
+        if not isinstance(token, str):
+            return whole(token, name, 0, self.vocabulary - 1)
+        tokens = self.tokenizer.encode(token, add_special_tokens=False)
+        if len(tokens) != 1:
+            raise InvalidValueError(f"{name}: expected a text of one token, found {self.tokenizer.pieces(tokens)}; a word within a text "
+                                    "usually begins with a blank")
+        return tokens[0]
 
     def importance(self, examples: Batches) -> "HeadTable":
         """How much the model depends on every head: by gradient, and by knocking each out.
@@ -527,52 +474,6 @@ class Model:
         except OSError as error:
             raise IOError(f"folder: cannot make {os.fsdecode(name)}: {error.strerror}") from error
         _save(model.value, name)
-
-
-class _Generation:
-    """Sequences that a model continues, step by step."""
-
-    def __init__(self, model: Model, prompts: List[np.ndarray], count: int, temperature: float, seed: int, top_k: int, top_p: float,
-                 stop_strings: Sequence[str], eos_token_id: Any, text: bool, stream: bool):
-        self._model = model._open("generate")
-        self._text = text
-        if not 0 < number(top_p, "top_p") <= 1:
-            raise InvalidValueError(f"top_p: expected more than 0 and up to 1, found {top_p}")
-        if isinstance(stop_strings, str):
-            raise DTypeError(f"stop_strings: expected a list of texts, found one text, {stop_strings!r}")
-        stops = [utf8(stop, "stop_strings") for stop in stop_strings]
-        if any(not stop or b"\0" in stop for stop in stops):
-            raise InvalidValueError(f"stop_strings: expected texts without zero bytes that are not empty, found {list(stop_strings)!r}")
-        if eos_token_id is None:
-            eos_token_id = model._end_tokens()
-        ends = integers([eos_token_id] if isinstance(eos_token_id, (int, np.integer)) else eos_token_id, "eos_token_id", (1,))
-        flat = np.concatenate(prompts) if prompts else np.empty(0, np.int32)
-        lengths = np.array([len(prompt) for prompt in prompts], np.int64)
-        self._additions, self._made = np.zeros(len(prompts), _ADDITION), ctypes.c_size_t()
-        # A stream may go on in another thread, between other calls: it has a context of its own.
-        self._context = Handle("context")
-        if stream:
-            _create_context(threads(), self._context.into)
-        texts = (ctypes.c_char_p * len(stops))(*stops)
-        arena = Arena()
-        self._handle = Handle("generation")
-        _create_generation(
-            self._context.value if stream else context(), self._model.value, flat.ctypes.data, lengths.ctypes.data, len(prompts), count,
-            arena.pack(_SAMPLING, _SAMPLING.size, number(temperature, "temperature"), natural(seed, "seed"), natural(top_k, "top_k"),
-                       number(top_p, "top_p"), ends.ctypes.data, len(ends), ctypes.addressof(texts), len(stops)),
-            int(text), self._handle.into)
-
-    def pieces(self) -> Iterator[Tuple[int, Any]]:
-        """(prompt, piece of text or token)"""
-        while True:
-            _next(self._handle.value, self._additions.ctypes.data, self._additions.itemsize, ctypes.addressof(self._made))
-            if not self._made.value:
-                return
-            for _, prompt, token, _, text, size in self._additions[: self._made.value].tolist():
-                if self._text and size:
-                    yield prompt, ctypes.string_at(text, size).decode()
-                elif not self._text and token >= 0:
-                    yield prompt, token
 
 
 def load(path: Union[str, os.PathLike]) -> Model:

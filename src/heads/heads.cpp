@@ -6,6 +6,7 @@
 #include "core/on_host.h"
 #include "core/row_major.h"
 #include "heads/importance.h"
+#include "heads/patching.h"
 #include "heads/pruning.h"
 #include "heads/roles.h"
 
@@ -105,6 +106,22 @@ std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, con
         {roles[n].id, survey.heads[n].sums, role == nullptr ? "" : role->role, role == nullptr ? 0 : role->score});
   }
   return found;
+}
+
+Patching patch_heads(Context& context, const Model& model, std::span<const std::int32_t> clean,
+                     std::span<const std::int32_t> corrupted, std::optional<std::int32_t> answer,
+                     std::optional<std::int32_t> instead) {
+  heads::Question question{answer.value_or(0), instead.value_or(0)};
+  if (!answer || !instead) {
+    const heads::Likeliest likeliest = heads::likeliest_after(context, model.transformer(), clean, corrupted);
+    question = {answer.value_or(likeliest.clean), instead.value_or(likeliest.corrupted)};
+  }
+  if (question.answer == question.instead) {
+    throw Error(ErrorCode::value, "patch_heads",
+                "expected two texts that go on differently, found token " + std::to_string(question.answer) +
+                    " after both; name what to compare, answer and instead");
+  }
+  return heads::patch(context, model.transformer(), clean, corrupted, question);
 }
 
 std::vector<HeadImportance> head_importance(Context& context, const Model& model,

@@ -78,7 +78,7 @@ Patching patch(Context& context, const model::Transformer& model, Tokens clean, 
     const std::vector<double> logits = last_logits(context, tape, model, tokens, options);
     return logits[static_cast<std::size_t>(question.answer)] - logits[static_cast<std::size_t>(question.instead)];
   };
-  Patching found;
+  Patching found{.answer = question.answer, .instead = question.instead, .clean = 0, .corrupted = 0, .heads = {}};
   model::PassOptions keep;
   keep.wants.heads = true;
   found.clean = difference(clean, keep);

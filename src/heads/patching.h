@@ -9,6 +9,7 @@
 
 #include "model/head.h"
 #include "model/transformer.h"
+#include "polyhead/heads.h"
 
 namespace polyhead::heads {
 
@@ -17,16 +18,8 @@ struct Question {
   std::int32_t answer = 0, instead = 0;
 };
 
-struct PatchedHead {
-  HeadId id;
-  double difference = 0;  // in the run on the corrupted text, with this head's output of the clean one
-  double restored = 0;    // share of the way from the corrupted run to the clean one: 0 none, 1 all of it
-};
-
-struct Patching {
-  double clean = 0, corrupted = 0;  // the difference in each run
-  std::vector<PatchedHead> heads;   // in the order of all_heads
-};
+using polyhead::PatchedHead;
+using polyhead::Patching;
 
 // The likeliest token after each text.
 struct Likeliest {

@@ -43,6 +43,27 @@ Tensor Model::forward(Context& context, const ConstTensorView& tokens, const Mod
                tape.value(transformer_->forward(tape, tokens, {.lengths = options.lengths, .gates = gates.get()})));
 }
 
+Tensor Model::embed(Context& context, const ConstTensorView& tokens, const ModelOptions& options) const {
+  if (!is_encoder()) {
+    throw Error(ErrorCode::value, "embed",
+                "expected an encoder (bert, roberta or distilbert), found a model that answers otherwise");
+  }
+  model::Gates gates(transformer_->config());
+  gates.shut(options.knocked_out);
+  autograd::Tape tape(context, false);
+  const model::PassOptions pass{.lengths = options.lengths, .gates = gates.get()};
+  const autograd::Variable x = transformer_->through(tape, transformer_->read(tape, tokens, pass), 0,
+                                                     transformer_->config().layers.size(), pass);
+  std::vector<std::vector<double>> rows;
+  model::add_embeddings(tape, *transformer_, x, options.lengths, rows);
+  Tensor made = Tensor::empty({std::ssize(rows), transformer_->config().width}, DType::f32);
+  float* to = made.as<float>();
+  for (const std::vector<double>& row : rows) {
+    to = std::transform(row.begin(), row.end(), to, [](double x_) { return static_cast<float>(x_); });
+  }
+  return made;
+}
+
 std::vector<Tensor> Model::weights(Context& context, const ConstTensorView& tokens, const ModelOptions& options) const {
   model::Gates gates(transformer_->config());
   gates.shut(options.knocked_out);

@@ -126,6 +126,57 @@ TEST_F(Models, GoOn) {
                  POLYHEAD_VALUE, "prompt 0");
 }
 
+TEST_F(Models, ArePatched) {
+  const std::int32_t clean[] = {2, 0, 1, 0}, corrupted[] = {2, 0, 3, 0};
+  polyhead_patching patching{};
+  patching.size = sizeof patching;
+  std::vector<polyhead_patched_head> heads(4);
+  expect_ok(
+      polyhead_patch_heads(context_, model_, clean, corrupted, 4, -1, -1, &patching, heads.data(), sizeof heads[0]));
+  EXPECT_EQ(patching.answer, 1);
+  EXPECT_EQ(patching.instead, 3);
+  EXPECT_GT(patching.clean, 0);
+  EXPECT_LT(patching.corrupted, 0);
+  EXPECT_EQ(heads[2].id.layer, 1);
+  EXPECT_GT(heads[2].restored, 0.9);  // induction
+  EXPECT_NEAR(heads[3].restored, 0, 1e-5);
+  const std::vector<polyhead_patched_head> by_themselves = heads;
+  expect_ok(
+      polyhead_patch_heads(context_, model_, clean, corrupted, 4, 1, 3, &patching, heads.data(), sizeof heads[0]));
+  EXPECT_EQ(heads[2].difference, by_themselves[2].difference);
+  expect_refused(
+      polyhead_patch_heads(context_, model_, clean, clean, 4, -1, -1, &patching, heads.data(), sizeof heads[0]),
+      POLYHEAD_VALUE, "after both");
+}
+
+// Of two rows, the second of which is half padding.
+TEST_F(Models, Embed) {
+  polyhead_results* results = nullptr;
+  expect_refused(polyhead_model_embed(context_, model_, batch_.tokens, nullptr, nullptr, 0, &results), POLYHEAD_VALUE,
+                 "expected an encoder");
+  const std::string folder = std::string(POLYHEAD_ROOT) + "/tests/fixtures/models/bert";
+  polyhead_model* encoder = nullptr;
+  expect_ok(polyhead_model_load(context_, folder.c_str(), &encoder));
+  const std::int32_t tokens[] = {1, 2, 3, 4, 5, 6, 0, 0}, lengths[] = {4, 2};
+  const ConstTensorView rows(tokens, {2, 4}), counts(lengths, {2});
+  expect_ok(polyhead_model_embed(context_, encoder, in_c_(rows), in_c_(counts), nullptr, 0, &results));
+  polyhead_view view;
+  expect_ok(polyhead_results_get(results, "embeddings", &view));
+  const Tensor whole = Model::load(folder).forward(in_cpp_, rows, {.lengths = counts});
+  const std::int64_t C = whole.shape()[2];
+  ASSERT_EQ(view.shape[0], 2);
+  ASSERT_EQ(view.shape[1], C);
+  for (std::int64_t b = 0; b < 2; ++b) {
+    for (std::int64_t c = 0; c < C; ++c) {
+      double sum = 0;
+      for (std::int64_t t = 0; t < lengths[b]; ++t) sum += whole.as<float>()[(b * 4 + t) * C + c];
+      EXPECT_NEAR(static_cast<const float*>(view.tensor.data)[b * C + c], sum / lengths[b], 1e-5);
+    }
+  }
+  polyhead_results_free(results);
+  polyhead_model_free(encoder);
+}
+
 TEST_F(Models, AreExaminedAndPruned) {
   polyhead_score whole{}, without{};
   const polyhead_head induction = {1, 0};

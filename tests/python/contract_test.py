@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 import polyhead
-from polyhead import _layer, _library, _model, _options, _text
+from polyhead import _generation, _layer, _library, _model, _options, _text
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYOUTS = _library.native.layouts()
@@ -84,11 +84,12 @@ class Contract(unittest.TestCase):
             return sum((in_numpy(dtype[name]) for name in dtype.names), []) if dtype.names else [dtype.str.lstrip("<|")]
 
         codes = {"Q": "u8", "q": "i8", "d": "f8", "i": "i4"}
-        for name, packed in (("model_info", _model._INFO), ("sampling", _model._SAMPLING), ("examples", _model._EXAMPLES)):
+        for name, packed in (("model_info", _model._INFO), ("sampling", _generation._SAMPLING), ("examples", _model._EXAMPLES),
+                             ("patching", _model._PATCHING)):
             spelt = re.sub(r"(\d+)(\w)", lambda found: int(found[1]) * found[2], packed.format.lstrip("<"))
             self.assertEqual([codes[letter] for letter in spelt], in_c(name), name)
         for name, dtype in (("surveyed_head", _model._SURVEYED), ("head_importance", _model._IMPORTANT), ("prune_step", _model._STEP),
-                            ("addition", _model._ADDITION), ("token", _text._TOKEN)):
+                            ("addition", _generation._ADDITION), ("patched_head", _model._PATCHED), ("token", _text._TOKEN)):
             self.assertEqual(in_numpy(dtype), in_c(name), name)
 
     def test_c_has_what_cpp_has(self):

@@ -170,6 +170,26 @@ class Models(unittest.TestCase):
         page = self.model.page("a b c a b")
         self.assertIn('"tokens": ["a", "b", "c", "a", "b"]', page.html)
 
+    def test_heads_are_patched(self):
+        found = self.model.patch("c a b a", "c a d a")
+        self.assertEqual((found.answer, found.instead), (1, 3))
+        self.assertEqual(found, self.model.patch([2, 0, 1, 0], np.array([2, 0, 3, 0]), answer="b", instead=3))
+        self.assertGreater(found.clean, 0)
+        self.assertLess(found.corrupted, 0)
+        self.assertGreater(found.heads[2].restored, 0.9)  # induction
+        self.assertAlmostEqual(found.heads[3].restored, 0, places=5)
+        self.assertIn("1.0   ", str(found))
+        self.assertIn("<th>1.0</th>", found._repr_html_())
+        for error, words, call in (
+            (polyhead.ShapeError, "4, found 3\n  'c' 'a' 'b' 'a'", lambda: self.model.patch("c a b a", "c a d")),
+            (polyhead.InvalidValueError, "answer: expected a text of one token", lambda: self.model.patch("a b", "a c", answer="a b")),
+            (polyhead.InvalidValueError, "after both", lambda: self.model.patch("a b", "a b")),
+            (polyhead.InvalidValueError, "instead", lambda: self.model.patch("a b", "a c", instead=16)),
+            (polyhead.InvalidValueError, "expected an encoder", lambda: self.model.embed("a b")),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(error, words):
+                call()
+
     def test_a_model_without_a_tokenizer(self):
         with tempfile.TemporaryDirectory() as folder:
             self.model.without([(0, 1)]).save(folder)
