@@ -34,8 +34,8 @@ class Generation:
         self._text = text
         if not 0 < number(top_p, "top_p") <= 1:
             raise InvalidValueError(f"top_p: expected more than 0 and up to 1, found {top_p}")
-        if isinstance(stop_strings, str):
-            raise DTypeError(f"stop_strings: expected a list of texts, found one text, {stop_strings!r}")
+        if not isinstance(stop_strings, (list, tuple)):
+            raise DTypeError(f"stop_strings: expected a list of texts, found {stop_strings!r}")
         stops = [utf8(stop, "stop_strings") for stop in stop_strings]
         if any(not stop or b"\0" in stop for stop in stops):
             raise InvalidValueError(f"stop_strings: expected texts without zero bytes that are not empty, found {list(stop_strings)!r}")

@@ -3,6 +3,7 @@
 In the examples "run" is the folder of a model of two layers that has learnt to go on with what it has seen before.
 """
 
+import contextlib
 import ctypes
 import os
 import struct
@@ -18,7 +19,7 @@ from ._heads import Estimate, Head, HeadImportance, HeadTable, PatchedHead, Patc
 from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, version
 from ._numbers import natural, number, whole
 from ._tensors import result_array, tensor
-from ._text import BEGINNING, ENDING, MARKS, Tokenizer, are_texts, integers, is_conversation, path_bytes, utf8
+from ._text import BEGINNING, ENDING, MARKS, Tokenizer, are_texts, integers, is_conversation, named, path_bytes, utf8
 
 _load = pointers(function("polyhead_model_load"), 3)
 _save = pointers(function("polyhead_model_save"), 2)
@@ -93,7 +94,8 @@ class _Batches:
 
     def __init__(self, model: "Model", examples: Any, name: str):
         if are_texts(examples):
-            examples = model.examples(examples)
+            with named(name):
+                examples = model.examples(examples)
         batches = [examples] if isinstance(examples, Examples) else examples
         if not isinstance(batches, (list, tuple)) or not batches or not all(isinstance(batch, Examples) for batch in batches):
             raise DTypeError(f"{name}: expected texts, polyhead.Examples or a list of at least one of them, found {examples!r}")
@@ -187,7 +189,8 @@ class Model:
         """Tokens [B,T] and lengths of texts, each of which must fit into a row; of tokens, these."""
         if not are_texts(tokens):
             return tokens, lengths
-        rows = [self._tokens_of(text) for text in ([tokens] if isinstance(tokens, str) else tokens)]
+        with named("tokens"):
+            rows = [self._tokens_of(text) for text in ([tokens] if isinstance(tokens, str) else tokens)]
         sizes = np.array([len(row) for row in rows])
         if not sizes.all() or sizes.max() > self.context_length:
             raise InvalidValueError(f"tokens: expected texts of 1 to {self.context_length} tokens, as many as the model's context holds, "
@@ -208,7 +211,9 @@ class Model:
             raise InvalidValueError("texts: expected polyhead.Examples, since a classifier's answers are classes, found texts")
         if not are_texts(texts):
             raise DTypeError(f"texts: expected a text or a list of texts, found {texts!r}")
-        tokens, targets, lengths = self._rows(texts, 0 if length is None else whole(length, "length", 1, 2**31 - 1))
+        most = 0 if length is None else whole(length, "length", 1, 2**31 - 1)
+        with named("texts"):
+            tokens, targets, lengths = self._rows(texts, most)
         if not self.is_encoder and (targets < 0).all(1).any():
             raise InvalidValueError("texts: expected at least two tokens in each, one to predict another from, found fewer")
         step = max(_BATCH_TOKENS // tokens.shape[1], 1)
@@ -281,7 +286,7 @@ class Model:
     def _prompts(self, prompts: Any, chat: bool) -> Tuple[Any, bool, bool]:
         """Tokens of each prompt, whether they were texts, and whether it was a single one."""
         if not hasattr(prompts, "__iter__"):
-            raise DTypeError(f"prompts: expected texts or lists of tokens, found {type(prompts).__name__}")
+            raise DTypeError(f"expected texts or lists of tokens, found {type(prompts).__name__}")
         if chat and are_texts(prompts):
             asked = [[{"role": "user", "content": text}] for text in ([prompts] if isinstance(prompts, str) else prompts)]
             prompts = asked[0] if isinstance(prompts, str) else asked
@@ -290,7 +295,7 @@ class Model:
         if isinstance(given, (list, tuple)) and given and all(map(is_conversation, given)):
             return [self.tokenizer.apply_chat_template(one, add_generation_prompt=True) for one in given], True, alone
         if chat:
-            raise DTypeError(f"prompts: expected texts or conversations to answer, found {prompts!r}")
+            raise DTypeError(f"expected texts or conversations to answer, found {prompts!r}")
         return ([self._tokens_of(one) for one in given], True, alone) if are_texts(prompts) else (prompts, False, False)
 
     def generate(self, prompts: Any, max_new_tokens: int = 100, *, temperature: float = 0.0, seed: int = 1, top_k: int = 0,
@@ -316,7 +321,8 @@ class Model:
         ...     print(piece, end="|")
          c| d| e|
         """
-        prompts, texts, alone = self._prompts(prompts, chat)
+        with named("prompts"):
+            prompts, texts, alone = self._prompts(prompts, chat)
         each = [integers(prompt, "prompts", (1,)) for prompt in prompts]
         going = Generation(self, each, whole(max_new_tokens, "max_new_tokens", 0, 2**31 - 1), temperature, seed, top_k, top_p,
                            stop_strings, eos_token_id, texts, stream)
@@ -362,7 +368,8 @@ class Model:
         model = self._open("survey")
         arena = Arena()
         if are_texts(tokens):
-            tokens, _, lengths = self._rows(tokens)
+            with named("tokens"):
+                tokens, _, lengths = self._rows(tokens)
             if separators is None:
                 separators = sum(map(self.tokenizer._of_kind, (BEGINNING, ENDING, MARKS) if self.is_encoder else (BEGINNING, MARKS)), [])
         marks = integers([] if separators is None else separators, "separators", (1,))
@@ -392,8 +399,10 @@ class Model:
         (1, 0)
         """
         model = self._open("patch")
-        rows = [integers(self._tokens_of(text) if isinstance(text, str) else text, name, (1,))
-                for text, name in ((clean, "clean"), (corrupted, "corrupted"))]
+        rows = []
+        for text, name in ((clean, "clean"), (corrupted, "corrupted")):
+            with named(name) if isinstance(text, str) else contextlib.nullcontext():
+                rows.append(integers(self._tokens_of(text) if isinstance(text, str) else text, name, (1,)))
         if len(rows[0]) != len(rows[1]):
             pieces = ["  " + " ".join(map(repr, self.tokenizer.pieces(row))) if isinstance(text, str) else f"  {row.tolist()}"
                       for text, row in zip((clean, corrupted), rows)]
@@ -409,7 +418,8 @@ class Model:
     def _one_token(self, token: Any, name: str) -> int:
         if not isinstance(token, str):
             return whole(token, name, 0, self.vocabulary - 1)
-        tokens = self.tokenizer.encode(token, add_special_tokens=False)
+        with named(name):
+            tokens = self.tokenizer.encode(token, add_special_tokens=False)
         if len(tokens) != 1:
             raise InvalidValueError(f"{name}: expected a text of one token, found {self.tokenizer.pieces(tokens)}; a word within a text "
                                     "usually begins with a blank")

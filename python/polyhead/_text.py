@@ -1,12 +1,14 @@
 """Text to tokens and back, as a model's own tokenizer does it."""
 
+import contextlib
 import ctypes
 import os
-from typing import Any, Dict, List, Sequence, Tuple, Union
+import re
+from typing import Any, Dict, Iterator, List, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._errors import DTypeError, InvalidValueError, ShapeError
+from ._errors import DTypeError, Error, InvalidValueError, ShapeError
 from ._library import Handle, function, pointers
 from ._tensors import as_array
 
@@ -64,6 +66,15 @@ def utf8(text: Any, name: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         raise InvalidValueError(f"{name}: expected characters, found half of a surrogate pair at place {error.start}") from None
+
+
+@contextlib.contextmanager
+def named(name: str) -> Iterator[None]:
+    """What is wrong with a text is said of the argument that it was given for."""
+    try:
+        yield
+    except Error as error:
+        raise type(error)(f"{name}: " + re.sub(r"^(\[\w+\]|texts?:) ", "", str(error))) from None
 
 
 def are_texts(x: Any) -> bool:
