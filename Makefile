@@ -10,6 +10,7 @@ help:
 	@echo 'make test-sanitized     the fast ones again under AddressSanitizer and UBSan'
 	@echo 'make test-gpu           the kernels and models on a GPU, beside the CPU: on a machine that has one'
 	@echo 'make parity             compares tensors, logits and tokens with those of others (fetches torch and transformers into .venv-parity)'
+	@echo 'make parity-all         tries attn_implementation="polyhead" in a tiny model of every kind that transformers has'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
 	@echo 'make wheel              makes the Python package, one wheel for every Python, in build/wheel'
 	@echo 'make check              format, clang-tidy, all sanitizers, four minutes of fuzzing'
@@ -49,7 +50,15 @@ parity: .venv-parity/ready
 	.venv-parity/bin/python tests/parity/torch_parity.py build/release
 	.venv-parity/bin/python tests/parity/tensor_kinds_parity.py build/release
 	.venv-parity/bin/python tests/parity/transformers_parity.py build/release models/smollm2/*.gguf
+	.venv-parity/bin/python tests/parity/every_model.py build/release --chosen
 	.venv-parity/bin/python tests/python/typed.py
+
+# Every config class of transformers, which takes half an hour.
+parity-all: .venv-parity/ready
+	tools/install-packages build test
+	cmake --preset release
+	cmake --build --preset release --target polyhead_native
+	.venv-parity/bin/python tests/parity/every_model.py build/release
 
 .venv-parity/ready: tools/parity-requirements.txt
 	tools/install-packages venv

@@ -17,7 +17,7 @@ class Mask:
     """[B,1,T,S], True where a query may attend. It is not stored as such where keep, causal and window say the same.
 
     Transformers hands masks to models by the name of an implementation, whether or not the model calls the attention of that
-    name. One that computes its own would take this mask for what it is not, so every operation on it is refused.
+    name. One that computes its own would take this mask for what it is not, so operations on it are refused.
     """
 
     dtype, ndim = torch.bool, 4
@@ -40,7 +40,7 @@ class Mask:
         """On another device. Another type would be another mask."""
         moved = torch.empty(0, dtype=torch.bool, device=self.device).to(*place, **more)
         if moved.dtype != torch.bool:
-            refuse(f"makes numbers of {moved.dtype} of the mask")
+            refuse_reading(f"makes numbers of {moved.dtype} of")
         keep = None if self.keep is None else self.keep.to(moved.device)
         return Mask(self.shape, keep, moved.device, self.causal, self.window)
 
@@ -51,7 +51,7 @@ class Mask:
         """The whole of it; or a part that has four axes."""
         part = self.in_full()[index]
         if part.dim() != 4:
-            refuse("takes the mask apart")
+            refuse_reading("takes apart")
         return self if part.shape == self.shape else Mask(part.shape, part, self.device)
 
     def in_full(self) -> torch.Tensor:
@@ -69,18 +69,22 @@ class Mask:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        refuse(f"reads .{name} of the mask")
+        refuse_reading(f"reads .{name} of")
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        refuse(f"computes {getattr(function, '__name__', function)}() of the mask")
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> "Mask":
+        """Masks side by side are a mask: of keys that come from two places. Nothing else is."""
+        if function is torch.cat and all(isinstance(part, Mask) for part in args[0]):
+            whole = torch.cat([part.in_full() for part in args[0]], *args[1:], **(kwargs or {}))
+            return Mask(whole.shape, whole, whole.device)
+        refuse_reading(f"computes {getattr(function, '__name__', function)}() of")
 
     __hash__ = object.__hash__
 
 
 def _refused(name):
     def operator(self, *_):
-        refuse(f"computes {name}() of the mask")
+        refuse_reading(f"computes {name}() of")
 
     return operator
 
@@ -88,6 +92,10 @@ def _refused(name):
 for _name in ("add radd iadd sub rsub isub mul rmul imul truediv rtruediv matmul rmatmul and rand or ror xor invert neg abs eq ne lt le gt "
               "ge bool float int len iter setitem").split():
     setattr(Mask, f"__{_name}__", _refused(_name))
+
+
+def refuse_reading(how: str) -> NoReturn:
+    refuse(f"{how} the mask, which polyhead's attention alone can read")
 
 
 def refuse(what: str) -> NoReturn:
@@ -101,8 +109,8 @@ def refuse(what: str) -> NoReturn:
         frame = frame.f_back
     model = next((module for module in reversed(modules) if hasattr(module, "config")), None)
     name, part = (type(model).__name__, type(modules[0]).__name__) if model is not None else ("the model", "a function")
-    raise UnreadableError(f"{name}: expected attention that is left to transformers' attention interface, found that its {part} "
-                          f"{what}, which polyhead's attention alone can read; {instead(model)}")
+    raise UnreadableError(f"{name}: expected attention as transformers' attention interface has it, found that its {part} {what}; "
+                          f"{instead(model)}")
 
 
 def instead(model: Any) -> str:

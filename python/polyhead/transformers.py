@@ -46,8 +46,8 @@ class _State:
 
 
 # What models pass on to the attention of any name, and eager attention does not read: it changes no result.
-_HARMLESS = frozenset("""position_ids cache_position use_cache return_dict output_hidden_states output_router_logits num_items_in_batch
-                      cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k seq_idx deterministic""".split())
+_HARMLESS = frozenset("""input_ids position_ids cache_position use_cache return_dict output_hidden_states output_router_logits
+                      num_items_in_batch cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k seq_idx deterministic""".split())
 
 
 def _attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, softcap=None,
@@ -57,7 +57,7 @@ def _attention(module, query, key, value, attention_mask, dropout=0.0, scaling=N
         raise InvalidValueError("polyhead does not return the weights of every head; watch() its heads, or use eager")
     for name, given in others.items():
         if name not in _HARMLESS and given is not None and given is not False:
-            refuse(f"passes {name}= to its attention")
+            refuse(f"passes {name}= to its attention, which polyhead does not read")
     options = _mask_options(query, key, attention_mask, getattr(module, "is_causal", True) if is_causal is None else is_causal)
     options.update(scale=scaling, softcap=softcap or 0.0)
     if position_bias is not None:
@@ -91,8 +91,7 @@ def _mask_options(query, key, mask, is_causal):
     seen = query.shape[0], query.shape[2], key.shape[2]
     if isinstance(mask, Mask):
         if (mask.shape[0], *mask.shape[2:]) != seen:
-            refuse(f"attends with {seen[1]} queries to {seen[2]} keys in a batch of {seen[0]}, and was given one of {tuple(mask.shape)}: "
-                   "a mask")
+            refuse(f"attends with {seen[1]} queries to {seen[2]} keys in a batch of {seen[0]}, and its mask is of {tuple(mask.shape)}")
         options = {"causal": mask.causal, "window": mask.window, "align": "bottom_right"}
         return options if mask.keep is None else {**options, "keep": mask.keep}
     if not isinstance(mask, torch.Tensor):
@@ -159,6 +158,11 @@ AttentionInterface.register(_NAME, _attention)
 AttentionMaskInterface.register(_NAME, _mask)
 
 
+def _own_attention(model):
+    return (f"{type(model).__name__}: expected a model that leaves its attention to transformers' attention interface, found one that "
+            f"computes it by itself; {instead(model)}")
+
+
 _choose = PreTrainedModel.get_correct_attn_implementation
 
 
@@ -168,8 +172,7 @@ def _choose_or_refuse(self, requested_attention, *args, **kwargs):
     if requested_attention == _NAME:
         tables = [x for x in vars(sys.modules[type(self).__module__]).values() if isinstance(x, dict) and "eager" in x]
         if not self._can_set_attn_implementation() or any(_NAME not in table for table in tables):
-            raise UnsupportedError(f"{type(self).__name__}: expected a model that leaves its attention to transformers' attention "
-                                   f"interface, found one that computes it by itself; {instead(self)}")
+            raise UnsupportedError(_own_attention(self))
     return _choose(self, requested_attention, *args, **kwargs)
 
 
@@ -194,9 +197,11 @@ def _switched(model):
     layers = _layers(model)
     configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}.values()
     before = [(config, config._attn_implementation) for config in configs]
-    if any(name != _NAME for _, name in before):
-        model.set_attn_implementation(_NAME)
     try:
+        if any(name != _NAME for _, name in before):
+            model.set_attn_implementation(_NAME)
+        if not any(module.config._attn_implementation == _NAME for module in layers):  # which it only warns of
+            raise UnsupportedError(_own_attention(model))
         yield layers
     finally:
         for config, name in before:

@@ -250,6 +250,36 @@ class Heads(Seeded):
         self.assertAlmostEqual((losses[0] - losses[1]) / (2 * step), slope, delta=(0.05 if CUDA else 0.01) * abs(slope))
 
 
+class Training(Seeded):
+    def test_gradient_checkpointing(self):
+        """With padding, on the side where no label is predicted from it."""
+        inputs = padded(torch.randint(0, 97, (3, 23)), "right")
+        for reentrant in (True, False):
+            found = []
+            for which, checkpoints in (("eager", False), ("polyhead", False), ("polyhead", True)):
+                model = made(hf.LlamaForCausalLM, hf.LlamaConfig(**GROUPED)).train()
+                model.set_attn_implementation(which)
+                if checkpoints:
+                    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+                model(**inputs, labels=inputs["input_ids"].where(inputs["attention_mask"].bool(), -100)).loss.backward()
+                found.append(torch.cat([x.grad.flatten() for x in model.parameters()]))
+            torch.testing.assert_close(found[1], found[0], atol=1e-6, rtol=1e-4)
+            torch.testing.assert_close(found[2], found[1])
+
+    def test_in_one_graph(self):
+        """Of torch.compile, with padding and without, and a window, which a graph takes as a mask of all pairs."""
+        for name, kind, config in (("llama", hf.LlamaForCausalLM, hf.LlamaConfig(**GROUPED)),
+                                   ("mistral", hf.MistralForCausalLM, hf.MistralConfig(**GROUPED, sliding_window=5))):
+            model = made(kind, config)
+            model.set_attn_implementation("polyhead")
+            whole = torch.compile(model, fullgraph=True, backend="aot_eager")
+            for side in ("none", "left"):
+                inputs = padded(torch.randint(0, 97, (3, 23)), side)
+                there = inputs["attention_mask"].bool()
+                with self.subTest(name, side=side), torch.no_grad():
+                    torch.testing.assert_close(whole(**inputs).logits[there], model(**inputs).logits[there], atol=1e-5, rtol=1e-4)
+
+
 class Registration(unittest.TestCase):
     def test_import_polyhead_suffices(self):
         """Before transformers or after it, and without importing torch by itself."""
@@ -276,11 +306,12 @@ class Refusals(Seeded):
         scores = torch.zeros(2, 1, 5, 5)
         for what in (lambda: scores + mask, lambda: mask + scores, lambda: scores.masked_fill(mask, 0), lambda: mask == 0, lambda: mask[:, 0],
                      lambda: mask.float(), lambda: mask.to(torch.float32), lambda: 1 - mask, lambda: torch.where(mask, scores, scores),
-                     lambda: bool(mask), lambda: mask.data, lambda: torch.cat([mask, mask]), lambda: ~mask):
-            with self.assertRaisesRegex(polyhead.UnsupportedError, "expected attention that is left to .*found .*attn_implementation"):
+                     lambda: bool(mask), lambda: mask.data, lambda: torch.cat([mask, scores]), lambda: ~mask):
+            with self.assertRaisesRegex(polyhead.UnsupportedError, "expected attention as .*found .*attn_implementation"):
                 what()
         self.assertFalse(hasattr(mask, "data"))
         self.assertEqual((mask.shape, mask.dim(), mask.to("cpu").shape), ((2, 1, 5, 5), 4, (2, 1, 5, 5)))
+        torch.testing.assert_close(torch.cat([mask, mask[:, :, :, 1:]], -1).in_full(), torch.cat([mask.in_full(), mask.in_full()[..., 1:]], -1))
         rows = mask[:, :, 3:].keep  # a part of it is a mask again
         self.assertEqual(rows[0, 0].tolist(), [[False, True, True, True, False], [False, True, True, True, True]])
 

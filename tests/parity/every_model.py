@@ -1,0 +1,138 @@
+"""attn_implementation="polyhead" in tiny random models of every config class of transformers: each agrees, or refuses by name.
+
+every_model.py BUILD [MODEL_TYPE ..]    some, or all of them; --jobs N; --chosen: those of `make parity`
+
+A model agrees if with no padding, with padding on either side, at batch 1 and 3, in cached generation and in its gradients its
+error against eager attention in float64 is at most four times that of eager attention in float32, or 3e-6 of the largest number
+if that is more. Where it does not, sdpa instead of eager may be what it agrees with: some models mean another thing by padding.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+SECONDS, MOST_PARAMETERS, MEMORY = 120, 30_000_000, 10 << 30
+
+# Those of `make parity`: of all kinds, and what is to become of each.
+CHOSEN = {
+    "agrees": """llama gpt2 gpt_oss gemma2 gemma3_text gemma4_text mistral mixtral qwen2 qwen3 qwen3_moe qwen3_next phi phi3 bamba jamba nemotron_h
+                 deepseek_v3 olmo2 cohere2 starcoder2 stablelm opt gpt_neox gpt_bigcode llama4_text glm4 granite granite_swa lfm2 smollm3 biogpt
+                 t5 t5gemma2 bart marian pegasus m2m_100 blenderbot whisper longt5
+                 bert roberta albert distilbert electra modernbert esm xlm-roberta
+                 vit clip_vision_model siglip_vision_model dinov2 beit deit vit_mae videomae qwen2_5_vl_vision
+                 wav2vec2 hubert audio-spectrogram-transformer wav2vec2-conformer
+                 clip llava qwen2_5_vl""".split(),
+    "refused": """bloom mpt falcon gptj gpt_neox_japanese big_bird roformer megatron-bert convbert mpnet longformer led xglm imagegpt sam
+                  data2vec-vision deepseek_v32 deepseek_v4 doge""".split(),
+}
+
+
+def worker():
+    """Model types from stdin, a line of JSON for each to stdout."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    out, sys.stdout = sys.stdout, sys.stderr
+    import warnings
+
+    warnings.filterwarnings("ignore")
+    import trial
+
+    for line in sys.stdin:
+        kind, role, name = json.loads(line)
+        print(json.dumps([kind, role, *trial.judge(kind, role, name, MOST_PARAMETERS)]), file=out, flush=True)
+
+
+class Worker:
+    """A process that tries models; a new one after a crash or a hang."""
+
+    def __init__(self):
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen([sys.executable, __file__, "--worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+
+    def ask(self, task):
+        if self.process is None:
+            self.start()
+        timer = threading.Timer(SECONDS, self.process.kill)
+        timer.start()
+        try:
+            self.process.stdin.write(json.dumps(task) + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        expired = not timer.is_alive()
+        timer.cancel()
+        if answer:
+            return json.loads(answer)
+        code, self.process = self.process.wait(), None
+        return [*task[:2], "unbuilt" if expired else "crashed", f"took more than {SECONDS} s" if expired else f"the process ended with {code}"]
+
+
+def run(tasks, jobs, verbose):
+    results, waiting, lock = [], list(reversed(tasks)), threading.Lock()
+
+    def serve():
+        one = Worker()
+        while True:
+            with lock:
+                if not waiting:
+                    break
+                task = waiting.pop()
+            began = time.monotonic()
+            found = one.ask(task)
+            with lock:
+                results.append(found)
+                if verbose:
+                    print(f"{found[0]:32} {found[1]:8} {found[2]:8} {time.monotonic() - began:5.1f} s  {found[3]}", flush=True)
+        if one.process is not None:
+            one.process.stdin.close()
+            one.process.wait()
+
+    threads = [threading.Thread(target=serve) for _ in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("kinds", nargs="*")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--chosen", action="store_true")
+    asked = parser.parse_intermixed_args()
+    os.environ.setdefault("POLYHEAD_LIBRARY", str((asked.build / "capi/libpolyhead_c.so").resolve()))
+    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[2] / "python")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    import tiny_models
+
+    wanted = {kind: verdict for verdict, kinds in CHOSEN.items() for kind in kinds} if asked.chosen else asked.kinds
+    tasks = [task for task in tiny_models.kinds_of() if not wanted or task[0] in wanted]
+    results = run(tasks, asked.jobs, True)
+    for verdict in ("agrees", "refused", "unbuilt", "wrong", "crashed"):
+        found = sorted(result for result in results if result[2] == verdict)
+        print(f"\n{verdict}: {len(found)}")
+        if verdict != "agrees":
+            for kind, role, _, said in found:
+                print(f"  {kind} ({role}): {said}")
+    bad = [result for result in results if result[2] in ("wrong", "crashed")]
+    if asked.chosen:
+        bad += [result for result in results if result[2] != wanted[result[0]]]
+        bad += [kind for kind in wanted if kind not in {result[0] for result in results}]
+    if bad:
+        print("\nnot as it should be:", *bad, sep="\n  ")
+    sys.exit(1 if bad or len(results) != len(tasks) else 0)
+
+
+if __name__ == "__main__":
+    worker() if sys.argv[1:] == ["--worker"] else main()

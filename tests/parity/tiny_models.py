@@ -1,0 +1,221 @@
+"""Every model of transformers as a tiny one with random numbers, and inputs for it; no checkpoint is read."""
+
+import importlib
+import inspect
+import re
+
+import torch
+import transformers as hf
+from transformers.models.auto import configuration_auto, modeling_auto
+
+LAYERS, HEADS, WIDTH, VOCABULARY, TOKENS = 2, 4, 32, 99, 12
+
+# Sizes by the names that configs give them, the first pattern that fits; a value that is smaller already stays.
+SIZES = [
+    (r"(mamba_d_head|mamba_head_dim|ssm_head_dim)", 16),
+    (r"(mamba_)?n_groups", 1),
+    (r"num_key_value_heads|num_kv_heads|n_kv_heads|num_attention_groups|num_global_key_value_heads|swa_num_key_value_heads", 2),
+    (r"num_nextn_predict_layers|mtp_num_hidden_layers|num_mtp_layers|first_k_dense_replace|num_kv_shared_layers", 0),
+    (r".*vocab_size|vocabulary_size|vocab_size_per_layer_input|.*_vocab", VOCABULARY),
+    (r".*(num_attention_heads|attention_heads|num_heads|n_heads?|n_head|heads|num_query_heads)", HEADS),
+    (r"(qk_rope_head_dim|rotary_dim|qk_rope_dim)", 8),
+    (r"(qk_nope_head_dim|v_head_dim|head_dim|attention_head_size|d_kv|head_size|kv_channels|global_head_dim|.*head_dim|attention_head_dim)", 8),
+    (r".*(num_hidden_layers|num_layers|encoder_layers|decoder_layers|n_layers?|n_layer|num_blocks|depth|num_encoder_layers|num_decoder_layers)", LAYERS),
+    (r".*(num_experts_per_tok|num_experts_per_token|top_k_experts|moe_topk|moe_k)", 2),
+    (r".*(num_experts|num_local_experts|n_routed_experts|moe_num_experts)", 4),
+    (r"(n_group|topk_group|num_expert_groups)", 1),
+    (r".*(intermediate_size|ffn_dim|d_ff|n_inner|inner_dim|ff_dim|mlp_dim|feedforward_dim|ffn_hidden_size)", 2 * WIDTH),
+    (r".*(q_lora_rank|kv_lora_rank)", 16),
+    (r"(hidden_size_per_layer_input)", 8),
+    (r".*(hidden_size|d_model|n_embd|embed_dim|hidden_dim|embedding_size|model_dim|dim|projection_dim|emb_dim|encoder_width)", WIDTH),
+    (r"(image_size|img_size)", 32),
+    (r"(patch_size)", 8),
+    (r".*(max_position_embeddings|n_positions|n_ctx|max_sequence_length|max_seq_len.*|max_target_positions|max_source_positions|max_length)", 128),
+    (r"(sliding_window|local_attention|attention_window_size|attention_chunk_size|chunk_size)", 5),
+    (r"(num_mel_bins|feature_size)", 16),
+    (r".*(num_codebooks|num_quantizers)", 2),
+    (r".*(num_queries|num_latents|query_length|num_query_tokens)", 6),
+]
+# What a config leaves open and its model then misses.
+UNSAID = {"vocab_size": VOCABULARY, "head_dim": WIDTH // HEADS, "num_key_value_heads": HEADS, "n_routed_experts": 4, "num_experts_per_tok": 2,
+          "n_shared_experts": 1}
+# Token ids that must be in the vocabulary.
+TOKEN_ID = re.compile(r".*(token_id|token_index|_id)$")
+
+
+# Of a model whose widths depend on each other in ways that names do not tell: only what repeats.
+REPEATS = re.compile(r".*(layers?|n_layer|num_blocks|vocab_size.*|vocabulary_size|experts.*|max_position_embeddings|n_positions|image_size|token_id)")
+
+
+def shrink(config, widths=True, given=None):
+    """In place: all sizes small, also those of configs within."""
+    for name in getattr(config, "sub_configs", {}):
+        if getattr(config, name, None) is not None and hasattr(getattr(config, name), "to_dict"):
+            shrink(getattr(config, name), widths)
+    kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None)
+    for name, value in list(vars(config).items()):
+        if name.startswith("_") or isinstance(value, bool) or not (widths or REPEATS.fullmatch(name)):
+            continue
+        if isinstance(value, int):
+            size = next((size for pattern, size in SIZES if re.fullmatch(pattern, name)), None)
+            if size is not None and value > size:
+                set_field(config, name, size)
+            elif TOKEN_ID.match(name) and value >= VOCABULARY:
+                set_field(config, name, VOCABULARY - 1)
+        elif value is None and name in UNSAID:
+            set_field(config, name, UNSAID[name])
+    layers = getattr(config, "num_hidden_layers", LAYERS)
+    if isinstance(kinds, (list, tuple)) and isinstance(layers, int) and len(kinds) > layers:
+        chosen = (list(dict.fromkeys(kinds)) * layers)[: max(layers, len(set(kinds)))]
+        set_field(config, "num_hidden_layers", len(chosen))
+        for name, value in list(vars(config).items()):
+            if isinstance(value, (list, tuple)) and len(value) == len(kinds):
+                set_field(config, name, type(value)(chosen if value == kinds else value[: len(chosen)]))
+    for name, value in list(vars(config).items()):
+        if isinstance(value, (list, tuple)) and isinstance(layers, int) and len(value) > layers and name.endswith("types"):
+            set_field(config, name, type(value)(value[: config.num_hidden_layers]))
+        elif widths and name == "num_heads" and isinstance(value, (list, tuple)):  # of stages
+            set_field(config, name, [2 * 2**stage for stage in range(len(value))])
+    if getattr(config, "kv_lora_rank", None):  # one latent key for all heads
+        set_field(config, "num_key_value_heads", getattr(config, "num_attention_heads", HEADS))
+    if widths and isinstance(vars(config).get("depths"), (list, tuple)) and isinstance(vars(config).get("window_size"), int):
+        set_field(config, "window_size", 4)
+    fit_sections(config)
+    set_field(config, "_experts_implementation_internal", "eager")  # the others have no float64
+    for name, value in (given or {}).items():
+        set_field(config, name, value)
+    return config
+
+
+def fit_sections(config):
+    """Sections of rotary dimensions, for time, height and width, that add up to half a head's."""
+    dim = vars(config).get("head_dim")
+    tables = [getattr(config, name, None) for name in ("rope_parameters", "rope_scaling")]
+    module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_")) if any(tables) else None
+    in_code = module is not None and "mrope_section" in inspect.getsource(module)
+    for table in tables:
+        for part in (table, *table.values()) if isinstance(table, dict) else ():
+            if isinstance(part, dict) and (part.get("mrope_section") or in_code and "rope_type" in part):
+                if not isinstance(dim, int):
+                    dim = config.hidden_size // config.num_attention_heads
+                share = part.get("partial_rotary_factor", getattr(config, "partial_rotary_factor", None)) or 1.0
+                half = int(dim * share) // 2
+                part["mrope_section"] = [half // 3, half // 3, half - 2 * (half // 3)]
+
+
+def set_field(config, name, value):
+    try:
+        setattr(config, name, value)
+    except Exception:  # a config that checks itself as a whole: later fields make it right again
+        object.__setattr__(config, name, value)
+
+
+# What the rules above cannot know.
+OVERRIDES = {
+    "bamba": {"attn_layer_indices": [1]},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "falcon_h1": {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1},
+    "esm": {"pad_token_id": 1, "mask_token_id": 4},
+    "autoformer": {"prediction_length": 4, "context_length": 8},
+    "informer": {"prediction_length": 4, "context_length": 8},
+}
+
+
+def kinds_of():
+    """(model type, what for, name of the class) of every model type: as every kind of language model that it can be, or plain."""
+    tables = [("causal", modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES), ("seq2seq", modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES),
+              ("masked", modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)]
+    for kind in configuration_auto.CONFIG_MAPPING_NAMES:
+        found = [(kind, role, table[kind]) for role, table in tables if kind in table]
+        base = modeling_auto.MODEL_MAPPING_NAMES.get(kind)
+        yield from found or [(kind, "base", base if base is None or isinstance(base, str) else base[0])]
+
+
+def class_of(kind, name):
+    """The model class; for a config that no table of transformers has, the first one in its file that takes it."""
+    if name is not None:
+        return getattr(hf, name)
+    config = hf.CONFIG_MAPPING[kind]
+    module = importlib.import_module(config.__module__.replace("configuration_", "modeling_"))
+    found = [x for x in vars(module).values() if inspect.isclass(x) and issubclass(x, hf.PreTrainedModel)
+             and x.__module__ == module.__name__ and getattr(x, "config_class", None) is config and "PreTrained" not in x.__name__]
+    if not found:
+        raise LookupError(f"no model takes {config.__name__} alone")
+    return found[0]
+
+
+def config_of(kind, widths):
+    return shrink(hf.CONFIG_MAPPING[kind](), widths, OVERRIDES.get(kind))
+
+
+INPUTS = ("plain", "text and image", "features first")  # ways of asking a model, of which the first that works is taken
+
+
+def inputs_of(model, role, way, batch, side=None):
+    """What its forward() takes, `batch` of it; with a mask that leaves out some tokens on that side. None if it takes no such thing."""
+    parameters = inspect.signature(type(model).forward).parameters
+    draw = torch.Generator().manual_seed(3)
+    main = model.main_input_name
+    if "input_ids" in parameters and main not in ("pixel_values", "input_values", "input_features", "pixel_values_videos"):
+        made = {"input_ids": torch.randint(5, VOCABULARY - 5, (batch, TOKENS), generator=draw)}
+        mask = torch.ones_like(made["input_ids"])
+        for row in range(batch):
+            gone = (3, 5, 1)[row] if side else 0
+            if side == "left":
+                mask[row, :gone] = 0
+            elif side == "right":
+                mask[row, TOKENS - gone :] = 0
+        if side and "attention_mask" in parameters:
+            made["attention_mask"] = mask
+            if "position_ids" in parameters and role == "causal":
+                made["position_ids"] = (mask.cumsum(1) - 1).clamp_min(0)
+        elif side:
+            return None
+        if "decoder_input_ids" in parameters:
+            made["decoder_input_ids"] = torch.randint(5, VOCABULARY - 5, (batch, 7), generator=draw)
+        if way == "text and image" and "pixel_values" in parameters:
+            vision = getattr(model.config, "vision_config", model.config)
+            image = getattr(vision, "image_size", 32)
+            made["pixel_values"] = torch.randn((batch, 3, image, image), generator=draw)
+        return made
+    if side:
+        return None
+    config = model.config
+    if "grid_thw" in parameters:
+        patch = getattr(config, "patch_size", getattr(config, "spatial_patch_size", 8))
+        wide = 3 * getattr(config, "temporal_patch_size", 1) * patch**2
+        first = next(name for name in parameters if name != "self")
+        return {first: torch.randn((batch * 16, wide), generator=draw), "grid_thw": torch.tensor([[1, 4, 4]] * batch)}
+    size = lambda name, default: getattr(config, name, None) or getattr(getattr(config, "vision_config", None), name, None) or default  # noqa: E731
+    if "pixel_values" in parameters:
+        image = size("image_size", 32)
+        height, width = image if isinstance(image, (list, tuple)) else (image, image)
+        shape = (batch, size("num_channels", 3) if isinstance(size("num_channels", 3), int) else 3, height, width)
+        if "num_frames" in vars(config):
+            shape = (batch, config.num_frames, *shape[1:])
+        made = {"pixel_values": torch.randn(shape, generator=draw)}
+    elif "pixel_values_videos" in parameters:
+        image = size("image_size", size("crop_size", 32))
+        made = {"pixel_values_videos": torch.randn((batch, size("frames_per_clip", size("num_frames", 4)), 3, image, image), generator=draw)}
+    elif "input_features" in parameters:
+        bins = size("num_mel_bins", size("feature_size", size("input_channels", 16)))
+        length = 2 * size("max_source_positions", 0) if main == "input_features" and size("max_source_positions", 0) else 24
+        turned = (way == "features first") != ("whisper" in config.model_type)
+        made = {"input_features": torch.randn((batch, bins, length) if turned else (batch, length, bins), generator=draw)}
+        if "input_features_mask" in parameters:
+            made["input_features_mask"] = torch.ones((batch, length), dtype=torch.long)
+    elif "input_values" in parameters:
+        bins = getattr(config, "num_mel_bins", None)
+        made = {"input_values": torch.randn((batch, getattr(config, "max_length", 24), bins) if bins else (batch, 3200), generator=draw)}
+    elif "hidden_states" in parameters or "inputs_embeds" in parameters:
+        name = "inputs_embeds" if "inputs_embeds" in parameters else "hidden_states"
+        made = {name: torch.randn((batch, TOKENS, getattr(config, "hidden_size", WIDTH)), generator=draw)}
+    else:
+        raise LookupError(f"takes {', '.join(list(parameters)[1:5])}")
+    if "input_ids" in parameters:
+        made["input_ids"] = torch.randint(5, VOCABULARY - 5, (batch, TOKENS), generator=draw)
+    if "decoder_input_ids" in parameters:
+        made["decoder_input_ids"] = torch.randint(5, VOCABULARY - 5, (batch, 7), generator=draw)
+    return made

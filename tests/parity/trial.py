@@ -1,0 +1,261 @@
+"""One tiny model with polyhead's attention beside the same with eager attention, in all the ways that every_model.py names."""
+
+import copy
+
+import torch
+import transformers as hf
+from transformers.masking_utils import eager_mask
+
+import polyhead
+import polyhead.transformers as ours
+from tiny_models import INPUTS, class_of, config_of, inputs_of
+
+hf.logging.set_verbosity_error()
+torch.set_num_threads(1)
+calls = 0
+narrowed = True
+
+
+def counted(*args, **kwargs):
+    global calls
+    calls += 1
+    return ours._attention(*args, **kwargs)
+
+
+def narrow(*args, dtype=torch.float32, **kwargs):
+    """Eager attention takes its softmax in float32, where the smallest float64 is -inf: rows of padding would be NaN."""
+    return eager_mask(*args, dtype=torch.float32 if narrowed and dtype == torch.float64 else dtype, **kwargs)
+
+
+hf.AttentionInterface.register("polyhead", counted)
+hf.AttentionMaskInterface.register("eager", narrow)
+
+
+class Unbuilt(Exception):
+    pass
+
+
+def said(error):
+    if isinstance(error, Unbuilt):
+        return str(error)
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def made(kind, name, widths, most):
+    """The class, the config, and the model with eager attention."""
+    cls = class_of(kind, name)
+    config = config_of(kind, widths)
+    with torch.device("meta"):
+        count = sum(x.numel() for x in cls._from_config(copy.deepcopy(config), attn_implementation="eager").parameters())
+    if count > most:
+        raise Unbuilt(f"{count:,} parameters")
+    torch.manual_seed(0)
+    return cls, config, cls._from_config(copy.deepcopy(config), attn_implementation="eager", dtype=torch.float32).eval()
+
+
+def liven(model):
+    """Larger weights, so that attention looks somewhere."""
+    with torch.no_grad():
+        for name, x in model.named_parameters():
+            if x.dim() > 1 and x.is_floating_point():
+                x.normal_(0, 0.1)
+            elif "sink" in name or "bias" in name:
+                x.normal_(0, 0.1)
+
+
+def floats(found):
+    """All tensors of floating type in an output, by name."""
+    if isinstance(found, torch.Tensor):
+        return {"output": found} if found.is_floating_point() else {}
+    parts = found.items() if hasattr(found, "items") else enumerate(found) if isinstance(found, (tuple, list)) else ()
+    return {f"{name}.{inner}": x for name, part in parts for inner, x in floats(part).items()}
+
+
+def ran(model, inputs, double=False):
+    inputs = {name: x.double() if double and x.is_floating_point() else x for name, x in inputs.items()}
+    torch.manual_seed(7)
+    return floats(model(**inputs))
+
+
+def first(found, name=None):
+    """The numbers of that name, or a pair: the first ones and their name."""
+    if not found:
+        raise Unbuilt("its output has no numbers")
+    return found[name] if name else next(iter(found.items()))
+
+
+def there(x, inputs):
+    """The rows of x that belong to tokens that are no padding, if x has a row for each, or one more after them."""
+    mask = inputs.get("attention_mask")
+    if mask is None or "decoder_input_ids" in inputs or x.dim() < 2 or x.shape[0] != mask.shape[0]:
+        return x
+    more = x.shape[1] - mask.shape[1]
+    return x[torch.nn.functional.pad(mask, (0, more), value=1).bool()] if more in (0, 1) else x
+
+
+def off(found, right):
+    if found.shape != right.shape:
+        return float("inf")
+    error = (found.double() - right).abs().max().item() if right.numel() else 0.0
+    return float("inf") if error != error else error
+
+
+def agree(where, mine, theirs, right):
+    """Whether, and in which numbers. Where float64 has no numbers, within what rounding makes of those of float32."""
+    if not theirs.isfinite().all():
+        return None
+    exact = right.isfinite().all()
+    right = right if exact else theirs.double()
+    scale = max(1.0, right.abs().max().item() if right.numel() else 0.0)
+    a, b = off(mine, right), off(theirs, right)
+    return a <= (max(4 * b, 3e-6 * scale) if exact else 2e-5 * scale), f"{where}: off by {a:.1e}, eager by {b:.1e} of {scale:.1g}"
+
+
+def gradients(model, inputs, double=False):
+    model.zero_grad()
+    name, x = first(ran(model, inputs, double))
+    upstream = torch.randn(x.shape, generator=torch.Generator().manual_seed(2)).to(x.dtype)
+    (x * upstream).sum().backward()
+    found = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    return torch.cat(found) if found else torch.zeros(0)
+
+
+def generated(model, inputs, cache):
+    """Logits of every step, and the tokens."""
+    model.generation_config.eos_token_id = None
+    result = model.generate(**inputs, max_new_tokens=5, min_new_tokens=5, do_sample=False, pad_token_id=0, use_cache=True,
+                            return_dict_in_generate=True, output_logits=True, cache_implementation=cache, disable_compile=True)
+    return torch.stack(result.logits, 1), result.sequences
+
+
+class Trial:
+    def __init__(self, kind, role, name, most):
+        """The first of some ways to make it small and to ask it that eager attention runs with."""
+        self.role, why = role, None
+        base = None if role == "base" else hf.models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(kind)
+        names = [name] + ([base] if isinstance(base, str) and base != name else [])
+        for name, widths in [(name, widths) for name in names for widths in (True, False)]:
+            try:
+                self.cls, self.config, self.single = made(kind, name, widths, most)
+                self.model = self.polyhead()
+            except polyhead.Error:
+                raise
+            except Exception as error:
+                why = why or said(error)
+                continue
+            for self.way in INPUTS:
+                try:
+                    return self.prepare()
+                except Exception as error:
+                    why = why if why and self.way != INPUTS[0] else said(error)
+        raise Unbuilt(why)
+
+    def prepare(self):
+        global narrowed
+        narrowed = True
+        state = copy.deepcopy(self.single.state_dict())
+        liven(self.single)
+        inputs = self.inputs(1)
+        self.output, x = first(self.eager(self.single, inputs))
+        if not x.isfinite().all():
+            self.single.load_state_dict(state)
+            self.output, x = first(self.eager(self.single, inputs))
+            if not x.isfinite().all():
+                raise Unbuilt("eager attention makes no finite numbers")
+        self.double = copy.deepcopy(self.single).double()
+        try:
+            self.eager(self.double, inputs, True)
+        except RuntimeError:  # it adds the smallest float64 to the mask itself
+            narrowed = False
+            self.eager(self.double, inputs, True)
+
+    def inputs(self, batch, side=None):
+        return inputs_of(self.single, self.role, self.way, batch, side)
+
+    @staticmethod
+    def eager(model, inputs, double=False):
+        with torch.no_grad():
+            return ran(model, inputs, double)
+
+    def polyhead(self):
+        return self.cls._from_config(copy.deepcopy(self.config), attn_implementation="polyhead", dtype=torch.float32).eval()
+
+    def sdpa(self):
+        """For what eager and sdpa do not agree on."""
+        model = self.cls._from_config(copy.deepcopy(self.config), attn_implementation="sdpa", dtype=torch.float32).eval()
+        model.load_state_dict(self.single.state_dict())
+        return model
+
+    def compare(self, where, inputs, result):
+        """Of what `result` makes of a model; None if eager attention does not take it."""
+        try:
+            right, theirs = result(self.double, inputs, True), result(self.single, inputs)
+        except Exception:
+            return None
+        mine = result(self.model, inputs)
+        judged = agree(where, mine, theirs, right)
+        if judged is not None and not judged[0]:
+            try:
+                other = result(self.sdpa(), inputs).double()
+            except Exception:
+                return judged
+            good, words = judged
+            good = off(mine, other) <= max(4 * off(theirs, right), 3e-6 * max(1.0, other.abs().max().item()))
+            return good, f"{words}, from sdpa by {off(mine, other):.1e}"
+        return judged
+
+    def answer(self, model, inputs, double=False):
+        with torch.no_grad():
+            return there(first(ran(model, inputs, double), self.output), inputs)
+
+    def run(self):
+        self.model.load_state_dict(self.single.state_dict())
+        for batch in (1, 3):
+            for side in (None, "left", "right"):
+                inputs = self.inputs(batch, side)
+                if inputs is not None:
+                    yield self.compare(f"batch {batch}, padding {side}", inputs, self.answer)
+        if calls:  # else there is no attention in it, or none that asks us
+            yield from self.generation()
+            yield self.compare("gradients", self.inputs(3), gradients)
+
+    def generation(self):
+        if self.role not in ("causal", "seq2seq") or not self.single.can_generate():
+            return
+        inputs = self.inputs(3, "left") or self.inputs(3)
+        inputs.pop("decoder_input_ids", None), inputs.pop("position_ids", None)
+        for cache in ("dynamic", "static"):
+            if self.role == "seq2seq" and cache == "static":
+                continue
+            with torch.no_grad():
+                try:
+                    right, tokens = generated(self.double, inputs, cache)
+                    theirs, others = generated(self.single, inputs, cache)
+                except Exception:  # eager itself does not generate so
+                    continue
+                mine, found = generated(self.model, inputs, cache)
+            if torch.equal(tokens, others):  # else there was a tie, and nothing is to be compared after it
+                good, words = agree(f"generation, {cache} cache", mine, theirs, right) or (True, "")
+                yield good and torch.equal(found, tokens), words
+
+
+def judge(kind, role, name, most):
+    """("agrees", "refused", "unbuilt" or "wrong", and why)."""
+    global calls
+    calls = 0
+    count = 0
+    try:
+        trial = Trial(kind, role, name, most)
+        for good, words in filter(None, trial.run()):
+            count += 1
+            if not good:
+                return "wrong", words
+    except Unbuilt as error:
+        return "unbuilt", str(error)
+    except polyhead.Error as error:
+        words = " ".join(str(error).split())
+        clear = "expected" in words and "found" in words and "attn_implementation" in words
+        return ("refused" if clear else "wrong"), words
+    except Exception as error:
+        return "wrong", said(error)
+    return "agrees", f"{count} comparisons, {calls} calls of ours"
