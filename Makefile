@@ -40,8 +40,7 @@ parity: .venv-parity/ready
 	cmake --preset release
 	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli polyhead_native
 	.venv-parity/bin/python tests/parity/gguf_parity.py build/release
-	.venv-parity/bin/python tools/get-model minilm
-	.venv-parity/bin/python tools/get-model smollm2
+	POLYHEAD_CACHE=models $(POLYHEAD) get minilm smollm2
 	.venv-parity/bin/python tests/parity/model_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/chat_parity.py build/release models/smollm2/*.gguf

@@ -5,7 +5,6 @@ import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -42,14 +41,14 @@ def check(bench, cell):
         raise PeerError(f"ours and transformers differ at {cell}")
 
 
-def fetched():
-    for name in ("minilm", "smollm2"):
-        subprocess.run([sys.executable, ROOT / "tools/get-model", name, ROOT / "models" / name], check=True, stdout=subprocess.DEVNULL)
+def fetch_models(bench):
+    subprocess.run([bench.command, "get", "minilm", "smollm2"], check=True, stdout=subprocess.DEVNULL,
+                   env={**os.environ, "POLYHEAD_CACHE": str(ROOT / "models")})
 
 
 def models(bench):
     """Beside transformers, in f32."""
-    fetched()
+    fetch_models(bench)
     rows, bounds, raw, load = [], {}, {}, os.getloadavg()[0]
     for label, cell in CELLS:
         check(bench, cell)
@@ -85,7 +84,7 @@ def in_own_process(bench, cell, calls, memory=False):
 
 def long_prompt(bench):
     """Reading 8,192 tokens with and without statistics, and what memory it takes."""
-    fetched()
+    fetch_models(bench)
     load, rows, raw = os.getloadavg()[0], [], {}
     for tokens in (2048, 8192):
         found = {}
@@ -124,7 +123,7 @@ def generation(bench):
 
 def commands(bench):
     """Loading, and `polyhead heads` with and without damage."""
-    fetched()
+    fetch_models(bench)
     load = os.getloadavg()[0]
     rows, bars = [], []
     reply = in_own_process(bench, f"model:load:{SMOLLM2}", 3)[0]

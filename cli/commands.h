@@ -53,6 +53,10 @@ struct Option {
   bool above = false, below = false;  // least or most itself is refused
 
   bool positional() const { return name[0] >= 'A' && name[0] <= 'Z'; }
+  // A path, or the name of a fetched model; it is a path when the command runs.
+  bool is_model() const {
+    return choices.empty() && (positional() || value == "MODEL") && std::holds_alternative<std::string*>(target);
+  }
   bool takes_value() const { return !value.empty(); }
   bool has_negative() const { return std::holds_alternative<std::optional<bool>*>(target); }
 };
@@ -82,6 +86,7 @@ Command patch_command();
 Command serve_command();
 Command view_command();
 Command compare_command();
+Command get_command();
 Command inspect_command();
 Command count_command();
 Command trace_command();

@@ -5,11 +5,9 @@
 namespace polyhead::cli {
 namespace {
 
-// Which paths to offer, in compgen's terms: "-f" for files and folders, "-d" for folders only. An argument without
-// choices is a model, which may be a file.
+// Which paths to offer, in compgen's terms: "-f" for files and folders, "-d" for folders only. A model may be a file.
 std::string paths_of(const Option& option) {
-  if (option.positional()) return option.choices.empty() ? "-f" : "";
-  return option.value == "FILE" ? "-f" : option.value == "FOLDER" ? "-d" : "";
+  return option.is_model() || option.value == "FILE" ? "-f" : option.value == "FOLDER" ? "-d" : "";
 }
 
 // The words and paths to offer for an option or argument of this command.

@@ -132,7 +132,9 @@ Command embed_command() {
           "the last layer's output over the tokens of a line, including those that the tokenizer puts around a text. "
           "Compare two by their angle. For encoders (BERT, RoBERTa, DistilBERT), and what prune makes of them.",
       .examples = {{"polyhead embed minilm --text sentences.txt --out sentences.npy", "one row for every line"}},
-      .options = {{"MODEL", "", "a folder that Hugging Face's libraries or polyhead prune made, or a .gguf file",
+      .options = {{"MODEL", "",
+                   "a folder that Hugging Face's libraries or polyhead prune made, a .gguf file, or the name of a "
+                   "fetched model",
                    &o->model},
                   {"text", "FILE", "the texts, one on every line", &o->text},
                   {"out", "FILE", "where the array goes", &o->out},

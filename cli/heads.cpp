@@ -125,7 +125,7 @@ Command heads_command() {
                    {"polyhead heads run --format json", "all of it, for a program"},
                    {"polyhead heads run --html heads.html", "and the page, to look at every head in a browser"},
                    {"polyhead heads run --links links.jsonl", "which heads follow relations that you know"},
-                   {"polyhead heads model.gguf --text book.txt --no-damage",
+                   {"polyhead heads smollm2 --text book.txt --no-damage",
                     "a downloaded model, without taking every head out in turn"}},
       .options =
           {o->subject.model_option(),

@@ -270,11 +270,11 @@ Command inspect_command() {
           "and "
           "makes the command fail with code 3. "
           "One tensor, its blocks widened to f32, can be written to an npy file.",
-      .examples = {{"polyhead inspect model.gguf", "tensors, sizes, tokenizer, and what is wrong"},
-                   {"polyhead inspect folder --format json", "the same for a program"},
-                   {"polyhead inspect model.gguf --tensor token_embd.weight --out embedding.npy",
-                    "one tensor for NumPy"}},
-      .options = {{"MODEL", "", "a .gguf or .safetensors file, or a folder with one", &o->model},
+      .examples = {{"polyhead inspect smollm2", "tensors, sizes, tokenizer, and what is wrong"},
+                   {"polyhead inspect minilm --format json", "the same for a program"},
+                   {"polyhead inspect smollm2 --tensor token_embd.weight --out embedding.npy", "one tensor for NumPy"}},
+      .options = {{"MODEL", "", "a .gguf or .safetensors file, a folder with one, or the name of a fetched model",
+                   &o->model},
                   {"tensor", "NAME", "write this tensor", &o->tensor},
                   {"out", "FILE", "the npy file that it is written to", &o->out},
                   format_option(o->format)},

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "cli/commands.h"
+#include "cli/fetched.h"
 #include "cli/pages.h"
 #include "cli/say.h"
 #include "core/suggest.h"
@@ -124,6 +125,11 @@ void run_command(const Command& command, std::vector<std::string> arguments) {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     throw Failure(Exit::usage, fmt::format("{}\n'polyhead {} --help' shows how", error.what(), command.name));
+  }
+  for (const Option& option : command.options) {
+    if (!option.is_model()) continue;
+    std::string& model = *std::get<std::string*>(option.target);
+    model = model_meant(model);
   }
   command.run();
 }

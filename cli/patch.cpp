@@ -139,10 +139,13 @@ Command patch_command() {
           "head, with that head's "
           "output as it was in the clean run. How much of the difference of two logits at the last token comes back "
           "says how much of the information goes through that head.",
-      .examples = {{"polyhead patch gpt2 --clean 'Rome is in' --corrupted 'Oslo is in'",
+      .examples = {{"polyhead patch smollm2 --clean 'Monday, Tuesday,' --corrupted 'Friday, Saturday,'",
                     "compare the likeliest tokens after each"},
-                   {"polyhead patch gpt2 --clean 'Rome is in' --corrupted 'Oslo is in' --top 9", "show fewer heads"}},
-      .options = {{"MODEL", "", "a folder that Hugging Face's libraries made, or a .gguf file", &o->model},
+                   {"polyhead patch smollm2 --clean 'Monday, Tuesday,' --corrupted 'Friday, Saturday,' --top 9",
+                    "show fewer heads"}},
+      .options = {{"MODEL", "",
+                   "a folder that Hugging Face's libraries made, a .gguf file, or the name of a fetched model",
+                   &o->model},
                   {"clean", "TEXT", "the text after which the answer is right", &o->clean},
                   {"corrupted", "TEXT", "the same with something changed", &o->corrupted},
                   {"answer", "TEXT", "a token; default: the likeliest after the clean text", &o->answer},

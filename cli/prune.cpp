@@ -221,8 +221,8 @@ Command prune_command() {
                    {"polyhead prune run --dry-run --compare", "the orders side by side, down to no head"},
                    {"polyhead prune run --out small --mean --fine-tune 200",
                     "keep the means, then train a little longer"},
-                   {"polyhead prune gpt2 --text book.txt --out small", "a downloaded model, judged on a text"},
-                   {"polyhead prune llama --text book.txt --out small --layout transformers",
+                   {"polyhead prune smollm2 --text book.txt --out small", "a downloaded model, judged on a text"},
+                   {"polyhead prune smollm2 --text book.txt --out small --layout transformers",
                     "the same, as a folder that transformers loads"}},
       .options = options_of(*o),
       .run = [o] {

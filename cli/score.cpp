@@ -126,27 +126,28 @@ void score(const ScoreOptions& o) {
 
 Command score_command() {
   auto o = std::make_shared<ScoreOptions>();
-  return {
-      .name = "score",
-      .summary = "how well a language model predicts a text: loss and perplexity",
-      .description =
-          "Reads a whole text in windows that lie side by side, each of which begins with what the tokenizer puts "
-          "before a text, and says how well the model predicts every token from those before it in its window: "
-          "the mean loss in nats, perplexity (e to the power of it), bits per byte of the text, by which models "
-          "with different tokenizers can be compared, and how often the likeliest token is the right one. For "
-          "language models that bring a tokenizer, and those that polyhead trained on a text.",
-      .examples = {{"polyhead score model.gguf --text book.txt", "the perplexity of a downloaded model"},
-                   {"polyhead score gpt2 --text book.txt --length 1024", "in windows of its whole context"},
-                   {"polyhead score book --text other.txt --format json", "for a program"}},
-      .options = {{"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file",
-                   &o->model},
-                  {"text", "FILE", "the text", &o->text},
-                  {"length", "N", "tokens in a window, up to what the model's context holds", &o->length, {}, 2},
-                  o->on.device_option(),
-                  o->on.precision_option(),
-                  o->on.threads_option(),
-                  format_option(o->format)},
-      .run = [o] { score(*o); }};
+  return {.name = "score",
+          .summary = "how well a language model predicts a text: loss and perplexity",
+          .description =
+              "Reads a whole text in windows that lie side by side, each of which begins with what the tokenizer puts "
+              "before a text, and says how well the model predicts every token from those before it in its window: "
+              "the mean loss in nats, perplexity (e to the power of it), bits per byte of the text, by which models "
+              "with different tokenizers can be compared, and how often the likeliest token is the right one. For "
+              "language models that bring a tokenizer, and those that polyhead trained on a text.",
+          .examples = {{"polyhead score smollm2 --text book.txt", "the perplexity of a downloaded model"},
+                       {"polyhead score smollm2 --text book.txt --length 1024", "in windows of 1,024 tokens"},
+                       {"polyhead score book --text other.txt --format json", "for a program"}},
+          .options = {{"MODEL", "",
+                       "a folder that polyhead train, prune or Hugging Face's libraries made, a .gguf file, or the "
+                       "name of a fetched model",
+                       &o->model},
+                      {"text", "FILE", "the text", &o->text},
+                      {"length", "N", "tokens in a window, up to what the model's context holds", &o->length, {}, 2},
+                      o->on.device_option(),
+                      o->on.precision_option(),
+                      o->on.threads_option(),
+                      format_option(o->format)},
+          .run = [o] { score(*o); }};
 }
 
 }  // namespace polyhead::cli

@@ -68,10 +68,12 @@ Command serve_command() {
           "texts, or two models of the same shape. The page needs nothing from the network. Unless --host says "
           "otherwise, only this machine can reach it; either way it takes the random part of its address.",
       .examples = {{"polyhead serve run", "a model that polyhead train made"},
-                   {"polyhead serve model.gguf --port 8080", "a downloaded model, always at the same port"},
+                   {"polyhead serve smollm2 --port 8080", "a downloaded model, always at the same port"},
                    {"polyhead serve before --compare after", "two models of the same shape, side by side"}},
       .options =
-          {{"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file",
+          {{"MODEL", "",
+            "a folder that polyhead train, prune or Hugging Face's libraries made, a .gguf file, or the name of a "
+            "fetched model",
             &o->model},
            {"compare", "MODEL", "a second model with as many layers and heads, to be seen beside the first",
             &o->compare},

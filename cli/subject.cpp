@@ -18,7 +18,10 @@ constexpr std::int64_t kTokensAtOnce = 512;  // of a text: models of others, and
 }  // namespace
 
 Option SubjectChoice::model_option(const std::string& name) {
-  return {name, "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file", &model};
+  return {name, "",
+          "a folder that polyhead train, prune or Hugging Face's libraries made, a .gguf file, or the name of a "
+          "fetched model",
+          &model};
 }
 
 Option SubjectChoice::samples_option() {

@@ -144,11 +144,13 @@ Command view_command() {
           "of every head. Weights are kept in 8 bits; numbers are exact. For a long text, name one layer: the weights "
           "of a head grow with the square of the tokens.",
       .examples = {{"polyhead view run", "a model that polyhead train made, on a sequence it has not seen"},
-                   {"polyhead view model.gguf --prompt 'It was the best of times'", "a downloaded model, on your text"},
-                   {"polyhead view model.gguf --text chapter.txt --layer 5", "a long text, the weights of one layer"},
+                   {"polyhead view smollm2 --prompt 'It was the best of times'", "a downloaded model, on your text"},
+                   {"polyhead view smollm2 --text chapter.txt --layer 5", "a long text, the weights of one layer"},
                    {"polyhead view run --compare other-run", "two models of the same shape, side by side"},
                    {"polyhead view run --off 0.3,1.2:0.5", "with head 3 of layer 0 off and a gate half open"}},
-      .options = {{"MODEL", "", "a folder that polyhead train, prune or Hugging Face's libraries made, or a .gguf file",
+      .options = {{"MODEL", "",
+                   "a folder that polyhead train, prune or Hugging Face's libraries made, a .gguf file, or the name of "
+                   "a fetched model",
                    &o->model},
                   {"text", "FILE", "the text to read; default: an example", &o->text},
                   {"prompt", "TEXT", "the text itself", &o->prompt},

@@ -116,7 +116,7 @@ TEST(Inspect, SaysAllThatIsWrong) {
 TEST(Inspect, FilesThatAreNoModel) {
   const Scratch scratch;
   EXPECT_EQ(output_of("inspect " + scratch.folder()).code, 3);
-  EXPECT_EQ(output_of("inspect " + scratch.folder() + "/none").code, 4);
+  EXPECT_EQ(output_of("inspect " + scratch.folder() + "/none").code, 3);
   spill(scratch / "pytorch_model.bin", "x");
   EXPECT_TRUE(contains(errors_of("inspect " + scratch.folder()).text, "pickle"));
   spill(scratch / "a.gguf", slurp(kGguf).substr(0, 5000));

@@ -100,10 +100,10 @@ TEST(Usage, MistakesOfTheCommandLineEndWith2) {
                                  "info surplus",
                                  "serve",
                                  "view",
-                                 "view run --off 1",
-                                 "view run --off 0.1:3",
-                                 "serve run --port 99999",
-                                 "serve run --host 0.0.0.0",
+                                 "view . --off 1",
+                                 "view . --off 0.1:3",
+                                 "serve . --port 99999",
+                                 "serve . --host 0.0.0.0",
                                  "completion",
                                  "completion fish"}) {
     const Ran ran = errors_of(line);
