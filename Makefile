@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 POLYHEAD = build/release/cli/polyhead
 SOURCES = $(shell find include src capi cli python examples bench tests -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
 
-.PHONY: help study test test-sanitized test-gpu parity bench wheel check install clean command
+.PHONY: help study test test-sanitized test-gpu parity bench wheel wheel-cuda package check install clean command
 help:
 	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
 	@echo 'make test               all tests'
@@ -12,7 +12,9 @@ help:
 	@echo 'make parity             compares tensors, logits and tokens with those of others (fetches torch and transformers into .venv-parity)'
 	@echo 'make parity-all         tries attn_implementation="polyhead" in a tiny model of every kind that transformers has'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
-	@echo 'make wheel              makes the Python package, one wheel for every Python, in build/wheel'
+	@echo 'make wheel              the Python package with the command, one wheel for every Python and Linux, in build/wheel'
+	@echo 'make wheel-cuda         the same with the kernels for NVIDIA GPUs, in build/wheel-cuda (nvcc 13, or tools/install-packages cuda)'
+	@echo 'make package            library and command for every Linux as .deb and .tar.gz, in build/package'
 	@echo 'make check              format, clang-tidy, all sanitizers, four minutes of fuzzing'
 	@echo 'make install PREFIX=..  library, headers, command, man page (default $(PREFIX))'
 	@echo 'make clean              removes everything that was built'
@@ -77,14 +79,31 @@ bench: .venv/ready
 	.venv/bin/pip install --quiet --requirement $<
 	touch $@
 
-# auditwheel puts Highway's library into the wheel and names the oldest system that it runs on. WHEEL_SETTINGS are further
-# --config-settings for pip.
+# auditwheel makes sure that the wheel runs where its name says. WHEEL_SETTINGS are further --config-settings for pip.
+PIP_WHEEL = .venv-wheel/bin/pip wheel --verbose --no-deps --config-settings=cmake.define.POLYHEAD_PORTABLE=ON $(WHEEL_SETTINGS)
+AUDIT = PATH="$(CURDIR)/.venv-wheel/bin:$$PATH" auditwheel repair --plat manylinux_2_28_$$(uname -m)
 wheel: .venv-wheel/ready
-	tools/install-packages build
+	tools/install-packages build portable
 	rm -rf build/wheel
-	.venv-wheel/bin/pip wheel --quiet --no-deps $(WHEEL_SETTINGS) --wheel-dir build/wheel/raw .
-	PATH="$(CURDIR)/.venv-wheel/bin:$$PATH" .venv-wheel/bin/auditwheel repair --plat manylinux_2_36_x86_64 --wheel-dir build/wheel build/wheel/raw/*.whl
+	$(PIP_WHEEL) --config-settings=cmake.define.POLYHEAD_CUDA=OFF --wheel-dir build/wheel/raw .
+	$(AUDIT) --wheel-dir build/wheel build/wheel/raw/*.whl
 	rm -r build/wheel/raw
+
+# Of two wheels of one version, pip takes the one with the higher build number.
+wheel-cuda: .venv-wheel/ready
+	tools/install-packages build portable cuda
+	rm -rf build/wheel-cuda
+	$(PIP_WHEEL) --config-settings=cmake.define.POLYHEAD_CUDA=REQUIRED --config-settings=wheel.build-tag=1cu13 --wheel-dir build/wheel-cuda/raw .
+	$(AUDIT) --wheel-dir build/wheel-cuda build/wheel-cuda/raw/*.whl
+	rm -r build/wheel-cuda/raw
+
+package:
+	tools/install-packages build portable
+	cmake -S . -B build/portable -G Ninja -DPOLYHEAD_PORTABLE=ON -DPOLYHEAD_DEVELOPER=OFF
+	cmake --build build/portable
+	rm -rf build/package
+	cpack --config build/portable/CPackConfig.cmake -B build/package
+	rm -r build/package/_CPack_Packages
 
 .venv-wheel/ready: tools/wheel-requirements.txt
 	tools/install-packages venv
@@ -96,12 +115,14 @@ check:
 	tools/install-packages build test check
 	clang-format --dry-run --Werror $(SOURCES)
 	cmake --workflow --preset debug
-	printf '%s\n' $(filter-out tests/house/consumer/%,$(filter %.cpp,$(SOURCES))) | xargs -P "$$(nproc)" -n 1 clang-tidy --quiet -p build/debug
+	printf '%s\n' $(filter-out tests/house/consumer/% src/core/old_glibc.cpp,$(filter %.cpp,$(SOURCES))) | xargs -P "$$(nproc)" -n 1 clang-tidy --quiet -p build/debug
 	cmake --workflow --preset asan
 	cmake --workflow --preset tsan
 	cmake --preset fuzz
 	cmake --build --preset fuzz
 	tools/fuzz 60
+	tools/install-packages portable
+	cmake -D ROOT=$(CURDIR) -D BUILD=$(CURDIR)/build/fetcher -P tests/house/fetcher.cmake
 	python3 tests/python/install.py build/install
 
 # The library and the command, without tests.

@@ -139,10 +139,9 @@ Command patch_command() {
           "head, with that head's "
           "output as it was in the clean run. How much of the difference of two logits at the last token comes back "
           "says how much of the information goes through that head.",
-      .examples = {{"polyhead patch smollm2 --clean 'Monday, Tuesday,' --corrupted 'Friday, Saturday,'",
+      .examples = {{"polyhead patch smollm2 --clean 'One two' --corrupted 'Two three'",
                     "compare the likeliest tokens after each"},
-                   {"polyhead patch smollm2 --clean 'Monday, Tuesday,' --corrupted 'Friday, Saturday,' --top 9",
-                    "show fewer heads"}},
+                   {"polyhead patch smollm2 --clean 'One two' --corrupted 'Two three' --top 9", "show fewer heads"}},
       .options = {{"MODEL", "",
                    "a folder that Hugging Face's libraries made, a .gguf file, or the name of a fetched model",
                    &o->model},

@@ -1,7 +1,7 @@
 # CUDA, where there is a compiler for it: nvcc on the PATH, in its usual place, or from PyPI in .cuda (tools/install-packages
 # cuda), version 13 or later. POLYHEAD_CUDA=OFF does without. Nothing of it is linked but the static runtime,
 # which is installed with the static library: who links that needs no CUDA.
-option(POLYHEAD_CUDA "Build the kernels for NVIDIA GPUs if nvcc is found" ON)
+set(POLYHEAD_CUDA ON CACHE STRING "Build the kernels for NVIDIA GPUs if nvcc is found: ON, OFF, or REQUIRED")
 
 set(POLYHEAD_HAS_CUDA OFF)
 if(POLYHEAD_CUDA AND NOT POLYHEAD_SANITIZE)  # nvcc does not pass the sanitizers' flags on
@@ -27,6 +27,8 @@ if(nvcc_version VERSION_GREATER_EQUAL 13 AND POLYHEAD_CUDA AND NOT POLYHEAD_SANI
 endif()
 if(POLYHEAD_HAS_CUDA)
   message(STATUS "CUDA: ${POLYHEAD_NVCC}, ${CMAKE_CUDA_COMPILER_VERSION}")
+elseif(POLYHEAD_CUDA STREQUAL REQUIRED)
+  message(FATAL_ERROR "expected nvcc 13 or later for POLYHEAD_CUDA=REQUIRED, found none; tools/install-packages cuda fetches it")
 else()
   message(STATUS "CUDA: no; a build without GPU support")
 endif()

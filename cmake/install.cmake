@@ -53,7 +53,22 @@ install(TARGETS polyhead_c LIBRARY COMPONENT Runtime NAMELINK_COMPONENT Developm
 polyhead_install_pc(polyhead_c)
 if(TARGET polyhead_cli)
   install(TARGETS polyhead_cli RUNTIME COMPONENT Runtime)
+  if(SKBUILD)  # into the wheel: pip puts it beside its Python
+    install(TARGETS polyhead_cli RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT Python)
+  endif()
 endif()
+# make package: what is installed, as an archive that may be unpacked anywhere, and for dpkg.
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_PACKAGE_CONTACT polyhead)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.28)")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "librsvg2-2, python3-pip")
+if(PROJECT_IS_TOP_LEVEL)
+  include(CPack)
+endif()
+
 if(POLYHEAD_MAN)
   install(FILES ${POLYHEAD_MAN} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT Runtime)
 endif()

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import _page
 from ._errors import DTypeError, InputError, InvalidValueError, IOError, ShapeError
+from ._fetched import model_meant
 from ._generation import Generation
 from ._heads import Estimate, Head, HeadImportance, HeadTable, PatchedHead, Patching, PruneCurve, PruneStep, SurveyedHead
 from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, version
@@ -487,7 +488,8 @@ class Model:
 
 
 def load(path: Union[str, os.PathLike]) -> Model:
-    """A model that polyhead or Hugging Face's libraries saved in a folder, or a GGUF file.
+    """A model that polyhead or Hugging Face's libraries saved in a folder, a GGUF file, or by its name one that `polyhead get`
+    has fetched: "smollm2".
 
     >>> import polyhead
     >>> model = polyhead.load("run")
@@ -497,5 +499,5 @@ def load(path: Union[str, os.PathLike]) -> Model:
     [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
     made = Handle("model")
-    _load(context(), path_bytes(path, "path"), made.into)
+    _load(context(), path_bytes(model_meant(path), "path"), made.into)
     return Model(made)

@@ -6,11 +6,13 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +37,15 @@ class Models(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls._folder.cleanup()
+
+    def test_fetched_models_have_names(self):
+        with tempfile.TemporaryDirectory() as cache, unittest.mock.patch.dict(os.environ, POLYHEAD_CACHE=cache):
+            with self.assertRaisesRegex(polyhead.Error, "smollm2"):
+                polyhead.load("smollm2")
+            for name in ("minilm", "hf/some/model"):
+                shutil.copytree(self.folder, os.path.join(cache, name))
+            for name in ("minilm", "hf:some/model"):
+                self.assertEqual(polyhead.load(name).heads, self.model.heads)
 
     def test_it_says_what_it_is(self):
         self.assertEqual(self.model.heads, [(0, 0), (0, 1), (1, 0), (1, 1)])
