@@ -4,6 +4,7 @@ tensor_kinds_parity.py BUILD
 """
 
 import os
+import subprocess
 import sys
 import unittest
 import warnings
@@ -206,6 +207,34 @@ class Provider(unittest.TestCase):
             torch.testing.assert_close(*found)
         finally:
             torch.nn.attention.restore_flash_attention_impl()
+
+
+
+class OlderTorch(unittest.TestCase):
+    """Whose tensors have no functions of DLPack's in C: they are read through Python."""
+
+    def test_the_same_results(self):
+        script = """
+import hashlib, torch
+if {older}:
+    del torch.Tensor.__dlpack_c_exchange_api__
+import polyhead, polyhead.torch
+torch.manual_seed(1)
+for dtype in (torch.float32, torch.bfloat16, torch.float64):
+    for tokens in (5, 200):
+        q, k, v = (torch.randn(2, tokens, 3, 8, dtype=dtype).transpose(1, 2).requires_grad_() for _ in range(3))
+        bias = torch.randn(tokens, tokens, dtype=dtype, requires_grad=True)
+        for options in ({{}}, {{"causal": True}}, {{"bias": bias[:, ::2].repeat_interleave(2, 1)[:, :tokens]}}, {{"gates": torch.ones(3)}}):
+            output = polyhead.attention(q, k, v, **options)
+            grads = torch.autograd.grad(output.float().square().sum(), (q, k, v))
+            found = polyhead.attention(q, k, v, statistics="light", weights=True, **options)
+            for x in (output, *grads, found.weights, found.statistics.sums):
+                print(tuple(x.shape), x.stride(), hashlib.sha256(x.detach().double().contiguous().numpy().tobytes()).hexdigest())
+"""
+        runs = [subprocess.run([sys.executable, "-c", script.format(older=older)], capture_output=True, text=True, check=True, env={
+            **os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "python")}).stdout for older in (False, True)]
+        self.assertEqual(len(runs[0].splitlines()), 3 * 2 * 4 * 6)
+        self.assertEqual(*runs)
 
 
 if __name__ == "__main__":
