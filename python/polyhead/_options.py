@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any, Dict, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
-import numpy as np
-
 from ._errors import InvalidValueError
 from ._numbers import whole
 from ._tensors import as_array
