@@ -35,9 +35,9 @@ def printed(folder, *words):
 
 
 def try_all(python, folder):
-    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     printed(folder, python.parent / "polyhead", "get", "smollm2")
-    shown = printed(folder, python, "-c", block)
+    shown = "".join(printed(folder, python, "-c", block) for block in blocks)
     assert "entropy" in shown and len(shown.splitlines()) > 20, f"expected two tables and a text, found\n{shown}"
     where, version = printed(folder, python, "-c", "import polyhead; print(polyhead.__file__, polyhead.__version__)").split()
     assert str(folder) in where, f"expected the package of {folder}, found {where}"
