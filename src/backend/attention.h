@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/mask.h"
 #include "backend/sequences.h"
-#include "backend/visibility.h"
 #include "polyhead/attention.h"
 
 namespace polyhead::backend {
@@ -19,8 +19,7 @@ struct AttentionProblem {
   Sequences sequences;
 
   double scale = 1, softcap = 0;
-  bool causal = false;
-  Window window;
+  MaskOptions mask;
   ConstTensorView keep, bias;    // [B,H,T,S], stride 0 where broadcast
   ConstTensorView alibi, gates;  // [N,H], stride 0 over N if given per head
   ConstTensorView sink_logit;    // [H]
@@ -36,7 +35,7 @@ struct AttentionProblem {
   int statistics_width() const noexcept {
     return statistics_set == StatisticsSet::full ? kFullStatistics : kLightStatistics;
   }
-  Visibility visibility(const Sequence& sequence) const noexcept { return {causal, window, sequence.keys}; }
+  PositionMask<std::int64_t> mask_of(const Sequence& sequence) const noexcept { return {mask, sequence}; }
 };
 
 // The backward pass of a problem. `output` and `lse` are the results of its forward pass, and may be absent.

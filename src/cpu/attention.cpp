@@ -41,7 +41,7 @@ std::vector<Item> items_of(const backend::AttentionProblem& problem) {
   }
   // Under a causal mask the last rows are the longest: they come first, so that short ones at the end balance the
   // threads. Otherwise a head's rows stay together, for they read the same keys.
-  if (problem.causal && most > 1) {
+  if (problem.mask.causal && most > 1) {
     std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.group > b.group; });
   }
   return items;
@@ -52,7 +52,7 @@ double work_of(const backend::AttentionProblem& problem) {
   for (const backend::Sequence& sequence : problem.sequences) {
     scores += static_cast<double>(sequence.queries) * static_cast<double>(sequence.keys);
   }
-  const double share = problem.causal ? 0.5 : 1.0;
+  const double share = problem.mask.causal ? 0.5 : 1.0;
   return share * scores * static_cast<double>(problem.heads * (problem.head_dim + problem.value_dim));
 }
 
@@ -126,7 +126,7 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
       }
     };
   };
-  if (problem.causal && !whole) {
+  if (problem.mask.causal && !whole) {
     team.for_each(count, grain, members, make_work);  // the longest first
   } else {
     team.for_shares(count, grain, members, make_work);

@@ -91,11 +91,9 @@ class Backward {
   }
   // Blocks of keys that a panel may see, at most.
   std::int64_t blocks_of_panel() const {
-    const Window& window = forward_.window;
-    const std::int64_t right = forward_.causal ? 0 : window.right, keys = most_blocks_ * kBlock;
-    if (window.left >= keys || right >= keys || window.always_first >= keys) return most_blocks_;
-    const std::int64_t seen = window.left + right + window.always_first + static_cast<std::int64_t>(kPanel<T>);
-    return std::min<std::int64_t>(most_blocks_, seen / static_cast<std::int64_t>(kBlock) + 2);
+    const auto block = static_cast<std::int64_t>(kBlock), rows = static_cast<std::int64_t>(kPanel<T>);
+    const std::int64_t seen = forward_.mask_of({.keys = most_blocks_ * block}).most_keys(rows);
+    return std::min<std::int64_t>(most_blocks_, seen / block + 2);
   }
 
   // A strand is the blocks that add to one copy of a head's dq, one after the other. For as many strands as there are
@@ -149,7 +147,7 @@ class Backward {
     for (const backend::Sequence& sequence : forward_.sequences) {
       scores += static_cast<double>(sequence.queries) * static_cast<double>(sequence.keys);
     }
-    const double share = forward_.causal ? 0.5 : 1.0;
+    const double share = forward_.mask.causal ? 0.5 : 1.0;
     return share * scores * static_cast<double>(forward_.heads * (3 * forward_.head_dim + 2 * forward_.value_dim));
   }
 

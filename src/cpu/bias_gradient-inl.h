@@ -68,7 +68,7 @@ class BiasGradient {
       const backend::KeyRange within{std::max<std::int64_t>(begin - sequence.key_begin, 0),
                                      std::min(end - sequence.key_begin, sequence.keys)};
       const PanelRows<T> rows = head.rows_of(index);
-      const backend::KeyRange keys = head.head().visibility.hull(rows.position, rows.last_position(), within);
+      const backend::KeyRange keys = head.head().seen_by(rows, within);
       if (keys.empty()) return;
       GradientPanel<T> panel;
       panel.take_place(w, 0);

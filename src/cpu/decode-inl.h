@@ -43,7 +43,7 @@ struct DecodePlan {
       const backend::Sequence sequence = problem.sequences[n];
       if (sequence.rows == 0 || problem.heads == 0) continue;
       rows = std::max(rows, static_cast<std::size_t>(sequence.queries * (problem.heads / problem.kv_heads)));
-      const std::vector<backend::KeyRange> chunks = chunks_of(problem.visibility(sequence), sequence);
+      const std::vector<backend::KeyRange> chunks = chunks_of(problem.mask_of(sequence), sequence);
       for (std::int64_t g = 0; g < problem.kv_heads; ++g) {
         const auto span = static_cast<std::int64_t>(spans.size());
         spans.push_back({n, g, static_cast<std::int64_t>(items.size()), static_cast<std::int64_t>(chunks.size())});
@@ -54,13 +54,13 @@ struct DecodePlan {
 
  private:
   // The chunks in which some row sees a key; an empty one if there are none, so that all rows get a result.
-  static std::vector<backend::KeyRange> chunks_of(const backend::Visibility& visibility,
+  static std::vector<backend::KeyRange> chunks_of(const backend::PositionMask<std::int64_t>& mask,
                                                   const backend::Sequence& sequence) {
     std::vector<backend::KeyRange> chunks;
-    const std::int64_t p_last = sequence.offset + sequence.queries - 1;
+    const backend::KeySet<std::int64_t> seen = mask.keys_of_some(0, sequence.queries - 1);
     for (std::int64_t begin = 0; begin < sequence.keys && sequence.queries > 0; begin += kChunk) {
       const backend::KeyRange keys{begin, std::min(begin + kChunk, sequence.keys)};
-      if (!visibility.hull(sequence.offset, p_last, keys).empty()) chunks.push_back(keys);
+      if (seen.has_any(keys)) chunks.push_back(keys);
     }
     if (chunks.empty()) chunks.push_back({0, 0});
     return chunks;
@@ -99,22 +99,13 @@ inline void softmax_row(float* s, std::size_t n, float& max, float& sum) {
   sum = hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-// The keys of a chunk that some row sees, as up to two ranges.
-struct SeenKeys {
-  backend::KeyRange head, body;
-
-  SeenKeys(const backend::Visibility& visibility, std::int64_t p_first, std::int64_t p_last, backend::KeyRange keys)
-      : head{keys.begin, std::min(keys.end, visibility.head_end(p_last))},
-        body{std::max(keys.begin, visibility.window_begin(p_first)),
-             std::min(keys.end, visibility.window_end(p_last))} {
-    if (!head.empty()) body.begin = std::max(body.begin, head.end);
-  }
-  template <class Visit>
-  void for_each(const Visit& visit) const {
-    if (!head.empty()) visit(head);
-    if (!body.empty()) visit(body);
-  }
-};
+// visit(range) for the keys of a chunk that a row sees, or that some rows see.
+template <class Visit>
+void for_parts(const backend::KeySet<std::int64_t>& seen, backend::KeyRange keys, const Visit& visit) {
+  const auto [first, rest] = seen.parts(keys);
+  if (!first.empty()) visit(first);
+  if (!rest.empty()) visit(rest);
+}
 
 // One chunk of keys for all rows that share the kv head. S is the storage type of K and V.
 template <class S>
@@ -150,7 +141,7 @@ class Chunk {
 
  private:
   struct Row {
-    std::int64_t position;
+    std::int64_t query, position;
     float slope;
     std::size_t state;
   };
@@ -164,15 +155,14 @@ class Chunk {
     const Vec<float> factor = hn::Set(d, head.q_factor);
     for (std::size_t c = 0; c < w_.padded_D; c += kLanes<float>)
       hn::Store(hn::Mul(factor, hn::Load(d, q + c)), d, q + c);
-    row_[rows_] = {t + head.sequence.offset, head.slope, state};
+    row_[rows_] = {t, t + head.sequence.offset, head.slope, state};
     out_[rows_++] = w_.out + state * w_.padded_E;
   }
 
   // `head` is any head of the span: only what they have in common is read from it.
   void attend_slab(const Head<float>& head, bool values) {
-    const backend::Visibility& visibility = head.visibility;
-    const SeenKeys seen(visibility, head.sequence.offset, head.sequence.offset + head.sequence.queries - 1, keys_);
-    seen.for_each([&](backend::KeyRange range) {
+    const backend::KeySet<std::int64_t> seen = head.mask.keys_of_some(0, head.sequence.queries - 1);
+    for_parts(seen, keys_, [&](backend::KeyRange range) {
       stream_scores<S>(stream(head.k, range, head.D), range.end - range.begin, q_, w_.padded_D, rows_,
                        s_ + (range.begin - keys_.begin), kScoresStride);
     });
@@ -181,12 +171,12 @@ class Chunk {
       float* s = s_ + r * kScoresStride;
       if (head.softcap > 0) apply_softcap(s, n, head.softcap);
       if (row_[r].slope != 0) add_alibi(s, n, row_[r]);
-      hide(visibility, row_[r].position, n, s);
+      hide(head.mask.keys_of(row_[r].query), n, s);
       softmax_row(s, n, w_.max[row_[r].state], w_.sum[row_[r].state]);
       if (values) std::fill(out_[r], out_[r] + w_.padded_E, 0.0f);
     }
     if (values) {
-      seen.for_each([&](backend::KeyRange range) {
+      for_parts(seen, keys_, [&](backend::KeyRange range) {
         stream_values<S>(stream(head.v, range, head.E), range.end - range.begin, s_ + (range.begin - keys_.begin),
                          kScoresStride, rows_, out_);
       });
@@ -199,10 +189,10 @@ class Chunk {
   }
   // Recomputes the output where values hold NaN or infinity, which weights of 0 have spread to queries that do not see
   // them.
-  void add_values_seen(const Head<float>& head, const SeenKeys& seen) const {
+  void add_values_seen(const Head<float>& head, const backend::KeySet<std::int64_t>& seen) const {
     for (std::size_t r = 0; r < rows_; ++r) {
       std::fill(out_[r], out_[r] + w_.padded_E, 0.0f);
-      seen.for_each([&](backend::KeyRange range) {
+      for_parts(seen, keys_, [&](backend::KeyRange range) {
         const Stream<S> v = stream(head.v, range, head.E);
         for (std::int64_t j = 0; j < range.end - range.begin; ++j) {
           const float* p = s_ + r * kScoresStride + (range.begin - keys_.begin) + j;
@@ -232,11 +222,10 @@ class Chunk {
     }
   }
 
-  // s [n] <- -inf for every key that the row at p does not see, and behind the last key. Some were never computed.
-  void hide(const backend::Visibility& visibility, std::int64_t p, std::size_t n, float* s) const {
-    const SeenKeys seen(visibility, p, p, keys_);
+  // s [n] <- -inf for every key that a row does not see, and behind the last key. Some were never computed.
+  void hide(const backend::KeySet<std::int64_t>& seen, std::size_t n, float* s) const {
     std::int64_t from = 0;
-    seen.for_each([&](backend::KeyRange range) {
+    for_parts(seen, keys_, [&](backend::KeyRange range) {
       std::fill(s + from, s + (range.begin - keys_.begin), -kInfinity<float>);
       from = range.end - keys_.begin;
     });

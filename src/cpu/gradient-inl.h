@@ -219,7 +219,7 @@ class GradientHead {
 
   T undropped() const { return undropped_; }
   // Can a tile hold keys that none of its queries sees? By keep or bias, and between the first keys and the window.
-  bool may_hide_keys() const { return head_.masked_by_tensor() || head_.visibility.window.always_first > 0; }
+  bool may_hide_keys() const { return head_.masked_by_tensor() || problem_.forward.mask.has_holes(); }
 
   std::int64_t panels() const { return panels_of<T>(head_.sequence); }
   PanelRows<T> rows_of(std::int64_t index) const {
@@ -303,8 +303,7 @@ class GradientHead {
   // May a query of the panel give one of these keys weight 0? What such a weight multiplies must not count even if it
   // is NaN.
   bool may_weigh_nothing(const GradientPanel<T>& panel, backend::KeyRange keys) const {
-    return !panel.finite || head_.drops() || head_.masked_by_tensor() ||
-           !head_.visibility.sees_all(panel.position, panel.last_position(), keys);
+    return !panel.finite || head_.drops() || head_.masked_by_tensor() || !head_.sees_all(panel, keys);
   }
 
   // Is it clear from each row's softmax and delta that q and dO are finite? With NaN or infinity in q every logit of
@@ -380,7 +379,7 @@ class GradientHead {
     std::fill_n(panel.lone, kPanel<T>, T{1});
     if (head_.masked_by_tensor()) return;  // any row may have one key left
     for (std::size_t r = 0; r < panel.rows; ++r) {
-      if (head_.visibility.count(panel.position + static_cast<std::int64_t>(r)) != 1) panel.lone[r] = T{2};
+      if (head_.mask.keys_of(panel.row + static_cast<std::int64_t>(r)).count() != 1) panel.lone[r] = T{2};
     }
   }
   // A row that sees one key has dS = 0, which the tile may miss: dO . O is rounded with the gate in it.

@@ -121,15 +121,11 @@ class Group {
   template <class Visit>
   void for_key_blocks(const Visit& visit) const {
     if (panels_ == 0) return;
-    const backend::Visibility& visibility = head_.visibility;
-    const std::int64_t p_first = w_.panels[0].position, p_last = w_.panels[panels_ - 1].last_position();
-    const std::int64_t head_end = visibility.head_end(p_last);
-    backend::KeyRange body{visibility.window_begin(p_first), visibility.window_end(p_last)};
-    if (head_end > 0 && head_end >= body.begin && !body.empty()) {
-      return for_blocks_of({0, std::max(head_end, body.end)}, visit);
-    }
-    for_blocks_of({0, head_end}, visit);
-    for_blocks_of(body, visit);
+    const auto [first, rest] =
+        head_.mask.keys_of_some(first_row_, first_row_ + existing_ - 1).parts({0, head_.mask.keys});
+    if (!first.empty() && !rest.empty() && rest.begin == first.end) return for_blocks_of({0, rest.end}, visit);
+    for_blocks_of(first, visit);
+    for_blocks_of(rest, visit);
   }
   template <class Visit>
   void for_blocks_of(backend::KeyRange range, const Visit& visit) const {
@@ -151,7 +147,7 @@ class Group {
     return block;
   }
   void attend_block(Panel<T>& panel, backend::KeyRange range, const KeyBlock<T>& block) {
-    const backend::KeyRange seen = head_.visibility.hull(panel.position, panel.last_position(), range);
+    const backend::KeyRange seen = head_.seen_by(panel, range);
     if (!seen.empty()) attend_tile(panel, seen, skip(block, seen.begin - range.begin));
   }
   // Recomputes a panel whose output is not finite: where values hold NaN or infinity, a weight of 0 may have brought
@@ -168,8 +164,8 @@ class Group {
   }
   // Does every query of the group see all of these keys and take all of their values?
   bool takes_all(backend::KeyRange range) const {
-    const std::int64_t p = w_.panels[0].position;
-    return !head_.masked_by_tensor() && !head_.drops() && head_.visibility.sees_all(p, p + existing_ - 1, range);
+    return !head_.masked_by_tensor() && !head_.drops() &&
+           head_.mask.keys_of_all(first_row_, first_row_ + existing_ - 1).has_all(range);
   }
   static KeyBlock<T> skip(const KeyBlock<T>& block, std::int64_t keys) {
     return {{block.k.row(keys), block.k.stride}, {block.v.row(keys), block.v.stride}, block.finite_v};
@@ -318,12 +314,10 @@ class Group {
     return true;
   }
   void store_weights(const Panel<T>& panel, const RowResults<T>& results) {
-    const bool gaps = head_.visibility.window.always_first > 0;  // between the first keys and the window
-    const backend::KeyRange seen =
-        head_.visibility.hull(panel.position, panel.last_position(), {0, head_.sequence.keys});
-    if (!clear_weights(panel, gaps ? backend::KeyRange{} : seen)) return;
+    const backend::KeyRange seen = head_.seen_by(panel, {0, head_.mask.keys});
+    if (!clear_weights(panel, problem_.mask.has_holes() ? backend::KeyRange{} : seen)) return;
     for_key_blocks([&](backend::KeyRange range) {
-      const backend::KeyRange keys = head_.visibility.hull(panel.position, panel.last_position(), range);
+      const backend::KeyRange keys = head_.seen_by(panel, range);
       if (keys.empty()) return;
       const Tag<T> d;
       logits(panel, keys, read_keys(keys));
@@ -385,7 +379,7 @@ class Group {
   void store_logits(const Panel<T>& panel) {
     fill_logits(panel.row, panel.row + static_cast<std::int64_t>(panel.rows));
     for_key_blocks([&](backend::KeyRange range) {
-      const backend::KeyRange keys = head_.visibility.hull(panel.position, panel.last_position(), range);
+      const backend::KeyRange keys = head_.seen_by(panel, range);
       if (keys.empty()) return;
       const auto n = static_cast<std::size_t>(keys.end - keys.begin);
       const Matrix<T> k = read_keys(keys);

@@ -77,7 +77,7 @@ struct Head {
   const backend::AttentionProblem& problem;
   backend::Sequence sequence;
   std::int64_t n, h;  // sequence and query head
-  backend::Visibility visibility;
+  backend::PositionMask<std::int64_t> mask;
   std::size_t D, E, padded_E;
   Rows q, k, v;
   Plane keep, bias;
@@ -94,7 +94,7 @@ struct Head {
         sequence(p.sequences[sequence_index]),
         n(sequence_index),
         h(head),
-        visibility(p.visibility(sequence)),
+        mask(p.mask_of(sequence)),
         D(static_cast<std::size_t>(p.head_dim)),
         E(static_cast<std::size_t>(p.value_dim)),
         padded_E(padded<T>(E)) {
@@ -123,16 +123,20 @@ struct Head {
   bool masked_by_tensor() const { return keep.data != nullptr || bias.data != nullptr; }
   // The hull of these keys that the panel sees.
   backend::KeyRange seen_by(const PanelRows<T>& panel, backend::KeyRange keys) const {
-    return visibility.hull(panel.position, panel.last_position(), keys);
+    return mask.keys_of_some(panel.row, panel.last_row()).hull(keys);
+  }
+  // Does the panel see all of these keys, and does it see no others?
+  bool sees_all(const PanelRows<T>& panel, backend::KeyRange keys) const {
+    return mask.keys_of_all(panel.row, panel.last_row()).has_all(keys);
   }
   bool sees_only(const PanelRows<T>& panel, backend::KeyRange keys) const {
-    return visibility.sees_only(panel.position, panel.last_position(), keys);
+    const backend::KeyRange all = seen_by(panel, {0, mask.keys});
+    return all.empty() || (all.begin >= keys.begin && all.end <= keys.end);
   }
-  // How many of these keys come before the end of the range that a row of the panel sees.
+  // How many of these keys come before the last that a row of the panel may see, and that one.
   std::size_t keys_of(const PanelRows<T>& panel, std::size_t row, backend::KeyRange keys) const {
-    const std::int64_t p = panel.position + static_cast<std::int64_t>(row);
-    const std::int64_t end = std::max(visibility.window_end(p), visibility.head_end(p));
-    return static_cast<std::size_t>(std::clamp<std::int64_t>(end - keys.begin, 0, keys.end - keys.begin));
+    const std::int64_t bound = mask.keys_of(panel.row + static_cast<std::int64_t>(row)).bound();
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(bound - keys.begin, 0, keys.end - keys.begin));
   }
   std::int64_t tensor_row(std::int64_t row) const { return sequence.query_begin + row; }
 
@@ -182,9 +186,7 @@ void masked_logits(const Head<T>& head, const PanelRows<T>& panel, const T* qt, 
     add_mask(panel, n, tiles.mask, tiles.st);
   }
   if (head.slope != 0) add_alibi(panel, keys.begin, n, head.slope, tiles.st);
-  if (!head.visibility.sees_all(panel.position, panel.last_position(), keys)) {
-    hide_by_position(head.visibility, panel, keys.begin, n, tiles.st);
-  }
+  if (!head.sees_all(panel, keys)) hide_by_position(head.mask, panel, keys.begin, n, tiles.st);
 }
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE

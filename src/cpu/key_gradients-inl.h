@@ -152,7 +152,7 @@ class KeyGradients {
     std::int64_t index_of(std::size_t place) const { return first_panel + static_cast<std::int64_t>(place); }
   };
   // What the panels of a group see of one block, together and each by itself. Those that see any of it are neighbours,
-  // since all bounds of what a query sees grow with its position.
+  // since all bounds of what a query sees grow with its number.
   struct Seen {
     std::size_t first_place = 0, end_place = 0;  // the panels that see any of it
     backend::KeyRange all;
@@ -266,15 +266,13 @@ class KeyGradients {
       careful = careful || (head.may_weigh_nothing(panel, seen.all) && !head.vouches_for_rows(panel));
     }
     const auto rows_of = [&](std::size_t key, std::size_t last_key) {
-      const backend::Visibility& visibility = head.head().visibility;
-      const auto row_at = [&](std::int64_t position) {
+      const auto row_of = [&](std::int64_t query) {
         return static_cast<std::size_t>(
-            std::clamp<std::int64_t>(position - first.position, 0, static_cast<std::int64_t>(rows)));
+            std::clamp<std::int64_t>(query - first.row, 0, static_cast<std::int64_t>(rows)));
       };
-      const std::int64_t from = seen.all.begin + static_cast<std::int64_t>(key);
-      const std::int64_t to = seen.all.begin + static_cast<std::int64_t>(last_key);
-      return RowRange{row_at(visibility.earliest(from)),
-                      row_at(std::max(visibility.latest(from), visibility.latest(to)) + 1)};
+      const auto [begin, end] = head.head().mask.queries_of_some(seen.all.begin + static_cast<std::int64_t>(key),
+                                                                 seen.all.begin + static_cast<std::int64_t>(last_key));
+      return RowRange{row_of(begin), row_of(end)};
     };
     const std::size_t at = (seen.first_place * kBlock + first_key) * kPanel<T>;
     if (head.head().gate != 0) block.dv.add(w_.pt + at, panels, first_key, n, rows, careful, rows_of, first.dout);

@@ -135,26 +135,21 @@ void add_alibi(const PanelRows<T>& panel, std::int64_t first_key, std::size_t n,
   }
 }
 
-// Hides keys outside the causal triangle and the window. The lanes that see a key are an interval.
+// Hides keys from the queries that do not see them by their position.
 template <class T>
-void hide_by_position(const backend::Visibility& visibility, const PanelRows<T>& panel, std::int64_t first_key,
-                      std::size_t n, T* st) {
+void hide_by_position(const backend::PositionMask<std::int64_t>& mask, const PanelRows<T>& panel,
+                      std::int64_t first_key, std::size_t n, T* st) {
   const Tag<T> d;
-  const auto limit = static_cast<std::int64_t>(kPanel<T>);
-  const auto lane_of = [&](std::int64_t position) {
-    return static_cast<T>(std::clamp<std::int64_t>(position - panel.position, -1, limit));
+  const auto lane_of = [&](std::int64_t query) {
+    return hn::Set(d, static_cast<T>(std::clamp<std::int64_t>(query - panel.row, 0, kPanel<T>)));
   };
   for (std::size_t row = 0; row < n; ++row) {
-    const std::int64_t j = first_key + static_cast<std::int64_t>(row);
-    const bool always = j < visibility.window.always_first;
-    const std::int64_t right = visibility.causal ? 0 : (always ? kUnlimited : visibility.window.right);
-    const std::int64_t left = always ? kUnlimited : visibility.window.left;
-    const Vec<T> first = hn::Set(d, right == kUnlimited ? T{-1} : lane_of(j - right));
-    const Vec<T> last = hn::Set(d, left >= kUnlimited - j ? static_cast<T>(limit) : lane_of(j + left));
+    const auto [begin, end] = mask.queries_of(first_key + static_cast<std::int64_t>(row));
+    const Vec<T> first = lane_of(begin), last = lane_of(end);
     for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
       T* s = st + row * kPanel<T> + at;
       const Vec<T> lane = count_from(d, static_cast<T>(at));
-      const auto seen = hn::And(hn::Ge(lane, first), hn::Le(lane, last));
+      const auto seen = hn::And(hn::Ge(lane, first), hn::Lt(lane, last));
       hn::Store(hn::IfThenElse(seen, hn::Load(d, s), hn::Set(d, -kInfinity<T>)), d, s);
     }
   }

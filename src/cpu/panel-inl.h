@@ -26,7 +26,7 @@ struct PanelRows {
   std::int64_t position;  // of lane 0, among the keys
   std::size_t rows;
 
-  std::int64_t last_position() const { return position + static_cast<std::int64_t>(rows) - 1; }
+  std::int64_t last_row() const { return row + static_cast<std::int64_t>(rows) - 1; }
   // Lanes in use: one vector or two.
   std::size_t width() const { return rows <= kLanes<T> ? kLanes<T> : kPanel<T>; }
   bool narrow() const { return width() == kLanes<T>; }

@@ -23,8 +23,7 @@ inline Statistic slot(Statistic first, int index) { return static_cast<Statistic
 // Does every row see an unbroken range of keys that begins at key 0?
 template <class T>
 bool sees_from_first(const Head<T>& head) {
-  const Window& window = head.visibility.window;
-  return !head.masked_by_tensor() && window.left == kUnlimited && window.right == kUnlimited;
+  return !head.masked_by_tensor() && head.mask.begins_at_first();
 }
 
 // Says which keys to watch while the tiles of this panel pass.
@@ -33,17 +32,17 @@ void watch_keys(const Head<T>& head, Panel<T>& panel) {
   panel.reset_statistics(head.problem.statistics_set == StatisticsSet::full);
   if (sees_from_first(head)) {
     const Tag<T> d;
-    const Vec<T> keys = hn::Set(d, static_cast<T>(head.visibility.keys));
+    const Vec<T> keys = hn::Set(d, static_cast<T>(head.mask.keys));
     for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
-      const Vec<T> upto = count_from(d, static_cast<T>(panel.position + static_cast<std::int64_t>(at) + 1));
-      const Vec<T> visible = head.visibility.causal ? hn::Min(hn::Max(hn::Zero(d), upto), keys) : keys;
-      hn::Store(visible, d, panel.visible + at);
+      const std::int64_t row = panel.row + static_cast<std::int64_t>(at);
+      const Vec<T> end = count_from(d, static_cast<T>(row + head.mask.end_shift));
+      hn::Store(hn::Min(hn::Max(hn::Zero(d), end), keys), d, panel.visible + at);
     }
   } else if (!head.masked_by_tensor()) {
     for (std::size_t lane = 0; lane < panel.rows; ++lane) {
-      const std::int64_t p = panel.position + static_cast<std::int64_t>(lane);
-      panel.visible[lane] = static_cast<T>(head.visibility.count(p));
-      panel.watch_key[kFirst][lane] = static_cast<std::int32_t>(head.visibility.first(p));
+      const auto seen = head.mask.keys_of(panel.row + static_cast<std::int64_t>(lane));
+      panel.visible[lane] = static_cast<T>(seen.count());
+      panel.watch_key[kFirst][lane] = static_cast<std::int32_t>(seen.lowest());
     }
   }
   const ConstTensorView& targets = head.problem.target_keys;

@@ -137,8 +137,7 @@ Sequences sequences_of(const Op& op, const ConstTensorView& q, const ConstTensor
 
 // Refuses a call that must say where its queries stand and does not, or says it twice.
 void check_align(const Op& op, const AttentionOptions& options, const AttentionWants& wants, bool same_lengths) {
-  const bool windowed = options.window.left != kUnlimited || options.window.right != kUnlimited;
-  const bool positional = options.causal || windowed || options.alibi.present() ||
+  const bool positional = backend::MaskOptions::of(options).positional() || options.alibi.present() ||
                           wants.statistics != StatisticsSet::none || wants.row_statistics;
   const bool placed = options.first_position || options.first_positions.present();
   if (placed && (options.align != Align::unset || (options.first_position && options.first_positions.present()))) {
@@ -265,11 +264,7 @@ AttentionProblem resolve(const Op& op, const ConstTensorView& q, const ConstTens
   problem.scale =
       options.scale.value_or(problem.head_dim > 0 ? 1 / std::sqrt(static_cast<double>(problem.head_dim)) : 1.0);
   problem.softcap = options.softcap;
-  problem.causal = options.causal;
-  problem.window = options.window;
-  for (std::int64_t* reach : {&problem.window.left, &problem.window.right}) {
-    if (*reach > kMost) *reach = kUnlimited;  // beyond any tensor, so that kernels can add to it
-  }
+  problem.mask = backend::MaskOptions::of(options);
   problem.dropout = options.dropout;
 
   problem.sequences = sequences_of(op, q, k, options);

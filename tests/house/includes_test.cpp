@@ -89,7 +89,7 @@ TEST_F(FakeTree, EveryKindOfViolationIsFound) {
   expect_found("src/cpu/x.cpp", "#include \"cuda/attention.h\"\n", "may not include cuda/");
   expect_found("src/cuda/x.cu", "#include \"cpu/attention.h\"\n", "may not include cpu/");
   expect_found("src/no_cuda/x.cpp", "#include \"cuda/attention.h\"\n", "may not include cuda/");
-  expect_found("src/reference/x.cpp", "#include \"backend/visibility.h\"\n", "may not include backend/");
+  expect_found("src/reference/x.cpp", "#include \"backend/mask.h\"\n", "may not include backend/");
   expect_found("src/ops/x.cpp", "#include \"cpu/attention.h\"\n", "may not include cpu/");
   expect_found("src/io/x.cpp", "#include \"model/gpt.h\"\n", "may not include model/");
   expect_found("src/heads/x.cpp", "#include \"train/loop.h\"\n", "may not include train/");

@@ -7,6 +7,8 @@
 
 namespace polyhead::cuda::portable {
 
+using KeySet = backend::KeySet<int>;
+
 // A tensor of up to four axes by its strides in elements, whatever its type; absent if data is null.
 struct Strided {
   void* data = nullptr;
@@ -34,7 +36,7 @@ struct Drops {
 
 struct AttentionArguments {
   backend::Sequences sequences;
-  backend::Visibility sight;  // its `keys` are set per sequence
+  backend::MaskOptions mask;
   int heads = 0, heads_per_kv = 1;
   int head_dim = 0, value_dim = 0;  // D, E
   Strided q, k, v;                  // [B,H,T,D] [B,G,S,D] [B,G,S,E], last stride 1

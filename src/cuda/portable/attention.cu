@@ -11,7 +11,7 @@ namespace polyhead::cuda::portable {
 
 AttentionArguments::AttentionArguments(const backend::AttentionProblem& p)
     : sequences(p.sequences),
-      sight{p.causal, p.window, 0},
+      mask(p.mask),
       heads(static_cast<int>(p.heads)),
       heads_per_kv(static_cast<int>(p.kv_heads == 0 ? 1 : p.heads / p.kv_heads)),
       head_dim(static_cast<int>(p.head_dim)),

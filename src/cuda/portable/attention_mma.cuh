@@ -25,10 +25,10 @@ struct MmaForward {
 
   const AttentionArguments& a;
   const Head& head;
-  const KeySight* const sights;  // of the block's rows
-  int* const seen;               // [kKeys] does some row of the block see the key? null if positions alone tell
-  const int first;               // the first query of the block
-  const BlockSight sight{head, first, kRows};
+  const KeySet* const seen_by;  // [kRows] each query of the block
+  int* const seen;              // [kKeys] does some row of the block see the key? null if positions alone tell
+  const int first;              // the first query of the block
+  const KeySet seen_by_some = head.keys_of_some(first, kRows), seen_by_all = head.keys_of_all(first, kRows);
   const QueryTile queries{device::dynamic_shared()};
   const KeyTile keys{device::dynamic_shared() + QueryTile::kBytes};
   const KeyTile values{device::dynamic_shared() + QueryTile::kBytes + KeyTile::kBytes};
@@ -43,7 +43,7 @@ struct MmaForward {
   __device__ int row_of(int block, int half) const { return first + row0 + 16 * block + 8 * half + lane / 4; }
   // The next tile of keys from j0 on that the block sees some of, or `end`.
   __device__ int next(int j0, int end) const {
-    while (j0 < end && !sight.any(j0, j0 + kKeys)) j0 += kKeys;
+    while (j0 < end && !seen_by_some.has_any({j0, j0 + kKeys})) j0 += kKeys;
     return j0;
   }
 
@@ -55,7 +55,7 @@ struct MmaForward {
   // Keys that no row of the block sees are loaded as zeros: NaN in them must not meet a weight of 0.
   __device__ void load_keys(const KeyTile& tile, const Strided& from, std::int64_t row, int width, int j0) const {
     tile.template load_later<kThreads>(static_cast<const T*>(from.data) + row, from.stride[2], width,
-                                       [=, this](int n) { return sight.any(j0 + n); });
+                                       [=, this](int n) { return seen_by_some.has(j0 + n); });
   }
 
   // s <- e^(s - m); the sums so far are scaled to the new m.
@@ -98,14 +98,14 @@ struct MmaForward {
     for (int block = 0; block < kBlocks; ++block) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const KeySight& row = sights[row_of(block, half) - first];
+        const KeySet& row = seen_by[row_of(block, half) - first];
 #pragma unroll
         for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
           for (int k = 0; k < 2; ++k) {
             const int j = j0 + 8 * n + 2 * (lane % 4) + k;
             float& logit = s[block].of[n][2 * half + k];
-            logit = row.sees(j) ? logit : kNegativeInfinity;
+            logit = row.has(j) ? logit : kNegativeInfinity;
           }
         }
       }
@@ -120,7 +120,7 @@ struct MmaForward {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int i = row_of(block, half), p = static_cast<int>(i + head.sequence.offset);
-        const KeySight& row = sights[i - first];
+        const KeySet& row = seen_by[i - first];
         const std::int64_t query = head.sequence.query_begin + i;
         const auto* keep = static_cast<const std::uint8_t*>(a.keep.data) + a.keep.at(b, head.h, query, key);
         const std::int64_t bias_row = a.bias.at(b, head.h, query, key);
@@ -131,7 +131,7 @@ struct MmaForward {
             const int j = j0 + 8 * n + 2 * (lane % 4) + k;
             float& score = s[block].of[n][2 * half + k];
             float bias = kNegativeInfinity;
-            if (row.sees(j) && (!a.keep.present() || keep[j * a.keep.stride[3]] != 0)) {
+            if (row.has(j) && (!a.keep.present() || keep[j * a.keep.stride[3]] != 0)) {
               bias = a.bias.present() ? load(a.bias.data, a.bias.dtype, bias_row + j * a.bias.stride[3]) : 0.0f;
             }
             float logit = a.scale * score;
@@ -199,8 +199,8 @@ struct MmaForward {
         l[block][half] = head.has_sink() && lane % 4 == 0 ? 1.0f : 0.0f;
       }
     }
-    const int end = sight.end();
-    int j0 = next(sight.begin() / kKeys * kKeys, end);
+    const auto [begin, end] = seen_by_some.hull({0, head.mask.keys});
+    int j0 = next(begin / kKeys * kKeys, end);
     if (j0 >= end) return;
     load_queries();
     load_keys(keys, a.k, head.k_row(j0), a.head_dim, j0);
@@ -217,7 +217,7 @@ struct MmaForward {
       if constexpr (kGeneral) {
         finish(s, j0);
       } else {
-        if (!sight.all(j0, j0 + kKeys)) mask(s, j0);
+        if (!seen_by_all.has_all({j0, j0 + kKeys})) mask(s, j0);
       }
       softmax(s, scale);
       device::wait_for_copies<0>();
@@ -275,12 +275,12 @@ __global__ void __launch_bounds__(32 * kWarps)
   const Head& head = *share_head(a, place.n, place.h);
   const int first = place.tile * Forward::kRows;
   if (first >= head.sequence.rows) return;
-  __shared__ KeySight sights[Forward::kRows];
+  __shared__ KeySet seen_by[Forward::kRows];
   __shared__ int seen[kGeneral ? kKeys : 1];
-  for (int n = threadIdx.x; n < Forward::kRows; n += Forward::kThreads) sights[n] = head.keys_of(first + n);
+  for (int n = threadIdx.x; n < Forward::kRows; n += Forward::kThreads) seen_by[n] = head.keys_of(first + n);
   for (int n = threadIdx.x; kGeneral && n < kKeys; n += Forward::kThreads) seen[n] = 0;
   const bool hides = kGeneral && (a.keep.present() || a.bias.present());  // keys by more than their positions
-  Forward forward{a, head, sights, hides ? seen : nullptr, first};
+  Forward forward{a, head, seen_by, hides ? seen : nullptr, first};
   if (head.gate == 0 && !out.lse.present()) {
     // Nothing but zeros to write.
 #pragma unroll

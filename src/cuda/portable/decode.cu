@@ -60,7 +60,7 @@ std::string objection_to_decode(CudaExecutor& executor, const backend::Attention
   if ((problem.head_dim != 64 && problem.head_dim != 128) || problem.value_dim != problem.head_dim) {
     return "heads of neither 64 nor 128";
   }
-  if (problem.window.always_first > 0) return "keys that are always seen";
+  if (problem.mask.has_holes()) return "keys that are always seen";
   if (problem.sequences.keys < 128) return "few keys";
   return {};
 }

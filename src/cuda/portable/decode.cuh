@@ -29,18 +29,18 @@ struct DecodeOutputs {
 // Row r of a tile is query r / group of query head r % group, of those that share the kv head.
 struct DecodeTile {
   backend::Sequence sequence;
-  backend::Visibility sight;
+  backend::PositionMask<int> mask;
   int group, kv_head, queries;
 
   __device__ DecodeTile(const AttentionArguments& a, int n, int g)
-      : sequence(a.sequences[n]), sight(a.sight), group(a.heads_per_kv), kv_head(g) {
-    sight.keys = sequence.keys;
-    queries = static_cast<int>(sequence.queries);
-  }
+      : sequence(a.sequences[n]),
+        mask(a.mask, sequence),
+        group(a.heads_per_kv),
+        kv_head(g),
+        queries(static_cast<int>(sequence.queries)) {}
   __device__ int query(int r) const { return r / group; }
   __device__ int head(int r) const { return kv_head * group + r % group; }
   __device__ bool exists(int r) const { return query(r) < queries; }
-  __device__ std::int64_t position(int r) const { return query(r) + sequence.offset; }
 };
 
 // 16 keys and their values, in pieces of 8 columns. Lane (group, c) reads of keys group and group + 8 the pieces c, c +
@@ -64,9 +64,9 @@ class Decode {
     for (int r = 0; r < 2; ++r) {
       const int row = group_ + 8 * r;
       const bool exists = tile.exists(row);
-      const std::int64_t p = tile.position(row);
-      begin_[r] = exists ? static_cast<int>(tile.sight.window_begin(p)) : 0;
-      end_[r] = exists ? static_cast<int>(tile.sight.window_end(p)) : 0;
+      const KeySet seen = exists ? tile.mask.keys_of(tile.query(row)) : KeySet{};
+      begin_[r] = seen.begin;
+      end_[r] = seen.end;
       const T* q = static_cast<const T*>(a.q.data) +
                    a.q.at(tile.sequence.batch, tile.head(row), tile.sequence.query_begin + tile.query(row));
 #pragma unroll
@@ -212,11 +212,11 @@ class Decode {
   float o_[D / 64][8][4] = {};
 };
 
-// Keys that some row of the tile sees. Positions grow with the rows, so the first and the last row bound them.
+// Keys that some row of the tile sees.
 __device__ inline backend::KeyRange seen_by(const DecodeTile& tile) {
   if (tile.queries == 0) return {0, 0};
-  return {tile.sight.window_begin(tile.sequence.offset),
-          tile.sight.window_end(tile.queries - 1 + tile.sequence.offset)};
+  const KeySet seen = tile.mask.keys_of_some(0, tile.queries - 1);
+  return {seen.begin, seen.end};
 }
 
 // Output and lse of row r from its state (maximum and sum, in powers of 2) and its output before the division by the

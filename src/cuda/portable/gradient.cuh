@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     const Head head(a, place.n, h);
     if (!d.reaches(head)) continue;
     for (int first = 0; first < sequence.queries; first += kTile) {
-      if (!BlockSight(head, first, kTile).any(j0, j0 + kTile)) continue;
+      if (!head.keys_of_some(first, kTile).has_any({j0, j0 + kTile})) continue;
       __syncthreads();  // sm.rows is no longer read
       head.set_rows(sm, first);
       TileGradient tile;
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(kThreads)
         for (std::int64_t s = extent.all_keys ? 0 : tile_s * kTile; s < (extent.all_keys ? S : tile_s * kTile + 1);
              s += kTile) {
           const int j0 = static_cast<int>(s - head.sequence.key_begin);
-          if (!BlockSight(head, static_cast<int>(t), kTile).any(j0, j0 + kTile)) continue;
+          if (!head.keys_of_some(static_cast<int>(t), kTile).has_any({j0, j0 + kTile})) continue;
           __syncthreads();  // sm.rows is no longer read
           head.set_rows(sm, t);
           TileGradient tile;

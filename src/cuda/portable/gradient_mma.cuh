@@ -56,22 +56,22 @@ struct MmaGradient {
   using OwnTile = TileOf<T, kOwn, kWidth>;
   using OtherTile = TileOf<T, kOther, kWidth>;
   static constexpr std::size_t kStageBytes =
-      2 * OtherTile::kBytes + (kOfKeys ? kOther * (2 * sizeof(float) + sizeof(KeySight)) : 0);
+      2 * OtherTile::kBytes + (kOfKeys ? kOther * (2 * sizeof(float) + sizeof(KeySet)) : 0);
   static constexpr std::size_t kSharedBytes =
-      2 * OwnTile::kBytes + 2 * kStageBytes + (kOfKeys ? 0 : kOwn * sizeof(KeySight));
+      2 * OwnTile::kBytes + 2 * kStageBytes + (kOfKeys ? 0 : kOwn * sizeof(KeySet));
 
   // One tile of the other side, as it lies in shared memory.
   struct Stage {
     OtherTile first, second;
-    KeySight* sights;
+    KeySet* seen;  // by each query
     float *lse, *delta;
 
     __device__ explicit Stage(int which) {
       std::byte* data = device::dynamic_shared() + 2 * OwnTile::kBytes + which * kStageBytes;
       first.data = data;
       second.data = data + OtherTile::kBytes;
-      sights = reinterpret_cast<KeySight*>(data + 2 * OtherTile::kBytes);
-      lse = reinterpret_cast<float*>(sights + kOther);
+      seen = reinterpret_cast<KeySet*>(data + 2 * OtherTile::kBytes);
+      lse = reinterpret_cast<float*>(seen + kOther);
       delta = lse + kOther;
     }
   };
@@ -86,9 +86,8 @@ struct MmaGradient {
   const Head& head;  // of keys: the first of the heads that share them
   const int own;     // the first query, or the first key (negative before the sequence)
   const OwnTile own_1{device::dynamic_shared()}, own_2{device::dynamic_shared() + OwnTile::kBytes};
-  // What the rows see, if the block owns queries.
-  KeySight* const own_sights =
-      reinterpret_cast<KeySight*>(device::dynamic_shared() + 2 * OwnTile::kBytes + 2 * kStageBytes);
+  // What each query sees, if the block owns queries.
+  KeySet* const own_seen = reinterpret_cast<KeySet*>(device::dynamic_shared() + 2 * OwnTile::kBytes + 2 * kStageBytes);
   const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 % 4 * 16;
   const int part = threadIdx.x / 128;  // of the columns
 
@@ -98,9 +97,12 @@ struct MmaGradient {
     if (!a.gates.present()) return 1;
     return static_cast<const float*>(a.gates.data)[head.n * a.gates.stride[0] + h * a.gates.stride[1]];
   }
+  // The last query of a step, whose first one exists: to check for that took 8 registers, and with them the third block
+  // of a multiprocessor.
+  __device__ int last_query(const Step& step) const { return head.last_of(step.at, kOther); }
   __device__ bool meets(const Step& step) const {
-    if (!kOfKeys) return BlockSight(head, own, kOwn).any(step.at, step.at + kOther);
-    return BlockSight(head, step.at, kOther).any(own, own + kOwn);
+    if (!kOfKeys) return head.keys_of_some(own, kOwn).has_any({step.at, step.at + kOther});
+    return head.mask.keys_of_some(step.at, last_query(step)).has_any({own, own + kOwn});
   }
   // The first step from this one on where there is something to do; h is the number of heads if there is none.
   __device__ Step next(Step step) const {
@@ -146,13 +148,13 @@ struct MmaGradient {
         const int n = threadIdx.x;
         const std::int64_t row = (head.sequence.batch * a.heads + step.h) * d.rows + query + n;
         const bool here = there(n);
-        stage.sights[n] = head.keys_of(step.at + n);
+        stage.seen[n] = head.keys_of(step.at + n);
         device::copy_number_later(stage.lse + n, rows.lse + (here ? row : 0), here);
         device::copy_number_later(stage.delta + n, rows.delta + (here ? row : 0), here);
       }
     } else {
-      const BlockSight sight(head, own, kOwn);
-      const auto there = [=](int n) { return sight.any(step.at + n); };
+      const KeySet seen = head.keys_of_some(own, kOwn);
+      const auto there = [=](int n) { return seen.has(step.at + n); };
       load(stage.first, a.k, head.g, head.sequence.key_begin + step.at, a.head_dim, there);
       load(stage.second, a.v, head.g, head.sequence.key_begin + step.at, a.value_dim, there);
     }
@@ -160,8 +162,8 @@ struct MmaGradient {
 
   // Does every query of the tile see every key of it?
   __device__ bool sees_all(const Step& step) const {
-    if (!kOfKeys) return BlockSight(head, own, kOwn).all(step.at, step.at + kOther);
-    return BlockSight(head, step.at, kOther).all(own, own + kOwn);
+    if (!kOfKeys) return head.keys_of_all(own, kOwn).has_all({step.at, step.at + kOther});
+    return head.mask.keys_of_all(step.at, last_query(step)).has_all({own, own + kOwn});
   }
 
   __device__ void add_tile(const Stage& stage, const Step& step, const float (&own_lse)[2],
@@ -186,7 +188,7 @@ struct MmaGradient {
         ds[0].of[n][k] = weight * (dp - delta);
       }
     }
-    if (masked) mask(p[0], ds[0], kOfKeys ? stage.sights : own_sights, step);
+    if (masked) mask(p[0], ds[0], kOfKeys ? stage.seen : own_seen, step);
     std::uint32_t packed[1][kOther / 16][4];
     if constexpr (kOfKeys) {
       if (gate != 1) {
@@ -203,13 +205,13 @@ struct MmaGradient {
     multiply_weights<T, 1, kOther, kColumns>(sums_1, packed, stage.first, part * kColumns / 8);
   }
 
-  __device__ void mask(Sums<kOther>& p, Sums<kOther>& ds, const KeySight* sights, const Step& step) const {
+  __device__ void mask(Sums<kOther>& p, Sums<kOther>& ds, const KeySet* seen_by, const Step& step) const {
 #pragma unroll
     for (int n = 0; n < kOther / 8; ++n) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const int line = row0 + k / 2 * 8 + lane / 4, column = 8 * n + 2 * (lane % 4) + k % 2;
-        const bool seen = kOfKeys ? sights[column].sees(own + line) : sights[line].sees(step.at + column);
+        const bool seen = kOfKeys ? seen_by[column].has(own + line) : seen_by[line].has(step.at + column);
         p.of[n][k] = seen ? p.of[n][k] : 0.0f;
         ds.of[n][k] = seen ? ds.of[n][k] : 0.0f;
       }
@@ -223,7 +225,7 @@ struct MmaGradient {
     if (step.h == a.heads) return;
     float own_lse[2] = {}, own_delta[2] = {};
     if constexpr (!kOfKeys) {
-      if (threadIdx.x < kOwn) own_sights[threadIdx.x] = head.keys_of(own + threadIdx.x);
+      if (threadIdx.x < kOwn) own_seen[threadIdx.x] = head.keys_of(own + threadIdx.x);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int i = own + row0 + 8 * half + lane / 4;

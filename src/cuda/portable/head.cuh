@@ -23,39 +23,12 @@ __device__ inline bool is_kept(const Drops& drops, std::int64_t n, int h, int i,
   return ((word >> (16 * (j % 2))) & 0xffffu) >= drops.threshold;
 }
 
-// backend::Visibility of one sequence in 32 bits: query i sees keys [0, head_end(i)) and [begin(i), end(i)).
-struct Sight {
-  int begin_shift, end_shift, head_shift;  // from i to begin, end and head_end, before those are clamped to the keys
-  int always_first, keys;
-
-  static constexpr int kFar = 1 << 30;  // farther than any key, for any query
-
-  __device__ Sight(const backend::Visibility& all, const backend::Sequence& sequence)
-      : always_first(static_cast<int>(std::min<std::int64_t>(all.window.always_first, kFar))),
-        keys(static_cast<int>(sequence.keys)) {
-    const auto near = [](std::int64_t x) {
-      return static_cast<int>(std::max<std::int64_t>(-kFar, std::min<std::int64_t>(x, kFar)));
-    };
-    const std::int64_t right = all.causal ? 0 : all.window.right, offset = sequence.offset;
-    const auto reach = [](std::int64_t x) {
-      return std::min<std::int64_t>(x, std::int64_t{1} << 61);
-    };  // can be added to without overflow
-    begin_shift = all.window.left == kUnlimited ? -kFar : near(offset - reach(all.window.left));
-    end_shift = right == kUnlimited ? kFar : near(offset + reach(right) + 1);
-    head_shift = all.causal ? near(offset + 1) : kFar;
-  }
-  __device__ int within(int x) const { return max(0, min(x, keys)); }
-  __device__ int begin(int i) const { return within(i + begin_shift); }
-  __device__ int end(int i) const { return within(i + end_shift); }
-  __device__ int head_end(int i) const { return min(always_first, within(i + head_shift)); }
-};
-
 struct Head {
   const AttentionArguments& a;
   const std::int64_t n;  // the sequence
   const int h, g;
   const backend::Sequence sequence;
-  const Sight sight;
+  const backend::PositionMask<int> mask;
   float slope = 0, sink = kNegativeInfinity, gate = 1;
 
   __device__ Head(const AttentionArguments& arguments, std::int64_t sequence_index, int head)
@@ -64,7 +37,7 @@ struct Head {
         h(head),
         g(head / arguments.heads_per_kv),
         sequence(arguments.sequences[sequence_index]),
-        sight(arguments.sight, sequence) {
+        mask(arguments.mask, sequence) {
     if (a.alibi.present()) slope = number(a.alibi);
     if (a.gates.present()) gate = number(a.gates);
     if (a.sink_logit.present()) sink = static_cast<const float*>(a.sink_logit.data)[h * a.sink_logit.stride[0]];
@@ -76,13 +49,23 @@ struct Head {
   __device__ std::int64_t k_row(int j) const { return a.k.at(sequence.batch, g, sequence.key_begin + j); }
   __device__ std::int64_t v_row(int j) const { return a.v.at(sequence.batch, g, sequence.key_begin + j); }
 
-  // What query i sees: nothing, if there is no such query.
-  __device__ KeySight keys_of(std::int64_t query) const {
-    if (query < 0 || query >= sequence.queries) return {0, 0, 0};
-    const int i = static_cast<int>(query);
-    return {sight.head_end(i), sight.begin(i), sight.end(i)};
+  // The keys that a query sees: none, if there is no such query.
+  __device__ KeySet keys_of(std::int64_t query) const {
+    return query < 0 || query >= sequence.queries ? KeySet{} : mask.keys_of(static_cast<int>(query));
   }
-  __device__ RowSight row(std::int64_t query) const {
+  // The last of `count` queries from `first` on that exists, if any does; and the keys that some, or all, of them see.
+  __device__ int last_of(int first, int count) const {
+    return min(first + count, static_cast<int>(sequence.queries)) - 1;
+  }
+  __device__ KeySet keys_of_some(int first, int count) const {
+    const int last = last_of(first, count);
+    return last < first ? KeySet{} : mask.keys_of_some(first, last);
+  }
+  __device__ KeySet keys_of_all(int first, int count) const {
+    const int last = last_of(first, count);
+    return last < first ? KeySet{} : mask.keys_of_all(first, last);
+  }
+  __device__ TileRow row(std::int64_t query) const {
     const bool exists = query >= 0 && query < sequence.queries;
     return {keys_of(query), query + sequence.offset, exists ? static_cast<int>(query) : -1};
   }
@@ -108,12 +91,12 @@ struct Head {
         s);
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      const RowSight row = sm.rows[4 * ty + r];
+      const TileRow row = sm.rows[4 * ty + r];
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         const int j = j0 + 4 * tx + c;
         float slope_here = 1;
-        s[r][c] = row.sees(j) ? finish_logit(row, j, s[r][c], slope_here) : kNegativeInfinity;
+        s[r][c] = row.keys.has(j) ? finish_logit(row, j, s[r][c], slope_here) : kNegativeInfinity;
         slopes[r][c] = slope_here;
         if (s[r][c] != kNegativeInfinity) sm.seen[4 * tx + c] = 1;
       }
@@ -132,7 +115,7 @@ struct Head {
     return static_cast<const float*>(per_head.data)[n * per_head.stride[0] + h * per_head.stride[1]];
   }
 
-  __device__ float finish_logit(const RowSight& row, int j, float dot, float& slope_here) const {
+  __device__ float finish_logit(const TileRow& row, int j, float dot, float& slope_here) const {
     const std::int64_t b = sequence.batch, query = sequence.query_begin + row.i, key = sequence.key_begin + j;
     if (a.keep.present() && static_cast<const std::uint8_t*>(a.keep.data)[a.keep.at(b, h, query, key)] == 0) {
       return kNegativeInfinity;
@@ -161,39 +144,6 @@ __device__ inline const Head* share_head(const AttentionArguments& a, std::int64
   return head;
 }
 
-// What consecutive queries of a head see: the keys that some of them see, and those that all see.
-struct BlockSight {
-  int some_head = 0, some_begin = 0, some_end = 0;  // some see keys [0, some_head) and [some_begin, some_end)
-  int all_head = 0, all_begin = 0, all_end = 0;     // all see keys [0, all_head) and [all_begin, all_end)
-
-  // Of `count` queries from `first` on, as far as they exist.
-  __device__ BlockSight(const Head& head, int first, int count) {
-    const Sight& sight = head.sight;
-    const int last = min(first + count, static_cast<int>(head.sequence.queries)) - 1;
-    if (last < first) return;
-    some_head = sight.head_end(last);
-    some_begin = sight.begin(first);
-    some_end = sight.end(last);
-    all_head = sight.head_end(first);
-    all_begin = sight.begin(last);
-    all_end = sight.end(first);
-    if (all_head >= all_begin) all_begin = 0;
-  }
-
-  // Does some query see any, or every query all, of keys [begin, end)? They may reach beyond the sequence's.
-  __device__ bool any(int begin, int end) const {
-    return ((end > 0) & (begin < some_head)) | ((end > some_begin) & (begin < some_end) & (some_begin < some_end));
-  }
-  __device__ bool all(int begin, int end) const {
-    return (begin >= 0) & ((end <= all_head) | ((begin >= all_begin) & (end <= all_end)));
-  }
-  __device__ bool any(int j) const { return (j >= 0) & ((j < some_head) | ((j >= some_begin) & (j < some_end))); }
-
-  // Keys [begin(), end()) hold all that are seen.
-  __device__ int begin() const { return some_head > 0 ? 0 : some_begin; }
-  __device__ int end() const { return max(some_head, some_begin < some_end ? some_end : 0); }
-};
-
 // Which part, tile, head and sequence a block works on; the last tiles, which see most under a causal mask, come first.
 struct BlockPlace {
   int part, tile, h;
@@ -213,9 +163,10 @@ struct BlockPlace {
 // what(j0) for every tile of keys that the rows [first, first + kTile) see some of.
 template <class What>
 __device__ void for_key_tiles(const Head& head, int first, const What& what) {
-  const BlockSight sight(head, first, kTile);
-  for (int j0 = sight.begin() / kTile * kTile; j0 < sight.end(); j0 += kTile) {
-    if (sight.any(j0, j0 + kTile)) what(j0);
+  const KeySet seen = head.keys_of_some(first, kTile);
+  const auto [begin, end] = seen.hull({0, head.mask.keys});
+  for (int j0 = begin / kTile * kTile; j0 < end; j0 += kTile) {
+    if (seen.has_any({j0, j0 + kTile})) what(j0);
   }
 }
 

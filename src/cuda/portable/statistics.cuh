@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
       const int line = 4 * ty + r;
-      const RowSight row = sm.rows[line];
+      const TileRow row = sm.rows[line];
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         if (p[r][c] == kNegativeInfinity) continue;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "backend/mask.h"
 #include "cuda/portable/numbers.cuh"
 
 namespace polyhead::cuda::portable {
@@ -21,14 +22,9 @@ constexpr int parts_of(std::int64_t width) {
 
 inline constexpr std::int64_t kAbsent = -1;  // a row that is not there: zeros
 
-// What one query sees: keys [0, head_end) and [begin, end).
-struct KeySight {
-  int head_end, begin, end;
-
-  // Without a branch: this is asked for every logit of a masked tile.
-  __device__ bool sees(int j) const { return (j >= 0) & ((j < head_end) | ((j >= begin) & (j < end))); }
-};
-struct RowSight : KeySight {
+// A query of a tile, and the keys that it sees.
+struct TileRow {
+  backend::KeySet<int> keys;
   long long p;  // its position among the keys
   int i;        // its number in the sequence; -1: no such query
 };
@@ -45,7 +41,7 @@ struct alignas(16) Shared {
     float x[kChunk][kColumns];
   };
   float p[kTile][kPadded];  // [c][r]: row r and column c, which is what a product sums over
-  RowSight rows[kTile];
+  TileRow rows[kTile];
   int seen[kTile];  // whether any row of the tile sees the key
 };
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "backend/mask.h"
 #include "backend/sequences.h"
-#include "backend/visibility.h"
 #include "core/philox.h"
 #include "cuda/sm90/tiles.cuh"
 
@@ -25,8 +25,8 @@ struct Strided {
   }
 };
 
-// backend::Visibility in 32 bits, for the masks: a query at p sees keys from p - left to p + right, and those below
-// `first` as far as p + first_right. Tensors are shorter than kLongest, and |p| < 2 kLongest, so nothing overflows.
+// backend::MaskOptions in 32 bits: a query at p sees keys from p - left to p + right, and those below `first` as far as
+// p + first_right. Tensors are shorter than kLongest, and |p| < 2 kLongest, so nothing overflows.
 struct Reach {
   static constexpr int kLongest = 1 << 28, kUnlimited = 1 << 29;
   int left = kUnlimited, right = kUnlimited, first = 0, first_right = kUnlimited;
@@ -109,7 +109,7 @@ struct Options {
 struct ForwardArguments {
   CUtensorMap q, k, v;  // boxes of 64 columns
   backend::Sequences sequences;
-  backend::Visibility sight;  // its `keys` are set per sequence
+  backend::MaskOptions mask;
   Reach reach;
   TileOrder order;
   int heads_per_kv = 1;

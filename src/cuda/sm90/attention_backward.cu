@@ -92,7 +92,7 @@ GradientArguments arguments_of(const backend::AttentionGradientProblem& problem,
   a.other_1 = map_of(kOfKeys ? forward.q : forward.k, Kernel::kOther);
   a.other_2 = map_of(kOfKeys ? problem.doutput : forward.v, Kernel::kOther);
   a.sequences = sequences;
-  a.sight = {forward.causal, forward.window, 0};
+  a.mask = forward.mask;
   a.reach = reach_of(forward);
   a.heads = static_cast<int>(forward.heads);
   a.heads_per_kv = static_cast<int>(forward.heads / forward.kv_heads);

@@ -14,7 +14,7 @@ namespace polyhead::cuda::sm90 {
 struct GradientArguments {
   CUtensorMap own_1, own_2, other_1, other_2;  // boxes of 64 columns
   backend::Sequences sequences;
-  backend::Visibility sight;  // its `keys` are set per sequence
+  backend::MaskOptions mask;
   Reach reach;
   TileOrder order;
   int heads = 1, heads_per_kv = 1;
@@ -254,15 +254,14 @@ __device__ GradientTile gradient_tile(const GradientArguments& a, int number) {
     tile.used_end = queries;
     tile.blocks = query_blocks(a.reach, tile, kOwn, kOther);
   } else {
-    backend::Visibility sight = a.sight;
-    sight.keys = s.keys;
+    const backend::PositionMask<int> mask(a.mask, s);
     const int last_row = min(tile.line + kOwn, queries) - 1;
     if (last_row < tile.line) return tile;
-    tile.blocks = key_blocks(sight, tile.line + tile.offset, last_row + tile.offset, kOther);
-    const std::int64_t p_last = s.queries - 1 + tile.offset;
-    tile.used_head = static_cast<int>(sight.head_end(p_last));
-    tile.used_begin = static_cast<int>(sight.window_begin(tile.offset));
-    tile.used_end = static_cast<int>(sight.window_end(p_last));
+    tile.blocks = key_blocks(mask.keys_of_some(tile.line, last_row), kOther);
+    const backend::KeySet<int> used = mask.keys_of_some(0, queries - 1);
+    tile.used_head = used.first_end;
+    tile.used_begin = used.begin;
+    tile.used_end = used.end;
     if (tile.used_begin <= tile.used_head) tile.used_begin = 0;
   }
   tile.set_open<kOfKeys>(a.reach, kOwn, kOther);

@@ -29,9 +29,9 @@ inline Reach reach_of(const backend::AttentionProblem& problem) {
   const auto near = [](std::int64_t reach) {
     return static_cast<int>(std::min<std::int64_t>(reach, Reach::kUnlimited));
   };
-  const Window& window = problem.window;
-  return {near(window.left), problem.causal ? 0 : near(window.right), near(window.always_first),
-          problem.causal ? 0 : Reach::kUnlimited};
+  const auto& [causal, window] = problem.mask;
+  return {near(window.left), causal ? 0 : near(window.right), near(window.always_first),
+          causal ? 0 : Reach::kUnlimited};
 }
 
 // Tiles of `per_tile` lines of an axis of `size`, for every head; `sharing` heads in a row read the same `read_bytes`.

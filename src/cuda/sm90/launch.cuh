@@ -82,7 +82,7 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
   a.k = map_of(problem.k, Kernel::kKeys);
   a.v = map_of(problem.v, Kernel::kKeys);
   a.sequences = problem.sequences;
-  a.sight = {problem.causal, problem.window, 0};
+  a.mask = problem.mask;
   a.reach = reach_of(problem);
   a.heads_per_kv = static_cast<int>(problem.heads / problem.kv_heads);
   a.order = order_of(problem.sequences, problem.heads, problem.sequences.queries, Kernel::kRows,

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "backend/mask.h"
 #include "backend/sequences.h"
-#include "backend/visibility.h"
 
 namespace polyhead::cuda::sm90 {
 
@@ -20,20 +20,18 @@ struct KeyBlocks {
   }
 };
 
-__host__ __device__ inline KeyBlocks key_blocks(const backend::Visibility& sight, std::int64_t p_first,
-                                                std::int64_t p_last, int keys_per_block) {
+// seen: by some row of the tile.
+__host__ __device__ inline KeyBlocks key_blocks(const backend::KeySet<int>& seen, int keys_per_block) {
   KeyBlocks blocks;
-  const std::int64_t begin = sight.window_begin(p_first), end = sight.window_end(p_last), head = sight.head_end(p_last);
-  std::int64_t below = 0;  // blocks before the window's first
-  if (begin < end) {
-    blocks.window_last = static_cast<int>((end - 1) / keys_per_block);
-    below = begin / keys_per_block;
-    blocks.window_count = blocks.window_last - static_cast<int>(below) + 1;
+  int below = 0;  // blocks before the window's first
+  if (seen.begin < seen.end) {
+    blocks.window_last = (seen.end - 1) / keys_per_block;
+    below = seen.begin / keys_per_block;
+    blocks.window_count = blocks.window_last - below + 1;
   }
-  const std::int64_t head_blocks = head > 0 ? (head - 1) / keys_per_block + 1 : 0;
-  const std::int64_t left = begin < end && head_blocks > below ? below : head_blocks;
-  blocks.head_last = static_cast<int>(left) - 1;
-  blocks.head_count = static_cast<int>(left);
+  const int head_blocks = seen.first_end > 0 ? (seen.first_end - 1) / keys_per_block + 1 : 0;
+  blocks.head_count = seen.begin < seen.end && head_blocks > below ? below : head_blocks;
+  blocks.head_last = blocks.head_count - 1;
   return blocks;
 }
 
@@ -43,11 +41,11 @@ struct OpenBlocks {
   int first = 0, last = -1;
 };
 
-__host__ __device__ inline OpenBlocks open_blocks(const backend::Visibility& sight, const KeyBlocks& blocks,
-                                                  std::int64_t p_first, std::int64_t p_last, int keys_per_block) {
-  const std::int64_t begin = (sight.window_begin(p_last) + keys_per_block - 1) / keys_per_block;
-  const std::int64_t end = sight.window_end(p_first) / keys_per_block;
-  const int first = blocks.window_last - static_cast<int>(end - 1), last = blocks.window_last - static_cast<int>(begin);
+// seen: by all rows of the tile.
+__host__ __device__ inline OpenBlocks open_blocks(const backend::KeySet<int>& seen, const KeyBlocks& blocks,
+                                                  int keys_per_block) {
+  const int begin = (seen.begin + keys_per_block - 1) / keys_per_block, end = seen.end / keys_per_block;
+  const int first = blocks.window_last - (end - 1), last = blocks.window_last - begin;
   return {first > 0 ? first : 0, last < blocks.window_count - 1 ? last : blocks.window_count - 1};
 }
 
