@@ -170,7 +170,10 @@ Ref make(PyObject* like, const polyhead_tensor& as, int rank, const int64_t* sha
   const bool same_type = same(dtype, as.dtype);
   if (is_torch(like) && same_type && rank == as.rank && std::equal(shape, shape + rank, as.shape) && row_major(as)) {
     array = call(known.empty_like, like);
-  } else if (is_torch(like) && same_type && rank == 3) {  // lse; by numbers, which takes half as long as by a tuple
+    describe(array.get(), "a result", Access::write, made);
+    if (row_major(made.view)) return array;  // `as` may be a copy of `like`, and lie otherwise
+  }
+  if (is_torch(like) && same_type && rank == 3) {  // lse; by numbers, which takes half as long as by a tuple
     const Ref sizes[] = {own(PyLong_FromLongLong(shape[0])), own(PyLong_FromLongLong(shape[1])),
                          own(PyLong_FromLongLong(shape[2]))};
     array =
