@@ -42,7 +42,7 @@ parity: .venv-parity/ready
 	cmake --preset release
 	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli polyhead_native
 	.venv-parity/bin/python tests/parity/gguf_parity.py build/release
-	POLYHEAD_CACHE=models $(POLYHEAD) get minilm smollm2
+	PATH="$(CURDIR)/.venv-parity/bin:$$PATH" POLYHEAD_CACHE=models $(POLYHEAD) get minilm smollm2
 	.venv-parity/bin/python tests/parity/model_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/chat_parity.py build/release models/smollm2/*.gguf
