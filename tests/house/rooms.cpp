@@ -74,8 +74,8 @@ const std::vector<Library> kLibraries = {
 
 // Headers of the operating system, and those of C that its own header needs; those of C++ have neither a slash nor
 // ".h".
-const Names kSystem = {"arpa/inet.h", "dlfcn.h",  "fcntl.h",  "malloc.h", "netinet/in.h", "pthread.h",
-                       "sched.h",     "signal.h", "stddef.h", "stdint.h", "termios.h",    "unistd.h"};
+const Names kSystem = {"arpa/inet.h", "dlfcn.h",  "fcntl.h", "malloc.h", "netinet/in.h", "poll.h",    "pthread.h",
+                       "sched.h",     "signal.h", "spawn.h", "stddef.h", "stdint.h",     "termios.h", "unistd.h"};
 
 bool is_system(std::string_view header) {
   return header.starts_with("sys/") || kSystem.contains(header) ||
