@@ -8,7 +8,7 @@ help:
 	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
 	@echo 'make test               all tests'
 	@echo 'make test-sanitized     the fast ones again under AddressSanitizer and UBSan'
-	@echo 'make test-gpu           the kernels and models on a GPU, beside the CPU: on a machine that has one'
+	@echo 'make test-gpu           kernels, models, commands and the Python package on a GPU, beside the CPU: where there is one'
 	@echo 'make parity             compares tensors, logits and tokens with those of others (fetches torch and transformers into .venv-parity)'
 	@echo 'make parity-all         tries attn_implementation="polyhead" in a tiny model of every kind that transformers has'
 	@echo 'make bench              measures polyhead beside its peers (fetches them from PyPI into .venv)'
@@ -34,8 +34,8 @@ test-sanitized:
 test-gpu:
 	tools/install-packages build test
 	cmake --preset release
-	cmake --build --preset release --target polyhead_gpu_check
-	ctest --preset gpu
+	cmake --build --preset release --target polyhead_gpu_check polyhead_cli polyhead_native
+	python3 tests/gpu/run.py build/release
 
 parity: .venv-parity/ready
 	tools/install-packages build test
@@ -88,6 +88,7 @@ wheel: .venv-wheel/ready
 	$(PIP_WHEEL) --config-settings=cmake.define.POLYHEAD_CUDA=OFF --wheel-dir build/wheel/raw .
 	$(AUDIT) --wheel-dir build/wheel build/wheel/raw/*.whl
 	rm -r build/wheel/raw
+	tools/source-archive build/wheel
 
 # Of two wheels of one version, pip takes the one with the higher build number.
 wheel-cuda: .venv-wheel/ready
@@ -96,14 +97,16 @@ wheel-cuda: .venv-wheel/ready
 	$(PIP_WHEEL) --config-settings=cmake.define.POLYHEAD_CUDA=REQUIRED --config-settings=wheel.build-tag=1cu13 --wheel-dir build/wheel-cuda/raw .
 	$(AUDIT) --wheel-dir build/wheel-cuda build/wheel-cuda/raw/*.whl
 	rm -r build/wheel-cuda/raw
+	tools/source-archive build/wheel-cuda
 
 package:
 	tools/install-packages build portable
-	cmake -S . -B build/portable -G Ninja -DPOLYHEAD_PORTABLE=ON -DPOLYHEAD_DEVELOPER=OFF
+	cmake -S . -B build/portable -G Ninja -DPOLYHEAD_PORTABLE=ON -DPOLYHEAD_CUDA=OFF -DPOLYHEAD_DEVELOPER=OFF
 	cmake --build build/portable
 	rm -rf build/package
 	cpack --config build/portable/CPackConfig.cmake -B build/package
 	rm -r build/package/_CPack_Packages
+	tools/source-archive build/package
 
 .venv-wheel/ready: tools/wheel-requirements.txt
 	tools/install-packages venv

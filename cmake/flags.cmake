@@ -19,6 +19,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # False alarms from inside std::string and std::sort (GCC bug 105651 and its kin).
   polyhead_flag(-Wno-restrict -Wno-array-bounds)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+  polyhead_flag(-Wno-dangling-reference)  # takes views, which refer to what lives elsewhere, for temporaries
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   polyhead_flag(-march=x86-64-v2)
 endif()
@@ -55,7 +58,9 @@ endfunction()
 function(polyhead_together target)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
-    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    get_target_property(kernels ${target} SOURCES)
+    list(FILTER kernels INCLUDE REGEX "\\.cu$")  # which CMake from 3.31 on would put together, too
+    set_source_files_properties(${kernels} ${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -57,6 +57,11 @@ if(TARGET polyhead_cli)
     install(TARGETS polyhead_cli RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT Python)
   endif()
 endif()
+install(FILES ${POLYHEAD_COPYRIGHT} DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT Runtime)
+if(SKBUILD AND POLYHEAD_PORTABLE)  # which holds code of others
+  install(FILES ${POLYHEAD_COPYRIGHT} DESTINATION ${SKBUILD_METADATA_DIR}/licenses COMPONENT Python)
+endif()
+
 # make package: what is installed, as an archive that may be unpacked anywhere, and for dpkg.
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_PACKAGE_CONTACT polyhead)
