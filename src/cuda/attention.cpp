@@ -196,6 +196,9 @@ std::string explain(CudaExecutor& executor, const backend::AttentionProblem& pro
     text += ", tensor cores (wgmma), keys and values brought by the copy engine";
   } else {
     text += to_mma.empty() ? ", tensor cores (mma.sync)" : ", f32 arithmetic; no tensor cores: " + to_mma;
+    if (to_mma.empty() && problem.dtype == DType::f32) {
+      text += executor.precision == Precision::f32 ? "; f32 in three products of TF32" : "; f32 rounded to TF32";
+    }
     text += "; not Hopper's kernel: " + to_sm90;
   }
   if (const std::string why = hopper ? sm90::objection_to_bias_tiles(problem) : ""; !why.empty()) {

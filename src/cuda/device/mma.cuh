@@ -1,5 +1,5 @@
-// Tensor cores as every GPU from sm_80 on has them: products of 16 x 8 x 16 by a warp, the loads that fill their
-// fragments, and copies to shared memory that run alongside.
+// Tensor cores as every GPU from sm_80 on has them: products of 16 x 8 x 16 by a warp (x 8 for TF32), the loads that
+// fill their fragments, and copies to shared memory that run alongside.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -51,6 +51,23 @@ __device__ inline void multiply_add<__nv_bfloat16>(float (&c)[4], const std::uin
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// C [16,8] += A [16,8] B [8,8] of TF32, of which a register holds one; its last 13 bits do not count. A lane holds rows
+// lane / 4 and lane / 4 + 8 of A's column lane % 4, then of column lane % 4 + 4, and rows lane % 4 and lane % 4 + 4 of
+// B's column lane / 4.
+__device__ inline void multiply_add_tf32(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// To the nearest TF32.
+__device__ inline std::uint32_t to_tf32(float x) {
+  std::uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
 }
 
 // Two numbers in one register, the first in its lower half.

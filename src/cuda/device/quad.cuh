@@ -14,6 +14,11 @@ __device__ inline float quad_sum(float x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
+// Of numbers that are not negative: they have the order of their bits, and Hopper compares three integers at once.
+__device__ inline float largest_of(float a, float b, float c) {
+  return __int_as_float(__vimax3_s32(__float_as_int(a), __float_as_int(b), __float_as_int(c)));
+}
+
 // Word n of the quad's lane q becomes word q of its lane n. Words: four of 32 bits, indexed from 0.
 template <class Words>
 __device__ void transpose_quad(Words& words) {

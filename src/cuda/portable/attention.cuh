@@ -10,7 +10,7 @@ struct AttendOutputs {
   Strided output, lse;  // [B,H,T,E], [B,H,T]
 };
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     attend_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ AttendOutputs out, int tiles,
                   int parts) {
   __shared__ Shared sm;

@@ -31,21 +31,24 @@ void run(CudaExecutor& executor, const backend::AttentionGradientProblem& proble
   gradient.doutput = Strided(problem.doutput);
   gradient.dlse = Strided(problem.dlse);
   gradient.rows = sequences.queries;
-  gradient.m = executor.workspace<float>(Workspace::gradient, 5 * count);
+  gradient.m = executor.workspace<float>(Workspace::gradient, 6 * count);
   gradient.l = gradient.m + count;
   gradient.delta = gradient.l + count;
-  const MmaRows rows{gradient.delta + count, gradient.delta + 2 * count};
+  const MmaRows rows{gradient.delta + count, gradient.delta + 2 * count, gradient.delta + 3 * count};
 
   const auto groups = static_cast<int>((sequences.queries + 7) / 8);
   executor.launch(rows_mma_kernel<T>, sequences.count * forward.heads * groups, 256, arguments, gradient,
                   Strided(output), Strided(lse), rows, groups);
   const std::int64_t width = std::max(forward.head_dim, forward.value_dim);
-  if (width <= 64) {
+  constexpr bool kF32 = sizeof(Element<T>) == 4;  // no wider than 128
+  if (kF32 && width <= 32) {
+    launch<T, kF32 ? 32 : 64>(executor, problem, arguments, gradient, rows);
+  } else if (width <= 64) {
     launch<T, 64>(executor, problem, arguments, gradient, rows);
-  } else if (width <= 128) {
+  } else if (kF32 || width <= 128) {
     launch<T, 128>(executor, problem, arguments, gradient, rows);
   } else {
-    launch<T, 256>(executor, problem, arguments, gradient, rows);
+    launch<T, kF32 ? 128 : 256>(executor, problem, arguments, gradient, rows);
   }
   if (problem.dsink_logit.present()) write_dsink(executor, arguments, gradient, problem.dsink_logit);
 }
@@ -65,8 +68,13 @@ std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionGra
 }
 
 void attend_backward_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
-  problem.forward.dtype == DType::f16 ? run<__half>(executor, problem, problem.output, problem.lse)
-                                      : run<__nv_bfloat16>(executor, problem, problem.output, problem.lse);
+  switch (problem.forward.dtype) {
+    case DType::f16: return run<__half>(executor, problem, problem.output, problem.lse);
+    case DType::bf16: return run<__nv_bfloat16>(executor, problem, problem.output, problem.lse);
+    default:
+      executor.precision == Precision::f32 ? run<SplitF32>(executor, problem, problem.output, problem.lse)
+                                           : run<Tf32>(executor, problem, problem.output, problem.lse);
+  }
 }
 
 }  // namespace polyhead::cuda::portable

@@ -4,9 +4,10 @@
 namespace polyhead::cuda::portable {
 
 bool has_pieces(const ConstTensorView& tensor) {
-  if (tensor.shape(3) % 8 != 0 || reinterpret_cast<std::uintptr_t>(tensor.data()) % 16 != 0) return false;
+  const auto piece = 16 / static_cast<std::int64_t>(size_of(tensor.dtype()));
+  if (tensor.shape(3) % piece != 0 || reinterpret_cast<std::uintptr_t>(tensor.data()) % 16 != 0) return false;
   for (int axis = 0; axis < 3; ++axis) {
-    if (tensor.shape(axis) > 1 && tensor.stride(axis) % 8 != 0) return false;
+    if (tensor.shape(axis) > 1 && tensor.stride(axis) % piece != 0) return false;
   }
   return true;
 }
@@ -31,6 +32,20 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
                        AttentionArguments(problem), MmaOutputs{Strided(problem.output), Strided(problem.lse)}, tiles);
 }
 
+// Of f32, tiles of the same bytes have half the columns or half the keys. Split numbers need more registers, too.
+template <class T>
+void launch_f32_as(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  constexpr int kBlocks = std::is_same_v<T, SplitF32> ? 1 : 2, kWarps = 8 / kBlocks;
+  const std::int64_t width = std::max(problem.head_dim, problem.value_dim);
+  if (!rarer_option(problem).empty()) {
+    if (width <= 64) return launch<T, 64, 8, 1, 64, true>(executor, problem);
+    return launch<T, 128, 8, 1, 32, true>(executor, problem);
+  }
+  if (width <= 32) return launch<T, 32, kWarps, kBlocks, 64, false>(executor, problem);
+  if (width <= 64) return launch<T, 64, kWarps, kBlocks, 64, false>(executor, problem);
+  return launch<T, 128, kWarps, kBlocks, 32, false>(executor, problem);
+}
+
 template <class T>
 void launch_as(CudaExecutor& executor, const backend::AttentionProblem& problem) {
   const std::int64_t width = std::max(problem.head_dim, problem.value_dim);
@@ -48,8 +63,11 @@ void launch_as(CudaExecutor& executor, const backend::AttentionProblem& problem)
 }  // namespace
 
 std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  if (size_of(problem.q.dtype()) != 2 || problem.k.dtype() != problem.q.dtype()) return "not all 16-bit numbers";
-  if (std::max(problem.head_dim, problem.value_dim) > 256) return "heads wider than 256";
+  if (problem.k.dtype() != problem.q.dtype()) return "keys of another type than the queries";
+  const bool f32 = problem.q.dtype() == DType::f32;
+  if (std::max(problem.head_dim, problem.value_dim) > (f32 ? 128 : 256)) {
+    return f32 ? "f32 heads wider than 128" : "heads wider than 256";
+  }
   if (problem.head_dim == 0 || problem.value_dim == 0) return "heads without columns";
   for (const ConstTensorView& tensor : {problem.q, problem.k, problem.v, ConstTensorView(problem.output)}) {
     if (tensor.present() && !has_pieces(tensor)) return "rows that are no multiples of 16 bytes";
@@ -62,7 +80,13 @@ std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionPro
 }
 
 void attend_mma(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  problem.dtype == DType::f16 ? launch_as<__half>(executor, problem) : launch_as<__nv_bfloat16>(executor, problem);
+  switch (problem.dtype) {
+    case DType::f16: return launch_as<__half>(executor, problem);
+    case DType::bf16: return launch_as<__nv_bfloat16>(executor, problem);
+    default:
+      executor.precision == Precision::f32 ? launch_f32_as<SplitF32>(executor, problem)
+                                           : launch_f32_as<Tf32>(executor, problem);
+  }
 }
 
 }  // namespace polyhead::cuda::portable

@@ -1,7 +1,7 @@
-// Attention forward of 16-bit numbers on the tensor cores, in the manner of FlashAttention-2: a block has 128 queries,
-// a warp 16 or 32 of them, and walks over the keys that they see. While a tile of K is multiplied, the tile of V is on
-// its way, and the other way round. The plain instance has the options that depend on positions and lengths, gates and
-// sinks; the general one has all others, too.
+// Attention forward on the tensor cores, of 16-bit numbers or of f32 (T, see fragments.cuh), in the manner of
+// FlashAttention-2: a block has 128 queries, a warp 16 or 32 of them, and walks over the keys that they see. While a
+// tile of K is multiplied, the tile of V is on its way, and the other way round. The plain instance has the options
+// that depend on positions and lengths, gates and sinks; the general one has all others, too.
 #pragma once
 
 #include <numbers>
@@ -49,12 +49,12 @@ struct MmaForward {
 
   __device__ void load_queries() const {
     const int count = static_cast<int>(head.sequence.queries) - first;
-    queries.template load_later<kThreads>(static_cast<const T*>(a.q.data) + head.q_row(first), a.q.stride[2],
+    queries.template load_later<kThreads>(static_cast<const Element<T>*>(a.q.data) + head.q_row(first), a.q.stride[2],
                                           a.head_dim, [=](int row) { return row < count; });
   }
   // Keys that no row of the block sees are loaded as zeros: NaN in them must not meet a weight of 0.
   __device__ void load_keys(const KeyTile& tile, const Strided& from, std::int64_t row, int width, int j0) const {
-    tile.template load_later<kThreads>(static_cast<const T*>(from.data) + row, from.stride[2], width,
+    tile.template load_later<kThreads>(static_cast<const Element<T>*>(from.data) + row, from.stride[2], width,
                                        [=, this](int n) { return seen_by_some.has(j0 + n); });
   }
 
@@ -70,15 +70,19 @@ struct MmaForward {
           larger = fmaxf(larger, fmaxf(s[block].of[n][2 * half], s[block].of[n][2 * half + 1]));
         }
         larger = device::quad_max(larger);
-        const float base = larger == kNegativeInfinity ? 0.0f : larger * scale;
-        const float alpha = m[block][half] == larger ? 1.0f : device::exp2_of(fmaf(m[block][half], scale, -base));
+        // Of f32, the difference first: the largest weight is 1, and no digits of large logits are lost.
+        const float top = larger == kNegativeInfinity ? 0.0f : larger, base = top * scale;
+        const auto power = [&](float score) {
+          return device::exp2_of(sizeof(Element<T>) == 4 ? (score - top) * scale : fmaf(score, scale, -base));
+        };
+        const float alpha = m[block][half] == larger ? 1.0f : power(m[block][half]);
         m[block][half] = larger;
         float sum = 0;
 #pragma unroll
         for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
           for (int k = 2 * half; k < 2 * half + 2; ++k) {
-            s[block].of[n][k] = device::exp2_of(fmaf(s[block].of[n][k], scale, -base));
+            s[block].of[n][k] = power(s[block].of[n][k]);
             sum += s[block].of[n][k];
           }
         }
@@ -135,7 +139,7 @@ struct MmaForward {
               bias = a.bias.present() ? load(a.bias.data, a.bias.dtype, bias_row + j * a.bias.stride[3]) : 0.0f;
             }
             float logit = a.scale * score;
-            if (a.softcap > 0) logit = a.softcap * device::tanh_of(logit / a.softcap);
+            if (a.softcap > 0) logit = a.softcap * tanh_as<T>(logit / a.softcap);
             logit = fmaf(-head.slope, fabsf(static_cast<float>(p - j)), logit + bias);
             score = bias == kNegativeInfinity ? bias : logit;  // whatever the key holds
             if (seen != nullptr && score != kNegativeInfinity) seen[j - j0] = 1;
@@ -179,7 +183,7 @@ struct MmaForward {
     for (int n = threadIdx.x; n < kKeys; n += kThreads) any |= seen[n] == 0;
     if (__syncthreads_or(any)) {
       for (int n = threadIdx.x / 8; n < kKeys; n += kThreads / 8) {
-        for (int piece = threadIdx.x % 8; seen[n] == 0 && piece < kWidth / 8; piece += 8) {
+        for (int piece = threadIdx.x % 8; seen[n] == 0 && piece < KeyTile::kPieces; piece += 8) {
           *reinterpret_cast<uint4*>(values.at(n, piece)) = uint4{0, 0, 0, 0};
         }
       }
@@ -213,7 +217,7 @@ struct MmaForward {
       Sums<kKeys> s[kBlocks];
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) s[block].clear();
-      multiply_rows<T, kBlocks, kKeys, kWidth>(s, queries, row0, keys);
+      multiply_rows<T, kBlocks, kKeys, kWidth, false>(s, queries, row0, keys);
       if constexpr (kGeneral) {
         finish(s, j0);
       } else {
@@ -228,7 +232,7 @@ struct MmaForward {
       device::commit_copies();
       if (with_values) {
         if (kGeneral && a.drops.any) drop(s, j0);
-        std::uint32_t p[kBlocks][kKeys / 16][4];
+        PackedWeights<T, kKeys> p[kBlocks];
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) pack_weights<T, kKeys>(p[block], s[block]);
         multiply_weights<T, kBlocks, kKeys, kWidth>(o, p, values, 0);
@@ -248,14 +252,13 @@ struct MmaForward {
         const bool exists = i < head.sequence.queries;
         const std::int64_t query = head.sequence.query_begin + i;
         const float factor = exists && head.gate != 0 && sum != 0 ? head.gate / sum : 0.0f;
-        T* row = static_cast<T*>(out.output.data) + out.output.at(head.sequence.batch, head.h, query);
+        auto* row = static_cast<Element<T>*>(out.output.data) + out.output.at(head.sequence.batch, head.h, query);
 #pragma unroll
         for (int n = 0; n < kWidth / 8; ++n) {
           const int e = 8 * n + 2 * (lane % 4);
           if (e >= a.value_dim) continue;
-          const float x = exists ? factor * o[block].of[n][2 * half] : 0.0f;
-          const float y = exists ? factor * o[block].of[n][2 * half + 1] : 0.0f;
-          *reinterpret_cast<std::uint32_t*>(row + e) = device::pack<T>(x, y);
+          store_pair(row + e, exists ? factor * o[block].of[n][2 * half] : 0.0f,
+                     exists ? factor * o[block].of[n][2 * half + 1] : 0.0f);
         }
         if (!out.lse.present() || lane % 4 != 0) continue;
         static_cast<float*>(out.lse.data)[out.lse.at(head.sequence.batch, head.h, query)] =

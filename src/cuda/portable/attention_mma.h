@@ -1,4 +1,5 @@
-// Attention of 16-bit numbers on the tensor cores of any GPU from sm_80 on.
+// Attention on the tensor cores of any GPU from sm_80 on: of 16-bit numbers, and of f32, rounded to TF32 if the
+// context's precision allows it, otherwise exactly, in three products of TF32.
 #pragma once
 
 #include <string>

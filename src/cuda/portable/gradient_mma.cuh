@@ -1,5 +1,6 @@
-// Attention backward of 16-bit numbers on the tensor cores. One kernel, two roles: a block owns 64 queries and makes
-// their dq, or 64 keys and makes their dk and dv, and walks over the keys or queries on the other side:
+// Attention backward on the tensor cores, of 16-bit numbers or of f32 (T, see fragments.cuh). One kernel, two roles: a
+// block owns 64 queries and makes their dq, or 64 keys and makes their dk and dv, and walks over the keys or queries on
+// the other side:
 //   s = own_1 other_1^T     dp = own_2 other_2^T     ds = p (gate dp - delta)
 //   queries own q and dO, the others are k and v:    dq += ds k
 //   keys own k and v, the others are q and dO:       dk += ds q     dv += gate p dO      (p, ds transposed)
@@ -9,17 +10,20 @@
 
 #include <numbers>
 
+#include "cuda/portable/balance.cuh"
 #include "cuda/portable/fragments.cuh"
 #include "cuda/portable/gradient_arguments.cuh"
 
 namespace polyhead::cuda::portable {
 
-// Of every row, [B,H,T]: lse in powers of 2 (+inf for a row that sees nothing) and delta - dlse.
+// Of every row, [B,H,T]: lse in powers of 2 (+inf for a row that sees nothing); delta - dlse, which the kernel of
+// queries makes better (balance.cuh); and what f32 weights 2^(s - lse) are to be multiplied by, which that kernel
+// finds.
 struct MmaRows {
-  float *lse = nullptr, *delta = nullptr;
+  float *lse = nullptr, *delta = nullptr, *factor = nullptr;
 };
 
-// delta_i = dO_i . output_i; a warp per row.
+// delta_i = dO_i . output_i, with the output as it was stored; a warp per row.
 template <class T>
 __global__ void __launch_bounds__(256)
     rows_mma_kernel(const __grid_constant__ AttentionArguments a, const __grid_constant__ GradientArguments d,
@@ -32,8 +36,8 @@ __global__ void __launch_bounds__(256)
   const std::int64_t i = blockIdx.x % groups * 8 + threadIdx.x / 32;
   if (i >= sequence.queries) return;
   const std::int64_t b = sequence.batch, query = sequence.query_begin + i, at = (b * a.heads + h) * d.rows + query;
-  const T* x = static_cast<const T*>(d.doutput.data) + d.doutput.at(b, h, query);
-  const T* y = static_cast<const T*>(output.data) + output.at(b, h, query);
+  const auto* x = static_cast<const Element<T>*>(d.doutput.data) + d.doutput.at(b, h, query);
+  const auto* y = static_cast<const Element<T>*>(output.data) + output.at(b, h, query);
   float delta = 0;
   for (int e = lane; e < a.value_dim; e += 32) delta = fmaf(to_float(x[e]), to_float(y[e]), delta);
   for (int offset = 16; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
@@ -42,6 +46,7 @@ __global__ void __launch_bounds__(256)
   const float dlse = d.dlse.present() ? static_cast<const float*>(d.dlse.data)[d.dlse.at(b, h, query)] : 0.0f;
   rows.lse[at] = sum == kNegativeInfinity ? INFINITY : sum * std::numbers::log2e_v<float>;
   rows.delta[at] = delta - dlse;
+  rows.factor[at] = 1;
   d.m[at] = sum;
   d.l[at] = 1;
   d.delta[at] = delta;
@@ -52,19 +57,22 @@ struct MmaGradient {
   // A warp has registers for two sums of 128 columns: dk and dv of wider heads take twice the warps, which compute S
   // and dP twice.
   static constexpr int kColumns = kOfKeys && kWidth > 128 ? 128 : kWidth, kParts = kWidth / kColumns;
-  static constexpr int kThreads = 128 * kParts, kOwn = 64, kOther = kWidth > 128 ? 32 : 64;
+  // Of 96 KiB of shared memory there is room for two blocks.
+  static constexpr int kThreads = 128 * kParts, kOwn = 64,
+                       kOther = sizeof(Element<T>) == 4 ? (kWidth > 64 ? 16 : 32) : (kWidth > 128 ? 32 : 64);
   using OwnTile = TileOf<T, kOwn, kWidth>;
   using OtherTile = TileOf<T, kOther, kWidth>;
   static constexpr std::size_t kStageBytes =
-      2 * OtherTile::kBytes + (kOfKeys ? kOther * (2 * sizeof(float) + sizeof(KeySet)) : 0);
+      2 * OtherTile::kBytes + (kOfKeys ? kOther * (3 * sizeof(float) + sizeof(KeySet)) : 0);
+  static constexpr bool kFactors = sizeof(Element<T>) == 4;
   static constexpr std::size_t kSharedBytes =
-      2 * OwnTile::kBytes + 2 * kStageBytes + (kOfKeys ? 0 : kOwn * sizeof(KeySet));
+      2 * OwnTile::kBytes + 2 * kStageBytes + (kOfKeys ? 0 : kOwn * (sizeof(KeySet) + sizeof(HeaviestKey)));
 
   // One tile of the other side, as it lies in shared memory.
   struct Stage {
     OtherTile first, second;
     KeySet* seen;  // by each query
-    float *lse, *delta;
+    float *lse, *delta, *factor;
 
     __device__ explicit Stage(int which) {
       std::byte* data = device::dynamic_shared() + 2 * OwnTile::kBytes + which * kStageBytes;
@@ -73,6 +81,7 @@ struct MmaGradient {
       seen = reinterpret_cast<KeySet*>(data + 2 * OtherTile::kBytes);
       lse = reinterpret_cast<float*>(seen + kOther);
       delta = lse + kOther;
+      factor = delta + kOther;
     }
   };
   // Where the walk stands: a tile of the other side, beginning at row or key `at`, for head h.
@@ -92,6 +101,7 @@ struct MmaGradient {
   const int part = threadIdx.x / 128;  // of the columns
 
   Sums<kColumns> sums_1[1], sums_2[1];
+  RowBalance balance{reinterpret_cast<HeaviestKey*>(own_seen + kOwn) + row0};  // of own queries
 
   __device__ float gate_of(int h) const {
     if (!a.gates.present()) return 1;
@@ -117,8 +127,8 @@ struct MmaGradient {
     return {a.heads, 0};
   }
 
-  __device__ const T* at(const Strided& tensor, int h, std::int64_t place) const {
-    return static_cast<const T*>(tensor.data) + tensor.at(head.sequence.batch, h, place);
+  __device__ const Element<T>* at(const Strided& tensor, int h, std::int64_t place) const {
+    return static_cast<const Element<T>*>(tensor.data) + tensor.at(head.sequence.batch, h, place);
   }
   template <class Tile, class There>
   __device__ void load(const Tile& tile, const Strided& from, int h, std::int64_t place, int width,
@@ -151,6 +161,7 @@ struct MmaGradient {
         stage.seen[n] = head.keys_of(step.at + n);
         device::copy_number_later(stage.lse + n, rows.lse + (here ? row : 0), here);
         device::copy_number_later(stage.delta + n, rows.delta + (here ? row : 0), here);
+        if (kFactors) device::copy_number_later(stage.factor + n, rows.factor + (here ? row : 0), here);
       }
     } else {
       const KeySet seen = head.keys_of_some(own, kOwn);
@@ -173,8 +184,8 @@ struct MmaGradient {
     Sums<kOther> p[1], ds[1];
     p[0].clear();
     ds[0].clear();
-    multiply_rows<T, 1, kOther, kWidth>(p, own_1, row0, stage.first);
-    multiply_rows<T, 1, kOther, kWidth>(ds, own_2, row0, stage.second);
+    multiply_rows<T, 1, kOther, kWidth, kOfKeys>(p, own_1, row0, stage.first);
+    multiply_rows<T, 1, kOther, kWidth, kOfKeys>(ds, own_2, row0, stage.second);
 #pragma unroll
     for (int n = 0; n < kOther / 8; ++n) {
 #pragma unroll
@@ -182,14 +193,22 @@ struct MmaGradient {
         const int column = 8 * n + 2 * (lane % 4) + k % 2, half = k / 2;
         const float lse = kOfKeys ? stage.lse[column] : own_lse[half];
         const float delta = kOfKeys ? stage.delta[column] : own_delta[half];
-        const float weight = device::exp2_of(fmaf(p[0].of[n][k], scale, -lse));
+        float weight = device::exp2_of(fmaf(p[0].of[n][k], scale, -lse));
+        if (kFactors && kOfKeys) weight *= stage.factor[column];
         const float dp = gate == 0 ? 0.0f : gate * ds[0].of[n][k];
         p[0].of[n][k] = weight;
         ds[0].of[n][k] = weight * (dp - delta);
       }
     }
     if (masked) mask(p[0], ds[0], kOfKeys ? stage.seen : own_seen, step);
-    std::uint32_t packed[1][kOther / 16][4];
+    if constexpr (!kOfKeys) {
+      const int key = step.at + 2 * (lane % 4);
+      balance.seek(p[0].of, key);
+      if constexpr (kFactors) balance.add_weights(p[0].of);
+      balance.add(
+          ds[0].of, key, [](int, int) { return 1.0f; }, rounded_as<T>);
+    }
+    PackedWeights<T, kOther> packed[1];
     if constexpr (kOfKeys) {
       if (gate != 1) {
 #pragma unroll
@@ -199,10 +218,10 @@ struct MmaGradient {
         }
       }
       pack_weights<T, kOther>(packed[0], p[0]);
-      multiply_weights<T, 1, kOther, kColumns>(sums_2, packed, stage.second, part * kColumns / 8);
+      multiply_weights<T, 1, kOther, kColumns>(sums_2, packed, stage.second, part * kColumns);
     }
     pack_weights<T, kOther>(packed[0], ds[0]);
-    multiply_weights<T, 1, kOther, kColumns>(sums_1, packed, stage.first, part * kColumns / 8);
+    multiply_weights<T, 1, kOther, kColumns>(sums_1, packed, stage.first, part * kColumns);
   }
 
   __device__ void mask(Sums<kOther>& p, Sums<kOther>& ds, const KeySet* seen_by, const Step& step) const {
@@ -226,6 +245,7 @@ struct MmaGradient {
     float own_lse[2] = {}, own_delta[2] = {};
     if constexpr (!kOfKeys) {
       if (threadIdx.x < kOwn) own_seen[threadIdx.x] = head.keys_of(own + threadIdx.x);
+      balance.begin();
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int i = own + row0 + 8 * half + lane / 4;
@@ -246,6 +266,54 @@ struct MmaGradient {
       add_tile(Stage(stage), step, own_lse, own_delta);
       step = after;
     }
+    if constexpr (!kOfKeys) repair_rows(own_lse, own_delta);
+  }
+
+  // Puts dq right where delta was not, and delta for the kernels that follow.
+  __device__ void repair_rows(const float (&own_lse)[2], const float (&own_delta)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int line = row0 + 8 * half + lane / 4, i = own + line;
+      const bool sees = i < head.sequence.queries && own_lse[half] != INFINITY;
+      const float of_sink = sees && head.has_sink()
+                                ? device::exp2_of(fmaf(head.sink, std::numbers::log2e_v<float>, -own_lse[half]))
+                                : 0.0f;
+      const float all = kFactors ? device::quad_sum(balance.weights[half]) + of_sink : 1.0f;  // 1, as it should be
+      const float factor = sees ? 1 / all : 1.0f, dlse = sees ? d.dlse_of(head, i) : 0.0f;
+      const DeltaRepair repair = balance.finish(half, own_delta[half], dlse, factor * of_sink, factor);
+      if (!sees) continue;
+      if (lane % 4 == 0) {
+        const std::int64_t row = d.row(head, i);
+        rows.delta[row] = own_delta[half] + repair.error;
+        rows.factor[row] = factor;
+        d.delta[row] += repair.error;
+        if (head.has_sink()) {  // the state of the same softmax, for the sink's gradient
+          d.m[row] = head.sink;
+          d.l[row] = all / of_sink;
+        }
+      }
+      if constexpr (kFactors) {
+#pragma unroll
+        for (int n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+          for (int k = 2 * half; k < 2 * half + 2; ++k) sums_1[0].of[n][k] *= factor;
+        }
+      }
+      if (repair.heaviest < 0) continue;
+      const bool alone = !head.has_sink() && own_seen[line].count() == 1;  // then ds is dlse
+      const Element<T>* key = at(a.k, head.g, head.sequence.key_begin + repair.heaviest);
+#pragma unroll
+      for (int n = 0; n < kColumns / 8; ++n) {
+        const int column = 8 * n + 2 * (lane % 4);
+        if (column >= a.head_dim) continue;
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          float& sum = sums_1[0].of[n][2 * half + k];
+          const float x = to_float(key[column + k]);
+          sum = alone ? dlse * x : fmaf(-repair.excess, x, sum);
+        }
+      }
+    }
   }
 
   // Writes factor * sums to the block's rows: zeros outside [exists_from, exists_to), nothing from `end` on.
@@ -256,13 +324,13 @@ struct MmaGradient {
       const std::int64_t place = first + row0 + 8 * half + lane / 4;
       if (place >= end) continue;
       const bool exists = place >= exists_from && place < exists_to;
-      T* row = const_cast<T*>(at(to, h, place));
+      auto* row = const_cast<Element<T>*>(at(to, h, place));
 #pragma unroll
       for (int n = 0; n < kColumns / 8; ++n) {
         const int column = part * kColumns + 8 * n + 2 * (lane % 4);
         if (column >= width) continue;
-        *reinterpret_cast<std::uint32_t*>(row + column) =
-            exists ? device::pack<T>(factor * sums.of[n][2 * half], factor * sums.of[n][2 * half + 1]) : 0u;
+        store_pair(row + column, exists ? factor * sums.of[n][2 * half] : 0.0f,
+                   exists ? factor * sums.of[n][2 * half + 1] : 0.0f);
       }
     }
   }

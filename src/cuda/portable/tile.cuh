@@ -135,8 +135,8 @@ __device__ inline int own_column(int k) {
   return k / 4 * (kColumns / 2) + static_cast<int>(threadIdx.x) % 16 * 4 + k % 4;
 }
 
-// sums [kTile][kColumns] += P X for P in sm.p and columns [c0, c0 + kColumns) of the kTile rows of X. The caller has
-// written sm.p; this waits for it.
+// sums [kTile][kColumns] += P X for P in sm.p and columns [c0, c0 + kColumns) of the kTile rows of X, a chunk summed on
+// its own: a total over many tiles and heads loses less. The caller has written sm.p; this waits for it.
 template <class OffsetOf>
 __device__ void add_weighted(Shared& sm, const void* x, DType x_type, const OffsetOf& x_row, int c0, int width,
                              float (&sums)[4][8]) {
@@ -154,6 +154,7 @@ __device__ void add_weighted(Shared& sm, const void* x, DType x_type, const Offs
     });
     __syncthreads();
     const bool wide = width - c0 > kColumns / 2;
+    float part[4][8] = {};
 #pragma unroll 4
     for (int j = 0; j < kChunk; ++j) {
       const float4 weights = four_of(&sm.p[j0 + j][4 * ty]), low = four_of(&sm.x[j][own_column(0)]);
@@ -161,7 +162,7 @@ __device__ void add_weighted(Shared& sm, const void* x, DType x_type, const Offs
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
 #pragma unroll
-        for (int k = 0; k < 4; ++k) sums[r][k] = fmaf(p[r], y[k], sums[r][k]);
+        for (int k = 0; k < 4; ++k) part[r][k] = fmaf(p[r], y[k], part[r][k]);
       }
       if (!wide) continue;  // heads of 64 have no more columns
       const float4 high = four_of(&sm.x[j][own_column(4)]);
@@ -169,8 +170,13 @@ __device__ void add_weighted(Shared& sm, const void* x, DType x_type, const Offs
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
 #pragma unroll
-        for (int k = 0; k < 4; ++k) sums[r][4 + k] = fmaf(p[r], z[k], sums[r][4 + k]);
+        for (int k = 0; k < 4; ++k) part[r][4 + k] = fmaf(p[r], z[k], part[r][4 + k]);
       }
+    }
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+#pragma unroll
+      for (int k = 0; k < 8; ++k) sums[r][k] += part[r][k];
     }
   }
 }

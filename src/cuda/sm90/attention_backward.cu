@@ -16,8 +16,7 @@ namespace {
 // How the memory besides the tensors is divided.
 struct Layout {
   float *lse = nullptr, *delta = nullptr;  // [B,H,T]
-  // [B,H,T] dO . output, for the gradients of gates and, in the general instance, which finds it unrounded, of sinks.
-  float* dots = nullptr;
+  float* dots = nullptr;  // [B,H,T] dO . output without the gate, for the gradients of gates in the general instance
   // For the gradients of gates, where the fast instance skips closed heads (gate 0): [N,H] the inverted gates and
   // [B,H,T,D] the output that closed heads would have.
   float* inverted_gates = nullptr;
@@ -56,7 +55,7 @@ Layout layout_of(const backend::AttentionGradientProblem& problem, std::byte* me
   take(layout.lse, rows);
   take(layout.delta, rows);
   const bool general = is_general(problem);
-  if (problem.dgates.present() || (general && problem.dsink_logit.present())) take(layout.dots, rows);
+  if (problem.dgates.present() && general) take(layout.dots, rows);
   if (problem.dgates.present() && forward.gates.present() && !general) {
     take(layout.inverted_gates, sequences.count * forward.heads);
     layout.any_closed = reinterpret_cast<int*>(take_bytes(sizeof(int)));
@@ -78,7 +77,7 @@ void describe_rows(const Workspace& workspace, const backend::AttentionGradientP
       <<<static_cast<unsigned>((count + kRowsOfBlock - 1) / kRowsOfBlock), 256, 0, workspace.stream>>>(
           strided<const void>(problem.output), strided<const void>(problem.doutput), strided<const float>(problem.lse),
           strided<const float>(problem.dlse), problem.forward.heads, problem.forward.sequences.queries, count,
-          layout.lse, layout.delta, is_general(problem) ? nullptr : layout.dots);
+          layout.lse, layout.delta);
   check(cudaGetLastError(), "launch of describe_rows_kernel");
 }
 
@@ -107,10 +106,16 @@ GradientArguments arguments_of(const backend::AttentionGradientProblem& problem,
   a.lse = layout.lse;
   a.delta = layout.delta;
   a.first = strided<void>(kOfKeys ? problem.dk : problem.dq);
-  if (kOfKeys)
+  if (kOfKeys) {
     a.second = strided<void>(problem.dv);
-  else if (is_general(problem))
+  } else {
     a.dots = layout.dots;
+    a.k = strided<const void>(forward.k);
+    if (forward.sink_logit.present()) {
+      a.sink_logit = static_cast<const float*>(forward.sink_logit.data());
+      a.sink_head = forward.sink_logit.stride(0);
+    }
+  }
   a.options = options_of(forward);
   if (layout.seen != nullptr) set_seen(a.options, forward, layout.seen);
   return a;
@@ -145,9 +150,10 @@ void write_dgates(const Workspace& workspace, const backend::AttentionGradientPr
     closed_output = strided<const void>(ConstTensorView(closed.output));
   }
   gate_gradient_kernel<T, D><<<static_cast<unsigned>(count), 256, 0, workspace.stream>>>(
-      closed.sequences, layout.dots, heads, dots_have_gates ? per_head(problem.forward.gates) : PerHead{},
-      strided<const void>(problem.doutput), closed_output, static_cast<float*>(problem.dgates.data()),
-      problem.dgates.stride(0), problem.dgates.stride(1));
+      closed.sequences, layout.dots != nullptr ? layout.dots : layout.delta,
+      layout.dots != nullptr ? Strided<const float>{} : strided<const float>(problem.dlse), heads,
+      dots_have_gates ? per_head(problem.forward.gates) : PerHead{}, strided<const void>(problem.doutput),
+      closed_output, static_cast<float*>(problem.dgates.data()), problem.dgates.stride(0), problem.dgates.stride(1));
   check(cudaGetLastError(), "launch of gate_gradient_kernel");
 }
 

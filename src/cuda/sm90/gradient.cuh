@@ -11,6 +11,7 @@
 #include "cuda/device/barrier.cuh"
 #include "cuda/device/tma.cuh"
 #include "cuda/device/wgmma.cuh"
+#include "cuda/portable/balance.cuh"
 #include "cuda/sm90/gradient_options.cuh"
 #include "cuda/sm90/gradient_walk.cuh"
 #include "cuda/sm90/schedule.cuh"
@@ -64,6 +65,7 @@ class Gradient {
     alignas(1024) T other_1[Sizes::kStages_1][D / 64][kOther * 64];
     alignas(1024) T other_2[Sizes::kStages_2][D / 64][kOther * 64];
     alignas(16) float lse[Sizes::kStages_1][kOther], delta[Sizes::kStages_1][kOther];  // of the other side's queries
+    portable::HeaviestKey heaviest[kOfKeys ? 1 : kOwn];                                // of own queries
     device::Barrier own_full, rows_full[Sizes::kStages_1], rows_empty[Sizes::kStages_1];
     device::Barrier full_1[Sizes::kStages_1], empty_1[Sizes::kStages_1];
     device::Barrier full_2[Sizes::kStages_2], empty_2[Sizes::kStages_2];
@@ -146,6 +148,7 @@ class Gradient {
     clear(sums_1_);
     clear(sums_2_);
     if constexpr (!kOfKeys) {
+      balance_.begin();
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int row = shared_.tile.line + line_of(r);
@@ -176,7 +179,7 @@ class Gradient {
       release(shared_.empty_1[stage_1()]);
       if constexpr (kOfKeys) release(shared_.empty_2[stage_2()]);
     }
-    if constexpr (kGeneral && !kOfKeys) store_dots();
+    if constexpr (!kOfKeys) repair_rows();
     store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_1_, a_.first, a_.scale);
     if constexpr (kOfKeys) store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_2_, a_.second, 1);
   }
@@ -227,6 +230,13 @@ class Gradient {
         y = exp2_fast(fmaf(y, a_.scale_log2, kOfKeys ? -lse.y : -lse_[r]));
       }
     }
+    const auto hide = [&](float(&x)[kOther / 2]) {
+      HiddenPairs<kOfKeys>(a_.reach, shared_.tile, line_of(0), walk.line() + column).clear(x);
+    };
+    if constexpr (!kOfKeys) {
+      if (!shared_.tile.is_open(walk.line())) hide(s_);
+      balance_.seek(reinterpret_cast<Pairs>(s_), walk.line() + column);
+    }
     device::mma_wait<0>();
     device::pin(dp_);
     if constexpr (!kOfKeys) release(shared_.empty_2[stage_2()]);
@@ -241,11 +251,18 @@ class Gradient {
       }
     }
     if constexpr (kOfKeys) shared_.rows_empty[stage].arrive();
-    if (shared_.tile.is_open(walk.line())) return;
-    const HiddenPairs<kOfKeys> hidden(a_.reach, shared_.tile, line_of(0), walk.line() + column);
-    hidden.clear(s_);
-    hidden.clear(dp_);
+    if (!shared_.tile.is_open(walk.line())) {
+      if constexpr (kOfKeys) hide(s_);
+      hide(dp_);
+    }
+    if constexpr (!kOfKeys) {
+      balance_.add(
+          reinterpret_cast<Pairs>(dp_), walk.line() + column, [](int, int) { return 1.f; }, rounded);
+    }
   }
+  // A thread's numbers of a block, as portable/balance.cuh counts them.
+  using Pairs = const float (&)[kOther / 8][4];
+  __device__ static float rounded(float x) { return static_cast<float>(T(x)); }
 
   __device__ void to_operands(float gate) {
 #pragma unroll
@@ -270,6 +287,7 @@ class Gradient {
     for (int i = 0; i < kOther / 2; ++i) {
       s_[i] = exp2_fast(s_[i] - (kOfKeys ? shared_.lse[stage][column + options.column(i)] : lse_[i / 2 % 2]));
     }
+    if constexpr (!kOfKeys) balance_.seek(reinterpret_cast<Pairs>(s_), walk.line() + column);
     if constexpr (kOfKeys) {
 #pragma unroll
       for (int i = 0; i < kOther / 2; i += 2) {
@@ -292,32 +310,63 @@ class Gradient {
 #pragma unroll
     for (int i = 0; i < kOther / 2; ++i) {
       const float delta = kOfKeys ? shared_.delta[stage][column + options.column(i)] : delta_[i / 2 % 2];
-      dp_[i] = s_[i] * ((options.is_kept(kept, i) ? gate * dp_[i] : 0.f) - delta);
+      // What is hidden may hold NaN.
+      dp_[i] = s_[i] != 0 ? s_[i] * ((options.is_kept(kept, i) ? gate * dp_[i] : 0.f) - delta) : 0.f;
     }
     if constexpr (kOfKeys) shared_.rows_empty[stage].arrive();
+    if constexpr (!kOfKeys) {
+      const auto slope_of = [&](int n, int k) {
+        const float2 slopes = options.slopes_of(ds_, 2 * n + k / 2);
+        return k % 2 == 0 ? slopes.x : slopes.y;
+      };
+      balance_.add(reinterpret_cast<Pairs>(dp_), walk.line() + column, slope_of, rounded);
+    }
+    if (a_.options.softcap > 0) {
 #pragma unroll
-    for (int i = 0; i < kOther / 4; ++i) {
-      const float2 slopes = options.slopes_of(ds_, i);
-      // What is hidden may hold NaN, and then its slope is NaN as well.
-      ds_[i / 4][i % 4] =
-          pack<T>(s_[2 * i] != 0 ? dp_[2 * i] * slopes.x : 0.f, s_[2 * i + 1] != 0 ? dp_[2 * i + 1] * slopes.y : 0.f);
+      for (int i = 0; i < kOther / 4; ++i) {
+        const float2 slopes = options.slopes_of(ds_, i);  // NaN where what is hidden is
+        ds_[i / 4][i % 4] =
+            pack<T>(s_[2 * i] != 0 ? dp_[2 * i] * slopes.x : 0.f, s_[2 * i + 1] != 0 ? dp_[2 * i + 1] * slopes.y : 0.f);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kOther / 4; ++i) ds_[i / 4][i % 4] = pack<T>(dp_[2 * i], dp_[2 * i + 1]);
     }
   }
 
-  // dO . o of own queries, and the delta that follows from it, for the kernels that come after.
-  __device__ void store_dots() const {
-    if (a_.dots == nullptr) return;
+  // Puts dq right where delta was not, and delta for the kernels that follow (portable/balance.cuh); stores dO . o of
+  // own queries if it is wanted.
+  __device__ void repair_rows() {
     const GradientTile& tile = shared_.tile;
-    const float gate = a_.gates.at(tile.sequence, tile.head, 1);
+    const float sink = a_.sink_logit != nullptr ? a_.sink_logit[tile.head * a_.sink_head] * kLog2E : -INFINITY;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float dot = device::quad_sum(dots_[r]) * a_.options.kept_factor;
       const int row = tile.line + line_of(r), query = tile.own_begin + row;
-      if (thread_ % 4 != 0 || row >= tile.lines) continue;
+      const bool exists = row < tile.lines;
       const std::int64_t at = a_.row(tile.batch, tile.head, query);
-      const float dlse = a_.dlse.data != nullptr ? a_.dlse.data[a_.dlse.offset(tile.batch, tile.head, query)] : 0.f;
-      a_.dots[at] = dot;
-      a_.delta[at] = (gate != 0 ? gate * dot : 0.f) - dlse;
+      if constexpr (kGeneral) {
+        const float dot = device::quad_sum(dots_[r]) * a_.options.kept_factor;
+        if (a_.dots != nullptr && exists && thread_ % 4 == 0) a_.dots[at] = dot;
+      }
+      const bool sees = exists && lse_[r] != INFINITY;
+      const float dlse =
+          sees && a_.dlse.data != nullptr ? a_.dlse.data[a_.dlse.offset(tile.batch, tile.head, query)] : 0.f;
+      const float p_sink = sees ? exp2_fast(sink - lse_[r]) : 0.f;
+      const portable::DeltaRepair repair = balance_.finish(r, delta_[r], dlse, p_sink, 1);
+      if (!sees) continue;
+      if (thread_ % 4 == 0) a_.delta[at] = delta_[r] + repair.error;
+      if (repair.heaviest >= 0) take_from_dq(r, repair);
+    }
+  }
+  __device__ void take_from_dq(int r, const portable::DeltaRepair& repair) {
+    const GradientTile& tile = shared_.tile;
+    const T* key = static_cast<const T*>(a_.k.data) +
+                   a_.k.offset(tile.batch, tile.kv_head, tile.other_begin + repair.heaviest) + thread_ % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < D / 8; ++j) {
+      const float2 pair = widen<T>(*reinterpret_cast<const std::uint32_t*>(key + 8 * j));
+      sums_1_[4 * j + 2 * r] = fmaf(-repair.excess, pair.x, sums_1_[4 * j + 2 * r]);
+      sums_1_[4 * j + 2 * r + 1] = fmaf(-repair.excess, pair.y, sums_1_[4 * j + 2 * r + 1]);
     }
   }
 
@@ -341,8 +390,9 @@ class Gradient {
   const GradientArguments& a_;
   Shared& shared_;
   const int consumer_, thread_;
-  Count count_ = 0;                                       // blocks so far
-  float lse_[2], delta_[2], dots_[2] = {0, 0};            // of own queries
+  Count count_ = 0;                             // blocks so far
+  float lse_[2], delta_[2], dots_[2] = {0, 0};  // of own queries
+  portable::RowBalance balance_{&shared_.heaviest[kOfKeys ? 0 : line_of(0) / 16 * 16]};
   float s_[kOther / 2], dp_[kOther / 2];                  // as wgmma has them; then p and ds
   std::uint32_t p_[kOther / 16][4], ds_[kOther / 16][4];  // as operands
   float sums_1_[D / 2], sums_2_[kOfKeys ? D / 2 : 1];

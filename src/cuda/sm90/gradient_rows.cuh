@@ -24,12 +24,12 @@ __device__ inline float dot_of_pieces(const T* left, const T* right, int lane) {
 }
 
 // lse_to [B,H,T] in powers of 2, +inf for a row that sees nothing; delta_to = delta_i - dlse_i with delta_i = dO_i .
-// output_i; and dots_to = that dot product alone, unless null.
+// output_i, the output as it was stored.
 template <class T, int D>
 __global__ void __launch_bounds__(256)
     describe_rows_kernel(const Strided<const void> output, const Strided<const void> doutput,
                          const Strided<const float> lse, const Strided<const float> dlse, std::int64_t heads,
-                         std::int64_t queries, std::int64_t rows, float* lse_to, float* delta_to, float* dots_to) {
+                         std::int64_t queries, std::int64_t rows, float* lse_to, float* delta_to) {
   constexpr int kLanes = D / 8;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const std::int64_t row = std::int64_t{blockIdx.x} * (256 / kLanes) + threadIdx.x / kLanes;
@@ -42,7 +42,6 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
   for (int offset = kLanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(~0u, delta, offset);
   if (lane != 0 || row >= rows) return;
-  if (dots_to != nullptr) dots_to[row] = delta;
   const float sum = lse.data[lse.offset(b, h, t)];
   lse_to[row] = sum == -INFINITY ? INFINITY : sum * kLog2E;
   delta_to[row] = delta - (dlse.data != nullptr ? dlse.data[dlse.offset(b, h, t)] : 0.f);
@@ -92,20 +91,25 @@ __global__ void __launch_bounds__(256)
   if (threadIdx.x == 0) *open_heads = sum > 0 ? 1 : 0;
 }
 
-// dgate [N,H] = sum_i dO_i . o_i, with o the output before the gate: the sum of dots divided by the gate that is in
-// them, or, for a closed head, from the output that it would have. A block of threads has a head of a sequence.
+// dgate [N,H] = sum_i dO_i . o_i, with o the output before the gate: the sum of dots + dlse (what delta is without its
+// dlse; dots have none) divided by the gate that is in them, or, for a closed head, from the output that it would have.
+// A block of threads has a head of a sequence.
 template <class T, int D>
 __global__ void __launch_bounds__(256)
-    gate_gradient_kernel(const backend::Sequences sequences, const float* dots, int heads, const PerHead gates,
-                         const Strided<const void> doutput, const Strided<const void> closed_output, float* to,
-                         std::int64_t to_sequence, std::int64_t to_head) {
+    gate_gradient_kernel(const backend::Sequences sequences, const float* dots, const Strided<const float> dlse,
+                         int heads, const PerHead gates, const Strided<const void> doutput,
+                         const Strided<const void> closed_output, float* to, std::int64_t to_sequence,
+                         std::int64_t to_head) {
   const int n = static_cast<int>(blockIdx.x) / heads, h = static_cast<int>(blockIdx.x) % heads;
   const backend::Sequence s = sequences[n];
   const float gate = gates.at(n, h, 1);
   float sum = 0;
   if (gate != 0) {
     const std::int64_t begin = (s.batch * heads + h) * sequences.queries + s.query_begin;
-    for (std::int64_t i = threadIdx.x; i < s.queries; i += 256) sum += dots[begin + i];
+    for (std::int64_t i = threadIdx.x; i < s.queries; i += 256) {
+      sum += dots[begin + i];
+      if (dlse.data != nullptr) sum += dlse.data[dlse.offset(s.batch, h, s.query_begin + i)];
+    }
     sum /= gate;
   } else {
     const auto row = [&](const Strided<const void>& x, std::int64_t i) {

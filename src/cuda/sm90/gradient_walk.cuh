@@ -20,10 +20,13 @@ struct GradientArguments {
   int heads = 1, heads_per_kv = 1;
   float scale = 1, scale_log2 = 1;  // the second includes log2(e)
   PerHead gates;
-  Strided<const float> dlse;    // reaches heads whose gate is 0, too
-  const float* lse;             // [B,H,T] in powers of 2, +inf for a row that sees nothing
-  float* delta;                 // [B,H,T]: gate dO . o - dlse, with the output as it was stored
-  float* dots = nullptr;        // [B,H,T]: dO . o unrounded and without the gate, if the general instance must find it
+  Strided<const float> dlse;          // reaches heads whose gate is 0, too
+  const float* lse;                   // [B,H,T] in powers of 2, +inf for a row that sees nothing
+  float* delta;                       // [B,H,T]: gate dO . o - dlse; of the output as it was stored, until dq is made
+  float* dots = nullptr;              // [B,H,T]: dO . o without the gate, if the general instance must find it
+  Strided<const void> k;              // for dq
+  const float* sink_logit = nullptr;  // [H], for dq
+  std::int64_t sink_head = 0;
   Strided<void> first, second;  // dq; or dk and dv
   Options options;              // of the general instance
 

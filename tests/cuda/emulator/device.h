@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numbers>
 
 #include "grid.h"
 
@@ -36,6 +37,7 @@
 #define threadIdx (polyhead::emulator::thread_index())
 #define blockIdx (polyhead::emulator::block_index())
 
+using std::isfinite;
 using std::isinf;
 using std::isnan;
 using std::max;
@@ -61,7 +63,10 @@ T __ldcg(const T* place) {
   return *place;
 }
 inline int atomicExch(int* place, int x) { return std::exchange(*place, x); }
-inline int atomicAdd(int* place, int x) { return std::exchange(*place, *place + x); }
+template <class T>
+T atomicAdd(T* place, T x) {
+  return std::exchange(*place, *place + x);
+}
 
 template <class T>
 T __ldcs(const T* place) {
@@ -75,6 +80,15 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
   return result;
 }
 
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline int __vimax3_s32(int a, int b, int c) { return std::max({a, b, c}); }
+inline void sincospi(double x, double* sine, double* cosine) {
+  *sine = std::sin(std::numbers::pi * x);
+  *cosine = std::cos(std::numbers::pi * x);
+}
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }

@@ -85,7 +85,7 @@ class CudaExecutor final : public Executor {
     if (count > static_cast<std::int64_t>(counters_.size())) counters_.resize(static_cast<std::size_t>(count));
     return counters_.data();
   }
-  std::mutex& turn() override { return turn_; }
+  Turn& turn() override { return turn_; }
   void synchronise() override { queue_.synchronise(); }
 
   template <class T>
@@ -118,7 +118,7 @@ class CudaExecutor final : public Executor {
   }
 
   Queue queue_;
-  std::mutex turn_;
+  Turn turn_;
   std::vector<int> counters_;
   std::array<std::vector<std::byte>, kScratchSlots + static_cast<std::size_t>(Workspace::count)> scratch_;
 };

@@ -1,6 +1,7 @@
 // What src/cuda/device/mma.cuh says in PTX, by plain loops.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +41,12 @@ inline void load(std::uint32_t (&r)[4], const void* row, bool transposed) {
 inline void load_matrices(std::uint32_t (&r)[4], const void* row) { detail::load(r, row, false); }
 inline void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) { detail::load(r, row, true); }
 
-template <class T>
-void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+namespace detail {
+
+// Registers hold kNumbers each: number(bits, which).
+template <int kNumbers, class Number>
+void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1,
+                  const Number& number) {
   struct Four {
     std::uint32_t r[4];
   };
@@ -53,26 +58,40 @@ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, 
   const int lane = emulator::lane();
   float sums[4] = {c[0], c[1], c[2], c[3]};
   // A row is spread over the four lanes 4 row + t, a column of B likewise.
-  Four rows[2][4];
+  Four rows[4];
   Two columns[2][4];
   emulator::gather(own_a, own_b, [&](const auto& a_of, const auto& b_of) {
     for (int t = 0; t < 4; ++t) {
-      rows[0][t] = rows[1][t] = a_of(lane / 4 * 4 + t);
+      rows[t] = a_of(lane / 4 * 4 + t);
       for (int n = 0; n < 2; ++n) columns[n][t] = b_of((2 * (lane % 4) + n) * 4 + t);
     }
   });
   for (int half = 0; half < 2; ++half) {
     for (int n = 0; n < 2; ++n) {
       for (int t = 0; t < 4; ++t) {
-        for (int k = 0; k < 2; ++k) {
-          sums[2 * half + n] += detail::number<T>(rows[half][t].r[half], k) * detail::number<T>(columns[n][t].r[0], k);
-          sums[2 * half + n] +=
-              detail::number<T>(rows[half][t].r[2 + half], k) * detail::number<T>(columns[n][t].r[1], k);
+        for (int k = 0; k < kNumbers; ++k) {
+          sums[2 * half + n] += number(rows[t].r[half], k) * number(columns[n][t].r[0], k);
+          sums[2 * half + n] += number(rows[t].r[2 + half], k) * number(columns[n][t].r[1], k);
         }
       }
     }
   }
   for (int n = 0; n < 4; ++n) c[n] = sums[n];
+}
+
+}  // namespace detail
+
+template <class T>
+void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  detail::multiply_add<2>(c, a, b0, b1, detail::number<T>);
+}
+inline void multiply_add_tf32(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  detail::multiply_add<1>(c, a, b[0], b[1],
+                          [](std::uint32_t bits, int) { return std::bit_cast<float>(bits & 0xffffe000u); });
+}
+inline std::uint32_t to_tf32(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return std::isfinite(x) ? (bits + 0x1000u) & 0xffffe000u : bits;
 }
 
 template <class T>
