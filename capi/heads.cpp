@@ -14,9 +14,19 @@ namespace {
 constexpr std::string_view kOp = "heads";
 static_assert(POLYHEAD_DAMAGE == static_cast<int>(PruneOrder::damage));
 
-std::vector<Examples> examples_of(Context& context, const polyhead_examples* batches, std::size_t count) {
+std::vector<Examples> examples_of(Context& context, const Model& model, const polyhead_examples* batches,
+                                  std::size_t count) {
   std::vector<Examples> result;
   for (const polyhead_examples& batch : versioned(batches, count, kOp, "batches")) {
+    if (batch.text_count > 0) {
+      if (batch.tokens != nullptr || batch.targets != nullptr || batch.lengths != nullptr) {
+        throw Error(ErrorCode::value, kOp, "expected tokens with targets, or texts, found both in one batch");
+      }
+      for (Examples& some : model.batches(texts_of(batch.texts, batch.text_sizes, batch.text_count, kOp))) {
+        result.push_back(std::move(some));
+      }
+      continue;
+    }
     const auto copied = [&](const polyhead_tensor* tensor, std::string_view name) {
       const ConstTensorView view = view_of(tensor, kOp, name);
       return view.present() ? to_host(context, view) : Tensor();
@@ -56,6 +66,42 @@ Place place(polyhead_context* context, const polyhead_model* model) {
   return {required(context, kOp, "context").context, required(model, kOp, "model").model};
 }
 
+void give(const std::vector<SurveyedHead>& found, Room<polyhead_surveyed_head>& into, double* sums,
+          std::size_t sum_count) {
+  double* row = sums;
+  for (const SurveyedHead& head : found) {
+    into.add(in_c(head));
+    if (sums == nullptr) continue;
+    std::fill_n(row, sum_count, 0.0);
+    std::copy_n(head.sums.begin(), std::min(sum_count, head.sums.size()), row);
+    row += sum_count;
+  }
+}
+
+// The caller's memory for what patching found.
+class PatchingRoom {
+ public:
+  PatchingRoom(polyhead_patching* patching, polyhead_patched_head* heads, std::size_t head_size)
+      : into_(required(patching, kOp, "patching")),
+        size_(versioned(patching, kOp, "patching").size),
+        heads_(heads, head_size, kOp, "heads", "head_size") {}
+
+  void give(const Patching& found) {
+    const polyhead_patching filled = {.size = size_,
+                                      .answer = found.answer,
+                                      .instead = found.instead,
+                                      .clean = found.clean,
+                                      .corrupted = found.corrupted};
+    std::memcpy(&into_, &filled, std::min(size_, sizeof filled));
+    for (const PatchedHead& head : found.heads) heads_.add({head_in_c(head.id), head.difference, head.restored});
+  }
+
+ private:
+  polyhead_patching& into_;
+  std::size_t size_;
+  Room<polyhead_patched_head> heads_;
+};
+
 }  // namespace
 
 polyhead_status polyhead_model_score(polyhead_context* context, const polyhead_model* model,
@@ -64,7 +110,7 @@ polyhead_status polyhead_model_score(polyhead_context* context, const polyhead_m
                                      polyhead_score* score) {
   return guarded([&] {
     const auto [on, of] = place(context, model);
-    const Score found = of.score(on, examples_of(on, batches, batch_count),
+    const Score found = of.score(on, examples_of(on, of, batches, batch_count),
                                  heads_of(knocked_out, knocked_out_count, kOp, "knocked_out"));
     required(score, kOp, "score") = {found.loss, found.accuracy};
   });
@@ -80,14 +126,20 @@ polyhead_status polyhead_survey_heads(polyhead_context* context, const polyhead_
     const SurveyOptions options{.lengths = view_of(lengths, kOp, "lengths"),
                                 .separators = chosen(separators, separator_count, kOp, "separators"),
                                 .seed = seed};
-    double* row = sums;
-    for (const SurveyedHead& head : survey_heads(on, of, view_of(tokens, kOp, "tokens"), options)) {
-      into.add(in_c(head));
-      if (sums == nullptr) continue;
-      std::fill_n(row, sum_count, 0.0);
-      std::copy_n(head.sums.begin(), std::min(sum_count, head.sums.size()), row);
-      row += sum_count;
-    }
+    give(survey_heads(on, of, view_of(tokens, kOp, "tokens"), options), into, sums, sum_count);
+  });
+}
+
+polyhead_status polyhead_survey_texts(polyhead_context* context, const polyhead_model* model, const char* const* texts,
+                                      const size_t* text_sizes, size_t text_count, const int32_t* separators,
+                                      size_t separator_count, uint64_t seed, polyhead_surveyed_head* heads,
+                                      size_t head_size, double* sums, size_t sum_count) {
+  return guarded([&] {
+    const auto [on, of] = place(context, model);
+    Room<polyhead_surveyed_head> into(heads, head_size, kOp, "heads", "head_size");
+    const SurveyOptions options{
+        .lengths = {}, .separators = chosen(separators, separator_count, kOp, "separators"), .seed = seed};
+    give(survey_heads(on, of, texts_of(texts, text_sizes, text_count, kOp), options), into, sums, sum_count);
   });
 }
 
@@ -96,19 +148,24 @@ polyhead_status polyhead_patch_heads(polyhead_context* context, const polyhead_m
                                      polyhead_patching* patching, polyhead_patched_head* heads, size_t head_size) {
   return guarded([&] {
     const auto [on, of] = place(context, model);
-    polyhead_patching& into = required(patching, kOp, "patching");
-    const std::size_t size = versioned(&into, kOp, "patching").size;
-    Room<polyhead_patched_head> rows(heads, head_size, kOp, "heads", "head_size");
+    PatchingRoom into(patching, heads, head_size);
     const auto named = [](std::int32_t token) { return token < 0 ? std::nullopt : std::optional(token); };
-    const Patching found = patch_heads(on, of, {&required(clean, kOp, "clean"), count},
-                                       {&required(corrupted, kOp, "corrupted"), count}, named(answer), named(instead));
-    const polyhead_patching filled = {.size = size,
-                                      .answer = found.answer,
-                                      .instead = found.instead,
-                                      .clean = found.clean,
-                                      .corrupted = found.corrupted};
-    std::memcpy(&into, &filled, std::min(size, sizeof filled));
-    for (const PatchedHead& head : found.heads) rows.add({head_in_c(head.id), head.difference, head.restored});
+    into.give(patch_heads(on, of, {&required(clean, kOp, "clean"), count},
+                          {&required(corrupted, kOp, "corrupted"), count}, named(answer), named(instead)));
+  });
+}
+
+polyhead_status polyhead_patch_texts(polyhead_context* context, const polyhead_model* model, const char* clean,
+                                     const char* corrupted, const char* answer, const char* instead,
+                                     polyhead_patching* patching, polyhead_patched_head* heads, size_t head_size) {
+  return guarded([&] {
+    const auto [on, of] = place(context, model);
+    PatchingRoom into(patching, heads, head_size);
+    const auto named = [](const char* text) {
+      return text == nullptr ? std::nullopt : std::optional<std::string>(text);
+    };
+    into.give(patch_heads(on, of, &required(clean, kOp, "clean"), &required(corrupted, kOp, "corrupted"), named(answer),
+                          named(instead)));
   });
 }
 
@@ -118,7 +175,7 @@ polyhead_status polyhead_importance(polyhead_context* context, const polyhead_mo
   return guarded([&] {
     const auto [on, of] = place(context, model);
     Room<polyhead_head_importance> into(heads, head_size, kOp, "heads", "head_size");
-    for (const HeadImportance& head : head_importance(on, of, examples_of(on, batches, batch_count))) {
+    for (const HeadImportance& head : head_importance(on, of, examples_of(on, of, batches, batch_count))) {
       into.add(in_c(head));
     }
   });
@@ -136,8 +193,8 @@ polyhead_status polyhead_prune(polyhead_context* context, const polyhead_model* 
     Room<polyhead_prune_step> into(steps, step_size, kOp, "steps", "step_size");
     std::size_t &count = required(step_count, kOp, "step_count"),
                 &within = required(within_budget, kOp, "within_budget");
-    const PruneCurve curve = prune(on, of, examples_of(on, ranking, ranking_count),
-                                   examples_of(on, judging, judging_count), budget, by, seed);
+    const PruneCurve curve = prune(on, of, examples_of(on, of, ranking, ranking_count),
+                                   examples_of(on, of, judging, judging_count), budget, by, seed);
     before = {curve.loss, curve.accuracy};
     for (const PruneStep& step : curve.steps) into.add({head_in_c(step.removed), {step.loss, step.accuracy}});
     count = curve.steps.size();

@@ -30,6 +30,16 @@ std::string text_of(const char* text, std::size_t size, std::string_view op, std
   return size == 0 ? std::string() : std::string(&required(text, op, name), size);
 }
 
+std::vector<std::string> texts_of(const char* const* texts, const std::size_t* sizes, std::size_t count,
+                                  std::string_view op) {
+  std::vector<std::string> given;
+  for (std::size_t n = 0; n < count; ++n) {
+    const char* const text = (&required(texts, op, "texts"))[n];
+    given.push_back(sizes == nullptr ? &required(text, op, "texts") : text_of(text, sizes[n], op, "texts"));
+  }
+  return given;
+}
+
 std::vector<Message> messages_of(const polyhead_message* messages, std::size_t count) {
   std::vector<Message> result;
   for (std::size_t n = 0; n < count; ++n) {
@@ -102,6 +112,14 @@ ModelOptions options_of(const polyhead_tensor* lengths, const polyhead_head* kno
   return {.lengths = view_of(lengths, kOp, "lengths"), .knocked_out = heads_of(knocked_out, count, kOp, "knocked_out")};
 }
 
+// A single tensor by its name.
+void give(polyhead_results** results, const char* name, Tensor made) {
+  polyhead_results*& into = required(results, kOp, "results");
+  auto named = std::make_unique<polyhead_results>();
+  named->name(name, named->kept.emplace<Tensor>(std::move(made)));
+  into = named.release();
+}
+
 }  // namespace
 
 polyhead_status polyhead_model_load(polyhead_context* context, const char* path, polyhead_model** model) {
@@ -146,13 +164,9 @@ polyhead_status polyhead_model_forward(polyhead_context* context, const polyhead
                                        const polyhead_head* knocked_out, size_t knocked_out_count,
                                        polyhead_results** results) {
   return guarded([&] {
-    polyhead_results*& into = required(results, kOp, "results");
-    auto named = std::make_unique<polyhead_results>();
-    const auto& kept = named->kept.emplace<Tensor>(
-        model_in(model).forward(required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
-                                options_of(lengths, knocked_out, knocked_out_count)));
-    named->name("logits", kept);
-    into = named.release();
+    give(results, "logits",
+         model_in(model).forward(required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
+                                 options_of(lengths, knocked_out, knocked_out_count)));
   });
 }
 
@@ -161,13 +175,19 @@ polyhead_status polyhead_model_embed(polyhead_context* context, const polyhead_m
                                      const polyhead_head* knocked_out, size_t knocked_out_count,
                                      polyhead_results** results) {
   return guarded([&] {
-    polyhead_results*& into = required(results, kOp, "results");
-    auto named = std::make_unique<polyhead_results>();
-    const auto& kept = named->kept.emplace<Tensor>(
-        model_in(model).embed(required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
-                              options_of(lengths, knocked_out, knocked_out_count)));
-    named->name("embeddings", kept);
-    into = named.release();
+    give(results, "embeddings",
+         model_in(model).embed(required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
+                               options_of(lengths, knocked_out, knocked_out_count)));
+  });
+}
+
+polyhead_status polyhead_embed_texts(polyhead_context* context, const polyhead_model* model, const char* const* texts,
+                                     const size_t* text_sizes, size_t text_count, const polyhead_head* knocked_out,
+                                     size_t knocked_out_count, polyhead_results** results) {
+  return guarded([&] {
+    give(results, "embeddings",
+         model_in(model).embed(required(context, kOp, "context").context, texts_of(texts, text_sizes, text_count, kOp),
+                               heads_of(knocked_out, knocked_out_count, kOp, "knocked_out")));
   });
 }
 

@@ -102,12 +102,9 @@ polyhead_status polyhead_model_examples(const polyhead_model* model, const char*
                                         size_t text_count, int64_t length, polyhead_results** results) {
   return guarded([&] {
     polyhead_results*& into = required(results, kOp, "results");
-    std::vector<std::string> given;
-    for (std::size_t n = 0; n < text_count; ++n) {
-      given.push_back(text_of((&required(texts, kOp, "texts"))[n], (&required(sizes, kOp, "sizes"))[n], kOp, "texts"));
-    }
     auto named = std::make_unique<polyhead_results>();
-    const auto& kept = named->kept.emplace<Examples>(required(model, kOp, "model").model.examples(given, length));
+    const auto& kept = named->kept.emplace<Examples>(
+        required(model, kOp, "model").model.examples(texts_of(texts, sizes, text_count, kOp), length));
     named->name("tokens", kept.tokens);
     named->name("targets", kept.targets);
     named->name("lengths", kept.lengths);

@@ -42,7 +42,7 @@ Side side_of(Context& context, model::Transformer& model, const exam::Material& 
 
 void compare(const CompareOptions& o) {
   o.subject.expect_model();
-  if (o.other.empty()) throw Failure(Exit::usage, "with which model? Name two");
+  if (o.other.empty()) throw Failure(Exit::usage, "expected two models to compare, found one");
   Context context = o.on.context();
   const exam::Subject subject = o.subject.load(context);
   std::optional<Progress> progress(std::in_place, "loading " + o.other);

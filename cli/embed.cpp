@@ -92,14 +92,14 @@ Tensor embeddings_of(Context& context, const model::Transformer& model, const Li
 }
 
 void embed(const EmbedOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
-  if (o.text.empty()) throw Failure(Exit::usage, "which texts? Name a file with one on every line: --text FILE");
-  if (o.out.empty()) throw Failure(Exit::usage, "where to? Name a file, for example --out embeddings.npy");
+  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
+  if (o.text.empty()) throw Failure(Exit::usage, "no texts given; name a file with one on every line: --text FILE");
+  if (o.out.empty()) throw Failure(Exit::usage, "no output file given; name one, for example --out embeddings.npy");
   Context context = o.on.context();
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context);
   if (model->config().kind != model::Kind::encoder) {
-    throw Failure(Exit::input, fmt::format("{}: this model is no encoder; those of the families bert, roberta and "
-                                           "distilbert are",
+    throw Failure(Exit::input, fmt::format("{}: this model is not an encoder; use one of the families bert, roberta or "
+                                           "distilbert",
                                            o.model));
   }
   const std::unique_ptr<exam::Language> language = exam::language_of(o.model, model->config());
@@ -126,11 +126,12 @@ Command embed_command() {
   auto o = std::make_shared<EmbedOptions>();
   return {
       .name = "embed",
-      .summary = "what an encoder makes of texts, as an array for NumPy",
+      .summary = "embeddings of texts by an encoder, as a NumPy array",
       .description =
           "Reads a file with a text on every line and writes an npy file, f32 [lines, width]. Each row is the mean of "
           "the last layer's output over the tokens of a line, including those that the tokenizer puts around a text. "
-          "Compare two by their angle. For encoders (BERT, RoBERTa, DistilBERT), and what prune makes of them.",
+          "Compare two by the cosine of their angle. For encoders (BERT, RoBERTa, DistilBERT), and what prune makes of "
+          "them.",
       .examples = {{"polyhead embed minilm --text sentences.txt --out sentences.npy", "one row for every line"}},
       .options = {{"MODEL", "",
                    "a folder that Hugging Face's libraries or polyhead prune made, a .gguf file, or the name of a "

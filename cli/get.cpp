@@ -3,18 +3,20 @@
 
 #include "cli/child.h"
 #include "cli/commands.h"
-#include "cli/fetched.h"
 #include "cli/report.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "core/suggest.h"
 #include "io/file.h"
 #include "io/sha256.h"
+#include "model/fetched.h"
 
 namespace polyhead::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using model::cache_folder, model::fetched_model, model::is_on_hub, model::kept_at, model::known_model,
+    model::known_models, model::FetchedFile, model::KnownModel;
 using Words = std::vector<std::string>;
 
 struct GetOptions {

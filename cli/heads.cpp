@@ -9,9 +9,9 @@
 #include "cli/say.h"
 #include "cli/subject.h"
 #include "exam/links.h"
+#include "exam/page.h"
 #include "io/file.h"
 #include "report/describe.h"
-#include "serve/page.h"
 
 namespace polyhead::cli {
 namespace {
@@ -31,10 +31,10 @@ constexpr std::int64_t kLongWindow = 2048;  // beyond it the backward pass takes
 void write_page(const HeadsOptions& o, Context& context, const exam::Material& material, const Examined& examined) {
   const exam::Examination& found = examined.found;
   constexpr std::int64_t kTexts = 2;
-  exam::Viewer viewer(context, o.subject.model);
+  exam::Observer observer(context, o.subject.model);
   report::Page page;
-  page.title = serve::name_of(o.subject.model);
-  page.lead = serve::in_a_sentence(viewer.model());
+  page.title = exam::name_of(o.subject.model);
+  page.lead = exam::in_a_sentence(observer.model());
   report::Model& model = page.models.emplace_back();
   model.name = page.title;
   const Examples& some = material.ranking[0];
@@ -43,9 +43,9 @@ void write_page(const HeadsOptions& o, Context& context, const exam::Material& m
     const std::int32_t* row = some.tokens.as<std::int32_t>() + b * T;
     const std::int64_t length = some.lengths.present() ? some.lengths.as<std::int32_t>()[b] : T;
     const std::vector<std::int32_t> tokens(row, row + length);
-    model.samples.push_back(std::move(serve::describe(viewer, model.name, viewer.look(tokens)).samples[0]));
-    for (std::size_t layer = 0; layer < viewer.model().config().layers.size(); ++layer) {
-      serve::add_weights(model, viewer, tokens, {}, layer);
+    model.samples.push_back(std::move(exam::describe(observer, model.name, observer.observe(tokens)).samples[0]));
+    for (std::size_t layer = 0; layer < observer.model().config().layers.size(); ++layer) {
+      exam::add_weights(model, observer, tokens, {}, layer);
     }
   }
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
@@ -136,15 +136,15 @@ Command heads_command() {
             "a word's first character and the one after its last",
             &o->links},
            {"all-roles", "", "every role's score, threshold and control; with --format csv only those", &o->all_roles},
-           {"damage", "", "take every head out in turn, which is what takes the time; default: yes", &o->damage},
+           {"damage", "", "remove every head in turn and measure the loss: slow; default: yes", &o->damage},
            {"gradient", "",
             fmt::format(
-                "the gradient of every gate, which takes memory for the way back; default: for windows of up to "
+                "the gradient of every gate, which takes memory for a backward pass; default: for windows of up to "
                 "{} tokens",
                 kLongWindow),
             &o->gradient},
            {"means", "",
-            "damage with every head's mean in its place, too, which takes as long again; default: of models that "
+            "also damage with every head's mean in its place, which doubles the time; default: of models that "
             "polyhead trained",
             &o->means},
            {"html", "FILE", "write the page, too: every head with its numbers and its attention over two texts",

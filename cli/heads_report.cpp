@@ -148,8 +148,10 @@ std::vector<std::string> notes_of(const Examined& e) {
 // A sentence for every column shown that is not self-explanatory.
 std::string explained(const Examined& e, const std::vector<std::string>& headings) {
   const std::pair<const char*, const char*> sentences[] = {
-      {"damage", e.answers() ? "Damage: how much the loss rises without the head. "
-                             : "Damage: how far the embedding of a window turns without the head, 1 - cos. "},
+      {"damage",
+       e.answers()
+           ? "Damage: how much the loss rises without the head. "
+           : "Damage: the cosine distance (1 - cos) between the embeddings of a window with and without the head. "},
       {"accuracy", "Accuracy: how much it changes without the head. "},
       {"logit", "Logit: what the head adds to that of the right answer. "},
       {"most like", "Most like: whose largest weights lie on the same keys. "}};

@@ -239,7 +239,7 @@ void save_tensor(const InspectOptions& o) {
 
 void run(const InspectOptions& o) {
   if (o.model.empty())
-    throw Failure(Exit::usage, "which model? Name a .gguf or .safetensors file, or a folder with one");
+    throw Failure(Exit::usage, "no model given; name a .gguf or .safetensors file, or a folder with one");
   if (o.tensor.empty() != o.out.empty()) {
     throw Failure(Exit::usage, "--tensor and --out go together: which tensor, and the npy file to write it to");
   }

@@ -8,14 +8,15 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <system_error>
 
 #include "cli/commands.h"
-#include "cli/fetched.h"
 #include "cli/pages.h"
 #include "cli/say.h"
 #include "core/suggest.h"
+#include "model/fetched.h"
 #include "polyhead/error.h"
 #include "polyhead/version.h"
 
@@ -128,8 +129,11 @@ void run_command(const Command& command, std::vector<std::string> arguments) {
   }
   for (const Option& option : command.options) {
     if (!option.is_model()) continue;
-    std::string& model = *std::get<std::string*>(option.target);
-    model = model_meant(model);
+    std::string& named = *std::get<std::string*>(option.target);
+    if (named.empty()) continue;
+    const std::filesystem::path meant = model::model_meant(named);
+    if (meant.empty()) throw Failure(Exit::input, model::nothing_at(named));
+    named = meant.string();
   }
   command.run();
 }

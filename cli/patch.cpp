@@ -97,7 +97,7 @@ Report report_of(const Patched& p, std::int64_t top) {
 }
 
 void patch(const PatchOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
+  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
   if (o.clean.empty() || o.corrupted.empty()) throw Failure(Exit::usage, "expected two texts: --clean and --corrupted");
   Context context = o.on.context();
   std::optional<Progress> progress(std::in_place, "loading " + o.model);
@@ -115,7 +115,7 @@ void patch(const PatchOptions& o) {
   if (!o.instead.empty()) question.instead = token_of(tokenizer, "--instead", o.instead);
   if (question.answer == question.instead) {
     throw Failure(Exit::usage,
-                  fmt::format("both texts go on with {}: name what to compare, with --answer and --instead",
+                  fmt::format("both texts are continued with {}: name what to compare, with --answer and --instead",
                               shown(tokenizer, question.answer)));
   }
   Patched patched{o.model, shown(tokenizer, question.answer), shown(tokenizer, question.instead), {}};

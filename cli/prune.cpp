@@ -8,8 +8,8 @@
 #include "cli/progress.h"
 #include "cli/subject.h"
 #include "exam/examination.h"
-#include "exam/transformers_folder.h"
 #include "io/file.h"
+#include "model/transformers_folder.h"
 
 namespace polyhead::cli {
 namespace {
@@ -37,10 +37,11 @@ void check(const PruneOptions& o) {
   }
   if (o.layout == "transformers") {
     if (o.mean) throw Failure(Exit::usage, "--mean: the means need a bias that --layout transformers has no place for");
-    exam::expect_for_transformers(model);
+    model::expect_for_transformers(model);
   }
   if (o.dry_run) return;
-  if (o.out.empty()) throw Failure(Exit::usage, "where to? Name a folder, for example --out small; or --dry-run");
+  if (o.out.empty())
+    throw Failure(Exit::usage, "no output folder given; name one, for example --out small, or use --dry-run");
   std::error_code ignored;
   if (std::filesystem::equivalent(model, o.out, ignored)) {
     throw Failure(Exit::usage, fmt::format("--out: {} is the model itself; name another folder", o.out));
@@ -97,7 +98,9 @@ class Pruning {
   // Returns what could not be written, in words.
   std::string save(const model::Transformer& smaller, const std::vector<HeadId>& gone) const {
     if (o_.layout == "transformers") {
-      return exam::save_for_transformers(o_.subject.model, *subject_.model, gone, o_.out);
+      const model::TransformersFolder made = model::for_transformers(o_.subject.model, *subject_.model, gone);
+      exam::save_cut(made, o_.out);
+      return made.missing;
     }
     if (subject_.task != nullptr) {
       exam::save_cut(smaller, subject_.plan, o_.out);
@@ -161,44 +164,45 @@ class Pruning {
 
 std::vector<Option> options_of(PruneOptions& o) {
   const std::vector<Option> text_options = o.subject.text_options();
-  return {o.subject.model_option(),
-          {"out", "FOLDER", "where the smaller model goes; created if missing", &o.out},
-          {"budget",
-           "X",
-           "how many points of accuracy may be lost; of an encoder, by how many hundredths (1 - cos) its embedding may "
-           "turn",
-           &o.budget,
-           {},
-           0,
-           100},
-          {"order", "ORDER",
-           "which head goes next: iterative (the smallest gradient, ranked again after each), one-shot (ranked once), "
-           "damage (the least loss of accuracy when removed alone) or random; default: iterative, of an encoder damage",
-           &o.order, kOrders},
-          {"layout", "LAYOUT",
-           "polyhead; or transformers, for a folder that transformers loads, too: its layers have equally many heads, "
-           "so only whole groups that read one key head leave, as many from each layer, and other removed heads stay "
-           "as zeros",
-           &o.layout, kLayouts},
-          {"mean", "", "a removed head leaves its mean output behind, in the bias of its layer", &o.mean},
-          {"fine-tune",
-           "N",
-           "steps of training afterwards, at a tenth of the learning rate",
-           &o.fine_tune,
-           {},
-           0,
-           1'000'000'000},
-          {"compare", "", "also compare all orders, down to no head; five random ones", &o.compare},
-          {"dry-run", "", "write nothing", &o.dry_run},
-          {"force", "", "write into a folder that is not empty; files of an older run are removed", &o.force},
-          o.subject.samples_option(),
-          {"seed", "N", "seed of the sequences and of the random order", &o.subject.seed, {}, 0, INT32_MAX},
-          text_options[0],
-          text_options[1],
-          text_options[2],
-          o.on.device_option(),
-          o.on.threads_option(),
-          format_option(o.format)};
+  return {
+      o.subject.model_option(),
+      {"out", "FOLDER", "where the smaller model goes; created if missing", &o.out},
+      {"budget",
+       "X",
+       "points of accuracy that may be lost; of an encoder, hundredths of the cosine distance (1 - cos) between its "
+       "embeddings before and after",
+       &o.budget,
+       {},
+       0,
+       100},
+      {"order", "ORDER",
+       "which head goes next: iterative (the smallest gradient, ranked again after each), one-shot (ranked once), "
+       "damage (the least loss of accuracy when removed alone) or random; default: iterative, of an encoder damage",
+       &o.order, kOrders},
+      {"layout", "LAYOUT",
+       "polyhead; or transformers, for a folder that transformers loads, too: its layers have equally many heads, "
+       "so only whole groups that read one key head leave, as many from each layer, and other removed heads stay "
+       "as zeros",
+       &o.layout, kLayouts},
+      {"mean", "", "a removed head leaves its mean output behind, in the bias of its layer", &o.mean},
+      {"fine-tune",
+       "N",
+       "steps of training afterwards, at a tenth of the learning rate",
+       &o.fine_tune,
+       {},
+       0,
+       1'000'000'000},
+      {"compare", "", "also compare all orders, down to zero heads; five random ones", &o.compare},
+      {"dry-run", "", "write nothing", &o.dry_run},
+      {"force", "", "write into a folder that is not empty; files of an older run are removed", &o.force},
+      o.subject.samples_option(),
+      {"seed", "N", "seed of the sequences and of the random order", &o.subject.seed, {}, 0, INT32_MAX},
+      text_options[0],
+      text_options[1],
+      text_options[2],
+      o.on.device_option(),
+      o.on.threads_option(),
+      format_option(o.format)};
 }
 
 }  // namespace
@@ -211,14 +215,16 @@ Command prune_command() {
       .description =
           "Takes out one head after the other until the accuracy has fallen by more than the budget, puts the last one "
           "back, and writes the model without them: smaller matrices, not masks, so that it is faster and takes less "
-          "room. Heads are ranked on some sequences and judged on others, and what is reported at the end comes from a "
+          "space. Heads are ranked on some sequences and judged on others, and what is reported at the end comes from "
+          "a "
           "third part; a model that polyhead trained was trained on none of them. Heads that share a key head leave "
           "together. Prints the order, the heads that are left, and parameters, bytes, time and accuracy before and "
           "after. Models that bring a tokenizer are judged by how often they know the next token of a text, and "
-          "encoders by how far the embedding of a text turns: name one with --text.",
+          "encoders by the cosine distance (1 - cos) between the embeddings of a text before and after: name one with "
+          "--text.",
       .examples = {{"polyhead prune run --out small", "lose at most one point of accuracy"},
                    {"polyhead prune run --dry-run --budget 5", "see what five points would buy; write nothing"},
-                   {"polyhead prune run --dry-run --compare", "the orders side by side, down to no head"},
+                   {"polyhead prune run --dry-run --compare", "the orders side by side, down to zero heads"},
                    {"polyhead prune run --out small --mean --fine-tune 200",
                     "keep the means, then train a little longer"},
                    {"polyhead prune smollm2 --text book.txt --out small", "a downloaded model, judged on a text"},

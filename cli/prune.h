@@ -18,7 +18,7 @@ struct Orders {
 struct Pruned {
   std::string folder, out, order;  // `out` empty: nothing is written
   double budget = 0;               // in points
-  bool answers = true;             // an encoder gives none: it is judged by how far its embedding turns
+  bool answers = true;             // an encoder gives none: it is judged by the cosine distance of its embeddings
   bool mean = false;
   std::int64_t fine_tuned = 0;  // steps
   PruneCurve curve{};

@@ -9,9 +9,9 @@
 namespace polyhead::cli {
 namespace {
 
-// Columns, and their cells: loss and accuracy or, for an encoder, how far the embedding turns.
+// Columns, and their cells: loss and accuracy or, for an encoder, the cosine distance of its embeddings.
 std::vector<Column> quality_columns(const Pruned& p) {
-  if (!p.answers) return {{"turn", "1 - cos", Style::decimal}};
+  if (!p.answers) return {{"cosine_distance", "1 - cos", Style::decimal}};
   return {{"loss", "loss", Style::decimal}, {"accuracy", "accuracy", Style::percent}};
 }
 std::vector<Value> quality(const Pruned& p, double loss, double accuracy) {
@@ -122,7 +122,8 @@ std::string times_text(const Pruned& p) {
   return text_of(table);
 }
 
-// After each removal the accuracies and losses of every order, or an encoder's turns; the first row is the whole model.
+// After each removal the accuracies and losses of every order, or an encoder's distances; the first row is the whole
+// model.
 Table orders_of(const Pruned& p) {
   const Orders& orders = *p.orders;
   Table table{.name = "orders", .columns = {{"removed", "removed", Style::count}}, .rows = {}};
@@ -137,7 +138,7 @@ Table orders_of(const Pruned& p) {
                                               {"random" + suffix + "_high", "highest", style}});
   };
   if (p.answers) add_columns("", Style::percent);
-  add_columns(p.answers ? "_loss" : "_turn", Style::decimal);
+  add_columns(p.answers ? "_loss" : "_cosine_distance", Style::decimal);
   for (std::size_t n = 0; n <= orders.random.front().steps.size(); ++n) {
     std::vector<Value> row{static_cast<std::int64_t>(n)};
     const auto add = [&](double PruneCurve::*of_whole, double PruneStep::*of_step) {
@@ -156,7 +157,7 @@ Table orders_of(const Pruned& p) {
   return table;
 }
 
-// For people: only the accuracies, or the turns of an encoder.
+// For people: only the accuracies, or the distances of an encoder.
 std::string orders_text(const Pruned& p, const Table& table) {
   std::vector<std::string> keys;
   for (std::size_t n = 0; n < p.orders->ranked.size() + 4; ++n) keys.push_back(table.columns[n].key);
@@ -168,7 +169,7 @@ std::string outcome_of(const Pruned& p) {
   std::string text =
       gone == 0 ? fmt::format("No head of {} can go", all) : fmt::format("{} of {} heads can go", gone, all);
   text += p.answers ? fmt::format(" within {} point{} of accuracy", p.budget, p.budget == 1 ? "" : "s")
-                    : fmt::format(" while the embedding turns by {} at most (1 - cos)", p.budget / 100);
+                    : fmt::format(" while the embedding stays within a cosine distance of {}", p.budget / 100);
   if (p.mean) text += ", leaving their means behind";
   if (p.fine_tuned > 0) text += fmt::format("; then fine-tuned for {} steps", p.fine_tuned);
   text += p.out.empty() ? "; nothing was written\n" : fmt::format("; written to {}\n", p.out);

@@ -47,7 +47,7 @@ exam::Reading read(const ScoreOptions& o, const model::Config& config) {
   const train::Plan plan = train::load_plan(o.model);
   if (plan.task.name != "text") {
     throw Failure(Exit::input,
-                  fmt::format("{}: polyhead trained this model on the task {}, which is no text; 'polyhead "
+                  fmt::format("{}: polyhead trained this model on the task {}, which is not a text; 'polyhead "
                               "heads' says how well it does",
                               o.model, plan.task.name));
   }
@@ -59,18 +59,18 @@ exam::Reading read(const ScoreOptions& o, const model::Config& config) {
 }
 
 void expect_asked(const ScoreOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
-  if (o.text.empty()) throw Failure(Exit::usage, "which text? Name it, for example --text README.md");
+  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
+  if (o.text.empty()) throw Failure(Exit::usage, "no text given; name a file, for example --text README.md");
 }
 
 void expect_language_model(const ScoreOptions& o, const model::Config& config) {
   if (config.kind == model::Kind::gpt) return;
   throw Failure(Exit::input,
                 config.kind == model::Kind::encoder
-                    ? fmt::format("{}: this model is an encoder, which says nothing of what comes next; 'polyhead "
-                                  "embed' writes what it makes of texts",
+                    ? fmt::format("{}: this model is an encoder, which does not predict the next token; 'polyhead "
+                                  "embed' writes its embeddings",
                                   o.model)
-                    : fmt::format("{}: this model answers with a class and says nothing of what comes next", o.model));
+                    : fmt::format("{}: this model is a classifier, which does not predict the next token", o.model));
 }
 
 Report report_of(const ScoreOptions& o, std::int64_t length, std::int64_t windows, const Sums& sums,

@@ -7,7 +7,7 @@
 #include "cli/device.h"
 #include "cli/say.h"
 #include "cli/signals.h"
-#include "serve/page.h"
+#include "exam/page.h"
 #include "serve/server.h"
 
 namespace polyhead::cli {
@@ -23,7 +23,7 @@ struct ServeOptions {
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1"; }
 
 void run(const ServeOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
+  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
   if (o.host == "0.0.0.0" || o.host == "::") {
     throw Failure(Exit::usage, fmt::format("--host: expected the address of one interface, found {}, which is all of "
                                            "them",
@@ -38,17 +38,17 @@ void run(const ServeOptions& o) {
   const Signals signals;
   Context context = o.on.context();
   say(fmt::format("Loading {}\n", o.model));
-  exam::Viewer viewer(context, o.model);
-  std::vector<serve::Subject> subjects{{viewer, o.model}};
-  std::optional<exam::Viewer> other;
+  exam::Observer observer(context, o.model);
+  std::vector<serve::ServedModel> models{{observer, o.model}};
+  std::optional<exam::Observer> other;
   if (!o.compare.empty()) {
     say(fmt::format("Loading {}\n", o.compare));
-    subjects.push_back({other.emplace(context, o.compare), o.compare});
+    models.push_back({other.emplace(context, o.compare), o.compare});
   }
-  serve::Desk desk(std::move(subjects), o.tokens);
+  serve::Desk desk(std::move(models), o.tokens);
   const serve::Server server(desk, {.host = o.host, .port = static_cast<std::uint16_t>(o.port)});
   say(fmt::format("{}\nOpen this address in a browser; Ctrl-C ends the server.\n",
-                  serve::in_a_sentence(viewer.model())));
+                  exam::in_a_sentence(observer.model())));
   fmt::print("{}\n", server.address());
   std::fflush(stdout);
   while (Signals::noted() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -66,7 +66,7 @@ Command serve_command() {
           "it and what the model makes of it: the next token, the class or the embedding. Switch heads off one by one, "
           "by layer, by column or by role, or turn their gates between 0 and 2, and see what changes. Compare two "
           "texts, or two models of the same shape. The page needs nothing from the network. Unless --host says "
-          "otherwise, only this machine can reach it; either way it takes the random part of its address.",
+          "otherwise, only this machine can reach it; either way the random part of its address is needed.",
       .examples = {{"polyhead serve run", "a model that polyhead train made"},
                    {"polyhead serve smollm2 --port 8080", "a downloaded model, always at the same port"},
                    {"polyhead serve before --compare after", "two models of the same shape, side by side"}},

@@ -97,7 +97,7 @@ void check_resume(const TrainOptions& o) {
 }
 
 std::unique_ptr<train::Run> run_of(const TrainOptions& o, Context& context) {
-  if (o.out.empty()) misused("where to? Name a folder, for example --out run");
+  if (o.out.empty()) misused("no output folder given; name one, for example --out run");
   if (!o.resume) {
     check_start(o);
     const Progress progress("making the model");

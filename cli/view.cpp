@@ -6,8 +6,8 @@
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/say.h"
+#include "exam/page.h"
 #include "io/file.h"
-#include "serve/page.h"
 
 namespace polyhead::cli {
 namespace {
@@ -55,15 +55,15 @@ exam::GateList gates_in(const std::string& text) {
 }
 
 // Everything a page shows about a text, with the weights of one layer or of all.
-report::Model read(exam::Viewer& viewer, const std::string& name, const std::string& text, const exam::GateList& gates,
-                   std::optional<std::int64_t> layer, Progress& progress) {
+report::Model read(exam::Observer& observer, const std::string& name, const std::string& text,
+                   const exam::GateList& gates, std::optional<std::int64_t> layer, Progress& progress) {
   progress.note("reading");
-  const std::vector<std::int32_t> tokens = viewer.tokens_of(text, kMostTokens);
-  report::Model model = serve::describe(viewer, name, viewer.look(tokens, gates));
-  const std::int64_t first = layer.value_or(0), end = layer ? *layer + 1 : std::ssize(viewer.model().config().layers);
+  const std::vector<std::int32_t> tokens = observer.tokens_of(text, kMostTokens);
+  report::Model model = exam::describe(observer, name, observer.observe(tokens, gates));
+  const std::int64_t first = layer.value_or(0), end = layer ? *layer + 1 : std::ssize(observer.model().config().layers);
   for (std::int64_t at = first; at < end; ++at) {
     progress.note(fmt::format("weights of layer {}, up to {}", at, end - 1));
-    serve::add_weights(model, viewer, tokens, gates, static_cast<std::size_t>(at));
+    exam::add_weights(model, observer, tokens, gates, static_cast<std::size_t>(at));
   }
   return model;
 }
@@ -91,35 +91,35 @@ std::string command_of(const ViewOptions& o) {
 }
 
 void view(const ViewOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "which model? Name a folder, or a .gguf file");
+  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
   if (!o.text.empty() && !o.prompt.empty()) throw Failure(Exit::usage, "--text, --prompt: one of them, not both");
   const exam::GateList gates = gates_in(o.off);
   Context context = o.on.context();
   std::optional<Progress> progress(std::in_place, "view");
   progress->note("loading " + o.model);
-  exam::Viewer viewer(context, o.model);
-  const auto layers = std::ssize(viewer.model().config().layers);
+  exam::Observer observer(context, o.model);
+  const auto layers = std::ssize(observer.model().config().layers);
   if (o.layer && *o.layer >= layers) {
     throw Failure(Exit::usage, fmt::format("--layer: expected 0 to {}, found {}", layers - 1, *o.layer));
   }
   const std::string text = !o.prompt.empty() ? o.prompt
                            : !o.text.empty() ? io::read_file(o.text, kMostShown)
-                                             : viewer.language().example();
+                                             : observer.language().example();
   report::Page page;
-  page.title = serve::name_of(o.model);
-  page.lead = serve::in_a_sentence(viewer.model());
+  page.title = exam::name_of(o.model);
+  page.lead = exam::in_a_sentence(observer.model());
   if (!gates.empty()) page.about.emplace_back("gates that are not 1", o.off);
   page.about.emplace_back("as a command", command_of(o));
-  page.models.push_back(read(viewer, page.title, text, gates, o.layer, *progress));
+  page.models.push_back(read(observer, page.title, text, gates, o.layer, *progress));
   if (!o.compare.empty()) {
     progress->note("loading " + o.compare);
-    exam::Viewer other(context, o.compare);
-    serve::expect_same_shape(viewer.model(), other.model());
+    exam::Observer other(context, o.compare);
+    exam::expect_same_shape(observer.model(), other.model());
     page.models.push_back(
-        read(other, serve::name_of(o.compare), o.versus.empty() ? text : o.versus, gates, o.layer, *progress));
+        read(other, exam::name_of(o.compare), o.versus.empty() ? text : o.versus, gates, o.layer, *progress));
     page.title += " and " + page.models[1].name;
   } else if (!o.versus.empty()) {
-    page.models.push_back(read(viewer, "second text", o.versus, gates, o.layer, *progress));
+    page.models.push_back(read(observer, "second text", o.versus, gates, o.layer, *progress));
     page.models[0].name = "first text";
   }
   progress->note("writing " + o.out);

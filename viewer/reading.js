@@ -142,10 +142,10 @@ export const reading = {
     });
     canvas.setAttribute('role', 'img');
     canvas.setAttribute('aria-label', `${sample.embedding.length} numbers, from ${number(Math.min(...sample.embedding))} to ${number(Math.max(...sample.embedding))}`);
-    const turned = sample.before && 1 - cosine(sample.embedding, sample.before.embedding);
+    const distance = sample.before && 1 - cosine(sample.embedding, sample.before.embedding);
     return [canvas, element('p', {className: 'hint'}, `The mean over all tokens: ${sample.embedding.length} numbers, one hue below zero, the other above.`),
-      ...(sample.before ? [element('p', {className: 'total'}, 'Turned by ', element('b', {}, number(turned)),
-        ' (1 − cosine) against the whole model')] : [])];
+      ...(sample.before ? [element('p', {className: 'total'}, 'Cosine distance ', element('b', {}, number(distance)),
+        ' from the whole model')] : [])];
   },
 };
 

@@ -53,7 +53,7 @@ class KvCache {
   Tensor device_start_;  // the same where kernels read it; not kept up to date while all are 0
   std::int64_t length_ = 0;
 
-  friend struct CacheOptions;
+  friend struct CacheAccess;
 };
 
 // Attention of the last n tokens, q [B,H,n,D], over everything in the cache; append their keys and values first. The

@@ -15,10 +15,11 @@ class Executor;
 // The CPU rounds nothing.
 enum class Precision : std::uint8_t {
   f32,   // nothing is rounded
-  tf32,  // the operands of f32 matrix products: to TF32, with the exponents of f32 and 10 bits behind the point
-  bf16,  // as tf32; also to bf16, with 7 bits: the matrices of a model that is loaded, what its blocks compute except
-         // for norms, softmax, the residual stream and logits, and f32 attention where Hopper's kernels take it
-  f16,   // as tf32; also to f16, with 10 bits and numbers up to 65504: a model's matrices and blocks, likewise, but not
+  tf32,  // the operands of f32 matrix products, attention's among them: to TF32, with f32's exponent and a 10-bit
+         // mantissa
+  bf16,  // as tf32; also to bf16, 7-bit mantissa: the matrices of a model that is loaded, what its blocks compute
+         // except for norms, softmax, the residual stream and logits, and f32 attention where Hopper's kernels take it
+  f16,   // as tf32; also to f16, 10-bit mantissa and at most 65504: a model's matrices and blocks, likewise, but not
          // in a pass that is recorded for its gradients, of which small ones would be lost
 };
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "polyhead/attention.h"
@@ -42,6 +43,9 @@ struct SurveyOptions {
 // segments of the same tokens, repeated. The statistics are those of `tokens`.
 std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const ConstTensorView& tokens,
                                        const SurveyOptions& options = {});
+// On texts. If no separators are named, they are punctuation and what the tokenizer puts around a text.
+std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const std::vector<std::string>& texts,
+                                       const SurveyOptions& options = {});
 
 struct PatchedHead {
   HeadId id;
@@ -62,6 +66,9 @@ struct Patching {
 Patching patch_heads(Context& context, const Model& model, std::span<const std::int32_t> clean,
                      std::span<const std::int32_t> corrupted, std::optional<std::int32_t> answer = {},
                      std::optional<std::int32_t> instead = {});
+// Of texts; `answer` and `instead` are texts of one token, which within a text usually begin with a blank.
+Patching patch_heads(Context& context, const Model& model, std::string_view clean, std::string_view corrupted,
+                     const std::optional<std::string>& answer = {}, const std::optional<std::string>& instead = {});
 
 // A mean over sequences with its 95 % interval.
 struct Estimate {
@@ -91,7 +98,7 @@ enum class PruneOrder : std::uint8_t {
   damage,     // ranked once, by how much the accuracy, then the loss, suffers without each head alone
 };
 
-// An encoder has no answers: its loss is how far its embeddings turn, 1 - cos, and its accuracy is 1 minus that.
+// An encoder has no answers: its loss is the cosine distance (1 - cos) of its embeddings, its accuracy 1 minus that.
 struct PruneStep {
   HeadId removed;
   double loss = 0, accuracy = 0;  // without this one, those that go together with it, and all before

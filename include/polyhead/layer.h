@@ -46,6 +46,20 @@ struct MultiHeadParameters {
   Value in_proj_weight{}, q_proj_weight{}, k_proj_weight{}, v_proj_weight{}, in_proj_bias{}, out_proj_weight{},
       out_proj_bias{}, q_norm_weight{}, k_norm_weight{};
 };
+enum class ParameterKind : std::uint8_t { matrix, bias, norm };
+// visit(name, kind, parameter of each set...) for all parameters in order, by their names in torch's state_dict.
+template <class Visit, class... Sets>
+void for_each_parameter(const Visit& visit, Sets&... sets) {
+  visit("in_proj_weight", ParameterKind::matrix, sets.in_proj_weight...);
+  visit("q_proj_weight", ParameterKind::matrix, sets.q_proj_weight...);
+  visit("k_proj_weight", ParameterKind::matrix, sets.k_proj_weight...);
+  visit("v_proj_weight", ParameterKind::matrix, sets.v_proj_weight...);
+  visit("in_proj_bias", ParameterKind::bias, sets.in_proj_bias...);
+  visit("out_proj.weight", ParameterKind::matrix, sets.out_proj_weight...);
+  visit("out_proj.bias", ParameterKind::bias, sets.out_proj_bias...);
+  visit("q_norm.weight", ParameterKind::norm, sets.q_norm_weight...);
+  visit("k_norm.weight", ParameterKind::norm, sets.k_norm_weight...);
+}
 using MultiHeadViews = MultiHeadParameters<ConstTensorView>;
 using MultiHeadTensors = MultiHeadParameters<Tensor>;
 

@@ -4,6 +4,7 @@
 //   Tensor logits = model.forward(context, tokens);               // i32 [B,T] -> [B,T,V], or [B,classes]
 //   Tensor without = model.forward(context, tokens, {.knocked_out = {{0, 3}}});  // layer 0, head 3 gives nothing
 //   std::string text = model.generate_text(context, {"It was"}, 20)[0];           // if the model has a tokenizer
+//   Score score = model.score(context, {"It was the best of times"});            // and so wherever tokens are taken
 //
 // Letters: B batch, T tokens, V vocabulary.
 #pragma once
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,8 +48,8 @@ struct Examples {
 };
 
 struct Score {
-  double loss = 0;      // cross entropy, mean over sequences
-  double accuracy = 0;  // over all targets that count
+  double loss = 0;      // cross entropy in nats, mean over all targets that count
+  double accuracy = 0;  // over the same
 };
 
 struct ModelOptions {
@@ -87,10 +89,11 @@ class Model {
   // gemma3, gptneox and bert. Of bert, roberta and distilbert only the encoder is loaded: no pooler, no task's head,
   // and all tokens are of the first type. Throws Error (input) that names what is wrong if something is missing or
   // damaged, if files do not match each other, or if a weight is not finite; Error (io) if the system does not open a
-  // file, such as a GGUF file that is not there. The parameters lie in `memory`: that of the allocator of the
-  // context that will run the model, or of the host. On the host matrices of 16 bits stay as they are stored; on a GPU
-  // they are rounded to bf16 or f16 if `precision`, that of the context, says so, and become f32 otherwise.
-  static Model load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory = host_allocator(),
+  // file. Where nothing is at the path, it may be the name of a model that `polyhead get` has fetched, "smollm2". The
+  // parameters lie in `memory`: that of the allocator of the context that will run the model, or of the host. On the
+  // host matrices of 16 bits stay as they are stored; on a GPU they are rounded to bf16 or f16 if `precision`, that of
+  // the context, says so, and become f32 otherwise.
+  static Model load(const std::filesystem::path& path, const std::shared_ptr<Allocator>& memory = host_allocator(),
                     Precision precision = Precision::f32);
   // Also saves the files of the tokenizer, if there is one. Each file is replaced as a whole or left alone. The folder
   // must exist.
@@ -112,6 +115,14 @@ class Model {
   // What every head attends to: the weights of each layer, [B,H,T,T]; absent for a layer without heads.
   std::vector<Tensor> weights(Context& context, const ConstTensorView& tokens, const ModelOptions& options = {}) const;
 
+  // The same of texts, padded on the right. Throws Error (value) for one that does not fit into the context.
+  Tensor forward(Context& context, const std::vector<std::string>& texts,
+                 const std::vector<HeadId>& knocked_out = {}) const;
+  Tensor embed(Context& context, const std::vector<std::string>& texts,
+               const std::vector<HeadId>& knocked_out = {}) const;
+  std::vector<Tensor> weights(Context& context, const std::vector<std::string>& texts,
+                              const std::vector<HeadId>& knocked_out = {}) const;
+
   // `count` tokens after each prompt; prompts may differ in length. A sequence ends early before a token of
   // sampling.stop. The same seed gives the same tokens.
   std::vector<std::vector<std::int32_t>> generate(Context& context,
@@ -127,6 +138,9 @@ class Model {
   // than the context, or than `length` if that is not 0, is cut into several that lie side by side, each with the
   // beginning.
   Examples examples(const std::vector<std::string>& texts, std::int64_t length = 0) const;
+  // The same some thousand tokens at a time, as score, head_importance and prune take them. Throws Error (value) for a
+  // text in which there is nothing to predict.
+  std::vector<Examples> batches(const std::vector<std::string>& texts, std::int64_t length = 0) const;
 
   // How the model continues texts: up to `count` tokens after each, ending before its end tokens too. What an addition
   // says is in the result.
@@ -139,6 +153,11 @@ class Model {
 
   Score score(Context& context, const std::vector<Examples>& examples,
               const std::vector<HeadId>& knocked_out = {}) const;
+  Score score(Context& context, const std::vector<std::string>& texts,
+              const std::vector<HeadId>& knocked_out = {}) const;
+  Score score(Context& context, std::initializer_list<const char*> texts) const {  // {"two", "texts"} might be examples
+    return score(context, std::vector<std::string>(texts.begin(), texts.end()));
+  }
 
   // For the library's own rooms.
   explicit Model(std::shared_ptr<const model::Transformer> transformer) : transformer_(std::move(transformer)) {}

@@ -95,8 +95,8 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create_cuda(int index, void* 
 POLYHEAD_C_PUBLIC void polyhead_context_free(polyhead_context* context); /* NULL is allowed, here and below */
 POLYHEAD_C_PUBLIC int polyhead_context_threads(const polyhead_context* context);
 /* What a GPU may round for speed, from now on; the CPU rounds nothing. F32, the default: nothing. TF32: operands of f32
- * matrix products. BF16: that, the operands of f32 attention, and the matrices and blocks of models. F16: products as
- * TF32, and models as BF16, but not for gradients. A model's matrices are rounded when it is loaded. */
+ * matrix products and attention. BF16: that, f32 attention to bf16, and the matrices and blocks of models. F16:
+ * products as TF32, and models as BF16, but not for gradients. A model's matrices are rounded when it is loaded. */
 typedef enum polyhead_precision {
   POLYHEAD_PRECISION_F32 = 0,
   POLYHEAD_PRECISION_TF32,
@@ -334,7 +334,8 @@ typedef struct polyhead_head {
   int64_t layer, head; /* both counted from 0 */
 } polyhead_head;
 
-/* A folder or a GGUF file, into the memory of the context's device. */
+/* A folder, a GGUF file, or the name of a model that `polyhead get` has fetched, into the memory of the context's
+ * device. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_model_load(polyhead_context* context, const char* path,
                                                       polyhead_model** model);
 POLYHEAD_C_PUBLIC polyhead_status polyhead_model_save(const polyhead_model* model, const char* folder);
@@ -370,6 +371,12 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_model_embed(polyhead_context* context
                                                        const polyhead_tensor* tokens, const polyhead_tensor* lengths,
                                                        const polyhead_head* knocked_out, size_t knocked_out_count,
                                                        polyhead_results** results);
+
+/* The same of texts; text_sizes NULL: each ends with a 0. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_embed_texts(polyhead_context* context, const polyhead_model* model,
+                                                       const char* const* texts, const size_t* text_sizes,
+                                                       size_t text_count, const polyhead_head* knocked_out,
+                                                       size_t knocked_out_count, polyhead_results** results);
 
 /* What every head attends to, for the same arguments. Results: "0", "1" ..., the weights of each layer that has heads,
  * [B,H,T,T]. */
@@ -435,14 +442,18 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_answer(polyhead_context* context, con
 
 /* ---- Heads ---- */
 
-/* In an array all have the size of the first. */
+/* In an array all have the size of the first. Tokens with their targets, or texts, which polyhead_model_examples()
+ * would make tokens of. */
 typedef struct polyhead_examples {
   size_t size;
   const polyhead_tensor *tokens, *targets, *lengths; /* i32 [B,T]; i32 [B,T] or [B]; i32 [B] or NULL; on the host */
+  const char* const* texts;
+  const size_t* text_sizes; /* NULL: each text ends with a 0 */
+  size_t text_count;
 } polyhead_examples;
 
 typedef struct polyhead_score {
-  double loss, accuracy;
+  double loss, accuracy; /* over all targets that count: cross entropy in nats, and the share that is right */
 } polyhead_score;
 POLYHEAD_C_PUBLIC polyhead_status polyhead_model_score(polyhead_context* context, const polyhead_model* model,
                                                        const polyhead_examples* batches, size_t batch_count,
@@ -461,6 +472,13 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_survey_heads(polyhead_context* contex
                                                         const int32_t* separators, size_t separator_count,
                                                         uint64_t seed, polyhead_surveyed_head* heads, size_t head_size,
                                                         double* sums, size_t sum_count);
+/* On texts; text_sizes NULL: each ends with a 0. separator_count 0: punctuation and what stands around a text. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_survey_texts(polyhead_context* context, const polyhead_model* model,
+                                                        const char* const* texts, const size_t* text_sizes,
+                                                        size_t text_count, const int32_t* separators,
+                                                        size_t separator_count, uint64_t seed,
+                                                        polyhead_surveyed_head* heads, size_t head_size, double* sums,
+                                                        size_t sum_count);
 
 typedef struct polyhead_patching {
   size_t size;
@@ -476,6 +494,11 @@ typedef struct polyhead_patched_head {
 POLYHEAD_C_PUBLIC polyhead_status polyhead_patch_heads(polyhead_context* context, const polyhead_model* model,
                                                        const int32_t* clean, const int32_t* corrupted, size_t count,
                                                        int32_t answer, int32_t instead, polyhead_patching* patching,
+                                                       polyhead_patched_head* heads, size_t head_size);
+/* Of texts that end with a 0; answer and instead are texts of one token, or NULL. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_patch_texts(polyhead_context* context, const polyhead_model* model,
+                                                       const char* clean, const char* corrupted, const char* answer,
+                                                       const char* instead, polyhead_patching* patching,
                                                        polyhead_patched_head* heads, size_t head_size);
 
 typedef struct polyhead_estimate {

@@ -3,6 +3,7 @@
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
+#include "ops/gemv.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 
@@ -36,8 +37,8 @@ TensorView place_for(Tape& tape, const std::optional<Variable>& bias) {
 }
 
 // x W^T + b, in this type.
-TensorView product(Tape& tape, Variable x, Variable weight, const std::optional<Variable>& bias, DType dtype,
-                   ops::ProductExtras extras = {}) {
+TensorView linear_value(Tape& tape, Variable x, Variable weight, const std::optional<Variable>& bias, DType dtype,
+                        ops::LinearExtras extras = {}) {
   const ConstTensorView in = tape.value(x), w = weight_beside(tape, in, weight);
   const TensorView out = tape.take(with_last(in.shape(), w.shape(0)), dtype);
   const bool copied = w.data() != tape.value(weight).data();  // only for this pass: not worth packing
@@ -47,8 +48,8 @@ TensorView product(Tape& tape, Variable x, Variable weight, const std::optional<
 }
 
 // Sends the gradients of x and W, and of b if it is given. dy has x's type.
-void product_backward(Tape& tape, Variable x, Variable weight, const std::optional<Variable>& bias,
-                      const ConstTensorView& dy) {
+void send_linear_backward(Tape& tape, Variable x, Variable weight, const std::optional<Variable>& bias,
+                          const ConstTensorView& dy) {
   const ConstTensorView input = tape.value(x);
   const auto back = [&](const LinearGradientOutputs& outputs) {
     linear_backward_into(tape.context(), input, weight_beside(tape, input, weight), dy, outputs);
@@ -65,24 +66,24 @@ ops::Elementwise backward_of(ops::Elementwise f) {
 }  // namespace
 
 Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias, std::optional<DType> dtype) {
-  const Variable y = tape.result(product(tape, x, weight, bias, dtype.value_or(tape.value(x).dtype())));
+  const Variable y = tape.result(linear_value(tape, x, weight, bias, dtype.value_or(tape.value(x).dtype())));
   tape.on_backward(y, [&tape, x, weight, bias](const TensorView& dy) {
-    product_backward(tape, x, weight, bias, tape.as(dy, tape.value(x).dtype()));
+    send_linear_backward(tape, x, weight, bias, tape.as(dy, tape.value(x).dtype()));
   });
   return y;
 }
 
 Variable linear_onto(Tape& tape, Variable onto, Variable x, Variable weight, std::optional<Variable> bias) {
   const ConstTensorView plus = tape.value(onto);
-  const Variable y = tape.result(product(tape, x, weight, bias, plus.dtype(), {.plus = plus}));
+  const Variable y = tape.result(linear_value(tape, x, weight, bias, plus.dtype(), {.plus = plus}));
   tape.on_backward(y, [&tape, onto, x, weight, bias](const TensorView& dy) {
     const DType dtype = tape.value(x).dtype();
     tape.send_shared(onto, dy);
-    if (dy.dtype() == dtype) return product_backward(tape, x, weight, bias, dy);
+    if (dy.dtype() == dtype) return send_linear_backward(tape, x, weight, bias, dy);
     const TensorView rounded = tape.take(dy.shape(), dtype), dbias = place_for(tape, bias);
     ops::round_and_sum(tape.context(), dy, rounded, dbias);
     if (dbias.present()) tape.send_shared(*bias, dbias);
-    product_backward(tape, x, weight, {}, rounded);
+    send_linear_backward(tape, x, weight, {}, rounded);
     tape.give_back(rounded);
   });
   return y;
@@ -93,9 +94,9 @@ Variable linear_gelu(Tape& tape, Variable x, Variable weight, std::optional<Vari
   TensorView in, out;
   if (f == ops::Elementwise::gelu) {
     in = tape.take(with_last(tape.value(x).shape(), tape.value(weight).shape(0)), dtype);
-    out = product(tape, x, weight, bias, dtype, {.before_gelu = in});
+    out = linear_value(tape, x, weight, bias, dtype, {.before_gelu = in});
   } else {
-    in = product(tape, x, weight, bias, dtype);
+    in = linear_value(tape, x, weight, bias, dtype);
     out = tape.take(in.shape(), dtype);
     ops::elementwise(tape.context(), f, in, {}, out);
   }
@@ -104,7 +105,7 @@ Variable linear_gelu(Tape& tape, Variable x, Variable weight, std::optional<Vari
     const TensorView din = tape.take(in.shape(), in.dtype()), dbias = place_for(tape, bias);
     ops::elementwise(tape.context(), backward_of(f), in, dy, din, 1, dbias);
     if (dbias.present()) tape.send_shared(*bias, dbias);
-    product_backward(tape, x, weight, {}, din);
+    send_linear_backward(tape, x, weight, {}, din);
     tape.give_back(din);
   });
   return y;
@@ -115,19 +116,49 @@ Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variabl
   const ConstTensorView in = tape.value(x), factors = tape.value(gamma);
   const TensorView out = tape.take(in.shape(), dtype.value_or(in.dtype()));
   const std::int64_t columns = in.shape(in.rank() - 1);
-  const TensorView scales = tape.take({columns == 0 ? 0 : in.count() / columns, 2}, factors.dtype());
-  ops::normalise(tape.context(), in, factors, value_of(tape, beta), epsilon, out, scales);
+  const TensorView mean_rstd = tape.take({columns == 0 ? 0 : in.count() / columns, 2}, factors.dtype());
+  ops::normalise(tape.context(), in, factors, value_of(tape, beta), epsilon, out, mean_rstd);
   const Variable y = tape.result(out);
-  tape.on_backward(y, [&tape, x, in, gamma, factors, beta, scales](const TensorView& dy) {
+  tape.on_backward(y, [&tape, x, in, gamma, factors, beta, mean_rstd](const TensorView& dy) {
     const TensorView dgamma = tape.place_for(gamma), dbeta = beta ? tape.place_for(*beta) : TensorView{};
     const auto back = [&](const TensorView& into, const ConstTensorView& plus) {
-      ops::normalise_backward(tape.context(), in, factors, scales, dy, plus, into, dgamma, dbeta);
+      ops::normalise_backward(tape.context(), in, factors, mean_rstd, dy, plus, into, dgamma, dbeta);
     };
     tape.needs_gradient(x) ? tape.send_onto(x, back) : back(tape.take(in.shape(), in.dtype()), {});
     tape.send_shared(gamma, dgamma);
     if (beta) tape.send_shared(*beta, dbeta);
   });
   return y;
+}
+
+Variable linear_of_norm(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon,
+                        DType inner, Variable weight, std::optional<Variable> bias, std::optional<DType> dtype) {
+  const ConstTensorView in = tape.value(x), w = tape.value(weight);
+  if (!tape.recording() && !beta && w.dtype() == inner) {
+    const DType out = dtype.value_or(inner);
+    const TensorView y = tape.take(with_last(in.shape(), w.shape(0)), out);
+    if (ops::gemv(tape.context(), ops::GemvInput::rms_norm, in, tape.value(gamma), epsilon, w,
+                  bias ? tape.value_as(*bias, out) : ConstTensorView{}, {}, y)) {
+      return tape.result(y);
+    }
+    tape.give_back(y);
+  }
+  return linear(tape, normalise(tape, x, gamma, beta, epsilon, inner), weight, bias, dtype);
+}
+
+Variable linear_of_gate_onto(Tape& tape, Variable onto, Variable x, ops::Gate kind, Variable weight,
+                             std::optional<Variable> bias) {
+  const ConstTensorView in = tape.value(x), w = tape.value(weight), plus = tape.value(onto);
+  if (!tape.recording() && w.dtype() == in.dtype()) {
+    const TensorView y = tape.take(plus.shape(), plus.dtype());
+    const auto input = kind == ops::Gate::silu ? ops::GemvInput::silu_gate : ops::GemvInput::gelu_gate;
+    if (ops::gemv(tape.context(), input, in, {}, 0, w, bias ? tape.value_as(*bias, y.dtype()) : ConstTensorView{}, plus,
+                  y)) {
+      return tape.result(y);
+    }
+    tape.give_back(y);
+  }
+  return linear_onto(tape, onto, gate(tape, x, kind), weight, bias);
 }
 
 Variable as(Tape& tape, Variable x, DType dtype) {

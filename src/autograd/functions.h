@@ -22,11 +22,18 @@ Variable linear_onto(Tape& tape, Variable onto, Variable x, Variable weight, std
 Variable normalise(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon,
                    std::optional<DType> dtype = {});
 Variable as(Tape& tape, Variable x, DType dtype);  // x, in another type
+// linear(normalise(x)), whose norm has the type `inner`; without rounding it where one kernel does both, on a tape that
+// does not record.
+Variable linear_of_norm(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon,
+                        DType inner, Variable weight, std::optional<Variable> bias, std::optional<DType> dtype = {});
 // f(x W^T + b) with f = gelu, GPT-2's approximation, or erf_gelu, exact; the gradient of b is summed where that of f is
 // formed.
 Variable linear_gelu(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias, ops::Elementwise f);
 // y [..,F] = f(a) b for x [..,2F] = [a | b].
 Variable gate(Tape& tape, Variable x, ops::Gate kind);
+// linear_onto(gate(x)), likewise.
+Variable linear_of_gate_onto(Tape& tape, Variable onto, Variable x, ops::Gate kind, Variable weight,
+                             std::optional<Variable> bias);
 Variable scale(Tape& tape, Variable x, double factor);  // factor x
 Variable softcap(Tape& tape, Variable x, double cap);   // cap tanh(x / cap)
 Variable add(Tape& tape, Variable a, Variable b);
@@ -42,7 +49,7 @@ Variable embed(Tape& tape, Variable table, const ConstTensorView& tokens, std::o
 Variable pool(Tape& tape, Variable x, const ConstTensorView& lengths);
 
 // What a layer keeps from its forward to its backward pass; the memory is reused from step to step.
-struct MultiHeadMemory {
+struct MultiHeadState {
   MultiHeadResults forward;      // its output includes what it was added to
   MultiHeadGradients gradients;  // dgates [B,H] among them, if they were wanted
 };
@@ -50,7 +57,7 @@ struct MultiHeadMemory {
 // serve one layer per tape; those that the shape does not have are null.
 Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParameters<Parameter*>& parameters,
                    Variable x, const MultiHeadOptions& options, const MultiHeadWants& wants, bool gate_gradients,
-                   MultiHeadMemory& memory, std::optional<Variable> onto = {});
+                   MultiHeadState& state, std::optional<Variable> onto = {});
 
 // A loss that a GPU may still be computing; to be read before the tape is cleared.
 class Loss {

@@ -143,15 +143,15 @@ class Tape {
 
   // What an op keeps besides tensors, by the address of its owner; made when it is first asked for, and kept by
   // clear().
-  template <class Memory>
-  Memory& memory(const void* owner) {
-    std::shared_ptr<void>& place = memories_[owner];
-    if (place == nullptr) place = std::make_shared<Memory>();
-    return *static_cast<Memory*>(place.get());
+  template <class State>
+  State& state(const void* owner) {
+    std::shared_ptr<void>& place = states_[owner];
+    if (place == nullptr) place = std::make_shared<State>();
+    return *static_cast<State*>(place.get());
   }
-  template <class Memory>
-  const Memory& memory(const void* owner) const {
-    return *static_cast<const Memory*>(memories_.at(owner).get());
+  template <class State>
+  const State& state(const void* owner) const {
+    return *static_cast<const State*>(states_.at(owner).get());
   }
 
  private:
@@ -178,7 +178,7 @@ class Tape {
   bool frozen_ = false;
   Pool pool_;
   Gradients gradients_;
-  std::map<const void*, std::shared_ptr<void>> memories_;
+  std::map<const void*, std::shared_ptr<void>> states_;
   std::vector<Node> nodes_;
   std::map<const Parameter*, std::size_t> parameters_;
   std::vector<Step> steps_;

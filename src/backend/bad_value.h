@@ -27,6 +27,7 @@ struct BadValue {
     indices,      // place[0] of the flat indices; found, high: entries
     lengths,      // found; high: tokens
     classes,      // place[0] of the rows; found, high: classes
+    logits,       // not finite
   };
   Kind kind = Kind::none;
   std::int64_t place[3] = {};
@@ -68,11 +69,12 @@ inline Error error_of(std::string_view op, const BadValue& bad) {
       case Kind::lengths: return "lengths: expected 1 to " + text(bad.high) + found;
       case Kind::classes:
         return "targets: expected classes below " + text(bad.high) + found + " at place " + text(bad.place[0]);
+      case Kind::logits: return "the model's logits are not finite: its weights are unusable";
       case Kind::none: break;
     }
     return "a number out of its range";
   };
-  return Error(ErrorCode::value, op, message());
+  return Error(bad.kind == Kind::logits ? ErrorCode::input : ErrorCode::value, op, message());
 }
 
 }  // namespace polyhead::backend

@@ -15,7 +15,7 @@ struct CrossEntropyProblem {
   TensorView dlogits;              // absent, or [M,V] = gradient of totals[0]; may be logits itself
   // Absent, or [M,2]: the target's logit minus the mean of its row, and 1 if it is the first of the row's largest
   // logits, else 0; both 0 where the row does not count.
-  TensorView looks;
+  TensorView target_scores;
 };
 
 }  // namespace polyhead::backend

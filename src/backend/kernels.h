@@ -3,14 +3,17 @@
 #pragma once
 
 #include "backend/adamw.h"
+#include "backend/append.h"
 #include "backend/attention.h"
 #include "backend/cross_entropy.h"
 #include "backend/dropout.h"
 #include "backend/elementwise.h"
 #include "backend/embedding.h"
 #include "backend/gemm.h"
+#include "backend/gemv.h"
 #include "backend/norm.h"
 #include "backend/rotary.h"
+#include "backend/sample.h"
 #include "core/executor.h"
 
 namespace polyhead::backend {
@@ -28,9 +31,12 @@ struct Kernels {
   void (*attend)(Executor&, const AttentionProblem&);
   void (*attend_backward)(Executor&, const AttentionGradientProblem&);
   std::string (*explain)(Executor&, const AttentionProblem&);
+  void (*append)(Executor&, const AppendProblem&);
 
   // Products.
   void (*gemm)(Executor&, const GemmProblem&);
+  // Returns false, and does nothing, where other kernels are faster or needed; null on a device where they always are.
+  bool (*gemv)(Executor&, const GemvProblem&) = nullptr;
   // Packs B [K,N]: as it is for exact products, in bf16 for coarse ones. Then A must be bf16 too, unless the result's
   // `pairs` says that the kernel rounds it.
   PackedMatrix (*pack)(Executor&, const ConstTensorView& b, Products);
@@ -60,6 +66,7 @@ struct Kernels {
   void (*pool)(Executor&, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y);
   void (*pool_backward)(Executor&, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx);
   void (*cross_entropy)(Executor&, const CrossEntropyProblem&);
+  void (*sample)(Executor&, std::string_view op, const SampleProblem&);
 
   // Training. sums [n] f64 = the sum of the squares of each tensor's elements, with the same bits every time.
   void (*adamw)(Executor&, const AdamWProblem&);

@@ -1,5 +1,5 @@
 // LayerNorm and RMSNorm over the last axis, with everything resolved. f32 or f64; on a GPU each tensor of rows may also
-// be f16 or bf16, while scales, gamma, beta and their gradients are f32.
+// be f16 or bf16, while mean_rstd, gamma, beta and their gradients are f32.
 //   LayerNorm  y = (x - mean) rstd * gamma + beta     rstd = 1 / sqrt(mean((x - mean)^2) + epsilon)
 //   RMSNorm    y = x rstd * gamma                     rstd = 1 / sqrt(mean(x^2) + epsilon)
 #pragma once
@@ -30,11 +30,11 @@ struct RowPlaces {
 struct NormProblem {
   ConstTensorView x, gamma, beta;  // rows, [C], [C]; without beta it is RMSNorm
   double epsilon = 1e-5;
-  TensorView y, scales;  // rows, which may be x; [M,2] mean and rstd of every row, or absent
+  TensorView y, mean_rstd;  // rows, which may be x; [M,2] mean and rstd of every row, or absent
 };
 
 struct NormGradientProblem {
-  ConstTensorView x, gamma, scales, dy;
+  ConstTensorView x, gamma, mean_rstd, dy;
   ConstTensorView plus;          // rows that are added to dx, or absent; may be dx itself
   bool centred = true;           // LayerNorm
   TensorView dx, dgamma, dbeta;  // dx may be dy; dbeta absent for RMSNorm

@@ -37,10 +37,10 @@ class Awaited {
   // Only while nobody waits for it.
   void reset() noexcept { number_.store(0, std::memory_order_relaxed); }
 
-  // Returns the number once ready(number) holds: looks at it `looks` times, then sleeps between changes.
+  // Returns the number once ready(number) holds: reads it `spins` times, then sleeps between changes.
   template <class Ready>
-  std::uint32_t until(int looks, const Ready& ready) const noexcept {
-    for (int look = 0; look < looks; ++look) {
+  std::uint32_t until(int spins, const Ready& ready) const noexcept {
+    for (int spin = 0; spin < spins; ++spin) {
       if (const std::uint32_t number = now(); ready(number)) return number;
       pause();
     }

@@ -41,9 +41,6 @@ class Team {
 
   int threads() const noexcept { return threads_; }
   Scratch& scratch(int member) { return scratch_[static_cast<std::size_t>(member)]; }
-  // Memory that the kernels of one op share for intermediate results.
-  static constexpr std::size_t kShared = 6;
-  Scratch& shared(std::size_t slot) { return shared_[slot]; }
 
   // work(item) for every item; make_work(member) gives each member its work. Members claim `grain` items at a time, in
   // order. The caller is member 0 and does not wait for members that have not begun: a thread that is slow to wake is
@@ -86,7 +83,7 @@ class Team {
     });
   }
 
-  std::mutex turn;  // held by the call that uses the team
+  std::recursive_mutex turn;  // held by the call that uses the team
 
   // Between these two, workers look for the next round before they go to sleep: for calls of several rounds, and for
   // the many calls of a training step. Otherwise they sleep at once, since there may be no next round.
@@ -112,7 +109,6 @@ class Team {
 
   const int threads_, at_once_;
   std::vector<Scratch> scratch_;
-  Scratch shared_[kShared];
   std::vector<Next> next_;  // the first unclaimed item of each member's share
   std::vector<std::thread> workers_;
   Awaited round_;              // workers sleep on this

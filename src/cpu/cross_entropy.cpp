@@ -24,17 +24,17 @@ T largest_of(const T* row, std::size_t columns) {
   return largest;
 }
 
-// look [2] = the target's logit minus the mean of row [columns], and 1 if it is the first of the largest, else 0.
+// scores [2] = the target's logit minus the mean of row [columns], and 1 if it is the first of the largest, else 0.
 template <class T>
-void look_at_row(const T* row, std::size_t columns, std::size_t target, T largest, T* look) {
+void score_target(const T* row, std::size_t columns, std::size_t target, T largest, T* scores) {
   constexpr std::size_t kBlock = 512;  // sums of few numbers round little
   double sum = 0;
   for (std::size_t begin = 0; begin < columns; begin += kBlock) {
     sum += static_cast<double>(sum_columns<T>(std::min(kBlock, columns - begin),
                                               [&](auto d, std::size_t c) { return hn::LoadU(d, row + begin + c); }));
   }
-  look[0] = static_cast<T>(static_cast<double>(row[target]) - sum / static_cast<double>(columns));
-  look[1] = row[target] == largest && std::find(row, row + target, largest) == row + target ? T{1} : T{0};
+  scores[0] = static_cast<T>(static_cast<double>(row[target]) - sum / static_cast<double>(columns));
+  scores[1] = row[target] == largest && std::find(row, row + target, largest) == row + target ? T{1} : T{0};
 }
 
 // dlogits = (softmax - 1 at the target) * share.
@@ -45,15 +45,15 @@ void loss_of_row(const backend::CrossEntropyProblem& problem, std::int64_t row) 
   T* d_row = problem.dlogits.present() ? data_of<T>(problem.dlogits) + static_cast<std::size_t>(row) * V : nullptr;
   const std::int32_t target = data_of<std::int32_t>(problem.targets)[row];
   T& loss = data_of<T>(problem.losses)[row];
-  T* look = problem.looks.present() ? data_of<T>(problem.looks) + 2 * row : nullptr;
+  T* scores = problem.target_scores.present() ? data_of<T>(problem.target_scores) + 2 * row : nullptr;
   if (target < 0) {
     loss = 0;
-    if (look != nullptr) look[0] = look[1] = 0;
+    if (scores != nullptr) scores[0] = scores[1] = 0;
     if (d_row != nullptr) std::fill_n(d_row, V, T{0});
     return;
   }
   const T top = largest_of(logits, V), at_target = logits[target], share = data_of<T>(problem.shares)[row];
-  if (look != nullptr) look_at_row(logits, V, static_cast<std::size_t>(target), top, look);
+  if (scores != nullptr) score_target(logits, V, static_cast<std::size_t>(target), top, scores);
   const T sum = sum_columns<T>(V, [&](auto d, std::size_t c) {
     const auto x = hn::LoadU(d, logits + c);
     const auto e = hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, hn::Sub(x, hn::Set(d, top))));  // NaN shows in the loss

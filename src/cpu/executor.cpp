@@ -7,8 +7,8 @@
 
 #include "backend/executors.h"
 #include "core/processors.h"
+#include "cpu/allocator.h"
 #include "cpu/kernels.h"
-#include "cpu/memory.h"
 #include "polyhead/error.h"
 
 namespace polyhead::cpu {
@@ -35,7 +35,7 @@ int checked(int threads) {
 }  // namespace
 
 CpuExecutor::CpuExecutor(int threads)
-    : Executor(cpu::kernels(), std::make_shared<KeptMemory>()), threads_(checked(threads)) {
+    : Executor(cpu::kernels(), std::make_shared<CpuAllocator>()), threads_(checked(threads)) {
   count_forks();
 }
 
@@ -45,14 +45,14 @@ CpuExecutor::~CpuExecutor() {
   if (made != nullptr && made->forks == forks.load()) delete made;
 }
 
-Team& CpuExecutor::team() {
+CpuExecutor::Made& CpuExecutor::made() {
   // No lock: a fork could leave the child with a locked one. If two threads make a team, one throws its own away.
   const std::uint32_t now = forks.load(std::memory_order_relaxed);
   Made* made = made_.load(std::memory_order_acquire);
-  if (made != nullptr && made->forks == now) return made->team;
-  std::unique_ptr<Made> fresh(new Made{Team(threads_, usable_processors()), now});
-  if (made_.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) return fresh.release()->team;
-  return made->team;
+  if (made != nullptr && made->forks == now) return *made;
+  std::unique_ptr<Made> fresh(new Made{Team(threads_, usable_processors()), now, {}});
+  if (made_.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+  return *made;
 }
 
 // A burst ends on the team that it began on: only the thread that forks lives on in the child, and it is not within a

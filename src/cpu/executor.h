@@ -16,18 +16,20 @@ class CpuExecutor final : public Executor {
 
   // The team of this process. After a fork the parent's team is left alone (its threads are not here) and a new one
   // made.
-  Team& team();
+  Team& team() { return made().team; }
 
   int threads() const noexcept override { return threads_; }
-  std::mutex& turn() override { return team().turn; }
+  Turn& turn() override { return team().turn; }
 
  private:
   struct Made {
     Team team;
     std::uint32_t forks;  // that led to this process when the team was made
+    Scratch scratch[kScratchSlots];
   };
+  Made& made();
 
-  std::byte* scratch_bytes(std::size_t slot, std::size_t bytes) override { return team().shared(slot).reserve(bytes); }
+  std::byte* scratch_bytes(std::size_t slot, std::size_t bytes) override { return made().scratch[slot].reserve(bytes); }
   void begin_burst() override;
   void end_burst() noexcept override;
 

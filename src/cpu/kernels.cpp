@@ -42,6 +42,7 @@ const backend::Kernels& kernels() noexcept {
                                           .attend = entry<attend>,
                                           .attend_backward = attend_backward_entry,
                                           .explain = explain,
+                                          .append = entry<append>,
                                           .gemm = entry<gemm>,
                                           .pack = entry<pack>,
                                           .column_sums = entry<column_sums>,
@@ -60,6 +61,7 @@ const backend::Kernels& kernels() noexcept {
                                           .pool = entry<pool>,
                                           .pool_backward = entry<pool_backward>,
                                           .cross_entropy = entry<cross_entropy>,
+                                          .sample = entry<sample>,
                                           .adamw = entry<adamw>,
                                           .sums_of_squares = entry<sums_of_squares>};
   return table;

@@ -16,6 +16,7 @@ bool decodes(const backend::AttentionProblem& problem) noexcept;
 // Takes memory for sums from `memory`.
 void attend_backward(Team& team, const std::shared_ptr<Allocator>& memory,
                      const backend::AttentionGradientProblem& problem);
+void append(Team& team, const backend::AppendProblem& problem);
 
 // The bits of C do not depend on the number of threads, nor on whether B was packed for exact products or not at all.
 void gemm(Team& team, const backend::GemmProblem& problem);
@@ -39,6 +40,7 @@ void embed_backward(Team& team, const backend::EmbeddingGradientProblem& problem
 void pool(Team& team, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y);
 void pool_backward(Team& team, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx);
 void cross_entropy(Team& team, const backend::CrossEntropyProblem& problem);
+void sample(Team& team, std::string_view op, const backend::SampleProblem& problem);
 
 void adamw(Team& team, const backend::AdamWProblem& problem);
 void sums_of_squares(Team& team, std::span<const ConstTensorView> tensors, const TensorView& sums);

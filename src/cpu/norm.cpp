@@ -38,10 +38,10 @@ void normalise_row(const backend::NormProblem& problem, std::int64_t row) {
     const auto shift = centred ? hn::LoadU(d, beta + c) : hn::Zero(d);
     hn::StoreU(hn::MulAdd(unit, hn::LoadU(d, gamma + c), shift), d, y + c);
   });
-  if (!problem.scales.present()) return;
-  T* scales = data_of<T>(problem.scales) + 2 * row;
-  scales[0] = mean;
-  scales[1] = rstd;
+  if (!problem.mean_rstd.present()) return;
+  T* mean_rstd = data_of<T>(problem.mean_rstd) + 2 * row;
+  mean_rstd[0] = mean;
+  mean_rstd[1] = rstd;
 }
 
 // With u = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - u mean(g u)), the middle term for LayerNorm only.
@@ -53,7 +53,7 @@ void normalise_row_backward(const backend::NormGradientProblem& problem, std::in
           *dy = data_of<T>(problem.dy) + RowPlaces(problem.dy)[row], *gamma = data_of<T>(problem.gamma);
   const T* plus = problem.plus.present() ? data_of<T>(problem.plus) + RowPlaces(problem.plus)[row] : nullptr;
   T* dx = data_of<T>(problem.dx) + RowPlaces(problem.dx)[row];
-  const T mean = data_of<T>(problem.scales)[2 * row], rstd = data_of<T>(problem.scales)[2 * row + 1];
+  const T mean = data_of<T>(problem.mean_rstd)[2 * row], rstd = data_of<T>(problem.mean_rstd)[2 * row + 1];
   const auto unit = [&](auto d, std::size_t c) {
     return hn::Mul(hn::Sub(hn::LoadU(d, x + c), hn::Set(d, mean)), hn::Set(d, rstd));
   };

@@ -31,6 +31,7 @@ std::byte* CudaExecutor::scratch_bytes(std::size_t slot, std::size_t bytes) {
   Block& block = blocks_[slot];
   if (block.bytes < bytes) {
     memory_.release(block.data, block.bytes);
+    ++moves_;
     block = {};
     block = {memory_.allocate(bytes), bytes};
   }

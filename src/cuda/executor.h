@@ -42,8 +42,12 @@ class CudaExecutor final : public Executor {
   cudaStream_t stream() const noexcept { return queue_.stream(); }
   CublasLt* cublas();  // null where there is no such library
 
-  std::mutex& turn() override { return turn_; }
+  Turn& turn() override { return turn_; }
   void synchronise() override { queue_.synchronise(); }
+  bool records() const noexcept override;
+  std::unique_ptr<Recording> record(const std::function<void()>& work) override;
+  // How often a workspace has moved; what was recorded before refers to memory that may have other owners now.
+  int moves() const noexcept { return moves_; }
 
   template <class T>
   T* workspace(Workspace which, std::int64_t count) {
@@ -100,7 +104,8 @@ class CudaExecutor final : public Executor {
 
   CudaAllocator& memory_;
   Queue& queue_;
-  std::mutex turn_;
+  Turn turn_;
+  int moves_ = 0;
   std::array<Block, kScratchSlots + static_cast<std::size_t>(Workspace::count)> blocks_{};
   std::unique_ptr<CublasLt> cublas_;
   bool cublas_sought_ = false;

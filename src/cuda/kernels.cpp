@@ -32,7 +32,9 @@ const backend::Kernels& kernels() noexcept {
                                           .attend = entry<attend>,
                                           .attend_backward = entry<attend_backward>,
                                           .explain = entry<explain>,
+                                          .append = entry<append>,
                                           .gemm = entry<gemm>,
+                                          .gemv = entry<gemv>,
                                           .pack = entry<pack>,
                                           .column_sums = entry<column_sums>,
                                           .round = entry<round>,
@@ -50,6 +52,7 @@ const backend::Kernels& kernels() noexcept {
                                           .pool = entry<pool>,
                                           .pool_backward = entry<pool_backward>,
                                           .cross_entropy = entry<cross_entropy>,
+                                          .sample = entry<sample>,
                                           .adamw = entry<adamw>,
                                           .sums_of_squares = entry<sums_of_squares>};
   return table;

@@ -12,8 +12,10 @@ void check_attention(CudaExecutor& executor, std::string_view op, const backend:
 void attend(CudaExecutor& executor, const backend::AttentionProblem& problem);
 void attend_backward(CudaExecutor& executor, const backend::AttentionGradientProblem& problem);
 std::string explain(CudaExecutor& executor, const backend::AttentionProblem& problem);
+void append(CudaExecutor& executor, const backend::AppendProblem& problem);
 
 void gemm(CudaExecutor& executor, const backend::GemmProblem& problem);
+bool gemv(CudaExecutor& executor, const backend::GemvProblem& problem);
 backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b, backend::Products products);
 void column_sums(CudaExecutor& executor, const ConstTensorView& x, const TensorView& sums, const TensorView& rounded);
 
@@ -35,6 +37,7 @@ void pool(CudaExecutor& executor, const ConstTensorView& x, const ConstTensorVie
 void pool_backward(CudaExecutor& executor, const ConstTensorView& dy, const ConstTensorView& lengths,
                    const TensorView& dx);
 void cross_entropy(CudaExecutor& executor, const backend::CrossEntropyProblem& problem);
+void sample(CudaExecutor& executor, std::string_view op, const backend::SampleProblem& problem);
 
 void adamw(CudaExecutor& executor, const backend::AdamWProblem& problem);
 void sums_of_squares(CudaExecutor& executor, std::span<const ConstTensorView> tensors, const TensorView& sums);

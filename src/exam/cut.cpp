@@ -131,7 +131,7 @@ BeforeAndAfter compare(Context& context, model::Transformer& before, model::Tran
   BeforeAndAfter both{sizes_of(before), sizes_of(after)};
   if (before.config().kind == model::Kind::encoder) {
     const auto whole = model::embeddings(context, before, examples), left = model::embeddings(context, after, examples);
-    both.after.loss = heads::estimate(heads::turns(whole, left, "the pruned model")).mean;
+    both.after.loss = heads::estimate(heads::cosine_distances(whole, left, "the pruned model")).mean;
     both.before.accuracy = 1;
     both.after.accuracy = 1 - both.after.loss;
   } else {
@@ -185,6 +185,12 @@ void save_cut(const model::Transformer& model, const std::filesystem::path& give
   train::remove_run(folder);
   text::save_speech(speech, folder);
   model::save(model, folder);
+}
+
+void save_cut(const model::TransformersFolder& made, const std::filesystem::path& folder) {
+  const io::FolderLock lock(folder);
+  train::remove_run(folder);
+  model::save(made, folder);
 }
 
 }  // namespace polyhead::exam

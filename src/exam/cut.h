@@ -7,6 +7,7 @@
 
 #include "exam/subject.h"
 #include "heads/pruning.h"
+#include "model/transformers_folder.h"
 
 namespace polyhead::exam {
 
@@ -43,5 +44,7 @@ void save_cut(const model::Transformer& model, const train::Plan& plan, const st
 // The same for a model with a tokenizer, loaded from `from`: with tokenizer.json or tokenizer.gguf, and its end tokens
 // in generation_config.json.
 void save_cut(const model::Transformer& model, const std::filesystem::path& from, const std::filesystem::path& folder);
+// The same for transformers.
+void save_cut(const model::TransformersFolder& made, const std::filesystem::path& folder);
 
 }  // namespace polyhead::exam

@@ -63,7 +63,7 @@ int host_threads(const Context& context) {
 // both are fast.
 std::vector<heads::HeadRoles> untrained_roles(Context& context, const model::Transformer& model,
                                               const Material& material, std::uint64_t seed) {
-  const model::Transformer untrained(model.config(), seed, model.dtype(), model.memory(), host_threads(context),
+  const model::Transformer untrained(model.config(), seed, model.dtype(), model.allocator(), host_threads(context),
                                      model::Drawn::uniform);
   autograd::Tape tape(context, false);
   tape.pack_weights(ops::Products::coarse);

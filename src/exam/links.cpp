@@ -85,7 +85,7 @@ class OfText final : public LineReader {
     if (line.is_object() && line.contains("tokens")) {
       refuse(where,
              "\"tokens\": for models that polyhead trained on a task; this one takes \"text\", and \"query\" and "
-             "\"key\" as places in it, [first character, the one behind the last]");
+             "\"key\" as places in it, [first character, the one after the last]");
     }
     io::expect_known_keys(line, {"text", "query", "key", "relation"}, where);
     const std::string text = io::read_text(line, "text", where), name = io::read_text(line, "relation", where);
@@ -124,7 +124,7 @@ class OfText final : public LineReader {
                const std::string& where) const {
     const std::vector<std::int64_t> place = io::read_integers(line, key, where, 0, characters);
     if (place.size() != 2 || place[0] >= place[1]) {
-      refuse(where, io::in_quotes(key) + ": expected a word's first character and the one behind its last, [from, to]");
+      refuse(where, io::in_quotes(key) + ": expected a word's first character and the one after its last, [from, to]");
     }
     const auto touches = [&](const text::Token& token) {
       return token.first_char < place[1] && token.last_char > place[0];

@@ -113,7 +113,7 @@ class Windows {
     if (piece_ > 0) return;
     throw Error(ErrorCode::value, "material",
                 "windows: expected more than the " + std::to_string(length - piece_) +
-                    " tokens that stand around every text, found a length of " + std::to_string(length));
+                    " special tokens around every text, found a length of " + std::to_string(length));
   }
 
   // The token after a window is its last target.

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/on_host.h"
 #include "core/row_major.h"
 #include "heads/importance.h"
 #include "heads/patching.h"
 #include "heads/pruning.h"
 #include "heads/roles.h"
+#include "ops/on_host.h"
 
 namespace polyhead {
 namespace {
@@ -75,6 +75,24 @@ Vocabulary vocabulary_of(const Model& model, const ConstTensorView& tokens, cons
   return found;
 }
 
+// 'The' ' cat'
+std::string in_pieces(const Tokenizer& tokenizer, std::span<const std::int32_t> tokens) {
+  std::string pieces;
+  for (const std::int32_t token : tokens) pieces += (pieces.empty() ? "'" : " '") + tokenizer.text_of(token) + "'";
+  return pieces;
+}
+
+std::optional<std::int32_t> one_token(const Tokenizer& tokenizer, const std::optional<std::string>& text,
+                                      const char* name) {
+  if (!text) return std::nullopt;
+  std::vector<std::int32_t> tokens;
+  for (const Token& token : tokenizer.encode(*text, false)) tokens.push_back(token.id);
+  if (tokens.size() == 1) return tokens[0];
+  throw Error(ErrorCode::value, "patch_heads",
+              std::string(name) + ": expected a text of one token, found " + std::to_string(tokens.size()) + " (" +
+                  in_pieces(tokenizer, tokens) + "); a word within a text usually begins with a blank");
+}
+
 }  // namespace
 
 std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const ConstTensorView& tokens,
@@ -108,6 +126,36 @@ std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, con
   return found;
 }
 
+std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const std::vector<std::string>& texts,
+                                       const SurveyOptions& options) {
+  SurveyOptions chosen = options;
+  const Tokenizer& tokenizer = model.tokenizer();
+  if (chosen.separators.empty()) {
+    chosen.separators = tokenizer.marks();
+    const auto add = [&](const std::vector<std::int32_t>& more) {
+      chosen.separators.insert(chosen.separators.end(), more.begin(), more.end());
+    };
+    add(tokenizer.beginning());
+    if (model.is_encoder()) add(tokenizer.ending());
+  }
+  const Examples rows = model.examples(texts);
+  chosen.lengths = rows.lengths;
+  return survey_heads(context, model, rows.tokens, chosen);
+}
+
+Patching patch_heads(Context& context, const Model& model, std::string_view clean, std::string_view corrupted,
+                     const std::optional<std::string>& answer, const std::optional<std::string>& instead) {
+  const std::vector<std::int32_t> from = model.tokens_of(clean), to = model.tokens_of(corrupted);
+  if (from.size() != to.size()) {
+    throw Error(ErrorCode::shape, "patch_heads",
+                "corrupted: expected as many tokens as clean has, " + std::to_string(from.size()) + ", found " +
+                    std::to_string(to.size()) + "\n  " + in_pieces(model.tokenizer(), from) + "\n  " +
+                    in_pieces(model.tokenizer(), to));
+  }
+  return patch_heads(context, model, from, to, one_token(model.tokenizer(), answer, "answer"),
+                     one_token(model.tokenizer(), instead, "instead"));
+}
+
 Patching patch_heads(Context& context, const Model& model, std::span<const std::int32_t> clean,
                      std::span<const std::int32_t> corrupted, std::optional<std::int32_t> answer,
                      std::optional<std::int32_t> instead) {
@@ -118,7 +166,7 @@ Patching patch_heads(Context& context, const Model& model, std::span<const std::
   }
   if (question.answer == question.instead) {
     throw Error(ErrorCode::value, "patch_heads",
-                "expected two texts that go on differently, found token " + std::to_string(question.answer) +
+                "expected two texts with different next tokens, found token " + std::to_string(question.answer) +
                     " after both; name what to compare, answer and instead");
   }
   return heads::patch(context, model.transformer(), clean, corrupted, question);

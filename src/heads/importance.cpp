@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "core/numbers.h"
-#include "core/on_host.h"
 #include "heads/knockout.h"
+#include "ops/on_host.h"
 
 namespace polyhead::heads {
 namespace {
@@ -179,14 +179,14 @@ std::vector<HeadImportance> embedding_importance(Context& context, const model::
   knock_out_all(context, model, examples, options, add);
   for (std::size_t n = 0; n < heads.size(); ++n) {
     const std::string what = without_text(heads[n].id);
-    heads[n].zero = estimate(turns(all.back(), all[kinds * n], what));
-    if (options.means) heads[n].mean = estimate(turns(all.back(), all[kinds * n + 1], what));
+    heads[n].zero = estimate(cosine_distances(all.back(), all[kinds * n], what));
+    if (options.means) heads[n].mean = estimate(cosine_distances(all.back(), all[kinds * n + 1], what));
   }
   return heads;
 }
 
-std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b,
-                          const std::string& what) {
+std::vector<double> cosine_distances(const std::vector<std::vector<double>>& a,
+                                     const std::vector<std::vector<double>>& b, const std::string& what) {
   std::vector<double> result;
   for (std::size_t n = 0; n < a.size(); ++n) {
     const auto product = [](const auto& x, const auto& y) {
@@ -194,7 +194,7 @@ std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::
     };
     result.push_back(1 - product(a[n], b[n]) / std::sqrt(product(a[n], a[n]) * product(b[n], b[n])));
   }
-  model::expect_finite(result, what + ": the turn of the embedding of sequence");
+  model::expect_finite(result, what + ": the cosine distance of the embedding of sequence");
   return result;
 }
 

@@ -38,7 +38,7 @@ std::vector<HeadImportance> importance(Context& context, const model::Transforme
                                        const std::vector<Examples>& examples, const DamageOptions& options = {},
                                        model::SequenceScores* whole = nullptr);
 
-// Of an encoder, which gives no answers: the zero and mean damage are how far a sequence's embedding turns, 1 - cos;
+// Of an encoder, which gives no answers: the zero and mean damage are the cosine distance of a sequence's embedding;
 // the rest stays 0.
 std::vector<HeadImportance> embedding_importance(Context& context, const model::Transformer& model,
                                                  const std::vector<Examples>& examples,
@@ -46,8 +46,8 @@ std::vector<HeadImportance> embedding_importance(Context& context, const model::
 
 // 1 - cos of each pair of embeddings. Throws Error (value) if one is not finite; `what` names the model of the second
 // ones.
-std::vector<double> turns(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b,
-                          const std::string& what);
+std::vector<double> cosine_distances(const std::vector<std::vector<double>>& a,
+                                     const std::vector<std::vector<double>>& b, const std::string& what);
 
 // Per layer [H*D]: the mean output of every head over all tokens that exist.
 std::vector<Tensor> mean_outputs(Context& context, const model::Transformer& model,

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/numbers.h"
-#include "core/on_host.h"
 #include "model/memory.h"
 #include "model/score.h"
+#include "ops/on_host.h"
 
 namespace polyhead::heads {
 namespace {

@@ -36,7 +36,7 @@ struct Verdict {
 };
 
 // Scores a model without some heads on examples; with means, those heads give their means. An encoder gives no answers:
-// its loss is how far its embeddings turn, its accuracy 1 minus that.
+// its loss is the cosine distance of its embeddings, its accuracy 1 minus that.
 class Judge {
  public:
   Judge(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
@@ -53,8 +53,8 @@ class Judge {
     std::vector<Tensor>* held = means_ == nullptr ? nullptr : &shifts;
     if (is_encoder()) {
       const auto left = model::embeddings(context_, model_, examples_, gates.get(), held);
-      const double turn = estimate(turns(whole_, left, without_text(gone))).mean;
-      return {turn, 1 - turn};
+      const double distance = estimate(cosine_distances(whole_, left, without_text(gone))).mean;
+      return {distance, 1 - distance};
     }
     const model::SequenceScores scores = model::score(context_, model_, examples_, gates.get(), held);
     scores.expect_finite(without_text(gone));

@@ -107,7 +107,7 @@ std::unique_ptr<model::Transformer> without_heads(const model::Transformer& mode
   }
   if (means != nullptr) config.bias = true;
   // Assembled on the host, then moved to the old model's memory.
-  auto smaller = model::Transformer::unfilled(config, model.dtype(), model.memory());
+  auto smaller = model::Transformer::unfilled(config, model.dtype(), model.allocator());
   for (Parameter* parameter : smaller->parameters()) {
     parameter->value = Tensor::zeros(parameter->value.shape(), parameter->value.dtype());
   }
@@ -120,7 +120,7 @@ std::unique_ptr<model::Transformer> without_heads(const model::Transformer& mode
     for (std::int64_t c = 0; c < config.width; ++c) bias[c] += shifts[layer].as<float>()[c];
   }
   for (Parameter* parameter : smaller->parameters()) {
-    parameter->value = moved_to(model.memory(), std::move(parameter->value));
+    parameter->value = moved_to(model.allocator(), std::move(parameter->value));
   }
   return smaller;
 }

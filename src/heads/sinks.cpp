@@ -1,6 +1,6 @@
 #include "heads/sinks.h"
 
-#include "core/on_host.h"
+#include "ops/on_host.h"
 
 namespace polyhead::heads {
 

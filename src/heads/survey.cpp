@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/on_host.h"
+#include "ops/on_host.h"
 
 namespace polyhead::heads {
 namespace {
@@ -108,10 +108,10 @@ struct HeadOnProbe {
   const float* row(std::int64_t b, std::int64_t t) const {
     return of_rows + b * row_batch_stride + t * kFullStatistics;
   }
-  std::int64_t look(const Row& r) const {
+  std::int64_t argmax_key(const Row& r) const {
     const float* fields = row(r.b, r.t);
     if (!std::isfinite(fields[static_cast<int>(Statistic::max_weight)])) {
-      throw Error(ErrorCode::value, "survey", "a head's weights are no numbers: the model overflows");
+      throw Error(ErrorCode::value, "survey", "a head's attention weights are NaN: the model overflows");
     }
     return r.t + static_cast<std::int64_t>(fields[static_cast<int>(Statistic::max_offset)]);
   }
@@ -127,8 +127,8 @@ void add(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& ro
     }
   }
   for (std::size_t n = 0; n < rows.size(); ++n) {
-    const std::int64_t key = head.look(rows[n]);
-    to.looks.push_back(key);
+    const std::int64_t key = head.argmax_key(rows[n]);
+    to.argmax_keys.push_back(key);
     if (rows[n].seen < kEnough) continue;
     ++to.offsets[key - rows[n].t];
     if (rarest[n] < 0) continue;
@@ -138,7 +138,7 @@ void add(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& ro
   for (const Relation& relation : probe.relations) {
     Share& share = to.relations[relation.name];
     ++share.count;
-    const std::int64_t within = head.look({relation.sequence, relation.query, 0}) - relation.key;
+    const std::int64_t within = head.argmax_key({relation.sequence, relation.query, 0}) - relation.key;
     share.hits += within >= 0 && within < relation.keys;
   }
 }
@@ -150,7 +150,7 @@ void expect_within_windows(const model::Config& config, std::int64_t tokens) {
     if (window == 0 || window >= tokens) continue;
     throw Error(ErrorCode::value, "survey",
                 "layer " + std::to_string(layer) + " sees " + std::to_string(window) +
-                    " tokens at a time: expected sequences of no more, found " + std::to_string(tokens));
+                    " tokens at most: expected sequences no longer than that, found " + std::to_string(tokens));
   }
 }
 
@@ -220,8 +220,8 @@ Survey survey(autograd::Tape& tape, const model::Transformer& model, const std::
 
 double agreement(const HeadSurvey& a, const HeadSurvey& b) {
   std::int64_t same = 0;
-  for (std::size_t n = 0; n < a.looks.size(); ++n) same += a.looks[n] == b.looks[n];
-  return static_cast<double>(same) / static_cast<double>(std::max<std::size_t>(a.looks.size(), 1));
+  for (std::size_t n = 0; n < a.argmax_keys.size(); ++n) same += a.argmax_keys[n] == b.argmax_keys[n];
+  return static_cast<double>(same) / static_cast<double>(std::max<std::size_t>(a.argmax_keys.size(), 1));
 }
 
 std::vector<std::vector<double>> agreement(const Survey& survey) {

@@ -29,7 +29,7 @@ struct HeadSurvey {
   std::map<std::int64_t, std::int64_t> offsets;
   Share rarest;                            // the largest weight lay on the rarest token that the row sees
   std::map<std::string, Share> relations;  // it lay on the key that the relation names
-  std::vector<std::int64_t> looks;         // per row of all probes, the key of the largest weight: for comparing heads
+  std::vector<std::int64_t> argmax_keys;   // per row of all probes, the key of the largest weight: for comparing heads
 
   double sum(Statistic which) const { return sums[static_cast<std::size_t>(which)]; }
   double mean(Statistic value, Statistic count) const;

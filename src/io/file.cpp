@@ -137,7 +137,8 @@ struct Target {
       return;
     }
     if (!S_ISREG(status.st_mode)) {
-      throw Error(ErrorCode::io, "write_file", asked.string() + ": expected a plain file or none, found another thing");
+      throw Error(ErrorCode::io, "write_file",
+                  asked.string() + ": expected a regular file or none, found something else");
     }
     mode = status.st_mode;
   }
@@ -174,7 +175,7 @@ std::string read_file(const fs::path& path, std::size_t limit) {
 Reader::Reader(const fs::path& path) : path_(path), file_(open_file("read_file", path, O_RDONLY | O_NONBLOCK)) {
   const struct stat status = status_of("read_file", path, file_);
   if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::input, "read_file", path.string() + ": expected a plain file, found another thing");
+    throw Error(ErrorCode::input, "read_file", path.string() + ": expected a regular file, found something else");
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
 }

@@ -233,7 +233,7 @@ void expect_version(std::uint32_t version, const std::string& where) {
 GgufHeader read_header(const Reader& file, const std::string& where) {
   Scanner scan(file, where);
   if (file.size() < 4 || scan.number<std::uint32_t>("magic number") != 0x46554747) {
-    refuse(where, "expected \"GGUF\" at the beginning; it is no GGUF file");
+    refuse(where, "expected \"GGUF\" at the beginning; it is not a GGUF file");
   }
   GgufHeader header{.where = where, .version = scan.number<std::uint32_t>("version"), .tensors = {}};
   expect_version(header.version, where);

@@ -90,7 +90,7 @@ bool read_flag(const Json& object, std::string_view key, std::string_view where)
 }
 
 std::string read_text(const Json& object, std::string_view key, std::string_view where) {
-  const Field field{object, key, where, "a text in quotes"};
+  const Field field{object, key, where, "a string"};
   const Json& value = field.value();
   if (!value.is_string()) field.refuse(shown(value));
   return value.get<std::string>();

@@ -116,7 +116,7 @@ Metadata read_metadata(const Json& json, const std::string& file) {
   if (!json.is_object()) refuse(where, "expected an object of texts");
   Metadata metadata;
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) refuse(where, in_quotes(key) + ": expected a text in quotes");
+    if (!value.is_string()) refuse(where, in_quotes(key) + ": expected a string");
     metadata[key] = value.get<std::string>();
   }
   return metadata;
@@ -163,7 +163,7 @@ std::string read_header(const Reader& file, const std::string& where) {
   const std::uint64_t most = std::min(kMaxHeader, file.size() - kLengthBytes);
   if (length > most) {
     refuse(where, "a header of " + std::to_string(length) + " bytes, expected at most " + std::to_string(most) +
-                      "; it may be no safetensors file, or cut short");
+                      "; it may not be a safetensors file, or be cut short");
   }
   std::string header(length, ' ');
   file.read(kLengthBytes, header.data(), header.size());

@@ -47,7 +47,7 @@ void expect_finite(const std::string& where, const std::string& name, const Tens
   std::int64_t rest = found - numbers;
   Dims index = tensor.shape();
   for (int axis = index.rank() - 1; axis >= 0; rest /= tensor.shape()[axis--]) index[axis] = rest % index[axis];
-  refuse(where + ": " + name + ": expected numbers, found " +
+  refuse(where + ": " + name + ": expected finite numbers, found " +
          (std::isnan(number) ? "nan"
           : number > 0       ? "inf"
                              : "-inf") +
@@ -120,7 +120,7 @@ Tensor Placement::placed(const std::string& where, const autograd::Parameter& pa
 }
 
 void take_parameters(io::Safetensors& file, Transformer& model, Precision precision) {
-  const Placement placement(model.memory(), precision);
+  const Placement placement(model.allocator(), precision);
   for (autograd::Parameter* parameter : model.parameters()) {
     Tensor found = file.take(parameter->name);
     const ConstTensorView to = parameter->value;

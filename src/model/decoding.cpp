@@ -1,6 +1,7 @@
 #include "model/decoding.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace polyhead::model {
 
@@ -26,15 +27,44 @@ void Memory::clear(Context& context, std::span<const std::int32_t> padding) {
   }
 }
 
-Tensor Memory::positions(std::int64_t n) const {
-  Tensor places = Tensor::empty({batch(), n}, DType::i32);
-  for (std::int64_t b = 0; b < batch(); ++b) {
-    for (std::int64_t t = 0; t < n; ++t) {
-      const auto place = static_cast<std::int32_t>(length_ + t) - padding_[static_cast<std::size_t>(b)];
-      places.as<std::int32_t>()[b * n + t] = std::max(place, 0);  // the position of padding does not matter
-    }
+void Memory::place(Context& context, std::int64_t n) {
+  Tensor places = Tensor::empty({(n + 2) * batch()}, DType::i32);
+  std::int32_t* next = places.as<std::int32_t>();
+  const auto first = static_cast<std::int32_t>(length_);
+  for (const std::int32_t padding : padding_) {
+    for (std::int32_t t = 0; t < n; ++t) *next++ = std::max(first + t - padding, 0);  // those of padding do not matter
   }
-  return places;
+  next = std::fill_n(next, batch(), first);
+  std::fill_n(next, batch(), first + static_cast<std::int32_t>(n));
+  // The same memory while n stays the same: recorded calls refer to it.
+  if (!places_.present() || places_.shape() != places.shape()) {
+    places_ = Tensor::empty(places.shape(), DType::i32, context.allocator());
+  }
+  copy(context, places, places_);
+}
+
+ConstTensorView Memory::positions() const {
+  const std::int64_t count = places_.shape()[0] - 2 * batch();
+  return places_.view().slice(0, 0, count).reshape({batch(), batch() == 0 ? 0 : count / batch()});
+}
+
+ops::CacheRows Memory::rows(bool recorded) const {
+  const std::int64_t end = places_.shape()[0], middle = end - batch();
+  return {places_.view().slice(0, middle - batch(), middle), places_.view().slice(0, middle, end),
+          recorded ? bound() : 0};
+}
+
+std::int64_t Memory::bound() const {
+  constexpr std::uint64_t kLeast = 256;
+  return std::min(capacity_, static_cast<std::int64_t>(std::bit_ceil(
+                                 std::max<std::uint64_t>(kLeast, static_cast<std::uint64_t>(length_) + 1))));
+}
+
+void Memory::advance(std::int64_t n) {
+  for (std::optional<KvCache>& layer : layers_) {
+    if (layer) ops::count(*layer, n);
+  }
+  length_ += n;
 }
 
 }  // namespace polyhead::model

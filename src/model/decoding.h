@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/transformer.h"
-#include "polyhead/cache.h"
+#include "ops/cache.h"
 
 namespace polyhead::model {
 
@@ -23,15 +23,20 @@ class Memory {
   // Forgets everything. Of the tokens read next, the first padding[b] of sequence b are padding.
   void clear(Context& context, std::span<const std::int32_t> padding);
 
-  // For Transformer::forward: the positions of the next n tokens, i32 [B,n], and what a layer remembers.
-  Tensor positions(std::int64_t n) const;
+  // For Transformer::forward: tells the device where the next n tokens stand; their positions, i32 [B,n], and rows; and
+  // what a layer remembers. Calls that are recorded serve all lengths up to bound(), as long as it stays.
+  void place(Context& context, std::int64_t n);
+  ConstTensorView positions() const;
+  ops::CacheRows rows(bool recorded) const;
+  std::int64_t bound() const;
   KvCache& layer(std::size_t layer) { return *layers_[layer]; }
-  void advance(std::int64_t n) { length_ += n; }
+  void advance(std::int64_t n);
 
  private:
   std::vector<std::optional<KvCache>> layers_;  // none for a layer without heads
   std::vector<std::int32_t> padding_;
   std::int64_t capacity_, length_ = 0;
+  Tensor places_;  // i32: positions of the next tokens, [B,n], the rows they begin at, [B], and end before, [B]
 };
 
 }  // namespace polyhead::model

@@ -341,7 +341,7 @@ void check_all(Loader& loader, const Transformer& model) {
 }
 
 // For tensors of which only the shape matters.
-class NoMemory final : public Allocator {
+class NoAllocator final : public Allocator {
  public:
   Device device() const noexcept override { return {}; }
   void* allocate(std::size_t) override { return &nothing_; }
@@ -359,7 +359,7 @@ class NoMemory final : public Allocator {
 
 void check_foreign(const io::ListedWeights& weights) {
   const Foreign foreign(weights);
-  const auto shapes = Transformer::unfilled(foreign.config, DType::f32, std::make_shared<NoMemory>());
+  const auto shapes = Transformer::unfilled(foreign.config, DType::f32, std::make_shared<NoAllocator>());
   Loader loader(weights, foreign.family, foreign.config, false);
   check_all(loader, *shapes);
 }

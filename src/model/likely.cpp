@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/on_host.h"
 #include "model/score.h"
 #include "ops/cross_entropy.h"
+#include "ops/on_host.h"
 
 namespace polyhead::model {
 namespace {

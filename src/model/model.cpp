@@ -1,9 +1,11 @@
 #include "polyhead/model.h"
 
 #include <algorithm>
+#include <span>
 
 #include "core/numbers.h"
 #include "model/checkpoint.h"
+#include "model/fetched.h"
 #include "model/head.h"
 #include "model/rows.h"
 #include "model/sample.h"
@@ -12,8 +14,46 @@
 #include "text/speech.h"
 
 namespace polyhead {
+namespace {
 
-Model Model::load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory, Precision precision) {
+constexpr std::int64_t kBatchTokens = 4096;  // of texts that are read together
+constexpr std::size_t kBatchTexts = 32;
+
+// Texts that are cut into rows of up to `length` tokens; 0: of the context.
+model::Rows rows_of(const Model& model, const std::vector<std::string>& texts, std::int64_t length) {
+  const text::Tokenizer& read = model.tokenizer().speech().tokenizer;
+  model::Rows rows(read.beginning(), model.is_encoder() ? read.ending() : std::vector<std::int32_t>{},
+                   length == 0 ? model.context_length() : std::min(length, model.context_length()));
+  for (const std::string& text : texts) {
+    std::vector<std::int32_t> tokens;
+    for (const Token& token : read.encode(text, false)) tokens.push_back(token.id);
+    rows.add(tokens);
+  }
+  return rows;
+}
+
+// Texts that each fill one row.
+Examples whole_texts(const Model& model, std::span<const std::string> texts) {
+  model::Rows rows({}, {}, model.context_length());
+  for (std::size_t n = 0; n < texts.size(); ++n) {
+    const std::vector<std::int32_t> tokens = model.tokens_of(texts[n]);
+    if (tokens.empty() || std::ssize(tokens) > model.context_length()) {
+      throw Error(ErrorCode::value, "model",
+                  "texts: expected 1 to " + std::to_string(model.context_length()) +
+                      " tokens, as many as the model's context holds, found " + std::to_string(tokens.size()) +
+                      " in text " + std::to_string(n));
+    }
+    rows.add(tokens);
+  }
+  if (rows.size() == 0) throw Error(ErrorCode::value, "model", "texts: expected at least one, found none");
+  return rows.padded();
+}
+
+}  // namespace
+
+Model Model::load(const std::filesystem::path& named, const std::shared_ptr<Allocator>& memory, Precision precision) {
+  const std::filesystem::path folder = model::model_meant(named);
+  if (folder.empty()) throw Error(ErrorCode::input, "load", model::nothing_at(named));
   Model loaded(model::load(folder, memory, precision));
   loaded.tokenizer_ = std::make_shared<model::TokenizerOf>(std::filesystem::absolute(folder), loaded.vocabulary());
   return loaded;
@@ -107,16 +147,49 @@ std::vector<std::int32_t> Model::tokens_of(std::string_view text) const {
   return tokens;
 }
 
-Examples Model::examples(const std::vector<std::string>& texts, std::int64_t length) const {
-  const text::Tokenizer& read = tokenizer().speech().tokenizer;
-  model::Rows rows(read.beginning(), is_encoder() ? read.ending() : std::vector<std::int32_t>{},
-                   length == 0 ? context_length() : std::min(length, context_length()));
-  for (const std::string& text : texts) {
-    std::vector<std::int32_t> tokens;
-    for (const Token& token : read.encode(text, false)) tokens.push_back(token.id);
-    rows.add(tokens);
+Tensor Model::forward(Context& context, const std::vector<std::string>& texts,
+                      const std::vector<HeadId>& knocked_out) const {
+  const Examples rows = whole_texts(*this, texts);
+  return forward(context, rows.tokens, {.lengths = rows.lengths, .knocked_out = knocked_out});
+}
+
+Tensor Model::embed(Context& context, const std::vector<std::string>& texts,
+                    const std::vector<HeadId>& knocked_out) const {
+  Tensor made = Tensor::empty({std::ssize(texts), transformer_->config().width}, DType::f32);
+  float* to = made.as<float>();
+  for (std::size_t n = 0; n < std::max<std::size_t>(texts.size(), 1); n += kBatchTexts) {
+    const Examples rows = whole_texts(*this, std::span(texts).subspan(n, std::min(kBatchTexts, texts.size() - n)));
+    const Tensor some = embed(context, rows.tokens, {.lengths = rows.lengths, .knocked_out = knocked_out});
+    to = std::copy_n(some.as<float>(), some.view().count(), to);
   }
-  return rows.padded();
+  return made;
+}
+
+std::vector<Tensor> Model::weights(Context& context, const std::vector<std::string>& texts,
+                                   const std::vector<HeadId>& knocked_out) const {
+  const Examples rows = whole_texts(*this, texts);
+  return weights(context, rows.tokens, {.lengths = rows.lengths, .knocked_out = knocked_out});
+}
+
+Examples Model::examples(const std::vector<std::string>& texts, std::int64_t length) const {
+  return rows_of(*this, texts, length).padded();
+}
+
+std::vector<Examples> Model::batches(const std::vector<std::string>& texts, std::int64_t length) const {
+  if (is_classifier()) {
+    throw Error(ErrorCode::value, "model", "texts: expected Examples, since a classifier's answers are classes");
+  }
+  const model::Rows rows = rows_of(*this, texts, length);
+  if (!is_encoder() && !rows.all_have_targets()) {
+    throw Error(ErrorCode::value, "model",
+                "texts: expected at least two tokens in each, one to predict another from, found fewer");
+  }
+  return rows.batches(kBatchTokens);
+}
+
+Score Model::score(Context& context, const std::vector<std::string>& texts,
+                   const std::vector<HeadId>& knocked_out) const {
+  return score(context, batches(texts), knocked_out);
 }
 
 Score Model::score(Context& context, const std::vector<Examples>& examples,

@@ -13,7 +13,7 @@ Rows::Rows(std::vector<std::int32_t> beginning, std::vector<std::int32_t> ending
   if (piece_ > 0) return;
   throw Error(ErrorCode::value, "examples",
               "length: expected more than the " + std::to_string(length - piece_) +
-                  " tokens that stand around every text, found " + std::to_string(length));
+                  " special tokens around every text, found " + std::to_string(length));
 }
 
 void Rows::add(const std::vector<std::int32_t>& text) {
@@ -35,14 +35,33 @@ void Rows::add(const std::vector<std::int32_t>& text) {
   } while (at + 1 < count);  // a last token by itself has nothing to predict
 }
 
-Examples Rows::padded() const {
+bool Rows::all_have_targets() const {
+  return std::all_of(rows_.begin(), rows_.end(), [](const Row& row) {
+    return std::any_of(row.targets.begin(), row.targets.end(), [](std::int32_t target) { return target >= 0; });
+  });
+}
+
+std::vector<Examples> Rows::batches(std::int64_t tokens) const {
+  std::vector<Examples> made;
+  for (std::size_t begin = 0, end = 0; begin < size(); begin = end) {
+    std::size_t longest = 0;
+    for (; end < size(); ++end) {
+      longest = std::max(longest, rows_[end].tokens.size());
+      if (end > begin && static_cast<std::int64_t>(longest * (end + 1 - begin)) > tokens) break;
+    }
+    made.push_back(padded(begin, end));
+  }
+  return made;
+}
+
+Examples Rows::padded(std::size_t begin, std::size_t end) const {
   std::size_t longest = 0;
-  for (const Row& row : rows_) longest = std::max(longest, row.tokens.size());
-  const auto B = static_cast<std::int64_t>(rows_.size()), T = static_cast<std::int64_t>(longest);
+  for (std::size_t n = begin; n < end; ++n) longest = std::max(longest, rows_[n].tokens.size());
+  const auto B = static_cast<std::int64_t>(end - begin), T = static_cast<std::int64_t>(longest);
   Examples made{Tensor::zeros({B, T}, DType::i32), Tensor::empty({B, T}, DType::i32), Tensor::empty({B}, DType::i32)};
   std::fill_n(made.targets.as<std::int32_t>(), B * T, -1);
   for (std::int64_t b = 0; b < B; ++b) {
-    const Row& row = rows_[static_cast<std::size_t>(b)];
+    const Row& row = rows_[begin + static_cast<std::size_t>(b)];
     std::copy(row.tokens.begin(), row.tokens.end(), made.tokens.as<std::int32_t>() + b * T);
     std::copy(row.targets.begin(), row.targets.end(), made.targets.as<std::int32_t>() + b * T);
     made.lengths.as<std::int32_t>()[b] = static_cast<std::int32_t>(row.tokens.size());

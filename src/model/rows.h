@@ -15,7 +15,12 @@ class Rows {
   Rows(std::vector<std::int32_t> beginning, std::vector<std::int32_t> ending, std::int64_t length);
 
   void add(const std::vector<std::int32_t>& text);
-  Examples padded() const;  // [rows, tokens of the longest], with lengths
+  std::size_t size() const { return rows_.size(); }
+  Examples padded() const { return padded(0, size()); }  // [rows, tokens of the longest], with lengths
+  Examples padded(std::size_t begin, std::size_t end) const;
+  // The rows in order, up to `tokens` with their padding at a time, and one at least.
+  std::vector<Examples> batches(std::int64_t tokens) const;
+  bool all_have_targets() const;
 
  private:
   struct Row {

@@ -1,11 +1,11 @@
 #include "model/sample.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <utility>
 
-#include "core/on_host.h"
 #include "core/philox.h"
+#include "ops/on_host.h"
+#include "ops/sample.h"
 #include "polyhead/error.h"
 
 namespace polyhead::model {
@@ -20,46 +20,8 @@ double uniform(std::uint64_t seed, std::uint64_t index, std::uint32_t stream) {
   return static_cast<double>((std::uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
 }
 
-// The tokens to draw from, the likeliest first if top_k or top_p limits them.
-std::vector<std::int32_t> candidates(std::span<const float> logits, const Sampling& sampling) {
-  std::vector<std::int32_t> tokens(logits.size());
-  std::iota(tokens.begin(), tokens.end(), 0);
-  const bool some = sampling.top_k > 0 && sampling.top_k < std::ssize(tokens);
-  if (!some && sampling.top_p >= 1) return tokens;
-  const auto end = some ? tokens.begin() + sampling.top_k : tokens.end();
-  std::partial_sort(tokens.begin(), end, tokens.end(), [&](std::int32_t a, std::int32_t b) {
-    const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
-    return x > y || (x == y && a < b);
-  });
-  tokens.erase(end, tokens.end());
-  return tokens;
-}
-
-std::int32_t draw(std::span<const float> logits, const Sampling& sampling, double at) {
-  const std::vector<std::int32_t> tokens = candidates(logits, sampling);
-  const double most = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> sums;
-  double sum = 0;
-  for (const std::int32_t token : tokens) {
-    sum += std::exp((static_cast<double>(logits[static_cast<std::size_t>(token)]) - most) / sampling.temperature);
-    sums.push_back(sum);
-  }
-  if (sampling.top_p < 1) {  // up to the token that reaches the share
-    const auto last = std::lower_bound(sums.begin(), sums.end() - 1, sampling.top_p * sum);
-    sums.erase(last + 1, sums.end());
-  }
-  const auto found = std::upper_bound(sums.begin(), sums.end() - 1, at * sums.back());
-  return tokens[static_cast<std::size_t>(found - sums.begin())];
-}
-
-std::int32_t choose(std::span<const float> logits, const Sampling& sampling, std::uint64_t index,
-                    std::uint32_t stream) {
-  if (std::any_of(logits.begin(), logits.end(), [](float logit) { return !std::isfinite(logit); })) {
-    throw Error(ErrorCode::input, "next_token", "the model's logits are not finite: its weights are unusable");
-  }
-  if (sampling.temperature <= 0)
-    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  return draw(logits, sampling, uniform(sampling.seed, index, stream));
+ops::SampleOptions options_of(const Sampling& sampling) {
+  return {sampling.temperature, sampling.top_k, sampling.top_p};
 }
 
 void expect_prompt(const Transformer& model, std::span<const std::int32_t> tokens, const Sampling& sampling) {
@@ -96,9 +58,12 @@ std::int32_t next_token(Context& context, const Transformer& model, std::span<co
   const std::span<const std::int32_t> seen = tokens.last(length);
   autograd::Tape tape(context, false);
   const ConstTensorView input(seen.data(), {1, static_cast<std::int64_t>(length)});
-  const OnHost row(context, tape.value(model.forward(tape, input, {.last_only = true})));
-  const std::span<const float> last(row.as<float>(), static_cast<std::size_t>(model.config().vocabulary));
-  return choose(last, sampling, index, 0);
+  const ConstTensorView logits = tape.value(model.forward(tape, input, {.last_only = true}));
+  const double at = uniform(sampling.seed, index, 0);
+  Tensor chosen = Tensor::empty({1}, DType::i32, context.allocator());
+  ops::sample(context, "next_token", logits.reshape({1, model.config().vocabulary}), options_of(sampling),
+              tape.here(ConstTensorView(&at, {1})), chosen);
+  return *OnHost(context, chosen).as<std::int32_t>();
 }
 
 Generator::Generator(Context& context, const Transformer& model, std::vector<std::vector<std::int32_t>> prompts,
@@ -111,6 +76,8 @@ Generator::Generator(Context& context, const Transformer& model, std::vector<std
       memory_(context, model, static_cast<std::int64_t>(tokens_.size()), model.config().context) {
   for (const std::vector<std::int32_t>& prompt : tokens_) expect_prompt(model, prompt, sampling);
   tape_.pack_weights();
+  last_ = Tensor::empty({memory_.batch(), 1}, DType::i32, context.allocator());
+  if (sampling.temperature > 0) draws_ = Tensor::empty({memory_.batch()}, DType::f64, context.allocator());
 }
 
 void Generator::read() {
@@ -126,26 +93,59 @@ void Generator::read() {
     row = std::copy(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end(), row + padding.back());
   }
   memory_.clear(context_, padding);
-  logits_ = tape_.value(model_.forward(tape_, input, {.memory = &memory_, .last_only = true}));
+  recording_ = nullptr;  // it refers to memory that is placed anew
+  tried_ = 0;
+  choose(tape_.value(model_.forward(tape_, input, {.memory = &memory_, .last_only = true})));
+}
+
+// A step's memory is there once it has run; then it is recorded, for as long as the bound of the caches stays.
+void Generator::step() {
+  Executor& executor = context_.executor();
+  const auto pass = [&](bool recorded) {
+    tape_.clear();
+    choose(tape_.value(model_.forward(tape_, last_, {.memory = &memory_, .recorded = recorded})));
+  };
+  if (!executor.records()) return pass(false);
+  const std::int64_t bound = memory_.bound();
+  memory_.place(context_, 1);
+  if (recorded_ != bound || recording_ == nullptr || !recording_->replay()) {
+    recording_ = nullptr;
+    if (std::exchange(tried_, bound) != bound) {
+      pass(true);
+    } else {
+      recording_ = executor.record([&] { pass(true); });
+      recorded_ = bound;
+    }
+  }
+  memory_.advance(1);
+}
+
+void Generator::place_draws() {
+  if (!draws_.present()) return;
+  Tensor draws = Tensor::empty({memory_.batch()}, DType::f64);
+  for (std::int64_t b = 0; b < memory_.batch(); ++b) {
+    draws.as<double>()[b] = uniform(sampling_.seed, index_, static_cast<std::uint32_t>(b));
+  }
+  copy(context_, draws, draws_);
+}
+
+void Generator::choose(const ConstTensorView& logits) {
+  const std::int64_t B = memory_.batch();
+  ops::sample(context_, "next_token", logits.reshape({B, model_.config().vocabulary}), options_of(sampling_), draws_,
+              last_.view().reshape({B}));
 }
 
 std::vector<std::int32_t> Generator::next() {
-  tape_.clear();
+  place_draws();
   if (memory_.length() == 0 || memory_.length() == memory_.capacity()) {
+    tape_.clear();
     read();
   } else {
-    Tensor input = Tensor::empty({memory_.batch(), 1}, DType::i32);
-    std::transform(tokens_.begin(), tokens_.end(), input.as<std::int32_t>(), [](const auto& t) { return t.back(); });
-    logits_ = tape_.value(model_.forward(tape_, input, {.memory = &memory_}));
+    step();
   }
-  const OnHost last(context_, logits_);
-  const auto V = static_cast<std::size_t>(model_.config().vocabulary);
-  std::vector<std::int32_t> chosen;
-  for (std::size_t b = 0; b < tokens_.size(); ++b) {
-    const float* row = last.as<float>() + static_cast<std::int64_t>(b) * last.view().stride(0);
-    chosen.push_back(choose({row, V}, sampling_, index_, static_cast<std::uint32_t>(b)));
-    tokens_[b].push_back(chosen.back());
-  }
+  const OnHost last(context_, last_);
+  const std::vector<std::int32_t> chosen(last.as<std::int32_t>(), last.as<std::int32_t>() + memory_.batch());
+  for (std::size_t b = 0; b < tokens_.size(); ++b) tokens_[b].push_back(chosen[b]);
   ++index_;
   return chosen;
 }

@@ -4,15 +4,20 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/on_host.h"
 #include "ops/check.h"
 #include "ops/cross_entropy.h"
+#include "ops/on_host.h"
 
 namespace polyhead::model {
 
 double SequenceScores::mean_loss() const {
-  return std::accumulate(losses.begin(), losses.end(), 0.0) /
-         static_cast<double>(std::max<std::size_t>(losses.size(), 1));
+  double sum = 0;
+  std::int64_t all = 0;
+  for (std::size_t n = 0; n < losses.size(); ++n) {
+    sum += losses[n] * static_cast<double>(counts[n]);
+    all += counts[n];
+  }
+  return sum / static_cast<double>(std::max<std::int64_t>(all, 1));
 }
 double SequenceScores::accuracy() const {
   const auto hits = std::accumulate(right.begin(), right.end(), std::int64_t{0});
@@ -25,7 +30,7 @@ void expect_finite(std::span<const double> numbers, const std::string& what) {
   if (bad == numbers.end()) return;
   throw Error(ErrorCode::value, "score",
               what + " " + std::to_string(bad - numbers.begin()) +
-                  " is not finite: the weights are numbers, but what is computed with them overflows");
+                  " is not finite: the weights are finite, but the computation overflows");
 }
 
 void SequenceScores::expect_finite(const std::string& what) const {
@@ -83,13 +88,13 @@ void score_rows(autograd::Tape& tape, autograd::Variable logits, const Tensor& t
   const std::int64_t V = all.shape(all.rank() - 1);
   const ConstTensorView wanted = targets.view().reshape({targets.view().count()}).slice(0, begin, end);
   const TensorView losses = tape.take({end - begin}, DType::f32), shares = tape.take({end - begin}, DType::f32),
-                   totals = tape.take({2}, DType::f64), looks = tape.take({end - begin, 2}, DType::f32);
+                   totals = tape.take({2}, DType::f64), target_scores = tape.take({end - begin, 2}, DType::f32);
   ops::cross_entropy(context, all.reshape({end - begin, V}), tape.here(wanted), ops::Share::all, losses, shares, totals,
-                     {}, looks);
-  const OnHost lost(context, losses), seen(context, looks);
+                     {}, target_scores);
+  const OnHost lost(context, losses), seen(context, target_scores);
   for (std::int64_t n = 0; n < end - begin; ++n) {
-    const float loss = lost.as<float>()[n], *look = seen.as<float>() + 2 * n;
-    to.push_back({static_cast<double>(loss), static_cast<double>(look[0]), std::isfinite(loss) && look[1] > 0});
+    const float loss = lost.as<float>()[n], *scores = seen.as<float>() + 2 * n;
+    to.push_back({static_cast<double>(loss), static_cast<double>(scores[0]), std::isfinite(loss) && scores[1] > 0});
   }
 }
 

@@ -18,7 +18,7 @@ struct SequenceScores {
 
   void add(const SequenceScores& more, std::size_t begin, std::size_t end);  // its sequences [begin, end)
 
-  double mean_loss() const;  // over sequences
+  double mean_loss() const;  // over targets, as perplexity has it: e to the power of it
   double accuracy() const;   // over targets; one without a finite loss counts as wrong
 
   // As below, for the losses and logits of `what` ("the model").

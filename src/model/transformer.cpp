@@ -94,11 +94,11 @@ struct Transformer::Maker {
   Drawn from;
 
   Parameter* make(const std::string& name, const Dims& shape, double spread, double value = 0) {
-    if (!seed) return add(name, Tensor::empty(shape, model.dtype_, model.memory_));
+    if (!seed) return add(name, Tensor::empty(shape, model.dtype_, model.allocator_));
     Tensor tensor = Tensor::empty(shape, model.dtype_);
     const auto stream = static_cast<std::uint32_t>(model.parameters_.size());
     spread > 0 ? draw(tensor, stream, spread) : fill(tensor, value);
-    return add(name, moved_to(model.memory_, std::move(tensor)));
+    return add(name, moved_to(model.allocator_, std::move(tensor)));
   }
   void draw(const TensorView& tensor, std::uint32_t stream, double spread) const {
     constexpr std::int64_t kPiece = std::int64_t{1} << 16;
@@ -122,8 +122,8 @@ struct Transformer::Maker {
     if (model.config_.norm == Norm::layer) made.beta = make(name + ".bias", shape, 0);
     return made;
   }
-  Affine affine(const std::string& name, std::int64_t outputs, std::int64_t inputs, double factor, bool bias) {
-    Affine made;
+  Linear linear(const std::string& name, std::int64_t outputs, std::int64_t inputs, double factor, bool bias) {
+    Linear made;
     made.weight = make(name + ".weight", {outputs, inputs}, factor * spread_for(inputs));
     if (bias) made.bias = make(name + ".bias", {outputs}, 0);
     return made;
@@ -147,17 +147,17 @@ struct Transformer::Maker {
 };
 
 Transformer::Transformer(const Config& config, std::uint64_t seed, DType dtype,
-                         const std::shared_ptr<Allocator>& memory, int threads, Drawn from)
-    : Transformer(config, std::optional(seed), dtype, memory, threads, from) {}
+                         const std::shared_ptr<Allocator>& allocator, int threads, Drawn from)
+    : Transformer(config, std::optional(seed), dtype, allocator, threads, from) {}
 
 std::unique_ptr<Transformer> Transformer::unfilled(const Config& config, DType dtype,
-                                                   const std::shared_ptr<Allocator>& memory) {
-  return std::unique_ptr<Transformer>(new Transformer(config, std::nullopt, dtype, memory, 1, Drawn::normal));
+                                                   const std::shared_ptr<Allocator>& allocator) {
+  return std::unique_ptr<Transformer>(new Transformer(config, std::nullopt, dtype, allocator, 1, Drawn::normal));
 }
 
 Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed, DType dtype,
-                         const std::shared_ptr<Allocator>& memory, int threads, Drawn from)
-    : config_(config), dtype_(dtype), memory_(memory) {
+                         const std::shared_ptr<Allocator>& allocator, int threads, Drawn from)
+    : config_(config), dtype_(dtype), allocator_(allocator) {
   check(config);
   if (seed) expect_memory("model", config, 2, {});
   Team team(threads);
@@ -166,8 +166,8 @@ Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed
   const double spread = config.tied ? 0.02 : 0.2;
   tokens_ = maker.make("tokens.weight", {config.vocabulary, C}, spread);
   if (config.positions == Positions::learned) positions_ = maker.make("positions.weight", {config.context, C}, spread);
-  if (config.positions == Positions::sinusoidal) sinusoids_ = moved_to(memory_, sinusoids(config.context, C, dtype));
-  if (!config.rotary_factors.empty()) rotary_factors_ = moved_to(memory_, f32_of(config.rotary_factors));
+  if (config.positions == Positions::sinusoidal) sinusoids_ = moved_to(allocator_, sinusoids(config.context, C, dtype));
+  if (!config.rotary_factors.empty()) rotary_factors_ = moved_to(allocator_, f32_of(config.rotary_factors));
   if (config.embedding_norm) embedding_norm_ = maker.norm("embedding_norm");
   const double inward =
       1 / std::sqrt(2.0 * static_cast<double>(config.layers.size()));  // of what writes into the stream
@@ -181,13 +181,13 @@ Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed
     block.feed_forward_norm = maker.norm(name + ".feed_forward_norm");
     if (config.sandwich) block.feed_forward_out_norm = maker.norm(name + ".feed_forward_out_norm");
     const std::int64_t up = (is_gated(config.feed_forward) ? 2 : 1) * config.hidden;
-    block.up = maker.affine(name + ".feed_forward.up", up, C, 1, config.bias);
-    block.down = maker.affine(name + ".feed_forward.down", C, config.hidden, inward, config.bias);
+    block.up = maker.linear(name + ".feed_forward.up", up, C, 1, config.bias);
+    block.down = maker.linear(name + ".feed_forward.down", C, config.hidden, inward, config.bias);
   }
   if (!config.post_norm) final_norm_ = maker.norm("final_norm");
   if (config.kind == Kind::encoder) return;
-  output_ = config.tied ? Affine{tokens_, nullptr}
-                        : maker.affine("output", config.outputs(), C, 1, config.kind == Kind::classifier);
+  output_ = config.tied ? Linear{tokens_, nullptr}
+                        : maker.linear("output", config.outputs(), C, 1, config.kind == Kind::classifier);
 }
 
 std::vector<Parameter*> Transformer::parameters() {
@@ -222,7 +222,7 @@ std::optional<Variable> variable_of(Tape& tape, Parameter* parameter) {
   return parameter == nullptr ? std::nullopt : std::optional(tape.parameter(*parameter));
 }
 
-Variable affine(Tape& tape, Variable x, Parameter* weight, Parameter* bias, std::optional<DType> dtype = {}) {
+Variable linear(Tape& tape, Variable x, Parameter* weight, Parameter* bias, std::optional<DType> dtype = {}) {
   return linear(tape, x, tape.parameter(*weight), variable_of(tape, bias), dtype);
 }
 
@@ -259,7 +259,7 @@ void expect_tokens(const Config& config, const ConstTensorView& tokens, const Co
 void expect_memory_fits(const Tape& tape, const ConstTensorView& tokens, const Memory& memory) {
   if (tape.recording()) {
     throw Error(ErrorCode::unsupported, "forward",
-                "no gradient goes through what is remembered; use a tape that does not record");
+                "no gradient goes through the KV cache; use a tape that does not record");
   }
   if (tokens.shape(0) != memory.batch() || tokens.shape(1) > memory.capacity() - memory.length()) {
     throw Error(ErrorCode::shape, "forward",
@@ -297,6 +297,16 @@ Variable Transformer::inner(Tape& tape, Variable x, const Normalised& norm, DTyp
   return config_.post_norm ? as(tape, x, dtype) : normalised(tape, x, norm, dtype);
 }
 
+Variable Transformer::linear_of_inner(Tape& tape, Variable x, const Normalised& norm, const Linear& of,
+                                      std::optional<DType> dtype) const {
+  const DType type = tape.inner_type(tape.value(x).dtype());
+  if (config_.post_norm || norm.gamma == nullptr) {
+    return linear(tape, inner(tape, x, norm, type), of.weight, of.bias, dtype);
+  }
+  return linear_of_norm(tape, x, tape.parameter(*norm.gamma), variable_of(tape, norm.beta), config_.epsilon, type,
+                        tape.parameter(*of.weight), variable_of(tape, of.bias), dtype);
+}
+
 MultiHeadOptions Transformer::attention_options(Tape& tape, std::size_t layer, const PassOptions& options) const {
   MultiHeadOptions how;
   how.attention.causal = config_.kind == Kind::gpt;
@@ -327,17 +337,22 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   if (config_.layers[layer].heads == 0) return attend_without_heads(tape, layer, x);
   const MultiHeadOptions how = attention_options(tape, layer, options);
   const DType stream = tape.value(x).dtype();
-  const bool unrounded = config_.qk_norm && tape.recording();  // the way back through head norms is made in f32
-  const Variable in = inner(tape, x, block.attention_norm, unrounded ? stream : tape.inner_type(stream));
   const MultiHeadWants wants = options.wants_of.value_or(layer) == layer ? options.wants : MultiHeadWants{};
   const bool shifted = options.shifts != nullptr && (*options.shifts)[layer].present();
   const auto layer_of_heads = [&](std::optional<Variable> onto) {
+    const bool unrounded = config_.qk_norm && tape.recording();  // the backward pass of head norms is f32
+    const Variable in = inner(tape, x, block.attention_norm, unrounded ? stream : tape.inner_type(stream));
     return multihead(tape, attention_shape(layer), block.attention, in, how, wants, options.gate_gradients,
-                     tape.memory<autograd::MultiHeadMemory>(&block), onto);
+                     tape.state<autograd::MultiHeadState>(&block), onto);
   };
-  if (options.memory == nullptr && how.output_dropout.p == 0 && !shifted && !config_.sandwich) return layer_of_heads(x);
-  Variable out =
-      options.memory != nullptr ? attend_remembered(tape, layer, in, how, *options.memory) : layer_of_heads({});
+  const Variable weight = tape.parameter(*block.attention.out_proj_weight);
+  const std::optional<Variable> bias = variable_of(tape, block.attention.out_proj_bias);
+  std::optional<Variable> heads;
+  if (options.memory != nullptr) heads = attend_remembered(tape, layer, x, how, options);
+  if (how.output_dropout.p == 0 && !shifted && !config_.sandwich) {
+    return heads ? linear_onto(tape, x, *heads, weight, bias) : layer_of_heads(x);
+  }
+  Variable out = heads ? linear(tape, *heads, weight, bias) : layer_of_heads({});
   if (shifted) {
     const Variable shift = tape.constant(tape.here((*options.shifts)[layer]));
     out = tape.value(shift).rank() == 1 ? add_to_rows(tape, out, shift) : add(tape, out, shift);
@@ -353,13 +368,14 @@ Variable Transformer::attend_without_heads(Tape& tape, std::size_t layer, Variab
   return add_to_rows(tape, x, normalised(tape, bias, block.attention_out_norm));
 }
 
-Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable x, const MultiHeadOptions& options,
-                                        Memory& memory) const {
+Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable x, const MultiHeadOptions& how,
+                                        const PassOptions& options) const {
   const Block& block = blocks_[layer];
   const LayerHeads& heads = config_.layers[layer];
   Context& context = tape.context();
   // q, k and v side by side, split into heads: views of [B,n,(H+2G)*D].
-  const Variable projected = affine(tape, x, block.attention.in_proj_weight, block.attention.in_proj_bias);
+  const Variable projected =
+      linear_of_inner(tape, x, block.attention_norm, {block.attention.in_proj_weight, block.attention.in_proj_bias});
   const TensorView all = tape.writable(projected);
   const std::int64_t D = config_.head_dim,
                      ends[] = {0, heads.heads * D, (heads.heads + heads.kv_heads) * D, all.shape(2)};
@@ -371,38 +387,41 @@ Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable 
     ops::normalise_heads(context, q, block.attention.q_norm_weight->value, config_.epsilon);
     ops::normalise_heads(context, k, block.attention.k_norm_weight->value, config_.epsilon);
   }
-  if (options.rotary) {
-    rotate_into(context, q, *options.rotary, options.query_positions, q);
-    rotate_into(context, k, *options.rotary, options.query_positions, k);
-  }
-  KvCache& cache = memory.layer(layer);
-  cache.append(context, k, v);
+  KvCache& cache = options.memory->layer(layer);
+  const ops::CacheRows rows = options.memory->rows(options.recorded);
+  ops::append(context, cache, q, k, v, how.rotary, how.query_positions, rows);
   const TensorView merged = tape.take({all.shape(0), all.shape(1), heads.heads * D}, all.dtype());
-  attend_into(context, q, cache, options.attention, {}, {.output = merged.split(2, heads.heads).transpose(1, 2)});
-  return affine(tape, tape.result(merged), block.attention.out_proj_weight, block.attention.out_proj_bias);
+  ops::attend_into(context, q, cache, how.attention, rows, merged.split(2, heads.heads).transpose(1, 2));
+  return tape.result(merged);
 }
 
-Variable Transformer::activated(Tape& tape, Variable x, const Affine& up) const {
-  const FeedForward kind = config_.feed_forward;
-  if (is_gated(kind)) {
-    return gate(tape, affine(tape, x, up.weight, up.bias),
-                kind == FeedForward::swiglu ? ops::Gate::silu : ops::Gate::gelu);
-  }
+Variable Transformer::activated(Tape& tape, Variable x, const Linear& up) const {
   return linear_gelu(tape, x, tape.parameter(*up.weight), variable_of(tape, up.bias),
-                     kind == FeedForward::gelu ? ops::Elementwise::gelu : ops::Elementwise::erf_gelu);
+                     config_.feed_forward == FeedForward::gelu ? ops::Elementwise::gelu : ops::Elementwise::erf_gelu);
 }
 
 Variable Transformer::feed_forward(Tape& tape, std::size_t layer, Variable x, Variable onto,
                                    const PassOptions& options) const {
   const Block& block = blocks_[layer];
   if (block.up.weight == nullptr) return onto;
-  const Variable in = inner(tape, x, block.feed_forward_norm, tape.inner_type(tape.value(x).dtype()));
-  const Variable active = activated(tape, in, block.up);
   const Dropout dropped = dropout(config_.dropout, options, layer, 2);
-  if (dropped.p == 0 && !config_.sandwich) {
+  const bool onto_at_once = dropped.p == 0 && !config_.sandwich;
+  Variable active = x;
+  if (is_gated(config_.feed_forward)) {
+    const ops::Gate kind = config_.feed_forward == FeedForward::swiglu ? ops::Gate::silu : ops::Gate::gelu;
+    const Variable up = linear_of_inner(tape, x, block.feed_forward_norm, block.up);
+    if (onto_at_once) {
+      return linear_of_gate_onto(tape, onto, up, kind, tape.parameter(*block.down.weight),
+                                 variable_of(tape, block.down.bias));
+    }
+    active = gate(tape, up, kind);
+  } else {
+    active = activated(tape, inner(tape, x, block.feed_forward_norm, tape.inner_type(tape.value(x).dtype())), block.up);
+  }
+  if (onto_at_once) {
     return linear_onto(tape, onto, active, tape.parameter(*block.down.weight), variable_of(tape, block.down.bias));
   }
-  const Variable out = drop(tape, affine(tape, active, block.down.weight, block.down.bias), dropped);
+  const Variable out = drop(tape, linear(tape, active, block.down.weight, block.down.bias), dropped);
   return add(tape, onto, normalised(tape, out, block.feed_forward_out_norm));
 }
 
@@ -477,25 +496,25 @@ Variable Transformer::through(Tape& tape, Variable x, std::size_t first, std::si
 Variable Transformer::answer(Tape& tape, Variable x, const PassOptions& options) const {
   const Executor::Burst burst(tape.context().executor());
   const DType stream = tape.value(x).dtype();
-  x = normalised(tape, x, final_norm_, config_.kind == Kind::gpt ? tape.inner_type(stream) : stream);
+  if (config_.kind != Kind::gpt) x = normalised(tape, x, final_norm_, stream);
   if (config_.kind == Kind::encoder) return x;
   if (config_.kind == Kind::classifier) x = pool(tape, x, tape.here(options.lengths));
-  const Variable logits = affine(tape, x, output_.weight, output_.bias, stream);
+  const Variable logits = config_.kind == Kind::gpt ? linear_of_inner(tape, x, final_norm_, output_, stream)
+                                                    : linear(tape, x, output_.weight, output_.bias, stream);
   return config_.logit_softcap > 0 ? softcap(tape, logits, config_.logit_softcap) : logits;
 }
 
 Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& given) const {
   const Executor::Burst burst(tape.context().executor());
   PassOptions options = given;
-  Tensor places;
   if (options.memory != nullptr) {
     expect_tokens(config_, tokens, options.lengths);
     expect_memory_fits(tape, tokens, *options.memory);
-    places = options.memory->positions(tokens.shape(1));
-    options.positions = tape.here(places);
+    if (!options.recorded) options.memory->place(tape.context(), tokens.shape(1));
+    options.positions = options.memory->positions();
   }
   Variable x = through(tape, read(tape, tokens, options), 0, blocks_.size(), options);
-  if (options.memory != nullptr) options.memory->advance(tokens.shape(1));
+  if (options.memory != nullptr && !options.recorded) options.memory->advance(tokens.shape(1));
   if (options.last_only && tokens.shape(1) > 1) x = last_of(tape, x);
   return answer(tape, x, options);
 }

@@ -26,6 +26,9 @@ struct PassOptions {
   // The tokens come after those that are remembered here, and are remembered in turn. For a language model, on a tape
   // that does not record; without lengths and wants.
   Memory* memory{};
+  // The pass is recorded to be replayed for later tokens: the memory was told by place() where its tokens stand, and is
+  // told by advance() when they count.
+  bool recorded = false;
   // Receives what every layer reads, [B,T,C] each, and the last one's output.
   std::vector<autograd::Variable>* streams{};
   bool last_only = false;  // of a language model: the logits of the last token, [B,1,V]; on a tape that does not record
@@ -43,19 +46,19 @@ class Transformer {
   // the memory of the context that passes run on, or on the host. The numbers do not depend on how many threads draw
   // them.
   explicit Transformer(const Config& config, std::uint64_t seed = 0, DType dtype = DType::f32,
-                       const std::shared_ptr<Allocator>& memory = host_allocator(), int threads = 1,
+                       const std::shared_ptr<Allocator>& allocator = host_allocator(), int threads = 1,
                        Drawn from = Drawn::normal);
 
   const Config& config() const noexcept { return config_; }
   DType dtype() const noexcept { return dtype_; }
-  const std::shared_ptr<Allocator>& memory() const noexcept { return memory_; }  // where the parameters lie
+  const std::shared_ptr<Allocator>& allocator() const noexcept { return allocator_; }  // where the parameters lie
   std::vector<autograd::Parameter*> parameters();
   std::vector<const autograd::Parameter*> parameters() const;
   std::int64_t parameter_count() const;
 
   // Parameters hold nothing yet and are to be moved in: no numbers are drawn, no memory is touched.
   static std::unique_ptr<Transformer> unfilled(const Config& config, DType dtype = DType::f32,
-                                               const std::shared_ptr<Allocator>& memory = host_allocator());
+                                               const std::shared_ptr<Allocator>& allocator = host_allocator());
 
   // Logits [B,T,V]; [B,classes] of a classifier; of an encoder a row for every token, [B,T,C]. Tokens, i32 [B,T], must
   // live as long as the pass. Tokens, lengths, gates and shifts may lie on the host. A pass belongs to its tape and
@@ -73,8 +76,8 @@ class Transformer {
 
   // What the tape's last pass left in a layer: statistics, weights, heads, and after backward the gradients of the
   // gates. A layer without heads leaves nothing.
-  const autograd::MultiHeadMemory& attention(const autograd::Tape& tape, std::size_t layer) const {
-    return tape.memory<autograd::MultiHeadMemory>(&blocks_[layer]);
+  const autograd::MultiHeadState& attention(const autograd::Tape& tape, std::size_t layer) const {
+    return tape.state<autograd::MultiHeadState>(&blocks_[layer]);
   }
 
   MultiHeadShape attention_shape(std::size_t layer) const;
@@ -88,24 +91,27 @@ class Transformer {
   struct Normalised {
     Parameter *gamma = nullptr, *beta = nullptr;  // none, none: no norm; no beta: RMSNorm
   };
-  struct Affine {
+  struct Linear {
     Parameter *weight = nullptr, *bias = nullptr;
   };
   struct Block {
     Normalised attention_norm, feed_forward_norm;
     Normalised attention_out_norm, feed_forward_out_norm;  // of a sandwich
     MultiHeadParameters<Parameter*> attention;
-    Affine up, down;
+    Linear up, down;
   };
   struct Maker;
 
   Transformer(const Config& config, std::optional<std::uint64_t> seed, DType dtype,
-              const std::shared_ptr<Allocator>& memory, int threads, Drawn from);
+              const std::shared_ptr<Allocator>& allocator, int threads, Drawn from);
 
   autograd::Variable normalised(autograd::Tape& tape, autograd::Variable x, const Normalised& norm,
                                 std::optional<DType> dtype = {}) const;
   // What attention or feed-forward reads: the norm of the stream x, or x itself if norms come later (post_norm).
   autograd::Variable inner(autograd::Tape& tape, autograd::Variable x, const Normalised& norm, DType dtype) const;
+  // The product with what they read.
+  autograd::Variable linear_of_inner(autograd::Tape& tape, autograd::Variable x, const Normalised& norm,
+                                     const Linear& of, std::optional<DType> dtype = {}) const;
   autograd::Variable block(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                            const PassOptions& options) const;
   // x plus the attention over it.
@@ -118,25 +124,25 @@ class Transformer {
   autograd::Variable embed(autograd::Tape& tape, const ConstTensorView& tokens, const PassOptions& options) const;
   // attend() of a layer that has lost all its heads.
   autograd::Variable attend_without_heads(autograd::Tape& tape, std::size_t layer, autograd::Variable x) const;
-  // Attention of new tokens x [B,n,C] over all that a layer remembers.
+  // Attention of new tokens x [B,n,C] over all that a layer remembers: the heads side by side, [B,n,H*D].
   autograd::Variable attend_remembered(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
-                                       const MultiHeadOptions& options, Memory& memory) const;
-  // The first half of the feed-forward network: [..,hidden].
-  autograd::Variable activated(autograd::Tape& tape, autograd::Variable x, const Affine& up) const;
+                                       const MultiHeadOptions& how, const PassOptions& options) const;
+  // The first half of a feed-forward network that has no gate: [..,hidden].
+  autograd::Variable activated(autograd::Tape& tape, autograd::Variable x, const Linear& up) const;
   // `onto` plus the feed-forward network of x.
   autograd::Variable feed_forward(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
                                   autograd::Variable onto, const PassOptions& options) const;
 
   Config config_;
   DType dtype_;
-  std::shared_ptr<Allocator> memory_;
+  std::shared_ptr<Allocator> allocator_;
   std::deque<Parameter> parameters_;  // in the order they were made; addresses stay
   Parameter *tokens_ = nullptr, *positions_ = nullptr;
   Tensor sinusoids_;          // [context,C]
   Tensor rotary_factors_;     // f32 [pairs], or absent
   std::deque<Block> blocks_;  // addresses stay: they are a tape's keys to what a pass leaves
   Normalised embedding_norm_, final_norm_;
-  Affine output_;
+  Linear output_;
 };
 
 }  // namespace polyhead::model

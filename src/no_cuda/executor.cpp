@@ -1,4 +1,6 @@
 // The GPU's symbols in a build without CUDA.
+#include "core/executor.h"
+
 #include "backend/executors.h"
 #include "polyhead/error.h"
 

@@ -1,10 +1,12 @@
-#include "polyhead/cache.h"
+#include "ops/cache.h"
 
 #include <algorithm>
 
 #include "core/numbers.h"
 #include "ops/call.h"
 #include "ops/check.h"
+#include "ops/resolve.h"
+#include "ops/rotary.h"
 
 namespace polyhead {
 namespace {
@@ -27,12 +29,27 @@ void expect_tokens(const ops::Argument& argument, const Dims& shape, const Tenso
 
 }  // namespace
 
-// The caller's options with those of the cache, and the memory that they refer to.
+// What is not public of a cache.
+struct CacheAccess {
+  static TensorView keys(KvCache& cache) { return cache.keys_.view(); }
+  static TensorView values(KvCache& cache) { return cache.values_.view(); }
+  static ConstTensorView keys(const KvCache& cache, std::int64_t end) { return cache.keys_.view().slice(2, 0, end); }
+  static ConstTensorView values(const KvCache& cache, std::int64_t end) {
+    return cache.values_.view().slice(2, 0, end);
+  }
+  static ConstTensorView start(const KvCache& cache) { return cache.device_start_; }
+  static std::int64_t& length(KvCache& cache) { return cache.length_; }
+};
+
+namespace {
+
+// The caller's options with those of the cache and the tokens up to `length`, and the memory that they refer to.
 struct CacheOptions {
   AttentionOptions options;
   Tensor start;
 
-  CacheOptions(Context& context, const AttentionOptions& given, const KvCache& cache) : options(given) {
+  CacheOptions(Context& context, const AttentionOptions& given, const KvCache& cache, std::int64_t length)
+      : options(given) {
     if (given.align == Align::top_left) {
       throw Error(ErrorCode::value, "attend",
                   "align: expected bottom_right over a cache (the last query stands at the last key), found top_left; "
@@ -51,16 +68,18 @@ struct CacheOptions {
     const std::vector<std::int32_t>& starts = cache.key_start();
     const std::int32_t most = starts.empty() ? 0 : *std::max_element(starts.begin(), starts.end());
     if (most == 0) return;
-    options.key_start = cache.device_start_;
-    if (most <= cache.length()) return;
+    options.key_start = CacheAccess::start(cache);
+    if (most <= length) return;
     // The cache is still shorter than its padding: no sequence may begin beyond the last key.
     start = Tensor::empty({cache.sizes().batch}, DType::i32);
     std::transform(starts.begin(), starts.end(), start.as<std::int32_t>(),
-                   [&](std::int32_t b) { return std::min(b, static_cast<std::int32_t>(cache.length())); });
+                   [&](std::int32_t b) { return std::min(b, static_cast<std::int32_t>(length)); });
     start = moved_to(context.allocator(), std::move(start));
     options.key_start = start;
   }
 };
+
+}  // namespace
 
 KvCache::KvCache(Context& context, const KvCacheSizes& sizes, DType storage) : sizes_(sizes) {
   const Dims keys{sizes.batch, sizes.kv_heads, sizes.capacity, sizes.head_dim};
@@ -129,14 +148,38 @@ void KvCache::set_key_start(Context& context, const ConstTensorView& start) {
 
 Attention attend(Context& context, const ConstTensorView& q, const KvCache& cache, const AttentionOptions& options,
                  const AttentionWants& wants) {
-  const CacheOptions completed(context, options, cache);
+  const CacheOptions completed(context, options, cache, cache.length());
   return attend(context, q, cache.keys(), cache.values(), completed.options, wants);
 }
 
 void attend_into(Context& context, const ConstTensorView& q, const KvCache& cache, const AttentionOptions& options,
                  const AttentionWants& wants, const AttentionOutputs& outputs) {
-  const CacheOptions completed(context, options, cache);
+  const CacheOptions completed(context, options, cache, cache.length());
   attend_into(context, q, cache.keys(), cache.values(), completed.options, wants, outputs);
 }
+
+void ops::append(Context& context, KvCache& cache, const TensorView& q, const TensorView& k, const ConstTensorView& v,
+                 const std::optional<Rotary>& rotary, const ConstTensorView& positions, const CacheRows& rows) {
+  backend::AppendProblem problem{q, k, v, CacheAccess::keys(cache), CacheAccess::values(cache), rows.first};
+  if (rotary) {
+    problem.rotary = resolve({"append", context.device()}, k, *rotary, positions);
+    problem.rotary.x = {};
+  }
+  run(context, &Kernels::append, problem);
+}
+
+void ops::attend_into(Context& context, const ConstTensorView& q, const KvCache& cache, const AttentionOptions& options,
+                      const CacheRows& rows, const TensorView& output) {
+  const std::int64_t length = cache.length() + q.shape(2), end = rows.bound > 0 ? rows.bound : length;
+  CacheOptions completed(context, options, cache, length);
+  if (rows.bound > 0) completed.options.key_lengths = rows.ends;
+  const Op op{"attend", context.device()};
+  backend::AttentionProblem problem =
+      resolve(op, q, CacheAccess::keys(cache, end), CacheAccess::values(cache, end), completed.options, {});
+  attach_outputs(op, completed.options, {}, shapes_of(problem, {}, 0), {.output = output}, problem);
+  run(context, &Kernels::attend, problem);  // lengths are the cache's own: nothing to check
+}
+
+void ops::count(KvCache& cache, std::int64_t n) { CacheAccess::length(cache) += n; }
 
 }  // namespace polyhead

@@ -25,13 +25,13 @@ class Call {
 
   Executor& executor() const noexcept { return executor_; }
   // A tensor in memory that the executor keeps from call to call, see Executor::scratch.
-  TensorView scratch(std::size_t slot, const Dims& shape, DType dtype) const {
+  TensorView scratch(ScratchSlot slot, const Dims& shape, DType dtype) const {
     return executor_.scratch(slot, shape, dtype);
   }
 
  private:
   Executor& executor_;
-  const std::lock_guard<std::mutex> turn_;
+  const std::lock_guard<Executor::Turn> turn_;
   const Executor::Burst burst_;
 };
 

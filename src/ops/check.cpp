@@ -63,7 +63,7 @@ void Argument::expect_memory() const {
 void Argument::expect_last_stride_one() const {
   const int last = view.rank() - 1;
   if (view.shape(last) > 1 && view.stride(last) != 1) {
-    refuse(ErrorCode::layout, "a last stride of 1", "copy it so that a row lies together");
+    refuse(ErrorCode::layout, "a last stride of 1", "copy it so that rows are contiguous");
   }
 }
 

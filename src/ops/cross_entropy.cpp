@@ -30,7 +30,7 @@ CrossEntropy read(Context& context, const ConstTensorView& totals) {
 
 void cross_entropy(Context& context, const ConstTensorView& logits, const ConstTensorView& targets, Share share,
                    const TensorView& losses, const TensorView& shares, const TensorView& totals,
-                   const TensorView& dlogits, const TensorView& looks) {
+                   const TensorView& dlogits, const TensorView& target_scores) {
   const RowMajor rows({"cross_entropy", context.device()}, "logits", logits);
   const Argument classes{rows.op, "targets", targets};
   classes.expect_input(without_last(rows.shape), DType::i32);
@@ -39,7 +39,7 @@ void cross_entropy(Context& context, const ConstTensorView& logits, const ConstT
   rows.expect("shares", shares, without_last(rows.shape));
   rows.expect("totals", totals, {2}, DType::f64);
   if (dlogits.present()) rows.expect_like("dlogits", dlogits);
-  if (looks.present()) rows.expect("looks", looks, with_last(rows.shape, 2));
+  if (target_scores.present()) rows.expect("target_scores", target_scores, with_last(rows.shape, 2));
   const std::int64_t sequences = rows.shape.rank() > 1 ? rows.shape[0] : rows.count;
   const std::int64_t together = share == Share::all ? rows.count : rows.count / std::max<std::int64_t>(1, sequences);
   const Dims flat{rows.count};
@@ -51,7 +51,7 @@ void cross_entropy(Context& context, const ConstTensorView& logits, const ConstT
        .losses = losses.reshape(flat),
        .totals = totals,
        .dlogits = rows.view(dlogits),
-       .looks = looks.present() ? looks.reshape({rows.count, 2}) : looks});
+       .target_scores = target_scores.present() ? target_scores.reshape({rows.count, 2}) : target_scores});
 }
 
 }  // namespace polyhead::ops

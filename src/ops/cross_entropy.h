@@ -19,10 +19,10 @@ CrossEntropy read(Context& context, const ConstTensorView& totals);
 
 // logits [..,V], targets i32 [..]: a negative one leaves its row out. losses [..]: of every row. shares [..]: receives
 // the weight of each row. totals [2] f64: the loss and how many rows count. dlogits, if present, is the gradient of the
-// loss; it may be the logits' own memory. looks [..,2], if present: the target's logit minus the mean of its row, and 1
-// if it is the first of the row's largest logits, else 0; both 0 for rows that are left out.
+// loss; it may be the logits' own memory. target_scores [..,2], if present: the target's logit minus the mean of its
+// row, and 1 if it is the first of the row's largest logits, else 0; both 0 for rows that are left out.
 void cross_entropy(Context& context, const ConstTensorView& logits, const ConstTensorView& targets, Share share,
                    const TensorView& losses, const TensorView& shares, const TensorView& totals,
-                   const TensorView& dlogits = {}, const TensorView& looks = {});
+                   const TensorView& dlogits = {}, const TensorView& target_scores = {});
 
 }  // namespace polyhead::ops

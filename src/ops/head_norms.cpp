@@ -35,7 +35,7 @@ QueryAndKey normalise_heads(const Call& call, const MultiHeadPlan& plan, const M
                                .beta = {},
                                .epsilon = options.qk_norm_epsilon,
                                .y = rows_of_heads(made[part]),
-                               .scales = kept.empty() ? TensorView{} : kept[at + 2]});
+                               .mean_rstd = kept.empty() ? TensorView{} : kept[at + 2]});
   }
   return {made[kQuery], made[kKey]};
 }
@@ -50,7 +50,7 @@ void normalise_heads_backward(const Call& call, const MultiHeadPlan& plan, const
     const TensorView d = rows_of_heads(dparts.part[part]);
     call(&Kernels::normalise_backward, {.x = rows_of_heads(before),
                                         .gamma = gamma,
-                                        .scales = forward.buffers[groups + 2 + static_cast<std::size_t>(part)],
+                                        .mean_rstd = forward.buffers[groups + 2 + static_cast<std::size_t>(part)],
                                         .dy = d,
                                         .plus = {},
                                         .centred = false,

@@ -125,9 +125,10 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadShape& shape, DType dtype,
 }
 
 MultiHeadViews MultiHeadAttention::parameters() const {
-  return {tensors_.in_proj_weight, tensors_.q_proj_weight, tensors_.k_proj_weight,
-          tensors_.v_proj_weight,  tensors_.in_proj_bias,  tensors_.out_proj_weight,
-          tensors_.out_proj_bias,  tensors_.q_norm_weight, tensors_.k_norm_weight};
+  MultiHeadViews views;
+  for_each_parameter([](const char*, ParameterKind, ConstTensorView& view, const Tensor& tensor) { view = tensor; },
+                     views, tensors_);
+  return views;
 }
 
 void MultiHeadAttention::pack(Context& context) {
@@ -154,18 +155,10 @@ void MultiHeadAttention::forward_into(Context& context, const MultiHeadInputs& i
 std::vector<std::pair<std::string, TensorView>> MultiHeadAttention::state() {
   packed_.reset();
   std::vector<std::pair<std::string, TensorView>> entries;
-  const auto add = [&](const char* name, Tensor& tensor) {
+  const auto add = [&](const char* name, ParameterKind, Tensor& tensor) {
     if (tensor.present()) entries.emplace_back(name, tensor);
   };
-  add("in_proj_weight", tensors_.in_proj_weight);
-  add("q_proj_weight", tensors_.q_proj_weight);
-  add("k_proj_weight", tensors_.k_proj_weight);
-  add("v_proj_weight", tensors_.v_proj_weight);
-  add("in_proj_bias", tensors_.in_proj_bias);
-  add("out_proj.weight", tensors_.out_proj_weight);
-  add("out_proj.bias", tensors_.out_proj_bias);
-  add("q_norm.weight", tensors_.q_norm_weight);
-  add("k_norm.weight", tensors_.k_norm_weight);
+  for_each_parameter(add, tensors_);
   return entries;
 }
 

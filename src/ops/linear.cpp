@@ -1,13 +1,85 @@
-// linear: check, call.
+// linear: check, call, and its steps.
 #include "polyhead/linear.h"
+
+#include <algorithm>
 
 #include "core/row_major.h"
 #include "ops/call.h"
 #include "ops/check.h"
 #include "ops/linear.h"
-#include "ops/projection.h"
 
 namespace polyhead {
+namespace ops {
+namespace {
+
+// The stride between rows, in elements, if the leading axes of x form evenly spaced rows; else 0.
+std::int64_t row_stride(const ConstTensorView& x) {
+  std::int64_t stride = 0, rows = 1;  // of the axes seen so far
+  for (int axis = x.rank() - 2; axis >= 0; --axis) {
+    if (x.shape(axis) == 1) continue;
+    if (rows == 1) stride = x.stride(axis);
+    if (x.stride(axis) != rows * stride) return 0;
+    rows *= x.shape(axis);
+  }
+  return rows == 1 ? std::max<std::int64_t>(x.shape(x.rank() - 1), 1) : stride;
+}
+
+// [..,K] with evenly spaced rows as [M,K]. The last stride is 1, or K is 1 and the stride does not matter.
+template <class View>
+View collapsed(const View& x) {
+  const int last = x.rank() - 1;
+  std::int64_t rows = 1;
+  for (int axis = 0; axis < last; ++axis) rows *= x.shape(axis);
+  return x.as_strided({rows, x.shape(last)}, {row_stride(x), 1});
+}
+
+// The same for any strides of the leading axes; what does not collapse is copied to `copy`.
+ConstTensorView matrix(const Call& call, const ConstTensorView& x, Tensor& copy) {
+  if (row_stride(x) > 0 || x.count() == 0) return collapsed(x);
+  copy = Tensor::empty(x.shape(), x.dtype(), call.executor().allocator());
+  call(&Kernels::copy, x, copy);
+  return collapsed(ConstTensorView(copy));
+}
+
+}  // namespace
+
+void linear(const Call& call, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
+            const TensorView& y, const LinearExtras& extras) {
+  const backend::PackedMatrix* packed = extras.packed;
+  Tensor copy;
+  ConstTensorView a = matrix(call, x, copy);
+  if (packed != nullptr && !packed->pairs && packed->strips.dtype() != weight.dtype()) {  // coarse: x is rounded, too
+    const TensorView rounded = call.scratch(ScratchSlot::rounded, a.shape(), packed->strips.dtype());
+    call(&Kernels::copy, a, rounded);
+    a = rounded;
+  }
+  call(&Kernels::gemm, {.a = a,
+                        .b = packed == nullptr ? collapsed(weight).transpose(0, 1) : ConstTensorView{},
+                        .packed = packed,
+                        .bias = bias,
+                        .c = collapsed(y),
+                        .plus = extras.plus.present() ? collapsed(extras.plus) : extras.plus,
+                        .before_gelu = extras.before_gelu.present() ? collapsed(extras.before_gelu) : TensorView{}});
+}
+
+void linear_dx(const Call& call, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx) {
+  Tensor copy;
+  call(&Kernels::gemm, {.a = matrix(call, dy, copy), .b = collapsed(weight), .bias = {}, .c = collapsed(dx)});
+}
+
+void linear_dweight(const Call& call, const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dweight,
+                    const TensorView& dbias) {
+  Tensor dy_copy, x_copy;
+  const ConstTensorView upstream = matrix(call, dy, dy_copy);
+  if (dweight.present()) {
+    call(&Kernels::gemm,
+         {.a = upstream.transpose(0, 1), .b = matrix(call, x, x_copy), .bias = {}, .c = collapsed(dweight)});
+  }
+  if (dbias.present()) call(&Kernels::column_sums, upstream, dbias, {});
+}
+
+}  // namespace ops
+
 namespace {
 
 // x [..,K] -> [..,last].
@@ -40,7 +112,7 @@ void check_bias(const ops::Op& op, const ConstTensorView& bias, const ConstTenso
   argument.expect_last_stride_one();
 }
 
-void check_extras(const ops::Op& op, bool mixes_types, const ops::ProductExtras& extras, const TensorView& y,
+void check_extras(const ops::Op& op, bool mixes_types, const ops::LinearExtras& extras, const TensorView& y,
                   std::span<const ConstTensorView> inputs) {
   const ops::Argument plus{op, "plus", extras.plus}, before{op, "before_gelu", extras.before_gelu};
   for (const ops::Argument& extra : {plus, before}) {
@@ -63,7 +135,7 @@ backend::PackedMatrix ops::pack(Context& context, const ConstTensorView& weight,
 }
 
 void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-                      const ConstTensorView& bias, const TensorView& y, const ProductExtras& extras) {
+                      const ConstTensorView& bias, const TensorView& y, const LinearExtras& extras) {
   const ops::Op op{"linear", context.device()};
   check(op, x, weight);
   const DType dtype = sum_type(y, x.dtype());
@@ -73,7 +145,7 @@ void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTen
   output.expect_output(true, with_last(x.shape(), weight.shape(0)), dtype, others);
   if (!is_row_major(y)) output.refuse(ErrorCode::layout, "row-major memory");
   check_extras(op, mixes_types(context), extras, y, others);
-  project(Call(context), x, weight, bias, y, extras);
+  linear(Call(context), x, weight, bias, y, extras);
 }
 
 void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
@@ -109,8 +181,8 @@ void linear_backward_into(Context& context, const ConstTensorView& x, const Cons
   expect("dweight", outputs.dweight, weight.shape(), ops::sum_type(outputs.dweight, x.dtype()));
   expect("dbias", outputs.dbias, {weight.shape(0)}, ops::sum_type(outputs.dbias, x.dtype()));
   const ops::Call call(context);
-  if (outputs.dx.present()) ops::project_back(call, dy, weight, outputs.dx);
-  ops::project_weights(call, dy, x, outputs.dweight, outputs.dbias);
+  if (outputs.dx.present()) ops::linear_dx(call, dy, weight, outputs.dx);
+  ops::linear_dweight(call, dy, x, outputs.dweight, outputs.dbias);
 }
 
 LinearGradients linear_backward(Context& context, const ConstTensorView& x, const ConstTensorView& weight,

@@ -1,10 +1,27 @@
-// linear with weights that were packed before: for callers that multiply by the same ones again and again.
+// y = x W^T + b with a weight [N,K] that may have been packed before, and as a step of an op of several kernels.
+// Leading axes of x are rows; the last stride is 1.
 #pragma once
 
-#include "ops/projection.h"
+#include "ops/call.h"
 #include "polyhead/linear.h"
 
 namespace polyhead::ops {
+
+// What may go with y. plus and before_gelu have y's shape and type, and all three are row-major.
+struct LinearExtras {
+  const backend::PackedMatrix* packed = nullptr;  // W^T
+  ConstTensorView plus{};                         // is added to y; other memory
+  TensorView before_gelu{};                       // receives the sum, and y GPT-2's GELU of it
+};
+// Steps, with everything checked. y = x W^T + b: an x that cannot be seen as one matrix of rows is copied first; y is
+// row-major, or a slice of columns.
+void linear(const Call& call, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
+            const TensorView& y, const LinearExtras& extras = {});
+// dx = dy W.
+void linear_dx(const Call& call, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx);
+// dweight = dy^T x; dbias = sum of dy over rows; each if present.
+void linear_dweight(const Call& call, const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dweight,
+                    const TensorView& dbias);
 
 using backend::Products;
 
@@ -13,6 +30,6 @@ backend::PackedMatrix pack(Context& context, const ConstTensorView& weight, Prod
 
 // Like polyhead::linear_into, with the same bits if `packed` is pack(weight) for exact products.
 void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
-                 const TensorView& y, const ProductExtras& extras);
+                 const TensorView& y, const LinearExtras& extras);
 
 }  // namespace polyhead::ops

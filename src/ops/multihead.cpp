@@ -3,8 +3,8 @@
 
 #include "core/row_major.h"
 #include "ops/head_norms.h"
+#include "ops/linear.h"
 #include "ops/multihead_plan.h"
-#include "ops/projection.h"
 #include "ops/resolve.h"
 
 namespace polyhead {
@@ -73,7 +73,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   results.projections.buffers.resize(wants.projections ? plan.groups.size() + norms.size() : 0);
   const ProjectionBuffers projections(plan, [&](std::size_t g, const Dims& buffer) {
     return wants.projections ? plan.place(results.projections.buffers[g], buffer, plan.dtype)
-                             : call.scratch(g, buffer, plan.dtype);
+                             : call.scratch(scratch_of_group(g), buffer, plan.dtype);
   });
   std::vector<TensorView> normed;
   for (std::size_t n = 0; n < norms.size(); ++n) {
@@ -81,7 +81,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   }
   const Dims merged{plan.batch, plan.queries, plan.inner()}, outer{plan.batch, plan.queries, plan.shape.width};
   const TensorView kept_heads = plan.place(results.heads, merged, plan.dtype, wants.heads);
-  const TensorView heads = wants.heads ? kept_heads : call.scratch(3, merged, plan.dtype);
+  const TensorView heads = wants.heads ? kept_heads : call.scratch(ScratchSlot::heads, merged, plan.dtype);
   const bool onto = residual.plus.present();
   const TensorView output = plan.place(results.output, outer, onto ? residual.plus.dtype() : plan.dtype);
   attention.output = plan.as_heads(heads);
@@ -95,8 +95,8 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
 
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const bool whole = plan.groups.size() == 1;  // self-attention
-    project(call, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, projections.buffers[g],
-            {.packed = whole ? packed.in : nullptr});
+    linear(call, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, projections.buffers[g],
+           {.packed = whole ? packed.in : nullptr});
   }
   const auto [q, k] = normalise_heads(call, plan, parameters, options, projections, normed);
   for (const backend::RotaryProblem& rotation : plan.rotations(options, q, k, false)) call(&Kernels::rotate, rotation);
@@ -107,8 +107,8 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   results.projections.k = wants.projections ? k : TensorView{};
   results.projections.v = wants.projections ? projections.part[kValue] : TensorView{};
   call(&Kernels::attend, attention);
-  project(call, heads, plan.out_weight, onto ? residual.bias : plan.out_bias, output,
-          {.packed = packed.out, .plus = residual.plus});
+  linear(call, heads, plan.out_weight, onto ? residual.bias : plan.out_bias, output,
+         {.packed = packed.out, .plus = residual.plus});
   if (options.output_dropout.p > 0) call(&Kernels::drop, {output, output, options.output_dropout});
 }
 

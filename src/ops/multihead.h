@@ -1,8 +1,6 @@
 // The layer's forward pass with packed weights, and its backward pass with or without gradients of parameters.
 #pragma once
 
-#include <optional>
-
 #include "backend/gemm.h"
 #include "polyhead/layer.h"
 
@@ -28,11 +26,15 @@ void multihead(Context& context, const MultiHeadShape& shape, const MultiHeadVie
                const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                const MultiHeadWants& wants, const Residual& residual, MultiHeadResults& results);
 
-// `learnt`: the type of the parameters' gradients, the input's or, if that has 16 bits, f32. Without it only those of
-// norms are computed.
+// Which gradients of parameters are computed, and where: all or only those of norms, in the caller's memory if it is
+// given, else in MultiHeadGradients. Of an input of 16 bits they are f32.
+struct ParameterGradients {
+  bool all = true;
+  MultiHeadParameters<TensorView> into{};
+};
 void multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                         const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadResults& forward,
-                        const UpstreamGradients& upstream, const GradientWants& wants, std::optional<DType> learnt,
+                        const UpstreamGradients& upstream, const GradientWants& wants, const ParameterGradients& learnt,
                         MultiHeadGradients& gradients);
 
 }  // namespace ops

@@ -1,8 +1,8 @@
 // The layer backward: through W_O, attention and the projections, as one op that holds the executor.
 #include "ops/head_norms.h"
+#include "ops/linear.h"
 #include "ops/multihead.h"
 #include "ops/multihead_plan.h"
-#include "ops/projection.h"
 #include "ops/resolve.h"
 #include "polyhead/layer.h"
 
@@ -13,28 +13,18 @@ using ops::Kernels;
 
 constexpr std::string_view kOp = "multihead_backward";
 
-// Scratch memory by slot; 0 to 2 hold the gradients of the groups.
-constexpr std::size_t kDoutput = 3, kDheads = 4;
-
 // Gradients have the shapes of the parameters; those of absent ones stay absent, and if nothing is learnt so do all but
 // those of norms.
 MultiHeadParameters<TensorView> lay_out(const ops::MultiHeadPlan& plan, const MultiHeadViews& like,
-                                        std::optional<DType> learnt, MultiHeadTensors& to) {
-  const auto norm = [&](const ConstTensorView& view, Tensor& tensor) {
-    return plan.place(tensor, view.shape(), plan.dtype, view.present());
+                                        const ops::ParameterGradients& learnt, MultiHeadTensors& to) {
+  MultiHeadParameters<TensorView> made = learnt.into;
+  const auto one = [&](const char*, ParameterKind kind, TensorView& place, const ConstTensorView& view,
+                       Tensor& tensor) {
+    if (place.present() || !(learnt.all || kind == ParameterKind::norm)) return;
+    place = plan.place(tensor, view.shape(), plan.dtype, view.present());
   };
-  const auto one = [&](const ConstTensorView& view, Tensor& tensor) {
-    return learnt ? plan.place(tensor, view.shape(), *learnt, view.present()) : TensorView{};
-  };
-  return {.in_proj_weight = one(like.in_proj_weight, to.in_proj_weight),
-          .q_proj_weight = one(like.q_proj_weight, to.q_proj_weight),
-          .k_proj_weight = one(like.k_proj_weight, to.k_proj_weight),
-          .v_proj_weight = one(like.v_proj_weight, to.v_proj_weight),
-          .in_proj_bias = one(like.in_proj_bias, to.in_proj_bias),
-          .out_proj_weight = one(like.out_proj_weight, to.out_proj_weight),
-          .out_proj_bias = one(like.out_proj_bias, to.out_proj_bias),
-          .q_norm_weight = norm(like.q_norm_weight, to.q_norm_weight),
-          .k_norm_weight = norm(like.k_norm_weight, to.k_norm_weight)};
+  for_each_parameter(one, made, like, to);
+  return made;
 }
 
 // Checks that everything is there that the forward pass has to keep.
@@ -66,35 +56,35 @@ void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forwa
 // projections.
 void through_projection(const ops::Call& call, const ops::MultiHeadPlan& plan, const ops::ProjectionGroup& group,
                         const TensorView& dparts, const MultiHeadParameters<TensorView>& d, const TensorView& dinput) {
-  ops::project_back(call, dparts, group.weight, dinput);
+  ops::linear_dx(call, dparts, group.weight, dinput);
   if (!d.out_proj_weight.present()) return;
   std::int64_t row = 0;
   for (int part = 0; part < group.first; ++part) row += plan.part_rows[part];
   const TensorView dbias = plan.shape.bias ? d.in_proj_bias.slice(0, row, row + group.columns) : TensorView{};
   if (plan.shape.packed()) {
-    return ops::project_weights(call, dparts, group.input, d.in_proj_weight.slice(0, row, row + group.columns), dbias);
+    return ops::linear_dweight(call, dparts, group.input, d.in_proj_weight.slice(0, row, row + group.columns), dbias);
   }
   const TensorView own[] = {d.q_proj_weight, d.k_proj_weight, d.v_proj_weight};
   std::int64_t column = 0;
   for (int part = group.first; part < group.first + group.parts; ++part) {
     const std::int64_t rows = plan.part_rows[part];
-    ops::project_weights(call, dparts.slice(2, column, column + rows), group.input, own[part],
-                         plan.shape.bias ? dbias.slice(0, column, column + rows) : TensorView{});
+    ops::linear_dweight(call, dparts.slice(2, column, column + rows), group.input, own[part],
+                        plan.shape.bias ? dbias.slice(0, column, column + rows) : TensorView{});
     column += rows;
   }
 }
 
 // The memory of earlier gradients may be written again, but not if the call reads from it.
-void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadGradients& gradients) {
+void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadGradients& gradients,
+                  const MultiHeadParameters<TensorView>& into) {
   for (const Tensor* input : {&gradients.dquery, &gradients.dkey, &gradients.dvalue}) {
     plan.expect_apart("gradient of an input", *input);
   }
-  const MultiHeadTensors& d = gradients.dparameters;
-  for (const Tensor* parameter :
-       {&d.in_proj_weight, &d.q_proj_weight, &d.k_proj_weight, &d.v_proj_weight, &d.in_proj_bias, &d.out_proj_weight,
-        &d.out_proj_bias, &d.q_norm_weight, &d.k_norm_weight}) {
-    plan.expect_apart("gradient of a parameter", *parameter);
-  }
+  const auto apart = [&](const char*, ParameterKind, const Tensor& own, const TensorView& given) {
+    plan.expect_apart("gradient of a parameter", own);
+    plan.expect_apart("gradient of a parameter", given);
+  };
+  for_each_parameter(apart, gradients.dparameters, into);
   plan.expect_apart("dbias", gradients.dbias);
   plan.expect_apart("dsink_logit", gradients.dsink_logit);
   plan.expect_apart("dgates", gradients.dgates);
@@ -105,7 +95,8 @@ void expect_apart(const ops::MultiHeadPlan& plan, const MultiHeadGradients& grad
 void ops::multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                              const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                              const MultiHeadResults& forward, const UpstreamGradients& upstream,
-                             const GradientWants& wants, std::optional<DType> learnt, MultiHeadGradients& gradients) {
+                             const GradientWants& wants, const ParameterGradients& learnt,
+                             MultiHeadGradients& gradients) {
   // Everything is checked first, so that a call that throws has written and released nothing.
   const ops::Call call(context);
   ops::MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
@@ -116,9 +107,9 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
   arriving.expect_last_stride_one();
   ops::check_dropout(kOp, "output_dropout", options.output_dropout);
   const ops::ProjectionBuffers dparts(
-      plan, [&](std::size_t g, const Dims& buffer) { return call.scratch(g, buffer, dtype); });
+      plan, [&](std::size_t g, const Dims& buffer) { return call.scratch(ops::scratch_of_group(g), buffer, dtype); });
   check_forward(plan, forward, dparts);
-  const TensorView dheads = call.scratch(kDheads, merged, dtype);
+  const TensorView dheads = call.scratch(ScratchSlot::dheads, merged, dtype);
   const Projections& projections = forward.projections;
   backend::AttentionGradientProblem attention =
       ops::resolve_backward(*plan.memory, plan.op, projections.q, projections.k, projections.v, options.attention,
@@ -130,7 +121,7 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
   plan.reads(ops::tensors_of_rotary(options));
   plan.reads({upstream.output, upstream.lse, upstream.weights, forward.heads, forward.lse, projections.q, projections.k,
               projections.v});
-  expect_apart(plan, gradients);
+  expect_apart(plan, gradients, learnt.into);
   call(&Kernels::check_attention, plan.op, attention.forward);
 
   const MultiHeadParameters<TensorView> d = lay_out(plan, parameters, learnt, gradients.dparameters);
@@ -152,12 +143,12 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
   // Through W_O.
   ConstTensorView doutput = upstream.output;
   if (options.output_dropout.p > 0) {
-    const TensorView dropped = call.scratch(kDoutput, outer, dtype);
+    const TensorView dropped = call.scratch(ScratchSlot::dropped, outer, dtype);
     call(&Kernels::drop, {doutput, dropped, options.output_dropout});
     doutput = dropped;
   }
-  ops::project_weights(call, doutput, forward.heads, d.out_proj_weight, d.out_proj_bias);
-  ops::project_back(call, doutput, plan.out_weight, dheads);
+  ops::linear_dweight(call, doutput, forward.heads, d.out_proj_weight, d.out_proj_bias);
+  ops::linear_dx(call, doutput, plan.out_weight, dheads);
 
   // Through attention and the projections.
   call(&Kernels::attend_backward, attention);
@@ -172,8 +163,7 @@ void multihead_backward_into(Context& context, const MultiHeadShape& shape, cons
                              const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                              const MultiHeadResults& forward, const UpstreamGradients& upstream,
                              const GradientWants& wants, MultiHeadGradients& gradients) {
-  ops::multihead_backward(context, shape, parameters, inputs, options, forward, upstream, wants, inputs.query.dtype(),
-                          gradients);
+  ops::multihead_backward(context, shape, parameters, inputs, options, forward, upstream, wants, {}, gradients);
 }
 MultiHeadGradients multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                                       const MultiHeadInputs& inputs, const MultiHeadOptions& options,

@@ -100,10 +100,11 @@ void check_parameters(const Op& op, bool mixes_types, const MultiHeadShape& shap
 // narrower than the query.
 void expect_type_of_parameters(const Argument& query, const MultiHeadShape& shape, const MultiHeadViews& p) {
   const DType type = p.out_proj_weight.dtype(), given = query.view.dtype();
-  for (const ConstTensorView& other : {p.in_proj_weight, p.q_proj_weight, p.k_proj_weight, p.v_proj_weight,
-                                       p.in_proj_bias, p.out_proj_bias, p.q_norm_weight, p.k_norm_weight}) {
-    if (other.present() && other.dtype() != type) return;  // each is checked on its own
-  }
+  bool alike = true;
+  for_each_parameter([&](const char*, ParameterKind,
+                         const ConstTensorView& one) { alike = alike && (!one.present() || one.dtype() == type); },
+                     p);
+  if (!alike) return;  // each is checked on its own
   const bool matrices = !shape.bias && !shape.qk_norm;
   if (type == given || (matrices && weight_type(p.out_proj_weight, given) == type)) return;
   query.refuse(ErrorCode::dtype, std::string(name_of(type)) + " as the parameters are");
@@ -112,7 +113,7 @@ void expect_type_of_parameters(const Argument& query, const MultiHeadShape& shap
 // k_proj_weight above v_proj_weight: [2*G*D,K].
 ConstTensorView stacked(const Call& call, const ConstTensorView& k, const ConstTensorView& v, DType dtype) {
   const DType type = k.dtype() == v.dtype() ? k.dtype() : dtype;
-  const TensorView both = call.scratch(5, {k.shape(0) + v.shape(0), k.shape(1)}, type);
+  const TensorView both = call.scratch(ScratchSlot::kv_proj, {k.shape(0) + v.shape(0), k.shape(1)}, type);
   call(&Kernels::copy, k, both.slice(0, 0, k.shape(0)));
   call(&Kernels::copy, v, both.slice(0, k.shape(0), both.shape(0)));
   return both;
@@ -173,18 +174,8 @@ MultiHeadPlan::MultiHeadPlan(std::string_view name, const Call& call, const Mult
     add(kKey, 1, key);
     add(kValue, 1, value);
   }
-  read = {inputs.query,
-          inputs.key,
-          inputs.value,
-          parameters.in_proj_weight,
-          parameters.q_proj_weight,
-          parameters.k_proj_weight,
-          parameters.v_proj_weight,
-          parameters.in_proj_bias,
-          parameters.out_proj_weight,
-          parameters.out_proj_bias,
-          parameters.q_norm_weight,
-          parameters.k_norm_weight};
+  read = {inputs.query, inputs.key, inputs.value};
+  for_each_parameter([&](const char*, ParameterKind, const ConstTensorView& one) { read.push_back(one); }, parameters);
   out_weight = parameters.out_proj_weight;
   out_bias = parameters.out_proj_bias;
 }

@@ -21,6 +21,9 @@ struct ProjectionGroup {
   ConstTensorView weight, bias;  // [N,K]; [N] or absent
   std::int64_t columns;          // N
 };
+inline ScratchSlot scratch_of_group(std::size_t group) {
+  return static_cast<ScratchSlot>(static_cast<std::size_t>(ScratchSlot::group_0) + group);
+}
 
 struct MultiHeadPlan {
   // Throws Error if anything does not fit. Weights that share an input but not their memory are stacked in scratch

@@ -7,22 +7,22 @@
 namespace polyhead::ops {
 
 void normalise(Context& context, const ConstTensorView& x, const ConstTensorView& gamma, const ConstTensorView& beta,
-               double epsilon, const TensorView& y, const TensorView& scales) {
+               double epsilon, const TensorView& y, const TensorView& mean_rstd) {
   const RowMajor rows({"normalise", context.device()}, "x", x, row_types(context));
   if (!(epsilon > 0)) throw Error(ErrorCode::value, rows.op, "epsilon: expected a positive number");
   rows.expect_vector("gamma", gamma);
   if (beta.present()) rows.expect_vector("beta", beta);
   rows.expect_like("y", y);
-  rows.expect("scales", scales, {rows.count, 2}, rows.numbers);
-  run(context, &Kernels::normalise, {rows.view(x), gamma, beta, epsilon, rows.view(y), scales});
+  rows.expect("mean_rstd", mean_rstd, {rows.count, 2}, rows.numbers);
+  run(context, &Kernels::normalise, {rows.view(x), gamma, beta, epsilon, rows.view(y), mean_rstd});
 }
 
 void normalise_backward(Context& context, const ConstTensorView& x, const ConstTensorView& gamma,
-                        const ConstTensorView& scales, const ConstTensorView& dy, const ConstTensorView& plus,
+                        const ConstTensorView& mean_rstd, const ConstTensorView& dy, const ConstTensorView& plus,
                         const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta) {
   const RowMajor rows({"normalise_backward", context.device()}, "x", x, row_types(context));
   rows.expect_vector("gamma", gamma);
-  rows.expect("scales", scales, {rows.count, 2}, rows.numbers);
+  rows.expect("mean_rstd", mean_rstd, {rows.count, 2}, rows.numbers);
   rows.expect_like("dy", dy);
   if (plus.present()) rows.expect_like("plus", plus);
   rows.expect_like("dx", dx);
@@ -31,7 +31,7 @@ void normalise_backward(Context& context, const ConstTensorView& x, const ConstT
   run(context, &Kernels::normalise_backward,
       {.x = rows.view(x),
        .gamma = gamma,
-       .scales = scales,
+       .mean_rstd = mean_rstd,
        .dy = rows.view(dy),
        .plus = rows.view(plus),
        .centred = dbeta.present(),
@@ -54,7 +54,7 @@ void normalise_heads(Context& context, const TensorView& x, const ConstTensorVie
   factors.expect_last_stride_one();
   const TensorView rows = rows_of_heads(x);
   run(context, &Kernels::normalise,
-      {.x = rows, .gamma = gamma, .beta = {}, .epsilon = epsilon, .y = rows, .scales = {}});
+      {.x = rows, .gamma = gamma, .beta = {}, .epsilon = epsilon, .y = rows, .mean_rstd = {}});
 }
 
 }  // namespace polyhead::ops

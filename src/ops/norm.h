@@ -6,12 +6,12 @@
 
 namespace polyhead::ops {
 
-// y [..,C] from x [..,C]; with beta [C] LayerNorm, without RMSNorm. scales [M,2] keeps mean and rstd of the M rows.
+// y [..,C] from x [..,C]; with beta [C] LayerNorm, without RMSNorm. mean_rstd [M,2] keeps mean and rstd of the M rows.
 void normalise(Context& context, const ConstTensorView& x, const ConstTensorView& gamma, const ConstTensorView& beta,
-               double epsilon, const TensorView& y, const TensorView& scales);
+               double epsilon, const TensorView& y, const TensorView& mean_rstd);
 // plus [..,C], if present, is added to dx, and may be dx itself: the gradient that reaches x by another path.
 void normalise_backward(Context& context, const ConstTensorView& x, const ConstTensorView& gamma,
-                        const ConstTensorView& scales, const ConstTensorView& dy, const ConstTensorView& plus,
+                        const ConstTensorView& mean_rstd, const ConstTensorView& dy, const ConstTensorView& plus,
                         const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta);
 
 // RMSNorm of every head's row of x [B,H,T,D], a view of [B,T,..] split into heads, in place.

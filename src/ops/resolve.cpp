@@ -282,14 +282,21 @@ AttentionProblem resolve(const Op& op, const ConstTensorView& q, const ConstTens
 }
 
 std::int64_t longest_keys(Allocator& memory, const ConstTensorView& cu_k) {
-  Tensor offsets = Tensor::empty(cu_k.shape(), cu_k.dtype());
-  const std::size_t size = size_of(cu_k.dtype());
-  for (std::int64_t n = 0; n < cu_k.shape(0); ++n) {
-    memory.copy_out(offsets.view().slice(0, n, n + 1).data(), cu_k.slice(0, n, n + 1).data(), size);
-  }
-  const backend::Integers ends(offsets.view());
+  // One copy, with whatever lies between the offsets: each waits for the device. Those that run backwards in memory are
+  // read from the last one on.
+  const bool backwards = cu_k.stride(0) < 0;
+  const std::int64_t count = cu_k.shape(0), stride = std::abs(cu_k.stride(0));
+  if (count < 2) return 0;
+  const ConstTensorView lowest = backwards ? cu_k.slice(0, count - 1, count) : cu_k;
+  Tensor copied = Tensor::empty({(count - 1) * stride + 1}, cu_k.dtype());
+  memory.copy_out(copied.view().data(), lowest.data(),
+                  static_cast<std::size_t>(copied.view().count()) * size_of(cu_k.dtype()));
+  const backend::Integers ends(copied.view().as_strided({count}, {stride}));
   std::int64_t longest = 0;
-  for (std::int64_t n = 0; n + 1 < cu_k.shape(0); ++n) longest = std::max(longest, ends[n + 1] - ends[n]);
+  for (std::int64_t n = 0; n + 1 < count; ++n) {
+    const std::int64_t further = ends[n + 1] - ends[n];
+    longest = std::max(longest, backwards ? -further : further);
+  }
   return longest;
 }
 

@@ -186,9 +186,8 @@ MultiHeadGradients multihead_backward_in(const MultiHeadShape& shape, const Mult
   };
   MultiHeadGradients g;
   MultiHeadTensors& d = g.dparameters;
-  d = {zeros(parameters.in_proj_weight), zeros(parameters.q_proj_weight), zeros(parameters.k_proj_weight),
-       zeros(parameters.v_proj_weight),  zeros(parameters.in_proj_bias),  zeros(parameters.out_proj_weight),
-       zeros(parameters.out_proj_bias),  zeros(parameters.q_norm_weight), zeros(parameters.k_norm_weight)};
+  for_each_parameter([&](const char*, ParameterKind, Tensor& made, const ConstTensorView& like) { made = zeros(like); },
+                     d, parameters);
   g.dquery = zeros(inputs.query);
   g.dkey = zeros(inputs.key);
   g.dvalue = zeros(inputs.value);

@@ -35,7 +35,7 @@ std::vector<double> ticks_for(const Bars& bars) {
     add(series.low);
     add(series.high);
   }
-  if (!std::isfinite(high - low)) refuse("the values are too far apart to be told in one double");
+  if (!std::isfinite(high - low)) refuse("the range of the values is larger than a double can hold");
   return nice_ticks(low, high, 5);
 }
 

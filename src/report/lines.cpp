@@ -53,7 +53,7 @@ Extents extents_of(const Lines& lines) {
   }
   if (extents.x.empty()) refuse("no series has a finite point");
   if (!std::isfinite(extents.x.high - extents.x.low) || !std::isfinite(extents.y.high - extents.y.low)) {
-    refuse("the values are too far apart to be told in one double");
+    refuse("the range of the values is larger than a double can hold");
   }
   return extents;
 }

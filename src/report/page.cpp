@@ -30,14 +30,14 @@ void check_ids(const Page& page) {
   for (const Table& table : page.tables) add(table.id);
   for (const Finding& finding : page.findings) {
     if (finding.figure.empty() || ids.contains(finding.figure)) continue;
-    throw Error(ErrorCode::value, "page", "a finding names '" + finding.figure + "', which is no figure or table");
+    throw Error(ErrorCode::value, "page", "a finding names '" + finding.figure + "', which is not a figure or table");
   }
   if (page.chapters.empty()) return;
   for (const Chapter& chapter : page.chapters) {
     for (const std::string& id : chapter.answers) {
       if (ids.erase(id) > 0) continue;
       throw Error(ErrorCode::value, "page",
-                  "a chapter names '" + id + "', which is no figure or table, or stands in an earlier one");
+                  "a chapter names '" + id + "', which is not a figure or table, or is in an earlier chapter");
     }
   }
   if (!ids.empty()) throw Error(ErrorCode::value, "page", "'" + *ids.begin() + "' is in no chapter");

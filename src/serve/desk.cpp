@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <new>
 
+#include "exam/page.h"
 #include "io/json.h"
 #include "polyhead/error.h"
 #include "report/text.h"
-#include "serve/page.h"
 
 namespace polyhead::serve {
 namespace {
@@ -53,15 +53,26 @@ Answer refusal(int status, const std::string& why) {
   return {.status = status, .body = json.dump()};
 }
 
-Desk::Desk(std::vector<Subject> subjects, std::int64_t most_tokens)
-    : subjects_(std::move(subjects)),
+report::Page live_page(const exam::Observer& observer, const std::string& model, std::int64_t most_tokens) {
+  report::Page page;
+  page.title = exam::name_of(model);
+  page.lead = exam::in_a_sentence(observer.model());
+  page.live = report::Live{.model = model,
+                           .example = observer.language().example(),
+                           .hint = observer.language().hint(),
+                           .most_tokens = std::min(most_tokens, observer.model().config().context)};
+  return page;
+}
+
+Desk::Desk(std::vector<ServedModel> models, std::int64_t most_tokens)
+    : models_(std::move(models)),
       most_tokens_(most_tokens),
-      heads_(model::all_heads(subjects_.at(0).viewer.model().config())) {
-  report::Page page = live_page(subjects_[0].viewer, subjects_[0].model, most_tokens);
-  if (subjects_.size() > 1) {
-    expect_same_shape(subjects_[0].viewer.model(), subjects_[1].viewer.model());
-    page.title += " and " + name_of(subjects_[1].model);
-    page.live->compared = subjects_[1].model;
+      heads_(model::all_heads(models_.at(0).observer.model().config())) {
+  report::Page page = live_page(models_[0].observer, models_[0].path, most_tokens);
+  if (models_.size() > 1) {
+    exam::expect_same_shape(models_[0].observer.model(), models_[1].observer.model());
+    page.title += " and " + exam::name_of(models_[1].path);
+    page.live->compared = models_[1].path;
   }
   page_ = report::html(page);
 }
@@ -72,7 +83,7 @@ Answer Desk::answer(const std::string& what, const std::string& body) {
     if (what == "read") return read(body);
     if (what == "head") return head(body);
     if (what == "rank") return rank(body);
-    return refusal(404, "there is nothing called " + what);
+    return refusal(404, "unknown request: " + what);
   } catch (const std::bad_alloc&) {
     return refusal(kUnusable, "not enough memory for this text; shorten it");
   } catch (const std::exception& error) {
@@ -83,10 +94,10 @@ Answer Desk::answer(const std::string& what, const std::string& body) {
 Desk::Question Desk::question_in(const std::string& body, HeadId* head) {
   const io::Json json = io::parse_json(body, "request");
   io::expect_known_keys(json, {"text", "model", "gates", "head"}, "request");
-  const auto last = std::ssize(subjects_) - 1;
-  const std::int64_t subject = json.contains("model") ? io::read_integer(json, "model", "request", 0, last) : 0;
-  Question question{static_cast<std::size_t>(subject), {}, {}};
-  question.tokens = viewer_of(question).tokens_of(io::read_text(json, "text", "request"), most_tokens_);
+  const auto last = std::ssize(models_) - 1;
+  const std::int64_t model = json.contains("model") ? io::read_integer(json, "model", "request", 0, last) : 0;
+  Question question{static_cast<std::size_t>(model), {}, {}};
+  question.tokens = observer_of(question).tokens_of(io::read_text(json, "text", "request"), most_tokens_);
   if (json.contains("gates")) question.gates = gates_in(json["gates"], heads_);
   if (head == nullptr) return question;
   if (!json.contains("head") || !are_counts(json["head"], 2)) {
@@ -98,9 +109,9 @@ Desk::Question Desk::question_in(const std::string& body, HeadId* head) {
 
 Answer Desk::read(const std::string& body) {
   const Question question = question_in(body);
-  exam::Viewer& viewer = viewer_of(question);
-  const std::string name = name_of(subjects_[question.subject].model);
-  return {.body = report::json(describe(viewer, name, viewer.look(question.tokens, question.gates)))};
+  exam::Observer& observer = observer_of(question);
+  const std::string name = exam::name_of(models_[question.model].path);
+  return {.body = report::json(exam::describe(observer, name, observer.observe(question.tokens, question.gates)))};
 }
 
 // The weights as bytes, [T,T].
@@ -108,7 +119,7 @@ Answer Desk::head(const std::string& body) {
   HeadId id;
   const Question question = question_in(body, &id);
   const Tensor weights =
-      viewer_of(question).weights(question.tokens, question.gates, id.layer, {static_cast<std::int32_t>(id.head)});
+      observer_of(question).weights(question.tokens, question.gates, id.layer, {static_cast<std::int32_t>(id.head)});
   const std::vector<std::uint8_t> bytes =
       report::quantised({weights.as<float>(), static_cast<std::size_t>(weights.view().count())});
   return {.type = "application/octet-stream", .body = std::string(bytes.begin(), bytes.end())};
@@ -119,12 +130,13 @@ Answer Desk::rank(const std::string& body) {
   const Question question = question_in(body);
   drop_unasked();
   auto found = std::find_if(rankings_.begin(), rankings_.end(), [&](const Ranking& one) {
-    return one.subject == question.subject && one.whole.tokens == question.tokens;
+    return one.model == question.model && one.whole.tokens == question.tokens;
   });
   if (found == rankings_.end()) {
     if (rankings_.size() == kMostRankings) return refusal(503, "busy with other rankings");
-    exam::Viewer& viewer = viewer_of(question);
-    rankings_.push_front({question.subject, viewer.look(question.tokens), viewer.gradients(question.tokens), {}, {}});
+    exam::Observer& observer = observer_of(question);
+    rankings_.push_front(
+        {question.model, observer.observe(question.tokens), observer.gradients(question.tokens), {}, {}});
     found = rankings_.begin();
   }
   rankings_.splice(rankings_.begin(), rankings_, found);
@@ -146,7 +158,7 @@ bool Desk::work() {
                                  [&](const Ranking& one) { return one.damages.size() < heads_.size(); });
   if (next == rankings_.end()) return false;
   try {
-    next->damages.push_back(subjects_[next->subject].viewer.damage(next->whole, heads_[next->damages.size()]));
+    next->damages.push_back(models_[next->model].observer.damage(next->whole, heads_[next->damages.size()]));
   } catch (const std::exception&) {
     rankings_.erase(next);  // whoever asks again is told why, or starts it anew
   }

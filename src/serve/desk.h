@@ -5,7 +5,8 @@
 #include <list>
 #include <string>
 
-#include "exam/viewer.h"
+#include "exam/observer.h"
+#include "report/page.h"
 
 namespace polyhead::serve {
 
@@ -18,16 +19,20 @@ struct Answer {
 // {"error": "…"}: what is wrong, in words.
 Answer refusal(int status, const std::string& why);
 
-struct Subject {
-  exam::Viewer& viewer;
-  std::string model;  // its path, for its name and for the command that the page shows
+// A model that the page shows.
+struct ServedModel {
+  exam::Observer& observer;
+  std::string path;  // for its name and for the command that the page shows
 };
+
+// The page that asks the server for the rest: the name of the model (from its path), what it is, and what may be typed.
+report::Page live_page(const exam::Observer& observer, const std::string& model, std::int64_t most_tokens);
 
 // Not for several threads at once.
 class Desk {
  public:
   // One model, or two to compare. Throws Error (input) unless those have the same kind, layers and heads.
-  Desk(std::vector<Subject> subjects, std::int64_t most_tokens);
+  Desk(std::vector<ServedModel> models, std::int64_t most_tokens);
 
   // The page itself.
   const std::string& page() const noexcept { return page_; }
@@ -41,14 +46,14 @@ class Desk {
  private:
   // Ranks heads by what a text loses without each; dropped when nobody asks for it any more.
   struct Ranking {
-    std::size_t subject;
-    exam::View whole;
+    std::size_t model;
+    exam::Observation whole;
     std::vector<HeadImportance> gradients;
     std::vector<exam::Damage> damages;
     std::chrono::steady_clock::time_point asked;
   };
   struct Question {
-    std::size_t subject;
+    std::size_t model;
     std::vector<std::int32_t> tokens;
     exam::GateList gates;
   };
@@ -60,9 +65,9 @@ class Desk {
   Answer rank(const std::string& body);
   void drop_unasked();
 
-  exam::Viewer& viewer_of(const Question& question) { return subjects_[question.subject].viewer; }
+  exam::Observer& observer_of(const Question& question) { return models_[question.model].observer; }
 
-  std::vector<Subject> subjects_;
+  std::vector<ServedModel> models_;
   std::int64_t most_tokens_;
   std::vector<HeadId> heads_;
   std::string page_;

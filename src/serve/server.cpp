@@ -142,7 +142,7 @@ bool Server::check(MHD_Connection* connection, const std::string& path, const st
     request.answer = refusal(status, why);
     return false;
   };
-  if (!hosts_.contains(header_of(connection, "Host"))) return refuse(MHD_HTTP_FORBIDDEN, "this is not our name");
+  if (!hosts_.contains(header_of(connection, "Host"))) return refuse(MHD_HTTP_FORBIDDEN, "unexpected Host header");
   const std::string origin = header_of(connection, "Origin"), prefix = "/" + token_ + "/";
   if (!origin.empty() && (!origin.starts_with("http://") || !hosts_.contains(origin.substr(7)))) {
     return refuse(MHD_HTTP_FORBIDDEN, "asked from another page");

@@ -30,7 +30,7 @@ double work_of_tokens(const model::Config& config, double tokens, bool training)
 double work_of_step(const train::Plan& plan) {
   return work_of_tokens(plan.model, static_cast<double>(plan.training.batch * plan.model.context), true);
 }
-double work_of_look(const train::Plan& plan) {
+double work_of_validation(const train::Plan& plan) {
   return 1.5 * work_of_tokens(plan.model, static_cast<double>(kBatches * kBatch * plan.model.context), false);
 }
 
@@ -99,7 +99,7 @@ bool recall(const Context& context, Course& course, const Route& route) {
   }
 }
 
-// Two looks in a row.
+// Two validations in a row.
 bool good_enough(const std::vector<Point>& points, double enough) {
   return points.size() >= 2 && points.back().accuracy >= enough && points[points.size() - 2].accuracy >= enough;
 }
@@ -133,9 +133,9 @@ double Course::still_gaining() const {
 double work_of(const train::Plan& plan, const Route& route) {
   if (!route.folder.empty() && io::is_there(route.folder / kCourseFile)) return 0;
   const train::Plan whole = fitted(plan, *train::make_task(plan.task));
-  const std::int64_t looks = 1 + (plan.training.steps + route.every - 1) / route.every;
+  const std::int64_t validations = 1 + (plan.training.steps + route.every - 1) / route.every;
   return static_cast<double>(plan.training.steps) * work_of_step(whole) +
-         static_cast<double>(looks) * work_of_look(whole);
+         static_cast<double>(validations) * work_of_validation(whole);
 }
 
 Course follow(Context& context, const train::Plan& plan, const Route& route, const Watch& watch,
@@ -146,18 +146,18 @@ Course follow(Context& context, const train::Plan& plan, const Route& route, con
   course.model =
       std::make_unique<model::Transformer>(course.plan.model, plan.training.seed, DType::f32, context.allocator());
   train::Trainer trainer(context, *course.model, *course.task, plan.training);
-  const auto look = [&] {
+  const auto validate = [&] {
     const model::SequenceScores scores =
         train::evaluate(context, *course.model, *course.task, train::Split::validation, kBatches, kBatch);
     course.points.push_back({trainer.steps_taken(), scores.mean_loss(), scores.accuracy(),
                              observe ? observe(*course.model) : std::vector<double>{}});
-    watch(work_of_look(course.plan));
+    watch(work_of_validation(course.plan));
   };
-  look();
+  validate();
   while (!trainer.done() && !good_enough(course.points, route.enough)) {
     trainer.step();
     watch(work_of_step(course.plan));
-    if (trainer.steps_taken() % route.every == 0 || trainer.done()) look();
+    if (trainer.steps_taken() % route.every == 0 || trainer.done()) validate();
   }
   if (!route.keep_model) course.model.reset();
   if (!route.folder.empty()) keep(context, course, route);

@@ -12,7 +12,7 @@
 
 namespace polyhead::study {
 
-// A look at the model: its scores on validation sequences.
+// A validation of the model: its scores on validation sequences.
 struct Point {
   std::int64_t step = 0;
   double loss = 0, accuracy = 0;
@@ -40,13 +40,14 @@ inline constexpr double kNever = 2;  // above any accuracy
 inline constexpr const char* kCourseFile = "course.json";  // in the folder: the plan and the points
 
 struct Route {
-  std::int64_t every = 10;         // steps from one look to the next
-  double enough = kNever;          // ends early once the accuracy is this high at two looks in a row
+  std::int64_t every = 10;         // steps from one validation to the next
+  double enough = kNever;          // ends early once the accuracy is this high at two validations in a row
   bool keep_model = true;          // along with the course
   std::filesystem::path folder{};  // where the course is written when it has ended; empty: nowhere
 };
 
-// Called after every step and every look with its work, in estimated seconds of one thread; throws Interrupted to stop.
+// Called after every step and every validation with its work, in estimated seconds of one thread; throws Interrupted to
+// stop.
 using Watch = std::function<void(double work)>;
 using Observer = std::function<std::vector<double>(model::Transformer&)>;
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/on_host.h"
+#include "ops/on_host.h"
 #include "report/describe.h"
 #include "study/figures.h"
 

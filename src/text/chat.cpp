@@ -108,8 +108,11 @@ void expect_roles(const Messages& messages, bool system) {
       refuse_message("message " + std::to_string(n) +
                      ": this model's template takes no system message; put it into the first message of the user");
     }
-    refuse_message("message " + std::to_string(n) + ": expected the role system, user or assistant, found " +
-                   io::in_quotes(role));
+    const bool tools = role == "tool" || role == "function" || role == "ipython";
+    refuse_message(
+        "message " + std::to_string(n) + ": expected the role system, user or assistant, found " + io::in_quotes(role) +
+        (tools ? "; tools have no place in conversations here: put what the tool said into a message of the user"
+               : ""));
   }
 }
 

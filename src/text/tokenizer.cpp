@@ -169,6 +169,10 @@ Tokenizer tokenizer_from_json(const io::Json& json, const std::string& where) {
 
 std::filesystem::path tokenizer_file(const std::filesystem::path& model) {
   if (const auto found = find_tokenizer(model)) return *found;
+  if (io::is_there(model / "run.json")) {  // of a run from before runs had one
+    refuse(model.string(), std::string("this run has no tokenizer: expected ") + kTokenizerFile +
+                               " in its folder; 'polyhead train --resume --out " + model.string() + "' writes it");
+  }
   refuse(model.string(), std::string("this model has no tokenizer: expected ") + kTokenizerFile +
                              " in its folder. Copy it from where the model comes from (polyhead train writes it, and "
                              "so does save_pretrained of a Transformers tokenizer), or give tokens by their numbers");

@@ -121,8 +121,7 @@ std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& fol
 std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const Changes& changes) {
   Plan plan = load_plan(folder);
   if (plan.pruned) {
-    refuse(folder.string() +
-           ": this model was pruned and has no run to go on with; polyhead prune --fine-tune trains it");
+    refuse(folder.string() + ": this model was pruned and has no run to resume; polyhead prune --fine-tune trains it");
   }
   if (!changes.file.empty()) plan.file = fs::absolute(changes.file);
   plan.training.steps = changes.steps.value_or(plan.training.steps);
@@ -138,7 +137,7 @@ std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const
   const bool saved = io::is_there(state);
   if (!saved && io::is_there(folder / model::kWeightsFile)) {
     refuse(folder.string() + ": expected " + kStateFile + " beside " + model::kWeightsFile +
-           ", found none: this model has no run to go on with");
+           ", found none: this model has no run to resume");
   }
   expect_memory(plan);
   std::unique_ptr<Run> run(new Run(context, std::move(plan), std::move(task), folder));

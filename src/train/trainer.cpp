@@ -125,7 +125,7 @@ void Trainer::resume(const std::filesystem::path& path) {
     throw Error(ErrorCode::input, "resume", file.where + ": " + what);
   };
   if (file.metadata["format"] != "polyhead training")
-    refuse("expected the state of a training run, found no such mark");
+    refuse("expected the state of a training run, found another file");
   if (!file.checked) refuse("expected a checksum, found none: the file is damaged, or was tampered with");
   if (file.metadata["options"] != options_text(options_, task_)) {
     refuse("expected a run with " + options_text(options_, task_) + ", found one with " +

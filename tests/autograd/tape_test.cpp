@@ -166,14 +166,14 @@ TEST(Tape, EmbeddingTiedToTheOutput) {
 TEST(Tape, TheLayer) {
   Parameter x = normal("x", {3, 4, 5}), in = normal("in", {16, 5}), in_bias = normal("in bias", {16}),
             out = normal("out", {5, 8}), out_bias = normal("out bias", {5});
-  MultiHeadMemory memory;
+  MultiHeadState state;
   expect_slopes({&x, &in, &in_bias, &out, &out_bias}, [&](Tape& tape) {
     const MultiHeadShape shape{.width = 5, .heads = 4, .kv_heads = 2, .head_dim = 2};
     const MultiHeadParameters<Parameter*> parameters{
         .in_proj_weight = &in, .in_proj_bias = &in_bias, .out_proj_weight = &out, .out_proj_bias = &out_bias};
     const MultiHeadOptions options{.attention = {.causal = true, .dropout = {0.2, 3}}, .output_dropout = {0.2, 4}};
     const Variable a = tape.parameter(x);
-    return add(tape, a, multihead(tape, shape, parameters, a, options, {}, false, memory));
+    return add(tape, a, multihead(tape, shape, parameters, a, options, {}, false, state));
   });
 }
 
@@ -402,18 +402,18 @@ TEST(Tape, FrozenParametersGetNoGradient) {
   for (const bool frozen : {false, true}) {
     Tape tape(context);
     if (frozen) tape.freeze_parameters();
-    MultiHeadMemory memory;
+    MultiHeadState state;
     MultiHeadOptions options;
     options.attention.gates = gates;
-    const Variable y = multihead(tape, shape, parameters, tape.constant(x.value), options, {}, true, memory);
+    const Variable y = multihead(tape, shape, parameters, tape.constant(x.value), options, {}, true, state);
     cross_entropy(tape, linear(tape, y, tape.parameter(last)), targets);
     tape.backward();
-    const double* dgates = memory.gradients.dgates.as<double>();
+    const double* dgates = state.gradients.dgates.as<double>();
     found[frozen].assign(dgates, dgates + 3 * kHeads);
     for (const Parameter* parameter : {&in, &out, &last}) {
       EXPECT_EQ(tape.gradient(tape.parameter(*parameter)).present(), !frozen) << parameter->name;
     }
-    EXPECT_EQ(memory.gradients.dparameters.in_proj_weight.present(), false) << "lent, and given back";
+    EXPECT_EQ(state.gradients.dparameters.in_proj_weight.present(), false) << "lent, and given back";
   }
   EXPECT_EQ(found[0], found[1]);
 }

@@ -42,7 +42,7 @@ class Models : public testing::Test {
     model::save(*InductionModel::make(), scratch_.folder());
     expect_ok(polyhead_model_load(context_, scratch_.folder().c_str(), &model_));
     examples_.push_back(repeated("examples"));
-    batch_ = {sizeof batch_, in_c_(examples_[0].tokens), in_c_(examples_[0].targets), nullptr};
+    batch_ = {sizeof batch_, in_c_(examples_[0].tokens), in_c_(examples_[0].targets), nullptr, nullptr, nullptr, 0};
   }
   ~Models() override { polyhead_model_free(model_); }
 

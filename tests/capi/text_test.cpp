@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "capi/tensors.h"
 #include "io/scratch.h"
 #include "model/checkpoint.h"
 #include "polyhead/heads.h"
+#include "support/bits.h"
 #include "support/induction_model.h"
 
 namespace polyhead::test {
@@ -86,15 +88,99 @@ TEST_F(Texts, BecomeExamplesOfOneLength) {
   EXPECT_EQ(values("lengths", 2), (std::vector<std::int32_t>{4, 2}));
   polyhead_results_free(results);
 
-  // Padding changes no score.
+  // Padding changes no score, and every token counts as much as any other.
   const Model model = Model::load(scratch_.folder());
   const std::string repeated = "a b c d e f a b c d e f", shorter = "k l k l k";
-  const auto loss = [&](const std::vector<std::string>& some) {
-    std::vector<Examples> examples;
-    examples.push_back(model.examples(some));
-    return model.score(in_cpp_, examples).loss;
-  };
-  EXPECT_NEAR(loss({repeated, shorter}), (loss({repeated}) + loss({shorter})) / 2, 1e-6);
+  const auto loss = [&](const std::vector<std::string>& some) { return model.score(in_cpp_, some).loss; };
+  EXPECT_NEAR(loss({repeated, shorter}), (11 * loss({repeated}) + 4 * loss({shorter})) / 15, 1e-6);
+}
+
+TEST_F(Texts, AreTakenWhereverTokensAre) {
+  const Model model = Model::load(scratch_.folder());
+  const std::vector<std::string> some = {"a b c d e f a b c d e f", "k l k l k"};
+  const char* const texts[] = {some[0].c_str(), some[1].c_str()};
+  const Score expected = model.score(in_cpp_, some);
+  polyhead_examples batch{};
+  batch.size = sizeof batch;
+  batch.texts = texts;
+  batch.text_count = 2;
+  polyhead_score score{};
+  expect_ok(polyhead_model_score(context_, model_, &batch, 1, nullptr, 0, &score));
+  EXPECT_EQ(score.loss, expected.loss);
+  EXPECT_EQ(score.accuracy, expected.accuracy);
+  const Examples rows = model.examples(some);
+  batch.tokens = InC()(rows.tokens);
+  expect_refused(polyhead_model_score(context_, model_, &batch, 1, nullptr, 0, &score), POLYHEAD_VALUE, "found both");
+  EXPECT_THROW(model.score(in_cpp_, {"a b", "c"}), Error) << "nothing to predict in the second";
+
+  const std::vector<SurveyedHead> surveyed = survey_heads(in_cpp_, model, some),
+                                  by_tokens = survey_heads(in_cpp_, model, rows.tokens, {.lengths = rows.lengths});
+  std::vector<polyhead_surveyed_head> heads(model.heads().size());
+  std::vector<double> sums(heads.size());
+  expect_ok(polyhead_survey_texts(context_, model_, texts, nullptr, 2, nullptr, 0, 1, heads.data(), sizeof heads[0],
+                                  sums.data(), 1));
+  for (std::size_t n = 0; n < heads.size(); ++n) {
+    EXPECT_EQ(surveyed[n].role, by_tokens[n].role);
+    EXPECT_EQ(heads[n].role, surveyed[n].role);
+    EXPECT_EQ(sums[n], surveyed[n].sums[0]);
+  }
+  const Tensor logits = model.forward(in_cpp_, some);
+  EXPECT_TRUE(same_bits("logits", logits, model.forward(in_cpp_, rows.tokens, {.lengths = rows.lengths})));
+  EXPECT_EQ(model.weights(in_cpp_, some)[1].shape(), (Dims{2, 2, 12, 12}));
+}
+
+// More texts than are read together, of several lengths.
+TEST_F(Texts, AreEmbedded) {
+  io::Scratch encoder;
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    std::filesystem::copy(std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models/bert" / name, encoder / name);
+  }
+  io::spill(encoder / "tokenizer.json", InductionModel::tokenizer_json());
+  std::vector<std::string> some(40, "a b c");
+  some[35] = "k l";
+  const Model model = Model::load(encoder.folder());
+  const Tensor found = model.embed(in_cpp_, some);
+  const std::vector<std::int32_t> first = model.tokens_of(some[0]), other = model.tokens_of(some[35]);
+  const std::int64_t C = found.shape()[1];
+  for (const auto& [row, tokens] : {std::pair(39, first), std::pair(35, other)}) {
+    const Tensor alone = model.embed(in_cpp_, ConstTensorView(tokens.data(), {1, std::ssize(tokens)}));
+    for (std::int64_t c = 0; c < C; ++c) EXPECT_NEAR(found.as<float>()[row * C + c], alone.as<float>()[c], 1e-5);
+  }
+  const char* const texts[] = {"a b c", "k l"};
+  const std::size_t sizes[] = {5, 3};
+  polyhead_model* in_c = nullptr;
+  polyhead_results* results = nullptr;
+  expect_ok(polyhead_model_load(context_, encoder.folder().c_str(), &in_c));
+  expect_ok(polyhead_embed_texts(context_, in_c, texts, sizes, 2, nullptr, 0, &results));
+  polyhead_view view;
+  expect_ok(polyhead_results_get(results, "embeddings", &view));
+  EXPECT_NEAR(static_cast<const float*>(view.tensor.data)[C], found.as<float>()[35 * C], 1e-5);
+  polyhead_results_free(results);
+  expect_refused(polyhead_embed_texts(context_, in_c, texts, sizes, 0, nullptr, 0, &results), POLYHEAD_VALUE,
+                 "expected at least one");
+  polyhead_model_free(in_c);
+}
+
+TEST_F(Texts, ArePatched) {
+  const Model model = Model::load(scratch_.folder());
+  const Patching expected = patch_heads(in_cpp_, model, model.tokens_of("c a b a"), model.tokens_of("c a d a"));
+  const Patching found = patch_heads(in_cpp_, model, "c a b a", "c a d a", "b", "d");
+  EXPECT_EQ(found.answer, expected.answer);
+  EXPECT_EQ(found.heads[2].restored, expected.heads[2].restored);
+  polyhead_patching patching{};
+  patching.size = sizeof patching;
+  std::vector<polyhead_patched_head> heads(model.heads().size());
+  expect_ok(polyhead_patch_texts(context_, model_, "c a b a", "c a d a", nullptr, "d", &patching, heads.data(),
+                                 sizeof heads[0]));
+  EXPECT_EQ(patching.answer, expected.answer);
+  EXPECT_EQ(patching.instead, expected.instead);
+  EXPECT_EQ(heads[2].restored, expected.heads[2].restored);
+  expect_refused(polyhead_patch_texts(context_, model_, "c a b a", "c a d", nullptr, nullptr, &patching, heads.data(),
+                                      sizeof heads[0]),
+                 POLYHEAD_SHAPE, "as clean has, 4, found 3");
+  expect_refused(polyhead_patch_texts(context_, model_, "c a b a", "c a d a", "b c", nullptr, &patching, heads.data(),
+                                      sizeof heads[0]),
+                 POLYHEAD_VALUE, "a text of one token, found 2");
 }
 
 struct Told {

@@ -171,13 +171,14 @@ TEST_F(ForeignHeads, PruneTakesEncodersByTheirEmbedding) {
   EXPECT_EQ(pruned["order"], "damage");
   ASSERT_GT(pruned["heads_removed"], 0);
   const auto removed = pruned["heads_removed"].get<std::size_t>();
-  EXPECT_LE(pruned["steps"][removed]["turn"], 0.05);
+  EXPECT_LE(pruned["steps"][removed]["cosine_distance"], 0.05);
   EXPECT_FALSE(pruned["steps"][0].contains("accuracy"));
-  EXPECT_GT(pruned["models"][1]["turn"], 0);
+  EXPECT_GT(pruned["models"][1]["cosine_distance"], 0);
   EXPECT_TRUE(pruned["models"][1]["decode_seconds_batch_1"].is_null());
-  EXPECT_EQ(pruned["orders"].back()["damage_turn"], pruned["orders"].back()["random_turn_high"]) << "without any head";
+  EXPECT_EQ(pruned["orders"].back()["damage_cosine_distance"], pruned["orders"].back()["random_cosine_distance_high"])
+      << "without any head";
   const std::string text = output_of(on_text("prune --budget 5 --dry-run")).text;
-  EXPECT_TRUE(contains(text, "while the embedding turns by 0.05 at most (1 - cos)")) << text;
+  EXPECT_TRUE(contains(text, "while the embedding stays within a cosine distance of 0.05")) << text;
   EXPECT_EQ(json_of("heads --no-damage " + at("small") + text_)["heads"].size(), pruned["models"][1]["heads"]);
 }
 
@@ -196,7 +197,7 @@ TEST_F(ForeignHeads, PatchSaysWhatComesBack) {
   expect_refused(2, "patch " + scratch_.folder() + " --clean ab --corrupted abc", {"2, found 3", "'a' 'b' 'c'"});
   expect_refused(2, "patch " + scratch_.folder() + texts + "--answer ef", {"--answer", "found 2", "'e', 'f'"});
   expect_refused(2, "patch " + scratch_.folder() + texts + "--answer e --instead e", {"'e'", "--instead"});
-  expect_refused(2, "patch", {"which model?"});
+  expect_refused(2, "patch", {"no model given"});
 }
 
 TEST_F(ForeignHeads, CompareSaysWhatChanged) {
@@ -218,7 +219,7 @@ TEST_F(ForeignHeads, CompareSaysWhatChanged) {
   EXPECT_EQ(changed["heads"][5]["entropy_a"], same["heads"][5]["entropy_a"]);
   expect_refused(3, "compare " + scratch_.folder() + " " + llama_fixture().parent_path().string() + "/mistral" + text_,
                  {"mistral", "heads by layer 4 4", "heads by layer 2 2"});
-  expect_refused(2, "compare " + scratch_.folder(), {"Name two"});
+  expect_refused(2, "compare " + scratch_.folder(), {"expected two models"});
 }
 
 // Headings, tables and what is said below them; paths and notes are as long as they are.

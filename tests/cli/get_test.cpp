@@ -108,10 +108,10 @@ TEST_F(Get, NamesTheToolsThatItNeeds) {
 
 TEST_F(Get, TakesHubModelsByNameAndFetchesThemOnce) {
   plant("hf", "cp -r '" + llama_fixture().string() + "/.' \"$to\"\n");
-  EXPECT_EQ(
-      errors_of("inspect hf:some/llama").text,
-      "polyhead inspect: nothing is at hf:some/llama, and no such model was fetched yet; 'polyhead get hf:some/llama' "
-      "fetches it\n");
+  EXPECT_EQ(errors_of("inspect hf:some/llama").text,
+            "polyhead inspect: nothing is at hf:some/llama, and no such model was fetched yet; 'polyhead get "
+            "hf:some/llama' "
+            "fetches it\n");
   for (int times = 0; times < 2; ++times) {
     const Ran ran = output_of("get hf:some/llama");
     EXPECT_EQ(ran.code, 0);

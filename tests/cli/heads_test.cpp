@@ -179,7 +179,7 @@ TEST_F(Heads, NothingIsOverwrittenWithoutForce) {
 
 TEST_F(Heads, MistakesEndWithTheirCodes) {
   for (const std::string name : {"heads", "prune --dry-run"}) {
-    expect_refused(2, name, {"which model?"});
+    expect_refused(2, name, {"no model given"});
     expect_refused(3, name + " " + at("nowhere"), {"nowhere", "expected a folder"});
     expect_refused(3, name + " " + scratch_->folder(), {"found no config.json"});
   }

@@ -135,7 +135,7 @@ TEST_F(ScoreForeign, EmbedWritesARowForEveryLine) {
   expect_refused(3, line, "found none");
   expect_refused(2, "embed " + scratch_.folder() + " --text " + at("lines"), "--out");
   expect_refused(3, "embed " + llama_fixture().string() + " --text " + at("lines") + " --out " + at("x.npy"),
-                 "no encoder");
+                 "not an encoder");
 }
 
 }  // namespace

@@ -284,7 +284,7 @@ TEST_F(Train, GenerateSaysWhatItCannotDo) {
   EXPECT_EQ(train(classify).code, 0);
   expect_refused(3, {"generate", at("class")}, {"classifier"});
   expect_refused(3, {"generate", at("nowhere")}, {"expected a folder"});
-  expect_refused(2, {"generate"}, {"which model?"});
+  expect_refused(2, {"generate"}, {"no model given"});
   EXPECT_EQ(train(tiny("copy", {"--steps", "2"})).code, 0);
   expect_refused(2, {"generate", at("copy"), "--prompt", "BSO"}, {"no word \"BSO\"", "did you mean 'BOS'?"});
 }

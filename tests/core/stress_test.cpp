@@ -19,7 +19,7 @@ using test::repeat_watched;
 constexpr std::chrono::duration<double> kAWhile{0.4}, kAMinute{60};
 
 // As the backward pass does it: blocks are claimed in order and add to every panel in the order of the blocks.
-bool wave(Team& team, int looks) {
+bool wave(Team& team, int spins) {
   constexpr std::size_t kPanels = 4;
   const std::int64_t blocks = 2 * team.threads();
   const auto done = std::make_unique<Awaited[]>(kPanels);
@@ -27,7 +27,7 @@ bool wave(Team& team, int looks) {
   team.for_each(blocks, 1, team.threads(), [&](int) {
     return [&](std::int64_t block) {
       for (std::size_t panel = 0; panel < kPanels; ++panel) {
-        done[panel].until(looks, [block](std::uint32_t added) { return added == block; });
+        done[panel].until(spins, [block](std::uint32_t added) { return added == block; });
         if (dq[panel] == block) ++dq[panel];
         done[panel].set(static_cast<std::uint32_t>(block + 1));
       }

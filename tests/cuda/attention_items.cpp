@@ -1,118 +1,9 @@
-// Attention on the GPU against the reference: every case of both catalogues, into poisoned memory, twice.
-#include <cstring>
-
+// Cases of attention as items: both catalogues, and larger ones for what tiles and tensor cores do.
+#include "cuda/attention_runs.h"
 #include "cuda/items.h"
-#include "cuda/moved.h"
-#include "support/cases.h"
-#include "support/plain.h"
 
 namespace polyhead::test::gpu {
 namespace {
-
-using test::Case;
-using test::Materialised;
-
-AttentionOptions moved_options(const Moved& moved, AttentionOptions options) {
-  for (ConstTensorView* view :
-       {&options.keep, &options.bias, &options.alibi, &options.key_lengths, &options.key_start, &options.query_lengths,
-        &options.first_positions, &options.cu_q, &options.cu_k, &options.sink_logit, &options.gates}) {
-    *view = moved(*view);
-  }
-  return options;
-}
-
-// "f64 is computed on the CPU" is what should come.
-template <class Call>
-std::string expect_refusal(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code() == ErrorCode::unsupported ? "" : std::string("another error: ") + error.what();
-  }
-  return "f64 was accepted";
-}
-
-std::string same_bits(const char* what, const Tensor& a, const Tensor& b) {
-  if (!a.present() || std::memcmp(a.view().data(), b.view().data(), Moved::bytes_of(a)) == 0) return {};
-  return std::string(what) + ": other bits the second time";
-}
-
-std::string run_forward(Context& context, const Case& recipe) {
-  const Materialised m = test::materialise(recipe);
-  const Moved moved(context, m.memory);
-  const AttentionOptions options = moved_options(moved, m.options);
-  AttentionWants wants = m.wants;
-  wants.marked_keys = moved(wants.marked_keys);
-  wants.target_keys = moved(wants.target_keys);
-  const auto attempt = [&](Attention& host) {
-    Attention device;
-    device.output = poisoned_like(context, host.output);
-    device.lse = poisoned_like(context, host.lse);
-    device.weights = poisoned_like(context, host.weights);
-    device.logits = poisoned_like(context, host.logits);
-    device.statistics = poisoned_like(context, host.statistics);
-    device.row_statistics = poisoned_like(context, host.row_statistics);
-    attend_into(context, moved(m.q), moved(m.k), moved(m.v), options, wants, test::views_of(device));
-    bring_back(context, device.output, host.output);
-    bring_back(context, device.lse, host.lse);
-    bring_back(context, device.weights, host.weights);
-    bring_back(context, device.logits, host.logits);
-    bring_back(context, device.statistics, host.statistics);
-    bring_back(context, device.row_statistics, host.row_statistics);
-    context.synchronise();
-  };
-  Attention got = test::make_results(m), again = test::make_results(m);
-  if (recipe.dtype == DType::f64) return expect_refusal([&] { attempt(got); });
-  attempt(got);
-  if (const auto judged = test::judge(m, test::views_of(got)); !judged) return judged.message();
-  attempt(again);
-  return same_bits("output", got.output, again.output) + same_bits("statistics", got.statistics, again.statistics);
-}
-
-std::string run_backward_of(Context& context, const Case& recipe, const Materialised& m) {
-  const Moved moved(context, m.memory);
-  const AttentionOptions options = moved_options(moved, m.options);
-  const UpstreamGradients upstream{moved(m.upstream.output), moved(m.upstream.lse), moved(m.upstream.weights)};
-  const auto attempt = [&](AttentionGradients& host, const ForwardResults& forward) {
-    AttentionGradients device{poisoned_like(context, host.dq),          poisoned_like(context, host.dk),
-                              poisoned_like(context, host.dv),          poisoned_like(context, host.dbias),
-                              poisoned_like(context, host.dsink_logit), poisoned_like(context, host.dgates)};
-    attend_backward_into(context, moved(m.q), moved(m.k), moved(m.v), options, upstream, m.gradient_wants, forward,
-                         test::views_of(device));
-    bring_back(context, device.dq, host.dq);
-    bring_back(context, device.dk, host.dk);
-    bring_back(context, device.dv, host.dv);
-    bring_back(context, device.dbias, host.dbias);
-    bring_back(context, device.dsink_logit, host.dsink_logit);
-    bring_back(context, device.dgates, host.dgates);
-    context.synchronise();
-  };
-  AttentionGradients got = test::make_gradients(m), again = test::make_gradients(m);
-  if (recipe.dtype == DType::f64) return expect_refusal([&] { attempt(got, {}); });
-  attempt(got, {});
-  const test::ExpectedGradients expected = test::expected_gradients(m);
-  if (const auto judged = test::judge(expected, test::views_of(got)); !judged) return judged.message();
-  // With what the forward pass left behind, by the same rule; and the same bits every time.
-  const Attention forward = attend(context, moved(m.q), moved(m.k), moved(m.v), options, {.lse = true});
-  attempt(again, {forward.output, forward.lse});
-  if (const auto judged = test::judge(expected, test::views_of(again)); !judged) {
-    return std::string("with the forward pass's results: ") + judged.message();
-  }
-  attempt(again, {});
-  return same_bits("dq", got.dq, again.dq) + same_bits("dk", got.dk, again.dk) + same_bits("dv", got.dv, again.dv) +
-         same_bits("dbias", got.dbias, again.dbias);
-}
-
-std::string run_backward(Context& context, const Case& recipe) {
-  return run_backward_of(context, recipe, test::materialise(recipe));
-}
-
-// Without gradients of gates and sinks, which send a call to kernels of their own.
-std::string run_backward_to_inputs(Context& context, const Case& recipe) {
-  Materialised m = test::materialise(recipe);
-  m.gradient_wants = {};
-  return run_backward_of(context, recipe, m);
-}
 
 // Larger than a tile in every direction, in the types and head dims that have kernels of their own.
 std::vector<Case> large_cases() {
@@ -225,6 +116,15 @@ std::vector<Case> large_cases() {
   return cases;
 }
 
+// Those of f32 that the tensor cores take.
+std::vector<Case> tf32_cases() {
+  std::vector<Case> cases;
+  for (const Case& c : large_cases()) {
+    if (c.dtype == DType::f32 && std::max(c.head_dim, c.value_dim) <= 128) cases.push_back(c);
+  }
+  return cases;
+}
+
 // The same with the light statistics, of heads and of rows.
 std::vector<Case> described_cases() {
   std::vector<Case> cases = large_cases();
@@ -278,6 +178,7 @@ std::vector<Item> attention_items() {
   add(test::gradient_catalogue(), "backward", run_backward);
   add(large_cases(), "backward", run_backward);
   add(large_cases(), "backward_to_inputs", run_backward_to_inputs);
+  add(tf32_cases(), "tf32", run_tf32);
   return items;
 }
 

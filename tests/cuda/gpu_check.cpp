@@ -1,6 +1,6 @@
-// The test of a GPU's kernels: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--item-seconds N].
-// Items are run by child processes, each with a context of its own, so that one that breaks the device or hangs costs
-// no other its verdict. gpu/sanitize.py runs it under compute-sanitizer.
+// The test of a GPU's kernels; usage() has its options. Items are run by child processes, each with a context of its
+// own, so that one that breaks the device or hangs costs no other its verdict. bench/gpu/sanitize.py runs it under
+// compute-sanitizer.
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,9 +26,11 @@ using Clock = std::chrono::steady_clock;
 
 struct Request {
   std::string filter;
+  Device device{Device::Kind::cuda, 0};
   int jobs = 12;
   int seconds = 300;
   int item_seconds = 20;
+  int draws = 200, first = 1;
 };
 
 std::string verdict_of(Context& context, const Item& item) {
@@ -40,16 +43,17 @@ std::string verdict_of(Context& context, const Item& item) {
 
 // A child: items from `begin` in steps of `step`, a line each: number, tab, verdict. Leaves when the device does not
 // answer any more; the parent goes on behind that item.
-[[noreturn]] void work(const std::vector<Item>& items, std::size_t begin, std::size_t step, int item_seconds, int to) {
+[[noreturn]] void work(const std::vector<Item>& items, std::size_t begin, std::size_t step, const Request& request,
+                       int to) {
   const auto say = [&](std::size_t n, std::string verdict) {
     for (char& letter : verdict) letter = letter == '\n' ? ' ' : letter;
-    const std::string line = std::to_string(n) + "\t" + verdict.substr(0, 400) + "\n";
+    const std::string line = std::to_string(n) + "\t" + verdict.substr(0, 700) + "\n";
     if (write(to, line.data(), line.size()) < 0) _exit(3);
   };
   try {
-    Context context(Device{Device::Kind::cuda, 0});
+    Context context = request.device.kind == Device::Kind::cpu ? Context(1) : Context(request.device);
     for (std::size_t n = begin; n < items.size(); n += step) {
-      alarm(static_cast<unsigned>(item_seconds));
+      alarm(static_cast<unsigned>(request.item_seconds));
       say(n, verdict_of(context, items[n]));
       try {
         context.synchronise();
@@ -73,10 +77,10 @@ struct Child {
 
 class Run {
  public:
-  Run(const std::vector<Item>& items, const Request& request)
-      : items_(items),
-        step_(static_cast<std::size_t>(std::max(1, request.jobs))),
-        item_seconds_(std::max(1, request.item_seconds)),
+  Run(std::vector<Item> items, const Request& request)
+      : items_(std::move(items)),
+        request_(request),
+        step_(static_cast<std::size_t>(request.jobs)),
         end_(Clock::now() + std::chrono::seconds(request.seconds)) {}
 
   int run() {
@@ -96,7 +100,7 @@ class Run {
     const pid_t pid = fork();
     if (pid == 0) {
       close(ends[0]);
-      work(items_, begin, step_, item_seconds_, ends[1]);
+      work(items_, begin, step_, request_, ends[1]);
     }
     close(ends[1]);
     children_[ends[0]] = {pid, ends[0], begin, {}};
@@ -160,27 +164,31 @@ class Run {
     return failed_ == 0 ? 0 : 1;
   }
 
-  const std::vector<Item>& items_;
+  const std::vector<Item> items_;
+  const Request& request_;
   const std::size_t step_;
-  const int item_seconds_;
   const Clock::time_point end_;
   std::map<int, Child> children_;  // by the end of the pipe
   std::size_t passed_ = 0, failed_ = 0;
 };
 
-std::vector<Item> chosen(const std::string& filter) {
+std::vector<Item> chosen(const Request& request) {
   std::vector<Item> items;
-  for (const auto& list : {queue_items(), value_items(), op_items(), training_items(), model_items(), attention_items(),
-                           many_tiles_items()}) {
+  for (const auto& list :
+       {queue_items(), value_items(), op_items(), training_items(), model_items(), decoding_items(), attention_items(),
+        many_tiles_items(), gradient_items(), drawn_items(request.first, request.draws)}) {
     for (const Item& item : list) {
-      if (item.name.find(filter) != std::string::npos) items.push_back(item);
+      if (item.name.find(request.filter) != std::string::npos) items.push_back(item);
     }
   }
   return items;
 }
 
 int usage() {
-  std::fprintf(stderr, "usage: polyhead_gpu_check [--filter TEXT] [--jobs N] [--seconds N] [--item-seconds N]\n");
+  std::fprintf(stderr,
+               "usage: polyhead_gpu_check [--filter TEXT] [--draws N] [--first SEED] [--device cuda|cpu] [--jobs N] "
+               "[--seconds N] [--item-seconds N]\n"
+               "cpu: attention by the CPU's kernels, to see whether a draw is at fault or a GPU\n");
   return 2;
 }
 
@@ -190,25 +198,30 @@ int usage() {
 int main(int count, char** words) {
   using namespace polyhead::test::gpu;
   Request request;
-  for (int n = 1; n < count; ++n) {
-    const std::string word = words[n];
-    const bool more = n + 1 < count;
-    if (word == "--filter" && more) {
-      request.filter = words[++n];
-    } else if (word == "--jobs" && more) {
-      request.jobs = std::atoi(words[++n]);
-    } else if (word == "--seconds" && more) {
-      request.seconds = std::atoi(words[++n]);
-    } else if (word == "--item-seconds" && more) {
-      request.item_seconds = std::atoi(words[++n]);
+  const std::pair<const char*, int*> numbers[] = {{"--jobs", &request.jobs},
+                                                  {"--seconds", &request.seconds},
+                                                  {"--item-seconds", &request.item_seconds},
+                                                  {"--draws", &request.draws},
+                                                  {"--first", &request.first}};
+  for (int n = 1; n + 1 < count; n += 2) {
+    const std::string word = words[n], value = words[n + 1];
+    const auto* number =
+        std::find_if(std::begin(numbers), std::end(numbers), [&](const auto& x) { return word == x.first; });
+    if (number != std::end(numbers)) {
+      *number->second = std::atoi(value.c_str());
+    } else if (word == "--filter") {
+      request.filter = value;
+    } else if (word == "--device" && (value == "cpu" || value == "cuda")) {
+      if (value == "cpu") request.device = {};
     } else {
       return usage();
     }
   }
-  try {
-    const std::vector<Item> items = chosen(request.filter);
-    if (request.jobs > 0) return Run(items, request).run();
+  if (count % 2 == 0 || request.jobs < 1 || request.item_seconds < 1 || request.draws < 0 || request.first < 0) {
     return usage();
+  }
+  try {
+    return Run(chosen(request), request).run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "polyhead_gpu_check: %s\n", error.what());
     return 1;

@@ -17,10 +17,15 @@ struct Item {
 
 std::vector<Item> attention_items();   // the whole catalogue, forward and backward
 std::vector<Item> many_tiles_items();  // more of attention than an emulator can do in time
-std::vector<Item> op_items();          // the other kernels of the table, beside the CPU's
-std::vector<Item> training_items();    // passes of whole models, rounded and not
-std::vector<Item> model_items();       // whole models in 16 bits, beside the CPU's
-std::vector<Item> value_items();       // numbers on the device that are refused
-std::vector<Item> queue_items();       // what a device that works in a queue must do besides
+// Calls of all options together, forward and backward: seeds from `first` on. A draw that fails is made again by its
+// seed: --filter drawn/ --first 17 --draws 1.
+std::vector<Item> drawn_items(int first, int count);
+std::vector<Item> gradient_items();  // of rows in which one key has nearly all the weight
+std::vector<Item> op_items();        // the other kernels of the table, beside the CPU's
+std::vector<Item> training_items();  // passes of whole models, rounded and not
+std::vector<Item> model_items();     // whole models in 16 bits, beside the CPU's
+std::vector<Item> decoding_items();  // draws, caches and generation, beside the CPU's
+std::vector<Item> value_items();     // numbers on the device that are refused
+std::vector<Item> queue_items();     // what a device that works in a queue must do besides
 
 }  // namespace polyhead::test::gpu

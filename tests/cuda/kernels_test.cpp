@@ -21,11 +21,8 @@ const std::vector<std::string> kChosen{
     "forward/*_f32_7x13_5x33_top",
     "forward/*_f32_13x7_33x5_bottom",
     "forward/causal_and_*_f32_37x131_16x16_*",
-    "forward/window_first_and_*_f32_37x131_16x16_*",
     "forward/bias_hiding_and_*_f32_37x131_16x16_*",
     "forward/packed_and_*_f32_37x131_16x16_*",
-    "forward/gqa_and_*_f32_37x131_16x16_*",
-    "forward/*_and_softcap_f32_37x131_16x16_*",
     "backward/*_f32_13x7_4x3_bottom",
     "backward/causal_and_*_f32_7x13_5x6_*",
     "backward/window_first_and_*_f32_7x13_5x6_*",
@@ -78,6 +75,12 @@ const std::vector<std::string> kChosen{
     "backward_to_inputs/large_gates_bf16_64x64",
     "backward_to_inputs/large_padded_f16_192x128",
     "backward/large_bias_bf16_64x64",
+    "forward/large_many_at_once_f32_64x64",
+    "tf32/large_packed_f32_64x64",
+    "tf32/large_sink_alibi_softcap_f32_72x40",
+    "gradients/*_bf16_64",
+    "gradients/*_f16_128",
+    "gradients/*_f32_64",
     // The other kernels; those of f16 and bf16 are one source.
     "ops/*_f32",
     "ops/*_bf16",
@@ -89,7 +92,15 @@ const std::vector<std::string> kChosen{
     "models/gemma_f16_stored",
     "models/neox_f16_rounded",
     "models/classifier_bf16_stored",
+    "decoding/draws_of_1",
+    "decoding/draws_of_40",
+    "decoding/unusable_logits",
+    "decoding/short_drawn",
+    "drawn/forward_*",
+    "drawn/backward_*",
 };
+
+constexpr int kDraws = 4;  // seeds
 
 bool matches(const Item& item, const std::string& pattern) {
   return fnmatch(pattern.c_str(), item.name.c_str(), 0) == 0;
@@ -98,7 +109,8 @@ bool matches(const Item& item, const std::string& pattern) {
 const std::vector<Item>& all_items() {
   static const std::vector<Item> all = [] {
     std::vector<Item> items;
-    for (const auto& list : {attention_items(), op_items(), value_items(), training_items(), model_items()}) {
+    for (const auto& list : {attention_items(), gradient_items(), op_items(), value_items(), training_items(),
+                             model_items(), decoding_items(), drawn_items(1, kDraws)}) {
       items.insert(items.end(), list.begin(), list.end());
     }
     return items;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <stdexcept>
 
 #include "backend/kernels.h"
 #include "cuda/items.h"
@@ -45,6 +46,7 @@ class Stage {
   ConstTensorView factors(const Dims& shape) {
     return filled(shape, DType::f32, DType::f32, [&] { return 1 + 3 * random_.uniform(); });
   }
+  Tensor copied(const ConstTensorView& from) { return clone(context_, from); }
   // Memory to write to, NaN before; it is judged under this name.
   TensorView result(const std::string& name, const Dims& shape, DType dtype) {
     results_.emplace_back(name, clone(context_, poisoned(shape, dtype)));
@@ -71,6 +73,15 @@ class Stage {
     Executor& executor = context_.executor();
     const std::lock_guard turn(executor.turn());
     (executor.kernels().*kernel)(executor, arguments...);
+  }
+
+  // Returns whether the device has this kernel, which then must take the problem.
+  bool gemv(const backend::GemvProblem& problem) {
+    Executor& executor = context_.executor();
+    if (executor.kernels().gemv == nullptr) return false;
+    const std::lock_guard turn(executor.turn());
+    if (!executor.kernels().gemv(executor, problem)) throw std::runtime_error("gemv does not take it");
+    return true;
   }
 
   std::vector<std::pair<std::string, Tensor>> take() {
@@ -174,6 +185,7 @@ void add_products(std::vector<std::pair<std::string, Op>>& ops) {
                                 {17, 384, 1536},
                                 {257, 129, 65},
                                 {1, 1000, 128},
+                                {3, 35, 520},
                                 {1000, 1, 24}}) {
     for (int variant = 0; variant < 8; ++variant) {
       const bool a_turned = variant & 1, b_turned = variant & 2, biased = variant & 4;
@@ -204,7 +216,7 @@ void add_products(std::vector<std::pair<std::string, Op>>& ops) {
 
 // What else a product can do: add to something else; give the GELU beside itself.
 void add_product_extras(std::vector<std::pair<std::string, Op>>& ops) {
-  for (const auto& [M, N, K] : {std::array<std::int64_t, 3>{130, 70, 33}, {256, 384, 128}}) {
+  for (const auto& [M, N, K] : {std::array<std::int64_t, 3>{130, 70, 33}, {256, 384, 128}, {2, 70, 64}}) {
     for (const bool biased : {false, true}) {
       const std::string name = std::to_string(M) + "x" + std::to_string(N) + (biased ? "_bias" : "");
       ops.emplace_back("gemm_plus_" + name, [=, M = M, N = N, K = K](Stage& s) {
@@ -218,6 +230,34 @@ void add_product_extras(std::vector<std::pair<std::string, Op>>& ops) {
                               bias = biased ? s.normal({N}) : ConstTensorView{};
         const TensorView before = s.result("before", {M, N}), c = s.result("c", {M, N});
         s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = bias, .c = c, .before_gelu = before});
+      });
+    }
+  }
+}
+
+// Few rows, with a norm or a gate before the product and something added to it, by one kernel and by several.
+void add_few_rows(std::vector<std::pair<std::string, Op>>& ops) {
+  using Input = backend::GemvProblem::Input;
+  for (const auto& [M, N, K] : {std::array<std::int64_t, 3>{1, 70, 576}, {4, 33, 1544}, {3, 8200, 8}, {1, 8201, 264}}) {
+    for (const Input input : {Input::plain, Input::rms_norm, Input::silu_gate, Input::gelu_gate}) {
+      const char* const words[] = {"plain", "norm", "silu", "gelu"};
+      const std::string name = std::string("gemv_") + words[static_cast<int>(input)] + "_" + std::to_string(M) + "x" +
+                               std::to_string(N) + "x" + std::to_string(K);
+      ops.emplace_back(name, [=, M = M, N = N, K = K](Stage& s) {
+        const bool norm = input == Input::rms_norm, gated = input == Input::silu_gate || input == Input::gelu_gate;
+        const Dims shape{M, gated ? 2 * K : K};
+        const ConstTensorView x = norm ? s.normal_wide(shape) : s.normal(shape), gamma = s.normal_wide({K}),
+                              weight = s.normal({N, K}, 0.1), bias = s.normal_wide({N}), plus = s.normal_wide({M, N});
+        const TensorView y = s.result("y", {M, N}, s.wide());
+        if (s.gemv({input, x, norm ? gamma : ConstTensorView{}, 1e-5, weight, bias, plus, y})) return;
+        Tensor made = s.copied(x.slice(1, 0, K));
+        if (norm)
+          s.call(&Kernels::normalise,
+                 backend::NormProblem{.x = x, .gamma = gamma, .beta = {}, .y = made, .mean_rstd = {}});
+        if (gated)
+          s.call(&Kernels::gate, input == Input::silu_gate ? backend::Gate::silu : backend::Gate::gelu, x, made.view());
+        s.call(&Kernels::gemm,
+               backend::GemmProblem{.a = made, .b = weight.transpose(0, 1), .bias = bias, .c = y, .plus = plus});
       });
     }
   }
@@ -279,25 +319,26 @@ void add_norms(std::vector<std::pair<std::string, Op>>& ops) {
       ops.emplace_back("normalise_" + size, [=, M = M, C = C](Stage& s) {
         const ConstTensorView x = s.normal_wide({M, C}), narrow = s.normal({M, C}), gamma = s.normal_wide({C}),
                               beta = centred ? s.normal_wide({C}) : ConstTensorView{};
-        const TensorView scales = s.result("scales", {M, 2}, s.wide());
-        s.call(
-            &Kernels::normalise,
-            backend::NormProblem{.x = x, .gamma = gamma, .beta = beta, .y = s.result("y", {M, C}), .scales = scales});
+        const TensorView mean_rstd = s.result("mean_rstd", {M, 2}, s.wide());
         s.call(&Kernels::normalise,
                backend::NormProblem{
-                   .x = narrow, .gamma = gamma, .beta = beta, .y = s.result("of narrow", {M, C}), .scales = {}});
+                   .x = x, .gamma = gamma, .beta = beta, .y = s.result("y", {M, C}), .mean_rstd = mean_rstd});
+        s.call(&Kernels::normalise,
+               backend::NormProblem{
+                   .x = narrow, .gamma = gamma, .beta = beta, .y = s.result("of narrow", {M, C}), .mean_rstd = {}});
       });
       ops.emplace_back("normalise_backward_" + size, [=, M = M, C = C](Stage& s) {
         const ConstTensorView x = s.normal_wide({M, C}), gamma = s.normal_wide({C}), dy = s.normal({M, C}),
                               plus = s.normal_wide({M, C});
-        const TensorView scales = s.result("scales", {M, 2}, s.wide()), y = s.result("y", {M, C});
-        s.call(&Kernels::normalise,
-               backend::NormProblem{
-                   .x = x, .gamma = gamma, .beta = centred ? gamma : ConstTensorView{}, .y = y, .scales = scales});
+        const TensorView mean_rstd = s.result("mean_rstd", {M, 2}, s.wide()), y = s.result("y", {M, C});
+        s.call(
+            &Kernels::normalise,
+            backend::NormProblem{
+                .x = x, .gamma = gamma, .beta = centred ? gamma : ConstTensorView{}, .y = y, .mean_rstd = mean_rstd});
         s.call(&Kernels::normalise_backward,
                backend::NormGradientProblem{.x = x,
                                             .gamma = gamma,
-                                            .scales = scales,
+                                            .mean_rstd = mean_rstd,
                                             .dy = dy,
                                             .plus = M > 30 ? plus : ConstTensorView{},
                                             .centred = centred,
@@ -314,12 +355,13 @@ void add_norms_of_heads(std::vector<std::pair<std::string, Op>>& ops) {
   ops.emplace_back("normalise_heads", [](Stage& s) {
     const ConstTensorView x = s.normal({17, 5, 24}).slice(1, 1, 4), gamma = s.normal_wide({24}),
                           dy = s.normal({17, 4, 24}).slice(1, 0, 3);
-    const TensorView scales = s.result("scales", {51, 2}, s.wide());
+    const TensorView mean_rstd = s.result("mean_rstd", {51, 2}, s.wide());
     s.call(&Kernels::normalise,
-           backend::NormProblem{.x = x, .gamma = gamma, .beta = {}, .y = s.result("y", {17, 3, 24}), .scales = scales});
+           backend::NormProblem{
+               .x = x, .gamma = gamma, .beta = {}, .y = s.result("y", {17, 3, 24}), .mean_rstd = mean_rstd});
     s.call(&Kernels::normalise_backward, backend::NormGradientProblem{.x = x,
                                                                       .gamma = gamma,
-                                                                      .scales = scales,
+                                                                      .mean_rstd = mean_rstd,
                                                                       .dy = dy,
                                                                       .plus = {},
                                                                       .centred = false,
@@ -352,6 +394,22 @@ void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
                                                         .backwards = backwards});
       });
     }
+  }
+  for (const auto& [tokens, dim] : {std::pair<std::int64_t, std::int64_t>{2, 16}, {70, 24}, {3, 0}}) {
+    const std::string name = "append_" + std::to_string(tokens) + (dim > 0 ? "_rotary_" + std::to_string(dim) : "");
+    ops.emplace_back(name, [=, tokens = tokens, dim = dim](Stage& s) {
+      constexpr std::int64_t B = 3, H = 4, G = 2, D = 24, E = 20, kRoom = 100;
+      const ConstTensorView rows = s.integers({B}, 0, kRoom - tokens), positions = s.integers({B, tokens}, 0, 3000);
+      const TensorView q = s.changing("q", s.normal({B, tokens, H, D})).transpose(1, 2),
+                       keys = s.changing("keys", s.normal({B, G, kRoom, D})),
+                       values = s.changing("values", s.normal({B, G, kRoom, E})),
+                       narrow = s.changing("keys of k in f32", s.normal({B, G, kRoom, D}));
+      Tensor k = s.copied(s.normal({B, G, tokens, D})), wide = s.copied(s.normal_wide({B, G, tokens, D}));
+      const ConstTensorView v = s.normal({B, G, tokens, E});
+      const backend::RotaryProblem rotary{.x = {}, .y = {}, .positions = positions, .dim = dim};
+      s.call(&Kernels::append, backend::AppendProblem{q, k, v, keys, values, rows, rotary});
+      s.call(&Kernels::append, backend::AppendProblem{q, wide, v, narrow, values, rows, rotary});
+    });
   }
   ops.emplace_back("copy", [](Stage& s) {
     const ConstTensorView x = s.normal({4, 5, 6, 7});
@@ -389,11 +447,13 @@ void add_rounding(std::vector<std::pair<std::string, Op>>& ops) {
 void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
   for (const bool placed : {false, true}) {
     ops.emplace_back(placed ? "embed_positions" : "embed", [=](Stage& s) {
-      const ConstTensorView table = s.normal({50, 33}), indices = s.integers({4, 20}, 0, 50);
-      s.call(&Kernels::embed, backend::EmbeddingProblem{.table = table,
-                                                        .indices = indices,
-                                                        .positions = placed ? s.normal({30, 33}) : ConstTensorView{},
-                                                        .y = s.result("y", {4, 20, 33})});
+      for (const std::int64_t C : {33, 600}) {  // part of what a warp takes, and more
+        const ConstTensorView table = s.normal({50, C}), indices = s.integers({4, 20}, 0, 50);
+        s.call(&Kernels::embed, backend::EmbeddingProblem{.table = table,
+                                                          .indices = indices,
+                                                          .positions = placed ? s.normal({30, C}) : ConstTensorView{},
+                                                          .y = s.result("y " + std::to_string(C), {4, 20, C})});
+      }
     });
   }
   for (const std::int64_t entries : {50, 5000}) {  // in slices of the rows, and all at once
@@ -417,14 +477,15 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
       const std::string name = (rows == together ? "cross_entropy_of_many_" : "cross_entropy_") + std::to_string(V);
       ops.emplace_back(name, [=, rows = rows, together = together](Stage& s) {
         const ConstTensorView logits = s.normal({rows, V}, 3), targets = s.integers({rows}, -1, V);
-        s.call(&Kernels::cross_entropy, backend::CrossEntropyProblem{.logits = logits,
-                                                                     .targets = targets,
-                                                                     .rows_together = together,
-                                                                     .shares = s.result("shares", {rows}),
-                                                                     .losses = s.result("losses", {rows}),
-                                                                     .totals = s.sums_of_narrow("totals", {2}),
-                                                                     .dlogits = s.result("dlogits", {rows, V}),
-                                                                     .looks = s.result("looks", {rows, 2})});
+        s.call(&Kernels::cross_entropy,
+               backend::CrossEntropyProblem{.logits = logits,
+                                            .targets = targets,
+                                            .rows_together = together,
+                                            .shares = s.result("shares", {rows}),
+                                            .losses = s.result("losses", {rows}),
+                                            .totals = s.sums_of_narrow("totals", {2}),
+                                            .dlogits = s.result("dlogits", {rows, V}),
+                                            .target_scores = s.result("target_scores", {rows, 2})});
       });
     }
   }
@@ -461,6 +522,7 @@ std::vector<Item> op_items() {
   add_products(narrow);
   add_moves(narrow);
   add_product_extras(rounded);
+  add_few_rows(rounded);
   add_elementwise(rounded);
   add_norms(rounded);
   add_norms_of_heads(rounded);

@@ -1,11 +1,12 @@
 // What a GPU owes besides: errors in values that come when somebody waits, calls that a graph can hold, tensors that
-// outlive their context, streams of the caller, rounded products, more tiles than multiprocessors with idle ones among
-// them.
+// outlive their context, streams of the caller, two at once, more than the memory holds, rounded products, more tiles
+// than multiprocessors with idle ones among them.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "cuda/executor.h"
 #include "cuda/items.h"
@@ -150,6 +151,66 @@ std::string streams_are_the_callers(Context& own) {
   return wrong;
 }
 
+// Output and dq of a causal call with statistics, which uses workspaces, in bits.
+std::vector<std::byte> bits_of_a_call(Context& context, std::uint64_t seed) {
+  const Tensor x = random_tensor(context, {2, 4, 333, 64}, DType::bf16, seed);
+  const Attention forward =
+      attend(context, x, x, x, {.causal = true}, {.lse = true, .statistics = StatisticsSet::full});
+  const AttentionGradients gradients =
+      attend_backward(context, x, x, x, {.causal = true}, {.output = x}, {}, {forward.output, forward.lse});
+  std::vector<std::byte> bits;
+  for (const Tensor* tensor : {&forward.output, &forward.statistics, &gradients.dq, &gradients.dk}) {
+    const Tensor host = to_host(context, *tensor);
+    const auto* data = static_cast<const std::byte*>(host.view().data());
+    bits.insert(bits.end(), data, data + host.view().count() * static_cast<std::int64_t>(size_of(host.dtype())));
+  }
+  return bits;
+}
+
+// Two threads, each with a context and its stream, beside each other.
+std::string two_streams_at_once(Context& own) {
+  constexpr int kCalls = 40;
+  std::string wrong[2];
+  std::vector<std::thread> threads;
+  for (const std::uint64_t n : {0, 1}) {
+    threads.emplace_back([&wrong, n, expected = bits_of_a_call(own, n)] {
+      try {
+        Context context(Device{Device::Kind::cuda, 0});
+        for (int call = 0; call < kCalls && wrong[n].empty(); ++call) {
+          if (bits_of_a_call(context, n) != expected) wrong[n] = "call " + std::to_string(call) + " has other bits\n";
+        }
+      } catch (const std::exception& error) {
+        wrong[n] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return wrong[0] + wrong[1];
+}
+
+// What does not fit is an error that says so, nothing was written, and the context goes on as if nothing had been.
+std::string too_much_is_refused(Context& context) {
+  constexpr std::int64_t kLong = std::int64_t{1} << 20;  // weights of 4 TiB
+  const std::vector<std::byte> before = bits_of_a_call(context, 7);
+  const Tensor x = random_tensor(context, {1, 1, kLong, 8}, DType::f32, 1);
+  const auto refused = [](const std::string& what, const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::memory && std::strstr(error.what(), "bytes of memory") != nullptr) return {};
+      return what + ": " + error.what() + "\n";
+    }
+    return what + " was accepted\n";
+  };
+  std::string wrong = refused("a tensor",
+                              [&] {
+                                Tensor::empty({kLong, kLong}, DType::f32, context.allocator());
+                              }) +
+                      refused("weights", [&] { attend(context, x, x, x, {}, {.weights = true}); });
+  if (bits_of_a_call(context, 7) != before) wrong += "a call afterwards has other bits\n";
+  return wrong;
+}
+
 // |a - b| / |b|, both f32.
 double distance(Context& context, const ConstTensorView& a, const ConstTensorView& b) {
   const Tensor x = to_host(context, a), y = to_host(context, b);
@@ -188,10 +249,11 @@ std::string products_round_when_told(Context& context) {
   auto& executor = static_cast<cuda::CudaExecutor&>(context.executor());
   const bool library = executor.cublas() != nullptr, hopper = executor.queue().objection_to_hopper().empty();
   expect("a product in tf32", tf32.product, exact.product, library ? 1e-6 : 0, 1e-3);
-  expect("attention in tf32", tf32.output, exact.output, 0, 0);
+  expect("attention in tf32", tf32.output, exact.output, 1e-5, 1e-3);
+  expect("dk in tf32", tf32.dk, exact.dk, 1e-5, 3e-3);
   expect("a product in bf16", bf16.product, exact.product, library ? 1e-6 : 0, 1e-3);
-  expect("attention in bf16", bf16.output, exact.output, hopper ? 1e-5 : 0, 1e-2);
-  expect("dk in bf16", bf16.dk, exact.dk, hopper ? 1e-5 : 0, 3e-2);
+  expect("attention in bf16", bf16.output, exact.output, hopper ? 5e-4 : 1e-5, 1e-2);
+  expect("dk in bf16", bf16.dk, exact.dk, hopper ? 5e-4 : 1e-5, 3e-2);
   expect("f32 afterwards", found_with(Precision::f32).output, exact.output, 0, 0);
   return wrong;
 }
@@ -206,7 +268,9 @@ std::vector<Item> queue_items() {
           {"queue/packed_sequences_are_alone", packed_sequences_are_alone},
           {"queue/products_round_when_told", products_round_when_told},
           {"queue/tensors_outlive_contexts", tensors_outlive_contexts},
-          {"queue/streams_are_the_callers", streams_are_the_callers}};
+          {"queue/streams_are_the_callers", streams_are_the_callers},
+          {"queue/two_streams_at_once", two_streams_at_once},
+          {"queue/too_much_is_refused", too_much_is_refused}};
 }
 
 }  // namespace polyhead::test::gpu

@@ -57,9 +57,9 @@ TEST_F(ExamWords, OfWhatCannotBe) {
     load("without " + std::string(name));
   }
   folder();
-  const Viewer viewer(context_, scratch_.folder());
+  const Observer observer(context_, scratch_.folder());
   for (const char* text : {"", " ", "BOS a b", "BOS a b c d e f g h", "BOS a b c d e f g", "BOS nobody"}) {
-    say_("the text '" + std::string(text) + "'", [&] { viewer.tokens_of(text, 8); });
+    say_("the text '" + std::string(text) + "'", [&] { observer.tokens_of(text, 8); });
   }
   Reading reading{
       .tokens = std::vector<std::int32_t>(31, 1), .beginning = {2}, .ending = {3}, .marks = {}, .vocabulary = 5};

@@ -276,7 +276,7 @@ TEST(Chance, KnowsNothingOfPadding) {
     EXPECT_EQ(found.chance.rows, causal ? 3 : 7);
     EXPECT_NEAR(found.chance.marked, causal ? (0.5 + 1.0 / 3 + 0.5) / 7 : 4 * 0.5 / 7, 1e-12);
     EXPECT_NEAR(found.chance.first, causal ? (1 + 1 + 0.5 + 0.5 + 2.0 / 3 + 0.25) / 7 : (1 + 1) / 7.0, 1e-12);
-    EXPECT_EQ(found.heads[0].looks.size(), 7u);
+    EXPECT_EQ(found.heads[0].argmax_keys.size(), 7u);
     EXPECT_EQ(found.heads[0].sum(Statistic::rows), 7);
     EXPECT_EQ(found.chance.offsets.at(0), causal ? 3 : 7);
   }

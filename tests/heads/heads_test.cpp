@@ -270,7 +270,7 @@ TEST_F(PublicModel, IsTheSameAfterSavingAndLoading) {
 TEST_F(PublicModel, RefusesWhatCannotBe) {
   using io::expect_error;
   const Tensor tokens = std::move(counting(2).tokens);
-  expect_error(ErrorCode::input, {"/nowhere", "config.json"}, [&] { Model::load("/nowhere"); });
+  expect_error(ErrorCode::input, {"nothing is at /nowhere", "polyhead get NAME"}, [&] { Model::load("/nowhere"); });
   expect_error(ErrorCode::value, {"knocked_out: expected", "found 2.0"}, [&] {
     model.forward(context, tokens, {.knocked_out = {{2, 0}}});
   });

@@ -111,7 +111,7 @@ TEST(Importance, CanBeHadForLess) {
   EXPECT_GT(std::abs(coarse[5].zero.mean), 0);
 }
 
-// The embedding of the model without a head turns by what is said.
+// The cosine distance of the embedding without a head is what is said.
 TEST(Importance, OfAnEncoderIsWhatItsEmbeddingTurnsBy) {
   model::Config config = small(4, 4, true);
   config.kind = model::Kind::encoder;

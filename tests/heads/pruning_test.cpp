@@ -303,7 +303,7 @@ TEST(Prune, OfAnEncoderIsByWhatItsEmbeddingTurnsBy) {
     last = alone[step.removed];
     gone.push_back(step.removed);
     const auto left = model::embeddings(context, *without_heads(model, gone), others);
-    EXPECT_NEAR(estimate(turns(whole, left, "the model")).mean, step.loss, 1e-5);
+    EXPECT_NEAR(estimate(cosine_distances(whole, left, "the model")).mean, step.loss, 1e-5);
     EXPECT_EQ(step.accuracy, 1 - step.loss);
   }
   const double budget = curve.steps[2].loss + 1e-6;

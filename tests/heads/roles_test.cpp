@@ -217,7 +217,7 @@ TEST(Survey, OfPaddedSequencesIsThatOfTheSequences) {
       for (std::size_t f = 0; f < a.heads[n].sums.size(); ++f) {
         EXPECT_NEAR(a.heads[n].sums[f], b.heads[n].sums[f], 1e-2) << n << " " << f;
       }
-      EXPECT_EQ(a.heads[n].looks, b.heads[n].looks);
+      EXPECT_EQ(a.heads[n].argmax_keys, b.heads[n].argmax_keys);
     }
   }
 }
@@ -241,7 +241,7 @@ TEST(Survey, OfTwoProbesIsBothTogether) {
       const bool largest = f == static_cast<std::size_t>(Statistic::max_logit);
       EXPECT_NEAR(all.heads[n].sums[f], largest ? std::max(x, y) : x + y, 1e-6 * std::abs(x + y)) << f;
     }
-    EXPECT_EQ(all.heads[n].looks.size(), a.heads[n].looks.size() + b.heads[n].looks.size());
+    EXPECT_EQ(all.heads[n].argmax_keys.size(), a.heads[n].argmax_keys.size() + b.heads[n].argmax_keys.size());
   }
   EXPECT_EQ(all.chance.rows, a.chance.rows + b.chance.rows);
 }
@@ -265,11 +265,11 @@ TEST(Probe, RefusesWhatCannotBe) {
 TEST(Agreement, IsTheShareOfRowsThatLookAtTheSameKey) {
   Survey two;
   two.heads.resize(2);
-  two.heads[0].looks = {0, 1, 2, 3};
-  two.heads[1].looks = {0, 1, 0, 0};
+  two.heads[0].argmax_keys = {0, 1, 2, 3};
+  two.heads[1].argmax_keys = {0, 1, 0, 0};
   EXPECT_EQ(agreement(two)[0][1], 0.5);
   EXPECT_EQ(agreement(two)[1][1], 1);
-  two.heads[1].looks = {0, 1, 5, 1};
+  two.heads[1].argmax_keys = {0, 1, 5, 1};
   EXPECT_EQ(agreement(two)[0][1], 0.5) << "a key further on is another key";
   EXPECT_EQ(agreement(two)[1][0], 0.5);
 }

@@ -57,7 +57,7 @@ struct Row {
   std::int64_t b, t, seen;
   const float *weights, *logits;
 
-  std::int64_t look() const { return std::max_element(weights, weights + seen) - weights; }
+  std::int64_t argmax_key() const { return std::max_element(weights, weights + seen) - weights; }
 };
 
 void add(HeadSurvey& to, Statistic value, std::optional<Statistic> count, double number) {
@@ -82,8 +82,8 @@ void add_statistics(const Row& row, const Probe& probe, HeadSurvey& to) {
   };
   add(to, Statistic::entropy, Statistic::rows, entropy);
   if (row.seen > 1) add(to, Statistic::normalised_entropy, Statistic::normalised_rows, entropy / std::log(seen));
-  add(to, Statistic::max_weight, {}, static_cast<double>(row.weights[row.look()]));
-  add(to, Statistic::max_offset, {}, static_cast<double>(row.look() - row.t));
+  add(to, Statistic::max_weight, {}, static_cast<double>(row.weights[row.argmax_key()]));
+  add(to, Statistic::max_offset, {}, static_cast<double>(row.argmax_key() - row.t));
   add(to, Statistic::first_weight, {}, static_cast<double>(row.weights[0]));
   add(to, Statistic::distance, {}, distance);
   add(to, Statistic::marked_weight, {}, marked);
@@ -107,22 +107,22 @@ std::int64_t rarest_key(const Row& row, const Probe& probe, const std::vector<st
          tokens;
 }
 
-void add_looks(const std::vector<Row>& rows, const Probe& probe, const std::vector<std::int64_t>& counts,
-               HeadSurvey& to) {
+void add_argmax_keys(const std::vector<Row>& rows, const Probe& probe, const std::vector<std::int64_t>& counts,
+                     HeadSurvey& to) {
   for (const Row& row : rows) {
-    to.looks.push_back(row.look());
+    to.argmax_keys.push_back(row.argmax_key());
     if (row.seen < 3) continue;
-    ++to.offsets[row.look() - row.t];
+    ++to.offsets[row.argmax_key() - row.t];
     if (counts.empty()) continue;
     ++to.rarest.count;
-    to.rarest.hits += row.look() == rarest_key(row, probe, counts);
+    to.rarest.hits += row.argmax_key() == rarest_key(row, probe, counts);
   }
   for (const Relation& relation : probe.relations) {
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& one) {
       return one.b == relation.sequence && one.t == relation.query;
     });
     ++to.relations[relation.name].count;
-    to.relations[relation.name].hits += row->look() == relation.key;
+    to.relations[relation.name].hits += row->argmax_key() == relation.key;
   }
 }
 
@@ -194,7 +194,7 @@ Survey plain_survey(Context& context, const model::Transformer& model, const std
         }
       }
       for (const Row& row : rows) add_statistics(row, probe, head);
-      add_looks(rows, probe, counts, head);
+      add_argmax_keys(rows, probe, counts, head);
     }
   }
   made.chance = chance_of(probes, causal);
@@ -208,7 +208,7 @@ void expect_same(const HeadSurvey& found, const HeadSurvey& expected) {
     EXPECT_NEAR(found.sums[static_cast<std::size_t>(f)], wanted, 1e-4 + 1e-5 * std::abs(wanted))
         << name_of(static_cast<Statistic>(f));
   }
-  EXPECT_EQ(found.looks, expected.looks);
+  EXPECT_EQ(found.argmax_keys, expected.argmax_keys);
   EXPECT_EQ(found.offsets, expected.offsets);
   EXPECT_EQ(found.rarest.hits, expected.rarest.hits);
   EXPECT_EQ(found.rarest.count, expected.rarest.count);
@@ -255,7 +255,7 @@ TEST(Survey, HeadsAgreeWhereTheyLookAtOneKey) {
                                                  {0, 0, 1, 2, 3, 4, 5, 6},     // one key before
                                                  {1, 2, 3, 4, 5, 6, 7, 7},     // one key after
                                                  {0, 1, 2, 3, 3, 6, 5, 8}}) {  // half of them
-    made.heads.emplace_back().looks = looks;
+    made.heads.emplace_back().argmax_keys = looks;
   }
   const std::vector<std::vector<double>> expected{
       {1, 0.125, 0.125, 0.5}, {0.125, 1, 0, 0.375}, {0.125, 0, 1, 0.125}, {0.5, 0.375, 0.125, 1}};

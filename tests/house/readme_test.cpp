@@ -1,8 +1,9 @@
-// README.md says nothing that is not so: its code is that of examples/embed.cpp, and its links lead somewhere. Its
-// commands are run by readme_commands_test.cpp.
+// Documents say nothing that is not so: the README's code is that of examples/embed.cpp, links lead somewhere, and
+// sources that are named exist. The README's commands are run by readme_commands_test.cpp.
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,16 @@ TEST(Makefile, InstallsIntoAFolderWithASpaceInItsName) {
   EXPECT_NE(lines.find("--prefix \"a b\""), std::string::npos) << lines;
 }
 
-TEST(Documentation, LinksLeadSomewhere) {
+std::vector<fs::path> all_pages() {
   std::vector<fs::path> pages = {kRoot / "README.md", kRoot / "CONTRIBUTING.md"};
-  for (const fs::directory_entry& entry : fs::directory_iterator(kRoot / "docs")) {
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / "docs")) {
     if (entry.path().extension() == ".md") pages.push_back(entry.path());
   }
-  for (const fs::path& page : pages) {
+  return pages;
+}
+
+TEST(Documentation, LinksLeadSomewhere) {
+  for (const fs::path& page : all_pages()) {
     for (const std::string& line : lines_of(page)) {
       for (std::size_t at = 0; (at = line.find("](", at)) != std::string::npos;) {
         at += 2;
@@ -46,6 +51,33 @@ TEST(Documentation, LinksLeadSomewhere) {
         EXPECT_TRUE(fs::exists(page.parent_path() / target)) << page << " shows " << target;
       }
     }
+  }
+}
+
+// `src/cpu/gemm.cpp`, or shorter: `cpu/gemm.cpp`, `portable/decode.cuh`, `polyhead/model.h`.
+TEST(Documentation, NamesSourcesThatExist) {
+  const std::regex named(R"(`([\w.-]+(/[\w.-]+)+\.(h|c|cpp|cu|cuh|py|js|cmake|map))`)");
+  int names = 0;
+  for (const fs::path& page : all_pages()) {
+    for (const std::string& line : lines_of(page)) {
+      for (std::sregex_iterator at(line.begin(), line.end(), named), end; at != end; ++at, ++names) {
+        const std::string name = (*at)[1];
+        const auto exists = [&](const char* below) { return fs::exists(kRoot / below / name); };
+        EXPECT_TRUE(exists("") || exists("src") || exists("src/cuda") || exists("include"))
+            << page << " names " << name;
+      }
+    }
+  }
+  EXPECT_GT(names, 100);
+}
+
+// The map leads to every page of decisions.
+TEST(Documentation, EveryDecisionIsFoundFromTheMap) {
+  std::string map;
+  for (const std::string& line : lines_of(kRoot / "docs/architecture.md")) map += line + "\n";
+  for (const fs::directory_entry& entry : fs::directory_iterator(kRoot / "docs/decisions")) {
+    const std::string link = "](decisions/" + entry.path().filename().string() + ")";
+    EXPECT_NE(map.find(link), map.npos) << "docs/architecture.md does not link to " << entry.path();
   }
 }
 

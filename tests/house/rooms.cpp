@@ -2,62 +2,13 @@
 
 #include <algorithm>
 #include <fstream>
-#include <optional>
-#include <set>
-#include <string_view>
+
+#include "house/pages.h"
 
 namespace polyhead::house {
 namespace {
 
 namespace fs = std::filesystem;
-using Names = std::set<std::string, std::less<>>;
-
-// include/polyhead/, lowest level first; a header may include those of lower levels.
-const std::vector<Names> kLevels = {
-    {"export"},
-    {"error", "info", "version"},
-    {"tensor", "text"},
-    {"context"},
-    {"attention", "linear", "rotary"},
-    {"cache"},
-    {"layer"},
-    {"model"},
-    {"heads"},
-    {"polyhead", "polyhead_c"},
-};
-
-struct Room {
-  std::string_view name;
-  Names may_include;       // rooms beside itself
-  std::string_view up_to;  // the highest public header
-};
-
-// The table of docs/architecture.md. Backends never include each other; ops knows them through backend/ alone.
-const std::vector<Room> kRooms = {
-    {"core", {}, "context"},
-    {"backend", {"core"}, "attention"},
-    {"reference", {"core"}, "layer"},
-    {"cpu", {"core", "backend"}, "attention"},
-    {"cuda", {"core", "backend"}, "attention"},
-    {"no_cuda", {"core", "backend"}, "attention"},
-    {"ops", {"core", "backend", "reference"}, "layer"},
-    {"autograd", {"core", "ops"}, "layer"},
-    {"io", {"core"}, "context"},
-    {"text", {"core", "io"}, "context"},
-    {"model", {"core", "autograd", "ops", "io", "text"}, "model"},
-    {"train", {"core", "autograd", "ops", "model", "io", "text"}, "model"},
-    {"heads", {"core", "autograd", "ops", "model", "text"}, "heads"},
-    {"report", {"heads", "io"}, "heads"},
-    {"exam", {"core", "autograd", "model", "io", "text", "train", "heads"}, "heads"},
-    {"study", {"core", "autograd", "model", "io", "train", "heads", "exam", "report"}, "heads"},
-    {"serve", {"core", "model", "io", "heads", "exam", "report"}, "heads"},
-    {"capi", {}, "polyhead"},
-    {"native", {}, "polyhead"},
-    {"cli",
-     {"core", "backend", "ops", "autograd", "io", "text", "model", "train", "heads", "exam", "report", "study",
-      "serve"},
-     "polyhead"},
-};
 
 // Libraries of others, by the start of the path, and the rooms that may know them.
 struct Library {
@@ -82,16 +33,31 @@ bool is_system(std::string_view header) {
          (header.find('/') == std::string_view::npos && header.find('.') == std::string_view::npos);
 }
 
-std::optional<std::size_t> level_of(std::string_view header) {
-  for (std::size_t level = 0; level < kLevels.size(); ++level) {
-    if (kLevels[level].contains(header)) return level;
-  }
-  return std::nullopt;
+std::string trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" `"), end = text.find_last_not_of(" `");
+  return begin == text.npos ? "" : std::string(text.substr(begin, end - begin + 1));
 }
 
-const Room* room_called(std::string_view name) {
-  const auto room = std::find_if(kRooms.begin(), kRooms.end(), [&](const Room& r) { return r.name == name; });
-  return room == kRooms.end() ? nullptr : &*room;
+std::vector<std::string> split(std::string_view text, char at) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find(at, begin), text.size());
+    parts.push_back(trimmed(text.substr(begin, end - begin)));
+  }
+  return parts;
+}
+
+Names names_in(const std::string& list) {
+  const std::vector<std::string> names = split(list, ',');
+  return {names.begin(), names.end()};
+}
+
+// "export < error, info < tensor", lowest level first; those that have everything come last.
+std::vector<Names> levels_in(const std::string& text) {
+  std::vector<Names> levels;
+  for (const std::string& level : split(text, '<')) levels.push_back(names_in(level));
+  levels.push_back({"polyhead", "polyhead_c"});
+  return levels;
 }
 
 struct Include {
@@ -140,17 +106,17 @@ std::optional<std::string> public_stem(const std::string& path) {
 }
 
 // Why a file of `room` may not include this, or nothing.
-std::optional<std::string> objection(const Room& room, const fs::path& file, const Include& include) {
+std::optional<std::string> refusal(const Table& table, const Room& room, const fs::path& file, const Include& include) {
   const std::string& path = include.path;
   if (path.find("..") != std::string::npos) return "paths do not climb";
   if (const auto stem = public_stem(path)) {
-    const auto level = level_of(*stem);
+    const auto level = table.level_of(*stem);
     if (!level) return "no such public header in the table";
-    if (*level > *level_of(room.up_to)) return "public headers go up to " + std::string(room.up_to) + ".h here";
+    if (*level > *table.level_of(room.up_to)) return "public headers go up to " + room.up_to + ".h here";
     return std::nullopt;
   }
   const std::string first = path.substr(0, path.find('/'));
-  if (const Room* other = room_called(first); other != nullptr && first != path) {
+  if (const Room* other = table.room(first); other != nullptr && first != path) {
     if (other != &room && !room.may_include.contains(other->name)) return "may not include " + first + "/";
     // Device code of the GPU stands on its own.
     const bool device = file.string().find("/cuda/device/") != std::string::npos;
@@ -169,6 +135,19 @@ std::optional<std::string> objection(const Room& room, const fs::path& file, con
   return is_system(path) ? std::nullopt : std::optional<std::string>("a library that the table does not know");
 }
 
+// The folders of a tree that should be rooms, with the names of those.
+std::vector<std::pair<fs::path, std::string>> folders_of(const fs::path& root) {
+  std::vector<std::pair<fs::path, std::string>> folders = {
+      {root / "cli", "cli"}, {root / "capi", "capi"}, {root / "python/native", "native"}};
+  if (fs::is_directory(root / "src")) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(root / "src")) {
+      if (entry.is_directory()) folders.emplace_back(entry.path(), entry.path().filename().string());
+    }
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
 }  // namespace
 
 std::vector<fs::path> sources_below(const fs::path& folder) {
@@ -181,7 +160,38 @@ std::vector<fs::path> sources_below(const fs::path& folder) {
   return files;
 }
 
-std::vector<std::string> violations(const fs::path& root) {
+const Room* Table::room(std::string_view name) const {
+  const auto found = std::find_if(rooms.begin(), rooms.end(), [&](const Room& r) { return r.name == name; });
+  return found == rooms.end() ? nullptr : &*found;
+}
+
+std::optional<std::size_t> Table::level_of(std::string_view header) const {
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    if (levels[level].contains(header)) return level;
+  }
+  return std::nullopt;
+}
+
+Table table_in(const fs::path& page) {
+  constexpr std::string_view kLevels = "lower levels only:";
+  Table table;
+  for (const std::string& line : lines_of(page)) {
+    const std::vector<std::string> cells = split(line, '|');  // the first and the last are empty
+    if (cells.size() != 6) continue;
+    if (const std::size_t at = cells[2].find(kLevels); at != std::string::npos) {
+      table.levels = levels_in(cells[2].substr(at + kLevels.size()));
+    } else if (const std::string up_to = cells[4].substr(0, cells[4].find(' '));
+               table.level_of(up_to) || up_to == "all") {
+      Room& room = table.rooms.emplace_back();
+      room.name = cells[1].substr(cells[1].rfind('/') + 1);
+      if (cells[3] != "std" && cells[3] != "nothing") room.may_include = names_in(cells[3]);
+      room.up_to = up_to == "all" ? "polyhead" : up_to;
+    }
+  }
+  return table;
+}
+
+std::vector<std::string> violations(const fs::path& root, const Table& table) {
   std::vector<std::string> found;
   const auto report = [&](const fs::path& file, const Include& include, const std::string& why) {
     found.push_back(file.lexically_relative(root).string() + ":" + std::to_string(include.line) + " includes " +
@@ -189,14 +199,14 @@ std::vector<std::string> violations(const fs::path& root) {
   };
 
   for (const fs::path& file : sources_below(root / "include")) {
-    const auto own = level_of(file.stem().string());
+    const auto own = table.level_of(file.stem().string());
     if (!own) {
       found.push_back(file.lexically_relative(root).string() + ": no level in the table");
       continue;
     }
     for (const Include& include : includes_of(file)) {
       if (const auto stem = public_stem(include.path)) {
-        const auto level = level_of(*stem);
+        const auto level = table.level_of(*stem);
         if (!level || *level >= *own) report(file, include, "not a lower level");
       } else if (include.quoted || !is_system(include.path)) {
         report(file, include, "public headers include public and standard ones only");
@@ -204,27 +214,30 @@ std::vector<std::string> violations(const fs::path& root) {
     }
   }
 
-  std::vector<std::pair<fs::path, std::string>> folders = {
-      {root / "cli", "cli"}, {root / "capi", "capi"}, {root / "python/native", "native"}};
-  if (fs::is_directory(root / "src")) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(root / "src")) {
-      if (entry.is_directory()) folders.emplace_back(entry.path(), entry.path().filename().string());
-    }
-  }
-  std::sort(folders.begin(), folders.end());
-  for (const auto& [folder, name] : folders) {
-    const Room* room = room_called(name);
+  for (const auto& [folder, name] : folders_of(root)) {
+    const Room* room = table.room(name);
     if (room == nullptr) {
       found.push_back(folder.lexically_relative(root).string() + ": no such room in the table");
       continue;
     }
     for (const fs::path& file : sources_below(folder)) {
       for (const Include& include : includes_of(file)) {
-        if (const auto why = objection(*room, file, include)) report(file, include, *why);
+        if (const auto why = refusal(table, *room, file, include)) report(file, include, *why);
       }
     }
   }
   return found;
+}
+
+Names rooms_included_by(const fs::path& root, const std::string& room) {
+  Names used;
+  for (const auto& [folder, name] : folders_of(root)) {
+    if (name != room) continue;
+    for (const fs::path& file : sources_below(folder)) {
+      for (const Include& include : includes_of(file)) used.insert(include.path.substr(0, include.path.find('/')));
+    }
+  }
+  return used;
 }
 
 }  // namespace polyhead::house

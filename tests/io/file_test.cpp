@@ -72,8 +72,8 @@ TEST(Reader, PiecesOfPlainFiles) {
   expect_error(ErrorCode::input, {"ends at byte 3"}, [&] { file.read(1, part, 4); });
 
   ASSERT_EQ(mkfifo((scratch / "pipe").c_str(), 0600), 0);
-  expect_error(ErrorCode::input, {"plain file"}, [&] { Reader{scratch / "pipe"}; });
-  expect_error(ErrorCode::input, {"plain file"}, [&] { Reader{scratch.folder()}; });
+  expect_error(ErrorCode::input, {"regular file"}, [&] { Reader{scratch / "pipe"}; });
+  expect_error(ErrorCode::input, {"regular file"}, [&] { Reader{scratch.folder()}; });
   expect_error(ErrorCode::io, {"No such file"}, [&] { Reader{scratch / "missing"}; });
 }
 
@@ -123,8 +123,8 @@ TEST(Links, ThatLeadNowhereAreNamed) {
 TEST(WriteAtomically, RefusesWhatIsNoPlainFile) {
   const Scratch scratch;
   fs::create_directory(scratch / "folder");
-  expect_error(ErrorCode::io, {"plain file"}, [&] { write_text(scratch / "folder", "x"); });
-  expect_error(ErrorCode::io, {"plain file"}, [&] { write_text("/dev/null", "x"); });
+  expect_error(ErrorCode::io, {"regular file"}, [&] { write_text(scratch / "folder", "x"); });
+  expect_error(ErrorCode::io, {"regular file"}, [&] { write_text("/dev/null", "x"); });
   expect_error(ErrorCode::io, {"No such file"}, [&] { write_text(scratch / "missing" / "a", "x"); });
   spill(scratch / "file", "");
   expect_error(ErrorCode::io, {"Not a directory"}, [&] { write_text(scratch / "file" / "a", "x"); });

@@ -44,7 +44,7 @@ TEST(Fields, SayWhatWasExpectedAndFound) {
   expect_error(ErrorCode::input, {"expected a number", "found \"gpt2\""},
                [] { return read_number(kConfig, "kind", "config.json", 0, 1); });
   expect_error(ErrorCode::input, {"true or false, found 1"}, [] { return read_flag(kConfig, "one", "config.json"); });
-  expect_error(ErrorCode::input, {"text", "found 8"}, [] { return read_text(kConfig, "heads", "config.json"); });
+  expect_error(ErrorCode::input, {"a string", "found 8"}, [] { return read_text(kConfig, "heads", "config.json"); });
   expect_error(ErrorCode::input, {"list of whole numbers", "found 8"},
                [] { return read_integers(kConfig, "heads", "config.json", 0, 9); });
   expect_error(ErrorCode::input, {"from 0 to 2", "found 3"},

@@ -171,7 +171,7 @@ TEST(Reject, Metadata) {
   metadata("[]", {"__metadata__", "object"});
   metadata("null", {"__metadata__", "object"});
   metadata("\"text\"", {"__metadata__", "object"});
-  metadata(R"({"a":1})", {"__metadata__", "\"a\"", "text"});
+  metadata(R"({"a":1})", {"__metadata__", "\"a\"", "a string"});
   metadata(R"({"a":null})", {"\"a\""});
   metadata(R"({"a":{"b":"c"}})", {"\"a\""});
 }
@@ -206,7 +206,7 @@ TEST(Reject, TooManyTensors) {
 TEST(Reject, FilesThatAreNotThere) {
   const Scratch scratch;
   expect_error(ErrorCode::io, {"No such file"}, [&] { return read_safetensors(scratch / "missing"); });
-  expect_error(ErrorCode::input, {"plain file"}, [&] { return read_safetensors(scratch.folder()); });
+  expect_error(ErrorCode::input, {"regular file"}, [&] { return read_safetensors(scratch.folder()); });
 }
 
 }  // namespace

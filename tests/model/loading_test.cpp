@@ -13,7 +13,6 @@
 namespace polyhead::model {
 namespace {
 
-// As Model::load has it: what is named and not there is another matter.
 TEST(Loading, WhatIsMissingIsNamedAndRefused) {
   const io::Scratch scratch;
   Config config = make_config(Kind::gpt, 1, 8, 2);
@@ -28,8 +27,9 @@ TEST(Loading, WhatIsMissingIsNamedAndRefused) {
   EXPECT_NO_THROW(Model::load(scratch.folder()));
   std::filesystem::remove(scratch / kConfigFile);
   refused(ErrorCode::input, scratch.folder(), "found no config.json");
-  refused(ErrorCode::input, (scratch / "nothing").string(), "expected a folder");
-  refused(ErrorCode::io, (scratch / "nothing.gguf").string(), "No such file");
+  for (const std::string name : {"nothing", "nothing.gguf"}) {
+    refused(ErrorCode::input, (scratch / name).string(), "nothing is at " + (scratch / name).string());
+  }
 }
 
 // A folder without a config in which others left what only they can choose from, or read.

@@ -214,7 +214,7 @@ TEST(Generator, RefusesGradientsAndMoreThanThereIsRoomFor) {
     return "";
   };
   EXPECT_EQ(refusal(recording, {1, 2}),
-            "[forward] no gradient goes through what is remembered; use a tape that does not record");
+            "[forward] no gradient goes through the KV cache; use a tape that does not record");
   for (const Dims& shape : {Dims{1, 5}, Dims{2, 2}}) {
     EXPECT_EQ(
         refusal(tape, shape),

@@ -78,6 +78,24 @@ TEST(Attend, NothingIsComputedForNothing) {
   }
 }
 
+// Weights of packed sequences are as wide as the longest one, however its offsets lie in memory.
+TEST(Attend, WeightsOfPackedSequencesAreAsWideAsTheLongest) {
+  const Tensor x = normal({1, 2, 9, 8}, "x", DType::f32);
+  const std::vector<std::int32_t> offsets{0, 3, 4, 9};
+  Context context(1);
+  for (const std::int64_t stride : {1, 3, -1, -2}) {
+    Tensor memory = Tensor::zeros({10}, DType::i32);
+    const std::int64_t first = stride < 0 ? 9 : 0;
+    for (std::int64_t n = 0; n < 4; ++n) {
+      memory.as<std::int32_t>()[first + n * stride] = offsets[static_cast<std::size_t>(n)];
+    }
+    const ConstTensorView cu = memory.view().slice(0, first, 10).as_strided({4}, {stride});
+    const Attention found = attend(context, x, x, x, {.cu_q = cu, .cu_k = cu}, {.weights = true});
+    EXPECT_EQ(found.weights.shape(), (Dims{1, 2, 9, 5})) << stride;
+    EXPECT_GT(found.weights.as<float>()[4 * 5 + 4], 0) << "the first row of the last sequence sees its fifth key";
+  }
+}
+
 TEST(Explain, NamesThePathAndTheReasons) {
   const Tensor x = normal({1, 2, 5, 8}, "x", DType::bf16);
   Context context(1);

@@ -92,8 +92,8 @@ TEST_P(FeedForward, Norms) {
   const Tensor x = normal({kRows, kColumns}, "x", dtype, 3), gamma = normal({kColumns}, "gamma", dtype),
                beta = normal({kColumns}, "beta", dtype);
   for (const bool centred : {true, false}) {
-    Tensor y = like(x), scales = Tensor::zeros({kRows, 2}, dtype);
-    ops::normalise(context_, x, gamma, centred ? beta.view() : ConstTensorView{}, 1e-5, y, scales);
+    Tensor y = like(x), mean_rstd = Tensor::zeros({kRows, 2}, dtype);
+    ops::normalise(context_, x, gamma, centred ? beta.view() : ConstTensorView{}, 1e-5, y, mean_rstd);
     expect_right(centred ? "LayerNorm" : "RMSNorm", y, [&](auto real, std::int64_t row) {
       using Real = decltype(real);
       return reference::normalised<Real>(row_of<Real>(x, row), row_of<Real>(gamma, 0),
@@ -156,11 +156,11 @@ TEST_P(FeedForward, CrossEntropy) {
   });
   // With the gradient, and in the logits' own memory, the same losses; and what the logits were before.
   Tensor again = normal({kRows, kColumns}, "logits", GetParam(), 4), others = Tensor::zeros({kRows}, GetParam());
-  Tensor looks = normal({kRows, 2}, "looks", GetParam());
-  ops::cross_entropy(context_, again, targets, ops::Share::all, others, shares, totals, again, looks);
+  Tensor target_scores = normal({kRows, 2}, "target_scores", GetParam());
+  ops::cross_entropy(context_, again, targets, ops::Share::all, others, shares, totals, again, target_scores);
   EXPECT_EQ(ops::read(context_, totals).loss, found.loss);
   EXPECT_TRUE(same_bits("losses", losses, others));
-  expect_right("looks", looks, [&](auto real, std::int64_t row) {
+  expect_right("target_scores", target_scores, [&](auto real, std::int64_t row) {
     using Real = decltype(real);
     const std::int32_t target = targets.as<std::int32_t>()[row];
     if (target < 0) return std::vector<Real>{0, 0};
@@ -177,15 +177,15 @@ TEST(CrossEntropy, LooksForTheFirstOfTheLargest) {
   constexpr std::int32_t kWide = 70;
   Tensor logits = Tensor::zeros({1, kWide}, DType::f32), targets = Tensor::zeros({1}, DType::i32),
          losses = Tensor::zeros({1}, DType::f32), shares = like(losses), totals = Tensor::zeros({2}, DType::f64),
-         looks = Tensor::zeros({1, 2}, DType::f32);
+         target_scores = Tensor::zeros({1, 2}, DType::f32);
   for (const auto& [first, second] : {std::pair{0, 69}, {0, 1}, {15, 16}, {63, 64}, {64, 69}}) {
     for (std::int32_t target : {first, second, 40}) {
       std::fill_n(logits.as<float>(), kWide, -1.0f);
       logits.as<float>()[first] = logits.as<float>()[second] = 2;
       targets.as<std::int32_t>()[0] = target;
-      ops::cross_entropy(context, logits, targets, ops::Share::all, losses, shares, totals, {}, looks);
-      EXPECT_EQ(looks.as<float>()[1], target == first ? 1 : 0) << first << " " << second << " " << target;
-      EXPECT_NEAR(looks.as<float>()[0], logits.as<float>()[target] + 64.0 / 70, 1e-6);
+      ops::cross_entropy(context, logits, targets, ops::Share::all, losses, shares, totals, {}, target_scores);
+      EXPECT_EQ(target_scores.as<float>()[1], target == first ? 1 : 0) << first << " " << second << " " << target;
+      EXPECT_NEAR(target_scores.as<float>()[0], logits.as<float>()[target] + 64.0 / 70, 1e-6);
     }
   }
 }
@@ -193,16 +193,16 @@ TEST(CrossEntropy, LooksForTheFirstOfTheLargest) {
 TEST(FeedForwardGradients, AreFiniteDifferences) {
   Context context(1);
   Tensor x = normal({7, 18}, "x", DType::f64), gamma = normal({18}, "gamma", DType::f64),
-         beta = normal({18}, "beta", DType::f64), scales = Tensor::zeros({7, 2}, DType::f64);
+         beta = normal({18}, "beta", DType::f64), mean_rstd = Tensor::zeros({7, 2}, DType::f64);
   const Tensor dy = normal({7, 18}, "dy", DType::f64), dhalf = normal({7, 9}, "dhalf", DType::f64);
   Tensor y = like(x), half = like(dhalf), dx = like(x), dgamma = like(gamma), dbeta = like(beta);
   for (const bool centred : {true, false}) {
     const auto value = [&] {
-      ops::normalise(context, x, gamma, centred ? beta.view() : TensorView{}, 1e-3, y, scales);
+      ops::normalise(context, x, gamma, centred ? beta.view() : TensorView{}, 1e-3, y, mean_rstd);
       return product(y, dy);
     };
     value();
-    ops::normalise_backward(context, x, gamma, scales, dy, {}, dx, dgamma, centred ? dbeta.view() : TensorView{});
+    ops::normalise_backward(context, x, gamma, mean_rstd, dy, {}, dx, dgamma, centred ? dbeta.view() : TensorView{});
     expect_slopes("norm dx", x, dx, value);
     expect_slopes("norm dgamma", gamma, dgamma, value);
     if (centred) expect_slopes("norm dbeta", beta, dbeta, value);
@@ -244,10 +244,10 @@ TEST(FeedForwardGradients, AreFiniteDifferences) {
   }
   // What arrives at x by another way is added, also in place.
   Tensor plus = normal({7, 18}, "plus", DType::f64), sum = like(x);
-  ops::normalise(context, x, gamma, beta, 1e-3, y, scales);
-  ops::normalise_backward(context, x, gamma, scales, dy, {}, dx, dgamma, dbeta);
+  ops::normalise(context, x, gamma, beta, 1e-3, y, mean_rstd);
+  ops::normalise_backward(context, x, gamma, mean_rstd, dy, {}, dx, dgamma, dbeta);
   ops::elementwise(context, ops::Elementwise::add, dx, plus, sum);
-  ops::normalise_backward(context, x, gamma, scales, dy, plus, plus, dgamma, dbeta);
+  ops::normalise_backward(context, x, gamma, mean_rstd, dy, plus, plus, dgamma, dbeta);
   for (std::int64_t n = 0; n < count_of(sum.shape()); ++n) {
     EXPECT_NEAR(plus.as<double>()[n], sum.as<double>()[n], 1e-14);
   }
@@ -355,10 +355,10 @@ TEST(FeedForwardThreads, ChangeNoBit) {
   std::vector<Tensor> first;
   for (int threads : {1, 2, 5, 8}) {
     Context context(threads);
-    Tensor y = like(x), scales = Tensor::zeros({900, 2}, DType::f32), dx = like(x), dgamma = like(gamma),
+    Tensor y = like(x), mean_rstd = Tensor::zeros({900, 2}, DType::f32), dx = like(x), dgamma = like(gamma),
            dbeta = like(beta);
-    ops::normalise(context, x, gamma, beta, 1e-5, y, scales);
-    ops::normalise_backward(context, x, gamma, scales, dy, {}, dx, dgamma, dbeta);
+    ops::normalise(context, x, gamma, beta, 1e-5, y, mean_rstd);
+    ops::normalise_backward(context, x, gamma, mean_rstd, dy, {}, dx, dgamma, dbeta);
     std::vector<Tensor> now;
     for (Tensor* tensor : {&y, &dx, &dgamma, &dbeta}) now.push_back(std::move(*tensor));
     if (first.empty()) first = std::move(now);
@@ -371,11 +371,11 @@ TEST(FeedForwardErrors, SayWhatWasExpected) {
   const Tensor x = normal({4, 6}, "x", DType::f32), gamma = normal({6}, "g", DType::f32),
                other = normal({5}, "g", DType::f32), half = Tensor::zeros({4, 6}, DType::f16),
                odd = normal({4, 7}, "x", DType::f32);
-  Tensor y = like(x), scales = Tensor::zeros({4, 2}, DType::f32), narrow = Tensor::zeros({4, 3}, DType::f32),
+  Tensor y = like(x), mean_rstd = Tensor::zeros({4, 2}, DType::f32), narrow = Tensor::zeros({4, 3}, DType::f32),
          losses = Tensor::zeros({4}, DType::f32);
-  EXPECT_THROW(ops::normalise(context, x, other, {}, 1e-5, y, scales), Error);
-  EXPECT_THROW(ops::normalise(context, x, gamma, {}, 0, y, scales), Error);
-  EXPECT_THROW(ops::normalise(context, half, gamma, {}, 1e-5, y, scales), Error);
+  EXPECT_THROW(ops::normalise(context, x, other, {}, 1e-5, y, mean_rstd), Error);
+  EXPECT_THROW(ops::normalise(context, x, gamma, {}, 0, y, mean_rstd), Error);
+  EXPECT_THROW(ops::normalise(context, half, gamma, {}, 1e-5, y, mean_rstd), Error);
   EXPECT_THROW(ops::elementwise(context, ops::Elementwise::gelu, x, {}, narrow), Error);
   EXPECT_THROW(ops::gate(context, ops::Gate::silu, odd, narrow), Error);
   Tensor indices = Tensor::zeros({4}, DType::i32);

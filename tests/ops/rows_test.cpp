@@ -25,19 +25,20 @@ std::vector<Call> calls() {
   const Given indices{"indices", tokens, DType::i32, {1}}, lengths{"lengths", {2}, DType::i32, {3}};
   return {
       {"normalise",
-       {{"x", matrix}, {"gamma", vector}, {"beta", vector}, {"y", matrix}, {"scales", pairs}},
-       [](Context& c, const Views& v) { normalise(c, v["x"], v["gamma"], v["beta"], 1e-5, v["y"], v["scales"]); }},
+       {{"x", matrix}, {"gamma", vector}, {"beta", vector}, {"y", matrix}, {"mean_rstd", pairs}},
+       [](Context& c, const Views& v) { normalise(c, v["x"], v["gamma"], v["beta"], 1e-5, v["y"], v["mean_rstd"]); }},
       {"normalise_backward",
        {{"x", matrix},
         {"gamma", vector},
-        {"scales", pairs},
+        {"mean_rstd", pairs},
         {"dy", matrix},
         {"plus", matrix},
         {"dx", matrix},
         {"dgamma", vector},
         {"dbeta", vector}},
        [](Context& c, const Views& v) {
-         normalise_backward(c, v["x"], v["gamma"], v["scales"], v["dy"], v["plus"], v["dx"], v["dgamma"], v["dbeta"]);
+         normalise_backward(c, v["x"], v["gamma"], v["mean_rstd"], v["dy"], v["plus"], v["dx"], v["dgamma"],
+                            v["dbeta"]);
        }},
       {"normalise_heads",
        {{"x", heads}, {"gamma", vector}},
@@ -96,10 +97,10 @@ std::vector<Call> calls() {
         {"shares", rows},
         {"totals", {2}, DType::f64},
         {"dlogits", matrix},
-        {"looks", pairs}},
+        {"target_scores", pairs}},
        [](Context& c, const Views& v) {
          cross_entropy(c, v["logits"], v["targets"], Share::all, v["losses"], v["shares"], v["totals"], v["dlogits"],
-                       v["looks"]);
+                       v["target_scores"]);
        }},
       {"adamw",
        {{"weight", matrix}, {"first moment", matrix}, {"second moment", matrix}, {"gradient", matrix}},
@@ -122,9 +123,9 @@ TEST(Rows, EveryTensorIsChecked) { test::expect_kept_messages("rows.txt", test::
 TEST(Rows, NumbersAreChecked) {
   Context context(1);
   Tensor x = Tensor::zeros({2, 3, 4}, DType::f32), y = Tensor::zeros({2, 3, 4}, DType::f32),
-         gamma = Tensor::zeros({4}, DType::f32), scales = Tensor::zeros({6, 2}, DType::f32),
+         gamma = Tensor::zeros({4}, DType::f32), mean_rstd = Tensor::zeros({6, 2}, DType::f32),
          pooled = Tensor::zeros({2, 4}, DType::f32);
-  const auto normed = [&](double epsilon) { normalise(context, x, gamma, {}, epsilon, y, scales); };
+  const auto normed = [&](double epsilon) { normalise(context, x, gamma, {}, epsilon, y, mean_rstd); };
   const auto normed_heads = [&](double epsilon) {
     normalise_heads(context, x.view().split(2, 1).transpose(1, 2), gamma, epsilon);
   };

@@ -22,25 +22,6 @@ TEST(Catalogue, NamesAreUnique) {
   }
 }
 
-// Where two logits are nearly equal, which one is larger is a matter of rounding, and max_offset could not be judged.
-bool has_near_tie(const Attention& exact) {
-  constexpr double kEqual = 1e-12, kNear = 3e-6;
-  const reference::Array<double> weights(exact.weights), lse(exact.lse);
-  const std::int64_t columns = weights.shape()[3];
-  for (std::size_t row = 0; row < lse.values().size(); ++row) {
-    double first = -std::numeric_limits<double>::infinity(), second = first;
-    for (std::int64_t j = 0; j < columns; ++j) {
-      const double s =
-          std::log(weights.values()[row * static_cast<std::size_t>(columns) + static_cast<std::size_t>(j)]);
-      second = std::max(second, std::min(first, s));
-      first = std::max(first, s);
-    }
-    const double unit = std::max(1.0, std::abs(first + lse.values()[row]));
-    if (first - second > kEqual * unit && first - second < kNear * unit) return true;
-  }
-  return false;
-}
-
 // A yardstick that is off by much would let everything pass: it may lose some bits to rounding, not more.
 void expect_short(const Tensor& exact, const Tensor& plain) {
   const std::vector<double> e = reference::Array<double>(exact).values(), p = reference::Array<double>(plain).values();

@@ -9,11 +9,11 @@
 #include <set>
 #include <thread>
 
+#include "exam/page.h"
 #include "model/score.h"
 #include "polyhead/error.h"
 #include "report/text.h"
 #include "serve/models.h"
-#include "serve/page.h"
 #include "support/kept.h"
 
 namespace polyhead::serve {
@@ -25,7 +25,7 @@ constexpr const char* kText = "the animal did not cross the road";
 
 struct Open : Opened {
   using Opened::Opened;
-  Desk desk{{{*viewer, "m"}}, 64};
+  Desk desk{{{*observer, "m"}}, 64};
 
   json ask(const char* what, const json& question) {
     const Answer answer = desk.answer(what, question.dump());
@@ -43,9 +43,9 @@ double scored(Open& open, const std::vector<std::int32_t>& tokens, const exam::G
   std::copy(tokens.begin(), tokens.end(), examples[0].tokens.as<std::int32_t>());
   std::copy(tokens.begin() + 1, tokens.end(), examples[0].targets.as<std::int32_t>());
   examples[0].targets.as<std::int32_t>()[count - 1] = -1;
-  model::Gates gates(open.viewer->model().config());
+  model::Gates gates(open.observer->model().config());
   for (const auto& [id, value] : list) gates.set(id, value);
-  return model::score(open.context, open.viewer->model(), examples, gates.get()).mean_loss();
+  return model::score(open.context, open.observer->model(), examples, gates.get()).mean_loss();
 }
 
 double mean(const json& values) {
@@ -56,7 +56,7 @@ double mean(const json& values) {
 
 TEST(Desk, ReadsATextAsTheModelDoes) {
   Open open(save_language_model);
-  const std::vector<std::int32_t> tokens = open.viewer->tokens_of(kText, 64);
+  const std::vector<std::int32_t> tokens = open.observer->tokens_of(kText, 64);
   const json model = open.ask("read", {{"text", kText}}), sample = model["samples"][0];
   EXPECT_EQ(model["heads"].size(), 12u);
   EXPECT_EQ(sample["tokens"].size(), tokens.size());
@@ -82,7 +82,7 @@ TEST(Desk, PartsOfCharactersAreShownAsBytes) {
 
 TEST(Desk, GatesChangeWhatItSays) {
   Open open(save_language_model);
-  const std::vector<std::int32_t> tokens = open.viewer->tokens_of(kText, 64);
+  const std::vector<std::int32_t> tokens = open.observer->tokens_of(kText, 64);
   const json gates = json::array({{0, 1, 0}, {2, 3, 1.5}});
   const json now = open.ask("read", {{"text", kText}, {"gates", gates}});
   EXPECT_NEAR(mean(now["samples"][0]["losses"]), scored(open, tokens, {{{0, 1}, 0.0F}, {{2, 3}, 1.5F}}), 1e-5);
@@ -123,7 +123,7 @@ TEST(Desk, AHeadsWeightsAreItsOwn) {
 
 TEST(Desk, TwoModelsAnswerSideBySide) {
   Open one(save_language_model), other(save_other_language_model), encoder(save_encoder);
-  Desk both({{*one.viewer, "a/one"}, {*other.viewer, "other"}}, 64);
+  Desk both({{*one.observer, "a/one"}, {*other.observer, "other"}}, 64);
   EXPECT_NE(both.page().find("<title>one and other</title>"), std::string::npos);
   const auto answer = [&](const char* what, json question) { return both.answer(what, question.dump()); };
   const json question = {{"text", kText}, {"gates", {{0, 1, 0}}}, {"head", {1, 2}}};
@@ -143,7 +143,7 @@ TEST(Desk, TwoModelsAnswerSideBySide) {
   ranked = json::parse(answer("rank", {{"text", kText}, {"model", 1}}).body);
   EXPECT_EQ(other.ask("rank", {{"text", kText}})["gradient"], ranked["gradient"]);
   EXPECT_NE(json::parse(answer("rank", {{"text", kText}}).body)["damage"], ranked["damage"]);
-  EXPECT_THROW(Desk({{*one.viewer, "one"}, {*encoder.viewer, "encoder"}}, 64), Error);
+  EXPECT_THROW(Desk({{*one.observer, "one"}, {*encoder.observer, "encoder"}}, 64), Error);
 }
 
 TEST(Desk, RanksByWhatATextLosesWithoutEachHead) {
@@ -155,7 +155,7 @@ TEST(Desk, RanksByWhatATextLosesWithoutEachHead) {
   const json ranked = open.ask("rank", {{"text", kText}});
   EXPECT_EQ(ranked["done"], 12);
   EXPECT_EQ(ranked["of"], 12);
-  const std::vector<std::int32_t> tokens = open.viewer->tokens_of(kText, 64);
+  const std::vector<std::int32_t> tokens = open.observer->tokens_of(kText, 64);
   const double whole = scored(open, tokens, {});
   for (const std::size_t n : {0u, 5u, 11u}) {
     const HeadId id{n / 4, static_cast<std::int64_t>(n % 4)};
@@ -176,7 +176,7 @@ TEST(Desk, AnEncoderGivesItsEmbeddingAndAClassifierItsClasses) {
   EXPECT_GT(encoder.ask("rank", {{"text", kText}})["damage"][0].get<double>(), 0);
 
   Open classifier(save_classifier);
-  const json classes = classifier.ask("read", {{"text", classifier.viewer->language().example()}})["samples"][0];
+  const json classes = classifier.ask("read", {{"text", classifier.observer->language().example()}})["samples"][0];
   ASSERT_EQ(classes["predictions"].size(), 1u);
   EXPECT_EQ(classes["classes"], true);
   double sum = 0;
@@ -244,7 +244,7 @@ TEST(Desk, TakesAGateForEveryHead) {
   exam::GateList list;
   for (const json& gate : gates) list.push_back({{gate[0], gate[1]}, gate[2]});
   const json read = open.ask("read", {{"text", kText}, {"gates", gates}});
-  EXPECT_NEAR(mean(read["samples"][0]["losses"]), scored(open, open.viewer->tokens_of(kText, 64), list), 1e-5);
+  EXPECT_NEAR(mean(read["samples"][0]["losses"]), scored(open, open.observer->tokens_of(kText, 64), list), 1e-5);
   gates.push_back({0, 0, 1});
   EXPECT_EQ(open.desk.answer("read", json{{"text", kText}, {"gates", gates}}.dump()).status, 422) << "more than heads";
   EXPECT_EQ(json::parse(refusal(422, "a\u202Eb").body)["error"], "a‹U+202E›b");
@@ -254,7 +254,7 @@ TEST(Desk, TakesAGateForEveryHead) {
 TEST(Desk, RanksTheTextThatWasAskedForLast) {
   Open open(save_language_model);
   const json first{{"text", "a road"}}, second{{"text", "road a"}};
-  ASSERT_EQ(open.viewer->tokens_of("a road", 64).size(), open.viewer->tokens_of("road a", 64).size());
+  ASSERT_EQ(open.observer->tokens_of("a road", 64).size(), open.observer->tokens_of("road a", 64).size());
   open.ask("rank", first);
   open.ask("rank", second);
   EXPECT_TRUE(open.desk.work());
@@ -274,52 +274,52 @@ TEST(Desk, RanksTheTextThatWasAskedForLast) {
 
 TEST(Desk, NamesClassesByTheirNumbers) {
   Open open(save_classifier);
-  const json row = open.ask("read", {{"text", open.viewer->language().example()}})["samples"][0]["predictions"][0];
+  const json row = open.ask("read", {{"text", open.observer->language().example()}})["samples"][0]["predictions"][0];
   std::set<std::string> names;
   for (const json& one : row) names.insert(one[0].get<std::string>());
   std::set<std::string> expected;
-  for (std::int64_t n = 0; n < open.viewer->model().config().classes; ++n)
+  for (std::int64_t n = 0; n < open.observer->model().config().classes; ++n)
     expected.insert("class " + std::to_string(n));
   EXPECT_EQ(names, expected);
 }
 
 TEST(LivePage, SaysWhatTheModelIs) {
-  EXPECT_EQ(name_of("models/gpt"), "gpt");
-  EXPECT_EQ(name_of("models/gpt/"), "gpt");
-  EXPECT_EQ(name_of("models/other/../gpt.gguf"), "gpt.gguf");
+  EXPECT_EQ(exam::name_of("models/gpt"), "gpt");
+  EXPECT_EQ(exam::name_of("models/gpt/"), "gpt");
+  EXPECT_EQ(exam::name_of("models/other/../gpt.gguf"), "gpt.gguf");
   Opened encoder(save_encoder);
-  const report::Page page = live_page(*encoder.viewer, "models/encoder/", 2048);
+  const report::Page page = live_page(*encoder.observer, "models/encoder/", 2048);
   EXPECT_EQ(page.title, "encoder");
   ASSERT_TRUE(page.live.has_value());
   EXPECT_EQ(page.live->model, "models/encoder/");
   EXPECT_EQ(page.live->most_tokens, 96) << "no more than the model reads";
-  EXPECT_EQ(live_page(*encoder.viewer, "m", 50).live->most_tokens, 50);
-  EXPECT_EQ(page.live->example, encoder.viewer->language().example());
-  EXPECT_EQ(page.live->hint, encoder.viewer->language().hint());
-  const std::string parameters = report::typeset(std::to_string(encoder.viewer->model().parameter_count()));
+  EXPECT_EQ(live_page(*encoder.observer, "m", 50).live->most_tokens, 50);
+  EXPECT_EQ(page.live->example, encoder.observer->language().example());
+  EXPECT_EQ(page.live->hint, encoder.observer->language().hint());
+  const std::string parameters = report::typeset(std::to_string(encoder.observer->model().parameter_count()));
   EXPECT_EQ(page.lead, "3 layers of 4 heads, " + parameters +
                            " parameters; an encoder: it turns a text into a vector, its embedding.");
   model::Config config = small_config(model::Kind::gpt, 16);
   config.layers[1].heads = 2;
   config.layers[1].kv_heads = 2;
-  EXPECT_TRUE(in_a_sentence(model::Transformer(config, 1)).starts_with("3 layers with 10 heads, "));
+  EXPECT_TRUE(exam::in_a_sentence(model::Transformer(config, 1)).starts_with("3 layers with 10 heads, "));
   config.layers.resize(1);
-  EXPECT_TRUE(in_a_sentence(model::Transformer(config, 1)).starts_with("1 layer of 4 heads, "));
+  EXPECT_TRUE(exam::in_a_sentence(model::Transformer(config, 1)).starts_with("1 layer of 4 heads, "));
   EXPECT_TRUE(
-      in_a_sentence(model::Transformer(config, 1)).ends_with("a language model: it says which token comes next."));
+      exam::in_a_sentence(model::Transformer(config, 1)).ends_with("a language model: it predicts the next token."));
 }
 
 TEST(LivePage, HasTheWeightsOfTheLayersThatAreAdded) {
   Opened open(save_language_model);
-  const std::vector<std::int32_t> tokens = open.viewer->tokens_of(kText, 64);
+  const std::vector<std::int32_t> tokens = open.observer->tokens_of(kText, 64);
   const exam::GateList gates{{{0, 1}, 0.0F}};
-  report::Model model = describe(*open.viewer, "m", open.viewer->look(tokens, gates));
+  report::Model model = describe(*open.observer, "m", open.observer->observe(tokens, gates));
   std::vector<std::pair<int, int>> heads;
   std::vector<float> weights;
   for (const int layer : {2, 1}) {
-    add_weights(model, *open.viewer, tokens, gates, static_cast<std::size_t>(layer));
+    add_weights(model, *open.observer, tokens, gates, static_cast<std::size_t>(layer));
     for (int head = 0; head < 4; ++head) heads.emplace_back(layer, head);
-    const Tensor own = open.viewer->weights(tokens, gates, static_cast<std::size_t>(layer));
+    const Tensor own = open.observer->weights(tokens, gates, static_cast<std::size_t>(layer));
     weights.insert(weights.end(), own.as<float>(), own.as<float>() + own.view().count());
   }
   EXPECT_EQ(model.samples[0].heads, heads);

@@ -19,7 +19,7 @@ CHROMIUM, POLYHEAD, FOLDER = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 PageTest.chromium = CHROMIUM
 HOSTILE = ('<script>alert(1)</script> "quotes" \'and\' <img src=x onerror=alert(2)> a\u202eb\u200b \U0001f600 '
            '\u05e9\u05dc\u05d5\u05dd \u4f60\u597d {{script}}')
-GPT = '3 layers of 4 heads, 130,976 parameters; a language model: it says which token comes next.'
+GPT = '3 layers of 4 heads, 130,976 parameters; a language model: it predicts the next token.'
 
 
 class Live(PageTest):
@@ -514,7 +514,7 @@ class OfAnEncoder(Live):
         self.assertNotIn('1.000', tab.text('#outcome'))
         tab.run('gates.toggle(currentModel().heads.slice(0, 6))')
         self.wait(tab)
-        self.assertRegex(tab.text('#outcome'), r'Turned by [\d.e−-]+ \(1 − cosine\) against the whole model')
+        self.assertRegex(tab.text('#outcome'), r'Cosine distance [\d.e−-]+ from the whole model')
         self.assertRegex(tab.text('#outcome'), r'\(cosine\) \([+−]?[\d.]+ against the whole model\)')
         self.expect_legible(tab)
         self.expect_accessible(tab)

@@ -359,7 +359,7 @@ class OfAnEncoder(Live):
         cosine = lambda a, b: dot(a, b) / (dot(a, a) * dot(b, b)) ** 0.5
         change = expected.signed(cosine(*now) - cosine(*whole))
         words = tab.run("[...document.querySelectorAll('#outcome .total')].map((e) => e.textContent)")
-        self.assertEqual(words, [*(f'Turned by {expected.number(1 - cosine(a, b))} (1 − cosine) against the whole model'
+        self.assertEqual(words, [*(f'Cosine distance {expected.number(1 - cosine(a, b))} from the whole model'
                                    for a, b in zip(now, whole)),
                                  f'Similarity of the two {cosine(*now):.3f} (cosine) ({change} against the whole model)'])
         for one, label in zip(now, tab.run("[...document.querySelectorAll('.strip')].map((e) => e.ariaLabel)"), strict=True):

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "exam/viewer.h"
+#include "exam/observer.h"
 #include "io/scratch.h"
 #include "model/checkpoint.h"
 #include "train/plan.h"
@@ -57,11 +57,11 @@ inline void save_classifier(const std::filesystem::path& folder) {
 struct Opened {
   explicit Opened(void (*save)(const std::filesystem::path&)) {
     save(scratch / "model");
-    viewer.emplace(context, scratch / "model");
+    observer.emplace(context, scratch / "model");
   }
   io::Scratch scratch;
   Context context{1};
-  std::optional<exam::Viewer> viewer;
+  std::optional<exam::Observer> observer;
 };
 
 }  // namespace polyhead::serve

@@ -85,7 +85,7 @@ class Served : public testing::Test {
   void expect_alive() const { EXPECT_EQ(status(question("read", R"({"text":"a road"})")), 200); }
 
   Opened model_{save_language_model};
-  Desk desk_{{{*model_.viewer, "m"}}, 64};
+  Desk desk_{{{*model_.observer, "m"}}, 64};
   Server server_{desk_};
 };
 
@@ -99,7 +99,7 @@ TEST_F(Served, GivesThePageToWhoKnowsTheAddress) {
   }
   EXPECT_EQ(page.find("Access-Control-"), std::string::npos);
   EXPECT_GE(path().size(), 34u) << "128 random bits";
-  Desk desk({{*model_.viewer, "m"}}, 64);
+  Desk desk({{*model_.observer, "m"}}, 64);
   const Server other(desk);
   EXPECT_NE(other.address().substr(other.address().find('/', 7)), path());
 }
@@ -288,7 +288,7 @@ TEST_F(Served, EndsWhileQuestionsWait) {
   std::vector<std::unique_ptr<Client>> waiting;
   {
     Opened model(save_language_model);
-    Desk desk({{*model.viewer, "m"}}, 64);
+    Desk desk({{*model.observer, "m"}}, 64);
     Server second(desk);
     const std::string& address = second.address();
     const auto at = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));

@@ -88,7 +88,7 @@ class FencedExecutor final : public Executor {
   explicit FencedExecutor(int threads) : FencedExecutor(threads, std::make_shared<FencedMemory>()) {}
 
   int threads() const noexcept override { return cpu_.threads(); }
-  std::mutex& turn() override { return cpu_.turn(); }
+  Turn& turn() override { return cpu_.turn(); }
 
  private:
   FencedExecutor(int threads, const std::shared_ptr<FencedMemory>& memory)
@@ -112,6 +112,7 @@ class FencedExecutor final : public Executor {
                                .attend = Fenced<&K::attend>::call,
                                .attend_backward = Fenced<&K::attend_backward>::call,
                                .explain = Fenced<&K::explain>::call,
+                               .append = Fenced<&K::append>::call,
                                .gemm = Fenced<&K::gemm>::call,
                                .pack = Fenced<&K::pack>::call,
                                .column_sums = Fenced<&K::column_sums>::call,
@@ -130,6 +131,7 @@ class FencedExecutor final : public Executor {
                                .pool = Fenced<&K::pool>::call,
                                .pool_backward = Fenced<&K::pool_backward>::call,
                                .cross_entropy = Fenced<&K::cross_entropy>::call,
+                               .sample = Fenced<&K::sample>::call,
                                .adamw = Fenced<&K::adamw>::call,
                                .sums_of_squares = Fenced<&K::sums_of_squares>::call};
     return kernels;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "reference/attention_in.h"
 #include "support/compare.h"
@@ -213,6 +214,24 @@ ExpectedGradients expected_gradients(const Materialised& m) {
 }
 ::testing::AssertionResult judge(const Materialised& m, const AttentionGradientOutputs& got) {
   return judge(expected_gradients(m), got);
+}
+
+bool has_near_tie(const Attention& exact) {
+  constexpr double kEqual = 1e-12, kNear = 3e-6;
+  const reference::Array<double> weights(exact.weights), lse(exact.lse);
+  const std::int64_t columns = weights.shape()[3];
+  for (std::size_t row = 0; row < lse.values().size(); ++row) {
+    double first = -std::numeric_limits<double>::infinity(), second = first;
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const double s =
+          std::log(weights.values()[row * static_cast<std::size_t>(columns) + static_cast<std::size_t>(j)]);
+      second = std::max(second, std::min(first, s));
+      first = std::max(first, s);
+    }
+    const double unit = std::max(1.0, std::abs(first + lse.values()[row]));
+    if (first - second > kEqual * unit && first - second < kNear * unit) return true;
+  }
+  return false;
 }
 
 }  // namespace polyhead::test

@@ -30,6 +30,10 @@ struct ExpectedGradients {
 ExpectedResults expected_results(const Materialised& m);
 ExpectedGradients expected_gradients(const Materialised& m);
 
+// Where two logits are nearly equal, which one is larger is a matter of rounding, and max_offset cannot be judged.
+// Reads weights and lse.
+bool has_near_tie(const Attention& exact);
+
 // The rule of compare.h for everything that the case wants.
 ::testing::AssertionResult judge(const ExpectedResults& expected, const AttentionOutputs& got);
 ::testing::AssertionResult judge(const ExpectedGradients& expected, const AttentionGradientOutputs& got);

@@ -120,7 +120,7 @@ TEST(Chat, OtherFormsAreRefusedByTheirMarks) {
   expect_error(ErrorCode::input, "<|im_end|> <|im_sep|> <|im_start|>",
                [&] { said("<|im_start|> <|im_sep|> <|im_end|>\n"); });
   expect_error(ErrorCode::input, "no chat template", [&] { said(""); });
-  expect_error(ErrorCode::value, "\"tool\"", [&] { said(kChatMl, {{"tool", "4"}}); });
+  expect_error(ErrorCode::value, "\"tool\"; tools have no place", [&] { said(kChatMl, {{"tool", "4"}}); });
   expect_error(ErrorCode::value, "at least one message", [&] { said(kChatMl, {}); });
 }
 

@@ -134,14 +134,18 @@ TEST(Text, PlacesInADecodedText) {
 
 TEST(Text, AModelWithoutATokenizerIsNamed) {
   io::Scratch scratch;
-  try {
-    polyhead::Tokenizer::load(scratch.folder());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::input);
-    EXPECT_NE(std::string(error.what()).find(scratch.folder() + ": this model has no tokenizer"), std::string::npos)
-        << error.what();
-  }
+  const auto refused = [&](const std::string& words) {
+    try {
+      polyhead::Tokenizer::load(scratch.folder());
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::input);
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  refused(scratch.folder() + ": this model has no tokenizer");
+  io::spill(scratch / "run.json", "{}");  // of a run from before runs had one
+  refused("'polyhead train --resume --out " + scratch.folder() + "' writes it");
 }
 
 }  // namespace

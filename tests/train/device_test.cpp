@@ -143,10 +143,10 @@ TEST(HeadsOnADevice, AreSurveyed) {
                       got = heads::survey(device, there.model, probes);
   for (std::size_t n = 0; n < expected.heads.size(); ++n) {
     EXPECT_EQ(got.heads[n].sums, expected.heads[n].sums) << "head " << n;
-    EXPECT_EQ(got.heads[n].looks, expected.heads[n].looks) << "head " << n;
+    EXPECT_EQ(got.heads[n].argmax_keys, expected.heads[n].argmax_keys) << "head " << n;
     EXPECT_EQ(got.heads[n].offsets, expected.heads[n].offsets) << "head " << n;
   }
-  EXPECT_NE(got.heads[0].looks, got.heads[1].looks);
+  EXPECT_NE(got.heads[0].argmax_keys, got.heads[1].argmax_keys);
 }
 
 TEST(HeadsOnADevice, AreTheSame) {

@@ -124,7 +124,7 @@ class Reading(PageTest):
             self.expect_colour(tab, pixel[:3], abs(value) / 2, '--cold' if value < 0 else '--shade', value)
         self.assertEqual(tab.run("document.querySelector('.strip').ariaLabel"), '5 numbers, from −2 to 2')
         tab.run('currentSample().before = {embedding: [0.5, -1, 0, 2, 2]}; reading.show()')
-        self.assertIn(f'Turned by {number(1 - (0.25 + 1 + 4 - 4) / 9.25)} (1 − cosine)', tab.text('#outcome'))
+        self.assertIn(f'Cosine distance {number(1 - (0.25 + 1 + 4 - 4) / 9.25)} from', tab.text('#outcome'))
 
     def test_shares_and_changes_are_short(self):
         tab = self.tab()

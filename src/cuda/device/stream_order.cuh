@@ -18,4 +18,13 @@ __device__ inline void wait_for_earlier() {
 #endif
 }
 
+// Has the line of 128 bytes at this address brought near. Nothing is read, so it need not wait for earlier writes.
+__device__ inline void fetch_to_l2(const void* address) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#else
+  static_cast<void>(address);
+#endif
+}
+
 }  // namespace polyhead::cuda::device

@@ -33,9 +33,9 @@ __global__ void __launch_bounds__(kRowThreads)
   for (std::int64_t n = threadIdx.x; n < together; n += kRowThreads) shares[begin + n] = share;
 }
 
-// look [2] = the target's logit minus the mean of x [V], and 1 if it is the first of the largest, else 0.
+// scores [2] = the target's logit minus the mean of x [V], and 1 if it is the first of the largest, else 0.
 template <int kThreads>
-__device__ void look_at_row(const float* x, std::int64_t V, std::int64_t target, float* look) {
+__device__ void score_target(const float* x, std::int64_t V, std::int64_t target, float* scores) {
   const float at_target = x[target];
   float sum = 0, above = 0;
   for (std::int64_t c = threadIdx.x; c < V; c += kThreads) {
@@ -45,15 +45,15 @@ __device__ void look_at_row(const float* x, std::int64_t V, std::int64_t target,
   sum = block_join<kThreads>(sum, [](float a, float b) { return a + b; });
   above = block_join<kThreads>(above, [](float a, float b) { return fmaxf(a, b); });
   if (threadIdx.x != 0) return;
-  look[0] = at_target - sum / static_cast<float>(V);
-  look[1] = 1 - above;
+  scores[0] = at_target - sum / static_cast<float>(V);
+  scores[1] = 1 - above;
 }
 
 // dlogits = (softmax - 1 at the target) * share.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
     loss_kernel(const float* logits, const std::int32_t* targets, const float* shares, std::int64_t V, float* losses,
-                float* dlogits, float* looks, const Complaints complaints) {
+                float* dlogits, float* target_scores, const Complaints complaints) {
   const std::int64_t row = blockIdx.x;
   const float* x = logits + row * V;
   float* d = dlogits != nullptr ? dlogits + row * V : nullptr;
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (target < 0 || target >= V) {
     if (threadIdx.x == 0) losses[row] = 0;
-    if (threadIdx.x < 2 && looks != nullptr) looks[2 * row + threadIdx.x] = 0;
+    if (threadIdx.x < 2 && target_scores != nullptr) target_scores[2 * row + threadIdx.x] = 0;
     for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kThreads) d[c] = 0;
     return;
   }
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t c = threadIdx.x; c < V; c += kThreads) sum += expf(x[c] - top);
   sum = block_join<kThreads>(sum, [](float a, float b) { return a + b; });  // by now all threads have read x[target]
   if (threadIdx.x == 0) losses[row] = top + logf(sum) - at_target;
-  if (looks != nullptr) look_at_row<kThreads>(x, V, target, looks + 2 * row);
+  if (target_scores != nullptr) score_target<kThreads>(x, V, target, target_scores + 2 * row);
   for (std::int64_t c = threadIdx.x; d != nullptr && c < V; c += kThreads) {
     d[c] = expf(x[c] - top) * (share / sum) - (c == target ? share : 0.0f);
   }
@@ -111,7 +111,8 @@ void cross_entropy(CudaExecutor& executor, const backend::CrossEntropyProblem& p
   executor.launch(share_kernel, rows / p.rows_together, kRowThreads, targets, p.rows_together, floats(p.shares));
   const auto losses = [&](auto kernel, int threads) {
     executor.launch(kernel, rows, threads, floats(p.logits), targets, floats(p.shares), V, floats(p.losses),
-                    p.dlogits.present() ? floats(p.dlogits) : nullptr, p.looks.present() ? floats(p.looks) : nullptr,
+                    p.dlogits.present() ? floats(p.dlogits) : nullptr,
+                    p.target_scores.present() ? floats(p.target_scores) : nullptr,
                     executor.queue().complaints("cross_entropy"));
   };
   V > 2 * kShortRowThreads ? losses(loss_kernel<kRowThreads>, kRowThreads)

@@ -51,6 +51,7 @@ void launch_as(CudaExecutor& executor, const backend::AttentionProblem& problem)
 }  // namespace
 
 std::string objection_to_decode(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+  if (size_of(problem.q.dtype()) != 2) return "not 16-bit numbers";
   if (std::string reason = objection_to_mma(executor, problem); !reason.empty()) return reason;
   if (std::string option = rarer_option(problem); !option.empty()) return option;
   if (problem.sequences.packed) return "a packed batch";

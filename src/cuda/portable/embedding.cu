@@ -22,18 +22,21 @@ __device__ inline std::int64_t entry_of(const std::int32_t* indices, std::int64_
   return 0;
 }
 
-// A warp per row.
+// A warp per 256 columns of a row: a single token has few rows.
 struct Embed {
+  static constexpr std::int64_t kColumns = 256;
   Strided table;
   const float* positions;  // may be null
   const std::int32_t* indices;
   float* y;
   std::int64_t C, length, entries;
   Complaints complaints;
-  __device__ void operator()(std::int64_t row, int lane) const {
-    const std::int64_t from = entry_of(indices, row, entries, lane == 0, complaints) * C;
+  constexpr std::int64_t parts() const { return (C + kColumns - 1) / kColumns; }
+  __device__ void operator()(std::int64_t n, int lane) const {
+    const std::int64_t row = n / parts(), begin = n % parts() * kColumns, end = min(begin + kColumns, C);
+    const std::int64_t from = entry_of(indices, row, entries, lane == 0 && begin == 0, complaints) * C;
     const float* place = positions != nullptr ? positions + row % length * C : nullptr;
-    for (std::int64_t c = lane; c < C; c += 32) {
+    for (std::int64_t c = begin + lane; c < end; c += 32) {
       const float entry = load(table.data, table.dtype, from + c);
       y[row * C + c] = place != nullptr ? entry + place[c] : entry;
     }
@@ -126,9 +129,15 @@ void check_lengths(CudaExecutor& executor, std::string_view op, const ConstTenso
 
 void embed(CudaExecutor& executor, const backend::EmbeddingProblem& p) {
   expect_no_f64("embed", p.table);
-  for_rows(executor, p.indices.count(),
-           Embed{Strided(p.table), floats_or_null(p.positions), static_cast<const std::int32_t*>(p.indices.data()),
-                 floats(p.y), p.table.shape(1), p.y.shape(1), p.table.shape(0), executor.queue().complaints("embed")});
+  const Embed what{Strided(p.table),
+                   floats_or_null(p.positions),
+                   static_cast<const std::int32_t*>(p.indices.data()),
+                   floats(p.y),
+                   p.table.shape(1),
+                   p.y.shape(1),
+                   p.table.shape(0),
+                   executor.queue().complaints("embed")};
+  for_rows(executor, p.indices.count() * what.parts(), what);
 }
 
 void embed_backward(CudaExecutor& executor, const backend::EmbeddingGradientProblem& p) {

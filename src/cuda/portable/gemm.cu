@@ -1,4 +1,5 @@
-// Products: cuBLASLt where it can be loaded, else a kernel of our own, in f32. Packing has nothing to gain here.
+// Products: of few rows by gemv.cu; else by cuBLASLt where it can be loaded, or by a kernel of our own, in f32. Packing
+// has nothing to gain here.
 #include <utility>
 
 #include "cuda/cublas_lt.h"
@@ -118,6 +119,10 @@ void gemm(CudaExecutor& executor, const backend::GemmProblem& p) {
   const std::int64_t M = p.c.shape(0), N = p.c.shape(1);
   if (M == 0 || N == 0) return;
   const ConstTensorView b = p.packed != nullptr ? p.packed->strips.view() : p.b;
+  if (!p.before_gelu.present() &&
+      gemv(executor, {.x = p.a, .weight = b.transpose(0, 1), .bias = p.bias, .plus = p.plus, .y = p.c})) {
+    return;
+  }
   if (with_library(executor, p, b)) return;
   if (p.before_gelu.present()) {
     backend::GemmProblem product = p;

@@ -101,7 +101,7 @@ struct Normalise {
   Rows x;
   const float *gamma, *beta;  // beta is null for RMSNorm
   WritableRows y;
-  float* scales;  // or null
+  float* mean_rstd;  // or null
   int C;
   float epsilon;
 
@@ -127,9 +127,9 @@ struct Normalise {
       for (int i = 0; i < kCount; ++i) out[i] = fmaf((in[i] - mean) * rstd, factor[i], offset[i]);
       y.set(row, c, out);
     });
-    if (lane == 0 && scales != nullptr) {
-      scales[2 * row] = mean;
-      scales[2 * row + 1] = rstd;
+    if (lane == 0 && mean_rstd != nullptr) {
+      mean_rstd[2 * row] = mean;
+      mean_rstd[2 * row + 1] = rstd;
     }
   }
 };
@@ -138,7 +138,7 @@ struct Normalise {
 template <int kCount, int kHeld>
 struct NormaliseBackward {
   Rows x;
-  const float *gamma, *scales;
+  const float *gamma, *mean_rstd;
   Rows dy, plus;
   WritableRows dx;
   int C;
@@ -146,7 +146,7 @@ struct NormaliseBackward {
 
   __device__ void operator()(std::int64_t row, int lane) const {
     using Group = float[kCount];
-    const float mean = scales[2 * row], rstd = scales[2 * row + 1], inverse = 1.0f / static_cast<float>(C);
+    const float mean = mean_rstd[2 * row], rstd = mean_rstd[2 * row + 1], inverse = 1.0f / static_cast<float>(C);
     const RowPart<kCount, kHeld> part(x, row, lane, C), arrived(dy, row, lane, C);
     float mean_g = 0, mean_gu = 0;
     part.for_groups([&](int g, int c, const Group& in) {
@@ -180,7 +180,7 @@ struct NormaliseBackward {
 template <class X, class Dy>
 struct ParameterGradients {
   X x;
-  const float* scales;
+  const float* mean_rstd;
   Dy dy;
 
   template <int kCount>
@@ -191,7 +191,8 @@ struct ParameterGradients {
   };
   template <int kCount>
   __device__ Fetched<kCount> fetch(std::int64_t row, int c) const {
-    return {x.template fetch<kCount>(row, c), dy.template fetch<kCount>(row, c), scales[2 * row], scales[2 * row + 1]};
+    return {x.template fetch<kCount>(row, c), dy.template fetch<kCount>(row, c), mean_rstd[2 * row],
+            mean_rstd[2 * row + 1]};
   }
   template <int kCount>
   __device__ void get(const Fetched<kCount>& fetched, std::int64_t, int, float2 (&terms)[kCount]) const {
@@ -229,11 +230,11 @@ void sum_parameter_gradients(CudaExecutor& executor, const backend::NormGradient
   const auto sum = [&](const auto& terms) {
     sum_columns(executor, x.places.count, C, lie_in_fours(C, x, dy), terms, p.dgamma, p.dbeta);
   };
-  if (x.places.side != 1 || dy.places.side != 1) return sum(ParameterGradients<Rows, Rows>{x, floats(p.scales), dy});
+  if (x.places.side != 1 || dy.places.side != 1) return sum(ParameterGradients<Rows, Rows>{x, floats(p.mean_rstd), dy});
   with_numbers_of(p.x, [&](const auto& in) {
     with_numbers_of(p.dy, [&](const auto& up) {
       sum(ParameterGradients<EvenRows<std::decay_t<decltype(in)>>, EvenRows<std::decay_t<decltype(up)>>>{
-          {in, x.places.outer}, floats(p.scales), {up, dy.places.outer}});
+          {in, x.places.outer}, floats(p.mean_rstd), {up, dy.places.outer}});
     });
   });
 }
@@ -248,7 +249,7 @@ void normalise(CudaExecutor& executor, const backend::NormProblem& p) {
   const float *gamma = floats(p.gamma), *beta = floats_or_null(p.beta);
   choose_groups(C, lie_in_fours(C, x, y) && in_fours(gamma) && in_fours(beta), [&](auto count, auto held) {
     for_rows(executor, x.places.count,
-             Normalise<count(), held()>{x, gamma, beta, y, p.scales.present() ? floats(p.scales) : nullptr,
+             Normalise<count(), held()>{x, gamma, beta, y, p.mean_rstd.present() ? floats(p.mean_rstd) : nullptr,
                                         static_cast<int>(C), static_cast<float>(p.epsilon)});
   });
 }
@@ -261,9 +262,9 @@ void normalise_backward(CudaExecutor& executor, const backend::NormGradientProbl
   const float* gamma = floats(p.gamma);
   sum_parameter_gradients(executor, p);  // before dx is written, which may be dy's own memory
   choose_groups(C, lie_in_fours(C, x, dy, plus, dx) && in_fours(gamma), [&](auto count, auto held) {
-    for_rows(
-        executor, rows,
-        NormaliseBackward<count(), held()>{x, gamma, floats(p.scales), dy, plus, dx, static_cast<int>(C), p.centred});
+    for_rows(executor, rows,
+             NormaliseBackward<count(), held()>{x, gamma, floats(p.mean_rstd), dy, plus, dx, static_cast<int>(C),
+                                                p.centred});
   });
 }
 

@@ -1,20 +1,19 @@
-#include "exam/transformers_folder.h"
+#include "model/transformers_folder.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 
-#include "exam/gguf_for_transformers.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/weights.h"
 #include "model/checkpoint.h"
 #include "model/family.h"
+#include "model/gguf_for_transformers.h"
 #include "text/tokenizer.h"
-#include "train/run.h"
 
-namespace polyhead::exam {
+namespace polyhead::model {
 namespace {
 
 constexpr std::size_t kMostConfig = std::size_t{1} << 24, kMostCompanion = std::size_t{1} << 28;
@@ -41,8 +40,7 @@ using Slots = std::vector<std::optional<std::int64_t>>;
 struct LayerSlots {
   Slots heads, kv_heads;
 
-  LayerSlots(const model::LayerHeads& layer, std::size_t number, const std::vector<HeadId>& gone)
-      : size_(readers(layer)) {
+  LayerSlots(const LayerHeads& layer, std::size_t number, const std::vector<HeadId>& gone) : size_(readers(layer)) {
     for (std::int64_t g = 0; g < layer.kv_heads; ++g) {
       Slots group;
       for (std::int64_t h = g * size_; h < (g + 1) * size_; ++h) {
@@ -59,13 +57,13 @@ struct LayerSlots {
     heads.resize(kept * static_cast<std::size_t>(size_));
   }
 
-  static std::int64_t readers(const model::LayerHeads& layer) { return layer.heads / layer.kv_heads; }
+  static std::int64_t readers(const LayerHeads& layer) { return layer.heads / layer.kv_heads; }
 
  private:
   std::int64_t size_;
 };
 
-std::vector<LayerSlots> slots_of(const model::Config& config, const std::vector<HeadId>& gone) {
+std::vector<LayerSlots> slots_of(const Config& config, const std::vector<HeadId>& gone) {
   std::vector<LayerSlots> layers;
   std::size_t kept = 1;  // transformers has no layers without heads
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
@@ -130,17 +128,9 @@ Tensor without_heads(Tensor tensor, const Projection& projection, const LayerSlo
   return tensor.shape().rank() == 2 ? columns_by(tensor, slots.heads, head_dim) : std::move(tensor);
 }
 
-// Everything in a whole model's folder.
-struct Folder {
-  io::Json config;
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  std::vector<std::pair<std::string, std::string>> companions;  // by name
-  std::string missing = {};                                     // of the companions, in words
-};
-
-Folder read_folder(const std::filesystem::path& from, const io::ListedWeights& weights) {
-  const std::string where = (from / model::kConfigFile).string();
-  Folder folder{io::parse_json(io::read_file(where, kMostConfig), where), {}, {}};
+TransformersFolder read_folder(const std::filesystem::path& from, const io::ListedWeights& weights) {
+  const std::string where = (from / kConfigFile).string();
+  TransformersFolder folder{io::parse_json(io::read_file(where, kMostConfig), where), {}, {}};
   for (const auto& listed : weights.tensors) folder.tensors.emplace_back(listed.tensor.name, io::read_weight(listed));
   for (const char* name : kCompanions) {
     if (io::is_there(from / name)) folder.companions.emplace_back(name, io::read_file(from / name, kMostCompanion));
@@ -148,32 +138,18 @@ Folder read_folder(const std::filesystem::path& from, const io::ListedWeights& w
   return folder;
 }
 
-Folder folder_of_gguf(const io::ListedWeights& weights, const model::Transformer& whole) {
+TransformersFolder folder_of_gguf(const io::ListedWeights& weights, const Transformer& whole) {
   TokenizerFiles tokenizer = tokenizer_files(weights.metadata, weights.where.string());
-  Folder folder{llama_config(whole.config(), weights.metadata), llama_tensors(whole), std::move(tokenizer.files)};
+  TransformersFolder folder{llama_config_json(whole.config(), weights.metadata), llama_tensors(whole),
+                            std::move(tokenizer.files)};
   if (!tokenizer.missing.empty()) folder.missing = "the tokenizer was not written: " + tokenizer.missing;
   return folder;
-}
-
-void write_folder(const Folder& from, const std::filesystem::path& folder) {
-  std::vector<io::NamedTensor> named;
-  for (const auto& [name, tensor] : from.tensors) named.push_back({name, tensor});
-  const io::FolderLock lock(folder);
-  io::sweep_temporaries(folder);
-  train::remove_run(folder);
-  std::filesystem::remove(folder / text::kTokenizerGguf);
-  for (const auto& [name, text] : from.companions) {
-    io::write_atomically(folder / name, [&](io::Writer& writer) { writer.write(text); });
-  }
-  io::write_safetensors(folder / model::kWeightsFile, named, {{"format", "pt"}});
-  io::write_atomically(folder / model::kConfigFile,
-                       [&](io::Writer& writer) { writer.write(from.config.dump(2) + "\n"); });
 }
 
 }  // namespace
 
 void expect_for_transformers(const std::filesystem::path& model) {
-  if (model::is_own(model)) refuse(model, "this is polyhead's own, which transformers does not know");
+  if (is_own(model)) refuse(model, "this is polyhead's own, which transformers does not know");
   const io::ListedWeights weights = io::list_weights(model);
   if (!weights.metadata.is_null()) return expect_llama(weights);
   const auto apart = [](const auto& listed) { return projection_of(listed.tensor.name).has_value(); };
@@ -182,11 +158,11 @@ void expect_for_transformers(const std::filesystem::path& model) {
          "in transformers the head dim of this family is its width by its number of heads, so no head can leave");
 }
 
-std::string save_for_transformers(const std::filesystem::path& from, const model::Transformer& whole,
-                                  const std::vector<HeadId>& gone, const std::filesystem::path& folder) {
+TransformersFolder for_transformers(const std::filesystem::path& from, const Transformer& whole,
+                                    const std::vector<HeadId>& gone) {
   const io::ListedWeights weights = io::list_weights(from);
-  Folder made = weights.metadata.is_null() ? read_folder(from, weights) : folder_of_gguf(weights, whole);
-  const model::Config& config = whole.config();
+  TransformersFolder made = weights.metadata.is_null() ? read_folder(from, weights) : folder_of_gguf(weights, whole);
+  const Config& config = whole.config();
   const std::vector<LayerSlots> slots = slots_of(config, gone);
   made.config["num_attention_heads"] = slots[0].heads.size();
   made.config["num_key_value_heads"] = slots[0].kv_heads.size();
@@ -196,8 +172,19 @@ std::string save_for_transformers(const std::filesystem::path& from, const model
     if (!projection || projection->layer >= slots.size()) continue;
     tensor = without_heads(std::move(tensor), *projection, slots[projection->layer], config.head_dim);
   }
-  write_folder(made, folder);
-  return made.missing;
+  return made;
 }
 
-}  // namespace polyhead::exam
+void save(const TransformersFolder& made, const std::filesystem::path& folder) {
+  std::vector<io::NamedTensor> named;
+  for (const auto& [name, tensor] : made.tensors) named.push_back({name, tensor});
+  io::sweep_temporaries(folder);
+  std::filesystem::remove(folder / text::kTokenizerGguf);
+  for (const auto& [name, text] : made.companions) {
+    io::write_atomically(folder / name, [&](io::Writer& writer) { writer.write(text); });
+  }
+  io::write_safetensors(folder / kWeightsFile, named, {{"format", "pt"}});
+  io::write_atomically(folder / kConfigFile, [&](io::Writer& writer) { writer.write(made.config.dump(2) + "\n"); });
+}
+
+}  // namespace polyhead::model

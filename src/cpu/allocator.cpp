@@ -1,4 +1,4 @@
-#include "cpu/memory.h"
+#include "cpu/allocator.h"
 
 #include <malloc.h>
 
@@ -20,7 +20,7 @@ std::size_t block_size(std::size_t bytes) {
 
 }  // namespace
 
-void* KeptMemory::allocate(std::size_t bytes) {
+void* CpuAllocator::allocate(std::size_t bytes) {
   const std::size_t size = block_size(bytes);
   if (size < kSmall) return host_->allocate(size);
   if (const std::unique_lock lock(lock_, std::try_to_lock); lock) {
@@ -41,7 +41,7 @@ void* KeptMemory::allocate(std::size_t bytes) {
   }
 }
 
-void KeptMemory::release(void* data, std::size_t bytes) noexcept {
+void CpuAllocator::release(void* data, std::size_t bytes) noexcept {
   const std::size_t size = block_size(bytes);
   if (size >= kSmall) {
     if (const std::unique_lock lock(lock_, std::try_to_lock); lock) {
@@ -60,14 +60,14 @@ void KeptMemory::release(void* data, std::size_t bytes) noexcept {
   host_->release(data, size);
 }
 
-void KeptMemory::trim() noexcept {
+void CpuAllocator::trim() noexcept {
   let_go();
 #ifdef __GLIBC__
   malloc_trim(0);  // malloc itself keeps blocks of up to 32 MB
 #endif
 }
 
-void KeptMemory::let_go() noexcept {
+void CpuAllocator::let_go() noexcept {
   const std::unique_lock lock(lock_, std::try_to_lock);
   if (!lock) return;
   for (const auto& [size, blocks] : kept_) {

@@ -1,4 +1,4 @@
-#include "serve/page.h"
+#include "exam/page.h"
 
 #include <algorithm>
 
@@ -6,12 +6,12 @@
 #include "report/describe.h"
 #include "report/text.h"
 
-namespace polyhead::serve {
+namespace polyhead::exam {
 namespace {
 
 std::string what_it_does(const model::Config& config) {
   switch (config.kind) {
-    case model::Kind::gpt: return "a language model: it says which token comes next";
+    case model::Kind::gpt: return "a language model: it predicts the next token";
     case model::Kind::classifier: return "a classifier: it says which class a text is of";
     case model::Kind::encoder: return "an encoder: it turns a text into a vector, its embedding";
   }
@@ -45,31 +45,31 @@ void expect_same_shape(const model::Transformer& one, const model::Transformer& 
                   in_a_sentence(one) + "), found " + in_a_sentence(other));
 }
 
-report::Model describe(const exam::Viewer& viewer, const std::string& name, const exam::View& view) {
+report::Model describe(const Observer& observer, const std::string& name, const Observation& seen) {
   report::Model model{name, "", {}, {}};
-  for (std::size_t n = 0; n < view.roles.size(); ++n) {
-    model.heads.push_back(report::describe(view.roles[n], &view.survey.heads[n]));
+  for (std::size_t n = 0; n < seen.roles.size(); ++n) {
+    model.heads.push_back(report::describe(seen.roles[n], &seen.survey.heads[n]));
   }
   report::Sample& text = model.samples.emplace_back();
-  text.classes = viewer.model().config().kind == model::Kind::classifier;
-  const auto word = [&](std::int32_t token) { return viewer.language().token_text(token); };
-  for (const std::int32_t token : view.tokens) text.tokens.push_back(word(token));
-  for (const auto& row : view.expected) {
+  text.classes = observer.model().config().kind == model::Kind::classifier;
+  const auto word = [&](std::int32_t token) { return observer.language().token_text(token); };
+  for (const std::int32_t token : seen.tokens) text.tokens.push_back(word(token));
+  for (const auto& row : seen.expected) {
     auto& likely = text.predictions.emplace_back();
     for (const auto& [token, probability] : row) {
       likely.emplace_back(text.classes ? "class " + std::to_string(token) : word(token), probability);
     }
   }
-  text.losses = view.losses;
-  text.embedding = view.embedding;
+  text.losses = seen.losses;
+  text.embedding = seen.embedding;
   return model;
 }
 
-void add_weights(report::Model& model, exam::Viewer& viewer, const std::vector<std::int32_t>& tokens,
-                 const exam::GateList& gates, std::size_t layer) {
-  const std::int64_t heads = viewer.model().config().layers.at(layer).heads;
+void add_weights(report::Model& model, Observer& observer, const std::vector<std::int32_t>& tokens,
+                 const GateList& gates, std::size_t layer) {
+  const std::int64_t heads = observer.model().config().layers.at(layer).heads;
   if (heads == 0) return;
-  const Tensor weights = viewer.weights(tokens, gates, layer);
+  const Tensor weights = observer.weights(tokens, gates, layer);
   report::Sample& text = model.samples.back();
   for (std::int64_t head = 0; head < heads; ++head) {
     text.heads.emplace_back(static_cast<int>(layer), static_cast<int>(head));
@@ -82,15 +82,4 @@ std::string name_of(const std::filesystem::path& model) {
   return (path.has_filename() ? path.filename() : path.parent_path().filename()).string();
 }
 
-report::Page live_page(const exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens) {
-  report::Page page;
-  page.title = name_of(model);
-  page.lead = in_a_sentence(viewer.model());
-  page.live = report::Live{.model = model,
-                           .example = viewer.language().example(),
-                           .hint = viewer.language().hint(),
-                           .most_tokens = std::min(most_tokens, viewer.model().config().context)};
-  return page;
-}
-
-}  // namespace polyhead::serve
+}  // namespace polyhead::exam

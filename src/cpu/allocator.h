@@ -10,10 +10,10 @@
 
 namespace polyhead::cpu {
 
-class KeptMemory final : public Allocator {
+class CpuAllocator final : public Allocator {
  public:
-  KeptMemory() = default;
-  ~KeptMemory() override { let_go(); }
+  CpuAllocator() = default;
+  ~CpuAllocator() override { let_go(); }
 
   Device device() const noexcept override { return {}; }
   void* allocate(std::size_t bytes) override;

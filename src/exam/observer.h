@@ -16,7 +16,7 @@ namespace polyhead::exam {
 
 using GateList = std::vector<std::pair<HeadId, float>>;  // those that are not 1
 
-struct View {
+struct Observation {
   std::vector<std::int32_t> tokens;
   heads::Survey survey;                 // on this text
   std::vector<heads::HeadRoles> roles;  // on this text and on random repeats, the latter with all gates at 1
@@ -30,15 +30,15 @@ struct View {
 struct Damage {
   HeadId id;
   double loss = 0;  // the rise of the mean loss; of a classifier, of the loss of the class that is likeliest with all
-                    // heads; of an encoder, how far its embedding turns, 1 - cos
+                    // heads; of an encoder, the cosine distance of its embedding
 };
 
 // Not for several threads at once.
-class Viewer {
+class Observer {
  public:
   // Refuses (input) what cannot be loaded. Surveys the heads on random repeats, which takes about as long as reading
   // 512 tokens.
-  Viewer(Context& context, const std::filesystem::path& model);
+  Observer(Context& context, const std::filesystem::path& model);
 
   const model::Transformer& model() const noexcept { return *model_; }
   const Language& language() const noexcept { return *language_; }
@@ -46,7 +46,7 @@ class Viewer {
   // Throws Error (input) for a text without tokens, or with more than `most`.
   std::vector<std::int32_t> tokens_of(const std::string& text, std::int64_t most) const;
 
-  View look(const std::vector<std::int32_t>& tokens, const GateList& gates = {});
+  Observation observe(const std::vector<std::int32_t>& tokens, const GateList& gates = {});
   // The attention of these heads of a layer, f32 [heads,T,T]; of all heads if none are named.
   Tensor weights(const std::vector<std::int32_t>& tokens, const GateList& gates, std::size_t layer,
                  const std::vector<std::int32_t>& heads = {});
@@ -55,7 +55,7 @@ class Viewer {
   // language model.
   std::vector<HeadImportance> gradients(const std::vector<std::int32_t>& tokens);
   // One pass without the head, compared with `whole`, the view with all gates at 1.
-  Damage damage(const View& whole, const HeadId& head);
+  Damage damage(const Observation& whole, const HeadId& head);
 
  private:
   model::Gates gates_of(const GateList& gates) const;

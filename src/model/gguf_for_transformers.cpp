@@ -1,4 +1,4 @@
-#include "exam/gguf_for_transformers.h"
+#include "model/gguf_for_transformers.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include "core/numbers.h"
 #include "model/family.h"
 
-namespace polyhead::exam {
+namespace polyhead::model {
 namespace {
 
 const std::string kTokenizerKey = "tokenizer.ggml.";
@@ -24,8 +24,7 @@ std::string with_layer(std::string name, std::size_t layer) {
 }
 
 // How many rows of a parameter go to each of its tensors: q, k and v; gate and up; or all to one.
-std::vector<std::int64_t> shares_of(const model::Config& config, std::size_t layer, std::size_t tensors,
-                                    std::int64_t rows) {
+std::vector<std::int64_t> shares_of(const Config& config, std::size_t layer, std::size_t tensors, std::int64_t rows) {
   if (tensors == 1) return {rows};
   if (tensors == 2) return {rows / 2, rows / 2};
   const std::int64_t shared = config.layers[layer].kv_heads * config.head_dim;
@@ -142,7 +141,7 @@ io::Json tokenizer_config(const io::Json& metadata, const text::Tokenizer& token
 
 }  // namespace
 
-io::Json llama_config(const model::Config& config, const io::Json& metadata) {
+io::Json llama_config_json(const Config& config, const io::Json& metadata) {
   io::Json json = {{"architectures", {"LlamaForCausalLM"}},
                    {"model_type", "llama"},
                    {"vocab_size", config.vocabulary},
@@ -174,21 +173,21 @@ io::Json llama_config(const model::Config& config, const io::Json& metadata) {
 void expect_llama(const io::ListedWeights& gguf) {
   const std::string where = gguf.where.string();
   const auto refuse = [&](const std::string& what) { throw Error(ErrorCode::input, "prune", where + ": " + what); };
-  const model::Family stored = model::llama_gguf_family(), wanted = model::llama_family();
+  const Family stored = llama_gguf_family(), wanted = llama_family();
   const std::string found = io::read_text(gguf.metadata, "general.architecture", where);
   if (found != stored.name) {
     refuse("of GGUF files those of the architecture llama can be written for transformers, found " +
            io::in_quotes(found) + "; give a folder as its libraries save them");
   }
   const std::set<std::string> names = names_of(gguf);
-  const model::Config config = stored.read_config(gguf.metadata, where, names);
-  if (wanted.read_config(llama_config(config, gguf.metadata), where, names) != config) {
+  const Config config = stored.read_config(gguf.metadata, where, names);
+  if (wanted.read_config(llama_config_json(config, gguf.metadata), where, names) != config) {
     refuse("a config.json of Llama has no words for some of its settings; give a folder as transformers saves them");
   }
 }
 
-std::vector<std::pair<std::string, Tensor>> llama_tensors(const model::Transformer& model) {
-  const model::Family family = model::llama_family();
+std::vector<std::pair<std::string, Tensor>> llama_tensors(const Transformer& model) {
+  const Family family = llama_family();
   std::map<std::string, const autograd::Parameter*> parameters;
   for (const autograd::Parameter* parameter : model.parameters()) parameters[parameter->name] = parameter;
   std::vector<std::pair<std::string, Tensor>> tensors;
@@ -222,7 +221,7 @@ TokenizerFiles tokenizer_files(const io::Json& metadata, const std::string& wher
     made.files = {{text::kTokenizerFile, tokenizer_json(metadata, found->second, tokenizer).dump() + "\n"},
                   {"tokenizer_config.json", tokenizer_config(metadata, tokenizer).dump(2) + "\n"}};
   } catch (const io::Json::exception&) {
-    return {{}, "some of its tokens are no UTF-8"};
+    return {{}, "some of its tokens are not valid UTF-8"};
   }
   const auto chat = metadata.find("tokenizer.chat_template");
   if (chat != metadata.end() && chat->is_string()) {
@@ -231,4 +230,4 @@ TokenizerFiles tokenizer_files(const io::Json& metadata, const std::string& wher
   return made;
 }
 
-}  // namespace polyhead::exam
+}  // namespace polyhead::model

@@ -1,30 +1,22 @@
-#include "cli/fetched.h"
-
-#include <fmt/format.h>
+#include "model/fetched.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <regex>
 
-#include "cli/commands.h"
 #include "core/suggest.h"
+#include "polyhead/error.h"
 
-namespace polyhead::cli {
+namespace polyhead::model {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHub = "hf:";
+constexpr std::string_view kHub = "hf:";
 
 std::string of_environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const KnownModel& model : known_models()) all.push_back(model.name);
-  return all;
 }
 
 }  // namespace
@@ -77,22 +69,20 @@ const KnownModel* known_model(const std::string& name) {
 }
 
 bool is_on_hub(const std::string& name) {
-  if (!name.starts_with(kHub)) return false;
   static const std::regex form("hf:[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*");
-  if (std::regex_match(name, form)) return true;
-  throw Failure(Exit::usage,
-                fmt::format("expected hf:ORG/NAME, as the model is called at Hugging Face, found '{}'", name));
+  return std::regex_match(name, form);
 }
 
 fs::path cache_folder() {
   if (const std::string own = of_environment("POLYHEAD_CACHE"); !own.empty()) return own;
   if (const std::string all = of_environment("XDG_CACHE_HOME"); !all.empty()) return fs::path(all) / "polyhead";
   if (const std::string home = of_environment("HOME"); !home.empty()) return fs::path(home) / ".cache/polyhead";
-  throw Failure(Exit::io, "where do fetched models go? Set POLYHEAD_CACHE to a folder; HOME is not set either");
+  throw Error(ErrorCode::io, "load",
+              "where do fetched models go? Set POLYHEAD_CACHE to a folder; HOME is not set either");
 }
 
 fs::path kept_at(const std::string& name) {
-  return is_on_hub(name) ? cache_folder() / "hf" / name.substr(std::string(kHub).size()) : cache_folder() / name;
+  return is_on_hub(name) ? cache_folder() / "hf" / name.substr(kHub.size()) : cache_folder() / name;
 }
 
 fs::path fetched_model(const std::string& name) {
@@ -104,19 +94,25 @@ fs::path fetched_model(const std::string& name) {
   return known != nullptr && known->files.size() == 1 ? folder / known->files[0].name : folder;
 }
 
-std::string model_meant(const std::string& named) {
+fs::path model_meant(const fs::path& named) {
   std::error_code ignored;
-  if (named.empty() || fs::exists(fs::symlink_status(named, ignored))) return named;
-  if (const fs::path fetched = fetched_model(named); !fetched.empty()) return fetched.string();
-  if (known_model(named) != nullptr || is_on_hub(named)) {
-    throw Failure(Exit::input, fmt::format("nothing is at {0}, and no such model was fetched yet; 'polyhead get {0}' "
-                                           "fetches it",
-                                           named));
-  }
-  throw Failure(Exit::input,
-                fmt::format("nothing is at {}; expected a folder or a .gguf file, or a model that 'polyhead "
-                            "get NAME' has fetched: {}, or hf:ORG/NAME{}",
-                            named, fmt::join(names(), ", "), did_you_mean(named, names())));
+  return fs::exists(fs::symlink_status(named, ignored)) ? named : fetched_model(named.string());
 }
 
-}  // namespace polyhead::cli
+std::string nothing_at(const fs::path& named) {
+  const std::string name = named.string();
+  if (known_model(name) != nullptr || is_on_hub(name)) {
+    return "nothing is at " + name + ", and no such model was fetched yet; 'polyhead get " + name + "' fetches it";
+  }
+  std::vector<std::string> names;
+  std::string listed;
+  for (const KnownModel& model : known_models()) {
+    names.push_back(model.name);
+    listed += model.name + ", ";
+  }
+  return "nothing is at " + name +
+         "; expected a folder or a .gguf file, or a model that 'polyhead get NAME' has fetched: " + listed +
+         "or hf:ORG/NAME" + did_you_mean(name, names);
+}
+
+}  // namespace polyhead::model

@@ -10,16 +10,16 @@
 #include "model/transformer.h"
 #include "text/tokenizer.h"
 
-namespace polyhead::exam {
+namespace polyhead::model {
 
 // Throws Error (input) for another architecture, and for settings that a config.json of Llama cannot express.
 void expect_llama(const io::ListedWeights& gguf);
 
 // The whole config.json. `metadata` is that of the file that the model comes from.
-io::Json llama_config(const model::Config& config, const io::Json& metadata);
+io::Json llama_config_json(const Config& config, const io::Json& metadata);
 
 // Tensors on the host under Hugging Face's names, in the types that the model keeps them in.
-std::vector<std::pair<std::string, Tensor>> llama_tensors(const model::Transformer& model);
+std::vector<std::pair<std::string, Tensor>> llama_tensors(const Transformer& model);
 
 // The tokenizer's files by name. If it cannot be expressed in them, `missing` says why and there are no files.
 struct TokenizerFiles {
@@ -28,4 +28,4 @@ struct TokenizerFiles {
 };
 TokenizerFiles tokenizer_files(const io::Json& metadata, const std::string& where);
 
-}  // namespace polyhead::exam
+}  // namespace polyhead::model

@@ -1,23 +1,20 @@
 // What a model makes of a text, as the page shows it.
 #pragma once
 
-#include "exam/viewer.h"
+#include "exam/observer.h"
 #include "report/page.h"
 
-namespace polyhead::serve {
+namespace polyhead::exam {
 
 // The model's heads with their numbers, and one sample: the text, without weights.
-report::Model describe(const exam::Viewer& viewer, const std::string& name, const exam::View& view);
+report::Model describe(const Observer& observer, const std::string& name, const Observation& seen);
 
 // The weights of a layer's heads, added to the text that describe made.
-void add_weights(report::Model& model, exam::Viewer& viewer, const std::vector<std::int32_t>& tokens,
-                 const exam::GateList& gates, std::size_t layer);
+void add_weights(report::Model& model, Observer& observer, const std::vector<std::int32_t>& tokens,
+                 const GateList& gates, std::size_t layer);
 
 // Throws Error (input) unless both have the same kind, layers and heads: what can be compared head by head.
 void expect_same_shape(const model::Transformer& one, const model::Transformer& other);
-
-// The page that asks the server for the rest: the name of the model (from its path), what it is, and what may be typed.
-report::Page live_page(const exam::Viewer& viewer, const std::string& model, std::int64_t most_tokens);
 
 // "6 layers of 12 heads, 22,713,216 parameters; an encoder: ..."
 std::string in_a_sentence(const model::Transformer& model);
@@ -25,4 +22,4 @@ std::string in_a_sentence(const model::Transformer& model);
 // The last part of a path, even if it ends with a slash.
 std::string name_of(const std::filesystem::path& model);
 
-}  // namespace polyhead::serve
+}  // namespace polyhead::exam

@@ -1,5 +1,5 @@
 // A model at work on one text, and what its tokens mean: every number again by another way.
-#include "exam/viewer.h"
+#include "exam/observer.h"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ ConstTensorView row_of(const Tokens& tokens) { return ConstTensorView(tokens.dat
 std::vector<std::vector<double>> probabilities(Opened& open, const Tokens& tokens,
                                                std::vector<Tensor>* gates = nullptr) {
   autograd::Tape tape(open.context, false);
-  const ConstTensorView logits = tape.value(open.viewer->model().forward(tape, row_of(tokens), {.gates = gates}));
+  const ConstTensorView logits = tape.value(open.observer->model().forward(tape, row_of(tokens), {.gates = gates}));
   const std::int64_t V = logits.shape(logits.rank() - 1);
   std::vector<std::vector<double>> rows;
   for (const float* row = logits.as<float>(); row < logits.as<float>() + logits.count(); row += V) {
@@ -39,63 +39,63 @@ std::vector<std::vector<double>> probabilities(Opened& open, const Tokens& token
   return rows;
 }
 
-TEST(Viewer, SaysWhatALanguageModelExpects) {
+TEST(Observer, SaysWhatALanguageModelExpects) {
   Opened open(serve::save_language_model);
-  const Tokens tokens = open.viewer->tokens_of(kText, 64);
-  const View view = open.viewer->look(tokens);
+  const Tokens tokens = open.observer->tokens_of(kText, 64);
+  const Observation seen = open.observer->observe(tokens);
   const auto exact = probabilities(open, tokens);
-  ASSERT_EQ(view.expected.size(), tokens.size());
-  ASSERT_EQ(view.losses.size(), tokens.size() - 1);
+  ASSERT_EQ(seen.expected.size(), tokens.size());
+  ASSERT_EQ(seen.losses.size(), tokens.size() - 1);
   for (std::size_t t = 0; t < tokens.size(); ++t) {
-    ASSERT_EQ(view.expected[t].size(), 8u);
+    ASSERT_EQ(seen.expected[t].size(), 8u);
     std::vector<double> sorted = exact[t];
     std::sort(sorted.rbegin(), sorted.rend());
     for (std::size_t n = 0; n < 8; ++n) {
-      EXPECT_NEAR(view.expected[t][n].probability, sorted[n], 1e-6);
-      EXPECT_NEAR(view.expected[t][n].probability, exact[t][static_cast<std::size_t>(view.expected[t][n].token)], 1e-6);
+      EXPECT_NEAR(seen.expected[t][n].probability, sorted[n], 1e-6);
+      EXPECT_NEAR(seen.expected[t][n].probability, exact[t][static_cast<std::size_t>(seen.expected[t][n].token)], 1e-6);
     }
     if (t + 1 == tokens.size()) break;
-    EXPECT_NEAR(view.losses[t], -std::log(exact[t][static_cast<std::size_t>(tokens[t + 1])]), 1e-5) << t;
+    EXPECT_NEAR(seen.losses[t], -std::log(exact[t][static_cast<std::size_t>(tokens[t + 1])]), 1e-5) << t;
   }
 }
 
 // The random segments that roles are found with are as long as the model can read, up to 64 tokens.
-TEST(Viewer, FindsRolesOnRepeatsOfTheModelsOwnWords) {
+TEST(Observer, FindsRolesOnRepeatsOfTheModelsOwnWords) {
   Opened open(serve::save_language_model);
-  const Tokens tokens = open.viewer->tokens_of(kText, 64);
+  const Tokens tokens = open.observer->tokens_of(kText, 64);
   const heads::RepeatProbe options{
-      .alphabet = open.viewer->language().ordinary(), .beginning = {}, .batch = 8, .length = 64};
-  const heads::Survey repeats = heads::survey(open.context, open.viewer->model(), heads::make_repeats(options, 8));
-  const View view = open.viewer->look(tokens), gated = open.viewer->look(tokens, {{{0, 0}, 0.0F}});
-  for (std::size_t n = 0; n < view.roles.size(); ++n) {
-    EXPECT_NEAR(view.roles[n].score_in("induction")->score, repeats.heads[n].target(heads::kInduction), 1e-5);
-    EXPECT_NEAR(view.roles[n].score_in("previous token")->score,
+      .alphabet = open.observer->language().ordinary(), .beginning = {}, .batch = 8, .length = 64};
+  const heads::Survey repeats = heads::survey(open.context, open.observer->model(), heads::make_repeats(options, 8));
+  const Observation seen = open.observer->observe(tokens), gated = open.observer->observe(tokens, {{{0, 0}, 0.0F}});
+  for (std::size_t n = 0; n < seen.roles.size(); ++n) {
+    EXPECT_NEAR(seen.roles[n].score_in("induction")->score, repeats.heads[n].target(heads::kInduction), 1e-5);
+    EXPECT_NEAR(seen.roles[n].score_in("previous token")->score,
                 repeats.heads[n].mean(Statistic::previous_weight, Statistic::previous_rows), 1e-5)
         << "of every row";
-    EXPECT_EQ(gated.roles[n].score_in("induction")->score, view.roles[n].score_in("induction")->score)
+    EXPECT_EQ(gated.roles[n].score_in("induction")->score, seen.roles[n].score_in("induction")->score)
         << "with all gates at 1";
   }
 }
 
-TEST(Viewer, WeightsAreThoseOfTheHeadsThatAreAskedFor) {
+TEST(Observer, WeightsAreThoseOfTheHeadsThatAreAskedFor) {
   Opened open(serve::save_language_model);
-  const Tokens tokens = open.viewer->tokens_of(kText, 64);
+  const Tokens tokens = open.observer->tokens_of(kText, 64);
   const std::int64_t T = std::ssize(tokens);
-  const Tensor all = open.viewer->weights(tokens, {}, 1), some = open.viewer->weights(tokens, {}, 1, {3, 0});
+  const Tensor all = open.observer->weights(tokens, {}, 1), some = open.observer->weights(tokens, {}, 1, {3, 0});
   EXPECT_EQ(all.shape(), (Dims{4, T, T}));
   EXPECT_EQ(some.shape(), (Dims{2, T, T}));
   EXPECT_TRUE(std::equal(some.as<float>(), some.as<float>() + T * T, all.as<float>() + 3 * T * T));
   EXPECT_TRUE(std::equal(some.as<float>() + T * T, some.as<float>() + 2 * T * T, all.as<float>()));
-  const Tensor below = open.viewer->weights(tokens, {{{0, 2}, 0.0F}}, 1),
-               beside = open.viewer->weights(tokens, {{{1, 2}, 0.0F}}, 1);
+  const Tensor below = open.observer->weights(tokens, {{{0, 2}, 0.0F}}, 1),
+               beside = open.observer->weights(tokens, {{{1, 2}, 0.0F}}, 1);
   EXPECT_FALSE(test::same_bits("weights", all, below)) << "they read what the layer below wrote";
   EXPECT_TRUE(test::same_bits("weights", all, beside));
 }
 
 // The gates' gradients are those of the text's own targets: the last token has none.
-TEST(Viewer, GradientsAreThoseOfTheText) {
+TEST(Observer, GradientsAreThoseOfTheText) {
   Opened open(serve::save_language_model);
-  const Tokens tokens = open.viewer->tokens_of(kText, 64);
+  const Tokens tokens = open.observer->tokens_of(kText, 64);
   std::vector<Examples> examples(1);
   Tokens next(tokens.begin() + 1, tokens.end());
   next.push_back(-1);
@@ -104,58 +104,59 @@ TEST(Viewer, GradientsAreThoseOfTheText) {
     to = Tensor::empty({1, std::ssize(from)}, DType::i32);
     std::copy(from.begin(), from.end(), to.as<std::int32_t>());
   }
-  const std::vector<HeadImportance> found = open.viewer->gradients(tokens),
-                                    expected = heads::gradient_importance(open.context, open.viewer->model(), examples);
+  const std::vector<HeadImportance> found = open.observer->gradients(tokens),
+                                    expected =
+                                        heads::gradient_importance(open.context, open.observer->model(), examples);
   ASSERT_EQ(found.size(), 12u);
   for (std::size_t n = 0; n < 12; ++n) EXPECT_NEAR(found[n].gradient, expected[n].gradient, 1e-7);
-  EXPECT_TRUE(open.viewer->gradients({tokens[0]}).empty()) << "one token has nothing to expect";
+  EXPECT_TRUE(open.observer->gradients({tokens[0]}).empty()) << "one token has nothing to expect";
   Opened encoder(serve::save_encoder);
-  EXPECT_TRUE(encoder.viewer->gradients(encoder.viewer->tokens_of(kText, 64)).empty());
+  EXPECT_TRUE(encoder.observer->gradients(encoder.observer->tokens_of(kText, 64)).empty());
 }
 
-TEST(Viewer, DamageOfAClassifierIsWhatItsFirstChoiceLoses) {
+TEST(Observer, DamageOfAClassifierIsWhatItsFirstChoiceLoses) {
   Opened open(serve::save_classifier);
-  const Tokens tokens = open.viewer->tokens_of(open.viewer->language().example(), 64);
-  const View whole = open.viewer->look(tokens);
+  const Tokens tokens = open.observer->tokens_of(open.observer->language().example(), 64);
+  const Observation whole = open.observer->observe(tokens);
   const auto exact = probabilities(open, tokens)[0];
   const auto first = static_cast<std::size_t>(std::max_element(exact.begin(), exact.end()) - exact.begin());
   EXPECT_EQ(static_cast<std::size_t>(whole.expected[0][0].token), first);
-  for (const HeadId& id : model::all_heads(open.viewer->model().config())) {
-    model::Gates gates(open.viewer->model().config());
+  for (const HeadId& id : model::all_heads(open.observer->model().config())) {
+    model::Gates gates(open.observer->model().config());
     gates.set(id, 0);
     const auto without = probabilities(open, tokens, gates.get())[0];
-    const Damage damage = open.viewer->damage(whole, id);
+    const Damage damage = open.observer->damage(whole, id);
     EXPECT_EQ(damage.id, id);
     EXPECT_NEAR(damage.loss, std::log(exact[first]) - std::log(without[first]), 1e-5) << to_string(id);
   }
 }
 
-TEST(Viewer, DamageOfAnEncoderIsWhatItsEmbeddingTurnsBy) {
+TEST(Observer, DamageOfAnEncoderIsACosineDistance) {
   Opened open(serve::save_encoder);
-  const Tokens tokens = open.viewer->tokens_of(kText, 64);
-  const View whole = open.viewer->look(tokens);
+  const Tokens tokens = open.observer->tokens_of(kText, 64);
+  const Observation whole = open.observer->observe(tokens);
   for (const HeadId id : {HeadId{0, 1}, HeadId{2, 3}}) {
-    const View without = open.viewer->look(tokens, {{id, 0.0F}});
+    const Observation without = open.observer->observe(tokens, {{id, 0.0F}});
     double ab = 0, aa = 0, bb = 0;
     for (std::size_t c = 0; c < whole.embedding.size(); ++c) {
       ab += whole.embedding[c] * without.embedding[c];
       aa += whole.embedding[c] * whole.embedding[c];
       bb += without.embedding[c] * without.embedding[c];
     }
-    EXPECT_NEAR(open.viewer->damage(whole, id).loss, 1 - ab / std::sqrt(aa * bb), 1e-9);
-    EXPECT_GT(open.viewer->damage(whole, id).loss, 1e-6);
+    EXPECT_NEAR(open.observer->damage(whole, id).loss, 1 - ab / std::sqrt(aa * bb), 1e-9);
+    EXPECT_GT(open.observer->damage(whole, id).loss, 1e-6);
   }
 }
 
-TEST(Viewer, ReadsAsManyTokensAsAskedFor) {
+TEST(Observer, ReadsAsManyTokensAsAskedFor) {
   Opened open(serve::save_encoder);  // of a context of 96
-  const std::int64_t count = std::ssize(open.viewer->tokens_of(kText, 64));
-  EXPECT_NO_THROW(open.viewer->tokens_of(kText, count));
+  const std::int64_t count = std::ssize(open.observer->tokens_of(kText, 64));
+  EXPECT_NO_THROW(open.observer->tokens_of(kText, count));
   io::expect_error(ErrorCode::input, {"up to " + std::to_string(count - 1) + " tokens, found " + std::to_string(count)},
-                   [&] { open.viewer->tokens_of(kText, count - 1); });
+                   [&] { open.observer->tokens_of(kText, count - 1); });
   std::string text;
   for (int n = 0; n < 100; ++n) text += "the ";
-  io::expect_error(ErrorCode::input, {"up to 96 tokens"}, [&] { open.viewer->tokens_of(text, 1000); });
+  io::expect_error(ErrorCode::input, {"up to 96 tokens"}, [&] { open.observer->tokens_of(text, 1000); });
 }
 
 // ---- languages
@@ -164,7 +165,7 @@ bool contains(const Tokens& all, std::int32_t token) { return std::find(all.begi
 
 TEST(LanguageOfATokenizer, HasWhatStandsAroundTexts) {
   Opened encoder(serve::save_encoder), reader(serve::save_language_model);
-  const Language &bert = encoder.viewer->language(), &gpt = reader.viewer->language();
+  const Language &bert = encoder.observer->language(), &gpt = reader.observer->language();
   const Tokens tokens = bert.tokens_of("the road");
   EXPECT_EQ(bert.token_text(tokens.front()), "[CLS]");
   EXPECT_EQ(bert.token_text(tokens.back()), "[SEP]");
@@ -211,7 +212,7 @@ TEST(LanguageOfATokenizer, ShowsTheBlankOfAWord) {
 
 TEST(LanguageOfATask, IsItsWords) {
   Opened open(serve::save_classifier);
-  const Language& language = open.viewer->language();
+  const Language& language = open.observer->language();
   const auto task = train::make_task(train::plan_for("classify").task);
   const Tokens drawn = task->sequence(train::Split::validation, 1, 0).tokens;
   EXPECT_EQ(language.tokens_of(language.example()), drawn);

@@ -1,34 +1,41 @@
 // Folders for transformers without some heads: what is left computes the same; tests/parity loads them there.
-#include "exam/transformers_folder.h"
+#include "model/transformers_folder.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
-#include "exam/gguf_for_transformers.h"
 #include "heads/pruning.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 #include "model/checkpoint.h"
 #include "model/family.h"
+#include "model/gguf_for_transformers.h"
 #include "support/kept.h"
 #include "support/rounded.h"
 #include "text/chars.h"
 
-namespace polyhead::exam {
+namespace polyhead::model {
 namespace {
 
 std::filesystem::path fixture(const std::string& family) {
   return std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models" / family;
 }
 
-Tensor logits_of(const model::Transformer& model) {
+Tensor logits_of(const Transformer& model) {
   const std::vector<std::int32_t> tokens{1, 7, 3, 3, 5, 2, 9};
   Context context(1);
   autograd::Tape tape(context, false);
   return clone(context, tape.value(model.forward(tape, ConstTensorView(tokens.data(), {1, std::ssize(tokens)}))));
+}
+
+std::string save_for_transformers(const std::filesystem::path& from, const Transformer& whole,
+                                  const std::vector<HeadId>& gone, const std::filesystem::path& folder) {
+  const TransformersFolder made = for_transformers(from, whole, gone);
+  save(made, folder);
+  return made.missing;
 }
 
 void expect_close(const Tensor& a, const Tensor& b) {
@@ -40,8 +47,8 @@ void expect_close(const Tensor& a, const Tensor& b) {
 TEST(TransformersFolder, ComputesWhatIsLeft) {
   for (const std::string family : {"llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3"}) {
     SCOPED_TRACE(family);
-    const auto whole = model::load(fixture(family));
-    const model::LayerHeads heads = whole->config().layers[0];
+    const auto whole = load(fixture(family));
+    const LayerHeads heads = whole->config().layers[0];
     const std::int64_t size = heads.heads / heads.kv_heads;
     std::vector<HeadId> gone;
     for (std::size_t layer = 0; heads.kv_heads > 1 && layer < whole->config().layers.size(); ++layer) {
@@ -53,8 +60,8 @@ TEST(TransformersFolder, ComputesWhatIsLeft) {
       if (more) gone.push_back({0, heads.heads - 1});
       const io::Scratch scratch;
       save_for_transformers(fixture(family), *whole, gone, scratch.folder());
-      EXPECT_FALSE(model::is_own(scratch.folder()));
-      const auto smaller = model::load(scratch.folder());
+      EXPECT_FALSE(is_own(scratch.folder()));
+      const auto smaller = load(scratch.folder());
       EXPECT_EQ(smaller->config().layers[0].kv_heads, std::max<std::int64_t>(1, heads.kv_heads - (regular > 0)));
       EXPECT_EQ(smaller->config().layers[0].heads, smaller->config().layers[0].kv_heads * size);
       expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
@@ -66,13 +73,13 @@ TEST(TransformersFolder, ComputesWhatIsLeft) {
 // become zeros and nobody else's.
 TEST(TransformersFolder, LosesAnyHeadOfAGroupThatStays) {
   for (const std::string family : {"llama", "qwen2"}) {
-    const auto whole = model::load(fixture(family));
+    const auto whole = load(fixture(family));
     const Tensor before = logits_of(*whole);
-    for (const HeadId& one : model::all_heads(whole->config())) {
+    for (const HeadId& one : all_heads(whole->config())) {
       SCOPED_TRACE(family + ", head " + std::to_string(one.layer) + "." + std::to_string(one.head));
       const io::Scratch scratch;
       save_for_transformers(fixture(family), *whole, {one}, scratch.folder());
-      const auto smaller = model::load(scratch.folder());
+      const auto smaller = load(scratch.folder());
       EXPECT_EQ(smaller->config().layers, whole->config().layers);
       const Tensor after = logits_of(*smaller);
       expect_close(after, logits_of(*heads::without_heads(*whole, {one})));
@@ -92,8 +99,8 @@ TEST(TransformersFolder, KeepsTypesOf16Bits) {
       SCOPED_TRACE(family + (dtype == DType::f16 ? ", f16" : ", bf16"));
       const io::Scratch from, to;
       test::save_rounded(fixture(family), dtype, false, from.folder());
-      const auto whole = model::load(from.folder());
-      const model::LayerHeads heads = whole->config().layers[0];
+      const auto whole = load(from.folder());
+      const LayerHeads heads = whole->config().layers[0];
       std::vector<HeadId> gone{{1, heads.heads - 1}};  // its place is filled with zeros
       for (std::size_t layer = 0; layer < whole->config().layers.size(); ++layer) {
         for (std::int64_t h = 0; h < heads.heads / heads.kv_heads; ++h) gone.push_back({layer, h});
@@ -102,18 +109,18 @@ TEST(TransformersFolder, KeepsTypesOf16Bits) {
       for (const auto& [name, tensor] : io::read_safetensors(to / "model.safetensors").tensors) {
         EXPECT_EQ(tensor.dtype(), dtype) << name;
       }
-      expect_close(logits_of(*model::load(to.folder())), logits_of(*heads::without_heads(*whole, gone)));
+      expect_close(logits_of(*load(to.folder())), logits_of(*heads::without_heads(*whole, gone)));
     }
   }
 }
 
 // A layer that lost all its heads keeps one group, of zeros.
 TEST(TransformersFolder, LayersWithoutHeads) {
-  const auto whole = model::load(fixture("llama"));
-  const std::vector<HeadId> gone = model::all_heads(whole->config());
+  const auto whole = load(fixture("llama"));
+  const std::vector<HeadId> gone = all_heads(whole->config());
   const io::Scratch scratch;
   save_for_transformers(fixture("llama"), *whole, gone, scratch.folder());
-  const auto smaller = model::load(scratch.folder());
+  const auto smaller = load(scratch.folder());
   EXPECT_EQ(smaller->config().layers[0].kv_heads, 1);
   expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
 }
@@ -125,7 +132,7 @@ TEST(TransformersFolder, SaysTheHeadDim) {
   };
   ASSERT_FALSE(json_in(fixture("qwen2")).contains("head_dim"));
   const io::Scratch to;
-  save_for_transformers(fixture("qwen2"), *model::load(fixture("qwen2")), {{0, 0}}, to.folder());
+  save_for_transformers(fixture("qwen2"), *load(fixture("qwen2")), {{0, 0}}, to.folder());
   EXPECT_EQ(json_in(to.folder())["head_dim"], 6);
 }
 
@@ -148,7 +155,7 @@ TEST(TransformersFolder, BringsItsCompanions) {
   io::spill(from / "notes.txt", "mine");
   io::spill(to / "tokenizer.gguf", "old");
   io::spill(to / ".polyhead-0123456789abcdef.tmp", "of a kill");
-  save_for_transformers(from.folder(), *model::load(from.folder()), {}, to.folder());
+  save_for_transformers(from.folder(), *load(from.folder()), {}, to.folder());
   for (const std::string& name : companions) EXPECT_EQ(io::slurp(to / name), "of " + name);
   for (const char* name : {"notes.txt", "tokenizer.gguf", ".polyhead-0123456789abcdef.tmp"}) {
     EXPECT_FALSE(std::filesystem::exists(to / name)) << name;
@@ -158,15 +165,15 @@ TEST(TransformersFolder, BringsItsCompanions) {
 // What others would have saved of it is what we load, by the folder's config and names.
 TEST(TransformersFolder, IsMadeOfAGgufFile) {
   const std::filesystem::path gguf = fixture("llama") / "llama.gguf";
-  const auto whole = model::load(gguf);
+  const auto whole = load(gguf);
   const std::vector<HeadId> gone{{0, 0}, {0, 1}, {1, 2}, {1, 3}, {1, 0}};  // a group of each layer, and one head more
   const io::Scratch scratch;
   EXPECT_EQ(save_for_transformers(gguf, *whole, gone, scratch.folder()),
             "the tokenizer was not written: its tokenizer is of the kind \"llama\", not \"gpt2\"");
-  EXPECT_FALSE(model::is_own(scratch.folder()));
-  const auto smaller = model::load(scratch.folder());
-  model::Config expected = whole->config();
-  for (model::LayerHeads& layer : expected.layers) layer = {2, 1};
+  EXPECT_FALSE(is_own(scratch.folder()));
+  const auto smaller = load(scratch.folder());
+  Config expected = whole->config();
+  for (LayerHeads& layer : expected.layers) layer = {2, 1};
   EXPECT_EQ(smaller->config(), expected);
   expect_close(logits_of(*smaller), logits_of(*heads::without_heads(*whole, gone)));
 }
@@ -180,7 +187,7 @@ TEST(TransformersFolder, NamesItsTensorsAsOthersDo) {
   };
   const std::filesystem::path gguf = fixture("llama") / "llama.gguf";
   const io::Scratch scratch;
-  save_for_transformers(gguf, *model::load(gguf), {}, scratch.folder());
+  save_for_transformers(gguf, *load(gguf), {}, scratch.folder());
   ASSERT_TRUE(names_in(fixture("llama")).contains("lm_head.weight"));
   EXPECT_EQ(names_in(scratch.folder()), names_in(fixture("llama")));
 }
@@ -258,15 +265,15 @@ TEST(TokenizerFiles, AreTheseWords) {
       text += json.dump(1) + "\n";
     }
   }
-  model::Config config = model::load(fixture("llama") / "llama.gguf")->config();
+  Config config = load(fixture("llama") / "llama.gguf")->config();
   config.rotary_scaling.factor = 4;
   for (const char* cut : {"gpt-2", "smollm"}) {
     io::Json metadata = metadata_of(cut);
     if (cut == std::string("gpt-2")) metadata["tokenizer.ggml.padding_token_id"] = 259;
-    text += llama_config(config, metadata).dump(1) + "\n";
+    text += llama_config_json(config, metadata).dump(1) + "\n";
     config.rotary_scaling.factor = 1;
   }
-  expect_kept(std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/exam/tokenizer_files.txt", text);
+  expect_kept(std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/model/tokenizer_files.txt", text);
 }
 
 TEST(TokenizerFiles, AreMissingForAReason) {
@@ -291,9 +298,9 @@ TEST(TransformersFolder, RefusesWhereNoHeadCanLeave) {
   io::expect_error(ErrorCode::input, {"qwen3.gguf", "of the architecture llama", "found \"qwen3\""},
                    [] { expect_for_transformers(fixture("qwen3") / "qwen3.gguf"); });
   const io::Scratch own;
-  model::save(*model::load(fixture("llama")), own.folder());
+  save(*load(fixture("llama")), own.folder());
   io::expect_error(ErrorCode::input, {"polyhead's own"}, [&] { expect_for_transformers(own.folder()); });
 }
 
 }  // namespace
-}  // namespace polyhead::exam
+}  // namespace polyhead::model

@@ -1,4 +1,4 @@
-#include "exam/viewer.h"
+#include "exam/observer.h"
 
 #include <algorithm>
 #include <array>
@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "autograd/functions.h"
-#include "core/on_host.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
 #include "model/score.h"
+#include "ops/on_host.h"
 
 namespace polyhead::exam {
 namespace {
@@ -28,7 +28,7 @@ double mean(const std::vector<double>& values) {
          static_cast<double>(std::max<std::size_t>(values.size(), 1));
 }
 
-double turn(const std::vector<double>& a, const std::vector<double>& b) {
+double cosine_distance(const std::vector<double>& a, const std::vector<double>& b) {
   const double ab = std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
   const double aa = std::inner_product(a.begin(), a.end(), a.begin(), 0.0);
   const double bb = std::inner_product(b.begin(), b.end(), b.begin(), 0.0);
@@ -42,27 +42,27 @@ std::vector<std::int32_t> targets_of(const std::vector<std::int32_t>& tokens) {
   return targets;
 }
 
-// Puts the model's output for one text into the view.
-void read_output(autograd::Tape& tape, const model::Config& config, autograd::Variable output, View& view) {
+// Puts the model's output for one text into the observation.
+void read_output(autograd::Tape& tape, const model::Config& config, autograd::Variable output, Observation& seen) {
   if (config.kind == model::Kind::encoder) {
     const OnHost pooled(tape.context(), tape.value(pool(tape, output, {})));
-    view.embedding.assign(pooled.as<float>(), pooled.as<float>() + config.width);
-    model::expect_finite(view.embedding, "the model: of its embedding, number");
+    seen.embedding.assign(pooled.as<float>(), pooled.as<float>() + config.width);
+    model::expect_finite(seen.embedding, "the model: of its embedding, number");
     return;
   }
   if (config.kind == model::Kind::classifier) {
-    view.expected = model::expectations(tape, output, std::array{0}, config.classes).rows;
+    seen.expected = model::expectations(tape, output, std::array{0}, config.classes).rows;
     return;
   }
-  model::Expectations found = model::expectations(tape, output, targets_of(view.tokens), kLikely);
+  model::Expectations found = model::expectations(tape, output, targets_of(seen.tokens), kLikely);
   found.losses.pop_back();
-  view.expected = std::move(found.rows);
-  view.losses = std::move(found.losses);
+  seen.expected = std::move(found.rows);
+  seen.losses = std::move(found.losses);
 }
 
 }  // namespace
 
-Viewer::Viewer(Context& context, const std::filesystem::path& model)
+Observer::Observer(Context& context, const std::filesystem::path& model)
     : context_(context),
       model_(model::load(model, context)),
       language_(language_of(model, model_->config())),
@@ -77,7 +77,7 @@ Viewer::Viewer(Context& context, const std::filesystem::path& model)
   repeats_ = heads::survey(tape_, *model_, heads::make_repeats(random, kRepeats), {}, {});
 }
 
-std::vector<std::int32_t> Viewer::tokens_of(const std::string& text, std::int64_t most) const {
+std::vector<std::int32_t> Observer::tokens_of(const std::string& text, std::int64_t most) const {
   const std::vector<std::int32_t> tokens = language_->tokens_of(text);
   if (text.find_first_not_of(" \t\r\n") == text.npos || tokens.empty()) {
     throw Error(ErrorCode::input, "text", "expected a text, found none; " + language_->hint());
@@ -91,27 +91,27 @@ std::vector<std::int32_t> Viewer::tokens_of(const std::string& text, std::int64_
   return tokens;
 }
 
-model::Gates Viewer::gates_of(const GateList& list) const {
+model::Gates Observer::gates_of(const GateList& list) const {
   model::Gates gates(model_->config());
   for (const auto& [id, value] : list) gates.set(id, value);
   return gates;
 }
 
-View Viewer::look(const std::vector<std::int32_t>& tokens, const GateList& list) {
+Observation Observer::observe(const std::vector<std::int32_t>& tokens, const GateList& list) {
   model::expect_memory("view", model_->config(), 0, {.tokens = std::ssize(tokens), .row_statistics = true});
   model::Gates gates = gates_of(list);
-  View view{.tokens = tokens, .survey = {}, .roles = {}, .expected = {}, .losses = {}, .embedding = {}};
+  Observation seen{.tokens = tokens, .survey = {}, .roles = {}, .expected = {}, .losses = {}, .embedding = {}};
   std::vector<heads::Probe> probes;
   probes.push_back(heads::make_probe(row_of(tokens), {}, special_, 1));
-  const auto read = [&](autograd::Variable output) { read_output(tape_, model_->config(), output, view); };
-  view.survey =
+  const auto read = [&](autograd::Variable output) { read_output(tape_, model_->config(), output, seen); };
+  seen.survey =
       heads::survey(tape_, *model_, probes, {}, {.gates = list.empty() ? nullptr : gates.get(), .on_output = read});
-  view.roles = heads::roles(view.survey, repeats_);
-  return view;
+  seen.roles = heads::roles(seen.survey, repeats_);
+  return seen;
 }
 
-Tensor Viewer::weights(const std::vector<std::int32_t>& tokens, const GateList& list, std::size_t layer,
-                       const std::vector<std::int32_t>& heads) {
+Tensor Observer::weights(const std::vector<std::int32_t>& tokens, const GateList& list, std::size_t layer,
+                         const std::vector<std::int32_t>& heads) {
   const std::int64_t all = model_->config().layers.at(layer).heads, T = std::ssize(tokens);
   const std::int64_t H = heads.empty() ? all : std::ssize(heads);
   model::expect_memory("view", model_->config(), 0, {.tokens = T}, 4.0 * static_cast<double>(H * T * T));
@@ -129,7 +129,7 @@ Tensor Viewer::weights(const std::vector<std::int32_t>& tokens, const GateList& 
   return result;
 }
 
-std::vector<HeadImportance> Viewer::gradients(const std::vector<std::int32_t>& tokens) {
+std::vector<HeadImportance> Observer::gradients(const std::vector<std::int32_t>& tokens) {
   if (model_->config().kind != model::Kind::gpt || tokens.size() < 2) return {};
   model::expect_memory("view", model_->config(), 2, {.tokens = std::ssize(tokens), .backward = true});
   std::vector<std::int32_t> next = targets_of(tokens);
@@ -140,13 +140,13 @@ std::vector<HeadImportance> Viewer::gradients(const std::vector<std::int32_t>& t
   return heads::gradient_importance(context_, *model_, examples);
 }
 
-Damage Viewer::damage(const View& whole, const HeadId& head) {
+Damage Observer::damage(const Observation& whole, const HeadId& head) {
   model::Gates gates = gates_of({{head, 0.0F}});
-  View without{.tokens = whole.tokens, .survey = {}, .roles = {}, .expected = {}, .losses = {}, .embedding = {}};
+  Observation without{.tokens = whole.tokens, .survey = {}, .roles = {}, .expected = {}, .losses = {}, .embedding = {}};
   const Tensor row = row_of(whole.tokens);
   tape_.clear();
   read_output(tape_, model_->config(), model_->forward(tape_, row, {.gates = gates.get()}), without);
-  if (model_->config().kind == model::Kind::encoder) return {head, turn(whole.embedding, without.embedding)};
+  if (model_->config().kind == model::Kind::encoder) return {head, cosine_distance(whole.embedding, without.embedding)};
   if (model_->config().kind == model::Kind::gpt) return {head, mean(without.losses) - mean(whole.losses)};
   const model::Likely first = whole.expected[0][0];
   const auto same = std::find_if(without.expected[0].begin(), without.expected[0].end(),

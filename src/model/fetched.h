@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace polyhead::cli {
+namespace polyhead::model {
 
 struct FetchedFile {
   std::string name;
@@ -23,15 +23,16 @@ struct KnownModel {
 const std::vector<KnownModel>& known_models();
 const KnownModel* known_model(const std::string& name);  // null if there is none of that name
 
-bool is_on_hub(const std::string& name);  // "hf:ORG/NAME"; a name that begins so and is none is a Failure (usage)
+bool is_on_hub(const std::string& name);  // "hf:ORG/NAME"
 
 std::filesystem::path cache_folder();                    // POLYHEAD_CACHE, or polyhead in the user's cache
 std::filesystem::path kept_at(const std::string& name);  // the model's folder there, fetched or not
-std::filesystem::path fetched_model(
-    const std::string& name);  // what to open: its folder or only file; empty if it is not there
+// What to open: its folder or only file; empty if it was not fetched.
+std::filesystem::path fetched_model(const std::string& name);
 
-// What a user means by a model: a path, or the name of a fetched one. If nothing is there, a Failure says what would
-// be.
-std::string model_meant(const std::string& named);
+// What is meant by a model: a path, or the name of a fetched one. Empty if nothing is there, and then this is to be
+// said.
+std::filesystem::path model_meant(const std::filesystem::path& named);
+std::string nothing_at(const std::filesystem::path& named);
 
-}  // namespace polyhead::cli
+}  // namespace polyhead::model
