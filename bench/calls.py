@@ -64,17 +64,20 @@ def in_c(x):
 
 
 def of_torch(device, seconds):
-    """Pairs of times, ours and torch's, by what is called."""
+    """Times of polyhead.attention, of polyhead.torch.scaled_dot_product_attention, and of torch's, by what is called."""
     x = torch.ones(SHAPE, device=device)
     leaves = [x.clone().requires_grad_() for _ in range(3)]
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    pairs = {
-        "no gradients": (lambda: polyhead.attention(x, x, x), lambda: sdpa(x, x, x)),
-        "no gradients, causal": (lambda: polyhead.attention(x, x, x, causal=True), lambda: sdpa(x, x, x, is_causal=True)),
-        "recorded": (lambda: polyhead.attention(*leaves), lambda: sdpa(*leaves)),
-        "forward and backward": (lambda: torch.autograd.grad(polyhead.attention(*leaves), leaves, x),
-                                 lambda: torch.autograd.grad(sdpa(*leaves), leaves, x))}
-    return {kind: least({"ours": ours, "torch": peer}, seconds, wait) for kind, (ours, peer) in pairs.items()}
+    attention, replaced = polyhead.attention, polyhead.torch.scaled_dot_product_attention
+    calls = {
+        "no gradients": {"ours": lambda: attention(x, x, x), "sdpa": lambda: replaced(x, x, x), "torch": lambda: sdpa(x, x, x)},
+        "no gradients, causal": {"ours": lambda: attention(x, x, x, causal=True), "sdpa": lambda: replaced(x, x, x, is_causal=True),
+                                 "torch": lambda: sdpa(x, x, x, is_causal=True)},
+        "recorded": {"ours": lambda: attention(*leaves), "sdpa": lambda: replaced(*leaves), "torch": lambda: sdpa(*leaves)},
+        "forward and backward": {"ours": lambda: torch.autograd.grad(attention(*leaves), leaves, x),
+                                 "sdpa": lambda: torch.autograd.grad(replaced(*leaves), leaves, x),
+                                 "torch": lambda: torch.autograd.grad(sdpa(*leaves), leaves, x)}}
+    return {kind: least(functions, seconds, wait) for kind, functions in calls.items()}
 
 
 def main():
@@ -93,12 +96,14 @@ def main():
         return
     print(f"polyhead {polyhead.__version__}, torch {torch.__version__}, Python {platform.python_version()}, {platform.processor() or platform.machine()}"
           + (f", {torch.cuda.get_device_name()}" if "cuda" in found else ""))
-    print("| a call of [1,1,2,4], µs | polyhead | beside | ratio |\n|---|---:|---:|---:|")
+    print("| a call of [1,1,2,4], µs | attention | beside | ratio | polyhead.torch's SDPA | ratio |\n|---|---:|---:|---:|---:|---:|")
     ours, c = found["numpy"]["ours"], found["numpy"]["C"]
-    print(f"| NumPy, beside the call in C | {ours:.2f} | {c:.2f} | {ours - c:.2f} more |")
-    for device in found.keys() & {"cpu", "cuda"}:
+    print(f"| NumPy, beside the call in C | {ours:.2f} | {c:.2f} | {ours - c:.2f} more | | |")
+    for device in (device for device in ("cpu", "cuda") if device in found):
         for kind, times in found[device].items():
-            print(f"| torch on {device}, {kind} | {times['ours']:.2f} | {times['torch']:.2f} | {times['ours'] / times['torch']:.2f} |")
+            peer = times["torch"]
+            print(f"| torch on {device}, {kind} | {times['ours']:.2f} | {peer:.2f} | {times['ours'] / peer:.2f} | {times['sdpa']:.2f} | "
+                  f"{times['sdpa'] / peer:.2f} |")
 
 
 if __name__ == "__main__":

@@ -78,8 +78,6 @@ class Bench:
                 self.turns.add(name, [self.binary, 1], OPENBLAS_NUM_THREADS="1")
             elif name == "sgemm":
                 self.turns.add(name, [self.binary, self.threads], OPENBLAS_NUM_THREADS=str(self.threads))
-            elif name in ("torch-drop-in", "torch-modules", "torch-without"):
-                self.turns.add(name, [self.python, HERE / "python_peers.py", name, self.threads], **self.package())
             else:
                 self.turns.add(name, [self.python, HERE / "peers.py", name, self.threads])
             if self.processors and self.scales(name):

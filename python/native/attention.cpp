@@ -96,12 +96,12 @@ PyObject* attend_backward(PyObject*, PyObject* const* arguments, Py_ssize_t coun
     polyhead_attention_gradients into{};
     into.size = sizeof into;
     if (arguments[5] != Py_None) into = call.filled<polyhead_attention_gradients>(kGradients, arguments[5]);
-    const auto like = [&](int n, const polyhead_tensor& x, const polyhead_tensor*& view) {
+    const auto like = [&](int n, const polyhead_tensor*& view) {
       Tensor& made = call.next_tensor("a gradient");
       view = &made.view;
-      return make(arguments[n], x, x.rank, x.shape, x.dtype, made);
+      return make_like(arguments[n], made);
     };
-    const Ref dq = like(0, *inputs.q, into.dq), dk = like(1, *inputs.k, into.dk), dv = like(2, *inputs.v, into.dv);
+    const Ref dq = like(0, into.dq), dk = like(1, into.dk), dv = like(2, into.dv);
     polyhead_context* const context = context_of(*inputs.q);
     check(run(inputs.is_long(), [&] {
       return polyhead_attend_backward(context, inputs.q, inputs.k, inputs.v, arguments[3] == Py_None ? nullptr : &given,

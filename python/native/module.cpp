@@ -2,6 +2,7 @@
 #include "native/attention.h"
 #include "native/contexts.h"
 #include "native/layer.h"
+#include "native/torch.h"
 
 namespace polyhead::native {
 namespace {
@@ -31,6 +32,9 @@ PyMethodDef methods[] = {
     {"attend", method(attend), METH_FASTCALL, nullptr},
     {"attend_backward", method(attend_backward), METH_FASTCALL, nullptr},
     {"explain", method(explain), METH_FASTCALL, nullptr},
+    {"attend_tensors", method(attend_tensors), METH_FASTCALL, nullptr},
+    {"sdpa", method(sdpa), METH_FASTCALL, nullptr},
+    {"record_forward", method(record_forward), METH_FASTCALL, nullptr},
     {"layer_create", layer_create, METH_VARARGS, nullptr},
     {"layer_parameter", layer_parameter, METH_VARARGS, nullptr},
     {"layer_forward", layer_forward, METH_VARARGS, nullptr},
@@ -42,6 +46,7 @@ PyMethodDef methods[] = {
     {"synchronise", synchronise, METH_NOARGS, nullptr},
     {"context_address", context_address, METH_NOARGS, nullptr},
     {"use_torch", use_torch, METH_VARARGS, nullptr},
+    {"use_torch_state", use_torch_state, METH_VARARGS, nullptr},
     {"layouts", layouts, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

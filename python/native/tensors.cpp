@@ -1,6 +1,5 @@
 #include "native/tensors.h"
 
-#include <algorithm>
 #include <cstddef>
 
 namespace polyhead::native {
@@ -132,16 +131,6 @@ void of_description(Ref found, Tensor& tensor) {
 
 bool same(polyhead_dtype a, polyhead_dtype b) { return a.code == b.code && a.bits == b.bits; }
 
-bool row_major(const polyhead_tensor& tensor) {
-  if (tensor.strides == nullptr) return true;
-  int64_t expected = 1;
-  for (int axis = tensor.rank - 1; axis >= 0; --axis) {
-    if (tensor.shape[axis] != 1 && tensor.strides[axis] != expected) return false;
-    expected *= tensor.shape[axis];
-  }
-  return expected > 0;
-}
-
 Ref tuple_of(int rank, const int64_t* shape) {
   Ref tuple = own(PyTuple_New(rank));
   for (int axis = 0; axis < rank; ++axis) {
@@ -154,6 +143,17 @@ Ref tuple_of(int rank, const int64_t* shape) {
 
 bool is_numpy(PyObject* array) { return reinterpret_cast<PyObject*>(Py_TYPE(array)) == known.array_type; }
 
+const int64_t* shape_of_tensor(PyObject* tensor, int& rank) {
+  polyhead_tensor view;
+  if (!is_torch(tensor)) return nullptr;
+  if (known.exchange->tensor_from_object(tensor, &view) != 0) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  rank = view.rank;
+  return view.shape;
+}
+
 void describe(PyObject* array, const char* name, Access access, Tensor& tensor) {
   if (is_numpy(array) ? of_numpy(array, access, tensor) : is_torch(array) && of_torch(array, access, tensor)) return;
   const Ref described = python("polyhead._tensors", "described"), called = text(name);
@@ -164,15 +164,23 @@ polyhead_dtype statistics_type(polyhead_dtype dtype) {
   return {2, static_cast<uint8_t>(dtype.code == 2 && dtype.bits == 64 ? 64 : 32), 1};
 }
 
+Ref make_like(PyObject* like, Tensor& made) {
+  Ref array;
+  if (is_torch(like)) {
+    array = call(known.empty_like, like);
+    describe(array.get(), "a result", Access::write, made);
+    const int last = made.view.rank - 1;
+    if (last < 0 || made.view.strides[last] == 1 || made.view.shape[last] < 2) return array;
+  }
+  array = call(python("polyhead._tensors", "empty_like").get(), like);
+  describe(array.get(), "a result", Access::write, made);
+  return array;
+}
+
 Ref make(PyObject* like, const polyhead_tensor& as, int rank, const int64_t* shape, polyhead_dtype dtype,
          Tensor& made) {
   Ref array;
   const bool same_type = same(dtype, as.dtype);
-  if (is_torch(like) && same_type && rank == as.rank && std::equal(shape, shape + rank, as.shape) && row_major(as)) {
-    array = call(known.empty_like, like);
-    describe(array.get(), "a result", Access::write, made);
-    if (row_major(made.view)) return array;  // `as` may be a copy of `like`, and lie otherwise
-  }
   if (is_torch(like) && same_type && rank == 3) {  // lse; by numbers, which takes half as long as by a tuple
     const Ref sizes[] = {own(PyLong_FromLongLong(shape[0])), own(PyLong_FromLongLong(shape[1])),
                          own(PyLong_FromLongLong(shape[2]))};
@@ -198,7 +206,7 @@ Ref make_output(PyObject* q, const polyhead_tensor& as, PyObject* v, int64_t val
     PyErr_Clear();  // make() says which memory was missing
     return make(q, as, 4, shape, as.dtype, made);
   }
-  if (row_major(as) && value_dim == as.shape[3]) return make(q, as, 4, shape, as.dtype, made);
+  if (is_torch(q) && value_dim == as.shape[3]) return make_like(q, made);
   Ref array = call(python("polyhead._autograd", "output_like").get(), q, v);
   describe(array.get(), "a result", Access::write, made);
   return array;

@@ -23,7 +23,10 @@ void describe(PyObject* array, const char* name, Access access, Tensor& tensor);
 // The type, for statistics, of what comes from q: f32, or f64 for f64.
 polyhead_dtype statistics_type(polyhead_dtype dtype);
 
-// A new array of the kind and on the device of `like`, and its view. `shape` has `rank` sizes.
+// A new array of the kind, type, shape and device of `like`, and its view. Where that is torch's it lies in memory as
+// `like` does, so that what is done with its axes afterwards needs no copy.
+Ref make_like(PyObject* like, Tensor& made);
+// One of another shape or type. `shape` has `rank` sizes.
 Ref make(PyObject* like, const polyhead_tensor& as, int rank, const int64_t* shape, polyhead_dtype dtype, Tensor& made);
 // An output [B,H,T,E] that lies in memory as q does where that is torch's, so that heads merge without a copy.
 Ref make_output(PyObject* q, const polyhead_tensor& as, PyObject* v, int64_t value_dim, Tensor& made);
@@ -32,6 +35,9 @@ Ref make_output(PyObject* q, const polyhead_tensor& as, PyObject* v, int64_t val
 void* current_stream(int32_t index);
 
 bool is_numpy(PyObject* array);
+
+// Sizes of a tensor of torch's, its own memory; NULL for anything else.
+const int64_t* shape_of_tensor(PyObject* tensor, int& rank);
 
 void learn_numpy();
 // use_torch(types, exchange, empty_like): the classes whose tensors can be read directly, DLPack's table of functions

@@ -8,7 +8,7 @@ from torch import Tensor
 from . import _attention
 from ._attention import OPTION_TENSORS, Attention, Options
 from ._errors import DTypeError, InvalidValueError, LayoutError
-from ._kinds_of_tensors import expect_in_memory, expect_known, in_memory, ordinary  # noqa: F401: one for _attention, which does not import torch
+from ._kinds_of_tensors import QUESTIONS, expect_in_memory, expect_known, in_memory  # noqa: F401: one for _attention, which does not import torch
 from ._library import native
 from ._statistics import HeadStatistics
 
@@ -22,23 +22,10 @@ def output_like(q, v):
     return made.permute([order.index(axis) for axis in range(3)] + [3])
 
 
-if hasattr(Tensor, "__dlpack_c_exchange_api__"):  # from torch 2.10 on; the module reads others through Python, which takes longer
-    native.use_torch(Tensor, torch.nn.Parameter, Tensor.__dlpack_c_exchange_api__, torch.empty_like)
-
-
 class _AttendPlain(torch.autograd.Function):
     """The output and nothing else, with no option, or those of a dictionary that are no tensors."""
 
-    @staticmethod
-    def forward(ctx, q, k, v, options=None):
-        if options is not None:
-            ctx.options = options
-        made = native.attend(q, k, v, options, True)
-        if type(made) is not tuple:  # the backward pass of short rows needs neither
-            ctx.save_for_backward(q, k, v)
-            return made
-        ctx.save_for_backward(q, k, v, *made)
-        return made[0]
+    forward = staticmethod(native.record_forward)
 
     @staticmethod
     def backward(ctx, doutput):
@@ -175,22 +162,28 @@ def _expect_plain(out):
         raise LayoutError("out: expected a tensor without requires_grad, found one with it")
 
 
-_NOTHING_ELSE = dict(lse=False, weights=False, heads=None, rows=None, weights_f32=False, logits=None, statistics=None,
+NOTHING_ELSE = dict(lse=False, weights=False, heads=None, rows=None, weights_f32=False, logits=None, statistics=None,
                      row_statistics=False, marked_keys=None, target_keys=None)
 
 
 # What the class method of that name does once it has seen that no transform of functions is active.
 _record = super(torch.autograd.Function, _AttendPlain).apply
 _record_output = super(torch.autograd.Function, _AttendOutput).apply
+_record_all = super(torch.autograd.Function, _Attend).apply
+_is_compiling = torch.compiler.is_compiling
+
+if hasattr(Tensor, "__dlpack_c_exchange_api__"):  # from torch 2.10 on; the module reads others through Python, which takes longer
+    native.use_torch(Tensor, torch.nn.Parameter, Tensor.__dlpack_c_exchange_api__, torch.empty_like)
+    native.use_torch_state(QUESTIONS, torch.autograd.forward_ad, torch.is_grad_enabled, torch._C._is_any_autocast_enabled, _record)
 
 
 def attend_plain(q, k, v, options=None):
     """polyhead.attention for tensors, with nothing else wanted, and options that are no tensors: the shortest way."""
-    if torch.compiler.is_compiling() or not ordinary():
-        return attend(q, k, v, _attention.PLAIN if options is None else Options(**options), None, False, **_NOTHING_ELSE)
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        return _record(q, k, v) if options is None else _record(q, k, v, options)
-    return native.attend(q, k, v, options)
+    if not _is_compiling():
+        found = native.attend_tensors(q, k, v, options)
+        if found is not None:
+            return found
+    return attend(q, k, v, _attention.PLAIN if options is None else Options(**options), None, False, **NOTHING_ELSE)
 
 
 def attend(q, k, v, options, out, more, **wants):
@@ -219,7 +212,7 @@ def attend(q, k, v, options, out, more, **wants):
         raise LayoutError("out: expected None where gradients are recorded, found a tensor; use torch.no_grad()")
     if alone:
         return _record_output(q, k, v, options.bias, options.sink_logit, options.gates, options)
-    output, lse, weights, logits, sums, rows = _Attend.apply(
+    output, lse, weights, logits, sums, rows = _record_all(
         q, k, v, options.bias, options.sink_logit, options.gates, options, wants)
     if not more:
         return output

@@ -1,5 +1,6 @@
 """Which tensors of torch have numbers in memory that mean what they say: subclasses, transforms and modes of torch may not."""
 
+import sys
 from typing import Any, Iterable, Tuple
 
 import torch
@@ -10,8 +11,8 @@ from ._errors import DTypeError, LayoutError, UnsupportedError
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _functorch = torch._C._functorch
-_modes, _transforms, _trace = (
-    torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active, torch._C._get_tracing_state)
+# Whether a mode, a transform of functions or a trace is active: no, in a plain call.
+QUESTIONS = torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active, torch._C._is_tracing
 
 
 def in_memory(tensors: Iterable[Any]) -> bool:
@@ -22,7 +23,7 @@ def in_memory(tensors: Iterable[Any]) -> bool:
 
 def ordinary() -> bool:
     """Whether no mode, transform or trace of torch's is active."""
-    return not _modes() and not _transforms() and forward_ad._current_level < 0 and _trace() is None
+    return forward_ad._current_level < 0 and not any(active() for active in QUESTIONS)
 
 
 def _has_numbers(x):
@@ -50,6 +51,9 @@ def expect_numbers(x: Tensor, name: str) -> None:
     if x.is_nested:
         raise LayoutError(f"{name}: expected a dense tensor, found a nested one; use to_padded_tensor() with a mask, or pack the "
                           "sequences (cu_q and cu_k of polyhead.attention)")
+    if type(x) not in _PLAIN and _is_distributed(x):
+        raise UnsupportedError(f"{name}: expected a tensor of this process, found a {type(x).__name__}, which lies on several; give its "
+                               "to_local(), if that has whole heads and sequences, or its full_tensor()")
     if type(x) not in _PLAIN and _own(x, "__torch_function__") and not _own(x, "__torch_dispatch__"):
         raise DTypeError(f"{name}: expected a tensor whose numbers are its own, found {type(x).__name__}, which only torch's functions "
                          "know how to read; use as_subclass(torch.Tensor) if its numbers are what they seem" + _causal_words(x))
@@ -68,6 +72,11 @@ def expect_in_memory(named: Iterable[Tuple[str, Any]]) -> None:
     if torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state() is not None:
         raise UnsupportedError("expected a plain call, found one under a mode or a trace of torch, which would not see it; "
                                "polyhead.attention and its backward() are ops that it sees")
+
+
+def _is_distributed(x):
+    module = sys.modules.get("torch.distributed.tensor")  # not imported here: who has such a tensor has imported it
+    return module is not None and isinstance(x, module.DTensor)
 
 
 def _own(x, method):

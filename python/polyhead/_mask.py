@@ -27,7 +27,7 @@ class Mask:
                  window: Optional[Tuple[int, Optional[int]]] = None) -> None:
         self.shape = torch.Size(shape)
         self.keep = keep  # None, [B,1,1,S] or [B,1,T,S]
-        self.device = device
+        self.device = torch.device(device)
         self.causal, self.window = causal, window  # by positions; the last query stands at the last key
 
     def dim(self) -> int:

@@ -14,7 +14,6 @@ import numpy as np
 
 from . import _page
 from ._errors import DTypeError, InputError, InvalidValueError, IOError, ShapeError
-from ._fetched import model_meant
 from ._generation import Generation
 from ._heads import Estimate, Head, HeadImportance, HeadTable, PatchedHead, Patching, PruneCurve, PruneStep, SurveyedHead
 from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, version
@@ -49,7 +48,7 @@ _prune.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, ctypes.c_double, ctypes.c_i
 _without.raw.argtypes = [_P, _P, _SIZE, _P]
 
 _INFO = struct.Struct("<Qii4q")
-_EXAMPLES = struct.Struct("<4Q")
+_EXAMPLES = struct.Struct("<7Q")
 _PATCHING = struct.Struct("<Qii2d")
 _ORDERS = ("iterative", "one_shot", "random", "damage")
 
@@ -108,6 +107,7 @@ class _Batches:
                 tensor(self._arena, integers(batch.tokens, f"{name}.tokens", (2,)), f"{name}.tokens"),
                 tensor(self._arena, integers(batch.targets, f"{name}.targets", (1, 2)), f"{name}.targets"),
                 0 if batch.lengths is None else tensor(self._arena, integers(batch.lengths, f"{name}.lengths", (1,)), f"{name}.lengths"),
+                0, 0, 0,  # no texts
             )
         self.count = len(batches)
         self._packed = np.frombuffer(packed, np.uint64)
@@ -340,7 +340,9 @@ class Model:
         return written[0] if alone else written
 
     def score(self, examples: Batches, knocked_out: Heads = ()) -> Tuple[float, float]:
-        """(loss, accuracy) on texts, Examples, or a list of either. The loss is the mean over sequences, in nats.
+        """(loss, accuracy) on texts, Examples, or a list of either, over all tokens that are to be predicted.
+
+        The loss is in nats a token; e to the power of it is the perplexity that `polyhead score` prints.
 
         >>> import numpy as np, polyhead
         >>> tokens = np.array([[5, 2, 7, 5, 2, 7, 5, 2]])
@@ -499,5 +501,5 @@ def load(path: Union[str, os.PathLike]) -> Model:
     [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
     made = Handle("model")
-    _load(context(), path_bytes(model_meant(path), "path"), made.into)
+    _load(context(), path_bytes(path, "path"), made.into)
     return Model(made)

@@ -170,6 +170,14 @@ def empty(like: Any, shape: Tuple[int, ...], dtype: Any = None) -> Any:
         raise OutOfMemoryError(f"a result of shape {tuple(shape)}: expected memory for it; {error}") from error
 
 
+def empty_like(like: Any) -> Any:
+    """A new array of the same shape, type and device; of torch's it lies as `like` does, if rows lie together there."""
+    if not is_torch(like):
+        return empty(like, like.shape)
+    found = sys.modules["torch"].empty_like(like)
+    return found if like.dim() == 0 or found.stride(-1) == 1 or like.shape[-1] < 2 else empty(like, like.shape, like.dtype)
+
+
 class _Owned:
     """Memory of the library's, as an array that keeps its owner alive."""
 

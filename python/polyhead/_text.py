@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._errors import DTypeError, Error, InvalidValueError, ShapeError
+from ._errors import DTypeError, Error, InvalidValueError, ShapeError, UnsupportedError
 from ._library import Handle, function, pointers
 from ._tensors import as_array
 
@@ -188,6 +188,10 @@ def messages_of(conversation: Any) -> List[Tuple[bytes, bytes]]:
     """(role, content) of each message."""
     if not is_conversation(conversation):
         raise DTypeError(f'conversation: expected a list of {{"role": ..., "content": ...}}, found {conversation!r}')
+    for message in conversation:
+        for key in message.keys() - {"role", "content"}:
+            raise UnsupportedError(f'conversation: expected messages of "role" and "content" alone, found {key!r}; calls of tools and the like '
+                                   "are not written here: make the prompt by transformers' apply_chat_template, and give its tokens")
     given = [(utf8(message.get("role"), "role"), utf8(message.get("content"), "content")) for message in conversation]
     if any(b"\0" in role for role, _ in given):
         raise InvalidValueError("role: expected a text without zero bytes")

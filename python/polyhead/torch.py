@@ -22,12 +22,15 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from . import _attention, _provider  # noqa: F401: the latter tells torch about us
 from ._attention import Attention, Options
-from ._autograd import attend, attend_plain
+from ._autograd import NOTHING_ELSE, attend, attend_plain
 from ._errors import DTypeError, Error, InvalidValueError, LayoutError, ShapeError, UnsupportedError
 from ._kinds_of_tensors import expect_numbers
+from ._library import native
 from ._numbers import flag, is_zero
 from ._products import weights_of
 from ._statistics import HeadStatistics
+
+_is_compiling = torch.compiler.is_compiling
 
 
 def _draw_seed():
@@ -69,9 +72,8 @@ def _attention_of(q, k, v, mask, *, gates=None, weights=False, statistics=None, 
     try:
         if not more and gates is None and options.keys() <= _attention.NUMBERS and type(q) is type(k) is type(v) is Tensor:
             return Attention(attend_plain(q, k, v, options))
-        found = attend(q, k, v, Options(gates=gates, **options), None, more, lse=False, weights=weights, heads=None, rows=None,
-                       weights_f32=False, logits=None, statistics=statistics, row_statistics=False, marked_keys=None,
-                       target_keys=None)
+        found = attend(q, k, v, Options(gates=gates, **options), None, more,
+                       **{**NOTHING_ELSE, "weights": weights, "statistics": statistics})
         return found if more else Attention(found)
     except Error as error:
         raise _by_names_of_torch(error, mask) from None
@@ -93,6 +95,13 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     >>> statistics.entropy.shape
     (4,)
     """
+    if attn_mask is gates is statistics is None and type(query) is type(key) is type(value) is Tensor and not _is_compiling():
+        try:
+            found = native.sdpa(query, key, value, dropout_p, is_causal, scale, enable_gqa)
+        except Error as error:
+            raise _by_names_of_torch(error, "attn_mask") from None
+        if found is not None:  # as most calls are
+            return found
     corner = attn_mask if isinstance(attn_mask, CausalBias) else None
     _expect_tensors(query, key, value, attn_mask=None if corner is not None else attn_mask, gates=gates)
     flag(is_causal, "is_causal"), flag(enable_gqa, "enable_gqa"), _attention.statistics_word(statistics)
@@ -245,16 +254,17 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     def _heads(self, query, key, value, tokens_first):
         """q, k and v as [B,H,*,D], views of the projections."""
+        if self._qkv_same_embed_dim and query is key and key is value:
+            packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+            each = packed.view(*packed.shape[:2], 3, self.num_heads, self.head_dim).unbind(2)  # whose gradients are joined by one copy
+            return tuple(_heads_first(x, tokens_first) for x in each)
         if self._qkv_same_embed_dim:
             weights = self.in_proj_weight.chunk(3)
         else:
             weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
         biases = self.in_proj_bias.chunk(3) if self.in_proj_bias is not None else (None,) * 3
-        split = lambda x: _split(x, self.num_heads, tokens_first)  # noqa: E731
-        if self._qkv_same_embed_dim and query is key and key is value:
-            packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
-            return tuple(split(x) for x in packed.chunk(3, -1))
-        return tuple(split(F.linear(x, *parameters)) for x, *parameters in zip((query, key, value), weights, biases))
+        return tuple(_heads_first(F.linear(x, *parameters).unflatten(-1, (self.num_heads, -1)), tokens_first)
+                     for x, *parameters in zip((query, key, value), weights, biases))
 
     def _masks(self, attn_mask, key_padding_mask, q, keys):
         """`keep` and `bias` of the two masks: there True means ignore."""
@@ -318,7 +328,6 @@ def _unbatched(query, key, value):
     return one, two, two if value is key else value[None]
 
 
-def _split(x, heads, tokens_first):
-    """[B,T,C], or [T,B,C], as [B,H,T,D]."""
-    x = x.unflatten(-1, (heads, -1))
+def _heads_first(x, tokens_first):
+    """[B,T,H,D], or [T,B,H,D], as [B,H,T,D]."""
     return x.permute(1, 2, 0, 3) if tokens_first else x.transpose(1, 2)

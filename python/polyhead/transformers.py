@@ -25,8 +25,8 @@ from transformers.masking_utils import (
     sdpa_mask,
 )
 
-from ._attention import Options
-from ._autograd import attend
+from ._attention import NUMBERS, Options
+from ._autograd import NOTHING_ELSE, attend, attend_plain
 from ._errors import DTypeError, InvalidValueError, ShapeError, UnsupportedError
 from ._mask import Mask, instead, refuse
 from ._numbers import whole
@@ -72,15 +72,16 @@ def _attention(module, query, key, value, attention_mask, dropout=0.0, scaling=N
         for more in state.gates[1:]:
             gates = gates * more
         options["gates"] = gates
-    watched = state is not None and bool(state.watchers)
-    padding = _padding(attention_mask) if watched else None
-    result = attend(query, key, value, Options(**options), None, True, lse=False, weights=False, heads=None, rows=None,
-                    weights_f32=False, logits=None, statistics="light" if watched else None,
-                    row_statistics=padding is not None, marked_keys=None, target_keys=None)
-    if watched:
-        statistics = result.statistics if padding is None else _of_rows(result.row_statistics, padding[:, -query.shape[2] :])
-        for found in state.watchers:
-            found.append(statistics)
+    if state is None or not state.watchers:
+        plain = options.keys() <= NUMBERS and type(query) is type(key) is type(value) is torch.Tensor
+        output = attend_plain(query, key, value, options) if plain else attend(query, key, value, Options(**options), None, False, **NOTHING_ELSE)
+        return output.transpose(1, 2), None
+    padding = _padding(attention_mask)
+    result = attend(query, key, value, Options(**options), None, True,
+                    **{**NOTHING_ELSE, "statistics": "light", "row_statistics": padding is not None})
+    statistics = result.statistics if padding is None else _of_rows(result.row_statistics, padding[:, -query.shape[2] :])
+    for found in state.watchers:
+        found.append(statistics)
     return result.output.transpose(1, 2), None
 
 

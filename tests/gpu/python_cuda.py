@@ -1,21 +1,23 @@
 """polyhead from Python on CUDA tensors, on a machine with a GPU: checks, then times beside PyTorch's attention.
 
-    cmake --build --preset release --target polyhead_c
+    cmake --build --preset release --target polyhead_native
     PYTHONPATH=python POLYHEAD_LIBRARY=build/release/capi/libpolyhead_c.so python3 tests/gpu/python_cuda.py
 
 It needs torch with CUDA. The library must have been built where there is nvcc; the machine with the GPU needs neither nvcc nor
-anything else of the build. `--no-times` checks only; other arguments are parts of names of checks to run.
+anything else of the build. tests/gpu/run.py runs the checks with all other tests of a GPU. `--no-times` checks only; other arguments are parts of names of checks to run.
 
 The rule is the contract's: against torch in float64, polyhead may be off by twice as much as torch is in the same type (three times
 for gradients), plus two units in the last place of the largest value.
 """
 
+import copy
 import itertools
 import platform
 import subprocess
 import sys
 import time
 import traceback
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -100,6 +102,22 @@ def sdpa_forward_and_backward():
 
         compare(f"{dtype} {(B, H, G, T, S, D)} {kind}", lambda *x: run(ours.scaled_dot_product_attention, *x),
                 lambda *x: run(F.scaled_dot_product_attention, *x), inputs, dtype)
+
+
+@check
+def tensors_that_lie_otherwise():
+    """As views of one product of all heads: outputs and gradients lie as they do."""
+    for dtype in (torch.bfloat16, torch.float32):
+        def run(attention, packed):
+            q, k, v = (x.transpose(1, 2) for x in packed.unbind(2))
+            output = attention(q, k, v, is_causal=True)
+            if attention is ours.scaled_dot_product_attention and packed.dtype == dtype:
+                assert output.transpose(1, 2).is_contiguous(), output.stride()
+                assert all(x.transpose(1, 2).is_contiguous() for x in torch.autograd.grad(output.sum(), (q, k, v), retain_graph=True))
+            return output
+
+        compare(f"views {dtype}", lambda x: run(ours.scaled_dot_product_attention, x), lambda x: run(F.scaled_dot_product_attention, x),
+                [normal(1, 2, 150, 3, 4, 64)], dtype)
 
 
 @check
@@ -315,6 +333,32 @@ def training_goes_down_as_torchs_does():
     assert abs(losses[0] - losses[1]) < 1e-3 * losses[0], losses
 
 
+@check
+def masks_of_transformers():
+    try:
+        from transformers import LlamaConfig, LlamaForCausalLM
+    except ImportError:
+        return print("    (transformers is not installed)")
+    import polyhead.transformers
+
+    config = LlamaConfig(vocab_size=64, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
+                         num_key_value_heads=2)
+    torch.manual_seed(0)
+    eager = LlamaForCausalLM._from_config(config, attn_implementation="eager").cuda()
+    mine = LlamaForCausalLM._from_config(config, attn_implementation="polyhead").cuda()
+    mine.load_state_dict(eager.state_dict())
+    tokens = torch.randint(64, (3, 20), device="cuda")
+    for kept in (None, torch.arange(20, device="cuda") >= torch.tensor([[0], [5], [12]], device="cuda")):
+        with torch.no_grad():
+            theirs, wide, found = (model(tokens, attention_mask=None if kept is None else kept.long()).logits
+                                   for model in (eager, copy.deepcopy(eager).double(), mine))
+        there = slice(None) if kept is None else kept
+        judge(f"padding {kept is not None}", found[there], theirs[there], wide[there])
+    mask = polyhead.transformers._mask(3, 20, 20, attention_mask=kept, device=torch.device("cuda"))
+    assert mask.device.type == mask.keep.device.type == mask.in_full().device.type == "cuda"
+    assert mask.to("cpu").keep.device.type == "cpu"
+
+
 # ---- Streams, graphs, torch.compile, others' tensors, errors ----
 
 
@@ -502,18 +546,16 @@ def time_layers():
 
 
 def time_calls():
-    print("a call's time on the host, us, median of 300: polyhead, torch")
-    q = normal(1, 1, 2, 16, 64, dtype=torch.bfloat16)
-    found = []
-    for attention in (ours.scaled_dot_product_attention, F.scaled_dot_product_attention):
-        times = []
-        for _ in range(300):
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            attention(q, q, q)
-            times.append(time.perf_counter() - begin)
-        found.append(sorted(times)[150] * 1e6)
-    print(f"  {found[0]:.1f} {found[1]:.1f}")
+    """By bench/calls.py, which says how."""
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+    import calls
+
+    most = {"no gradients": 1.2, "no gradients, causal": 1.2, "recorded": 1.5, "forward and backward": 1.5}
+    print("a call's time on the host, us: attention, polyhead.torch's SDPA, torch's SDPA, both ratios, and the most that is asked")
+    for kind, times in calls.of_torch("cuda", 3).items():
+        peer = times["torch"]
+        print(f"  {kind:21} {times['ours']:6.1f} {times['sdpa']:6.1f} {peer:6.1f} {times['ours'] / peer:6.2f} {times['sdpa'] / peer:6.2f} "
+              f"{most[kind]:6.1f}")
 
 
 def main():
@@ -525,7 +567,7 @@ def main():
     reason = polyhead.info()["no_cuda_reason"]
     if reason:
         sys.exit(f"no GPU for polyhead: {reason}")
-    failed = 0
+    passed = failed = 0
     for function in CHECKS:
         if words and not any(word in function.__name__ for word in words):
             continue
@@ -533,16 +575,17 @@ def main():
         try:
             function()
             torch.cuda.synchronize()
+            passed += 1
             print(f"ok      {function.__name__} ({time.perf_counter() - begin:.1f} s)", flush=True)
         except Exception:  # the next check runs all the same
             failed += 1
             print(f"FAILED  {function.__name__}\n{traceback.format_exc()}", flush=True)
     if "--no-times" not in sys.argv:
-        with torch.no_grad():
-            time_calls()
+        time_calls()
         time_attention()
         time_layers()
-    sys.exit(f"{failed} checks failed" if failed else 0)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

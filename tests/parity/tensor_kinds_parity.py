@@ -209,6 +209,60 @@ class Provider(unittest.TestCase):
             torch.nn.attention.restore_flash_attention_impl()
 
 
+class Distributed(unittest.TestCase):
+    """Tensors that lie on several processes; here the mesh is of one."""
+
+    def test_are_refused_by_name(self):
+        import torch.distributed as distributed
+        from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+
+        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+        try:
+            mesh, x = init_device_mesh("cpu", (1,)), torch.randn(1, 2, 4, 8)
+            for placement in (Replicate(), Shard(1)):
+                spread = distribute_tensor(x, mesh, [placement])
+                for name, function in FUNCTIONS.items():
+                    with self.subTest(name), self.assertRaisesRegex(polyhead.UnsupportedError, "DTensor, which lies on several.*to_local"):
+                        function(spread, spread, spread)
+                with self.assertRaisesRegex(polyhead.UnsupportedError, "k: .*DTensor"):
+                    polyhead.attention(x, spread, x)
+                with self.assertRaisesRegex(polyhead.UnsupportedError, "doutput: .*DTensor"):
+                    polyhead.attention_backward(x, x, x, spread)
+                torch.testing.assert_close(polyhead.attention(*[spread.to_local()] * 3), polyhead.attention(x, x, x))
+        finally:
+            distributed.destroy_process_group()
+
+
+class MasksOnDevices(unittest.TestCase):
+    """The mask that polyhead.transformers hands out goes where the model goes; "meta" stands for a GPU."""
+
+    def setUp(self):
+        from polyhead._mask import Mask
+
+        self.mask = Mask((2, 1, 3, 5), torch.ones(2, 1, 1, 5, dtype=torch.bool), "cpu", causal=True, window=(2, None))
+
+    def test_moves_with_all_it_has(self):
+        moved = self.mask.to("meta", non_blocking=True)
+        self.assertEqual((moved.device, moved.keep.device), (torch.device("meta"),) * 2)
+        self.assertEqual((moved.causal, moved.window, moved.shape), (True, (2, None), self.mask.shape))
+        self.assertEqual(moved.in_full().device, torch.device("meta"))
+        self.assertEqual(moved[:, :, :, :4].device, torch.device("meta"))
+        self.assertIs(type(self.mask.device), torch.device)
+
+    def test_makes_no_numbers_of_itself(self):
+        for other in (torch.float16, torch.int64):
+            with self.assertRaisesRegex(polyhead.UnsupportedError, "makes numbers of"):
+                self.mask.to(other)
+
+    def test_elsewhere_than_the_query_is_refused(self):
+        import polyhead.transformers
+
+        q, k = torch.randn(2, 2, 3, 8), torch.randn(2, 2, 5, 8)
+        module = torch.nn.Module()
+        with self.assertRaisesRegex(polyhead.Error, "keep: .*meta"):
+            polyhead.transformers._attention(module, q, k, k, self.mask.to("meta"))
+        polyhead.transformers._attention(module, q, k, k, self.mask)
+
 
 class OlderTorch(unittest.TestCase):
     """Whose tensors have no functions of DLPack's in C: they are read through Python."""

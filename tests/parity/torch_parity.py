@@ -402,6 +402,34 @@ class Sdpa(Seeded):
                 for found, expected in zip(torch.autograd.grad(mine, x, upstream), torch.autograd.grad(theirs, x, upstream)):
                     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-12)
 
+    def test_results_lie_as_what_they_belong_to(self):
+        packed = torch.randn(2, 5, 3, 4, 8, requires_grad=True)
+        q, k, v = (x.transpose(1, 2) for x in packed.unbind(2))  # views of one product
+        for tokens in (5, 3):
+            output = ours.scaled_dot_product_attention(q[:, :, :tokens], k, v)
+            self.assertTrue(output.transpose(1, 2).is_contiguous())
+            for x, gradient in zip((q, k, v), torch.autograd.grad(output.sum(), (q, k, v))):
+                self.assertEqual(gradient.shape, x.shape)
+        made = polyhead.attention_backward(q.detach(), k.detach(), v.detach(), torch.ones_like(q))
+        self.assertTrue(all(x.transpose(1, 2).is_contiguous() for x in (made.dq, made.dk, made.dv)))
+        sideways = torch.randn(2, 4, 8, 5).transpose(2, 3)  # whose rows do not lie together, and are copied
+        torch.testing.assert_close(polyhead.attention_backward(*[sideways] * 4).dq, polyhead.attention_backward(*[sideways.contiguous()] * 4).dq)
+
+    def test_plain_calls_are_those_with_options(self):
+        """The shortest way, and the ways around it."""
+        q, k = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8)
+        for options in ({}, {"is_causal": True}, {"scale": 0.3}, {"is_causal": True, "scale": 0.3}, {"scale": 1}, {"dropout_p": 0}):
+            found = ours.scaled_dot_product_attention(q, k, k, **options)
+            torch.testing.assert_close(found, F.scaled_dot_product_attention(q, k, k, **options))
+            torch.testing.assert_close(found[0], ours.scaled_dot_product_attention(q[0], k[0], k[0], **options))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            self.assertEqual(ours.scaled_dot_product_attention(q, k, k).dtype, torch.bfloat16)
+        for words, call in (("key and value heads", lambda: ours.scaled_dot_product_attention(q, k[:, :2], k[:, :2])),
+                            ("key: ", lambda: ours.scaled_dot_product_attention(q, k.double(), k)),
+                            ("is_causal", lambda: ours.scaled_dot_product_attention(q, k, k, is_causal=1))):
+            with self.subTest(words), self.assertRaisesRegex(polyhead.Error, words):
+                call()
+
     def test_under_compile(self):
         torch.manual_seed(0)
         q = torch.randn(2, 4, 6, 8, dtype=torch.float64, requires_grad=True)

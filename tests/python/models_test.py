@@ -40,8 +40,11 @@ class Models(unittest.TestCase):
 
     def test_fetched_models_have_names(self):
         with tempfile.TemporaryDirectory() as cache, unittest.mock.patch.dict(os.environ, POLYHEAD_CACHE=cache):
-            with self.assertRaisesRegex(polyhead.Error, "smollm2"):
-                polyhead.load("smollm2")
+            for name in ("smollm2", "hf:some/model"):
+                with self.assertRaisesRegex(polyhead.InputError, f"nothing is at {name}.*'polyhead get {name}' fetches it"):
+                    polyhead.load(name)
+            with self.assertRaisesRegex(polyhead.InputError, "nothing is at smolm2.*did you mean 'smollm2'"):
+                polyhead.load("smolm2")
             for name in ("minilm", "hf/some/model"):
                 shutil.copytree(self.folder, os.path.join(cache, name))
             for name in ("minilm", "hf:some/model"):
@@ -148,8 +151,10 @@ class Models(unittest.TestCase):
             self.assertEqual(model.generate("a c", 5, chat=True), model.generate(talk[1:], 5))
             self.assertEqual(model.generate(["a c", "b"], 5, chat=True)[0], model.generate(talk[1:], 5))
             for error, words, call in (
-                (polyhead.InvalidValueError, '"tool"', lambda: model.generate([{"role": "tool", "content": "a"}])),
+                (polyhead.InvalidValueError, '"tool"; .*into a message of the user', lambda: model.generate([{"role": "tool", "content": "a"}])),
                 (polyhead.DTypeError, "content", lambda: model.generate([{"role": "user"}])),
+                (polyhead.UnsupportedError, "'tool_calls'.*apply_chat_template",
+                 lambda: model.generate([{"role": "assistant", "content": "", "tool_calls": []}])),
                 (polyhead.DTypeError, "conversations", lambda: model.generate([[1, 2]], chat=True)),
                 (polyhead.DTypeError, "conversation", lambda: tokenizer.apply_chat_template("a")),
             ):
