@@ -10,13 +10,13 @@ namespace {
 // Everything is 64 bits wide, so that Python writes it as one array. Pointers are 0 where there is nothing.
 struct Call {
   std::int64_t q, k, v, output, lse, statistics;  // [B,H,T,D], [B,G,S,D] twice, [B,H,T,D], [B,H,T], [N,H,..]
-  std::int64_t batch, heads, kv_heads, queries, keys, head_dim, is_f16;
+  std::int64_t batch, heads, kv_heads, queries, keys, head_dim, dtype;            // bf16, f16, f32
   std::int64_t causal, left, statistics_set, dropout_percent, softcap;            // left: -1 for no window
   std::int64_t key_lengths, cu, sequences, gates, alibi, sink_logit, keep, bias;  // keep and bias [T,S]
   std::int64_t doutput, dq, dk, dv, dgates;                                       // of the backward pass
 };
 
-DType dtype_of(const Call& c) { return c.is_f16 != 0 ? DType::f16 : DType::bf16; }
+DType dtype_of(const Call& c) { return c.dtype == 0 ? DType::bf16 : c.dtype == 1 ? DType::f16 : DType::f32; }
 
 AttentionOptions options_of(const Call& c) {
   AttentionOptions options;
@@ -104,6 +104,9 @@ POLYHEAD_PUBLIC const char* polyhead_gpu_attend(const Call* call) {
 }
 POLYHEAD_PUBLIC const char* polyhead_gpu_attend_backward(const Call* call) {
   return said([&] { attend_backward_as_told(context(), *call); });
+}
+POLYHEAD_PUBLIC const char* polyhead_gpu_precision(std::int64_t precision) {
+  return said([&] { context().set_precision(static_cast<polyhead::Precision>(precision)); });
 }
 POLYHEAD_PUBLIC const char* polyhead_gpu_capture(const Call* call, std::int64_t count) {
   return said([&] { capture([&] { attend_as_told(context(), *call); }, count); });

@@ -3,7 +3,7 @@
 torch's backends, which take turns with libpolyhead_gpu_calls.so on the same tensors. Prints the tables of
 docs/performance-gpu.md. FOLDER is where CMake built.
 
-    bench/gpu/run.py build/release [--rounds 15] [--only check,forward,backward,layer,training,decode,statistics,materialised,options,portable]
+    bench/gpu/run.py build/release [--rounds 15] [--only check,forward,backward,layer,training,decode,statistics,materialised,options,portable,f32]
 """
 import argparse
 import ctypes
@@ -23,12 +23,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from layer_tables import layer, training
 from racing import close_in_norm, geomean, paired, race
 
-FIELDS = """q k v output lse statistics batch heads kv_heads queries keys head_dim is_f16 causal left statistics_set
+FIELDS = """q k v output lse statistics batch heads kv_heads queries keys head_dim dtype causal left statistics_set
 dropout_percent softcap key_lengths cu sequences gates alibi sink_logit keep bias
 doutput dq dk dv dgates""".split()
+DTYPES = [torch.bfloat16, torch.float16, torch.float32]
 LIGHT, FULL = 14, 25  # fields of a head's statistics
 TOKENS, WIDTH = 16384, 2048  # B * S and H * D of every cell
-CUDNN, FLASH = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION
+CUDNN, FLASH, EFFICIENT = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION
 
 
 class Library:
@@ -58,7 +59,7 @@ class Library:
         batch, heads, queries, head_dim = q.shape
         values = dict.fromkeys(FIELDS, 0) | {"left": -1}
         values |= dict(q=q, k=k, v=v, output=output, batch=batch, heads=heads, kv_heads=k.shape[1], queries=queries,
-                       keys=k.shape[2], head_dim=head_dim, is_f16=q.dtype == torch.float16) | options
+                       keys=k.shape[2], head_dim=head_dim, dtype=DTYPES.index(q.dtype)) | options
         numbers = [x.data_ptr() if torch.is_tensor(x) else int(x) for x in (values[name] for name in FIELDS)]
         return (ctypes.c_int64 * len(FIELDS))(*numbers)
 
@@ -85,8 +86,8 @@ def graph_of(peer, count):
     return graph.replay, wait
 
 
-def tensors(batch, heads, length, head_dim, kv_heads=None):
-    make = lambda h: torch.randn(batch, h, length, head_dim, device="cuda", dtype=torch.bfloat16)
+def tensors(batch, heads, length, head_dim, kv_heads=None, dtype=torch.bfloat16):
+    make = lambda h: torch.randn(batch, h, length, head_dim, device="cuda", dtype=dtype)
     q, k, v = make(heads), make(kv_heads or heads), make(kv_heads or heads)
     output = torch.full_like(q, math.nan)
     torch.cuda.synchronize()  # our calls have a stream of their own
@@ -115,9 +116,9 @@ def forward(library, rounds):
           f"worst {min(medians):.2f}, {min(bounds):.2f}\n")
 
 
-def forward_cell(library, rounds, head_dim, causal, length, peers):
+def forward_cell(library, rounds, head_dim, causal, length, peers, dtype=torch.bfloat16):
     """Our forward pass beside torch's by the peers, {name: backend}."""
-    q, k, v, output = tensors(TOKENS // length, WIDTH // head_dim, length, head_dim)
+    q, k, v, output = tensors(TOKENS // length, WIDTH // head_dim, length, head_dim, dtype=dtype)
     flops = 4 * TOKENS * length * WIDTH / (2 if causal else 1)
     calls = {"ours": (lambda: library.attend(q, k, v, output, causal=causal), library.wait)}
     calls |= {name: peer(backend, q, k, v, causal) for name, backend in peers.items()}
@@ -179,10 +180,10 @@ def long_backward(library):
             f"{used / 2**20:.0f} MiB beside the {8 * q.numel() * 2 / 2**20:.0f} MiB of its inputs and outputs.\n")
 
 
-def backward_cell(library, rounds, head_dim, causal, length, peers):
+def backward_cell(library, rounds, head_dim, causal, length, peers, dtype=torch.bfloat16):
     """Our backward pass from given output and lse, beside torch's from its own, by the peers, {name: backend}."""
     batch, heads = TOKENS // length, WIDTH // head_dim
-    q, k, v, output = tensors(batch, heads, length, head_dim)
+    q, k, v, output = tensors(batch, heads, length, head_dim, dtype=dtype)
     doutput = torch.randn_like(q)
     lse = torch.empty(batch, heads, length, device="cuda")
     dq, dk, dv = (torch.full_like(q, math.nan) for _ in range(3))
@@ -191,13 +192,16 @@ def backward_cell(library, rounds, head_dim, causal, length, peers):
     library.attend(q, k, v, output, causal=causal, lse=lse)
     call = lambda **extra: (lambda: library.attend_backward(q, k, v, output, causal=causal, lse=lse, doutput=doutput, dq=dq,
                                                             dk=dk, dv=dv, **extra), library.wait)
-    calls = {"ours": call(), "gates": call(gates=gates, dgates=dgates)}
+    calls = {"ours": call()}
+    if dtype != torch.float32:  # whose gates have slower kernels
+        calls["gates"] = call(gates=gates, dgates=dgates)
+    ours = list(calls)
     leaves = [x.detach().requires_grad_() for x in (q, k, v)]
     for name, backend in peers.items():
         made = peer(backend, *leaves, causal)[0]()
         calls[name] = (lambda made=made: torch.autograd.grad(made, leaves, doutput, retain_graph=True), torch.cuda.synchronize)
     wanted = calls[next(iter(peers))][0]()
-    for name in ("ours", "gates"):
+    for name in ours:
         for x in (dq, dk, dv):
             x.fill_(math.nan)
         torch.cuda.synchronize()
@@ -207,7 +211,7 @@ def backward_cell(library, rounds, head_dim, causal, length, peers):
             close_in_norm(x, y, 0.01)
     flops = 10 * TOKENS * length * WIDTH / (2 if causal else 1)
     times = race(calls, flops, rounds)
-    return compared(times, peers, flops) | {"gates": paired(times["gates"], times["ours"])[0]}
+    return compared(times, peers, flops) | {"gates": paired(times[ours[-1]], times["ours"])[0]}
 
 
 def portable(library, rounds):
@@ -223,6 +227,27 @@ def portable(library, rounds):
                           f"{found['bound']:.2f}"]
             print(f"| {'causal' if causal else 'none'} | {length} | {' | '.join(cells)} |", flush=True)
     print()
+
+
+def f32(library, rounds):
+    """f32 tensors, exactly and rounded to TF32, beside torch's memory-efficient attention with the same products."""
+    print("| products | D | mask | S | ours TFLOP/s | torch | median | R | backward | torch | median | R |\n"
+          "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    medians = {}
+    for number, (products, matmul) in enumerate((("f32", "highest"), ("tf32", "medium"))):
+        library.call("precision", ctypes.c_int64(number))
+        torch.set_float32_matmul_precision(matmul)
+        for head_dim, causal, length in ((64, True, 256), (64, True, 1024), (64, False, 4096), (128, True, 1024), (128, False, 4096)):
+            cells = []
+            for cell in (forward_cell, backward_cell):
+                found = cell(library, rounds, head_dim, causal, length, {"torch": EFFICIENT}, torch.float32)
+                medians.setdefault(products, []).append(found["median"])
+                cells += [f"{found['rate']['ours']:.0f}", f"{found['rate']['torch']:.0f}", f"{found['median']:.2f}",
+                          f"{found['bound']:.2f}"]
+            print(f"| {products} | {head_dim} | {'causal' if causal else 'none'} | {length} | {' | '.join(cells)} |", flush=True)
+    library.call("precision", ctypes.c_int64(0))
+    torch.set_float32_matmul_precision("highest")
+    print("\n" + "; ".join(f"{products}: geomean of the medians {geomean(found):.2f}" for products, found in medians.items()) + "\n")
 
 
 def statistics_tax(library, rounds):
@@ -362,7 +387,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="check,forward,backward,layer,training,decode,statistics,materialised,options,portable")
+    parser.add_argument("--only", default="check,forward,backward,layer,training,decode,statistics,materialised,options,portable,f32")
     arguments = parser.parse_args()
     torch.manual_seed(1)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}, "
@@ -380,7 +405,7 @@ def main():
         chosen.remove("portable")
     library = Library(arguments.folder / "bench/libpolyhead_gpu_calls.so")
     tables = {"forward": forward, "backward": backward, "layer": layer, "training": training, "decode": decode,
-              "statistics": statistics_tax, "materialised": materialised, "options": options_tax, "portable": portable}
+              "statistics": statistics_tax, "materialised": materialised, "options": options_tax, "portable": portable, "f32": f32}
     for name in chosen:
         tables[name](library, arguments.rounds)
 
