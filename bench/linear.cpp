@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "backend/kernels.h"
 #include "cases.h"
+#include "kernels/table.h"
 
 #ifdef POLYHEAD_BENCH_OPENBLAS
 #include <cblas.h>
@@ -20,11 +20,11 @@ Linear::Linear(Context& context, std::int64_t M, std::int64_t N, std::int64_t K)
   fill_uniform(x, 1);
   fill_uniform(w, 2);
   fill_uniform(bias, 3);
-  packed = context.executor().kernels().pack(context.executor(), w.view().transpose(0, 1), backend::Products::exact);
+  packed = context.executor().kernels().pack(context.executor(), w.view().transpose(0, 1), kernels::Products::exact);
 }
 
 void Linear::call(Context& context) {
-  backend::GemmProblem problem;
+  kernels::GemmProblem problem;
   problem.a = x;
   problem.packed = &packed;
   problem.bias = bias;

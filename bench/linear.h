@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "backend/gemm.h"
+#include "kernels/gemm.h"
 #include "polyhead/context.h"
 
 namespace polyhead::bench {
@@ -16,7 +16,7 @@ struct Linear {
   void call_blas();             // without the bias; throws if built without OpenBLAS
 
   Tensor x, w, bias, y;  // [M,K], [N,K], [N], [M,N]
-  backend::PackedMatrix packed;
+  kernels::PackedMatrix packed;
 };
 
 // "M,N,K"; throws std::invalid_argument for anything else.

@@ -53,7 +53,7 @@ ModelCase::ModelCase(Context& context, const std::string& name) {
     throw std::invalid_argument("no model case " + what_);
   }
   const std::int64_t room = what_ == "decode" ? std::min(length_ + kRoom, config.context) : length_;
-  memory_ = std::make_unique<model::Memory>(context, *model_, 1, room);
+  caches_ = std::make_unique<model::KvCaches>(context, *model_, 1, room);
 }
 
 void ModelCase::pass(Context& context, const model::PassOptions& options, std::int64_t first, std::int64_t count) {
@@ -73,19 +73,19 @@ void ModelCase::call(Context& context) {
     if (what_ == "statistics") options.wants.attention.statistics = StatisticsSet::full;
     pass(context, options, 0, length_);
   } else if (what_ == "prefill") {
-    memory_->clear(context, std::vector<std::int32_t>(1));
-    pass(context, {.memory = memory_.get(), .last_only = true}, 0, length_);
+    caches_->clear(context, std::vector<std::int32_t>(1));
+    pass(context, {.caches = caches_.get(), .last_only = true}, 0, length_);
   } else if (what_ == "generate") {
-    memory_->clear(context, std::vector<std::int32_t>(1));
-    for (std::int64_t n = 0; n < length_; ++n) pass(context, {.memory = memory_.get()}, n, 1);
+    caches_->clear(context, std::vector<std::int32_t>(1));
+    for (std::int64_t n = 0; n < length_; ++n) pass(context, {.caches = caches_.get()}, n, 1);
   } else if (what_ == "regenerate") {
     for (std::int64_t n = 1; n <= length_; ++n) pass(context, {.last_only = true}, 0, n);
   } else {
-    if (memory_->length() == 0 || memory_->length() == memory_->capacity()) {
-      memory_->clear(context, std::vector<std::int32_t>(1));
-      pass(context, {.memory = memory_.get(), .last_only = true}, 0, length_);
+    if (caches_->length() == 0 || caches_->length() == caches_->capacity()) {
+      caches_->clear(context, std::vector<std::int32_t>(1));
+      pass(context, {.caches = caches_.get(), .last_only = true}, 0, length_);
     }
-    pass(context, {.memory = memory_.get()}, length_, 1);
+    pass(context, {.caches = caches_.get()}, length_, 1);
   }
 }
 

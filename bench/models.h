@@ -31,7 +31,7 @@ class ModelCase {
   std::int64_t batch_ = 1, length_ = 0;
   std::unique_ptr<model::Transformer> model_;
   std::unique_ptr<autograd::Tape> tape_;
-  std::unique_ptr<model::Memory> memory_;
+  std::unique_ptr<model::KvCaches> caches_;
   std::vector<std::int32_t> tokens_;
   ConstTensorView output_;
   Tensor result_;

@@ -126,7 +126,7 @@ Variable Tape::result(const TensorView& value) {
   return {nodes_.size() - 1};
 }
 
-const backend::PackedMatrix* Tape::packed(const ConstTensorView& weight) {
+const kernels::PackedMatrix* Tape::packed(const ConstTensorView& weight) {
   if (!products_ || !weight.present()) return nullptr;
   const bool rounds = *products_ == ops::Products::coarse && weight.dtype() == DType::f32;
   if (!rounds && !context_.executor().kernels().gains_by_packing) return nullptr;

@@ -74,7 +74,7 @@ class Tape {
   // do not change as long as the tape lives. Costs as much memory as the weights again.
   void pack_weights(ops::Products products = ops::Products::exact) noexcept { products_ = products; }
   // A weight [N,K], packed; null if it is absent, or if the tape packs none.
-  const backend::PackedMatrix* packed(const ConstTensorView& weight);
+  const kernels::PackedMatrix* packed(const ConstTensorView& weight);
 
   // From now on no gradient goes to parameters: for gradients of gates, at half the cost and without the memory of the
   // parameters'.
@@ -174,7 +174,7 @@ class Tape {
   Context& context_;
   bool recording_;
   std::optional<ops::Products> products_;  // for which weights are packed
-  std::map<const void*, backend::PackedMatrix> packed_;
+  std::map<const void*, kernels::PackedMatrix> packed_;
   bool frozen_ = false;
   Pool pool_;
   Gradients gradients_;

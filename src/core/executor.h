@@ -11,8 +11,8 @@
 
 namespace polyhead {
 
-namespace backend {
-struct Kernels;
+namespace kernels {
+struct Table;
 }
 
 // Intermediate results, each with a slot of its own.
@@ -31,14 +31,14 @@ enum class ScratchSlot : std::uint8_t {
 // A backend derives from this and hands it to its own kernels. Work is done, or queued, in the order of the calls.
 class [[gnu::visibility("hidden")]] Executor {  // named by a public header, but not public
  public:
-  Executor(const backend::Kernels& kernels, std::shared_ptr<Allocator> allocator)
+  Executor(const kernels::Table& kernels, std::shared_ptr<Allocator> allocator)
       : kernels_(kernels), allocator_(std::move(allocator)) {}
   virtual ~Executor() = default;
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   Device device() const noexcept { return allocator_->device(); }
-  const backend::Kernels& kernels() const noexcept { return kernels_; }
+  const kernels::Table& kernels() const noexcept { return kernels_; }
   const std::shared_ptr<Allocator>& allocator() const noexcept { return allocator_; }
   virtual int threads() const noexcept { return 1; }  // host threads that work on a call
 
@@ -95,7 +95,7 @@ class [[gnu::visibility("hidden")]] Executor {  // named by a public header, but
   virtual void end_burst() noexcept {}
 
  private:
-  const backend::Kernels& kernels_;
+  const kernels::Table& kernels_;
   const std::shared_ptr<Allocator> allocator_;
 };
 

@@ -49,7 +49,7 @@ void for_pieces(Team& team, const std::vector<Piece>& pieces, const Work& work) 
 }
 
 template <class T>
-void adamw_as(Team& team, const backend::AdamWProblem& p) {
+void adamw_as(Team& team, const kernels::AdamWProblem& p) {
   const double c1 = 1 - std::pow(p.beta1, static_cast<double>(p.step));
   const double c2 = 1 - std::pow(p.beta2, static_cast<double>(p.step));
   const T rate = static_cast<T>(p.rate / c1), root = static_cast<T>(1 / std::sqrt(c2));
@@ -58,7 +58,7 @@ void adamw_as(Team& team, const backend::AdamWProblem& p) {
           epsilon = static_cast<T>(p.epsilon), factor = static_cast<T>(p.gradient_factor);
   const auto pieces = pieces_of(p.tensors.size(), [&](std::size_t n) { return p.tensors[n].weight.count(); });
   for_pieces(team, pieces, [&](std::size_t, const Piece& piece) {
-    const backend::AdamWTensor& tensor = p.tensors[piece.tensor];
+    const kernels::AdamWTensor& tensor = p.tensors[piece.tensor];
     T *weight = data_of<T>(tensor.weight), *first = data_of<T>(tensor.first), *second = data_of<T>(tensor.second);
     const T *gradient = data_of<T>(tensor.gradient), keep = static_cast<T>(tensor.decays ? 1 - p.rate * p.decay : 1);
     for_columns<T>(piece.end - piece.begin, [&](auto d, std::size_t c) {
@@ -92,7 +92,7 @@ void sums_of_squares_as(Team& team, std::span<const ConstTensorView> tensors, co
   for (std::size_t n = 0; n < pieces.size(); ++n) to[pieces[n].tensor] += parts[n];
 }
 
-void adamw(Team& team, const backend::AdamWProblem& problem) {
+void adamw(Team& team, const kernels::AdamWProblem& problem) {
   problem.tensors[0].weight.dtype() == DType::f64 ? adamw_as<double>(team, problem) : adamw_as<float>(team, problem);
 }
 void sums_of_squares(Team& team, std::span<const ConstTensorView> tensors, const TensorView& sums) {
@@ -109,7 +109,7 @@ namespace polyhead::cpu {
 HWY_EXPORT(adamw);
 HWY_EXPORT(sums_of_squares);
 
-void adamw(Team& team, const backend::AdamWProblem& problem) {
+void adamw(Team& team, const kernels::AdamWProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(adamw)(team, problem);
 }

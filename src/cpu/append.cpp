@@ -7,7 +7,7 @@ namespace polyhead::cpu {
 namespace {
 
 // Sequences [b, end) go to the rows from `row` on.
-void append_to(Team& team, const backend::AppendProblem& problem, std::int64_t b, std::int64_t end, std::int64_t row) {
+void append_to(Team& team, const kernels::AppendProblem& problem, std::int64_t b, std::int64_t end, std::int64_t row) {
   const auto copy_rows = [&](const ConstTensorView& from, const TensorView& to) {
     copy(team, from.slice(0, b, end), to.slice(0, b, end).slice(2, row, row + from.shape(2)));
   };
@@ -17,10 +17,10 @@ void append_to(Team& team, const backend::AppendProblem& problem, std::int64_t b
 
 }  // namespace
 
-void append(Team& team, const backend::AppendProblem& problem) {
+void append(Team& team, const kernels::AppendProblem& problem) {
   if (problem.rotary.dim > 0) {
     for (const TensorView& x : {problem.q, problem.k}) {
-      backend::RotaryProblem rotary = problem.rotary;
+      kernels::RotaryProblem rotary = problem.rotary;
       rotary.x = x;
       rotary.y = x;
       rotate(team, rotary);

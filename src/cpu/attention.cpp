@@ -21,12 +21,12 @@ struct Item {
 };
 
 template <class T>
-std::int64_t groups_of(const backend::Sequence& sequence) {
+std::int64_t groups_of(const kernels::Sequence& sequence) {
   return (sequence.rows + kGroupRows<T> - 1) / kGroupRows<T>;
 }
 
 template <class T>
-std::vector<Item> items_of(const backend::AttentionProblem& problem) {
+std::vector<Item> items_of(const kernels::AttentionProblem& problem) {
   std::vector<Item> items;
   items.reserve(static_cast<std::size_t>(problem.sequences.count * problem.heads));
   std::int64_t most = 0;
@@ -47,9 +47,9 @@ std::vector<Item> items_of(const backend::AttentionProblem& problem) {
   return items;
 }
 
-double work_of(const backend::AttentionProblem& problem) {
+double work_of(const kernels::AttentionProblem& problem) {
   double scores = 0;
-  for (const backend::Sequence& sequence : problem.sequences) {
+  for (const kernels::Sequence& sequence : problem.sequences) {
     scores += static_cast<double>(sequence.queries) * static_cast<double>(sequence.keys);
   }
   const double share = problem.mask.causal ? 0.5 : 1.0;
@@ -58,7 +58,7 @@ double work_of(const backend::AttentionProblem& problem) {
 
 // The statistics of one sequence and head, from its groups' sums [width].
 template <class T>
-void store_statistics(const backend::AttentionProblem& problem, std::int64_t n, std::int64_t h, const double* sums) {
+void store_statistics(const kernels::AttentionProblem& problem, std::int64_t n, std::int64_t h, const double* sums) {
   const TensorView& out = problem.statistics;
   T* to = static_cast<T*>(out.data()) + n * out.stride(0) + h * out.stride(1);
   for (int f = 0; f < problem.statistics_width(); ++f) to[f * out.stride(2)] = static_cast<T>(sums[f]);
@@ -73,7 +73,7 @@ void clear_statistics(std::size_t width, double* sums) {
 // Adds up the groups of every sequence and head that has several, or none, in a fixed order: the same bits for any
 // number of threads.
 template <class T>
-void merge_statistics(const backend::AttentionProblem& problem, const std::vector<double>& partial) {
+void merge_statistics(const kernels::AttentionProblem& problem, const std::vector<double>& partial) {
   const auto width = static_cast<std::size_t>(problem.statistics_width());
   double sums[kFullStatistics];
   std::size_t at = 0;
@@ -98,7 +98,7 @@ void merge_statistics(const backend::AttentionProblem& problem, const std::vecto
 }
 
 template <class T>
-void attend_as(Team& team, const backend::AttentionProblem& problem) {
+void attend_as(Team& team, const kernels::AttentionProblem& problem) {
   const std::vector<Item> items = items_of<T>(problem);
   const auto width = static_cast<std::size_t>(problem.statistics_width());
   const bool reports = problem.statistics_set != StatisticsSet::none;
@@ -136,7 +136,7 @@ void attend_as(Team& team, const backend::AttentionProblem& problem) {
 
 // Output and lse of few queries. S is the storage type of K and V.
 template <class S>
-void decode_from(Team& team, const backend::AttentionProblem& problem) {
+void decode_from(Team& team, const kernels::AttentionProblem& problem) {
   DecodePlan plan(problem);
   const auto count = static_cast<std::int64_t>(plan.items.size());
   const auto [members, grain] = split_of(team, count, work_of(problem));
@@ -160,7 +160,7 @@ void decode_from(Team& team, const backend::AttentionProblem& problem) {
   });
 }
 
-void decode(Team& team, const backend::AttentionProblem& problem) {
+void decode(Team& team, const kernels::AttentionProblem& problem) {
   switch (problem.k.dtype()) {
     case DType::f16: return decode_from<float16>(team, problem);
     case DType::bf16: return decode_from<bfloat16>(team, problem);
@@ -168,14 +168,14 @@ void decode(Team& team, const backend::AttentionProblem& problem) {
   }
 }
 
-void attend(Team& team, const backend::AttentionProblem& problem) {
+void attend(Team& team, const kernels::AttentionProblem& problem) {
   if (problem.dtype == DType::f64) return attend_as<double>(team, problem);
   if (!decodes(problem)) return attend_as<float>(team, problem);
   decode(team, problem);
   const bool logits = problem.logits.present();
   if (!problem.weights.present() && !logits && problem.statistics_set == StatisticsSet::none) return;
   // Reports must not change the bits of the output: they get a walk of their own, without values.
-  backend::AttentionProblem reports = problem;
+  kernels::AttentionProblem reports = problem;
   reports.output = reports.lse = {};
   attend_as<float>(team, reports);
 }
@@ -189,12 +189,12 @@ namespace polyhead::cpu {
 // More queries fill the lanes of the other path; with fewer keys per query all lies in L1, and that path is short.
 constexpr std::int64_t kFewQueries = 8, kKeysPerQuery = 8;
 
-bool decodes(const backend::AttentionProblem& problem) noexcept {
+bool decodes(const kernels::AttentionProblem& problem) noexcept {
   if (problem.dtype == DType::f64 || problem.keep.present() || problem.bias.present() || problem.dropout.p > 0) {
     return false;
   }
   std::int64_t queries = 0, keys = 0;
-  for (const backend::Sequence& sequence : problem.sequences) {
+  for (const kernels::Sequence& sequence : problem.sequences) {
     queries = std::max(queries, sequence.rows);
     keys = std::max(keys, sequence.keys);
   }
@@ -203,7 +203,7 @@ bool decodes(const backend::AttentionProblem& problem) noexcept {
 
 HWY_EXPORT(attend);
 
-void attend(Team& team, const backend::AttentionProblem& problem) {
+void attend(Team& team, const kernels::AttentionProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(attend)(team, problem);
 }

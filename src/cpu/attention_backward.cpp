@@ -15,9 +15,9 @@ HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
 // Does any panel see more keys than one tile holds? Only then are the results of the forward pass read.
-bool needs_forward(const backend::AttentionGradientProblem& problem) {
+bool needs_forward(const kernels::AttentionGradientProblem& problem) {
   const auto longer = [](std::int64_t keys) { return keys > static_cast<std::int64_t>(kBlock); };
-  for (const backend::Sequence& sequence : problem.forward.sequences) {
+  for (const kernels::Sequence& sequence : problem.forward.sequences) {
     if (longer(sequence.keys)) return true;
   }
   return problem.dbias.present() && longer(problem.forward.k.shape(2));
@@ -26,7 +26,7 @@ bool needs_forward(const backend::AttentionGradientProblem& problem) {
 template <class T>
 class Backward {
  public:
-  Backward(Team& team, const std::shared_ptr<Allocator>& memory, const backend::AttentionGradientProblem& problem)
+  Backward(Team& team, const std::shared_ptr<Allocator>& memory, const kernels::AttentionGradientProblem& problem)
       : team_(team),
         problem_(problem),
         forward_(problem.forward),
@@ -144,7 +144,7 @@ class Backward {
 
   double work_of() const {
     double scores = 0;
-    for (const backend::Sequence& sequence : forward_.sequences) {
+    for (const kernels::Sequence& sequence : forward_.sequences) {
       scores += static_cast<double>(sequence.queries) * static_cast<double>(sequence.keys);
     }
     const double share = forward_.mask.causal ? 0.5 : 1.0;
@@ -191,7 +191,7 @@ class Backward {
   static void for_blocks(const GradientHead<T>& head, const PanelRows<T>& panel, const Visit& visit) {
     const KeyBlocks blocks(head.head().sequence);
     for (std::int64_t b = 0; b < blocks.count; ++b) {
-      const backend::KeyRange seen = head.head().seen_by(panel, blocks[b]);
+      const kernels::KeyRange seen = head.head().seen_by(panel, blocks[b]);
       if (!seen.empty()) visit(seen);
     }
   }
@@ -235,7 +235,7 @@ class Backward {
     alignas(64) T gate_sum[kPanel<T>] = {};
     T sums[kPanel<T>];
     for (std::size_t r = 0; r < panel.rows; ++r) sums[r] = panel.norm[r] * panel.sink_weight[r];
-    for_seen([&](backend::KeyRange keys) {
+    for_seen([&](kernels::KeyRange keys) {
       head.make_tile(panel, keys, head.read_keys(keys), head.read_values(keys), T{1}, gate_sum);
       for (std::size_t r = 0; r < panel.rows; ++r) sums[r] += panel.weight_sum[r];
     });
@@ -244,7 +244,7 @@ class Backward {
     }
   }
 
-  std::byte* dq_row(const backend::Sequence& sequence, std::int64_t h, std::int64_t row) const {
+  std::byte* dq_row(const kernels::Sequence& sequence, std::int64_t h, std::int64_t row) const {
     const TensorView& dq = problem_.dq;
     const std::int64_t at =
         sequence.batch * dq.stride(0) + h * dq.stride(1) + (sequence.query_begin + row) * dq.stride(2);
@@ -291,7 +291,7 @@ class Backward {
   // Queries that are padding and keys that no sequence owns have gradient 0.
   void clear_absent() const {
     const std::size_t bytes = static_cast<std::size_t>(forward_.head_dim) * size_of(problem_.dq.dtype());
-    for (const backend::Sequence& sequence : forward_.sequences) {
+    for (const kernels::Sequence& sequence : forward_.sequences) {
       for (std::int64_t h = 0; h < forward_.heads; ++h) {
         for (std::int64_t i = sequence.queries; i < sequence.rows; ++i) std::memset(dq_row(sequence, h, i), 0, bytes);
       }
@@ -300,7 +300,7 @@ class Backward {
     const auto up_to = [&](std::int64_t key) {
       for (const TensorView* gradient : {&problem_.dk, &problem_.dv}) clear_keys(*gradient, batch, end, key);
     };
-    for (const backend::Sequence& sequence : forward_.sequences) {
+    for (const kernels::Sequence& sequence : forward_.sequences) {
       if (sequence.batch != batch) {
         up_to(problem_.dk.shape(2));
         batch = sequence.batch;
@@ -358,8 +358,8 @@ class Backward {
   }
 
   Team& team_;
-  const backend::AttentionGradientProblem& problem_;
-  const backend::AttentionProblem& forward_;
+  const kernels::AttentionGradientProblem& problem_;
+  const kernels::AttentionProblem& forward_;
   const std::int64_t heads_per_kv_;
   std::vector<KeyItem> items_;
   std::int64_t blocks_ = 0, most_blocks_ = 1;  // of all kv heads, and of one at most
@@ -373,7 +373,7 @@ class Backward {
 };
 
 void attend_backward(Team& team, const std::shared_ptr<Allocator>& memory,
-                     const backend::AttentionGradientProblem& problem) {
+                     const kernels::AttentionGradientProblem& problem) {
   if (problem.forward.dtype == DType::f64) {
     Backward<double>(team, memory, problem).run();
   } else {
@@ -391,9 +391,9 @@ HWY_EXPORT(attend_backward);
 HWY_EXPORT(needs_forward);
 
 void attend_backward(Team& team, const std::shared_ptr<Allocator>& memory,
-                     const backend::AttentionGradientProblem& given) {
+                     const kernels::AttentionGradientProblem& given) {
   choose_target();
-  backend::AttentionGradientProblem problem = given;
+  kernels::AttentionGradientProblem problem = given;
   Tensor output, lse;
   if (!given.output.present() && HWY_DYNAMIC_DISPATCH(needs_forward)(given)) {
     const ConstTensorView& q = given.forward.q;

@@ -16,7 +16,7 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 template <class T>
 class BiasGradient {
  public:
-  explicit BiasGradient(const backend::AttentionGradientProblem& problem, const GradientShared<T>& shared)
+  explicit BiasGradient(const kernels::AttentionGradientProblem& problem, const GradientShared<T>& shared)
       : problem_(problem), shared_(shared), dbias_(problem.dbias) {
     for (int axis = 0; axis < 4; ++axis) count_ *= pieces(axis);
   }
@@ -62,13 +62,13 @@ class BiasGradient {
 
   void add_panel(const GradientHead<T>& head, const GradientWorkspace<T>& w, std::int64_t index, std::int64_t piece,
                  T* sums) const {
-    const backend::Sequence& sequence = head.head().sequence;
+    const kernels::Sequence& sequence = head.head().sequence;
     alignas(64) T gate_sum[kPanel<T>] = {};
     for_piece(3, piece, kKeys, [&](std::int64_t begin, std::int64_t end) {
-      const backend::KeyRange within{std::max<std::int64_t>(begin - sequence.key_begin, 0),
+      const kernels::KeyRange within{std::max<std::int64_t>(begin - sequence.key_begin, 0),
                                      std::min(end - sequence.key_begin, sequence.keys)};
       const PanelRows<T> rows = head.rows_of(index);
-      const backend::KeyRange keys = head.head().seen_by(rows, within);
+      const kernels::KeyRange keys = head.head().seen_by(rows, within);
       if (keys.empty()) return;
       GradientPanel<T> panel;
       panel.take_place(w, 0);
@@ -119,7 +119,7 @@ class BiasGradient {
     }
   }
 
-  const backend::AttentionGradientProblem& problem_;
+  const kernels::AttentionGradientProblem& problem_;
   const GradientShared<T>& shared_;
   const TensorView& dbias_;  // [B,H,T,S], stride 0 where broadcast
   std::int64_t count_ = 1;

@@ -2,30 +2,30 @@
 #include <bit>
 #include <cmath>
 
-#include "backend/bad_value.h"
 #include "cpu/kernels.h"
 #include "cpu/parallel.h"
+#include "kernels/bad_value.h"
 
 namespace polyhead::cpu {
 namespace {
 
-using backend::BadValue;
-using backend::Integers;
+using kernels::BadValue;
+using kernels::Integers;
 using Kind = BadValue::Kind;
 
 // Offsets [0, a, b, ..., total] of a packed axis.
 void expect_offsets(std::string_view op, const Integers& offsets, std::int64_t sequences, std::int64_t total, Kind ends,
                     Kind falls) {
   if (offsets[0] != 0 || offsets[sequences] != total) {
-    throw backend::error_of(op, {.kind = ends, .found = offsets[0], .found_too = offsets[sequences], .high = total});
+    throw kernels::error_of(op, {.kind = ends, .found = offsets[0], .found_too = offsets[sequences], .high = total});
   }
   for (std::int64_t n = 0; n < sequences; ++n) {
     if (offsets[n + 1] >= offsets[n]) continue;
-    throw backend::error_of(op, {.kind = falls, .found = offsets[n], .found_too = offsets[n + 1]});
+    throw kernels::error_of(op, {.kind = falls, .found = offsets[n], .found_too = offsets[n + 1]});
   }
 }
 
-void expect_sequences(std::string_view op, const backend::Sequences& s) {
+void expect_sequences(std::string_view op, const kernels::Sequences& s) {
   if (s.packed) {
     expect_offsets(op, s.cu_q, s.count, s.queries, Kind::cu_q_ends, Kind::cu_q_falls);
     expect_offsets(op, s.cu_k, s.count, s.keys, Kind::cu_k_ends, Kind::cu_k_falls);
@@ -33,13 +33,13 @@ void expect_sequences(std::string_view op, const backend::Sequences& s) {
   const auto expect_within = [&](Kind kind, const Integers& numbers, std::int64_t b, std::int64_t high,
                                  std::int64_t low = 0) {
     if (!numbers.present() || (numbers[b] >= low && numbers[b] <= high)) return;
-    throw backend::error_of(op, {.kind = kind, .place = {b}, .found = numbers[b], .low = low, .high = high});
+    throw kernels::error_of(op, {.kind = kind, .place = {b}, .found = numbers[b], .low = low, .high = high});
   };
   for (std::int64_t b = 0; b < s.count; ++b) {
     expect_within(Kind::key_lengths, s.key_lengths, b, s.keys);
     expect_within(Kind::key_start, s.key_start, b, s.key_lengths.present() ? s.key_lengths[b] : s.keys);
     expect_within(Kind::query_lengths, s.query_lengths, b, s.queries);
-    expect_within(Kind::first_positions, s.first_position, b, backend::kMostPosition, -backend::kMostPosition);
+    expect_within(Kind::first_positions, s.first_position, b, kernels::kMostPosition, -kernels::kMostPosition);
   }
 }
 
@@ -48,7 +48,7 @@ void expect_sinks(std::string_view op, const ConstTensorView& sinks) {
   for (std::int64_t h = 0; h < sinks.shape(0); ++h) {
     const auto sink = static_cast<double>(data_of<T>(sinks)[h * sinks.stride(0)]);
     if (sink < std::numeric_limits<double>::infinity()) continue;  // -inf is no sink
-    throw backend::error_of(op, {.kind = Kind::sink_logit, .place = {h}, .number = sink});
+    throw kernels::error_of(op, {.kind = Kind::sink_logit, .place = {h}, .number = sink});
   }
 }
 
@@ -59,7 +59,7 @@ void expect_targets(std::string_view op, const ConstTensorView& targets, std::in
       for (std::int64_t slot = 0; slot < targets.shape(2); ++slot) {
         const std::int32_t place = places[b * targets.stride(0) + t * targets.stride(1) + slot * targets.stride(2)];
         if (place >= -1 && place < keys) continue;
-        throw backend::error_of(op, {.kind = Kind::target_keys, .place = {b, t, slot}, .found = place, .high = keys});
+        throw kernels::error_of(op, {.kind = Kind::target_keys, .place = {b, t, slot}, .found = place, .high = keys});
       }
     }
   }
@@ -83,7 +83,7 @@ void expect_without(Team& team, std::string_view op, const ConstTensorView& view
       for (std::int64_t s = 0; s < columns; ++s)
         found |= static_cast<Bits>(std::bit_cast<Bits>(row[s * step]) == infinity);
     }
-    if (found != 0) throw backend::error_of(op, {.kind = Kind::bias});
+    if (found != 0) throw kernels::error_of(op, {.kind = Kind::bias});
   });
 }
 
@@ -98,7 +98,7 @@ void expect_bias(Team& team, std::string_view op, const ConstTensorView& bias) {
 
 }  // namespace
 
-void check_attention(Team& team, std::string_view op, const backend::AttentionProblem& problem) {
+void check_attention(Team& team, std::string_view op, const kernels::AttentionProblem& problem) {
   expect_sequences(op, problem.sequences);
   const ConstTensorView& sinks = problem.sink_logit;
   if (sinks.present()) sinks.dtype() == DType::f64 ? expect_sinks<double>(op, sinks) : expect_sinks<float>(op, sinks);

@@ -1,8 +1,8 @@
 // Cross-entropy on the CPU: classes in lanes, loss and gradient in one visit of a row.
-#include "backend/bad_value.h"
 #include "cpu/kernels.h"
 #include "cpu/parallel.h"
 #include "cpu/targets.h"
+#include "kernels/bad_value.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/cross_entropy.cpp"
@@ -39,7 +39,7 @@ void score_target(const T* row, std::size_t columns, std::size_t target, T large
 
 // dlogits = (softmax - 1 at the target) * share.
 template <class T>
-void loss_of_row(const backend::CrossEntropyProblem& problem, std::int64_t row) {
+void loss_of_row(const kernels::CrossEntropyProblem& problem, std::int64_t row) {
   const auto V = static_cast<std::size_t>(problem.logits.shape(1));
   const T* logits = data_of<T>(problem.logits) + static_cast<std::size_t>(row) * V;
   T* d_row = problem.dlogits.present() ? data_of<T>(problem.dlogits) + static_cast<std::size_t>(row) * V : nullptr;
@@ -68,14 +68,14 @@ void loss_of_row(const backend::CrossEntropyProblem& problem, std::int64_t row) 
   d_row[target] -= share;
 }
 
-void expect_classes(const backend::CrossEntropyProblem& problem) {
+void expect_classes(const kernels::CrossEntropyProblem& problem) {
   const std::int64_t rows = problem.logits.shape(0), classes = problem.logits.shape(1);
   const auto* targets = data_of<std::int32_t>(problem.targets);
   for (std::int64_t n = 0; n < rows; ++n) {
     if (targets[n] < classes) continue;
-    throw backend::error_of(
+    throw kernels::error_of(
         "cross_entropy",
-        {.kind = backend::BadValue::Kind::classes, .place = {n}, .found = targets[n], .high = classes});
+        {.kind = kernels::BadValue::Kind::classes, .place = {n}, .found = targets[n], .high = classes});
   }
 }
 
@@ -84,7 +84,7 @@ std::int64_t count_rows(const std::int32_t* targets, std::int64_t rows) {
 }
 
 template <class T>
-void share_out(const backend::CrossEntropyProblem& problem) {
+void share_out(const kernels::CrossEntropyProblem& problem) {
   const std::int64_t together = problem.rows_together;
   for (std::int64_t begin = 0; begin < problem.logits.shape(0); begin += together) {
     const std::int64_t count = count_rows(data_of<std::int32_t>(problem.targets) + begin, together);
@@ -93,7 +93,7 @@ void share_out(const backend::CrossEntropyProblem& problem) {
 }
 
 template <class T>
-void add_up(const backend::CrossEntropyProblem& problem) {
+void add_up(const kernels::CrossEntropyProblem& problem) {
   const std::int64_t rows = problem.logits.shape(0);
   const T *losses = data_of<T>(problem.losses), *shares = data_of<T>(problem.shares);
   double sum = 0;
@@ -103,14 +103,14 @@ void add_up(const backend::CrossEntropyProblem& problem) {
 }
 
 template <class T>
-void cross_entropy_as(Team& team, const backend::CrossEntropyProblem& problem) {
+void cross_entropy_as(Team& team, const kernels::CrossEntropyProblem& problem) {
   share_out<T>(problem);
   const RowBlocks blocks(problem.logits.shape(0), 4 * problem.logits.shape(1));  // an exp costs a few moves
   for_rows(team, blocks, [&](std::int64_t row) { loss_of_row<T>(problem, row); });
   add_up<T>(problem);
 }
 
-void cross_entropy(Team& team, const backend::CrossEntropyProblem& problem) {
+void cross_entropy(Team& team, const kernels::CrossEntropyProblem& problem) {
   expect_classes(problem);
   problem.logits.dtype() == DType::f64 ? cross_entropy_as<double>(team, problem)
                                        : cross_entropy_as<float>(team, problem);
@@ -124,7 +124,7 @@ namespace polyhead::cpu {
 
 HWY_EXPORT(cross_entropy);
 
-void cross_entropy(Team& team, const backend::CrossEntropyProblem& problem) {
+void cross_entropy(Team& team, const kernels::CrossEntropyProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(cross_entropy)(team, problem);
 }

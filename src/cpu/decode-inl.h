@@ -29,7 +29,7 @@ struct Span {
 };
 struct ChunkItem {
   std::int64_t span;
-  backend::KeyRange keys;
+  kernels::KeyRange keys;
 };
 
 struct DecodePlan {
@@ -38,28 +38,28 @@ struct DecodePlan {
   std::size_t rows = 0;  // the most that share a kv head
   std::size_t members = 1;
 
-  explicit DecodePlan(const backend::AttentionProblem& problem) {
+  explicit DecodePlan(const kernels::AttentionProblem& problem) {
     for (std::int64_t n = 0; n < problem.sequences.count; ++n) {
-      const backend::Sequence sequence = problem.sequences[n];
+      const kernels::Sequence sequence = problem.sequences[n];
       if (sequence.rows == 0 || problem.heads == 0) continue;
       rows = std::max(rows, static_cast<std::size_t>(sequence.queries * (problem.heads / problem.kv_heads)));
-      const std::vector<backend::KeyRange> chunks = chunks_of(problem.mask_of(sequence), sequence);
+      const std::vector<kernels::KeyRange> chunks = chunks_of(problem.mask_of(sequence), sequence);
       for (std::int64_t g = 0; g < problem.kv_heads; ++g) {
         const auto span = static_cast<std::int64_t>(spans.size());
         spans.push_back({n, g, static_cast<std::int64_t>(items.size()), static_cast<std::int64_t>(chunks.size())});
-        for (const backend::KeyRange& keys : chunks) items.push_back({span, keys});
+        for (const kernels::KeyRange& keys : chunks) items.push_back({span, keys});
       }
     }
   }
 
  private:
   // The chunks in which some row sees a key; an empty one if there are none, so that all rows get a result.
-  static std::vector<backend::KeyRange> chunks_of(const backend::PositionMask<std::int64_t>& mask,
-                                                  const backend::Sequence& sequence) {
-    std::vector<backend::KeyRange> chunks;
-    const backend::KeySet<std::int64_t> seen = mask.keys_of_some(0, sequence.queries - 1);
+  static std::vector<kernels::KeyRange> chunks_of(const kernels::PositionMask<std::int64_t>& mask,
+                                                  const kernels::Sequence& sequence) {
+    std::vector<kernels::KeyRange> chunks;
+    const kernels::KeySet<std::int64_t> seen = mask.keys_of_some(0, sequence.queries - 1);
     for (std::int64_t begin = 0; begin < sequence.keys && sequence.queries > 0; begin += kChunk) {
-      const backend::KeyRange keys{begin, std::min(begin + kChunk, sequence.keys)};
+      const kernels::KeyRange keys{begin, std::min(begin + kChunk, sequence.keys)};
       if (seen.has_any(keys)) chunks.push_back(keys);
     }
     if (chunks.empty()) chunks.push_back({0, 0});
@@ -73,7 +73,7 @@ struct DecodeWorkspace {
   float *q, *s;            // per member: [kSlab][padded D] scaled, [kSlab][kScoresStride] logits, then weights
   float *max, *sum, *out;  // per item: row states m and l [rows], unnormalised output [rows][padded E]
 
-  DecodeWorkspace(Carver& carver, const backend::AttentionProblem& problem, const DecodePlan& plan)
+  DecodeWorkspace(Carver& carver, const kernels::AttentionProblem& problem, const DecodePlan& plan)
       : padded_D(padded<float>(static_cast<std::size_t>(problem.head_dim))),
         padded_E(padded<float>(static_cast<std::size_t>(problem.value_dim))) {
     q = carver.take<float>(plan.members * kSlab * padded_D);
@@ -101,7 +101,7 @@ inline void softmax_row(float* s, std::size_t n, float& max, float& sum) {
 
 // visit(range) for the keys of a chunk that a row sees, or that some rows see.
 template <class Visit>
-void for_parts(const backend::KeySet<std::int64_t>& seen, backend::KeyRange keys, const Visit& visit) {
+void for_parts(const kernels::KeySet<std::int64_t>& seen, kernels::KeyRange keys, const Visit& visit) {
   const auto [first, rest] = seen.parts(keys);
   if (!first.empty()) visit(first);
   if (!rest.empty()) visit(rest);
@@ -111,7 +111,7 @@ void for_parts(const backend::KeySet<std::int64_t>& seen, backend::KeyRange keys
 template <class S>
 class Chunk {
  public:
-  Chunk(const backend::AttentionProblem& problem, const DecodeWorkspace& workspace, const DecodePlan& plan,
+  Chunk(const kernels::AttentionProblem& problem, const DecodeWorkspace& workspace, const DecodePlan& plan,
         std::int64_t item, int member)
       : problem_(problem),
         w_(workspace),
@@ -161,8 +161,8 @@ class Chunk {
 
   // `head` is any head of the span: only what they have in common is read from it.
   void attend_slab(const Head<float>& head, bool values) {
-    const backend::KeySet<std::int64_t> seen = head.mask.keys_of_some(0, head.sequence.queries - 1);
-    for_parts(seen, keys_, [&](backend::KeyRange range) {
+    const kernels::KeySet<std::int64_t> seen = head.mask.keys_of_some(0, head.sequence.queries - 1);
+    for_parts(seen, keys_, [&](kernels::KeyRange range) {
       stream_scores<S>(stream(head.k, range, head.D), range.end - range.begin, q_, w_.padded_D, rows_,
                        s_ + (range.begin - keys_.begin), kScoresStride);
     });
@@ -176,7 +176,7 @@ class Chunk {
       if (values) std::fill(out_[r], out_[r] + w_.padded_E, 0.0f);
     }
     if (values) {
-      for_parts(seen, keys_, [&](backend::KeyRange range) {
+      for_parts(seen, keys_, [&](kernels::KeyRange range) {
         stream_values<S>(stream(head.v, range, head.E), range.end - range.begin, s_ + (range.begin - keys_.begin),
                          kScoresStride, rows_, out_);
       });
@@ -189,10 +189,10 @@ class Chunk {
   }
   // Recomputes the output where values hold NaN or infinity, which weights of 0 have spread to queries that do not see
   // them.
-  void add_values_seen(const Head<float>& head, const backend::KeySet<std::int64_t>& seen) const {
+  void add_values_seen(const Head<float>& head, const kernels::KeySet<std::int64_t>& seen) const {
     for (std::size_t r = 0; r < rows_; ++r) {
       std::fill(out_[r], out_[r] + w_.padded_E, 0.0f);
-      for_parts(seen, keys_, [&](backend::KeyRange range) {
+      for_parts(seen, keys_, [&](kernels::KeyRange range) {
         const Stream<S> v = stream(head.v, range, head.E);
         for (std::int64_t j = 0; j < range.end - range.begin; ++j) {
           const float* p = s_ + r * kScoresStride + (range.begin - keys_.begin) + j;
@@ -201,7 +201,7 @@ class Chunk {
       });
     }
   }
-  static Stream<S> stream(const Rows& rows, backend::KeyRange range, std::size_t columns) {
+  static Stream<S> stream(const Rows& rows, kernels::KeyRange range, std::size_t columns) {
     return {reinterpret_cast<const S*>(rows.row(range.begin)), rows.stride, columns};
   }
 
@@ -223,18 +223,18 @@ class Chunk {
   }
 
   // s [n] <- -inf for every key that a row does not see, and behind the last key. Some were never computed.
-  void hide(const backend::KeySet<std::int64_t>& seen, std::size_t n, float* s) const {
+  void hide(const kernels::KeySet<std::int64_t>& seen, std::size_t n, float* s) const {
     std::int64_t from = 0;
-    for_parts(seen, keys_, [&](backend::KeyRange range) {
+    for_parts(seen, keys_, [&](kernels::KeyRange range) {
       std::fill(s + from, s + (range.begin - keys_.begin), -kInfinity<float>);
       from = range.end - keys_.begin;
     });
     std::fill(s + from, s + n, -kInfinity<float>);
   }
 
-  const backend::AttentionProblem& problem_;
+  const kernels::AttentionProblem& problem_;
   const DecodeWorkspace& w_;
-  const backend::KeyRange keys_;
+  const kernels::KeyRange keys_;
   const Span& span_;
   const std::size_t first_state_;
   float *const q_, *const s_;
@@ -246,7 +246,7 @@ class Chunk {
 // Merges the chunks of a span in their order and writes its rows' output and lse.
 class SpanMerge {
  public:
-  SpanMerge(const backend::AttentionProblem& problem, const DecodeWorkspace& workspace, const DecodePlan& plan,
+  SpanMerge(const kernels::AttentionProblem& problem, const DecodeWorkspace& workspace, const DecodePlan& plan,
             const Span& span)
       : problem_(problem), w_(workspace), plan_(plan), span_(span) {}
 
@@ -317,7 +317,7 @@ class SpanMerge {
         value;
   }
 
-  const backend::AttentionProblem& problem_;
+  const kernels::AttentionProblem& problem_;
   const DecodeWorkspace& w_;
   const DecodePlan& plan_;
   const Span& span_;

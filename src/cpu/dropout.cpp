@@ -14,7 +14,7 @@ void drop_row(const Dropout& dropout, std::uint32_t b, std::uint32_t t, const St
   const Real factor = static_cast<Real>(1 / (1 - dropout.p));
   for (std::int64_t begin = 0; begin < columns; begin += 8) {
     const Philox::Words words =
-        Philox::words(dropout.seed, {static_cast<std::uint32_t>(begin / 8), t, backend::kOutputStream, b});
+        Philox::words(dropout.seed, {static_cast<std::uint32_t>(begin / 8), t, kernels::kOutputStream, b});
     for (std::int64_t c = begin; c < std::min(begin + 8, columns); ++c) {
       const std::uint32_t bits = (words[static_cast<std::size_t>((c - begin) / 2)] >> (16 * (c % 2))) & 0xffffu;
       y[c] = bits >= threshold ? static_cast<Stored>(factor * static_cast<Real>(x[c])) : static_cast<Stored>(Real{0});
@@ -23,7 +23,7 @@ void drop_row(const Dropout& dropout, std::uint32_t b, std::uint32_t t, const St
 }
 
 template <class Stored, class Real>
-void drop_as(Team& team, const backend::DropoutProblem& problem) {
+void drop_as(Team& team, const kernels::DropoutProblem& problem) {
   const ConstTensorView& x = problem.x;
   const TensorView& y = problem.y;
   const std::int64_t T = x.shape(1), rows = x.shape(0) * T;
@@ -42,7 +42,7 @@ void drop_as(Team& team, const backend::DropoutProblem& problem) {
 
 }  // namespace
 
-void drop(Team& team, const backend::DropoutProblem& problem) {
+void drop(Team& team, const kernels::DropoutProblem& problem) {
   switch (problem.x.dtype()) {
     case DType::f64: return drop_as<double, double>(team, problem);
     case DType::f32: return drop_as<float, float>(team, problem);

@@ -115,9 +115,9 @@ struct Gated {
   V value, slope;
 };
 template <class D, class V>
-HWY_INLINE Gated<V> gated(D d, V a, backend::Gate kind) {
+HWY_INLINE Gated<V> gated(D d, V a, kernels::Gate kind) {
   const V one = hn::Set(d, hn::TFromD<D>{1});
-  if (kind == backend::Gate::gelu) return {hn::Mul(a, sigmoid(d, gelu_argument(d, a))), gelu_slope(d, a)};
+  if (kind == kernels::Gate::gelu) return {hn::Mul(a, sigmoid(d, gelu_argument(d, a))), gelu_slope(d, a)};
   const V s = sigmoid(d, a);
   return {hn::Mul(a, s), hn::Mul(s, hn::MulAdd(a, hn::Sub(one, s), one))};
 }
@@ -135,8 +135,8 @@ void for_elements(Team& team, std::int64_t count, const What& what) {
 }
 
 template <class T>
-void elementwise_as(Team& team, const backend::ElementwiseProblem& problem) {
-  using backend::Elementwise;
+void elementwise_as(Team& team, const kernels::ElementwiseProblem& problem) {
+  using kernels::Elementwise;
   const T *a = data_of<T>(problem.a), *b = data_of<T>(problem.b);
   T* y = data_of<T>(problem.y);
   const T factor = static_cast<T>(problem.factor);
@@ -182,7 +182,7 @@ void elementwise_as(Team& team, const backend::ElementwiseProblem& problem) {
 }
 
 template <class T>
-void gate_as(Team& team, backend::Gate kind, const ConstTensorView& x, const TensorView& y) {
+void gate_as(Team& team, kernels::Gate kind, const ConstTensorView& x, const TensorView& y) {
   const auto F = static_cast<std::size_t>(y.shape(1));
   for_rows(team, RowBlocks(y.shape(0), y.shape(1)), [&](std::int64_t row) {
     const T *a = data_of<T>(x) + static_cast<std::size_t>(row) * 2 * F, *b = a + F;
@@ -193,7 +193,7 @@ void gate_as(Team& team, backend::Gate kind, const ConstTensorView& x, const Ten
   });
 }
 template <class T>
-void gate_backward_as(Team& team, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+void gate_backward_as(Team& team, kernels::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
                       const TensorView& dx) {
   const auto F = static_cast<std::size_t>(dy.shape(1));
   for_rows(team, RowBlocks(dy.shape(0), dy.shape(1)), [&](std::int64_t row) {
@@ -221,13 +221,13 @@ void add_row_as(Team& team, const ConstTensorView& x, const ConstTensorView& row
   });
 }
 
-void elementwise(Team& team, const backend::ElementwiseProblem& problem) {
+void elementwise(Team& team, const kernels::ElementwiseProblem& problem) {
   problem.a.dtype() == DType::f64 ? elementwise_as<double>(team, problem) : elementwise_as<float>(team, problem);
 }
-void gate(Team& team, backend::Gate kind, const ConstTensorView& x, const TensorView& y) {
+void gate(Team& team, kernels::Gate kind, const ConstTensorView& x, const TensorView& y) {
   x.dtype() == DType::f64 ? gate_as<double>(team, kind, x, y) : gate_as<float>(team, kind, x, y);
 }
-void gate_backward(Team& team, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+void gate_backward(Team& team, kernels::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
                    const TensorView& dx) {
   x.dtype() == DType::f64 ? gate_backward_as<double>(team, kind, x, dy, dx)
                           : gate_backward_as<float>(team, kind, x, dy, dx);
@@ -247,16 +247,16 @@ HWY_EXPORT(gate);
 HWY_EXPORT(gate_backward);
 HWY_EXPORT(add_row);
 
-void elementwise(Team& team, const backend::ElementwiseProblem& problem) {
+void elementwise(Team& team, const kernels::ElementwiseProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(elementwise)(team, problem);
   if (problem.sums.present()) column_sums(team, problem.y, problem.sums);
 }
-void gate(Team& team, backend::Gate kind, const ConstTensorView& x, const TensorView& y) {
+void gate(Team& team, kernels::Gate kind, const ConstTensorView& x, const TensorView& y) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(gate)(team, kind, x, y);
 }
-void gate_backward(Team& team, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+void gate_backward(Team& team, kernels::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
                    const TensorView& dx) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(gate_backward)(team, kind, x, dy, dx);

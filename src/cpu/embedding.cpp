@@ -1,29 +1,29 @@
 // Embedding on the CPU. The backward pass shares out columns, not rows, so that no two threads add to one number.
 #include <algorithm>
 
-#include "backend/bad_value.h"
 #include "cpu/kernels.h"
 #include "cpu/parallel.h"
+#include "kernels/bad_value.h"
 
 namespace polyhead::cpu {
 namespace {
 
-using backend::BadValue;
+using kernels::BadValue;
 
 void expect_indices(std::string_view op, const ConstTensorView& indices, std::int64_t entries) {
   const std::int64_t count = indices.count();
   const auto* numbers = data_of<std::int32_t>(indices);
   for (std::int64_t n = 0; n < count; ++n) {
     if (numbers[n] >= 0 && numbers[n] < entries) continue;
-    throw backend::error_of(op, {.kind = BadValue::Kind::indices, .place = {n}, .found = numbers[n], .high = entries});
+    throw kernels::error_of(op, {.kind = BadValue::Kind::indices, .place = {n}, .found = numbers[n], .high = entries});
   }
 }
 
 void expect_lengths(std::string_view op, const ConstTensorView& lengths, std::int64_t tokens) {
-  const backend::Integers numbers(lengths);
+  const kernels::Integers numbers(lengths);
   for (std::int64_t b = 0; numbers.present() && b < lengths.shape(0); ++b) {
     if (numbers[b] >= 1 && numbers[b] <= tokens) continue;
-    throw backend::error_of(op, {.kind = BadValue::Kind::lengths, .found = numbers[b], .high = tokens});
+    throw kernels::error_of(op, {.kind = BadValue::Kind::lengths, .found = numbers[b], .high = tokens});
   }
 }
 
@@ -66,7 +66,7 @@ template <class T>
 void pool_as(Team& team, const ConstTensorView& x, const ConstTensorView& lengths, const TensorView& y) {
   const std::int64_t C = x.shape(2), all = x.shape(1);
   for_rows(team, RowBlocks(x.shape(0), C * all), [&](std::int64_t b) {
-    const std::int64_t length = backend::Integers(lengths).within(b, 1, all, all);
+    const std::int64_t length = kernels::Integers(lengths).within(b, 1, all, all);
     T* to = data_of<T>(y) + b * C;
     std::fill_n(to, C, T{0});
     for (std::int64_t t = 0; t < length; ++t) {
@@ -81,7 +81,7 @@ template <class T>
 void pool_backward_as(Team& team, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx) {
   const std::int64_t C = dx.shape(2), all = dx.shape(1);
   for_rows(team, RowBlocks(dx.shape(0), C * all), [&](std::int64_t b) {
-    const std::int64_t length = backend::Integers(lengths).within(b, 1, all, all);
+    const std::int64_t length = kernels::Integers(lengths).within(b, 1, all, all);
     const T* from = data_of<T>(dy) + b * C;
     for (std::int64_t t = 0; t < all; ++t) {
       T* to = data_of<T>(dx) + (b * all + t) * C;
@@ -92,7 +92,7 @@ void pool_backward_as(Team& team, const ConstTensorView& dy, const ConstTensorVi
 
 }  // namespace
 
-void embed(Team& team, const backend::EmbeddingProblem& problem) {
+void embed(Team& team, const kernels::EmbeddingProblem& problem) {
   const auto& [table, indices, positions, y] = problem;
   expect_indices("embed", indices, table.shape(0));
   switch (table.dtype()) {
@@ -102,7 +102,7 @@ void embed(Team& team, const backend::EmbeddingProblem& problem) {
     default: return embed_as<float>(team, table, indices, positions, y);
   }
 }
-void embed_backward(Team& team, const backend::EmbeddingGradientProblem& problem) {
+void embed_backward(Team& team, const kernels::EmbeddingGradientProblem& problem) {
   const auto& [dy, indices, dtable] = problem;
   expect_indices("embed_backward", indices, dtable.shape(0));
   dy.dtype() == DType::f64 ? embed_backward_as<double>(team, dy, indices, dtable)

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <string>
 
-#include "backend/executors.h"
 #include "core/processors.h"
 #include "cpu/allocator.h"
 #include "cpu/kernels.h"
+#include "kernels/executors.h"
 #include "polyhead/error.h"
 
 namespace polyhead::cpu {

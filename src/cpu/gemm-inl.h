@@ -9,10 +9,10 @@
 #include <atomic>
 #include <memory>
 
-#include "backend/gemm.h"
 #include "cpu/carver.h"
 #include "cpu/pack-inl.h"
 #include "cpu/products-inl.h"
+#include "kernels/gemm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
@@ -65,7 +65,7 @@ HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const S* HWY_RESTRICT b, st
 // of one block.
 template <class T>
 struct GemmPlan {
-  GemmPlan(const backend::GemmProblem& given, int members)
+  GemmPlan(const kernels::GemmProblem& given, int members)
       : problem(given),
         M(given.c.shape(0)),
         N(given.c.shape(1)),
@@ -101,7 +101,7 @@ struct GemmPlan {
   // Strips of C that may stay in L2 until they are narrowed.
   static constexpr std::int64_t kSummedStrips = 16;
 
-  const backend::GemmProblem& problem;
+  const kernels::GemmProblem& problem;
   std::int64_t M, N, K;
   std::int64_t strips, slices;
   bool in_place;         // sums are formed in C itself
@@ -288,7 +288,7 @@ class GemmWork {
   }
 
   const GemmPlan<T>& plan_;
-  const backend::GemmProblem& problem_;
+  const kernels::GemmProblem& problem_;
   const GemmClaims& claims_;
   const std::byte* b_;  // [strip][K][kStrip]
   DType b_type_;

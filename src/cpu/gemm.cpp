@@ -54,7 +54,7 @@ void pack_b(Team& team, const ConstTensorView& b, DType dtype, void* to) {
 
 // A product whose B was packed beforehand or is small enough to be packed as a whole.
 template <class T>
-void gemm_at_once(Team& team, const backend::GemmProblem& problem) {
+void gemm_at_once(Team& team, const kernels::GemmProblem& problem) {
   const double work = static_cast<double>(problem.c.count()) * static_cast<double>(problem.a.shape(1));
   const int members = members_for(team, work / kWorkPerThread);
   const GemmPlan<T> plan(problem, members);
@@ -82,14 +82,14 @@ void gemm_at_once(Team& team, const backend::GemmProblem& problem) {
 inline constexpr std::int64_t kPackedBytesOfB = 32 << 20;
 
 template <class T>
-void gemm_as(Team& team, const backend::GemmProblem& problem) {
+void gemm_as(Team& team, const kernels::GemmProblem& problem) {
   const std::int64_t N = problem.c.shape(1), K = problem.a.shape(1);
   const std::int64_t width = kStrip<T>, strip_bytes = std::max<std::int64_t>(K, 1) * width * sizeof(T);
   const std::int64_t columns = std::max<std::int64_t>(1, kPackedBytesOfB / strip_bytes) * width;
   if (problem.packed != nullptr || N <= columns) return gemm_at_once<T>(team, problem);
   for (std::int64_t begin = 0; begin < N; begin += columns) {
     const std::int64_t end = std::min(N, begin + columns);
-    backend::GemmProblem part = problem;
+    kernels::GemmProblem part = problem;
     part.b = problem.b.slice(1, begin, end);
     part.c = problem.c.slice(1, begin, end);
     if (problem.bias.present()) part.bias = problem.bias.slice(0, begin, end);
@@ -97,7 +97,7 @@ void gemm_as(Team& team, const backend::GemmProblem& problem) {
   }
 }
 
-void gemm(Team& team, const backend::GemmProblem& problem) {
+void gemm(Team& team, const kernels::GemmProblem& problem) {
   if (problem.packed != nullptr && problem.packed->target != HWY_TARGET) {
     throw Error(ErrorCode::layout, "gemm", "B was packed for another vector target than the one in use");
   }
@@ -105,15 +105,15 @@ void gemm(Team& team, const backend::GemmProblem& problem) {
 }
 
 template <class T>
-backend::PackedMatrix pack_as(Team& team, const ConstTensorView& b) {
+kernels::PackedMatrix pack_as(Team& team, const ConstTensorView& b) {
   const std::int64_t width = kStrip<T>;
-  backend::PackedMatrix packed{.strips = Tensor::empty({divide_up(b.shape(1), width), b.shape(0), width}, b.dtype()),
+  kernels::PackedMatrix packed{.strips = Tensor::empty({divide_up(b.shape(1), width), b.shape(0), width}, b.dtype()),
                                .target = HWY_TARGET};
   pack_b<T>(team, b, b.dtype(), packed.strips.view().data());
   return packed;
 }
 
-backend::PackedMatrix pack(Team& team, const ConstTensorView& b) {
+kernels::PackedMatrix pack(Team& team, const ConstTensorView& b) {
   return b.dtype() == DType::f64 ? pack_as<double>(team, b) : pack_as<float>(team, b);
 }
 
@@ -199,8 +199,8 @@ HWY_EXPORT(gemm);
 HWY_EXPORT(pack);
 HWY_EXPORT(column_sums);
 
-void gemm(Team& team, const backend::GemmProblem& given) {
-  backend::GemmProblem problem = given;
+void gemm(Team& team, const kernels::GemmProblem& given) {
+  kernels::GemmProblem problem = given;
   if (given.before_gelu.present()) problem.c = given.before_gelu;
   if (problem.packed != nullptr && problem.packed->pairs) {
     pair_gemm(team, problem);
@@ -208,13 +208,13 @@ void gemm(Team& team, const backend::GemmProblem& given) {
     choose_target();
     HWY_DYNAMIC_DISPATCH(gemm)(team, problem);
   }
-  if (given.plus.present()) elementwise(team, {backend::Elementwise::add, given.plus, problem.c, problem.c});
-  if (given.before_gelu.present()) elementwise(team, {backend::Elementwise::gelu, problem.c, {}, given.c});
+  if (given.plus.present()) elementwise(team, {kernels::Elementwise::add, given.plus, problem.c, problem.c});
+  if (given.before_gelu.present()) elementwise(team, {kernels::Elementwise::gelu, problem.c, {}, given.c});
 }
 
-backend::PackedMatrix pack(Team& team, const ConstTensorView& b, backend::Products products) {
+kernels::PackedMatrix pack(Team& team, const ConstTensorView& b, kernels::Products products) {
   choose_target();
-  if (products == backend::Products::exact || b.dtype() != DType::f32) return HWY_DYNAMIC_DISPATCH(pack)(team, b);
+  if (products == kernels::Products::exact || b.dtype() != DType::f32) return HWY_DYNAMIC_DISPATCH(pack)(team, b);
   if (multiplies_pairs() && b.stride(0) == 1) return pack_pairs(team, b);
   Tensor rounded = Tensor::empty(b.transpose(0, 1).shape(), DType::bf16);
   copy(team, b.transpose(0, 1), rounded);

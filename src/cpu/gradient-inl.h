@@ -195,7 +195,7 @@ void through_softmax_and_more(GradientPanel<T>& panel, std::size_t n, const Grad
 template <class T>
 class GradientHead {
  public:
-  GradientHead(const backend::AttentionGradientProblem& problem, std::int64_t sequence, std::int64_t h,
+  GradientHead(const kernels::AttentionGradientProblem& problem, std::int64_t sequence, std::int64_t h,
                const GradientWorkspace<T>& workspace)
       : problem_(problem),
         w_(workspace),
@@ -229,11 +229,11 @@ class GradientHead {
   }
 
   // Rows of keys and values; if they cannot be read where they are, they are copied to one of kBlocksAtOnce places.
-  Matrix<T> read_keys(backend::KeyRange keys, std::size_t place = 0) const {
+  Matrix<T> read_keys(kernels::KeyRange keys, std::size_t place = 0) const {
     T* copy = w_.k + place * kBlock * w_.D;
     return read_rows(head_.k, keys.begin, keys.end, head_.D, w_.D, panels() > 2, copy);
   }
-  Matrix<T> read_values(backend::KeyRange keys, std::size_t place = 0) const {
+  Matrix<T> read_values(kernels::KeyRange keys, std::size_t place = 0) const {
     if (!reads_values()) return {};
     T* copy = w_.v + place * kBlock * w_.E;
     return read_rows(head_.v, keys.begin, keys.end, head_.E, w_.E, panels() > 2, copy);
@@ -265,7 +265,7 @@ class GradientHead {
 
   // panel.pt = weights after dropout, times the gate; panel.dst = scale * dS, of the keys for the panel. Adds sum_j P
   // dP over the keys that dropout left to gate_sum [kPanel]. Completes delta and sink_weight of a panel with one tile.
-  void make_tile(GradientPanel<T>& panel, backend::KeyRange keys, const Matrix<T>& k, const Matrix<T>& v, T scale,
+  void make_tile(GradientPanel<T>& panel, kernels::KeyRange keys, const Matrix<T>& k, const Matrix<T>& v, T scale,
                  T* gate_sum) const {
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
     masked_logits<T>(head_, panel, panel.qt, keys, k, {panel.pt, w_.mask, w_.rows, w_.slopes});
@@ -302,7 +302,7 @@ class GradientHead {
   }
   // May a query of the panel give one of these keys weight 0? What such a weight multiplies must not count even if it
   // is NaN.
-  bool may_weigh_nothing(const GradientPanel<T>& panel, backend::KeyRange keys) const {
+  bool may_weigh_nothing(const GradientPanel<T>& panel, kernels::KeyRange keys) const {
     return !panel.finite || head_.drops() || head_.masked_by_tensor() || !head_.sees_all(panel, keys);
   }
 
@@ -355,7 +355,7 @@ class GradientHead {
   void normalise(GradientPanel<T>& panel, const ForBlocks& for_blocks) const {
     T sums[kPanel<T>];
     std::copy_n(panel.sink_weight, kPanel<T>, sums);
-    for_blocks([&](backend::KeyRange keys) {
+    for_blocks([&](kernels::KeyRange keys) {
       const auto n = static_cast<std::size_t>(keys.end - keys.begin);
       masked_logits<T>(head_, panel, panel.qt, keys, read_keys(keys), {panel.pt, w_.mask, w_.rows, w_.slopes});
       make_weights<T, 2>(panel, n, head_.sink, panel.pt);
@@ -405,7 +405,7 @@ class GradientHead {
     return hn::AllFalse(d, bad);
   }
   // In a row that sees NaN, 0 * NaN has reached hidden keys too: sets both tiles to 0 there.
-  void hide_again(const GradientPanel<T>& panel, backend::KeyRange keys, const Matrix<T>& k) const {
+  void hide_again(const GradientPanel<T>& panel, kernels::KeyRange keys, const Matrix<T>& k) const {
     const Tag<T> d;
     T* st = w_.kept;
     masked_logits<T>(head_, panel, panel.qt, keys, k, {st, w_.mask, w_.rows, w_.slopes});
@@ -446,7 +446,7 @@ class GradientHead {
     }
   }
 
-  void add_more(GradientPanel<T>& panel, backend::KeyRange keys, const GradientFactors<T>& factors, T* gate_sum) const {
+  void add_more(GradientPanel<T>& panel, kernels::KeyRange keys, const GradientFactors<T>& factors, T* gate_sum) const {
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
     if (head_.drops()) {
       std::copy_n(panel.pt, n * kPanel<T>, w_.kept);
@@ -459,7 +459,7 @@ class GradientHead {
   }
 
   // w.dweights [n][kPanel] = dweights of the keys for the panel.
-  void gather_dweights(const PanelRows<T>& panel, backend::KeyRange keys) const {
+  void gather_dweights(const PanelRows<T>& panel, kernels::KeyRange keys) const {
     const ConstTensorView& dw = problem_.dweights;
     const std::int64_t at = head_.sequence.batch * dw.stride(0) + head_.h * dw.stride(1) +
                             head_.sequence.query_begin * dw.stride(2) + head_.sequence.weights_column * dw.stride(3);
@@ -478,7 +478,7 @@ class GradientHead {
                                head_.tensor_row(row) * view.stride(2));
   }
 
-  const backend::AttentionGradientProblem& problem_;
+  const kernels::AttentionGradientProblem& problem_;
   const GradientWorkspace<T>& w_;
   const Head<T> head_;
   const Rows dout_, output_;

@@ -32,7 +32,7 @@ struct GradientWorkspace {
   T *mask, *slopes, *kept, *dweights, *bias_sums;  // [kBlock][kPanel]
   T* rows;                                         // [kPanel][kBlock]
 
-  GradientWorkspace(Carver& carver, const backend::AttentionGradientProblem& problem)
+  GradientWorkspace(Carver& carver, const kernels::AttentionGradientProblem& problem)
       : D(padded<T>(static_cast<std::size_t>(problem.forward.head_dim))),
         E(padded<T>(static_cast<std::size_t>(problem.forward.value_dim))) {
     for (T** keys : {&k, &dk, &partial_dk}) *keys = carver.take<T>(kBlocksAtOnce * kBlock * D);
@@ -85,7 +85,7 @@ struct GradientPanel : PanelRows<T> {
 };
 
 template <class T>
-std::int64_t panels_of(const backend::Sequence& sequence) {
+std::int64_t panels_of(const kernels::Sequence& sequence) {
   const auto rows = static_cast<std::int64_t>(kPanel<T>);
   return (sequence.queries + rows - 1) / rows;
 }

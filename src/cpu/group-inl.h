@@ -37,7 +37,7 @@ struct Workspace {
   T* v;              // [kBlock][padded E]
   T* live_v;         // [kBlock][padded E] values of keys that some row sees
 
-  Workspace(Carver& carver, const backend::AttentionProblem& problem) {
+  Workspace(Carver& carver, const kernels::AttentionProblem& problem) {
     const auto D = static_cast<std::size_t>(problem.head_dim);
     const std::size_t padded_E = padded<T>(static_cast<std::size_t>(problem.value_dim));
     panels = carver.take<Panel<T>>(kGroupPanels);
@@ -74,7 +74,7 @@ class Group {
     if (!values_) clear_output(0, rows_);
     if (values_ || reports()) {
       load_queries();
-      for_key_blocks([&](backend::KeyRange block) { visit(block); });
+      for_key_blocks([&](kernels::KeyRange block) { visit(block); });
       for (std::size_t i = 0; i < panels_; ++i) finish(w_.panels[i], sums);
     }
     clear_padding();
@@ -128,33 +128,33 @@ class Group {
     for_blocks_of(rest, visit);
   }
   template <class Visit>
-  void for_blocks_of(backend::KeyRange range, const Visit& visit) const {
+  void for_blocks_of(kernels::KeyRange range, const Visit& visit) const {
     if (range.empty()) return;
     const std::int64_t size = range.end - range.begin;
     const std::int64_t blocks = (size + static_cast<std::int64_t>(kBlock) - 1) / static_cast<std::int64_t>(kBlock);
     for (std::int64_t b = 0; b < blocks; ++b) {
-      visit(backend::KeyRange{range.begin + size * b / blocks, range.begin + size * (b + 1) / blocks});
+      visit(kernels::KeyRange{range.begin + size * b / blocks, range.begin + size * (b + 1) / blocks});
     }
   }
 
-  void visit(backend::KeyRange range) {
+  void visit(kernels::KeyRange range) {
     const KeyBlock<T> block = read_block(range);
     for (std::size_t i = 0; i < panels_; ++i) attend_block(w_.panels[i], range, block);
   }
-  KeyBlock<T> read_block(backend::KeyRange range) const {
+  KeyBlock<T> read_block(kernels::KeyRange range) const {
     KeyBlock<T> block{read_keys(range), {}};
     if (values_) block.v = read_rows(head_.v, range.begin, range.end, head_.E, head_.padded_E, panels_ > 2, w_.v);
     return block;
   }
-  void attend_block(Panel<T>& panel, backend::KeyRange range, const KeyBlock<T>& block) {
-    const backend::KeyRange seen = head_.seen_by(panel, range);
+  void attend_block(Panel<T>& panel, kernels::KeyRange range, const KeyBlock<T>& block) {
+    const kernels::KeyRange seen = head_.seen_by(panel, range);
     if (!seen.empty()) attend_tile(panel, seen, skip(block, seen.begin - range.begin));
   }
   // Recomputes a panel whose output is not finite: where values hold NaN or infinity, a weight of 0 may have brought
   // them to rows that do not see them.
   void walk_again(Panel<T>& panel) {
     begin(panel);
-    for_key_blocks([&](backend::KeyRange range) {
+    for_key_blocks([&](kernels::KeyRange range) {
       KeyBlock<T> block = read_block(range);
       block.finite_v =
           takes_all(range) ||
@@ -163,22 +163,22 @@ class Group {
     });
   }
   // Does every query of the group see all of these keys and take all of their values?
-  bool takes_all(backend::KeyRange range) const {
+  bool takes_all(kernels::KeyRange range) const {
     return !head_.masked_by_tensor() && !head_.drops() &&
            head_.mask.keys_of_all(first_row_, first_row_ + existing_ - 1).has_all(range);
   }
   static KeyBlock<T> skip(const KeyBlock<T>& block, std::int64_t keys) {
     return {{block.k.row(keys), block.k.stride}, {block.v.row(keys), block.v.stride}, block.finite_v};
   }
-  Matrix<T> read_keys(backend::KeyRange range) const {
+  Matrix<T> read_keys(kernels::KeyRange range) const {
     return read_rows(head_.k, range.begin, range.end, head_.D, head_.D, panels_ > 2, w_.k);
   }
   // st = masked logits of the keys for the panel.
-  void logits(const Panel<T>& panel, backend::KeyRange keys, const Matrix<T>& k) const {
+  void logits(const Panel<T>& panel, kernels::KeyRange keys, const Matrix<T>& k) const {
     masked_logits<T>(head_, panel, panel.qt, keys, k, {w_.st, w_.tile, w_.rows, nullptr});
   }
 
-  void attend_tile(Panel<T>& panel, backend::KeyRange keys, KeyBlock<T> block) {
+  void attend_tile(Panel<T>& panel, kernels::KeyRange keys, KeyBlock<T> block) {
     auto n = static_cast<std::size_t>(keys.end - keys.begin);
     logits(panel, keys, block.k);
     if (problem_.statistics_set != StatisticsSet::none) watch_tile(head_, panel, w_.st, n, keys.begin);
@@ -305,7 +305,7 @@ class Group {
 
   // The weights of a panel that sees only one tile are at hand: st holds e^(s - max) of its keys. Those of other panels
   // come from a second walk over the keys, which leaves the path of the output as it is.
-  bool store_weights_of_tile(const Panel<T>& panel, backend::KeyRange keys) {
+  bool store_weights_of_tile(const Panel<T>& panel, kernels::KeyRange keys) {
     Panel<T> completed = panel;
     RowResults<T> results;
     complete_rows(completed, head_.sink, false, false, results);
@@ -314,10 +314,10 @@ class Group {
     return true;
   }
   void store_weights(const Panel<T>& panel, const RowResults<T>& results) {
-    const backend::KeyRange seen = head_.seen_by(panel, {0, head_.mask.keys});
-    if (!clear_weights(panel, problem_.mask.has_holes() ? backend::KeyRange{} : seen)) return;
-    for_key_blocks([&](backend::KeyRange range) {
-      const backend::KeyRange keys = head_.seen_by(panel, range);
+    const kernels::KeyRange seen = head_.seen_by(panel, {0, head_.mask.keys});
+    if (!clear_weights(panel, problem_.mask.has_holes() ? kernels::KeyRange{} : seen)) return;
+    for_key_blocks([&](kernels::KeyRange range) {
+      const kernels::KeyRange keys = head_.seen_by(panel, range);
       if (keys.empty()) return;
       const Tag<T> d;
       logits(panel, keys, read_keys(keys));
@@ -334,7 +334,7 @@ class Group {
   }
 
   // Zeroes the panel's weights outside these keys; says whether any of its rows is wanted.
-  bool clear_weights(const PanelRows<T>& panel, backend::KeyRange keys) const {
+  bool clear_weights(const PanelRows<T>& panel, kernels::KeyRange keys) const {
     const auto size = static_cast<std::int64_t>(size_of(problem_.weights.dtype()));
     const std::int64_t begin = keys.empty() ? 0 : head_.sequence.weights_column + keys.begin;
     const std::int64_t end = keys.empty() ? 0 : head_.sequence.weights_column + keys.end;
@@ -350,7 +350,7 @@ class Group {
   }
 
   // Writes norm * st of these keys, 0 where st is 0: a row of weights per lane.
-  void write_weights(const PanelRows<T>& panel, const RowResults<T>& results, backend::KeyRange keys) const {
+  void write_weights(const PanelRows<T>& panel, const RowResults<T>& results, kernels::KeyRange keys) const {
     const Tag<T> d;
     const DType dtype = problem_.weights.dtype();
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
@@ -378,8 +378,8 @@ class Group {
   // Writes the logits of the wanted stage, in another walk over the keys; those of hidden keys are -inf.
   void store_logits(const Panel<T>& panel) {
     fill_logits(panel.row, panel.row + static_cast<std::int64_t>(panel.rows));
-    for_key_blocks([&](backend::KeyRange range) {
-      const backend::KeyRange keys = head_.seen_by(panel, range);
+    for_key_blocks([&](kernels::KeyRange range) {
+      const kernels::KeyRange keys = head_.seen_by(panel, range);
       if (keys.empty()) return;
       const auto n = static_cast<std::size_t>(keys.end - keys.begin);
       const Matrix<T> k = read_keys(keys);
@@ -394,7 +394,7 @@ class Group {
     });
   }
   // Replaces the masked logits in st by those before the bias or before the softcap; hidden ones stay hidden.
-  void go_back(const Panel<T>& panel, backend::KeyRange keys, const Matrix<T>& k) {
+  void go_back(const Panel<T>& panel, kernels::KeyRange keys, const Matrix<T>& k) {
     const Tag<T> d;
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
     tile_scores(head_, panel, keys, k, panel.qt, head_.D, w_.tile);
@@ -451,7 +451,7 @@ class Group {
   }
 
   const Head<T>& head_;
-  const backend::AttentionProblem& problem_;
+  const kernels::AttentionProblem& problem_;
   const Workspace<T>& w_;
   const std::int64_t first_row_, rows_, existing_;
   const std::size_t panels_;

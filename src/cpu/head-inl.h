@@ -74,10 +74,10 @@ inline double number_at(const ConstTensorView& view, std::int64_t offset) {
 
 template <class T>
 struct Head {
-  const backend::AttentionProblem& problem;
-  backend::Sequence sequence;
+  const kernels::AttentionProblem& problem;
+  kernels::Sequence sequence;
   std::int64_t n, h;  // sequence and query head
-  backend::PositionMask<std::int64_t> mask;
+  kernels::PositionMask<std::int64_t> mask;
   std::size_t D, E, padded_E;
   Rows q, k, v;
   Plane keep, bias;
@@ -89,7 +89,7 @@ struct Head {
   DropoutKey dropout{};
   const std::uint8_t* marked = nullptr;
 
-  Head(const backend::AttentionProblem& p, std::int64_t sequence_index, std::int64_t head)
+  Head(const kernels::AttentionProblem& p, std::int64_t sequence_index, std::int64_t head)
       : problem(p),
         sequence(p.sequences[sequence_index]),
         n(sequence_index),
@@ -122,19 +122,19 @@ struct Head {
   // If so, only the logits tell whether a key is visible.
   bool masked_by_tensor() const { return keep.data != nullptr || bias.data != nullptr; }
   // The hull of these keys that the panel sees.
-  backend::KeyRange seen_by(const PanelRows<T>& panel, backend::KeyRange keys) const {
+  kernels::KeyRange seen_by(const PanelRows<T>& panel, kernels::KeyRange keys) const {
     return mask.keys_of_some(panel.row, panel.last_row()).hull(keys);
   }
   // Does the panel see all of these keys, and does it see no others?
-  bool sees_all(const PanelRows<T>& panel, backend::KeyRange keys) const {
+  bool sees_all(const PanelRows<T>& panel, kernels::KeyRange keys) const {
     return mask.keys_of_all(panel.row, panel.last_row()).has_all(keys);
   }
-  bool sees_only(const PanelRows<T>& panel, backend::KeyRange keys) const {
-    const backend::KeyRange all = seen_by(panel, {0, mask.keys});
+  bool sees_only(const PanelRows<T>& panel, kernels::KeyRange keys) const {
+    const kernels::KeyRange all = seen_by(panel, {0, mask.keys});
     return all.empty() || (all.begin >= keys.begin && all.end <= keys.end);
   }
   // How many of these keys come before the last that a row of the panel may see, and that one.
-  std::size_t keys_of(const PanelRows<T>& panel, std::size_t row, backend::KeyRange keys) const {
+  std::size_t keys_of(const PanelRows<T>& panel, std::size_t row, kernels::KeyRange keys) const {
     const std::int64_t bound = mask.keys_of(panel.row + static_cast<std::int64_t>(row)).bound();
     return static_cast<std::size_t>(std::clamp<std::int64_t>(bound - keys.begin, 0, keys.end - keys.begin));
   }
@@ -164,7 +164,7 @@ struct LogitTiles {
 // beyond those that the first vector of queries sees are multiplied for the second only; what the first then holds is
 // hidden by position.
 template <class T>
-void tile_scores(const Head<T>& head, const PanelRows<T>& panel, backend::KeyRange keys, const Matrix<T>& rows,
+void tile_scores(const Head<T>& head, const PanelRows<T>& panel, kernels::KeyRange keys, const Matrix<T>& rows,
                  const T* lanes, std::size_t inner, T* st) {
   const auto n = static_cast<std::size_t>(keys.end - keys.begin);
   if (panel.narrow()) return scores<T, 1>(rows.data, rows.stride, n, lanes, inner, st);
@@ -176,7 +176,7 @@ void tile_scores(const Head<T>& head, const PanelRows<T>& panel, backend::KeyRan
 
 // tiles.st = masked logits of the keys, whose rows are k, for the panel, whose queries are qt [D][kPanel].
 template <class T>
-void masked_logits(const Head<T>& head, const PanelRows<T>& panel, const T* qt, backend::KeyRange keys,
+void masked_logits(const Head<T>& head, const PanelRows<T>& panel, const T* qt, kernels::KeyRange keys,
                    const Matrix<T>& k, const LogitTiles<T>& tiles) {
   const auto n = static_cast<std::size_t>(keys.end - keys.begin);
   tile_scores(head, panel, keys, k, qt, head.D, tiles.st);

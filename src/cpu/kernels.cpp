@@ -1,7 +1,7 @@
 #include "cpu/kernels.h"
 
-#include "backend/executors.h"
 #include "cpu/executor.h"
+#include "kernels/executors.h"
 
 namespace polyhead::cpu {
 namespace {
@@ -18,11 +18,11 @@ struct Entry<kernel> {
 template <auto kernel>
 inline constexpr auto entry = &Entry<kernel>::call;
 
-void attend_backward_entry(Executor& executor, const backend::AttentionGradientProblem& problem) {
+void attend_backward_entry(Executor& executor, const kernels::AttentionGradientProblem& problem) {
   attend_backward(static_cast<CpuExecutor&>(executor).team(), executor.allocator(), problem);
 }
 
-std::string explain(Executor& executor, const backend::AttentionProblem& problem) {
+std::string explain(Executor& executor, const kernels::AttentionProblem& problem) {
   std::string text = "cpu, fused, " + target_name() + ", up to " + std::to_string(executor.threads()) + " threads";
   const bool few = decodes(problem), halves = size_of(problem.k.dtype()) == 2;
   if (problem.dtype == DType::f64) text += "; f64: half the lanes of f32";
@@ -37,33 +37,33 @@ std::string explain(Executor& executor, const backend::AttentionProblem& problem
 
 }  // namespace
 
-const backend::Kernels& kernels() noexcept {
-  static constexpr backend::Kernels table{.check_attention = entry<check_attention>,
-                                          .attend = entry<attend>,
-                                          .attend_backward = attend_backward_entry,
-                                          .explain = explain,
-                                          .append = entry<append>,
-                                          .gemm = entry<gemm>,
-                                          .pack = entry<pack>,
-                                          .column_sums = entry<column_sums>,
-                                          .round = entry<round>,
-                                          .elementwise = entry<elementwise>,
-                                          .gate = entry<gate>,
-                                          .gate_backward = entry<gate_backward>,
-                                          .add_row = entry<add_row>,
-                                          .normalise = entry<normalise>,
-                                          .normalise_backward = entry<normalise_backward>,
-                                          .drop = entry<drop>,
-                                          .rotate = entry<rotate>,
-                                          .copy = entry<copy>,
-                                          .embed = entry<embed>,
-                                          .embed_backward = entry<embed_backward>,
-                                          .pool = entry<pool>,
-                                          .pool_backward = entry<pool_backward>,
-                                          .cross_entropy = entry<cross_entropy>,
-                                          .sample = entry<sample>,
-                                          .adamw = entry<adamw>,
-                                          .sums_of_squares = entry<sums_of_squares>};
+const kernels::Table& kernels() noexcept {
+  static constexpr kernels::Table table{.check_attention = entry<check_attention>,
+                                        .attend = entry<attend>,
+                                        .attend_backward = attend_backward_entry,
+                                        .explain = explain,
+                                        .append = entry<append>,
+                                        .gemm = entry<gemm>,
+                                        .pack = entry<pack>,
+                                        .column_sums = entry<column_sums>,
+                                        .round = entry<round>,
+                                        .elementwise = entry<elementwise>,
+                                        .gate = entry<gate>,
+                                        .gate_backward = entry<gate_backward>,
+                                        .add_row = entry<add_row>,
+                                        .normalise = entry<normalise>,
+                                        .normalise_backward = entry<normalise_backward>,
+                                        .drop = entry<drop>,
+                                        .rotate = entry<rotate>,
+                                        .copy = entry<copy>,
+                                        .embed = entry<embed>,
+                                        .embed_backward = entry<embed_backward>,
+                                        .pool = entry<pool>,
+                                        .pool_backward = entry<pool_backward>,
+                                        .cross_entropy = entry<cross_entropy>,
+                                        .sample = entry<sample>,
+                                        .adamw = entry<adamw>,
+                                        .sums_of_squares = entry<sums_of_squares>};
   return table;
 }
 

@@ -22,11 +22,11 @@ namespace polyhead::cpu::HWY_NAMESPACE {
 struct KeyBlocks {
   std::int64_t keys, count;
 
-  explicit KeyBlocks(const backend::Sequence& sequence)
+  explicit KeyBlocks(const kernels::Sequence& sequence)
       : keys(sequence.keys),
         count(std::max<std::int64_t>((keys + static_cast<std::int64_t>(kBlock) - 1) / static_cast<std::int64_t>(kBlock),
                                      1)) {}
-  backend::KeyRange operator[](std::int64_t b) const {
+  kernels::KeyRange operator[](std::int64_t b) const {
     if (count == 1) return {0, keys};  // divisions would show in calls of many short rows
     return {keys * b / count, keys * (b + 1) / count};
   }
@@ -92,7 +92,7 @@ struct KeyItem {
 template <class T>
 class KeyGradients {
  public:
-  KeyGradients(const backend::AttentionGradientProblem& problem, GradientShared<T>& shared,
+  KeyGradients(const kernels::AttentionGradientProblem& problem, GradientShared<T>& shared,
                const GradientWorkspace<T>& workspace, const KeyItem& item)
       : problem_(problem),
         shared_(shared),
@@ -128,14 +128,14 @@ class KeyGradients {
   struct Block {
     const std::int64_t index;
     const std::size_t place;  // among those of the item
-    const backend::KeyRange keys;
+    const kernels::KeyRange keys;
     BlockSums<T> dk, dv;
     // Of the head at hand.
     Matrix<T> k, v;
     bool finite_keys = true;
     double gate = 0;  // its part of the gate's gradient
 
-    Block(const KeyGradients& of, std::int64_t b, std::size_t at, backend::KeyRange range)
+    Block(const KeyGradients& of, std::int64_t b, std::size_t at, kernels::KeyRange range)
         : index(b),
           place(at),
           keys(range),
@@ -155,8 +155,8 @@ class KeyGradients {
   // since all bounds of what a query sees grow with its number.
   struct Seen {
     std::size_t first_place = 0, end_place = 0;  // the panels that see any of it
-    backend::KeyRange all;
-    backend::KeyRange by[kPanelsAtOnce];
+    kernels::KeyRange all;
+    kernels::KeyRange by[kPanelsAtOnce];
   };
 
   template <class Visit>
@@ -211,7 +211,7 @@ class KeyGradients {
   Seen seen_of(const GradientHead<T>& head, const Block& block, const Group& group) const {
     Seen seen;
     for (std::size_t p = 0; p < group.count; ++p) {
-      const backend::KeyRange keys = group.loaded[p] ? seen_by(head, group.panels[p], block) : backend::KeyRange{};
+      const kernels::KeyRange keys = group.loaded[p] ? seen_by(head, group.panels[p], block) : kernels::KeyRange{};
       if (keys.empty()) continue;
       if (seen.all.empty()) {
         seen.all = keys;
@@ -235,7 +235,7 @@ class KeyGradients {
   }
 
   void make_tile(const GradientHead<T>& head, Block& block, Group& group, std::size_t place,
-                 backend::KeyRange seen) const {
+                 kernels::KeyRange seen) const {
     alignas(64) T gate_sum[kPanel<T>] = {};
     GradientPanel<T>& panel = group.panels[place];
     const std::int64_t first = seen.begin - block.keys.begin;
@@ -293,7 +293,7 @@ class KeyGradients {
   // itself waits only for blocks before it. Nothing in an item throws: a block that did not add would deadlock the
   // next.
   void add_to_dq(const GradientHead<T>& head, const Block& block, const GradientPanel<T>& panel, std::int64_t index,
-                 backend::KeyRange seen) const {
+                 kernels::KeyRange seen) const {
     if (blocks_.count == 1) return add_part_to_dq(head, block, panel, index, true, seen);  // nobody waits
     const std::int64_t before = block_before(head, panel, block.index, shared_.copies);
     Awaited& done = shared_.done[static_cast<std::size_t>(shared_.place_of(head, index, copy_))];
@@ -302,7 +302,7 @@ class KeyGradients {
     done.set(static_cast<std::uint32_t>(block.index + 1));
   }
   void add_part_to_dq(const GradientHead<T>& head, const Block& block, const GradientPanel<T>& panel,
-                      std::int64_t index, bool fresh, backend::KeyRange seen) const {
+                      std::int64_t index, bool fresh, kernels::KeyRange seen) const {
     if (head.sends()) {
       add_product_to_dq(head, block, panel, index, fresh, seen);
       if (panel.sums_weights) normalise_dq(head, block, panel, index, fresh);
@@ -311,7 +311,7 @@ class KeyGradients {
     }
   }
   void add_product_to_dq(const GradientHead<T>& head, const Block& block, const GradientPanel<T>& panel,
-                         std::int64_t index, bool fresh, backend::KeyRange seen) const {
+                         std::int64_t index, bool fresh, kernels::KeyRange seen) const {
     const Sums<T> dq = dq_of(head, panel, index);
     const Matrix<T> k = rows_from(block.k, seen.begin - block.keys.begin);
     auto n = static_cast<std::size_t>(seen.end - seen.begin);
@@ -369,7 +369,7 @@ class KeyGradients {
     shared_.sink_parts[static_cast<std::size_t>(shared_.place_of(head, index))] = sum;
   }
 
-  static backend::KeyRange seen_by(const GradientHead<T>& head, const PanelRows<T>& rows, const Block& block) {
+  static kernels::KeyRange seen_by(const GradientHead<T>& head, const PanelRows<T>& rows, const Block& block) {
     return head.head().seen_by(rows, block.keys);
   }
   // The last block before this one that the panel sees, going back by `step`; negative if there is none.
@@ -396,18 +396,18 @@ class KeyGradients {
   }
 
   // scratch and partial [kBlocksAtOnce][kBlock][padded columns].
-  BlockSums<T> sums_of(const TensorView& to, backend::KeyRange keys, std::size_t place, std::size_t columns, T* scratch,
+  BlockSums<T> sums_of(const TensorView& to, kernels::KeyRange keys, std::size_t place, std::size_t columns, T* scratch,
                        T* partial) const {
     const std::size_t at = place * kBlock * columns;
     return BlockSums<T>(to, sequence_.batch, item_.kv_head, sequence_.key_begin + keys.begin, keys.end - keys.begin,
                         heads_per_kv_ * panels_of<T>(sequence_), scratch + at, partial + at);
   }
 
-  const backend::AttentionGradientProblem& problem_;
+  const kernels::AttentionGradientProblem& problem_;
   GradientShared<T>& shared_;
   const GradientWorkspace<T>& w_;
   const KeyItem item_;
-  const backend::Sequence sequence_;
+  const kernels::Sequence sequence_;
   const KeyBlocks blocks_;
   const std::int64_t copy_, heads_per_kv_;
   std::size_t own_count_ = 0;

@@ -137,7 +137,7 @@ void add_alibi(const PanelRows<T>& panel, std::int64_t first_key, std::size_t n,
 
 // Hides keys from the queries that do not see them by their position.
 template <class T>
-void hide_by_position(const backend::PositionMask<std::int64_t>& mask, const PanelRows<T>& panel,
+void hide_by_position(const kernels::PositionMask<std::int64_t>& mask, const PanelRows<T>& panel,
                       std::int64_t first_key, std::size_t n, T* st) {
   const Tag<T> d;
   const auto lane_of = [&](std::int64_t query) {

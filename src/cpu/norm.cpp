@@ -14,12 +14,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-using backend::RowPlaces;
+using kernels::RowPlaces;
 
 inline std::size_t columns_of(const ConstTensorView& x) { return static_cast<std::size_t>(x.shape(x.rank() - 1)); }
 
 template <class T>
-void normalise_row(const backend::NormProblem& problem, std::int64_t row) {
+void normalise_row(const kernels::NormProblem& problem, std::int64_t row) {
   const std::size_t C = columns_of(problem.x);
   const bool centred = problem.beta.present();
   const T *x = data_of<T>(problem.x) + RowPlaces(problem.x)[row], *gamma = data_of<T>(problem.gamma);
@@ -47,7 +47,7 @@ void normalise_row(const backend::NormProblem& problem, std::int64_t row) {
 // With u = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - u mean(g u)), the middle term for LayerNorm only.
 // Adds dy u and dy of the row to sums [2][C].
 template <class T>
-void normalise_row_backward(const backend::NormGradientProblem& problem, std::int64_t row, T* sums) {
+void normalise_row_backward(const kernels::NormGradientProblem& problem, std::int64_t row, T* sums) {
   const std::size_t C = columns_of(problem.x);
   const T *x = data_of<T>(problem.x) + RowPlaces(problem.x)[row],
           *dy = data_of<T>(problem.dy) + RowPlaces(problem.dy)[row], *gamma = data_of<T>(problem.gamma);
@@ -73,13 +73,13 @@ void normalise_row_backward(const backend::NormGradientProblem& problem, std::in
 }
 
 template <class T>
-void normalise_as(Team& team, const backend::NormProblem& problem) {
+void normalise_as(Team& team, const kernels::NormProblem& problem) {
   const auto C = static_cast<std::int64_t>(columns_of(problem.x));
   for_rows(team, RowBlocks(RowPlaces(problem.x).count, C), [&](std::int64_t row) { normalise_row<T>(problem, row); });
 }
 
 template <class T>
-void normalise_backward_as(Team& team, const backend::NormGradientProblem& problem) {
+void normalise_backward_as(Team& team, const kernels::NormGradientProblem& problem) {
   const std::size_t C = columns_of(problem.x);
   const RowBlocks blocks(RowPlaces(problem.x).count, static_cast<std::int64_t>(C));
   std::vector<T> parts(static_cast<std::size_t>(blocks.count) * 2 * C, T{0});  // [blocks][2][C]
@@ -103,10 +103,10 @@ void normalise_backward_as(Team& team, const backend::NormGradientProblem& probl
   if (problem.dbeta.present()) total(C, problem.dbeta);
 }
 
-void normalise(Team& team, const backend::NormProblem& problem) {
+void normalise(Team& team, const kernels::NormProblem& problem) {
   problem.x.dtype() == DType::f64 ? normalise_as<double>(team, problem) : normalise_as<float>(team, problem);
 }
-void normalise_backward(Team& team, const backend::NormGradientProblem& problem) {
+void normalise_backward(Team& team, const kernels::NormGradientProblem& problem) {
   problem.x.dtype() == DType::f64 ? normalise_backward_as<double>(team, problem)
                                   : normalise_backward_as<float>(team, problem);
 }
@@ -120,11 +120,11 @@ namespace polyhead::cpu {
 HWY_EXPORT(normalise);
 HWY_EXPORT(normalise_backward);
 
-void normalise(Team& team, const backend::NormProblem& problem) {
+void normalise(Team& team, const kernels::NormProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(normalise)(team, problem);
 }
-void normalise_backward(Team& team, const backend::NormGradientProblem& problem) {
+void normalise_backward(Team& team, const kernels::NormGradientProblem& problem) {
   choose_target();
   HWY_DYNAMIC_DISPATCH(normalise_backward)(team, problem);
 }

@@ -108,9 +108,9 @@ bool multiplies_pairs() {
   return can && (hwy::SupportedTargets() & HWY_AVX3) != 0;
 }
 
-backend::PackedMatrix pack_pairs(Team& team, const ConstTensorView& b) {
+kernels::PackedMatrix pack_pairs(Team& team, const ConstTensorView& b) {
   const std::int64_t K = b.shape(0), N = b.shape(1), pairs = divide_up(K, 2), strips = divide_up(N, kColumns);
-  backend::PackedMatrix packed{.strips = Tensor::empty({strips, pairs, 2 * kColumns}, DType::bf16), .pairs = true};
+  kernels::PackedMatrix packed{.strips = Tensor::empty({strips, pairs, 2 * kColumns}, DType::bf16), .pairs = true};
   auto* to = static_cast<Pair*>(packed.strips.view().data());
   const int members = members_for(team, static_cast<double>(b.count()) / kMovedPerThread);
   team.for_each(b.count() == 0 ? 0 : strips, 1, members, [&](int) {
@@ -123,7 +123,7 @@ backend::PackedMatrix pack_pairs(Team& team, const ConstTensorView& b) {
   return packed;
 }
 
-void pair_gemm(Team& team, const backend::GemmProblem& problem) {
+void pair_gemm(Team& team, const kernels::GemmProblem& problem) {
   const ConstTensorView &a = problem.a, &bias = problem.bias;
   const TensorView& c = problem.c;
   const std::int64_t M = c.shape(0), N = c.shape(1), K = a.shape(1), pairs = divide_up(K, 2);
@@ -168,8 +168,8 @@ void pair_gemm(Team& team, const backend::GemmProblem& problem) {
 namespace polyhead::cpu {
 
 bool multiplies_pairs() { return false; }
-backend::PackedMatrix pack_pairs(Team&, const ConstTensorView&) { return {}; }
-void pair_gemm(Team&, const backend::GemmProblem&) {}
+kernels::PackedMatrix pack_pairs(Team&, const ConstTensorView&) { return {}; }
+void pair_gemm(Team&, const kernels::GemmProblem&) {}
 
 }  // namespace polyhead::cpu
 

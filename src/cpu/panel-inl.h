@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
-#include "backend/attention.h"
 #include "cpu/products-inl.h"
+#include "kernels/attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {

@@ -14,7 +14,7 @@ template <class Real>
 struct Rotation {
   std::vector<Real> cosine, sine;  // [dim/2]
 
-  void set(const backend::RotaryProblem& problem, std::int64_t position, const std::vector<double>& rates) {
+  void set(const kernels::RotaryProblem& problem, std::int64_t position, const std::vector<double>& rates) {
     for (std::size_t c = 0; c < rates.size(); ++c) {
       const double angle = static_cast<double>(position) * rates[c];
       cosine[c] = static_cast<Real>(std::cos(angle));
@@ -24,7 +24,7 @@ struct Rotation {
 };
 
 template <class Stored, class Real>
-void rotate_row(const backend::RotaryProblem& problem, const Rotation<Real>& rotation, const Stored* x, Stored* y) {
+void rotate_row(const kernels::RotaryProblem& problem, const Rotation<Real>& rotation, const Stored* x, Stored* y) {
   const std::int64_t half = problem.dim / 2;
   const bool halves = problem.layout == RotaryLayout::half;
   const std::int64_t step = halves ? 1 : 2, partner = halves ? half : 1;
@@ -39,14 +39,14 @@ void rotate_row(const backend::RotaryProblem& problem, const Rotation<Real>& rot
 }
 
 template <class Stored, class Real>
-void rotate_as(Team& team, const backend::RotaryProblem& problem) {
+void rotate_as(Team& team, const kernels::RotaryProblem& problem) {
   const ConstTensorView& x = problem.x;
   const TensorView& y = problem.y;
   const std::int64_t B = x.shape(0), H = x.shape(1), T = x.shape(2);
   const bool shared = !problem.positions.present() || problem.positions.stride(0) == 0;
   std::vector<double> rates(static_cast<std::size_t>(problem.dim / 2));
   for (std::size_t c = 0; c < rates.size(); ++c) {
-    rates[c] = backend::scaled(std::pow(problem.base, -2.0 * static_cast<double>(c) / static_cast<double>(problem.dim)),
+    rates[c] = kernels::scaled(std::pow(problem.base, -2.0 * static_cast<double>(c) / static_cast<double>(problem.dim)),
                                problem.scaling);
     if (problem.factors.present()) rates[c] /= static_cast<double>(data_of<float>(problem.factors)[c]);
   }
@@ -77,7 +77,7 @@ void rotate_as(Team& team, const backend::RotaryProblem& problem) {
 
 }  // namespace
 
-void rotate(Team& team, const backend::RotaryProblem& problem) {
+void rotate(Team& team, const kernels::RotaryProblem& problem) {
   switch (problem.x.dtype()) {
     case DType::f64: return rotate_as<double, double>(team, problem);
     case DType::f32: return rotate_as<float, float>(team, problem);

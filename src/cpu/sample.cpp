@@ -1,13 +1,13 @@
 // Draws of tokens on the CPU, a row at a time.
-#include "backend/sample.h"
+#include "kernels/sample.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
-#include "backend/bad_value.h"
 #include "cpu/kernels.h"
+#include "kernels/bad_value.h"
 
 namespace polyhead::cpu {
 namespace {
@@ -17,7 +17,7 @@ using Weight = std::uint64_t;
 
 class Row {
  public:
-  Row(const float* logits, std::int64_t count, const backend::SampleProblem& problem)
+  Row(const float* logits, std::int64_t count, const kernels::SampleProblem& problem)
       : logits_(logits), count_(count), problem_(problem), largest_(*std::max_element(logits, logits + count)) {}
 
   Token likeliest() const { return static_cast<Token>(std::find(logits_, logits_ + count_, largest_) - logits_); }
@@ -40,7 +40,7 @@ class Row {
  private:
   Weight weight_of(float logit) const {
     const double e = std::exp((static_cast<double>(logit) - static_cast<double>(largest_)) / problem_.temperature);
-    return static_cast<Weight>(std::llrint(e * backend::kWholeWeight));
+    return static_cast<Weight>(std::llrint(e * kernels::kWholeWeight));
   }
 
   // The tokens to draw from, by number.
@@ -55,13 +55,13 @@ class Row {
       std::erase_if(tokens,
                     [&](Token token) { return static_cast<double>(weights[static_cast<std::size_t>(token)]) < light; });
       sort(tokens, tokens.end());
-      cut(tokens, weights, backend::share_of(total, problem_.top_p));
+      cut(tokens, weights, kernels::share_of(total, problem_.top_p));
     } else {
       sort(tokens, tokens.begin() + problem_.top_k);
       tokens.resize(static_cast<std::size_t>(problem_.top_k));
       Weight total = 0;
       for (const Token token : tokens) total += weights[static_cast<std::size_t>(token)];
-      if (problem_.top_p < 1) cut(tokens, weights, backend::share_of(total, problem_.top_p));
+      if (problem_.top_p < 1) cut(tokens, weights, kernels::share_of(total, problem_.top_p));
     }
     std::sort(tokens.begin(), tokens.end());
     return tokens;
@@ -81,19 +81,19 @@ class Row {
 
   const float* logits_;
   const std::int64_t count_;
-  const backend::SampleProblem& problem_;
+  const kernels::SampleProblem& problem_;
   const float largest_;
 };
 
 }  // namespace
 
-void sample(Team&, std::string_view op, const backend::SampleProblem& problem) {
+void sample(Team&, std::string_view op, const kernels::SampleProblem& problem) {
   const ConstTensorView& logits = problem.logits;
   const std::int64_t V = logits.shape(1);
   for (std::int64_t b = 0; b < logits.shape(0); ++b) {
     const float* const numbers = data_of<float>(logits) + b * logits.stride(0);
     if (std::any_of(numbers, numbers + V, [](float logit) { return !std::isfinite(logit); })) {
-      throw backend::error_of(op, {.kind = backend::BadValue::Kind::logits});
+      throw kernels::error_of(op, {.kind = kernels::BadValue::Kind::logits});
     }
     const Row row(numbers, V, problem);
     data_of<Token>(problem.tokens)[b] =

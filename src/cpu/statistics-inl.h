@@ -142,7 +142,7 @@ HWY_INLINE void full_fields(const Head<T>& head, const Panel<T>& panel, const Ro
 // Adds the panel's rows to `sums` [fields] and, if wanted, writes each row's fields.
 template <class T>
 void report_rows(const Head<T>& head, const Panel<T>& panel, const RowResults<T>& rows, double* sums) {
-  const backend::AttentionProblem& problem = head.problem;
+  const kernels::AttentionProblem& problem = head.problem;
   const bool full = problem.statistics_set == StatisticsSet::full;
   const int width = problem.statistics_width();
   Fields<T> fields;

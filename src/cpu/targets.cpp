@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "backend/executors.h"
+#include "kernels/executors.h"
 #include "polyhead/error.h"
 
 namespace polyhead::cpu {

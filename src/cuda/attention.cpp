@@ -12,7 +12,7 @@ namespace polyhead::cuda {
 namespace {
 
 // Kernels count rows, keys and columns in 32 bits; offsets have 64.
-void expect_sizes(std::string_view op, const backend::AttentionProblem& problem) {
+void expect_sizes(std::string_view op, const kernels::AttentionProblem& problem) {
   expect_no_f64(op, problem.q);
   for (const std::int64_t size :
        {problem.sequences.queries, problem.sequences.keys, problem.heads, problem.head_dim, problem.value_dim}) {
@@ -26,16 +26,16 @@ void expect_sizes(std::string_view op, const backend::AttentionProblem& problem)
 
 // Why Hopper's own kernels do not take a call, forward or backward; empty if they do.
 template <class Problem>
-std::string objection_to_sm90(CudaExecutor& executor, const Problem& problem) {
-  const std::string why = executor.queue().objection_to_hopper();
-  return why.empty() ? sm90::objection(problem) : why;
+std::string_view why_not_sm90(CudaExecutor& executor, const Problem& problem) {
+  const std::string_view why = executor.queue().why_not_hopper();
+  return why.empty() ? sm90::why_not(problem) : why;
 }
 
 // Output, lse and statistics. Weights and logits have a kernel of their own, and so have statistics where there are
-// rarer options.
-void attend_sm90(CudaExecutor& executor, backend::AttentionProblem problem) {
-  backend::AttentionProblem rest = problem;
-  if (portable::rarer_option(problem).empty()) {
+// score modifiers.
+void attend_sm90(CudaExecutor& executor, kernels::AttentionProblem problem) {
+  kernels::AttentionProblem rest = problem;
+  if (portable::score_modifier(problem).empty()) {
     rest.statistics = rest.row_statistics = {};
   } else {
     problem.statistics_set = StatisticsSet::none;
@@ -48,8 +48,8 @@ void attend_sm90(CudaExecutor& executor, backend::AttentionProblem problem) {
 }
 
 // The output and lse of the forward pass, if its caller has not kept them.
-void attend_again(CudaExecutor& executor, backend::AttentionGradientProblem& problem) {
-  backend::AttentionProblem forward = problem.forward;
+void attend_again(CudaExecutor& executor, kernels::AttentionGradientProblem& problem) {
+  kernels::AttentionProblem forward = problem.forward;
   const Dims rows{forward.q.shape(0), forward.heads, forward.sequences.queries};
   const Dims shape{rows[0], rows[1], rows[2], forward.value_dim};
   const auto bytes = count_of(shape) * static_cast<std::int64_t>(size_of(forward.dtype));
@@ -98,7 +98,7 @@ class Bf16Copies {
 };
 
 // The problem as it would be with bf16 copies, which do not exist yet: for questions about its shape.
-backend::AttentionProblem with_bf16_shapes(backend::AttentionProblem problem) {
+kernels::AttentionProblem with_bf16_shapes(kernels::AttentionProblem problem) {
   alignas(256) static std::byte nothing[256];
   problem.dtype = DType::bf16;
   for (ConstTensorView* view : {&problem.q, &problem.k, &problem.v}) *view = Bf16Copies::shaped(nothing, *view);
@@ -108,13 +108,13 @@ backend::AttentionProblem with_bf16_shapes(backend::AttentionProblem problem) {
 
 // Whether f32 operands are rounded to bf16: if it is allowed, and Hopper's kernels take the call then. Not for few
 // queries: all keys would be copied to be read once.
-bool rounds_operands(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+bool rounds_operands(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   if (executor.precision != Precision::bf16 || problem.dtype != DType::f32) return false;
   if (problem.k.dtype() != DType::f32 || problem.sequences.queries <= 16) return false;
-  return objection_to_sm90(executor, with_bf16_shapes(problem)).empty();
+  return why_not_sm90(executor, with_bf16_shapes(problem)).empty();
 }
 
-backend::AttentionProblem with_bf16_operands(Bf16Copies& copies, backend::AttentionProblem problem) {
+kernels::AttentionProblem with_bf16_operands(Bf16Copies& copies, kernels::AttentionProblem problem) {
   problem.dtype = DType::bf16;
   problem.q = copies.copy_of(problem.q);
   problem.k = copies.copy_of(problem.k);
@@ -122,19 +122,19 @@ backend::AttentionProblem with_bf16_operands(Bf16Copies& copies, backend::Attent
   return problem;
 }
 
-void attend_rounded(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+void attend_rounded(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   Bf16Copies copies(executor, {problem.q, problem.k, problem.v, problem.output});
-  backend::AttentionProblem rounded = with_bf16_operands(copies, problem);
+  kernels::AttentionProblem rounded = with_bf16_operands(copies, problem);
   rounded.output = copies.place(problem.output);
   attend(executor, rounded);
   copy(executor, rounded.output, problem.output);
 }
 
-void attend_backward_rounded(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
-  const backend::AttentionProblem& forward = problem.forward;
+void attend_backward_rounded(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem) {
+  const kernels::AttentionProblem& forward = problem.forward;
   Bf16Copies copies(
       executor, {forward.q, forward.k, forward.v, problem.output, problem.doutput, problem.dq, problem.dk, problem.dv});
-  backend::AttentionGradientProblem rounded = problem;
+  kernels::AttentionGradientProblem rounded = problem;
   rounded.forward = with_bf16_operands(copies, forward);
   rounded.output = copies.copy_of(problem.output);
   rounded.doutput = copies.copy_of(problem.doutput);
@@ -149,29 +149,29 @@ void attend_backward_rounded(CudaExecutor& executor, const backend::AttentionGra
 
 }  // namespace
 
-void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+void attend(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   expect_sizes("attend", problem);
   if (rounds_operands(executor, problem)) return attend_rounded(executor, problem);
-  if (portable::objection_to_decode(executor, problem).empty()) {
+  if (portable::why_not_decode(executor, problem).empty()) {
     portable::decode(executor, problem);
     portable::describe_heads(executor, problem);
-  } else if (objection_to_sm90(executor, problem).empty()) {
+  } else if (why_not_sm90(executor, problem).empty()) {
     attend_sm90(executor, problem);
   } else {
     portable::attend(executor, problem);
   }
 }
 
-void attend_backward(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
+void attend_backward(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem) {
   expect_sizes("attend_backward", problem.forward);
   if (rounds_operands(executor, problem.forward) && !problem.dweights.present()) {
     return attend_backward_rounded(executor, problem);
   }
-  const bool hopper = objection_to_sm90(executor, problem).empty();
-  if (!hopper && !portable::objection_to_mma(executor, problem).empty()) {
+  const bool hopper = why_not_sm90(executor, problem).empty();
+  if (!hopper && !portable::why_not_mma(executor, problem).empty()) {
     return portable::attend_backward_f32(executor, problem);
   }
-  backend::AttentionGradientProblem known = problem;
+  kernels::AttentionGradientProblem known = problem;
   if (!problem.output.present()) attend_again(executor, known);
   if (!hopper) return portable::attend_backward_mma(executor, known);
   const auto bytes = static_cast<std::int64_t>(sm90::extra_bytes(known));
@@ -181,32 +181,31 @@ void attend_backward(CudaExecutor& executor, const backend::AttentionGradientPro
   if (problem.dbias.present()) portable::bias_gradient(executor, problem);
 }
 
-std::string explain(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+std::string explain(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   expect_sizes("explain", problem);
   if (rounds_operands(executor, problem)) {
     return explain(executor, with_bf16_shapes(problem)) + "; f32 tensors, rounded to bf16 first";
   }
   std::string text = to_string(executor.device()) + ", sm_" + std::to_string(executor.queue().capability());
-  const std::string to_mma = portable::objection_to_mma(executor, problem),
-                    to_sm90 = objection_to_sm90(executor, problem);
-  const bool few = portable::objection_to_decode(executor, problem).empty(), hopper = !few && to_sm90.empty();
+  const std::string not_mma(portable::why_not_mma(executor, problem)), not_sm90(why_not_sm90(executor, problem));
+  const bool few = portable::why_not_decode(executor, problem).empty(), hopper = !few && not_sm90.empty();
   if (few) {
     text += ", tensor cores (mma.sync); few queries: keys and values read once for all heads that share them";
   } else if (hopper) {
     text += ", tensor cores (wgmma), keys and values brought by the copy engine";
   } else {
-    text += to_mma.empty() ? ", tensor cores (mma.sync)" : ", f32 arithmetic; no tensor cores: " + to_mma;
-    if (to_mma.empty() && problem.dtype == DType::f32) {
+    text += not_mma.empty() ? ", tensor cores (mma.sync)" : ", f32 arithmetic; no tensor cores: " + not_mma;
+    if (not_mma.empty() && problem.dtype == DType::f32) {
       text += executor.precision == Precision::f32 ? "; f32 in three products of TF32" : "; f32 rounded to TF32";
     }
-    text += "; not Hopper's kernel: " + to_sm90;
+    text += "; not Hopper's kernel: " + not_sm90;
   }
-  if (const std::string why = hopper ? sm90::objection_to_bias_tiles(problem) : ""; !why.empty()) {
-    text += "; the bias is not brought by the copy engine: " + why;
+  if (const std::string_view why = hopper ? sm90::why_not_bias_tiles(problem) : ""; !why.empty()) {
+    text += "; the bias is not brought by the copy engine: " + std::string(why);
   }
   if (!problem.weight_head_of.empty()) text += "; weights or logits: a kernel of their own computes them, in f32";
   if (problem.statistics_set != StatisticsSet::none) {
-    text += hopper && portable::rarer_option(problem).empty()
+    text += hopper && portable::score_modifier(problem).empty()
                 ? "; statistics: in the same walk over the keys"
                 : "; statistics: a kernel of their own computes the logits again, in f32";
   }

@@ -10,7 +10,7 @@
 #include <memory>
 #include <tuple>
 
-#include "backend/gemm.h"
+#include "kernels/gemm.h"
 
 namespace polyhead::cuda {
 

@@ -1,8 +1,8 @@
 #include "cuda/executor.h"
 
-#include "backend/executors.h"
 #include "cuda/cublas_lt.h"
 #include "cuda/kernels.h"
+#include "kernels/executors.h"
 
 namespace polyhead::cuda {
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "backend/executors.h"
 #include "cuda/error.h"
+#include "kernels/executors.h"
 
 namespace polyhead::cuda {
 namespace {
@@ -23,7 +23,7 @@ int capability_of(int device) {
 }
 
 // Why a device cannot be used, or nothing.
-std::string objection(int device) {
+std::string why_unusable(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {
@@ -50,7 +50,7 @@ bool wants_portable_only() {
 
 }  // namespace
 
-std::string reason() { return objection(0); }
+std::string reason() { return why_unusable(0); }
 bool available() noexcept {
   try {
     return reason().empty();
@@ -61,7 +61,7 @@ bool available() noexcept {
 
 Queue::Queue(int device, std::optional<void*> stream)
     : device_(device), owns_stream_(!stream), stream_(static_cast<cudaStream_t>(stream.value_or(nullptr))) {
-  if (const std::string why = objection(device); !why.empty()) throw Error(ErrorCode::device, "context", why);
+  if (const std::string why = why_unusable(device); !why.empty()) throw Error(ErrorCode::device, "context", why);
   const Entered entered = enter();
   processors_ = attribute(device, cudaDevAttrMultiProcessorCount);
   capability_ = capability_of(device);
@@ -71,19 +71,19 @@ Queue::Queue(int device, std::optional<void*> stream)
   check(cudaMalloc(reinterpret_cast<void**>(&claimed_), sizeof *claimed_), "cudaMalloc");
   check(cudaMemsetAsync(claimed_, 0, sizeof *claimed_, stream_), "cudaMemsetAsync");
   void* memory = nullptr;
-  check(cudaHostAlloc(&memory, sizeof *complaint_, cudaHostAllocMapped), "cudaHostAlloc");
-  complaint_ = new (memory) Complaint;
+  check(cudaHostAlloc(&memory, sizeof *violation_, cudaHostAllocMapped), "cudaHostAlloc");
+  violation_ = new (memory) Violation;
 }
 
-std::string Queue::objection_to_hopper() const {
-  if (capability_ != 90) return "no Hopper GPU";
+std::string_view Queue::why_not_hopper() const {
+  if (capability_ != 90) return "the GPU is not a Hopper (sm_90)";
   return portable_only_ ? "POLYHEAD_CUDA_KERNELS is portable" : "";
 }
 
 Queue::~Queue() {
   const Entered entered = enter();
   cudaStreamSynchronize(stream_);
-  cudaFreeHost(complaint_);
+  cudaFreeHost(violation_);
   cudaFree(claimed_);
   if (owns_stream_) cudaStreamDestroy(stream_);
 }
@@ -91,19 +91,19 @@ Queue::~Queue() {
 void Queue::synchronise() {
   const Entered entered = enter();
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-  if (complaint_->bad.kind == backend::BadValue::Kind::none) return;
-  const Complaint found = *complaint_;
-  *complaint_ = {};
+  if (violation_->bad.kind == kernels::BadValue::Kind::none) return;
+  const Violation found = *violation_;
+  *violation_ = {};
   check(cudaMemsetAsync(claimed_, 0, sizeof *claimed_, stream_), "cudaMemsetAsync");
   const std::lock_guard lock(ops_mutex_);
-  throw backend::error_of(ops_[static_cast<std::size_t>(found.op)], found.bad);
+  throw kernels::error_of(ops_[static_cast<std::size_t>(found.op)], found.bad);
 }
 
-Complaints Queue::complaints(std::string_view op) {
+Violations Queue::violations(std::string_view op) {
   const std::lock_guard lock(ops_mutex_);
   auto known = std::find(ops_.begin(), ops_.end(), op);
   if (known == ops_.end()) known = ops_.insert(ops_.end(), std::string(op));
-  return {claimed_, complaint_, static_cast<int>(known - ops_.begin())};
+  return {claimed_, violation_, static_cast<int>(known - ops_.begin())};
 }
 
 }  // namespace polyhead::cuda

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/complaints.h"
+#include "cuda/violations.h"
 
 namespace polyhead::cuda {
 
@@ -28,7 +28,7 @@ class Queue {
   int capability() const noexcept { return capability_; }              // 90 for sm_90
   std::size_t shared_bytes() const noexcept { return shared_bytes_; }  // the most that a block may have
   // Why Hopper's own kernels are not to be used; empty if they are.
-  std::string objection_to_hopper() const;
+  std::string_view why_not_hopper() const;
 
   // While it lives, `device` is the current device of the calling thread, which then gets back the one it had. If the
   // device cannot be entered, the next call on it fails.
@@ -50,11 +50,11 @@ class Queue {
   };
   Entered enter() const noexcept { return Entered(device_); }
 
-  // Waits until all work is done; throws the first complaint.
+  // Waits until all work is done; throws the first violation.
   void synchronise();
 
   // Where a kernel of this op complains.
-  Complaints complaints(std::string_view op);
+  Violations violations(std::string_view op);
 
  private:
   const int device_;
@@ -64,7 +64,7 @@ class Queue {
   bool owns_stream_;
   cudaStream_t stream_ = nullptr;
   int* claimed_ = nullptr;          // on the device: 1 once a kernel has complained
-  Complaint* complaint_ = nullptr;  // memory of the host that kernels write to
+  Violation* violation_ = nullptr;  // memory of the host that kernels write to
   std::mutex ops_mutex_;
   std::vector<std::string> ops_;  // by number
 };

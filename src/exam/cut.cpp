@@ -35,33 +35,33 @@ class Worker {
   Worker(Context& context, const model::Transformer& model, const Examples& some)
       : context_(context), model_(model), some_(some), length_(some.tokens.shape()[1]), tape_(context, false) {
     tape_.pack_weights();
-    if (goes_on()) memory_.emplace(context, model, some.tokens.shape()[0], length_);
+    if (goes_on()) caches_.emplace(context, model, some.tokens.shape()[0], length_);
   }
 
   bool goes_on() const { return model_.config().kind == model::Kind::gpt && length_ > 1; }
 
   double read() {
-    if (memory_) forget();
+    if (caches_) forget();
     return seconds_of(some_.tokens);
   }
 
   // Begins after half of the tokens and takes one more at each call, until there are none left.
   double step() {
-    if (memory_->length() == 0 || memory_->length() == length_) {
+    if (caches_->length() == 0 || caches_->length() == length_) {
       forget();
       seconds_of(columns(some_.tokens, 0, length_ / 2));
     }
-    return seconds_of(columns(some_.tokens, memory_->length(), memory_->length() + 1));
+    return seconds_of(columns(some_.tokens, caches_->length(), caches_->length() + 1));
   }
 
  private:
-  void forget() { memory_->clear(context_, std::vector<std::int32_t>(static_cast<std::size_t>(memory_->batch()))); }
+  void forget() { caches_->clear(context_, std::vector<std::int32_t>(static_cast<std::size_t>(caches_->batch()))); }
 
   double seconds_of(const Tensor& tokens) {
     const Clock::time_point begin = Clock::now();
     tape_.clear();
     model::PassOptions options{.lengths = some_.lengths};
-    if (memory_) options = {.memory = &*memory_, .last_only = true};
+    if (caches_) options = {.caches = &*caches_, .last_only = true};
     model_.forward(tape_, tokens, options);
     context_.synchronise();
     return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -72,7 +72,7 @@ class Worker {
   const Examples& some_;
   std::int64_t length_;
   autograd::Tape tape_;
-  std::optional<model::Memory> memory_;
+  std::optional<model::KvCaches> caches_;
 };
 
 double median(std::vector<double> values) {

@@ -5,7 +5,7 @@
 
 namespace polyhead::model {
 
-Memory::Memory(Context& context, const Transformer& model, std::int64_t batch, std::int64_t capacity)
+KvCaches::KvCaches(Context& context, const Transformer& model, std::int64_t batch, std::int64_t capacity)
     : padding_(static_cast<std::size_t>(batch)), capacity_(capacity) {
   const Config& config = model.config();
   const DType storage = autograd::Tape(context, false).inner_type(model.dtype());
@@ -16,7 +16,7 @@ Memory::Memory(Context& context, const Transformer& model, std::int64_t batch, s
   }
 }
 
-void Memory::clear(Context& context, std::span<const std::int32_t> padding) {
+void KvCaches::clear(Context& context, std::span<const std::int32_t> padding) {
   padding_.assign(padding.begin(), padding.end());
   length_ = 0;
   const ConstTensorView start(padding_.data(), {batch()});
@@ -27,7 +27,7 @@ void Memory::clear(Context& context, std::span<const std::int32_t> padding) {
   }
 }
 
-void Memory::place(Context& context, std::int64_t n) {
+void KvCaches::place(Context& context, std::int64_t n) {
   Tensor places = Tensor::empty({(n + 2) * batch()}, DType::i32);
   std::int32_t* next = places.as<std::int32_t>();
   const auto first = static_cast<std::int32_t>(length_);
@@ -43,24 +43,24 @@ void Memory::place(Context& context, std::int64_t n) {
   copy(context, places, places_);
 }
 
-ConstTensorView Memory::positions() const {
+ConstTensorView KvCaches::positions() const {
   const std::int64_t count = places_.shape()[0] - 2 * batch();
   return places_.view().slice(0, 0, count).reshape({batch(), batch() == 0 ? 0 : count / batch()});
 }
 
-ops::CacheRows Memory::rows(bool recorded) const {
+ops::CacheRows KvCaches::rows(bool recorded) const {
   const std::int64_t end = places_.shape()[0], middle = end - batch();
   return {places_.view().slice(0, middle - batch(), middle), places_.view().slice(0, middle, end),
           recorded ? bound() : 0};
 }
 
-std::int64_t Memory::bound() const {
+std::int64_t KvCaches::bound() const {
   constexpr std::uint64_t kLeast = 256;
   return std::min(capacity_, static_cast<std::int64_t>(std::bit_ceil(
                                  std::max<std::uint64_t>(kLeast, static_cast<std::uint64_t>(length_) + 1))));
 }
 
-void Memory::advance(std::int64_t n) {
+void KvCaches::advance(std::int64_t n) {
   for (std::optional<KvCache>& layer : layers_) {
     if (layer) ops::count(*layer, n);
   }

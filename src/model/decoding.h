@@ -1,4 +1,4 @@
-// What a language model remembers of the tokens it has read, so that each step reads only one more.
+// The KV caches of a language model: keys and values of the tokens it has read, so that each step reads only one more.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace polyhead::model {
 
-// Keys and values of every layer, for a batch of sequences; shorter ones are padded on the left.
-class Memory {
+// One for every layer, for a batch of sequences; shorter ones are padded on the left.
+class KvCaches {
  public:
   // For up to `capacity` tokens per sequence.
-  Memory(Context& context, const Transformer& model, std::int64_t batch, std::int64_t capacity);
+  KvCaches(Context& context, const Transformer& model, std::int64_t batch, std::int64_t capacity);
 
   std::int64_t batch() const noexcept { return static_cast<std::int64_t>(padding_.size()); }
   std::int64_t length() const noexcept { return length_; }  // tokens read, padding included
@@ -24,7 +24,7 @@ class Memory {
   void clear(Context& context, std::span<const std::int32_t> padding);
 
   // For Transformer::forward: tells the device where the next n tokens stand; their positions, i32 [B,n], and rows; and
-  // what a layer remembers. Calls that are recorded serve all lengths up to bound(), as long as it stays.
+  // the cache of a layer. Calls that are recorded serve all lengths up to bound(), as long as it stays.
   void place(Context& context, std::int64_t n);
   ConstTensorView positions() const;
   ops::CacheRows rows(bool recorded) const;

@@ -73,18 +73,18 @@ Generator::Generator(Context& context, const Transformer& model, std::vector<std
       tokens_(std::move(prompts)),
       sampling_(sampling),
       tape_(context, false),
-      memory_(context, model, static_cast<std::int64_t>(tokens_.size()), model.config().context) {
+      caches_(context, model, static_cast<std::int64_t>(tokens_.size()), model.config().context) {
   for (const std::vector<std::int32_t>& prompt : tokens_) expect_prompt(model, prompt, sampling);
   tape_.pack_weights();
-  last_ = Tensor::empty({memory_.batch(), 1}, DType::i32, context.allocator());
-  if (sampling.temperature > 0) draws_ = Tensor::empty({memory_.batch()}, DType::f64, context.allocator());
+  last_ = Tensor::empty({caches_.batch(), 1}, DType::i32, context.allocator());
+  if (sampling.temperature > 0) draws_ = Tensor::empty({caches_.batch()}, DType::f64, context.allocator());
 }
 
 void Generator::read() {
   const auto context = static_cast<std::size_t>(model_.config().context);
   std::size_t longest = 0;
   for (const auto& tokens : tokens_) longest = std::max(longest, std::min(tokens.size(), context));
-  Tensor input = Tensor::zeros({memory_.batch(), static_cast<std::int64_t>(longest)}, DType::i32);
+  Tensor input = Tensor::zeros({caches_.batch(), static_cast<std::int64_t>(longest)}, DType::i32);
   std::vector<std::int32_t> padding;
   std::int32_t* row = input.as<std::int32_t>();
   for (const auto& tokens : tokens_) {
@@ -92,10 +92,10 @@ void Generator::read() {
     padding.push_back(static_cast<std::int32_t>(longest - length));
     row = std::copy(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end(), row + padding.back());
   }
-  memory_.clear(context_, padding);
+  caches_.clear(context_, padding);
   recording_ = nullptr;  // it refers to memory that is placed anew
   tried_ = 0;
-  choose(tape_.value(model_.forward(tape_, input, {.memory = &memory_, .last_only = true})));
+  choose(tape_.value(model_.forward(tape_, input, {.caches = &caches_, .last_only = true})));
 }
 
 // A step's memory is there once it has run; then it is recorded, for as long as the bound of the caches stays.
@@ -103,11 +103,11 @@ void Generator::step() {
   Executor& executor = context_.executor();
   const auto pass = [&](bool recorded) {
     tape_.clear();
-    choose(tape_.value(model_.forward(tape_, last_, {.memory = &memory_, .recorded = recorded})));
+    choose(tape_.value(model_.forward(tape_, last_, {.caches = &caches_, .recorded = recorded})));
   };
   if (!executor.records()) return pass(false);
-  const std::int64_t bound = memory_.bound();
-  memory_.place(context_, 1);
+  const std::int64_t bound = caches_.bound();
+  caches_.place(context_, 1);
   if (recorded_ != bound || recording_ == nullptr || !recording_->replay()) {
     recording_ = nullptr;
     if (std::exchange(tried_, bound) != bound) {
@@ -117,34 +117,34 @@ void Generator::step() {
       recorded_ = bound;
     }
   }
-  memory_.advance(1);
+  caches_.advance(1);
 }
 
 void Generator::place_draws() {
   if (!draws_.present()) return;
-  Tensor draws = Tensor::empty({memory_.batch()}, DType::f64);
-  for (std::int64_t b = 0; b < memory_.batch(); ++b) {
+  Tensor draws = Tensor::empty({caches_.batch()}, DType::f64);
+  for (std::int64_t b = 0; b < caches_.batch(); ++b) {
     draws.as<double>()[b] = uniform(sampling_.seed, index_, static_cast<std::uint32_t>(b));
   }
   copy(context_, draws, draws_);
 }
 
 void Generator::choose(const ConstTensorView& logits) {
-  const std::int64_t B = memory_.batch();
+  const std::int64_t B = caches_.batch();
   ops::sample(context_, "next_token", logits.reshape({B, model_.config().vocabulary}), options_of(sampling_), draws_,
               last_.view().reshape({B}));
 }
 
 std::vector<std::int32_t> Generator::next() {
   place_draws();
-  if (memory_.length() == 0 || memory_.length() == memory_.capacity()) {
+  if (caches_.length() == 0 || caches_.length() == caches_.capacity()) {
     tape_.clear();
     read();
   } else {
     step();
   }
   const OnHost last(context_, last_);
-  const std::vector<std::int32_t> chosen(last.as<std::int32_t>(), last.as<std::int32_t>() + memory_.batch());
+  const std::vector<std::int32_t> chosen(last.as<std::int32_t>(), last.as<std::int32_t>() + caches_.batch());
   for (std::size_t b = 0; b < tokens_.size(); ++b) tokens_[b].push_back(chosen[b]);
   ++index_;
   return chosen;

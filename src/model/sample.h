@@ -39,11 +39,11 @@ class Generator {
   std::vector<std::vector<std::int32_t>> tokens_;
   Sampling sampling_;
   autograd::Tape tape_;
-  Memory memory_;
+  KvCaches caches_;
   Tensor last_, draws_;  // on the device: the last tokens, i32 [B,1], and f64 [B], absent with temperature 0
   std::uint64_t index_ = 0;
   std::unique_ptr<Executor::Recording> recording_;
-  std::int64_t tried_ = 0, recorded_ = 0;  // bounds of the memory that a step was run for, and recorded for
+  std::int64_t tried_ = 0, recorded_ = 0;  // bounds of the caches that a step was run for, and recorded for
 };
 
 }  // namespace polyhead::model

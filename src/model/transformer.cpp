@@ -256,15 +256,15 @@ void expect_tokens(const Config& config, const ConstTensorView& tokens, const Co
   expect_numbers("lengths", lengths, tokens.shape(1));
 }
 
-void expect_memory_fits(const Tape& tape, const ConstTensorView& tokens, const Memory& memory) {
+void expect_room(const Tape& tape, const ConstTensorView& tokens, const KvCaches& caches) {
   if (tape.recording()) {
     throw Error(ErrorCode::unsupported, "forward",
                 "no gradient goes through the KV cache; use a tape that does not record");
   }
-  if (tokens.shape(0) != memory.batch() || tokens.shape(1) > memory.capacity() - memory.length()) {
+  if (tokens.shape(0) != caches.batch() || tokens.shape(1) > caches.capacity() - caches.length()) {
     throw Error(ErrorCode::shape, "forward",
-                "tokens: expected [" + std::to_string(memory.batch()) + ",T] with T up to the " +
-                    std::to_string(memory.capacity() - memory.length()) + " that there is room for, found " +
+                "tokens: expected [" + std::to_string(caches.batch()) + ",T] with T up to the " +
+                    std::to_string(caches.capacity() - caches.length()) + " that there is room for, found " +
                     describe(tokens));
   }
 }
@@ -310,7 +310,7 @@ Variable Transformer::linear_of_inner(Tape& tape, Variable x, const Normalised& 
 MultiHeadOptions Transformer::attention_options(Tape& tape, std::size_t layer, const PassOptions& options) const {
   MultiHeadOptions how;
   how.attention.causal = config_.kind == Kind::gpt;
-  if (options.memory == nullptr) how.attention.align = Align::top_left;  // a cache has its own alignment
+  if (options.caches == nullptr) how.attention.align = Align::top_left;  // a cache has its own alignment
   how.attention.key_lengths = how.attention.query_lengths = options.lengths;
   how.attention.dropout = dropout(config_.dropout, options, layer, 0);
   how.output_dropout = dropout(config_.dropout, options, layer, 1);
@@ -348,7 +348,7 @@ Variable Transformer::attend(Tape& tape, std::size_t layer, Variable x, const Pa
   const Variable weight = tape.parameter(*block.attention.out_proj_weight);
   const std::optional<Variable> bias = variable_of(tape, block.attention.out_proj_bias);
   std::optional<Variable> heads;
-  if (options.memory != nullptr) heads = attend_remembered(tape, layer, x, how, options);
+  if (options.caches != nullptr) heads = attend_cached(tape, layer, x, how, options);
   if (how.output_dropout.p == 0 && !shifted && !config_.sandwich) {
     return heads ? linear_onto(tape, x, *heads, weight, bias) : layer_of_heads(x);
   }
@@ -368,8 +368,8 @@ Variable Transformer::attend_without_heads(Tape& tape, std::size_t layer, Variab
   return add_to_rows(tape, x, normalised(tape, bias, block.attention_out_norm));
 }
 
-Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable x, const MultiHeadOptions& how,
-                                        const PassOptions& options) const {
+Variable Transformer::attend_cached(Tape& tape, std::size_t layer, Variable x, const MultiHeadOptions& how,
+                                    const PassOptions& options) const {
   const Block& block = blocks_[layer];
   const LayerHeads& heads = config_.layers[layer];
   Context& context = tape.context();
@@ -387,8 +387,8 @@ Variable Transformer::attend_remembered(Tape& tape, std::size_t layer, Variable 
     ops::normalise_heads(context, q, block.attention.q_norm_weight->value, config_.epsilon);
     ops::normalise_heads(context, k, block.attention.k_norm_weight->value, config_.epsilon);
   }
-  KvCache& cache = options.memory->layer(layer);
-  const ops::CacheRows rows = options.memory->rows(options.recorded);
+  KvCache& cache = options.caches->layer(layer);
+  const ops::CacheRows rows = options.caches->rows(options.recorded);
   ops::append(context, cache, q, k, v, how.rotary, how.query_positions, rows);
   const TensorView merged = tape.take({all.shape(0), all.shape(1), heads.heads * D}, all.dtype());
   ops::attend_into(context, q, cache, how.attention, rows, merged.split(2, heads.heads).transpose(1, 2));
@@ -507,14 +507,14 @@ Variable Transformer::answer(Tape& tape, Variable x, const PassOptions& options)
 Variable Transformer::forward(Tape& tape, const ConstTensorView& tokens, const PassOptions& given) const {
   const Executor::Burst burst(tape.context().executor());
   PassOptions options = given;
-  if (options.memory != nullptr) {
+  if (options.caches != nullptr) {
     expect_tokens(config_, tokens, options.lengths);
-    expect_memory_fits(tape, tokens, *options.memory);
-    if (!options.recorded) options.memory->place(tape.context(), tokens.shape(1));
-    options.positions = options.memory->positions();
+    expect_room(tape, tokens, *options.caches);
+    if (!options.recorded) options.caches->place(tape.context(), tokens.shape(1));
+    options.positions = options.caches->positions();
   }
   Variable x = through(tape, read(tape, tokens, options), 0, blocks_.size(), options);
-  if (options.memory != nullptr && !options.recorded) options.memory->advance(tokens.shape(1));
+  if (options.caches != nullptr && !options.recorded) options.caches->advance(tokens.shape(1));
   if (options.last_only && tokens.shape(1) > 1) x = last_of(tape, x);
   return answer(tape, x, options);
 }

@@ -11,7 +11,7 @@
 
 namespace polyhead::model {
 
-class Memory;
+class KvCaches;
 
 // Options of a pass; everything is off by default.
 struct PassOptions {
@@ -23,16 +23,16 @@ struct PassOptions {
   MultiHeadWants wants{};                 // statistics, weights ... of every layer
   std::optional<std::size_t> wants_of{};  // ... or of this one alone
   std::vector<Tensor>* shifts{};          // per layer [C] or [B,T,C], added to what W_O gives; absent for none
-  // The tokens come after those that are remembered here, and are remembered in turn. For a language model, on a tape
-  // that does not record; without lengths and wants.
-  Memory* memory{};
-  // The pass is recorded to be replayed for later tokens: the memory was told by place() where its tokens stand, and is
-  // told by advance() when they count.
+  // The tokens come after those that are cached here, and are cached in turn. For a language model, on a tape that does
+  // not record; without lengths and wants.
+  KvCaches* caches{};
+  // The pass is recorded to be replayed for later tokens: the caches were told by place() where its tokens stand, and
+  // are told by advance() when they count.
   bool recorded = false;
   // Receives what every layer reads, [B,T,C] each, and the last one's output.
   std::vector<autograd::Variable>* streams{};
   bool last_only = false;  // of a language model: the logits of the last token, [B,1,V]; on a tape that does not record
-  ConstTensorView positions{};  // i32 [B,T]: of the tokens; absent: 0, 1, 2 ...; a memory has its own
+  ConstTensorView positions{};  // i32 [B,T]: of the tokens; absent: 0, 1, 2 ...; caches have their own
 };
 
 // The distribution that weights are drawn from. Uniform numbers of the same spread take a fifth of the time: for a
@@ -125,8 +125,8 @@ class Transformer {
   // attend() of a layer that has lost all its heads.
   autograd::Variable attend_without_heads(autograd::Tape& tape, std::size_t layer, autograd::Variable x) const;
   // Attention of new tokens x [B,n,C] over all that a layer remembers: the heads side by side, [B,n,H*D].
-  autograd::Variable attend_remembered(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
-                                       const MultiHeadOptions& how, const PassOptions& options) const;
+  autograd::Variable attend_cached(autograd::Tape& tape, std::size_t layer, autograd::Variable x,
+                                   const MultiHeadOptions& how, const PassOptions& options) const;
   // The first half of a feed-forward network that has no gate: [..,hidden].
   autograd::Variable activated(autograd::Tape& tape, autograd::Variable x, const Linear& up) const;
   // `onto` plus the feed-forward network of x.

@@ -1,7 +1,7 @@
 // The GPU's symbols in a build without CUDA.
 #include "core/executor.h"
 
-#include "backend/executors.h"
+#include "kernels/executors.h"
 #include "polyhead/error.h"
 
 namespace polyhead::cuda {

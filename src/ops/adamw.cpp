@@ -6,18 +6,18 @@
 namespace polyhead::ops {
 
 void adamw(Context& context, const AdamW& rule, std::int64_t step, double factor,
-           std::span<const backend::AdamWTensor> tensors) {
+           std::span<const kernels::AdamWTensor> tensors) {
   const Op op{"adamw", context.device()};
   if (step < 1) throw Error(ErrorCode::value, op, "step: expected 1 or more, found " + std::to_string(step));
   if (tensors.empty()) return;
-  for (const backend::AdamWTensor& tensor : tensors) {
+  for (const kernels::AdamWTensor& tensor : tensors) {
     const RowMajor rows(op, "weight", tensor.weight);
     Argument{op, "weight", tensor.weight}.expect_dtype(tensors[0].weight.dtype());
     rows.expect_like("first moment", tensor.first);
     rows.expect_like("second moment", tensor.second);
     rows.expect_like("gradient", tensor.gradient);
   }
-  run(context, &Kernels::adamw, {tensors, factor, rule.rate, rule.beta1, rule.beta2, rule.epsilon, rule.decay, step});
+  run(context, &Table::adamw, {tensors, factor, rule.rate, rule.beta1, rule.beta2, rule.epsilon, rule.decay, step});
 }
 
 void sums_of_squares(Context& context, std::span<const ConstTensorView> tensors, const TensorView& sums) {
@@ -30,7 +30,7 @@ void sums_of_squares(Context& context, std::span<const ConstTensorView> tensors,
   const Argument output{op, "sums", sums};
   output.expect_input({static_cast<std::int64_t>(tensors.size())}, DType::f64);
   output.expect_last_stride_one();
-  run(context, &Kernels::sums_of_squares, tensors, sums);
+  run(context, &Table::sums_of_squares, tensors, sums);
 }
 
 }  // namespace polyhead::ops

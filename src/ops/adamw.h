@@ -1,7 +1,7 @@
 // One step of AdamW, and the size of a gradient. f32 or f64, row-major.
 #pragma once
 
-#include "backend/adamw.h"
+#include "kernels/adamw.h"
 #include "polyhead/context.h"
 #include "polyhead/tensor.h"
 
@@ -15,7 +15,7 @@ struct AdamW {
 // All tensors at once; w, m, v and g of each have one shape. g is first multiplied by `factor`, from clipping. Steps
 // count from 1.
 void adamw(Context& context, const AdamW& rule, std::int64_t step, double factor,
-           std::span<const backend::AdamWTensor> tensors);
+           std::span<const kernels::AdamWTensor> tensors);
 
 // sums [n] f64 = the sum of the squares of each of n tensors; the same bits for any number of threads.
 void sums_of_squares(Context& context, std::span<const ConstTensorView> tensors, const TensorView& sums);

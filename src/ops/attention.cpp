@@ -8,17 +8,17 @@
 namespace polyhead {
 namespace {
 
-using ops::Kernels;
+using ops::Table;
 
 // The problem, checked, without its outputs, and the shapes of those.
 struct Resolved {
-  backend::AttentionProblem problem;
+  kernels::AttentionProblem problem;
   ops::AttentionShapes shapes;
 
   Resolved(Context& context, const ops::Op& op, const ConstTensorView& q, const ConstTensorView& k,
            const ConstTensorView& v, const AttentionOptions& options, const AttentionWants& wants)
       : problem(ops::resolve(op, q, k, v, options, wants)) {
-    ops::run(context, &Kernels::check_attention, op, problem);
+    ops::run(context, &Table::check_attention, op, problem);
     const bool longest = ops::needs_longest_keys(problem, wants);
     shapes = ops::shapes_of(problem, wants, longest ? ops::longest_keys(*context.allocator(), options.cu_k) : 0);
   }
@@ -31,7 +31,7 @@ void attend_into(Context& context, const ConstTensorView& q, const ConstTensorVi
   const ops::Op op{"attend", context.device()};
   auto [problem, shapes] = Resolved(context, op, q, k, v, options, wants);
   ops::attach_outputs(op, options, wants, shapes, outputs, problem);
-  ops::run(context, &Kernels::attend, problem);
+  ops::run(context, &Table::attend, problem);
 }
 
 Attention attend(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
@@ -48,14 +48,14 @@ Attention attend(Context& context, const ConstTensorView& q, const ConstTensorVi
   problem.statistics = result.statistics =
       made(wants.statistics != StatisticsSet::none, shapes.statistics, shapes.numbers);
   problem.row_statistics = result.row_statistics = made(wants.row_statistics, shapes.row_statistics, shapes.numbers);
-  ops::run(context, &Kernels::attend, problem);
+  ops::run(context, &Table::attend, problem);
   return result;
 }
 
 std::string explain(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                     const AttentionOptions& options, const AttentionWants& wants) {
   const Resolved resolved(context, {"explain", context.device()}, q, k, v, options, wants);
-  const std::string path = ops::run(context, &Kernels::explain, resolved.problem);
+  const std::string path = ops::run(context, &Table::explain, resolved.problem);
   if (context.device().kind != Device::Kind::cpu) return path;
   const Info here = info();
   return path + "; " + (here.cuda ? "there is a GPU, but this context is not on it" : here.cuda_reason);

@@ -5,12 +5,12 @@
 #include "polyhead/attention.h"
 
 namespace polyhead {
-backend::AttentionGradientProblem ops::resolve_backward(Allocator& memory, const Op& op, const ConstTensorView& q,
+kernels::AttentionGradientProblem ops::resolve_backward(Allocator& memory, const Op& op, const ConstTensorView& q,
                                                         const ConstTensorView& k, const ConstTensorView& v,
                                                         const AttentionOptions& options,
                                                         const UpstreamGradients& upstream, const GradientWants& wants,
                                                         const ForwardResults& forward) {
-  backend::AttentionGradientProblem problem;
+  kernels::AttentionGradientProblem problem;
   problem.forward = resolve(op, q, k, v, options, {});
   Argument{op, "k", k}.expect_dtype(q.dtype());  // only the forward pass reads keys of another type
   const bool packed_weights = upstream.weights.present() && problem.forward.sequences.packed;
@@ -47,8 +47,8 @@ backend::AttentionGradientProblem ops::resolve_backward(Allocator& memory, const
   return problem;
 }
 
-ops::GradientShapes ops::shapes_of(const backend::AttentionGradientProblem& problem, const AttentionOptions& options) {
-  const backend::AttentionProblem& forward = problem.forward;
+ops::GradientShapes ops::shapes_of(const kernels::AttentionGradientProblem& problem, const AttentionOptions& options) {
+  const kernels::AttentionProblem& forward = problem.forward;
   const bool biased = options.bias.present();
   return {.dq = forward.q.shape(),
           .dk = forward.k.shape(),
@@ -61,7 +61,7 @@ ops::GradientShapes ops::shapes_of(const backend::AttentionGradientProblem& prob
           .numbers = forward.dtype == DType::f64 ? DType::f64 : DType::f32};
 }
 
-TensorView ops::broadcast_gradient(const Op& op, const backend::AttentionGradientProblem& problem,
+TensorView ops::broadcast_gradient(const Op& op, const kernels::AttentionGradientProblem& problem,
                                    const TensorView& dbias) {
   if (!dbias.present()) return {};
   const ConstTensorView wide = broadcast({op, "dbias", dbias}, problem.forward.bias.shape());
@@ -70,10 +70,10 @@ TensorView ops::broadcast_gradient(const Op& op, const backend::AttentionGradien
 
 namespace {
 
-using ops::Kernels;
+using ops::Table;
 
 void attach(const ops::Op& op, const AttentionGradientOutputs& outputs, const AttentionOptions& options,
-            const GradientWants& wants, backend::AttentionGradientProblem& problem) {
+            const GradientWants& wants, kernels::AttentionGradientProblem& problem) {
   const ops::GradientShapes shapes = ops::shapes_of(problem, options);
   std::vector<ConstTensorView> others = ops::tensors_of(options);
   others.insert(others.end(), {problem.forward.q, problem.forward.k, problem.forward.v, problem.doutput, problem.dlse,
@@ -96,13 +96,13 @@ void attach(const ops::Op& op, const AttentionGradientOutputs& outputs, const At
   problem.dbias = ops::broadcast_gradient(op, problem, problem.dbias);
 }
 
-backend::AttentionGradientProblem checked(Context& context, const ops::Op& op, const ConstTensorView& q,
+kernels::AttentionGradientProblem checked(Context& context, const ops::Op& op, const ConstTensorView& q,
                                           const ConstTensorView& k, const ConstTensorView& v,
                                           const AttentionOptions& options, const UpstreamGradients& upstream,
                                           const GradientWants& wants, const ForwardResults& forward) {
-  backend::AttentionGradientProblem problem =
+  kernels::AttentionGradientProblem problem =
       ops::resolve_backward(*context.allocator(), op, q, k, v, options, upstream, wants, forward);
-  ops::run(context, &Kernels::check_attention, op, problem.forward);
+  ops::run(context, &Table::check_attention, op, problem.forward);
   return problem;
 }
 
@@ -113,9 +113,9 @@ void attend_backward_into(Context& context, const ConstTensorView& q, const Cons
                           const GradientWants& wants, const ForwardResults& forward,
                           const AttentionGradientOutputs& outputs) {
   const ops::Op op{"attend_backward", context.device()};
-  backend::AttentionGradientProblem problem = checked(context, op, q, k, v, options, upstream, wants, forward);
+  kernels::AttentionGradientProblem problem = checked(context, op, q, k, v, options, upstream, wants, forward);
   attach(op, outputs, options, wants, problem);
-  ops::run(context, &Kernels::attend_backward, problem);
+  ops::run(context, &Table::attend_backward, problem);
 }
 
 AttentionGradients attend_backward(Context& context, const ConstTensorView& q, const ConstTensorView& k,
@@ -123,7 +123,7 @@ AttentionGradients attend_backward(Context& context, const ConstTensorView& q, c
                                    const UpstreamGradients& upstream, const GradientWants& wants,
                                    const ForwardResults& forward) {
   const ops::Op op{"attend_backward", context.device()};
-  backend::AttentionGradientProblem problem = checked(context, op, q, k, v, options, upstream, wants, forward);
+  kernels::AttentionGradientProblem problem = checked(context, op, q, k, v, options, upstream, wants, forward);
   const ops::GradientShapes shapes = ops::shapes_of(problem, options);
   const auto made = [&](bool wanted, const Dims& shape, DType dtype) {
     return wanted ? Tensor::empty(shape, dtype, context.allocator()) : Tensor();
@@ -136,7 +136,7 @@ AttentionGradients attend_backward(Context& context, const ConstTensorView& q, c
   problem.dbias = ops::broadcast_gradient(op, problem, result.dbias);
   problem.dsink_logit = result.dsink_logit = made(wants.sink_logit, shapes.dsink_logit, shapes.numbers);
   problem.dgates = result.dgates = made(wants.gates, shapes.dgates, shapes.numbers);
-  ops::run(context, &Kernels::attend_backward, problem);
+  ops::run(context, &Table::attend_backward, problem);
   return result;
 }
 

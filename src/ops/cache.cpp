@@ -110,8 +110,8 @@ void KvCache::append(Context& context, const ConstTensorView& k, const ConstTens
                     " are there), found " + std::to_string(n) + "; make a larger cache, or roll this one back");
   }
   const ops::Call call(context);
-  call(&ops::Kernels::copy, k, keys_.view().slice(2, length_, length_ + n));
-  call(&ops::Kernels::copy, v, values_.view().slice(2, length_, length_ + n));
+  call(&ops::Table::copy, k, keys_.view().slice(2, length_, length_ + n));
+  call(&ops::Table::copy, v, values_.view().slice(2, length_, length_ + n));
   length_ += n;
 }
 
@@ -160,12 +160,12 @@ void attend_into(Context& context, const ConstTensorView& q, const KvCache& cach
 
 void ops::append(Context& context, KvCache& cache, const TensorView& q, const TensorView& k, const ConstTensorView& v,
                  const std::optional<Rotary>& rotary, const ConstTensorView& positions, const CacheRows& rows) {
-  backend::AppendProblem problem{q, k, v, CacheAccess::keys(cache), CacheAccess::values(cache), rows.first};
+  kernels::AppendProblem problem{q, k, v, CacheAccess::keys(cache), CacheAccess::values(cache), rows.first};
   if (rotary) {
     problem.rotary = resolve({"append", context.device()}, k, *rotary, positions);
     problem.rotary.x = {};
   }
-  run(context, &Kernels::append, problem);
+  run(context, &Table::append, problem);
 }
 
 void ops::attend_into(Context& context, const ConstTensorView& q, const KvCache& cache, const AttentionOptions& options,
@@ -174,10 +174,10 @@ void ops::attend_into(Context& context, const ConstTensorView& q, const KvCache&
   CacheOptions completed(context, options, cache, length);
   if (rows.bound > 0) completed.options.key_lengths = rows.ends;
   const Op op{"attend", context.device()};
-  backend::AttentionProblem problem =
+  kernels::AttentionProblem problem =
       resolve(op, q, CacheAccess::keys(cache, end), CacheAccess::values(cache, end), completed.options, {});
   attach_outputs(op, completed.options, {}, shapes_of(problem, {}, 0), {.output = output}, problem);
-  run(context, &Kernels::attend, problem);  // lengths are the cache's own: nothing to check
+  run(context, &Table::attend, problem);  // lengths are the cache's own: nothing to check
 }
 
 void ops::count(KvCache& cache, std::int64_t n) { CacheAccess::length(cache) += n; }

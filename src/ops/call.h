@@ -1,14 +1,14 @@
 // A call of the library on its context's device.
 #pragma once
 
-#include "backend/kernels.h"
+#include "kernels/table.h"
 #include "polyhead/context.h"
 
 namespace polyhead::ops {
 
-using backend::Kernels;
+using kernels::Table;
 
-// See Kernels::mixes_types.
+// See Table::mixes_types.
 inline bool mixes_types(Context& context) { return context.executor().kernels().mixes_types; }
 
 // For an op of several kernels: holds the executor, so that no other call comes between, and keeps its workers awake.
@@ -16,9 +16,9 @@ class Call {
  public:
   explicit Call(Context& context) : executor_(context.executor()), turn_(executor_.turn()), burst_(executor_) {}
 
-  // call(&Kernels::gemm, problem).
+  // call(&Table::gemm, problem).
   template <class Result, class... Parameters>
-  Result operator()(Result (*Kernels::*kernel)(Executor&, Parameters...),
+  Result operator()(Result (*Table::*kernel)(Executor&, Parameters...),
                     std::type_identity_t<Parameters>... arguments) const {
     return (executor_.kernels().*kernel)(executor_, arguments...);
   }
@@ -35,9 +35,9 @@ class Call {
   const Executor::Burst burst_;
 };
 
-// One kernel: run(context, &Kernels::rotate, problem).
+// One kernel: run(context, &Table::rotate, problem).
 template <class Result, class... Parameters>
-Result run(Context& context, Result (*Kernels::*kernel)(Executor&, Parameters...),
+Result run(Context& context, Result (*Table::*kernel)(Executor&, Parameters...),
            std::type_identity_t<Parameters>... arguments) {
   Executor& executor = context.executor();
   const std::lock_guard turn(executor.turn());

@@ -41,7 +41,7 @@ void copy(Context& context, const ConstTensorView& from, const TensorView& to) {
   target.expect_writable_strides();
   if (ops::overlap(from, to)) target.refuse(ErrorCode::layout, "memory apart from where it comes from");
   if (from.count() == 0) return;
-  if (from.device() == here && to.device() == here) return ops::run(context, &backend::Kernels::copy, from, to);
+  if (from.device() == here && to.device() == here) return ops::run(context, &kernels::Table::copy, from, to);
   if (from.device() == to.device()) {  // both on the host, and the context is not
     Context host(1);
     return copy(host, from, to);

@@ -43,7 +43,7 @@ void cross_entropy(Context& context, const ConstTensorView& logits, const ConstT
   const std::int64_t sequences = rows.shape.rank() > 1 ? rows.shape[0] : rows.count;
   const std::int64_t together = share == Share::all ? rows.count : rows.count / std::max<std::int64_t>(1, sequences);
   const Dims flat{rows.count};
-  run(context, &Kernels::cross_entropy,
+  run(context, &Table::cross_entropy,
       {.logits = rows.view(logits),
        .targets = targets.reshape(flat),
        .rows_together = std::max<std::int64_t>(1, together),

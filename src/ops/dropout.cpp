@@ -16,7 +16,7 @@ void drop(Context& context, const ConstTensorView& x, const Dropout& dropout, co
   output.expect_writable_strides();
   for (const Argument& argument : {input, output}) argument.expect_last_stride_one();
   check_dropout(op, "dropout", dropout);
-  run(context, &Kernels::drop, {x, y, dropout});
+  run(context, &Table::drop, {x, y, dropout});
 }
 
 }  // namespace polyhead::ops

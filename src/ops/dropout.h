@@ -1,4 +1,4 @@
-// Dropout of activations: y = x / (1 - p) where kept, else 0; backend/dropout.h has the rule.
+// Dropout of activations: y = x / (1 - p) where kept, else 0; kernels/dropout.h has the rule.
 #pragma once
 
 #include "polyhead/attention.h"

@@ -25,7 +25,7 @@ View as_rows(const RowMajor& rows, const View& half) {
 
 void elementwise(Context& context, Elementwise op, const ConstTensorView& a, const ConstTensorView& b,
                  const TensorView& y, double factor, const TensorView& sums) {
-  const RowMajor rows({backend::name_of(op), context.device()}, "a", a, row_types(context));
+  const RowMajor rows({kernels::name_of(op), context.device()}, "a", a, row_types(context));
   if (is_binary(op)) rows.expect_like("b", b);
   rows.expect_like("y", y);
   for (const ConstTensorView& input : {a, b}) {  // else y would overwrite elements of another size before they are read
@@ -40,7 +40,7 @@ void elementwise(Context& context, Elementwise op, const ConstTensorView& a, con
                                              "none but for gelu_backward and erf_gelu_backward");
     }
   }
-  run(context, &Kernels::elementwise, {op, rows.view(a), rows.view(b), rows.view(y), factor, sums});
+  run(context, &Table::elementwise, {op, rows.view(a), rows.view(b), rows.view(y), factor, sums});
 }
 
 void round(Context& context, std::span<const ConstTensorView> from, std::span<const TensorView> to) {
@@ -57,7 +57,7 @@ void round(Context& context, std::span<const ConstTensorView> from, std::span<co
     output.expect_dtype(to[0].dtype());
     if (overlap(from[n], to[n])) output.refuse(ErrorCode::layout, "memory apart from where it comes from");
   }
-  if (!from.empty()) run(context, &Kernels::round, from, to);
+  if (!from.empty()) run(context, &Table::round, from, to);
 }
 
 void round_and_sum(Context& context, const ConstTensorView& x, const TensorView& rounded, const TensorView& sums) {
@@ -67,15 +67,15 @@ void round_and_sum(Context& context, const ConstTensorView& x, const TensorView&
   if (overlap(x, rounded)) {
     Argument{rows.op, "rounded", rounded}.refuse(ErrorCode::layout, "memory apart from where it comes from");
   }
-  if (!sums.present()) return run(context, &Kernels::copy, x, rounded);
+  if (!sums.present()) return run(context, &Table::copy, x, rounded);
   rows.expect_vector("sums", sums);
-  run(context, &Kernels::column_sums, rows.view(x), sums, rows.view(rounded));
+  run(context, &Table::column_sums, rows.view(x), sums, rows.view(rounded));
 }
 
 void gate(Context& context, Gate kind, const ConstTensorView& x, const TensorView& y) {
   const RowMajor rows({"gate", context.device()}, "x", x, row_types(context));
   rows.expect("y", y, halved(rows.op, x));
-  run(context, &Kernels::gate, kind, rows.view(x), as_rows(rows, y));
+  run(context, &Table::gate, kind, rows.view(x), as_rows(rows, y));
 }
 
 void gate_backward(Context& context, Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
@@ -83,20 +83,20 @@ void gate_backward(Context& context, Gate kind, const ConstTensorView& x, const 
   const RowMajor rows({"gate_backward", context.device()}, "x", x, row_types(context));
   rows.expect("dy", dy, halved(rows.op, x));
   rows.expect_like("dx", dx);
-  run(context, &Kernels::gate_backward, kind, rows.view(x), as_rows(rows, dy), rows.view(dx));
+  run(context, &Table::gate_backward, kind, rows.view(x), as_rows(rows, dy), rows.view(dx));
 }
 
 void add_row(Context& context, const ConstTensorView& x, const ConstTensorView& row, const TensorView& y) {
   const RowMajor rows({"add_row", context.device()}, "x", x, row_types(context));
   rows.expect_vector("row", row);
   rows.expect_like("y", y);
-  run(context, &Kernels::add_row, rows.view(x), row, rows.view(y));
+  run(context, &Table::add_row, rows.view(x), row, rows.view(y));
 }
 
 void add_row_backward(Context& context, const ConstTensorView& dy, const TensorView& drow) {
   const RowMajor rows({"add_row_backward", context.device()}, "dy", dy, row_types(context));
   rows.expect_vector("drow", drow);
-  run(context, &Kernels::column_sums, rows.view(dy), drow, {});
+  run(context, &Table::column_sums, rows.view(dy), drow, {});
 }
 
 }  // namespace polyhead::ops

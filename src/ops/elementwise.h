@@ -4,12 +4,12 @@
 
 #include <span>
 
-#include "backend/elementwise.h"
+#include "kernels/elementwise.h"
 #include "polyhead/context.h"
 
 namespace polyhead::ops {
 
-using backend::Elementwise, backend::Gate;
+using kernels::Elementwise, kernels::Gate;
 
 // y = op(a) or op(a, b); y may be a or b. `factor` is that of scale and softcap. sums [C] of gelu_backward and
 // erf_gelu_backward, if present: the sums of y's columns, before they are rounded to y's type.

@@ -45,7 +45,7 @@ void embed(Context& context, const ConstTensorView& table, const ConstTensorView
   rows.expect_table("table", table, 0, weight_type(table, rows.dtype));
   if (positions.present()) rows.expect_table("positions", positions, rows.length(), rows.dtype);
   expect_indices(rows, indices);
-  run(context, &Kernels::embed, {table, indices, positions, y});
+  run(context, &Table::embed, {table, indices, positions, y});
 }
 
 void embed_backward(Context& context, const ConstTensorView& dy, const ConstTensorView& indices,
@@ -53,7 +53,7 @@ void embed_backward(Context& context, const ConstTensorView& dy, const ConstTens
   const Sequences rows({"embed_backward", context.device()}, "dy", dy);
   rows.expect_table("dtable", dtable, 0, rows.dtype);
   expect_indices(rows, indices);
-  run(context, &Kernels::embed_backward, {dy, indices, dtable});
+  run(context, &Table::embed_backward, {dy, indices, dtable});
 }
 
 void positions_backward(Context& context, const ConstTensorView& dy, const TensorView& dpositions) {
@@ -61,7 +61,7 @@ void positions_backward(Context& context, const ConstTensorView& dy, const Tenso
   rows.expect_table("dpositions", dpositions, rows.length(), rows.dtype);
   const std::int64_t used = rows.length() * rows.columns;
   if (used > 0) {
-    run(context, &Kernels::column_sums, dy.reshape({rows.batch(), used}),
+    run(context, &Table::column_sums, dy.reshape({rows.batch(), used}),
         dpositions.slice(0, 0, rows.length()).reshape({used}), {});
   }
   const TensorView rest = dpositions.slice(0, rows.length(), dpositions.shape(0));
@@ -73,14 +73,14 @@ void pool(Context& context, const ConstTensorView& x, const ConstTensorView& len
   const Sequences rows({"pool", context.device()}, "x", x);
   rows.expect("y", y, {rows.batch(), rows.columns});
   expect_lengths(rows, lengths);
-  run(context, &Kernels::pool, x, lengths, y);
+  run(context, &Table::pool, x, lengths, y);
 }
 
 void pool_backward(Context& context, const ConstTensorView& dy, const ConstTensorView& lengths, const TensorView& dx) {
   const Sequences rows({"pool_backward", context.device()}, "dx", dx);
   rows.expect("dy", dy, {rows.batch(), rows.columns});
   expect_lengths(rows, lengths);
-  run(context, &Kernels::pool_backward, dy, lengths, dx);
+  run(context, &Table::pool_backward, dy, lengths, dx);
 }
 
 }  // namespace polyhead::ops

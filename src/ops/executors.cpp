@@ -1,5 +1,5 @@
 // Where a device becomes an executor with its kernels: the only place that names the backends.
-#include "backend/executors.h"
+#include "kernels/executors.h"
 
 #include "polyhead/context.h"
 #include "polyhead/info.h"

@@ -30,7 +30,7 @@ bool gemv(Context& context, GemvInput input, const ConstTensorView& x, const Con
   if (input == GemvInput::rms_norm) Argument{op, "gamma", gamma}.expect_input({K}, DType::f32);
   if (bias.present()) Argument{op, "bias", bias}.expect_input({N}, y.dtype());
   if (plus.present()) Argument{op, "plus", plus}.expect_input(y.shape(), y.dtype());
-  return run(context, &Kernels::gemv,
+  return run(context, &Table::gemv,
              {.input = input,
               .x = rows,
               .gamma = gamma,

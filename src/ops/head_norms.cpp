@@ -30,12 +30,12 @@ QueryAndKey normalise_heads(const Call& call, const MultiHeadPlan& plan, const M
     const auto at = static_cast<std::size_t>(part);
     const TensorView from = projections.part[part];
     made[part] = kept.empty() ? from : kept[at].split(2, heads_in(plan, part)).transpose(1, 2);
-    call(&Kernels::normalise, {.x = rows_of_heads(from),
-                               .gamma = part == kQuery ? parameters.q_norm_weight : parameters.k_norm_weight,
-                               .beta = {},
-                               .epsilon = options.qk_norm_epsilon,
-                               .y = rows_of_heads(made[part]),
-                               .mean_rstd = kept.empty() ? TensorView{} : kept[at + 2]});
+    call(&Table::normalise, {.x = rows_of_heads(from),
+                             .gamma = part == kQuery ? parameters.q_norm_weight : parameters.k_norm_weight,
+                             .beta = {},
+                             .epsilon = options.qk_norm_epsilon,
+                             .y = rows_of_heads(made[part]),
+                             .mean_rstd = kept.empty() ? TensorView{} : kept[at + 2]});
   }
   return {made[kQuery], made[kKey]};
 }
@@ -48,15 +48,15 @@ void normalise_heads_backward(const Call& call, const MultiHeadPlan& plan, const
     const std::size_t groups = plan.groups.size(), at = part == kKey && groups > 1 ? 1 : 0;  // the part's group
     const ConstTensorView before = plan.heads_of(forward.buffers[at].view(), plan.groups[at], part);
     const TensorView d = rows_of_heads(dparts.part[part]);
-    call(&Kernels::normalise_backward, {.x = rows_of_heads(before),
-                                        .gamma = gamma,
-                                        .mean_rstd = forward.buffers[groups + 2 + static_cast<std::size_t>(part)],
-                                        .dy = d,
-                                        .plus = {},
-                                        .centred = false,
-                                        .dx = d,
-                                        .dgamma = dgamma,
-                                        .dbeta = {}});
+    call(&Table::normalise_backward, {.x = rows_of_heads(before),
+                                      .gamma = gamma,
+                                      .mean_rstd = forward.buffers[groups + 2 + static_cast<std::size_t>(part)],
+                                      .dy = d,
+                                      .plus = {},
+                                      .centred = false,
+                                      .dx = d,
+                                      .dgamma = dgamma,
+                                      .dbeta = {}});
   };
   through(kQuery, parameters.q_norm_weight, dparameters.q_norm_weight);
   through(kKey, parameters.k_norm_weight, dparameters.k_norm_weight);

@@ -37,7 +37,7 @@ View collapsed(const View& x) {
 ConstTensorView matrix(const Call& call, const ConstTensorView& x, Tensor& copy) {
   if (row_stride(x) > 0 || x.count() == 0) return collapsed(x);
   copy = Tensor::empty(x.shape(), x.dtype(), call.executor().allocator());
-  call(&Kernels::copy, x, copy);
+  call(&Table::copy, x, copy);
   return collapsed(ConstTensorView(copy));
 }
 
@@ -45,26 +45,26 @@ ConstTensorView matrix(const Call& call, const ConstTensorView& x, Tensor& copy)
 
 void linear(const Call& call, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
             const TensorView& y, const LinearExtras& extras) {
-  const backend::PackedMatrix* packed = extras.packed;
+  const kernels::PackedMatrix* packed = extras.packed;
   Tensor copy;
   ConstTensorView a = matrix(call, x, copy);
   if (packed != nullptr && !packed->pairs && packed->strips.dtype() != weight.dtype()) {  // coarse: x is rounded, too
     const TensorView rounded = call.scratch(ScratchSlot::rounded, a.shape(), packed->strips.dtype());
-    call(&Kernels::copy, a, rounded);
+    call(&Table::copy, a, rounded);
     a = rounded;
   }
-  call(&Kernels::gemm, {.a = a,
-                        .b = packed == nullptr ? collapsed(weight).transpose(0, 1) : ConstTensorView{},
-                        .packed = packed,
-                        .bias = bias,
-                        .c = collapsed(y),
-                        .plus = extras.plus.present() ? collapsed(extras.plus) : extras.plus,
-                        .before_gelu = extras.before_gelu.present() ? collapsed(extras.before_gelu) : TensorView{}});
+  call(&Table::gemm, {.a = a,
+                      .b = packed == nullptr ? collapsed(weight).transpose(0, 1) : ConstTensorView{},
+                      .packed = packed,
+                      .bias = bias,
+                      .c = collapsed(y),
+                      .plus = extras.plus.present() ? collapsed(extras.plus) : extras.plus,
+                      .before_gelu = extras.before_gelu.present() ? collapsed(extras.before_gelu) : TensorView{}});
 }
 
 void linear_dx(const Call& call, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx) {
   Tensor copy;
-  call(&Kernels::gemm, {.a = matrix(call, dy, copy), .b = collapsed(weight), .bias = {}, .c = collapsed(dx)});
+  call(&Table::gemm, {.a = matrix(call, dy, copy), .b = collapsed(weight), .bias = {}, .c = collapsed(dx)});
 }
 
 void linear_dweight(const Call& call, const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dweight,
@@ -72,10 +72,10 @@ void linear_dweight(const Call& call, const ConstTensorView& dy, const ConstTens
   Tensor dy_copy, x_copy;
   const ConstTensorView upstream = matrix(call, dy, dy_copy);
   if (dweight.present()) {
-    call(&Kernels::gemm,
+    call(&Table::gemm,
          {.a = upstream.transpose(0, 1), .b = matrix(call, x, x_copy), .bias = {}, .c = collapsed(dweight)});
   }
-  if (dbias.present()) call(&Kernels::column_sums, upstream, dbias, {});
+  if (dbias.present()) call(&Table::column_sums, upstream, dbias, {});
 }
 
 }  // namespace ops
@@ -130,8 +130,8 @@ void check_extras(const ops::Op& op, bool mixes_types, const ops::LinearExtras& 
 
 }  // namespace
 
-backend::PackedMatrix ops::pack(Context& context, const ConstTensorView& weight, Products products) {
-  return run(context, &Kernels::pack, weight.transpose(0, 1), products);
+kernels::PackedMatrix ops::pack(Context& context, const ConstTensorView& weight, Products products) {
+  return run(context, &Table::pack, weight.transpose(0, 1), products);
 }
 
 void ops::linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,

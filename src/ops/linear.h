@@ -9,7 +9,7 @@ namespace polyhead::ops {
 
 // What may go with y. plus and before_gelu have y's shape and type, and all three are row-major.
 struct LinearExtras {
-  const backend::PackedMatrix* packed = nullptr;  // W^T
+  const kernels::PackedMatrix* packed = nullptr;  // W^T
   ConstTensorView plus{};                         // is added to y; other memory
   TensorView before_gelu{};                       // receives the sum, and y GPT-2's GELU of it
 };
@@ -23,10 +23,10 @@ void linear_dx(const Call& call, const ConstTensorView& dy, const ConstTensorVie
 void linear_dweight(const Call& call, const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dweight,
                     const TensorView& dbias);
 
-using backend::Products;
+using kernels::Products;
 
 // Packs a weight [N,K]; valid as long as the weight does not change.
-backend::PackedMatrix pack(Context& context, const ConstTensorView& weight, Products products = Products::exact);
+kernels::PackedMatrix pack(Context& context, const ConstTensorView& weight, Products products = Products::exact);
 
 // Like polyhead::linear_into, with the same bits if `packed` is pack(weight) for exact products.
 void linear_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,

@@ -51,7 +51,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   const Call call(context);
   MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
   const ProjectionBuffers like(plan, [&](std::size_t, const Dims& buffer) { return plan.stand_in(buffer); });
-  backend::AttentionProblem attention =
+  kernels::AttentionProblem attention =
       resolve(plan.op, like.part[kQuery], like.part[kKey], like.part[kValue], options.attention, wants.attention);
   plan.rotations(options, like.part[kQuery], like.part[kKey], false);
   check_dropout(kOp, "output_dropout", options.output_dropout);
@@ -63,7 +63,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   check_residual(plan, call.executor().kernels().mixes_types, residual, options);
   plan.reads({residual.plus, residual.bias});
   expect_apart(plan, results);
-  call(&Kernels::check_attention, plan.op, attention);
+  call(&Table::check_attention, plan.op, attention);
 
   const AttentionWants& w = wants.attention;
   const bool longest = needs_longest_keys(attention, w);
@@ -99,17 +99,17 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
            {.packed = whole ? packed.in : nullptr});
   }
   const auto [q, k] = normalise_heads(call, plan, parameters, options, projections, normed);
-  for (const backend::RotaryProblem& rotation : plan.rotations(options, q, k, false)) call(&Kernels::rotate, rotation);
+  for (const kernels::RotaryProblem& rotation : plan.rotations(options, q, k, false)) call(&Table::rotate, rotation);
   attention.q = q;
   attention.k = k;
   attention.v = projections.part[kValue];
   results.projections.q = wants.projections ? q : TensorView{};
   results.projections.k = wants.projections ? k : TensorView{};
   results.projections.v = wants.projections ? projections.part[kValue] : TensorView{};
-  call(&Kernels::attend, attention);
+  call(&Table::attend, attention);
   linear(call, heads, plan.out_weight, onto ? residual.bias : plan.out_bias, output,
          {.packed = packed.out, .plus = residual.plus});
-  if (options.output_dropout.p > 0) call(&Kernels::drop, {output, output, options.output_dropout});
+  if (options.output_dropout.p > 0) call(&Table::drop, {output, output, options.output_dropout});
 }
 
 void multihead_into(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,

@@ -1,21 +1,21 @@
 // The layer's forward pass with packed weights, and its backward pass with or without gradients of parameters.
 #pragma once
 
-#include "backend/gemm.h"
+#include "kernels/gemm.h"
 #include "polyhead/layer.h"
 
 namespace polyhead {
 
 // in_proj_weight as self-attention multiplies by it, and W_O.
 struct PackedWeights {
-  backend::PackedMatrix in_proj, out_proj;
+  kernels::PackedMatrix in_proj, out_proj;
 };
 
 namespace ops {
 
 // Null if they were not packed.
 struct PackedProjections {
-  const backend::PackedMatrix *in = nullptr, *out = nullptr;
+  const kernels::PackedMatrix *in = nullptr, *out = nullptr;
 };
 // A residual stream that the layer's output is added to, and which gives the sum its type: `plus` [B,T,C], row-major;
 // `bias`: out_proj_bias in that type, if there is one. There can be no dropout of the output then.

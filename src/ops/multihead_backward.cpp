@@ -9,7 +9,7 @@
 namespace polyhead {
 namespace {
 
-using ops::Kernels;
+using ops::Table;
 
 constexpr std::string_view kOp = "multihead_backward";
 
@@ -111,18 +111,18 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
   check_forward(plan, forward, dparts);
   const TensorView dheads = call.scratch(ScratchSlot::dheads, merged, dtype);
   const Projections& projections = forward.projections;
-  backend::AttentionGradientProblem attention =
+  kernels::AttentionGradientProblem attention =
       ops::resolve_backward(*plan.memory, plan.op, projections.q, projections.k, projections.v, options.attention,
                             {plan.as_heads(dheads), upstream.lse, upstream.weights}, wants,
                             {plan.as_heads(forward.heads.view()), forward.lse});
-  const std::vector<backend::RotaryProblem> rotations =
+  const std::vector<kernels::RotaryProblem> rotations =
       plan.rotations(options, dparts.part[ops::kQuery], dparts.part[ops::kKey], true);
   plan.reads(ops::tensors_of(options.attention));
   plan.reads(ops::tensors_of_rotary(options));
   plan.reads({upstream.output, upstream.lse, upstream.weights, forward.heads, forward.lse, projections.q, projections.k,
               projections.v});
   expect_apart(plan, gradients, learnt.into);
-  call(&Kernels::check_attention, plan.op, attention.forward);
+  call(&Table::check_attention, plan.op, attention.forward);
 
   const MultiHeadParameters<TensorView> d = lay_out(plan, parameters, learnt, gradients.dparameters);
   Tensor* const places[] = {&gradients.dquery, &gradients.dkey, &gradients.dvalue};
@@ -144,15 +144,15 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
   ConstTensorView doutput = upstream.output;
   if (options.output_dropout.p > 0) {
     const TensorView dropped = call.scratch(ScratchSlot::dropped, outer, dtype);
-    call(&Kernels::drop, {doutput, dropped, options.output_dropout});
+    call(&Table::drop, {doutput, dropped, options.output_dropout});
     doutput = dropped;
   }
   ops::linear_dweight(call, doutput, forward.heads, d.out_proj_weight, d.out_proj_bias);
   ops::linear_dx(call, doutput, plan.out_weight, dheads);
 
   // Through attention and the projections.
-  call(&Kernels::attend_backward, attention);
-  for (const backend::RotaryProblem& rotation : rotations) call(&Kernels::rotate, rotation);
+  call(&Table::attend_backward, attention);
+  for (const kernels::RotaryProblem& rotation : rotations) call(&Table::rotate, rotation);
   ops::normalise_heads_backward(call, plan, parameters, projections, dparts, d);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     through_projection(call, plan, plan.groups[g], dparts.buffers[g], d, dinputs[g]);

@@ -114,8 +114,8 @@ void expect_type_of_parameters(const Argument& query, const MultiHeadShape& shap
 ConstTensorView stacked(const Call& call, const ConstTensorView& k, const ConstTensorView& v, DType dtype) {
   const DType type = k.dtype() == v.dtype() ? k.dtype() : dtype;
   const TensorView both = call.scratch(ScratchSlot::kv_proj, {k.shape(0) + v.shape(0), k.shape(1)}, type);
-  call(&Kernels::copy, k, both.slice(0, 0, k.shape(0)));
-  call(&Kernels::copy, v, both.slice(0, k.shape(0), both.shape(0)));
+  call(&Table::copy, k, both.slice(0, 0, k.shape(0)));
+  call(&Table::copy, v, both.slice(0, k.shape(0), both.shape(0)));
   return both;
 }
 
@@ -206,7 +206,7 @@ TensorView MultiHeadPlan::place(Tensor& tensor, const Dims& buffer, DType type, 
   return tensor;
 }
 
-std::vector<backend::RotaryProblem> MultiHeadPlan::rotations(const MultiHeadOptions& options, const TensorView& q,
+std::vector<kernels::RotaryProblem> MultiHeadPlan::rotations(const MultiHeadOptions& options, const TensorView& q,
                                                              const TensorView& k, bool backwards) const {
   if (!options.rotary) {
     if (!options.query_positions.present() && !options.key_positions.present()) return {};
@@ -215,11 +215,11 @@ std::vector<backend::RotaryProblem> MultiHeadPlan::rotations(const MultiHeadOpti
   const bool self = groups.size() == 1;
   const ConstTensorView& key_positions =
       self && !options.key_positions.present() ? options.query_positions : options.key_positions;
-  std::vector<backend::RotaryProblem> both{resolve(op, q, *options.rotary, options.query_positions),
+  std::vector<kernels::RotaryProblem> both{resolve(op, q, *options.rotary, options.query_positions),
                                            resolve(op, k, *options.rotary, key_positions)};
   both[0].y = q;
   both[1].y = k;
-  for (backend::RotaryProblem& one : both) one.backwards = backwards;
+  for (kernels::RotaryProblem& one : both) one.backwards = backwards;
   return both;
 }
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "backend/rotary.h"
+#include "kernels/rotary.h"
 #include "ops/call.h"
 #include "ops/check.h"
 #include "polyhead/layer.h"
@@ -61,7 +61,7 @@ struct MultiHeadPlan {
   TensorView place(Tensor& tensor, const Dims& shape, DType type, bool wanted = true) const;
 
   // Rotary of q and k in place, forwards or backwards; nothing if there is none.
-  std::vector<backend::RotaryProblem> rotations(const MultiHeadOptions& options, const TensorView& q,
+  std::vector<kernels::RotaryProblem> rotations(const MultiHeadOptions& options, const TensorView& q,
                                                 const TensorView& k, bool backwards) const;
 
   // [B,T,H*D] as [B,H,T,D].

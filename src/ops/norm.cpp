@@ -14,7 +14,7 @@ void normalise(Context& context, const ConstTensorView& x, const ConstTensorView
   if (beta.present()) rows.expect_vector("beta", beta);
   rows.expect_like("y", y);
   rows.expect("mean_rstd", mean_rstd, {rows.count, 2}, rows.numbers);
-  run(context, &Kernels::normalise, {rows.view(x), gamma, beta, epsilon, rows.view(y), mean_rstd});
+  run(context, &Table::normalise, {rows.view(x), gamma, beta, epsilon, rows.view(y), mean_rstd});
 }
 
 void normalise_backward(Context& context, const ConstTensorView& x, const ConstTensorView& gamma,
@@ -28,7 +28,7 @@ void normalise_backward(Context& context, const ConstTensorView& x, const ConstT
   rows.expect_like("dx", dx);
   rows.expect_vector("dgamma", dgamma);
   if (dbeta.present()) rows.expect_vector("dbeta", dbeta);
-  run(context, &Kernels::normalise_backward,
+  run(context, &Table::normalise_backward,
       {.x = rows.view(x),
        .gamma = gamma,
        .mean_rstd = mean_rstd,
@@ -53,7 +53,7 @@ void normalise_heads(Context& context, const TensorView& x, const ConstTensorVie
   factors.expect_input({x.shape(3)}, half ? DType::f32 : x.dtype());
   factors.expect_last_stride_one();
   const TensorView rows = rows_of_heads(x);
-  run(context, &Kernels::normalise,
+  run(context, &Table::normalise,
       {.x = rows, .gamma = gamma, .beta = {}, .epsilon = epsilon, .y = rows, .mean_rstd = {}});
 }
 

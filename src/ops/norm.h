@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm over the last axis. Tensors are row-major, f32 or f64; see backend/norm.h.
+// LayerNorm and RMSNorm over the last axis. Tensors are row-major, f32 or f64; see kernels/norm.h.
 #pragma once
 
 #include "polyhead/context.h"

@@ -7,8 +7,8 @@
 namespace polyhead::ops {
 namespace {
 
-using backend::AttentionProblem;
-using backend::Sequences;
+using kernels::AttentionProblem;
+using kernels::Sequences;
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
@@ -17,14 +17,14 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 }
 
 // Integers [n], i32 or i64.
-backend::Integers integers_of(const Argument& argument, std::int64_t n) {
+kernels::Integers integers_of(const Argument& argument, std::int64_t n) {
   if (!argument.view.present()) return {};
   if (argument.view.dtype() != DType::i64 && argument.view.dtype() != DType::i32) {
     argument.refuse(ErrorCode::dtype, "i32 or i64");
   }
   argument.expect_shape({n});
   argument.expect_memory();
-  return backend::Integers(argument.view);
+  return kernels::Integers(argument.view);
 }
 
 // k and v are of q's type; f32 queries also read keys and values that are stored in 16 bits.
@@ -87,7 +87,7 @@ void check_numbers(const Op& op, const AttentionOptions& options, DType dtype) {
 }
 
 // The offsets of a packed axis; the caller compares how many sequences there are.
-backend::Integers offsets_of(const Argument& argument) {
+kernels::Integers offsets_of(const Argument& argument) {
   if (argument.view.rank() != 1 || argument.view.shape(0) < 1) {
     argument.refuse(ErrorCode::shape, "[N+1], the sequences' offsets");
   }
@@ -137,13 +137,13 @@ Sequences sequences_of(const Op& op, const ConstTensorView& q, const ConstTensor
 
 // Refuses a call that must say where its queries stand and does not, or says it twice.
 void check_align(const Op& op, const AttentionOptions& options, const AttentionWants& wants, bool same_lengths) {
-  const bool positional = backend::MaskOptions::of(options).positional() || options.alibi.present() ||
+  const bool positional = kernels::MaskOptions::of(options).positional() || options.alibi.present() ||
                           wants.statistics != StatisticsSet::none || wants.row_statistics;
   const bool placed = options.first_position || options.first_positions.present();
   if (placed && (options.align != Align::unset || (options.first_position && options.first_positions.present()))) {
     refuse(op, "expected one of align, first_position and first_positions, found more");
   }
-  if (std::abs(options.first_position.value_or(0)) > backend::kMostPosition) {
+  if (std::abs(options.first_position.value_or(0)) > kernels::kMostPosition) {
     refuse(op, "first_position: expected a number between -2^31 and 2^31, found " +
                    std::to_string(*options.first_position));
   }
@@ -264,7 +264,7 @@ AttentionProblem resolve(const Op& op, const ConstTensorView& q, const ConstTens
   problem.scale =
       options.scale.value_or(problem.head_dim > 0 ? 1 / std::sqrt(static_cast<double>(problem.head_dim)) : 1.0);
   problem.softcap = options.softcap;
-  problem.mask = backend::MaskOptions::of(options);
+  problem.mask = kernels::MaskOptions::of(options);
   problem.dropout = options.dropout;
 
   problem.sequences = sequences_of(op, q, k, options);
@@ -291,7 +291,7 @@ std::int64_t longest_keys(Allocator& memory, const ConstTensorView& cu_k) {
   Tensor copied = Tensor::empty({(count - 1) * stride + 1}, cu_k.dtype());
   memory.copy_out(copied.view().data(), lowest.data(),
                   static_cast<std::size_t>(copied.view().count()) * size_of(cu_k.dtype()));
-  const backend::Integers ends(copied.view().as_strided({count}, {stride}));
+  const kernels::Integers ends(copied.view().as_strided({count}, {stride}));
   std::int64_t longest = 0;
   for (std::int64_t n = 0; n + 1 < count; ++n) {
     const std::int64_t further = ends[n + 1] - ends[n];

@@ -1,8 +1,8 @@
 // From a caller's arguments to a kernel's problem: every default, and every check of attention that does not read
-// tensors. Kernels::check_attention checks their values.
+// tensors. Table::check_attention checks their values.
 #pragma once
 
-#include "backend/attention.h"
+#include "kernels/attention.h"
 #include "ops/check.h"
 
 namespace polyhead::ops {
@@ -15,13 +15,13 @@ struct AttentionShapes {
 };
 
 // Checks inputs and options; throws Error if anything does not fit. Outputs are still absent in the result.
-backend::AttentionProblem resolve(const Op& op, const ConstTensorView& q, const ConstTensorView& k,
+kernels::AttentionProblem resolve(const Op& op, const ConstTensorView& q, const ConstTensorView& k,
                                   const ConstTensorView& v, const AttentionOptions& options,
                                   const AttentionWants& wants);
 
 // The same for the backward pass: also checks the gradients from above, the results of the forward pass, and the wants.
 // Outputs are absent.
-backend::AttentionGradientProblem resolve_backward(Allocator& memory, const Op& op, const ConstTensorView& q,
+kernels::AttentionGradientProblem resolve_backward(Allocator& memory, const Op& op, const ConstTensorView& q,
                                                    const ConstTensorView& k, const ConstTensorView& v,
                                                    const AttentionOptions& options, const UpstreamGradients& upstream,
                                                    const GradientWants& wants, const ForwardResults& forward);
@@ -31,10 +31,10 @@ struct GradientShapes {
   Dims dq, dk, dv, dbias, dsink_logit, dgates;
   DType dtype, bias_dtype, numbers;
 };
-GradientShapes shapes_of(const backend::AttentionGradientProblem& problem, const AttentionOptions& options);
+GradientShapes shapes_of(const kernels::AttentionGradientProblem& problem, const AttentionOptions& options);
 
 // dbias as a view of [B,H,T,S] with stride 0 where the bias was broadcast.
-TensorView broadcast_gradient(const Op& op, const backend::AttentionGradientProblem& problem, const TensorView& dbias);
+TensorView broadcast_gradient(const Op& op, const kernels::AttentionGradientProblem& problem, const TensorView& dbias);
 
 void check_dropout(std::string_view op, std::string_view name, const Dropout& dropout);
 
@@ -43,12 +43,12 @@ void check_dropout(std::string_view op, std::string_view name, const Dropout& dr
 std::int64_t longest_keys(Allocator& memory, const ConstTensorView& cu_k);
 
 // Whether the shapes depend on it.
-inline bool needs_longest_keys(const backend::AttentionProblem& problem, const AttentionWants& wants) {
+inline bool needs_longest_keys(const kernels::AttentionProblem& problem, const AttentionWants& wants) {
   return problem.sequences.packed && (wants.weights || wants.logits != LogitStage::none);
 }
 
 // `longest` is that number, for the weights of a packed batch.
-AttentionShapes shapes_of(const backend::AttentionProblem& problem, const AttentionWants& wants,
+AttentionShapes shapes_of(const kernels::AttentionProblem& problem, const AttentionWants& wants,
                           std::int64_t longest = 0);
 
 // Every tensor among the options and the wants: all that a call reads besides q, k and v.
@@ -57,6 +57,6 @@ std::vector<ConstTensorView> tensors_of(const AttentionOptions& options, const A
 // Checks that exactly the wanted outputs are present, fit, and are apart from the inputs and each other; puts them into
 // the problem.
 void attach_outputs(const Op& op, const AttentionOptions& options, const AttentionWants& wants,
-                    const AttentionShapes& shapes, const AttentionOutputs& outputs, backend::AttentionProblem& problem);
+                    const AttentionShapes& shapes, const AttentionOutputs& outputs, kernels::AttentionProblem& problem);
 
 }  // namespace polyhead::ops

@@ -9,7 +9,7 @@
 
 namespace polyhead {
 
-backend::RotaryProblem ops::resolve(const Op& op, const ConstTensorView& x, const Rotary& rotary,
+kernels::RotaryProblem ops::resolve(const Op& op, const ConstTensorView& x, const Rotary& rotary,
                                     const ConstTensorView& positions) {
   const ops::Argument argument{op, "x", x};
   if (x.rank() != 4) argument.refuse(ErrorCode::shape, "[B,H,T,D]");
@@ -17,7 +17,7 @@ backend::RotaryProblem ops::resolve(const Op& op, const ConstTensorView& x, cons
   argument.expect_memory();
   argument.expect_last_stride_one();
   const std::int64_t B = x.shape(0), T = x.shape(2), D = x.shape(3);
-  backend::RotaryProblem problem{.x = x,
+  kernels::RotaryProblem problem{.x = x,
                                  .y = {},
                                  .positions = {},
                                  .layout = rotary.layout,
@@ -65,7 +65,7 @@ backend::RotaryProblem ops::resolve(const Op& op, const ConstTensorView& x, cons
 
 namespace {
 
-void call(Context& context, const ops::Op& op, backend::RotaryProblem& problem, const TensorView& y, bool backwards) {
+void call(Context& context, const ops::Op& op, kernels::RotaryProblem& problem, const TensorView& y, bool backwards) {
   const ops::Argument argument{op, "y", y};
   const bool in_place = y.data() == problem.x.data() && y.strides() == problem.x.strides();
   const ConstTensorView others[] = {in_place ? ConstTensorView{} : problem.x, problem.positions, problem.factors};
@@ -73,18 +73,18 @@ void call(Context& context, const ops::Op& op, backend::RotaryProblem& problem, 
   argument.expect_last_stride_one();
   problem.y = y;
   problem.backwards = backwards;
-  ops::run(context, &ops::Kernels::rotate, problem);
+  ops::run(context, &ops::Table::rotate, problem);
 }
 
 void rotate_as(Context& context, const ops::Op& op, const ConstTensorView& x, const Rotary& rotary,
                const ConstTensorView& positions, const TensorView& y, bool backwards) {
-  backend::RotaryProblem problem = ops::resolve(op, x, rotary, positions);
+  kernels::RotaryProblem problem = ops::resolve(op, x, rotary, positions);
   call(context, op, problem, y, backwards);
 }
 
 Tensor made(Context& context, const ops::Op& op, const ConstTensorView& x, const Rotary& rotary,
             const ConstTensorView& positions, bool backwards) {
-  backend::RotaryProblem problem = ops::resolve(op, x, rotary, positions);
+  kernels::RotaryProblem problem = ops::resolve(op, x, rotary, positions);
   Tensor y = Tensor::empty(x.shape(), x.dtype(), context.allocator());
   call(context, op, problem, y, backwards);
   return y;

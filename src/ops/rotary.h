@@ -1,13 +1,13 @@
 // rotate, resolved: for ops of several kernels.
 #pragma once
 
-#include "backend/rotary.h"
+#include "kernels/rotary.h"
 #include "ops/check.h"
 
 namespace polyhead::ops {
 
 // Checks everything but y, which is still absent.
-backend::RotaryProblem resolve(const Op& op, const ConstTensorView& x, const Rotary& rotary,
+kernels::RotaryProblem resolve(const Op& op, const ConstTensorView& x, const Rotary& rotary,
                                const ConstTensorView& positions);
 
 }  // namespace polyhead::ops

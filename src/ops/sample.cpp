@@ -21,7 +21,7 @@ void sample(Context& context, std::string_view name, const ConstTensorView& logi
   if (options.temperature > 0) Argument{op, "draws", draws}.expect_input(each, DType::f64);
   const ConstTensorView others[] = {logits, draws};
   Argument{op, "tokens", tokens}.expect_output(true, each, DType::i32, others);
-  run(context, &Kernels::sample, op, {logits, options.temperature, options.top_k, options.top_p, draws, tokens});
+  run(context, &Table::sample, op, {logits, options.temperature, options.top_k, options.top_p, draws, tokens});
 }
 
 }  // namespace polyhead::ops

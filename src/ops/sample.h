@@ -1,4 +1,4 @@
-// Draws of the next tokens from their logits; backend/sample.h says how.
+// Draws of the next tokens from their logits; kernels/sample.h says how.
 #pragma once
 
 #include "polyhead/context.h"

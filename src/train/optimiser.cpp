@@ -49,7 +49,7 @@ void Optimiser::step(Context& context, autograd::Gradients& gradients, double no
   ++steps_;
   ops::AdamW rule = options_.rule;
   rule.rate = rate;
-  std::vector<backend::AdamWTensor> tensors;
+  std::vector<kernels::AdamWTensor> tensors;
   for (Moments& m : moments_) {
     const bool decays = m.parameter->value.shape().rank() >= 2;
     tensors.push_back({m.parameter->value, m.first, m.second, gradients.of(*m.parameter), decays});

@@ -7,9 +7,9 @@
 #include <map>
 #include <optional>
 
-#include "backend/executors.h"
 #include "cpu/copies.h"
 #include "cpu/targets.h"
+#include "kernels/executors.h"
 #include "support/bits.h"
 #include "support/compare.h"
 #include "support/plain.h"

@@ -7,8 +7,8 @@
 #include <limits>
 #include <optional>
 
-#include "backend/executors.h"
 #include "cpu/targets.h"
+#include "kernels/executors.h"
 #include "support/bits.h"
 #include "support/compare.h"
 #include "support/plain.h"

@@ -59,15 +59,15 @@ struct Made {
   }
 
   // C by the kernel, as it lies in memory with its gaps.
-  Tensor run(Team& team, const backend::PackedMatrix* packed = nullptr) const {
+  Tensor run(Team& team, const kernels::PackedMatrix* packed = nullptr) const {
     Tensor c = Tensor::empty(before.memory.shape(), p.c_dtype());
     std::memcpy(c.view().data(), before.memory.view().data(),
                 static_cast<std::size_t>(c.view().count()) * size_of(c.dtype()));
     cpu::gemm(team, problem(packed, c));
     return c;
   }
-  backend::GemmProblem problem(const backend::PackedMatrix* packed, const TensorView& c) const {
-    backend::GemmProblem problem;
+  kernels::GemmProblem problem(const kernels::PackedMatrix* packed, const TensorView& c) const {
+    kernels::GemmProblem problem;
     problem.a = a.view;
     problem.b = packed == nullptr ? b.view : TensorView();
     problem.packed = packed;
@@ -113,7 +113,7 @@ void expect_right(const Made& made) {
     // Between the rows nothing was written.
     const reference::Array<double> gaps(c.view().slice(1, made.p.N, made.p.N + made.p.gap));
     for (const double value : gaps.values()) ASSERT_EQ(value, 0) << made.p << " on " << target;
-    const backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::exact);
+    const kernels::PackedMatrix packed = cpu::pack(team, made.b.view, kernels::Products::exact);
     ASSERT_TRUE(same_bits("C", c, made.run(team, &packed))) << made.p << " on " << target;
   }
 }
@@ -133,10 +133,10 @@ void expect_right_if_coarse(const Product& product) {
   const Tensor exact = by_loops<long double>(made, DType::f64), plain = by_loops<float>(made, DType::f32);
   for (const std::string& target : targets_for(::testing::PrintToString(product))) {
     cpu::use_target(target);
-    const backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::coarse);
+    const kernels::PackedMatrix packed = cpu::pack(team, made.b.view, kernels::Products::coarse);
     ASSERT_EQ(packed.strips.dtype(), DType::bf16);
     Tensor c = Tensor::zeros(made.before.memory.shape(), DType::f32);
-    backend::GemmProblem problem = made.problem(&packed, c);
+    kernels::GemmProblem problem = made.problem(&packed, c);
     if (!packed.pairs) problem.a = halves[0];
     cpu::gemm(team, problem);
     ASSERT_TRUE(near_enough("C", problem.c, exact, plain)) << product << " on " << target;
@@ -190,7 +190,7 @@ TEST(CpuGemm, SeveralBlocks) {
 TEST(CpuGemm, LargeB) {
   const Made made({.M = 3, .N = 2100, .K = 4200, .bias = true});
   Team team(2);
-  const backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::exact);
+  const kernels::PackedMatrix packed = cpu::pack(team, made.b.view, kernels::Products::exact);
   EXPECT_TRUE(same_bits("C", made.run(team), made.run(team, &packed)));
 }
 
@@ -284,7 +284,7 @@ TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
     const Tensor expected = made.run(one);
     for (int threads = 2; threads <= 8; threads += kSanitized ? 3 : 1) {
       Team team(threads);
-      const backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::exact);
+      const kernels::PackedMatrix packed = cpu::pack(team, made.b.view, kernels::Products::exact);
       for (int repeat = 0; repeat < (kSanitized ? 1 : 3); ++repeat) {
         ASSERT_TRUE(same_bits("C", expected, made.run(team))) << p << ", " << threads << " threads";
         ASSERT_TRUE(same_bits("C", expected, made.run(team, &packed))) << p << ", " << threads << " threads";
@@ -296,7 +296,7 @@ TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
 TEST(CpuGemm, RefusesWhatWasPackedForAnotherTarget) {
   const Made made({.M = 3, .N = 4, .K = 5});
   Team team(1);
-  backend::PackedMatrix packed = cpu::pack(team, made.b.view, backend::Products::exact);
+  kernels::PackedMatrix packed = cpu::pack(team, made.b.view, kernels::Products::exact);
   EXPECT_NO_THROW(made.run(team, &packed));
   packed.target *= 2;
   EXPECT_THROW(made.run(team, &packed), Error);

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "backend/kernels.h"
 #include "cuda/items.h"
+#include "kernels/table.h"
 #include "model/sample.h"
 #include "ops/sample.h"
 #include "support/random.h"

@@ -1,7 +1,7 @@
 // What a machine with a GPU, or without one, is told.
 #include <gtest/gtest.h>
 
-#include "backend/executors.h"
+#include "kernels/executors.h"
 #include "polyhead/context.h"
 #include "polyhead/info.h"
 

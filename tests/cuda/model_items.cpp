@@ -61,8 +61,8 @@ Found pass_of(Context& context, const model::Transformer& model, bool statistics
 // The last rows' logits [B,V], with the first half of the tokens read at once and the others one after another.
 Tensor decoded(Context& context, const model::Transformer& model) {
   const Tensor tokens = tokens_for(model.config());
-  model::Memory memory(context, model, kTexts, kLength);
-  memory.clear(context, std::vector<std::int32_t>(kTexts, 0));
+  model::KvCaches caches(context, model, kTexts, kLength);
+  caches.clear(context, std::vector<std::int32_t>(kTexts, 0));
   autograd::Tape tape(context, false);
   Tensor last;
   for (std::int64_t t = 0; t < kLength;) {
@@ -72,7 +72,7 @@ Tensor decoded(Context& context, const model::Transformer& model) {
       std::copy_n(tokens.as<std::int32_t>() + b * kLength + t, n, some.as<std::int32_t>() + b * n);
     }
     tape.clear();
-    last = to_host(context, tape.value(model.forward(tape, some, {.memory = &memory, .last_only = true})));
+    last = to_host(context, tape.value(model.forward(tape, some, {.caches = &caches, .last_only = true})));
     t += n;
   }
   return last;

@@ -6,16 +6,16 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "backend/kernels.h"
 #include "cuda/items.h"
 #include "cuda/moved.h"
+#include "kernels/table.h"
 #include "support/compare.h"
 #include "support/random.h"
 
 namespace polyhead::test::gpu {
 namespace {
 
-using backend::Kernels;
+using kernels::Table;
 
 // One run of an op: on some device, in some type. Inputs have the same numbers everywhere, as `stored` holds them.
 class Stage {
@@ -69,14 +69,14 @@ class Stage {
   }
 
   template <class... Parameters, class... Arguments>
-  void call(void (*Kernels::*kernel)(Executor&, Parameters...), const Arguments&... arguments) {
+  void call(void (*Table::*kernel)(Executor&, Parameters...), const Arguments&... arguments) {
     Executor& executor = context_.executor();
     const std::lock_guard turn(executor.turn());
     (executor.kernels().*kernel)(executor, arguments...);
   }
 
   // Returns whether the device has this kernel, which then must take the problem.
-  bool gemv(const backend::GemvProblem& problem) {
+  bool gemv(const kernels::GemvProblem& problem) {
     Executor& executor = context_.executor();
     if (executor.kernels().gemv == nullptr) return false;
     const std::lock_guard turn(executor.turn());
@@ -202,14 +202,14 @@ void add_products(std::vector<std::pair<std::string, Op>>& ops) {
           return size_of(a.dtype()) == 2 ? multiply_by_sixteens(a, b, wide_bias, sums)
                                          : multiply_plainly(a, b, wide_bias, sums);
         }
-        s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = bias, .c = c});
-        s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = wide_bias, .c = sums});
+        s.call(&Table::gemm, kernels::GemmProblem{.a = a, .b = b, .bias = bias, .c = c});
+        s.call(&Table::gemm, kernels::GemmProblem{.a = a, .b = b, .bias = wide_bias, .c = sums});
       });
     }
     ops.emplace_back("column_sums_" + std::to_string(M) + "x" + std::to_string(N), [=, M = M, N = N](Stage& s) {
       const ConstTensorView x = s.normal({M, N});
-      s.call(&Kernels::column_sums, x, s.result("sums", {N}, s.wide()), TensorView{});
-      s.call(&Kernels::column_sums, x, s.result("sums in the type of x", {N}), TensorView{});
+      s.call(&Table::column_sums, x, s.result("sums", {N}, s.wide()), TensorView{});
+      s.call(&Table::column_sums, x, s.result("sums in the type of x", {N}), TensorView{});
     });
   }
 }
@@ -223,13 +223,13 @@ void add_product_extras(std::vector<std::pair<std::string, Op>>& ops) {
         const ConstTensorView a = s.normal({M, K}), b = s.normal({N, K}).transpose(0, 1), plus = s.normal_wide({M, N}),
                               bias = biased ? s.normal_wide({N}) : ConstTensorView{};
         const TensorView c = s.result("c", {M, N}, s.wide());
-        s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = bias, .c = c, .plus = plus});
+        s.call(&Table::gemm, kernels::GemmProblem{.a = a, .b = b, .bias = bias, .c = c, .plus = plus});
       });
       ops.emplace_back("gemm_gelu_" + name, [=, M = M, N = N, K = K](Stage& s) {
         const ConstTensorView a = s.normal({M, K}, 0.2), b = s.normal({N, K}).transpose(0, 1),
                               bias = biased ? s.normal({N}) : ConstTensorView{};
         const TensorView before = s.result("before", {M, N}), c = s.result("c", {M, N});
-        s.call(&Kernels::gemm, backend::GemmProblem{.a = a, .b = b, .bias = bias, .c = c, .before_gelu = before});
+        s.call(&Table::gemm, kernels::GemmProblem{.a = a, .b = b, .bias = bias, .c = c, .before_gelu = before});
       });
     }
   }
@@ -237,7 +237,7 @@ void add_product_extras(std::vector<std::pair<std::string, Op>>& ops) {
 
 // Few rows, with a norm or a gate before the product and something added to it, by one kernel and by several.
 void add_few_rows(std::vector<std::pair<std::string, Op>>& ops) {
-  using Input = backend::GemvProblem::Input;
+  using Input = kernels::GemvProblem::Input;
   for (const auto& [M, N, K] : {std::array<std::int64_t, 3>{1, 70, 576}, {4, 33, 1544}, {3, 8200, 8}, {1, 8201, 264}}) {
     for (const Input input : {Input::plain, Input::rms_norm, Input::silu_gate, Input::gelu_gate}) {
       const char* const words[] = {"plain", "norm", "silu", "gelu"};
@@ -252,19 +252,19 @@ void add_few_rows(std::vector<std::pair<std::string, Op>>& ops) {
         if (s.gemv({input, x, norm ? gamma : ConstTensorView{}, 1e-5, weight, bias, plus, y})) return;
         Tensor made = s.copied(x.slice(1, 0, K));
         if (norm)
-          s.call(&Kernels::normalise,
-                 backend::NormProblem{.x = x, .gamma = gamma, .beta = {}, .y = made, .mean_rstd = {}});
+          s.call(&Table::normalise,
+                 kernels::NormProblem{.x = x, .gamma = gamma, .beta = {}, .y = made, .mean_rstd = {}});
         if (gated)
-          s.call(&Kernels::gate, input == Input::silu_gate ? backend::Gate::silu : backend::Gate::gelu, x, made.view());
-        s.call(&Kernels::gemm,
-               backend::GemmProblem{.a = made, .b = weight.transpose(0, 1), .bias = bias, .c = y, .plus = plus});
+          s.call(&Table::gate, input == Input::silu_gate ? kernels::Gate::silu : kernels::Gate::gelu, x, made.view());
+        s.call(&Table::gemm,
+               kernels::GemmProblem{.a = made, .b = weight.transpose(0, 1), .bias = bias, .c = y, .plus = plus});
       });
     }
   }
 }
 
 void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
-  using backend::Elementwise;
+  using kernels::Elementwise;
   for (const Elementwise op :
        {Elementwise::gelu, Elementwise::gelu_backward, Elementwise::add, Elementwise::erf_gelu,
         Elementwise::erf_gelu_backward, Elementwise::scale, Elementwise::softcap, Elementwise::softcap_backward}) {
@@ -272,8 +272,8 @@ void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
       ops.emplace_back(std::string(name_of(op)) + "_" + std::to_string(columns), [=](Stage& s) {
         const Dims shape{37, columns};
         const ConstTensorView a = s.normal(shape, 4);
-        s.call(&Kernels::elementwise,
-               backend::ElementwiseProblem{op, a, is_binary(op) ? s.normal(shape) : ConstTensorView{},
+        s.call(&Table::elementwise,
+               kernels::ElementwiseProblem{op, a, is_binary(op) ? s.normal(shape) : ConstTensorView{},
                                            s.result("y", shape), 2.5});
       });
     }
@@ -284,30 +284,30 @@ void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
       ops.emplace_back(std::string(name_of(op)) + "_sums_" + std::to_string(shape[1]), [=](Stage& s) {
         const ConstTensorView a = s.normal(shape, 4), b = s.normal(shape);
         s.call(
-            &Kernels::elementwise,
-            backend::ElementwiseProblem{
+            &Table::elementwise,
+            kernels::ElementwiseProblem{
                 .op = op, .a = a, .b = b, .y = s.result("y", shape), .sums = s.result("sums", {shape[1]}, s.wide())});
       });
     }
   }
-  for (const backend::Gate kind : {backend::Gate::silu, backend::Gate::gelu}) {
-    const std::string name = kind == backend::Gate::silu ? "silu_gate" : "gelu_gate";
+  for (const kernels::Gate kind : {kernels::Gate::silu, kernels::Gate::gelu}) {
+    const std::string name = kind == kernels::Gate::silu ? "silu_gate" : "gelu_gate";
     ops.emplace_back(name, [=](Stage& s) {
-      s.call(&Kernels::gate, kind, s.normal({19, 2 * 45}, 4), s.result("y", {19, 45}));
+      s.call(&Table::gate, kind, s.normal({19, 2 * 45}, 4), s.result("y", {19, 45}));
     });
     ops.emplace_back(name + "_backward", [=](Stage& s) {
       const ConstTensorView x = s.normal({19, 2 * 45}, 4), dy = s.normal({19, 45});
-      s.call(&Kernels::gate_backward, kind, x, dy, s.result("dx", {19, 90}));
+      s.call(&Table::gate_backward, kind, x, dy, s.result("dx", {19, 90}));
     });
   }
   ops.emplace_back("add_row", [](Stage& s) {
     const ConstTensorView x = s.normal({21, 70}), row = s.normal_wide({70});
-    s.call(&Kernels::add_row, x, row, s.result("y", {21, 70}));
+    s.call(&Table::add_row, x, row, s.result("y", {21, 70}));
   });
   ops.emplace_back("add_to_stream", [](Stage& s) {
     const ConstTensorView stream = s.normal_wide({37, 128}), x = s.normal({37, 128});
-    s.call(&Kernels::elementwise,
-           backend::ElementwiseProblem{Elementwise::add, stream, x, s.result("y", {37, 128}, s.wide())});
+    s.call(&Table::elementwise,
+           kernels::ElementwiseProblem{Elementwise::add, stream, x, s.result("y", {37, 128}, s.wide())});
   });
 }
 
@@ -320,11 +320,11 @@ void add_norms(std::vector<std::pair<std::string, Op>>& ops) {
         const ConstTensorView x = s.normal_wide({M, C}), narrow = s.normal({M, C}), gamma = s.normal_wide({C}),
                               beta = centred ? s.normal_wide({C}) : ConstTensorView{};
         const TensorView mean_rstd = s.result("mean_rstd", {M, 2}, s.wide());
-        s.call(&Kernels::normalise,
-               backend::NormProblem{
+        s.call(&Table::normalise,
+               kernels::NormProblem{
                    .x = x, .gamma = gamma, .beta = beta, .y = s.result("y", {M, C}), .mean_rstd = mean_rstd});
-        s.call(&Kernels::normalise,
-               backend::NormProblem{
+        s.call(&Table::normalise,
+               kernels::NormProblem{
                    .x = narrow, .gamma = gamma, .beta = beta, .y = s.result("of narrow", {M, C}), .mean_rstd = {}});
       });
       ops.emplace_back("normalise_backward_" + size, [=, M = M, C = C](Stage& s) {
@@ -332,11 +332,11 @@ void add_norms(std::vector<std::pair<std::string, Op>>& ops) {
                               plus = s.normal_wide({M, C});
         const TensorView mean_rstd = s.result("mean_rstd", {M, 2}, s.wide()), y = s.result("y", {M, C});
         s.call(
-            &Kernels::normalise,
-            backend::NormProblem{
+            &Table::normalise,
+            kernels::NormProblem{
                 .x = x, .gamma = gamma, .beta = centred ? gamma : ConstTensorView{}, .y = y, .mean_rstd = mean_rstd});
-        s.call(&Kernels::normalise_backward,
-               backend::NormGradientProblem{.x = x,
+        s.call(&Table::normalise_backward,
+               kernels::NormGradientProblem{.x = x,
                                             .gamma = gamma,
                                             .mean_rstd = mean_rstd,
                                             .dy = dy,
@@ -356,25 +356,25 @@ void add_norms_of_heads(std::vector<std::pair<std::string, Op>>& ops) {
     const ConstTensorView x = s.normal({17, 5, 24}).slice(1, 1, 4), gamma = s.normal_wide({24}),
                           dy = s.normal({17, 4, 24}).slice(1, 0, 3);
     const TensorView mean_rstd = s.result("mean_rstd", {51, 2}, s.wide());
-    s.call(&Kernels::normalise,
-           backend::NormProblem{
+    s.call(&Table::normalise,
+           kernels::NormProblem{
                .x = x, .gamma = gamma, .beta = {}, .y = s.result("y", {17, 3, 24}), .mean_rstd = mean_rstd});
-    s.call(&Kernels::normalise_backward, backend::NormGradientProblem{.x = x,
-                                                                      .gamma = gamma,
-                                                                      .mean_rstd = mean_rstd,
-                                                                      .dy = dy,
-                                                                      .plus = {},
-                                                                      .centred = false,
-                                                                      .dx = s.result("dx", {17, 3, 24}),
-                                                                      .dgamma = s.result("dgamma", {24}, s.wide()),
-                                                                      .dbeta = {}});
+    s.call(&Table::normalise_backward, kernels::NormGradientProblem{.x = x,
+                                                                    .gamma = gamma,
+                                                                    .mean_rstd = mean_rstd,
+                                                                    .dy = dy,
+                                                                    .plus = {},
+                                                                    .centred = false,
+                                                                    .dx = s.result("dx", {17, 3, 24}),
+                                                                    .dgamma = s.result("dgamma", {24}, s.wide()),
+                                                                    .dbeta = {}});
   });
 }
 
 void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
   ops.emplace_back("dropout", [](Stage& s) {
     const ConstTensorView x = s.normal({3, 17, 77});
-    s.call(&Kernels::drop, backend::DropoutProblem{x, s.result("y", {3, 17, 77}), {.p = 0.3, .seed = 12345}});
+    s.call(&Table::drop, kernels::DropoutProblem{x, s.result("y", {3, 17, 77}), {.p = 0.3, .seed = 12345}});
   });
   for (const RotaryLayout layout : {RotaryLayout::half, RotaryLayout::interleaved}) {
     for (const bool backwards : {false, true}) {
@@ -383,15 +383,15 @@ void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
       ops.emplace_back(name, [=](Stage& s) {
         const ConstTensorView x = s.normal({2, 3, 41, 24}), positions = s.integers({2, 41}, 0, 3000),
                               factors = s.factors({8});
-        s.call(&Kernels::rotate, backend::RotaryProblem{.x = x,
-                                                        .y = s.result("y", {2, 3, 41, 24}),
-                                                        .positions = backwards ? ConstTensorView{} : positions,
-                                                        .layout = layout,
-                                                        .dim = 16,
-                                                        .base = 10000,
-                                                        .scaling = {.factor = backwards ? 4.0 : 1.0, .context = 500},
-                                                        .factors = backwards ? ConstTensorView{} : factors,
-                                                        .backwards = backwards});
+        s.call(&Table::rotate, kernels::RotaryProblem{.x = x,
+                                                      .y = s.result("y", {2, 3, 41, 24}),
+                                                      .positions = backwards ? ConstTensorView{} : positions,
+                                                      .layout = layout,
+                                                      .dim = 16,
+                                                      .base = 10000,
+                                                      .scaling = {.factor = backwards ? 4.0 : 1.0, .context = 500},
+                                                      .factors = backwards ? ConstTensorView{} : factors,
+                                                      .backwards = backwards});
       });
     }
   }
@@ -406,21 +406,21 @@ void add_moves(std::vector<std::pair<std::string, Op>>& ops) {
                        narrow = s.changing("keys of k in f32", s.normal({B, G, kRoom, D}));
       Tensor k = s.copied(s.normal({B, G, tokens, D})), wide = s.copied(s.normal_wide({B, G, tokens, D}));
       const ConstTensorView v = s.normal({B, G, tokens, E});
-      const backend::RotaryProblem rotary{.x = {}, .y = {}, .positions = positions, .dim = dim};
-      s.call(&Kernels::append, backend::AppendProblem{q, k, v, keys, values, rows, rotary});
-      s.call(&Kernels::append, backend::AppendProblem{q, wide, v, narrow, values, rows, rotary});
+      const kernels::RotaryProblem rotary{.x = {}, .y = {}, .positions = positions, .dim = dim};
+      s.call(&Table::append, kernels::AppendProblem{q, k, v, keys, values, rows, rotary});
+      s.call(&Table::append, kernels::AppendProblem{q, wide, v, narrow, values, rows, rotary});
     });
   }
   ops.emplace_back("copy", [](Stage& s) {
     const ConstTensorView x = s.normal({4, 5, 6, 7});
-    s.call(&Kernels::copy, x.transpose(1, 2).slice(3, 1, 6), s.result("y", {4, 6, 5, 5}));
-    s.call(&Kernels::copy, x, s.result("z", {4, 5, 6, 7}));
-    s.call(&Kernels::copy, x, s.result("wide", {4, 5, 6, 7}, s.wide()));
+    s.call(&Table::copy, x.transpose(1, 2).slice(3, 1, 6), s.result("y", {4, 6, 5, 5}));
+    s.call(&Table::copy, x, s.result("z", {4, 5, 6, 7}));
+    s.call(&Table::copy, x, s.result("wide", {4, 5, 6, 7}, s.wide()));
     const ConstTensorView rows = s.normal({3, 4, 24, 16});  // whole groups of eight, and the same one off
-    s.call(&Kernels::copy, rows.transpose(1, 2), s.result("wide rows", {3, 24, 4, 16}, s.wide()));
-    s.call(&Kernels::copy, rows.slice(3, 1, 9), s.result("wide rows, one off", {3, 4, 24, 8}, s.wide()));
+    s.call(&Table::copy, rows.transpose(1, 2), s.result("wide rows", {3, 24, 4, 16}, s.wide()));
+    s.call(&Table::copy, rows.slice(3, 1, 9), s.result("wide rows, one off", {3, 4, 24, 8}, s.wide()));
     const ConstTensorView numbers = s.normal_wide({5, 48});
-    s.call(&Kernels::copy, numbers, s.result("narrow rows", {5, 48}));
+    s.call(&Table::copy, numbers, s.result("narrow rows", {5, 48}));
   });
 }
 
@@ -434,11 +434,11 @@ void add_rounding(std::vector<std::pair<std::string, Op>>& ops) {
       from.push_back(s.normal_wide(shape));
       to.push_back(s.result("y " + std::to_string(n), shape));
     }
-    s.call(&Kernels::round, std::span<const ConstTensorView>(from), std::span<const TensorView>(to));
+    s.call(&Table::round, std::span<const ConstTensorView>(from), std::span<const TensorView>(to));
   });
   for (const Dims& shape : {Dims{700, 132}, Dims{37, 70}}) {
     ops.emplace_back("column_sums_rounded_" + std::to_string(shape[1]), [=](Stage& s) {
-      s.call(&Kernels::column_sums, s.normal_wide(shape), s.result("sums", {shape[1]}, s.wide()),
+      s.call(&Table::column_sums, s.normal_wide(shape), s.result("sums", {shape[1]}, s.wide()),
              s.result("rounded", shape));
     });
   }
@@ -449,10 +449,10 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
     ops.emplace_back(placed ? "embed_positions" : "embed", [=](Stage& s) {
       for (const std::int64_t C : {33, 600}) {  // part of what a warp takes, and more
         const ConstTensorView table = s.normal({50, C}), indices = s.integers({4, 20}, 0, 50);
-        s.call(&Kernels::embed, backend::EmbeddingProblem{.table = table,
-                                                          .indices = indices,
-                                                          .positions = placed ? s.normal({30, C}) : ConstTensorView{},
-                                                          .y = s.result("y " + std::to_string(C), {4, 20, C})});
+        s.call(&Table::embed, kernels::EmbeddingProblem{.table = table,
+                                                        .indices = indices,
+                                                        .positions = placed ? s.normal({30, C}) : ConstTensorView{},
+                                                        .y = s.result("y " + std::to_string(C), {4, 20, C})});
       }
     });
   }
@@ -460,15 +460,15 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
     ops.emplace_back("embed_backward_" + std::to_string(entries), [=](Stage& s) {
       const ConstTensorView dy = s.normal({40, 20, 33}), indices = s.integers({40, 20}, 0, 9),
                             before = s.normal({entries, 33});
-      s.call(&Kernels::embed_backward, backend::EmbeddingGradientProblem{dy, indices, s.changing("dtable", before)});
+      s.call(&Table::embed_backward, kernels::EmbeddingGradientProblem{dy, indices, s.changing("dtable", before)});
     });
   }
   for (const bool lengths : {false, true}) {
     ops.emplace_back(lengths ? "pool_lengths" : "pool", [=](Stage& s) {
       const ConstTensorView x = s.normal({6, 29, 21}), dy = s.normal({6, 21});
       const ConstTensorView n = lengths ? s.integers({6}, 1, 30) : ConstTensorView{};
-      s.call(&Kernels::pool, x, n, s.result("y", {6, 21}));
-      s.call(&Kernels::pool_backward, dy, n, s.result("dx", {6, 29, 21}));
+      s.call(&Table::pool, x, n, s.result("y", {6, 21}));
+      s.call(&Table::pool_backward, dy, n, s.result("dx", {6, 29, 21}));
     });
   }
   for (const std::int64_t V : {3, 77, 5000}) {
@@ -477,8 +477,8 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
       const std::string name = (rows == together ? "cross_entropy_of_many_" : "cross_entropy_") + std::to_string(V);
       ops.emplace_back(name, [=, rows = rows, together = together](Stage& s) {
         const ConstTensorView logits = s.normal({rows, V}, 3), targets = s.integers({rows}, -1, V);
-        s.call(&Kernels::cross_entropy,
-               backend::CrossEntropyProblem{.logits = logits,
+        s.call(&Table::cross_entropy,
+               kernels::CrossEntropyProblem{.logits = logits,
                                             .targets = targets,
                                             .rows_together = together,
                                             .shares = s.result("shares", {rows}),
@@ -495,7 +495,7 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
   };
   for (const std::int64_t count : {1, 100}) {  // tensors: in one launch, and in several
     ops.emplace_back("adamw_" + std::to_string(count), [=](Stage& s) {
-      std::vector<backend::AdamWTensor> tensors;
+      std::vector<kernels::AdamWTensor> tensors;
       for (std::int64_t n = 0; n < count; ++n) {
         const Dims shape{size_of_tensor(n, 9000)};
         const ConstTensorView w = s.normal(shape), m = s.normal(shape, 0.1), v = s.uniform(shape), g = s.normal(shape);
@@ -503,13 +503,12 @@ void add_tables(std::vector<std::pair<std::string, Op>>& ops) {
         tensors.push_back({s.changing("weight" + number, w), s.changing("first" + number, m),
                            s.changing("second" + number, v), g, n % 3 != 1});
       }
-      s.call(&Kernels::adamw, backend::AdamWProblem{.tensors = tensors, .gradient_factor = 0.5, .step = 3});
+      s.call(&Table::adamw, kernels::AdamWProblem{.tensors = tensors, .gradient_factor = 0.5, .step = 3});
     });
     ops.emplace_back("sums_of_squares_" + std::to_string(count), [=](Stage& s) {
       std::vector<ConstTensorView> tensors;
       for (std::int64_t n = 0; n < count; ++n) tensors.push_back(s.normal({size_of_tensor(n, 300000)}));
-      s.call(&Kernels::sums_of_squares, std::span<const ConstTensorView>(tensors),
-             s.result("sums", {count}, DType::f64));
+      s.call(&Table::sums_of_squares, std::span<const ConstTensorView>(tensors), s.result("sums", {count}, DType::f64));
     });
   }
 }

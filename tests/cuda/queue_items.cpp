@@ -247,7 +247,7 @@ std::string products_round_when_told(Context& context) {
     if (!(off >= least && off <= most)) wrong += std::string(what) + " is off by " + std::to_string(off) + "\n";
   };
   auto& executor = static_cast<cuda::CudaExecutor&>(context.executor());
-  const bool library = executor.cublas() != nullptr, hopper = executor.queue().objection_to_hopper().empty();
+  const bool library = executor.cublas() != nullptr, hopper = executor.queue().why_not_hopper().empty();
   expect("a product in tf32", tf32.product, exact.product, library ? 1e-6 : 0, 1e-3);
   expect("attention in tf32", tf32.output, exact.output, 1e-5, 1e-3);
   expect("dk in tf32", tf32.dk, exact.dk, 1e-5, 3e-3);

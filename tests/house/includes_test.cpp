@@ -29,7 +29,7 @@ TEST(Table, IsReadFromThePage) {
   EXPECT_GE(table().rooms.size(), 19u);
   EXPECT_EQ(table().levels.front(), Names{"export"});
   EXPECT_EQ(*table().level_of("heads") + 1, *table().level_of("polyhead"));
-  EXPECT_EQ(table().room("cpu")->may_include, (Names{"backend", "core"}));
+  EXPECT_EQ(table().room("cpu")->may_include, (Names{"core", "kernels"}));
   EXPECT_EQ(table().room("native")->may_include, Names{});
   EXPECT_EQ(table().room("core")->up_to, "context");
   EXPECT_EQ(table().room("viewer"), nullptr);
@@ -88,9 +88,9 @@ TEST_F(FakeTree, AllowedOnesPass) {
   add("include/polyhead/tensor.h", "#include <array>\n#include \"polyhead/error.h\"\n");
   add("include/polyhead/polyhead.h", "#include \"polyhead/heads.h\"\n#include \"polyhead/attention.h\"\n");
   add("src/cpu/attention.cpp",
-      "#include \"backend/attention.h\"\n#include <hwy/highway.h>\n#include \"core/team.h\"\n");
+      "#include \"kernels/attention.h\"\n#include <hwy/highway.h>\n#include \"core/team.h\"\n");
   add("src/cpu/kernel-inl.h", "#include \"cpu/attention.cpp\"\n#include \"attention.cpp\"\n");
-  add("src/ops/attention.cpp", "#include \"backend/attention.h\"\n  #  include \"polyhead/layer.h\"  // why\n");
+  add("src/ops/attention.cpp", "#include \"kernels/attention.h\"\n  #  include \"polyhead/layer.h\"  // why\n");
   add("src/serve/server.cpp", "#include <microhttpd.h>\n#include \"report/page.h\"\n");
   add("cli/main.cpp", "#include <CLI/CLI.hpp>\n#include \"study/study.h\"\n#include \"polyhead/polyhead.h\"\n");
   add("src/core/other.cpp", "// #include \"cpu/attention.h\"\n");
@@ -99,12 +99,12 @@ TEST_F(FakeTree, AllowedOnesPass) {
 
 TEST_F(FakeTree, EveryKindOfViolationIsFound) {
   // Rooms.
-  expect_found("src/core/x.cpp", "#include \"backend/attention.h\"\n", "may not include backend/");
+  expect_found("src/core/x.cpp", "#include \"kernels/attention.h\"\n", "may not include kernels/");
   expect_found("src/cpu/x.cpp", "#include \"reference/attention.h\"\n", "may not include reference/");
   expect_found("src/cpu/x.cpp", "#include \"cuda/attention.h\"\n", "may not include cuda/");
   expect_found("src/cuda/x.cu", "#include \"cpu/attention.h\"\n", "may not include cpu/");
   expect_found("src/no_cuda/x.cpp", "#include \"cuda/attention.h\"\n", "may not include cuda/");
-  expect_found("src/reference/x.cpp", "#include \"backend/mask.h\"\n", "may not include backend/");
+  expect_found("src/reference/x.cpp", "#include \"kernels/mask.h\"\n", "may not include kernels/");
   expect_found("src/ops/x.cpp", "#include \"cpu/attention.h\"\n", "may not include cpu/");
   expect_found("src/ops/x.cpp", "#include \"reference/attention.h\"\n", "may not include reference/");
   expect_found("src/io/x.cpp", "#include \"model/gpt.h\"\n", "may not include model/");

@@ -85,13 +85,13 @@ TEST(Padding, OnTheLeft) {
   for (const auto& [name, config] : language_models()) {
     const Transformer model(config, 1, DType::f64);
     autograd::Tape tape(context, false), one(context, false);
-    Memory memory(context, model, kBatch, config.context);
+    KvCaches caches(context, model, kBatch, config.context);
     std::vector<std::int32_t> padding;
     for (const std::int64_t length : kLengths) padding.push_back(static_cast<std::int32_t>(kLongest - length));
-    memory.clear(context, padding);
+    caches.clear(context, padding);
     const Tensor tokens = batch_of(true), more = Tensor::zeros({kBatch, 1}, DType::i32);
-    const ConstTensorView padded = tape.value(model.forward(tape, tokens, {.memory = &memory}));
-    const ConstTensorView next = tape.value(model.forward(tape, more, {.memory = &memory}));
+    const ConstTensorView padded = tape.value(model.forward(tape, tokens, {.caches = &caches}));
+    const ConstTensorView next = tape.value(model.forward(tape, more, {.caches = &caches}));
     for (std::int64_t b = 0; b < kBatch; ++b) {
       Tensor own = Tensor::zeros({1, kLengths[b] + 1}, DType::i32);  // with the token more
       std::copy_n(alone(b).as<std::int32_t>(), kLengths[b], own.as<std::int32_t>());

@@ -202,12 +202,12 @@ TEST(Generator, RefusesGradientsAndMoreThanThereIsRoomFor) {
   Context context(1);
   const Config config = remembering()[0];
   const Transformer model(config, 7);
-  Memory memory(context, model, 1, 4);
+  KvCaches caches(context, model, 1, 4);
   const Tokens tokens(5, 1);
   autograd::Tape recording(context), tape(context, false);
   const auto refusal = [&](autograd::Tape& on, const Dims& shape) -> std::string {
     try {
-      model.forward(on, ConstTensorView(tokens.data(), shape), {.memory = &memory});
+      model.forward(on, ConstTensorView(tokens.data(), shape), {.caches = &caches});
     } catch (const Error& error) {
       return error.what();
     }
@@ -220,7 +220,7 @@ TEST(Generator, RefusesGradientsAndMoreThanThereIsRoomFor) {
         refusal(tape, shape),
         "[forward] tokens: expected [1,T] with T up to the 4 that there is room for, found i32 " + to_string(shape));
   }
-  EXPECT_EQ(memory.length(), 0);
+  EXPECT_EQ(caches.length(), 0);
   EXPECT_THROW(Generator(context, model, {{}}, {}), Error);
 }
 

@@ -219,7 +219,7 @@ TEST(FeedForwardGradients, AreFiniteDifferences) {
       EXPECT_TRUE(same_bits("slopes", again, dx));
       EXPECT_TRUE(same_bits("sums of slopes", sums, wanted));
     }
-    expect_slopes(std::string(backend::name_of(forward)).c_str(), x, dx, [&] {
+    expect_slopes(std::string(kernels::name_of(forward)).c_str(), x, dx, [&] {
       ops::elementwise(context, forward, x, {}, y);
       return product(y, dy);
     });

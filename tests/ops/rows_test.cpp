@@ -106,7 +106,7 @@ std::vector<Call> calls() {
        {{"weight", matrix}, {"first moment", matrix}, {"second moment", matrix}, {"gradient", matrix}},
        [](Context& c, const Views& v) {
          adamw(c, {}, 1, 1,
-               std::vector{backend::AdamWTensor{v["weight"], v["first moment"], v["second moment"], v["gradient"]}});
+               std::vector{kernels::AdamWTensor{v["weight"], v["first moment"], v["second moment"], v["gradient"]}});
        }},
       {"sums_of_squares",
        {{"x", matrix}, {"other", matrix}, {"sums", {2}, DType::f64}},
@@ -147,7 +147,7 @@ TEST(Rows, NumbersAreChecked) {
               "value [drop] dropout: expected 0 <= p < 1, found " + std::to_string(p));
   }
   EXPECT_EQ(said([&] { drop(context, x, {.p = 0}, y); }), "accepted");
-  const auto step = [&](std::int64_t n) { adamw(context, {}, n, 1, std::vector{backend::AdamWTensor{x, x, x, y}}); };
+  const auto step = [&](std::int64_t n) { adamw(context, {}, n, 1, std::vector{kernels::AdamWTensor{x, x, x, y}}); };
   EXPECT_EQ(said([&] { step(1); }), "accepted");
   EXPECT_EQ(said([&] { step(0); }), "value [adamw] step: expected 1 or more, found 0");
 }
@@ -189,7 +189,7 @@ TEST(Rows, TensorsOfAStepHaveOneType) {
   EXPECT_THROW(squares({one, one.view().transpose(0, 1)}, sums), Error);
   const auto step = [&](Tensor& second) {
     adamw(context, {}, 1, 1,
-          std::vector{backend::AdamWTensor{one, one, one, one}, backend::AdamWTensor{second, second, second, second}});
+          std::vector{kernels::AdamWTensor{one, one, one, one}, kernels::AdamWTensor{second, second, second, second}});
   };
   EXPECT_NO_THROW(step(one));
   EXPECT_THROW(step(other), Error);

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/executors.h"
 #include "core/hash.h"
 #include "cpu/targets.h"
+#include "kernels/executors.h"
 #include "polyhead/attention.h"
 
 namespace polyhead::test {

@@ -96,7 +96,7 @@ class FencedExecutor final : public Executor {
 
   template <auto member>
   struct Fenced;
-  template <class Result, class... Arguments, Result (*backend::Kernels::*member)(Executor&, Arguments...)>
+  template <class Result, class... Arguments, Result (*kernels::Table::*member)(Executor&, Arguments...)>
   struct Fenced<member> {
     static Result call(Executor& executor, Arguments... arguments) {
       auto& self = static_cast<FencedExecutor&>(executor);
@@ -105,8 +105,8 @@ class FencedExecutor final : public Executor {
     }
   };
 
-  static const backend::Kernels& table() {
-    using K = backend::Kernels;
+  static const kernels::Table& table() {
+    using K = kernels::Table;
     static constexpr K kernels{.mixes_types = true,  // so that ops check what a GPU would be given
                                .check_attention = Fenced<&K::check_attention>::call,
                                .attend = Fenced<&K::attend>::call,

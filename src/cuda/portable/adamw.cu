@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kPieceThreads)
 
 }  // namespace
 
-void adamw(CudaExecutor& executor, const backend::AdamWProblem& p) {
+void adamw(CudaExecutor& executor, const kernels::AdamWProblem& p) {
   expect_no_f64("adamw", p.tensors[0].weight);
   const double c1 = 1 - std::pow(p.beta1, static_cast<double>(p.step));
   const double c2 = 1 - std::pow(p.beta2, static_cast<double>(p.step));
@@ -86,7 +86,7 @@ void adamw(CudaExecutor& executor, const backend::AdamWProblem& p) {
   for_all_pieces<Moments>(
       p.tensors.size(),
       [&](Pieces<Moments>& pieces, std::size_t n) {
-        const backend::AdamWTensor& t = p.tensors[n];
+        const kernels::AdamWTensor& t = p.tensors[n];
         pieces.add({floats(t.weight), floats(t.first), floats(t.second), floats(t.gradient),
                     number(t.decays ? 1 - p.rate * p.decay : 1)},
                    t.weight.count());

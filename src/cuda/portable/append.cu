@@ -42,7 +42,7 @@ struct Append {
 
 }  // namespace
 
-void append(CudaExecutor& executor, const backend::AppendProblem& p) {
+void append(CudaExecutor& executor, const kernels::AppendProblem& p) {
   expect_no_f64("append", p.k);
   constexpr std::int64_t kFewTokens = 64;
   const bool rotates = p.rotary.dim > 0;

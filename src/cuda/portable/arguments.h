@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "backend/attention.h"
+#include "kernels/attention.h"
 
 namespace polyhead::cuda::portable {
 
-using KeySet = backend::KeySet<int>;
+using KeySet = kernels::KeySet<int>;
 
 // A tensor of up to four axes by its strides in elements, whatever its type; absent if data is null.
 struct Strided {
@@ -35,8 +35,8 @@ struct Drops {
 };
 
 struct AttentionArguments {
-  backend::Sequences sequences;
-  backend::MaskOptions mask;
+  kernels::Sequences sequences;
+  kernels::MaskOptions mask;
   int heads = 0, heads_per_kv = 1;
   int head_dim = 0, value_dim = 0;  // D, E
   Strided q, k, v;                  // [B,H,T,D] [B,G,S,D] [B,G,S,E], last stride 1
@@ -47,7 +47,7 @@ struct AttentionArguments {
   Drops drops;
   LogitStage stage = LogitStage::biased;  // the last that logits go through; hidden keys are hidden in every stage
 
-  explicit AttentionArguments(const backend::AttentionProblem& problem);
+  explicit AttentionArguments(const kernels::AttentionProblem& problem);
 };
 
 }  // namespace polyhead::cuda::portable

@@ -9,7 +9,7 @@
 
 namespace polyhead::cuda::portable {
 
-AttentionArguments::AttentionArguments(const backend::AttentionProblem& p)
+AttentionArguments::AttentionArguments(const kernels::AttentionProblem& p)
     : sequences(p.sequences),
       mask(p.mask),
       heads(static_cast<int>(p.heads)),
@@ -52,7 +52,7 @@ std::vector<Chosen> chosen_of(const std::vector<std::int32_t>& where) {
 }
 
 template <bool kLogits>
-void write_chosen(CudaExecutor& executor, const backend::AttentionProblem& problem, const AttentionArguments& arguments,
+void write_chosen(CudaExecutor& executor, const kernels::AttentionProblem& problem, const AttentionArguments& arguments,
                   const TensorView& to) {
   const auto columns = static_cast<int>(to.shape(3));
   const std::vector<Chosen> all{{.count = static_cast<int>(problem.sequences.queries), .in_order = true}};
@@ -65,7 +65,7 @@ void write_chosen(CudaExecutor& executor, const backend::AttentionProblem& probl
   }
 }
 
-void write_statistics(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+void write_statistics(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   const AttentionArguments arguments(problem);
   const int tiles = tiles_of(problem.sequences.queries), fields = problem.statistics_width();
   const std::int64_t heads = problem.sequences.count * problem.heads;
@@ -84,7 +84,7 @@ void write_statistics(CudaExecutor& executor, const backend::AttentionProblem& p
 
 }  // namespace
 
-void describe_heads(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+void describe_heads(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   AttentionArguments arguments(problem);
   if (problem.weights.present()) write_chosen<false>(executor, problem, arguments, problem.weights);
   if (problem.logits.present()) {
@@ -96,7 +96,7 @@ void describe_heads(CudaExecutor& executor, const backend::AttentionProblem& pro
 
 namespace {
 
-void attend_f32(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+void attend_f32(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   const AttentionArguments arguments(problem);
   const int tiles = tiles_of(problem.sequences.queries), parts = parts_of(problem.value_dim);
   executor.launch(attend_kernel, problem.sequences.count * problem.heads * tiles * parts, kThreads, arguments,
@@ -105,8 +105,8 @@ void attend_f32(CudaExecutor& executor, const backend::AttentionProblem& problem
 
 }  // namespace
 
-void attend(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  objection_to_mma(executor, problem).empty() ? attend_mma(executor, problem) : attend_f32(executor, problem);
+void attend(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
+  why_not_mma(executor, problem).empty() ? attend_mma(executor, problem) : attend_f32(executor, problem);
   describe_heads(executor, problem);
 }
 

@@ -24,9 +24,9 @@ void write_dbias(CudaExecutor& executor, const AttentionArguments& arguments, co
 
 // Finds m, l, delta and dgate of every row, which all other kernels read.
 GradientArguments describe_rows(CudaExecutor& executor, const AttentionArguments& arguments,
-                                const backend::AttentionGradientProblem& problem) {
-  const backend::AttentionProblem& forward = problem.forward;
-  const backend::Sequences& sequences = forward.sequences;
+                                const kernels::AttentionGradientProblem& problem) {
+  const kernels::AttentionProblem& forward = problem.forward;
+  const kernels::Sequences& sequences = forward.sequences;
   const std::int64_t rows = forward.q.shape(0) * forward.heads * sequences.queries;
   GradientArguments gradient;
   gradient.doutput = Strided(problem.doutput);
@@ -45,14 +45,14 @@ GradientArguments describe_rows(CudaExecutor& executor, const AttentionArguments
 
 }  // namespace
 
-void bias_gradient(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
+void bias_gradient(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem) {
   const AttentionArguments arguments(problem.forward);
   write_dbias(executor, arguments, describe_rows(executor, arguments, problem), problem.dbias);
 }
 
-void attend_backward_f32(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
-  const backend::AttentionProblem& forward = problem.forward;
-  const backend::Sequences& sequences = forward.sequences;
+void attend_backward_f32(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem) {
+  const kernels::AttentionProblem& forward = problem.forward;
+  const kernels::Sequences& sequences = forward.sequences;
   const AttentionArguments arguments(forward);
   const int row_tiles = tiles_of(sequences.queries), key_tiles = tiles_of(sequences.keys);
   const GradientArguments gradient = describe_rows(executor, arguments, problem);

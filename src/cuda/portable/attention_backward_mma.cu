@@ -5,12 +5,12 @@ namespace polyhead::cuda::portable {
 namespace {
 
 template <class T, int kWidth>
-void launch(CudaExecutor& executor, const backend::AttentionGradientProblem& problem,
+void launch(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem,
             const AttentionArguments& arguments, const GradientArguments& gradient, const MmaRows& rows) {
   using OfQueries = MmaGradient<T, kWidth, false>;
   using OfKeys = MmaGradient<T, kWidth, true>;
-  const backend::AttentionProblem& forward = problem.forward;
-  const backend::Sequences& sequences = forward.sequences;
+  const kernels::AttentionProblem& forward = problem.forward;
+  const kernels::Sequences& sequences = forward.sequences;
   const int row_tiles = tiles_of(sequences.queries), key_tiles = tiles_of(sequences.keys);
   executor.launch_with(dq_mma_kernel<T, kWidth>, sequences.count * forward.heads * row_tiles, OfQueries::kThreads,
                        OfQueries::kSharedBytes, arguments, gradient, rows, Strided(problem.dq), row_tiles);
@@ -20,10 +20,10 @@ void launch(CudaExecutor& executor, const backend::AttentionGradientProblem& pro
 }
 
 template <class T>
-void run(CudaExecutor& executor, const backend::AttentionGradientProblem& problem, const ConstTensorView& output,
+void run(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem, const ConstTensorView& output,
          const ConstTensorView& lse) {
-  const backend::AttentionProblem& forward = problem.forward;
-  const backend::Sequences& sequences = forward.sequences;
+  const kernels::AttentionProblem& forward = problem.forward;
+  const kernels::Sequences& sequences = forward.sequences;
   const AttentionArguments arguments(forward);
   const std::int64_t count = forward.q.shape(0) * forward.heads * sequences.queries;
 
@@ -55,19 +55,19 @@ void run(CudaExecutor& executor, const backend::AttentionGradientProblem& proble
 
 }  // namespace
 
-std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
-  if (std::string why = objection_to_mma(executor, problem.forward); !why.empty()) return why;
-  if (std::string option = rarer_option(problem.forward); !option.empty()) return option;
+std::string_view why_not_mma(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem) {
+  if (const std::string_view why = why_not_mma(executor, problem.forward); !why.empty()) return why;
+  if (const std::string_view option = score_modifier(problem.forward); !option.empty()) return option;
   for (const ConstTensorView& tensor :
        {problem.doutput, ConstTensorView(problem.dq), ConstTensorView(problem.dk), ConstTensorView(problem.dv)}) {
-    if (!has_pieces(tensor)) return "rows that are no multiples of 16 bytes";
+    if (!has_pieces(tensor)) return "rows must be aligned to 16 bytes";
   }
-  if (problem.dweights.present()) return "gradients of weights";
-  if (problem.dgates.present()) return "gradients of gates";
+  if (problem.dweights.present()) return "gradients of weights are given";
+  if (problem.dgates.present()) return "gradients of gates are wanted";
   return {};
 }
 
-void attend_backward_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem) {
+void attend_backward_mma(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem) {
   switch (problem.forward.dtype) {
     case DType::f16: return run<__half>(executor, problem, problem.output, problem.lse);
     case DType::bf16: return run<__nv_bfloat16>(executor, problem, problem.output, problem.lse);

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "backend/attention.h"
 #include "cuda/executor.h"
+#include "kernels/attention.h"
 
 namespace polyhead::cuda::portable {
 
@@ -13,13 +13,13 @@ namespace polyhead::cuda::portable {
 bool has_pieces(const ConstTensorView& tensor);
 
 // Why these kernels do not take a call; empty if they do.
-std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionProblem& problem);
+std::string_view why_not_mma(CudaExecutor& executor, const kernels::AttentionProblem& problem);
 // An option of the problem that only the general kernels have, or nothing.
-std::string rarer_option(const backend::AttentionProblem& problem);
-std::string objection_to_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem);
+std::string_view score_modifier(const kernels::AttentionProblem& problem);
+std::string_view why_not_mma(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem);
 
 // Output and lse alone.
-void attend_mma(CudaExecutor& executor, const backend::AttentionProblem& problem);
-void attend_backward_mma(CudaExecutor& executor, const backend::AttentionGradientProblem& problem);
+void attend_mma(CudaExecutor& executor, const kernels::AttentionProblem& problem);
+void attend_backward_mma(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem);
 
 }  // namespace polyhead::cuda::portable

@@ -53,13 +53,13 @@ __device__ void score_target(const float* x, std::int64_t V, std::int64_t target
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
     loss_kernel(const float* logits, const std::int32_t* targets, const float* shares, std::int64_t V, float* losses,
-                float* dlogits, float* target_scores, const Complaints complaints) {
+                float* dlogits, float* target_scores, const Violations violations) {
   const std::int64_t row = blockIdx.x;
   const float* x = logits + row * V;
   float* d = dlogits != nullptr ? dlogits + row * V : nullptr;
   const std::int32_t target = targets[row];
   if (target >= V && threadIdx.x == 0) {
-    complaints.add({.kind = backend::BadValue::Kind::classes, .place = {row}, .found = target, .high = V});
+    violations.add({.kind = kernels::BadValue::Kind::classes, .place = {row}, .found = target, .high = V});
   }
   if (target < 0 || target >= V) {
     if (threadIdx.x == 0) losses[row] = 0;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kRowThreads)
 
 }  // namespace
 
-void cross_entropy(CudaExecutor& executor, const backend::CrossEntropyProblem& p) {
+void cross_entropy(CudaExecutor& executor, const kernels::CrossEntropyProblem& p) {
   expect_no_f64("cross_entropy", p.logits);
   const auto* targets = static_cast<const std::int32_t*>(p.targets.data());
   const std::int64_t rows = p.logits.shape(0), V = p.logits.shape(1);
@@ -113,7 +113,7 @@ void cross_entropy(CudaExecutor& executor, const backend::CrossEntropyProblem& p
     executor.launch(kernel, rows, threads, floats(p.logits), targets, floats(p.shares), V, floats(p.losses),
                     p.dlogits.present() ? floats(p.dlogits) : nullptr,
                     p.target_scores.present() ? floats(p.target_scores) : nullptr,
-                    executor.queue().complaints("cross_entropy"));
+                    executor.queue().violations("cross_entropy"));
   };
   V > 2 * kShortRowThreads ? losses(loss_kernel<kRowThreads>, kRowThreads)
                            : losses(loss_kernel<kShortRowThreads>, kShortRowThreads);

@@ -23,7 +23,7 @@ int chunks_for(std::int64_t pairs, std::int64_t keys, std::int64_t places) {
 }
 
 template <class T, int D>
-void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+void launch(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   const std::int64_t pairs = problem.sequences.count * problem.kv_heads;
   const auto kv_heads = static_cast<int>(problem.kv_heads);
   DecodePartials partials;
@@ -44,29 +44,29 @@ void launch(CudaExecutor& executor, const backend::AttentionProblem& problem) {
 }
 
 template <class T>
-void launch_as(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+void launch_as(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   problem.head_dim == 64 ? launch<T, 64>(executor, problem) : launch<T, 128>(executor, problem);
 }
 
 }  // namespace
 
-std::string objection_to_decode(CudaExecutor& executor, const backend::AttentionProblem& problem) {
-  if (size_of(problem.q.dtype()) != 2) return "not 16-bit numbers";
-  if (std::string reason = objection_to_mma(executor, problem); !reason.empty()) return reason;
-  if (std::string option = rarer_option(problem); !option.empty()) return option;
-  if (problem.sequences.packed) return "a packed batch";
+std::string_view why_not_decode(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
+  if (size_of(problem.q.dtype()) != 2) return "q must be f16 or bf16";
+  if (const std::string_view reason = why_not_mma(executor, problem); !reason.empty()) return reason;
+  if (const std::string_view option = score_modifier(problem); !option.empty()) return option;
+  if (problem.sequences.packed) return "the batch is packed";
   if (problem.kv_heads == 0 || problem.sequences.queries * (problem.heads / problem.kv_heads) > kDecodeRows) {
-    return "more than 16 rows to a kv head";
+    return "more than 16 queries to a kv head";
   }
   if ((problem.head_dim != 64 && problem.head_dim != 128) || problem.value_dim != problem.head_dim) {
-    return "heads of neither 64 nor 128";
+    return "head_dim must be 64 or 128, and value_dim the same";
   }
-  if (problem.mask.has_holes()) return "keys that are always seen";
-  if (problem.sequences.keys < 128) return "few keys";
+  if (problem.mask.has_holes()) return "always_first is given";
+  if (problem.sequences.keys < 128) return "fewer than 128 keys";
   return {};
 }
 
-void decode(CudaExecutor& executor, const backend::AttentionProblem& problem) {
+void decode(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
   problem.dtype == DType::f16 ? launch_as<__half>(executor, problem) : launch_as<__nv_bfloat16>(executor, problem);
 }
 

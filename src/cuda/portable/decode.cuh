@@ -28,8 +28,8 @@ struct DecodeOutputs {
 
 // Row r of a tile is query r / group of query head r % group, of those that share the kv head.
 struct DecodeTile {
-  backend::Sequence sequence;
-  backend::PositionMask<int> mask;
+  kernels::Sequence sequence;
+  kernels::PositionMask<int> mask;
   int group, kv_head, queries;
 
   __device__ DecodeTile(const AttentionArguments& a, int n, int g)
@@ -213,7 +213,7 @@ class Decode {
 };
 
 // Keys that some row of the tile sees.
-__device__ inline backend::KeyRange seen_by(const DecodeTile& tile) {
+__device__ inline kernels::KeyRange seen_by(const DecodeTile& tile) {
   if (tile.queries == 0) return {0, 0};
   const KeySet seen = tile.mask.keys_of_some(0, tile.queries - 1);
   return {seen.begin, seen.end};
@@ -278,7 +278,7 @@ __global__ void __launch_bounds__(32 * kDecodeWarps)
             pair = static_cast<int>(blockIdx.x) / partials.chunks;
   const int n = pair / kv_heads, g = pair % kv_heads, warp = static_cast<int>(threadIdx.x) / 32;
   const DecodeTile tile(a, n, g);
-  const backend::KeyRange seen = seen_by(tile);
+  const kernels::KeyRange seen = seen_by(tile);
   const int begin = static_cast<int>(seen.begin), end = static_cast<int>(seen.end);
   const int steps = (max(end - begin, 0) + kDecodeKeys - 1) / kDecodeKeys;
   const int share = (steps + partials.chunks - 1) / partials.chunks, last = min((chunk + 1) * share, steps);

@@ -3,15 +3,15 @@
 
 #include <string>
 
-#include "backend/attention.h"
 #include "cuda/executor.h"
+#include "kernels/attention.h"
 
 namespace polyhead::cuda::portable {
 
 // Why this kernel does not take a call; empty if it does.
-std::string objection_to_decode(CudaExecutor& executor, const backend::AttentionProblem& problem);
+std::string_view why_not_decode(CudaExecutor& executor, const kernels::AttentionProblem& problem);
 
 // Output and lse alone.
-void decode(CudaExecutor& executor, const backend::AttentionProblem& problem);
+void decode(CudaExecutor& executor, const kernels::AttentionProblem& problem);
 
 }  // namespace polyhead::cuda::portable

@@ -22,7 +22,7 @@ struct Drop {
     const std::int64_t group = n % groups, t = n / groups % rows, b = n / groups / rows;
     const Philox::Words words =
         Philox::words(drops.seed, {static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(t),
-                                   backend::kOutputStream, static_cast<std::uint32_t>(b)});
+                                   kernels::kOutputStream, static_cast<std::uint32_t>(b)});
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
       const std::int64_t c = 8 * group + k;
@@ -36,7 +36,7 @@ struct Drop {
 
 }  // namespace
 
-void drop(CudaExecutor& executor, const backend::DropoutProblem& p) {
+void drop(CudaExecutor& executor, const kernels::DropoutProblem& p) {
   expect_no_f64("dropout", p.x);
   const std::int64_t groups = (p.x.shape(2) + 7) / 8;
   const Drops drops{true, p.dropout.seed, static_cast<std::uint32_t>(std::lround(65536.0 * p.dropout.p)),

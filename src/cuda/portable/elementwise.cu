@@ -72,7 +72,7 @@ struct Map {
 };
 
 template <class F>
-void map(CudaExecutor& executor, const backend::ElementwiseProblem& p, const F& f) {
+void map(CudaExecutor& executor, const kernels::ElementwiseProblem& p, const F& f) {
   const Numbers a(p.a), b(p.b);
   const WritableNumbers y(p.y);
   const std::int64_t count = p.a.count();
@@ -112,7 +112,7 @@ struct MapRows {
 };
 
 template <class F>
-void map_and_sum(CudaExecutor& executor, const backend::ElementwiseProblem& p, const F& f) {
+void map_and_sum(CudaExecutor& executor, const kernels::ElementwiseProblem& p, const F& f) {
   if (!p.sums.present()) return map(executor, p, f);
   const std::int64_t C = p.a.shape(1);
   const auto sum = [&]<class In, class Out>(const In& a, const In& b, const Out& y) {
@@ -171,31 +171,31 @@ struct AddRow {
 
 }  // namespace
 
-void elementwise(CudaExecutor& executor, const backend::ElementwiseProblem& p) {
+void elementwise(CudaExecutor& executor, const kernels::ElementwiseProblem& p) {
   expect_no_f64(name_of(p.op), p.a);
   const auto factor = static_cast<float>(p.factor);
   switch (p.op) {
-    case backend::Elementwise::gelu: return map(executor, p, Gelu{});
-    case backend::Elementwise::gelu_backward: return map_and_sum(executor, p, GeluBackward{});
-    case backend::Elementwise::erf_gelu: return map(executor, p, ErfGelu{});
-    case backend::Elementwise::erf_gelu_backward: return map_and_sum(executor, p, ErfGeluBackward{});
-    case backend::Elementwise::add: return map(executor, p, Add{});
-    case backend::Elementwise::scale: return map(executor, p, Scale{factor});
-    case backend::Elementwise::softcap: return map(executor, p, Softcap{factor});
-    case backend::Elementwise::softcap_backward: return map(executor, p, SoftcapBackward{factor});
+    case kernels::Elementwise::gelu: return map(executor, p, Gelu{});
+    case kernels::Elementwise::gelu_backward: return map_and_sum(executor, p, GeluBackward{});
+    case kernels::Elementwise::erf_gelu: return map(executor, p, ErfGelu{});
+    case kernels::Elementwise::erf_gelu_backward: return map_and_sum(executor, p, ErfGeluBackward{});
+    case kernels::Elementwise::add: return map(executor, p, Add{});
+    case kernels::Elementwise::scale: return map(executor, p, Scale{factor});
+    case kernels::Elementwise::softcap: return map(executor, p, Softcap{factor});
+    case kernels::Elementwise::softcap_backward: return map(executor, p, SoftcapBackward{factor});
   }
 }
 
-void gate(CudaExecutor& executor, backend::Gate kind, const ConstTensorView& x, const TensorView& y) {
+void gate(CudaExecutor& executor, kernels::Gate kind, const ConstTensorView& x, const TensorView& y) {
   expect_no_f64("gate", x);
-  kind == backend::Gate::silu
+  kind == kernels::Gate::silu
       ? for_elements(executor, y.count(), GateOf<Silu>{Numbers(x), WritableNumbers(y), y.shape(1)})
       : for_elements(executor, y.count(), GateOf<TanhGelu>{Numbers(x), WritableNumbers(y), y.shape(1)});
 }
-void gate_backward(CudaExecutor& executor, backend::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
+void gate_backward(CudaExecutor& executor, kernels::Gate kind, const ConstTensorView& x, const ConstTensorView& dy,
                    const TensorView& dx) {
   expect_no_f64("gate_backward", x);
-  kind == backend::Gate::silu
+  kind == kernels::Gate::silu
       ? for_elements(executor, dy.count(),
                      GateBackward<Silu>{Numbers(x), Numbers(dy), WritableNumbers(dx), dy.shape(1)})
       : for_elements(executor, dy.count(),

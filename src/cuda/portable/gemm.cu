@@ -73,7 +73,7 @@ ConstTensorView widened(CudaExecutor& executor, const ConstTensorView& b) {
   return transposed ? wide.transpose(0, 1) : wide;
 }
 
-bool with_library(CudaExecutor& executor, const backend::GemmProblem& p, ConstTensorView b) {
+bool with_library(CudaExecutor& executor, const kernels::GemmProblem& p, ConstTensorView b) {
   if (executor.cublas() == nullptr || p.a.shape(1) == 0) return false;
   if (p.a.dtype() == DType::f32 && b.dtype() != DType::f32) b = widened(executor, b);
   if (p.a.dtype() != b.dtype()) return false;
@@ -114,7 +114,7 @@ struct Element {
 
 }  // namespace
 
-void gemm(CudaExecutor& executor, const backend::GemmProblem& p) {
+void gemm(CudaExecutor& executor, const kernels::GemmProblem& p) {
   expect_no_f64("linear", p.c);
   const std::int64_t M = p.c.shape(0), N = p.c.shape(1);
   if (M == 0 || N == 0) return;
@@ -125,19 +125,19 @@ void gemm(CudaExecutor& executor, const backend::GemmProblem& p) {
   }
   if (with_library(executor, p, b)) return;
   if (p.before_gelu.present()) {
-    backend::GemmProblem product = p;
+    kernels::GemmProblem product = p;
     product.c = std::exchange(product.before_gelu, {});
     gemm(executor, product);
-    return elementwise(executor, {backend::Elementwise::gelu, product.c, {}, p.c});
+    return elementwise(executor, {kernels::Elementwise::gelu, product.c, {}, p.c});
   }
   executor.launch(gemm_kernel, (M + kBlock - 1) / kBlock * ((N + kBlock - 1) / kBlock), 256, Strided(p.a), Strided(b),
                   p.bias.present() ? p.bias.data() : nullptr, p.plus.present() ? p.plus.data() : nullptr, Strided(p.c),
                   M, N, p.a.shape(1));
 }
 
-backend::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b, backend::Products products) {
-  const bool rounds = products == backend::Products::coarse && b.dtype() == DType::f32;
-  backend::PackedMatrix packed{Tensor::empty(b.shape(), rounds ? DType::bf16 : b.dtype(), executor.allocator())};
+kernels::PackedMatrix pack(CudaExecutor& executor, const ConstTensorView& b, kernels::Products products) {
+  const bool rounds = products == kernels::Products::coarse && b.dtype() == DType::f32;
+  kernels::PackedMatrix packed{Tensor::empty(b.shape(), rounds ? DType::bf16 : b.dtype(), executor.allocator())};
   copy(executor, b, packed.strips);
   return packed;
 }

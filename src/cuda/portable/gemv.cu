@@ -11,7 +11,7 @@ namespace polyhead::cuda {
 namespace {
 
 using namespace portable;
-using Input = backend::GemvProblem::Input;
+using Input = kernels::GemvProblem::Input;
 
 constexpr int kMostRows = 4, kWarps = 4, kThreads = 32 * kWarps;
 
@@ -240,7 +240,7 @@ bool in_pieces(const ConstTensorView& rows, std::int64_t count) {
          reinterpret_cast<std::uintptr_t>(rows.data()) % 16 == 0;
 }
 
-bool takes(const backend::GemvProblem& p) {
+bool takes(const kernels::GemvProblem& p) {
   const std::int64_t M = p.x.shape(0), N = p.weight.shape(0), K = p.weight.shape(1);
   const DType x = p.x.dtype(), w = p.weight.dtype();
   if (M > kMostRows || M * N * K == 0 || std::max(N, K) >= 1 << 29 || w == DType::f64) return false;
@@ -254,7 +254,7 @@ bool takes(const backend::GemvProblem& p) {
 
 }  // namespace
 
-bool gemv(CudaExecutor& executor, const backend::GemvProblem& p) {
+bool gemv(CudaExecutor& executor, const kernels::GemvProblem& p) {
   if (!takes(p)) return false;
   const GemvArguments g{.x = p.x.data(),
                         .weights = p.weight.data(),

@@ -44,7 +44,7 @@ __device__ inline void upstream_of_weights(const Head& head, const GradientArgum
       dot[r][c] = __fmul_rn(kept[r][c], dot[r][c]);
       if (head.gate != 0) dp[r][c] = __fmul_rn(head.gate, dot[r][c]);
       if (!d.dweights.present()) continue;
-      const backend::Sequence& sequence = head.sequence;
+      const kernels::Sequence& sequence = head.sequence;
       const std::int64_t at =
           d.dweights.at(sequence.batch, head.h, sequence.query_begin + i, sequence.weights_column + j);
       dp[r][c] = __fadd_rn(dp[r][c], load(d.dweights.data, d.dweights.dtype, at));
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   __shared__ Shared sm;
   const BlockPlace place(parts, tiles, a.heads / a.heads_per_kv);
   const int g = place.h, ty = threadIdx.x / 16, c0 = place.part * kColumns;
-  const backend::Sequence sequence = a.sequences[place.n];
+  const kernels::Sequence sequence = a.sequences[place.n];
   const bool packed = a.sequences.packed;
   const std::int64_t begin = (packed ? sequence.key_begin : 0) + static_cast<std::int64_t>(place.tile) * kTile;
   const std::int64_t end = packed ? sequence.key_begin + sequence.keys : a.sequences.keys;

@@ -1,9 +1,10 @@
 // Attention backward on the tensor cores, of 16-bit numbers or of f32 (T, see fragments.cuh). One kernel, two roles: a
 // block owns 64 queries and makes their dq, or 64 keys and makes their dk and dv, and walks over the keys or queries on
 // the other side:
-//   s = own_1 other_1^T     dp = own_2 other_2^T     ds = p (gate dp - delta)
+//   s = own_qk other_qk^T     dp = own_vdo other_vdo^T     ds = p (gate dp - delta)
 //   queries own q and dO, the others are k and v:    dq += ds k
 //   keys own k and v, the others are q and dO:       dk += ds q     dv += gate p dO      (p, ds transposed)
+// So qk is the q of queries or the k of keys, vdo the dO of queries or the v of keys, and dqk is dq or dk.
 // Products that dq and dk, dv have in common are computed twice: so no sums cross blocks, and the bits are the same
 // every time.
 #pragma once
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(256)
   const int lane = threadIdx.x % 32;
   const std::int64_t n = blockIdx.x / groups / a.heads;
   const int h = static_cast<int>(blockIdx.x / groups % a.heads);
-  const backend::Sequence sequence = a.sequences[n];
+  const kernels::Sequence sequence = a.sequences[n];
   const std::int64_t i = blockIdx.x % groups * 8 + threadIdx.x / 32;
   if (i >= sequence.queries) return;
   const std::int64_t b = sequence.batch, query = sequence.query_begin + i, at = (b * a.heads + h) * d.rows + query;
@@ -70,14 +71,14 @@ struct MmaGradient {
 
   // One tile of the other side, as it lies in shared memory.
   struct Stage {
-    OtherTile first, second;
+    OtherTile qk, vdo;
     KeySet* seen;  // by each query
     float *lse, *delta, *factor;
 
     __device__ explicit Stage(int which) {
       std::byte* data = device::dynamic_shared() + 2 * OwnTile::kBytes + which * kStageBytes;
-      first.data = data;
-      second.data = data + OtherTile::kBytes;
+      qk.data = data;
+      vdo.data = data + OtherTile::kBytes;
       seen = reinterpret_cast<KeySet*>(data + 2 * OtherTile::kBytes);
       lse = reinterpret_cast<float*>(seen + kOther);
       delta = lse + kOther;
@@ -94,13 +95,13 @@ struct MmaGradient {
   const MmaRows& rows;
   const Head& head;  // of keys: the first of the heads that share them
   const int own;     // the first query, or the first key (negative before the sequence)
-  const OwnTile own_1{device::dynamic_shared()}, own_2{device::dynamic_shared() + OwnTile::kBytes};
+  const OwnTile own_qk{device::dynamic_shared()}, own_vdo{device::dynamic_shared() + OwnTile::kBytes};
   // What each query sees, if the block owns queries.
   KeySet* const own_seen = reinterpret_cast<KeySet*>(device::dynamic_shared() + 2 * OwnTile::kBytes + 2 * kStageBytes);
   const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 % 4 * 16;
   const int part = threadIdx.x / 128;  // of the columns
 
-  Sums<kColumns> sums_1[1], sums_2[1];
+  Sums<kColumns> sums_dqk[1], sums_dv[1];
   RowBalance balance{reinterpret_cast<HeaviestKey*>(own_seen + kOwn) + row0};  // of own queries
 
   __device__ float gate_of(int h) const {
@@ -138,12 +139,12 @@ struct MmaGradient {
   __device__ void load_own() const {
     if constexpr (kOfKeys) {
       const auto there = [=, this](int n) { return own + n >= 0 && own + n < head.sequence.keys; };
-      load(own_1, a.k, head.g, head.sequence.key_begin + own, a.head_dim, there);
-      load(own_2, a.v, head.g, head.sequence.key_begin + own, a.value_dim, there);
+      load(own_qk, a.k, head.g, head.sequence.key_begin + own, a.head_dim, there);
+      load(own_vdo, a.v, head.g, head.sequence.key_begin + own, a.value_dim, there);
     } else {
       const auto there = [=, this](int n) { return own + n < head.sequence.queries; };
-      load(own_1, a.q, head.h, head.sequence.query_begin + own, a.head_dim, there);
-      load(own_2, d.doutput, head.h, head.sequence.query_begin + own, a.value_dim, there);
+      load(own_qk, a.q, head.h, head.sequence.query_begin + own, a.head_dim, there);
+      load(own_vdo, d.doutput, head.h, head.sequence.query_begin + own, a.value_dim, there);
     }
   }
   // Queries that do not exist are loaded as zeros, in every tensor that is summed over them; so are keys that no query
@@ -152,8 +153,8 @@ struct MmaGradient {
     if constexpr (kOfKeys) {
       const std::int64_t query = head.sequence.query_begin + step.at;
       const auto there = [=, this](int n) { return step.at + n < head.sequence.queries; };
-      load(stage.first, a.q, step.h, query, a.head_dim, there);
-      load(stage.second, d.doutput, step.h, query, a.value_dim, there);
+      load(stage.qk, a.q, step.h, query, a.head_dim, there);
+      load(stage.vdo, d.doutput, step.h, query, a.value_dim, there);
       if (threadIdx.x < kOther) {
         const int n = threadIdx.x;
         const std::int64_t row = (head.sequence.batch * a.heads + step.h) * d.rows + query + n;
@@ -166,8 +167,8 @@ struct MmaGradient {
     } else {
       const KeySet seen = head.keys_of_some(own, kOwn);
       const auto there = [=](int n) { return seen.has(step.at + n); };
-      load(stage.first, a.k, head.g, head.sequence.key_begin + step.at, a.head_dim, there);
-      load(stage.second, a.v, head.g, head.sequence.key_begin + step.at, a.value_dim, there);
+      load(stage.qk, a.k, head.g, head.sequence.key_begin + step.at, a.head_dim, there);
+      load(stage.vdo, a.v, head.g, head.sequence.key_begin + step.at, a.value_dim, there);
     }
   }
 
@@ -184,8 +185,8 @@ struct MmaGradient {
     Sums<kOther> p[1], ds[1];
     p[0].clear();
     ds[0].clear();
-    multiply_rows<T, 1, kOther, kWidth, kOfKeys>(p, own_1, row0, stage.first);
-    multiply_rows<T, 1, kOther, kWidth, kOfKeys>(ds, own_2, row0, stage.second);
+    multiply_rows<T, 1, kOther, kWidth, kOfKeys>(p, own_qk, row0, stage.qk);
+    multiply_rows<T, 1, kOther, kWidth, kOfKeys>(ds, own_vdo, row0, stage.vdo);
 #pragma unroll
     for (int n = 0; n < kOther / 8; ++n) {
 #pragma unroll
@@ -218,10 +219,10 @@ struct MmaGradient {
         }
       }
       pack_weights<T, kOther>(packed[0], p[0]);
-      multiply_weights<T, 1, kOther, kColumns>(sums_2, packed, stage.second, part * kColumns);
+      multiply_weights<T, 1, kOther, kColumns>(sums_dv, packed, stage.vdo, part * kColumns);
     }
     pack_weights<T, kOther>(packed[0], ds[0]);
-    multiply_weights<T, 1, kOther, kColumns>(sums_1, packed, stage.first, part * kColumns);
+    multiply_weights<T, 1, kOther, kColumns>(sums_dqk, packed, stage.qk, part * kColumns);
   }
 
   __device__ void mask(Sums<kOther>& p, Sums<kOther>& ds, const KeySet* seen_by, const Step& step) const {
@@ -238,8 +239,8 @@ struct MmaGradient {
   }
 
   __device__ void run() {
-    sums_1[0].clear();
-    sums_2[0].clear();
+    sums_dqk[0].clear();
+    sums_dv[0].clear();
     Step step = next({head.h, 0});
     if (step.h == a.heads) return;
     float own_lse[2] = {}, own_delta[2] = {};
@@ -296,7 +297,7 @@ struct MmaGradient {
 #pragma unroll
         for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
-          for (int k = 2 * half; k < 2 * half + 2; ++k) sums_1[0].of[n][k] *= factor;
+          for (int k = 2 * half; k < 2 * half + 2; ++k) sums_dqk[0].of[n][k] *= factor;
         }
       }
       if (repair.heaviest < 0) continue;
@@ -308,7 +309,7 @@ struct MmaGradient {
         if (column >= a.head_dim) continue;
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
-          float& sum = sums_1[0].of[n][2 * half + k];
+          float& sum = sums_dqk[0].of[n][2 * half + k];
           const float x = to_float(key[column + k]);
           sum = alone ? dlse * x : fmaf(-repair.excess, x, sum);
         }
@@ -349,10 +350,10 @@ __global__ void __launch_bounds__(MmaGradient<T, kWidth, false>::kThreads)
   if (d.reaches(head)) {
     gradient.run();
   } else {
-    gradient.sums_1[0].clear();
+    gradient.sums_dqk[0].clear();
   }
-  const backend::Sequence& s = head.sequence;
-  gradient.store_rows(dq, head.h, s.query_begin + first, gradient.sums_1[0], a.scale, a.head_dim, s.query_begin,
+  const kernels::Sequence& s = head.sequence;
+  gradient.store_rows(dq, head.h, s.query_begin + first, gradient.sums_dqk[0], a.scale, a.head_dim, s.query_begin,
                       s.query_begin + s.queries, s.query_begin + s.rows);
 }
 
@@ -364,7 +365,7 @@ __global__ void __launch_bounds__(MmaGradient<T, kWidth, true>::kThreads)
   using Gradient = MmaGradient<T, kWidth, true>;
   const BlockPlace place(1, tiles, a.heads / a.heads_per_kv);
   const Head& head = *share_head(a, place.n, place.h * a.heads_per_kv);
-  const backend::Sequence& s = head.sequence;
+  const kernels::Sequence& s = head.sequence;
   const bool packed = a.sequences.packed;
   // Under a causal mask most queries see the first keys, so these come first.
   const std::int64_t begin =
@@ -373,9 +374,10 @@ __global__ void __launch_bounds__(MmaGradient<T, kWidth, true>::kThreads)
   if (begin >= end) return;
   Gradient gradient{a, d, rows, head, static_cast<int>(begin - s.key_begin)};
   gradient.run();
-  gradient.store_rows(dk, head.g, begin, gradient.sums_1[0], a.scale, a.head_dim, s.key_begin, s.key_begin + s.keys,
+  gradient.store_rows(dk, head.g, begin, gradient.sums_dqk[0], a.scale, a.head_dim, s.key_begin, s.key_begin + s.keys,
                       end);
-  gradient.store_rows(dv, head.g, begin, gradient.sums_2[0], 1.0f, a.value_dim, s.key_begin, s.key_begin + s.keys, end);
+  gradient.store_rows(dv, head.g, begin, gradient.sums_dv[0], 1.0f, a.value_dim, s.key_begin, s.key_begin + s.keys,
+                      end);
 }
 
 }  // namespace polyhead::cuda::portable

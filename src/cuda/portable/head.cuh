@@ -27,8 +27,8 @@ struct Head {
   const AttentionArguments& a;
   const std::int64_t n;  // the sequence
   const int h, g;
-  const backend::Sequence sequence;
-  const backend::PositionMask<int> mask;
+  const kernels::Sequence sequence;
+  const kernels::PositionMask<int> mask;
   float slope = 0, sink = kNegativeInfinity, gate = 1;
 
   __device__ Head(const AttentionArguments& arguments, std::int64_t sequence_index, int head)

@@ -7,7 +7,7 @@ namespace polyhead::cuda {
 namespace {
 
 using namespace portable;
-using backend::RowPlaces;
+using kernels::RowPlaces;
 
 // The rows of a tensor at their RowPlaces.
 template <class RowNumbers>
@@ -224,7 +224,7 @@ void choose_groups(std::int64_t columns, bool fours, const Run& run) {
   with.template operator()<4, 0>();
 }
 
-void sum_parameter_gradients(CudaExecutor& executor, const backend::NormGradientProblem& p) {
+void sum_parameter_gradients(CudaExecutor& executor, const kernels::NormGradientProblem& p) {
   const Rows x(p.x), dy(p.dy);
   const std::int64_t C = columns_of(p.x);
   const auto sum = [&](const auto& terms) {
@@ -241,7 +241,7 @@ void sum_parameter_gradients(CudaExecutor& executor, const backend::NormGradient
 
 }  // namespace
 
-void normalise(CudaExecutor& executor, const backend::NormProblem& p) {
+void normalise(CudaExecutor& executor, const kernels::NormProblem& p) {
   expect_no_f64("normalise", p.x);
   const Rows x(p.x);
   const WritableRows y(p.y);
@@ -254,7 +254,7 @@ void normalise(CudaExecutor& executor, const backend::NormProblem& p) {
   });
 }
 
-void normalise_backward(CudaExecutor& executor, const backend::NormGradientProblem& p) {
+void normalise_backward(CudaExecutor& executor, const kernels::NormGradientProblem& p) {
   expect_no_f64("normalise_backward", p.x);
   const Rows x(p.x), dy(p.dy), plus(p.plus);
   const WritableRows dx(p.dx);

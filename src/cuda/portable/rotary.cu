@@ -29,7 +29,7 @@ struct Turn {
 
 }  // namespace
 
-void rotate(CudaExecutor& executor, const backend::RotaryProblem& p) {
+void rotate(CudaExecutor& executor, const kernels::RotaryProblem& p) {
   expect_no_f64("rotary", p.x);
   const RotaryArguments rotary(p, p.x.shape(3));
   for_elements(executor, p.x.shape(0) * p.x.shape(2) * rotary.units,

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "backend/rotary.h"
 #include "cuda/portable/arguments.h"
 #include "cuda/portable/numbers.cuh"
+#include "kernels/rotary.h"
 
 namespace polyhead::cuda::portable {
 
@@ -18,7 +18,7 @@ struct RotaryArguments {
   RotaryScaling scaling;
   const float* factors;  // [half], or null
 
-  RotaryArguments(const backend::RotaryProblem& p, std::int64_t columns)
+  RotaryArguments(const kernels::RotaryProblem& p, std::int64_t columns)
       : positions(p.positions),
         half(p.dim / 2),
         units(half + columns - p.dim),
@@ -38,7 +38,7 @@ struct RotaryArguments {
   // turns, each of which takes a fraction of the time of pow and sincos.
   __device__ float2 turn(std::int64_t b, std::int64_t t, std::int64_t unit) const {
     constexpr double kHalfTurns = 0.31830988618379067154;  // 1 / pi
-    double rate = backend::scaled(exp2(-static_cast<double>(unit) / static_cast<double>(half) * log2_base), scaling);
+    double rate = kernels::scaled(exp2(-static_cast<double>(unit) / static_cast<double>(half) * log2_base), scaling);
     if (factors != nullptr) rate /= static_cast<double>(factors[unit]);
     double sine, cosine;
     sincospi(static_cast<double>(position(b, t)) * (rate * kHalfTurns), &sine, &cosine);

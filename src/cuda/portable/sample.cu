@@ -1,8 +1,8 @@
 // Draws of tokens, a block per row of logits. Weights are whole numbers, so their sums are the same in any order, and
 // the limits of top_k and top_p are found digit by digit, as a radix sort would, without sorting.
-#include "backend/sample.h"
 #include "cuda/kernels.h"
 #include "cuda/portable/elements.cuh"
+#include "kernels/sample.h"
 
 namespace polyhead::cuda {
 namespace {
@@ -21,7 +21,7 @@ struct SampleArguments {
   double top_p;
   const double* draws;
   std::int32_t* tokens;
-  Complaints complaints;
+  Violations violations;
 };
 
 // Combines one number of every thread; `all` [kWarps] is shared memory. Everybody gets the result.
@@ -68,7 +68,7 @@ class Row {
       finite = finite && isfinite(logits_[v]);
       most = fmaxf(most, logits_[v]);
     }
-    if (!finite) a_.complaints.add({.kind = backend::BadValue::Kind::logits});
+    if (!finite) a_.violations.add({.kind = kernels::BadValue::Kind::logits});
     largest_ = of_block(most, reinterpret_cast<float*>(shared_), [](float x, float y) { return fmaxf(x, y); });
   }
   __device__ int likeliest() {
@@ -81,7 +81,7 @@ class Row {
   __device__ Limit limit() {
     Limit found;
     if (a_.top_k < a_.count) found = first_with(static_cast<Weight>(a_.top_k), found, false);
-    if (a_.top_p < 1) found = first_with(backend::share_of(total(found), a_.top_p), found, true);
+    if (a_.top_p < 1) found = first_with(kernels::share_of(total(found), a_.top_p), found, true);
     return found;
   }
   // The token at which the weights of those within the limit, added by number, exceed `draw` of their sum.
@@ -118,10 +118,10 @@ class Row {
   }
 
  private:
-  __device__ std::uint32_t rank(int v) const { return backend::rank_of(logits_[v]); }
+  __device__ std::uint32_t rank(int v) const { return kernels::rank_of(logits_[v]); }
   __device__ Weight weight(int v) const {
     const double e = exp((static_cast<double>(logits_[v]) - static_cast<double>(largest_)) / a_.temperature);
-    return static_cast<Weight>(llrint(e * backend::kWholeWeight));
+    return static_cast<Weight>(llrint(e * kernels::kWholeWeight));
   }
 
   // The weight of all within a limit; those of its rank weigh the same.
@@ -194,13 +194,13 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(SampleArguments a) {
 
 }  // namespace
 
-void sample(CudaExecutor& executor, std::string_view op, const backend::SampleProblem& p) {
+void sample(CudaExecutor& executor, std::string_view op, const kernels::SampleProblem& p) {
   const auto V = static_cast<int>(p.logits.shape(1));
   executor.launch_early(sample_kernel, p.logits.shape(0), kThreads, 0,
                         SampleArguments{floats(p.logits), p.logits.stride(0), V, p.temperature,
                                         p.top_k > 0 && p.top_k < V ? static_cast<int>(p.top_k) : V, p.top_p,
                                         p.draws.present() ? static_cast<const double*>(p.draws.data()) : nullptr,
-                                        static_cast<std::int32_t*>(p.tokens.data()), executor.queue().complaints(op)});
+                                        static_cast<std::int32_t*>(p.tokens.data()), executor.queue().violations(op)});
 }
 
 }  // namespace polyhead::cuda

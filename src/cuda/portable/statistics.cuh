@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ RowFields fields;
   const BlockPlace place(1, tiles, a.heads);
   const Head head(a, place.n, place.h);
-  const backend::Sequence& sequence = head.sequence;
+  const kernels::Sequence& sequence = head.sequence;
   const int first = place.tile * kTile;
   if (first >= sequence.rows) return;
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kThreads)
 // statistics [N,H,F] = the sums over the tiles of a sequence. A block per head of a sequence; each lane of a warp has
 // one field, and the block's warps take turns at the tiles.
 __global__ void __launch_bounds__(kThreads)
-    sum_statistics_kernel(const __grid_constant__ backend::Sequences sequences, const float* tile_sums, int heads,
+    sum_statistics_kernel(const __grid_constant__ kernels::Sequences sequences, const float* tile_sums, int heads,
                           int tiles, int fields, const __grid_constant__ Strided statistics) {
   constexpr int kWarps = kThreads / 32;
   __shared__ float parts[kWarps][32];

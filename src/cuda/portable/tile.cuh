@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "backend/mask.h"
 #include "cuda/portable/numbers.cuh"
+#include "kernels/mask.h"
 
 namespace polyhead::cuda::portable {
 
@@ -24,7 +24,7 @@ inline constexpr std::int64_t kAbsent = -1;  // a row that is not there: zeros
 
 // A query of a tile, and the keys that it sees.
 struct TileRow {
-  backend::KeySet<int> keys;
+  kernels::KeySet<int> keys;
   long long p;  // its position among the keys
   int i;        // its number in the sequence; -1: no such query
 };

@@ -20,7 +20,7 @@ struct Chosen {
 // A tile of the chosen rows, some of which may not belong to the sequence.
 struct ChosenTile {
   const Chosen& rows;
-  const backend::Sequence& sequence;
+  const kernels::Sequence& sequence;
   const int first;
 
   // Row r as a query of the sequence; negative if it is none.

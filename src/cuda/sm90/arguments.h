@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
-#include "backend/mask.h"
-#include "backend/sequences.h"
 #include "core/philox.h"
 #include "cuda/sm90/tiles.cuh"
+#include "kernels/mask.h"
+#include "kernels/sequences.h"
 
 namespace polyhead::cuda::sm90 {
 
@@ -25,7 +25,7 @@ struct Strided {
   }
 };
 
-// backend::MaskOptions in 32 bits: a query at p sees keys from p - left to p + right, and those below `first` as far as
+// kernels::MaskOptions in 32 bits: a query at p sees keys from p - left to p + right, and those below `first` as far as
 // p + first_right. Tensors are shorter than kLongest, and |p| < 2 kLongest, so nothing overflows.
 struct Reach {
   static constexpr int kLongest = 1 << 28, kUnlimited = 1 << 29;
@@ -72,7 +72,7 @@ struct PerHead {
 };
 
 // Options that calls seldom have. A kernel is compiled for one of them, or for any combination.
-enum class RarerOption : std::uint8_t { several, softcap, alibi, bias, keep, dropout };
+enum class ScoreModifier : std::uint8_t { several, softcap, alibi, bias, keep, dropout };
 
 // [B,H,T,S] by its strides in elements, a number for every score; absent if data is null.
 struct ScoreTensor {
@@ -108,8 +108,8 @@ struct Options {
 
 struct ForwardArguments {
   CUtensorMap q, k, v;  // boxes of 64 columns
-  backend::Sequences sequences;
-  backend::MaskOptions mask;
+  kernels::Sequences sequences;
+  kernels::MaskOptions mask;
   Reach reach;
   TileOrder order;
   int heads_per_kv = 1;
@@ -129,7 +129,7 @@ struct ForwardArguments {
   int mark_words = 0;
 
   Options options;
-  CUtensorMap bias{};  // boxes of 64 keys, for calls whose only rarer option is a bias that the copy engine can take
+  CUtensorMap bias{};  // boxes of 64 keys, for calls whose only score modifier is a bias that the copy engine can take
   int bias_heads = 0, bias_batches = 0;  // 1 if it has more than one of them, otherwise 0
   float bias_factor = 0;                 // what it is multiplied by to be added to q . k
 

@@ -8,8 +8,8 @@ namespace {
 
 // After the forward pass: the statistics of rows and heads.
 template <class T, int D>
-void report(const Workspace& workspace, const ForwardArguments& forward, const backend::AttentionProblem& problem) {
-  const backend::Sequences& sequences = problem.sequences;
+void report(const Workspace& workspace, const ForwardArguments& forward, const kernels::AttentionProblem& problem) {
+  const kernels::Sequences& sequences = problem.sequences;
   StatisticsArguments a;
   a.sequences = sequences;
   a.reach = forward.reach;
@@ -42,7 +42,7 @@ void report(const Workspace& workspace, const ForwardArguments& forward, const b
 
 // Runs an instance in the shape that suits the call.
 template <class T, Instance kInstance>
-void choose_shape(const Workspace& workspace, const backend::AttentionProblem& problem) {
+void choose_shape(const Workspace& workspace, const kernels::AttentionProblem& problem) {
   const auto run = [&]<int D, class Sizes>(std::integral_constant<int, D>, Sizes) {
     const ForwardArguments arguments = launch<T, D, kInstance, Sizes>(workspace, problem);
     if constexpr (kInstance == Instance::statistics) report<T, D>(workspace, arguments, problem);
@@ -64,8 +64,8 @@ void choose_shape(const Workspace& workspace, const backend::AttentionProblem& p
 }
 
 template <class T>
-void choose_instance(const Workspace& workspace, const backend::AttentionProblem& problem) {
-  if (!portable::rarer_option(problem).empty()) {
+void choose_instance(const Workspace& workspace, const kernels::AttentionProblem& problem) {
+  if (!portable::score_modifier(problem).empty()) {
     if (!attend_with_one_option(workspace, problem)) choose_shape<T, Instance::general>(workspace, problem);
   } else if (problem.statistics_set != StatisticsSet::none) {
     choose_shape<T, Instance::statistics>(workspace, problem);
@@ -78,7 +78,7 @@ void choose_instance(const Workspace& workspace, const backend::AttentionProblem
 
 // Before the forward pass: packs marks and keep into bits, and finds the keys that some query sees.
 void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
-                  const backend::AttentionProblem& problem) {
+                  const kernels::AttentionProblem& problem) {
   const Layout layout = layout_of(problem, workspace.memory);
   if (layout.marks != nullptr) {
     const ConstTensorView& marked = problem.marked_keys;
@@ -98,7 +98,7 @@ void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
   if (layout.seen != nullptr) queue_seen_keys(workspace.stream, problem, layout.seen);
 }
 
-void queue_seen_keys(cudaStream_t stream, const backend::AttentionProblem& problem, std::uint8_t* seen) {
+void queue_seen_keys(cudaStream_t stream, const kernels::AttentionProblem& problem, std::uint8_t* seen) {
   Options options = options_of(problem);
   set_seen(options, problem, seen);
   const std::int64_t groups = (problem.sequences.keys + 31) / 32, heads = heads_of_seen(problem);
@@ -107,24 +107,27 @@ void queue_seen_keys(cudaStream_t stream, const backend::AttentionProblem& probl
   check(cudaGetLastError(), "launch of find_seen_keys");
 }
 
-std::string objection(const backend::AttentionProblem& problem) {
+std::string_view why_not(const kernels::AttentionProblem& problem) {
   const std::int64_t D = problem.head_dim;
-  if (size_of(problem.q.dtype()) != 2 || problem.k.dtype() != problem.q.dtype()) return "not all 16-bit numbers";
-  if ((D != 64 && D != 128 && D != 256) || problem.value_dim != D) return "heads of neither 64, 128 nor 256";
-  if (problem.q.count() == 0 || problem.k.count() == 0) return "nothing to compute";
+  if (size_of(problem.q.dtype()) != 2 || problem.k.dtype() != problem.q.dtype())
+    return "q, k and v must be f16 or bf16";
+  if ((D != 64 && D != 128 && D != 256) || problem.value_dim != D)
+    return "head_dim must be 64, 128 or 256, and value_dim the same";
+  if (problem.q.count() == 0 || problem.k.count() == 0) return "no queries or no keys";
   if (const DType bias = problem.bias.dtype(); problem.bias.present() && bias != DType::f32 && bias != problem.dtype) {
-    return "a bias of another type";
+    return "the bias must be f32 or of the type of q";
   }
-  if (problem.q.shape(2) >= Reach::kLongest || problem.k.shape(2) >= Reach::kLongest) return "rows of 2^28 and more";
+  if (problem.q.shape(2) >= Reach::kLongest || problem.k.shape(2) >= Reach::kLongest)
+    return "2^28 queries or keys and more";
   for (const ConstTensorView& view : {problem.q, problem.k, problem.v, ConstTensorView(problem.output)}) {
-    if (view.present() && !is_mappable(view)) return "rows that the copy engine cannot take";
+    if (view.present() && !is_mappable(view)) return "rows must be aligned to 16 bytes for the copy engine";
   }
   return {};
 }
 
-std::size_t extra_bytes(const backend::AttentionProblem& problem) { return layout_of(problem, nullptr).bytes; }
+std::size_t extra_bytes(const kernels::AttentionProblem& problem) { return layout_of(problem, nullptr).bytes; }
 
-void attend(const Workspace& workspace, const backend::AttentionProblem& problem) {
+void attend(const Workspace& workspace, const kernels::AttentionProblem& problem) {
   if (problem.dtype == DType::bf16)
     choose_instance<__nv_bfloat16>(workspace, problem);
   else

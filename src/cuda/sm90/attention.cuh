@@ -41,13 +41,13 @@ struct Shape<256> {
                        kConsumerRegisters = 232;
 };
 
-// What a kernel has besides the softmax: nothing; statistics; or the rarer options, see options.cuh.
+// What a kernel has besides the softmax: nothing; statistics; or the score modifiers, see options.cuh.
 enum class Instance : std::uint8_t { plain, statistics, general };
 
-template <class T, int D, Instance kInstance, class Sizes = Shape<D>, RarerOption kOnly = RarerOption::several>
+template <class T, int D, Instance kInstance, class Sizes = Shape<D>, ScoreModifier kOnly = ScoreModifier::several>
 class Forward {
   static constexpr bool kStatistics = kInstance == Instance::statistics, kGeneral = kInstance == Instance::general;
-  static constexpr bool kBiasTiles = kGeneral && kOnly == RarerOption::bias;
+  static constexpr bool kBiasTiles = kGeneral && kOnly == ScoreModifier::bias;
 
  public:
   static constexpr int kRows = 64 * Sizes::kConsumers, kKeys = Sizes::kKeys;
@@ -337,7 +337,7 @@ class Forward {
 
   using General = GeneralOptions<T, kKeys, kOnly>;
   static constexpr bool kHides =
-      kGeneral && (kOnly == RarerOption::several || kOnly == RarerOption::keep || kBiasTiles);
+      kGeneral && (kOnly == ScoreModifier::several || kOnly == ScoreModifier::keep || kBiasTiles);
 
   // What turns a score into an exponent of 2.
   __device__ float scale() const { return kGeneral ? General::scale_of(a_.options, a_.scale) : a_.scale; }
@@ -546,7 +546,7 @@ class Forward {
   std::uint32_t p_[kKeys / 16][4];  // weights
 };
 
-template <class T, int D, Instance kInstance, class Sizes = Shape<D>, RarerOption kOnly = RarerOption::several>
+template <class T, int D, Instance kInstance, class Sizes = Shape<D>, ScoreModifier kOnly = ScoreModifier::several>
 __global__ void __launch_bounds__(Forward<T, D, kInstance, Sizes, kOnly>::kThreads, 1)
     attend_kernel(const __grid_constant__ ForwardArguments arguments) {
   using Kernel = Forward<T, D, kInstance, Sizes, kOnly>;

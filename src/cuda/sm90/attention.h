@@ -6,17 +6,17 @@
 #include <cstddef>
 #include <string>
 
-#include "backend/attention.h"
+#include "kernels/attention.h"
 
 namespace polyhead::cuda::sm90 {
 
 // Why these kernels do not take a call; empty if they do. Weights and logits are left to others, and so are statistics
-// where there are rarer options.
-std::string objection(const backend::AttentionProblem& problem);
-std::string objection(const backend::AttentionGradientProblem& problem);
-// Why a bias, the only rarer option of a call, is not brought by the copy engine, which is twice as fast; otherwise
+// where there are score modifiers.
+std::string_view why_not(const kernels::AttentionProblem& problem);
+std::string_view why_not(const kernels::AttentionGradientProblem& problem);
+// Why a bias, the only score modifier of a call, is not brought by the copy engine, which is twice as fast; otherwise
 // empty.
-std::string objection_to_bias_tiles(const backend::AttentionProblem& problem);
+std::string_view why_not_bias_tiles(const kernels::AttentionProblem& problem);
 
 // What a call needs besides its tensors. Memory is the device's.
 struct Workspace {
@@ -29,13 +29,13 @@ struct Workspace {
   const int* open_heads = nullptr;
 };
 // For statistics O(T); for keep and bias a byte per key, and a bit per element of keep.
-std::size_t extra_bytes(const backend::AttentionProblem& problem);
+std::size_t extra_bytes(const kernels::AttentionProblem& problem);
 // O(T) and a byte per key; for gradients of gates also an output [B,H,T,D].
-std::size_t extra_bytes(const backend::AttentionGradientProblem& problem);
+std::size_t extra_bytes(const kernels::AttentionGradientProblem& problem);
 
 // Queues the forward pass: output, lse, and statistics if they are wanted.
-void attend(const Workspace& workspace, const backend::AttentionProblem& problem);
+void attend(const Workspace& workspace, const kernels::AttentionProblem& problem);
 // Queues the backward pass; the problem has the output and lse of the forward pass.
-void attend_backward(const Workspace& workspace, const backend::AttentionGradientProblem& problem);
+void attend_backward(const Workspace& workspace, const kernels::AttentionGradientProblem& problem);
 
 }  // namespace polyhead::cuda::sm90

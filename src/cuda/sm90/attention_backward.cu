@@ -28,7 +28,7 @@ struct Layout {
 };
 
 // The forward pass with its output alone.
-backend::AttentionProblem closed_heads(backend::AttentionProblem forward) {
+kernels::AttentionProblem closed_heads(kernels::AttentionProblem forward) {
   forward.lse = forward.weights = forward.logits = forward.statistics = forward.row_statistics = {};
   forward.statistics_set = StatisticsSet::none;
   return forward;
@@ -36,14 +36,14 @@ backend::AttentionProblem closed_heads(backend::AttentionProblem forward) {
 
 // dlse also reaches heads whose gate is 0, where a factor of 0 would not hide a NaN: to check for that would cost the
 // fast instance a twentieth of its time.
-bool is_general(const backend::AttentionGradientProblem& problem) {
+bool is_general(const kernels::AttentionGradientProblem& problem) {
   const bool reaches_closed = problem.dlse.present() && problem.forward.gates.present();
-  return reaches_closed || !portable::rarer_option(problem.forward).empty();
+  return reaches_closed || !portable::score_modifier(problem.forward).empty();
 }
 
-Layout layout_of(const backend::AttentionGradientProblem& problem, std::byte* memory) {
-  const backend::AttentionProblem& forward = problem.forward;
-  const backend::Sequences& sequences = forward.sequences;
+Layout layout_of(const kernels::AttentionGradientProblem& problem, std::byte* memory) {
+  const kernels::AttentionProblem& forward = problem.forward;
+  const kernels::Sequences& sequences = forward.sequences;
   Layout layout;
   const auto take_bytes = [&](std::int64_t count) {
     std::byte* taken = memory + layout.bytes;
@@ -70,7 +70,7 @@ Layout layout_of(const backend::AttentionGradientProblem& problem, std::byte* me
 }
 
 template <class T, int D>
-void describe_rows(const Workspace& workspace, const backend::AttentionGradientProblem& problem, const Layout& layout) {
+void describe_rows(const Workspace& workspace, const kernels::AttentionGradientProblem& problem, const Layout& layout) {
   const std::int64_t count = count_of(rows_shape(problem.forward));
   constexpr int kRowsOfBlock = 256 / (D / 8);
   describe_rows_kernel<T, D>
@@ -82,14 +82,14 @@ void describe_rows(const Workspace& workspace, const backend::AttentionGradientP
 }
 
 template <class Kernel, bool kOfKeys>
-GradientArguments arguments_of(const backend::AttentionGradientProblem& problem, const Layout& layout) {
-  const backend::AttentionProblem& forward = problem.forward;
-  const backend::Sequences& sequences = forward.sequences;
+GradientArguments arguments_of(const kernels::AttentionGradientProblem& problem, const Layout& layout) {
+  const kernels::AttentionProblem& forward = problem.forward;
+  const kernels::Sequences& sequences = forward.sequences;
   GradientArguments a;
-  a.own_1 = map_of(kOfKeys ? forward.k : forward.q, Kernel::kOwn);
-  a.own_2 = map_of(kOfKeys ? forward.v : problem.doutput, Kernel::kOwn);
-  a.other_1 = map_of(kOfKeys ? forward.q : forward.k, Kernel::kOther);
-  a.other_2 = map_of(kOfKeys ? problem.doutput : forward.v, Kernel::kOther);
+  a.own_qk = map_of(kOfKeys ? forward.k : forward.q, Kernel::kOwn);
+  a.own_vdo = map_of(kOfKeys ? forward.v : problem.doutput, Kernel::kOwn);
+  a.other_qk = map_of(kOfKeys ? forward.q : forward.k, Kernel::kOther);
+  a.other_vdo = map_of(kOfKeys ? problem.doutput : forward.v, Kernel::kOther);
   a.sequences = sequences;
   a.mask = forward.mask;
   a.reach = reach_of(forward);
@@ -130,8 +130,8 @@ void launch_kernel(void (*kernel)(GradientArguments), const Workspace& workspace
 }
 
 template <class T, int D>
-void write_dgates(const Workspace& workspace, const backend::AttentionGradientProblem& problem, const Layout& layout) {
-  backend::AttentionProblem closed = closed_heads(problem.forward);
+void write_dgates(const Workspace& workspace, const kernels::AttentionGradientProblem& problem, const Layout& layout) {
+  kernels::AttentionProblem closed = closed_heads(problem.forward);
   const int heads = static_cast<int>(closed.heads), count = static_cast<int>(closed.sequences.count) * heads;
   const bool dots_have_gates = closed.gates.present() && !is_general(problem);
   Strided<const void> closed_output;
@@ -159,7 +159,7 @@ void write_dgates(const Workspace& workspace, const backend::AttentionGradientPr
 
 // dq, dk and dv.
 template <class T, int D, bool kGeneral>
-void launch_gradients(const Workspace& workspace, const backend::AttentionGradientProblem& problem,
+void launch_gradients(const Workspace& workspace, const kernels::AttentionGradientProblem& problem,
                       const Layout& layout) {
   using OfQueries = Gradient<T, D, false, kGeneral>;
   launch_kernel<OfQueries>(gradient_kernel<T, D, false, kGeneral>, workspace,
@@ -176,13 +176,13 @@ void launch_gradients(const Workspace& workspace, const backend::AttentionGradie
 }
 
 template <class T, int D>
-void launch(const Workspace& workspace, const backend::AttentionGradientProblem& problem) {
+void launch(const Workspace& workspace, const kernels::AttentionGradientProblem& problem) {
   const Layout layout = layout_of(problem, workspace.memory);
   describe_rows<T, D>(workspace, problem, layout);
   if (layout.seen != nullptr) queue_seen_keys(workspace.stream, problem.forward, layout.seen);
   is_general(problem) ? launch_gradients<T, D, true>(workspace, problem, layout)
                       : launch_gradients<T, D, false>(workspace, problem, layout);
-  const backend::AttentionProblem& forward = problem.forward;
+  const kernels::AttentionProblem& forward = problem.forward;
   if (problem.dsink_logit.present()) {
     sink_gradient_kernel<<<static_cast<unsigned>(forward.heads), 256, 0, workspace.stream>>>(
         forward.sequences, layout.lse, layout.delta, static_cast<int>(forward.heads),
@@ -194,7 +194,7 @@ void launch(const Workspace& workspace, const backend::AttentionGradientProblem&
 }
 
 template <class T>
-void launch(const Workspace& workspace, const backend::AttentionGradientProblem& problem) {
+void launch(const Workspace& workspace, const kernels::AttentionGradientProblem& problem) {
   switch (problem.forward.head_dim) {
     case 64: return launch<T, 64>(workspace, problem);
     case 128: return launch<T, 128>(workspace, problem);
@@ -204,19 +204,19 @@ void launch(const Workspace& workspace, const backend::AttentionGradientProblem&
 
 }  // namespace
 
-std::string objection(const backend::AttentionGradientProblem& problem) {
-  if (std::string why = objection(problem.forward); !why.empty()) return why;
+std::string_view why_not(const kernels::AttentionGradientProblem& problem) {
+  if (const std::string_view why = why_not(problem.forward); !why.empty()) return why;
   for (const ConstTensorView& view : {problem.output, problem.doutput, ConstTensorView(problem.dq),
                                       ConstTensorView(problem.dk), ConstTensorView(problem.dv)}) {
-    if (view.present() && !is_mappable(view)) return "rows that the copy engine cannot take";
+    if (view.present() && !is_mappable(view)) return "rows must be aligned to 16 bytes for the copy engine";
   }
-  if (problem.dweights.present()) return "gradients of weights";
+  if (problem.dweights.present()) return "gradients of weights are given";
   return {};
 }
 
-std::size_t extra_bytes(const backend::AttentionGradientProblem& problem) { return layout_of(problem, nullptr).bytes; }
+std::size_t extra_bytes(const kernels::AttentionGradientProblem& problem) { return layout_of(problem, nullptr).bytes; }
 
-void attend_backward(const Workspace& workspace, const backend::AttentionGradientProblem& problem) {
+void attend_backward(const Workspace& workspace, const kernels::AttentionGradientProblem& problem) {
   if (problem.forward.dtype == DType::bf16)
     launch<__nv_bfloat16>(workspace, problem);
   else

@@ -1,8 +1,9 @@
 // Attention backward on Hopper, by the formulas of portable/gradient_mma.cuh. One kernel, two roles: a block of threads
 // owns queries and makes their dq, or keys and makes their dk and dv, and walks over blocks of the other side:
-//   s = own_1 other_1^T     dp = own_2 other_2^T     p = 2^(s - lse)     ds = p (gate dp - delta)
+//   s = own_qk other_qk^T     dp = own_vdo other_vdo^T     p = 2^(s - lse)     ds = p (gate dp - delta)
 //   queries own q and dO, the others are k and v:    dq += ds k
 //   keys own k and v, the others are q and dO:       dk += ds q     dv += gate p dO      (p, ds transposed)
+// So qk is the q of queries or the k of keys, vdo the dO of queries or the v of keys, and dqk is dq or dk.
 // No sums cross blocks of threads, so that the bits are the same every time, at the price of seven products instead of
 // five: s and dp are computed twice. A producer brings the blocks, and warpgroups of consumers own 64 lines each: while
 // one finds p and ds, another has the tensor cores.
@@ -19,35 +20,35 @@
 
 namespace polyhead::cuda::sm90 {
 
-// kConsumers: warpgroups. kOther: lines of a block of the other side. kStages_1, kStages_2: blocks of other_1 and
-// other_2 under way.
+// kConsumers: warpgroups. kOther: lines of a block of the other side. kStagesQk, kStagesVdo: blocks of other_qk and
+// other_vdo under way.
 template <int D, bool kOfKeys>
 struct GradientShape;
 template <>
 struct GradientShape<64, false> {
-  static constexpr int kConsumers = 3, kOther = 96, kStages_1 = 2, kStages_2 = 2;
+  static constexpr int kConsumers = 3, kOther = 96, kStagesQk = 2, kStagesVdo = 2;
 };
 template <>
 struct GradientShape<64, true> {
-  static constexpr int kConsumers = 2, kOther = 128, kStages_1 = 2, kStages_2 = 2;
+  static constexpr int kConsumers = 2, kOther = 128, kStagesQk = 2, kStagesVdo = 2;
 };
 template <>
 struct GradientShape<128, false> {
-  static constexpr int kConsumers = 2, kOther = 128, kStages_1 = 2, kStages_2 = 2;
+  static constexpr int kConsumers = 2, kOther = 128, kStagesQk = 2, kStagesVdo = 2;
 };
 template <>
 struct GradientShape<128, true> {
-  static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 3, kStages_2 = 3;
+  static constexpr int kConsumers = 2, kOther = 64, kStagesQk = 3, kStagesVdo = 3;
 };
 template <>
 struct GradientShape<256, false> {
-  static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 2, kStages_2 = 1;
+  static constexpr int kConsumers = 2, kOther = 64, kStagesQk = 2, kStagesVdo = 1;
 };
 
 // The shape of the general instance.
 template <int D>
 struct GeneralGradientShape {
-  static constexpr int kConsumers = 2, kOther = 64, kStages_1 = 2, kStages_2 = D == 256 ? 1 : 2;
+  static constexpr int kConsumers = 2, kOther = 64, kStagesQk = 2, kStagesVdo = D == 256 ? 1 : 2;
 };
 
 template <class T, int D, bool kOfKeys, bool kGeneral>
@@ -60,15 +61,15 @@ class Gradient {
 
   struct Shared {
     // Tiles of 64 columns each.
-    alignas(1024) T own_1[D / 64][kOwn * 64];
-    alignas(1024) T own_2[D / 64][kOwn * 64];
-    alignas(1024) T other_1[Sizes::kStages_1][D / 64][kOther * 64];
-    alignas(1024) T other_2[Sizes::kStages_2][D / 64][kOther * 64];
-    alignas(16) float lse[Sizes::kStages_1][kOther], delta[Sizes::kStages_1][kOther];  // of the other side's queries
+    alignas(1024) T own_qk[D / 64][kOwn * 64];
+    alignas(1024) T own_vdo[D / 64][kOwn * 64];
+    alignas(1024) T other_qk[Sizes::kStagesQk][D / 64][kOther * 64];
+    alignas(1024) T other_vdo[Sizes::kStagesVdo][D / 64][kOther * 64];
+    alignas(16) float lse[Sizes::kStagesQk][kOther], delta[Sizes::kStagesQk][kOther];  // of the other side's queries
     portable::HeaviestKey heaviest[kOfKeys ? 1 : kOwn];                                // of own queries
-    device::Barrier own_full, rows_full[Sizes::kStages_1], rows_empty[Sizes::kStages_1];
-    device::Barrier full_1[Sizes::kStages_1], empty_1[Sizes::kStages_1];
-    device::Barrier full_2[Sizes::kStages_2], empty_2[Sizes::kStages_2];
+    device::Barrier own_full, rows_full[Sizes::kStagesQk], rows_empty[Sizes::kStagesQk];
+    device::Barrier full_qk[Sizes::kStagesQk], empty_qk[Sizes::kStagesQk];
+    device::Barrier full_vdo[Sizes::kStagesVdo], empty_vdo[Sizes::kStagesVdo];
     GradientTile tile;
   };
 
@@ -97,15 +98,15 @@ class Gradient {
 
   __device__ static void initialise(Shared& shared) {
     shared.own_full.initialise(1);
-    for (int i = 0; i < Sizes::kStages_1; ++i) {
-      shared.full_1[i].initialise(1);
+    for (int i = 0; i < Sizes::kStagesQk; ++i) {
+      shared.full_qk[i].initialise(1);
       shared.rows_full[i].initialise(32);
       shared.rows_empty[i].initialise(kConsumers * kWarpgroup);
-      shared.empty_1[i].initialise(4 * kConsumers);
+      shared.empty_qk[i].initialise(4 * kConsumers);
     }
-    for (int i = 0; i < Sizes::kStages_2; ++i) {
-      shared.full_2[i].initialise(1);
-      shared.empty_2[i].initialise(4 * kConsumers);
+    for (int i = 0; i < Sizes::kStagesVdo; ++i) {
+      shared.full_vdo[i].initialise(1);
+      shared.empty_vdo[i].initialise(4 * kConsumers);
     }
     device::fence_barrier_init();
   }
@@ -114,21 +115,21 @@ class Gradient {
 
   __device__ static void produce(const GradientArguments& a, Shared& shared) {
     const GradientTile& tile = shared.tile;
-    shared.own_full.arrive_expecting(sizeof shared.own_1 + sizeof shared.own_2);
+    shared.own_full.arrive_expecting(sizeof shared.own_qk + sizeof shared.own_vdo);
     const int own_head = kOfKeys ? tile.kv_head : tile.head;
-    load_lines(shared.own_1, a.own_1, tile.place, own_head, tile.batch, shared.own_full, device::Keep::first_out);
-    load_lines(shared.own_2, a.own_2, tile.place, own_head, tile.batch, shared.own_full, device::Keep::first_out);
+    load_lines(shared.own_qk, a.own_qk, tile.place, own_head, tile.batch, shared.own_full, device::Keep::first_out);
+    load_lines(shared.own_vdo, a.own_vdo, tile.place, own_head, tile.batch, shared.own_full, device::Keep::first_out);
     Walk walk{a, tile};
     for (Count count = 0; walk.next(); ++count) {
       const int head = kOfKeys ? walk.head : tile.kv_head, row = tile.other_begin + walk.line();
-      const int stage_1 = count % Sizes::kStages_1, stage_2 = count % Sizes::kStages_2;
-      shared.empty_1[stage_1].await(empty_parity<Sizes::kStages_1>(count));
-      shared.full_1[stage_1].arrive_expecting(sizeof shared.other_1[0]);
-      load_lines(shared.other_1[stage_1], a.other_1, row, head, tile.batch, shared.full_1[stage_1],
+      const int stage_qk = count % Sizes::kStagesQk, stage_vdo = count % Sizes::kStagesVdo;
+      shared.empty_qk[stage_qk].await(empty_parity<Sizes::kStagesQk>(count));
+      shared.full_qk[stage_qk].arrive_expecting(sizeof shared.other_qk[0]);
+      load_lines(shared.other_qk[stage_qk], a.other_qk, row, head, tile.batch, shared.full_qk[stage_qk],
                  device::Keep::last_out);
-      shared.empty_2[stage_2].await(empty_parity<Sizes::kStages_2>(count));
-      shared.full_2[stage_2].arrive_expecting(sizeof shared.other_2[0]);
-      load_lines(shared.other_2[stage_2], a.other_2, row, head, tile.batch, shared.full_2[stage_2],
+      shared.empty_vdo[stage_vdo].await(empty_parity<Sizes::kStagesVdo>(count));
+      shared.full_vdo[stage_vdo].arrive_expecting(sizeof shared.other_vdo[0]);
+      load_lines(shared.other_vdo[stage_vdo], a.other_vdo, row, head, tile.batch, shared.full_vdo[stage_vdo],
                  device::Keep::last_out);
     }
   }
@@ -141,12 +142,12 @@ class Gradient {
   // Line r of this thread's two, counted within the tile.
   __device__ int line_of(int r) const { return 64 * consumer_ + thread_ / 32 * 16 + thread_ % 32 / 4 + 8 * r; }
 
-  __device__ int stage_1() const { return static_cast<int>(count_ % Sizes::kStages_1); }
-  __device__ int stage_2() const { return static_cast<int>(count_ % Sizes::kStages_2); }
+  __device__ int stage_qk() const { return static_cast<int>(count_ % Sizes::kStagesQk); }
+  __device__ int stage_vdo() const { return static_cast<int>(count_ % Sizes::kStagesVdo); }
 
   __device__ void consume() {
-    clear(sums_1_);
-    clear(sums_2_);
+    clear(sums_dqk_);
+    clear(sums_dv_);
     if constexpr (!kOfKeys) {
       balance_.begin();
 #pragma unroll
@@ -162,8 +163,8 @@ class Gradient {
     for (Walk walk{a_, shared_.tile}; walk.next(); ++count_) {
       await_block(walk);
       device::mma_fence();
-      issue_product(s_, shared_.own_1, shared_.other_1[stage_1()]);
-      issue_product(dp_, shared_.own_2, shared_.other_2[stage_2()]);
+      issue_product(s_, shared_.own_qk, shared_.other_qk[stage_qk()]);
+      issue_product(dp_, shared_.own_vdo, shared_.other_vdo[stage_vdo()]);
       if constexpr (kGeneral) {
         find_general_gradient(walk);
       } else {
@@ -171,27 +172,27 @@ class Gradient {
         to_operands(walk.gate);
       }
       device::mma_fence();
-      if constexpr (kOfKeys) issue_sum(sums_2_, p_, shared_.other_2[stage_2()]);
-      issue_sum(sums_1_, ds_, shared_.other_1[stage_1()]);
+      if constexpr (kOfKeys) issue_sum(sums_dv_, p_, shared_.other_vdo[stage_vdo()]);
+      issue_sum(sums_dqk_, ds_, shared_.other_qk[stage_qk()]);
       device::mma_wait<0>();
-      device::pin(sums_1_);
-      if constexpr (kOfKeys) device::pin(sums_2_);
-      release(shared_.empty_1[stage_1()]);
-      if constexpr (kOfKeys) release(shared_.empty_2[stage_2()]);
+      device::pin(sums_dqk_);
+      if constexpr (kOfKeys) device::pin(sums_dv_);
+      release(shared_.empty_qk[stage_qk()]);
+      if constexpr (kOfKeys) release(shared_.empty_vdo[stage_vdo()]);
     }
     if constexpr (!kOfKeys) repair_rows();
-    store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_1_, a_.first, a_.scale);
-    if constexpr (kOfKeys) store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_2_, a_.second, 1);
+    store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_dqk_, a_.first, a_.scale);
+    if constexpr (kOfKeys) store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_dv_, a_.second, 1);
   }
 
   __device__ void await_block(const Walk& walk) const {
-    if constexpr (kOfKeys) shared_.rows_full[stage_1()].await(full_parity<Sizes::kStages_1>(count_));
-    shared_.full_1[stage_1()].await(full_parity<Sizes::kStages_1>(count_));
-    shared_.full_2[stage_2()].await(full_parity<Sizes::kStages_2>(count_));
+    if constexpr (kOfKeys) shared_.rows_full[stage_qk()].await(full_parity<Sizes::kStagesQk>(count_));
+    shared_.full_qk[stage_qk()].await(full_parity<Sizes::kStagesQk>(count_));
+    shared_.full_vdo[stage_vdo()].await(full_parity<Sizes::kStagesVdo>(count_));
     clean(walk);
   }
 
-  // S = own_1 other_1^T, dP = own_2 other_2^T.
+  // S = own_qk other_qk^T, dP = own_vdo other_vdo^T.
   __device__ void issue_product(float (&to)[kOther / 2], const T (&own)[D / 64][kOwn * 64],
                                 const T (&other)[D / 64][kOther * 64]) {
     const std::uint64_t left = device::describe_rows(&own[0][consumer_ * 64 * 64]);
@@ -217,7 +218,7 @@ class Gradient {
 
   // S becomes P, and dP becomes dS.
   __device__ void find_gradient(const Walk& walk) {
-    const int stage = stage_1(), column = thread_ % 4 * 2;
+    const int stage = stage_qk(), column = thread_ % 4 * 2;
     device::mma_wait<1>();
     device::pin(s_);
 #pragma unroll
@@ -239,7 +240,7 @@ class Gradient {
     }
     device::mma_wait<0>();
     device::pin(dp_);
-    if constexpr (!kOfKeys) release(shared_.empty_2[stage_2()]);
+    if constexpr (!kOfKeys) release(shared_.empty_vdo[stage_vdo()]);
 #pragma unroll
     for (int j = 0; j < kOther / 8; ++j) {
       const float2 delta = kOfKeys ? *reinterpret_cast<const float2*>(&shared_.delta[stage][column + 8 * j]) : float2{};
@@ -272,10 +273,10 @@ class Gradient {
     }
   }
 
-  // S becomes P and dP becomes dS, with the rarer options, both packed as operands. ds_ holds softcap's slopes until dS
-  // is there.
+  // S becomes P and dP becomes dS, with the score modifiers, both packed as operands. ds_ holds softcap's slopes until
+  // dS is there.
   __device__ void find_general_gradient(const Walk& walk) {
-    const int stage = stage_1(), column = thread_ % 4 * 2;
+    const int stage = stage_qk(), column = thread_ % 4 * 2;
     const GradientOptions<T, kOfKeys, kOther> options{a_, shared_.tile, walk.head, shared_.tile.line + line_of(0),
                                                       walk.line() + column};
     std::uint32_t kept = options.kept();
@@ -298,7 +299,7 @@ class Gradient {
     device::mma_wait<0>();
     device::pin(dp_);
     if constexpr (!kOfKeys) {
-      release(shared_.empty_2[stage_2()]);
+      release(shared_.empty_vdo[stage_vdo()]);
       if (a_.dots != nullptr) {
 #pragma unroll
         for (int i = 0; i < kOther / 2; ++i) {
@@ -365,15 +366,15 @@ class Gradient {
 #pragma unroll
     for (int j = 0; j < D / 8; ++j) {
       const float2 pair = widen<T>(*reinterpret_cast<const std::uint32_t*>(key + 8 * j));
-      sums_1_[4 * j + 2 * r] = fmaf(-repair.excess, pair.x, sums_1_[4 * j + 2 * r]);
-      sums_1_[4 * j + 2 * r + 1] = fmaf(-repair.excess, pair.y, sums_1_[4 * j + 2 * r + 1]);
+      sums_dqk_[4 * j + 2 * r] = fmaf(-repair.excess, pair.x, sums_dqk_[4 * j + 2 * r]);
+      sums_dqk_[4 * j + 2 * r + 1] = fmaf(-repair.excess, pair.y, sums_dqk_[4 * j + 2 * r + 1]);
     }
   }
 
   // A factor of 0 does not hide a NaN: lines that do not exist, or are hidden from all, are set to 0 before they are
   // multiplied. Every consumer writes the same zeros.
   __device__ void clean(const Walk& walk) const {
-    const int line = walk.line(), stage = stage_1();
+    const int line = walk.line(), stage = stage_qk();
     const bool hides = kGeneral && a_.options.seen != nullptr;
     if (!hides && !shared_.tile.needs_cleaning(line, kOther)) return;
     const auto hidden = [&](int n) {
@@ -381,8 +382,8 @@ class Gradient {
       if constexpr (kOfKeys) return shared_.lse[stage][n] == INFINITY;
       return !a_.options.is_seen(shared_.tile.batch, walk.head, shared_.tile.other_begin + line + n);
     };
-    shared_.tile.clean(shared_.other_1[stage], line, thread_, hidden);
-    shared_.tile.clean(shared_.other_2[stage_2()], line, thread_, hidden);
+    shared_.tile.clean(shared_.other_qk[stage], line, thread_, hidden);
+    shared_.tile.clean(shared_.other_vdo[stage_vdo()], line, thread_, hidden);
     device::fence_async_proxy();
     device::named_sync(1 + kConsumers + consumer_, kWarpgroup);
   }
@@ -395,7 +396,7 @@ class Gradient {
   portable::RowBalance balance_{&shared_.heaviest[kOfKeys ? 0 : line_of(0) / 16 * 16]};
   float s_[kOther / 2], dp_[kOther / 2];                  // as wgmma has them; then p and ds
   std::uint32_t p_[kOther / 16][4], ds_[kOther / 16][4];  // as operands
-  float sums_1_[D / 2], sums_2_[kOfKeys ? D / 2 : 1];
+  float sums_dqk_[D / 2], sums_dv_[kOfKeys ? D / 2 : 1];
 };
 
 template <class T, int D, bool kOfKeys, bool kGeneral>

@@ -1,4 +1,4 @@
-// The rarer options in the backward pass, on a thread's scores of one block: softcap, alibi, bias, keep and dropout.
+// The score modifiers in the backward pass, on a thread's scores of one block: softcap, alibi, bias, keep and dropout.
 // Number i of the scores, as wgmma has them, belongs to own line i / 2 % 2 of the thread's two (8 apart) and to column
 // 8 (i / 4) + i % 2.
 #pragma once

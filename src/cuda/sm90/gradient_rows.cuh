@@ -61,13 +61,13 @@ __device__ inline float sum_of_block(float x) {
 // to [H]: a sink is a key whose value is 0, so that its ds is -p delta. A block of threads has one head and sums over
 // all rows.
 __global__ void __launch_bounds__(256)
-    sink_gradient_kernel(const backend::Sequences sequences, const float* lse, const float* delta, int heads,
+    sink_gradient_kernel(const kernels::Sequences sequences, const float* lse, const float* delta, int heads,
                          const float* sink_logit, std::int64_t sink_head, float* to, std::int64_t to_head) {
   const int h = static_cast<int>(blockIdx.x);
   const float sink = sink_logit[h * sink_head] * kLog2E;
   float sum = 0;
   for (std::int64_t n = 0; n < sequences.count && sink != -INFINITY; ++n) {
-    const backend::Sequence s = sequences[n];
+    const kernels::Sequence s = sequences[n];
     const std::int64_t begin = (s.batch * heads + h) * sequences.queries + s.query_begin;
     for (std::int64_t i = threadIdx.x; i < s.queries; i += 256) {
       sum -= exp2_fast(sink - lse[begin + i]) * delta[begin + i];
@@ -96,12 +96,12 @@ __global__ void __launch_bounds__(256)
 // A block of threads has a head of a sequence.
 template <class T, int D>
 __global__ void __launch_bounds__(256)
-    gate_gradient_kernel(const backend::Sequences sequences, const float* dots, const Strided<const float> dlse,
+    gate_gradient_kernel(const kernels::Sequences sequences, const float* dots, const Strided<const float> dlse,
                          int heads, const PerHead gates, const Strided<const void> doutput,
                          const Strided<const void> closed_output, float* to, std::int64_t to_sequence,
                          std::int64_t to_head) {
   const int n = static_cast<int>(blockIdx.x) / heads, h = static_cast<int>(blockIdx.x) % heads;
-  const backend::Sequence s = sequences[n];
+  const kernels::Sequence s = sequences[n];
   const float gate = gates.at(n, h, 1);
   float sum = 0;
   if (gate != 0) {

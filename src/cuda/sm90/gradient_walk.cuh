@@ -12,9 +12,9 @@
 namespace polyhead::cuda::sm90 {
 
 struct GradientArguments {
-  CUtensorMap own_1, own_2, other_1, other_2;  // boxes of 64 columns
-  backend::Sequences sequences;
-  backend::MaskOptions mask;
+  CUtensorMap own_qk, own_vdo, other_qk, other_vdo;  // boxes of 64 columns
+  kernels::Sequences sequences;
+  kernels::MaskOptions mask;
   Reach reach;
   TileOrder order;
   int heads = 1, heads_per_kv = 1;
@@ -228,14 +228,14 @@ __device__ GradientTile gradient_tile(const GradientArguments& a, int number) {
   GradientTile tile;
   auto [column, n] = a.order[number];
   if (kOfKeys) n = a.order.row_tiles - 1 - n;  // under a causal mask most queries see the first keys
-  const backend::Integers& cu = kOfKeys ? a.sequences.cu_k : a.sequences.cu_q;
+  const kernels::Integers& cu = kOfKeys ? a.sequences.cu_k : a.sequences.cu_q;
   const std::int64_t own_size = kOfKeys ? a.sequences.keys : a.sequences.queries;
   tile.sequence = a.sequences.packed ? find_sequence(cu, own_size, static_cast<int>(a.sequences.count), n, kOwn, n)
                                      : column / a.order.heads;
   const int head = a.sequences.packed ? column : column - tile.sequence * a.order.heads;
   tile.kv_head = kOfKeys ? head : head / a.heads_per_kv;
   tile.head = kOfKeys ? head * a.heads_per_kv : head;
-  const backend::Sequence s = a.sequences[tile.sequence];
+  const kernels::Sequence s = a.sequences[tile.sequence];
   tile.batch = static_cast<int>(s.batch);
   tile.offset =
       static_cast<int>(std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(s.offset, Reach::kLongest)));
@@ -257,11 +257,11 @@ __device__ GradientTile gradient_tile(const GradientArguments& a, int number) {
     tile.used_end = queries;
     tile.blocks = query_blocks(a.reach, tile, kOwn, kOther);
   } else {
-    const backend::PositionMask<int> mask(a.mask, s);
+    const kernels::PositionMask<int> mask(a.mask, s);
     const int last_row = min(tile.line + kOwn, queries) - 1;
     if (last_row < tile.line) return tile;
     tile.blocks = key_blocks(mask.keys_of_some(tile.line, last_row), kOther);
-    const backend::KeySet<int> used = mask.keys_of_some(0, queries - 1);
+    const kernels::KeySet<int> used = mask.keys_of_some(0, queries - 1);
     tile.used_head = used.first_end;
     tile.used_begin = used.begin;
     tile.used_end = used.end;

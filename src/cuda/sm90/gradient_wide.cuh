@@ -67,17 +67,17 @@ class WideKeyGradient {
   __device__ static void produce(const GradientArguments& a, Shared& shared) {
     const GradientTile& tile = shared.tile;
     shared.own_full.arrive_expecting(sizeof shared.k + sizeof shared.v);
-    load_lines(shared.k, a.own_1, tile.place, tile.kv_head, tile.batch, shared.own_full, device::Keep::first_out);
-    load_lines(shared.v, a.own_2, tile.place, tile.kv_head, tile.batch, shared.own_full, device::Keep::first_out);
+    load_lines(shared.k, a.own_qk, tile.place, tile.kv_head, tile.batch, shared.own_full, device::Keep::first_out);
+    load_lines(shared.v, a.own_vdo, tile.place, tile.kv_head, tile.batch, shared.own_full, device::Keep::first_out);
     Walk walk{a, tile};
     for (Count count = 0; walk.next(); ++count) {
       const int stage = count % kStages, row = tile.other_begin + walk.line();
       shared.q_empty[stage].await(empty_parity<kStages>(count));
       shared.q_full[stage].arrive_expecting(sizeof shared.q[0]);
-      load_lines(shared.q[stage], a.other_1, row, walk.head, tile.batch, shared.q_full[stage], device::Keep::last_out);
+      load_lines(shared.q[stage], a.other_qk, row, walk.head, tile.batch, shared.q_full[stage], device::Keep::last_out);
       shared.do_empty[stage].await(empty_parity<kStages>(count));
       shared.do_full[stage].arrive_expecting(sizeof shared.doutput[0]);
-      load_lines(shared.doutput[stage], a.other_2, row, walk.head, tile.batch, shared.do_full[stage],
+      load_lines(shared.doutput[stage], a.other_vdo, row, walk.head, tile.batch, shared.do_full[stage],
                  device::Keep::last_out);
     }
   }
@@ -186,7 +186,7 @@ class WideKeyGradient {
     }
   }
 
-  // The same with the rarer options. The sign of p in shared memory says whether dropout keeps the weight.
+  // The same with the score modifiers. The sign of p in shared memory says whether dropout keeps the weight.
   template <bool kGradient>
   __device__ void find_general_operand(const Walk& walk) {
     const int stage = count_ % kStages, column = thread_ % 4 * 2;

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <numbers>
 
-#include "backend/attention.h"
 #include "cuda/sm90/arguments.h"
+#include "kernels/attention.h"
 
 namespace polyhead::cuda::sm90 {
 
@@ -25,7 +25,7 @@ inline PerHead per_head(const ConstTensorView& view) {
   return {static_cast<const float*>(view.data()), view.stride(0), view.stride(1)};
 }
 
-inline Reach reach_of(const backend::AttentionProblem& problem) {
+inline Reach reach_of(const kernels::AttentionProblem& problem) {
   const auto near = [](std::int64_t reach) {
     return static_cast<int>(std::min<std::int64_t>(reach, Reach::kUnlimited));
   };
@@ -35,7 +35,7 @@ inline Reach reach_of(const backend::AttentionProblem& problem) {
 }
 
 // Tiles of `per_tile` lines of an axis of `size`, for every head; `sharing` heads in a row read the same `read_bytes`.
-inline TileOrder order_of(const backend::Sequences& sequences, std::int64_t heads, std::int64_t size, int per_tile,
+inline TileOrder order_of(const kernels::Sequences& sequences, std::int64_t heads, std::int64_t size, int per_tile,
                           std::int64_t read_bytes, std::int64_t sharing) {
   TileOrder order;
   order.heads = static_cast<int>(heads);
@@ -63,8 +63,8 @@ inline void set_softcap(Options& options, double scale, double cap) {
   options.cap_limit = static_cast<float>(0.35 / ratio);
 }
 
-// The rarer options as a kernel takes them, except keep_bits and seen.
-inline Options options_of(const backend::AttentionProblem& problem) {
+// The score modifiers as a kernel takes them, except keep_bits and seen.
+inline Options options_of(const kernels::AttentionProblem& problem) {
   const auto by_score = [](const ConstTensorView& view) -> ScoreTensor {
     if (!view.present()) return {};
     return {view.data(), view.dtype(), view.stride(0), view.stride(1), view.stride(2), view.stride(3)};
@@ -83,19 +83,19 @@ inline Options options_of(const backend::AttentionProblem& problem) {
 }
 
 // A byte per key, [B][heads_of_seen][S]: whether some query sees it, despite keep and bias.
-inline std::int64_t heads_of_seen(const backend::AttentionProblem& problem) {
+inline std::int64_t heads_of_seen(const kernels::AttentionProblem& problem) {
   const auto by_head = [](const ConstTensorView& view) { return view.present() && view.stride(1) != 0; };
   return by_head(problem.keep) || by_head(problem.bias) ? problem.heads : 1;
 }
-inline void set_seen(Options& options, const backend::AttentionProblem& problem, const std::uint8_t* seen) {
+inline void set_seen(Options& options, const kernels::AttentionProblem& problem, const std::uint8_t* seen) {
   options.seen = seen;
   options.seen_head = heads_of_seen(problem) > 1 ? problem.sequences.keys : 0;
   options.seen_batch = heads_of_seen(problem) * problem.sequences.keys;
 }
-void queue_seen_keys(cudaStream_t stream, const backend::AttentionProblem& problem, std::uint8_t* seen);
+void queue_seen_keys(cudaStream_t stream, const kernels::AttentionProblem& problem, std::uint8_t* seen);
 
 // [B,H,T]
-inline Dims rows_shape(const backend::AttentionProblem& problem) {
+inline Dims rows_shape(const kernels::AttentionProblem& problem) {
   return {problem.q.shape(0), problem.heads, problem.sequences.queries};
 }
 

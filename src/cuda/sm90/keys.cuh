@@ -24,12 +24,12 @@ __global__ void __launch_bounds__(256) pack_keep(const __grid_constant__ ScoreTe
 // seen [B,H or 1,S]: 1 for a key that some query of its sequence sees, despite keep and bias. A block has 32 keys of a
 // sequence and a head; its warps take rows in turn, from the last on, until all keys are seen.
 __global__ void __launch_bounds__(256)
-    find_seen_keys(const __grid_constant__ backend::Sequences sequences, const Reach reach,
+    find_seen_keys(const __grid_constant__ kernels::Sequences sequences, const Reach reach,
                    const __grid_constant__ Options o, std::uint8_t* seen, int heads, int groups) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int group = static_cast<int>(blockIdx.x) % groups, pair = static_cast<int>(blockIdx.x) / groups;
   const int head = pair % heads;
-  const backend::Sequence s = sequences[pair / heads];
+  const kernels::Sequence s = sequences[pair / heads];
   const int key = 32 * group + lane, keys = static_cast<int>(s.keys), queries = static_cast<int>(s.queries);
   if (32 * group >= keys) return;
   const auto offset =

@@ -24,7 +24,7 @@ struct Layout {
   std::size_t bytes = 0;
 };
 
-inline Layout layout_of(const backend::AttentionProblem& problem, std::byte* memory) {
+inline Layout layout_of(const kernels::AttentionProblem& problem, std::byte* memory) {
   Layout layout;
   const auto take = [&](auto*& array, std::int64_t count) {
     array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(memory + layout.bytes);
@@ -55,7 +55,7 @@ inline Layout layout_of(const backend::AttentionProblem& problem, std::byte* mem
   return layout;
 }
 
-inline Options forward_options(const backend::AttentionProblem& problem, const Layout& layout) {
+inline Options forward_options(const kernels::AttentionProblem& problem, const Layout& layout) {
   Options o = options_of(problem);
   o.keep_bits = layout.keep;
   o.keep_row = layout.keep_rows > 1 ? layout.keep_words : 0;
@@ -74,8 +74,8 @@ inline ConstTensorView without_copies(const ConstTensorView& bias) {
   return ConstTensorView(bias.data(), bias.dtype(), shape, bias.strides(), bias.device());
 }
 
-template <class T, int D, Instance kInstance, class Sizes, RarerOption kOnly>
-ForwardArguments arguments_of(const Workspace& workspace, const backend::AttentionProblem& problem) {
+template <class T, int D, Instance kInstance, class Sizes, ScoreModifier kOnly>
+ForwardArguments arguments_of(const Workspace& workspace, const kernels::AttentionProblem& problem) {
   using Kernel = Forward<T, D, kInstance, Sizes>;
   ForwardArguments a;
   a.q = map_of(problem.q, Kernel::kRows);
@@ -102,7 +102,7 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
   a.marks = layout.marks;
   a.mark_words = layout.mark_words;
   a.options = forward_options(problem, layout);
-  if constexpr (kOnly == RarerOption::bias) {
+  if constexpr (kOnly == ScoreModifier::bias) {
     const ConstTensorView bias = without_copies(problem.bias);
     a.bias = map_of(bias, Kernel::kRows);
     a.bias_batches = bias.shape(0) > 1 ? 1 : 0;
@@ -117,11 +117,11 @@ ForwardArguments arguments_of(const Workspace& workspace, const backend::Attenti
 
 // Before the forward pass: packs marks and keep into bits, and finds the keys that some query sees.
 void prepare_keys(const Workspace& workspace, const ForwardArguments& forward,
-                  const backend::AttentionProblem& problem);
+                  const kernels::AttentionProblem& problem);
 
 // Returns the kernel's arguments.
-template <class T, int D, Instance kInstance, class Sizes = Shape<D>, RarerOption kOnly = RarerOption::several>
-ForwardArguments launch(const Workspace& workspace, const backend::AttentionProblem& problem) {
+template <class T, int D, Instance kInstance, class Sizes = Shape<D>, ScoreModifier kOnly = ScoreModifier::several>
+ForwardArguments launch(const Workspace& workspace, const kernels::AttentionProblem& problem) {
   using Kernel = Forward<T, D, kInstance, Sizes, kOnly>;
   const ForwardArguments a = arguments_of<T, D, kInstance, Sizes, kOnly>(workspace, problem);
   constexpr int kShared = sizeof(typename Kernel::Shared);
@@ -133,7 +133,7 @@ ForwardArguments launch(const Workspace& workspace, const backend::AttentionProb
   return a;
 }
 
-// Runs a call that has exactly one rarer option, if there is a kernel for it; otherwise returns false.
-bool attend_with_one_option(const Workspace& workspace, const backend::AttentionProblem& problem);
+// Runs a call that has exactly one score modifier, if there is a kernel for it; otherwise returns false.
+bool attend_with_one_option(const Workspace& workspace, const kernels::AttentionProblem& problem);
 
 }  // namespace polyhead::cuda::sm90

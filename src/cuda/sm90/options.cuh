@@ -1,4 +1,4 @@
-// The rarer options on a thread's scores of one block of keys, one after the other: softcap, alibi, bias and keep
+// The score modifiers on a thread's scores of one block of keys, one after the other: softcap, alibi, bias and keep
 // before the softmax, dropout after it. An option that a call does not have costs one branch for the whole block.
 #pragma once
 
@@ -62,7 +62,7 @@ __device__ inline void add_bias_tiles(float (&s)[32 * kTiles], const T (&tiles)[
 }
 
 // kOnly: the one option that a call has; if `several`, the call says which there are.
-template <class T, int kKeys, RarerOption kOnly>
+template <class T, int kKeys, ScoreModifier kOnly>
 struct GeneralOptions {
   static constexpr int kCount = kKeys / 2;  // of a thread's scores
   using Scores = float[kCount];
@@ -84,20 +84,20 @@ struct GeneralOptions {
     return early;
   }
 
-  __device__ static bool has(RarerOption option, bool given) {
-    return kOnly == RarerOption::several ? given : kOnly == option;
+  __device__ static bool has(ScoreModifier option, bool given) {
+    return kOnly == ScoreModifier::several ? given : kOnly == option;
   }
-  __device__ static bool has_softcap(const Options& o) { return has(RarerOption::softcap, o.softcap > 0); }
-  __device__ static bool has_alibi(const Options& o) { return has(RarerOption::alibi, o.alibi.data != nullptr); }
-  __device__ static bool has_bias(const Options& o) { return has(RarerOption::bias, o.bias.data != nullptr); }
-  __device__ static bool has_keep(const Options& o) { return has(RarerOption::keep, o.keep_bits != nullptr); }
-  __device__ static bool has_dropout(const Options& o) { return has(RarerOption::dropout, o.threshold != 0); }
+  __device__ static bool has_softcap(const Options& o) { return has(ScoreModifier::softcap, o.softcap > 0); }
+  __device__ static bool has_alibi(const Options& o) { return has(ScoreModifier::alibi, o.alibi.data != nullptr); }
+  __device__ static bool has_bias(const Options& o) { return has(ScoreModifier::bias, o.bias.data != nullptr); }
+  __device__ static bool has_keep(const Options& o) { return has(ScoreModifier::keep, o.keep_bits != nullptr); }
+  __device__ static bool has_dropout(const Options& o) { return has(ScoreModifier::dropout, o.threshold != 0); }
 
   // What turns finished scores into exponents of 2.
   __device__ static float scale_of(const Options& o, float scale) {
-    if (kOnly == RarerOption::bias) return scale;
-    return has_softcap(o) || has_alibi(o) || has_bias(o) || (kOnly == RarerOption::several && !(scale > 0)) ? 1.f
-                                                                                                            : scale;
+    if (kOnly == ScoreModifier::bias) return scale;
+    return has_softcap(o) || has_alibi(o) || has_bias(o) || (kOnly == ScoreModifier::several && !(scale > 0)) ? 1.f
+                                                                                                              : scale;
   }
 
   // s: q . k, becomes the logits; times scale_of they are in powers of 2.

@@ -71,7 +71,7 @@ struct Scheduler {
         a.sequences.packed ? find_sequence(a.sequences, row_tile, kRows, tile_of_sequence) : column / a.order.heads;
     tile.head = a.sequences.packed ? column : column - tile.sequence * a.order.heads;
     tile.kv_head = tile.head / a.heads_per_kv;
-    const backend::Sequence s = a.sequences[tile.sequence];
+    const kernels::Sequence s = a.sequences[tile.sequence];
     tile.batch = static_cast<int>(s.batch);
     tile.row = tile_of_sequence * kRows;
     tile.queries = static_cast<int>(s.queries);
@@ -87,10 +87,10 @@ struct Scheduler {
     const bool needed = tile.gate != 0 || a.describe_closed;
     const int last_row = min(tile.row + kRows, tile.queries) - 1;
     if (last_row < tile.row || !needed) return tile;
-    const backend::PositionMask<int> mask(a.mask, s);
+    const kernels::PositionMask<int> mask(a.mask, s);
     tile.blocks = key_blocks(mask.keys_of_some(tile.row, last_row), kKeys);
     tile.open = open_blocks(mask.keys_of_all(tile.row, last_row), tile.blocks, kKeys);
-    const backend::KeySet<int> seen = mask.keys_of_some(0, tile.queries - 1);
+    const kernels::KeySet<int> seen = mask.keys_of_some(0, tile.queries - 1);
     tile.seen_head = seen.first_end;
     tile.seen_begin = seen.begin;
     tile.seen_end = seen.end;

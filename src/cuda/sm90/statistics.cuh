@@ -20,7 +20,7 @@ struct TargetKeys {
 };
 
 struct StatisticsArguments {
-  backend::Sequences sequences;
+  kernels::Sequences sequences;
   Reach reach;
   int heads = 0, heads_per_kv = 1;
   float scale = 1;  // includes log2(e)
@@ -45,7 +45,7 @@ class HeadRows {
         offset_(static_cast<int>(
             std::max<std::int64_t>(-Reach::kLongest, std::min<std::int64_t>(s_.offset, Reach::kLongest)))) {}
 
-  __device__ const backend::Sequence& sequence() const { return s_; }
+  __device__ const kernels::Sequence& sequence() const { return s_; }
   __device__ int position(int row) const { return row + offset_; }
   __device__ RowSight sight(int row) const { return {a_.reach, position(row), static_cast<int>(s_.keys)}; }
   // The row's index in outcomes and moments.
@@ -60,7 +60,7 @@ class HeadRows {
 
  private:
   const StatisticsArguments& a_;
-  const backend::Sequence s_;
+  const kernels::Sequence s_;
   const int head_, offset_;
 };
 
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(128) score_targets(const __grid_constant__ Sta
   const int sequence = a.sequences.packed ? find_sequence(a.sequences, slot, kRowsPerSlot, slot) : column / a.heads;
   const int head = a.sequences.packed ? column : column % a.heads;
   const HeadRows rows(a, sequence, head);
-  const backend::Sequence& s = rows.sequence();
+  const kernels::Sequence& s = rows.sequence();
   for (int i = static_cast<int>(threadIdx.x) / kLanes; i < kRowsPerSlot; i += 128 / kLanes) {
     const int row = slot * kRowsPerSlot + i;
     const T* q = static_cast<const T*>(a.queries.data) + a.queries.offset(s.batch, head, s.query_begin + row);
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kReportThreads) report_head(const __grid_const
   __shared__ double parts[kWarps][Row::kCount];
   const int n = static_cast<int>(blockIdx.x) / a.heads, head = static_cast<int>(blockIdx.x) % a.heads;
   const HeadRows rows(a, n, head);
-  const backend::Sequence& s = rows.sequence();
+  const kernels::Sequence& s = rows.sequence();
   const float sink = a.sink_logit == nullptr ? -INFINITY : a.sink_logit[head * a.sink_head];
   const auto join = [](int f, double x, double y) { return f == Row::kMaximum ? fmax(x, y) : x + y; };
   double total[Row::kCount];

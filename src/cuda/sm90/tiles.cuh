@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "backend/mask.h"
-#include "backend/sequences.h"
+#include "kernels/mask.h"
+#include "kernels/sequences.h"
 
 namespace polyhead::cuda::sm90 {
 
@@ -21,7 +21,7 @@ struct KeyBlocks {
 };
 
 // seen: by some row of the tile.
-__host__ __device__ inline KeyBlocks key_blocks(const backend::KeySet<int>& seen, int keys_per_block) {
+__host__ __device__ inline KeyBlocks key_blocks(const kernels::KeySet<int>& seen, int keys_per_block) {
   KeyBlocks blocks;
   int below = 0;  // blocks before the window's first
   if (seen.begin < seen.end) {
@@ -42,7 +42,7 @@ struct OpenBlocks {
 };
 
 // seen: by all rows of the tile.
-__host__ __device__ inline OpenBlocks open_blocks(const backend::KeySet<int>& seen, const KeyBlocks& blocks,
+__host__ __device__ inline OpenBlocks open_blocks(const kernels::KeySet<int>& seen, const KeyBlocks& blocks,
                                                   int keys_per_block) {
   const int begin = (seen.begin + keys_per_block - 1) / keys_per_block, end = seen.end / keys_per_block;
   const int first = blocks.window_last - (end - 1), last = blocks.window_last - begin;
@@ -106,11 +106,11 @@ struct TileOrder {
 
 // Packed sequences share one axis of `size` places. Sequence n gets the slots from cu[n] / per_tile + n on, up to where
 // the next begins: never fewer than it needs, and found by bisection without a list of tiles.
-__host__ __device__ inline int first_slot(const backend::Integers& cu, std::int64_t size, int n, int per_tile) {
+__host__ __device__ inline int first_slot(const kernels::Integers& cu, std::int64_t size, int n, int per_tile) {
   return static_cast<int>(cu.within(n, 0, size, 0) / per_tile) + n;
 }
 // The sequence that has the slot, and which of its tiles that is.
-__device__ inline int find_sequence(const backend::Integers& cu, std::int64_t size, int sequences, int slot,
+__device__ inline int find_sequence(const kernels::Integers& cu, std::int64_t size, int sequences, int slot,
                                     int per_tile, int& tile) {
   int low = 0, high = sequences - 1;
   while (low < high) {
@@ -124,7 +124,7 @@ __device__ inline int find_sequence(const backend::Integers& cu, std::int64_t si
   tile = slot - first_slot(cu, size, low, per_tile);
   return low;
 }
-__device__ inline int find_sequence(const backend::Sequences& sequences, int slot, int rows_per_tile, int& row_tile) {
+__device__ inline int find_sequence(const kernels::Sequences& sequences, int slot, int rows_per_tile, int& row_tile) {
   return find_sequence(sequences.cu_q, sequences.queries, static_cast<int>(sequences.count), slot, rows_per_tile,
                        row_tile);
 }

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/executor.h"
-#include "cuda/complaints.h"
+#include "cuda/violations.h"
 #include "grid.h"
 
 namespace polyhead::cuda {
@@ -56,27 +56,27 @@ class Queue {
  public:
   int enter() const { return 0; }
   int capability() const noexcept { return 80; }
-  std::string objection_to_hopper() const { return "no Hopper GPU"; }
+  std::string_view why_not_hopper() const { return "the GPU is not a Hopper (sm_90)"; }
   int processors() const noexcept { return 4; }
   std::size_t shared_bytes() const noexcept { return 160 << 10; }
-  Complaints complaints(std::string_view op) {
+  Violations violations(std::string_view op) {
     ops_.emplace_back(op);
     return {&claimed_, &first_, static_cast<int>(ops_.size()) - 1};
   }
   void synchronise() {
     if (std::exchange(claimed_, 0) == 0) return;
-    throw backend::error_of(ops_[static_cast<std::size_t>(first_.op)], first_.bad);
+    throw kernels::error_of(ops_[static_cast<std::size_t>(first_.op)], first_.bad);
   }
 
  private:
   int claimed_ = 0;
-  Complaint first_;
+  Violation first_;
   std::vector<std::string> ops_;
 };
 
 class CudaExecutor final : public Executor {
  public:
-  explicit CudaExecutor(const backend::Kernels& kernels) : Executor(kernels, std::make_shared<EmulatedMemory>()) {}
+  explicit CudaExecutor(const kernels::Table& kernels) : Executor(kernels, std::make_shared<EmulatedMemory>()) {}
 
   Queue& queue() noexcept { return queue_; }
   cudaStream_t stream() const noexcept { return nullptr; }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "backend/attention.h"
+#include "kernels/attention.h"
 
 namespace polyhead::cuda::sm90 {
 
@@ -15,12 +15,12 @@ struct Workspace {
   std::byte* memory = nullptr;
 };
 
-inline std::string objection(const backend::AttentionProblem&) { return "no Hopper GPU"; }
-inline std::string objection(const backend::AttentionGradientProblem&) { return "no Hopper GPU"; }
-inline std::string objection_to_bias_tiles(const backend::AttentionProblem&) { return {}; }
-inline std::size_t extra_bytes(const backend::AttentionProblem&) { return 0; }
-inline void attend(const Workspace&, const backend::AttentionProblem&) {}
-inline std::size_t extra_bytes(const backend::AttentionGradientProblem&) { return 0; }
-inline void attend_backward(const Workspace&, const backend::AttentionGradientProblem&) {}
+inline std::string_view why_not(const kernels::AttentionProblem&) { return "the GPU is not a Hopper (sm_90)"; }
+inline std::string_view why_not(const kernels::AttentionGradientProblem&) { return "the GPU is not a Hopper (sm_90)"; }
+inline std::string_view why_not_bias_tiles(const kernels::AttentionProblem&) { return {}; }
+inline std::size_t extra_bytes(const kernels::AttentionProblem&) { return 0; }
+inline void attend(const Workspace&, const kernels::AttentionProblem&) {}
+inline std::size_t extra_bytes(const kernels::AttentionGradientProblem&) { return 0; }
+inline void attend_backward(const Workspace&, const kernels::AttentionGradientProblem&) {}
 
 }  // namespace polyhead::cuda::sm90

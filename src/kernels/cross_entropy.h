@@ -3,7 +3,7 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct CrossEntropyProblem {
   ConstTensorView logits;          // [M,V] row-major
@@ -18,4 +18,4 @@ struct CrossEntropyProblem {
   TensorView target_scores;
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

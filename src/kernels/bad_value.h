@@ -8,7 +8,7 @@
 
 #include "polyhead/error.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct BadValue {
   enum class Kind : std::int32_t {
@@ -77,4 +77,4 @@ inline Error error_of(std::string_view op, const BadValue& bad) {
   return Error(bad.kind == Kind::logits ? ErrorCode::input : ErrorCode::value, op, message());
 }
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -6,7 +6,7 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 // The M rows of [M,C] or, if they are parts of longer rows, of [L,N,C] with M = L*N. Only the last stride must be 1.
 struct RowPlaces {
@@ -40,4 +40,4 @@ struct NormGradientProblem {
   TensorView dx, dgamma, dbeta;  // dx may be dy; dbeta absent for RMSNorm
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "backend/mask.h"
-#include "backend/sequences.h"
+#include "kernels/mask.h"
+#include "kernels/sequences.h"
 #include "polyhead/attention.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct AttentionProblem {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
@@ -46,4 +46,4 @@ struct AttentionGradientProblem {
   TensorView dq, dk, dv, dbias, dsink_logit, dgates;  // the last three are absent if not wanted
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -6,7 +6,7 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 enum class Elementwise : std::uint8_t {
   gelu,           // y = a/2 (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))): GPT-2's approximation of GELU
@@ -42,4 +42,4 @@ struct ElementwiseProblem {
   TensorView sums{};  // of an activation's backward: absent, or [C], the sums of y's columns before they are rounded
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -11,7 +11,7 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct SampleProblem {
   ConstTensorView logits;  // f32 [B,V], the last stride 1; all finite, else BadValue
@@ -36,4 +36,4 @@ constexpr std::uint64_t share_of(std::uint64_t total, double share) noexcept {
   return part < 1 ? 1 : part > total ? total : part;
 }
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -1,10 +1,10 @@
 // New tokens on their way into the keys and values that are kept, with everything resolved.
 #pragma once
 
-#include "backend/rotary.h"
+#include "kernels/rotary.h"
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct AppendProblem {
   TensorView q;       // [B,H,n,D]: rotated in place
@@ -16,4 +16,4 @@ struct AppendProblem {
   RotaryProblem rotary{};  // how to rotate; its x and y are absent. dim 0: nothing is rotated
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -3,7 +3,7 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct EmbeddingProblem {
   ConstTensorView table, indices;  // [V,C], where y is f32 also f16 or bf16; i32 [B,T]
@@ -17,4 +17,4 @@ struct EmbeddingGradientProblem {
   TensorView dtable;
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -6,7 +6,7 @@
 
 #include "polyhead/rotary.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct RotaryProblem {
   ConstTensorView x;          // [B,H,T,D]
@@ -27,4 +27,4 @@ constexpr double scaled(double rate, const RotaryScaling& scaling) noexcept {
   return (1 - keeps) * rate / scaling.factor + keeps * rate;
 }
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <limits>
 
-#include "backend/sequences.h"
+#include "kernels/sequences.h"
 #include "polyhead/attention.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 // [begin, end)
 template <class Int>
@@ -132,4 +132,4 @@ struct PositionMask {
   }
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -7,7 +7,7 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 // One sequence: which part of the tensors it owns. Of the `rows` query rows from query_begin on, in batch row `batch`,
 // the first `queries` exist; the rest are padding to be cleared. Key j is in row key_begin + j. Query i is at position
@@ -50,7 +50,7 @@ class Integers {
 // Positions up to this size can be added and subtracted without overflow.
 inline constexpr std::int64_t kMostPosition = (std::int64_t{1} << 31) - 1;
 
-// All `count` sequences. Numbers out of range are an error that Kernels::check_attention reports; they are clamped here
+// All `count` sequences. Numbers out of range are an error that Table::check_attention reports; they are clamped here
 // so that a kernel which a queue runs before the report is read stays within the tensors.
 struct Sequences {
   std::int64_t count = 0;              // B, or N if packed
@@ -92,4 +92,4 @@ struct Sequences {
   }
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

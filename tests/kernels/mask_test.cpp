@@ -1,5 +1,5 @@
 // The kernels' masks against the reference's own rule, over all small sequences, windows and offsets.
-#include "backend/mask.h"
+#include "kernels/mask.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "reference/rows.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 namespace {
 
 constexpr int kQueries = 5, kKeys = 5;
@@ -213,4 +213,4 @@ TEST(PositionMask, CountsToTheEndInThirtyTwoBits) {
 }
 
 }  // namespace
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -2,23 +2,23 @@
 // the values of tensors; an entry reads and writes only memory of its executor's device.
 #pragma once
 
-#include "backend/adamw.h"
-#include "backend/append.h"
-#include "backend/attention.h"
-#include "backend/cross_entropy.h"
-#include "backend/dropout.h"
-#include "backend/elementwise.h"
-#include "backend/embedding.h"
-#include "backend/gemm.h"
-#include "backend/gemv.h"
-#include "backend/norm.h"
-#include "backend/rotary.h"
-#include "backend/sample.h"
 #include "core/executor.h"
+#include "kernels/adamw.h"
+#include "kernels/append.h"
+#include "kernels/attention.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
+#include "kernels/gemv.h"
+#include "kernels/norm.h"
+#include "kernels/rotary.h"
+#include "kernels/sample.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
-struct Kernels {
+struct Table {
   // Whether products, norms, elementwise ops and what is added to a product take a float type per tensor, so that the
   // blocks of an f32 model can hand 16 bits to each other. Else 16 bits are for attention, weights and tables alone.
   bool mixes_types = false;
@@ -73,4 +73,4 @@ struct Kernels {
   void (*sums_of_squares)(Executor&, std::span<const ConstTensorView>, const TensorView& sums);
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

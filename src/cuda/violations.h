@@ -1,23 +1,23 @@
 // What a kernel reports about a value that is not allowed. Queue::synchronise throws it.
 #pragma once
 
-#include "backend/bad_value.h"
+#include "kernels/bad_value.h"
 
 namespace polyhead::cuda {
 
-struct Complaint {
-  backend::BadValue bad;
+struct Violation {
+  kernels::BadValue bad;
   int op = 0;  // its number in the queue's list
 };
 
-// Passed by value to kernels. The first complaint is kept.
-struct Complaints {
+// Passed by value to kernels. The first violation is kept.
+struct Violations {
   int* claimed = nullptr;
-  Complaint* first = nullptr;
+  Violation* first = nullptr;
   int op = 0;
 
 #ifdef __CUDACC__
-  __device__ void add(const backend::BadValue& bad) const {
+  __device__ void add(const kernels::BadValue& bad) const {
     if (atomicExch(claimed, 1) != 0) return;
     first->bad = bad;
     first->op = op;

@@ -4,7 +4,7 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct GemvProblem {
   enum class Input : std::uint8_t {
@@ -23,4 +23,4 @@ struct GemvProblem {
   TensorView y;            // rows of stride 1
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

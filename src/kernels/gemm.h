@@ -7,7 +7,7 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 // B of a product, laid out once as the kernel of one vector target reads it; for weights, which serve many products.
 struct PackedMatrix {
@@ -31,4 +31,4 @@ struct GemmProblem {
   TensorView before_gelu{};  // receives the sum, and C GPT-2's GELU of it
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -5,7 +5,7 @@
 
 #include "polyhead/attention.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct DropoutProblem {
   ConstTensorView x;  // [B,T,C], last stride 1
@@ -15,4 +15,4 @@ struct DropoutProblem {
 
 inline constexpr std::uint32_t kOutputStream = 0xffffffffu;
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels

@@ -8,7 +8,7 @@
 
 #include "polyhead/tensor.h"
 
-namespace polyhead::backend {
+namespace polyhead::kernels {
 
 struct AdamWTensor {
   TensorView weight, first, second;  // w, m, v
@@ -22,4 +22,4 @@ struct AdamWProblem {
   std::int64_t step = 1;  // counted from 1
 };
 
-}  // namespace polyhead::backend
+}  // namespace polyhead::kernels
