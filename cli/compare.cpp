@@ -34,10 +34,8 @@ void expect_alike(const CompareOptions& o, const model::Config& a, const model::
 }
 
 Side side_of(Context& context, model::Transformer& model, const exam::Material& material) {
-  heads::Survey plain = heads::survey(context, model, material.plain, material.counts);
-  std::vector<heads::HeadRoles> roles =
-      heads::roles(plain, heads::survey(context, model, material.repeats, material.counts));
-  return {std::move(plain), std::move(roles)};
+  auto [survey, roles] = heads::survey_roles(context, model, material.probes);
+  return {std::move(survey), std::move(roles)};
 }
 
 void compare(const CompareOptions& o) {

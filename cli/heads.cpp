@@ -73,13 +73,13 @@ void examine_heads(const HeadsOptions& o) {
   const exam::Subject subject = o.subject.load(context);
   exam::Material material = o.subject.material(subject);
   if (!o.links.empty()) {
-    for (heads::Probe& probe : links_of(o, subject)) material.plain.push_back(std::move(probe));
+    for (heads::Probe& probe : links_of(o, subject)) material.probes.plain.push_back(std::move(probe));
   }
   const std::int64_t samples = o.subject.sample_count(subject), heads = subject.model->config().head_count();
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.subject.model, subject.about, heads, samples));
   const bool small = subject.task != nullptr;  // models that polyhead trained are small
   const bool damage = o.damage.value_or(true), means = damage && o.means.value_or(small);
-  const bool gradient = o.gradient.value_or(material.plain[0].tokens.shape()[1] <= kLongWindow);
+  const bool gradient = o.gradient.value_or(material.probes.plain[0].tokens.shape()[1] <= kLongWindow);
   std::optional<Progress> progress(std::in_place, "heads", damage ? heads : 0);
   std::string stage;
   exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed),

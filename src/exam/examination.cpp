@@ -67,8 +67,7 @@ std::vector<heads::HeadRoles> untrained_roles(Context& context, const model::Tra
                                      model::Drawn::uniform);
   autograd::Tape tape(context, false);
   tape.pack_weights(ops::Products::coarse);
-  return heads::roles(heads::survey(tape, untrained, material.plain, material.counts, {}),
-                      heads::survey(tape, untrained, material.repeats, material.counts, {}));
+  return heads::survey_roles(tape, untrained, material.probes).roles;
 }
 
 // The model is in memory already; its packed weights and the untrained model are not.
@@ -83,7 +82,7 @@ void expect_room(const model::Config& config, const Material& material, bool gra
   const auto larger = [](const heads::Probe& a, const heads::Probe& b) {
     return a.tokens.view().count() < b.tokens.view().count();
   };
-  const auto largest = std::max_element(material.plain.begin(), material.plain.end(), larger);
+  const auto largest = std::max_element(material.probes.plain.begin(), material.probes.plain.end(), larger);
   expect(largest->tokens, {.row_statistics = true, .last_only = true});  // a survey makes no logits
   if (gradient) expect(material.judging[0].tokens, {.backward = true});
 }
@@ -92,15 +91,14 @@ void expect_room(const model::Config& config, const Material& material, bool gra
 
 void expect_memory(std::string_view op, const model::Config& config, const Material& material, bool backward,
                    int copies) {
-  const Tensor& tokens = material.plain[0].tokens;
+  const Tensor& tokens = material.probes.plain[0].tokens;
   model::expect_memory(
       op, config, copies,
       {.batch = tokens.shape()[0], .tokens = tokens.shape()[1], .backward = backward, .row_statistics = true});
 }
 
 std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material) {
-  return heads::roles(heads::survey(context, model, material.plain, material.counts),
-                      heads::survey(context, model, material.repeats, material.counts));
+  return heads::survey_roles(context, model, material.probes).roles;
 }
 
 double highest(const std::vector<heads::HeadRoles>& heads, const std::string& role) {
@@ -124,8 +122,9 @@ Examination examine(Context& context, model::Transformer& model, const Material&
   found.loss = whole.mean_loss();
   found.accuracy = whole.accuracy();
   begin("where they look");
-  found.survey = heads::survey(context, model, material.plain, material.counts);
-  found.roles = heads::roles(found.survey, heads::survey(context, model, material.repeats, material.counts));
+  heads::SurveyedRoles surveyed = heads::survey_roles(context, model, material.probes);
+  found.survey = std::move(surveyed.plain);
+  found.roles = std::move(surveyed.roles);
   begin("an untrained model");
   found.untrained = untrained_roles(context, model, material, options.seed);
   found.nearest = nearest_of(found.survey);

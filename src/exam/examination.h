@@ -23,7 +23,7 @@ struct Nearest {
 // Everything in the order of model::all_heads.
 struct Examination {
   double loss = 0, accuracy = 0;  // of the whole model, on `judging`; an encoder has none
-  heads::Survey survey;           // on `plain`
+  heads::Survey survey;           // on the plain probes
   std::vector<heads::HeadRoles> roles;
   std::vector<heads::HeadRoles> untrained;  // of a model of the same shape before training: a control
   std::vector<HeadImportance> importance;   // for an encoder: by its embedding, without gradients

@@ -85,17 +85,6 @@ std::vector<std::int64_t> count_tokens(const train::Task& task) {
   return counts;
 }
 
-// Tokens that occur and are not special.
-std::vector<std::int32_t> ordinary_tokens(const std::vector<std::int32_t>& special,
-                                          const std::vector<std::int64_t>& counts) {
-  std::vector<std::int32_t> ordinary;
-  for (std::int32_t token = 0; token < std::ssize(counts); ++token) {
-    const bool says = std::find(special.begin(), special.end(), token) == special.end();
-    if (says && counts[static_cast<std::size_t>(token)] > 0) ordinary.push_back(token);
-  }
-  return ordinary;
-}
-
 // The token that every sequence begins with, if there is one.
 std::vector<std::int32_t> common_beginning(const Sequences& all) {
   const std::int32_t first = all[0].tokens[0];
@@ -183,16 +172,14 @@ Material make_material(const train::Task& task, const MaterialOptions& options) 
   Material material{.ranking = examples_of(task, parts.ranking, options.batch),
                     .judging = examples_of(task, parts.judging, options.batch),
                     .reporting = examples_of(task, parts.reporting, options.batch),
-                    .plain = probes_of(task, parts.ranking, options),
-                    .repeats = {},
-                    .counts = count_tokens(task),
+                    .probes = {probes_of(task, parts.ranking, options), {}, count_tokens(task)},
                     .sinks = {}};
-  material.repeats = heads::make_repeats({.alphabet = ordinary_tokens(task.special_tokens(), material.counts),
-                                          .beginning = common_beginning(parts.ranking),
-                                          .batch = options.batch,
-                                          .length = task.context(),
-                                          .seed = options.seed},
-                                         options.samples);
+  heads::add_repeats(material.probes, task.special_tokens(),
+                     {.beginning = common_beginning(parts.ranking),
+                      .batch = options.batch,
+                      .length = task.context(),
+                      .seed = options.seed},
+                     options.samples);
   return material;
 }
 
@@ -205,8 +192,7 @@ Material make_material(const Reading& reading, std::int64_t length, const Materi
                     " tokens, in three parts, found " + std::to_string(reading.tokens.size()) +
                     " tokens; take a longer text, or fewer or shorter windows");
   }
-  Material material{
-      .ranking = {}, .judging = {}, .reporting = {}, .plain = {}, .repeats = {}, .counts = {}, .sinks = {}};
+  Material material;
   constexpr std::uint32_t kDomain = 0x77696e64u;  // separate from other users of the same seed
   Draws draws(options.seed, 0, 0, kDomain);
   std::int64_t part = 0;
@@ -219,21 +205,16 @@ Material make_material(const Reading& reading, std::int64_t length, const Materi
     }
     ++part;
   }
+  const std::vector<std::int32_t> special = reading.special();
+  heads::Probes& probes = material.probes;
   for (const Examples& some : material.ranking) {
-    material.plain.push_back(
-        heads::make_probe(some.tokens, {}, reading.special(), options.seed + material.plain.size()));
+    probes.plain.push_back(heads::make_probe(some.tokens, {}, special, options.seed + probes.plain.size()));
   }
-  material.counts.assign(static_cast<std::size_t>(reading.vocabulary), 0);
-  for (const std::int32_t token : reading.tokens) ++material.counts[static_cast<std::size_t>(token)];
-  for (const std::vector<std::int32_t>* around : {&reading.beginning, &reading.ending}) {  // of every window
-    for (const std::int32_t token : *around) material.counts[static_cast<std::size_t>(token)] += windows.count();
-  }
-  material.repeats = heads::make_repeats({.alphabet = ordinary_tokens(reading.special(), material.counts),
-                                          .beginning = reading.beginning,
-                                          .batch = options.batch,
-                                          .length = length,
-                                          .seed = options.seed},
-                                         options.samples);
+  probes.counts.assign(static_cast<std::size_t>(reading.vocabulary), 0);
+  for (const std::int32_t token : reading.tokens) ++probes.counts[static_cast<std::size_t>(token)];
+  heads::add_repeats(probes, special,
+                     {.beginning = reading.beginning, .batch = options.batch, .length = length, .seed = options.seed},
+                     options.samples);
   if (options.sinks) material.sinks = sink_windows(reading, options.samples, draws);
   return material;
 }

@@ -23,10 +23,10 @@ struct Material {
   // From the validation split or the text: to choose heads by, to decide when to stop, and to report the result. No
   // sequence is in two of them, whatever the seed.
   std::vector<Examples> ranking, judging, reporting;
-  std::vector<heads::Probe> plain;    // the sequences of `ranking`, with the relations that the task knows
-  std::vector<heads::Probe> repeats;  // random segments of ordinary tokens, of different lengths, repeated
-  std::vector<std::int64_t> counts;   // [vocabulary]: how often each token occurs in training, or in the text
-  std::vector<Tensor> sinks;          // i32 [B,64]: windows of a text to count sinks in
+  // The plain ones are the sequences of `ranking`, with the relations that the task knows; tokens are counted in
+  // training, or in the text.
+  heads::Probes probes;
+  std::vector<Tensor> sinks;  // i32 [B,64]: windows of a text to count sinks in
 };
 
 // Throws Error (value) if the task has too few different sequences.

@@ -1,7 +1,6 @@
 #include "polyhead/heads.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/row_major.h"
 #include "heads/importance.h"
@@ -46,33 +45,26 @@ void expect_examples(const char* op, const std::vector<Examples>& examples) {
   if (examples.empty()) throw Error(ErrorCode::value, op, "expected at least one batch of examples, found none");
 }
 
-// What the sequences say about their tokens.
-struct Vocabulary {
-  std::vector<std::int64_t>
-      counts;  // how often each token occurs; separators have a role of their own and are not rare
-  std::vector<std::int32_t> ordinary;   // those that occur and are not separators
-  std::vector<std::int32_t> beginning;  // the token that every sequence begins with, if there is one
-};
-
-Vocabulary vocabulary_of(const Model& model, const ConstTensorView& tokens, const ConstTensorView& lengths,
-                         const std::vector<std::int32_t>& separators) {
+// How often each token occurs.
+std::vector<std::int64_t> count_tokens(const Model& model, const ConstTensorView& tokens,
+                                       const ConstTensorView& lengths) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(model.vocabulary()));
   const std::int64_t B = tokens.shape(0), T = tokens.shape(1);
-  const std::int32_t* row = tokens.as<std::int32_t>();
-  Vocabulary found{std::vector<std::int64_t>(static_cast<std::size_t>(model.vocabulary())), {}, {row[0]}};
-  for (std::int64_t b = 0; b < B; ++b, row += T) {
+  for (std::int64_t b = 0; b < B; ++b) {
+    const std::int32_t* row = tokens.as<std::int32_t>() + b * T;
     const std::int64_t length = lengths.present() ? lengths.as<std::int32_t>()[b] : T;
-    for (std::int64_t t = 0; t < length; ++t) ++found.counts[static_cast<std::size_t>(row[t])];
-    if (!found.beginning.empty() && row[0] != found.beginning[0]) found.beginning.clear();
+    for (std::int64_t t = 0; t < length; ++t) ++counts[static_cast<std::size_t>(row[t])];
   }
-  for (std::int32_t token = 0; token < std::ssize(found.counts); ++token) {
-    std::int64_t& count = found.counts[static_cast<std::size_t>(token)];
-    if (std::find(separators.begin(), separators.end(), token) != separators.end()) {
-      count = std::numeric_limits<std::int64_t>::max();
-    } else if (count > 0) {
-      found.ordinary.push_back(token);
-    }
+  return counts;
+}
+
+// The token that every sequence begins with, if there is one.
+std::vector<std::int32_t> common_beginning(const ConstTensorView& tokens) {
+  const std::int32_t* first = tokens.as<std::int32_t>();
+  for (std::int64_t b = 1; b < tokens.shape(0); ++b) {
+    if (first[b * tokens.shape(1)] != *first) return {};
   }
-  return found;
+  return {*first};
 }
 
 // 'The' ' cat'
@@ -100,23 +92,18 @@ std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, con
   const OnHost on_host(context, tokens), lengths_on_host(context, options.lengths);
   const ConstTensorView all = on_host.view(), lengths = lengths_on_host.view();
   expect_sequences(model, all, lengths);
-  const Vocabulary vocabulary = vocabulary_of(model, all, lengths, options.separators);
   const std::int64_t B = all.shape(0);
-  std::vector<heads::Probe> plain;
+  heads::Probes probes{{}, {}, count_tokens(model, all, lengths)};
   for (std::int64_t b = 0; b < B; b += kBatch) {
     const std::int64_t end = std::min(b + kBatch, B);
-    plain.push_back(heads::make_probe(all.slice(0, b, end), lengths.present() ? lengths.slice(0, b, end) : lengths,
-                                      options.separators, options.seed + plain.size()));
+    probes.plain.push_back(heads::make_probe(all.slice(0, b, end),
+                                             lengths.present() ? lengths.slice(0, b, end) : lengths, options.separators,
+                                             options.seed + probes.plain.size()));
   }
-  const std::vector<heads::Probe> repeats = heads::make_repeats({.alphabet = vocabulary.ordinary,
-                                                                 .beginning = vocabulary.beginning,
-                                                                 .batch = kBatch,
-                                                                 .length = all.shape(1),
-                                                                 .seed = options.seed},
-                                                                B);
-  const heads::Survey survey = heads::survey(context, model.transformer(), plain, vocabulary.counts);
-  const std::vector<heads::HeadRoles> roles =
-      heads::roles(survey, heads::survey(context, model.transformer(), repeats, vocabulary.counts));
+  heads::add_repeats(
+      probes, options.separators,
+      {.beginning = common_beginning(all), .batch = kBatch, .length = all.shape(1), .seed = options.seed}, B);
+  const auto [survey, roles] = heads::survey_roles(context, model.transformer(), probes);
   std::vector<SurveyedHead> found;
   for (std::size_t n = 0; n < roles.size(); ++n) {
     const heads::RoleScore* role = roles[n].role();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "core/draws.h"
 #include "heads/occurrences.h"
@@ -97,6 +98,19 @@ std::vector<Probe> make_repeats(RepeatProbe options, std::int64_t sequences) {
     probes.push_back(make_repeats(options));
   }
   return probes;
+}
+
+void add_repeats(Probes& probes, const std::vector<std::int32_t>& special, RepeatProbe repeats,
+                 std::int64_t sequences) {
+  for (std::int32_t token = 0; token < std::ssize(probes.counts); ++token) {
+    std::int64_t& count = probes.counts[static_cast<std::size_t>(token)];
+    if (std::find(special.begin(), special.end(), token) != special.end()) {
+      count = std::numeric_limits<std::int64_t>::max();
+    } else if (count > 0) {
+      repeats.alphabet.push_back(token);
+    }
+  }
+  probes.repeats = make_repeats(std::move(repeats), sequences);
 }
 
 }  // namespace polyhead::heads

@@ -48,4 +48,14 @@ Probe make_repeats(const RepeatProbe& options);
 // As many sequences as asked for, in probes of up to `batch`; segments take up to half of the length.
 std::vector<Probe> make_repeats(RepeatProbe options, std::int64_t sequences);
 
+// All that a model's heads are surveyed on.
+struct Probes {
+  std::vector<Probe> plain;          // sequences like those the model was trained on
+  std::vector<Probe> repeats;        // random segments of ordinary tokens, of different lengths, repeated
+  std::vector<std::int64_t> counts;  // [vocabulary]: how often each token occurs, to find the rarest that a row sees
+};
+// Adds the repeats: of tokens that occur and are not `special`. These have roles of their own and are never the rarest,
+// so that they count as often as can be. What `repeats` leaves out is the alphabet.
+void add_repeats(Probes& probes, const std::vector<std::int32_t>& special, RepeatProbe repeats, std::int64_t sequences);
+
 }  // namespace polyhead::heads

@@ -65,4 +65,15 @@ std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats) {
   return all;
 }
 
+SurveyedRoles survey_roles(autograd::Tape& tape, const model::Transformer& model, const Probes& probes) {
+  Survey plain = survey(tape, model, probes.plain, probes.counts, {});
+  std::vector<HeadRoles> found = roles(plain, survey(tape, model, probes.repeats, probes.counts, {}));
+  return {std::move(plain), std::move(found)};
+}
+
+SurveyedRoles survey_roles(Context& context, const model::Transformer& model, const Probes& probes) {
+  autograd::Tape tape(context, false);
+  return survey_roles(tape, model, probes);
+}
+
 }  // namespace polyhead::heads

@@ -44,6 +44,14 @@ struct HeadRoles {
 //   averaging       entropy relative to that of equal weights, on plain              0.9
 std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats);
 
+// Both surveys of a model, and the roles that follow from them; on the caller's tape, which must not record.
+struct SurveyedRoles {
+  Survey plain;
+  std::vector<HeadRoles> roles;
+};
+SurveyedRoles survey_roles(autograd::Tape& tape, const model::Transformer& model, const Probes& probes);
+SurveyedRoles survey_roles(Context& context, const model::Transformer& model, const Probes& probes);
+
 inline constexpr double kMargin = 0.1;
 inline constexpr double kClose = 0.05;
 

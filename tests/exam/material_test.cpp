@@ -100,9 +100,9 @@ TEST(Material, ATaskWithTooFewSequencesIsRefused) {
 TEST(Material, RepeatsRepeatOrdinaryTokensAfterTheBeginning) {
   const auto task = task_called("repeat");
   const Material material = make_material(*task, {.samples = 40});
-  ASSERT_EQ(material.repeats.size(), 2u);
+  ASSERT_EQ(material.probes.repeats.size(), 2u);
   std::set<std::int64_t> periods;
-  for (const heads::Probe& probe : material.repeats) {
+  for (const heads::Probe& probe : material.probes.repeats) {
     const std::int64_t B = probe.tokens.shape()[0], T = probe.tokens.shape()[1];
     for (std::int64_t b = 0; b < B; ++b) {
       const std::int32_t* row = probe.tokens.as<std::int32_t>() + b * T;
@@ -128,7 +128,7 @@ TEST(Material, RepeatsOfSequencesWithoutABeginningHaveNone) {
   const auto task = train::make_task({.name = "text", .context = 16, .text = text});
   std::set<std::int32_t> first;
   const Material material = make_material(*task, {.samples = 8});
-  for (const heads::Probe& probe : material.repeats) {
+  for (const heads::Probe& probe : material.probes.repeats) {
     for (std::int64_t b = 0; b < probe.tokens.shape()[0]; ++b) first.insert(probe.tokens.as<std::int32_t>()[b * 16]);
   }
   EXPECT_GT(first.size(), 2u);
@@ -138,7 +138,7 @@ TEST(Material, RelationsLookFromTheWordAndFromTheOneBefore) {
   const auto task = task_called("grammar");
   const Material material = make_material(*task, {.samples = 40});
   std::int64_t verbs = 0;
-  for (const heads::Probe& probe : material.plain) {
+  for (const heads::Probe& probe : material.probes.plain) {
     const std::int64_t T = probe.tokens.shape()[1];
     const auto word = [&](const heads::Relation& relation, std::int64_t at) {
       return task->token_text(probe.tokens.as<std::int32_t>()[relation.sequence * T + at]);
@@ -160,9 +160,9 @@ TEST(Material, RelationsLookFromTheWordAndFromTheOneBefore) {
 TEST(Material, CountsAreThoseOfTraining) {
   const auto task = task_called("grammar");
   const Material material = make_material(*task, {.samples = 8});
-  ASSERT_EQ(std::ssize(material.counts), task->vocabulary());
-  EXPECT_EQ(material.counts[0], 0) << "padding does not count";
-  EXPECT_GE(material.counts[1], 1024) << "BOS begins every sequence";
+  ASSERT_EQ(std::ssize(material.probes.counts), task->vocabulary());
+  EXPECT_EQ(material.probes.counts[0], 0) << "padding does not count";
+  EXPECT_GE(material.probes.counts[1], 1024) << "BOS begins every sequence";
 }
 
 // Windows of a text lie side by side, every third in the same part; what follows the beginning is no target.
@@ -191,15 +191,18 @@ TEST(Material, WindowsOfATextShareNoToken) {
     ++part;
   }
   EXPECT_TRUE(disjoint(all_of(one.ranking), all_of(two.judging))) << "nor with another seed";
-  EXPECT_EQ(one.counts[75], 1);
-  EXPECT_EQ(one.counts[90], 15) << "what stands at every beginning is not rare";
-  for (const heads::Probe& probe : one.plain) {
+  EXPECT_EQ(one.probes.counts[75], 1);
+  EXPECT_EQ(one.probes.counts[4], 1);
+  for (const std::size_t special : {3u, 90u}) {  // a mark, and what stands at every beginning
+    EXPECT_EQ(one.probes.counts[special], std::numeric_limits<std::int64_t>::max()) << "not rare";
+  }
+  for (const heads::Probe& probe : one.probes.plain) {
     for (std::int64_t n = 0; n < probe.tokens.view().count(); ++n) {
       const std::int32_t token = probe.tokens.as<std::int32_t>()[n];
       EXPECT_EQ(probe.marked.as<bool>()[n], token == 3 || token == 90);
     }
   }
-  for (const heads::Probe& probe : one.repeats) {
+  for (const heads::Probe& probe : one.probes.repeats) {
     const std::int32_t* tokens = probe.tokens.as<std::int32_t>();
     EXPECT_EQ(tokens[0], 90);
     EXPECT_EQ(std::count(tokens, tokens + probe.tokens.view().count(), 3), 0) << "marks are not repeated";
@@ -209,7 +212,7 @@ TEST(Material, WindowsOfATextShareNoToken) {
   const Material closed = make_material(reading, 7, {.samples = 5});
   EXPECT_EQ(rows_of(closed.judging[0])[0][6], 91);
   EXPECT_EQ(closed.judging[0].targets.as<std::int32_t>()[6], -1);
-  EXPECT_EQ(closed.counts[91], 15) << "nor what stands at every end";
+  EXPECT_EQ(closed.probes.counts[91], std::numeric_limits<std::int64_t>::max()) << "nor what stands at every end";
   reading.tokens.pop_back();
   EXPECT_THROW(make_material(reading, 7, {.samples = 5}), Error) << "the last window has no target for its last token";
   EXPECT_THROW(make_material(reading, 1, {.samples = 2}), Error);

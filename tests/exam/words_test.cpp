@@ -91,15 +91,15 @@ TEST_F(ExamWords, OfMemory) {
   config.vocabulary = config.context = 1'000'000;
   model::Transformer model(config, 1);
   Material material;
-  material.plain.emplace_back().tokens = Tensor::zeros({1, 2}, DType::i32);
-  material.plain.emplace_back().tokens = Tensor::zeros({1, 1'000'000}, DType::i32);
+  material.probes.plain.emplace_back().tokens = Tensor::zeros({1, 2}, DType::i32);
+  material.probes.plain.emplace_back().tokens = Tensor::zeros({1, 1'000'000}, DType::i32);
   material.judging.emplace_back().tokens = Tensor::zeros({2, 1'000'000}, DType::i32);
   // A pass back keeps the logits, which a survey does not make.
   io::expect_error(ErrorCode::value, {"[examine]", "on 2 x 1000000 tokens", "or leave the gradient out"},
                    [&] { examine(context_, model, material); });
   config.context = 1 << 30;
   io::expect_error(ErrorCode::value, {"[prune]", "on 1 x 1000000 tokens", "TB of memory"}, [&] {
-    std::swap(material.plain[0], material.plain[1]);
+    std::swap(material.probes.plain[0], material.probes.plain[1]);
     expect_memory("prune", config, material, true, 2);
   });
 }
@@ -127,10 +127,10 @@ TEST_F(ExamWords, OfSeeds) {
     for (const Examples& some : material.ranking) add("ranking", some.tokens);
     for (const Examples& some : material.judging) add("judging", some.tokens);
     for (const Examples& some : material.reporting) add("reporting", some.tokens);
-    for (const heads::Probe& probe : material.plain) add("plain", probe.targets);
-    for (const heads::Probe& probe : material.repeats) add("repeats", probe.tokens);
+    for (const heads::Probe& probe : material.probes.plain) add("plain", probe.targets);
+    for (const heads::Probe& probe : material.probes.repeats) add("repeats", probe.tokens);
     for (const Tensor& some : material.sinks) add("sinks", some);
-    for (const std::int64_t count : material.counts) text += " " + std::to_string(count);
+    for (const std::int64_t count : material.probes.counts) text += " " + std::to_string(count);
     text += "\n";
   };
   const auto task = train::make_task({.name = "copy", .context = 9});
