@@ -21,6 +21,7 @@ struct Barrier {
   int members = 0, arrived = 0;
   std::uint64_t rounds = 0;
   bool any = false, any_before = false;
+  std::array<void*, kWarp> handed_in{};  // of a warp, see meet
 
   void open() {
     arrived = 0;
@@ -35,7 +36,7 @@ struct Fiber {
   std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(kStackBytes);
   bool done = false;
   std::uint64_t exchanges = 0;
-  std::array<std::array<std::byte, 16>, 2> slots{}, more{};  // what it hands in at even and odd exchanges
+  std::array<std::array<std::byte, 16>, 2> slots{};  // what it hands in at even and odd exchanges
 };
 
 struct Grid {
@@ -59,7 +60,15 @@ Barrier& own_warp() { return grid.warps[static_cast<std::size_t>(grid.current / 
 void go(jmp_buf& from, jmp_buf& to) {
   if (_setjmp(from) == 0) _longjmp(to, 1);
 }
-void yield() { go(self().place, grid.scheduler); }
+// To the next fiber of the block that has not returned, or back to the scheduler if there is none.
+void yield() {
+  Fiber& from = self();
+  for (int n = 0; n < grid.threads; ++n) {
+    if (++grid.current == grid.threads) grid.current = 0;
+    if (!self().done) return go(from.place, self().place);
+  }
+  go(from.place, grid.scheduler);
+}
 
 void leave(Barrier& barrier) {
   if (--barrier.members > 0 && barrier.arrived == barrier.members) barrier.open();
@@ -76,12 +85,13 @@ void wait_at(Barrier& barrier) {
 
 // One block after the other, of one grid after the other.
 void fiber_main() {
+  go(self().place, grid.scheduler);
   for (;;) {
-    yield();
     (*grid.kernel)();
     leave(own_warp());
     leave(grid.block);
     self().done = true;
+    yield();
   }
 }
 
@@ -105,16 +115,8 @@ void run_block() {
     fiber.done = false;
     fiber.exchanges = 0;
   }
-  for (bool left = true; left;) {
-    left = false;
-    for (int n = 0; n < grid.threads; ++n) {
-      Fiber& fiber = *grid.fibers[static_cast<std::size_t>(n)];
-      if (fiber.done) continue;
-      left = true;
-      grid.current = n;
-      go(grid.scheduler, fiber.place);
-    }
-  }
+  grid.current = 0;
+  go(grid.scheduler, self().place);
 }
 
 }  // namespace
@@ -141,20 +143,11 @@ void exchange_bytes(void* data, std::size_t bytes, int from) {
   std::memcpy(data, grid.fibers[other]->slots[parity].data(), bytes);
 }
 
-void hand_in(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes,
-             const std::byte* const* (&lanes)[2]) {
-  const auto parity = static_cast<std::size_t>(self().exchanges++ % 2);
-  std::memcpy(self().slots[parity].data(), a, a_bytes);
-  std::memcpy(self().more[parity].data(), b, b_bytes);
-  wait_for_warp();
-  static std::array<std::array<const std::byte*, kWarp>, 2> table;  // one OS thread, and nobody yields while it is read
-  for (int n = 0; n < kWarp; ++n) {
-    const Fiber& other = *grid.fibers[static_cast<std::size_t>(grid.current / kWarp * kWarp + n)];
-    table[0][static_cast<std::size_t>(n)] = other.slots[parity].data();
-    table[1][static_cast<std::size_t>(n)] = other.more[parity].data();
-  }
-  lanes[0] = table[0].data();
-  lanes[1] = table[1].data();
+void meet(void* own, void (*work)(void* const* lanes)) {
+  Barrier& warp = own_warp();
+  warp.handed_in[static_cast<std::size_t>(lane())] = own;
+  if (warp.arrived + 1 == warp.members) work(warp.handed_in.data());
+  wait_at(warp);
 }
 
 unsigned ballot(bool x) {

@@ -26,68 +26,78 @@ float number(std::uint32_t two, int which) {
   return static_cast<float>(value);
 }
 
-inline void load(std::uint32_t (&r)[4], const void* row, bool transposed) {
-  const int pair = 2 * (emulator::lane() % 4), line = emulator::lane() / 4;
-  emulator::gather(static_cast<const std::uint16_t*>(row), 0, [&](const auto& row_of, const auto&) {
-    for (int matrix = 0; matrix < 4; ++matrix) {
-      const auto at = [&](int n, int column) { return row_of(8 * matrix + n) + column; };
-      r[matrix] = transposed ? two_of(at(pair, line), at(pair + 1, line)) : two_of(at(line, pair), at(line, pair + 1));
+struct MatrixLoad {
+  const std::uint16_t* row;
+  std::uint32_t* r;
+};
+template <bool kTransposed>
+void load(std::uint32_t (&r)[4], const void* row) {
+  MatrixLoad own{static_cast<const std::uint16_t*>(row), r};
+  emulator::meet(&own, [](void* const* lanes) {
+    const auto of = [&](int n) { return static_cast<const MatrixLoad*>(lanes[n]); };
+    for (int lane = 0; lane < 32; ++lane) {
+      const int pair = 2 * (lane % 4), line = lane / 4;
+      for (int matrix = 0; matrix < 4; ++matrix) {
+        const auto at = [&](int n, int column) { return of(8 * matrix + n)->row + column; };
+        of(lane)->r[matrix] =
+            kTransposed ? two_of(at(pair, line), at(pair + 1, line)) : two_of(at(line, pair), at(line, pair + 1));
+      }
     }
   });
 }
 
 }  // namespace detail
 
-inline void load_matrices(std::uint32_t (&r)[4], const void* row) { detail::load(r, row, false); }
-inline void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) { detail::load(r, row, true); }
+inline void load_matrices(std::uint32_t (&r)[4], const void* row) { detail::load<false>(r, row); }
+inline void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) { detail::load<true>(r, row); }
 
 namespace detail {
 
-// Registers hold kNumbers each: number(bits, which).
-template <int kNumbers, class Number>
-void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1,
-                  const Number& number) {
-  struct Four {
-    std::uint32_t r[4];
-  };
-  struct Two {
-    std::uint32_t r[2];
-  };
-  const Four own_a{{a[0], a[1], a[2], a[3]}};
-  const Two own_b{{b0, b1}};
-  const int lane = emulator::lane();
-  float sums[4] = {c[0], c[1], c[2], c[3]};
-  // A row is spread over the four lanes 4 row + t, a column of B likewise.
-  Four rows[4];
-  Two columns[2][4];
-  emulator::gather(own_a, own_b, [&](const auto& a_of, const auto& b_of) {
-    for (int t = 0; t < 4; ++t) {
-      rows[t] = a_of(lane / 4 * 4 + t);
-      for (int n = 0; n < 2; ++n) columns[n][t] = b_of((2 * (lane % 4) + n) * 4 + t);
-    }
-  });
-  for (int half = 0; half < 2; ++half) {
-    for (int n = 0; n < 2; ++n) {
+struct Product {
+  float* c;
+  const std::uint32_t* a;
+  std::uint32_t b[2];
+};
+typedef float EightFloats __attribute__((vector_size(32)));
+
+// The product of a warp, by the lane that comes last. Registers hold kNumbers each: number(bits, which). A row of A is
+// spread over the four lanes 4 row + t, a column of B likewise.
+template <int kNumbers, float (*number)(std::uint32_t, int)>
+void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  Product own{c, a, {b0, b1}};
+  emulator::meet(&own, [](void* const* lanes) {
+    const auto of = [&](int lane) { return static_cast<const Product*>(lanes[lane]); };
+    constexpr int kDepth = 8 * kNumbers;
+    EightFloats b[kDepth];
+    const auto for_depth = [](const auto& what) {
       for (int t = 0; t < 4; ++t) {
         for (int k = 0; k < kNumbers; ++k) {
-          sums[2 * half + n] += number(rows[t].r[half], k) * number(columns[n][t].r[0], k);
-          sums[2 * half + n] += number(rows[t].r[2 + half], k) * number(columns[n][t].r[1], k);
+          for (int r = 0; r < 2; ++r) what(t, k, r, 2 * (kNumbers * t + k) + r);
         }
       }
+    };
+    for (int column = 0; column < 8; ++column) {
+      for_depth([&](int t, int k, int r, int at) { b[at][column] = number(of(4 * column + t)->b[r], k); });
     }
-  }
-  for (int n = 0; n < 4; ++n) c[n] = sums[n];
+    for (int row = 0; row < 16; ++row) {
+      const int first = 4 * (row % 8), half = row / 8;
+      EightFloats sums;
+      for (int n = 0; n < 8; ++n) sums[n] = of(first + n / 2)->c[2 * half + n % 2];
+      for_depth([&](int t, int k, int r, int at) { sums += number(of(first + t)->a[half + 2 * r], k) * b[at]; });
+      for (int n = 0; n < 8; ++n) of(first + n / 2)->c[2 * half + n % 2] = sums[n];
+    }
+  });
 }
+inline float tf32_number(std::uint32_t bits, int) { return std::bit_cast<float>(bits & 0xffffe000u); }
 
 }  // namespace detail
 
 template <class T>
 void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  detail::multiply_add<2>(c, a, b0, b1, detail::number<T>);
+  detail::multiply_add<2, detail::number<T>>(c, a, b0, b1);
 }
 inline void multiply_add_tf32(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  detail::multiply_add<1>(c, a, b[0], b[1],
-                          [](std::uint32_t bits, int) { return std::bit_cast<float>(bits & 0xffffe000u); });
+  detail::multiply_add<1, detail::tf32_number>(c, a, b[0], b[1]);
 }
 inline std::uint32_t to_tf32(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
