@@ -49,6 +49,7 @@ parity: .venv-parity/ready
 	.venv-parity/bin/python tests/parity/text_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/dlpack_parity.py build/release
 	.venv-parity/bin/python tests/parity/torch_parity.py build/release
+	.venv-parity/bin/python tests/parity/attention_parity.py build/release
 	.venv-parity/bin/python tests/parity/tensor_kinds_parity.py build/release
 	.venv-parity/bin/python tests/parity/transformers_parity.py build/release models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/every_model.py build/release --chosen
