@@ -11,9 +11,11 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "polyhead/context.h"
@@ -71,8 +73,9 @@ struct AttentionOptions {
   ConstTensorView gates{};
 };
 
-// What every head did, computed inside the fused loop. All but max_logit (a maximum) are sums over rows; divide by the
-// count named beside each for a mean. "Weight" is the softmax weight before dropout; a sink takes its share of it.
+// What every head did, computed inside the fused loop. All but max_logit (a maximum) are sums over rows; for a mean
+// divide x_weight by x_rows, if there is such a count, and otherwise by rows. "Weight" is the softmax weight before
+// dropout; a sink takes its share of it.
 enum class Statistic : int {
   rows,                // count: rows with a visible key
   entropy,             // in nats, over keys and sink; by rows
@@ -95,9 +98,18 @@ enum class Statistic : int {
   target_weight = target_rows + 4,  // on that key, slots 0 to 3
   sink_weight = target_weight + 4,  // on the sink; by rows
 };
+inline constexpr std::string_view kStatisticNames[] = {
+    "rows",          "entropy",       "normalised_rows", "normalised_entropy", "max_weight",      "max_offset",
+    "max_logit",     "first_weight",  "self_rows",       "self_weight",        "previous_rows",   "previous_weight",
+    "next_rows",     "next_weight",   "distance",        "marked_weight",      "target_0_rows",   "target_1_rows",
+    "target_2_rows", "target_3_rows", "target_0_weight", "target_1_weight",    "target_2_weight", "target_3_weight",
+    "sink_weight"};
 inline constexpr int kLightStatistics = static_cast<int>(Statistic::distance);
-inline constexpr int kFullStatistics = static_cast<int>(Statistic::sink_weight) + 1;
-std::string_view name_of(Statistic statistic) noexcept;
+inline constexpr int kFullStatistics = static_cast<int>(std::size(kStatisticNames));
+constexpr std::string_view name_of(Statistic statistic) noexcept {
+  const auto index = static_cast<std::size_t>(statistic);
+  return index < std::size(kStatisticNames) ? kStatisticNames[index] : std::string_view("?");
+}
 
 enum class StatisticsSet : std::uint8_t { none, light, full };
 

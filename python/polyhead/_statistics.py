@@ -11,20 +11,16 @@ from ._library import statistic_names
 from ._tensors import is_torch
 
 _INDEX = {name: n for n, name in enumerate(statistic_names)}
-# The count by which each sum becomes a mean.
-_COUNTS = {
-    "entropy": "rows",
-    "normalised_entropy": "normalised_rows",
-    "max_weight": "rows",
-    "max_offset": "rows",
-    "first_weight": "rows",
-    "self_weight": "self_rows",
-    "previous_weight": "previous_rows",
-    "next_weight": "next_rows",
-    "distance": "rows",
-    "marked_weight": "rows",
-    "sink_weight": "rows",
-}
+
+
+def _count_of(name: str) -> str:
+    """The count by which a sum becomes a mean: of the rows that its name is about, or of all."""
+    own = name.rpartition("_")[0] + "_rows"
+    return own if own in _INDEX else "rows"
+
+
+_COUNTS = {name: _count_of(name) for name in statistic_names
+           if name != "max_logit" and not name.endswith("rows") and not name.startswith("target_")}
 _SHOWN = ("entropy", "normalised_entropy", "max_weight", "first_weight", "self_weight", "previous_weight", "max_logit")
 
 
@@ -33,9 +29,8 @@ class HeadStatistics:
 
     sums  [B,H,fields], or [B,H,T,fields] by row, in the order of HeadStatistics.names
 
-    A field's name gives the mean over all sequences, [H] (of rows: [B,H,T]): entropy (nats), normalised_entropy,
-    max_weight, max_offset, first_weight, self_weight, previous_weight, next_weight; max_logit is the maximum; of the full
-    set also distance, marked_weight, sink_weight and target_weight [H,4].
+    A field's name gives the mean over all sequences, [H] (of rows: [B,H,T]): entropy (nats), max_weight and the others that
+    fields() lists; max_logit is the maximum, target_weight is [H,4]. docs/semantics.md says what they are.
 
     >>> import numpy as np, polyhead
     >>> x = np.zeros((1, 1, 4, 2), np.float32)

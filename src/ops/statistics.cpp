@@ -40,15 +40,4 @@ void merge_statistics(const TensorView& into, const ConstTensorView& more) {
   more.dtype() == DType::f32 ? merge<double, float>(into, more) : merge<double, double>(into, more);
 }
 
-std::string_view name_of(Statistic statistic) noexcept {
-  static constexpr std::string_view kNames[kFullStatistics] = {
-      "rows",          "entropy",       "normalised_rows", "normalised_entropy", "max_weight",      "max_offset",
-      "max_logit",     "first_weight",  "self_rows",       "self_weight",        "previous_rows",   "previous_weight",
-      "next_rows",     "next_weight",   "distance",        "marked_weight",      "target_0_rows",   "target_1_rows",
-      "target_2_rows", "target_3_rows", "target_0_weight", "target_1_weight",    "target_2_weight", "target_3_weight",
-      "sink_weight"};
-  const auto index = static_cast<std::size_t>(statistic);
-  return index < std::size(kNames) ? kNames[index] : std::string_view("?");
-}
-
 }  // namespace polyhead
