@@ -89,6 +89,18 @@ polyhead_status polyhead_layer_parameter(polyhead_layer* layer, const char* name
   return guarded([&] { fill_by_name(required(layer, kOp, "layer").layer.state(), name, view, kOp); });
 }
 
+const char* polyhead_layer_parameter_name(const polyhead_layer* layer, int32_t number) {
+  if (layer == nullptr) return nullptr;
+  const char* found = nullptr;
+  int32_t at = 0;
+  const auto one = [&](const char* name, ParameterKind, const ConstTensorView& parameter) {
+    if (parameter.present() && at++ == number) found = name;
+  };
+  const MultiHeadViews parameters = layer->layer.parameters();
+  for_each_parameter(one, parameters);
+  return found;
+}
+
 polyhead_status polyhead_layer_forward(polyhead_context* context, const polyhead_layer* layer,
                                        const polyhead_layer_inputs* inputs, const polyhead_layer_wants* wants,
                                        polyhead_results** results) {
@@ -131,15 +143,8 @@ polyhead_status polyhead_layer_backward(polyhead_context* context, const polyhea
     named->name("dquery", kept.dquery);
     named->name("dkey", kept.dkey);
     named->name("dvalue", kept.dvalue);
-    named->name("in_proj_weight", kept.dparameters.in_proj_weight);
-    named->name("q_proj_weight", kept.dparameters.q_proj_weight);
-    named->name("k_proj_weight", kept.dparameters.k_proj_weight);
-    named->name("v_proj_weight", kept.dparameters.v_proj_weight);
-    named->name("in_proj_bias", kept.dparameters.in_proj_bias);
-    named->name("out_proj.weight", kept.dparameters.out_proj_weight);
-    named->name("out_proj.bias", kept.dparameters.out_proj_bias);
-    named->name("q_norm.weight", kept.dparameters.q_norm_weight);
-    named->name("k_norm.weight", kept.dparameters.k_norm_weight);
+    for_each_parameter([&](const char* name, ParameterKind, const Tensor& one) { named->name(name, one); },
+                       kept.dparameters);
     named->name("dbias", kept.dbias);
     named->name("dsink_logit", kept.dsink_logit);
     named->name("dgates", kept.dgates);

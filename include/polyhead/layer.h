@@ -46,6 +46,7 @@ struct MultiHeadParameters {
   Value in_proj_weight{}, q_proj_weight{}, k_proj_weight{}, v_proj_weight{}, in_proj_bias{}, out_proj_weight{},
       out_proj_bias{}, q_norm_weight{}, k_norm_weight{};
 };
+// Numbers of norms are f32 where others have 16 bits.
 enum class ParameterKind : std::uint8_t { matrix, bias, norm };
 // visit(name, kind, parameter of each set...) for all parameters in order, by their names in torch's state_dict.
 template <class Visit, class... Sets>
@@ -59,6 +60,25 @@ void for_each_parameter(const Visit& visit, Sets&... sets) {
   visit("out_proj.bias", ParameterKind::bias, sets.out_proj_bias...);
   visit("q_norm.weight", ParameterKind::norm, sets.q_norm_weight...);
   visit("k_norm.weight", ParameterKind::norm, sets.k_norm_weight...);
+}
+// The shapes of a layer's parameters; of rank 0 where it does not have one.
+inline MultiHeadParameters<Dims> parameter_shapes(const MultiHeadShape& given) {
+  const MultiHeadShape shape = given.resolved();
+  const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
+  MultiHeadParameters<Dims> shapes{.out_proj_weight = {shape.width, q}};
+  if (shape.packed()) {
+    shapes.in_proj_weight = {q + 2 * kv, shape.width};
+  } else {
+    shapes.q_proj_weight = {q, shape.width};
+    shapes.k_proj_weight = {kv, shape.key_width};
+    shapes.v_proj_weight = {kv, shape.value_width};
+  }
+  if (shape.bias) {
+    shapes.in_proj_bias = {q + 2 * kv};
+    shapes.out_proj_bias = {shape.width};
+  }
+  if (shape.qk_norm) shapes.q_norm_weight = shapes.k_norm_weight = {shape.head_dim};
+  return shapes;
 }
 using MultiHeadViews = MultiHeadParameters<ConstTensorView>;
 using MultiHeadTensors = MultiHeadParameters<Tensor>;

@@ -225,6 +225,8 @@ POLYHEAD_C_PUBLIC void polyhead_layer_free(polyhead_layer* layer);
  * torch's layer does not have), for reading and writing. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_parameter(polyhead_layer* layer, const char* name,
                                                            polyhead_view* view);
+/* The names of the parameters that the layer has, by number from 0; NULL beyond the last. */
+POLYHEAD_C_PUBLIC const char* polyhead_layer_parameter_name(const polyhead_layer* layer, int32_t number);
 
 /* Rotates pairs of columns of q and k by their positions: polyhead::Rotary. */
 typedef struct polyhead_rotary {

@@ -56,6 +56,18 @@ PyObject* layer_create(PyObject*, PyObject* arguments) {
   });
 }
 
+PyObject* layer_parameter_names(PyObject*, PyObject* layer) {
+  return guarded([&] {
+    const auto* const of = handle_in<polyhead_layer>(layer, kLayer);
+    Ref names = own(PyList_New(0));
+    int32_t n = 0;
+    while (const char* const name = polyhead_layer_parameter_name(of, n++)) {
+      if (PyList_Append(names.get(), text(name).get()) != 0) throw Raised{};
+    }
+    return names;
+  });
+}
+
 PyObject* layer_parameter(PyObject*, PyObject* arguments) {
   return guarded([&] {
     PyObject* layer = nullptr;

@@ -7,6 +7,8 @@ namespace polyhead::native {
 
 // layer_create(shape, code, bits, seed): a layer.
 PyObject* layer_create(PyObject*, PyObject* arguments);
+// layer_parameter_names(layer): a list.
+PyObject* layer_parameter_names(PyObject*, PyObject* layer);
 // layer_parameter(layer, name): as results_get().
 PyObject* layer_parameter(PyObject*, PyObject* arguments);
 // layer_forward(layer, inputs, wants): results.

@@ -36,6 +36,7 @@ PyMethodDef methods[] = {
     {"sdpa", method(sdpa), METH_FASTCALL, nullptr},
     {"record_forward", method(record_forward), METH_FASTCALL, nullptr},
     {"layer_create", layer_create, METH_VARARGS, nullptr},
+    {"layer_parameter_names", layer_parameter_names, METH_O, nullptr},
     {"layer_parameter", layer_parameter, METH_VARARGS, nullptr},
     {"layer_forward", layer_forward, METH_VARARGS, nullptr},
     {"layer_backward", layer_backward, METH_VARARGS, nullptr},

@@ -145,14 +145,9 @@ class MultiHeadAttention:
                        self.key_width, self.value_width, not bias, qk_norm)
         self._handle = native.layer_create(shape, *code, seed)
         self.parameters: Dict[str, np.ndarray] = {
-            name: owned_array(self._handle, *native.layer_parameter(self._handle, name)) for name in self._names(bias, qk_norm)}
+            name: owned_array(self._handle, *native.layer_parameter(self._handle, name))
+            for name in native.layer_parameter_names(self._handle)}
         self.head_dim = self.parameters["out_proj.weight"].shape[1] // self.heads
-
-    def _names(self, bias, qk_norm):
-        packed = self.key_width == self.width == self.value_width
-        weights = ["in_proj_weight"] if packed else ["q_proj_weight", "k_proj_weight", "v_proj_weight"]
-        norms = ["q_norm.weight", "k_norm.weight"] if qk_norm else []
-        return weights + (["in_proj_bias", "out_proj.weight", "out_proj.bias"] if bias else ["out_proj.weight"]) + norms
 
     def __repr__(self):
         return (f"<polyhead.MultiHeadAttention: width {self.width}, {self.heads} heads of {self.head_dim}, "

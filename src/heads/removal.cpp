@@ -70,10 +70,10 @@ void copy_attention(const model::Transformer& from, std::size_t layer, const Sta
     made.out_proj_bias->value = copied_to_host(old.out_proj_bias->value);
   }
   if (staying.heads.empty()) return;
-  if (old.q_norm_weight != nullptr) {
-    made.q_norm_weight->value = copied_to_host(old.q_norm_weight->value);
-    made.k_norm_weight->value = copied_to_host(old.k_norm_weight->value);
-  }
+  const auto copy_norm = [](const char*, ParameterKind kind, const Parameter* one, Parameter* copy) {
+    if (kind == ParameterKind::norm && one != nullptr) copy->value = copied_to_host(one->value);
+  };
+  for_each_parameter(copy_norm, old, made);
   copy_projection(old.in_proj_weight, config.layers[layer], staying, D, config.width, made.in_proj_weight);
   copy_projection(old.in_proj_bias, config.layers[layer], staying, D, 1, made.in_proj_bias);
   const Tensor out = copied_to_host(old.out_proj_weight->value);

@@ -128,20 +128,23 @@ struct Transformer::Maker {
     if (bias) made.bias = make(name + ".bias", {outputs}, 0);
     return made;
   }
-  MultiHeadParameters<Parameter*> attention(const std::string& name, const LayerHeads& heads, double factor) {
+  // A layer that lost all its heads still has the bias of W_O.
+  MultiHeadParameters<Parameter*> attention(const std::string& name, std::size_t layer, double factor) {
     const Config& config = model.config_;
-    const std::int64_t inner = heads.heads * config.head_dim, rows = inner + 2 * heads.kv_heads * config.head_dim;
     MultiHeadParameters<Parameter*> made;
-    if (heads.heads > 0) {
-      made.in_proj_weight = make(name + ".in_proj_weight", {rows, config.width}, spread_for(config.width));
-      if (config.bias) made.in_proj_bias = make(name + ".in_proj_bias", {rows}, 0);
-      made.out_proj_weight = make(name + ".out_proj.weight", {config.width, inner}, factor * spread_for(inner));
+    MultiHeadParameters<Dims> shapes;
+    if (config.layers[layer].heads > 0) {
+      shapes = parameter_shapes(model.attention_shape(layer));
+    } else if (config.bias) {
+      shapes.out_proj_bias = {config.width};
     }
-    if (config.bias) made.out_proj_bias = make(name + ".out_proj.bias", {config.width}, 0);
-    if (config.qk_norm && heads.heads > 0) {
-      made.q_norm_weight = make(name + ".q_norm.weight", {config.head_dim}, 0, 1);
-      made.k_norm_weight = make(name + ".k_norm.weight", {config.head_dim}, 0, 1);
-    }
+    const auto one = [&](const std::string& own, ParameterKind kind, Parameter*& parameter, const Dims& shape) {
+      if (shape.rank() == 0) return;
+      const double among = &parameter == &made.out_proj_weight ? factor : 1;
+      parameter = make(name + "." + own, shape, kind == ParameterKind::matrix ? among * spread_for(shape[1]) : 0,
+                       own.ends_with("bias") ? 0 : 1);
+    };
+    for_each_parameter(one, made, shapes);
     return made;
   }
 };
@@ -175,7 +178,7 @@ Transformer::Transformer(const Config& config, std::optional<std::uint64_t> seed
     const std::string name = "blocks." + std::to_string(layer);
     Block& block = blocks_.emplace_back();
     block.attention_norm = maker.norm(name + ".attention_norm");
-    block.attention = maker.attention(name + ".attention", config.layers[layer], inward);
+    block.attention = maker.attention(name + ".attention", layer, inward);
     if (config.sandwich) block.attention_out_norm = maker.norm(name + ".attention_out_norm");
     if (config.feed_forward == FeedForward::none) continue;
     block.feed_forward_norm = maker.norm(name + ".feed_forward_norm");

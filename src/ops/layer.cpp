@@ -35,6 +35,12 @@ void fill_xavier(const TensorView& weight, std::uint64_t seed, std::uint32_t str
   fill_uniform(weight, std::sqrt(6 / fans), seed, stream);
 }
 
+void fill_ones(const TensorView& tensor) {
+  const auto size = static_cast<std::int64_t>(size_of(tensor.dtype()));
+  auto* data = static_cast<std::byte*>(tensor.data());
+  for (std::int64_t n = 0; n < tensor.count(); ++n) store_number(1, tensor.dtype(), data + n * size);
+}
+
 // A copy of rows [begin, end) of `from`.
 Tensor rows_of(const Tensor& from, std::int64_t begin, std::int64_t end) {
   const ConstTensorView part = from.view().slice(0, begin, end);
@@ -64,13 +70,19 @@ void put_rows(const ops::Argument& from, const Dims& shape, const TensorView& to
 std::vector<ParameterCount> count_parameters(const MultiHeadShape& given) {
   const MultiHeadShape shape = given.resolved();
   const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
+  const MultiHeadParameters<Dims> shapes = parameter_shapes(shape);
   std::vector<ParameterCount> counts{{"query weight", q * shape.width},
                                      {"key weight", kv * shape.key_width},
                                      {"value weight", kv * shape.value_width}};
-  if (shape.bias) counts.push_back({"query, key and value bias", q + 2 * kv});
-  counts.push_back({"output weight", shape.width * q});
-  if (shape.bias) counts.push_back({"output bias", shape.width});
-  if (shape.qk_norm) counts.push_back({"query and key norm", 2 * shape.head_dim});
+  if (shape.bias) counts.push_back({"query, key and value bias", count_of(shapes.in_proj_bias)});
+  counts.push_back({"output weight", count_of(shapes.out_proj_weight)});
+  if (shape.bias) counts.push_back({"output bias", count_of(shapes.out_proj_bias)});
+  std::int64_t norms = 0;
+  const auto add = [&](const char*, ParameterKind kind, const Dims& one) {
+    if (kind == ParameterKind::norm && one.rank() > 0) norms += count_of(one);
+  };
+  for_each_parameter(add, shapes);
+  if (norms > 0) counts.push_back({"query and key norm", norms});
   return counts;
 }
 
@@ -92,36 +104,23 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadShape& shape, DType dtype,
     : shape_(shape.resolved()), dtype_(dtype) {
   if (!is_float(dtype))
     throw Error(ErrorCode::dtype, kOp, "expected a float type, found " + std::string(name_of(dtype)));
-  const std::int64_t q = shape_.heads * shape_.head_dim, kv = shape_.kv_heads * shape_.head_dim;
-  // Drawn on the host, each tensor from its own stream.
-  const auto xavier = [&](const Dims& weight, std::uint32_t stream) {
-    Tensor tensor = Tensor::empty(weight, dtype);
-    fill_xavier(tensor, seed, stream);
-    return moved_to(memory, std::move(tensor));
-  };
-  if (shape_.packed()) {
-    tensors_.in_proj_weight = xavier({q + 2 * kv, shape_.width}, 0);
-  } else {
-    tensors_.q_proj_weight = xavier({q, shape_.width}, 1);
-    tensors_.k_proj_weight = xavier({kv, shape_.key_width}, 2);
-    tensors_.v_proj_weight = xavier({kv, shape_.value_width}, 3);
-  }
-  Tensor out_proj = Tensor::empty({shape_.width, q}, dtype);
-  fill_uniform(out_proj, 1 / std::sqrt(static_cast<double>(q)), seed, 4);
-  tensors_.out_proj_weight = moved_to(memory, std::move(out_proj));
-  if (shape_.bias) {
-    tensors_.in_proj_bias = Tensor::zeros({q + 2 * kv}, dtype, memory);
-    tensors_.out_proj_bias = Tensor::zeros({shape_.width}, dtype, memory);
-  }
-  for (Tensor* weight : {&tensors_.q_norm_weight, &tensors_.k_norm_weight}) {
-    if (!shape_.qk_norm) break;
-    Tensor ones = Tensor::empty({shape_.head_dim}, dtype);
-    for (std::int64_t d = 0; d < shape_.head_dim; ++d) {
-      store_number(1, dtype,
-                   static_cast<std::byte*>(ones.view().data()) + d * static_cast<std::int64_t>(size_of(dtype)));
+  const MultiHeadParameters<Dims> shapes = parameter_shapes(shape_);
+  std::uint32_t stream = 0;
+  // On the host. Every matrix has a stream of its own, whether it is there or not.
+  const auto make = [&](std::string_view name, ParameterKind kind, Tensor& made, const Dims& size) {
+    const std::uint32_t own = kind == ParameterKind::matrix ? stream++ : 0;
+    if (size.rank() == 0) return;
+    Tensor tensor = Tensor::zeros(size, dtype);
+    if (&made == &tensors_.out_proj_weight) {
+      fill_uniform(tensor, 1 / std::sqrt(static_cast<double>(size[1])), seed, own);
+    } else if (kind == ParameterKind::matrix) {
+      fill_xavier(tensor, seed, own);
+    } else if (!name.ends_with("bias")) {
+      fill_ones(tensor);
     }
-    *weight = moved_to(memory, std::move(ones));
-  }
+    made = moved_to(memory, std::move(tensor));
+  };
+  for_each_parameter(make, tensors_, shapes);
 }
 
 MultiHeadViews MultiHeadAttention::parameters() const {

@@ -1,5 +1,6 @@
 #include "ops/multihead_plan.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "ops/check.h"
@@ -52,48 +53,28 @@ void expect(const Op& op, std::string_view name, const ConstTensorView& view, co
   argument.expect_last_stride_one();
 }
 
-void expect_weight(const Op& op, std::string_view name, const ConstTensorView& view, const Dims& shape, DType dtype) {
-  expect(op, name, view, shape, weight_type(view, dtype));
-}
-
-void expect_absent(std::string_view op, std::string_view name, const ConstTensorView& view, const std::string& why) {
-  if (view.present()) throw Error(ErrorCode::value, op, std::string(name) + " was given, but " + why);
+std::string why_absent(const MultiHeadShape& shape, ParameterKind kind) {
+  if (kind == ParameterKind::bias) return "the shape says bias = false";
+  if (kind == ParameterKind::norm) return "the shape says qk_norm = false";
+  return shape.packed() ? "with equal widths in_proj_weight holds all three"
+                        : "widths differ: give q_proj_weight, k_proj_weight, v_proj_weight";
 }
 
 void check_parameters(const Op& op, bool mixes_types, const MultiHeadShape& shape, DType dtype,
-                      const MultiHeadViews& p) {
-  const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
-  if (shape.packed()) {
-    expect_weight(op, "in_proj_weight", p.in_proj_weight, {q + 2 * kv, shape.width}, dtype);
-    for (const auto& [name, view] : {std::pair{"q_proj_weight", p.q_proj_weight},
-                                     {"k_proj_weight", p.k_proj_weight},
-                                     {"v_proj_weight", p.v_proj_weight}}) {
-      expect_absent(op, name, view, "with equal widths in_proj_weight holds all three");
-    }
-  } else {
-    expect_absent(op, "in_proj_weight", p.in_proj_weight,
-                  "widths differ: give q_proj_weight, k_proj_weight, v_proj_weight");
-    expect_weight(op, "q_proj_weight", p.q_proj_weight, {q, shape.width}, dtype);
-    expect_weight(op, "k_proj_weight", p.k_proj_weight, {kv, shape.key_width}, dtype);
-    expect_weight(op, "v_proj_weight", p.v_proj_weight, {kv, shape.value_width}, dtype);
-  }
-  expect_weight(op, "out_proj_weight", p.out_proj_weight, {shape.width, q}, dtype);
-  if (shape.bias) {
-    expect(op, "in_proj_bias", p.in_proj_bias, {q + 2 * kv}, dtype);
-    expect(op, "out_proj_bias", p.out_proj_bias, {shape.width}, dtype);
-  } else {
-    expect_absent(op, "in_proj_bias", p.in_proj_bias, "the shape says bias = false");
-    expect_absent(op, "out_proj_bias", p.out_proj_bias, "the shape says bias = false");
-  }
-  if (!shape.qk_norm) {
-    expect_absent(op, "q_norm_weight", p.q_norm_weight, "the shape says qk_norm = false");
-    return expect_absent(op, "k_norm_weight", p.k_norm_weight, "the shape says qk_norm = false");
-  }
-  if (size_of(dtype) == 2 && !mixes_types)
+                      const MultiHeadViews& parameters) {
+  const auto check = [&](const char* in_torch, ParameterKind kind, const ConstTensorView& view, const Dims& expected) {
+    const bool has = expected.rank() > 0;
+    if (!has && !view.present()) return;
+    std::string name = in_torch;
+    std::replace(name.begin(), name.end(), '.', '_');
+    if (!has) throw Error(ErrorCode::value, op, name + " was given, but " + why_absent(shape, kind));
+    const DType numbers = kind == ParameterKind::norm && size_of(dtype) == 2 ? DType::f32 : dtype;
+    expect(op, name, view, expected, kind == ParameterKind::matrix ? weight_type(view, dtype) : numbers);
+  };
+  const MultiHeadParameters<Dims> shapes = parameter_shapes(shape);
+  if (shape.qk_norm && size_of(dtype) == 2 && !mixes_types)
     throw Error(ErrorCode::dtype, op, "qk_norm: expected f32 or f64, found " + std::string(name_of(dtype)));
-  const DType numbers = size_of(dtype) == 2 ? DType::f32 : dtype;
-  expect(op, "q_norm_weight", p.q_norm_weight, {shape.head_dim}, numbers);
-  expect(op, "k_norm_weight", p.k_norm_weight, {shape.head_dim}, numbers);
+  for_each_parameter(check, parameters, shapes);
 }
 
 // If all parameters have one type, it is the query that does not fit them. Matrices, if there is nothing else, may be

@@ -554,6 +554,11 @@ TEST_F(Layer, WhatIsWrongIsNamed) {
   expect_ok(polyhead_layer_parameter(layer_, "in_proj_weight", &view));
   EXPECT_EQ(view.tensor.shape[0], 48);
   expect_refused(polyhead_layer_parameter(layer_, "in_proj", &view), POLYHEAD_VALUE, "expected one of in_proj_weight,");
+  std::string names;
+  for (std::int32_t n = 0; const char* name = polyhead_layer_parameter_name(layer_, n); ++n)
+    names += name + std::string(" ");
+  EXPECT_EQ(names, "in_proj_weight in_proj_bias out_proj.weight out_proj.bias q_norm.weight k_norm.weight ");
+  EXPECT_EQ(polyhead_layer_parameter_name(layer_, -1), nullptr);
   wants_.statistics = 3;
   expect_refused(forward(), POLYHEAD_VALUE, "statistics from 0 to 2, found 3");
   wants_.statistics = 0;

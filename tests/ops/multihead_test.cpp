@@ -217,16 +217,9 @@ TEST_P(MultiHead, GradientsAreThoseOfThePapers) {
   judge("dquery", got.dquery, exact.dquery, plain.dquery);
   judge("dkey", got.dkey, exact.dkey, plain.dkey);
   judge("dvalue", got.dvalue, exact.dvalue, plain.dvalue);
-  const MultiHeadTensors &g = got.dparameters, &e = exact.dparameters, &p = plain.dparameters;
-  judge("in_proj_weight", g.in_proj_weight, e.in_proj_weight, p.in_proj_weight);
-  judge("q_proj_weight", g.q_proj_weight, e.q_proj_weight, p.q_proj_weight);
-  judge("k_proj_weight", g.k_proj_weight, e.k_proj_weight, p.k_proj_weight);
-  judge("v_proj_weight", g.v_proj_weight, e.v_proj_weight, p.v_proj_weight);
-  judge("in_proj_bias", g.in_proj_bias, e.in_proj_bias, p.in_proj_bias);
-  judge("out_proj_weight", g.out_proj_weight, e.out_proj_weight, p.out_proj_weight);
-  judge("out_proj_bias", g.out_proj_bias, e.out_proj_bias, p.out_proj_bias);
-  judge("q_norm_weight", g.q_norm_weight, e.q_norm_weight, p.q_norm_weight);
-  judge("k_norm_weight", g.k_norm_weight, e.k_norm_weight, p.k_norm_weight);
+  const auto judge_one = [&](const char* name, ParameterKind, const Tensor& one, const Tensor& true_one,
+                             const Tensor& plain_one) { judge(name, one, true_one, plain_one); };
+  for_each_parameter(judge_one, got.dparameters, exact.dparameters, plain.dparameters);
   judge("dbias", got.dbias, exact.dbias, plain.dbias);
   judge("dsink_logit", got.dsink_logit, exact.dsink_logit, plain.dsink_logit);
   judge("dgates", got.dgates, exact.dgates, plain.dgates);
@@ -268,10 +261,8 @@ TEST(MultiHeadGradient, IsTheFiniteDifferenceThroughTheWholeLayer) {
     SCOPED_TRACE(c.name);
     Layer l(c);
     const MultiHeadGradients g = l.backward(context, l.forward(context));
-    const Tensor* const d[] = {
-        &g.dparameters.in_proj_weight, &g.dparameters.q_proj_weight, &g.dparameters.k_proj_weight,
-        &g.dparameters.v_proj_weight,  &g.dparameters.in_proj_bias,  &g.dparameters.out_proj_weight,
-        &g.dparameters.out_proj_bias,  &g.dparameters.q_norm_weight, &g.dparameters.k_norm_weight};
+    std::vector<const Tensor*> d;
+    for_each_parameter([&](const char*, ParameterKind, const Tensor& one) { d.push_back(&one); }, g.dparameters);
     std::size_t next = 0;
     for (const auto& [name, tensor] : l.layer.state()) {
       while (!d[next]->present()) ++next;
