@@ -35,6 +35,8 @@ struct Window {
   std::int64_t left = kUnlimited;
   std::int64_t right = kUnlimited;
   std::int64_t always_first = 0;
+
+  friend bool operator==(const Window&, const Window&) = default;
 };
 
 // Philox4x32-10 keyed by seed; the same mask for any backend, thread count and block size.

@@ -42,6 +42,15 @@ struct Options {
   };
 };
 
+struct Window {
+  using T = polyhead_window;
+  static constexpr Field fields[] = {
+      POLYHEAD_FIELD("window", whole, left),
+      POLYHEAD_FIELD("window", whole, right),
+      POLYHEAD_FIELD("window.always_first", whole, always_first),
+  };
+};
+
 struct Results {
   using T = polyhead_attention_results;
   static constexpr Field fields[] = {
@@ -133,6 +142,7 @@ constexpr Struct table(const char* name) {
 }
 
 constexpr Struct kRotary = table<Rotary>("rotary");
+constexpr Struct kWindow = table<Window>("window");
 
 }  // namespace
 
@@ -302,9 +312,7 @@ void Call::fill(const Field& field, PyObject* value, std::byte* values) {
     case Kind::window: {
       if (value == Py_None) break;
       const Ref limits = call(python("polyhead._options", "limits").get(), value);
-      int64_t side[3];
-      for (int n = 0; n < 3; ++n) side[n] = int64_of(PyTuple_GetItem(limits.get(), n));
-      window_ = {sizeof window_, side[0], side[1], side[2]};
+      window_ = filled<polyhead_window>(kWindow, limits.get());
       put(values, field.offset, &window_);
       break;
     }

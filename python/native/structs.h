@@ -21,7 +21,7 @@ enum class Kind {
   word,             // int32_t: which of the field's words; None is 0
   indices,          // int32_t[], from a NumPy array or None, and how many
   position,         // a pointer to an int64_t; or else a tensor
-  window,           // a pointer to a polyhead_window, from (left, right, always_first)
+  window,           // a pointer to a polyhead_window, from a polyhead.Window
   nested            // a pointer to another struct with a table, or None
 };
 

@@ -12,7 +12,7 @@ from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, LIGHT_STATISTICS, native
 from ._numbers import flag, is_zero, whole
 from ._options import (  # some of them for torch
-    OPTION_TENSORS, PLAIN, UNLIMITED, Align, Array, Options, Window, expect_word, options_of, window_of)
+    OPTION_TENSORS, PLAIN, Align, Array, Options, Window, expect_word, limits, options_of)
 from ._results import ABSENT, Summary, notebook_html
 from ._statistics import HeadStatistics
 from ._tensors import as_array, as_arrays, empty, expect_array, is_torch

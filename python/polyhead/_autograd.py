@@ -339,10 +339,7 @@ def _as_op(q, k, v, options, out, more, wants):
         raise InvalidValueError("attention as an op of torch (under torch.compile, vmap, ..): expected no weights of packed sequences, whose size only the data know")
     if isinstance(options.first_position, Tensor) and options.first_position.dim() > 0:
         raise InvalidValueError("first_position where attention is an op of torch (under torch.compile, vmap, ..): expected one number for all sequences")
-    window = []
-    if options.window is not None:
-        limits = _attention.window_of(options.window)
-        window = [_attention.UNLIMITED if side is None else side for side in limits[:2]] + [limits.always_first]
+    window = [] if options.window is None else [*_attention.limits(options.window)]
     drawn, seed = (options.seed, 0) if isinstance(options.seed, Tensor) else (None, options.seed)
     output, lse, weights, sums = torch.ops.polyhead.attend(
         q, k, v, options.keep, options.bias, options.alibi, options.key_lengths, options.key_start, options.query_lengths,

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, Dict, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._errors import InvalidValueError
-from ._numbers import whole
 from ._tensors import as_array
 
 Array = Any  # of NumPy or PyTorch, or with DLPack
@@ -127,15 +126,11 @@ def options_of(caller: str, given: Dict[str, Any]) -> Options:
     return Options(**given)
 
 
-def window_of(window):
+def limits(window) -> Window:
+    """Of a window, as the library takes them."""
     try:
-        return Window(*window)
+        given = Window(*window)
     except TypeError:
         raise InvalidValueError(f"window: expected (left, right) or (left, right, always_first), found {window!r}") from None
-
-
-def limits(window) -> Tuple[int, int, int]:
-    """Of a window, as the library takes them."""
-    left, right, always_first = window_of(window)
-    return (UNLIMITED if left is None else whole(left, "window"), UNLIMITED if right is None else whole(right, "window"),
-            whole(always_first, "window.always_first"))
+    left, right = [UNLIMITED if side is None else side for side in given[:2]]
+    return given._replace(left=left, right=right)

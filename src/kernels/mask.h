@@ -72,6 +72,8 @@ struct MaskOptions {
     return causal || window.left != kUnlimited || window.right != kUnlimited;
   }
   constexpr bool has_holes() const noexcept { return window.always_first > 0; }
+
+  friend bool operator==(const MaskOptions&, const MaskOptions&) = default;
 };
 
 // The mask of one sequence. Query i sees keys [0, first_end(i)) and [begin(i), end(i)). All three grow with i, and what

@@ -117,6 +117,7 @@ std::string_view why_not(const kernels::AttentionProblem& problem) {
   if (const DType bias = problem.bias.dtype(); problem.bias.present() && bias != DType::f32 && bias != problem.dtype) {
     return "the bias must be f32 or of the type of q";
   }
+  if (!has_reach(problem.mask)) return "the mask must be made of causal, left, right and always_first";
   if (problem.q.shape(2) >= Reach::kLongest || problem.k.shape(2) >= Reach::kLongest)
     return "2^28 queries or keys and more";
   for (const ConstTensorView& view : {problem.q, problem.k, problem.v, ConstTensorView(problem.output)}) {

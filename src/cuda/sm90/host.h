@@ -25,11 +25,19 @@ inline PerHead per_head(const ConstTensorView& view) {
   return {static_cast<const float*>(view.data()), view.stride(0), view.stride(1)};
 }
 
+// Whether a Reach says all that a mask says.
+inline bool has_reach(const kernels::MaskOptions& mask) {
+  const Window& window = mask.window;
+  return mask == kernels::MaskOptions{
+                     .causal = mask.causal,
+                     .window = {.left = window.left, .right = window.right, .always_first = window.always_first}};
+}
 inline Reach reach_of(const kernels::AttentionProblem& problem) {
   const auto near = [](std::int64_t reach) {
     return static_cast<int>(std::min<std::int64_t>(reach, Reach::kUnlimited));
   };
-  const auto& [causal, window] = problem.mask;
+  const bool causal = problem.mask.causal;
+  const Window& window = problem.mask.window;
   return {near(window.left), causal ? 0 : near(window.right), near(window.always_first),
           causal ? 0 : Reach::kUnlimited};
 }
