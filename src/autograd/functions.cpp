@@ -59,10 +59,6 @@ void send_linear_backward(Tape& tape, Variable x, Variable weight, const std::op
   if (bias) tape.send(*bias, [&](const TensorView& into) { back({.dbias = into}); });
 }
 
-ops::Elementwise backward_of(ops::Elementwise f) {
-  return f == ops::Elementwise::gelu ? ops::Elementwise::gelu_backward : ops::Elementwise::erf_gelu_backward;
-}
-
 }  // namespace
 
 Variable linear(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias, std::optional<DType> dtype) {

@@ -1,4 +1,4 @@
-// Ops that treat every element alike. A new one needs a name here, a case in each backend, and a caller.
+// Ops that treat every element alike. A new one needs a name here and a case in each backend.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 namespace polyhead::kernels {
 
+// An op is followed by its backward, if it has one: y = op'(a) b.
 enum class Elementwise : std::uint8_t {
   gelu,           // y = a/2 (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))): GPT-2's approximation of GELU
   gelu_backward,  // y = gelu'(a) b: a is x, b is dy
@@ -27,9 +28,10 @@ constexpr std::string_view name_of(Elementwise op) noexcept {
                                          "softcap", "softcap_backward"};
   return kNames[static_cast<std::size_t>(op)];
 }
-constexpr bool is_binary(Elementwise op) noexcept {
-  return op == Elementwise::add || op == Elementwise::gelu_backward || op == Elementwise::erf_gelu_backward ||
-         op == Elementwise::softcap_backward;
+constexpr bool is_backward(Elementwise op) noexcept { return name_of(op).ends_with("_backward"); }
+constexpr bool is_binary(Elementwise op) noexcept { return op == Elementwise::add || is_backward(op); }
+constexpr Elementwise backward_of(Elementwise op) noexcept {
+  return static_cast<Elementwise>(static_cast<std::uint8_t>(op) + 1);
 }
 
 // Row-major, of one shape, f32 or f64; on a GPU each may be f32, f16 or bf16. y may be a or b, if it has the same
@@ -39,7 +41,7 @@ struct ElementwiseProblem {
   ConstTensorView a, b;  // [M,C]
   TensorView y;
   double factor = 1;  // c
-  TensorView sums{};  // of an activation's backward: absent, or [C], the sums of y's columns before they are rounded
+  TensorView sums{};  // of a backward: absent, or [C], the sums of y's columns before they are rounded
 };
 
 }  // namespace polyhead::kernels

@@ -35,10 +35,7 @@ void elementwise(Context& context, Elementwise op, const ConstTensorView& a, con
   }
   if (sums.present()) {
     rows.expect_vector("sums", sums);
-    if (op != Elementwise::gelu_backward && op != Elementwise::erf_gelu_backward) {
-      Argument{rows.op, "sums", sums}.refuse(ErrorCode::unsupported,
-                                             "none but for gelu_backward and erf_gelu_backward");
-    }
+    if (!is_backward(op)) Argument{rows.op, "sums", sums}.refuse(ErrorCode::unsupported, "none but for a backward");
   }
   run(context, &Table::elementwise, {op, rows.view(a), rows.view(b), rows.view(y), factor, sums});
 }

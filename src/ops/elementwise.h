@@ -11,8 +11,8 @@ namespace polyhead::ops {
 
 using kernels::Elementwise, kernels::Gate;
 
-// y = op(a) or op(a, b); y may be a or b. `factor` is that of scale and softcap. sums [C] of gelu_backward and
-// erf_gelu_backward, if present: the sums of y's columns, before they are rounded to y's type.
+// y = op(a) or op(a, b); y may be a or b. `factor` is that of scale and softcap. sums [C] of a backward, if
+// present: the sums of y's columns, before they are rounded to y's type.
 void elementwise(Context& context, Elementwise op, const ConstTensorView& a, const ConstTensorView& b,
                  const TensorView& y, double factor = 1, const TensorView& sums = {});
 

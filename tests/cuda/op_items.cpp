@@ -279,7 +279,8 @@ void add_elementwise(std::vector<std::pair<std::string, Op>>& ops) {
     }
   }
   // With the sums of columns: of a few slices of rows, and of more rows than a slice has.
-  for (const Elementwise op : {Elementwise::gelu_backward, Elementwise::erf_gelu_backward}) {
+  for (const Elementwise op :
+       {Elementwise::gelu_backward, Elementwise::erf_gelu_backward, Elementwise::softcap_backward}) {
     for (const Dims& shape : {Dims{700, 132}, Dims{37, 70}, Dims{10000, 4}}) {
       ops.emplace_back(std::string(name_of(op)) + "_sums_" + std::to_string(shape[1]), [=](Stage& s) {
         const ConstTensorView a = s.normal(shape, 4), b = s.normal(shape);

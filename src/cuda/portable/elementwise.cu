@@ -182,7 +182,7 @@ void elementwise(CudaExecutor& executor, const kernels::ElementwiseProblem& p) {
     case kernels::Elementwise::add: return map(executor, p, Add{});
     case kernels::Elementwise::scale: return map(executor, p, Scale{factor});
     case kernels::Elementwise::softcap: return map(executor, p, Softcap{factor});
-    case kernels::Elementwise::softcap_backward: return map(executor, p, SoftcapBackward{factor});
+    case kernels::Elementwise::softcap_backward: return map_and_sum(executor, p, SoftcapBackward{factor});
   }
 }
 
