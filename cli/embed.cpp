@@ -11,6 +11,7 @@
 #include "io/file.h"
 #include "io/npy.h"
 #include "model/checkpoint.h"
+#include "model/families.h"
 #include "model/memory.h"
 #include "model/score.h"
 
@@ -98,9 +99,8 @@ void embed(const EmbedOptions& o) {
   Context context = o.on.context();
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context);
   if (model->config().kind != model::Kind::encoder) {
-    throw Failure(Exit::input, fmt::format("{}: this model is not an encoder; use one of the families bert, roberta or "
-                                           "distilbert",
-                                           o.model));
+    throw Failure(Exit::input, fmt::format("{}: this model is not an encoder; use one of the families {}", o.model,
+                                           model::names_of(model::kEncoders, " or ")));
   }
   const std::unique_ptr<exam::Language> language = exam::language_of(o.model, model->config());
   const Lines lines = read_lines(o, *language, model->config().context);
@@ -130,8 +130,8 @@ Command embed_command() {
       .description =
           "Reads a file with a text on every line and writes an npy file, f32 [lines, width]. Each row is the mean of "
           "the last layer's output over the tokens of a line, including those that the tokenizer puts around a text. "
-          "Compare two by the cosine of their angle. For encoders (BERT, RoBERTa, DistilBERT), and what prune makes of "
-          "them.",
+          "Compare two by the cosine of their angle. For encoders (" +
+          model::names_of(model::kEncoders, " and ") + "), and what prune makes of them.",
       .examples = {{"polyhead embed minilm --text sentences.txt --out sentences.npy", "one row for every line"}},
       .options = {{"MODEL", "",
                    "a folder that Hugging Face's libraries or polyhead prune made, a .gguf file, or the name of a "

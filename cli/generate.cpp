@@ -8,6 +8,7 @@
 #include "cli/say.h"
 #include "exam/reading.h"
 #include "model/checkpoint.h"
+#include "model/families.h"
 #include "model/memory.h"
 #include "model/sample.h"
 #include "text/speech.h"
@@ -138,8 +139,8 @@ std::unique_ptr<Speaker> speaker_of(const std::string& folder, const model::Conf
   if (config.kind == model::Kind::encoder) {
     throw Failure(Exit::input,
                   fmt::format("{}: this model is an encoder: it reads a text and cannot continue it; models of the "
-                              "families gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text and gpt_neox can",
-                              folder));
+                              "families {} can",
+                              folder, model::names_of(model::kDecoders, " and ")));
   }
   if (exam::reads_text(folder)) return std::make_unique<Tokenized>(folder, config.vocabulary);
   if (config.kind != model::Kind::gpt) {
@@ -212,8 +213,9 @@ Command generate_command() {
       .description =
           "Prints a prompt and how the model continues it. Models of a text take any prompt; models of a task take "
           "the task's words with spaces between them, and without a prompt they are given a sequence that they "
-          "were not trained on, up to where the answers begin. Models of the families gpt2, llama, mistral, qwen2, "
-          "qwen3, gemma2, gemma3_text and gpt_neox, in a folder as Hugging Face's libraries save them or in a GGUF "
+          "were not trained on, up to where the answers begin. Models of the families " +
+          model::names_of(model::kDecoders, " and ") +
+          ", in a folder as Hugging Face's libraries save them or in a GGUF "
           "file, bring a tokenizer, take any prompt and stop at their end token. --stop ends any of them earlier. "
           "Models that were made for conversations answer with --chat: the prompt is put into the form of their chat "
           "template (those of ChatML, Llama 2 and 3, Gemma, Mistral, Zephyr and DeepSeek are known, others are "

@@ -83,16 +83,15 @@ using OnAddition = std::function<bool(const Addition&)>;
 // the parameters.
 class Model {
  public:
-  // The folder holds config.json and model.safetensors, as polyhead or Hugging Face's libraries write them (families
-  // gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, gpt_neox, bert, roberta and distilbert; the weights may be
-  // in shards); or it is a GGUF file, or a folder with one, of the architectures gpt2, llama, qwen2, qwen3, gemma2,
-  // gemma3, gptneox and bert. Of bert, roberta and distilbert only the encoder is loaded: no pooler, no task's head,
-  // and all tokens are of the first type. Throws Error (input) that names what is wrong if something is missing or
-  // damaged, if files do not match each other, or if a weight is not finite; Error (io) if the system does not open a
-  // file. Where nothing is at the path, it may be the name of a model that `polyhead get` has fetched, "smollm2". The
-  // parameters lie in `memory`: that of the allocator of the context that will run the model, or of the host. On the
-  // host matrices of 16 bits stay as they are stored; on a GPU they are rounded to bf16 or f16 if `precision`, that of
-  // the context, says so, and become f32 otherwise.
+  // The folder holds config.json and model.safetensors, as polyhead or Hugging Face's libraries write them (the weights
+  // may be in shards); or it is a GGUF file, or a folder with one. docs/heads.md lists the families. Of those that only
+  // read a text, such as bert, the encoder is loaded: no pooler, no task's head, and all tokens are of the first type.
+  // Throws Error (input) that names what is wrong if something is missing or damaged, if files do not match each other,
+  // or if a weight is not finite; Error (io) if the system does not open a file. Where nothing is at the path, it may
+  // be the name of a model that `polyhead get` has fetched, "smollm2". The parameters lie in `memory`: that of the
+  // allocator of the context that will run the model, or of the host. On the host matrices of 16 bits stay as they are
+  // stored; on a GPU they are rounded to bf16 or f16 if `precision`, that of the context, says so, and become f32
+  // otherwise.
   static Model load(const std::filesystem::path& path, const std::shared_ptr<Allocator>& memory = host_allocator(),
                     Precision precision = Precision::f32);
   // Also saves the files of the tokenizer, if there is one. Each file is replaced as a whole or left alone. The folder

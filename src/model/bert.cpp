@@ -1,6 +1,6 @@
 // BERT, RoBERTa and DistilBERT: encoders with norms after attention and feed-forward. The layers of tasks on top are
 // left out. A text is one segment, whose embedding is added to those of the positions.
-#include "model/family.h"
+#include "model/families.h"
 #include "model/family_fields.h"
 
 namespace polyhead::model {

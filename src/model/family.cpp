@@ -8,6 +8,7 @@
 #include "core/team.h"
 #include "io/file.h"
 #include "model/checkpoint.h"
+#include "model/families.h"
 #include "model/memory.h"
 
 namespace polyhead::model {
@@ -23,18 +24,14 @@ std::string type_of(const io::Json& config, const std::string& where) {
 }
 
 Family family_called(const std::string& name, bool gguf, const std::string& where) {
-  const std::vector<Family> families =
-      gguf ? std::vector{gpt2_gguf_family(),   llama_gguf_family(),  qwen2_gguf_family(),    qwen3_gguf_family(),
-                         gemma2_gguf_family(), gemma3_gguf_family(), gpt_neox_gguf_family(), bert_gguf_family()}
-           : std::vector{gpt2_family(),  llama_family(),   mistral_family(),   qwen2_family(),
-                         qwen3_family(), gemma2_family(),  gemma3_family(),    gpt_neox_family(),
-                         bert_family(),  roberta_family(), distilbert_family()};
-  std::string known;
-  for (const Family& family : families) {
-    if (family.name == name) return family;
-    known += (known.empty() ? "" : ", ") + family.name;
+  std::vector<FamilyTable> families(std::begin(kDecoders), std::end(kDecoders));
+  families.insert(families.end(), std::begin(kEncoders), std::end(kEncoders));
+  if (gguf) families.assign(std::begin(kGgufFamilies), std::end(kGgufFamilies));
+  for (const FamilyTable table : families) {
+    if (Family family = table(); family.name == name) return family;
   }
-  refuse(where + ": a model of the family " + io::in_quotes(name) + ", which polyhead does not run; it runs " + known);
+  refuse(where + ": a model of the family " + io::in_quotes(name) + ", which polyhead does not run; it runs " +
+         names_of(families, ", "));
 }
 
 // "blocks.3.attention.in_proj_weight" is "blocks.{}.attention.in_proj_weight" of layer "3".
@@ -290,6 +287,14 @@ Config checked_config(const Family& family, const io::Json& json, const std::str
 }
 
 }  // namespace
+
+std::string names_of(std::span<const FamilyTable> families, const std::string& last) {
+  std::string names;
+  for (std::size_t n = 0; n < families.size(); ++n) {
+    names += (n == 0 ? "" : n + 1 == families.size() ? last : ", ") + families[n]().name;
+  }
+  return names;
+}
 
 void drop_biases(Family& family, const std::string& of) {
   for (auto& [name, sources] : family.parameters) {

@@ -1,5 +1,5 @@
 // Models that others saved. A family is a table: how its config is read, and which of its tensors make up each of our
-// parameters. A new one is a file beside gpt2.cpp and an entry in family.cpp.
+// parameters. families.h lists them.
 #pragma once
 
 #include <filesystem>
@@ -44,26 +44,6 @@ struct Family {
 
 // Makes the biases of "attention" or "feed_forward" 0 in a family's table.
 void drop_biases(Family& family, const std::string& of);
-
-Family gpt2_family();
-Family gpt2_gguf_family();
-Family llama_family();
-Family llama_gguf_family();
-Family gpt_neox_family();
-Family gpt_neox_gguf_family();
-Family bert_family();
-Family bert_gguf_family();
-Family roberta_family();
-Family distilbert_family();
-Family mistral_family();
-Family qwen2_family();
-Family qwen2_gguf_family();
-Family qwen3_family();
-Family qwen3_gguf_family();
-Family gemma2_family();
-Family gemma2_gguf_family();
-Family gemma3_family();
-Family gemma3_gguf_family();
 
 // From a folder as Hugging Face's libraries save it, or a GGUF file, a tensor at a time; checkpoint.h's Placement says
 // which types the weights get. Refuses (input) an unknown family, unsupported settings,

@@ -3,7 +3,7 @@
 // positions for the layers with windows. Norms are stored as w - 1, except in GGUF.
 #include <cmath>
 
-#include "model/family.h"
+#include "model/families.h"
 #include "model/family_fields.h"
 #include "model/llama.h"
 

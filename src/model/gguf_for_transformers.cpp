@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/numbers.h"
-#include "model/family.h"
+#include "model/families.h"
 
 namespace polyhead::model {
 namespace {

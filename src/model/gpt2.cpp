@@ -1,4 +1,4 @@
-#include "model/family.h"
+#include "model/families.h"
 #include "model/family_fields.h"
 
 namespace polyhead::model {

@@ -1,5 +1,5 @@
 // GPT-NeoX and Pythia: attention and feed-forward read the same x, and some columns of a head have rotary positions.
-#include "model/family.h"
+#include "model/families.h"
 #include "model/family_fields.h"
 #include "model/llama.h"
 

@@ -7,7 +7,7 @@
 
 #include "io/json.h"
 #include "model/config.h"
-#include "model/family.h"
+#include "model/families.h"
 
 namespace polyhead::model {
 

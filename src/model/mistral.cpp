@@ -1,5 +1,5 @@
 // Llama with a sliding window.
-#include "model/family.h"
+#include "model/families.h"
 #include "model/family_fields.h"
 #include "model/llama.h"
 

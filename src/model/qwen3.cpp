@@ -1,5 +1,5 @@
 // Llama with a norm for every head of q and k, and sliding windows in some layers of some models.
-#include "model/family.h"
+#include "model/families.h"
 #include "model/family_fields.h"
 #include "model/llama.h"
 

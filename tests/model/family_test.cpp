@@ -1,7 +1,5 @@
 // Models that others saved: logits against those of transformers, and files that are refused (tools/model-fixtures;
 // tests/parity compares larger ones).
-#include "model/family.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -13,6 +11,7 @@
 #include "io/safetensors.h"
 #include "io/scratch.h"
 #include "model/checkpoint.h"
+#include "model/families.h"
 #include "model/head.h"
 #include "polyhead/model.h"
 #include "support/bits.h"
@@ -47,6 +46,15 @@ double largest_difference(const auto* a, const double* b, std::int64_t count) {
   double largest = 0;
   for (std::int64_t n = 0; n < count; ++n) largest = std::max(largest, std::abs(static_cast<double>(a[n]) - b[n]));
   return largest;
+}
+
+TEST(Family, IsInTheDocuments) {
+  const std::string text = slurp(std::filesystem::path(POLYHEAD_ROOT) / "docs/heads.md");
+  for (const std::string& line :
+       {"- which continue a text: " + names_of(kDecoders, " and "), "- encoders: " + names_of(kEncoders, " and "),
+        "- in GGUF: " + names_of(kGgufFamilies, " and ")}) {
+    EXPECT_NE(text.find("\n" + line + "\n"), text.npos) << line;
+  }
 }
 
 // What a config does not say is what transformers takes it to be: GPT-2's output is tied, Llama's is not.

@@ -6,7 +6,7 @@
 
 #include "io/gguf.h"
 #include "io/scratch.h"
-#include "model/family.h"
+#include "model/families.h"
 
 namespace polyhead::model {
 namespace kept {
@@ -85,9 +85,10 @@ std::string tables_of(const Family& family) {
 
 TEST(KeptFamilies, ReadTheirConfigs) {
   std::string text;
-  for (const Family& family :
-       {gpt2_family(), llama_family(), mistral_family(), qwen2_family(), qwen3_family(), gemma2_family(),
-        gemma3_family(), gpt_neox_family(), bert_family(), roberta_family(), distilbert_family()}) {
+  std::vector<FamilyTable> families(std::begin(kDecoders), std::end(kDecoders));
+  families.insert(families.end(), std::begin(kEncoders), std::end(kEncoders));
+  for (const FamilyTable table : families) {
+    const Family family = table();
     const std::string folder = family.name == "gemma3_text" ? "gemma3" : family.name;
     const std::filesystem::path path = fixtures() / "models" / folder;
     const io::Json json = io::parse_json(io::slurp(path / "config.json"), "config.json");
@@ -125,8 +126,8 @@ TEST(KeptFamilies, ReadOurs) {
 
 TEST(KeptFamilies, ReadGguf) {
   std::string text;
-  for (const Family& family : {llama_gguf_family(), qwen2_gguf_family(), qwen3_gguf_family(), gemma2_gguf_family(),
-                               gemma3_gguf_family(), gpt2_gguf_family(), gpt_neox_gguf_family(), bert_gguf_family()}) {
+  for (const FamilyTable table : kGgufFamilies) {
+    const Family family = table();
     const std::string from = family.name == "qwen2"     ? "qwen2_plain"
                              : family.name == "gptneox" ? "gpt_neox"
                                                         : family.name;
