@@ -1,7 +1,6 @@
 """attn_implementation="polyhead" in transformers from `import polyhead` on, which imports neither transformers nor torch for it."""
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 from types import ModuleType
@@ -10,13 +9,13 @@ from typing import Any, Optional, Sequence
 _WHERE = "transformers.modeling_utils"  # every model's base class, and the table of implementations, are here
 
 
-class _Watch(importlib.abc.MetaPathFinder):
-    """Waits until somebody imports the module, and registers us after it has run."""
+class _Watch:
+    """A finder of modules: waits until somebody imports this one, and registers us after it has run."""
 
     def find_spec(self, name: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None) -> Any:
         if name != _WHERE:
             return None
-        sys.meta_path.remove(self)
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
@@ -40,4 +39,4 @@ def when_transformers_come() -> None:
     if _WHERE in sys.modules:
         _register()
     else:
-        sys.meta_path.insert(0, _Watch())
+        sys.meta_path.insert(0, _Watch())  # type: ignore[arg-type]
