@@ -178,7 +178,7 @@ polyhead_status polyhead_attend_backward(polyhead_context* context, const polyhe
          .lse = in(above.dlse, "dlse"),
          .weights = in(above.dweights, "dweights")},
         {.bias = into.dbias != nullptr, .sink_logit = into.dsink_logit != nullptr, .gates = into.dgates != nullptr},
-        {.output = in(above.output, "output"), .lse = in(above.lse, "lse")},
+        {.output = in(above.output, "output"), .lse = in(above.lse, "lse"), .merged = above.merged != 0},
         {.dq = out(into.dq, "dq"),
          .dk = out(into.dk, "dk"),
          .dv = out(into.dv, "dv"),

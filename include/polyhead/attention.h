@@ -161,6 +161,11 @@ struct UpstreamGradients {
 // Output and lse of the forward pass with the same arguments. If absent, both are recomputed.
 struct ForwardResults {
   ConstTensorView output{}, lse{};
+  // They are those of more keys than this call's k and v, which are one shard of several (a ring, a cache in pieces):
+  // p_ij = exp(s_ij - lse_i) and delta_i = doutput_i . output_i - dlse_i, whatever this shard's own sums are. dk, dv
+  // and dbias are then those of the whole call; dq and dgates of all shards add up to it. Without this, kernels may sum
+  // the rows anew, which is more exact and reads less. Not with dweights, and not on a GPU.
+  bool merged = false;
 };
 
 // Shapes and types are those of the inputs; dbias is summed over broadcast axes; dgates is per sequence, [B,H] ([N,H]

@@ -184,6 +184,7 @@ typedef struct polyhead_attention_upstream {
   size_t size;
   const polyhead_tensor *output, *lse;              /* of the forward pass */
   const polyhead_tensor *doutput, *dlse, *dweights; /* doutput is required; dweights [B,H,T,S] */
+  int32_t merged; /* not 0: output and lse are those of all shards of the keys, of which k and v are one */
 } polyhead_attention_upstream;
 
 typedef struct polyhead_attention_gradients {

@@ -73,7 +73,7 @@ struct Upstream {
   static constexpr Field fields[] = {
       POLYHEAD_FIELD("output", input, output),     POLYHEAD_FIELD("lse", input, lse),
       POLYHEAD_FIELD("doutput", input, doutput),   POLYHEAD_FIELD("dlse", input, dlse),
-      POLYHEAD_FIELD("dweights", input, dweights),
+      POLYHEAD_FIELD("dweights", input, dweights), POLYHEAD_FIELD("merged", flag, merged),
   };
 };
 

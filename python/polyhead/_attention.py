@@ -286,23 +286,25 @@ def statistics(q: Array, k: Array, v: Optional[Array] = None, *, full: bool = Fa
 
 
 def backward(q, k, v, doutput, options=PLAIN, output=None, lse=None, dlse=None, dweights=None, dbias=False,
-             dsink_logit=False, dgates=False):
+             dsink_logit=False, dgates=False, merged=False):
     """attention_backward() with its options as one object, and arrays of NumPy or torch."""
     batch, head_count = _sizes(q, k, v)[:2]
     more = _MoreGradients(
         dbias=empty(options.bias, options.bias.shape) if dbias else None,
         dsink_logit=empty(options.sink_logit, options.sink_logit.shape, "stat") if dsink_logit else None,
         dgates=empty(options.gates, (_sequences(options, batch), head_count), "stat") if dgates else None)
-    made = native.attend_backward(q, k, v, None if options is PLAIN else options, _Upstream(output, lse, doutput, dlse, dweights), more)
+    above = _Upstream(output, lse, doutput, dlse, dweights, merged)
+    made = native.attend_backward(q, k, v, None if options is PLAIN else options, above, more)
     return Gradients(*made, *more[3:])
 
 
 def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: Optional[Array] = None,
                        lse: Optional[Array] = None, dlse: Optional[Array] = None, dweights: Optional[Array] = None,
-                       **options: "Unpack[ContractOptions]") -> Gradients:
+                       merged: bool = False, **options: "Unpack[ContractOptions]") -> Gradients:
     """Gradients of attention() with the same options, from that of its output [B,H,T,E].
 
     `output` and `lse` of the forward pass save computing them again; `dlse` and `dweights` are further gradients from above.
+    With `merged` they are those of more keys than k and v, which are one shard: dq of all shards add up.
     Returns Gradients: dq, dk, dv, and dbias, dsink_logit and dgates where the options had those.
 
     >>> import numpy as np, polyhead
@@ -324,7 +326,7 @@ def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: 
         if getattr(given, name) is not None:
             expect_array(getattr(given, name), name)
     return backward(q, k, v, doutput, given, output, lse, dlse, dweights, given.bias is not None,
-                    given.sink_logit is not None, given.gates is not None)
+                    given.sink_logit is not None, given.gates is not None, merged)
 
 
 def explain(q: Array, k: Array, v: Array, *, lse: bool = False, weights: bool = False, weights_f32: bool = False,

@@ -31,7 +31,7 @@ class _AttendPlain(torch.autograd.Function):
     def backward(ctx, doutput):
         q, k, v, *forward = ctx.saved_tensors
         output, lse = forward or (None, None)
-        upstream, options = (output, lse, doutput, None, None), getattr(ctx, "options", None)
+        upstream, options = (output, lse, doutput, None, None, False), getattr(ctx, "options", None)
         if not torch.is_grad_enabled():
             return *native.attend_backward(q, k, v, options, upstream, None), None
         with torch.no_grad():

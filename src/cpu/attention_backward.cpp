@@ -14,7 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {
 
-// Does any panel see more keys than one tile holds? Only then are the results of the forward pass read.
+// Does any panel see more keys than one tile holds? Only then are the results of the forward pass read, unless they are
+// merged.
 bool needs_forward(const kernels::AttentionGradientProblem& problem) {
   const auto longer = [](std::int64_t keys) { return keys > static_cast<std::int64_t>(kBlock); };
   for (const kernels::Sequence& sequence : problem.forward.sequences) {
@@ -46,7 +47,7 @@ class Backward {
     shared_.done = std::make_unique<Awaited[]>(copies * panels);
     shared_.sink_parts.resize(panels);
     gate_parts_.resize(static_cast<std::size_t>(blocks_ * heads_per_kv_));
-    if (needs_forward(problem)) {
+    if (needs_forward(problem) && !problem.merged) {
       shared_.weight_sums.resize(copies * panels * kPanel<T>);
       if (problem.dweights.present() || lse_is_far()) {
         for (std::vector<T>* numbers : {&shared_.norm, &shared_.delta}) numbers->resize(panels * kPanel<T>);
@@ -266,7 +267,8 @@ class Backward {
     T *total = nullptr, *weights = nullptr;
     for (std::int64_t copy = 0; head.takes_part() && copy < shared_.copies; ++copy) {
       if (!sees_any(head, rows, copy)) continue;
-      T *part = shared_.dq_of(head, index, copy), *part_weights = shared_.weight_sums_of(head, index, copy);
+      T* part = shared_.dq_of(head, index, copy);
+      T* part_weights = problem_.merged ? nullptr : shared_.weight_sums_of(head, index, copy);
       if (total == nullptr) {
         total = part;
         weights = part_weights;
@@ -275,10 +277,10 @@ class Backward {
       for (std::size_t at = 0; at < size; at += kLanes<T>) {
         hn::Store(hn::Add(hn::Load(d, total + at), hn::Load(d, part + at)), d, total + at);
       }
-      for (std::size_t r = 0; r < rows.rows; ++r) weights[r] += part_weights[r];
+      for (std::size_t r = 0; weights != nullptr && r < rows.rows; ++r) weights[r] += part_weights[r];
     }
     if (total == nullptr) return shared_.dq_of(head, index, 0);
-    divide_rows(rows.rows, head.padded_D(), weights, total, head.padded_D());
+    if (weights != nullptr) divide_rows(rows.rows, head.padded_D(), weights, total, head.padded_D());
     return total;
   }
   // Does the panel see any block of a copy?

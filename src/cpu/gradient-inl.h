@@ -2,7 +2,8 @@
 // of queries, in the layout of the forward pass.
 //   P = e^(S - lse)     dP = dO V^T     dS = P (dP - delta + dlse)     delta = sum P dP = dO . O
 // lse and dO . O come from the forward pass, except where a panel sees the keys of one block only: there both are made
-// in the tile, which is more exact and reads less.
+// in the tile, which is more exact and reads less. Merged results have been summed over keys elsewhere too: they are
+// taken as they are, and no row is normalised again.
 #if defined(POLYHEAD_CPU_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POLYHEAD_CPU_GRADIENT_INL_H_
 #undef POLYHEAD_CPU_GRADIENT_INL_H_
@@ -239,10 +240,11 @@ class GradientHead {
     return read_rows(head_.v, keys.begin, keys.end, head_.E, w_.E, panels() > 2, copy);
   }
 
-  // Reads the queries of a panel and their gradients from above. delta is complete unless tiles add to it or there are
-  // dweights.
-  void load(std::int64_t index, bool one_tile, GradientPanel<T>& panel) const {
+  // Reads the queries of a panel, which sees one block only or several, and their gradients from above. delta is
+  // complete unless tiles add to it or there are dweights.
+  void load(std::int64_t index, bool one_block, GradientPanel<T>& panel) const {
     static_cast<PanelRows<T>&>(panel) = rows_of(index);
+    const bool one_tile = one_block && !problem_.merged;
     panel.one_tile = panel.sums_delta = one_tile;
     const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
     panel.q = read_rows(head_.q, begin, end, head_.D, padded_D(), false, panel.q_copy);
@@ -338,6 +340,7 @@ class GradientHead {
   // The rounding of lse, half a unit in its last place, is an error that all weights of the row share. Their own errors
   // average out in dq, this one does not: where it shows, dq is divided by the sum of the weights.
   bool rounds_visibly(const T* lse, std::size_t rows) const {
+    if (problem_.merged) return false;  // the weights of keys elsewhere are not known
     return size_of(problem_.forward.dtype) < sizeof(float) ? any_beyond(kFar, lse, rows) : any_beyond(16, lse, rows);
   }
   // Beyond this |lse| it is larger than all other errors of a row, and the row is normalised again, for dk and dv too.
@@ -376,7 +379,7 @@ class GradientHead {
                   [&](Vec<T> sum, std::size_t at) { return hn::Add(sum, hn::Load(d, panel.pt + at)); });
   }
   void find_lone_keys(GradientPanel<T>& panel) const {
-    std::fill_n(panel.lone, kPanel<T>, T{1});
+    std::fill_n(panel.lone, kPanel<T>, problem_.merged ? T{2} : T{1});
     if (head_.masked_by_tensor()) return;  // any row may have one key left
     for (std::size_t r = 0; r < panel.rows; ++r) {
       if (head_.mask.keys_of(panel.row + static_cast<std::int64_t>(r)).count() != 1) panel.lone[r] = T{2};

@@ -202,7 +202,7 @@ class KeyGradients {
       head.load(index, sees_nothing || head.head().sees_only(rows, own_[place]->keys), panel);
       shared_.complete(head, index, panel);
       if (!sees_nothing) continue;
-      std::fill_n(panel.sink_weight, kPanel<T>, T{1});
+      if (!problem_.merged) std::fill_n(panel.sink_weight, kPanel<T>, T{1});
       clear_dq(head, rows, index);
       store_sink_part(head, panel, index);
     }

@@ -164,6 +164,11 @@ void attend(CudaExecutor& executor, const kernels::AttentionProblem& problem) {
 
 void attend_backward(CudaExecutor& executor, const kernels::AttentionGradientProblem& problem) {
   expect_sizes("attend_backward", problem.forward);
+  if (problem.merged) {  // kernels here sum rows anew, or mend delta by what the row's gradients must add up to
+    throw Error(ErrorCode::unsupported, "attend_backward",
+                "merged: the output and lse of more keys than the call has are taken on the CPU only; found " +
+                    to_string(executor.device()));
+  }
   if (rounds_operands(executor, problem.forward) && !problem.dweights.present()) {
     return attend_backward_rounded(executor, problem);
   }

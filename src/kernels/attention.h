@@ -38,10 +38,12 @@ struct AttentionProblem {
   PositionMask<std::int64_t> mask_of(const Sequence& sequence) const noexcept { return {mask, sequence}; }
 };
 
-// The backward pass of a problem. `output` and `lse` are the results of its forward pass, and may be absent.
+// The backward pass of a problem. `output` and `lse` are the results of its forward pass, and may be absent; or merged,
+// those of all keys, of which the problem has a shard: then they are there, and dweights are not.
 struct AttentionGradientProblem {
   AttentionProblem forward;
   ConstTensorView output, lse;
+  bool merged = false;
   ConstTensorView doutput, dlse, dweights;            // dlse and dweights may be absent
   TensorView dq, dk, dv, dbias, dsink_logit, dgates;  // the last three are absent if not wanted
 };

@@ -35,8 +35,19 @@ kernels::AttentionGradientProblem ops::resolve_backward(Allocator& memory, const
     Argument{op, "forward output", forward.output}.expect_last_stride_one();
     Argument{op, "forward lse", forward.lse}.expect_input(shapes.lse, shapes.numbers);
   }
+  if (forward.merged && !forward.output.present()) {
+    throw Error(
+        ErrorCode::value, op,
+        "merged: expected output and lse over all shards of the keys, found neither; a shard does not know them");
+  }
+  if (forward.merged && upstream.weights.present()) {
+    throw Error(ErrorCode::unsupported, op,
+                "merged results take no dweights, whose part of delta is a sum over the keys of all shards; leave "
+                "dweights out, or call with all keys");
+  }
   problem.output = forward.output;
   problem.lse = forward.lse;
+  problem.merged = forward.merged;
   const auto expect_input = [&](bool wanted, bool present, const std::string& name) {
     if (wanted && !present) {
       throw Error(ErrorCode::value, op, "the gradient of " + name + " is wanted, but there is no " + name);

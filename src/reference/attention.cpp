@@ -11,8 +11,8 @@ void attend(const ConstTensorView& q, const ConstTensorView& k, const ConstTenso
 
 void attend_backward(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                      const AttentionOptions& options, const UpstreamGradients& upstream, const GradientWants& wants,
-                     const AttentionGradientOutputs& outputs) {
-  attend_backward_in<Doubles>(q, k, v, options, upstream, wants, outputs);
+                     const ForwardResults& forward, const AttentionGradientOutputs& outputs) {
+  attend_backward_in<Doubles>(q, k, v, options, upstream, wants, forward, outputs);
 }
 
 }  // namespace polyhead::reference

@@ -11,6 +11,6 @@ void attend(const ConstTensorView& q, const ConstTensorView& k, const ConstTenso
 
 void attend_backward(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                      const AttentionOptions& options, const UpstreamGradients& upstream, const GradientWants& wants,
-                     const AttentionGradientOutputs& outputs);
+                     const ForwardResults& forward, const AttentionGradientOutputs& outputs);
 
 }  // namespace polyhead::reference

@@ -122,8 +122,10 @@ class Gradients {
  public:
   using Real = typename Numbers::Real;
 
-  Gradients(const Heads<Numbers>& heads, const UpstreamGradients& upstream)
+  Gradients(const Heads<Numbers>& heads, const UpstreamGradients& upstream, const ForwardResults& forward)
       : heads_(heads),
+        output_(forward.output),
+        lse_(forward.lse),
         doutput_(upstream.output),
         dlse_(upstream.lse),
         dweights_(upstream.weights),
@@ -138,18 +140,25 @@ class Gradients {
     const Real gate = heads_.gate(sequence, h);
     const bool beside = dlse_.present() || dweights_.present();  // gradients that do not come through the gate
     if (gate == 0 && !want_dgate && !beside) return;
-    const Row<Real> row = heads_.row(sequence, h, i, want_dgate);
-    const Real* dout = doutput_.at(sequence.batch, h, sequence.query_place(i));
+    const std::int64_t b = sequence.batch, query = sequence.query_place(i);
+    const Row<Real> row = heads_.row(sequence, h, i, want_dgate, lse_.present() ? &lse_(b, h, query) : nullptr);
+    const Real* dout = doutput_.at(b, h, query);
     for (std::size_t e = 0; e < row.output.size(); ++e) dgates_(sequence.index, h) += dout[e] * row.output[e];
     if (gate == 0 && !beside) return;
 
-    std::vector<Real> dp(row.keys.size(), 0);
+    std::vector<Real> dp(row.keys.size(), 0), dw(row.keys.size(), 0);
     if (gate != 0) through_values(sequence, h, row, gate, dout, dp);
-    if (dweights_.present()) {
-      const Real* dw = dweights_.at(sequence.batch, h, sequence.query_place(i));
-      for (std::size_t n = 0; n < dp.size(); ++n) dp[n] += dw[weight_column(heads_.options, sequence, row.keys[n])];
+    for (std::size_t n = 0; dweights_.present() && n < dw.size(); ++n) {
+      dw[n] = dweights_.at(b, h, query)[weight_column(heads_.options, sequence, row.keys[n])];
+      dp[n] += dw[n];
     }
-    through_softmax(sequence, h, i, row, dp);
+    // delta = sum_j p_j dp_j. An output that was given has been summed over keys elsewhere too.
+    Real delta = 0;
+    for (std::size_t n = 0; n < dp.size(); ++n) delta += row.weights[n] * (output_.present() ? dw[n] : dp[n]);
+    if (output_.present() && gate != 0) {
+      for (std::int64_t e = 0; e < output_.shape()[3]; ++e) delta += dout[e] * output_.at(b, h, query)[e];
+    }
+    through_softmax(sequence, h, i, row, dp, delta);
   }
 
   void store_to(const AttentionGradientOutputs& outputs) const {
@@ -183,13 +192,11 @@ class Gradients {
     }
   }
 
-  // ds_j = p_j (dp_j - delta + dlse) with delta = sum_j p_j dp_j; the sink is one more j with dp = 0.
+  // ds_j = p_j (dp_j - delta + dlse); the sink is one more j with dp = 0.
   void through_softmax(const Sequence& sequence, std::int64_t h, std::int64_t i, const Row<Real>& row,
-                       const std::vector<Real>& dp) {
+                       const std::vector<Real>& dp, Real delta) {
     const std::int64_t b = sequence.batch, query = sequence.query_place(i);
     const Real dlse = dlse_.present() ? dlse_(b, h, query) : 0;
-    Real delta = 0;
-    for (std::size_t n = 0; n < dp.size(); ++n) delta += row.weights[n] * dp[n];
     if (dsink_logit_.present()) dsink_logit_(h) += row.sink_weight * (dlse - delta);
     for (std::size_t n = 0; n < dp.size(); ++n) {
       const std::int64_t key = sequence.key_place(row.keys[n]);
@@ -209,16 +216,16 @@ class Gradients {
   }
 
   const Heads<Numbers>& heads_;
-  const Array<Real> doutput_, dlse_, dweights_;
+  const Array<Real> output_, lse_, doutput_, dlse_, dweights_;
   Array<Real> dq_, dk_, dv_, dbias_, dsink_logit_, dgates_;
 };
 
 template <class Numbers>
 void attend_backward_in(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                         const AttentionOptions& options, const UpstreamGradients& upstream, const GradientWants& wants,
-                        const AttentionGradientOutputs& outputs) {
+                        const ForwardResults& forward, const AttentionGradientOutputs& outputs) {
   const Heads<Numbers> heads(q, k, v, options);
-  Gradients<Numbers> gradients(heads, upstream);
+  Gradients<Numbers> gradients(heads, upstream, forward);
   for (const Sequence& sequence : heads.sequences) {
     for (std::int64_t h = 0; h < heads.count(); ++h) {
       for (std::int64_t i = 0; i < sequence.queries; ++i) gradients.add_row(sequence, h, i, wants.gates);

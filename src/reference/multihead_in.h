@@ -204,7 +204,7 @@ MultiHeadGradients multihead_backward_in(const MultiHeadShape& shape, const Mult
   if (wants.gates) g.dgates = Tensor::zeros({sequences, layer.shape.heads}, between);
   attend_backward_in<Numbers>(layer.split(steps.part[0].view(), 0), layer.split(steps.part[1].view(), 1),
                               layer.split(steps.part[2].view(), 2), options.attention,
-                              {layer.split(dheads.view(), 0), upstream.lse, upstream.weights}, wants,
+                              {layer.split(dheads.view(), 0), upstream.lse, upstream.weights}, wants, {},
                               {layer.split(dpart[0].view(), 0), layer.split(dpart[1].view(), 1),
                                layer.split(dpart[2].view(), 2), g.dbias, g.dsink_logit, g.dgates});
 

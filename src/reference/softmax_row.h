@@ -67,8 +67,10 @@ class Heads {
     return alibi.rank() == 1 ? alibi(h) : alibi(sequence.index, h);
   }
 
-  // Query i of head h of a sequence. Its output is computed only on request: a gate of 0 must not read values.
-  Row<Real> row(const Sequence& sequence, std::int64_t h, std::int64_t i, bool with_output) const;
+  // Query i of head h of a sequence. Its output is computed only on request: a gate of 0 must not read values. With an
+  // lse the weights are e^(s - lse): it may be that of more keys than there are here.
+  Row<Real> row(const Sequence& sequence, std::int64_t h, std::int64_t i, bool with_output,
+                const Real* lse = nullptr) const;
 
   const AttentionOptions& options;
   const std::vector<Sequence> sequences;
@@ -79,19 +81,19 @@ class Heads {
  private:
   bool visible(const Sequence& sequence, std::int64_t h, std::int64_t i, std::int64_t j) const;
   void add_logit(Row<Real>& row, const Sequence& sequence, std::int64_t h, std::int64_t i, std::int64_t j) const;
-  void normalise(Row<Real>& row, std::int64_t h) const;
+  void normalise(Row<Real>& row, std::int64_t h, const Real* lse) const;
   void drop(Row<Real>& row, const Sequence& sequence, std::int64_t h, std::int64_t i) const;
   void sum_values(Row<Real>& row, const Sequence& sequence, std::int64_t h) const;
 };
 
 template <class Numbers>
-auto Heads<Numbers>::row(const Sequence& sequence, std::int64_t h, std::int64_t i, bool with_output) const
-    -> Row<Real> {
+auto Heads<Numbers>::row(const Sequence& sequence, std::int64_t h, std::int64_t i, bool with_output,
+                         const Real* lse) const -> Row<Real> {
   Row<Real> row;
   for (std::int64_t j = 0; j < sequence.keys; ++j) {
     if (visible(sequence, h, i, j)) add_logit(row, sequence, h, i, j);
   }
-  normalise(row, h);
+  normalise(row, h, lse);
   drop(row, sequence, h, i);
   if (with_output) sum_values(row, sequence, h);
   return row;
@@ -135,9 +137,15 @@ void Heads<Numbers>::add_logit(Row<Real>& row, const Sequence& sequence, std::in
 }
 
 template <class Numbers>
-void Heads<Numbers>::normalise(Row<Real>& row, std::int64_t h) const {
+void Heads<Numbers>::normalise(Row<Real>& row, std::int64_t h, const Real* lse) const {
   const Real sink = sink_logit.present() ? sink_logit(h) : -std::numeric_limits<Real>::infinity();
   row.has_sink = sink != -std::numeric_limits<Real>::infinity();
+  if (lse != nullptr) {
+    row.lse = *lse;
+    row.sink_weight = row.has_sink ? std::exp(sink - *lse) : 0;
+    for (const Real s : row.logits) row.weights.push_back(Numbers::stored(std::exp(s - *lse)));
+    return;
+  }
   if (row.keys.empty()) {
     row.lse = sink;
     row.sink_weight = row.has_sink ? 1 : 0;

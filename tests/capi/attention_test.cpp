@@ -104,14 +104,16 @@ TEST(Attention, InCIsAttentionInCpp) {
 TEST(AttentionBackward, InCIsThatInCpp) {
   Context context(2);
   const CContext in_c_context;
-  for (const Case& recipe : gradient_catalogue()) {
+  std::vector<Case> cases = gradient_catalogue();
+  for (const Case& shard : shard_catalogue()) cases.push_back(shard);
+  for (const Case& recipe : cases) {
     if (kSanitized && recipe.name.find("_and_") != recipe.name.npos) continue;  // each option has been there alone
     SCOPED_TRACE(recipe.name);
     const Materialised made = materialise(recipe);
-    const Attention forward = attend(context, made.q, made.k, made.v, made.options, {.lse = true});
+    const Attention own = attend(context, made.q, made.k, made.v, made.options, {.lse = true});
+    const ForwardResults forward = recipe.shard ? made.forward : ForwardResults{own.output, own.lse};
     const AttentionGradients expected =
-        attend_backward(context, made.q, made.k, made.v, made.options, made.upstream, made.gradient_wants,
-                        {.output = forward.output, .lse = forward.lse});
+        attend_backward(context, made.q, made.k, made.v, made.options, made.upstream, made.gradient_wants, forward);
     AttentionGradients found{like(expected.dq),    like(expected.dk),          like(expected.dv),
                              like(expected.dbias), like(expected.dsink_logit), like(expected.dgates)};
     InC in_c;
@@ -122,7 +124,8 @@ TEST(AttentionBackward, InCIsThatInCpp) {
                                                   .lse = in_c(forward.lse),
                                                   .doutput = in_c(made.upstream.output),
                                                   .dlse = in_c(made.upstream.lse),
-                                                  .dweights = in_c(made.upstream.weights)};
+                                                  .dweights = in_c(made.upstream.weights),
+                                                  .merged = forward.merged ? 1 : 0};
     const polyhead_attention_gradients gradients = {.size = sizeof gradients,
                                                     .dq = in_c(found.dq),
                                                     .dk = in_c(found.dk),

@@ -42,6 +42,26 @@ TEST_P(CpuGradients, FollowTheRuleOnEveryTarget) { expect_right_gradients(materi
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, CpuGradients, ::testing::ValuesIn(gradient_catalogue()),
                          [](const auto& instance) { return instance.param.name; });
+// Of a shard: with the output and lse of more keys, as around a ring.
+void expect_right_gradients_of_shard(const Materialised& m) {
+  const auto expected = judges(m.name) ? std::optional(expected_gradients(m)) : std::nullopt;
+  const RestoreTarget restore;
+  Context context(1);
+  for (const std::string& target : targets_for(m.name)) {
+    SCOPED_TRACE(target);
+    cpu::use_target(target);
+    AttentionGradients got = gradients(context, m, m.forward);
+    EXPECT_TRUE(expected ? judge(*expected, views_of(got)) : ::testing::AssertionSuccess());
+  }
+}
+
+class CpuShards : public ::testing::TestWithParam<Case> {};
+
+TEST_P(CpuShards, TakeLseAndOutputAsTheyAreGiven) { expect_right_gradients_of_shard(materialise(GetParam())); }
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, CpuShards, ::testing::ValuesIn(shard_catalogue()),
+                         [](const auto& instance) { return instance.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Spoilt, CpuGradients, ::testing::ValuesIn(spoilt_catalogue()),
                          [](const auto& instance) { return instance.param.name; });
 
@@ -185,6 +205,22 @@ std::vector<Case> long_cases() {
   keep.keep = Dims{521, 13};
   return {causal, bias, window, drop, gates, keep};
 }
+
+// The same as shards: with panels of several blocks, and dq in several copies.
+std::vector<Case> large_shards() {
+  std::vector<Case> cases = large_cases();
+  for (Case c : cases_of_few_heads()) {
+    c.name = "few_heads_" + c.name;
+    cases.push_back(c);
+  }
+  for (Case& c : cases) {
+    c.shard = true;
+    c.dweights = false;
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, CpuShards, ::testing::ValuesIn(large_shards()),
+                         [](const auto& instance) { return instance.param.name; });
 
 class CpuLongGradients : public ::testing::TestWithParam<Case> {};
 

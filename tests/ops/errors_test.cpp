@@ -411,6 +411,17 @@ TEST(Errors, GradientsThatDoNotFit) {
     expect_error([&] { with(half); }, ErrorCode::value, "attend_backward", {"expected output and lse", "together"});
   }
   EXPECT_THROW(with({c.output, short_lse}), Error);
+  // Results of more keys: given, and without gradients of weights.
+  EXPECT_NO_THROW(with({c.output, lse, true}));
+  expect_error([&] { with({.merged = true}); }, ErrorCode::value, "attend_backward", {"merged", "found neither"});
+  const Tensor all_weights =
+      Tensor::zeros({c.q_view.shape(0), c.q_view.shape(1), c.q_view.shape(2), c.k_view.shape(2)}, DType::f32);
+  expect_error(
+      [&] {
+        attend_backward(c.context, c.q_view, c.k_view, c.v_view, c.options,
+                        {.output = c.output, .weights = all_weights}, {}, {c.output, lse, true});
+      },
+      ErrorCode::unsupported, "attend_backward", {"merged", "dweights"});
   EXPECT_THROW(with({}, {.sink_logit = true}), Error);
   // Outputs: missing, unwanted, of another shape, or the memory of an input.
   Tensor dq = Tensor::zeros(c.q_view.shape(), DType::f32), dk = Tensor::zeros(c.k_view.shape(), DType::f32),

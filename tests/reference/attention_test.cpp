@@ -441,7 +441,7 @@ TEST(Reference, GradientsByHand) {
   Tensor dq = Tensor::empty({1, 1, 1, 1}, DType::f64), dk = Tensor::empty({1, 1, 2, 1}, DType::f64);
   Tensor dv = Tensor::empty({1, 1, 2, 1}, DType::f64), dbias = Tensor::empty({2}, DType::f64);
   Tensor dsink = Tensor::empty({1}, DType::f64), dgates = Tensor::empty({1, 1}, DType::f64);
-  reference::attend_backward(q, k, v, m.options, {doutput, dlse, {}}, m.gradient_wants,
+  reference::attend_backward(q, k, v, m.options, {doutput, dlse, {}}, m.gradient_wants, {},
                              {dq, dk, dv, dbias, dsink, dgates});
   // dp = 0.5 * 8 * v = {4, 20}, delta = 6: ds = {1/4 (4 - 6 + 1), 1/4 (20 - 6 + 1)}, and 1/2 (0 - 6 + 1) for the sink.
   expect_near(dbias, {-0.25, 3.75});

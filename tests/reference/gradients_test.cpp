@@ -87,7 +87,7 @@ TEST_P(ReferenceGradients, AreFiniteDifferences) {
   recipe.wants.weights = recipe.dweights;
   const Materialised m = materialise(recipe);
   AttentionGradients gradients = make_gradients(m);
-  reference::attend_backward(m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants, views_of(gradients));
+  reference::attend_backward(m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants, {}, views_of(gradients));
   expect_gradient("dq", m, m.q, Numbers(gradients.dq));
   expect_gradient("dk", m, m.k, Numbers(gradients.dk));
   expect_gradient("dv", m, m.v, Numbers(gradients.dv));

@@ -460,4 +460,19 @@ std::vector<Case> gradient_catalogue() {
   return all;
 }
 
+std::vector<Case> shard_catalogue() {
+  std::vector<Case> cases = gradient_catalogue();
+  // Few rows would be judged by luck: nothing normalises the errors of a row's weights away. Where logits are far
+  // apart, 16 bits of the output are no yardstick.
+  std::erase_if(cases, [](const Case& c) {
+    return (c.queries > 1 && c.queries < 10) || (c.logits == Logits::spread && size_of(c.dtype) == 2);
+  });
+  for (Case& c : cases) {
+    c.name = "shard_" + c.name;
+    c.shard = true;
+    c.dweights = false;
+  }
+  return cases;
+}
+
 }  // namespace polyhead::test

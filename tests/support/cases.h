@@ -53,6 +53,8 @@ struct Case {
 
   AttentionWants wants;  // with the full set of statistics marked and target keys are made too
   bool dlse = false, dweights = false;
+  // The keys are a shard: output and lse, which the backward pass is given, are those of as many keys again.
+  bool shard = false;
 };
 
 inline void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -65,7 +67,8 @@ struct Materialised {
   AttentionOptions options;
   AttentionWants wants;
   UpstreamGradients upstream;
-  GradientWants gradient_wants;  // of all that there is
+  GradientWants gradient_wants;           // of all that there is
+  ForwardResults forward, exact_forward;  // of a shard: as they are given, and in double
   std::vector<Tensor> memory;
 };
 
@@ -77,6 +80,9 @@ std::vector<Case> catalogue();
 
 // The same for gradients: smaller, and with upstream gradients of lse and weights.
 std::vector<Case> gradient_catalogue();
+
+// Cases of gradient_catalogue() as shards.
+std::vector<Case> shard_catalogue();
 
 // NaN and infinity that some queries see: for backends that keep them to exactly those.
 std::vector<Case> spoilt_catalogue();

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "reference/attention.h"
 #include "reference/softmax_row.h"
 #include "support/cases.h"
 
@@ -31,6 +32,7 @@ class Maker {
     if (c_.hidden_nan) spoil_hidden();
     if (c_.closed_nan) spoil_closed();
     spoil_one();
+    if (c_.shard) add_forward();
     return std::move(made_);
   }
 
@@ -233,6 +235,45 @@ class Maker {
       }
     }
     spoil_rows(made_.v, used);
+  }
+
+  // Output and lse of these keys and of others, which have no weight, next to none, about as much as these, or far
+  // more.
+  void add_forward() {
+    Tensor exact = Tensor::empty(doutput_.shape(), DType::f64);
+    Tensor exact_lse = Tensor::empty({axis0(), c_.heads, c_.queries}, DType::f64);
+    reference::attend(made_.q, made_.k, made_.v, made_.options, {.lse = true}, {.output = exact, .lse = exact_lse});
+    reference::Array<double> output(exact), lse(exact_lse);
+    const reference::Heads<reference::Doubles> heads(made_.q, made_.k, made_.v, made_.options);
+    int turn = 0;
+    for (const reference::Sequence& sequence : heads.sequences) {
+      for (std::int64_t h = 0; h < c_.heads; ++h) {
+        for (std::int64_t i = 0; i < sequence.queries; ++i) {
+          const double others[] = {0, 1e-6 * random_.uniform(), std::exp(random_.normal()), 200};
+          const std::int64_t row = sequence.query_place(i);
+          share_row(others[turn++ % 4], heads.gate(sequence, h), lse(sequence.batch, h, row),
+                    output.at(sequence.batch, h, row));
+        }
+      }
+    }
+    const TensorView given = zeros(doutput_.shape(), c_.dtype), given_lse = zeros(lse.shape(), wide());
+    output.store_to(given);
+    lse.store_to(given_lse);
+    made_.forward = {given, given_lse, true};
+    output.store_to(exact);
+    lse.store_to(exact_lse);
+    made_.exact_forward = {own(std::move(exact)), own(std::move(exact_lse)), true};
+  }
+  // To a row of lse and output [E] come keys that weigh `others` times as much as those that it sees, or as nothing if
+  // it sees none.
+  void share_row(double others, double gate, double& lse, double* output) {
+    const bool none = std::isinf(lse);
+    if (none && others == 0) return;
+    lse = none ? random_.normal() : lse + std::log1p(others);
+    const double share = none ? 1 : others / (1 + others);
+    for (std::int64_t e = 0; e < c_.value_dim; ++e) {
+      output[e] = (1 - share) * output[e] + share * gate * random_.normal();
+    }
   }
 
   // One number in the middle of a tensor. The NaN has bits behind its first, which f32 keeps.

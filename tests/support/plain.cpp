@@ -12,27 +12,27 @@ namespace polyhead::test {
 namespace {
 
 template <class Numbers>
-void run_in(const Materialised& m, const AttentionOutputs& outputs) {
+void run_in(const Materialised& m, const ForwardResults&, const AttentionOutputs& outputs) {
   reference::attend_in<Numbers>(m.q, m.k, m.v, m.options, m.wants, outputs);
 }
 template <class Numbers>
-void run_in(const Materialised& m, const AttentionGradientOutputs& outputs) {
-  reference::attend_backward_in<Numbers>(m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants, outputs);
+void run_in(const Materialised& m, const ForwardResults& forward, const AttentionGradientOutputs& outputs) {
+  reference::attend_backward_in<Numbers>(m.q, m.k, m.v, m.options, m.upstream, m.gradient_wants, forward, outputs);
 }
 
 template <class Outputs>
 void run_exact(const Materialised& m, const Outputs& outputs) {
-  if (m.q.dtype() == DType::f64) return run_in<LongDoubles>(m, outputs);
-  run_in<reference::Doubles>(m, outputs);
+  if (m.q.dtype() == DType::f64) return run_in<LongDoubles>(m, m.exact_forward, outputs);
+  run_in<reference::Doubles>(m, m.exact_forward, outputs);
 }
 
 template <class Outputs>
 void run_plain(const Materialised& m, const Outputs& outputs) {
   switch (m.q.dtype()) {
-    case DType::f64: return run_in<reference::Doubles>(m, outputs);
-    case DType::f16: return run_in<Rounded<float, float16>>(m, outputs);
-    case DType::bf16: return run_in<Rounded<float, bfloat16>>(m, outputs);
-    default: return run_in<Rounded<float, float>>(m, outputs);
+    case DType::f64: return run_in<reference::Doubles>(m, m.forward, outputs);
+    case DType::f16: return run_in<Rounded<float, float16>>(m, m.forward, outputs);
+    case DType::bf16: return run_in<Rounded<float, bfloat16>>(m, m.forward, outputs);
+    default: return run_in<Rounded<float, float>>(m, m.forward, outputs);
   }
 }
 
@@ -60,7 +60,9 @@ Materialised summed_backwards(const Materialised& m, bool logits, bool values) {
   other.options = m.options;
   other.wants = m.wants;
   other.upstream = m.upstream;
+  other.forward = m.forward;
   if (values) other.upstream.output = backwards(m.upstream.output);
+  if (values) other.forward.output = backwards(m.forward.output);
   other.gradient_wants = m.gradient_wants;
   return other;
 }
