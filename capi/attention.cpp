@@ -187,3 +187,17 @@ polyhead_status polyhead_attend_backward(polyhead_context* context, const polyhe
          .dgates = out(into.dgates, "dgates")});
   });
 }
+
+polyhead_status polyhead_merge_attention(const polyhead_attention_results* parts, size_t count,
+                                         const polyhead_attention_results* merged) {
+  return guarded([&] {
+    constexpr std::string_view op = "merge_attention";
+    std::vector<AttentionPart> given;
+    for (const polyhead_attention_results& part : versioned(parts, count, op, "parts")) {
+      given.push_back({.output = view_of(part.output, op, "part output"),
+                       .lse = view_of(part.lse, op, "part lse"),
+                       .row_statistics = view_of(part.row_statistics, op, "part row_statistics")});
+    }
+    merge_attention(given, wanted(merged, op).outputs);
+  });
+}

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -189,6 +190,19 @@ void attend_backward_into(Context& context, const ConstTensorView& q, const Cons
 // Merges the statistics of more rows (another batch, chunk or rank) into a total: counts and sums add, max_logit takes
 // the larger. `into` may be f64 where `more` is f32, for totals of many chunks.
 void merge_statistics(const TensorView& into, const ConstTensorView& more);
+
+// What attend gave for one shard of a call's keys: the output [B,H,T,E] of any float type, best f32; lse [B,H,T]; and
+// row statistics, if some are to be merged.
+struct AttentionPart {
+  ConstTensorView output{}, lse{}, row_statistics{};
+};
+// The results of the call with all keys, from those of its shards in the order of their keys. Each key is in one shard,
+// and sink_logit is given to one shard only; a shard may be empty, or hold nothing that a row sees. Written are the
+// output, of any float type, and of lse, row_statistics and statistics what is present, f32 or f64 (so that a merge of
+// merges need not round). Statistics come from the parts' row statistics, which must be there then; all of them are
+// exact but normalised_entropy, which is NaN: how many keys a row sees is in no shard. Weights and logits are refused.
+// In host memory, apart from the parts'.
+void merge_attention(std::span<const AttentionPart> parts, const AttentionOutputs& into);
 
 // The path a call would take, in words, and why it is not a faster one; throws what the call would throw.
 std::string explain(Context& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,

@@ -1,5 +1,8 @@
 #include "native/attention.h"
 
+#include <deque>
+#include <vector>
+
 #include "native/contexts.h"
 
 namespace polyhead::native {
@@ -108,6 +111,27 @@ PyObject* attend_backward(PyObject*, PyObject* const* arguments, Py_ssize_t coun
                                       &above, &into);
     }));
     return own(PyTuple_Pack(3, dq.get(), dk.get(), dv.get()));
+  });
+}
+
+PyObject* merge_attention(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([&] {
+    expect_arguments(count, 2, 2);
+    Call merged;
+    const auto into = merged.filled<polyhead_attention_results>(kResults, arguments[1]);
+    std::deque<Call> calls;
+    std::vector<polyhead_attention_results> parts;
+    for (Py_ssize_t n = 0; n < PyTuple_Size(arguments[0]); ++n) {
+      PyObject* const part = PyTuple_GetItem(arguments[0], n);  // (output, lse, row_statistics)
+      Call& call = calls.emplace_back();
+      polyhead_attention_results& given = parts.emplace_back();
+      given.size = sizeof given;
+      given.output = call.tensor(PyTuple_GetItem(part, 0), "output");
+      given.lse = call.tensor(PyTuple_GetItem(part, 1), "lse");
+      given.row_statistics = call.tensor(PyTuple_GetItem(part, 2), "row_statistics");
+    }
+    check(run(true, [&] { return polyhead_merge_attention(parts.data(), parts.size(), &into); }));
+    return share(Py_None);
   });
 }
 

@@ -11,5 +11,7 @@ PyObject* attend(PyObject*, PyObject* const* arguments, Py_ssize_t count);
 PyObject* attend_backward(PyObject*, PyObject* const* arguments, Py_ssize_t count);
 // explain(q, k, v, options, results): which path the call would take.
 PyObject* explain(PyObject*, PyObject* const* arguments, Py_ssize_t count);
+// merge_attention(((output, lse, row_statistics), ..), results): fills the results.
+PyObject* merge_attention(PyObject*, PyObject* const* arguments, Py_ssize_t count);
 
 }  // namespace polyhead::native

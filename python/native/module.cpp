@@ -32,6 +32,7 @@ PyMethodDef methods[] = {
     {"attend", method(attend), METH_FASTCALL, nullptr},
     {"attend_backward", method(attend_backward), METH_FASTCALL, nullptr},
     {"explain", method(explain), METH_FASTCALL, nullptr},
+    {"merge_attention", method(merge_attention), METH_FASTCALL, nullptr},
     {"attend_tensors", method(attend_tensors), METH_FASTCALL, nullptr},
     {"sdpa", method(sdpa), METH_FASTCALL, nullptr},
     {"record_forward", method(record_forward), METH_FASTCALL, nullptr},

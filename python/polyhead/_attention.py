@@ -329,6 +329,37 @@ def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: 
                     given.sink_logit is not None, given.gates is not None, merged)
 
 
+def merge_attention(parts: Sequence[Attention]) -> Attention:
+    """What attention() gives over all keys, from what it gave over shards of them, in the order of the keys.
+
+    Each part has its lse; sink_logit goes to one shard only. Where all parts have row_statistics, the result has statistics
+    and row_statistics, exact but for normalised_entropy, which is NaN: how many keys a row sees is in no shard. A shard that
+    begins at key n has first_position n lower than the call with all keys.
+
+    >>> import numpy as np, polyhead
+    >>> x = np.random.default_rng(0).standard_normal((1, 2, 6, 4))
+    >>> parts = [polyhead.attention(x, x[:, :, n:n + 3], x[:, :, n:n + 3], causal=True, first_position=-n, lse=True) for n in (0, 3)]
+    >>> np.allclose(polyhead.merge_attention(parts).output, polyhead.attention(x, x, x, causal=True))
+    True
+    """
+    given = []
+    for n, part in enumerate(parts):
+        if not isinstance(part, Attention) or part.lse is None:
+            raise InvalidValueError(f"parts[{n}]: expected an Attention with its lse (lse=True), found {type(part).__name__}")
+        given.append((part.output, part.lse, part.row_statistics.sums if part.row_statistics is not None else None))
+    if not given:
+        raise InvalidValueError("parts: expected the results of one shard or more, found none")
+    output, lse, _ = given[0]
+    result = Attention(empty(output, output.shape), empty(lse, lse.shape))
+    sums = rows = None
+    if all(part[2] is not None for part in given):
+        batch, heads, _, fields = given[0][2].shape
+        sums, rows = empty(lse, (batch, heads, fields), "stat"), empty(lse, given[0][2].shape, "stat")
+        result.statistics, result.row_statistics = HeadStatistics(sums), HeadStatistics(rows)
+    native.merge_attention(tuple(given), Results(result.output, result.lse, statistics=sums, row_statistics=rows))
+    return result
+
+
 def explain(q: Array, k: Array, v: Array, *, lse: bool = False, weights: bool = False, weights_f32: bool = False,
             heads: Optional[Sequence[int]] = None, rows: Optional[Sequence[int]] = None, logits: Optional[LogitStage] = None,
             statistics: Optional[StatisticsSet] = None, row_statistics: bool = False, **options: "Unpack[ContractOptions]") -> str:

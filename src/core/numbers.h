@@ -20,6 +20,16 @@ inline void store_number(double value, DType dtype, void* to) {
   }
 }
 
+// The element of a float type at this offset of a host tensor.
+inline double load_number(const ConstTensorView& from, std::int64_t offset) {
+  switch (from.dtype()) {
+    case DType::f64: return static_cast<const double*>(from.data())[offset];
+    case DType::f32: return static_cast<double>(static_cast<const float*>(from.data())[offset]);
+    case DType::f16: return static_cast<double>(static_cast<float>(static_cast<const float16*>(from.data())[offset]));
+    default: return static_cast<double>(static_cast<float>(static_cast<const bfloat16*>(from.data())[offset]));
+  }
+}
+
 // A host tensor of any float type as f32.
 inline Tensor widened(Tensor tensor) {
   if (tensor.dtype() == DType::f32) return tensor;

@@ -101,6 +101,48 @@ TEST(Attention, InCIsAttentionInCpp) {
   }
 }
 
+TEST(MergeAttention, InCIsThatInCpp) {
+  Context context(1);
+  Case recipe;
+  recipe.name = "merged_in_c";
+  recipe.wants = {.lse = true, .statistics = StatisticsSet::light, .row_statistics = true};
+  recipe.options.first_position = 90;
+  const Materialised made = materialise(recipe);
+  std::vector<Attention> results;
+  std::vector<AttentionPart> parts;
+  std::vector<polyhead_attention_results> parts_in_c;
+  InC in_c;
+  for (const auto& [begin, end] : {std::pair{0, 50}, {50, 131}}) {
+    AttentionOptions options = made.options;
+    *options.first_position -= begin;
+    results.push_back(
+        attend(context, made.q, made.k.slice(2, begin, end), made.v.slice(2, begin, end), options, made.wants));
+  }
+  for (const Attention& r : results) {
+    parts.push_back({r.output, r.lse, r.row_statistics});
+    polyhead_attention_results& part = parts_in_c.emplace_back();
+    part.size = sizeof part;
+    part.output = in_c(r.output);
+    part.lse = in_c(r.lse);
+    part.row_statistics = in_c(r.row_statistics);
+  }
+  Attention expected, found;
+  for (Attention* into : {&expected, &found}) {
+    *into = {like(results[0].output), like(results[0].lse), {}, {}, like(results[0].statistics), {}};
+  }
+  merge_attention(parts, {.output = expected.output, .lse = expected.lse, .statistics = expected.statistics});
+  polyhead_attention_results merged{};
+  merged.size = sizeof merged;
+  merged.output = in_c(found.output);
+  merged.lse = in_c(found.lse);
+  merged.statistics = in_c(found.statistics);
+  expect_ok(polyhead_merge_attention(parts_in_c.data(), parts_in_c.size(), &merged));
+  expect_same_bits(expected.output, found.output, "output");
+  expect_same_bits(expected.lse, found.lse, "lse");
+  expect_same_bits(expected.statistics, found.statistics, "statistics");
+  EXPECT_EQ(polyhead_merge_attention(nullptr, 0, &merged), POLYHEAD_VALUE);
+}
+
 TEST(AttentionBackward, InCIsThatInCpp) {
   Context context(2);
   const CContext in_c_context;
