@@ -5,6 +5,7 @@
 
 #include "core/numbers.h"
 #include "polyhead/layer.h"
+#include "polyhead/linear.h"
 #include "reference/multihead_in.h"
 #include "support/bits.h"
 #include "support/compare.h"
@@ -300,6 +301,61 @@ TEST(MultiHeadThreads, ChangeNoBit) {
     EXPECT_TRUE(same_bits("dquery", backward.dquery, gradients.dquery));
     EXPECT_TRUE(same_bits("in_proj_weight", backward.dparameters.in_proj_weight, gradients.dparameters.in_proj_weight));
     EXPECT_TRUE(same_bits("out_proj_bias", backward.dparameters.out_proj_bias, gradients.dparameters.out_proj_bias));
+  }
+}
+
+// x W^T + b, in f64.
+Tensor exact_product(const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias) {
+  const reference::Array<double> xs(x), ws(weight), bs(bias);
+  Tensor y = Tensor::empty({x.shape(0), x.shape(1), weight.shape(0)}, DType::f64);
+  const auto columns = static_cast<std::size_t>(weight.shape(0)), inner = static_cast<std::size_t>(weight.shape(1));
+  std::size_t n = 0;
+  fill_with(y, [&] {
+    const std::size_t row = n / columns, column = n % columns;
+    ++n;
+    double sum = bs.present() ? bs.values()[column] : 0;
+    for (std::size_t k = 0; k < inner; ++k) sum += xs.values()[row * inner + k] * ws.values()[column * inner + k];
+    return sum;
+  });
+  return y;
+}
+
+// The product with W_O apart from bias and residual: of the heads that the layer hands out, `linear` makes the layer's
+// own output; rows of W_O make columns of it; and columns of W_O, whole heads, make parts without a bias that add up.
+TEST(MultiHeadHeads, TimesTheOutputWeightsAreTheOutput) {
+  Context context(2);
+  for (const LayerCase& c : cases()) {
+    if (c.options.output_dropout.p > 0) continue;
+    SCOPED_TRACE(c.name);
+    const Layer l(c);
+    const MultiHeadResults results = l.forward(context);
+    const MultiHeadViews p = l.layer.parameters();
+    EXPECT_TRUE(
+        same_bits("output", linear(context, results.heads, p.out_proj_weight, p.out_proj_bias), results.output));
+    const std::int64_t width = p.out_proj_weight.shape(0), inner = p.out_proj_weight.shape(1);
+    for (const auto& [begin, end] : {std::pair{std::int64_t{0}, width / 3}, {width / 3, width}}) {
+      const ConstTensorView bias = p.out_proj_bias.present() ? p.out_proj_bias.slice(0, begin, end) : ConstTensorView{};
+      const Tensor part = linear(context, results.heads, p.out_proj_weight.slice(0, begin, end), bias);
+      EXPECT_EQ(reference::Array<double>(part.view()).values(),
+                reference::Array<double>(results.output.view().slice(2, begin, end)).values());
+    }
+    Tensor sum = Tensor::zeros(results.output.shape(), results.output.dtype());
+    std::vector<double> total(static_cast<std::size_t>(sum.view().count()), 0);
+    const std::int64_t cut = inner / c.shape.heads * (c.shape.heads / 2);  // some heads here, the others there
+    for (const auto& [begin, end] : {std::pair{std::int64_t{0}, cut}, {cut, inner}}) {
+      Tensor part = Tensor::empty(sum.shape(), c.dtype == DType::f64 ? DType::f64 : DType::f32);
+      linear_into(context, results.heads.view().slice(2, begin, end), p.out_proj_weight.slice(1, begin, end), {}, part);
+      const reference::Array<double> numbers(part.view());
+      for (std::size_t n = 0; n < total.size(); ++n) total[n] += numbers.values()[n];
+    }
+    const reference::Array<double> bias(p.out_proj_bias);
+    std::size_t n = 0;
+    fill_with(sum, [&] {
+      const double b = bias.present() ? bias.values()[n % static_cast<std::size_t>(width)] : 0;
+      return total[n++] + b;
+    });
+    const Tensor exact = exact_product(results.heads, p.out_proj_weight, p.out_proj_bias);
+    EXPECT_TRUE(near_enough("sum of parts", sum, exact, results.output));
   }
 }
 
