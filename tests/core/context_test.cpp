@@ -46,9 +46,15 @@ TEST(Context, StartsNoThreadWhenMade) {
 
 TEST(Context, Moves) {
   Context first(2);
+  const Context& left = first;
   EXPECT_EQ(sum_below(first, 10), 45);
   Context second = std::move(first);
   EXPECT_EQ(sum_below(second, 10), 45);
+  // What is left of the first still answers.
+  EXPECT_EQ(left.device(), Device{});
+  EXPECT_EQ(left.threads(), 0);
+  EXPECT_EQ(left.allocator(), host_allocator());
+  EXPECT_EQ(left.precision(), Precision::f32);
   second = Context(3);
   EXPECT_EQ(second.threads(), 3);
   EXPECT_EQ(sum_below(second, 10), 45);
