@@ -51,6 +51,27 @@ TEST(PassBytes, AreWhatAPassTakes) {
     }
   }
 }
+
+// Of many heads, the statistics of every row are nearly half of it.
+TEST(PassBytes, CountTheStatisticsOfRows) {
+  Config config = make_config(Kind::gpt, 4, 128, 32);
+  config.vocabulary = 300;
+  config.context = 512;
+  const Transformer model(config, 1);
+  const Pass pass{.batch = 4, .tokens = 512, .row_statistics = true};
+  const Tensor tokens = Tensor::zeros({pass.batch, pass.tokens}, DType::i32);
+  malloc_trim(0);
+  const auto peak = test::peak_of([&] {
+    Context context(1);
+    autograd::Tape tape(context, false);
+    PassOptions options;
+    options.wants.attention.statistics = StatisticsSet::full;
+    options.wants.attention.row_statistics = true;
+    model.forward(tape, tokens, options);
+  });
+  if (!peak) GTEST_SKIP() << "the peak cannot be reset";
+  EXPECT_NEAR(pass_bytes(config, pass) / *peak, 1, 0.1);
+}
 #endif
 
 }  // namespace

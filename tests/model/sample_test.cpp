@@ -8,6 +8,9 @@
 #include <limits>
 #include <numeric>
 
+#include "io/scratch.h"
+#include "ops/sample.h"
+
 namespace polyhead::model {
 namespace {
 
@@ -37,6 +40,22 @@ class Sample : public ::testing::Test {
   Context context_{1};
   Transformer model_{small(), 3};
 };
+
+TEST_F(Sample, LogitsMustBeFinite) {
+  const Tensor draws = Tensor::zeros({2}, DType::f64);
+  Tensor tokens = Tensor::zeros({2}, DType::i32);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity}) {
+    for (const std::int64_t place : {0, 4, 5, 9}) {
+      Tensor logits = Tensor::zeros({2, 5}, DType::f32);
+      logits.as<float>()[place] = bad;
+      for (const double temperature : {0.0, 1.0}) {
+        io::expect_error(ErrorCode::input, {"[draw]", "logits are not finite"},
+                         [&] { ops::sample(context_, "draw", logits, {.temperature = temperature}, draws, tokens); });
+      }
+    }
+  }
+}
 
 TEST_F(Sample, TemperatureZeroTakesTheLikeliest) {
   const Tokens tokens{1, 2, 3};
