@@ -59,12 +59,18 @@ TEST(Observer, SaysWhatALanguageModelExpects) {
   }
 }
 
-// The random segments that roles are found with are as long as the model can read, up to 64 tokens.
-TEST(Observer, FindsRolesOnRepeatsOfTheModelsOwnWords) {
-  Opened open(serve::save_language_model);
+// The random segments that roles are found with begin as texts of the model do, and are as long as it can read, up to
+// 64 tokens.
+class Repeats : public testing::TestWithParam<void (*)(const std::filesystem::path&)> {};
+INSTANTIATE_TEST_SUITE_P(Observer, Repeats, testing::Values(serve::save_language_model, serve::save_encoder));
+
+TEST_P(Repeats, OfTheModelsOwnWordsShowRoles) {
+  Opened open(GetParam());
   const Tokens tokens = open.observer->tokens_of(kText, 64);
+  const Language& language = open.observer->language();
+  EXPECT_EQ(language.beginning().size(), GetParam() == serve::save_encoder ? 1u : 0u);
   const heads::RepeatProbe options{
-      .alphabet = open.observer->language().ordinary(), .beginning = {}, .batch = 8, .length = 64};
+      .alphabet = language.ordinary(), .beginning = language.beginning(), .batch = 8, .length = 64};
   const heads::Survey repeats = heads::survey(open.context, open.observer->model(), heads::make_repeats(options, 8));
   const Observation seen = open.observer->observe(tokens), gated = open.observer->observe(tokens, {{{0, 0}, 0.0F}});
   for (std::size_t n = 0; n < seen.roles.size(); ++n) {

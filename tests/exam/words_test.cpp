@@ -1,7 +1,10 @@
 // What examining says to folders, texts and sizes that are wrong, beside the file that holds it; and what it leaves in
 // the folder of a model that reads text.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <limits>
 #include <set>
 
@@ -9,6 +12,7 @@
 #include "exam/examination.h"
 #include "exam/language.h"
 #include "io/gguf.h"
+#include "model/memory.h"
 #include "serve/models.h"
 #include "support/kept.h"
 #include "support/said.h"
@@ -102,6 +106,26 @@ TEST_F(ExamWords, OfMemory) {
     std::swap(material.probes.plain[0], material.probes.plain[1]);
     expect_memory("prune", config, material, true, 2);
   });
+}
+
+// Beside the model, its packed weights and an untrained one: room for one of them is too little.
+TEST_F(ExamWords, OfMemoryForModels) {
+  model::Config config = model::make_config(model::Kind::gpt, 1, 2, 1);
+  config.vocabulary = config.context = 1'000'000;
+  model::Transformer model(config, 1);
+  Material material;
+  material.probes.plain.emplace_back().tokens = Tensor::zeros({1, 2}, DType::i32);
+  double pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const double room = 1.5 * sizeof(float) * model::parameter_count(config);
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  struct rlimit limit = before;
+  limit.rlim_cur = static_cast<rlim_t>(pages * static_cast<double>(sysconf(_SC_PAGESIZE)) + room);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  io::expect_error(ErrorCode::value, {"[examine]", "on 1 x 2 tokens", "take shorter windows or fewer"},
+                   [&] { examine(context_, model, material, {.gradient = false}); });
+  setrlimit(RLIMIT_AS, &before);
 }
 
 TEST_F(ExamWords, OfWhatBegins) {
