@@ -20,11 +20,17 @@ BOUND = 4 << 20  # bytes that the rounds may add to the server's memory: 4,096 q
 
 class Crowd(unittest.TestCase):
     def setUp(self):
-        self.server = subprocess.Popen([POLYHEAD, 'serve', MODEL, '--threads', '1'], stdout=subprocess.PIPE,
+        self.start()
+
+    def tearDown(self):
+        self.stop()
+
+    def start(self, *options):
+        self.server = subprocess.Popen([POLYHEAD, 'serve', MODEL, '--threads', '1', *options], stdout=subprocess.PIPE,
                                        stderr=subprocess.DEVNULL, text=True)
         self.address = urllib.parse.urlsplit(self.server.stdout.readline().strip())
 
-    def tearDown(self):
+    def stop(self):
         self.server.send_signal(signal.SIGINT)
         self.assertEqual(self.server.wait(timeout=20), 0)
         self.server.stdout.close()
@@ -103,6 +109,17 @@ class Crowd(unittest.TestCase):
         late = self.connect()
         self.assertEqual(self.ask(late, 'read', {'text': 'a road'})[0], 200, 'and it goes on')
         late.close()
+
+    def test_it_listens_where_it_is_told(self):
+        usual = self.address.hostname
+        self.stop()
+        self.start('--host', '127.0.0.2')
+        self.assertEqual(self.address.hostname, '127.0.0.2')
+        there = self.connect()
+        self.assertEqual(self.ask(there, 'read', {'text': 'a road'})[0], 200)
+        there.close()
+        with self.assertRaises(ConnectionRefusedError, msg='and nowhere else'):
+            http.client.HTTPConnection(usual, self.address.port, timeout=60).connect()
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <random>
 #include <sstream>
 
+#include "core/executor.h"
 #include "polyhead/error.h"
 #include "serve/models.h"
 #include "support/kept.h"
@@ -42,6 +44,10 @@ class Client {
 
   bool connected() const { return connected_; }
   void say(const std::string& bytes) const { (void)!send(file_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  bool answered() const {
+    pollfd asked{.fd = file_, .events = POLLIN, .revents = 0};
+    return poll(&asked, 1, 0) == 1;
+  }
   // What is answered, until the server closes or patience ends.
   std::string hear() const {
     std::string all;
@@ -253,6 +259,29 @@ TEST_F(Served, ACrowdIsAnsweredOrTold) {
   EXPECT_EQ(other, 0);
   EXPECT_EQ(answered + busy, 128);
   expect_alive();
+}
+
+// While the first question waits for its turn to compute, 32 others may wait, and whoever comes then is told. The last
+// ones come one by one, by when the first has surely been taken up.
+TEST_F(Served, NoMoreWaitThanItSays) {
+  std::unique_lock turn(model_.context.executor().turn());
+  std::vector<std::unique_ptr<Client>> crowd;
+  const auto told = [&] {
+    return std::count_if(crowd.begin(), crowd.end(), [](const auto& one) { return one->answered(); });
+  };
+  for (std::int64_t n = 1; n <= 45; ++n) {
+    crowd.push_back(std::make_unique<Client>(port()));
+    crowd.back()->say(question("read", R"({"text":"a road"})"));
+    if (n < 40) continue;
+    const Clock::time_point late = Clock::now() + std::chrono::seconds(20);
+    while (told() < n - 33 && Clock::now() < late) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ASSERT_GE(told(), n - 33) << n;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  turn.unlock();
+  const auto answers = std::count_if(crowd.begin(), crowd.end(),
+                                     [](const auto& one) { return one->hear().starts_with("HTTP/1.1 200"); });
+  EXPECT_GE(answers, 32);
 }
 
 TEST_F(Served, ClientsMayGoAwayInTheMiddle) {
