@@ -211,6 +211,8 @@ TEST(Grids, NumbersAreWrittenWhereTheyAreWantedAndFit) {
   Grid grid{"x", "y", "v", {"r"}, {"a", "b"}, {0.25, 1}, true};
   EXPECT_EQ(words_of(shapes_of(grid).of("text", "on-low")), std::vector<std::string>{"0.2"});
   EXPECT_EQ(words_of(shapes_of(grid).of("text", "on-high")), std::vector<std::string>{"1.0"});
+  grid.values = {2.5e-5, 1e-4};  // too small for four decimals
+  EXPECT_EQ(words_of(shapes_of(grid).of("text", "on-low")), std::vector<std::string>{"2.5e-05"});
   grid.numbers = false;
   EXPECT_TRUE(shapes_of(grid).of("text", "on-low").empty() && shapes_of(grid).of("text", "on-high").empty());
   Grid wide{"x", "y", "v", {"r"}, {}, {}, true};

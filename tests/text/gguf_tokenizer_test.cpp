@@ -153,7 +153,10 @@ TEST(GgufTokenizer, SentencePiece) {
   const Tokenizer defined = tokenizer_from_gguf(other, "a.gguf");
   EXPECT_EQ(ids_of(defined.encode("abc", false)), (std::vector<Id>{9, 7})) << "as a whole, before anything merges";
   EXPECT_EQ(defined.decode(std::vector<Id>{0, 5, 2, 9}), "aab") << "control and unknown tokens are special";
-  metadata["tokenizer.ggml.scores"].erase(0);
+  metadata["tokenizer.ggml.scores"].push_back(0);
+  io::expect_error(ErrorCode::input, {"a.gguf", "score for each of 12 tokens, found 13"},
+                   [&] { return tokenizer_from_gguf(metadata, "a.gguf"); });
+  for (int n = 0; n < 2; ++n) metadata["tokenizer.ggml.scores"].erase(0);
   io::expect_error(ErrorCode::input, {"a.gguf", "score for each of 12 tokens, found 11"},
                    [&] { return tokenizer_from_gguf(metadata, "a.gguf"); });
 }
