@@ -195,8 +195,12 @@ class Provider(unittest.TestCase):
                 for theirs, mine, again in zip(*found):
                     self.assertTrue(torch.equal(theirs, again))
                     torch.testing.assert_close(mine, theirs, atol=allowed, rtol=allowed)
+                output = ours.scaled_dot_product_attention(*leaves, attn_mask=mask, is_causal=causal, scale=0.3)
+                directly = (output, *torch.autograd.grad(output.cos().sum(), leaves))
+                for mine, here in zip(found[1], directly):  # to the bit, the gradients too: it was not torch
+                    self.assertTrue(torch.equal(mine, here))
                 if dtype == torch.float32:
-                    self.assertFalse(torch.equal(found[0][0], found[1][0]))  # sums of another order: it was not torch
+                    self.assertFalse(torch.equal(found[0][0], found[1][0]))  # whose sums are of another order
 
     def test_under_compile(self):
         torch.nn.attention.activate_flash_attention_impl("polyhead")

@@ -329,6 +329,9 @@ class Refusals(Seeded):
         for mask in (seen, seen[:, :, :1], seen[0, 0], seen[0], torch.randn(2, 2, 5, 5), torch.randn(5, 5), None):
             expected = torch.nn.functional.scaled_dot_product_attention(q, q, q, mask, is_causal=mask is None)
             torch.testing.assert_close(watching._attention(module, q, q, q, mask)[0].transpose(1, 2), expected)
+        mask, bias = torch.randn(2, 1, 5, 5), torch.randn(1, 2, 5, 5)  # a bias by position is added to a mask of numbers
+        expected = torch.nn.functional.scaled_dot_product_attention(q, q, q, mask + bias)
+        torch.testing.assert_close(watching._attention(module, q, q, q, mask, position_bias=bias)[0].transpose(1, 2), expected)
         for mask in (torch.ones(2, 5, dtype=torch.int64), torch.ones(5), 3):
             with self.assertRaisesRegex(polyhead.Error, "attention_mask: expected a tensor"):
                 watching._attention(module, q, q, q, mask)

@@ -185,12 +185,14 @@ class Values(unittest.TestCase):
         self.assertEqual([str(bar) for bar in _figures.bars([0.12345, 2], 4)], ["0.1235", "2.0000"])
 
     def test_gradients_by_differences(self):
-        q, k, v = (made(n, (1, 2, 4, 3), np.float64) for n in range(3))
-        options = {"bias": made(4, (1, 1, 4, 4), np.float64), "gates": np.array([0.5, 2.0]), "sink_logit": np.array([0.1, 1.0])}
-        upstream = made(5, (1, 2, 4, 3), np.float64)
+        # T = 4, S = 5, D = 3, E = 2, and two heads share keys and values.
+        q, k, v = (made(n, shape, np.float64) for n, shape in enumerate(((1, 2, 4, 3), (1, 1, 5, 3), (1, 1, 5, 2))))
+        options = {"bias": made(4, (1, 1, 4, 5), np.float64), "gates": np.array([0.5, 2.0]), "sink_logit": np.array([0.1, 1.0])}
+        upstream = made(5, (1, 2, 4, 2), np.float64)
         found = polyhead.attention_backward(q, k, v, upstream, **options)
         for x, gradient in ((q, found.dq), (k, found.dk), (v, found.dv), (options["bias"], found.dbias),
                             (options["sink_logit"], found.dsink_logit), (options["gates"], found.dgates[0])):
+            self.assertEqual(gradient.shape, x.shape)
             for at in np.ndindex(x.shape):
                 kept = x[at]
                 ends = []

@@ -206,6 +206,17 @@ class Models(unittest.TestCase):
             with self.subTest(words), self.assertRaisesRegex(error, words):
                 call()
 
+    def test_an_encoder_sees_no_padding_of_its_texts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            bert = Path(__file__).resolve().parents[1] / "fixtures/models/bert"
+            for file in (bert / "config.json", bert / "model.safetensors", Path(self.folder) / "tokenizer.json"):
+                shutil.copy(file, folder)
+            model = polyhead.load(folder)
+            texts, padded = ["a b c d", "c"], [[0, 1, 2, 3], [2, 0, 0, 0]]
+            for run in (model.forward, model.embed):
+                np.testing.assert_array_equal(run(texts), run(padded, [4, 1]))
+                self.assertFalse(np.array_equal(run(texts), run(padded)))
+
     def test_a_model_without_a_tokenizer(self):
         with tempfile.TemporaryDirectory() as folder:
             self.model.without([(0, 1)]).save(folder)
