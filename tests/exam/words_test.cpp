@@ -108,6 +108,7 @@ TEST_F(ExamWords, OfMemory) {
   });
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they take address space for themselves
 // Beside the model, its packed weights and an untrained one: room for one of them is too little.
 TEST_F(ExamWords, OfMemoryForModels) {
   model::Config config = model::make_config(model::Kind::gpt, 1, 2, 1);
@@ -127,6 +128,7 @@ TEST_F(ExamWords, OfMemoryForModels) {
                    [&] { examine(context_, model, material, {.gradient = false}); });
   setrlimit(RLIMIT_AS, &before);
 }
+#endif
 
 TEST_F(ExamWords, OfWhatBegins) {
   folder();
