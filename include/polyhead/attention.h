@@ -77,8 +77,8 @@ struct AttentionOptions {
 };
 
 // What every head did, computed inside the fused loop. All but max_logit (a maximum) are sums over rows; for a mean
-// divide x_weight by x_rows, if there is such a count, and otherwise by rows. "Weight" is the softmax weight before
-// dropout; a sink takes its share of it.
+// divide x_weight or x_entropy by x_rows, if there is such a count, and otherwise by rows. "Weight" is the softmax
+// weight before dropout; a sink takes its share of it.
 enum class Statistic : int {
   rows,                // count: rows with a visible key
   entropy,             // in nats, over keys and sink; by rows
@@ -163,9 +163,10 @@ struct UpstreamGradients {
 struct ForwardResults {
   ConstTensorView output{}, lse{};
   // They are those of more keys than this call's k and v, which are one shard of several (a ring, a cache in pieces):
-  // p_ij = exp(s_ij - lse_i) and delta_i = doutput_i . output_i - dlse_i, whatever this shard's own sums are. dk, dv
-  // and dbias are then those of the whole call; dq and dgates of all shards add up to it. Without this, kernels may sum
-  // the rows anew, which is more exact and reads less. Not with dweights, and not on a GPU.
+  // p_ij = exp(s_ij - lse_i) and delta_i = doutput_i . output_i - dlse_i, whatever this shard's own sums are. dk and
+  // dv are then those of the whole call, and so is dbias, unless it is broadcast over keys; that one, dq and dgates of
+  // all shards add up to it. Without this, kernels may sum the rows anew, which is more exact and reads less. Not with
+  // dweights, and not on a GPU.
   bool merged = false;
 };
 

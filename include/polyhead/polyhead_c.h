@@ -200,7 +200,7 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_attend_backward(polyhead_context* con
                                                            const polyhead_attention_gradients* gradients);
 
 /* Merges the results of shards of the keys, in their order: of each part output, lse and, if statistics are wanted,
- * row_statistics; into output and what else is there of lse, statistics and row_statistics (of 14 or 25 fields). Host
+ * row_statistics; into output and what else is there of lse, statistics and row_statistics, all of as many fields. Host
  * memory. See merge_attention in polyhead/attention.h. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_merge_attention(const polyhead_attention_results* parts, size_t count,
                                                            const polyhead_attention_results* merged);

@@ -334,7 +334,8 @@ def merge_attention(parts: Sequence[Attention]) -> Attention:
 
     Each part has its lse; sink_logit goes to one shard only. Where all parts have row_statistics, the result has statistics
     and row_statistics, exact but for normalised_entropy, which is NaN: how many keys a row sees is in no shard. A shard that
-    begins at key n has first_position n lower than the call with all keys.
+    begins at key n has first_position and key_lengths n lower than the call with all keys, and always_first too, down to 0.
+    No gradient goes through it: attention_backward(merged=True) takes what it gives.
 
     >>> import numpy as np, polyhead
     >>> x = np.random.default_rng(0).standard_normal((1, 2, 6, 4))
@@ -346,6 +347,9 @@ def merge_attention(parts: Sequence[Attention]) -> Attention:
     for n, part in enumerate(parts):
         if not isinstance(part, Attention) or part.lse is None:
             raise InvalidValueError(f"parts[{n}]: expected an Attention with its lse (lse=True), found {type(part).__name__}")
+        if any(getattr(x, "requires_grad", False) for x in (part.output, part.lse)):
+            raise InvalidValueError(f"parts[{n}]: expected results without a gradient, found requires_grad; detach() them, and use "
+                                    "attention_backward(merged=True)")
         given.append((part.output, part.lse, part.row_statistics.sums if part.row_statistics is not None else None))
     if not given:
         raise InvalidValueError("parts: expected the results of one shard or more, found none")

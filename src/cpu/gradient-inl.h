@@ -310,10 +310,13 @@ class GradientHead {
 
   // Is it clear from each row's softmax and delta that q and dO are finite? With NaN or infinity in q every logit of
   // the row is NaN or infinite: then so is its sum or lse, or the row sees nothing. With NaN or infinity in dO so is
-  // delta.
+  // delta. A merged lse may be finite by keys, or a sink, of another shard.
   bool vouches_for_rows(const GradientPanel<T>& panel) const {
     const bool beside = problem_.dweights.present() || problem_.dlse.present();
-    if (head_.softcap > 0 || head_.sink != -kInfinity<T> || head_.gate == 0 || head_.drops() || beside) return false;
+    if (problem_.merged || beside || head_.softcap > 0 || head_.sink != -kInfinity<T> || head_.gate == 0 ||
+        head_.drops()) {
+      return false;
+    }
     const Tag<T> d;
     bool all = true;
     for (std::size_t at = 0; at < panel.rows; at += kLanes<T>) {

@@ -1,6 +1,7 @@
 // Ops that treat every element alike. A new one needs a name here and a case in each backend.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <string_view>
 
@@ -30,8 +31,11 @@ constexpr std::string_view name_of(Elementwise op) noexcept {
 }
 constexpr bool is_backward(Elementwise op) noexcept { return name_of(op).ends_with("_backward"); }
 constexpr bool is_binary(Elementwise op) noexcept { return op == Elementwise::add || is_backward(op); }
+// Of an op that has one.
 constexpr Elementwise backward_of(Elementwise op) noexcept {
-  return static_cast<Elementwise>(static_cast<std::uint8_t>(op) + 1);
+  const auto next = static_cast<Elementwise>(static_cast<std::uint8_t>(op) + 1);
+  assert(is_backward(next));
+  return next;
 }
 
 // Row-major, of one shape, f32 or f64; on a GPU each may be f32, f16 or bf16. y may be a or b, if it has the same

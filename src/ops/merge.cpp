@@ -15,6 +15,7 @@ namespace {
 using Fields = std::array<double, kFullStatistics>;
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
+static_assert(kFullStatistics == 25, "MergedRow says how each statistic merges: add the new one");
 
 double& of(Fields& fields, Statistic statistic) { return fields[static_cast<std::size_t>(statistic)]; }
 double of(const Fields& fields, Statistic statistic) { return fields[static_cast<std::size_t>(statistic)]; }
@@ -213,9 +214,9 @@ std::int64_t fields_of(const ops::Op& op, const AttentionOutputs& into) {
        {std::tuple{"statistics", into.statistics, 3}, std::tuple{"row_statistics", into.row_statistics, 4}}) {
     if (!view.present()) continue;
     const std::int64_t found = view.rank() == rank ? view.shape(rank - 1) : 0;
-    if ((found != kLightStatistics && found != kFullStatistics) || (fields != 0 && fields != found)) {
+    if (found < kLightStatistics || found > kFullStatistics || (fields != 0 && fields != found)) {
       ops::Argument{op, name, view}.refuse(ErrorCode::shape, std::to_string(rank) + " axes, the last of " +
-                                                                 std::to_string(kLightStatistics) + " or " +
+                                                                 std::to_string(kLightStatistics) + " to " +
                                                                  std::to_string(kFullStatistics) + " fields");
     }
     fields = found;

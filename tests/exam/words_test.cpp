@@ -119,14 +119,16 @@ TEST_F(ExamWords, OfMemoryForModels) {
   double pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   const double room = 1.5 * sizeof(float) * model::parameter_count(config);
-  struct rlimit before {};
-  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
-  struct rlimit limit = before;
+  struct Restored {
+    Restored() { getrlimit(RLIMIT_AS, &before); }
+    ~Restored() { setrlimit(RLIMIT_AS, &before); }
+    struct rlimit before {};
+  } restored;
+  struct rlimit limit = restored.before;
   limit.rlim_cur = static_cast<rlim_t>(pages * static_cast<double>(sysconf(_SC_PAGESIZE)) + room);
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
   io::expect_error(ErrorCode::value, {"[examine]", "on 1 x 2 tokens", "take shorter windows or fewer"},
                    [&] { examine(context_, model, material, {.gradient = false}); });
-  setrlimit(RLIMIT_AS, &before);
 }
 #endif
 

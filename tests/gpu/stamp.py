@@ -14,12 +14,16 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STAMP = ROOT / "tests/gpu/stamp.json"
-FOLDERS, FILES = ("src/cuda", "src/backend"), ("src/core/philox.h",)  # what decides what a GPU computes
+FOLDERS, FILES = ("src/cuda", "src/kernels"), ("src/core/philox.h",)  # what decides what a GPU computes
 
 
 def sources(root=ROOT):
     """The digest of every file, by its path."""
-    paths = [root / path for path in FILES] + [path for folder in FOLDERS for path in (root / folder).rglob("*") if path.is_file()]
+    found = {folder: [path for path in (root / folder).rglob("*") if path.is_file()] for folder in FOLDERS}
+    empty = [folder for folder, paths in found.items() if not paths]
+    if empty:
+        sys.exit(f"stamp.py: expected kernels in {', '.join(FOLDERS)}, found nothing in {', '.join(empty)}")
+    paths = [root / path for path in FILES] + [path for paths in found.values() for path in paths]
     return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(paths)}
 
 

@@ -43,20 +43,26 @@ std::vector<std::vector<std::int64_t>> cuts_of(std::int64_t keys) {
           {keys / 5, keys / 2, std::max<std::int64_t>(keys - 1, 0), keys}};
 }
 
-// Checks that normalised entropy is left out, and fills in what it should have been, so that the rest can be judged.
+// Checks that normalised entropy is left out where it counts, and fills in what it should have been, so that the rest
+// can be judged.
 void expect_no_normalised_entropy(const TensorView& got, const ConstTensorView& exact) {
   if (!got.present()) return;
   const int last = got.rank() - 1;
-  const auto field_of = [&](const auto& view) {
-    const auto field = static_cast<std::int64_t>(Statistic::normalised_entropy);
+  const auto field_of = [&](const auto& view, Statistic which) {
+    const auto field = static_cast<std::int64_t>(which);
     return view.slice(last, field, field + 1);
   };
-  const reference::Array<double> found(field_of(got)), right(field_of(exact));
+  const reference::Array<double> found(field_of(got, Statistic::normalised_entropy)),
+      rows(field_of(got, Statistic::normalised_rows)), right(field_of(exact, Statistic::normalised_entropy));
   for (std::size_t n = 0; n < found.values().size(); ++n) {
-    ASSERT_TRUE(std::isnan(found.values()[n]) || (found.values()[n] == 0 && right.values()[n] == 0));
+    if (rows.values()[n] > 0) {
+      ASSERT_TRUE(std::isnan(found.values()[n]));
+    } else {
+      ASSERT_EQ(found.values()[n], 0);
+    }
   }
   std::size_t n = 0;
-  fill_with(field_of(got), [&] { return right.values()[n++]; });
+  fill_with(field_of(got, Statistic::normalised_entropy), [&] { return right.values()[n++]; });
 }
 
 class MergedAttention : public ::testing::TestWithParam<Case> {};
@@ -144,6 +150,31 @@ TEST(MergeAttention, ReadsWhatHasWeight) {
   EXPECT_TRUE(std::isnan(output.as<double>()[1]) && std::isnan(lse.as<double>()[1]));
   EXPECT_EQ(output.as<double>()[2], 0);
   EXPECT_EQ(lse.as<double>()[2], none);
+}
+
+// A row that sees nothing in any shard but the sink of another one: its lse is finite, and NaN in its query must not
+// reach the keys.
+TEST(MergedGradients, OfARowThatSeesNothingAreNothing) {
+  constexpr std::int64_t T = 40, S = 150, D = 8;
+  Tensor q = Tensor::zeros({1, 1, T, D}, DType::f32), k = Tensor::zeros({1, 1, S, D}, DType::f32),
+         keep = Tensor::zeros({T, 1}, DType::boolean), output = Tensor::zeros({1, 1, T, D}, DType::f32),
+         lse = Tensor::zeros({1, 1, T}, DType::f32), doutput = Tensor::zeros({1, 1, T, D}, DType::f32);
+  for (Tensor* x : {&q, &k, &output, &doutput}) {
+    for (std::int64_t n = 0; n < x->view().count(); ++n) x->as<float>()[n] = static_cast<float>(n * 7 % 11) / 11;
+  }
+  std::fill_n(lse.as<float>(), T, 6.0F);
+  std::fill_n(keep.as<bool>(), T, true);
+  keep.as<bool>()[3] = false;
+  std::fill_n(q.as<float>() + 3 * D, D, std::numeric_limits<float>::quiet_NaN());
+  std::fill_n(output.as<float>() + 3 * D, D, 0.0F);
+  Context context(1);
+  const AttentionGradients got = attend_backward(context, q, k, k, {.keep = keep}, {.output = doutput}, {},
+                                                 {.output = output, .lse = lse, .merged = true});
+  for (const Tensor* x : {&got.dq, &got.dk, &got.dv}) {
+    for (std::int64_t n = 0; n < x->view().count(); ++n) ASSERT_TRUE(std::isfinite(x->as<float>()[n]));
+  }
+  for (std::int64_t c = 0; c < D; ++c) EXPECT_EQ(got.dq.as<float>()[3 * D + c], 0);
+  EXPECT_NE(got.dk.as<float>()[0], 0);
 }
 
 TEST(MergeAttention, RefusesWhatDoesNotFit) {

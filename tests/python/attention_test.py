@@ -202,6 +202,28 @@ class Values(unittest.TestCase):
                 x[at] = kept
                 self.assertAlmostEqual((ends[0] - ends[1]) / 2e-6, gradient[at], places=7)
 
+    def test_shards_of_the_keys(self):
+        q, k, v, upstream = (made(n, (2, 2, 6, 4), np.float64) for n in range(4))
+        options = {"causal": True, "statistics": "full", "row_statistics": True}
+        whole = polyhead.attention(q, k, v, lse=True, **options)
+        cuts = [slice(0, 1), slice(1, 4), slice(4, 6)]
+        shards = [(q, k[:, :, cut], v[:, :, cut], {"causal": True, "first_position": -cut.start}) for cut in cuts]
+        merged = polyhead.merge_attention([polyhead.attention(*shard, lse=True, **{**options, **own}) for *shard, own in shards])
+        np.testing.assert_allclose(merged.output, whole.output, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(merged.lse, whole.lse, rtol=1e-12)
+        for name in ("entropy", "max_weight", "max_offset", "max_logit", "first_weight", "self_weight", "previous_weight", "distance"):
+            np.testing.assert_allclose(getattr(merged.statistics, name), getattr(whole.statistics, name), rtol=1e-10, err_msg=name)
+        self.assertTrue(np.isnan(merged.statistics.normalised_entropy).all())
+        right = polyhead.attention_backward(q, k, v, upstream, causal=True)
+        parts = [polyhead.attention_backward(*shard, upstream, output=merged.output, lse=merged.lse, merged=True, **own)
+                 for *shard, own in shards]
+        np.testing.assert_allclose(sum(part.dq for part in parts), right.dq, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(np.concatenate([part.dk for part in parts], 2), right.dk, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(np.concatenate([part.dv for part in parts], 2), right.dv, rtol=1e-10, atol=1e-14)
+        for parts, word in (([], "one shard or more"), ([whole.output], "an Attention with its lse")):
+            with self.assertRaisesRegex(polyhead.InvalidValueError, word):
+                polyhead.merge_attention(parts)
+
     def test_memory_as_it_lies(self):
         x = made(1, (2, 5, 3, 8))  # [B,T,H,D]
         view = x.transpose(0, 2, 1, 3)

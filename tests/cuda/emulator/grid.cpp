@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Barrier {
   std::uint64_t rounds = 0;
   bool any = false, any_before = false;
   std::array<void*, kWarp> handed_in{};  // of a warp, see meet
+  std::uint64_t works = 0;
 
   void open() {
     arrived = 0;
@@ -145,9 +147,14 @@ void exchange_bytes(void* data, std::size_t bytes, int from) {
 
 void meet(void* own, void (*work)(void* const* lanes)) {
   Barrier& warp = own_warp();
+  const std::uint64_t before = warp.works;
   warp.handed_in[static_cast<std::size_t>(lane())] = own;
-  if (warp.arrived + 1 == warp.members) work(warp.handed_in.data());
+  if (warp.arrived + 1 == kWarp) {
+    work(warp.handed_in.data());
+    ++warp.works;
+  }
   wait_at(warp);
+  if (warp.works == before) std::abort();  // a lane has returned instead: undefined on a GPU
 }
 
 unsigned ballot(bool x) {
