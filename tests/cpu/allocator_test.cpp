@@ -11,7 +11,7 @@
 
 #include "polyhead/attention.h"
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/allocator_interface.h>
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // Debian's GCC comes without the header
 #endif
 
 namespace polyhead::cpu {
