@@ -26,7 +26,8 @@ Variable as(Tape& tape, Variable x, DType dtype);  // x, in another type
 // does not record.
 Variable linear_of_norm(Tape& tape, Variable x, Variable gamma, std::optional<Variable> beta, double epsilon,
                         DType inner, Variable weight, std::optional<Variable> bias, std::optional<DType> dtype = {});
-// f(x W^T + b) for an f that has a backward and no factor, such as gelu; the gradient of b is summed where that of f is formed.
+// f(x W^T + b) for an f that has a backward and no factor, such as gelu; the gradient of b is summed where that of f is
+// formed.
 Variable linear_gelu(Tape& tape, Variable x, Variable weight, std::optional<Variable> bias, ops::Elementwise f);
 // y [..,F] = f(a) b for x [..,2F] = [a | b].
 Variable gate(Tape& tape, Variable x, ops::Gate kind);

@@ -536,11 +536,6 @@ class Drawing(PageTest):
         said = f"{head.get('role') or 'no clear role'}" + (f" {number(head['score'])}" if 'score' in head else '')
         self.assertEqual(tab.text('#head-role'), said)
 
-    def test_the_numbers_of_a_head_go_below_one_another_in_a_narrow_window(self):
-        tab = self.tab('narrow', at='#head=1.3')
-        left = tab.run("[...document.querySelectorAll('#numbers table')].map((e) => e.getBoundingClientRect().left)")
-        self.assertEqual(left, left[:1] * 2)
-
     def test_pictures_are_the_drawings_from_edge_to_edge(self):
         tab = self.tab()
         for one in DATA['figures']:

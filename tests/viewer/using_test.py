@@ -414,6 +414,11 @@ class Using(PageTest):
         tab.settle()
         self.assertEqual(tab.complaints(), [])
 
+    def test_the_numbers_of_a_head_go_below_one_another_in_a_narrow_window(self):
+        tab = self.tab('narrow', at='#head=1.3')
+        left = tab.run("[...document.querySelectorAll('#numbers table')].map((e) => e.getBoundingClientRect().left)")
+        self.assertEqual(left, left[:1] * 2)
+
     def test_a_telephone_shows_the_page_in_its_own_width(self):
         self.assertEqual(self.tab('narrow').run('[innerWidth, visualViewport.scale]'), [390, 1])
 
