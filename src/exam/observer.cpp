@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "autograd/functions.h"
+#include "core/numbers.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
 #include "model/score.h"
@@ -45,7 +46,7 @@ std::vector<std::int32_t> targets_of(const std::vector<std::int32_t>& tokens) {
 // Puts the model's output for one text into the observation.
 void read_output(autograd::Tape& tape, const model::Config& config, autograd::Variable output, Observation& seen) {
   if (config.kind == model::Kind::encoder) {
-    const OnHost pooled(tape.context(), tape.value(pool(tape, output, {})));
+    const Tensor pooled = widened(to_host(tape.context(), tape.value(pool(tape, output, {}))));
     seen.embedding.assign(pooled.as<float>(), pooled.as<float>() + config.width);
     model::expect_finite(seen.embedding, "the model: of its embedding, number");
     return;
@@ -120,7 +121,7 @@ Tensor Observer::weights(const std::vector<std::int32_t>& tokens, const GateList
   tape_.clear();
   model::PassOptions options{.gates = list.empty() ? nullptr : gates.get(), .wants_of = layer};
   options.last_only = model_->config().kind == model::Kind::gpt;  // the logits are not read
-  options.wants.attention.weights = true;
+  options.wants.attention.weights = options.wants.attention.weights_f32 = true;
   options.wants.attention.weight_heads = heads;
   model_->forward(tape_, row, options);
   const Tensor found = to_host(context_, model_->attention(tape_, layer).forward.weights);  // [1,H,T,T]

@@ -220,7 +220,7 @@ std::vector<Tensor> mean_outputs(Context& context, const model::Transformer& mod
     for (std::size_t layer = 0; layer < sums.size(); ++layer) {
       if (sums[layer].empty()) continue;
       const auto inner = static_cast<std::int64_t>(sums[layer].size());
-      const OnHost all(context, model.attention(tape, layer).forward.heads);
+      const Tensor all = widened(to_host(context, model.attention(tape, layer).forward.heads));
       for (std::int64_t b = 0; b < B; ++b) {
         const float* heads = all.as<float>() + b * T * inner;
         for (std::int64_t n = 0; n < length_of(b) * inner; ++n) {

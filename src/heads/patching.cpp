@@ -85,7 +85,7 @@ Patching patch(Context& context, const model::Transformer& model, Tokens clean, 
   std::vector<Tensor> outputs, weights;  // of the clean run, per layer [1,T,H*D]; W_O
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const bool heads = config.layers[layer].heads > 0;
-    outputs.push_back(heads ? to_host(context, model.attention(tape, layer).forward.heads) : Tensor());
+    outputs.push_back(heads ? widened(to_host(context, model.attention(tape, layer).forward.heads)) : Tensor());
     weights.push_back(heads ? widened(copied_to_host(model.attention_parameters(layer).out_proj_weight->value))
                             : Tensor());
   }

@@ -8,6 +8,8 @@
 #include "autograd/functions.h"
 #include "core/numbers.h"
 #include "cuda/items.h"
+#include "heads/importance.h"
+#include "heads/patching.h"
 #include "model/checkpoint.h"
 #include "model/decoding.h"
 #include "support/random.h"
@@ -143,6 +145,45 @@ std::string halves_stay_near(Context& context, const model::Config& config, Prec
   return wrong;
 }
 
+// What the laboratory reads on the host, of a model that computes in bf16: the means of the heads' outputs, and what
+// patching each of them restores.
+std::string heads_are_read(Context& context, const model::Config& config) {
+  const model::Transformer host(config, 5);
+  const Folder folder("heads");
+  model::save(host, folder.path());
+  const Tensor tokens = tokens_for(config);
+  Tensor others = tokens_for(config);
+  others.as<std::int32_t>()[kLength / 2] =
+      (tokens.as<std::int32_t>()[kLength / 2] + 1) % static_cast<std::int32_t>(config.vocabulary);
+  const auto first = [](const Tensor& all) { return std::span(all.as<std::int32_t>(), kLength); };
+  std::vector<Examples> examples(1);
+  examples[0].tokens = tokens_for(config);
+  examples[0].targets = tokens_for(config);
+  struct Read {
+    std::vector<Tensor> means;
+    heads::Patching patching;
+  };
+  const auto read = [&](Context& on, const model::Transformer& model) {
+    return Read{heads::mean_outputs(on, model, examples),
+                heads::patch(on, model, first(tokens), first(others), {1, 2})};
+  };
+  Context cpu(1);
+  const Read wanted = read(cpu, host);
+  context.set_precision(Precision::bf16);
+  const Read got = read(context, *model::load(folder.path(), context));
+  context.set_precision(Precision::f32);
+  std::string wrong;
+  for (std::size_t layer = 0; layer < wanted.means.size(); ++layer) {
+    const double off = distance(got.means[layer], wanted.means[layer]);
+    if (!(off > 1e-5 && off < 3e-2)) wrong += "the means are off by " + std::to_string(off) + "\n";
+  }
+  for (std::size_t n = 0; n < wanted.patching.heads.size(); ++n) {
+    const double off = std::abs(got.patching.heads[n].difference - wanted.patching.heads[n].difference);
+    if (!(off < 5e-2)) wrong += "with a head patched the logits are off by " + std::to_string(off) + "\n";
+  }
+  return wrong;
+}
+
 // Gradients are computed in f32 if f16 is asked for: they would be lost.
 std::string f16_keeps_gradients(Context& context) {
   context.set_precision(Precision::f16);
@@ -215,6 +256,9 @@ std::vector<Item> model_items() {
   add("neox", neox());
   add("bert", bert());
   add("classifier", plain(model::Kind::classifier));
+  items.push_back(
+      {"models/heads_of_gpt", [](Context& context) { return heads_are_read(context, plain(model::Kind::gpt)); }});
+  items.push_back({"models/heads_of_llama", [](Context& context) { return heads_are_read(context, llama()); }});
   items.push_back({"models/f16_keeps_gradients", f16_keeps_gradients});
   return items;
 }
