@@ -11,10 +11,12 @@ Option DeviceChoice::threads_option() {
   return {"threads", "N", help, &threads, {}, 0, kMostThreads};
 }
 
-Option DeviceChoice::precision_option() {
+Option DeviceChoice::precision_option(const std::string& by_default) {
   return {"precision",
           "TYPE",
-          "what a GPU may round: f32 nothing; tf32 operands of matrix products; bf16, f16 what blocks compute",
+          "what may be rounded: f32 nothing; on a GPU also tf32 operands of matrix products; bf16, f16 what blocks "
+          "compute; default: " +
+              by_default,
           &precision,
           {"f32", "tf32", "bf16", "f16"}};
 }
@@ -22,7 +24,8 @@ Option DeviceChoice::precision_option() {
 Option DeviceChoice::training_precision_option() {
   return {"precision",
           "TYPE",
-          "what a GPU may round: f32 nothing; tf32 operands of matrix products; bf16 what blocks compute",
+          "what may be rounded: f32 nothing; on a GPU also tf32 operands of matrix products; bf16 what blocks compute; "
+          "default: f32",
           &precision,
           {"f32", "tf32", "bf16"}};
 }
@@ -30,8 +33,8 @@ Option DeviceChoice::training_precision_option() {
 Device DeviceChoice::chosen() const { return device == "cuda" ? Device{Device::Kind::cuda, 0} : Device{}; }
 
 Context DeviceChoice::context() const {
-  if (precision != "f32" && device != "cuda") {
-    throw Failure(Exit::usage, "--precision " + precision + ": the CPU rounds nothing; add --device cuda");
+  if (!precision.empty() && precision != "f32" && device != "cuda") {
+    throw Failure(Exit::usage, "--precision " + precision + ": the CPU computes in f32; add --device cuda");
   }
   Context context = device == "cuda" ? Context(chosen()) : Context(static_cast<int>(threads));
   if (precision == "tf32") context.set_precision(Precision::tf32);

@@ -10,12 +10,12 @@ inline constexpr std::int64_t kMostThreads = 4096;
 
 // The --device, --precision and --threads options of every command that runs a model.
 struct DeviceChoice {
-  std::string device = "cpu", precision = "f32";
+  std::string device = "cpu", precision;  // empty: the command's default
   std::int64_t threads = 0;
 
   Option device_option();
   Option threads_option();
-  Option precision_option();
+  Option precision_option(const std::string& by_default = "f32");
   Option training_precision_option();  // f16 has no room for gradients
   Device chosen() const;
   Context context() const;

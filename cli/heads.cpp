@@ -88,7 +88,7 @@ void examine_heads(const HeadsOptions& o) {
                                .on_stage = [&](const std::string& name) { progress->note(stage = name); }};
   if (damage) {
     options.damage = {.means = means,
-                      .products = small ? ops::Products::exact : ops::Products::coarse,
+                      .products = small || o.on.precision == "f32" ? ops::Products::exact : ops::Products::coarse,
                       .on_head = [&](std::int64_t done) { progress->update(done, stage); }};
   }
   const exam::Examination found = exam::examine(context, *subject.model, material, options);
@@ -155,7 +155,7 @@ Command heads_command() {
            text_options[1],
            text_options[2],
            o->on.device_option(),
-           o->on.precision_option(),
+           o->on.precision_option("f32, but bf16 products for the damage of models that others trained"),
            o->on.threads_option(),
            format_option(o->format)},
       .run = [o] { examine_heads(*o); }};
