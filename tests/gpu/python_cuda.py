@@ -344,14 +344,14 @@ def masks_of_transformers():
     config = LlamaConfig(vocab_size=64, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
                          num_key_value_heads=2)
     torch.manual_seed(0)
-    eager = LlamaForCausalLM._from_config(config, attn_implementation="eager").cuda()
-    mine = LlamaForCausalLM._from_config(config, attn_implementation="polyhead").cuda()
-    mine.load_state_dict(eager.state_dict())
+    sdpa, mine = (LlamaForCausalLM._from_config(copy.deepcopy(config), attn_implementation=name).cuda()
+                  for name in ("sdpa", "polyhead"))  # a config of its own each: the name is kept in it
+    mine.load_state_dict(sdpa.state_dict())
     tokens = torch.randint(64, (3, 20), device="cuda")
     for kept in (None, torch.arange(20, device="cuda") >= torch.tensor([[0], [5], [12]], device="cuda")):
         with torch.no_grad():
             theirs, wide, found = (model(tokens, attention_mask=None if kept is None else kept.long()).logits
-                                   for model in (eager, copy.deepcopy(eager).double(), mine))
+                                   for model in (sdpa, copy.deepcopy(sdpa).double(), mine))
         there = slice(None) if kept is None else kept
         judge(f"padding {kept is not None}", found[there], theirs[there], wide[there])
     mask = polyhead.transformers._mask(3, 20, 20, attention_mask=kept, device=torch.device("cuda"))
