@@ -14,6 +14,7 @@ needs no compiler: --pack gpu.tar.xz makes an archive of what a run needs of a b
 place of the build.
 """
 import argparse
+import concurrent.futures
 import datetime
 import importlib.util
 import json
@@ -32,6 +33,7 @@ import stamp
 HERE = pathlib.Path(__file__).resolve().parent
 CHECK, LIBRARY, DIGESTS = "tests/cuda/polyhead_gpu_check", "capi/libpolyhead_c.so", "tests/cuda/gpu_sources.json"
 PARTS = (CHECK, LIBRARY, DIGESTS, "capi/_native.abi3.so", "cli/polyhead")
+SCRIPTS = ("commands", "python")  # groups of one process at a time
 MEASURED = "bench/libpolyhead_gpu_calls.so"  # of bench/gpu/laboratory.py, which goes with them if it was built
 
 
@@ -115,15 +117,21 @@ def run_groups(arguments):
     if old:
         sys.exit(f"{arguments.build} was built from other sources: {', '.join(old)}; build polyhead_gpu_check again")
     groups = groups_of(arguments)
+    if "python" in groups and importlib.util.find_spec("torch") is None:
+        print("python     skipped: no torch", flush=True)
+        del groups["python"]
     found, begin = {}, time.monotonic()
-    for name, commands in groups.items():
-        if name == "python" and importlib.util.find_spec("torch") is None:
-            print(f"{name:10} skipped: no torch", flush=True)
-            continue
+
+    def run_group(name):
         start = time.monotonic()
-        passed, failed = run(commands, arguments.verbose)
+        passed, failed = run(groups[name], arguments.verbose)
         found[name] = {"passed": passed, "failed": failed}
         print(f"{name:10} {passed:6} passed {failed:4} failed {time.monotonic() - start:5.0f} s", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:  # the scripts beside the checks, which are many processes themselves
+        for _ in pool.map(lambda lane: [run_group(name) for name in groups if (name in SCRIPTS) == lane], (False, True)):
+            pass
+    found = {name: found[name] for name in groups}
     passed, failed = (sum(group[word] for group in found.values()) for word in ("passed", "failed"))
     device, driver = of_the_gpu()
     print(f"{device}, driver {driver}: {passed} passed, {failed} failed, {time.monotonic() - begin:.0f} s", flush=True)
