@@ -60,8 +60,7 @@ __device__ inline void pin(T (&registers)[kCount]) {
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
       "+f"(d[i + 7])
 #define POLYHEAD_D64(d) POLYHEAD_8(d, 0), POLYHEAD_8(d, 8), POLYHEAD_8(d, 16), POLYHEAD_8(d, 24)
-#define POLYHEAD_D96(d) \
-  POLYHEAD_8(d, 0), POLYHEAD_8(d, 8), POLYHEAD_8(d, 16), POLYHEAD_8(d, 24), POLYHEAD_8(d, 32), POLYHEAD_8(d, 40)
+#define POLYHEAD_D80(d) POLYHEAD_8(d, 0), POLYHEAD_8(d, 8), POLYHEAD_8(d, 16), POLYHEAD_8(d, 24), POLYHEAD_8(d, 32)
 #define POLYHEAD_D128(d)                                                                                          \
   POLYHEAD_8(d, 0), POLYHEAD_8(d, 8), POLYHEAD_8(d, 16), POLYHEAD_8(d, 24), POLYHEAD_8(d, 32), POLYHEAD_8(d, 40), \
       POLYHEAD_8(d, 48), POLYHEAD_8(d, 56)
@@ -72,10 +71,10 @@ __device__ inline void pin(T (&registers)[kCount]) {
 #define POLYHEAD_LIST64                                                    \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define POLYHEAD_LIST96                                                              \
+#define POLYHEAD_LIST80                                                              \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+  "%32, %33, %34, %35, %36, %37, %38, %39"
 #define POLYHEAD_LIST128                                                             \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
@@ -105,11 +104,11 @@ __device__ inline void mma_shared(float (&d)[N / 2], std::uint64_t a, std::uint6
       POLYHEAD_MMA(64, "bf16", "%32", "%33", "%34");
     else
       POLYHEAD_MMA(64, "f16", "%32", "%33", "%34");
-  } else if constexpr (N == 96) {
+  } else if constexpr (N == 80) {
     if constexpr (std::is_same_v<T, __nv_bfloat16>)
-      POLYHEAD_MMA(96, "bf16", "%48", "%49", "%50");
+      POLYHEAD_MMA(80, "bf16", "%40", "%41", "%42");
     else
-      POLYHEAD_MMA(96, "f16", "%48", "%49", "%50");
+      POLYHEAD_MMA(80, "f16", "%40", "%41", "%42");
   } else if constexpr (N == 128) {
     if constexpr (std::is_same_v<T, __nv_bfloat16>)
       POLYHEAD_MMA(128, "bf16", "%64", "%65", "%66");
@@ -154,8 +153,8 @@ __device__ inline void mma_registers(float (&d)[N / 2], const std::uint32_t (&a)
 #undef POLYHEAD_8
 #undef POLYHEAD_D64
 #undef POLYHEAD_LIST64
-#undef POLYHEAD_D96
-#undef POLYHEAD_LIST96
+#undef POLYHEAD_D80
+#undef POLYHEAD_LIST80
 #undef POLYHEAD_D128
 #undef POLYHEAD_LIST128
 #undef POLYHEAD_D256

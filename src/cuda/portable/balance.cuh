@@ -31,6 +31,7 @@ struct RowBalance {
   HeaviestKey* rows;          // of the warp
   float sum[2] = {0, 0};      // of ds, over the lane's keys
   float weights[2] = {0, 0};  // of p
+  int column[2] = {-1, -1};   // of the heaviest key in the last block, if the lane has it there
 
   __device__ void begin() const {
     if (threadIdx.x % 32 < 16) rows[threadIdx.x % 32] = {};
@@ -40,20 +41,23 @@ struct RowBalance {
 
   // The weights of a block of keys, 0 where hidden.
   template <int kCount>
-  __device__ void seek(const float (&p)[kCount][4], int key) const {
+  __device__ void seek(const float (&p)[kCount][4], int key) {
+    float most[2] = {0, 0};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float most = 0;
 #pragma unroll
-      for (int n = 0; n < kCount; ++n) most = device::largest_of(most, p[n][2 * r], p[n][2 * r + 1]);
-      if (!(most > 0.5f)) continue;
-      int column = 0;
+      for (int n = 0; n < kCount; ++n) most[r] = device::largest_of(most[r], p[n][2 * r], p[n][2 * r + 1]);
+      column[r] = -1;
+    }
+    if (!(most[0] > 0.5f || most[1] > 0.5f)) return;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
 #pragma unroll
       for (int n = 0; n < kCount; ++n) {
-        if (p[n][2 * r] > 0.5f) column = 8 * n;
-        if (p[n][2 * r + 1] > 0.5f) column = 8 * n + 1;
+        if (p[n][2 * r] > 0.5f) column[r] = 8 * n;
+        if (p[n][2 * r + 1] > 0.5f) column[r] = 8 * n + 1;
       }
-      row(r).key = key + column;
+      if (column[r] >= 0) row(r).key = key + column[r];
     }
   }
 
@@ -67,21 +71,25 @@ struct RowBalance {
     }
   }
 
-  // Their ds, 0 where hidden. slope_of(n, k): of the softcap; rounded(x): as the product takes it.
+  // The ds of the block that was sought in, 0 where hidden. slope_of(n, k): of the softcap; rounded(x): as the product
+  // takes it.
   template <int kCount, class SlopeOf, class Rounded>
-  __device__ void add(const float (&ds)[kCount][4], int key, const SlopeOf& slope_of, const Rounded& rounded) {
+  __device__ void add(const float (&ds)[kCount][4], const SlopeOf& slope_of, const Rounded& rounded) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
       for (int n = 0; n < kCount; ++n) sum[r] += ds[n][2 * r] + ds[n][2 * r + 1];
-      const int column = row(r).key - key;
-      if (column < 0 || column >= 8 * kCount || column % 8 > 1) continue;  // in another block, or another lane's
+    }
+    if (column[0] < 0 && column[1] < 0) return;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (column[r] < 0) continue;
       float x = 0, slope = 1;
 #pragma unroll
       for (int n = 0; n < kCount; ++n) {
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
-          if (column != 8 * n + k) continue;
+          if (column[r] != 8 * n + k) continue;
           x = ds[n][2 * r + k];
           slope = slope_of(n, 2 * r + k);
         }

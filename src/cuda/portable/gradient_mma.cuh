@@ -196,18 +196,17 @@ struct MmaGradient {
         const float delta = kOfKeys ? stage.delta[column] : own_delta[half];
         float weight = device::exp2_of(fmaf(p[0].of[n][k], scale, -lse));
         if (kFactors && kOfKeys) weight *= stage.factor[column];
-        const float dp = gate == 0 ? 0.0f : gate * ds[0].of[n][k];
+        const float dp = gate == 0 ? 0.0f : __fmul_rn(gate, ds[0].of[n][k]);  // as delta has it where a key is alone
         p[0].of[n][k] = weight;
         ds[0].of[n][k] = weight * (dp - delta);
       }
     }
     if (masked) mask(p[0], ds[0], kOfKeys ? stage.seen : own_seen, step);
     if constexpr (!kOfKeys) {
-      const int key = step.at + 2 * (lane % 4);
-      balance.seek(p[0].of, key);
+      balance.seek(p[0].of, step.at + 2 * (lane % 4));
       if constexpr (kFactors) balance.add_weights(p[0].of);
       balance.add(
-          ds[0].of, key, [](int, int) { return 1.0f; }, rounded_as<T>);
+          ds[0].of, [](int, int) { return 1.0f; }, rounded_as<T>);
     }
     PackedWeights<T, kOther> packed[1];
     if constexpr (kOfKeys) {

@@ -52,7 +52,7 @@ void choose_shape(const Workspace& workspace, const kernels::AttentionProblem& p
     // Short rows under a causal mask waste much of a tile of 192; the other instances need more registers than it
     // leaves.
     if constexpr (kInstance == Instance::plain) {
-      if (!problem.mask.causal || problem.q.shape(2) > 2048) return run(kWidth, Shape<64>());
+      if (!problem.mask.causal || problem.q.shape(2) > 1024) return run(kWidth, Shape<64>());
     }
     return run(kWidth, SmallShape64());
   }

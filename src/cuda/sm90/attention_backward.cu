@@ -133,9 +133,9 @@ template <class T, int D>
 void write_dgates(const Workspace& workspace, const kernels::AttentionGradientProblem& problem, const Layout& layout) {
   kernels::AttentionProblem closed = closed_heads(problem.forward);
   const int heads = static_cast<int>(closed.heads), count = static_cast<int>(closed.sequences.count) * heads;
-  const bool dots_have_gates = closed.gates.present() && !is_general(problem);
+  const bool may_be_closed = closed.gates.present() && !is_general(problem);
   Strided<const void> closed_output;
-  if (dots_have_gates) {
+  if (may_be_closed) {
     invert_gates_kernel<<<1, 256, 0, workspace.stream>>>(per_head(closed.gates), heads, count, layout.inverted_gates,
                                                          layout.any_closed);
     check(cudaGetLastError(), "launch of invert_gates_kernel");
@@ -152,8 +152,8 @@ void write_dgates(const Workspace& workspace, const kernels::AttentionGradientPr
   gate_gradient_kernel<T, D><<<static_cast<unsigned>(count), 256, 0, workspace.stream>>>(
       closed.sequences, layout.dots != nullptr ? layout.dots : layout.delta,
       layout.dots != nullptr ? Strided<const float>{} : strided<const float>(problem.dlse), heads,
-      dots_have_gates ? per_head(problem.forward.gates) : PerHead{}, strided<const void>(problem.doutput),
-      closed_output, static_cast<float*>(problem.dgates.data()), problem.dgates.stride(0), problem.dgates.stride(1));
+      may_be_closed ? per_head(problem.forward.gates) : PerHead{}, strided<const void>(problem.doutput), closed_output,
+      static_cast<float*>(problem.dgates.data()), problem.dgates.stride(0), problem.dgates.stride(1));
   check(cudaGetLastError(), "launch of gate_gradient_kernel");
 }
 
@@ -186,8 +186,8 @@ void launch(const Workspace& workspace, const kernels::AttentionGradientProblem&
   if (problem.dsink_logit.present()) {
     sink_gradient_kernel<<<static_cast<unsigned>(forward.heads), 256, 0, workspace.stream>>>(
         forward.sequences, layout.lse, layout.delta, static_cast<int>(forward.heads),
-        static_cast<const float*>(forward.sink_logit.data()), forward.sink_logit.stride(0),
-        static_cast<float*>(problem.dsink_logit.data()), problem.dsink_logit.stride(0));
+        is_general(problem) ? PerHead{} : per_head(forward.gates), static_cast<const float*>(forward.sink_logit.data()),
+        forward.sink_logit.stride(0), static_cast<float*>(problem.dsink_logit.data()), problem.dsink_logit.stride(0));
     check(cudaGetLastError(), "launch of sink_gradient_kernel");
   }
   if (problem.dgates.present()) write_dgates<T, D>(workspace, problem, layout);

@@ -1,8 +1,10 @@
 // Attention backward on Hopper, by the formulas of portable/gradient_mma.cuh. One kernel, two roles: a block of threads
 // owns queries and makes their dq, or keys and makes their dk and dv, and walks over blocks of the other side:
-//   s = own_qk other_qk^T     dp = own_vdo other_vdo^T     p = 2^(s - lse)     ds = p (gate dp - delta)
+//   s = own_qk other_qk^T     dp = own_vdo other_vdo^T     p = 2^(s - lse)     ds = p (dp - delta)
 //   queries own q and dO, the others are k and v:    dq += ds k
-//   keys own k and v, the others are q and dO:       dk += ds q     dv += gate p dO      (p, ds transposed)
+//   keys own k and v, the others are q and dO:       dk += ds q     dv += p dO      (p, ds transposed)
+// A gate multiplies dq at the end, and the p of keys, which heads with other gates may share. (With score modifiers
+// there may be a dlse beside it: there ds = p (gate dp - delta).)
 // So qk is the q of queries or the k of keys, vdo the dO of queries or the v of keys, and dqk is dq or dk.
 // No sums cross blocks of threads, so that the bits are the same every time, at the price of seven products instead of
 // five: s and dp are computed twice. A producer brings the blocks, and warpgroups of consumers own 64 lines each: while
@@ -21,34 +23,41 @@
 namespace polyhead::cuda::sm90 {
 
 // kConsumers: warpgroups. kOther: lines of a block of the other side. kStagesQk, kStagesVdo: blocks of other_qk and
-// other_vdo under way.
+// other_vdo under way. kAhead: does S of a block begin before the sums of the last? That hides latency, and takes
+// registers that the other shapes have no room for, or need for larger blocks, which bring more there.
 template <int D, bool kOfKeys>
 struct GradientShape;
 template <>
 struct GradientShape<64, false> {
-  static constexpr int kConsumers = 3, kOther = 96, kStagesQk = 2, kStagesVdo = 2;
+  static constexpr int kConsumers = 3, kOther = 64, kStagesQk = 4, kStagesVdo = 4;
+  static constexpr bool kAhead = true;
 };
 template <>
 struct GradientShape<64, true> {
   static constexpr int kConsumers = 2, kOther = 128, kStagesQk = 2, kStagesVdo = 2;
+  static constexpr bool kAhead = false;
 };
 template <>
 struct GradientShape<128, false> {
   static constexpr int kConsumers = 2, kOther = 128, kStagesQk = 2, kStagesVdo = 2;
+  static constexpr bool kAhead = false;
 };
 template <>
 struct GradientShape<128, true> {
-  static constexpr int kConsumers = 2, kOther = 64, kStagesQk = 3, kStagesVdo = 3;
+  static constexpr int kConsumers = 2, kOther = 80, kStagesQk = 3, kStagesVdo = 3;
+  static constexpr bool kAhead = false;
 };
 template <>
 struct GradientShape<256, false> {
   static constexpr int kConsumers = 2, kOther = 64, kStagesQk = 2, kStagesVdo = 1;
+  static constexpr bool kAhead = false;
 };
 
 // The shape of the general instance.
 template <int D>
 struct GeneralGradientShape {
   static constexpr int kConsumers = 2, kOther = 64, kStagesQk = 2, kStagesVdo = D == 256 ? 1 : 2;
+  static constexpr bool kAhead = false;
 };
 
 template <class T, int D, bool kOfKeys, bool kGeneral>
@@ -156,40 +165,94 @@ class Gradient {
         const bool exists = row < shared_.tile.lines;
         const std::int64_t at = a_.row(shared_.tile.batch, shared_.tile.head, shared_.tile.own_begin + row);
         lse_[r] = exists ? a_.lse[at] : INFINITY;
-        delta_[r] = exists ? a_.delta[at] : 0.f;
+        delta_[r] = exists && own_gate() != 0 ? a_.delta[at] / own_gate() : 0.f;
       }
     }
     shared_.own_full.await(0);
-    for (Walk walk{a_, shared_.tile}; walk.next(); ++count_) {
-      await_block(walk);
-      device::mma_fence();
-      issue_product(s_, shared_.own_qk, shared_.other_qk[stage_qk()]);
-      issue_product(dp_, shared_.own_vdo, shared_.other_vdo[stage_vdo()]);
-      if constexpr (kGeneral) {
-        find_general_gradient(walk);
+    for (Walk walk{a_, shared_.tile}; walk.next();) {
+      const bool plain = !kGeneral && walk.n == shared_.tile.plain_first && shared_.tile.plain_count > 0;
+      const int count = plain ? shared_.tile.plain_count : 1;
+      int line = walk.line();
+      if constexpr (Sizes::kAhead) {
+        steps_ahead(walk, line, count);
+      } else if (plain) {
+        for (int n = 0; n < count; ++n, line -= kOther) step<true>(walk, line);
       } else {
-        find_gradient(walk);
-        to_operands(walk.gate);
+        step<false>(walk, line);
       }
-      device::mma_fence();
-      if constexpr (kOfKeys) issue_sum(sums_dv_, p_, shared_.other_vdo[stage_vdo()]);
-      issue_sum(sums_dqk_, ds_, shared_.other_qk[stage_qk()]);
-      device::mma_wait<0>();
-      device::pin(sums_dqk_);
-      if constexpr (kOfKeys) device::pin(sums_dv_);
-      release(shared_.empty_qk[stage_qk()]);
-      if constexpr (kOfKeys) release(shared_.empty_vdo[stage_vdo()]);
+      walk.n += count - 1;
     }
     if constexpr (!kOfKeys) repair_rows();
-    store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_dqk_, a_.first, a_.scale);
+    store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_dqk_, a_.first, kOfKeys ? a_.scale : a_.scale * own_gate());
     if constexpr (kOfKeys) store_lines<T, kOfKeys>(shared_.tile, line_of(0), sums_dv_, a_.second, 1);
   }
+  // The gate of own queries, where it is taken out of the sums.
+  __device__ float own_gate() const {
+    return kGeneral ? 1.f : a_.gates.at(shared_.tile.sequence, shared_.tile.head, 1);
+  }
 
-  __device__ void await_block(const Walk& walk) const {
+  // The block of the other side from `line` on. kPlain: it needs neither a mask nor cleaning.
+  template <bool kPlain>
+  __device__ __forceinline__ void step(const Walk& walk, int line) {
+    await_block();
+    if constexpr (!kPlain) clean(walk.head, line);
+    issue_products();
+    if constexpr (kGeneral) {
+      find_general_gradient(walk);
+    } else {
+      find_gradient<kPlain, 0>(walk.gate, line);
+      to_operands();
+    }
+    device::mma_fence();
+    issue_sums(stage_qk(), stage_vdo());
+    finish_sums(stage_qk(), stage_vdo());
+    ++count_;
+  }
+
+  // A block, and count - 1 plain ones that follow it, each begun before the sums of the last.
+  __device__ __forceinline__ void steps_ahead(const Walk& walk, int line, int count) {
+    await_block();
+    clean(walk.head, line);
+    issue_products();
+    find_gradient<false, 0>(walk.gate, line);
+    to_operands();
+    for (int n = 1; n < count; ++n) {
+      const int last_qk = stage_qk(), last_vdo = stage_vdo();
+      ++count_;
+      await_block();
+      issue_products();
+      issue_sums(last_qk, last_vdo);
+      find_gradient<true, kSums>(walk.gate, line - n * kOther);
+      finish_sums(last_qk, last_vdo);
+      to_operands();
+    }
+    device::mma_fence();
+    issue_sums(stage_qk(), stage_vdo());
+    finish_sums(stage_qk(), stage_vdo());
+    ++count_;
+  }
+
+  __device__ void await_block() const {
     if constexpr (kOfKeys) shared_.rows_full[stage_qk()].await(full_parity<Sizes::kStagesQk>(count_));
     shared_.full_qk[stage_qk()].await(full_parity<Sizes::kStagesQk>(count_));
     shared_.full_vdo[stage_vdo()].await(full_parity<Sizes::kStagesVdo>(count_));
-    clean(walk);
+  }
+  __device__ void issue_products() {
+    device::mma_fence();
+    issue_product(s_, shared_.own_qk, shared_.other_qk[stage_qk()]);
+    issue_product(dp_, shared_.own_vdo, shared_.other_vdo[stage_vdo()]);
+  }
+  static constexpr int kSums = kOfKeys ? 2 : 1;
+  __device__ void issue_sums(int stage_qk, int stage_vdo) {
+    if constexpr (kOfKeys) issue_sum(sums_dv_, p_, shared_.other_vdo[stage_vdo]);
+    issue_sum(sums_dqk_, ds_, shared_.other_qk[stage_qk]);
+  }
+  __device__ void finish_sums(int stage_qk, int stage_vdo) {
+    device::mma_wait<0>();
+    device::pin(sums_dqk_);
+    if constexpr (kOfKeys) device::pin(sums_dv_);
+    release(shared_.empty_qk[stage_qk]);
+    if constexpr (kOfKeys) release(shared_.empty_vdo[stage_vdo]);
   }
 
   // S = own_qk other_qk^T, dP = own_vdo other_vdo^T.
@@ -216,10 +279,11 @@ class Gradient {
     device::mma_commit();
   }
 
-  // S becomes P, and dP becomes dS.
-  __device__ void find_gradient(const Walk& walk) {
+  // S becomes P, times the gate for keys, and dP becomes dS, while kBehind sums are still under way.
+  template <bool kPlain, int kBehind>
+  __device__ __forceinline__ void find_gradient(float gate, int line) {
     const int stage = stage_qk(), column = thread_ % 4 * 2;
-    device::mma_wait<1>();
+    device::mma_wait<1 + kBehind>();
     device::pin(s_);
 #pragma unroll
     for (int j = 0; j < kOther / 8; ++j) {
@@ -231,14 +295,20 @@ class Gradient {
         y = exp2_fast(fmaf(y, a_.scale_log2, kOfKeys ? -lse.y : -lse_[r]));
       }
     }
+    const bool open = kPlain || shared_.tile.is_open(line);
     const auto hide = [&](float(&x)[kOther / 2]) {
-      HiddenPairs<kOfKeys>(a_.reach, shared_.tile, line_of(0), walk.line() + column).clear(x);
+      HiddenPairs<kOfKeys>(a_.reach, shared_.tile, line_of(0), line + column).clear(x);
     };
-    if constexpr (!kOfKeys) {
-      if (!shared_.tile.is_open(walk.line())) hide(s_);
-      balance_.seek(reinterpret_cast<Pairs>(s_), walk.line() + column);
+    if constexpr (kOfKeys) {
+      if (gate != 1) {
+#pragma unroll
+        for (int i = 0; i < kOther / 2; ++i) s_[i] *= gate;
+      }
+    } else {
+      if (!open) hide(s_);
+      balance_.seek(reinterpret_cast<Pairs>(s_), line + column);
     }
-    device::mma_wait<0>();
+    device::mma_wait<kBehind>();
     device::pin(dp_);
     if constexpr (!kOfKeys) release(shared_.empty_vdo[stage_vdo()]);
 #pragma unroll
@@ -247,28 +317,28 @@ class Gradient {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         float &x = dp_[4 * j + 2 * r], &y = dp_[4 * j + 2 * r + 1];
-        x = s_[4 * j + 2 * r] * fmaf(walk.gate, x, kOfKeys ? -delta.x : -delta_[r]);
-        y = s_[4 * j + 2 * r + 1] * fmaf(walk.gate, y, kOfKeys ? -delta.y : -delta_[r]);
+        x = s_[4 * j + 2 * r] * (x - (kOfKeys ? delta.x : delta_[r]));
+        y = s_[4 * j + 2 * r + 1] * (y - (kOfKeys ? delta.y : delta_[r]));
       }
     }
     if constexpr (kOfKeys) shared_.rows_empty[stage].arrive();
-    if (!shared_.tile.is_open(walk.line())) {
+    if (!open) {
       if constexpr (kOfKeys) hide(s_);
       hide(dp_);
     }
     if constexpr (!kOfKeys) {
       balance_.add(
-          reinterpret_cast<Pairs>(dp_), walk.line() + column, [](int, int) { return 1.f; }, rounded);
+          reinterpret_cast<Pairs>(dp_), [](int, int) { return 1.f; }, rounded);
     }
   }
   // A thread's numbers of a block, as portable/balance.cuh counts them.
   using Pairs = const float (&)[kOther / 8][4];
   __device__ static float rounded(float x) { return static_cast<float>(T(x)); }
 
-  __device__ void to_operands(float gate) {
+  __device__ void to_operands() {
 #pragma unroll
     for (int i = 0; i < kOther / 4; ++i) {
-      if constexpr (kOfKeys) p_[i / 4][i % 4] = pack<T>(gate * s_[2 * i], gate * s_[2 * i + 1]);
+      if constexpr (kOfKeys) p_[i / 4][i % 4] = pack<T>(s_[2 * i], s_[2 * i + 1]);
       ds_[i / 4][i % 4] = pack<T>(dp_[2 * i], dp_[2 * i + 1]);
     }
   }
@@ -286,7 +356,7 @@ class Gradient {
     options.finish(s_, ds_, shared_.tile.is_open(walk.line()));
 #pragma unroll
     for (int i = 0; i < kOther / 2; ++i) {
-      s_[i] = exp2_fast(s_[i] - (kOfKeys ? shared_.lse[stage][column + options.column(i)] : lse_[i / 2 % 2]));
+      s_[i] = weight_of(s_[i] - (kOfKeys ? shared_.lse[stage][column + options.column(i)] : lse_[i / 2 % 2]));
     }
     if constexpr (!kOfKeys) balance_.seek(reinterpret_cast<Pairs>(s_), walk.line() + column);
     if constexpr (kOfKeys) {
@@ -312,7 +382,7 @@ class Gradient {
     for (int i = 0; i < kOther / 2; ++i) {
       const float delta = kOfKeys ? shared_.delta[stage][column + options.column(i)] : delta_[i / 2 % 2];
       // What is hidden may hold NaN.
-      dp_[i] = s_[i] != 0 ? s_[i] * ((options.is_kept(kept, i) ? gate * dp_[i] : 0.f) - delta) : 0.f;
+      dp_[i] = s_[i] != 0 ? s_[i] * ((options.is_kept(kept, i) ? __fmul_rn(gate, dp_[i]) : 0.f) - delta) : 0.f;
     }
     if constexpr (kOfKeys) shared_.rows_empty[stage].arrive();
     if constexpr (!kOfKeys) {
@@ -320,7 +390,7 @@ class Gradient {
         const float2 slopes = options.slopes_of(ds_, 2 * n + k / 2);
         return k % 2 == 0 ? slopes.x : slopes.y;
       };
-      balance_.add(reinterpret_cast<Pairs>(dp_), walk.line() + column, slope_of, rounded);
+      balance_.add(reinterpret_cast<Pairs>(dp_), slope_of, rounded);
     }
     if (a_.options.softcap > 0) {
 #pragma unroll
@@ -373,14 +443,14 @@ class Gradient {
 
   // A factor of 0 does not hide a NaN: lines that do not exist, or are hidden from all, are set to 0 before they are
   // multiplied. Every consumer writes the same zeros.
-  __device__ void clean(const Walk& walk) const {
-    const int line = walk.line(), stage = stage_qk();
+  __device__ void clean(int head, int line) const {
+    const int stage = stage_qk();
     const bool hides = kGeneral && a_.options.seen != nullptr;
     if (!hides && !shared_.tile.needs_cleaning(line, kOther)) return;
     const auto hidden = [&](int n) {
       if (!hides || line + n >= shared_.tile.other_lines) return false;
       if constexpr (kOfKeys) return shared_.lse[stage][n] == INFINITY;
-      return !a_.options.is_seen(shared_.tile.batch, walk.head, shared_.tile.other_begin + line + n);
+      return !a_.options.is_seen(shared_.tile.batch, head, shared_.tile.other_begin + line + n);
     };
     shared_.tile.clean(shared_.other_qk[stage], line, thread_, hidden);
     shared_.tile.clean(shared_.other_vdo[stage_vdo()], line, thread_, hidden);

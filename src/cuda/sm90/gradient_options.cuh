@@ -10,6 +10,10 @@
 
 namespace polyhead::cuda::sm90 {
 
+// 2^x of a score that has its lse taken off. Scores that go through a softcap or a bias differ from the forward pass's
+// by rounding; a key that is alone must have all of the weight, so that nothing goes back to it.
+__device__ inline float weight_of(float x) { return fabsf(x) < 0x1p-16f ? 1.f : exp2_fast(x); }
+
 template <class T, bool kOfKeys, int kOther>
 struct GradientOptions {
   static constexpr int kCount = kOther / 2;

@@ -58,19 +58,21 @@ __device__ inline float sum_of_block(float x) {
   return sums[0];
 }
 
-// to [H]: a sink is a key whose value is 0, so that its ds is -p delta. A block of threads has one head and sums over
-// all rows.
+// to [H]: a sink is a key whose value is 0, so that its ds is -p delta. gates: those that were taken out of delta. A
+// block of threads has one head and sums over all rows.
 __global__ void __launch_bounds__(256)
     sink_gradient_kernel(const kernels::Sequences sequences, const float* lse, const float* delta, int heads,
-                         const float* sink_logit, std::int64_t sink_head, float* to, std::int64_t to_head) {
+                         const PerHead gates, const float* sink_logit, std::int64_t sink_head, float* to,
+                         std::int64_t to_head) {
   const int h = static_cast<int>(blockIdx.x);
   const float sink = sink_logit[h * sink_head] * kLog2E;
   float sum = 0;
   for (std::int64_t n = 0; n < sequences.count && sink != -INFINITY; ++n) {
     const kernels::Sequence s = sequences[n];
     const std::int64_t begin = (s.batch * heads + h) * sequences.queries + s.query_begin;
+    const float gate = gates.at(static_cast<int>(n), h, 1);
     for (std::int64_t i = threadIdx.x; i < s.queries; i += 256) {
-      sum -= exp2_fast(sink - lse[begin + i]) * delta[begin + i];
+      sum -= exp2_fast(sink - lse[begin + i]) * gate * delta[begin + i];
     }
   }
   sum = sum_of_block(sum);
@@ -92,8 +94,8 @@ __global__ void __launch_bounds__(256)
 }
 
 // dgate [N,H] = sum_i dO_i . o_i, with o the output before the gate: the sum of dots + dlse (what delta is without its
-// dlse; dots have none) divided by the gate that is in them, or, for a closed head, from the output that it would have.
-// A block of threads has a head of a sequence.
+// dlse; dots have none), or, for a closed head, from the output that it would have. A block of threads has a head of a
+// sequence.
 template <class T, int D>
 __global__ void __launch_bounds__(256)
     gate_gradient_kernel(const kernels::Sequences sequences, const float* dots, const Strided<const float> dlse,
@@ -110,7 +112,6 @@ __global__ void __launch_bounds__(256)
       sum += dots[begin + i];
       if (dlse.data != nullptr) sum += dlse.data[dlse.offset(s.batch, h, s.query_begin + i)];
     }
-    sum /= gate;
   } else {
     const auto row = [&](const Strided<const void>& x, std::int64_t i) {
       return static_cast<const T*>(x.data) + x.offset(s.batch, h, s.query_begin + i);

@@ -20,9 +20,11 @@ struct GradientArguments {
   int heads = 1, heads_per_kv = 1;
   float scale = 1, scale_log2 = 1;  // the second includes log2(e)
   PerHead gates;
-  Strided<const float> dlse;          // reaches heads whose gate is 0, too
-  const float* lse;                   // [B,H,T] in powers of 2, +inf for a row that sees nothing
-  float* delta;                       // [B,H,T]: gate dO . o - dlse; of the output as it was stored, until dq is made
+  Strided<const float> dlse;  // reaches heads whose gate is 0, too
+  const float* lse;           // [B,H,T] in powers of 2, +inf for a row that sees nothing
+  // [B,H,T]: gate dO . o - dlse; of the output as it was stored, until dq is made. The plain instances take gates out
+  // of it then: with a gate they have no dlse.
+  float* delta;
   float* dots = nullptr;              // [B,H,T]: dO . o without the gate, if the general instance must find it
   Strided<const void> k;              // for dq
   const float* sink_logit = nullptr;  // [H], for dq
@@ -41,14 +43,13 @@ __device__ void clear(float (&x)[kCount]) {
   for (int i = 0; i < kCount; ++i) x[i] = 0;
 }
 
-// Which columns of a block a line sees, or is seen by: [begin, end), and those below `beyond` if the line is a query,
-// from `beyond` on if it is a key.
+// Which columns of a block a line sees, or is seen by: [begin, end) and, if the line is a query, those below `head`.
 struct LineSight {
-  int begin, end, beyond;
+  int begin, end, head;
 
   template <bool kOfKeys>
   __device__ bool sees(int column) const {
-    return (column >= begin && column < end) || (kOfKeys ? column >= beyond : column < beyond);
+    return (column >= begin && column < end) || (!kOfKeys && column < head);
   }
 };
 
@@ -64,6 +65,7 @@ struct GradientTile {
   int offset = 0;                                 // query i is at position i + offset
   int open_first = INT_MAX, open_last = INT_MIN;  // of the other side's blocks, those that need no mask
   KeyBlocks blocks;                               // of the other side
+  int plain_first = 0, plain_count = 0;  // numbers, in the walk, of blocks that need neither a mask nor cleaning
 
   __device__ bool is_used(int other) const { return other < used_head || (other >= used_begin && other < used_end); }
   // Behind the tensor's end the copy engine puts 0.
@@ -100,13 +102,25 @@ struct GradientTile {
     }
   }
 
+  // Open blocks whose lines all exist. They follow each other.
+  __device__ void set_plain(int other_count) {
+    const int whole = other_lines / other_count - 1, open = open_last < 0 ? -1 : open_last / other_count;
+    const int last = min(blocks.window_last, min(whole, open));
+    const int first =
+        max(blocks.window_last - blocks.window_count + 1, open_first <= 0 ? 0 : (open_first - 1) / other_count + 1);
+    plain_first = blocks.window_last - last;
+    plain_count = max(last - first + 1, 0);
+  }
+
   // What own line `own` sees, in columns counted from `other` on.
   template <bool kOfKeys>
   __device__ LineSight sight_of(const Reach& reach, int own, int other) const {
     if constexpr (kOfKeys) {
-      const int p = other + offset;
-      return {own - reach.right - p, own + reach.left + 1 - p,
-              own < reach.first ? own - reach.first_right - p : INT_MAX};
+      // Queries that do not exist see nothing: a key that nobody sees may hold NaN. One that is always seen is so from
+      // somewhere in its window on.
+      const int p = other + offset, count = other_lines - other, right = own - reach.right - p;
+      if (own < reach.first) return {min(right, own - reach.first_right - p), count, 0};
+      return {right, min(own + reach.left + 1 - p, count), 0};
     } else {
       const RowSight sight(reach, own + offset, other_lines);
       return {sight.begin - other, sight.end - other, sight.head - other};
@@ -152,9 +166,10 @@ __device__ void bring_rows(const GradientArguments& a, const GradientTile& tile,
   for (Count count = 0; walk.next(); ++count) {
     const int stage = count % kStages, line = walk.line();
     const std::int64_t begin = a.row(tile.batch, walk.head, tile.other_begin + line);
-    float lse[kOther / 32], delta[kOther / 32];
+    constexpr int kRounds = (kOther + 31) / 32;
+    float lse[kRounds], delta[kRounds];
 #pragma unroll
-    for (int n = 0; n < kOther / 32; ++n) {
+    for (int n = 0; n < kRounds; ++n) {
       const int row = 32 * n + lane;
       const bool exists = line + row < tile.other_lines;
       lse[n] = exists ? a.lse[begin + row] : INFINITY;
@@ -162,7 +177,8 @@ __device__ void bring_rows(const GradientArguments& a, const GradientTile& tile,
     }
     empty[stage].await(empty_parity<kStages>(count));
 #pragma unroll
-    for (int n = 0; n < kOther / 32; ++n) {
+    for (int n = 0; n < kRounds; ++n) {
+      if (32 * n + lane >= kOther) break;
       lse_to[stage][32 * n + lane] = lse[n];
       delta_to[stage][32 * n + lane] = delta[n];
     }
@@ -268,6 +284,7 @@ __device__ GradientTile gradient_tile(const GradientArguments& a, int number) {
     if (tile.used_begin <= tile.used_head) tile.used_begin = 0;
   }
   tile.set_open<kOfKeys>(a.reach, kOwn, kOther);
+  tile.set_plain(kOther);
   return tile;
 }
 

@@ -101,7 +101,7 @@ class WideKeyGradient {
       issue_product<kGradient>();
       device::mma_wait<0>();
       kGeneral ? find_general_operand<kGradient>(walk) : find_operand<kGradient>(walk);
-      to_operand(kGradient ? 1.f : walk.gate * (kGeneral ? a_.options.kept_factor : 1.f));
+      to_operand(!kGeneral ? walk.gate : kGradient ? 1.f : walk.gate * a_.options.kept_factor);
       device::mma_fence();
       issue_sum<kGradient>();
       device::mma_wait<0>();
@@ -168,7 +168,7 @@ class WideKeyGradient {
       for (int i = 4 * j; i < 4 * j + 4; ++i) {
         const float of_row = i % 2 == 0 ? known.x : known.y;
         if constexpr (kGradient) {
-          x_[i] = shared_.p[i][thread_] * fmaf(walk.gate, x_[i], -of_row);
+          x_[i] = shared_.p[i][thread_] * (x_[i] - of_row);
         } else {
           x_[i] = exp2_fast(fmaf(x_[i], a_.scale_log2, -of_row));
         }
@@ -199,7 +199,7 @@ class WideKeyGradient {
 #pragma unroll
       for (int i = 0; i < kOther / 2; ++i) {
         const float p = shared_.p[i][thread_], delta = shared_.delta[stage][column + options.column(i)];
-        const float ds = fabsf(p) * ((signbit(p) || gate == 0 ? 0.f : gate * x_[i]) - delta);
+        const float ds = fabsf(p) * ((signbit(p) || gate == 0 ? 0.f : __fmul_rn(gate, x_[i])) - delta);
         x_[i] = p != 0 ? ds : 0.f;  // what is hidden may hold NaN
       }
       shared_.rows_empty[stage].arrive();
@@ -211,7 +211,7 @@ class WideKeyGradient {
 #pragma unroll
       for (int i = 0; i < kOther / 2; ++i) {
         const float2 slopes = options.slopes_of(operand_, i / 2);
-        const float p = exp2_fast(x_[i] - shared_.lse[stage][column + options.column(i)]);
+        const float p = weight_of(x_[i] - shared_.lse[stage][column + options.column(i)]);
         // What is hidden may hold NaN, and then its slope is NaN as well.
         const float sloped = p != 0 ? p * (i % 2 == 0 ? slopes.x : slopes.y) : 0.f;
         shared_.p[i][thread_] = options.is_kept(kept, i) ? sloped : -sloped;
@@ -223,8 +223,12 @@ class WideKeyGradient {
   }
 
   __device__ void to_operand(float gate) {
+    if (gate != 1) {
 #pragma unroll
-    for (int i = 0; i < kOther / 4; ++i) operand_[i / 4][i % 4] = pack<T>(gate * x_[2 * i], gate * x_[2 * i + 1]);
+      for (int i = 0; i < kOther / 2; ++i) x_[i] *= gate;
+    }
+#pragma unroll
+    for (int i = 0; i < kOther / 4; ++i) operand_[i / 4][i % 4] = pack<T>(x_[2 * i], x_[2 * i + 1]);
   }
 
   const GradientArguments& a_;

@@ -133,10 +133,13 @@ __device__ inline Fields<kFull> fields_of(const StatisticsArguments& a, const He
   const int visible = sight.count(), p = rows.position(row);
   if (row >= rows.sequence().queries || visible == 0) return fields;
   const RowOutcome outcome = a.outcomes[rows.place(row)];
-  const auto weight = [&](float score) { return exp2_fast(fmaf(score, a.scale, -outcome.lse)); };
   const float outcomes = static_cast<float>(visible + (sink > -INFINITY ? 1 : 0));
+  const bool alone = outcomes == 1;  // a single key has all the weight, to the last bit
+  const auto weight = [&](float score) {
+    return alone && score > -INFINITY ? 1 : exp2_fast(fmaf(score, a.scale, -outcome.lse));
+  };
   fields.set(Statistic::rows, 1);
-  fields.set(Statistic::entropy, outcome.entropy);
+  fields.set(Statistic::entropy, alone ? 0 : outcome.entropy);
   if (outcomes > 1) {
     fields.count(Statistic::normalised_rows, Statistic::normalised_entropy, outcome.entropy / logf(outcomes));
   }
