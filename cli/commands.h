@@ -32,6 +32,9 @@ class Failure : public std::runtime_error {
   Exit code_;
 };
 
+inline constexpr const char* kNoModel =
+    "no model given; name a folder, a .gguf file, or a model that 'polyhead get' fetches";
+
 // Where a parsed value goes. Its value before parsing is the default that help shows.
 using Target = std::variant<bool*,                         // --name
                             std::optional<bool>*,          // --name or --no-name

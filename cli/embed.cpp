@@ -93,7 +93,7 @@ Tensor embeddings_of(Context& context, const model::Transformer& model, const Li
 }
 
 void embed(const EmbedOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
+  if (o.model.empty()) throw Failure(Exit::usage, kNoModel);
   if (o.text.empty()) throw Failure(Exit::usage, "no texts given; name a file with one on every line: --text FILE");
   if (o.out.empty()) throw Failure(Exit::usage, "no output file given; name one, for example --out embeddings.npy");
   Context context = o.on.context();

@@ -162,7 +162,7 @@ std::unique_ptr<Speaker> speaker_of(const std::string& folder, const model::Conf
 }
 
 void generate(const GenerateOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
+  if (o.model.empty()) throw Failure(Exit::usage, kNoModel);
   if (std::find(o.stop.begin(), o.stop.end(), "") != o.stop.end()) {
     throw Failure(Exit::usage, "--stop: expected a text, found none");
   }

@@ -7,16 +7,16 @@
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "core/suggest.h"
+#include "io/fetched.h"
 #include "io/file.h"
 #include "io/sha256.h"
-#include "model/fetched.h"
 
 namespace polyhead::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using model::cache_folder, model::fetched_model, model::is_on_hub, model::kept_at, model::known_model,
-    model::known_models, model::FetchedFile, model::KnownModel;
+using io::cache_folder, io::fetched_model, io::is_on_hub, io::kept_at, io::known_model, io::known_models,
+    io::FetchedFile, io::KnownModel;
 using Words = std::vector<std::string>;
 
 struct GetOptions {

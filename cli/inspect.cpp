@@ -239,7 +239,9 @@ void save_tensor(const InspectOptions& o) {
 
 void run(const InspectOptions& o) {
   if (o.model.empty())
-    throw Failure(Exit::usage, "no model given; name a .gguf or .safetensors file, or a folder with one");
+    throw Failure(
+        Exit::usage,
+        "no model given; name a .gguf or .safetensors file, a folder with one, or a model that 'polyhead get' fetches");
   if (o.tensor.empty() != o.out.empty()) {
     throw Failure(Exit::usage, "--tensor and --out go together: which tensor, and the npy file to write it to");
   }

@@ -16,7 +16,7 @@
 #include "cli/pages.h"
 #include "cli/say.h"
 #include "core/suggest.h"
-#include "model/fetched.h"
+#include "io/fetched.h"
 #include "polyhead/error.h"
 #include "polyhead/version.h"
 
@@ -131,8 +131,8 @@ void run_command(const Command& command, std::vector<std::string> arguments) {
     if (!option.is_model()) continue;
     std::string& named = *std::get<std::string*>(option.target);
     if (named.empty()) continue;
-    const std::filesystem::path meant = model::model_meant(named);
-    if (meant.empty()) throw Failure(Exit::input, model::nothing_at(named));
+    const std::filesystem::path meant = io::model_meant(named);
+    if (meant.empty()) throw Failure(Exit::input, io::nothing_at(named));
     named = meant.string();
   }
   command.run();

@@ -97,7 +97,7 @@ Report report_of(const Patched& p, std::int64_t top) {
 }
 
 void patch(const PatchOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
+  if (o.model.empty()) throw Failure(Exit::usage, kNoModel);
   if (o.clean.empty() || o.corrupted.empty()) throw Failure(Exit::usage, "expected two texts: --clean and --corrupted");
   Context context = o.on.context();
   std::optional<Progress> progress(std::in_place, "loading " + o.model);

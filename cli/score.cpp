@@ -59,7 +59,7 @@ exam::Reading read(const ScoreOptions& o, const model::Config& config) {
 }
 
 void expect_asked(const ScoreOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
+  if (o.model.empty()) throw Failure(Exit::usage, kNoModel);
   if (o.text.empty()) throw Failure(Exit::usage, "no text given; name a file, for example --text README.md");
 }
 

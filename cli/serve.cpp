@@ -23,7 +23,7 @@ struct ServeOptions {
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1"; }
 
 void run(const ServeOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
+  if (o.model.empty()) throw Failure(Exit::usage, kNoModel);
   if (o.host == "0.0.0.0" || o.host == "::") {
     throw Failure(Exit::usage, fmt::format("--host: expected the address of one interface, found {}, which is all of "
                                            "them",

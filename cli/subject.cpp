@@ -44,7 +44,7 @@ std::vector<Option> SubjectChoice::text_options() {
 }
 
 void SubjectChoice::expect_model() const {
-  if (model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
+  if (model.empty()) throw Failure(Exit::usage, kNoModel);
 }
 
 exam::Subject SubjectChoice::load(const Context& context) const {

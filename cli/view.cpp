@@ -91,7 +91,7 @@ std::string command_of(const ViewOptions& o) {
 }
 
 void view(const ViewOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, "no model given; name a folder or a .gguf file");
+  if (o.model.empty()) throw Failure(Exit::usage, kNoModel);
   if (!o.text.empty() && !o.prompt.empty()) throw Failure(Exit::usage, "--text, --prompt: one of them, not both");
   const exam::GateList gates = gates_in(o.off);
   Context context = o.on.context();

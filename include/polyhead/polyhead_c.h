@@ -289,7 +289,7 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_layer_backward(polyhead_context* cont
 
 typedef struct polyhead_tokenizer polyhead_tokenizer;
 
-/* From the folder or the GGUF file of a model. */
+/* From the folder or the GGUF file of a model, or the name of one that `polyhead get` has fetched. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_tokenizer_load(const char* path, polyhead_tokenizer** tokenizer);
 POLYHEAD_C_PUBLIC void polyhead_tokenizer_free(polyhead_tokenizer* tokenizer);
 /* The largest token plus one. */

@@ -38,8 +38,9 @@ struct Message {
 // Its functions are const and may be called from several threads at once. Copies share what they know.
 class Tokenizer {
  public:
-  // From the folder or the GGUF file of a model: its tokenizer.json, tokenizer.gguf or GGUF metadata. Throws Error
-  // (input) that names what is missing, damaged or not known.
+  // From the folder or the GGUF file of a model, or one that `polyhead get` has fetched, by its name: its
+  // tokenizer.json, tokenizer.gguf or GGUF metadata. Throws Error (input) that names what is missing, damaged or not
+  // known.
   static Tokenizer load(const std::filesystem::path& model);
 
   std::int64_t size() const noexcept;  // the largest token plus one

@@ -118,7 +118,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Union[str, os.PathLike]) -> "Tokenizer":
-        """From the folder or the GGUF file of a model."""
+        """From the folder or the GGUF file of a model, or the name of one that `polyhead get` has fetched: "smollm2"."""
         made = Handle("tokenizer")
         _load(path_bytes(path, "path"), made.into)
         return cls(made)

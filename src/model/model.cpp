@@ -4,8 +4,8 @@
 #include <span>
 
 #include "core/numbers.h"
+#include "io/fetched.h"
 #include "model/checkpoint.h"
-#include "model/fetched.h"
 #include "model/head.h"
 #include "model/rows.h"
 #include "model/sample.h"
@@ -52,8 +52,8 @@ Examples whole_texts(const Model& model, std::span<const std::string> texts) {
 }  // namespace
 
 Model Model::load(const std::filesystem::path& named, const std::shared_ptr<Allocator>& memory, Precision precision) {
-  const std::filesystem::path folder = model::model_meant(named);
-  if (folder.empty()) throw Error(ErrorCode::input, "load", model::nothing_at(named));
+  const std::filesystem::path folder = io::model_meant(named);
+  if (folder.empty()) throw Error(ErrorCode::input, "load", io::nothing_at(named));
   Model loaded(model::load(folder, memory, precision));
   loaded.tokenizer_ = std::make_shared<model::TokenizerOf>(std::filesystem::absolute(folder), loaded.vocabulary());
   return loaded;

@@ -1,5 +1,7 @@
 #include "polyhead/text.h"
 
+#include "io/fetched.h"
+#include "polyhead/error.h"
 #include "text/marks.h"
 #include "text/speech.h"
 #include "text/stream.h"
@@ -34,7 +36,9 @@ std::string decode_piecewise(const text::Tokenizer& tokenizer, std::span<const s
 
 }  // namespace
 
-Tokenizer Tokenizer::load(const std::filesystem::path& model) {
+Tokenizer Tokenizer::load(const std::filesystem::path& named) {
+  const std::filesystem::path model = io::model_meant(named);
+  if (model.empty()) throw Error(ErrorCode::input, "load", io::nothing_at(named));
   return Tokenizer(std::make_shared<const text::Speech>(text::load_speech(model)));
 }
 

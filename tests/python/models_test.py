@@ -41,14 +41,17 @@ class Models(unittest.TestCase):
     def test_fetched_models_have_names(self):
         with tempfile.TemporaryDirectory() as cache, unittest.mock.patch.dict(os.environ, POLYHEAD_CACHE=cache):
             for name in ("smollm2", "hf:some/model"):
-                with self.assertRaisesRegex(polyhead.InputError, f"nothing is at {name}.*'polyhead get {name}' fetches it"):
-                    polyhead.load(name)
-            with self.assertRaisesRegex(polyhead.InputError, "nothing is at smolm2.*did you mean 'smollm2'"):
-                polyhead.load("smolm2")
+                for load in (polyhead.load, polyhead.Tokenizer.load):
+                    with self.assertRaisesRegex(polyhead.InputError, f"nothing is at {name}.*'polyhead get {name}' fetches it"):
+                        load(name)
+            for load in (polyhead.load, polyhead.Tokenizer.load):
+                with self.assertRaisesRegex(polyhead.InputError, "nothing is at smolm2.*did you mean 'smollm2'"):
+                    load("smolm2")
             for name in ("minilm", "hf/some/model"):
                 shutil.copytree(self.folder, os.path.join(cache, name))
             for name in ("minilm", "hf:some/model"):
                 self.assertEqual(polyhead.load(name).heads, self.model.heads)
+                self.assertEqual(polyhead.Tokenizer.load(name).encode("d b e"), [3, 1, 4])
 
     def test_it_says_what_it_is(self):
         self.assertEqual(self.model.heads, [(0, 0), (0, 1), (1, 0), (1, 1)])

@@ -1,4 +1,4 @@
-#include "model/fetched.h"
+#include "io/fetched.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,7 +7,7 @@
 #include "core/suggest.h"
 #include "polyhead/error.h"
 
-namespace polyhead::model {
+namespace polyhead::io {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,4 +115,4 @@ std::string nothing_at(const fs::path& named) {
          "or hf:ORG/NAME" + did_you_mean(name, names);
 }
 
-}  // namespace polyhead::model
+}  // namespace polyhead::io

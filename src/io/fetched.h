@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace polyhead::model {
+namespace polyhead::io {
 
 struct FetchedFile {
   std::string name;
@@ -35,4 +35,4 @@ std::filesystem::path fetched_model(const std::string& name);
 std::filesystem::path model_meant(const std::filesystem::path& named);
 std::string nothing_at(const std::filesystem::path& named);
 
-}  // namespace polyhead::model
+}  // namespace polyhead::io
