@@ -122,11 +122,11 @@ class Model:
     >>> import numpy as np, polyhead
     >>> model = polyhead.load("run")
     >>> tokens = np.array([[3, 1, 4, 3, 1]])
-    >>> model(tokens)[0, -1].argmax()  # as after 3, 1 before
+    >>> int(model(tokens)[0, -1].argmax())  # as after 3, 1 before
     4
-    >>> model.weights(tokens)[1][0, 0, -1].argmax()  # layer 1, head 0, the last token looks at
+    >>> int(model.weights(tokens)[1][0, 0, -1].argmax())  # layer 1, head 0, the last token looks at
     2
-    >>> model(tokens, knocked_out=[(1, 0)])[0, -1].argmax() == 4
+    >>> int(model(tokens, knocked_out=[(1, 0)])[0, -1].argmax()) == 4
     False
     """
 
