@@ -55,7 +55,7 @@ parity: .venv-parity/ready
 	.venv-parity/bin/python tests/parity/every_model.py build/release --chosen
 	.venv-parity/bin/python tests/python/typed.py
 
-# Every config class of transformers, which takes half an hour.
+# Every config class of transformers, which takes some minutes.
 parity-all: .venv-parity/ready
 	tools/install-packages build test
 	cmake --preset release

@@ -2,6 +2,10 @@
 
 every_model.py BUILD [MODEL_TYPE ..]    some, or all of them; --jobs N; --chosen: those of `make parity`
 
+One that agrees says how many comparisons were made, and how many calls of our attention: 0 if it has none, or computes it rightly by
+itself. "part": its config is of a part of a model, which is none by itself. "unbuilt": tiny_kinds.py does not know how, or another package is
+wanted.
+
 A model agrees if with no padding, with padding on either side, at batch 1 and 3, in cached generation and in its gradients its
 error against eager attention in float64 is at most four times that of eager attention in float32, or 3e-6 of the largest number
 if that is more. Where it does not, sdpa instead of eager may be what it agrees with: some models mean another thing by padding.
@@ -15,9 +19,10 @@ import subprocess
 import sys
 import threading
 import time
+from importlib.metadata import version
 from pathlib import Path
 
-SECONDS, MOST_PARAMETERS, MEMORY = 120, 30_000_000, 10 << 30
+SECONDS, MOST_PARAMETERS, MEMORY = 600, 30_000_000, 10 << 30
 
 # Those of `make parity`: of all kinds, and what is to become of each.
 CHOSEN = {
@@ -25,11 +30,11 @@ CHOSEN = {
                  deepseek_v3 olmo2 cohere2 starcoder2 stablelm opt gpt_neox gpt_bigcode llama4_text glm4 granite granite_swa lfm2 smollm3 biogpt
                  t5 t5gemma2 bart marian pegasus m2m_100 blenderbot whisper longt5
                  bert roberta albert distilbert electra modernbert esm xlm-roberta
-                 vit clip_vision_model siglip_vision_model dinov2 beit deit vit_mae videomae qwen2_5_vl_vision
+                 vit clip_vision_model siglip_vision_model siglip swin detr sam2 dinov2 beit deit vit_mae videomae qwen2_5_vl_vision
                  wav2vec2 hubert audio-spectrogram-transformer wav2vec2-conformer
                  clip llava qwen2_5_vl""".split(),
     "refused": """bloom mpt falcon gptj gpt_neox_japanese big_bird roformer megatron-bert convbert mpnet longformer led xglm imagegpt sam
-                  data2vec-vision deepseek_v32 deepseek_v4 doge""".split(),
+                  data2vec-vision recurrent_gemma deepseek_v32 deepseek_v4 doge""".split(),
 }
 
 
@@ -119,12 +124,15 @@ def main():
     wanted = {kind: verdict for verdict, kinds in CHOSEN.items() for kind in kinds} if asked.chosen else asked.kinds
     tasks = [task for task in tiny_models.kinds_of() if not wanted or task[0] in wanted]
     results = run(tasks, asked.jobs, True)
-    for verdict in ("agrees", "refused", "unbuilt", "wrong", "crashed"):
+    for verdict in ("agrees", "refused", "part", "unbuilt", "wrong", "crashed"):
         found = sorted(result for result in results if result[2] == verdict)
         print(f"\n{verdict}: {len(found)}")
         if verdict != "agrees":
             for kind, role, _, said in found:
                 print(f"  {kind} ({role}): {said}")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    versions = ", ".join(f"{name} {version(name)}" for name in ("transformers", "torch"))
+    print(f"\n{time.strftime('%Y-%m-%d')}, {versions}: {len(results)} tries, {(used.ru_utime + used.ru_stime) / 60:.0f} minutes of processors")
     bad = [result for result in results if result[2] in ("wrong", "crashed")]
     if asked.chosen:
         bad += [result for result in results if result[2] != wanted[result[0]]]

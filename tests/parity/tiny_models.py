@@ -1,11 +1,14 @@
 """Every model of transformers as a tiny one with random numbers, and inputs for it; no checkpoint is read."""
 
+import functools
 import importlib
 import inspect
 import re
 
 import torch
 import transformers as hf
+from tiny_kinds import INPUTS as GIVEN
+from tiny_kinds import OVERRIDES, Draws
 from transformers.models.auto import configuration_auto, modeling_auto
 
 LAYERS, HEADS, WIDTH, VOCABULARY, TOKENS = 2, 4, 32, 99, 12
@@ -47,7 +50,7 @@ TOKEN_ID = re.compile(r".*(token_id|token_index|_id)$")
 REPEATS = re.compile(r".*(layers?|n_layer|num_blocks|vocab_size.*|vocabulary_size|experts.*|max_position_embeddings|n_positions|image_size|token_id)")
 
 
-def shrink(config, widths=True, given=None):
+def shrink(config, widths=True):
     """In place: all sizes small, also those of configs within."""
     for name in getattr(config, "sub_configs", {}):
         if getattr(config, name, None) is not None and hasattr(getattr(config, name), "to_dict"):
@@ -73,7 +76,7 @@ def shrink(config, widths=True, given=None):
                 set_field(config, name, type(value)(chosen if value == kinds else value[: len(chosen)]))
     for name, value in list(vars(config).items()):
         if isinstance(value, (list, tuple)) and isinstance(layers, int) and len(value) > layers and name.endswith("types"):
-            set_field(config, name, type(value)(value[: config.num_hidden_layers]))
+            set_field(config, name, type(value)(value[: getattr(config, "num_hidden_layers", layers)]))
         elif widths and name == "num_heads" and isinstance(value, (list, tuple)):  # of stages
             set_field(config, name, [2 * 2**stage for stage in range(len(value))])
     if getattr(config, "kv_lora_rank", None):  # one latent key for all heads
@@ -82,8 +85,9 @@ def shrink(config, widths=True, given=None):
         set_field(config, "window_size", 4)
     fit_sections(config)
     set_field(config, "_experts_implementation_internal", "eager")  # the others have no float64
-    for name, value in (given or {}).items():
-        set_field(config, name, value)
+    for name, value in OVERRIDES.get(config.model_type, {}).items():
+        *within, name = name.split(".")
+        set_field(functools.reduce(getattr, within, config), name, value)
     return config
 
 
@@ -110,19 +114,6 @@ def set_field(config, name, value):
         object.__setattr__(config, name, value)
 
 
-# What the rules above cannot know.
-OVERRIDES = {
-    "bamba": {"attn_layer_indices": [1]},
-    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
-    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
-    "falcon_h1": {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16},
-    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1},
-    "esm": {"pad_token_id": 1, "mask_token_id": 4},
-    "autoformer": {"prediction_length": 4, "context_length": 8},
-    "informer": {"prediction_length": 4, "context_length": 8},
-}
-
-
 def kinds_of():
     """(model type, what for, name of the class) of every model type: as every kind of language model that it can be, or plain."""
     tables = [("causal", modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES), ("seq2seq", modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES),
@@ -133,31 +124,41 @@ def kinds_of():
         yield from found or [(kind, "base", base if base is None or isinstance(base, str) else base[0])]
 
 
+class Part(Exception):
+    """What is no model by itself."""
+
+
 def class_of(kind, name):
     """The model class; for a config that no table of transformers has, the first one in its file that takes it."""
     if name is not None:
         return getattr(hf, name)
     config = hf.CONFIG_MAPPING[kind]
     module = importlib.import_module(config.__module__.replace("configuration_", "modeling_"))
-    found = [x for x in vars(module).values() if inspect.isclass(x) and issubclass(x, hf.PreTrainedModel)
-             and x.__module__ == module.__name__ and getattr(x, "config_class", None) is config and "PreTrained" not in x.__name__]
+    own = [x for x in vars(module).values() if inspect.isclass(x) and issubclass(x, hf.PreTrainedModel) and x.__module__ == module.__name__]
+    takes = [x for x in own if inspect.signature(x.__init__).parameters.get("config", inspect.Parameter("x", 1)).annotation in (config, config.__name__)]
+    takes += [x for x in own if getattr(x, "config_class", None) is config]
+    found = [x for x in takes if "PreTrained" not in x.__name__ and x.forward is not torch.nn.Module.forward]
     if not found:
-        raise LookupError(f"no model takes {config.__name__} alone")
+        raise Part(f"{config.__name__} is of a part of a model, and no model takes it alone")
     return found[0]
 
 
 def config_of(kind, widths):
-    return shrink(hf.CONFIG_MAPPING[kind](), widths, OVERRIDES.get(kind))
+    return shrink(hf.CONFIG_MAPPING[kind](), widths)
 
 
-INPUTS = ("plain", "text and image", "features first")  # ways of asking a model, of which the first that works is taken
+def ways_of(model):
+    """Of asking a model; the first one that works is taken."""
+    return ("as listed",) if model.config.model_type in GIVEN else ("plain", "text and image", "features first")
 
 
 def inputs_of(model, role, way, batch, side=None):
     """What its forward() takes, `batch` of it; with a mask that leaves out some tokens on that side. None if it takes no such thing."""
     parameters = inspect.signature(type(model).forward).parameters
     draw = torch.Generator().manual_seed(3)
-    main = model.main_input_name
+    main = model.main_input_name if model.main_input_name in parameters else "input_ids"
+    if way == "as listed":
+        return None if side else GIVEN[model.config.model_type](Draws(model.config, batch))
     if "input_ids" in parameters and main not in ("pixel_values", "input_values", "input_features", "pixel_values_videos"):
         made = {"input_ids": torch.randint(5, VOCABULARY - 5, (batch, TOKENS), generator=draw)}
         mask = torch.ones_like(made["input_ids"])
