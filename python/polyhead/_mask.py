@@ -20,7 +20,7 @@ class Mask:
     name. One that computes its own would take this mask for what it is not, so operations on it are refused.
     """
 
-    dtype, ndim = torch.bool, 4
+    ndim = 4
     requires_grad = False
 
     def __init__(self, shape: Tuple[int, ...], keep: Optional[torch.Tensor], device: Any, causal: bool = False,

@@ -34,7 +34,7 @@ CHOSEN = {
                  wav2vec2 hubert audio-spectrogram-transformer wav2vec2-conformer
                  clip llava qwen2_5_vl""".split(),
     "refused": """bloom mpt falcon gptj gpt_neox_japanese big_bird roformer megatron-bert convbert mpnet longformer led xglm imagegpt sam
-                  data2vec-vision recurrent_gemma deepseek_v32 deepseek_v4 doge""".split(),
+                  data2vec-vision gemma4_audio recurrent_gemma deepseek_v32 deepseek_v4 doge""".split(),
 }
 
 
