@@ -126,11 +126,24 @@ def try_source(build, folder):
           f"and the notebook run; {told}")  # fmt: skip
 
 
+def try_symbols(wheel, folder):
+    """What its binaries leave to others is glibc's, with a version, or Python's. auditwheel does not see a symbol without one, which
+    a later glibc had when it was linked."""
+    zipfile.ZipFile(wheel).extractall(folder / "unpacked")
+    for file in (folder / "unpacked").rglob("*"):
+        if file.is_file() and file.read_bytes()[:4] == b"\x7fELF":
+            lines = subprocess.run(["nm", "-D", "--undefined-only", file], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+            open_ones = [line.split()[1] for line in lines if line.split()[0] == "U" and "@" not in line]
+            unknown = [name for name in open_ones if not re.match("_?Py|polyhead_", name)]
+            assert not unknown, f"{file.name}: expected symbols of a glibc's version or of Python, found {', '.join(unknown)}"
+
+
 def try_wheel(build, folder):
     subprocess.run(["make", "wheel", f"WHEEL_SETTINGS=--config-settings=build-dir={build}"], cwd=ROOT, check=True)
     (wheel,) = (ROOT / "build/wheel").glob("*.whl")
     assert wheel.name.endswith(f"-{TAG}.whl"), f"expected a wheel for {TAG}, found {wheel.name}"
     assert wheel.stat().st_size <= MOST_BYTES, f"expected at most {MOST_BYTES} bytes, found {wheel.stat().st_size}"
+    try_symbols(wheel, folder)
     subprocess.run([sys.executable, ROOT / "tests/house/licences.py", build], check=True)
     (licences,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/licenses/copyright"))
     assert zipfile.ZipFile(wheel).read(licences) == (build / "copyright").read_bytes(), f"{licences}: expected the text of the build"
