@@ -40,10 +40,19 @@ struct Window {
   friend bool operator==(const Window&, const Window&) = default;
 };
 
-// Philox4x32-10 keyed by seed; the same mask for any backend, thread count and block size.
+// Where a call that is a part of a larger one begins in it: its first sequence, head, query and key, each below 2^32.
+struct Origin {
+  std::int64_t sequence = 0, head = 0, row = 0, key = 0;
+
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+// Philox4x32-10 keyed by seed; the same mask for any backend, thread count and block size. It is counted from `origin`,
+// so that parts of a call (heads, queries, keys, sequences) drop what the whole call drops. Not on a GPU.
 struct Dropout {
   double p = 0;
   std::uint64_t seed = 0;
+  Origin origin{};
 };
 
 // Everything is optional. A default-constructed view means the tensor is absent.

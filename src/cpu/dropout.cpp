@@ -33,7 +33,8 @@ void drop_as(Team& team, const kernels::DropoutProblem& problem) {
   team.for_each(rows, std::max<std::int64_t>(1, rows / (8 * members)), members, [&](int) {
     return [&](std::int64_t row) {
       const std::int64_t b = row / T, t = row % T;
-      drop_row<Stored, Real>(problem.dropout, static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(t),
+      drop_row<Stored, Real>(problem.dropout, static_cast<std::uint32_t>(problem.dropout.origin.sequence + b),
+                             static_cast<std::uint32_t>(problem.dropout.origin.row + t),
                              data_of<Stored>(x) + b * x.stride(0) + t * x.stride(1), x.shape(2),
                              data_of<Stored>(y) + b * y.stride(0) + t * y.stride(1));
     };

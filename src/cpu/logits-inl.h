@@ -180,6 +180,7 @@ HWY_INLINE void multiply_wide(DU du, V a, std::uint32_t multiplier, V& high, V& 
 struct DropoutKey {
   std::uint64_t seed;
   std::uint32_t head, sequence, threshold;  // kept iff a key's 16 bits >= threshold
+  std::int64_t first_row, first_key;        // of the call in the whole that it is a part of
 };
 
 // Zeroes the dropped weights of a vector of queries, from lane `at` on, in st [n][kPanel]. Counter (j/8, i, head,
@@ -189,10 +190,10 @@ inline void drop_lanes(const DropoutKey& key, const PanelRows<float>& panel, std
   const Tag<float> d;
   const hn::RebindToUnsigned<Tag<float>> du;
   hn::Vec<decltype(du)> words[4];
-  const auto row = static_cast<std::uint32_t>(panel.row + static_cast<std::int64_t>(at));
+  const auto row = static_cast<std::uint32_t>(key.first_row + panel.row + static_cast<std::int64_t>(at));
   std::int64_t made_for = -1;
   for (std::size_t r = 0; r < n; ++r) {
-    const std::int64_t j = first_key + static_cast<std::int64_t>(r);
+    const std::int64_t j = key.first_key + first_key + static_cast<std::int64_t>(r);
     if (j / 8 != made_for) {
       made_for = j / 8;
       words[0] = hn::Set(du, static_cast<std::uint32_t>(made_for));
@@ -226,12 +227,12 @@ void drop(const DropoutKey& key, const PanelRows<T>& panel, std::int64_t first_k
     for (std::size_t at = 0; at < panel.rows; at += kLanes<T>) drop_lanes(key, panel, first_key, n, at, st);
   } else {
     for (std::size_t r = 0; r < n; ++r) {
-      const std::int64_t j = first_key + static_cast<std::int64_t>(r);
+      const std::int64_t j = key.first_key + first_key + static_cast<std::int64_t>(r);
       for (std::size_t lane = 0; lane < panel.rows; ++lane) {
-        const Philox::Words words =
-            Philox::words(key.seed, {static_cast<std::uint32_t>(j / 8),
-                                     static_cast<std::uint32_t>(panel.row + static_cast<std::int64_t>(lane)), key.head,
-                                     key.sequence});
+        const Philox::Words words = Philox::words(
+            key.seed, {static_cast<std::uint32_t>(j / 8),
+                       static_cast<std::uint32_t>(key.first_row + panel.row + static_cast<std::int64_t>(lane)),
+                       key.head, key.sequence});
         const std::uint32_t bits = (words[static_cast<std::size_t>((j % 8) / 2)] >> (16 * (j % 2))) & 0xffffu;
         if (bits < key.threshold) st[r * kPanel<T> + lane] = T{0};
       }

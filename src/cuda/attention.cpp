@@ -14,6 +14,7 @@ namespace {
 // Kernels count rows, keys and columns in 32 bits; offsets have 64.
 void expect_sizes(std::string_view op, const kernels::AttentionProblem& problem) {
   expect_no_f64(op, problem.q);
+  expect_no_origin(op, problem.dropout);
   for (const std::int64_t size :
        {problem.sequences.queries, problem.sequences.keys, problem.heads, problem.head_dim, problem.value_dim}) {
     if (size < std::int64_t{1} << 30) continue;

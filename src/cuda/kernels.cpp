@@ -25,6 +25,12 @@ void expect_no_f64(std::string_view op, const ConstTensorView& tensor) {
               "expected f32, f16 or bf16, found " + describe(tensor) + "; f64 is computed on the CPU");
 }
 
+void expect_no_origin(std::string_view op, const Dropout& dropout) {
+  if (dropout.p == 0 || dropout.origin == Origin{}) return;
+  throw Error(ErrorCode::unsupported, op,
+              "dropout: expected none with an origin, which the CPU's alone has; leave dropout out, or run on the CPU");
+}
+
 const kernels::Table& kernels() noexcept {
   static constexpr kernels::Table table{.mixes_types = true,
                                         .gains_by_packing = false,

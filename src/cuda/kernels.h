@@ -44,5 +44,6 @@ void sums_of_squares(CudaExecutor& executor, std::span<const ConstTensorView> te
 
 // f64 stays on the CPU: throws if that is what the tensor holds.
 void expect_no_f64(std::string_view op, const ConstTensorView& tensor);
+void expect_no_origin(std::string_view op, const Dropout& dropout);  // if it drops
 
 }  // namespace polyhead::cuda

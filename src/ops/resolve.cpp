@@ -244,8 +244,14 @@ void resolve_wants(const Op& op, const ConstTensorView& q, const ConstTensorView
 }  // namespace
 
 void check_dropout(std::string_view op, std::string_view name, const Dropout& dropout) {
-  if (dropout.p >= 0 && dropout.p < 1) return;
-  refuse(op, std::string(name) + ": expected 0 <= p < 1, found " + std::to_string(dropout.p));
+  if (!(dropout.p >= 0 && dropout.p < 1)) {
+    refuse(op, std::string(name) + ": expected 0 <= p < 1, found " + std::to_string(dropout.p));
+  }
+  const Origin& origin = dropout.origin;
+  for (const std::int64_t first : {origin.sequence, origin.head, origin.row, origin.key}) {
+    if (first >= 0 && first <= UINT32_MAX) continue;
+    refuse(op, std::string(name) + ": expected an origin of 0 to 4294967295, found " + std::to_string(first));
+  }
 }
 
 AttentionProblem resolve(const Op& op, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,

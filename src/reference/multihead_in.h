@@ -59,9 +59,9 @@ inline void drop_output(const Dropout& dropout, const TensorView& y) {
   for (std::int64_t b = 0; b < y.shape(0); ++b) {
     for (std::int64_t t = 0; t < y.shape(1); ++t) {
       for (std::int64_t c = 0; c < y.shape(2); ++c) {
-        const Philox::Words words =
-            Philox::words(dropout.seed, {static_cast<std::uint32_t>(c / 8), static_cast<std::uint32_t>(t), 0xffffffffu,
-                                         static_cast<std::uint32_t>(b)});
+        const Philox::Words words = Philox::words(
+            dropout.seed, {static_cast<std::uint32_t>(c / 8), static_cast<std::uint32_t>(dropout.origin.row + t),
+                           0xffffffffu, static_cast<std::uint32_t>(dropout.origin.sequence + b)});
         const std::uint32_t bits = (words[static_cast<std::size_t>(c % 8 / 2)] >> (c % 2 * 16)) & 0xffffu;
         values(b, t, c) *= bits >= std::lround(65536 * dropout.p) ? 1 / (1 - dropout.p) : 0;
       }

@@ -48,7 +48,10 @@ bool in_reach(const AttentionOptions& options, std::int64_t p, std::int64_t j) n
 bool is_kept(const Dropout& dropout, std::int64_t sequence, std::int64_t head, std::int64_t i,
              std::int64_t j) noexcept {
   const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
-  const Philox::Words random = Philox::words(dropout.seed, {word(j / 8), word(i), word(head), word(sequence)});
+  const Origin& origin = dropout.origin;
+  j += origin.key;
+  const Philox::Words random = Philox::words(
+      dropout.seed, {word(j / 8), word(origin.row + i), word(origin.head + head), word(origin.sequence + sequence)});
   const std::uint32_t pair = random[static_cast<std::size_t>(j % 8 / 2)];
   const std::uint32_t number = j % 2 == 0 ? pair & 0xffffu : pair >> 16;
   return number >= std::lround(65536 * dropout.p);

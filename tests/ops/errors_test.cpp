@@ -198,6 +198,10 @@ TEST(Errors, NumbersOutOfRange) {
   for (const double p : {-0.1, 1.0, nan}) {
     expect_refused([&](AttendCall& c) { c.options.dropout.p = p; }, ErrorCode::value, {"dropout", "0 <= p < 1"});
   }
+  for (const std::int64_t first : {std::int64_t{-1}, std::int64_t{1} << 32}) {
+    expect_refused([&](AttendCall& c) { c.options.dropout.origin.key = first; }, ErrorCode::value,
+                   {"dropout", "an origin of 0 to 4294967295", std::to_string(first)});
+  }
   expect_refused([&](AttendCall& c) { c.options.softcap = 1e-40; }, ErrorCode::value, {"softcap"});
   expect_refused([&](AttendCall& c) { c.options.scale = 1e300; }, ErrorCode::value, {"scale", "f32"});
   expect_refused([](AttendCall& c) { c.options.window.left = -1; }, ErrorCode::value, {"window", "-1"});

@@ -13,7 +13,16 @@
 namespace polyhead::test {
 namespace {
 
-enum class Mistake { none, stale_keys, lse_ignored, own_lse, tail_dropped, local_positions, sink_in_every_shard };
+enum class Mistake {
+  none,
+  stale_keys,
+  lse_ignored,
+  own_lse,
+  tail_dropped,
+  local_positions,
+  local_dropout,
+  sink_in_every_shard
+};
 
 // Rows [begin, end) of [B,H,T,..].
 ConstTensorView rows_of(const ConstTensorView& x, std::int64_t begin, std::int64_t end) {
@@ -29,6 +38,7 @@ Materialised rank_of(const Materialised& m, std::int64_t begin, std::int64_t end
   rank.options = m.options;
   rank.options.align = Align::unset;
   rank.options.first_position = reference::sequences_of(m.q, m.k, m.options).front().shift + begin;
+  rank.options.dropout.origin.row += begin;
   rank.wants = {.lse = true};
   rank.upstream = {rows_of(m.upstream.output, begin, end), rows_of(m.upstream.lse, begin, end), {}};
   rank.gradient_wants = m.gradient_wants;
@@ -51,6 +61,7 @@ std::vector<Shard> shards_for(const Materialised& rank, std::int64_t ranks, Mist
   }
   for (std::size_t n = 0; n < shards.size(); ++n) {
     if (mistake == Mistake::local_positions) shards[n].options.first_positions = shards[0].options.first_positions;
+    if (mistake == Mistake::local_dropout) shards[n].options.dropout.origin = {};
     if (mistake == Mistake::sink_in_every_shard) shards[n].options.sink_logit = rank.options.sink_logit;
   }
   if (mistake == Mistake::stale_keys) {  // those that came a step before
@@ -156,7 +167,7 @@ std::vector<Case> ring_cases() {
   std::vector<Case> cases;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
     Case plain = make("plain", dtype), causal = make("causal_grouped", dtype), window = make("window_alibi", dtype),
-         all = make("sink_gates_softcap", dtype);
+         all = make("sink_gates_softcap_dropout", dtype);
     causal.options.causal = true;
     causal.kv_heads = 2;
     causal.dlse = true;
@@ -165,6 +176,7 @@ std::vector<Case> ring_cases() {
     all.options.causal = all.sink_logit = true;
     all.gates = Gates::per_sequence;
     all.options.softcap = 5;
+    all.options.dropout = {.p = 0.2, .seed = 11};
     for (const Case& c : {plain, causal, window, all}) cases.push_back(c);
   }
   return cases;
@@ -198,7 +210,7 @@ TEST(RingMistakes, AreSeen) {
     const ExpectedResults results = expected_results(m);
     const ExpectedGradients gradients = expected_gradients(m);
     for (const Mistake mistake : {Mistake::stale_keys, Mistake::lse_ignored, Mistake::own_lse, Mistake::tail_dropped,
-                                  Mistake::local_positions, Mistake::sink_in_every_shard}) {
+                                  Mistake::local_positions, Mistake::local_dropout, Mistake::sink_in_every_shard}) {
       Ring ring = run_ring(context, m, 3, mistake);
       const bool right = judge(results, views_of(ring.results)) && judge(gradients, views_of(ring.gradients));
       EXPECT_FALSE(right) << "mistake " << static_cast<int>(mistake);

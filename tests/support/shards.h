@@ -47,6 +47,7 @@ inline Shard shard_of(const Materialised& m, std::int64_t begin, std::int64_t en
   options.key_lengths = per_sequence(
       [&](const reference::Sequence& s) { return std::clamp<std::int64_t>(s.keys - begin, 0, end - begin); });
   options.window.always_first = std::max<std::int64_t>(m.options.window.always_first - begin, 0);
+  options.dropout.origin.key += begin;
   options.keep = keys_of(m.options.keep, begin, end);
   options.bias = keys_of(m.options.bias, begin, end);
   if (!takes_sink) options.sink_logit = {};

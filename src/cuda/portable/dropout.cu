@@ -38,6 +38,7 @@ struct Drop {
 
 void drop(CudaExecutor& executor, const kernels::DropoutProblem& p) {
   expect_no_f64("dropout", p.x);
+  expect_no_origin("dropout", p.dropout);
   const std::int64_t groups = (p.x.shape(2) + 7) / 8;
   const Drops drops{true, p.dropout.seed, static_cast<std::uint32_t>(std::lround(65536.0 * p.dropout.p)),
                     static_cast<float>(1 / (1 - p.dropout.p))};
