@@ -73,7 +73,8 @@ struct Command {
   std::vector<Example> examples;
   std::vector<Option> options;
   std::function<void()> run;
-  bool listed = true;  // in the short help
+  bool listed = true;     // in the short help
+  bool on_ranks = false;  // shares its work with others
 };
 
 const std::vector<Command>& commands();

@@ -1,5 +1,7 @@
 #include "cli/device.h"
 
+#include "cli/ranks.h"
+
 namespace polyhead::cli {
 
 Option DeviceChoice::device_option() {
@@ -36,7 +38,12 @@ Context DeviceChoice::context() const {
   if (!precision.empty() && precision != "f32" && device != "cuda") {
     throw Failure(Exit::usage, "--precision " + precision + ": the CPU computes in f32; add --device cuda");
   }
-  Context context = device == "cuda" ? Context(chosen()) : Context(static_cast<int>(threads));
+  if (device == "cuda" && ranks().size() > 1) {
+    throw Failure(Exit::usage, "--device cuda: ranks compute on CPUs; leave it out, or start one process");
+  }
+  const bool shares = threads == 0 && ranks().size() > 1;
+  const int all = shares ? ranks().threads() : static_cast<int>(threads);
+  Context context = device == "cuda" ? Context(chosen()) : Context(all);
   if (precision == "tf32") context.set_precision(Precision::tf32);
   if (precision == "bf16") context.set_precision(Precision::bf16);
   if (precision == "f16") context.set_precision(Precision::f16);

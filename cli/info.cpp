@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "cli/ranks.h"
 #include "cli/report.h"
 #include "polyhead/attention.h"
 
@@ -72,10 +73,17 @@ Report report_of() {
   Context context;
   const std::int64_t threads = context.threads();
   const std::string cuda = found.cuda ? "yes" : found.cuda_reason;
-  const Fields fields{
-      {"polyhead", found.version},          {"CPU", cpu_model()},
-      {"vector target", found.target},      {"targets available", fmt::format("{}", fmt::join(found.targets, ", "))},
-      {"threads", std::to_string(threads)}, {"CUDA", cuda}};
+  const std::string all = std::to_string(ranks().size());
+  const std::string transport =
+      ranks::available() ? ranks().size() > 1 ? ranks().transport() : ranks::library() : ranks::reason();
+  const Fields fields{{"polyhead", found.version},
+                      {"CPU", cpu_model()},
+                      {"vector target", found.target},
+                      {"targets available", fmt::format("{}", fmt::join(found.targets, ", "))},
+                      {"threads", std::to_string(threads)},
+                      {"CUDA", cuda},
+                      {"ranks", all},
+                      {"transport", transport}};
   const Table paths = paths_table(context);
   return {.command = "info",
           .text = text_of(fields, paths),
@@ -85,7 +93,9 @@ Report report_of() {
                      {"targets", found.targets},
                      {"threads", threads},
                      {"cuda", found.cuda},
-                     {"cuda_reason", found.cuda_reason}},
+                     {"cuda_reason", found.cuda_reason},
+                     {"ranks", static_cast<std::int64_t>(ranks().size())},
+                     {"transport", transport}},
           .tables = {paths},
           .csv = paths};
 }
@@ -99,11 +109,13 @@ Command info_command() {
           .description =
               "Says which vector instructions the kernels use on this machine and which others they could "
               "use (POLYHEAD_TARGET picks one by name), how many threads, whether there is a GPU path and "
-              "why not, and which path typical calls take.",
+              "why not, and which path typical calls take. Started by mpirun or srun, it also says on how many ranks, "
+              "and how they talk.",
           .examples = {{"polyhead info", "what this machine offers and what is used of it"},
                        {"polyhead info --format json", "the same for a script or a bug report"}},
           .options = {format_option(*format)},
-          .run = [format] { print(report_of(), *format); }};
+          .run = [format] { print(report_of(), *format); },
+          .on_ranks = true};
 }
 
 }  // namespace polyhead::cli

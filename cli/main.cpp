@@ -14,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/pages.h"
+#include "cli/ranks.h"
 #include "cli/say.h"
 #include "core/suggest.h"
 #include "io/fetched.h"
@@ -114,9 +115,8 @@ void check_flags(const Command& command, const std::vector<std::string>& argumen
   }
 }
 
-void run_command(const Command& command, std::vector<std::string> arguments) {
-  const auto asks = [](const std::string& argument) { return argument == "--help" || argument == "-h"; };
-  if (std::any_of(arguments.begin(), arguments.end(), asks)) return fmt::print("{}", help_of(command));
+// Fills in the command's options.
+void parse(const Command& command, std::vector<std::string> arguments) {
   check_flags(command, arguments);
   CLI::App app;
   app.set_help_flag();
@@ -135,7 +135,15 @@ void run_command(const Command& command, std::vector<std::string> arguments) {
     if (meant.empty()) throw Failure(Exit::input, io::nothing_at(named));
     named = meant.string();
   }
+}
+
+void run_command(const Command& command, const std::vector<std::string>& arguments) {
+  const auto asks = [](const std::string& argument) { return argument == "--help" || argument == "-h"; };
+  if (std::any_of(arguments.begin(), arguments.end(), asks)) return fmt::print("{}", help_of(command));
+  join_ranks(command);
+  together(ranks(), [&] { parse(command, arguments); });
   command.run();
+  leave_ranks();
 }
 
 void run(const std::vector<std::string>& arguments, std::string& where) {
@@ -166,13 +174,21 @@ void die_of_pipe() {
   std::raise(SIGPIPE);
 }
 
+// Of several ranks the first one speaks if all of them end; one that fails by itself has to end the others.
+Exit end_badly(const std::string& where, Exit code, const std::string& message) {
+  if (ranks().size() == 1 || ranks().ends_together()) {
+    say(where + ": " + message + "\n");
+    leave_ranks();
+    return is_silent() ? Exit::ok : code;  // a second code would make mpirun end the first rank before it has spoken
+  }
+  say_anyway(fmt::format("{}: rank {}: {}\n", where, ranks().rank(), message));
+  ranks::abandon(static_cast<int>(code));
+}
+
 Exit guarded(const std::vector<std::string>& arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // writing fails instead of killing us: a stderr that nobody reads must not end a run
   std::string where = "polyhead";
-  const auto failed = [&](Exit code, const std::string& message) {
-    say(where + ": " + message + "\n");
-    return code;
-  };
+  const auto failed = [&](Exit code, const std::string& message) { return end_badly(where, code, message); };
   try {
     run(arguments, where);
     if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "cli/say.h"
+
 namespace polyhead::cli {
 namespace {
 
@@ -223,6 +225,7 @@ Option format_option(std::string& format) {
 }
 
 void print(const Report& report, const std::string& format) {
+  if (is_silent()) return;
   fmt::print("{}", format == "json" ? json_of(report) : format == "csv" ? csv_of(report.csv) : report.text);
 }
 

@@ -9,4 +9,9 @@ namespace polyhead::cli {
 // changes the exit code.
 void say(const std::string& text) noexcept;
 
+// From now on nothing is said or reported, but by say_anyway: one of several ranks speaks for all.
+void be_silent() noexcept;
+bool is_silent() noexcept;
+void say_anyway(const std::string& text) noexcept;
+
 }  // namespace polyhead::cli

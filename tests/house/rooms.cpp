@@ -20,7 +20,7 @@ const std::vector<Library> kLibraries = {
     {"CLI/", {"cli"}},        {"fmt/", {"cli", "report"}}, {"nlohmann/", {"cli", "io", "report"}},
     {"utf8proc.h", {"text"}}, {"microhttpd.h", {"serve"}}, {"cuda", {"cuda"}},
     {"cublasLt.h", {"cuda"}}, {"cub/", {"cuda"}},          {"xxhash.h", {"io"}},
-    {"zlib.h", {"report"}},
+    {"zlib.h", {"report"}},   {"mpi.h", {"ranks"}},
 };
 
 // Headers of the operating system, and those of C that its own header needs; those of C++ have neither a slash nor

@@ -1,0 +1,53 @@
+#include "cli/ranks.h"
+
+#include <fmt/format.h>
+
+#include "cli/say.h"
+#include "io/checksum.h"
+#include "io/file.h"
+#include "polyhead/info.h"
+#include "polyhead/version.h"
+
+namespace polyhead::cli {
+namespace {
+
+std::unique_ptr<Ranks> joined;
+
+// The bytes of this program.
+std::string digest_of_command() {
+  constexpr std::size_t kMost = std::size_t{1} << 32;
+  io::Checksum sum;
+  sum.add(io::read_file("/proc/self/exe", kMost));
+  return sum.digits();
+}
+
+}  // namespace
+
+Ranks& ranks() { return joined != nullptr ? *joined : alone(); }
+
+void join_ranks(const Command& command) {
+  const std::optional<Launch> started = launch();
+  if (!started) return;
+  if (started->rank > 0) be_silent();
+  if (started->size > 1 && !command.on_ranks) {
+    throw Failure(Exit::usage, fmt::format("expected one process, found {} ranks; {} does not share its work: start it "
+                                           "without mpirun or srun",
+                                           started->size, command.name));
+  }
+  if (!command.on_ranks) return;
+  if (ranks::available()) {
+    joined = ranks::join();
+  } else if (started->size > 1) {
+    throw Failure(Exit::device,
+                  fmt::format("expected one process, found {} ranks: {}", started->size, ranks::reason()));
+  }
+}
+
+void leave_ranks() { joined.reset(); }
+
+std::vector<Fact> own_facts() {
+  if (ranks().size() == 1) return {};
+  return {{"binary", fmt::format("polyhead {} with the digest {}", version(), digest_of_command())}};
+}
+
+}  // namespace polyhead::cli

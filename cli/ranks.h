@@ -1,0 +1,24 @@
+// The ranks that a command runs on: those that mpirun or srun started, or one process alone.
+#pragma once
+
+#include <vector>
+
+#include "cli/commands.h"
+#include "core/ranks.h"
+
+namespace polyhead::cli {
+
+// One alone, until they have been joined.
+Ranks& ranks();
+
+// Before a command runs. Failure (usage) if it is not one for several ranks, (device) if this build has none; all but
+// rank 0 are silent from now on.
+void join_ranks(const Command& command);
+
+// At the end of a command that went well, or that ends on all ranks together: waits for the others.
+void leave_ranks();
+
+// What a command's ranks must agree on, whatever it does.
+std::vector<Fact> own_facts();
+
+}  // namespace polyhead::cli

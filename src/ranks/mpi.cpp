@@ -1,0 +1,222 @@
+// Ranks as the processes of MPI_COMM_WORLD.
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "core/processors.h"
+#include "core/ranks.h"
+#include "polyhead/error.h"
+
+namespace polyhead::ranks {
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{1} << 30;  // bytes of a message: MPI counts them by int
+constexpr int kMessage = 1, kAsk = 2, kAnswer = 3;    // tags
+
+void check(int code) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw Error(ErrorCode::device, "ranks", "MPI: " + std::string(text, static_cast<std::size_t>(length)));
+}
+
+// MPI waits by asking all the time. We leave the processor to others that compute, and sleep if it takes longer.
+void wait(std::span<MPI_Request> requests) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point patience = Clock::now() + std::chrono::milliseconds(5);
+  for (int done = 0;;) {
+    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE));
+    if (done != 0) return;
+    if (Clock::now() < patience) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+}
+void wait(MPI_Request request) { wait({&request, 1}); }
+
+template <class Bytes>
+int piece_of(const Bytes& bytes, std::size_t at) {
+  return static_cast<int>(std::min(kPiece, bytes.size() - at));
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find_first_of(",\n")); }
+
+int size_of(MPI_Comm all) {
+  int size = 0;
+  check(MPI_Comm_size(all, &size));
+  return size;
+}
+int rank_in(MPI_Comm all) {
+  int rank = 0;
+  check(MPI_Comm_rank(all, &rank));
+  return rank;
+}
+
+// Machine and processors of this process: ranks with the same ones share them.
+std::string place() {
+  char name[MPI_MAX_PROCESSOR_NAME];
+  int length = 0;
+  check(MPI_Get_processor_name(name, &length));
+  std::string text(name, static_cast<std::size_t>(length));
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return text;
+  for (int n = 0; n < CPU_SETSIZE; ++n) {
+    if (CPU_ISSET(n, &set)) text += " " + std::to_string(n);
+  }
+  return text;
+}
+
+class Mpi final : public Ranks {
+ public:
+  explicit Mpi(MPI_Comm all) : Ranks(rank_in(all), polyhead::ranks::size_of(all)), messages_(all) {
+    check(MPI_Comm_dup(all, &jobs_));
+    for (MPI_Comm each : {messages_, jobs_}) check(MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN));
+    const std::string mine = place();
+    const std::vector<std::string> places = gather(mine);
+    threads_ = std::max(1, usable_processors() / static_cast<int>(std::count(places.begin(), places.end(), mine)));
+  }
+  ~Mpi() override {
+    MPI_Comm_free(&jobs_);
+    MPI_Comm_free(&messages_);
+    MPI_Finalize();
+  }
+
+  std::string transport() const override { return "MPI (" + library() + ")"; }
+  int threads() const override { return threads_; }
+
+  void send(std::span<const std::byte> bytes, int to) override {
+    for (std::size_t at = 0; at < bytes.size(); at += kPiece) wait(sending(bytes, at, to));
+  }
+  void receive(std::span<std::byte> bytes, int from) override {
+    for (std::size_t at = 0; at < bytes.size(); at += kPiece) wait(receiving(bytes, at, from));
+  }
+  void exchange(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) override {
+    for (std::size_t at = 0; at < std::max(out.size(), in.size()); at += kPiece) {
+      std::vector<MPI_Request> requests;
+      if (at < in.size()) requests.push_back(receiving(in, at, from));
+      if (at < out.size()) requests.push_back(sending(out, at, to));
+      wait(requests);
+    }
+  }
+  void broadcast(std::span<std::byte> bytes, int from) override {
+    for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPI_Ibcast(bytes.data() + at, piece_of(bytes, at), MPI_BYTE, from, messages_, &request));
+      wait(request);
+    }
+  }
+
+  std::vector<std::string> gather(const std::string& mine) override {
+    const std::uint64_t own = mine.size();
+    std::vector<std::uint64_t> sizes(static_cast<std::size_t>(size()));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Iallgather(&own, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, messages_, &request));
+    wait(request);
+    std::vector<std::string> all;
+    for (const std::uint64_t bytes : sizes) all.emplace_back(bytes, '\0');
+    all[static_cast<std::size_t>(rank())] = mine;
+    for (int from = 0; from < size(); ++from) {
+      broadcast(std::as_writable_bytes(std::span(all[static_cast<std::size_t>(from)])), from);
+    }
+    return all;
+  }
+
+  // Rank 0 counts, and answers the others from a thread of its own, since its first one computes.
+  void share(std::int64_t count, const std::function<void(std::int64_t)>& run) override {
+    if (rank() > 0) {
+      for (std::int64_t job = asked(); job < count; job = asked()) run(job);
+      return;
+    }
+    std::atomic<std::int64_t> next{0};
+    std::atomic<bool> failed{false};
+    std::thread answers([&] { answer(next, count, failed); });
+    try {
+      for (std::int64_t job = next++; job < count; job = next++) run(job);
+    } catch (...) {
+      failed = true;
+      answers.join();
+      throw;
+    }
+    answers.join();
+  }
+
+ private:
+  MPI_Request sending(std::span<const std::byte> bytes, std::size_t at, int to) const {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Isend(bytes.data() + at, piece_of(bytes, at), MPI_BYTE, to, kMessage, messages_, &request));
+    return request;
+  }
+  MPI_Request receiving(std::span<std::byte> bytes, std::size_t at, int from) const {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Irecv(bytes.data() + at, piece_of(bytes, at), MPI_BYTE, from, kMessage, messages_, &request));
+    return request;
+  }
+
+  std::int64_t asked() const {
+    std::int64_t job = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Isend(nullptr, 0, MPI_BYTE, 0, kAsk, jobs_, &request));
+    wait(request);
+    check(MPI_Irecv(&job, 1, MPI_INT64_T, 0, kAnswer, jobs_, &request));
+    wait(request);
+    return job;
+  }
+  // Until every other rank has heard that there are no more. An error of MPI's ends the job: nobody here could tell.
+  void answer(std::atomic<std::int64_t>& next, std::int64_t count, const std::atomic<bool>& failed) const {
+    for (int told = 1; told < size() && !failed;) {
+      int there = 0;
+      MPI_Status status;
+      MPI_Iprobe(MPI_ANY_SOURCE, kAsk, jobs_, &there, &status);
+      if (there == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        continue;
+      }
+      MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kAsk, jobs_, MPI_STATUS_IGNORE);
+      const std::int64_t job = next++;
+      told += job >= count ? 1 : 0;
+      MPI_Send(&job, 1, MPI_INT64_T, status.MPI_SOURCE, kAnswer, jobs_);
+    }
+  }
+
+  MPI_Comm messages_, jobs_ = MPI_COMM_NULL;
+  int threads_ = 1;
+};
+
+}  // namespace
+
+bool available() noexcept { return true; }
+std::string reason() { return {}; }
+
+std::string library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return first_line({text, static_cast<std::size_t>(length)});
+}
+
+std::unique_ptr<Ranks> join() {
+  int given = 0;
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given));
+  if (given < MPI_THREAD_MULTIPLE) {
+    throw Error(ErrorCode::device, "ranks",
+                library() + ": expected an MPI that several threads of a process may call, found one that forbids it");
+  }
+  MPI_Comm all = MPI_COMM_NULL;
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &all));
+  return std::make_unique<Mpi>(all);
+}
+
+void abandon(int code) {
+  MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
+}
+
+}  // namespace polyhead::ranks
