@@ -47,7 +47,8 @@ void leave_ranks() { joined.reset(); }
 
 std::vector<Fact> own_facts() {
   if (ranks().size() == 1) return {};
-  return {{"binary", fmt::format("polyhead {} with the digest {}", version(), digest_of_command())}};
+  return {{"binary", fmt::format("polyhead {} with the digest {}", version(), digest_of_command())},
+          {"set of vector instructions", info().target}};
 }
 
 }  // namespace polyhead::cli

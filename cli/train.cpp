@@ -6,6 +6,7 @@
 
 #include "cli/device.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 struct TrainOptions {
   std::string task, out, file, norm, positions;
-  std::optional<std::int64_t> layers, width, heads, kv_heads, context, steps, batch, warmup, seed, save_every;
+  std::optional<std::int64_t> layers, width, heads, kv_heads, context, steps, batch, warmup, seed, save_every, parts;
   std::optional<double> rate, decay, dropout;
   std::optional<bool> feed_forward, bias;
   DeviceChoice on;
@@ -47,6 +48,8 @@ model::Config model_of(const TrainOptions& o, const model::Config& own) {
   return config;
 }
 
+constexpr std::int64_t kParts = 16;  // of a batch, on ranks: enough for a few, and few enough to keep products large
+
 train::Plan plan_of(const TrainOptions& o) {
   train::Plan plan = train::plan_for(o.task);
   plan.model = model_of(o, plan.model);
@@ -56,6 +59,7 @@ train::Plan plan_of(const TrainOptions& o) {
   set(o.seed, plan.training.seed);
   set(o.steps, plan.training.steps);
   set(o.batch, plan.training.batch);
+  plan.training.parts = o.parts.value_or(launch() ? std::min(kParts, plan.training.batch) : 1);
   set(o.rate, plan.training.rate);
   set(o.decay, plan.training.decay);
   plan.training.warmup = o.warmup.value_or(std::min(plan.training.warmup, plan.training.steps / 10));
@@ -70,7 +74,9 @@ void check_start(const TrainOptions& o) {
   if (o.task == "text" && o.file.empty())
     misused("the task text needs a file: polyhead train text --file FILE --out run");
   if (o.task != "text" && !o.file.empty()) misused(fmt::format("--file is for the task text, not for {}", o.task));
-  if (o.force || !io::is_folder(o.out) || !io::is_there(std::filesystem::path(o.out) / train::kPlanFile)) return;
+  if (o.force || ranks().rank() > 0 || !io::is_folder(o.out) ||
+      !io::is_there(std::filesystem::path(o.out) / train::kPlanFile))
+    return;
   throw Failure(Exit::input,
                 fmt::format("{}: there is a run in this folder; --resume continues it, --force starts over", o.out));
 }
@@ -79,14 +85,14 @@ void check_start(const TrainOptions& o) {
 void check_resume(const TrainOptions& o) {
   if (o.force) misused("--resume continues a run and --force starts over: choose one");
   const std::pair<bool, const char*> fixed[] = {
-      {o.layers.has_value(), "layers"},   {o.width.has_value(), "width"},
-      {o.heads.has_value(), "heads"},     {o.kv_heads.has_value(), "kv-heads"},
-      {o.context.has_value(), "context"}, {o.batch.has_value(), "batch"},
-      {o.warmup.has_value(), "warmup"},   {o.seed.has_value(), "seed"},
-      {o.rate.has_value(), "rate"},       {o.decay.has_value(), "decay"},
-      {o.dropout.has_value(), "dropout"}, {o.feed_forward.has_value(), "feed-forward"},
-      {o.bias.has_value(), "bias"},       {!o.norm.empty(), "norm"},
-      {!o.positions.empty(), "positions"}};
+      {o.layers.has_value(), "layers"},    {o.width.has_value(), "width"},
+      {o.heads.has_value(), "heads"},      {o.kv_heads.has_value(), "kv-heads"},
+      {o.context.has_value(), "context"},  {o.batch.has_value(), "batch"},
+      {o.warmup.has_value(), "warmup"},    {o.seed.has_value(), "seed"},
+      {o.rate.has_value(), "rate"},        {o.decay.has_value(), "decay"},
+      {o.dropout.has_value(), "dropout"},  {o.feed_forward.has_value(), "feed-forward"},
+      {o.bias.has_value(), "bias"},        {!o.norm.empty(), "norm"},
+      {!o.positions.empty(), "positions"}, {o.parts.has_value(), "parts"}};
   for (const auto& [given, name] : fixed) {
     if (given)
       misused(
@@ -96,18 +102,24 @@ void check_resume(const TrainOptions& o) {
   }
 }
 
-std::unique_ptr<train::Run> run_of(const TrainOptions& o, Context& context) {
+void check(const TrainOptions& o) {
   if (o.out.empty()) misused("no output folder given; name one, for example --out run");
-  if (!o.resume) {
-    check_start(o);
-    const Progress progress("making the model");
-    return train::Run::start(context, plan_of(o), o.out, o.force);
-  }
+  if (!o.resume) return check_start(o);
   check_resume(o);
   const std::string task = train::load_plan(o.out).task.name;
   if (!o.task.empty() && o.task != task) misused(fmt::format("{} is a run of {}, not of {}", o.out, task, o.task));
+}
+
+std::unique_ptr<train::Run> run_of(const TrainOptions& o, Context& context) {
+  if (!o.resume) {
+    const Progress progress("making the model");
+    train::Plan plan;
+    together(ranks(), [&] { plan = plan_of(o); });
+    return train::Run::start(context, std::move(plan), o.out, o.force, ranks());
+  }
   std::optional<Progress> progress(std::in_place, "loading " + o.out);
-  auto run = train::Run::resume(context, o.out, {.steps = o.steps, .save_every = o.save_every, .file = o.file});
+  const train::Changes changes{.steps = o.steps, .save_every = o.save_every, .file = o.file};
+  auto run = train::Run::resume(context, o.out, changes, ranks());
   progress.reset();
   if (const std::string target = train::target_of(context); run->plan().target != target) {
     say(fmt::format("note: this run started on {} and continues on {}: the last bits will differ\n", run->plan().target,
@@ -120,8 +132,9 @@ std::unique_ptr<train::Run> run_of(const TrainOptions& o, Context& context) {
 void announce(const train::Run& run) {
   const train::TrainOptions& training = run.plan().training;
   const std::string from = run.steps_taken() > 0 ? fmt::format(" from step {}", run.steps_taken()) : "";
-  say(fmt::format("{}: {}, {} parameters, {} steps{}, seed {}\n", run.folder().string(), run.task().name(),
-                  text_of(run.model().parameter_count(), Style::count), training.steps, from, training.seed));
+  const std::string on = ranks().size() > 1 ? fmt::format(", on {} ranks", ranks().size()) : "";
+  say(fmt::format("{}: {}, {} parameters, {} steps{}, seed {}{}\n", run.folder().string(), run.task().name(),
+                  text_of(run.model().parameter_count(), Style::count), training.steps, from, training.seed, on));
 }
 
 // Trains until done or a signal comes.
@@ -136,8 +149,13 @@ train::Outcome go(train::Run& run, Progress& progress) {
 }
 
 void train_model(const TrainOptions& o) {
-  Context context = o.on.context();
-  const std::unique_ptr<train::Run> run = run_of(o, context);
+  std::optional<Context> context;
+  together(ranks(), [&] {
+    check(o);
+    context.emplace(o.on.context());
+  });
+  expect_agreement(ranks(), "train", own_facts());
+  const std::unique_ptr<train::Run> run = run_of(o, *context);
   announce(*run);
   const std::int64_t steps = run->plan().training.steps;
   std::optional<Progress> progress(std::in_place, run->task().name(), steps, run->steps_taken());
@@ -153,7 +171,8 @@ void train_model(const TrainOptions& o) {
   const double steps_per_second = progress->per_second();
   progress.reset();
   if (!outcome.finished) {
-    throw Failure(Signals::exit_code(),
+    ranks().end_together();
+    throw Failure(Signals::noted() != 0 ? Signals::exit_code() : Exit::failure,  // the signal of another rank
                   fmt::format("stopped at step {} of {} and saved; to continue: polyhead train --resume --out {}",
                               outcome.last.step, steps, o.out));
   }
@@ -184,6 +203,10 @@ std::vector<Option> options_of(TrainOptions& o) {
       {"force", "", "start over in a folder that is not empty; files of an older run are removed", &o.force},
       {"steps", "N", "how many steps; with --resume, a new total", &o.steps, {}, 1, kMostSteps},
       {"batch", "N", "sequences per step", &o.batch},
+      {"parts", "N",
+       "parts of a batch, whose gradients are summed in a fixed order: at least as many as ranks; default: 1, on ranks "
+       "16",
+       &o.parts},
       {"rate", "X", "peak learning rate", &o.rate, {}, 0, 1000, true},
       {"warmup",
        "N",
@@ -229,9 +252,11 @@ Command train_command() {
                    {"polyhead train --resume --out run --steps 2000", "the same run, longer"},
                    {"polyhead train text --file book.txt --out book", "learn the bytes of a file"},
                    {"polyhead train copy --heads 8 --no-feed-forward --out copy8",
-                    "attention alone, eight heads per layer"}},
+                    "attention alone, eight heads per layer"},
+                   {"mpirun -n 4 polyhead train copy --out run", "on four ranks, to the same bits as on any number"}},
       .options = options_of(*o),
-      .run = [o] { train_model(*o); }};
+      .run = [o] { train_model(*o); },
+      .on_ranks = true};
 }
 
 }  // namespace polyhead::cli

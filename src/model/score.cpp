@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "ops/check.h"
@@ -47,6 +48,35 @@ void SequenceScores::add(const SequenceScores& more, std::size_t begin, std::siz
   append(logits, more.logits);
   append(right, more.right);
   append(counts, more.counts);
+}
+
+// Four columns, of as many numbers of eight bytes each.
+std::string SequenceScores::packed() const {
+  std::string bytes;
+  const auto append = [&](const auto& column) {
+    bytes.append(reinterpret_cast<const char*>(column.data()), column.size() * sizeof column[0]);
+  };
+  append(losses);
+  append(logits);
+  append(right);
+  append(counts);
+  return bytes;
+}
+
+SequenceScores SequenceScores::unpacked(const std::string& bytes) {
+  SequenceScores scores;
+  const std::size_t each = bytes.size() / 4;
+  std::size_t at = 0;
+  const auto take = [&](auto& column) {
+    column.resize(each / sizeof column[0]);
+    std::memcpy(column.data(), bytes.data() + at, each);
+    at += each;
+  };
+  take(scores.losses);
+  take(scores.logits);
+  take(scores.right);
+  take(scores.counts);
+  return scores;
 }
 
 namespace {

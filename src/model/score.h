@@ -23,6 +23,10 @@ struct SequenceScores {
 
   // As below, for the losses and logits of `what` ("the model").
   void expect_finite(const std::string& what) const;
+
+  // For another rank, which has the same numbers then.
+  std::string packed() const;
+  static SequenceScores unpacked(const std::string& bytes);
 };
 
 // Throws Error (value) if a number is not finite: `what` ("the model: loss") has overflowed.

@@ -286,7 +286,9 @@ Variable last_of(Tape& tape, Variable x) {
 
 // Every layer has three seeds in a pass: for attention, its output and feed-forward.
 Dropout dropout(double p, const PassOptions& options, std::size_t layer, std::uint64_t place) {
-  return {options.training ? p : 0.0, options.seed * 0x9E3779B97F4A7C15u + 3 * layer + place};
+  return {options.training ? p : 0.0,
+          options.seed * 0x9E3779B97F4A7C15u + 3 * layer + place,
+          {.sequence = options.first_sequence}};
 }
 
 }  // namespace

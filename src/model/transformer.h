@@ -17,6 +17,7 @@ class KvCaches;
 struct PassOptions {
   bool training = false;                  // dropout is on
   std::uint64_t seed = 0;                 // of dropout; a different one for every step
+  std::int64_t first_sequence = 0;        // of the batch that these are a part of: dropout is that of the whole
   ConstTensorView lengths{};              // i32 [B]: tokens that exist; the rest is padding
   std::vector<Tensor>* gates{};           // per layer [H] or [B,H], an absent tensor for all ones
   bool gate_gradients = false;            // requires gates

@@ -32,6 +32,7 @@ io::Json to_json(const Plan& plan) {
   training["decay"] = options.decay;
   training["clip"] = options.clip;
   training["seed"] = options.seed;
+  if (options.parts > 1) training["parts"] = options.parts;
   io::Json json;
   json["format"] = kFormat;
   json["version"] = version();
@@ -52,14 +53,15 @@ TaskOptions read_task(const io::Json& json, const std::string& where) {
 }
 
 TrainOptions read_training(const io::Json& json, const std::string& where) {
-  io::expect_known_keys(json, {"steps", "batch", "rate", "warmup", "decay", "clip", "seed"}, where);
+  io::expect_known_keys(json, {"steps", "batch", "rate", "warmup", "decay", "clip", "seed", "parts"}, where);
   return {.steps = io::read_integer(json, "steps", where, 1, kMost),
           .batch = io::read_integer(json, "batch", where, 1, kMost),
           .rate = io::read_number(json, "rate", where, 0, 1e6),
           .warmup = io::read_integer(json, "warmup", where, 0, kMost),
           .decay = io::read_number(json, "decay", where, 0, 1e6),
           .clip = io::read_number(json, "clip", where, 0, 1e6),
-          .seed = static_cast<std::uint64_t>(io::read_integer(json, "seed", where, 0, kMost))};
+          .seed = static_cast<std::uint64_t>(io::read_integer(json, "seed", where, 0, kMost)),
+          .parts = json.contains("parts") ? io::read_integer(json, "parts", where, 2, kMost) : 1};
 }
 
 // A member for read_task or read_training, which refuse it if it is not an object.

@@ -1,6 +1,7 @@
 #include "train/run.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 
@@ -40,7 +41,34 @@ void check(const Plan& plan) {
   expect(t.batch >= 1, "batch", "1 or more", t.batch);
   expect(t.rate > 0 && std::isfinite(t.rate), "rate", "more than 0", t.rate);
   expect(t.decay >= 0 && std::isfinite(t.decay), "decay", "0 or more", t.decay);
+  expect(t.parts >= 1 && t.parts <= t.batch, "parts", "from 1 to as many as the batch has sequences", t.parts);
   expect(plan.save_every >= 1, "save_every", "1 or more", plan.save_every);
+}
+
+// More ranks than parts have nothing to do, and a part is never split.
+void expect_ranks(const Plan& plan, const Ranks& ranks) {
+  if (ranks.size() <= plan.training.parts) return;
+  refuse("expected at most as many ranks as the batch has parts (" + std::to_string(plan.training.parts) + "), found " +
+         std::to_string(ranks.size()) + "; start fewer, or a new run with more --parts");
+}
+
+bool on_any(Ranks& ranks, bool here) {
+  if (ranks.size() == 1) return here;
+  const std::vector<std::string> all = ranks.gather(here ? "1" : "");
+  return std::any_of(all.begin(), all.end(), [](const std::string& text) { return !text.empty(); });
+}
+
+// What is in the folder, with the changes.
+Plan plan_of(const fs::path& folder, const Changes& changes) {
+  Plan plan = load_plan(folder);
+  if (plan.pruned) {
+    refuse(folder.string() + ": this model was pruned and has no run to resume; polyhead prune --fine-tune trains it");
+  }
+  if (!changes.file.empty()) plan.file = fs::absolute(changes.file);
+  plan.training.steps = changes.steps.value_or(plan.training.steps);
+  plan.save_every = changes.save_every.value_or(plan.save_every);
+  check(plan);
+  return plan;
 }
 
 // Parameters, gradients and two moments; a training step; a validation and its sequences.
@@ -49,7 +77,10 @@ void expect_memory(const Plan& plan) {
   const model::Pass validation{.batch = step.batch, .tokens = step.tokens};
   const double sequences =
       kValidationBatches * 8.0 * static_cast<double>(step.batch) * static_cast<double>(step.tokens);
-  model::expect_memory("run", plan.model, 4, step, model::pass_bytes(plan.model, validation) + sequences);
+  // A tree of parts holds a gradient for every level.
+  const auto levels = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(plan.training.parts)));
+  model::expect_memory("run", plan.model, plan.training.parts > 1 ? 5 + levels : 4, step,
+                       model::pass_bytes(plan.model, validation) + sequences);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -89,75 +120,96 @@ void remove_run(const fs::path& folder) {
   }
 }
 
-Run::Run(Context& context, Plan plan, std::unique_ptr<Task> task, const fs::path& folder)
+Run::Run(Context& context, Plan plan, std::unique_ptr<Task> task, const fs::path& folder, Ranks& ranks)
     : context_(context),
+      ranks_(ranks),
       plan_(std::move(plan)),
       task_(std::move(task)),
       model_(std::make_unique<model::Transformer>(plan_.model, plan_.training.seed, DType::f32, context.allocator())),
-      trainer_(context, *model_, *task_, plan_.training),
+      trainer_(context, *model_, *task_, plan_.training, ranks),
       folder_(folder) {}
 
-std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& folder, bool force) {
-  check(plan);
-  if (!plan.file.empty()) plan.file = fs::absolute(plan.file);
-  plan.target = target_of(context);
-  std::unique_ptr<Task> task = task_of(plan);
-  fit_to_task(plan.model, *task);
-  model::check(plan.model);
-  expect_memory(plan);
-  std::unique_ptr<Run> run(new Run(context, std::move(plan), std::move(task), folder));
-  io::expect_new_folder(folder, force);
-  io::make_folder(folder);
-  run->lock_.emplace(folder);
-  io::sweep_temporaries(folder);
-  remove_run(folder);
-  model::save_config(run->plan_.model, folder);
-  save_tokenizer(run->plan_.task, folder);
-  save_plan(run->plan_, folder);
-  run->metrics_.emplace(folder / kMetricsFile, 0);
+// Before anything is written.
+void Run::expect_agreement() const {
+  if (ranks_.size() == 1) return;
+  std::vector<Fact> facts{{"text", plan_.text_mark.empty() ? "none" : plan_.text_mark},
+                          {"number of steps between checkpoints", std::to_string(plan_.save_every)}};
+  for (Fact& fact : trainer_.facts()) facts.push_back(std::move(fact));
+  polyhead::expect_agreement(ranks_, "run", facts);
+}
+
+// The process may have been killed after saving the state and before saving its model.
+void Run::open(std::int64_t saved) {
+  save_tokenizer(plan_.task, folder_);
+  save_plan(plan_, folder_);
+  metrics_.emplace(folder_ / kMetricsFile, saved);
+  if (saved > 0) model::save(*model_, folder_);
+}
+
+std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& folder, bool force, Ranks& ranks) {
+  std::unique_ptr<Run> run;
+  together(ranks, [&] {
+    check(plan);
+    expect_ranks(plan, ranks);
+    if (!plan.file.empty()) plan.file = fs::absolute(plan.file);
+    plan.target = target_of(context);
+    std::unique_ptr<Task> task = task_of(plan);
+    fit_to_task(plan.model, *task);
+    model::check(plan.model);
+    expect_memory(plan);
+    run.reset(new Run(context, std::move(plan), std::move(task), folder, ranks));
+  });
+  run->expect_agreement();
+  together(ranks, [&] {
+    if (ranks.rank() > 0) return;
+    io::expect_new_folder(folder, force);
+    io::make_folder(folder);
+    run->lock_.emplace(folder);
+    io::sweep_temporaries(folder);
+    remove_run(folder);
+    model::save_config(run->plan_.model, folder);
+    run->open(0);
+  });
   return run;
 }
 
-std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const Changes& changes) {
-  Plan plan = load_plan(folder);
-  if (plan.pruned) {
-    refuse(folder.string() + ": this model was pruned and has no run to resume; polyhead prune --fine-tune trains it");
-  }
-  if (!changes.file.empty()) plan.file = fs::absolute(changes.file);
-  plan.training.steps = changes.steps.value_or(plan.training.steps);
-  plan.save_every = changes.save_every.value_or(plan.save_every);
-  check(plan);
-  std::unique_ptr<Task> task = task_of(plan);
-  model::Config fitted = plan.model;
-  fit_to_task(fitted, *task);
-  if (fitted != plan.model) {
-    refuse((folder / model::kConfigFile).string() + ": this model is not one for the task " + task->name());
-  }
-  const fs::path state = folder / kStateFile;
-  const bool saved = io::is_there(state);
-  if (!saved && io::is_there(folder / model::kWeightsFile)) {
-    refuse(folder.string() + ": expected " + kStateFile + " beside " + model::kWeightsFile +
-           ", found none: this model has no run to resume");
-  }
-  expect_memory(plan);
-  std::unique_ptr<Run> run(new Run(context, std::move(plan), std::move(task), folder));
-  run->lock_.emplace(folder);
-  if (saved) {
-    run->trainer_.resume(state);
-    run->saved_ = run->steps_taken();
-  }
-  io::sweep_temporaries(folder);
-  save_tokenizer(run->plan_.task, folder);
-  save_plan(run->plan_, folder);
-  run->metrics_.emplace(folder / kMetricsFile, run->saved_);
-  // The process may have been killed after saving the state and before saving its model.
-  if (run->saved_ > 0) model::save(*run->model_, folder);
+std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const Changes& changes, Ranks& ranks) {
+  std::unique_ptr<Run> run;
+  together(ranks, [&] {
+    Plan plan = plan_of(folder, changes);
+    expect_ranks(plan, ranks);
+    std::unique_ptr<Task> task = task_of(plan);
+    model::Config fitted = plan.model;
+    fit_to_task(fitted, *task);
+    if (fitted != plan.model) {
+      refuse((folder / model::kConfigFile).string() + ": this model is not one for the task " + task->name());
+    }
+    const fs::path state = folder / kStateFile;
+    const bool saved = io::is_there(state);
+    if (!saved && io::is_there(folder / model::kWeightsFile)) {
+      refuse(folder.string() + ": expected " + kStateFile + " beside " + model::kWeightsFile +
+             ", found none: this model has no run to resume");
+    }
+    expect_memory(plan);
+    run.reset(new Run(context, std::move(plan), std::move(task), folder, ranks));
+    if (ranks.rank() == 0) run->lock_.emplace(folder);
+    if (saved) {
+      run->trainer_.resume(state);
+      run->saved_ = run->steps_taken();
+    }
+  });
+  run->expect_agreement();
+  together(ranks, [&] {
+    if (ranks.rank() > 0) return;
+    io::sweep_temporaries(folder);
+    run->open(run->saved_);
+  });
   return run;
 }
 
 Validation Run::validate() {
   const model::SequenceScores scores =
-      evaluate(context_, *model_, *task_, Split::validation, kValidationBatches, plan_.training.batch);
+      evaluate(context_, *model_, *task_, Split::validation, kValidationBatches, plan_.training.batch, ranks_);
   return {.step = steps_taken(), .loss = scores.mean_loss(), .accuracy = scores.accuracy()};
 }
 
@@ -165,6 +217,10 @@ Validation Run::validate() {
 void Run::checkpoint(double seconds) {
   validation_ = validate();
   trainer_.expect_sane(validation_.loss, validation_.step, "the validation loss");
+  if (ranks_.rank() > 0) {
+    saved_ = steps_taken();
+    return;
+  }
   metrics_->add(validation_, seconds);
   metrics_->sync();
   trainer_.save(folder_ / kStateFile);
@@ -174,14 +230,15 @@ void Run::checkpoint(double seconds) {
 
 Outcome Run::go(const std::function<bool(const StepReport&)>& go_on) {
   const Clock::time_point begin = Clock::now();
-  const double before = metrics_->seconds();
+  const double before = metrics_ ? metrics_->seconds() : 0;
   const auto seconds = [&] { return before + seconds_since(begin); };
-  StepReport last = metrics_->last();
+  StepReport last = metrics_ ? metrics_->last() : StepReport{};
   bool stopped = false;
   while (!trainer_.done() && !stopped) {
     last = trainer_.step();
-    if (last.step == 1 || last.step % kLogEvery == 0 || trainer_.done()) metrics_->add(last, seconds());
-    stopped = !go_on(last);
+    const bool logged = last.step == 1 || last.step % kLogEvery == 0 || trainer_.done();
+    if (logged && metrics_) metrics_->add(last, seconds());
+    stopped = on_any(ranks_, !go_on(last));
     if (stopped || trainer_.done() || last.step % plan_.save_every == 0) checkpoint(seconds());
   }
   if (validation_.step != steps_taken()) validation_ = validate();  // there was nothing left to do

@@ -4,6 +4,9 @@
 //   training.safetensors             what the next step depends on: parameters, moments, the number of steps
 //   run.json                         the plan
 //   metrics.jsonl                    how it went
+//
+// On several ranks all of them compute and hold the same numbers; rank 0 alone writes, and the others read what is
+// there.
 #pragma once
 
 #include <filesystem>
@@ -11,6 +14,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/ranks.h"
 #include "io/file.h"
 #include "train/metrics.h"
 #include "train/plan.h"
@@ -45,11 +49,12 @@ class Run {
  public:
   // Touches nothing until the plan is found valid. Refuses (input) a folder that is not empty, unless forced; then it
   // removes the files of an older run, and no others.
-  static std::unique_ptr<Run> start(Context& context, Plan plan, const std::filesystem::path& folder, bool force);
+  static std::unique_ptr<Run> start(Context& context, Plan plan, const std::filesystem::path& folder, bool force,
+                                    Ranks& ranks = alone());
   // Continues from the last checkpoint, or from the beginning if there is none yet. On the same vector instructions,
   // with any number of threads, it ends with the same bits as an uninterrupted run.
-  static std::unique_ptr<Run> resume(Context& context, const std::filesystem::path& folder,
-                                     const Changes& changes = {});
+  static std::unique_ptr<Run> resume(Context& context, const std::filesystem::path& folder, const Changes& changes = {},
+                                     Ranks& ranks = alone());
 
   const Plan& plan() const noexcept { return plan_; }
   const Task& task() const noexcept { return *task_; }
@@ -58,16 +63,19 @@ class Run {
   std::int64_t steps_taken() const noexcept { return trainer_.steps_taken(); }
   std::int64_t steps_saved() const noexcept { return saved_; }  // at the last checkpoint; 0: none yet
 
-  // Trains until the plan is done or `go_on`, asked after every step, says no; either way it saves. Throws Diverged:
-  // the last checkpoint is then the last good one.
+  // Trains until the plan is done or `go_on`, asked after every step, says no on some rank; either way it saves. Throws
+  // Diverged: the last checkpoint is then the last good one.
   Outcome go(const std::function<bool(const StepReport&)>& go_on);
 
  private:
-  Run(Context& context, Plan plan, std::unique_ptr<Task> task, const std::filesystem::path& folder);
+  Run(Context& context, Plan plan, std::unique_ptr<Task> task, const std::filesystem::path& folder, Ranks& ranks);
+  void expect_agreement() const;
+  void open(std::int64_t saved);  // the folder, to write into
   Validation validate();
   void checkpoint(double seconds);
 
   Context& context_;
+  Ranks& ranks_;
   Plan plan_;
   std::unique_ptr<Task> task_;
   std::unique_ptr<model::Transformer> model_;

@@ -5,9 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "core/executor.h"
 #include "core/numbers.h"
+#include "io/checksum.h"
 #include "io/json.h"
 #include "model/checkpoint.h"
 
@@ -34,7 +36,8 @@ std::string number(double value) {
 std::string options_text(const TrainOptions& options, const Task& task) {
   return task.name() + " data=" + std::to_string(task.seed()) + " batch=" + std::to_string(options.batch) +
          " rate=" + number(options.rate) + " warmup=" + std::to_string(options.warmup) +
-         " decay=" + number(options.decay) + " clip=" + number(options.clip) + " seed=" + std::to_string(options.seed);
+         " decay=" + number(options.decay) + " clip=" + number(options.clip) + " seed=" + std::to_string(options.seed) +
+         (options.parts > 1 ? " parts=" + std::to_string(options.parts) : "");
 }
 
 // All of the text as a number, or nothing.
@@ -56,53 +59,133 @@ void fit_to_task(model::Config& config, const Task& task) {
 }
 
 model::SequenceScores evaluate(Context& context, model::Transformer& model, const Task& task, Split split,
-                               std::int64_t batches, std::int64_t batch) {
+                               std::int64_t batches, std::int64_t batch, Ranks& ranks) {
+  const auto each = [&](int rank) {
+    return std::pair(batches * rank / ranks.size(), batches * (rank + 1) / ranks.size());
+  };
+  const auto [first, last] = each(ranks.rank());
   std::vector<Batch> examples;
-  for (std::int64_t n = 0; n < batches; ++n)
+  for (std::int64_t n = first; n < last; ++n)
     examples.push_back(task.batch(split, static_cast<std::uint64_t>(n), batch));
-  return model::score(context, model, examples);
+  model::SequenceScores own;
+  if (first < last) own = model::score(context, model, examples);
+  if (ranks.size() == 1) return own;
+  model::SequenceScores all;
+  for (const std::string& bytes : ranks.gather(own.packed())) {
+    const model::SequenceScores more = model::SequenceScores::unpacked(bytes);
+    all.add(more, 0, more.losses.size());
+  }
+  return all;
 }
 
-Trainer::Trainer(Context& context, model::Transformer& model, const Task& task, const TrainOptions& options)
+Trainer::Trainer(Context& context, model::Transformer& model, const Task& task, const TrainOptions& options,
+                 Ranks& ranks)
     : context_(context),
       model_(model),
       task_(task),
       options_(options),
       optimiser_(model.parameters(), {.rule = {.beta2 = 0.99, .decay = options.decay}, .clip = options.clip}),
       schedule_{.peak = options.rate, .warmup = options.warmup, .steps = options.steps},
-      tape_(context) {}
+      tape_(context),
+      ranks_(ranks) {
+  if (options.parts > 1) sums_.emplace(context, model.parameters(), options.parts, ranks);
+}
+
+// Leaves the gradient of the mean loss of these rows on the tape.
+autograd::Loss Trainer::gradient_of(const Batch& data, std::uint64_t index, std::int64_t begin, std::int64_t end) {
+  const auto rows = [&](const Tensor& all) {
+    return all.present() ? ConstTensorView(all).slice(0, begin, end) : ConstTensorView{};
+  };
+  tape_.clear();
+  const autograd::Variable logits = model_.forward(tape_, rows(data.tokens),
+                                                   {.training = true,
+                                                    .seed = options_.seed * 1000003 + index,
+                                                    .first_sequence = begin,
+                                                    .lengths = rows(data.lengths)});
+  const Executor::Burst burst(context_.executor());
+  const autograd::Loss loss = autograd::cross_entropy(tape_, logits, tape_.here(rows(data.targets)));
+  tape_.backward();
+  return loss;
+}
+
+// The same of the whole batch. A part weighs as many targets as it has; the loss is summed in the order of the parts.
+double Trainer::gradient_of_parts(const Batch& data, std::uint64_t index) {
+  const std::int64_t batch = options_.batch, parts = options_.parts, each = data.targets.view().count() / batch;
+  const std::int32_t* targets = data.targets.as<std::int32_t>();
+  const auto counted = std::count_if(targets, targets + batch * each, [](std::int32_t target) { return target >= 0; });
+  std::string losses;
+  sums_->sum(tape_.gradients(), [&](std::int64_t part) {
+    const ops::CrossEntropy found = gradient_of(data, index, batch * part / parts, batch * (part + 1) / parts).read();
+    const double weight = static_cast<double>(found.count) / static_cast<double>(std::max<std::int64_t>(counted, 1));
+    const double share = weight * found.loss;
+    losses.append(reinterpret_cast<const char*>(&share), sizeof share);
+    return weight;
+  });
+  double sum = 0;
+  for (const std::string& some : ranks_.gather(losses)) {
+    for (std::size_t at = 0; at < some.size(); at += sizeof sum) {
+      double share = 0;
+      std::memcpy(&share, some.data() + at, sizeof share);
+      sum += share;
+    }
+  }
+  return sum;
+}
 
 StepReport Trainer::step() {
   StepReport report{.step = steps_taken() + 1};
   report.rate = schedule_.rate(report.step);
   const auto index = static_cast<std::uint64_t>(steps_taken());
   const Batch data = task_.batch(Split::train, index, options_.batch);
-  tape_.clear();
-  const autograd::Variable logits = model_.forward(
-      tape_, data.tokens, {.training = true, .seed = options_.seed * 1000003 + index, .lengths = data.lengths});
-  const Executor::Burst burst(context_.executor());
-  const autograd::Loss loss = autograd::cross_entropy(tape_, logits, tape_.here(data.targets));
-  tape_.backward();
+  std::optional<autograd::Loss> loss;
+  if (sums_) {
+    report.loss = gradient_of_parts(data, index);
+  } else {
+    loss = gradient_of(data, index, 0, options_.batch);
+  }
   report.gradient_norm = optimiser_.norm(context_, tape_.gradients());
-  report.loss = loss.read().loss;  // only now, so that a GPU is waited for once
+  if (loss) report.loss = loss->read().loss;  // only now, so that a GPU is waited for once
   expect_sane(report.loss, report.step, "the loss");
   if (!first_loss_) first_loss_ = report.loss;
   if (!std::isfinite(report.gradient_norm)) {
-    throw Diverged("the gradient's norm is " + rounded(report.gradient_norm) + at(report.step));
+    diverged("the gradient's norm is " + rounded(report.gradient_norm) + at(report.step));
   }
   optimiser_.step(context_, tape_.gradients(), report.gradient_norm, report.rate);
   return report;
 }
 
+// All ranks see the same numbers, and so end together.
+void Trainer::diverged(const std::string& what) const {
+  ranks_.end_together();
+  throw Diverged(what);
+}
+
 void Trainer::expect_sane(double loss, std::int64_t step, const std::string& whose) const {
-  if (!std::isfinite(loss)) throw Diverged(whose + " is " + rounded(loss) + at(step));
+  if (!std::isfinite(loss)) diverged(whose + " is " + rounded(loss) + at(step));
   if (first_loss_ && loss > kRunaway * std::max(*first_loss_, 1.0)) {
-    throw Diverged(whose + " has grown from " + rounded(*first_loss_) + " to " + rounded(loss) + at(step));
+    diverged(whose + " has grown from " + rounded(*first_loss_) + " to " + rounded(loss) + at(step));
   }
 }
 
 std::string Trainer::at(std::int64_t step) const {
   return " at step " + std::to_string(step) + " (rate " + rounded(schedule_.rate(step)) + ")";
+}
+
+std::vector<Fact> Trainer::facts() const {
+  io::Checksum numbers;
+  const auto add = [&](const Tensor& tensor) {
+    const Tensor here = copied_to_host(tensor);
+    numbers.add(here.view().data(), static_cast<std::size_t>(here.view().count()) * size_of(here.dtype()));
+  };
+  for (const Optimiser::Moments& m : optimiser_.moments()) {
+    add(m.parameter->value);
+    add(m.first);
+    add(m.second);
+  }
+  return {{"task or options", options_text(options_, task_) + " steps=" + std::to_string(options_.steps)},
+          {"model", model::to_json(model_.config())},
+          {"step to begin with", std::to_string(steps_taken())},
+          {"set of weights and moments", numbers.digits()}};
 }
 
 void Trainer::save(const std::filesystem::path& file) const {

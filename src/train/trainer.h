@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "core/ranks.h"
 #include "model/transformer.h"
 #include "train/optimiser.h"
+#include "train/parts.h"
 #include "train/task.h"
 
 namespace polyhead::train {
@@ -18,6 +20,9 @@ struct TrainOptions {
   std::int64_t warmup = 50;
   double decay = 0.01, clip = 1;
   std::uint64_t seed = 1;  // of weights and dropout; the task has its own
+  // The gradient is summed over so many parts of a batch, each of which one rank computes. The bits depend on it, and
+  // not on the number of ranks.
+  std::int64_t parts = 1;
 };
 
 struct StepReport {
@@ -25,9 +30,9 @@ struct StepReport {
   double loss = 0, gradient_norm = 0, rate = 0;
 };
 
-// The model's scores on `batches` batches of the split.
+// The model's scores on `batches` batches of the split, which ranks take turns at; all of them get all scores.
 model::SequenceScores evaluate(Context& context, model::Transformer& model, const Task& task, Split split,
-                               std::int64_t batches, std::int64_t batch);
+                               std::int64_t batches, std::int64_t batch, Ranks& ranks = alone());
 
 // Training went wrong: the loss or the gradient is not finite, or the loss has run away.
 class Diverged : public std::runtime_error {
@@ -38,11 +43,12 @@ class Diverged : public std::runtime_error {
 class Trainer {
  public:
   // The model must fit the task.
-  Trainer(Context& context, model::Transformer& model, const Task& task, const TrainOptions& options);
+  Trainer(Context& context, model::Transformer& model, const Task& task, const TrainOptions& options,
+          Ranks& ranks = alone());
 
   std::int64_t steps_taken() const noexcept { return optimiser_.steps_taken(); }
   bool done() const noexcept { return steps_taken() >= options_.steps; }
-  // Throws Diverged; the parameters are then those before the step.
+  // Throws Diverged, on all ranks; the parameters are then those before the step.
   StepReport step();
   // Throws Diverged if a loss of this model is not finite, or far above that of the first step.
   void expect_sane(double loss, std::int64_t step, const std::string& whose) const;
@@ -53,7 +59,13 @@ class Trainer {
   // may differ, but not be less than those taken; the schedule continues as in a run of that length.
   void resume(const std::filesystem::path& file);
 
+  // What has to be the same on all ranks: task, options, model, numbers.
+  std::vector<Fact> facts() const;
+
  private:
+  autograd::Loss gradient_of(const Batch& data, std::uint64_t index, std::int64_t begin, std::int64_t end);
+  double gradient_of_parts(const Batch& data, std::uint64_t index);
+  [[noreturn]] void diverged(const std::string& what) const;
   std::string at(std::int64_t step) const;  // " at step 7 (rate 0.001)"
 
   Context& context_;
@@ -63,6 +75,8 @@ class Trainer {
   Optimiser optimiser_;
   Schedule schedule_;
   autograd::Tape tape_;
+  Ranks& ranks_;
+  std::optional<PartSums> sums_;  // if there are parts
   std::optional<double> first_loss_;
 };
 

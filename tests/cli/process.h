@@ -17,9 +17,11 @@ class Process {
  public:
   // No file of it may grow beyond `most_bytes`, which is how a disk is full; 0: as large as it likes. What it prints
   // goes into `log`.
-  Process(const std::vector<std::string>& arguments, const std::string& log, rlim_t most_bytes = 0) : id_(fork()) {
+  Process(const std::vector<std::string>& arguments, const std::string& log, rlim_t most_bytes = 0,
+          const char* program = POLYHEAD_COMMAND)
+      : id_(fork()) {
     if (id_ < 0) throw std::runtime_error("cannot fork");
-    if (id_ == 0) become(arguments, log, most_bytes);
+    if (id_ == 0) become(program, arguments, log, most_bytes);
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -42,7 +44,8 @@ class Process {
   }
 
  private:
-  [[noreturn]] static void become(const std::vector<std::string>& arguments, const std::string& log, rlim_t most) {
+  [[noreturn]] static void become(const char* program, const std::vector<std::string>& arguments,
+                                  const std::string& log, rlim_t most) {
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
     const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
     dup2(file, STDOUT_FILENO);
@@ -52,7 +55,7 @@ class Process {
       const rlimit limit{most, most};
       setrlimit(RLIMIT_FSIZE, &limit);
     }
-    std::vector<char*> words{const_cast<char*>(POLYHEAD_COMMAND)};
+    std::vector<char*> words{const_cast<char*>(program)};
     for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
     words.push_back(nullptr);
     execv(words[0], words.data());

@@ -20,10 +20,12 @@ inline void allow_many_ranks() {
   }
 }
 
-// "mpirun -n 3 polyhead train ..."; one that fails does not wait for ranks that end anyway; further programs of the same job may follow, each as " : -n 1 ...".
+// "mpirun -n 3 polyhead train ..."; one that fails does not wait for ranks that end anyway; further programs of the
+// same job may follow, each as " : -n 1 ...".
 inline std::string mpirun(int ranks, const std::string& arguments) {
   allow_many_ranks();
-  return "OMPI_MCA_odls_base_sigkill_timeout=0 '" POLYHEAD_MPIRUN "' -n " + std::to_string(ranks) + " " + cli::command(arguments);
+  return "OMPI_MCA_odls_base_sigkill_timeout=0 '" POLYHEAD_MPIRUN "' -n " + std::to_string(ranks) + " " +
+         cli::command(arguments);
 }
 
 // Both outputs.

@@ -1,0 +1,117 @@
+#include "train/parts.h"
+
+#include <span>
+
+#include "core/numbers.h"
+#include "ops/elementwise.h"
+
+namespace polyhead::train {
+namespace {
+
+std::span<std::byte> bytes_of(Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.view().data()),
+          static_cast<std::size_t>(tensor.view().count()) * size_of(tensor.dtype())};
+}
+
+TensorView flat(Tensor& tensor) { return tensor.view().reshape({tensor.view().count()}); }
+
+}  // namespace
+
+PartSums::PartSums(Context& context, std::vector<autograd::Parameter*> parameters, std::int64_t parts, Ranks& ranks)
+    : context_(context), parameters_(std::move(parameters)), parts_(parts), ranks_(ranks) {
+  for (const autograd::Parameter* parameter : parameters_) count_ += parameter->value.view().count();
+}
+
+std::pair<std::int64_t, std::int64_t> PartSums::parts_of(int rank) const {
+  return {parts_ * rank / ranks_.size(), parts_ * (rank + 1) / ranks_.size()};
+}
+
+int PartSums::owner(std::int64_t part) const {
+  int rank = 0;
+  while (parts_of(rank).second <= part) ++rank;
+  return rank;
+}
+
+Tensor PartSums::taken() {
+  if (free_.empty()) return Tensor::empty({count_}, DType::f32, context_.allocator());
+  Tensor memory = std::move(free_.back());
+  free_.pop_back();
+  return memory;
+}
+
+void PartSums::add(Tensor& into, Tensor& more) {
+  ops::elementwise(context_, ops::Elementwise::add, into, more, into);
+  free_.push_back(std::move(more));
+}
+
+// All gradients, one after the other.
+Tensor PartSums::packed(double factor) {
+  Tensor all = taken();
+  std::int64_t at = 0;
+  for (const autograd::Parameter* parameter : parameters_) {
+    const TensorView gradient = flat(gradients_->of(*parameter));
+    ops::elementwise(context_, ops::Elementwise::scale, gradient, {}, all.view().slice(0, at, at + gradient.count()),
+                     factor);
+    at += gradient.count();
+  }
+  return all;
+}
+
+void PartSums::unpack(const Tensor& all) {
+  std::int64_t at = 0;
+  for (const autograd::Parameter* parameter : parameters_) {
+    const TensorView gradient = flat(gradients_->of(*parameter));
+    copy(context_, all.view().slice(0, at, at + gradient.count()), gradient);
+    at += gradient.count();
+  }
+}
+
+Tensor PartSums::computed(const Range& range) {
+  if (range.second - range.first == 1) return packed((*compute_)(range.first));
+  Tensor left = computed({range.first, middle(range)}), right = computed({middle(range), range.second});
+  add(left, right);
+  return left;
+}
+
+void PartSums::compute_own(const Range& range) {
+  if (is_one_ranks(range)) {
+    if (owner(range.first) == ranks_.rank()) sums_[range] = computed(range);
+    return;
+  }
+  compute_own({range.first, middle(range)});
+  compute_own({middle(range), range.second});
+}
+
+int PartSums::reduce(const Range& range) {
+  const int holder = owner(range.first);
+  if (is_one_ranks(range)) return holder;
+  const Range left{range.first, middle(range)}, right{middle(range), range.second};
+  reduce(left);
+  const int other = reduce(right);
+  if (other != holder && other == ranks_.rank()) {
+    Tensor& mine = sums_.at(right);
+    ranks_.send(bytes_of(mine), holder);
+    free_.push_back(std::move(mine));
+  }
+  if (holder == ranks_.rank()) {
+    if (other != holder) ranks_.receive(bytes_of(sums_[right] = taken()), other);
+    add(sums_.at(left), sums_.at(right));
+    sums_[range] = std::move(sums_.at(left));
+  }
+  return holder;
+}
+
+void PartSums::sum(autograd::Gradients& gradients, const std::function<double(std::int64_t)>& compute) {
+  gradients_ = &gradients;
+  compute_ = &compute;
+  const Range all{0, parts_};
+  compute_own(all);
+  reduce(all);
+  Tensor total = ranks_.rank() == 0 ? std::move(sums_.at(all)) : taken();
+  sums_.clear();
+  ranks_.broadcast(bytes_of(total), 0);
+  unpack(total);
+  free_.push_back(std::move(total));
+}
+
+}  // namespace polyhead::train

@@ -1,0 +1,134 @@
+// polyhead train on ranks: the bits of one process, whatever their number; and what is refused.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "io/scratch.h"
+#include "ranks/mpirun.h"
+
+namespace polyhead::ranks {
+namespace {
+
+namespace fs = std::filesystem;
+using io::Scratch;
+using io::slurp;
+using io::spill;
+
+class TrainOnRanks : public ::testing::Test {
+ protected:
+  std::string at(const std::string& name) const { return (scratch_ / name).string(); }
+  std::string to(const std::string& name) const { return " --out '" + at(name) + "'"; }
+  // Weights, moments, steps, plan and model. Metrics have the time in them.
+  void expect_same_bits(const std::string& a, const std::string& b) {
+    for (const char* name : {"training.safetensors", "model.safetensors", "config.json", "run.json"}) {
+      ASSERT_FALSE(slurp(at(a) + "/" + name).empty()) << name;
+      EXPECT_TRUE(slurp(at(a) + "/" + name) == slurp(at(b) + "/" + name)) << name << " of " << a << " and " << b;
+    }
+  }
+  void expect_refused(const std::string& line, int code, const std::vector<std::string>& words) {
+    const Ran ran = said_by(line);
+    EXPECT_EQ(ran.code, code) << ran.text;
+    for (const std::string& word : words) {
+      EXPECT_NE(ran.text.find(word), ran.text.npos) << "no \"" << word << "\" in " << ran.text;
+      EXPECT_EQ(ran.text.find(word), ran.text.rfind(word)) << "twice: " << ran.text;
+    }
+    EXPECT_FALSE(fs::exists(at("refused")));
+  }
+
+  Scratch scratch_;
+};
+
+// Grouped heads and dropout; parts that neither the batch nor most numbers of ranks divide; sequences of many lengths,
+// so that parts weigh differently.
+TEST_F(TrainOnRanks, HasTheBitsOfOneProcess) {
+  const std::vector<std::string> kinds{
+      "train copy --heads 4 --kv-heads 2 --dropout 0.1 --steps 12 --save-every 5 --parts 16",
+      "train dyck --dropout 0.2 --batch 13 --parts 7 --steps 8 --seed 3 --norm rms --positions rotary",
+      "train classify --dropout 0.1 --batch 8 --parts 8 --steps 8 --no-feed-forward"};
+  for (const std::string& kind : kinds) {
+    SCOPED_TRACE(kind);
+    ASSERT_EQ(cli::output_of(kind + to("one") + " --force").code, 0);
+    for (const int ranks : {1, 2, 3, 4, 7}) {
+      SCOPED_TRACE(ranks);
+      const Ran ran = said_by(mpirun(ranks, kind + to("many") + " --force"));
+      ASSERT_EQ(ran.code, 0) << ran.text;
+      expect_same_bits("one", "many");
+    }
+  }
+}
+
+TEST_F(TrainOnRanks, GoesOnWithAnotherNumberOfRanks) {
+  const std::string begin = "train copy --dropout 0.1 --parts 16 --steps 6";
+  ASSERT_EQ(cli::output_of(begin + to("one")).code, 0);
+  ASSERT_EQ(said_by(mpirun(3, begin + to("many"))).code, 0);
+  for (const auto& [ranks, steps] : {std::pair(2, "9"), std::pair(0, "14"), std::pair(7, "20")}) {
+    const std::string more = std::string("train --resume --steps ") + steps;
+    ASSERT_EQ(cli::output_of(more + to("one")).code, 0);
+    ASSERT_EQ(ranks == 0 ? cli::output_of(more + to("many")).code : said_by(mpirun(ranks, more + to("many"))).code, 0);
+    expect_same_bits("one", "many");
+  }
+}
+
+// Without --parts a run on ranks has sixteen, and one process does not divide its batch.
+TEST_F(TrainOnRanks, HasSixteenPartsUnlessToldOtherwise) {
+  ASSERT_EQ(said_by(mpirun(2, "train copy --steps 3" + to("many"))).code, 0);
+  ASSERT_EQ(cli::output_of("train copy --steps 3 --parts 16" + to("one")).code, 0);
+  ASSERT_EQ(cli::output_of("train copy --steps 3" + to("whole")).code, 0);
+  expect_same_bits("one", "many");
+  EXPECT_FALSE(contains(slurp(at("whole") + "/run.json"), "parts"));
+  const Ran ran = said_by(mpirun(2, "train --resume --steps 4" + to("whole")));
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_TRUE(contains(ran.text, "as many ranks as the batch has parts (1), found 2")) << ran.text;
+}
+
+TEST_F(TrainOnRanks, OnlyTheFirstRankSpeaks) {
+  const Ran ran = shell(mpirun(3, "train copy --steps 3 --format json" + to("many")) + " 2>'" + at("said") + "'");
+  ASSERT_EQ(ran.code, 0);
+  EXPECT_EQ(nlohmann::json::parse(ran.text)["steps"], 3);  // one document
+  const std::string said = slurp(at("said"));
+  EXPECT_TRUE(contains(said, "3 steps, seed 1, on 3 ranks")) << said;
+  EXPECT_EQ(said.find("on 3 ranks"), said.rfind("on 3 ranks")) << said;
+}
+
+TEST_F(TrainOnRanks, RefuseToStartIfTheyDiffer) {
+  const std::string out = to("refused");
+  const auto beside = [&](const std::string& a, const std::string& b) {
+    return mpirun(2, a + out) + " : -n 1 " + cli::command(b + out);
+  };
+  expect_refused(beside("train copy --heads 4", "train copy --heads 2"), 3,
+                 {"rank 2 has another model: expected \"head_dim\": 16, as rank 0 has, found \"head_dim\": 32,"});
+  expect_refused(beside("train copy --rate 0.001", "train copy --rate 0.002"), 3,
+                 {"rank 2 has another task or options"});
+  expect_refused(beside("train copy --seed 1", "train copy --seed 2"), 3, {"rank 2 has another task or options"});
+  expect_refused(beside("train copy --save-every 1", "train copy --save-every 2"), 3,
+                 {"another number of steps between checkpoints: expected 1 as rank 0 has, found 2"});
+  const std::string text(5000, 'a');
+  spill(at("a.txt"), text);
+  spill(at("b.txt"), text + "b");
+  const auto reading = [&](const std::string& name) { return "train text --file '" + at(name) + "'"; };
+  expect_refused(beside(reading("a.txt"), reading("b.txt")), 3, {"rank 2 has another text: expected 5000 bytes"});
+  expect_refused(beside(reading("a.txt"), reading("c.txt")), 4, {"rank 2: [read_file]", "c.txt: cannot open it"});
+
+  const std::string other = at("polyhead");
+  fs::copy_file(POLYHEAD_COMMAND, other);
+  spill(other, slurp(other) + "1");
+  fs::permissions(other, fs::perms::owner_all);
+  const std::string line = mpirun(1, "train copy" + out) + " : -n 1 '" + other + "' train copy" + out;
+  expect_refused(line, 3, {"rank 1 has another binary: expected polyhead"});
+  expect_refused(
+      mpirun(1, "train copy" + out) + " : -n 1 env POLYHEAD_TARGET=SSSE3 " + cli::command("train copy" + out), 3,
+      {"rank 1 has another set of vector instructions", "found SSSE3"});
+}
+
+TEST_F(TrainOnRanks, RefuseWhatTheyCannotShare) {
+  expect_refused(mpirun(3, "train copy --parts 2" + to("refused")), 3,
+                 {"as many ranks as the batch has parts (2), found 3"});
+  expect_refused(mpirun(2, "train copy --batch 4 --parts 5" + to("refused")), 3, {"parts: expected from 1", "found 5"});
+  expect_refused(mpirun(2, "train copy --device cuda" + to("refused")), 2, {"ranks compute on CPUs"});
+  expect_refused(mpirun(2, "train copy --stepz 3" + to("refused")), 2, {"unknown option '--stepz'"});
+}
+
+}  // namespace
+}  // namespace polyhead::ranks
