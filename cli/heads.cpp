@@ -6,10 +6,13 @@
 
 #include "cli/device.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/say.h"
 #include "cli/subject.h"
+#include "core/numbers.h"
 #include "exam/links.h"
 #include "exam/page.h"
+#include "io/checksum.h"
 #include "io/file.h"
 #include "report/describe.h"
 
@@ -62,19 +65,58 @@ void write_page(const HeadsOptions& o, Context& context, const exam::Material& m
   io::write_atomically(o.html, [&](io::Writer& writer) { writer.write(report::html(page)); });
 }
 
+void add_to(io::Checksum& sum, const Tensor& tensor) {
+  const Tensor here = copied_to_host(tensor);
+  sum.add(here.view().data(), static_cast<std::size_t>(here.view().count()) * size_of(here.dtype()));
+}
+
 std::vector<heads::Probe> links_of(const HeadsOptions& o, const exam::Subject& subject) {
   if (subject.task != nullptr) return exam::load_links(o.links, *subject.task);
   return exam::load_links(o.links, text::load_tokenizer(o.subject.model), subject.reading, subject.model->config());
 }
 
-void examine_heads(const HeadsOptions& o) {
+// A model, and what it is examined on. Of several ranks each has its own, and all are the same.
+struct Patient {
+  Context context;
+  exam::Subject subject;
+  exam::Material material;
+};
+
+Patient patient_of(const HeadsOptions& o) {
   o.subject.expect_model();
   Context context = o.on.context();
-  const exam::Subject subject = o.subject.load(context);
+  exam::Subject subject = o.subject.load(context);
   exam::Material material = o.subject.material(subject);
   if (!o.links.empty()) {
     for (heads::Probe& probe : links_of(o, subject)) material.probes.plain.push_back(std::move(probe));
   }
+  return {std::move(context), std::move(subject), std::move(material)};
+}
+
+void expect_alike(const HeadsOptions& o, const Patient& patient) {
+  if (ranks().size() == 1) return;
+  const auto digest = [](const std::vector<Examples>& all) {
+    io::Checksum sum;
+    for (const Examples& some : all) add_to(sum, some.tokens);
+    return sum.digits();
+  };
+  io::Checksum weights;
+  const model::Transformer& model = *patient.subject.model;
+  for (const autograd::Parameter* parameter : model.parameters()) add_to(weights, parameter->value);
+  std::vector<Fact> facts = own_facts();
+  facts.push_back({"model", model::to_json(model.config())});
+  facts.push_back({"set of weights", weights.digits()});
+  facts.push_back({"text, task or seed", digest(patient.material.judging)});
+  facts.push_back({"set of options", fmt::format("damage {}, gradient {}, means {}", o.damage.value_or(true),
+                                                 o.gradient.value_or(true), o.means.value_or(true))});
+  expect_agreement(ranks(), "heads", facts);
+}
+
+void examine_heads(const HeadsOptions& o) {
+  std::optional<Patient> patient;
+  together(ranks(), [&] { patient.emplace(patient_of(o)); });
+  expect_alike(o, *patient);
+  auto& [context, subject, material] = *patient;
   const std::int64_t samples = o.subject.sample_count(subject), heads = subject.model->config().head_count();
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.subject.model, subject.about, heads, samples));
   const bool small = subject.task != nullptr;  // models that polyhead trained are small
@@ -85,13 +127,15 @@ void examine_heads(const HeadsOptions& o) {
   exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed),
                                .gradient = gradient,
                                .damage = {},
-                               .on_stage = [&](const std::string& name) { progress->note(stage = name); }};
+                               .on_stage = [&](const std::string& name) { progress->note(stage = name); },
+                               .ranks = &ranks()};
   if (damage) {
     options.damage = {.means = means,
                       .products = small || o.on.precision == "f32" ? ops::Products::exact : ops::Products::coarse,
                       .on_head = [&](std::int64_t done) { progress->update(done, stage); }};
   }
   const exam::Examination found = exam::examine(context, *subject.model, material, options);
+  if (ranks().rank() > 0) return;
   const Examined examined{o.subject.model, samples, subject, found, damage, means, gradient};
   if (!o.html.empty()) {
     progress->note("the page");
@@ -126,7 +170,8 @@ Command heads_command() {
                    {"polyhead heads run --html heads.html", "and the page, to look at every head in a browser"},
                    {"polyhead heads run --links links.jsonl", "which heads follow relations that you know"},
                    {"polyhead heads smollm2 --text book.txt --no-damage",
-                    "a downloaded model, without taking every head out in turn"}},
+                    "a downloaded model, without taking every head out in turn"},
+                   {"mpirun -n 4 polyhead heads run", "four ranks take heads out in turn: the same table"}},
       .options =
           {o->subject.model_option(),
            {"links", "FILE",
@@ -158,7 +203,8 @@ Command heads_command() {
            o->on.precision_option("f32, but bf16 products for the damage of models that others trained"),
            o->on.threads_option(),
            format_option(o->format)},
-      .run = [o] { examine_heads(*o); }};
+      .run = [o] { examine_heads(*o); },
+      .on_ranks = true};
 }
 
 }  // namespace polyhead::cli

@@ -104,6 +104,24 @@ void together(Ranks& ranks, const std::function<void()>& work) {
               "rank " + std::to_string(failed - all.begin()) + ": " + failed->substr(1));
 }
 
+void complete(Ranks& ranks, std::vector<std::string>& texts) {
+  if (ranks.size() == 1) return;
+  std::string mine;
+  for (std::size_t n = 0; n < texts.size(); ++n) {
+    if (texts[n].empty()) continue;
+    const std::uint64_t head[] = {n, texts[n].size()};
+    mine.append(reinterpret_cast<const char*>(head), sizeof head);
+    mine += texts[n];
+  }
+  for (const std::string& some : ranks.gather(mine)) {
+    std::uint64_t head[2];
+    for (std::size_t at = 0; at < some.size(); at += sizeof head + head[1]) {
+      std::memcpy(head, some.data() + at, sizeof head);
+      texts[head[0]] = some.substr(at + sizeof head, head[1]);
+    }
+  }
+}
+
 void expect_agreement(Ranks& ranks, std::string_view op, const std::vector<Fact>& facts) {
   const std::vector<std::string> all = ranks.gather(joined(facts));
   const std::vector<Fact> first = split(all[0]);

@@ -54,6 +54,9 @@ Ranks& alone();
 // threw, the others with an Error that says what the first of these threw.
 void together(Ranks& ranks, const std::function<void()>& work);
 
+// Of texts that are each on one rank and empty on the others, all on every rank.
+void complete(Ranks& ranks, std::vector<std::string>& texts);
+
 // Something that must be the same on all ranks, in words.
 struct Fact {
   std::string what, value;

@@ -38,19 +38,19 @@ void correlate(Examination& found) {
 // `whole` receives the scores of the model; an encoder has none.
 std::vector<HeadImportance> importance_of(Context& context, const model::Transformer& model, const Material& material,
                                           const ExamineOptions& options, model::SequenceScores& whole) {
-  const bool encoder = model.config().kind == model::Kind::encoder;
-  if (encoder && options.damage) {
-    return heads::embedding_importance(context, model, material.judging, *options.damage);
-  }
+  const bool encoder = model.config().kind == model::Kind::encoder, first = options.ranks->rank() == 0;
+  std::optional<heads::DamageOptions> damage = options.damage;
+  if (damage) damage->ranks = options.ranks;
+  if (encoder && damage) return heads::embedding_importance(context, model, material.judging, *damage);
   std::vector<HeadImportance> heads;
-  if (options.gradient && !encoder) {
+  if (options.gradient && !encoder && first) {
     heads = heads::gradient_importance(context, model, material.judging, {}, nullptr, &whole);
   } else {
     for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
-    if (!encoder) whole = model::score(context, model, material.judging);
+    if (!encoder && first) whole = model::score(context, model, material.judging);
     whole.expect_finite("the model");
   }
-  if (options.damage) heads::add_damage(context, model, material.judging, *options.damage, heads);
+  if (damage) heads::add_damage(context, model, material.judging, *damage, heads);
   return heads;
 }
 
@@ -119,6 +119,7 @@ Examination examine(Context& context, model::Transformer& model, const Material&
   model::SequenceScores whole;
   begin("importance");
   found.importance = importance_of(context, model, material, options, whole);
+  if (options.ranks->rank() > 0) return found;
   found.loss = whole.mean_loss();
   found.accuracy = whole.accuracy();
   begin("where they look");

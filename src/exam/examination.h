@@ -42,6 +42,8 @@ struct ExamineOptions {
   // The damage of every head in turn, which takes most of the time.
   std::optional<heads::DamageOptions> damage = heads::DamageOptions{};
   std::function<void(const std::string&)> on_stage{};  // receives what begins: "where they look"
+  // Share the damage. Rank 0 alone finds out the rest; on the others it stays empty.
+  Ranks* ranks = &alone();
 };
 // Throws Error (value), before anything is allocated, if a pass over the material and `copies` of the model take more
 // memory than there is.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "core/numbers.h"
@@ -62,7 +64,33 @@ void knock_out_all(Context& context, const model::Transformer& model, const std:
                    const DamageOptions& options, const std::function<void(const KnockedOut&)>& visit) {
   std::vector<Tensor> means;
   if (options.means) means = mean_outputs(context, model, examples);
-  knock_out_each(context, model, examples, options.means ? &means : nullptr, options.products, visit, options.on_head);
+  knock_out_each(context, model, examples, options.means ? &means : nullptr, options.products, visit, options.on_head,
+                 *options.ranks);
+}
+
+// Results that are each on one rank, now on all of them.
+template <class Result, class Pack, class Unpack>
+void exchange(Ranks& among, std::vector<Result>& results, const Pack& pack, const Unpack& unpack) {
+  if (among.size() == 1) return;
+  std::vector<std::string> texts;
+  for (const Result& result : results) texts.push_back(std::invoke(pack, result));
+  complete(among, texts);
+  std::transform(texts.begin(), texts.end(), results.begin(), unpack);
+}
+
+std::string bytes_of(const std::vector<std::vector<double>>& rows) {
+  std::string bytes;
+  for (const std::vector<double>& row : rows) {
+    bytes.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof row[0]);
+  }
+  return bytes;
+}
+
+std::vector<std::vector<double>> rows_in(const std::string& bytes, std::int64_t columns) {
+  const std::size_t each = static_cast<std::size_t>(columns) * sizeof(double);
+  std::vector<std::vector<double>> rows(bytes.size() / each, std::vector<double>(static_cast<std::size_t>(columns)));
+  for (std::size_t n = 0; n < rows.size(); ++n) std::memcpy(rows[n].data(), bytes.data() + n * each, each);
+  return rows;
 }
 
 std::vector<double> ranks(const std::vector<double>& values) {
@@ -153,6 +181,7 @@ void add_damage(Context& context, const model::Transformer& model, const std::ve
     for (std::size_t n = 0; n < some.count; ++n) all[some.first + n].add(scores, n * B, (n + 1) * B);
   };
   knock_out_all(context, model, examples, options, add);
+  exchange(*options.ranks, all, &model::SequenceScores::packed, model::SequenceScores::unpacked);
   const model::SequenceScores& whole = all.back();
   for (std::size_t n = 0; n < heads.size(); ++n) {
     const model::SequenceScores& without = all[kinds * n];
@@ -177,6 +206,8 @@ std::vector<HeadImportance> embedding_importance(Context& context, const model::
     for (std::size_t n = 0; n < found.size(); ++n) all[some.first + n / B].push_back(std::move(found[n]));
   };
   knock_out_all(context, model, examples, options, add);
+  const auto unpacked = [&](const std::string& bytes) { return rows_in(bytes, model.config().width); };
+  exchange(*options.ranks, all, bytes_of, unpacked);
   for (std::size_t n = 0; n < heads.size(); ++n) {
     const std::string what = without_text(heads[n].id);
     heads[n].zero = estimate(cosine_distances(all.back(), all[kinds * n], what));

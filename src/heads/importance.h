@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/ranks.h"
 #include "model/head.h"
 #include "model/score.h"
 #include "polyhead/heads.h"
@@ -29,6 +30,7 @@ struct DamageOptions {
   // coarse: damage is the difference of two losses that are both coarse; gradients and `whole` stay exact.
   ops::Products products = ops::Products::exact;
   std::function<void(std::int64_t)> on_head{};  // receives how many heads are done
+  Ranks* ranks = &alone();                      // that share the passes; all of them get all results
 };
 // Adds to `heads`, in the order of all_heads: a pass per head and kind, from the head's layer on.
 void add_damage(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,

@@ -123,30 +123,46 @@ class Walk {
   std::vector<Tensor> streams_;  // per batch, what the next layer reads: [B,T,C]
 };
 
+// Knock-outs [begin, end) of a layer, whose first one is number `first` of all.
+struct Job {
+  std::size_t layer, begin, end, first;
+};
+
+std::vector<Job> jobs_of(const model::Config& config, std::size_t per_head, std::size_t at_once) {
+  std::vector<Job> jobs;
+  std::size_t first = 0;
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    const std::size_t count = per_head * static_cast<std::size_t>(config.layers[layer].heads);
+    for (std::size_t begin = 0; begin < count; begin += at_once) {
+      jobs.push_back({layer, begin, std::min(begin + at_once, count), first});
+    }
+    first += count;
+  }
+  jobs.push_back({config.layers.size(), 0, 0, first});  // the whole model
+  return jobs;
+}
+
 }  // namespace
 
+// Jobs come in rising order, so that a rank walks up the layers once.
 void knock_out_each(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
                     const std::vector<Tensor>* means, ops::Products products,
                     const std::function<void(const KnockedOut&)>& visit,
-                    const std::function<void(std::int64_t)>& on_head) {
+                    const std::function<void(std::int64_t)>& on_head, Ranks& ranks) {
   Walk walk(context, model, examples, means, products);
-  const std::size_t at_once = walk.at_once();
-  std::int64_t done = 0;
-  std::size_t first = 0;
-  for (std::size_t layer = 0; layer < model.config().layers.size(); ++layer) {
-    const auto count = static_cast<std::size_t>(walk.per_head() * model.config().layers[layer].heads);
-    for (std::size_t begin = 0; begin < count; begin += at_once) {
-      const std::size_t end = std::min(begin + at_once, count);
-      walk.knock_out(layer, begin, end, first, visit);
-      for (; done < static_cast<std::int64_t>(first + end) / walk.per_head();) {
-        ++done;
-        if (on_head) on_head(done);
-      }
+  const auto per_head = static_cast<std::size_t>(walk.per_head());
+  const std::vector<Job> jobs = jobs_of(model.config(), per_head, walk.at_once());
+  std::size_t layer = 0, done = 0;
+  ranks.share(std::ssize(jobs), [&](std::int64_t number) {
+    const Job& job = jobs[static_cast<std::size_t>(number)];
+    for (; layer < job.layer; ++layer) walk.pass(layer);
+    if (job.begin == job.end) return walk.visit_whole(job.first, visit);
+    walk.knock_out(job.layer, job.begin, job.end, job.first, visit);
+    while (done < (job.first + job.end) / per_head) {
+      ++done;
+      if (on_head) on_head(static_cast<std::int64_t>(done));
     }
-    first += count;
-    walk.pass(layer);
-  }
-  walk.visit_whole(first, visit);
+  });
 }
 
 }  // namespace polyhead::heads

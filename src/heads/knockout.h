@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/ranks.h"
 #include "model/head.h"
 #include "model/transformer.h"
 
@@ -19,11 +20,11 @@ struct KnockedOut {
   std::size_t first, count;
 };
 
-// Visits all knock-outs in order, each on all examples in order. `means`: null, or from mean_outputs. `on_head`
-// receives how many heads are done.
+// Visits all knock-outs in order, each on all examples in order; of several ranks each visits some. `means`: null, or
+// from mean_outputs. `on_head` receives how many heads are done, or begun on other ranks.
 void knock_out_each(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
                     const std::vector<Tensor>* means, ops::Products products,
                     const std::function<void(const KnockedOut&)>& visit,
-                    const std::function<void(std::int64_t)>& on_head);
+                    const std::function<void(std::int64_t)>& on_head, Ranks& ranks);
 
 }  // namespace polyhead::heads

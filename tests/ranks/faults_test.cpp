@@ -75,12 +75,13 @@ class Faults : public ::testing::Test {
   }
   pid_t process_of(int rank) const { return ranks_with(out()).at(rank); }
   // Within 30 seconds, all of it; returns the exit code.
-  int end() {
+  int end() { return end(out()); }
+  int end(const std::string& word) {
     const bool ended = soon(30, [&] { return job_->ended(); });
     EXPECT_TRUE(ended) << slurp(log());
     if (!ended) job_.reset();  // mpirun's death is theirs
     const int code = ended ? job_->wait() : -1;
-    EXPECT_TRUE(soon(5, [&] { return ranks_with(out()).empty(); })) << "processes are left";
+    EXPECT_TRUE(soon(5, [&] { return ranks_with(word).empty(); })) << "processes are left";
     return code;
   }
   std::string out() const { return (scratch_ / "run").string(); }
@@ -128,6 +129,23 @@ TEST_F(Faults, AnyRankMayBeToldToStop) {
   expect_progress();
   kill(process_of(0), SIGTERM);
   EXPECT_EQ(end(), 128 + SIGTERM);
+}
+
+// A scan, which has nothing to save.
+TEST_F(Faults, ARankThatTakesHeadsOutMayBeKilled) {
+  const std::string model = (scratch_ / "model").string();
+  ASSERT_EQ(cli::output_of("train repeat --steps 2 --layers 4 --width 64 --heads 8 --out '" + model + "'").code, 0);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    allow_many_ranks();
+    job_.emplace(
+        std::vector<std::string>{"-n", std::to_string(kRanks), POLYHEAD_COMMAND, "heads", "--samples", "9000", model},
+        log(), 0, POLYHEAD_MPIRUN);
+    const auto all_there = [&] { return ranks_with(model).size() == kRanks; };
+    ASSERT_TRUE(soon(60, [&] { return all_there() && contains(slurp(log()), "9000 sequences"); })) << slurp(log());
+    kill(ranks_with(model).at(rank), SIGKILL);
+    EXPECT_NE(end(model), 0);
+    EXPECT_TRUE(contains(slurp(log()), "rank " + std::to_string(rank) + " ")) << slurp(log());
+  }
 }
 
 // The folder is lost while they train: only rank 0 sees it.

@@ -1,0 +1,78 @@
+// polyhead heads on ranks: they take heads out in turn, and the table is that of one process to the last digit.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "ranks/mpirun.h"
+
+namespace polyhead::ranks {
+namespace {
+
+class HeadsOnRanks : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    scratch_ = new io::Scratch;
+    // 24 heads, each of them a job; and a classifier.
+    ASSERT_EQ(
+        cli::output_of("train repeat --layers 3 --heads 8 --width 64 --context 40 --steps 20 --out " + at("run")).code,
+        0);
+    ASSERT_EQ(cli::output_of("train classify --layers 2 --heads 2 --width 16 --steps 20 --out " + at("classes")).code,
+              0);
+  }
+  static void TearDownTestSuite() {
+    delete scratch_;
+    scratch_ = nullptr;
+  }
+  static std::string at(const std::string& name) { return (*scratch_ / name).string(); }
+
+  static io::Scratch* scratch_;
+};
+io::Scratch* HeadsOnRanks::scratch_ = nullptr;
+
+// All numbers as they are, nothing rounded.
+TEST_F(HeadsOnRanks, HaveTheTableOfOneProcess) {
+  const std::vector<std::string> lines{"heads " + at("run") + " --samples 100",
+                                       "heads " + at("run") + " --no-means --samples 70",
+                                       "heads " + at("classes") + " --no-gradient"};
+  for (const std::string& line : lines) {
+    const Ran one = cli::output_of(line + " --format json");
+    ASSERT_EQ(one.code, 0);
+    for (const int ranks : line == lines[0] ? std::vector{1, 2, 3, 4, 7} : std::vector{2, 7}) {
+      SCOPED_TRACE(line + " on " + std::to_string(ranks));
+      const Ran many = shell(mpirun(ranks, line + " --format json") + " 2>/dev/null");
+      EXPECT_EQ(many.code, 0);
+      EXPECT_EQ(many.text, one.text);
+    }
+  }
+}
+
+TEST_F(HeadsOnRanks, TheOthersNeitherSpeakNorWrite) {
+  const std::string line = "heads " + at("run") + " --html ";
+  const Ran ran = said_by(mpirun(1, line + at("page.html")) + " : -n 2 " + cli::command(line + at("other.html")));
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  const std::string said = "24 heads, 256 sequences";
+  ASSERT_TRUE(contains(ran.text, said)) << ran.text;
+  EXPECT_EQ(ran.text.find(said), ran.text.rfind(said)) << ran.text;
+  EXPECT_TRUE(std::filesystem::exists(at("page.html")));
+  EXPECT_FALSE(std::filesystem::exists(at("other.html")));
+}
+
+TEST_F(HeadsOnRanks, RefuseToStartIfTheyDiffer) {
+  const auto beside = [&](const std::string& a, const std::string& b) {
+    return said_by(mpirun(2, "heads " + a) + " : -n 1 " + cli::command("heads " + b));
+  };
+  const auto expect = [&](const Ran& ran, const std::string& words) {
+    EXPECT_EQ(ran.code, 3) << ran.text;
+    EXPECT_TRUE(contains(ran.text, "rank 2 has another " + words)) << ran.text;
+    EXPECT_FALSE(contains(ran.text, "entropy")) << "a table: " << ran.text;
+  };
+  expect(beside(at("run"), at("classes")), "model: ");
+  std::filesystem::copy(at("run"), at("other"));
+  ASSERT_EQ(cli::output_of("train --resume --steps 21 --out " + at("other")).code, 0);
+  expect(beside(at("run"), at("other")), "set of weights: ");
+  expect(beside(at("run"), at("run") + " --seed 2"), "text, task or seed: ");
+  expect(beside(at("run"), at("run") + " --no-means"), "set of options: ");
+}
+
+}  // namespace
+}  // namespace polyhead::ranks
