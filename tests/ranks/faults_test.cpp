@@ -81,7 +81,7 @@ class Faults : public ::testing::Test {
     EXPECT_TRUE(ended) << slurp(log());
     if (!ended) job_.reset();  // mpirun's death is theirs
     const int code = ended ? job_->wait() : -1;
-    EXPECT_TRUE(soon(5, [&] { return ranks_with(word).empty(); })) << "processes are left";
+    EXPECT_TRUE(soon(30, [&] { return ranks_with(word).empty(); })) << "processes are left";
     return code;
   }
   std::string out() const { return (scratch_ / "run").string(); }
@@ -146,6 +146,12 @@ TEST_F(Faults, ARankThatTakesHeadsOutMayBeKilled) {
     EXPECT_NE(end(model), 0);
     EXPECT_TRUE(contains(slurp(log()), "rank " + std::to_string(rank) + " ")) << slurp(log());
   }
+}
+
+TEST_F(Faults, MpirunItselfMayBeKilled) {
+  start_anew("100000");
+  job_->signal(SIGKILL);
+  EXPECT_EQ(end(), -SIGKILL);
 }
 
 // The folder is lost while they train: only rank 0 sees it.
