@@ -65,11 +65,6 @@ void write_page(const HeadsOptions& o, Context& context, const exam::Material& m
   io::write_atomically(o.html, [&](io::Writer& writer) { writer.write(report::html(page)); });
 }
 
-void add_to(io::Checksum& sum, const Tensor& tensor) {
-  const Tensor here = copied_to_host(tensor);
-  sum.add(here.view().data(), static_cast<std::size_t>(here.view().count()) * size_of(here.dtype()));
-}
-
 std::vector<heads::Probe> links_of(const HeadsOptions& o, const exam::Subject& subject) {
   if (subject.task != nullptr) return exam::load_links(o.links, *subject.task);
   return exam::load_links(o.links, text::load_tokenizer(o.subject.model), subject.reading, subject.model->config());
@@ -94,22 +89,10 @@ Patient patient_of(const HeadsOptions& o) {
 }
 
 void expect_alike(const HeadsOptions& o, const Patient& patient) {
-  if (ranks().size() == 1) return;
-  const auto digest = [](const std::vector<Examples>& all) {
-    io::Checksum sum;
-    for (const Examples& some : all) add_to(sum, some.tokens);
-    return sum.digits();
-  };
-  io::Checksum weights;
-  const model::Transformer& model = *patient.subject.model;
-  for (const autograd::Parameter* parameter : model.parameters()) add_to(weights, parameter->value);
-  std::vector<Fact> facts = own_facts();
-  facts.push_back({"model", model::to_json(model.config())});
-  facts.push_back({"set of weights", weights.digits()});
-  facts.push_back({"text, task or seed", digest(patient.material.judging)});
-  facts.push_back({"set of options", fmt::format("damage {}, gradient {}, means {}", o.damage.value_or(true),
-                                                 o.gradient.value_or(true), o.means.value_or(true))});
-  expect_agreement(ranks(), "heads", facts);
+  expect_ranks_alike("heads", *patient.subject.model,
+                     {{"text, task or seed", digest_of(patient.material.judging)},
+                      {"set of options", fmt::format("damage {}, gradient {}, means {}", o.damage.value_or(true),
+                                                     o.gradient.value_or(true), o.means.value_or(true))}});
 }
 
 void examine_heads(const HeadsOptions& o) {

@@ -6,11 +6,13 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <new>
 #include <system_error>
+#include <thread>
 
 #include "cli/commands.h"
 #include "cli/pages.h"
@@ -181,6 +183,7 @@ Exit end_badly(const std::string& where, Exit code, const std::string& message) 
     leave_ranks();
     return is_silent() ? Exit::ok : code;  // a second code would make mpirun end the first rank before it has spoken
   }
+  if (ranks().rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // if all fail alike, the first speaks
   say_anyway(fmt::format("{}: rank {}: {}\n", where, ranks().rank(), message));
   ranks::abandon(static_cast<int>(code));
 }

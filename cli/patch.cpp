@@ -5,6 +5,7 @@
 
 #include "cli/device.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/report.h"
 #include "heads/patching.h"
 #include "model/checkpoint.h"
@@ -96,32 +97,60 @@ Report report_of(const Patched& p, std::int64_t top) {
           .csv = table};
 }
 
-void patch(const PatchOptions& o) {
-  if (o.model.empty()) throw Failure(Exit::usage, kNoModel);
-  if (o.clean.empty() || o.corrupted.empty()) throw Failure(Exit::usage, "expected two texts: --clean and --corrupted");
-  Context context = o.on.context();
-  std::optional<Progress> progress(std::in_place, "loading " + o.model);
-  const text::Tokenizer tokenizer = text::load_tokenizer(o.model);
-  const Tokens clean = tokens_of(tokenizer, o.clean), corrupted = tokens_of(tokenizer, o.corrupted);
-  expect_alike(tokenizer, clean, corrupted);
-  const std::unique_ptr<model::Transformer> model = model::load(o.model, context);
-  text::expect_fits(tokenizer, model->config().vocabulary, o.model);
+// What is asked, of which model.
+struct Inquiry {
+  Context context;
+  text::Tokenizer tokenizer;
+  Tokens clean, corrupted;
+  std::unique_ptr<model::Transformer> model;
+  heads::Question question;
+};
+
+heads::Question question_of(const PatchOptions& o, Inquiry& asked) {
   heads::Question question;
   if (o.answer.empty() || o.instead.empty()) {
-    const heads::Likeliest likeliest = heads::likeliest_after(context, *model, clean, corrupted);
+    const heads::Likeliest likeliest =
+        heads::likeliest_after(asked.context, *asked.model, asked.clean, asked.corrupted);
     question = {likeliest.clean, likeliest.corrupted};
   }
-  if (!o.answer.empty()) question.answer = token_of(tokenizer, "--answer", o.answer);
-  if (!o.instead.empty()) question.instead = token_of(tokenizer, "--instead", o.instead);
-  if (question.answer == question.instead) {
-    throw Failure(Exit::usage,
-                  fmt::format("both texts are continued with {}: name what to compare, with --answer and --instead",
-                              shown(tokenizer, question.answer)));
-  }
+  if (!o.answer.empty()) question.answer = token_of(asked.tokenizer, "--answer", o.answer);
+  if (!o.instead.empty()) question.instead = token_of(asked.tokenizer, "--instead", o.instead);
+  if (question.answer != question.instead) return question;
+  throw Failure(Exit::usage,
+                fmt::format("both texts are continued with {}: name what to compare, with --answer and --instead",
+                            shown(asked.tokenizer, question.answer)));
+}
+
+Inquiry inquiry_of(const PatchOptions& o) {
+  if (o.model.empty()) throw Failure(Exit::usage, kNoModel);
+  if (o.clean.empty() || o.corrupted.empty()) throw Failure(Exit::usage, "expected two texts: --clean and --corrupted");
+  Inquiry asked{.context = o.on.context(),
+                .tokenizer = text::load_tokenizer(o.model),
+                .clean = {},
+                .corrupted = {},
+                .model = {},
+                .question = {}};
+  asked.clean = tokens_of(asked.tokenizer, o.clean);
+  asked.corrupted = tokens_of(asked.tokenizer, o.corrupted);
+  expect_alike(asked.tokenizer, asked.clean, asked.corrupted);
+  asked.model = model::load(o.model, asked.context);
+  text::expect_fits(asked.tokenizer, asked.model->config().vocabulary, o.model);
+  asked.question = question_of(o, asked);
+  return asked;
+}
+
+void patch(const PatchOptions& o) {
+  std::optional<Progress> progress(std::in_place, "loading " + o.model);
+  std::optional<Inquiry> asked;
+  together(ranks(), [&] { asked.emplace(inquiry_of(o)); });
+  auto& [context, tokenizer, clean, corrupted, model, question] = *asked;
+  expect_ranks_alike("patch", *model,
+                     {{"set of texts", fmt::format("{} and {}", fmt::join(clean, " "), fmt::join(corrupted, " "))},
+                      {"question", fmt::format("{} or {}", question.answer, question.instead)}});
   Patched patched{o.model, shown(tokenizer, question.answer), shown(tokenizer, question.instead), {}};
   progress.emplace("heads", model->config().head_count());
-  patched.found =
-      heads::patch(context, *model, clean, corrupted, question, [&](std::int64_t done) { progress->update(done, ""); });
+  const auto on_head = [&](std::int64_t done) { progress->update(done, ""); };
+  patched.found = heads::patch(context, *model, clean, corrupted, question, on_head, ranks());
   progress.reset();
   print(report_of(patched, o.top), o.format);
 }
@@ -141,7 +170,9 @@ Command patch_command() {
           "says how much of the information goes through that head.",
       .examples = {{"polyhead patch smollm2 --clean 'One two' --corrupted 'Two three'",
                     "compare the likeliest tokens after each"},
-                   {"polyhead patch smollm2 --clean 'One two' --corrupted 'Two three' --top 9", "show fewer heads"}},
+                   {"polyhead patch smollm2 --clean 'One two' --corrupted 'Two three' --top 9", "show fewer heads"},
+                   {"mpirun -n 4 polyhead patch smollm2 --clean 'One two' --corrupted 'Two three'",
+                    "four ranks take heads in turn: the same table"}},
       .options = {{"MODEL", "",
                    "a folder that Hugging Face's libraries made, a .gguf file, or the name of a fetched model",
                    &o->model},
@@ -154,7 +185,8 @@ Command patch_command() {
                   o->on.precision_option(),
                   o->on.threads_option(),
                   format_option(o->format)},
-      .run = [o] { patch(*o); }};
+      .run = [o] { patch(*o); },
+      .on_ranks = true};
 }
 
 }  // namespace polyhead::cli

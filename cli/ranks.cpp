@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/say.h"
+#include "core/numbers.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "polyhead/info.h"
@@ -19,6 +20,11 @@ std::string digest_of_command() {
   io::Checksum sum;
   sum.add(io::read_file("/proc/self/exe", kMost));
   return sum.digits();
+}
+
+void add_to(io::Checksum& sum, const Tensor& tensor) {
+  const Tensor here = copied_to_host(tensor);
+  sum.add(here.view().data(), static_cast<std::size_t>(here.view().count()) * size_of(here.dtype()));
 }
 
 }  // namespace
@@ -49,6 +55,23 @@ std::vector<Fact> own_facts() {
   if (ranks().size() == 1) return {};
   return {{"binary", fmt::format("polyhead {} with the digest {}", version(), digest_of_command())},
           {"set of vector instructions", info().target}};
+}
+
+void expect_ranks_alike(const std::string& command, const model::Transformer& model, const std::vector<Fact>& more) {
+  if (ranks().size() == 1) return;
+  io::Checksum weights;
+  for (const autograd::Parameter* parameter : model.parameters()) add_to(weights, parameter->value);
+  std::vector<Fact> facts = own_facts();
+  facts.push_back({"model", model::to_json(model.config())});
+  facts.push_back({"set of weights", weights.digits()});
+  facts.insert(facts.end(), more.begin(), more.end());
+  expect_agreement(ranks(), command, facts);
+}
+
+std::string digest_of(const std::vector<Examples>& examples) {
+  io::Checksum sum;
+  for (const Examples& some : examples) add_to(sum, some.tokens);
+  return sum.digits();
 }
 
 }  // namespace polyhead::cli

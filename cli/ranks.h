@@ -5,6 +5,8 @@
 
 #include "cli/commands.h"
 #include "core/ranks.h"
+#include "model/transformer.h"
+#include "polyhead/model.h"
 
 namespace polyhead::cli {
 
@@ -18,7 +20,10 @@ void join_ranks(const Command& command);
 // At the end of a command that went well, or that ends on all ranks together: waits for the others.
 void leave_ranks();
 
-// What a command's ranks must agree on, whatever it does.
+// What a command's ranks must agree on, whatever it does; and those of a command that examines a model, which must
+// agree on that and on `more`, too.
 std::vector<Fact> own_facts();
+void expect_ranks_alike(const std::string& command, const model::Transformer& model, const std::vector<Fact>& more);
+std::string digest_of(const std::vector<Examples>& examples);  // of their tokens
 
 }  // namespace polyhead::cli

@@ -1,6 +1,7 @@
 #include "heads/patching.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/numbers.h"
 #include "model/memory.h"
@@ -63,7 +64,7 @@ Likeliest likeliest_after(Context& context, const model::Transformer& model, Tok
 }
 
 Patching patch(Context& context, const model::Transformer& model, Tokens clean, Tokens corrupted,
-               const Question& question, const std::function<void(std::int64_t)>& on_head) {
+               const Question& question, const std::function<void(std::int64_t)>& on_head, Ranks& ranks) {
   check(model, clean, corrupted);
   const model::Config& config = model.config();
   for (const std::int32_t token : {question.answer, question.instead}) {
@@ -91,14 +92,23 @@ Patching patch(Context& context, const model::Transformer& model, Tokens clean, 
   }
   found.corrupted = difference(corrupted, {});
   if (found.clean == found.corrupted) refuse("the two texts give the same logits: there is nothing to restore");
-  for (const HeadId& id : model::all_heads(config)) {
+  const std::vector<HeadId> ids = model::all_heads(config);
+  std::vector<std::string> differences(ids.size());  // the bytes of one each
+  ranks.share(std::ssize(ids), [&](std::int64_t job) {
+    const HeadId& id = ids[static_cast<std::size_t>(job)];
     model::Gates gates(config);
     gates.set(id, 0);
     std::vector<Tensor> shifts(config.layers.size());
     shifts[id.layer] = written_by(id.head, outputs[id.layer], weights[id.layer], config.head_dim);
     const double patched = difference(corrupted, {.gates = gates.get(), .shifts = &shifts});
-    found.heads.push_back({id, patched, (patched - found.corrupted) / (found.clean - found.corrupted)});
-    if (on_head) on_head(std::ssize(found.heads));
+    differences[static_cast<std::size_t>(job)].assign(reinterpret_cast<const char*>(&patched), sizeof patched);
+    if (on_head) on_head(job + 1);
+  });
+  complete(ranks, differences);
+  for (std::size_t n = 0; n < ids.size(); ++n) {
+    double patched = 0;
+    std::memcpy(&patched, differences[n].data(), sizeof patched);
+    found.heads.push_back({ids[n], patched, (patched - found.corrupted) / (found.clean - found.corrupted)});
   }
   return found;
 }

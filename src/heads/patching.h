@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/ranks.h"
 #include "model/head.h"
 #include "model/transformer.h"
 #include "polyhead/heads.h"
@@ -28,10 +29,11 @@ struct Likeliest {
 Likeliest likeliest_after(Context& context, const model::Transformer& model, std::span<const std::int32_t> clean,
                           std::span<const std::int32_t> corrupted);
 
-// For a language model and two texts of equally many tokens. One pass per head; `on_head` receives how many are done.
-// Throws Error (value) if the runs do not differ, or a logit is not finite.
+// For a language model and two texts of equally many tokens. One pass per head, which ranks share; `on_head` receives
+// how many are done, or begun on other ranks. All ranks get all results. Throws Error (value) if the runs do not
+// differ, or a logit is not finite.
 Patching patch(Context& context, const model::Transformer& model, std::span<const std::int32_t> clean,
                std::span<const std::int32_t> corrupted, const Question& question,
-               const std::function<void(std::int64_t)>& on_head = {});
+               const std::function<void(std::int64_t)>& on_head = {}, Ranks& ranks = alone());
 
 }  // namespace polyhead::heads

@@ -19,6 +19,14 @@ class HeadsOnRanks : public ::testing::Test {
     ASSERT_EQ(cli::output_of("train classify --layers 2 --heads 2 --width 16 --steps 20 --out " + at("classes")).code,
               0);
   }
+  // Wide enough for a pass to take longer than asking for it.
+  static void train_on_bytes() {
+    std::string text;
+    for (int n = 0; n < 400; ++n) text += "one two three " + std::to_string(n * n % 97) + " ";
+    io::spill(at("text"), text);
+    const std::string sizes = " --layers 4 --heads 8 --width 256 --context 64 --steps 1 --out ";
+    ASSERT_EQ(cli::output_of("train text --file " + at("text") + sizes + at("bytes")).code, 0);
+  }
   static void TearDownTestSuite() {
     delete scratch_;
     scratch_ = nullptr;
@@ -44,6 +52,30 @@ TEST_F(HeadsOnRanks, HaveTheTableOfOneProcess) {
       EXPECT_EQ(many.text, one.text);
     }
   }
+}
+
+TEST_F(HeadsOnRanks, PatchAsOneProcessDoes) {
+  train_on_bytes();
+  const auto line = [](const std::string& corrupted) {
+    const std::string more = " three one two three one two three one two three one two'";
+    return "patch " + at("bytes") + " --clean 'one two" + more + " --corrupted '" + corrupted + more +
+           " --answer a --instead b";
+  };
+  const Ran one = cli::output_of(line("six two") + " --format json");
+  ASSERT_EQ(one.code, 0);
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    const Ran many = shell(mpirun(ranks, line("six two") + " --format json") + " 2>/dev/null");
+    EXPECT_EQ(many.code, 0);
+    EXPECT_EQ(many.text, one.text) << ranks;
+  }
+  const Ran differ = said_by(mpirun(2, line("six two")) + " : -n 1 " + cli::command(line("ten two")));
+  EXPECT_EQ(differ.code, 3);
+  EXPECT_TRUE(contains(differ.text, "rank 2 has another set of texts: ")) << differ.text;
+  const Ran same = said_by(mpirun(3, line("one two")));  // fails on all of them
+  EXPECT_EQ(same.code, 3);
+  const std::string said = "there is nothing to restore";
+  EXPECT_TRUE(contains(same.text, said)) << same.text;
+  EXPECT_EQ(same.text.find(said), same.text.rfind(said)) << same.text;
 }
 
 TEST_F(HeadsOnRanks, TheOthersNeitherSpeakNorWrite) {
