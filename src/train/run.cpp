@@ -73,13 +73,13 @@ Plan plan_of(const fs::path& folder, const Changes& changes) {
 
 // Parameters, gradients and two moments; a training step; a validation and its sequences.
 void expect_memory(const Plan& plan) {
-  const model::Pass step{.batch = plan.training.batch, .tokens = plan.model.context, .backward = true};
-  const model::Pass validation{.batch = step.batch, .tokens = step.tokens};
-  const double sequences =
-      kValidationBatches * 8.0 * static_cast<double>(step.batch) * static_cast<double>(step.tokens);
+  const std::int64_t batch = plan.training.batch, parts = plan.training.parts;
+  const model::Pass step{.batch = (batch + parts - 1) / parts, .tokens = plan.model.context, .backward = true};
+  const model::Pass validation{.batch = batch, .tokens = step.tokens};
+  const double sequences = kValidationBatches * 8.0 * static_cast<double>(batch) * static_cast<double>(step.tokens);
   // A tree of parts holds a gradient for every level.
-  const auto levels = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(plan.training.parts)));
-  model::expect_memory("run", plan.model, plan.training.parts > 1 ? 5 + levels : 4, step,
+  const auto levels = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(parts)));
+  model::expect_memory("run", plan.model, parts > 1 ? 5 + levels : 4, step,
                        model::pass_bytes(plan.model, validation) + sequences);
 }
 
