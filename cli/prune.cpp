@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "cli/device.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/subject.h"
 #include "exam/examination.h"
 #include "io/file.h"
@@ -28,6 +30,31 @@ struct PruneOptions {
 const std::vector<std::string> kOrders{"iterative", "one-shot", "random", "damage"};
 const std::vector<std::string> kLayouts{"polyhead", "transformers"};
 constexpr int kRandomOrders = 5;
+
+// A curve as bytes, for other ranks.
+struct PackedStep {
+  std::uint64_t layer;
+  std::int64_t head;
+  double loss, accuracy;
+};
+
+std::string packed(const PruneCurve& curve) {
+  std::vector<PackedStep> steps{{curve.within_budget, 0, curve.loss, curve.accuracy}};
+  for (const PruneStep& step : curve.steps) {
+    steps.push_back({step.removed.layer, step.removed.head, step.loss, step.accuracy});
+  }
+  return {reinterpret_cast<const char*>(steps.data()), steps.size() * sizeof steps[0]};
+}
+
+PruneCurve unpacked(const std::string& bytes) {
+  std::vector<PackedStep> steps(bytes.size() / sizeof(PackedStep));
+  std::memcpy(steps.data(), bytes.data(), bytes.size());
+  PruneCurve curve{.loss = steps[0].loss, .accuracy = steps[0].accuracy, .steps = {}, .within_budget = steps[0].layer};
+  for (std::size_t n = 1; n < steps.size(); ++n) {
+    curve.steps.push_back({{steps[n].layer, steps[n].head}, steps[n].loss, steps[n].accuracy});
+  }
+  return curve;
+}
 
 void check(const PruneOptions& o) {
   o.subject.expect_model();
@@ -58,14 +85,24 @@ class Pruning {
                                              "damage and random are for it",
                                              order_));
     }
-    if (!o.dry_run) io::make_folder(o.out);  // before the work, so that a refusal costs nothing
+    if (!o.dry_run && ranks().rank() == 0) io::make_folder(o.out);  // before the work, so that a refusal costs nothing
     material_ = o.subject.material(subject_);
     exam::expect_memory("prune", subject_.model->config(), material_, true, 1);  // plus the smaller model
     const Progress progress("means");
     if (o.mean) means_ = heads::mean_outputs(context_, *subject_.model, material_.ranking);
   }
 
-  Pruned go() {
+  void expect_alike() const {
+    const auto means = [&] { return o_.mean ? "means" : "nothing"; };
+    expect_ranks_alike(
+        "prune", *subject_.model,
+        {{"text, task or seed", digest_of(material_.ranking) + " " + digest_of(material_.judging)},
+         {"set of options", fmt::format("order {}, budget {}, leaving {}, {}, seed {}", order_, o_.budget, means(),
+                                        o_.compare ? "all orders" : "one order", seed())}});
+  }
+
+  // Of several ranks the first one goes to the end; the others find out with it what it takes longest to find out.
+  std::optional<Pruned> go() {
     Pruned result{.folder = o_.subject.model,
                   .out = o_.dry_run ? "" : o_.out,
                   .order = order_,
@@ -73,9 +110,10 @@ class Pruning {
                   .answers = answers(),
                   .mean = o_.mean,
                   .fine_tuned = o_.fine_tune};
-    result.roles = roles_of(*subject_.model);
-    result.curve = curve(order_, seed(), o_.compare);
+    result.curve = curve(order_, seed(), o_.compare, ranks());
     if (o_.compare) result.orders = compare(result.curve);
+    if (ranks().rank() > 0) return std::nullopt;
+    result.roles = roles_of(*subject_.model);
     const std::vector<HeadId> gone = result.curve.removed();
     const auto smaller = heads::without_heads(*subject_.model, gone, o_.mean ? &means_ : nullptr);
     if (o_.fine_tune > 0) tune(*smaller);
@@ -112,13 +150,14 @@ class Pruning {
 
   bool answers() const { return subject_.model->config().kind != model::Kind::encoder; }
 
-  PruneCurve curve(const std::string& order, std::uint64_t seed, bool to_the_end) {
+  PruneCurve curve(const std::string& order, std::uint64_t seed, bool to_the_end, Ranks& among) {
     const auto number = std::find(kOrders.begin(), kOrders.end(), order) - kOrders.begin();
     const heads::PruneOptions options{.order = static_cast<PruneOrder>(number),
                                       .seed = seed,
                                       .budget = o_.budget / 100,
                                       .to_the_end = to_the_end,
-                                      .means = o_.mean ? &means_ : nullptr};
+                                      .means = o_.mean ? &means_ : nullptr,
+                                      .ranks = &among};
     Progress progress(order, subject_.model->config().head_count());
     std::int64_t steps = 0;
     return heads::prune(context_, *subject_.model, material_.ranking, material_.judging, options,
@@ -129,16 +168,29 @@ class Pruning {
                         });
   }
 
-  // `found` is the curve of the order asked for, which is not computed again.
+  // `found` is the curve of the order asked for, which is not computed again. Each of the others is one rank's.
   Orders compare(const PruneCurve& found) {
-    const auto whole = [&](const std::string& order, std::uint64_t with) {
-      return order == order_ && with == seed() ? found : curve(order, with, true);
-    };
-    Orders orders;
+    std::vector<std::pair<std::string, std::uint64_t>> wanted;
     for (const char* order : {"iterative", "one-shot", "damage"}) {
-      if (answers() || order == std::string("damage")) orders.ranked.emplace_back(order, whole(order, seed()));
+      if (answers() || order == std::string("damage")) wanted.emplace_back(order, seed());
     }
-    for (std::uint64_t n = 0; n < kRandomOrders; ++n) orders.random.push_back(whole("random", seed() + n));
+    for (std::uint64_t n = 0; n < kRandomOrders; ++n) wanted.emplace_back("random", seed() + n);
+    std::vector<std::string> curves(wanted.size());
+    ranks().share(std::ssize(wanted), [&](std::int64_t job) {
+      const auto& [order, with] = wanted[static_cast<std::size_t>(job)];
+      const bool known = order == order_ && with == seed();
+      curves[static_cast<std::size_t>(job)] = packed(known ? found : curve(order, with, true, alone()));
+    });
+    complete(ranks(), curves);
+    Orders orders;
+    for (std::size_t n = 0; n < wanted.size(); ++n) {
+      const std::string& order = wanted[n].first;
+      if (order == "random") {
+        orders.random.push_back(unpacked(curves[n]));
+      } else {
+        orders.ranked.emplace_back(order, unpacked(curves[n]));
+      }
+    }
     return orders;
   }
 
@@ -161,6 +213,14 @@ class Pruning {
   exam::Material material_;
   std::vector<Tensor> means_;
 };
+
+void prune(const PruneOptions& o) {
+  together(ranks(), [&] { check(o); });
+  std::optional<Pruning> pruning;
+  together(ranks(), [&] { pruning.emplace(o); });
+  pruning->expect_alike();
+  if (const std::optional<Pruned> pruned = pruning->go()) print(prune_report(*pruned), o.format);
+}
 
 std::vector<Option> options_of(PruneOptions& o) {
   const std::vector<Option> text_options = o.subject.text_options();
@@ -225,16 +285,15 @@ Command prune_command() {
       .examples = {{"polyhead prune run --out small", "lose at most one point of accuracy"},
                    {"polyhead prune run --dry-run --budget 5", "see what five points would buy; write nothing"},
                    {"polyhead prune run --dry-run --compare", "the orders side by side, down to zero heads"},
+                   {"mpirun -n 4 polyhead prune run --dry-run --compare", "four ranks share the orders"},
                    {"polyhead prune run --out small --mean --fine-tune 200",
                     "keep the means, then train a little longer"},
                    {"polyhead prune smollm2 --text book.txt --out small", "a downloaded model, judged on a text"},
                    {"polyhead prune smollm2 --text book.txt --out small --layout transformers",
                     "the same, as a folder that transformers loads"}},
       .options = options_of(*o),
-      .run = [o] {
-        check(*o);
-        print(prune_report(Pruning(*o).go()), o->format);
-      }};
+      .run = [o] { prune(*o); },
+      .on_ranks = true};
 }
 
 }  // namespace polyhead::cli

@@ -1,6 +1,7 @@
 #include "heads/pruning.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "core/draws.h"
@@ -114,10 +115,15 @@ class Ranking {
   std::vector<Group> by_damage() const {
     const Judge judge(context_, model_, examples_, options_.means);
     std::vector<std::pair<Group, Verdict>> each;
-    for (Group& group : groups_of(model_.config())) {
-      const Verdict without = judge(group);
-      each.emplace_back(std::move(group), without);
-    }
+    for (Group& group : groups_of(model_.config())) each.emplace_back(std::move(group), Verdict{});
+    std::vector<std::string> verdicts(each.size());  // the bytes of one each
+    options_.ranks->share(std::ssize(each), [&](std::int64_t job) {
+      const auto n = static_cast<std::size_t>(job);
+      const Verdict without = judge(each[n].first);
+      verdicts[n].assign(reinterpret_cast<const char*>(&without), sizeof without);
+    });
+    complete(*options_.ranks, verdicts);
+    for (std::size_t n = 0; n < each.size(); ++n) std::memcpy(&each[n].second, verdicts[n].data(), sizeof(Verdict));
     std::stable_sort(each.begin(), each.end(), [](const auto& a, const auto& b) {
       const Verdict &x = a.second, &y = b.second;
       return x.accuracy != y.accuracy ? x.accuracy > y.accuracy : x.loss < y.loss;

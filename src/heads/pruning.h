@@ -21,6 +21,7 @@ struct PruneOptions {
   double budget = 0.01;                        // how much accuracy may be lost
   bool to_the_end = false;                     // go on when the budget is spent, for the whole curve
   const std::vector<Tensor>* means = nullptr;  // what removed heads still give; null: nothing
+  Ranks* ranks = &alone();                     // share the ranking by damage, and come to the same curve
 };
 
 // Ranks on `ranking`, as the order says, and judges on `judging`, which should be other sequences. In a layer with

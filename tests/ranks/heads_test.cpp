@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "ranks/mpirun.h"
 
@@ -76,6 +77,26 @@ TEST_F(HeadsOnRanks, PatchAsOneProcessDoes) {
   const std::string said = "there is nothing to restore";
   EXPECT_TRUE(contains(same.text, said)) << same.text;
   EXPECT_EQ(same.text.find(said), same.text.rfind(said)) << same.text;
+}
+
+// Steps and orders, and the model that is written.
+TEST_F(HeadsOnRanks, PruneAsOneProcessDoes) {
+  const auto found = [](const Ran& ran) {
+    EXPECT_EQ(ran.code, 0) << ran.text;
+    const nlohmann::json report = nlohmann::json::parse(ran.text);
+    return report["steps"].dump() + report.value("orders", nlohmann::json()).dump();
+  };
+  const std::string line = "prune " + at("run") + " --samples 100 --budget 0.1 --force --format json ";
+  const std::string compare = line + "--dry-run --compare", damage = line + "--order damage --out ";
+  EXPECT_EQ(found(shell(mpirun(3, compare) + " 2>/dev/null")), found(cli::output_of(compare)));
+  const std::string one = found(cli::output_of(damage + at("small")));
+  for (const int ranks : {2, 7}) {
+    EXPECT_EQ(found(shell(mpirun(ranks, damage + at("smaller")) + " 2>/dev/null")), one) << ranks;
+    EXPECT_TRUE(io::slurp(at("small") + "/model.safetensors") == io::slurp(at("smaller") + "/model.safetensors"));
+  }
+  const Ran differ = said_by(mpirun(1, damage + at("no")) + " : -n 1 " + cli::command(damage + at("no") + " --mean"));
+  EXPECT_EQ(differ.code, 3);
+  EXPECT_TRUE(contains(differ.text, "rank 1 has another set of options: ")) << differ.text;
 }
 
 TEST_F(HeadsOnRanks, TheOthersNeitherSpeakNorWrite) {
