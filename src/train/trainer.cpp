@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/executor.h"
 #include "core/numbers.h"
 #include "io/checksum.h"
 #include "io/json.h"
@@ -91,8 +90,9 @@ Trainer::Trainer(Context& context, model::Transformer& model, const Task& task, 
   if (options.parts > 1) sums_.emplace(context, model.parameters(), options.parts, ranks);
 }
 
-// Leaves the gradient of the mean loss of these rows on the tape.
-autograd::Loss Trainer::gradient_of(const Batch& data, std::uint64_t index, std::int64_t begin, std::int64_t end) {
+// Leaves the gradient of the mean loss of these rows on the tape. Threads stay awake from the loss on.
+autograd::Loss Trainer::gradient_of(const Batch& data, std::uint64_t index, std::int64_t begin, std::int64_t end,
+                                    std::optional<Executor::Burst>& burst) {
   const auto rows = [&](const Tensor& all) {
     return all.present() ? ConstTensorView(all).slice(0, begin, end) : ConstTensorView{};
   };
@@ -102,7 +102,7 @@ autograd::Loss Trainer::gradient_of(const Batch& data, std::uint64_t index, std:
                                                     .seed = options_.seed * 1000003 + index,
                                                     .first_sequence = begin,
                                                     .lengths = rows(data.lengths)});
-  const Executor::Burst burst(context_.executor());
+  burst.emplace(context_.executor());
   const autograd::Loss loss = autograd::cross_entropy(tape_, logits, tape_.here(rows(data.targets)));
   tape_.backward();
   return loss;
@@ -115,7 +115,9 @@ double Trainer::gradient_of_parts(const Batch& data, std::uint64_t index) {
   const auto counted = std::count_if(targets, targets + batch * each, [](std::int32_t target) { return target >= 0; });
   std::string losses;
   sums_->sum(tape_.gradients(), [&](std::int64_t part) {
-    const ops::CrossEntropy found = gradient_of(data, index, batch * part / parts, batch * (part + 1) / parts).read();
+    std::optional<Executor::Burst> burst;  // ends before ranks wait for each other
+    const ops::CrossEntropy found =
+        gradient_of(data, index, batch * part / parts, batch * (part + 1) / parts, burst).read();
     const double weight = static_cast<double>(found.count) / static_cast<double>(std::max<std::int64_t>(counted, 1));
     const double share = weight * found.loss;
     losses.append(reinterpret_cast<const char*>(&share), sizeof share);
@@ -138,10 +140,11 @@ StepReport Trainer::step() {
   const auto index = static_cast<std::uint64_t>(steps_taken());
   const Batch data = task_.batch(Split::train, index, options_.batch);
   std::optional<autograd::Loss> loss;
+  std::optional<Executor::Burst> burst;
   if (sums_) {
     report.loss = gradient_of_parts(data, index);
   } else {
-    loss = gradient_of(data, index, 0, options_.batch);
+    loss = gradient_of(data, index, 0, options_.batch, burst);
   }
   report.gradient_norm = optimiser_.norm(context_, tape_.gradients());
   if (loss) report.loss = loss->read().loss;  // only now, so that a GPU is waited for once

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "core/executor.h"
 #include "core/ranks.h"
 #include "model/transformer.h"
 #include "train/optimiser.h"
@@ -63,7 +64,8 @@ class Trainer {
   std::vector<Fact> facts() const;
 
  private:
-  autograd::Loss gradient_of(const Batch& data, std::uint64_t index, std::int64_t begin, std::int64_t end);
+  autograd::Loss gradient_of(const Batch& data, std::uint64_t index, std::int64_t begin, std::int64_t end,
+                             std::optional<Executor::Burst>& burst);
   double gradient_of_parts(const Batch& data, std::uint64_t index);
   [[noreturn]] void diverged(const std::string& what) const;
   std::string at(std::int64_t step) const;  // " at step 7 (rate 0.001)"
