@@ -142,7 +142,7 @@ void parse(const Command& command, std::vector<std::string> arguments) {
 void run_command(const Command& command, const std::vector<std::string>& arguments) {
   const auto asks = [](const std::string& argument) { return argument == "--help" || argument == "-h"; };
   if (std::any_of(arguments.begin(), arguments.end(), asks)) return fmt::print("{}", help_of(command));
-  join_ranks(command);
+  join_ranks(command, arguments);
   together(ranks(), [&] { parse(command, arguments); });
   command.run();
   leave_ranks();

@@ -52,6 +52,7 @@ std::string man_page() {
          ".SH OUTPUT\nResults go to standard output, everything else to standard error. JSON carries\n"
          ".BR schema ,\nwhich grows when a field changes its meaning or leaves.\n"
          ".SH ENVIRONMENT\n"
+         ".TP\n.B POLYHEAD_RANKS\nif\n.BR off ,\na process that mpirun or srun started works by itself\n"
          ".TP\n.B POLYHEAD_TARGET\nthe vector instructions to use, by a name that\n.B polyhead info\nlists\n"
          ".TP\n.B POLYHEAD_CUDA_KERNELS\nif\n.BR portable ,\na Hopper GPU runs the kernels that every GPU runs\n"
          ".TP\n.B NO_COLOR\nif set and not empty, no colours\n"

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/say.h"
 #include "core/numbers.h"
 #include "io/checksum.h"
@@ -31,22 +33,28 @@ void add_to(io::Checksum& sum, const Tensor& tensor) {
 
 Ranks& ranks() { return joined != nullptr ? *joined : alone(); }
 
-void join_ranks(const Command& command) {
+void join_ranks(const Command& command, const std::vector<std::string>& arguments) {
   const std::optional<Launch> started = launch();
-  if (!started) return;
-  if (started->rank > 0) be_silent();
-  if (started->size > 1 && !command.on_ranks) {
-    throw Failure(Exit::usage, fmt::format("expected one process, found {} ranks; {} does not share its work: start it "
-                                           "without mpirun or srun",
-                                           started->size, command.name));
-  }
-  if (!command.on_ranks) return;
-  if (ranks::available()) {
-    joined = ranks::join();
-  } else if (started->size > 1) {
+  if (!started || started->size == 1) return;
+  const auto refuse = [&](Exit code, const std::string& why) {
+    throw Failure(code, fmt::format("expected one process, found {} ranks, and {}; start it without mpirun or srun, or "
+                                    "with POLYHEAD_RANKS=off, which lets each rank work by itself",
+                                    started->size, why));
+  };
+  if (!command.on_ranks) refuse(Exit::usage, command.name + " does not share its work");
+  if (!ranks::available()) refuse(Exit::device, ranks::reason());
+  joined = ranks::join();
+  if (joined->size() != started->size || joined->rank() != started->rank) {
+    const std::string found = fmt::format("rank {} of {}", joined->rank(), joined->size());
+    joined.reset();
     throw Failure(Exit::device,
-                  fmt::format("expected one process, found {} ranks: {}", started->size, ranks::reason()));
+                  fmt::format("expected rank {} of {} by the environment, found {} by {}; start it with the mpirun of "
+                              "that MPI, or with POLYHEAD_RANKS=off, which lets each process work by itself",
+                              started->rank, started->size, found, ranks::library()));
   }
+  if (joined->rank() > 0) be_silent();
+  const bool resumes = std::find(arguments.begin(), arguments.end(), "--resume") != arguments.end();
+  expect_agreement(*joined, command.name, {{"command", command.name + (resumes ? " --resume" : "")}});
 }
 
 void leave_ranks() { joined.reset(); }

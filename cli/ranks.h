@@ -13,9 +13,10 @@ namespace polyhead::cli {
 // One alone, until they have been joined.
 Ranks& ranks();
 
-// Before a command runs. Failure (usage) if it is not one for several ranks, (device) if this build has none; all but
-// rank 0 are silent from now on.
-void join_ranks(const Command& command);
+// Before a command runs, if it was started several times. Failure (usage) if it is not one for several ranks, (device)
+// if this build has none or its MPI is not the launcher's. All but rank 0 are silent from now on, and all run one
+// command.
+void join_ranks(const Command& command, const std::vector<std::string>& arguments);
 
 // At the end of a command that went well, or that ends on all ranks together: waits for the others.
 void leave_ranks();

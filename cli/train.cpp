@@ -59,7 +59,7 @@ train::Plan plan_of(const TrainOptions& o) {
   set(o.seed, plan.training.seed);
   set(o.steps, plan.training.steps);
   set(o.batch, plan.training.batch);
-  plan.training.parts = o.parts.value_or(launch() ? std::min(kParts, plan.training.batch) : 1);
+  plan.training.parts = o.parts.value_or(ranks().size() > 1 ? std::min(kParts, plan.training.batch) : 1);
   set(o.rate, plan.training.rate);
   set(o.decay, plan.training.decay);
   plan.training.warmup = o.warmup.value_or(std::min(plan.training.warmup, plan.training.steps / 10));
@@ -253,7 +253,7 @@ Command train_command() {
                    {"polyhead train text --file book.txt --out book", "learn the bytes of a file"},
                    {"polyhead train copy --heads 8 --no-feed-forward --out copy8",
                     "attention alone, eight heads per layer"},
-                   {"mpirun -n 4 polyhead train copy --out run", "on four ranks, to the same bits as on any number"}},
+                   {"mpirun -n 4 polyhead train copy --out run", "on four ranks; two or seven come to the same bits"}},
       .options = options_of(*o),
       .run = [o] { train_model(*o); },
       .on_ranks = true};

@@ -124,21 +124,27 @@ void complete(Ranks& ranks, std::vector<std::string>& texts) {
 
 void expect_agreement(Ranks& ranks, std::string_view op, const std::vector<Fact>& facts) {
   const std::vector<std::string> all = ranks.gather(joined(facts));
-  const std::vector<Fact> first = split(all[0]);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const std::vector<Fact> found = split(all[rank]);
-    for (std::size_t n = 0; n < std::min(first.size(), found.size()); ++n) {
+    std::vector<Fact> first = split(all[0]), found = split(all[rank]);
+    const std::size_t count = std::max(first.size(), found.size());
+    first.resize(count);
+    found.resize(count);
+    for (std::size_t n = 0; n < count; ++n) {
       if (found[n].what == first[n].what && found[n].value == first[n].value) continue;
       ranks.end_together();
       const auto [expected, other] = first_difference(first[n].value, found[n].value);
       throw Error(ErrorCode::input, op,
-                  "rank " + std::to_string(rank) + " has another " + first[n].what + ": expected " + expected +
+                  "rank " + std::to_string(rank) + " has another " +
+                      (first[n].what.empty() ? found[n].what : first[n].what) + ": expected " + expected +
                       " as rank 0 has, found " + other + "; start all ranks with the same");
     }
   }
 }
 
 std::optional<Launch> launch() {
+  if (const char* choice = std::getenv("POLYHEAD_RANKS"); choice != nullptr && std::string_view(choice) == "off") {
+    return std::nullopt;
+  }
   const std::pair<const char*, const char*> names[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                                        {"PMI_RANK", "PMI_SIZE"},
                                                        {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}};

@@ -34,6 +34,7 @@ void expect_no_origin(std::string_view op, const Dropout& dropout) {
 const kernels::Table& kernels() noexcept {
   static constexpr kernels::Table table{.mixes_types = true,
                                         .gains_by_packing = false,
+                                        .counts_dropout_from_origin = false,
                                         .check_attention = entry<check_attention>,
                                         .attend = entry<attend>,
                                         .attend_backward = entry<attend_backward>,

@@ -24,6 +24,8 @@ struct Table {
   bool mixes_types = false;
   // Whether exact products are faster with a B that is packed.
   bool gains_by_packing = true;
+  // Can a call count dropout from an origin in a larger one?
+  bool counts_dropout_from_origin = true;
 
   // Attention. check_attention checks the values of lengths, bias, sinks and target keys and throws, or has
   // Executor::synchronise throw; it runs before attend and attend_backward, when nothing has been written yet.

@@ -4,8 +4,10 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <utility>
 
+#include "core/hash.h"
 #include "ops/elementwise.h"
 
 namespace polyhead::ops {
@@ -43,16 +45,26 @@ void refuse_options(const AttentionOptions& options) {
   }
 }
 
+// Of a small tensor, by which ranks see that they have the same.
+std::string mark_of(const ConstTensorView& x) {
+  if (!x.present()) return "none";
+  if (x.strides() != contiguous_strides(x.shape())) return describe(x);
+  const auto* bytes = static_cast<const unsigned char*>(x.data());
+  return describe(x) + " " +
+         std::to_string(fnv1a(std::span(bytes, static_cast<std::size_t>(x.count()) * size_of(x.dtype()))));
+}
+
 std::string text_of(const AttentionOptions& o) {
   char text[512];
   std::snprintf(
       text, sizeof text,
-      "scale %a softcap %a align %d first_position %lld causal %d window %lld %lld %lld dropout %a seed %llu",
-      o.scale.value_or(0), o.softcap, static_cast<int>(o.align), static_cast<long long>(o.first_position.value_or(-1)),
-      o.causal ? 1 : 0, static_cast<long long>(o.window.left), static_cast<long long>(o.window.right),
-      static_cast<long long>(o.window.always_first), o.dropout.p, static_cast<unsigned long long>(o.dropout.seed));
-  return std::string(text) + (o.alibi.present() ? " alibi" : "") + (o.sink_logit.present() ? " sink_logit" : "") +
-         (o.gates.present() ? " gates" : "");
+      "scale %d %a softcap %a align %d first_position %d %lld causal %d window %lld %lld %lld dropout %a seed %llu",
+      o.scale ? 1 : 0, o.scale.value_or(0), o.softcap, static_cast<int>(o.align), o.first_position ? 1 : 0,
+      static_cast<long long>(o.first_position.value_or(0)), o.causal ? 1 : 0, static_cast<long long>(o.window.left),
+      static_cast<long long>(o.window.right), static_cast<long long>(o.window.always_first), o.dropout.p,
+      static_cast<unsigned long long>(o.dropout.seed));
+  return std::string(text) + " alibi " + mark_of(o.alibi) + " sink_logit " + mark_of(o.sink_logit) + " gates " +
+         mark_of(o.gates);
 }
 
 // Where the rows of every rank begin, and at the end how many there are.

@@ -78,7 +78,8 @@ class Mpi final : public Ranks {
  public:
   explicit Mpi(MPI_Comm all) : Ranks(rank_in(all), polyhead::ranks::size_of(all)), messages_(all) {
     check(MPI_Comm_dup(all, &jobs_));
-    for (MPI_Comm each : {messages_, jobs_}) check(MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN));
+    check(MPI_Comm_set_errhandler(messages_, MPI_ERRORS_RETURN));
+    check(MPI_Comm_set_errhandler(jobs_, MPI_ERRORS_ARE_FATAL));  // the thread that answers could tell nobody
     const std::string mine = place();
     const std::vector<std::string> places = gather(mine);
     threads_ = std::max(1, usable_processors() / static_cast<int>(std::count(places.begin(), places.end(), mine)));
@@ -133,7 +134,7 @@ class Mpi final : public Ranks {
   void share(std::int64_t count, const std::function<void(std::int64_t)>& run) override {
     if (rank() > 0) {
       for (std::int64_t job = asked(); job < count; job = asked()) run(job);
-      return;
+      return wait_for_all();
     }
     std::atomic<std::int64_t> next{0};
     std::atomic<bool> failed{false};
@@ -146,9 +147,15 @@ class Mpi final : public Ranks {
       throw;
     }
     answers.join();
+    wait_for_all();  // who asks again asks about the next jobs
   }
 
  private:
+  void wait_for_all() const {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibarrier(messages_, &request));
+    wait(request);
+  }
   MPI_Request sending(std::span<const std::byte> bytes, std::size_t at, int to) const {
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Isend(bytes.data() + at, piece_of(bytes, at), MPI_BYTE, to, kMessage, messages_, &request));
@@ -169,7 +176,7 @@ class Mpi final : public Ranks {
     wait(request);
     return job;
   }
-  // Until every other rank has heard that there are no more. An error of MPI's ends the job: nobody here could tell.
+  // Until every other rank has heard that there are no more.
   void answer(std::atomic<std::int64_t>& next, std::int64_t count, const std::atomic<bool>& failed) const {
     for (int told = 1; told < size() && !failed;) {
       int there = 0;

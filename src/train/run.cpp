@@ -52,6 +52,15 @@ void expect_ranks(const Plan& plan, const Ranks& ranks) {
          std::to_string(ranks.size()) + "; start fewer, or a new run with more --parts");
 }
 
+// Parts of a batch draw their dropout from its origin.
+void expect_parts(const Plan& plan, Context& context) {
+  if (plan.training.parts == 1 || plan.model.dropout == 0) return;
+  if (context.executor().kernels().counts_dropout_from_origin) return;
+  refuse("expected a batch in one part, found " + std::to_string(plan.training.parts) + " with dropout on " +
+         to_string(context.device()) +
+         ", which draws it for whole batches; run on the CPU, or begin a run with --parts 1 " + "or without dropout");
+}
+
 bool on_any(Ranks& ranks, bool here) {
   if (ranks.size() == 1) return here;
   const std::vector<std::string> all = ranks.gather(here ? "1" : "");
@@ -151,6 +160,7 @@ std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& fol
   together(ranks, [&] {
     check(plan);
     expect_ranks(plan, ranks);
+    expect_parts(plan, context);
     if (!plan.file.empty()) plan.file = fs::absolute(plan.file);
     plan.target = target_of(context);
     std::unique_ptr<Task> task = task_of(plan);
@@ -178,6 +188,7 @@ std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const
   together(ranks, [&] {
     Plan plan = plan_of(folder, changes);
     expect_ranks(plan, ranks);
+    expect_parts(plan, context);
     std::unique_ptr<Task> task = task_of(plan);
     model::Config fitted = plan.model;
     fit_to_task(fitted, *task);

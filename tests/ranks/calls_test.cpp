@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "core/ranks.h"
 #include "ops/ring.h"
@@ -65,6 +67,21 @@ TEST(Ranks, ShareJobs) {
     complete(ranks(), texts);
     for (std::int64_t job = 0; job < count; ++job) EXPECT_EQ(texts[static_cast<std::size_t>(job)], std::to_string(job));
   }
+}
+
+// Those of one call, though nothing else is said between two; jobs that take their time, so that others ask while one
+// still works.
+TEST(Ranks, ShareTwiceInARow) {
+  std::int64_t mine = 0;
+  for (const std::int64_t count : {9, 3, 40, 0, 11}) {
+    ranks().share(count, [&](std::int64_t job) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200 * (job % 3)));
+      ++mine;
+    });
+  }
+  std::int64_t sum = 0;
+  for (const std::string& text : ranks().gather(std::to_string(mine))) sum += std::stoll(text);
+  EXPECT_EQ(sum, 9 + 3 + 40 + 11);
 }
 
 std::int64_t place(std::int64_t size, std::int64_t rank, std::int64_t of) { return size * rank / of; }

@@ -94,7 +94,7 @@ class Faults : public ::testing::Test {
 
 // One after the other, in one run, which then comes to the bits of one that nobody disturbed.
 TEST_F(Faults, AnyRankMayBeKilled) {
-  constexpr const char* kSteps = "250";
+  constexpr const char* kSteps = "600";
   start_anew(kSteps);
   for (int rank = 0; rank < kRanks; ++rank) {
     SCOPED_TRACE(rank);

@@ -19,12 +19,39 @@ TEST(Info, ShowsRanksAndTransport) {
   EXPECT_FALSE(contains(one["transport"], "MPI (")) << one["transport"];
 }
 
-TEST(Info, ACommandThatSharesNothingIsRefusedOnce) {
+TEST(Info, ACommandThatSharesNothingIsRefused) {
   const Ran ran = said_by(mpirun(3, "count gpt2"));
   EXPECT_EQ(ran.code, 2) << ran.text;
-  const std::string said = "polyhead count: expected one process, found 3 ranks";
-  EXPECT_TRUE(contains(ran.text, said)) << ran.text;
-  EXPECT_EQ(ran.text.find(said), ran.text.rfind(said)) << ran.text;
+  EXPECT_TRUE(contains(ran.text, "polyhead count: expected one process, found 3 ranks")) << ran.text;
+  // Any rank says so, and ends badly.
+  const Ran other = said_by("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 " + cli::command("count gpt2"));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_TRUE(contains(other.text, "POLYHEAD_RANKS=off")) << other.text;
+  const Ran alone = said_by(mpirun(2, "count gpt2 --format json").replace(0, 0, "POLYHEAD_RANKS=off "));
+  EXPECT_EQ(alone.code, 0) << alone.text;
+}
+
+// What a shell or a job script starts is told that it is a rank, too.
+TEST(Info, OneRankIsAProcessByItself) {
+  allow_many_ranks();
+  const std::string twice = cli::command("info") + " && " + cli::command("info --format json");
+  const Ran ran = said_by("'" POLYHEAD_MPIRUN "' -n 1 sh -c \"" + twice + "\"");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_TRUE(contains(ran.text, "\"ranks\": 1")) << ran.text;
+}
+
+TEST(Info, TheLauncherOfAnotherMpiIsRefused) {
+  const Ran ran = said_by("PMI_RANK=1 PMI_SIZE=2 " + cli::command("info"));
+  EXPECT_EQ(ran.code, 5) << ran.text;
+  EXPECT_TRUE(contains(ran.text, "expected rank 1 of 2 by the environment, found rank 0 of 1 by ")) << ran.text;
+}
+
+TEST(Info, RanksOfDifferentCommandsEnd) {
+  const Ran ran =
+      said_by(mpirun(1, "train copy --out /nowhere") + " : -n 1 " + cli::command("train --resume --out /nowhere"));
+  EXPECT_EQ(ran.code, 3) << ran.text;
+  EXPECT_TRUE(contains(ran.text, "rank 1 has another command: expected train as rank 0 has, found train --resume"))
+      << ran.text;
 }
 
 }  // namespace
