@@ -110,13 +110,15 @@ struct Head {
     if (p.alibi.present()) slope = static_cast<T>(number_at(p.alibi, n * p.alibi.stride(0) + h * p.alibi.stride(1)));
     if (p.sink_logit.present()) sink = static_cast<T>(number_at(p.sink_logit, h * p.sink_logit.stride(0)));
     if (p.gates.present()) gate = number_at(p.gates, n * p.gates.stride(0) + h * p.gates.stride(1));
-    const Origin& origin = p.dropout.origin;
-    dropout = {p.dropout.seed,
-               static_cast<std::uint32_t>(origin.head + h),
-               static_cast<std::uint32_t>(origin.sequence + n),
-               static_cast<std::uint32_t>(std::lround(65536.0 * p.dropout.p)),
-               origin.row,
-               origin.key};
+    if (p.dropout.p > 0) {
+      const Origin& origin = p.dropout.origin;
+      dropout = {p.dropout.seed,
+                 static_cast<std::uint32_t>(origin.head + h),
+                 static_cast<std::uint32_t>(origin.sequence + n),
+                 static_cast<std::uint32_t>(std::lround(65536.0 * p.dropout.p)),
+                 origin.row,
+                 origin.key};
+    }
     if (p.marked_keys.present()) {
       marked =
           static_cast<const std::uint8_t*>(p.marked_keys.data()) + b * p.marked_keys.stride(0) + sequence.key_begin;
