@@ -89,10 +89,12 @@ Patient patient_of(const HeadsOptions& o) {
 }
 
 void expect_alike(const HeadsOptions& o, const Patient& patient) {
-  expect_ranks_alike("heads", *patient.subject.model,
-                     {{"text, task or seed", digest_of(patient.material.judging)},
-                      {"set of options", fmt::format("damage {}, gradient {}, means {}", o.damage.value_or(true),
-                                                     o.gradient.value_or(true), o.means.value_or(true))}});
+  expect_ranks_alike(
+      "heads", *patient.subject.model,
+      {{"text, task or seed", digest_of(patient.material.judging)},
+       {"set of options", fmt::format("damage {}, gradient {}, means {}, precision {}", o.damage.value_or(true),
+                                      o.gradient.value_or(true), o.means.value_or(true),
+                                      o.on.precision.empty() ? "of its own" : o.on.precision)}});
 }
 
 void examine_heads(const HeadsOptions& o) {

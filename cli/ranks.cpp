@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cli/say.h"
-#include "core/numbers.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "polyhead/info.h"
@@ -22,11 +21,6 @@ std::string digest_of_command() {
   io::Checksum sum;
   sum.add(io::read_file("/proc/self/exe", kMost));
   return sum.digits();
-}
-
-void add_to(io::Checksum& sum, const Tensor& tensor) {
-  const Tensor here = copied_to_host(tensor);
-  sum.add(here.view().data(), static_cast<std::size_t>(here.view().count()) * size_of(here.dtype()));
 }
 
 }  // namespace
@@ -68,7 +62,7 @@ std::vector<Fact> own_facts() {
 void expect_ranks_alike(const std::string& command, const model::Transformer& model, const std::vector<Fact>& more) {
   if (ranks().size() == 1) return;
   io::Checksum weights;
-  for (const autograd::Parameter* parameter : model.parameters()) add_to(weights, parameter->value);
+  for (const autograd::Parameter* parameter : model.parameters()) weights.add(parameter->value);
   std::vector<Fact> facts = own_facts();
   facts.push_back({"model", model::to_json(model.config())});
   facts.push_back({"set of weights", weights.digits()});
@@ -78,7 +72,7 @@ void expect_ranks_alike(const std::string& command, const model::Transformer& mo
 
 std::string digest_of(const std::vector<Examples>& examples) {
   io::Checksum sum;
-  for (const Examples& some : examples) add_to(sum, some.tokens);
+  for (const Examples& some : examples) sum.add(some.tokens);
   return sum.digits();
 }
 

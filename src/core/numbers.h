@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -28,6 +30,12 @@ inline double load_number(const ConstTensorView& from, std::int64_t offset) {
     case DType::f16: return static_cast<double>(static_cast<float>(static_cast<const float16*>(from.data())[offset]));
     default: return static_cast<double>(static_cast<float>(static_cast<const bfloat16*>(from.data())[offset]));
   }
+}
+
+// Of a host tensor.
+inline std::span<std::byte> bytes_of(Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.view().data()),
+          static_cast<std::size_t>(tensor.view().count()) * size_of(tensor.dtype())};
 }
 
 // A host tensor of any float type as f32.

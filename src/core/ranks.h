@@ -30,8 +30,8 @@ class Ranks {
   virtual void broadcast(std::span<std::byte> bytes, int from) = 0;
   // The text of every rank, on every rank.
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
-  // Runs every job in [0, count) once, on the rank that asks next; a rank gets its jobs in rising order. Returns when all
-  // have been run.
+  // Runs every job in [0, count) once, on the rank that asks next; a rank gets its jobs in rising order. Returns when
+  // all have been run.
   virtual void share(std::int64_t count, const std::function<void(std::int64_t job)>& run) = 0;
 
   // Said on all ranks before all of them end: then none needs to end the others.

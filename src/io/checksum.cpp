@@ -3,6 +3,8 @@
 #define XXH_INLINE_ALL  // header-only: no library to link
 #include <xxhash.h>
 
+#include "core/numbers.h"
+
 namespace polyhead::io {
 
 struct Checksum::State {
@@ -14,6 +16,12 @@ Checksum::~Checksum() = default;
 
 void Checksum::add(const void* data, std::size_t bytes) {
   if (bytes > 0) XXH64_update(&state_->hash, data, bytes);
+}
+
+void Checksum::add(const Tensor& tensor) {
+  Tensor here = copied_to_host(tensor);
+  const std::span<std::byte> bytes = bytes_of(here);
+  add(bytes.data(), bytes.size());
 }
 
 std::string Checksum::digits() const {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "polyhead/tensor.h"
+
 namespace polyhead::io {
 
 class Checksum {
@@ -17,7 +19,8 @@ class Checksum {
 
   void add(const void* data, std::size_t bytes);
   void add(std::string_view text) { add(text.data(), text.size()); }
-  std::string digits() const;  // sixteen, as xxh64sum prints them
+  void add(const Tensor& tensor);  // its numbers, on whichever device they are
+  std::string digits() const;      // sixteen, as xxh64sum prints them
 
  private:
   struct State;

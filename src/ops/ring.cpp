@@ -8,17 +8,13 @@
 #include <utility>
 
 #include "core/hash.h"
+#include "core/numbers.h"
 #include "ops/elementwise.h"
 
 namespace polyhead::ops {
 namespace {
 
 constexpr const char* kRingOp = "ring_attend";
-
-std::span<std::byte> bytes_of(Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.view().data()),
-          static_cast<std::size_t>(tensor.view().count()) * size_of(tensor.dtype())};
-}
 
 // f32 of 16 bits, so that no part is rounded before it is added.
 Tensor widened(Context& context, const ConstTensorView& x) {

@@ -1,17 +1,10 @@
 #include "train/parts.h"
 
-#include <span>
-
 #include "core/numbers.h"
 #include "ops/elementwise.h"
 
 namespace polyhead::train {
 namespace {
-
-std::span<std::byte> bytes_of(Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.view().data()),
-          static_cast<std::size_t>(tensor.view().count()) * size_of(tensor.dtype())};
-}
 
 TensorView flat(Tensor& tensor) { return tensor.view().reshape({tensor.view().count()}); }
 

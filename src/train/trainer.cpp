@@ -176,14 +176,10 @@ std::string Trainer::at(std::int64_t step) const {
 
 std::vector<Fact> Trainer::facts() const {
   io::Checksum numbers;
-  const auto add = [&](const Tensor& tensor) {
-    const Tensor here = copied_to_host(tensor);
-    numbers.add(here.view().data(), static_cast<std::size_t>(here.view().count()) * size_of(here.dtype()));
-  };
   for (const Optimiser::Moments& m : optimiser_.moments()) {
-    add(m.parameter->value);
-    add(m.first);
-    add(m.second);
+    numbers.add(m.parameter->value);
+    numbers.add(m.first);
+    numbers.add(m.second);
   }
   return {{"task or options", options_text(options_, task_) + " steps=" + std::to_string(options_.steps)},
           {"model", model::to_json(model_.config())},

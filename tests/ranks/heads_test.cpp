@@ -125,6 +125,7 @@ TEST_F(HeadsOnRanks, RefuseToStartIfTheyDiffer) {
   expect(beside(at("run"), at("other")), "set of weights: ");
   expect(beside(at("run"), at("run") + " --seed 2"), "text, task or seed: ");
   expect(beside(at("run"), at("run") + " --no-means"), "set of options: ");
+  expect(beside(at("run"), at("run") + " --precision f32"), "set of options: ");
 }
 
 }  // namespace
