@@ -63,7 +63,15 @@ def described(x: Any, name: str, writable: bool) -> Tuple[Any, ...]:
     return described(expect_array(x, name), name, False)
 
 
+def _plain(x, name):
+    """Of a subclass of NumPy's arrays (memmap, one of a user) the array that it is. One that hides some of its numbers is refused."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise DTypeError(f"{name}: expected an array whose numbers all count, found a {type(x).__name__}; use filled(), and hide keys by keep")
+    return np.asarray(x)
+
+
 def _of_numpy(x, name, writable):
+    x = x if type(x) is np.ndarray else _plain(x, name)
     dtype = dtype_code(x.dtype)
     if dtype is None:
         raise DTypeError(f"{name}: expected float16, float32, float64, int32, int64 or bool, found a NumPy array of {x.dtype}")
@@ -108,7 +116,9 @@ def current_stream(index: int) -> int:
 
 def as_array(x: Any, name: str, in_torch: bool = False) -> Any:
     """x, or if it only speaks DLPack, a view of it: in NumPy, or in torch if that is asked for or NumPy has no such memory."""
-    if isinstance(x, np.ndarray) or is_torch(x) or not hasattr(x, "__dlpack__"):
+    if isinstance(x, np.ndarray):
+        return x if type(x) is np.ndarray else _plain(x, name)
+    if is_torch(x) or not hasattr(x, "__dlpack__"):
         return x
     refused: Any = "it is on a GPU"
     if not in_torch:

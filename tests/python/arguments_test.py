@@ -11,11 +11,15 @@ import numpy as np
 
 import polyhead
 
+class Named(np.ndarray):
+    """A user's own, as memmap is NumPy's."""
+
+
 X = np.random.default_rng(1).standard_normal((1, 2, 4, 8)).astype(np.float32)
 ARRAYS = [None, 3, "q", [1.0], np.float32(1), np.zeros((0, 2, 4, 8), np.float32), X, X[:, :, :0], X[..., :0], X[0],
           X.astype(np.float16), X.astype(float), X.astype(np.int32), X.astype(object), np.ones(2, np.float32), np.ones((1, 2), np.float32),
           np.array([3], np.int32), np.array([[2]], np.int64), np.ones(4, bool), np.ones((4, 4), bool), np.full((4, 4), np.nan, np.float32),
-          np.array([0, 2, 4], np.int32), X[:, ::-1], X[..., ::-1], np.ones((1,) * 8, np.float32), np.array([0, 2**60])]
+          X.view(Named), np.ma.masked_array(X, X > 0), np.array([0, 2, 4], np.int32), X[:, ::-1], X[..., ::-1], np.ones((1,) * 8, np.float32), np.array([0, 2**60])]
 NUMBERS = [0, 1, -1, 0.5, float("nan"), float("inf"), 2**70, 10**400, None, "x", True, (2, 1), (2.0, 1), {}]
 OPTIONS = polyhead._attention.Options._fields
 

@@ -11,6 +11,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 from pathlib import Path
@@ -234,6 +235,22 @@ class Values(unittest.TestCase):
         frozen.flags.writeable = False
         np.testing.assert_array_equal(polyhead.attention(frozen, frozen, frozen), out.transpose(0, 2, 1, 3))
 
+    def test_subclasses_of_arrays(self):
+        """A file in memory and what users derive are the arrays that they are; one that hides numbers is refused."""
+        x = made(1, (1, 2, 4, 8))
+        with tempfile.TemporaryFile() as file:
+            mapped = np.memmap(file, np.float32, "w+", shape=x.shape)
+            mapped[:] = x
+            expected = polyhead.attention(x, x, x)
+            np.testing.assert_array_equal(polyhead.attention(mapped, x, mapped), expected)
+            self.assertIs(polyhead.attention(x, x, x, out=mapped), mapped)
+            np.testing.assert_array_equal(mapped, expected)
+        hiding = np.ma.masked_array(x, x > 0)
+        for name, call in (("q", lambda: polyhead.attention(hiding, x, x)), ("v", lambda: polyhead.attention(x, x, hiding, causal=True)),
+                           ("bias", lambda: polyhead.attention(x, x, x, bias=hiding[..., :4]))):
+            with self.assertRaisesRegex(polyhead.DTypeError, f"^{name}: expected an array whose numbers all count, found a MaskedArray"):
+                call()
+
     def test_others_by_dlpack(self):
         x = made(1, (1, 1, 4, 2))
 
@@ -331,7 +348,8 @@ class BadInput(unittest.TestCase):
         arrays = [None, 3, "q", [1.0], np.float32(1), np.zeros((0, 2, 4, 8), np.float32), self.x, self.x[:, :, :0], self.x[..., :0],
                   self.x[0], self.x.astype(np.float16), self.x.astype(np.int32), np.ones(2, np.float32), np.ones((1, 2), np.float32),
                   np.array([3], np.int32), np.array([[2]], np.int64), np.ones((4, 4), bool), np.full((4, 4), np.nan, np.float32),
-                  np.array([0, 2, 4], np.int32), self.x[:, ::-1], self.x[..., ::-1], np.ones((1,) * 8, np.float32)]
+                  np.array([0, 2, 4], np.int32), self.x[:, ::-1], self.x[..., ::-1], np.ones((1,) * 8, np.float32),
+                  np.ma.masked_array(self.x, self.x > 0), np.rec.array(self.x)]
         numbers = [0, 1, -1, 0.5, float("nan"), float("inf"), 2**70, None, "x", True]
         names = list(inspect.signature(polyhead.attention).parameters)[3:]
         for _ in range(3000):
