@@ -1,4 +1,4 @@
-// The tape: gradients that meet are added, each op's way back is the slope of its way there.
+// The tape: gradients that meet are added, each op's backward step is the slope of its forward one.
 #include "autograd/tape.h"
 
 #include <gtest/gtest.h>
@@ -280,7 +280,7 @@ TEST(Tape, AGradientThatIsAddedToKeepsItsMemory) {
   EXPECT_NE(places.at(0), place);
 }
 
-// On the way back through a chain two pieces of memory take turns; a gradient that another variable shares stays.
+// A backward pass through a chain uses two pieces of memory in turn; a gradient that another variable shares stays.
 TEST(Tape, GradientsTakeTheMemoryOfThoseThatAreDone) {
   Context context(1);
   Tape tape(context);

@@ -47,7 +47,7 @@ TEST(PassBytes, AreWhatAPassTakes) {
       });
       if (!peak) GTEST_SKIP() << "the peak cannot be reset";
       const double said = pass_bytes(config, pass) + (backward ? 4 * parameter_count(config) : 0);
-      EXPECT_NEAR(said / *peak, 1, 0.1) << (backward ? "with" : "without") << " the way back";
+      EXPECT_NEAR(said / *peak, 1, 0.1) << (backward ? "with" : "without") << " a backward pass";
     }
   }
 }
