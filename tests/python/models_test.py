@@ -112,6 +112,8 @@ class Models(unittest.TestCase):
         padded = self.model(["a b c", "d"])
         np.testing.assert_allclose(padded[1, 0], self.model([[3]])[0, 0], atol=1e-6)
         np.testing.assert_array_equal(self.model.weights("a b c")[1], self.model.weights([[0, 1, 2]])[1])
+        self.assertEqual(list(self.model.without([(0, 0), (0, 1)]).weights("a b c")), [1], "layers with heads")
+        self.assertEqual(self.model(" ".join("a" * 32)).shape, (1, 32, 16), "as many tokens as there is room for")
 
     def test_texts_are_continued(self):
         prompts, tokens = ["a b c d e b", "j i j"], [[0, 1, 2, 3, 4, 1], [9, 8, 9]]
@@ -186,8 +188,18 @@ class Models(unittest.TestCase):
         long = " ".join(["a b c d"] * 20)  # 80 tokens, in three rows of the model's 32
         self.assertEqual([batch.tokens.shape for batch in self.model.examples(long)], [(3, 32)])
         self.assertGreater(self.model.score(long)[1], 0.8)
-        page = self.model.page("a b c a b")
-        self.assertIn('"tokens": ["a", "b", "c", "a", "b"]', page.html)
+        with unittest.mock.patch.object(_model, "_BATCH_TOKENS", 8):
+            batches = self.model.examples(["a b c d", "e f", "g h i"])
+        self.assertEqual([batch.tokens.tolist() for batch in batches], [[[0, 1, 2, 3], [4, 5, 0, 0]], [[6, 7, 8, 0]]])
+        self.assertEqual([batch.lengths.tolist() for batch in batches], [[4, 2], [3]])
+        self.assertEqual([batch.targets.tolist() for batch in batches], [[[1, 2, 3, -1], [5, -1, -1, -1]], [[7, 8, -1, -1]]])
+
+    def test_pages_have_so_many_weights(self):
+        with unittest.mock.patch.object(_model, "_MOST_PAGE_BYTES", 4 * 5 * 5):
+            page = self.model.page("a b c a b")
+            self.assertIn('"tokens": ["a", "b", "c", "a", "b"]', page.html)
+            with self.assertRaisesRegex(polyhead.InvalidValueError, "up to 100 weights, found 4 heads of 6 × 6"):
+                self.model.page("a b c a b c")
 
     def test_heads_are_patched(self):
         found = self.model.patch("c a b a", "c a d a")
@@ -219,6 +231,22 @@ class Models(unittest.TestCase):
             for run in (model.forward, model.embed):
                 np.testing.assert_array_equal(run(texts), run(padded, [4, 1]))
                 self.assertFalse(np.array_equal(run(texts), run(padded)))
+            many = model.embed(["a b c d"] * 32 + ["c"])  # in two passes
+            self.assertEqual(many.shape[0], 33)
+            np.testing.assert_array_equal(many[32:], model.embed("c"))
+
+    def test_what_stands_around_an_encoders_texts_are_separators(self):
+        with tempfile.TemporaryDirectory() as folder:
+            bert = Path(__file__).resolve().parents[1] / "fixtures/models/bert"
+            for file in (bert / "config.json", bert / "model.safetensors"):
+                shutil.copy(file, folder)
+            tokenizer = json.loads((Path(self.folder) / "tokenizer.json").read_text())
+            tokenizer["post_processor"] = {"type": "BertProcessing", "cls": ["o", 14], "sep": ["p", 15]}
+            (Path(folder) / "tokenizer.json").write_text(json.dumps(tokenizer))
+            model = polyhead.load(folder)
+            tokens, marked = [[14, 0, 1, 2, 15]], [head.sums["marked_weight"] for head in model.survey("a b c")]
+            self.assertEqual(marked, [head.sums["marked_weight"] for head in model.survey(tokens, separators=[14, 15])])
+            self.assertNotEqual(marked, [head.sums["marked_weight"] for head in model.survey(tokens, separators=[14])])
 
     def test_a_model_without_a_tokenizer(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -267,6 +295,8 @@ class Models(unittest.TestCase):
             (polyhead.InvalidValueError, "two tokens", lambda: self.model.score(["a b", "c"])),
             (polyhead.DTypeError, "stop_strings", lambda: self.model.generate("a", 1, stop_strings="x")),
             (polyhead.InvalidValueError, "stop_strings", lambda: self.model.generate("a", 1, stop_strings=[""])),
+            (polyhead.InvalidValueError, "stop_strings: .* zero bytes", lambda: self.model.generate("a", 1, stop_strings=["b\0c"])),
+            (polyhead.InvalidValueError, "top_p: expected more than 0", lambda: self.model.generate("a", 1, temperature=1, top_p=0)),
             (polyhead.InvalidValueError, "stop_texts", lambda: self.model.generate([[0]], 1, stop_strings=["x"])),
             (polyhead.DTypeError, "text", lambda: self.model.tokenizer(3)),
             (polyhead.Error, "at least one token", lambda: self.model.generate([[]], 1)),
