@@ -312,6 +312,8 @@ class BadInput(unittest.TestCase):
         self.refused(polyhead.ShapeError, "q: expected 4 axes", x[0], x, x)
         self.refused(polyhead.ShapeError, r"\[1,2,4,8\]", x, x[..., :4], x)
         self.refused(polyhead.LayoutError, "q: .*stride", x.transpose(0, 1, 3, 2), x, x)
+        packed = np.zeros(x.shape, [("number", "f4"), ("mark", "i1")])["number"]  # five bytes apart
+        self.refused(polyhead.LayoutError, "q: .*strides that are multiples of 4 bytes", packed, x, x)
         self.refused(polyhead.ShapeError, "keep", keep=np.ones((4, 3), bool))
         self.refused(polyhead.DTypeError, "keep", keep=np.ones((4, 4)))
         self.refused(polyhead.DTypeError, "gates: expected an array", gates=[1, 0])

@@ -145,6 +145,9 @@ class Places(unittest.TestCase):
             np.testing.assert_array_equal(other(x), layer(x))
             other.parameters["out_proj.bias"] += 1
             np.testing.assert_allclose(other(x), layer(x) + 1, atol=1e-6)
+        wide = polyhead.MultiHeadAttention(12, 4, key_width=5, value_width=7, seed=5)
+        key, value = made(2, 1, 3, 5).astype(np.float32), made(3, 1, 3, 7).astype(np.float32)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(wide))(x, key, value), wide(x, key, value))
         state = layer.state_dict()
         layer.parameters["in_proj_weight"][...] = 0
         self.assertTrue(state["in_proj_weight"].any())
@@ -157,6 +160,9 @@ class Places(unittest.TestCase):
         self.assertEqual(str(found).splitlines()[0], "<polyhead.MultiHeadResults: output float32 (1, 3, 8), heads float32 (1, 3, 8), "
                                                      "lse float32 (1, 2, 3), statistics float32 (1, 2, 14)>")
         self.assertEqual(len(str(found).splitlines()), 4)
+        for wanted, value in (("weights", True), ("logits", "scaled"), ("lse", True), ("heads", True), ("statistics", "light")):
+            alone = repr(layer(x, **{wanted: value}))
+            self.assertRegex(alone, rf"output float32 \(1, 3, 8\), {wanted} float32 \([\d, ]+\)>$")
         self.assertIn("parameters of in_proj_weight, ", repr(found.backward(x)))
 
     def test_seeds(self):
