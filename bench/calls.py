@@ -67,13 +67,18 @@ def of_torch(device, seconds):
     """Times of polyhead.attention, of polyhead.torch.scaled_dot_product_attention, and of torch's, by what is called."""
     x = torch.ones(SHAPE, device=device)
     leaves = [x.clone().requires_grad_() for _ in range(3)]
+    mask = torch.tensor([True, False], device=device).expand(1, 1, 1, 2)  # of padding
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     attention, replaced = polyhead.attention, polyhead.torch.scaled_dot_product_attention
     calls = {
         "no gradients": {"ours": lambda: attention(x, x, x), "sdpa": lambda: replaced(x, x, x), "torch": lambda: sdpa(x, x, x)},
         "no gradients, causal": {"ours": lambda: attention(x, x, x, causal=True), "sdpa": lambda: replaced(x, x, x, is_causal=True),
                                  "torch": lambda: sdpa(x, x, x, is_causal=True)},
+        "no gradients, a mask": {"ours": lambda: attention(x, x, x, keep=mask), "sdpa": lambda: replaced(x, x, x, mask),
+                                 "torch": lambda: sdpa(x, x, x, mask)},
         "recorded": {"ours": lambda: attention(*leaves), "sdpa": lambda: replaced(*leaves), "torch": lambda: sdpa(*leaves)},
+        "recorded, a mask": {"ours": lambda: attention(*leaves, keep=mask), "sdpa": lambda: replaced(*leaves, mask),
+                             "torch": lambda: sdpa(*leaves, mask)},
         "forward and backward": {"ours": lambda: torch.autograd.grad(attention(*leaves), leaves, x),
                                  "sdpa": lambda: torch.autograd.grad(replaced(*leaves), leaves, x),
                                  "torch": lambda: torch.autograd.grad(sdpa(*leaves), leaves, x)}}

@@ -143,15 +143,11 @@ Ref tuple_of(int rank, const int64_t* shape) {
 
 bool is_numpy(PyObject* array) { return reinterpret_cast<PyObject*>(Py_TYPE(array)) == known.array_type; }
 
-const int64_t* shape_of_tensor(PyObject* tensor, int& rank) {
-  polyhead_tensor view;
-  if (!is_torch(tensor)) return nullptr;
-  if (known.exchange->tensor_from_object(tensor, &view) != 0) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  rank = view.rank;
-  return view.shape;
+bool view_of_torch(PyObject* tensor, polyhead_tensor& view) {
+  if (!is_torch(tensor)) return false;
+  if (known.exchange->tensor_from_object(tensor, &view) == 0) return true;
+  PyErr_Clear();
+  return false;
 }
 
 void describe(PyObject* array, const char* name, Access access, Tensor& tensor) {

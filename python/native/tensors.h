@@ -36,8 +36,8 @@ void* current_stream(int32_t index);
 
 bool is_numpy(PyObject* array);
 
-// Sizes of a tensor of torch's, its own memory; NULL for anything else.
-const int64_t* shape_of_tensor(PyObject* tensor, int& rank);
+// A tensor of torch's, with its sizes where it has them itself; false for anything else.
+bool view_of_torch(PyObject* tensor, polyhead_tensor& view);
 
 void learn_numpy();
 // use_torch(types, exchange, empty_like): the classes whose tensors can be read directly, DLPack's table of functions

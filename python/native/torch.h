@@ -10,11 +10,11 @@ namespace polyhead::native {
 PyObject* use_torch_state(PyObject*, PyObject* arguments);
 
 // attend_tensors(q, k, v, options): the output, recorded if it has gradients; or None if a mode, a transform or a trace
-// of torch's is active, which must see an op.
+// of torch's is active, which must see an op, or if keep or bias is no plain tensor, or has a gradient.
 PyObject* attend_tensors(PyObject*, PyObject* const* arguments, Py_ssize_t count);
 
-// sdpa(query, key, value, dropout_p, is_causal, scale, enable_gqa): the same for torch's arguments; also None unless
-// they are as plain as they mostly are.
+// sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa): the same for torch's arguments; also
+// None unless they are as plain as they mostly are.
 PyObject* sdpa(PyObject*, PyObject* const* arguments, Py_ssize_t count);
 
 // record_forward(ctx, q, k, v, options = None): the forward pass of a torch.autograd.Function.

@@ -165,14 +165,15 @@ def attend(q, k, v, options=PLAIN, output=None, lse=False, weights=False, heads=
 NUMBERS = frozenset(("scale", "softcap", "align", "causal", "window"))  # options that are never tensors
 _tensor_type: Any = ()  # torch.Tensor, once there was one
 _attend_plain: Any = None
+_plain_options: Any = ()
 
 
 @functools.lru_cache
 def _of_torch():
-    global _tensor_type, _attend_plain
+    global _tensor_type, _attend_plain, _plain_options
     from . import _autograd  # only where there is torch
 
-    _tensor_type, _attend_plain = _autograd.Tensor, _autograd.attend_plain
+    _tensor_type, _attend_plain, _plain_options = _autograd.Tensor, _autograd.attend_plain, _autograd.PLAIN_OPTIONS
     return _autograd
 
 
@@ -214,6 +215,9 @@ def attention(q: Array, k: Array, v: Array, **arguments: Any) -> Union[Array, At
             return native.attend(q, k, v, arguments or None)
         if type(q) is type(k) is type(v) is _tensor_type:
             return _attend_plain(q, k, v, arguments or None)
+    elif type(q) is type(k) is type(v) is type(arguments.get("keep", q)) is type(arguments.get("bias", q)) is _tensor_type \
+            and arguments.keys() <= _plain_options:
+        return _attend_plain(q, k, v, arguments)
     return _attention_with(q, k, v, **arguments)
 
 

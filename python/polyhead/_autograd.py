@@ -23,13 +23,13 @@ def output_like(q, v):
 
 
 class _AttendPlain(torch.autograd.Function):
-    """The output and nothing else, with no option, or those of a dictionary that are no tensors."""
+    """The output and nothing else, with PLAIN_OPTIONS in a dictionary, or none."""
 
     forward = staticmethod(native.record_forward)
 
     @staticmethod
     def backward(ctx, doutput):
-        q, k, v, *forward = ctx.saved_tensors
+        q, k, v, _, _, *forward = ctx.saved_tensors  # the masks are those of the options
         output, lse = forward or (None, None)
         upstream, options = (output, lse, doutput, None, None, False), getattr(ctx, "options", None)
         if not torch.is_grad_enabled():
@@ -177,9 +177,12 @@ if hasattr(Tensor, "__dlpack_c_exchange_api__"):  # from torch 2.10 on; the modu
     native.use_torch_state(QUESTIONS, torch.autograd.forward_ad, torch.is_grad_enabled, torch._C._is_any_autocast_enabled, _record)
 
 
+PLAIN_OPTIONS = _attention.NUMBERS | {"dropout", "seed", "keep", "bias"}  # of which the masks have no gradient
+
+
 def attend_plain(q, k, v, options=None):
-    """polyhead.attention for tensors, with nothing else wanted, and options that are no tensors: the shortest way."""
-    if not _is_compiling():
+    """polyhead.attention for tensors, with nothing else wanted, and PLAIN_OPTIONS: the shortest way. Others go the long one."""
+    if (options is None or options.keys() <= PLAIN_OPTIONS) and type(q) is type(k) is type(v) is Tensor and not _is_compiling():
         found = native.attend_tensors(q, k, v, options)
         if found is not None:
             return found

@@ -70,7 +70,7 @@ def _attention_of(q, k, v, mask, *, gates=None, weights=False, statistics=None, 
     """`mask` is what keep and bias came from, for messages."""
     more = weights or statistics is not None
     try:
-        if not more and gates is None and options.keys() <= _attention.NUMBERS and type(q) is type(k) is type(v) is Tensor:
+        if not more and gates is None:
             return Attention(attend_plain(q, k, v, options))
         found = attend(q, k, v, Options(gates=gates, **options), None, more,
                        **{**NOTHING_ELSE, "weights": weights, "statistics": statistics})
@@ -95,9 +95,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     >>> statistics.entropy.shape
     (4,)
     """
-    if attn_mask is gates is statistics is None and type(query) is type(key) is type(value) is Tensor and not _is_compiling():
+    if gates is statistics is None and type(query) is type(key) is type(value) is Tensor and not _is_compiling():
         try:
-            found = native.sdpa(query, key, value, dropout_p, is_causal, scale, enable_gqa)
+            found = native.sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         except Error as error:
             raise _by_names_of_torch(error, "attn_mask") from None
         if found is not None:  # as most calls are

@@ -25,7 +25,7 @@ from transformers.masking_utils import (
     sdpa_mask,
 )
 
-from ._attention import NUMBERS, Options
+from ._attention import Options
 from ._autograd import NOTHING_ELSE, attend, attend_plain
 from ._errors import DTypeError, InvalidValueError, ShapeError, UnsupportedError
 from ._mask import Mask, instead, refuse
@@ -73,9 +73,7 @@ def _attention(module, query, key, value, attention_mask, dropout=0.0, scaling=N
             gates = gates * more
         options["gates"] = gates
     if state is None or not state.watchers:
-        plain = options.keys() <= NUMBERS and type(query) is type(key) is type(value) is torch.Tensor
-        output = attend_plain(query, key, value, options) if plain else attend(query, key, value, Options(**options), None, False, **NOTHING_ELSE)
-        return output.transpose(1, 2), None
+        return attend_plain(query, key, value, options).transpose(1, 2), None
     padding = _padding(attention_mask)
     result = attend(query, key, value, Options(**options), None, True,
                     **{**NOTHING_ELSE, "statistics": "light", "row_statistics": padding is not None})

@@ -202,7 +202,7 @@ class Sdpa(Seeded):
         q, keep = torch.randn(1, 2, 4, 8, requires_grad=True), torch.ones(4, 4, dtype=torch.bool)
         output = polyhead.attention(q, q, q, keep=keep)
         keep.zero_()
-        with self.assertRaisesRegex(RuntimeError, "in place"):
+        with self.assertRaisesRegex(RuntimeError, "inplace"):  # in torch's words
             output.sum().backward()
         first = torch.tensor([0], dtype=torch.int32)
         output = polyhead.attention(q, q, q, causal=True, first_position=first)
