@@ -46,12 +46,6 @@ void expect_four_axes(const Inputs& inputs, PyObject* const* arguments) {
 
 PyObject* item(PyObject* tuple, Py_ssize_t n) { return tuple == Py_None ? Py_None : PyTuple_GetItem(tuple, n); }
 
-void expect_arguments(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most) {
-  if (count >= least && count <= most) return;
-  PyErr_Format(PyExc_TypeError, "expected %zd to %zd arguments, found %zd", least, most, count);
-  throw Raised{};
-}
-
 }  // namespace
 
 PyObject* attend(PyObject*, PyObject* const* arguments, Py_ssize_t count) {

@@ -9,6 +9,8 @@ constexpr const char *kLayer = "polyhead_layer", *kMadeResults = "polyhead_resul
 
 template <class Handle>
 Handle* handle_in(PyObject* capsule, const char* kind) {
+  if (PyLong_Check(capsule) != 0)
+    return static_cast<Handle*>(PyLong_AsVoidPtr(capsule));  // of models, which Python owns
   auto* const found = static_cast<Handle*>(PyCapsule_GetPointer(capsule, kind));
   if (found == nullptr) throw Raised{};
   return found;

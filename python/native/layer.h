@@ -15,7 +15,7 @@ PyObject* layer_parameter(PyObject*, PyObject* arguments);
 PyObject* layer_forward(PyObject*, PyObject* arguments);
 // layer_backward(layer, inputs, forward, doutput): results.
 PyObject* layer_backward(PyObject*, PyObject* arguments);
-// results_get(results, name): (address, shape, code, bits).
+// results_get(results, name): (address, shape, code, bits). Results may be an address, too.
 PyObject* results_get(PyObject*, PyObject* arguments);
 
 }  // namespace polyhead::native

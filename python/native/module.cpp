@@ -1,7 +1,9 @@
 // polyhead._native: the library's C ABI for CPython, by its limited API, so that one module serves every version.
 #include "native/attention.h"
+#include "native/calls.h"
 #include "native/contexts.h"
 #include "native/layer.h"
+#include "native/records.h"
 #include "native/torch.h"
 
 namespace polyhead::native {
@@ -68,6 +70,8 @@ PyMODINIT_FUNC PyInit__native() {
   return guarded([] {
     learn_numpy();
     Ref module = own(PyModule_Create(&definition));
+    if (PyModule_AddFunctions(module.get(), calls) != 0) throw Raised{};
+    add(module.get(), "records", records());
     add(module.get(), "version", text(polyhead_version()));
     add(module.get(), "statistic_names", statistic_names());
     add(module.get(), "light_statistics", own(PyLong_FromLong(POLYHEAD_LIGHT_STATISTICS)));

@@ -52,6 +52,12 @@ inline Ref python(const char* module, const char* function) {
   return own(PyObject_GetAttrString(found.get(), function));
 }
 
+inline void expect_arguments(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most) {
+  if (count >= least && count <= most) return;
+  PyErr_Format(PyExc_TypeError, "expected %zd to %zd arguments, found %zd", least, most, count);
+  throw Raised{};
+}
+
 // What a function that Python calls returns; a C++ exception ends here.
 template <class Body>
 PyObject* guarded(const Body& body) noexcept {

@@ -54,20 +54,27 @@ polyhead_dtype numpy_type(const ArrayStruct& array) {
   return {0, 0, 1};
 }
 
-bool of_numpy(PyObject* array, Access access, Tensor& tensor) {
-  Ref capsule = own(PyObject_GetAttr(array, known.array_struct));
-  const auto* found = static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), nullptr));
+// For as long as `capsule` lives.
+const ArrayStruct& array_struct(PyObject* array, Ref& capsule) {
+  capsule = own(PyObject_GetAttr(array, known.array_struct));
+  const auto* const found = static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), nullptr));
   if (found == nullptr) throw Raised{};
-  const polyhead_dtype dtype = numpy_type(*found);
+  return *found;
+}
+
+bool of_numpy(PyObject* array, Access access, Tensor& tensor) {
+  Ref capsule;
+  const ArrayStruct& found = array_struct(array, capsule);
+  const polyhead_dtype dtype = numpy_type(found);
   const int needed = kNativeOrder | (access == Access::write ? kWriteable : 0);
-  if (dtype.bits == 0 || found->rank > kMaxRank || (found->flags & needed) != needed) return false;
-  for (int axis = 0; axis < found->rank; ++axis) {
-    tensor.shape[axis] = found->shape[axis];
-    tensor.strides[axis] = found->strides[axis] / found->item_size;
-    if (found->strides[axis] % found->item_size != 0) return false;
+  if (dtype.bits == 0 || found.rank > kMaxRank || (found.flags & needed) != needed) return false;
+  for (int axis = 0; axis < found.rank; ++axis) {
+    tensor.shape[axis] = found.shape[axis];
+    tensor.strides[axis] = found.strides[axis] / found.item_size;
+    if (found.strides[axis] % found.item_size != 0) return false;
   }
-  int64_t* const strides = (found->flags & kRowMajor) != 0 ? nullptr : tensor.strides;
-  tensor.view = {found->data, {kHost, 0}, found->rank, dtype, tensor.shape, strides, 0};
+  int64_t* const strides = (found.flags & kRowMajor) != 0 ? nullptr : tensor.strides;
+  tensor.view = {found.data, {kHost, 0}, found.rank, dtype, tensor.shape, strides, 0};
   tensor.kept = std::move(capsule);
   return true;
 }
@@ -142,6 +149,27 @@ Ref tuple_of(int rank, const int64_t* shape) {
 }  // namespace
 
 bool is_numpy(PyObject* array) { return reinterpret_cast<PyObject*>(Py_TYPE(array)) == known.array_type; }
+
+const void* memory_of(PyObject* given) {
+  if (given == Py_None) return nullptr;
+  if (PyBytes_Check(given) != 0) return PyBytes_AsString(given);
+  if (!is_numpy(given)) {
+    void* const address = PyLong_AsVoidPtr(given);
+    if (address == nullptr && PyErr_Occurred() != nullptr) throw Raised{};
+    return address;
+  }
+  Ref capsule;
+  const ArrayStruct& found = array_struct(given, capsule);
+  Py_intptr_t row = found.item_size;  // flags are not set for structs
+  bool in_order = true;
+  for (int axis = found.rank - 1; axis >= 0; --axis) {
+    in_order = in_order && (found.strides[axis] == row || found.shape[axis] < 2);
+    row *= found.shape[axis];
+  }
+  if (in_order || row == 0) return found.data;
+  PyErr_SetString(PyExc_TypeError, "expected an array that lies in one piece, in order");
+  throw Raised{};
+}
 
 bool view_of_torch(PyObject* tensor, polyhead_tensor& view) {
   if (!is_torch(tensor)) return false;

@@ -36,6 +36,9 @@ void* current_stream(int32_t index);
 
 bool is_numpy(PyObject* array);
 
+// None: NULL. The memory of bytes, or of an array of NumPy's of any type. A number is an address.
+const void* memory_of(PyObject* given);
+
 // A tensor of torch's, with its sizes where it has them itself; false for anything else.
 bool view_of_torch(PyObject* tensor, polyhead_tensor& view);
 

@@ -3,14 +3,14 @@
 The module is compiled against polyhead_c.h; python/native says what each of its functions takes.
 """
 
-import ctypes
 import importlib.util
 import os
-import struct
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
-from ._errors import InvalidValueError, raise_for
+import numpy as np
+
+from ._errors import InvalidValueError
 
 _MODULE = "_native.abi3.so"
 
@@ -78,101 +78,25 @@ def info() -> Dict[str, Any]:
     return {"version": version, "target": target, "no_cuda_reason": no_cuda_reason or None}
 
 
-# ---- Models are called through ctypes, with structs packed here. ----
-
-
-def _open_library():
-    named = os.environ.get("POLYHEAD_LIBRARY")
-    return ctypes.CDLL(named or str(next(iter(sorted(folder.glob("libpolyhead_c.so*"))))))
-
-
-_library = _open_library()
-_library.polyhead_last_error.restype = ctypes.c_char_p
-for _name in ("polyhead_results_free", "polyhead_model_free"):
-    getattr(_library, _name).restype = None
-
-
-def function(name: str) -> Any:
-    """A function of the library that raises what it reports. Pointers are passed as integers, or None."""
-    call = getattr(_library, name)
-
-    def checked(*arguments):
-        status = call(*arguments)
-        if status:
-            raise_for(status, _library.polyhead_last_error().decode(errors="replace"))
-
-    checked.raw = call  # type: ignore[attr-defined]
-    return checked
-
-
-def pointers(call: Any, count: int) -> Any:
-    """Declares the first `count` arguments of a function to be pointers."""
-    call.raw.argtypes = [ctypes.c_void_p] * count
-    return call
+def record(name: str) -> np.dtype:
+    """A struct of the library's as a type of NumPy's: `name` without polyhead_."""
+    return np.dtype(native.records[name])
 
 
 class Handle:
     """Owns something of the library, and gives it back when nobody holds it any more: a call that runs holds it too."""
 
     def __init__(self, kind):
-        self._free = getattr(_library, f"polyhead_{kind}_free")
-        self._free.argtypes = [ctypes.c_void_p]
-        self._pointer = ctypes.c_void_p()
-
-    @property
-    def into(self):
-        return ctypes.addressof(self._pointer)
+        self._free = getattr(native, f"{kind}_free")
+        self.into = np.zeros(1, np.uint64)  # where a call puts the address
 
     @property
     def value(self):
-        return self._pointer.value
+        return int(self.into[0])
 
     def __del__(self):
-        if self._pointer.value:
-            self._free(self._pointer)
-
-
-class Arena:
-    """Memory of one call: structs that point to each other."""
-
-    def __init__(self, size: int = 4096):
-        self.words = (ctypes.c_uint64 * (size // 8))()
-        self._at = ctypes.addressof(self.words)
-        self._used = 0
-        self.kept: List[Any] = []  # what the structs point to outside
-
-    def pack(self, layout: struct.Struct, *values: Any) -> int:
-        """The address of the packed values."""
-        where = self._used
-        self._used = (where + layout.size + 7) & ~7
-        if self._used > 8 * len(self.words):
-            raise MemoryError("a call with more tensors than expected")
-        layout.pack_into(self.words, where, *values)
-        return self._at + where
-
-    def array(self, array: Any) -> int:
-        """The address of a contiguous NumPy array, which is kept alive."""
-        self.kept.append(array)
-        return array.ctypes.data
-
-
-_TENSORS = [struct.Struct(f"<QiiiBBHQQQ{2 * rank}q") for rank in range(7)]  # the tensor, its shape, its strides
-_ROW_MAJOR = [struct.Struct(f"<QiiiBBHQQQ{rank}q") for rank in range(7)]
-_TENSOR_SIZE = struct.calcsize("<QiiiBBHQQQ")
-
-
-HOST, CUDA = 1, 2  # DLPack's numbers
-
-
-def pack_tensor(arena, data, dtype, shape, strides, kind=HOST, index=0):
-    """A polyhead_tensor on that device: dtype (code, bits), strides in elements, or None if row-major."""
-    rank = len(shape)
-    shape_at = arena._at + arena._used + _TENSOR_SIZE
-    if strides is None:
-        return arena.pack(_ROW_MAJOR[rank], data, kind, index, rank, dtype[0], dtype[1], 1, shape_at, 0, 0, *shape)
-    return arena.pack(
-        _TENSORS[rank], data, kind, index, rank, dtype[0], dtype[1], 1, shape_at, shape_at + 8 * rank, 0, *shape, *strides
-    )
+        if self.value:
+            self._free(self.value)
 
 
 def context():

@@ -6,7 +6,6 @@ In the examples "run" is the folder of a model of two layers that has learnt to 
 import contextlib
 import ctypes
 import os
-import struct
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
@@ -16,49 +15,14 @@ from . import _page
 from ._errors import DTypeError, InputError, InvalidValueError, IOError, ShapeError
 from ._generation import Generation
 from ._heads import Estimate, Head, HeadImportance, HeadTable, PatchedHead, Patching, PruneCurve, PruneStep, SurveyedHead
-from ._library import FULL_STATISTICS, Arena, Handle, context, function, pointers, statistic_names, version
+from ._library import FULL_STATISTICS, Handle, context, native, record, statistic_names, version
 from ._numbers import natural, number, whole
-from ._tensors import result_array, tensor
+from ._tensors import Tensors, result_array
 from ._text import BEGINNING, ENDING, MARKS, Tokenizer, are_texts, integers, is_conversation, named, path_bytes, utf8
 
-_load = pointers(function("polyhead_model_load"), 3)
-_save = pointers(function("polyhead_model_save"), 2)
-_describe = pointers(function("polyhead_model_describe"), 2)
-_heads = pointers(function("polyhead_model_heads"), 2)
-_forward = function("polyhead_model_forward")
-_weights = function("polyhead_model_weights")
-_tokenizer = pointers(function("polyhead_model_tokenizer"), 2)
-_examples = function("polyhead_model_examples")
-_score = function("polyhead_model_score")
-_survey = function("polyhead_survey_heads")
-_embed = function("polyhead_model_embed")
-_patch = function("polyhead_patch_heads")
-_importance = function("polyhead_importance")
-_prune = function("polyhead_prune")
-_without = function("polyhead_without_heads")
-
-_P, _SIZE, _I64, _U64 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_uint64
-_forward.raw.argtypes = _embed.raw.argtypes = _weights.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _P]
-_examples.raw.argtypes = [_P, _P, _P, _SIZE, _I64, _P]
-_score.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, _P]
-_survey.raw.argtypes = [_P, _P, _P, _P, _P, _SIZE, _U64, _P, _SIZE, _P, _SIZE]
-_patch.raw.argtypes = [_P, _P, _P, _P, _SIZE, ctypes.c_int32, ctypes.c_int32, _P, _P, _SIZE]
-_importance.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE]
-_prune.raw.argtypes = [_P, _P, _P, _SIZE, _P, _SIZE, ctypes.c_double, ctypes.c_int32, _U64, _P, _P, _SIZE, _P, _P]
-_without.raw.argtypes = [_P, _P, _SIZE, _P]
-
-_INFO = struct.Struct("<Qii4q")
-_EXAMPLES = struct.Struct("<7Q")
-_PATCHING = struct.Struct("<Qii2d")
+_INFO, _EXAMPLES, _SURVEYED, _PATCHING, _PATCHED, _IMPORTANT, _STEP = map(
+    record, ("model_info", "examples", "surveyed_head", "patching", "patched_head", "head_importance", "prune_step"))
 _ORDERS = ("iterative", "one_shot", "random", "damage")
-
-_SURVEYED = np.dtype([("layer", "i8"), ("head", "i8"), ("role", "S32"), ("score", "f8")])
-_PATCHED = np.dtype([("layer", "i8"), ("head", "i8"), ("difference", "f8"), ("restored", "f8")])
-_ESTIMATE = np.dtype([("mean", "f8"), ("low", "f8"), ("high", "f8")])
-_IMPORTANT = np.dtype([
-    ("layer", "i8"), ("head", "i8"), ("gradient", "f8"), ("normalised", "f8"), ("zero", _ESTIMATE), ("mean", _ESTIMATE),
-    ("accuracy_loss", "f8"), ("logit", _ESTIMATE)])
-_STEP = np.dtype([("layer", "i8"), ("head", "i8"), ("loss", "f8"), ("accuracy", "f8")])
 
 Heads = Union[Iterable[Head], np.ndarray]
 _MOST_PAGE_BYTES = 2**25
@@ -89,6 +53,13 @@ def _heads_array(heads: Any, name: str) -> np.ndarray:
     return np.ascontiguousarray(found, np.int64)
 
 
+def _sized(struct: np.dtype) -> np.ndarray:
+    """One that says how large it is."""
+    made = np.zeros((), struct)
+    made["size"] = struct.itemsize
+    return made
+
+
 class _Batches:
     """Examples in C, [Examples]."""
 
@@ -99,19 +70,13 @@ class _Batches:
         batches = [examples] if isinstance(examples, Examples) else examples
         if not isinstance(batches, (list, tuple)) or not batches or not all(isinstance(batch, Examples) for batch in batches):
             raise DTypeError(f"{name}: expected texts, polyhead.Examples or a list of at least one of them, found {examples!r}")
-        self._arena = Arena(1024 + 512 * len(batches))
-        packed = b""
-        for batch in batches:
-            packed += _EXAMPLES.pack(
-                _EXAMPLES.size,
-                tensor(self._arena, integers(batch.tokens, f"{name}.tokens", (2,)), f"{name}.tokens"),
-                tensor(self._arena, integers(batch.targets, f"{name}.targets", (1, 2)), f"{name}.targets"),
-                0 if batch.lengths is None else tensor(self._arena, integers(batch.lengths, f"{name}.lengths", (1,)), f"{name}.lengths"),
-                0, 0, 0,  # no texts
-            )
-        self.count = len(batches)
-        self._packed = np.frombuffer(packed, np.uint64)
-        self.at = self._packed.ctypes.data
+        self.count, self.structs, self._kept = len(batches), np.zeros(len(batches), _EXAMPLES), []
+        self.structs["size"] = _EXAMPLES.itemsize
+        for made, batch in zip(self.structs, batches):
+            given = Tensors(integers(batch.tokens, f"{name}.tokens", (2,)), integers(batch.targets, f"{name}.targets", (1, 2)),
+                            None if batch.lengths is None else integers(batch.lengths, f"{name}.lengths", (1,)))
+            made["tokens"], made["targets"], made["lengths"] = given.at
+            self._kept.append(given)
 
 
 class Model:
@@ -132,12 +97,12 @@ class Model:
 
     def __init__(self, handle: Handle):
         self._handle: Optional[Handle] = handle
-        info = ctypes.create_string_buffer(_INFO.pack(_INFO.size, *([0] * 6)), _INFO.size)
-        _describe(handle.value, ctypes.addressof(info))
-        _, classifier, encoder, self.vocabulary, self.context_length, self.parameter_count, count = _INFO.unpack(info.raw)
+        info = _sized(_INFO)
+        native.model_describe(handle.value, info)
+        _, classifier, encoder, self.vocabulary, self.context_length, self.parameter_count, count = info.item()
         self.is_classifier, self.is_encoder = bool(classifier), bool(encoder)
         ids = np.empty((count, 2), np.int64)
-        _heads(handle.value, ids.ctypes.data)
+        native.model_heads(handle.value, ids)
         self.heads: List[Head] = [(layer, head) for layer, head in ids.tolist()]
         self._tokenizer: Optional[Tokenizer] = None
 
@@ -162,7 +127,7 @@ class Model:
         """The model's own, from the files that it was loaded from; an InputError says so if there is none."""
         if self._tokenizer is None:
             made = Handle("tokenizer")
-            _tokenizer(self._open("tokenizer").value, made.into)
+            native.model_tokenizer(self._open("tokenizer").value, made.into)
             self._tokenizer = Tokenizer(made)
         return self._tokenizer
 
@@ -183,7 +148,8 @@ class Model:
         model, results = self._open("texts"), Handle("results")
         given = [utf8(text, "texts") for text in ([texts] if isinstance(texts, str) else texts)]
         sizes = np.array([len(text) for text in given], np.uint64)
-        _examples(model.value, (ctypes.c_char_p * len(given))(*given), sizes.ctypes.data, len(given), length, results.into)
+        addresses = (ctypes.c_char_p * len(given))(*given)
+        native.model_examples(model.value, ctypes.addressof(addresses), sizes, len(given), length, results.into)
         return result_array(results, "tokens"), result_array(results, "targets"), result_array(results, "lengths")
 
     def _sequences(self, tokens: Any, lengths: Any) -> Tuple[Any, Any]:
@@ -223,11 +189,9 @@ class Model:
     def _pass(self, caller, function, tokens, lengths, knocked_out):
         model = self._open(caller)
         tokens, lengths = self._sequences(tokens, lengths)
-        arena, out = Arena(), _heads_array(knocked_out, "knocked_out")
-        results = Handle("results")
-        function(context(), model.value, tensor(arena, integers(tokens, "tokens", (2,)), "tokens"),
-                 0 if lengths is None else tensor(arena, integers(lengths, "lengths", (1,)), "lengths"),
-                 out.ctypes.data, len(out), results.into)
+        out, results = _heads_array(knocked_out, "knocked_out"), Handle("results")
+        function(context(), model.value, integers(tokens, "tokens", (2,)),
+                 None if lengths is None else integers(lengths, "lengths", (1,)), out, len(out), results.into)
         return results
 
     def forward(self, tokens: Any, lengths: Any = None, knocked_out: Heads = ()) -> np.ndarray:
@@ -235,19 +199,19 @@ class Model:
 
         tokens  [B,T], or texts, which are padded on the right
         """
-        return result_array(self._pass("forward", _forward, tokens, lengths, knocked_out), "logits")
+        return result_array(self._pass("forward", native.model_forward, tokens, lengths, knocked_out), "logits")
 
     def embed(self, tokens: Any, lengths: Any = None, knocked_out: Heads = ()) -> np.ndarray:
         """Of an encoder, [B,C]: the mean of its output over the tokens of each text, or of tokens [B,T]. Compare two by their angle."""
         if not are_texts(tokens):
-            return result_array(self._pass("embed", _embed, tokens, lengths, knocked_out), "embeddings")
+            return result_array(self._pass("embed", native.model_embed, tokens, lengths, knocked_out), "embeddings")
         texts = [tokens] if isinstance(tokens, str) else list(tokens)
-        parts = [self._pass("embed", _embed, texts[n : n + _BATCH_TEXTS], None, knocked_out) for n in range(0, len(texts), _BATCH_TEXTS)]
+        parts = [self._pass("embed", native.model_embed, texts[n : n + _BATCH_TEXTS], None, knocked_out) for n in range(0, len(texts), _BATCH_TEXTS)]
         return np.concatenate([result_array(part, "embeddings") for part in parts])
 
     def weights(self, tokens: Any, lengths: Any = None, knocked_out: Heads = ()) -> Dict[int, np.ndarray]:
         """What every head attends to: by layer, [B,heads,T,T]."""
-        results = self._pass("weights", _weights, tokens, lengths, knocked_out)
+        results = self._pass("weights", native.model_weights, tokens, lengths, knocked_out)
         return {layer: result_array(results, str(layer)) for layer in sorted({layer for layer, _ in self.heads})}
 
     def page(self, tokens: Any, words: Optional[Sequence[str]] = None, examples: Optional[Batches] = None,
@@ -353,7 +317,7 @@ class Model:
         """
         model = self._open("score")
         batches, out, found = _Batches(self, examples, "examples"), _heads_array(knocked_out, "knocked_out"), np.empty(2)
-        _score(context(), model.value, batches.at, batches.count, out.ctypes.data, len(out), found.ctypes.data)
+        native.model_score(context(), model.value, batches.structs, batches.count, out, len(out), found)
         loss, accuracy = found.tolist()
         return loss, accuracy
 
@@ -369,7 +333,6 @@ class Model:
         [(0, 0, 'previous token'), (1, 0, 'induction')]
         """
         model = self._open("survey")
-        arena = Arena()
         if are_texts(tokens):
             with named("tokens"):
                 tokens, _, lengths = self._rows(tokens)
@@ -377,14 +340,12 @@ class Model:
                 separators = sum(map(self.tokenizer._of_kind, (BEGINNING, ENDING, MARKS) if self.is_encoder else (BEGINNING, MARKS)), [])
         marks = integers([] if separators is None else separators, "separators", (1,))
         found, sums = np.zeros(len(self.heads), _SURVEYED), np.empty((len(self.heads), FULL_STATISTICS))
-        _survey(context(), model.value, tensor(arena, integers(tokens, "tokens", (2,)), "tokens"),
-                0 if lengths is None else tensor(arena, integers(lengths, "lengths", (1,)), "lengths"),
-                marks.ctypes.data, len(marks), natural(seed, "seed"), found.ctypes.data, found.itemsize, sums.ctypes.data,
-                FULL_STATISTICS)
+        native.survey_heads(context(), model.value, integers(tokens, "tokens", (2,)),
+                            None if lengths is None else integers(lengths, "lengths", (1,)), marks, len(marks), natural(seed, "seed"), found,
+                            found.itemsize, sums, FULL_STATISTICS)
         return HeadTable(
-            SurveyedHead(int(row["layer"]), int(row["head"]), row["role"].decode() or None, float(row["score"]),
-                         dict(zip(statistic_names, values)))
-            for row, values in zip(found, sums.tolist()))
+            SurveyedHead(*head, role.decode() or None, score, dict(zip(statistic_names, values)))
+            for (head, role, score), values in zip(found.tolist(), sums.tolist()))
 
     def patch(self, clean: Any, corrupted: Any, answer: Any = None, instead: Any = None) -> Patching:
         """Which heads carry the difference between two texts of equally many tokens.
@@ -411,12 +372,9 @@ class Model:
                       for text, row in zip((clean, corrupted), rows)]
             raise ShapeError("\n".join([f"corrupted: expected as many tokens as clean has, {len(rows[0])}, found {len(rows[1])}", *pieces]))
         asked = [-1 if token is None else self._one_token(token, name) for token, name in ((answer, "answer"), (instead, "instead"))]
-        arena, found = Arena(), np.zeros(len(self.heads), _PATCHED)
-        into = ctypes.create_string_buffer(_PATCHING.pack(_PATCHING.size, 0, 0, 0, 0), _PATCHING.size)
-        _patch(context(), model.value, arena.array(rows[0]), arena.array(rows[1]), len(rows[0]), *asked, ctypes.addressof(into),
-               found.ctypes.data, found.itemsize)
-        _, told_answer, told_instead, before, after = _PATCHING.unpack(into.raw)
-        return Patching(told_answer, told_instead, before, after, [PatchedHead(*row) for row in found.tolist()])
+        into, found = _sized(_PATCHING), np.zeros(len(self.heads), _PATCHED)
+        native.patch_heads(context(), model.value, *rows, len(rows[0]), *asked, into, found, found.itemsize)
+        return Patching(*into.item()[1:], [PatchedHead(*head, *rest) for head, *rest in found.tolist()])
 
     def _one_token(self, token: Any, name: str) -> int:
         if not isinstance(token, str):
@@ -439,12 +397,10 @@ class Model:
         """
         model = self._open("importance")
         batches, found = _Batches(self, examples, "examples"), np.zeros(len(self.heads), _IMPORTANT)
-        _importance(context(), model.value, batches.at, batches.count, found.ctypes.data, found.itemsize)
+        native.importance(context(), model.value, batches.structs, batches.count, found, found.itemsize)
         return HeadTable(
-            HeadImportance(int(row["layer"]), int(row["head"]), float(row["gradient"]), float(row["normalised"]),
-                           Estimate(*row["zero"].tolist()), Estimate(*row["mean"].tolist()), float(row["accuracy_loss"]),
-                           Estimate(*row["logit"].tolist()))
-            for row in found)
+            HeadImportance(*head, gradient, normalised, Estimate(*zero), Estimate(*mean), accuracy_loss, Estimate(*logit))
+            for head, gradient, normalised, zero, mean, accuracy_loss, logit in found.tolist())
 
     def prune(self, ranking: Batches, judging: Batches, budget: float = 0.01, order: str = "iterative", seed: int = 1) -> PruneCurve:
         """Knocks out one head after the other until more than `budget` of the accuracy is lost.
@@ -465,18 +421,17 @@ class Model:
             raise InvalidValueError(f"order: expected one of {', '.join(_ORDERS)}, found {order!r}")
         ranked, judged = _Batches(self, ranking, "ranking"), _Batches(self, judging, "judging")
         before, steps, counts = np.empty(2), np.zeros(len(self.heads), _STEP), np.zeros(2, np.uint64)
-        _prune(context(), model.value, ranked.at, ranked.count, judged.at, judged.count, number(budget, "budget"),
-               _ORDERS.index(order), natural(seed, "seed"), before.ctypes.data, steps.ctypes.data, steps.itemsize,
-               counts.ctypes.data, counts.ctypes.data + 8)
+        native.prune(context(), model.value, ranked.structs, ranked.count, judged.structs, judged.count, number(budget, "budget"),
+                     _ORDERS.index(order), natural(seed, "seed"), before, steps, steps.itemsize, counts[:1], counts[1:])
         taken, within = map(int, counts)
         loss, accuracy = before.tolist()
-        return PruneCurve(loss, accuracy, [PruneStep((layer, head), *rest) for layer, head, *rest in steps[:taken].tolist()], within)
+        return PruneCurve(loss, accuracy, [PruneStep(removed, *without) for removed, without in steps[:taken].tolist()], within)
 
     def without(self, heads: Heads) -> "Model":
         """The model without these heads, in smaller matrices. Those that stay are numbered anew."""
         model = self._open("without")
         out, made = _heads_array(heads, "heads"), Handle("model")
-        _without(model.value, out.ctypes.data, len(out), made.into)
+        native.without_heads(model.value, out, len(out), made.into)
         return Model(made)
 
     def save(self, folder: Union[str, os.PathLike]) -> None:
@@ -486,7 +441,7 @@ class Model:
             os.makedirs(name, exist_ok=True)
         except OSError as error:
             raise IOError(f"folder: cannot make {os.fsdecode(name)}: {error.strerror}") from error
-        _save(model.value, name)
+        native.model_save(model.value, name)
 
 
 def load(path: Union[str, os.PathLike]) -> Model:
@@ -501,5 +456,5 @@ def load(path: Union[str, os.PathLike]) -> Model:
     [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
     made = Handle("model")
-    _load(context(), path_bytes(path, "path"), made.into)
+    native.model_load(context(), path_bytes(path, "path"), made.into)
     return Model(made)

@@ -1,18 +1,15 @@
 """Arrays of others as tensors of the library, without a copy: NumPy, PyTorch, and whatever speaks DLPack."""
 
-import ctypes
-import struct
 import sys
 from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
 from ._errors import DeviceError, DTypeError, LayoutError, OutOfMemoryError, ShapeError
-from ._library import CUDA, HOST, Arena, Handle, function, native, pack_tensor
+from ._library import Handle, native, record
 
-_VIEW = struct.Struct("<QiiiBBHQQQ12q")  # polyhead_view
-_get = function("polyhead_results_get")
-_get.raw.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+HOST, CUDA = 1, 2  # DLPack's numbers
+_TENSOR = record("tensor")
 
 # NumPy's types by (kind, bytes), as DLPack's (code, bits).
 _NUMPY = {
@@ -156,11 +153,17 @@ def expect_array(x: Any, name: str) -> Any:
     raise DTypeError(f"{name}: expected an array (NumPy, PyTorch or with DLPack), found {type(x).__name__}")
 
 
-def tensor(arena: Arena, x: Any, name: str) -> int:
-    """The address of a polyhead_tensor for an array of NumPy, for models."""
-    data, kind, index, code, bits, shape, strides, kept = described(x, name, False)
-    arena.kept.append(kept)
-    return pack_tensor(arena, data, (code, bits), shape, strides, kind, index)
+class Tensors:
+    """Tensors of the library's for contiguous arrays i32, or None, which structs point to: `at` has their addresses, or 0."""
+
+    def __init__(self, *arrays: Optional[np.ndarray]):
+        self._kept = arrays, [None if x is None else np.array(x.shape, np.int64) for x in arrays]
+        self._records = np.zeros(len(arrays), _TENSOR)
+        self.at = [0 if x is None else self._records.ctypes.data + n * _TENSOR.itemsize for n, x in enumerate(arrays)]
+        for made, x, shape in zip(self._records, *self._kept):
+            if x is not None:
+                made["data"], made["device"]["type"], made["rank"], made["shape"] = x.ctypes.data, HOST, x.ndim, shape.ctypes.data
+                made["dtype"]["code"], made["dtype"]["bits"], made["dtype"]["lanes"] = *_NUMPY[(x.dtype.kind, x.itemsize)], 1
 
 
 def empty(like: Any, shape: Tuple[int, ...], dtype: Any = None) -> Any:
@@ -208,9 +211,4 @@ def owned_array(owner: Any, data: int, shape: Tuple[int, ...], code: int, bits: 
 
 def result_array(results: Any, name: str) -> np.ndarray:
     """A tensor of the host's among results that the library allocated, which it keeps alive."""
-    if not isinstance(results, Handle):
-        return owned_array(results, *native.results_get(results, name))
-    view = ctypes.create_string_buffer(_VIEW.size)
-    _get(results.value, name.encode(), ctypes.addressof(view))
-    data, _, _, rank, code, bits, _, _, _, _, *shape = _VIEW.unpack(view.raw)
-    return owned_array(results, data, tuple(shape[:rank]), code, bits)
+    return owned_array(results, *native.results_get(results.value if isinstance(results, Handle) else results, name))

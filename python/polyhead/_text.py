@@ -9,25 +9,10 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple, Union
 import numpy as np
 
 from ._errors import DTypeError, Error, InvalidValueError, ShapeError, UnsupportedError
-from ._library import Handle, function, pointers
+from ._library import Handle, native, record
 from ._tensors import as_array
 
-_load = pointers(function("polyhead_tokenizer_load"), 2)
-_size = pointers(function("polyhead_tokenizer_size"), 2)
-_encode = function("polyhead_encode")
-_decode = function("polyhead_decode")
-_token_text = function("polyhead_token_text")
-_chat = function("polyhead_chat")
-_of_kind = function("polyhead_tokens_of_kind")
-
-_P, _SIZE, _I32 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32
-_encode.raw.argtypes = [_P, _P, _SIZE, _I32, _P, _SIZE, _P]
-_decode.raw.argtypes = [_P, _P, _SIZE, _I32, _P, _SIZE, _P, _P]
-_token_text.raw.argtypes = [_P, _I32, _P, _SIZE, _P]
-_chat.raw.argtypes = [_P, _P, _SIZE, _I32, _P, _SIZE, _P]
-_of_kind.raw.argtypes = [_P, _I32, _P, _SIZE, _P]
-
-_TOKEN = np.dtype([("id", "i4"), ("begin", "u4"), ("end", "u4"), ("first_char", "u4"), ("last_char", "u4")])
+_TOKEN, _MESSAGE = record("token"), record("message")
 BEGINNING, ENDING, ENDS, SPECIAL, MARKS = range(5)
 
 Offsets = List[Tuple[int, int]]
@@ -84,13 +69,13 @@ def are_texts(x: Any) -> bool:
 
 def _filled(call, dtype, guess):
     """What a call makes that is told where to put it, how much fits there, and says how much there is."""
-    count = ctypes.c_size_t()
+    count = np.zeros(1, np.uint64)
     into = np.empty(max(guess, 1), dtype)
-    call(into.ctypes.data, len(into), ctypes.addressof(count))
-    if count.value > len(into):
-        into = np.empty(count.value, dtype)
-        call(into.ctypes.data, len(into), ctypes.addressof(count))
-    return into[: count.value]
+    call(into, len(into), count)
+    if count[0] > len(into):
+        into = np.empty(int(count[0]), dtype)
+        call(into, len(into), count)
+    return into[: int(count[0])]
 
 
 class Tokenizer:
@@ -111,24 +96,24 @@ class Tokenizer:
 
     def __init__(self, handle: Handle):
         self._handle = handle
-        size = ctypes.c_int64()
-        _size(handle.value, ctypes.addressof(size))
-        self._size = size.value
+        size = np.zeros(1, np.int64)
+        native.tokenizer_size(handle.value, size)
+        self._size = int(size[0])
         self.eos_token_ids, self.all_special_ids = self._of_kind(ENDS), self._of_kind(SPECIAL)
 
     @classmethod
     def load(cls, path: Union[str, os.PathLike]) -> "Tokenizer":
         """From the folder or the GGUF file of a model, or the name of one that `polyhead get` has fetched: "smollm2"."""
         made = Handle("tokenizer")
-        _load(path_bytes(path, "path"), made.into)
+        native.tokenizer_load(path_bytes(path, "path"), made.into)
         return cls(made)
 
     def _of_kind(self, kind: int) -> List[int]:
-        return _filled(lambda *room: _of_kind(self._handle.value, kind, *room), np.int32, 64).tolist()
+        return _filled(lambda *room: native.tokens_of_kind(self._handle.value, kind, *room), np.int32, 64).tolist()
 
     def _tokens(self, text: Any, special: bool) -> np.ndarray:
         given = utf8(text, "text")
-        return _filled(lambda *room: _encode(self._handle.value, given, len(given), int(bool(special)), *room), _TOKEN, len(given) + 8)
+        return _filled(lambda *room: native.encode(self._handle.value, given, len(given), int(bool(special)), *room), _TOKEN, len(given) + 8)
 
     def encode(self, text: str, add_special_tokens: bool = True) -> List[int]:
         """The tokens of a text, with those that the tokenizer puts around it. Special tokens written in the text are found."""
@@ -152,8 +137,8 @@ class Tokenizer:
         """The text of tokens; with return_offsets_mapping also [begin, end) of every token in its characters."""
         ids = integers([token_ids] if isinstance(token_ids, (int, np.integer)) else token_ids, "token_ids", (1,))
         places = np.zeros(len(ids), _TOKEN)
-        where = places.ctypes.data if return_offsets_mapping else None
-        text = _filled(lambda *room: _decode(self._handle.value, ids.ctypes.data, len(ids), int(not skip_special_tokens), *room, where),
+        where = places if return_offsets_mapping else None
+        text = _filled(lambda *room: native.decode(self._handle.value, ids, len(ids), int(not skip_special_tokens), *room, where),
                        np.uint8, 16 * len(ids) + 64)
         decoded = text.tobytes().decode(errors="replace")
         return (decoded, _offsets(places)) if return_offsets_mapping else decoded
@@ -165,8 +150,8 @@ class Tokenizer:
         add_generation_prompt  up to where the model's answer begins
         """
         given = messages_of(conversation)
-        packed = np.array([value for role, content in given for value in (_address(role), _address(content), len(content))], np.uint64)
-        text = _filled(lambda *room: _chat(self._handle.value, packed.ctypes.data, len(given), int(bool(add_generation_prompt)), *room),
+        packed = np.array([(_address(role), _address(content), len(content)) for role, content in given], _MESSAGE)
+        text = _filled(lambda *room: native.chat(self._handle.value, packed, len(given), int(bool(add_generation_prompt)), *room),
                        np.uint8, 4096).tobytes().decode()
         return self.encode(text, add_special_tokens=False) if tokenize else text
 
@@ -175,7 +160,7 @@ class Tokenizer:
         return [self._piece(token) for token in integers(token_ids, "token_ids", (1,)).tolist()]
 
     def _piece(self, token: int) -> str:
-        return _filled(lambda *room: _token_text(self._handle.value, token, *room), np.uint8, 64).tobytes().decode(errors="replace")
+        return _filled(lambda *room: native.token_text(self._handle.value, token, *room), np.uint8, 64).tobytes().decode(errors="replace")
 
     def __len__(self) -> int:
         return self._size

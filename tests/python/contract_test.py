@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 import polyhead
-from polyhead import _generation, _layer, _library, _model, _options, _text
+from polyhead import _layer, _library, _options
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYOUTS = _library.native.layouts()
@@ -25,6 +25,7 @@ IN_C = {
 def block(header, name):
     text = (ROOT / "include/polyhead" / header).read_text()
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(r"\bstruct {(.*?)} \w+;", r"\1", text, flags=re.DOTALL)  # one without a name: its members
     return re.search(rf"struct {name} {{(.*?)\n}}", text, re.DOTALL)[1]
 
 
@@ -35,7 +36,7 @@ def fields_of_c(name):
         kind, _, names = declaration.strip().replace("const ", "").partition(" ")
         for each in filter(None, (part.strip() for part in names.split(","))):
             pointer = "*" if each.startswith("*") or kind.endswith("*") else ""
-            found.append((kind.rstrip("*") + pointer, each.lstrip("* ")))
+            found.append((kind.rstrip("*") + pointer, each.split()[-1].lstrip("*")))
     return found
 
 
@@ -68,29 +69,40 @@ class Contract(unittest.TestCase):
                 table = {(offset, width) for _, *pairs in fields for offset, width in (pairs[:2], pairs[2:]) if width}
                 self.assertEqual(table, {(offset, width) for offset, (_, width) in places.items()})
 
-    def test_what_models_pack_lies_as_the_header_says(self):
-        """They are called through ctypes."""
-        letters = {"int32_t": "i4", "uint32_t": "u4", "double": "f8", "int64_t": "i8", "uint64_t": "u8", "size_t": "u8"}
+    def test_what_models_take_lies_as_the_header_says(self):
+        """Member by member, in C's order, by its name, with its type."""
+        letters = {"uint8_t": "u1", "uint16_t": "u2", "int32_t": "i4", "uint32_t": "u4", "double": "f8", "int64_t": "i8", "uint64_t": "u8",
+                   "size_t": "u8"}
 
         def in_c(name):
             flat = []
             for kind, field in fields_of_c(name):
-                inner = re.fullmatch(r"polyhead_(\w+)", kind)
-                length = re.search(r"\[(\d+)\]", field)
-                flat += in_c(inner[1]) if inner else ["S" + length[1]] if length else ["u8" if kind.endswith("*") else letters[kind]]
+                inner, length = re.fullmatch(r"polyhead_(\w+)", kind), re.fullmatch(r"(\w+)\[(\d+)\]", field)
+                if inner:
+                    flat += [(f"{field}.{within}", letter) for within, letter in in_c(inner[1])]
+                else:
+                    flat.append((length[1], "S" + length[2]) if length else (field, "u8" if kind.endswith("*") else letters[kind]))
             return flat
 
-        def in_numpy(dtype):
-            return sum((in_numpy(dtype[name]) for name in dtype.names), []) if dtype.names else [dtype.str.lstrip("<|")]
+        def in_numpy(dtype, at=0):
+            flat = []
+            for name in dtype.names:
+                inner, offset = dtype.fields[name]
+                within = in_numpy(inner, at + offset) if inner.names else [("", inner.str.lstrip("<|"), at + offset)]
+                flat += [(f"{name}.{word}".rstrip("."), *rest) for word, *rest in within]
+            return flat
 
-        codes = {"Q": "u8", "q": "i8", "d": "f8", "i": "i4"}
-        for name, packed in (("model_info", _model._INFO), ("sampling", _generation._SAMPLING), ("examples", _model._EXAMPLES),
-                             ("patching", _model._PATCHING)):
-            spelt = re.sub(r"(\d+)(\w)", lambda found: int(found[1]) * found[2], packed.format.lstrip("<"))
-            self.assertEqual([codes[letter] for letter in spelt], in_c(name), name)
-        for name, dtype in (("surveyed_head", _model._SURVEYED), ("head_importance", _model._IMPORTANT), ("prune_step", _model._STEP),
-                            ("addition", _generation._ADDITION), ("patched_head", _model._PATCHED), ("token", _text._TOKEN)):
-            self.assertEqual(in_numpy(dtype), in_c(name), name)
+        self.assertGreater(len(_library.native.records), 10)
+        for name in _library.native.records:
+            dtype, end = _library.record(name), 0
+            found = in_numpy(dtype)
+            self.assertEqual([(word.removeprefix("device."), letter) for word, letter, _ in found], in_c(name), name)
+            for word, letter, at in found:
+                size = int(letter[1:])
+                end += -end % (1 if letter[0] == "S" else size)
+                self.assertEqual(at, end, f"{name}.{word}")
+                end += size
+            self.assertEqual(dtype.itemsize, end + -end % max(int(letter[1:]) for _, letter, _ in found if letter[0] != "S"), name)
 
     def test_c_has_what_cpp_has(self):
         for header, name, structs in (
