@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <numeric>
 #include <thread>
 
 #include "core/processors.h"
@@ -15,7 +16,8 @@
 namespace polyhead::ranks {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 30;  // bytes of a message: MPI counts them by int
+constexpr std::size_t kPiece = std::size_t{1} << 30;     // bytes of a message: MPI counts them by int
+constexpr std::size_t kTogether = std::size_t{1} << 16;  // bytes of texts that are gathered at once
 constexpr int kMessage = 1, kAsk = 2, kAnswer = 3;    // tags
 
 void check(int code) {
@@ -121,13 +123,8 @@ class Mpi final : public Ranks {
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Iallgather(&own, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, messages_, &request));
     wait(request);
-    std::vector<std::string> all;
-    for (const std::uint64_t bytes : sizes) all.emplace_back(bytes, '\0');
-    all[static_cast<std::size_t>(rank())] = mine;
-    for (int from = 0; from < size(); ++from) {
-      broadcast(std::as_writable_bytes(std::span(all[static_cast<std::size_t>(from)])), from);
-    }
-    return all;
+    const std::uint64_t sum = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+    return sum <= kTogether ? gather_at_once(mine, sizes, sum) : gather_in_turn(mine, sizes);
   }
 
   // Rank 0 counts, and answers the others from a thread of its own, since its first one computes.
@@ -155,6 +152,33 @@ class Mpi final : public Ranks {
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Ibarrier(messages_, &request));
     wait(request);
+  }
+  // Texts that are short: one message to everybody, where one after the other would wait for every rank in turn.
+  std::vector<std::string> gather_at_once(const std::string& mine, const std::vector<std::uint64_t>& sizes,
+                                          std::uint64_t sum) const {
+    std::vector<int> counts(sizes.begin(), sizes.end()), begins(sizes.size());
+    std::exclusive_scan(counts.begin(), counts.end(), begins.begin(), 0);
+    std::string joined(sum, '\0');
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Iallgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, joined.data(), counts.data(),
+                          begins.data(), MPI_BYTE, messages_, &request));
+    wait(request);
+    std::vector<std::string> all;
+    std::size_t at = 0;
+    for (const std::uint64_t bytes : sizes) {
+      all.push_back(joined.substr(at, bytes));
+      at += bytes;
+    }
+    return all;
+  }
+  std::vector<std::string> gather_in_turn(const std::string& mine, const std::vector<std::uint64_t>& sizes) {
+    std::vector<std::string> all;
+    for (const std::uint64_t bytes : sizes) all.emplace_back(bytes, '\0');
+    all[static_cast<std::size_t>(rank())] = mine;
+    for (int from = 0; from < size(); ++from) {
+      broadcast(std::as_writable_bytes(std::span(all[static_cast<std::size_t>(from)])), from);
+    }
+    return all;
   }
   MPI_Request sending(std::span<const std::byte> bytes, std::size_t at, int to) const {
     MPI_Request request = MPI_REQUEST_NULL;
