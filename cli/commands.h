@@ -93,6 +93,7 @@ Command compare_command();
 Command get_command();
 Command inspect_command();
 Command count_command();
+Command plan_command();
 Command trace_command();
 Command bench_command();
 Command info_command();

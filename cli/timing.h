@@ -15,14 +15,14 @@ struct Timing {
 
 // The median of as many calls as fit into the budget, at least three. The first is a warm-up, and counts only if it is
 // so long that warming up does not matter.
-template <class Call>
+template <class Clock = std::chrono::steady_clock, class Call>
 Timing time(const Call& call) {
   constexpr double budget = 0.4;
   constexpr std::size_t least = 3, most = 2000;
   const auto seconds = [&] {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     call();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
   };
   std::vector<double> runs;
   double spent = seconds();

@@ -41,7 +41,7 @@ class Walk {
   std::size_t at_once() const {
     std::int64_t most = 1;
     for (const Tensor& stream : streams_) most = std::max(most, stream.shape()[0] * stream.shape()[1]);
-    return static_cast<std::size_t>(std::max<std::int64_t>(kRows / most, 1));
+    return static_cast<std::size_t>(knock_outs_at_once(most));
   }
 
   // Knock-outs [begin, end) of the layer, whose first one is number `first` of all.
@@ -143,6 +143,8 @@ std::vector<Job> jobs_of(const model::Config& config, std::size_t per_head, std:
 }
 
 }  // namespace
+
+std::int64_t knock_outs_at_once(std::int64_t rows) { return std::max<std::int64_t>(kRows / rows, 1); }
 
 // Jobs come in rising order, so that a rank walks up the layers once.
 void knock_out_each(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,

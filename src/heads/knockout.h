@@ -20,6 +20,9 @@ struct KnockedOut {
   std::size_t first, count;
 };
 
+// How many knock-outs one pass computes, if the largest of the examples have so many rows (B T).
+std::int64_t knock_outs_at_once(std::int64_t rows);
+
 // Visits all knock-outs in order, each on all examples in order; of several ranks each visits some. `means`: null, or
 // from mean_outputs. `on_head` receives how many heads are done, or begun on other ranks.
 void knock_out_each(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,

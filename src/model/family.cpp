@@ -362,6 +362,8 @@ class NoAllocator final : public Allocator {
 
 }  // namespace
 
+Config foreign_config(const io::ListedWeights& weights) { return Foreign(weights).config; }
+
 void check_foreign(const io::ListedWeights& weights) {
   const Foreign foreign(weights);
   const auto shapes = Transformer::unfilled(foreign.config, DType::f32, std::make_shared<NoAllocator>());

@@ -54,6 +54,9 @@ std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, co
 // Refuses what load_foreign refuses, as far as the files tell without reading weights.
 void check_foreign(const io::ListedWeights& weights);
 
+// The config that the files describe; refuses (input) a family or settings that polyhead does not have.
+Config foreign_config(const io::ListedWeights& weights);
+
 // About how many bytes the weights take once loaded; the host keeps 16-bit matrices as they are (keeps_halves).
 double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves);
 

@@ -79,17 +79,20 @@ double pass_bytes(const Config& config, const Pass& pass) {
          (numbers * tokens + remembered * static_cast<double>(pass.remembered));
 }
 
+double bytes_of(const Config& config, int copies, const Pass& pass, double more) {
+  const double sinusoids = static_cast<double>(config.context) * static_cast<double>(config.width);
+  if (config.positions == Positions::sinusoidal) more += kBytes * sinusoids;
+  return kBytes * parameter_count(config) * copies + pass_bytes(config, pass) + more;
+}
+
 void expect_memory(std::string_view op, const Config& config, int copies, const Pass& pass, double more,
                    const std::string& mend) {
   const double parameters = parameter_count(config);
-  if (config.positions == Positions::sinusoidal) {
-    more += kBytes * static_cast<double>(config.context) * static_cast<double>(config.width);
-  }
   polyhead::expect_memory(op,
                           "a model of " + std::to_string(static_cast<std::int64_t>(std::min(parameters, 9e18))) +
                               " parameters on " + std::to_string(pass.batch) + " x " + std::to_string(pass.tokens) +
                               " tokens",
-                          kBytes * parameters * copies + pass_bytes(config, pass) + more, mend);
+                          bytes_of(config, copies, pass, more), mend);
 }
 
 }  // namespace polyhead::model

@@ -20,8 +20,9 @@ struct Pass {
 };
 double pass_bytes(const Config& config, const Pass& pass);
 
-// Throws Error (value) if there is too little memory. `copies` of the parameters: 2 with gradients. `more`: bytes for
-// other things. `mend` tells the user what to do.
+// Of `copies` of the parameters (2 with gradients), the pass, and `more` for other things.
+double bytes_of(const Config& config, int copies, const Pass& pass, double more = 0);
+// Throws Error (value) if there is too little memory for these. `mend` tells the user what to do.
 void expect_memory(std::string_view op, const Config& config, int copies, const Pass& pass, double more = 0,
                    const std::string& mend = "choose a smaller batch, context, width or number of layers");
 

@@ -11,18 +11,8 @@ TensorView flat(Tensor& tensor) { return tensor.view().reshape({tensor.view().co
 }  // namespace
 
 PartSums::PartSums(Context& context, std::vector<autograd::Parameter*> parameters, std::int64_t parts, Ranks& ranks)
-    : context_(context), parameters_(std::move(parameters)), parts_(parts), ranks_(ranks) {
+    : context_(context), parameters_(std::move(parameters)), tree_(parts, ranks.size()), ranks_(ranks) {
   for (const autograd::Parameter* parameter : parameters_) count_ += parameter->value.view().count();
-}
-
-std::pair<std::int64_t, std::int64_t> PartSums::parts_of(int rank) const {
-  return {parts_ * rank / ranks_.size(), parts_ * (rank + 1) / ranks_.size()};
-}
-
-int PartSums::owner(std::int64_t part) const {
-  int rank = 0;
-  while (parts_of(rank).second <= part) ++rank;
-  return rank;
 }
 
 Tensor PartSums::taken() {
@@ -61,24 +51,24 @@ void PartSums::unpack(const Tensor& all) {
 
 Tensor PartSums::computed(const Range& range) {
   if (range.second - range.first == 1) return packed((*compute_)(range.first));
-  Tensor left = computed({range.first, middle(range)}), right = computed({middle(range), range.second});
+  Tensor left = computed(PartTree::left(range)), right = computed(PartTree::right(range));
   add(left, right);
   return left;
 }
 
 void PartSums::compute_own(const Range& range) {
-  if (is_one_ranks(range)) {
-    if (owner(range.first) == ranks_.rank()) sums_[range] = computed(range);
+  if (tree_.is_one_ranks(range)) {
+    if (tree_.owner(range.first) == ranks_.rank()) sums_[range] = computed(range);
     return;
   }
-  compute_own({range.first, middle(range)});
-  compute_own({middle(range), range.second});
+  compute_own(PartTree::left(range));
+  compute_own(PartTree::right(range));
 }
 
 int PartSums::reduce(const Range& range) {
-  const int holder = owner(range.first);
-  if (is_one_ranks(range)) return holder;
-  const Range left{range.first, middle(range)}, right{middle(range), range.second};
+  const auto holder = static_cast<int>(tree_.owner(range.first));
+  if (tree_.is_one_ranks(range)) return holder;
+  const Range left = PartTree::left(range), right = PartTree::right(range);
   reduce(left);
   const int other = reduce(right);
   if (other != holder && other == ranks_.rank()) {
@@ -97,7 +87,7 @@ int PartSums::reduce(const Range& range) {
 void PartSums::sum(autograd::Gradients& gradients, const std::function<double(std::int64_t)>& compute) {
   gradients_ = &gradients;
   compute_ = &compute;
-  const Range all{0, parts_};
+  const Range all = tree_.all();
   compute_own(all);
   reduce(all);
   Tensor total = ranks_.rank() == 0 ? std::move(sums_.at(all)) : taken();

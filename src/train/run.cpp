@@ -8,7 +8,6 @@
 #include "core/hash.h"
 #include "core/memory.h"
 #include "model/checkpoint.h"
-#include "model/memory.h"
 #include "polyhead/info.h"
 #include "train/words.h"
 
@@ -80,16 +79,9 @@ Plan plan_of(const fs::path& folder, const Changes& changes) {
   return plan;
 }
 
-// Parameters, gradients and two moments; a training step; a validation and its sequences.
 void expect_memory(const Plan& plan) {
-  const std::int64_t batch = plan.training.batch, parts = plan.training.parts;
-  const model::Pass step{.batch = (batch + parts - 1) / parts, .tokens = plan.model.context, .backward = true};
-  const model::Pass validation{.batch = batch, .tokens = step.tokens};
-  const double sequences = kValidationBatches * 8.0 * static_cast<double>(batch) * static_cast<double>(step.tokens);
-  // A tree of parts holds a gradient for every level.
-  const auto levels = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(parts)));
-  model::expect_memory("run", plan.model, parts > 1 ? 5 + levels : 4, step,
-                       model::pass_bytes(plan.model, validation) + sequences);
+  const RunMemory memory = memory_of(plan.model, plan.model.context, plan.training.batch, plan.training.parts);
+  model::expect_memory("run", plan.model, memory.copies, memory.step, memory.more);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -100,6 +92,17 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 std::string target_of(const Context& context) {
   return context.device() == Device{} ? info().target : to_string(context.device());
+}
+
+// Parameters, gradients and two moments, and a gradient for every level of a tree of parts; a training step; a
+// validation and its sequences.
+RunMemory memory_of(const model::Config& config, std::int64_t tokens, std::int64_t batch, std::int64_t parts) {
+  const model::Pass step{.batch = (batch + parts - 1) / parts, .tokens = tokens, .backward = true};
+  const model::Pass validation{.batch = batch, .tokens = tokens};
+  const double sequences = kValidationBatches * 8.0 * static_cast<double>(batch) * static_cast<double>(tokens);
+  const auto levels = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(parts)));
+  return {
+      .copies = parts > 1 ? 5 + levels : 4, .step = step, .more = model::pass_bytes(config, validation) + sequences};
 }
 
 std::unique_ptr<Task> task_of(Plan& plan) {

@@ -16,6 +16,7 @@
 
 #include "core/ranks.h"
 #include "io/file.h"
+#include "model/memory.h"
 #include "train/metrics.h"
 #include "train/plan.h"
 #include "train/trainer.h"
@@ -42,6 +43,13 @@ std::string target_of(const Context& context);
 
 // The plan's task, with its text if it has one; fills in the text's mark if it has none, otherwise compares it.
 std::unique_ptr<Task> task_of(Plan& plan);
+// What a run of this model takes, on every rank: copies of the parameters, a pass, and bytes for other things.
+struct RunMemory {
+  int copies;
+  model::Pass step;
+  double more;
+};
+RunMemory memory_of(const model::Config& config, std::int64_t tokens, std::int64_t batch, std::int64_t parts);
 // Removes the files of a run, and no others, from a folder.
 void remove_run(const std::filesystem::path& folder);
 

@@ -37,7 +37,7 @@ const std::filesystem::path kModels = std::filesystem::path(POLYHEAD_ROOT) / "te
 
 const std::vector<std::string> kCommands{"study",   "train", "generate", "score", "embed",   "heads",
                                          "serve",   "view",  "prune",    "patch", "compare", "get",
-                                         "inspect", "count", "trace",    "bench", "info"};
+                                         "inspect", "count", "plan",     "trace", "bench",   "info"};
 
 TEST(KeptOutput, Help) {
   std::vector<std::string> lines{"--help"};
@@ -71,6 +71,13 @@ TEST(KeptOutput, Complaints) {
                                                   "count --formt json",
                                                   "count --format xml",
                                                   "count a b",
+                                                  "plan",
+                                                  "plan gtp2",
+                                                  "plan transformer-base",
+                                                  "plan layer-512x8",
+                                                  "plan bert --gflops 9",
+                                                  "plan gpt2 --tokens 2000",
+                                                  "plan gpt2 --batch 4 --parts 8",
                                                   "train",
                                                   "train copi",
                                                   "train copy --steps 0",

@@ -1,0 +1,292 @@
+#include "cli/forecast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+#include "cli/arithmetic.h"
+#include "heads/knockout.h"
+#include "model/memory.h"
+#include "train/parts.h"
+#include "train/run.h"
+
+namespace polyhead::cli {
+namespace {
+
+using Range = train::PartTree::Range;
+
+constexpr double kBytes = 4;              // of a number
+constexpr double kBackward = 2;           // FLOPs of a backward pass, by those of the pass
+constexpr double kTextHead = 8;           // bytes by which ranks tell each other how long a text is
+constexpr double kJob = 8, kScores = 32;  // bytes of a job's number, and of a sequence's scores
+constexpr double kAnswer = 100e-6;        // at most: rank 0 looks for questions about jobs that often
+constexpr double kSurveys = 4;            // of the model and an untrained one, on sequences and on repeats
+
+double number(std::int64_t n) { return static_cast<double>(n); }
+
+// FLOPs of a layer: of its matrices for every token, and of attention for every pair of tokens that it sees.
+struct LayerFlops {
+  double token = 0, pair = 0;
+};
+
+LayerFlops flops_of(const model::Config& config, const model::LayerHeads& heads) {
+  Model layer{.name = {}, .title = {}, .width = config.width, .heads = 1, .head_dim = 1, .layers = 1, .tokens = 1};
+  if (config.feed_forward != model::FeedForward::none) layer.ff = config.hidden;
+  layer.gated_ff = is_gated(config.feed_forward);
+  if (heads.heads > 0) {
+    layer.heads = heads.heads;
+    layer.kv_heads = heads.kv_heads;
+    layer.head_dim = config.head_dim;
+  }
+  const Count counted = count(layer);
+  LayerFlops flops{.token = number(counted.of("FFN").flops_last)};
+  if (heads.heads == 0) return flops;
+  flops.pair = number(counted.of("scores q.k").flops_last + counted.of("values p.v").flops_last);
+  flops.token += number(counted.of("attention").flops_last) - flops.pair;
+  return flops;
+}
+
+double pairs_of(const model::Config& config, double tokens) {
+  return config.kind == model::Kind::gpt ? tokens * (tokens + 1) / 2 : tokens * tokens;
+}
+
+double layer_flops(const model::Config& config, const model::LayerHeads& heads, std::int64_t tokens) {
+  const LayerFlops flops = flops_of(config, heads);
+  return flops.token * number(tokens) + flops.pair * pairs_of(config, number(tokens));
+}
+
+// Of the logits of one sequence.
+double output_flops(const model::Config& config, std::int64_t tokens) {
+  const double each = 2 * number(config.width) * number(config.outputs());
+  return config.kind == model::Kind::gpt ? each * number(tokens) : each;
+}
+
+// What is left of a sum when a part is taken away, but for rounding.
+double beyond(double most, double even) { return most - even < 1e-9 * most ? 0 : most - even; }
+
+double message(const Link& link, double bytes) { return link.latency + bytes / link.bandwidth; }
+
+// Everybody hears from everybody.
+double gathering(const Link& link, std::int64_t ranks, double bytes_of_all) {
+  return ranks == 1 ? 0 : number(ranks - 1) * link.latency + bytes_of_all / link.bandwidth;
+}
+
+// ---- a step of training
+
+class Step {
+ public:
+  Step(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks)
+      : work_(work),
+        link_(link),
+        tree_(work.parts, ranks),
+        gradient_(kBytes * model::parameter_count(work.config)),
+        sweep_(model::parameter_count(work.config) / rates.sums),
+        sequence_((1 + kBackward) * forward_flops(work.config, 1, work.tokens) / rates.training) {}
+
+  // Of the parts that a rank has: passes, and their gradients packed and added.
+  double own(std::int64_t rank) const {
+    const auto [first, last] = tree_.parts_of(rank);
+    const std::int64_t sequences = work_.batch * last / work_.parts - work_.batch * first / work_.parts;
+    const double sweeps = work_.parts > 1 ? number(2 * (last - first) - 1) : 0;
+    return number(sequences) * sequence_ + sweeps * sweep_;
+  }
+  // When the sum of these parts is there.
+  double summed(const Range& range) const {
+    if (tree_.is_one_ranks(range)) return own(tree_.owner(range.first));
+    const Range left = train::PartTree::left(range), right = train::PartTree::right(range);
+    const double both = std::max(summed(left), summed(right)) + sweep_;
+    return sends(range) ? both + message(link_, gradient_) : both;
+  }
+  // Bytes that ranks send for it.
+  double sent(const Range& range) const {
+    if (tree_.is_one_ranks(range)) return 0;
+    const double below = sent(train::PartTree::left(range)) + sent(train::PartTree::right(range));
+    return below + (sends(range) ? gradient_ : 0);
+  }
+  Range all() const { return tree_.all(); }
+  double gradient() const { return gradient_; }
+  double sweep() const { return sweep_; }
+
+ private:
+  bool sends(const Range& range) const {
+    return tree_.owner(range.first) != tree_.owner(train::PartTree::right(range).first);
+  }
+
+  const Workload& work_;
+  const Link& link_;
+  train::PartTree tree_;
+  double gradient_, sweep_, sequence_;
+};
+
+}  // namespace
+
+double forward_flops(const model::Config& config, std::int64_t sequences, std::int64_t tokens) {
+  double flops = output_flops(config, tokens);
+  for (const model::LayerHeads& heads : config.layers) flops += layer_flops(config, heads, tokens);
+  return number(sequences) * flops;
+}
+
+// The sum goes to rank 0, and from there to all, who take the optimiser's step; then the losses and whether anybody
+// wants to stop are gathered.
+Forecast forecast_training(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks) {
+  const Step step(work, rates, link, ranks);
+  Forecast found{.ranks = ranks};
+  double most = 0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    found.shared += step.own(rank) / number(ranks);
+    most = std::max(most, step.own(rank));
+  }
+  found.uneven = beyond(most, found.shared);
+  found.repeated = (work.parts > 1 ? step.sweep() : 0) + model::parameter_count(work.config) / rates.steps;
+  const double losses = 8 * number(work.parts);
+  if (ranks > 1) {
+    found.sending = step.summed(step.all()) - most + std::ceil(std::log2(ranks)) * message(link, step.gradient()) +
+                    gathering(link, ranks, losses) + gathering(link, ranks, 0);
+    found.bytes =
+        step.sent(step.all()) + number(ranks - 1) * (step.gradient() + losses + 2 * kTextHead * number(ranks));
+  }
+  const train::RunMemory memory = train::memory_of(work.config, work.tokens, work.batch, work.parts);
+  found.memory = model::bytes_of(work.config, memory.copies, memory.step, memory.more);
+  return found;
+}
+
+// Every layer's keys and values go around, and nobody computes while they travel. The last rank of a causal sequence
+// computes with all of them. Every call begins with two texts from everybody.
+Forecast forecast_prefill(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks) {
+  const model::Config& config = work.config;
+  const bool causal = config.kind == model::Kind::gpt;
+  const double all = number(work.tokens), n = number(ranks), each = std::ceil(all / n);
+  const double pairs = causal ? each * (each + 1) / 2 + (n - 1) * each * each : n * each * each;
+  Forecast found{.ranks = ranks};
+  double ring = 0;
+  for (const model::LayerHeads& heads : config.layers) {
+    const LayerFlops flops = flops_of(config, heads);
+    const double inner = number(heads.heads * config.head_dim), shared = 2 * number(heads.kv_heads * config.head_dim);
+    const double even = (flops.token * all + flops.pair * pairs_of(config, all)) / n / rates.forward;
+    found.shared += even;
+    found.uneven += beyond((flops.token * each + flops.pair * pairs) / rates.forward, even);
+    if (ranks == 1 || heads.heads == 0) continue;
+    found.repeated += n * each * inner / rates.merges;
+    found.sending +=
+        (n - 1) * (2 * link.latency + kBytes * each * shared / link.bandwidth) + 2 * gathering(link, ranks, 0);
+    found.bytes += kBytes * (n - 1) * all * shared;
+    // Keys and values, and what arrives of one of them; two merged outputs in double, and the part.
+    ring = std::max(ring, each * (kBytes * 1.5 * shared + (2 * 8 + kBytes) * inner));
+  }
+  found.repeated += output_flops(config, 1) / rates.forward;
+  found.memory = model::bytes_of(config, 1, {.tokens = static_cast<std::int64_t>(each), .last_only = true}, ring);
+  return found;
+}
+
+namespace {
+
+// Ranks that take knock-outs in turn, each as soon as it is free.
+class Takers {
+ public:
+  struct Taker {
+    double at = 0, walked = 0, asked = 0;
+    std::int64_t rank = 0;
+    std::size_t layer = 0;
+    friend bool operator>(const Taker& a, const Taker& b) { return a.at > b.at; }
+  };
+
+  Takers(const Link& link, std::int64_t ranks) : question_(2 * link.latency + kAnswer / 2) {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) free_.push({.rank = rank});
+  }
+
+  // `walks`: seconds that every layer takes of whoever comes by for the first time.
+  void take(std::size_t layer, double seconds, const std::vector<double>& walks) {
+    Taker taker = free_.top();
+    free_.pop();
+    for (; taker.layer < layer; ++taker.layer) {
+      taker.walked += walks[taker.layer];
+      taker.at += walks[taker.layer];
+    }
+    taker.at += seconds;
+    if (taker.rank > 0) {
+      taker.at += question_;
+      taker.asked += question_;
+      ++elsewhere_;
+    }
+    total_ += seconds;
+    if (taker.at > last_.at) last_ = taker;
+    free_.push(taker);
+  }
+
+  const Taker& last() const { return last_; }
+  double total() const { return total_; }
+  std::int64_t elsewhere() const { return elsewhere_; }  // jobs that rank 0 told others
+
+ private:
+  std::priority_queue<Taker, std::vector<Taker>, std::greater<>> free_;
+  Taker last_;
+  double question_, total_ = 0;
+  std::int64_t elsewhere_ = 0;
+};
+
+}  // namespace
+
+// Rank 0 finds the gradients before, and where heads look after; others wait.
+Forecast forecast_scan(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks) {
+  const model::Config& config = work.config;
+  const std::int64_t passes = std::max<std::int64_t>(work.sequences / work.at_once, 1);
+  const double whole = forward_flops(config, work.sequences, work.window);
+  const bool encoder = config.kind == model::Kind::encoder;
+  double first = encoder ? 0 : (1 + kBackward) * whole / rates.training;
+  if (work.per_head > 1) first += whole / rates.forward;  // the means of all heads
+  const double output = number(work.sequences) * output_flops(config, work.window) / rates.forward;
+  std::vector<double> walks;
+  for (const model::LayerHeads& heads : config.layers) {
+    walks.push_back(number(work.sequences) * layer_flops(config, heads, work.window) / rates.forward);
+  }
+  Takers takers(link, ranks);
+  const std::int64_t together = heads::knock_outs_at_once(work.at_once * work.window);
+  double above = output;
+  for (const double seconds : walks) above += seconds;
+  std::int64_t knock_outs = 1;
+  for (std::size_t layer = 0; layer < walks.size(); ++layer) {
+    const std::int64_t of_layer = work.per_head * config.layers[layer].heads;
+    for (std::int64_t begin = 0; begin < of_layer; begin += together) {
+      takers.take(layer, number(std::min(together, of_layer - begin)) * above, walks);
+    }
+    knock_outs += of_layer;
+    above -= walks[layer];
+  }
+  takers.take(walks.size(), output, walks);
+  Forecast found{.ranks = ranks};
+  found.shared = takers.total() / number(ranks);
+  found.repeated = first + kSurveys * whole / rates.forward + takers.last().walked;
+  found.uneven = beyond(takers.last().at - takers.last().walked - takers.last().asked, found.shared);
+  const double scores = number(knock_outs) * (2 * kTextHead + kScores * number(work.sequences));
+  if (ranks > 1) {
+    found.sending = takers.last().asked + gathering(link, ranks, scores);
+    found.bytes =
+        kJob * number(takers.elsewhere() + ranks - 1) + number(ranks - 1) * (kTextHead * number(ranks) + scores);
+  }
+  const std::int64_t batch = (work.sequences + passes - 1) / passes;
+  const model::Pass survey{.batch = batch, .tokens = work.window, .row_statistics = true, .last_only = true};
+  const model::Pass gradient{.batch = batch, .tokens = work.window, .backward = true};
+  found.memory = std::max(model::bytes_of(config, 3, survey), encoder ? 0 : model::bytes_of(config, 3, gradient));
+  return found;
+}
+
+Worth worth_of(const std::vector<Forecast>& forecasts) {
+  constexpr double kLeast = 0.25;
+  Worth worth{.ranks = forecasts.front().ranks, .why = {}};
+  for (std::size_t n = 1; n < forecasts.size(); ++n) {
+    const Forecast &before = forecasts[n - 1], &now = forecasts[n];
+    const double added = number(now.ranks) / number(before.ranks) - 1, gained = before.seconds() / now.seconds() - 1;
+    if (gained >= kLeast * added) {
+      worth.ranks = now.ranks;
+      continue;
+    }
+    const double most = std::max({now.uneven, now.repeated, now.sending});
+    worth.why = most == now.sending    ? "messages"
+                : most == now.repeated ? "what is not divided"
+                                       : "ranks that wait for the slowest";
+    break;
+  }
+  return worth;
+}
+
+}  // namespace polyhead::cli

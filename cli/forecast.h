@@ -1,0 +1,64 @@
+// What shared work takes on so many ranks: time, traffic and memory, by a model of two numbers for the link between two
+// ranks (a message of n bytes takes latency + n / bandwidth) and a few rates of one rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+
+namespace polyhead::cli {
+
+struct Rates {          // of one rank, per second
+  double training = 0;  // FLOPs of passes forward and backward
+  double forward = 0;   // FLOPs of passes forward alone
+  double sums = 0;      // numbers of a gradient that are packed, added or unpacked
+  double steps = 0;     // parameters that the optimiser changes
+  double merges = 0;    // numbers of attention's output that are merged with those of another shard
+};
+
+struct Link {
+  double latency = 0;    // seconds until the first byte is there
+  double bandwidth = 0;  // bytes per second, each way
+};
+
+struct Workload {
+  model::Config config;
+  std::int64_t batch = 0, tokens = 0, parts = 1;  // a step: sequences, tokens of each, parts of the batch
+  // A scan: sequences that it judges heads by, tokens of each, how many a pass reads, and how many passes a head takes.
+  std::int64_t sequences = 0, window = 0, at_once = 1, per_head = 1;
+};
+
+// The time of one unit of work (a step, a pass, a scan), by what it goes to; bytes that all ranks together send; the
+// memory of the rank that takes most.
+struct Forecast {
+  std::int64_t ranks = 1;
+  double shared = 0;    // divided by the number of ranks
+  double uneven = 0;    // the slowest rank's share beyond that
+  double repeated = 0;  // what every rank does, or one for all
+  double sending = 0;   // messages, and the sums that wait for them
+  double bytes = 0, memory = 0;
+
+  double seconds() const { return shared + uneven + repeated + sending; }
+};
+
+// A step of polyhead train; there are no more ranks than parts.
+Forecast forecast_training(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks);
+// A pass over one sequence that lies on the ranks (ops/ring.h).
+Forecast forecast_prefill(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks);
+// polyhead heads.
+Forecast forecast_scan(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks);
+
+// FLOPs of a pass forward over so many sequences: two for a multiply-add, as `polyhead count` counts them.
+double forward_flops(const model::Config& config, std::int64_t sequences, std::int64_t tokens);
+
+// How far more ranks pay, of forecasts for rising numbers: each rank that is added brings at least a quarter of what
+// the ranks before it bring. `why`: what then holds them up; empty if all of them pay.
+struct Worth {
+  std::int64_t ranks = 1;
+  std::string why;
+};
+Worth worth_of(const std::vector<Forecast>& forecasts);
+
+}  // namespace polyhead::cli
