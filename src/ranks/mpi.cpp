@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 30;     // bytes of a message: MPI counts them by int
 constexpr std::size_t kTogether = std::size_t{1} << 16;  // bytes of texts that are gathered at once
-constexpr int kMessage = 1, kAsk = 2, kAnswer = 3;    // tags
+constexpr int kMessage = 1, kAsk = 2, kAnswer = 3;       // tags
 
 void check(int code) {
   if (code == MPI_SUCCESS) return;
