@@ -4,6 +4,7 @@
 
 #include "cli/device.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "io/file.h"
@@ -20,13 +21,27 @@ struct StudyOptions {
   std::string format = "table";
 };
 
-study::Results study_of(const StudyOptions& o) {
+std::vector<Fact> facts_of(const StudyOptions& o) {
+  std::vector<Fact> facts = own_facts();
+  facts.push_back({"folder", o.out});
+  facts.push_back({"set of options", fmt::format("quick {}, resume {}, force {}", o.quick, o.resume, o.force)});
+  return facts;
+}
+
+void check(const StudyOptions& o) {
+  if (ranks().size() > 1) o.on.context();  // refuses a GPU
   if (o.force && o.resume) throw Failure(Exit::usage, "--resume continues a study and --force starts over: choose one");
-  if (!o.force && !o.resume && io::is_folder(o.out) && io::is_there(std::filesystem::path(o.out) / "models")) {
+  if (!o.force && !o.resume && ranks().rank() == 0 && io::is_folder(o.out) &&
+      io::is_there(std::filesystem::path(o.out) / "models")) {
     throw Failure(Exit::input, fmt::format("{}: there is a study in this folder; --resume continues it, --force "
                                            "starts over",
                                            o.out));
   }
+}
+
+study::Results study_of(const StudyOptions& o) {
+  together(ranks(), [&] { check(o); });
+  expect_agreement(ranks(), "study", facts_of(o));
   const Signals signals;
   std::optional<Progress> bar;
   try {
@@ -35,7 +50,8 @@ study::Results study_of(const StudyOptions& o) {
                              .device = o.on.chosen(),
                              .threads = static_cast<int>(o.on.threads),
                              .force = o.force,
-                             .resume = o.resume},
+                             .resume = o.resume,
+                             .ranks = &ranks()},
                             [&](std::int64_t done, std::int64_t total) {
                               if (Signals::noted() != 0) throw study::Interrupted();
                               if (!bar) bar.emplace("study", total, done, Progress::Unit::percent);
@@ -87,6 +103,7 @@ Command study_command() {
       .examples = {{"polyhead study", "everything, into the folder polyhead-study"},
                    {"polyhead study --quick --out first-look", "fewer seeds and steps: a minute"},
                    {"polyhead study --resume", "continue after Ctrl-C or a crash"},
+                   {"mpirun -n 4 polyhead study", "four ranks train the models in turn: the same numbers"},
                    {"polyhead heads polyhead-study/models/grammar", "one of its models, head by head"}},
       .options = {{"out", "FOLDER", "where the report goes; a folder that is not empty is refused", &o->out},
                   {"quick", "", "fewer seeds and steps, for a first look", &o->quick},
@@ -95,7 +112,12 @@ Command study_command() {
                   o->on.threads_option(),
                   {"force", "", "start over in a folder that is not empty", &o->force},
                   format_option(o->format)},
-      .run = [o] { print(report_of(study_of(*o), *o), o->format); }};
+      .run =
+          [o] {
+            const study::Results results = study_of(*o);
+            if (ranks().rank() == 0) print(report_of(results, *o), o->format);
+          },
+      .on_ranks = true};
 }
 
 }  // namespace polyhead::cli

@@ -23,11 +23,6 @@ std::map<std::string, RelationFound> relations_of(const heads::Survey& survey) {
 // Removing one head and judging, in estimated seconds of one thread; ranking by gradients costs as much again.
 constexpr double kWorkOfRemoval = 0.06;
 
-double work_of_removals(const AnatomyPlan& plan) {
-  const auto heads = static_cast<double>(plan.layers * plan.heads);
-  return kWorkOfRemoval * heads * (2 + 2 + 1 + static_cast<double>(plan.random_orders));
-}
-
 void take_apart(Context& context, const AnatomyPlan& plan, const Watch& watch, Anatomy& to) {
   model::Transformer& model = *to.course.model;
   const exam::Material material = exam::make_material(*to.course.task);
@@ -94,10 +89,24 @@ std::vector<Job> dissect(const AnatomyPlan& plan, const std::filesystem::path& m
   return jobs;
 }
 
-double work_of(const AnatomyPlan& plan, const std::filesystem::path& models) {
-  double work = 0;
+std::vector<Job> train_for(const AnatomyPlan& plan, const std::filesystem::path& models, const Watch& watch) {
+  std::vector<Job> jobs;
   for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
-    work += work_of(plan_of(plan, seed), route_of(plan, seed, models)) + work_of_removals(plan);
+    jobs.push_back(
+        [=](Context& context) { follow(context, plan_of(plan, seed), route_of(plan, seed, models), watch); });
+  }
+  return jobs;
+}
+
+double work_of_removals(const AnatomyPlan& plan) {
+  const auto heads = static_cast<double>(plan.layers * plan.heads * static_cast<std::int64_t>(plan.seeds));
+  return kWorkOfRemoval * heads * (2 + 2 + 1 + static_cast<double>(plan.random_orders));
+}
+
+double work_of(const AnatomyPlan& plan, const std::filesystem::path& models) {
+  double work = work_of_removals(plan);
+  for (std::size_t seed = 1; seed <= plan.seeds; ++seed) {
+    work += work_of(plan_of(plan, seed), route_of(plan, seed, models));
   }
   return work;
 }

@@ -42,7 +42,10 @@ struct AnatomyPlan {
 // One job per seed; whole and pruned models are kept in folders of `models`.
 std::vector<Job> dissect(const AnatomyPlan& plan, const std::filesystem::path& models, const Watch& watch,
                          std::vector<Anatomy>& to);
+// Their courses alone, which are left in `models`.
+std::vector<Job> train_for(const AnatomyPlan& plan, const std::filesystem::path& models, const Watch& watch);
 double work_of(const AnatomyPlan& plan, const std::filesystem::path& models);
+double work_of_removals(const AnatomyPlan& plan);  // of it, what comes after the courses
 // Measures time: call it when nothing else runs.
 void measure_saving(Context& context, Anatomy& anatomy);
 

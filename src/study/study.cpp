@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <optional>
 
 #include "io/file.h"
 #include "report/png.h"
@@ -80,28 +81,53 @@ void remove_results(const std::filesystem::path& folder) {
   }
 }
 
+void append(std::vector<Job>& jobs, std::vector<Job> more) { jobs.insert(jobs.end(), more.begin(), more.end()); }
+
+// Those that little is asked of afterwards.
+std::vector<Job> trainings(const Plans& plans, const std::filesystem::path& models, const Watch& watch, Results& to) {
+  std::vector<Job> jobs = form(plans.formation, models, watch, to.formations);
+  append(jobs, compare(plans.classify, models, watch, to.classify));
+  append(jobs, compare(plans.copy, models, watch, to.copy));
+  return jobs;
+}
+
+// Leaves all courses in the folder, where rank 0 reads them: what else ranks found out is forgotten.
+void train_on(Ranks& ranks, const Plans& plans, const std::filesystem::path& models, const Watch& watch) {
+  Results forgotten;
+  std::vector<Job> jobs = train_for(plans.anatomy, models, watch);
+  append(jobs, trainings(plans, models, watch, forgotten));
+  Context context(1);
+  ranks.share(std::ssize(jobs), [&](std::int64_t job) { jobs[static_cast<std::size_t>(job)](context); });
+}
+
 }  // namespace
 
 Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
+  Ranks& ranks = *options.ranks;
+  const bool first = ranks.rank() == 0;
   Context context = context_for_jobs(options.device);
-  prepare(options);
-  const io::FolderLock lock(options.folder);
+  std::optional<io::FolderLock> lock;
+  together(ranks, [&] {
+    if (!first) return;
+    prepare(options);
+    lock.emplace(options.folder);
+    if (!options.resume) remove_results(options.folder);
+  });
   const std::filesystem::path models = options.folder / "models";
-  if (!options.resume) remove_results(options.folder);
   const auto begin = std::chrono::steady_clock::now();
   const Plans plans(options.quick);
   Results results;
   results.quick = options.quick;
   results.target = train::target_of(context);
   results.threads = Context(options.threads).threads();
-  Counter counter(plans.work(models), on_progress);
+  const double alone = work_of_removals(plans.anatomy);
+  Counter counter((plans.work(models) - alone) / ranks.size() + alone, on_progress);
   const Watch watch = [&](double work) { counter.add(work); };
+  if (ranks.size() > 1) train_on(ranks, plans, models, watch);
+  if (!first) return results;
   // The long ones first, so that no thread is left waiting for a long last one.
   std::vector<Job> jobs = dissect(plans.anatomy, models, watch, results.anatomies);
-  const auto add = [&](std::vector<Job> more) { jobs.insert(jobs.end(), more.begin(), more.end()); };
-  add(form(plans.formation, models, watch, results.formations));
-  add(compare(plans.classify, models, watch, results.classify));
-  add(compare(plans.copy, models, watch, results.copy));
+  append(jobs, trainings(plans, models, watch, results));
   run_jobs(options.device, results.threads, jobs);
   for (Anatomy& anatomy : results.anatomies) measure_saving(context, anatomy);
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

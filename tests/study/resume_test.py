@@ -15,16 +15,19 @@ import time
 import unittest
 
 POLYHEAD, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-TIMES = ('seconds', 'seconds_of_one', 'seconds_of_16')
+MPIRUN = os.environ.get('POLYHEAD_MPIRUN')  # of a build that has ranks
+os.environ |= {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMPI_MCA_rmaps_base_oversubscribe': '1'}
+TIMES = ('seconds', 'seconds_of_one', 'seconds_of_16', 'threads')
 
 
-def start(folder, *options, largest_file=None):
+def start(folder, *options, largest_file=None, ranks=1):
     def limit():
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever started us may ignore it
         if largest_file is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-    return subprocess.Popen([POLYHEAD, 'study', '--quick', *options, '--out', str(folder)], preexec_fn=limit,
+    launcher = [MPIRUN, '-n', str(ranks)] if ranks > 1 else []
+    return subprocess.Popen([*launcher, POLYHEAD, 'study', '--quick', *options, '--out', str(folder)], preexec_fn=limit,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -56,7 +59,7 @@ def wait_for_courses(process, folder, count):
 
 
 def numbers(value):
-    """All of study.json but what is a time."""
+    """All of study.json but times, and how many threads there were."""
     if isinstance(value, dict):
         return {key: numbers(inner) for key, inner in value.items() if key not in TIMES}
     return [numbers(inner) for inner in value] if isinstance(value, list) else value
@@ -112,17 +115,19 @@ class Resume(unittest.TestCase):
             self.assertLess(estimate, 1.5 * (usage.ru_utime + usage.ru_stime), errors)
             self.assertGreater(estimate, (usage.ru_utime + usage.ru_stime) / 1.5, errors)
 
-        # Some courses once more: their numbers, and all that rests on them, are the same.
+        # Some courses once more: their numbers, and all that rests on them, are the same. So they are on ranks.
         other = FOLDER.with_name(FOLDER.name + '-again')
-        shutil.rmtree(other, ignore_errors=True)
-        shutil.copytree(FOLDER, other)
-        copies = sorted(other.glob('models/copy-*/course.json'))
-        for path in [copies[0], copies[-1], *other.glob('models/repeat-one-layer*/course.json')]:
-            path.unlink()
-        again = start(other, '--resume')
-        _, errors = again.communicate()
-        self.assertEqual(again.returncode, 0, errors)
-        self.assertEqual(numbers(study_of(other)), numbers(study_of(FOLDER)))
+        for ranks in (1, 3) if MPIRUN else (1,):
+            shutil.rmtree(other, ignore_errors=True)
+            shutil.copytree(FOLDER, other)
+            copies = sorted(other.glob('models/copy-*/course.json'))
+            for path in [copies[0], copies[-1], *other.glob('models/repeat-one-layer*/course.json')]:
+                path.unlink()
+            again = start(other, '--resume', ranks=ranks)
+            findings, errors = again.communicate()
+            self.assertEqual(again.returncode, 0, errors)
+            self.assertEqual(numbers(study_of(other)), numbers(study_of(FOLDER)))
+            self.assertEqual(findings.count('report.html shows it all'), 1)
         shutil.rmtree(other)
 
 
