@@ -37,7 +37,8 @@ polyhead_dtype dtype_in_c(DType dtype) {
     case DType::bf16: return {kBfloat, bits, 1};
     case DType::i32:
     case DType::i64: return {kInt, bits, 1};
-    case DType::boolean: break;
+    case DType::boolean:
+    case DType::blocks: break;
   }
   return {kBool, bits, 1};
 }

@@ -184,7 +184,7 @@ void generate(const GenerateOptions& o) {
   const std::int64_t longest = read + count > context_length ? context_length : read;  // beyond it all is read again
   model::expect_memory("generate", model->config(), 0,
                        {.tokens = longest, .last_only = true, .remembered = std::min(context_length, read + count)},
-                       static_cast<double>(model::saved_bytes(*model)));  // packed weights are kept as well
+                       model::packed_bytes(*model));
   const Sampling sampling{
       .temperature = o.temperature.value_or(speaker->temperature()), .seed = seed, .top_k = o.top_k, .top_p = o.top_p};
   for (const std::int32_t token : tokens) {

@@ -56,8 +56,10 @@ struct Findings {
     for (const Listed& listed : weights.tensors) count += listed.tensor.bytes;
     return static_cast<std::int64_t>(count);
   }
-  // On the CPU, where 16-bit matrices stay as they are.
-  std::int64_t loaded_bytes() const { return static_cast<std::int64_t>(model::loaded_bytes(weights, true)); }
+  // On the CPU, where matrices of 16 bits and of blocks stay as they are.
+  std::int64_t loaded_bytes() const {
+    return static_cast<std::int64_t>(model::loaded_bytes(weights, {.halves = true, .blocks = true}));
+  }
 };
 
 // A size that differs by layer is left out: the tensors show it.
@@ -264,9 +266,9 @@ Command inspect_command() {
       .description =
           "Lists the tensors of a GGUF file, a safetensors file or a folder with shards: type, shape, parameters and "
           "bytes; then what the file or its config.json says of the model, its tokenizer, and the memory that the "
-          "weights take once they are loaded: 16-bit matrices stay so, everything else becomes f32. Every number is "
-          "read "
-          "once, a tensor at a time. What is wrong (a family that polyhead does not run, tensors that are missing or "
+          "weights take once they are loaded: on the CPU matrices of 16 bits and of quantised blocks stay so, "
+          "everything else becomes f32. Every number is read once, a tensor at a time. What is wrong (a family that "
+          "polyhead does not run, tensors that are missing or "
           "not of the "
           "config's sizes, a tokenizer that cannot be used, numbers that are infinite or NaN) is listed at the end, "
           "and "

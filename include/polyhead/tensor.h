@@ -16,11 +16,15 @@
 
 namespace POLYHEAD_PUBLIC polyhead {
 
-enum class DType : std::uint8_t { f64, f32, f16, bf16, i32, i64, boolean };
+// blocks: the quantised weights of a GGUF file, which models keep as they are. Only products and lookups on the host
+// read them; their elements have no bytes of their own.
+enum class DType : std::uint8_t { f64, f32, f16, bf16, i32, i64, boolean, blocks };
 
-// Bytes of one element.
-constexpr std::size_t size_of(DType dtype) noexcept {
+[[noreturn]] void refuse_size_of_blocks();
+// Bytes of one element; throws for blocks.
+constexpr std::size_t size_of(DType dtype) {
   constexpr std::size_t kSizes[] = {8, 4, 2, 2, 4, 8, 1};
+  if (dtype == DType::blocks) refuse_size_of_blocks();
   return kSizes[static_cast<std::size_t>(dtype)];
 }
 std::string_view name_of(DType dtype) noexcept;  // "f32"
@@ -200,6 +204,9 @@ class Tensor {
   // A tensor keeps its allocator alive, so it may outlive the context that it came from.
   static Tensor empty(const Dims& shape, DType dtype, const std::shared_ptr<Allocator>& allocator = host_allocator());
   static Tensor zeros(const Dims& shape, DType dtype, const std::shared_ptr<Allocator>& allocator = host_allocator());
+  // Memory of a size that shape and type do not tell, as blocks need it.
+  static Tensor with_bytes(std::size_t bytes, const Dims& shape, DType dtype,
+                           const std::shared_ptr<Allocator>& allocator = host_allocator());
 
   TensorView view() noexcept { return view_; }
   ConstTensorView view() const noexcept { return view_; }
@@ -209,6 +216,7 @@ class Tensor {
   bool present() const noexcept { return view_.present(); }
   const Dims& shape() const noexcept { return view_.shape(); }
   DType dtype() const noexcept { return view_.dtype(); }
+  std::size_t bytes() const noexcept { return memory_.get_deleter().bytes; }  // of its memory
   Device device() const noexcept { return view_.device(); }
   const std::shared_ptr<Allocator>& allocator() const noexcept { return memory_.get_deleter().allocator; }  // or null
   template <class T>

@@ -240,7 +240,7 @@ Variable drop(Tape& tape, Variable x, const Dropout& dropout) {
 
 Variable embed(Tape& tape, Variable table, const ConstTensorView& tokens, std::optional<Variable> positions) {
   const ConstTensorView rows = tape.value(table);
-  const DType dtype = size_of(rows.dtype()) == 2 ? DType::f32 : rows.dtype();
+  const DType dtype = rows.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const TensorView out = tape.take({tokens.shape(0), tokens.shape(1), rows.shape(1)}, dtype);
   ops::embed(tape.context(), rows, tokens, value_of(tape, positions), out);
   const Variable y = tape.result(out);

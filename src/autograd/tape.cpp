@@ -57,6 +57,11 @@ void Pool::take_back_since(const Mark& mark, const void* but) {
 Tensor& Gradients::of(const Parameter& parameter) {
   Tensor& gradient = tensors_[&parameter];
   const Tensor& value = parameter.value;
+  if (value.dtype() == DType::blocks) {
+    throw Error(ErrorCode::unsupported, "gradient",
+                parameter.name + ": expected numbers, found quantised blocks, which cannot be learnt; load the model " +
+                    "from a file in f32, f16 or bf16");
+  }
   const DType dtype = size_of(value.dtype()) == 2 ? DType::f32 : value.dtype();
   if (!gradient.present()) gradient = Tensor::zeros(value.shape(), dtype, value.allocator());
   return gradient;
@@ -127,7 +132,8 @@ Variable Tape::result(const TensorView& value) {
 }
 
 const kernels::PackedMatrix* Tape::packed(const ConstTensorView& weight) {
-  if (!products_ || !weight.present()) return nullptr;
+  if (!products_ || !weight.present() || weight.dtype() == DType::blocks)
+    return nullptr;  // blocks are read as they lie
   const bool rounds = *products_ == ops::Products::coarse && weight.dtype() == DType::f32;
   if (!rounds && !context_.executor().kernels().gains_by_packing) return nullptr;
   const auto found = packed_.find(weight.data());

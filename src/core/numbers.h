@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/blocks.h"
 #include "polyhead/tensor.h"
 
 namespace polyhead {
@@ -34,13 +35,13 @@ inline double load_number(const ConstTensorView& from, std::int64_t offset) {
 
 // Of a host tensor.
 inline std::span<std::byte> bytes_of(Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.view().data()),
-          static_cast<std::size_t>(tensor.view().count()) * size_of(tensor.dtype())};
+  return {static_cast<std::byte*>(tensor.view().data()), tensor.bytes()};
 }
 
-// A host tensor of any float type as f32.
+// A host tensor of any float type, or of blocks, as f32.
 inline Tensor widened(Tensor tensor) {
   if (tensor.dtype() == DType::f32) return tensor;
+  if (tensor.dtype() == DType::blocks) return widened_blocks(tensor);
   Tensor wide = Tensor::empty(tensor.shape(), DType::f32);
   const auto convert = [&](const auto* from) {
     std::transform(from, from + count_of(tensor.shape()), wide.as<float>(),
@@ -71,18 +72,21 @@ inline Tensor converted(Tensor tensor, DType dtype) {
 
 // A copy of a tensor, on the host.
 inline Tensor copied_to_host(const Tensor& tensor) {
-  Tensor here = Tensor::empty(tensor.shape(), tensor.dtype());
-  const auto bytes = static_cast<std::size_t>(count_of(tensor.shape())) * size_of(tensor.dtype());
-  tensor.allocator()->copy_out(here.view().data(), tensor.view().data(), bytes);
+  Tensor here = Tensor::with_bytes(tensor.bytes(), tensor.shape(), tensor.dtype());
+  tensor.allocator()->copy_out(here.view().data(), tensor.view().data(), tensor.bytes());
   return here;
+}
+
+// The same, with blocks as f32.
+inline Tensor numbers_on_host(const Tensor& tensor) {
+  return tensor.dtype() == DType::blocks ? widened_blocks(tensor) : copied_to_host(tensor);
 }
 
 // A host tensor, copied to the allocator's device unless that is the host.
 inline Tensor moved_to(const std::shared_ptr<Allocator>& allocator, Tensor tensor) {
   if (allocator->device() == tensor.device()) return tensor;
   Tensor there = Tensor::empty(tensor.shape(), tensor.dtype(), allocator);
-  const auto bytes = static_cast<std::size_t>(count_of(tensor.shape())) * size_of(tensor.dtype());
-  allocator->copy_in(there.view().data(), tensor.view().data(), bytes);
+  allocator->copy_in(there.view().data(), tensor.view().data(), tensor.bytes());
   return there;
 }
 

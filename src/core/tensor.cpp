@@ -52,8 +52,15 @@ std::string_view name_of(DType dtype) noexcept {
     case DType::i32: return "i32";
     case DType::i64: return "i64";
     case DType::boolean: return "bool";
+    case DType::blocks: return "blocks";
   }
   return "?";
+}
+
+void refuse_size_of_blocks() {
+  throw Error(ErrorCode::dtype, "tensor",
+              "expected elements of one size, found the quantised blocks of a GGUF file; only the products and lookups "
+              "of a model on the host read them");
 }
 
 Dims::Dims(std::initializer_list<std::int64_t> values) : Dims(static_cast<int>(values.size()), 0) {
@@ -131,7 +138,7 @@ BasicView<Void> BasicView<Void>::slice(int axis, std::int64_t begin, std::int64_
   }
   using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
   BasicView result = *this;
-  if (data_ != nullptr) {
+  if (data_ != nullptr && begin > 0) {
     result.data_ = static_cast<Byte*>(data_) + begin * stride(axis) * static_cast<std::int64_t>(size_of(dtype_));
   }
   result.shape_[axis] = end - begin;
@@ -218,10 +225,14 @@ Tensor Tensor::empty(const Dims& shape, DType dtype, const std::shared_ptr<Alloc
   if (__builtin_mul_overflow(count_of(shape), static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
     throw Error(ErrorCode::shape, "tensor", "the bytes of " + to_string(shape) + " overflow 64 bits");
   }
-  const auto size = static_cast<std::size_t>(bytes);
+  return with_bytes(static_cast<std::size_t>(bytes), shape, dtype, allocator);
+}
+
+Tensor Tensor::with_bytes(std::size_t bytes, const Dims& shape, DType dtype,
+                          const std::shared_ptr<Allocator>& allocator) {
   Tensor tensor;
   try {
-    tensor.memory_ = {allocator->allocate(size), Release{allocator, size}};
+    tensor.memory_ = {allocator->allocate(bytes), Release{allocator, bytes}};
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::memory, "tensor",
                 std::string(name_of(dtype)) + " " + to_string(shape) + ": expected " + std::to_string(bytes) +
@@ -233,7 +244,7 @@ Tensor Tensor::empty(const Dims& shape, DType dtype, const std::shared_ptr<Alloc
 
 Tensor Tensor::zeros(const Dims& shape, DType dtype, const std::shared_ptr<Allocator>& allocator) {
   Tensor tensor = empty(shape, dtype, allocator);
-  allocator->zero(tensor.memory_.get(), tensor.memory_.get_deleter().bytes);
+  allocator->zero(tensor.memory_.get(), tensor.bytes());
   return tensor;
 }
 

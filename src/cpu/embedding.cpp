@@ -1,6 +1,7 @@
 // Embedding on the CPU. The backward pass shares out columns, not rows, so that no two threads add to one number.
 #include <algorithm>
 
+#include "core/blocks.h"
 #include "cpu/kernels.h"
 #include "cpu/parallel.h"
 #include "kernels/bad_value.h"
@@ -41,6 +42,20 @@ void embed_as(Team& team, const ConstTensorView& table, const ConstTensorView& i
     }
     const T* place = data_of<T>(positions) + row % length * C;
     for (std::int64_t c = 0; c < C; ++c) to[c] = static_cast<T>(entry[c]) + place[c];
+  });
+}
+
+// y in f32 from a table in blocks.
+void embed_blocks(Team& team, const ConstTensorView& table, const ConstTensorView& indices,
+                  const ConstTensorView& positions, const TensorView& y) {
+  const BlockMatrix matrix(table);
+  const std::int64_t C = table.shape(1), length = y.shape(1);
+  for_rows(team, RowBlocks(indices.count(), C), [&](std::int64_t row) {
+    float* to = data_of<float>(y) + row * C;
+    matrix.widen_row(data_of<std::int32_t>(indices)[row], to);
+    if (!positions.present()) return;
+    const float* place = data_of<float>(positions) + row % length * C;
+    for (std::int64_t c = 0; c < C; ++c) to[c] += place[c];
   });
 }
 
@@ -99,6 +114,7 @@ void embed(Team& team, const kernels::EmbeddingProblem& problem) {
     case DType::f64: return embed_as<double>(team, table, indices, positions, y);
     case DType::f16: return embed_as<float, float16>(team, table, indices, positions, y);
     case DType::bf16: return embed_as<float, bfloat16>(team, table, indices, positions, y);
+    case DType::blocks: return embed_blocks(team, table, indices, positions, y);
     default: return embed_as<float>(team, table, indices, positions, y);
   }
 }

@@ -8,9 +8,10 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
+#include "cpu/blocks-inl.h"
 #include "cpu/carver.h"
-#include "cpu/pack-inl.h"
 #include "cpu/products-inl.h"
 #include "kernels/gemm.h"
 
@@ -27,6 +28,21 @@ inline constexpr std::int64_t kBlockRows = 96, kLeastRows = 48, kPackedBytes = 7
 
 // The rows of a packed tile, rounded up to four: its stride from one k to the next.
 constexpr std::size_t tile_stride(std::size_t rows) { return (rows + 3) / 4 * 4; }
+
+// C [kRows][2 vectors] = (fresh ? 0 : C) + sum (+ bias).
+template <class T, int kRows>
+HWY_INLINE void store_tile(const Vec<T> (&sum)[kRows][2], bool fresh, const T* HWY_RESTRICT bias, T* HWY_RESTRICT c,
+                           std::size_t c_stride) {
+  const Tag<T> d;
+  for (int r = 0; r < kRows; ++r) {
+    for (int w = 0; w < 2; ++w) {
+      T* to = c + r * c_stride + w * kLanes<T>;
+      Vec<T> all = fresh ? sum[r][w] : hn::Add(hn::LoadU(d, to), sum[r][w]);
+      if (bias != nullptr) all = hn::Add(all, hn::LoadU(d, bias + w * kLanes<T>));
+      hn::StoreU(all, d, to);
+    }
+  }
+}
 
 // kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kStrip]
 // in its storage type S, bias [kStrip] or null, c [kRows][c_stride]. Prefetches C, which is needed at the end, and its
@@ -51,14 +67,35 @@ HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const S* HWY_RESTRICT b, st
       sum[r][1] = hn::MulAdd(factor, right, sum[r][1]);
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < 2; ++w) {
-      T* to = c + r * c_stride + w * kLanes<T>;
-      if (!fresh) sum[r][w] = hn::Add(hn::LoadU(d, to), sum[r][w]);
-      if (bias != nullptr) sum[r][w] = hn::Add(sum[r][w], hn::LoadU(d, bias + w * kLanes<T>));
-      hn::StoreU(sum[r][w], d, to);
+  store_tile<T, kRows>(sum, fresh, bias, c, c_stride);
+}
+
+// The same for B in blocks, of kStrip rows that begin at `first`, contracting k: a piece is widened at a time, while
+// the sums of the one before it wait for each other. Prefetches from `ahead` on as many bytes as it reads.
+template <int kRows>
+HWY_NOINLINE void gemm_tile_of_blocks(const float* HWY_RESTRICT a, const BlockFormat& format, const std::uint8_t* first,
+                                      Range k, bool fresh, const float* HWY_RESTRICT bias, float* HWY_RESTRICT c,
+                                      std::size_t c_stride, const std::byte* ahead) {
+  const Tag<float> d;
+  alignas(64) float wide[kMostInPiece * kStrip<float>];
+  Vec<float> sum[kRows][2];
+  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = hn::Zero(d);
+  const std::int64_t step = piece_of(format.type), bytes = format.bytes * step / format.elements * kStripRows;
+  for (std::int64_t begin = k.begin / step * step; begin < k.end; begin += step, ahead += bytes) {
+    for (std::int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line);
+    widen_blocks(format, first, {begin, begin + step}, wide);
+    const std::int64_t from = std::max(begin, k.begin), to = std::min(begin + step, k.end);
+    const float* b = wide + (from - begin) * static_cast<std::int64_t>(kStrip<float>);
+    for (std::int64_t n = from; n < to; ++n, a += tile_stride(kRows), b += kStrip<float>) {
+      const Vec<float> left = hn::Load(d, b), right = hn::Load(d, b + kLanes<float>);
+      for (int r = 0; r < kRows; ++r) {
+        const Vec<float> factor = hn::Set(d, a[r]);
+        sum[r][0] = hn::MulAdd(factor, left, sum[r][0]);
+        sum[r][1] = hn::MulAdd(factor, right, sum[r][1]);
+      }
     }
   }
+  store_tile<float, kRows>(sum, fresh, bias, c, c_stride);
 }
 
 // How a problem is cut into blocks of rows and parts of strips, so many that all members have work. An item is one part
@@ -88,8 +125,12 @@ struct GemmPlan {
   }
 
   std::int64_t items() const { return blocks * parts; }
-  // A B packed in 16 bits is widened in registers for few rows; for more, each slice of a strip is widened once.
+  // B [K,N] is a matrix [N,K] of blocks, whose strips are read as they lie.
+  bool b_has_blocks() const { return problem.b.present() && problem.b.dtype() == DType::blocks; }
+  // A B of 16 bits or blocks is widened as few rows are multiplied by it; for more, each slice of a strip is widened
+  // once.
   bool widens_b() const {
+    if (b_has_blocks()) return block_rows > kFewRows;
     return problem.packed != nullptr && problem.packed->strips.dtype() != dtype_of<T> && block_rows > kFewRows;
   }
 
@@ -143,13 +184,16 @@ struct GemmWorkspace {
         bias(carver.take<T>(static_cast<std::size_t>(plan.part_strips) * kStrip<T>)),
         sums(carver.take<T>(static_cast<std::size_t>((plan.in_place ? 1 : plan.part_strips) * plan.block_rows) *
                             kStrip<T>)),
-        b(carver.take<T>(plan.widens_b() ? kSlice * kStrip<T> : 0)) {}
+        b(carver.take<T>(plan.widens_b() ? kMostWidened * kStrip<T> : 0)) {}
 
   T* a;        // [slice][tile][k][tile_stride]
   T* widened;  // [lines][kWidened]
   T* bias;     // [strip][kStrip]
   T* sums;     // [strip][rows][kStrip]: strips that are not summed up in C
-  T* b;        // [k][kStrip]: a slice of a strip of 16-bit numbers, widened
+  T* b;        // [k][kStrip]: a slice of a strip of 16-bit numbers, or the blocks that it lies in, widened
+
+ private:
+  static constexpr std::int64_t kMostWidened = kSlice + 2 * kMostInPiece;
 };
 
 // What one member does. It begins at a block of its own and stays with it while parts are left, for its A stays packed.
@@ -164,6 +208,7 @@ class GemmWork {
         claims_(claims),
         b_(static_cast<const std::byte*>(b)),
         b_type_(b_type),
+        blocks_(plan.b_has_blocks() ? std::optional(BlockMatrix(problem_.b.transpose(0, 1))) : std::nullopt),
         w_(workspace),
         block_(first_block) {}
 
@@ -225,9 +270,28 @@ class GemmWork {
     std::fill(w_.bias + (end - begin), w_.bias + (strips_.end - strips_.begin) * kStrip<T>, T{0});
   }
 
+  // Strips of blocks are as wide as several of the kernel's, or as one.
+  const BlockFormat& format_of(std::int64_t strip) const {
+    return blocks_->format_of_strip(strip * static_cast<std::int64_t>(kStrip<T>) / kStripRows);
+  }
+  const std::uint8_t* first_of(std::int64_t strip) const {
+    const std::int64_t row = strip * static_cast<std::int64_t>(kStrip<T>);
+    return blocks_->strip(row / kStripRows) + row % kStripRows;
+  }
+
   const std::byte* b_of(std::int64_t slice, std::int64_t strip) const {
+    if (blocks_) {
+      const BlockFormat& format = format_of(strip);
+      return reinterpret_cast<const std::byte*>(first_of(strip) +
+                                                slice_of(slice).begin / format.elements * format.bytes * kStripRows);
+    }
     const std::int64_t at = (strip * plan_.K + slice_of(slice).begin) * static_cast<std::int64_t>(kStrip<T>);
     return b_ + at * static_cast<std::int64_t>(size_of(b_type_));
+  }
+  std::size_t bytes_per_k(std::int64_t strip) const {
+    if (!blocks_) return kStrip<T> * size_of(b_type_);
+    const BlockFormat& format = format_of(strip);
+    return static_cast<std::size_t>(format.bytes * kStripRows / format.elements);
   }
   // The part of B that is read next: the next strip, the first strip of the next slice, or the strip after the item's
   // last, which is the likeliest to be claimed next.
@@ -243,6 +307,7 @@ class GemmWork {
     const std::byte *b = b_of(slice, strip), *ahead = after(slice, strip);
     if (b_type_ == dtype_of<T>) return multiply_by(slice, strip, reinterpret_cast<const T*>(b), ahead);
     if constexpr (sizeof(T) == 4) {
+      if (blocks_) return multiply_by_blocks(slice, strip, ahead);
       if (plan_.widens_b()) {
         widen(b, b_type_, k.size() * kStrip<T>, w_.b);
         return multiply_by(slice, strip, w_.b, ahead);
@@ -252,21 +317,46 @@ class GemmWork {
     }
   }
 
-  // The same with b [k][kStrip] of type S; the bias is added with the last slice.
+  void multiply_by_blocks(std::int64_t slice, std::int64_t strip, const std::byte* ahead) {
+    const Range k = slice_of(slice);
+    const BlockFormat& format = format_of(strip);
+    if (!plan_.widens_b()) {
+      const Target to = target_of(slice, strip);
+      return with_height<GemmPlan<T>::kFewRows>(static_cast<int>(rows_.size()), 0, [&](std::size_t, auto height) {
+        gemm_tile_of_blocks<decltype(height)::value>(a_of(k, 0), format, first_of(strip), k, slice == 0, to.bias, to.c,
+                                                     to.c_stride, ahead);
+      });
+    }
+    const std::int64_t step = piece_of(format.type);
+    const Range whole{k.begin / step * step, divide_up(k.end, step) * step};
+    widen_blocks(format, first_of(strip), whole, w_.b);
+    multiply_by(slice, strip, w_.b + (k.begin - whole.begin) * static_cast<std::int64_t>(kStrip<T>), ahead);
+  }
+
+  // Where sums of a slice of a strip go, and the bias, which is added with the last slice.
+  struct Target {
+    const T* bias;
+    T* c;
+    std::size_t c_stride;
+  };
+  Target target_of(std::int64_t slice, std::int64_t strip) const {
+    const bool biased = problem_.bias.present() && slice + 1 == plan_.slices;
+    const T* bias = biased ? w_.bias + (strip - strips_.begin) * kStrip<T> : nullptr;
+    if (!summed_in_place(strip)) return {bias, sums_of(strip), kStrip<T>};
+    return {bias, c_of(rows_.begin, strip), static_cast<std::size_t>(problem_.c.stride(0))};
+  }
+
+  // The same with b [k][kStrip] of type S.
   template <class S>
   void multiply_by(std::int64_t slice, std::int64_t strip, const S* b, const std::byte* ahead) {
     const Range k = slice_of(slice);
-    const bool in_c = summed_in_place(strip);
-    const bool biased = problem_.bias.present() && slice + 1 == plan_.slices;
-    const T* bias = biased ? w_.bias + (strip - strips_.begin) * kStrip<T> : nullptr;
-    T* c = in_c ? c_of(rows_.begin, strip) : sums_of(strip);
-    const std::size_t c_stride = in_c ? static_cast<std::size_t>(problem_.c.stride(0)) : kStrip<T>;
+    const Target to = target_of(slice, strip);
     const bool fresh = slice == 0;
-    const std::size_t step = kStrip<T> / tiles() * size_of(b_type_);
+    const std::size_t step = bytes_per_k(strip) / tiles();
     std::size_t tile = 0;
     const auto run = [&](std::size_t first, auto height) {
-      gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, bias, c + first * c_stride, c_stride,
-                                            ahead, step);
+      gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, to.bias, to.c + first * to.c_stride,
+                                            to.c_stride, ahead, step);
       ahead += step * k.size();
     };
     if constexpr (sizeof(S) == sizeof(T)) {
@@ -290,8 +380,9 @@ class GemmWork {
   const GemmPlan<T>& plan_;
   const kernels::GemmProblem& problem_;
   const GemmClaims& claims_;
-  const std::byte* b_;  // [strip][K][kStrip]
+  const std::byte* b_;  // [strip][K][kStrip], unless it has blocks
   DType b_type_;
+  std::optional<BlockMatrix> blocks_;
   GemmWorkspace<T> w_;
   Range rows_{}, strips_{};
   std::int64_t block_, packed_block_ = -1;

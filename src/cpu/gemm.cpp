@@ -63,13 +63,15 @@ void gemm_at_once(Team& team, const kernels::GemmProblem& problem) {
   Carver measure(nullptr);
   GemmWorkspace<T>(measure, plan);
   const std::size_t workspace = measure.used();
-  if (problem.packed == nullptr) measure.take<T>(static_cast<std::size_t>(plan.strips * plan.K) * kStrip<T>);
+  const bool packs = problem.packed == nullptr && !plan.b_has_blocks();
+  if (packs) measure.take<T>(static_cast<std::size_t>(plan.strips * plan.K) * kStrip<T>);
   std::byte* own = team.scratch(0).reserve(measure.used());
   for (int member = 1; member < members; ++member) team.scratch(member).reserve(workspace);
   T* b_memory = reinterpret_cast<T*>(own + workspace);
-  if (problem.packed == nullptr) pack_b<T>(team, problem.b, dtype_of<T>, b_memory);
+  if (packs) pack_b<T>(team, problem.b, dtype_of<T>, b_memory);
   const void* b = problem.packed == nullptr ? b_memory : problem.packed->strips.view().data();
-  const DType b_type = problem.packed == nullptr ? dtype_of<T> : problem.packed->strips.dtype();
+  const DType b_type =
+      packs ? dtype_of<T> : (problem.packed == nullptr ? problem.b : problem.packed->strips.view()).dtype();
   const GemmClaims claims(plan);
   team.for_each(plan.items(), 1, members, [&](int member) {
     return GemmWork<T>(plan, claims, b, b_type, carve<GemmWorkspace<T>>(team.scratch(member), plan),
@@ -82,10 +84,14 @@ void gemm_at_once(Team& team, const kernels::GemmProblem& problem) {
 inline constexpr std::int64_t kPackedBytesOfB = 32 << 20;
 
 template <class T>
+std::int64_t columns_at_once(std::int64_t K) {
+  const std::int64_t strip_bytes = std::max<std::int64_t>(K, 1) * static_cast<std::int64_t>(kStrip<T> * sizeof(T));
+  return std::max<std::int64_t>(1, kPackedBytesOfB / strip_bytes) * static_cast<std::int64_t>(kStrip<T>);
+}
+
+template <class T>
 void gemm_as(Team& team, const kernels::GemmProblem& problem) {
-  const std::int64_t N = problem.c.shape(1), K = problem.a.shape(1);
-  const std::int64_t width = kStrip<T>, strip_bytes = std::max<std::int64_t>(K, 1) * width * sizeof(T);
-  const std::int64_t columns = std::max<std::int64_t>(1, kPackedBytesOfB / strip_bytes) * width;
+  const std::int64_t N = problem.c.shape(1), columns = columns_at_once<T>(problem.a.shape(1));
   if (problem.packed != nullptr || N <= columns) return gemm_at_once<T>(team, problem);
   for (std::int64_t begin = 0; begin < N; begin += columns) {
     const std::int64_t end = std::min(N, begin + columns);
@@ -97,7 +103,52 @@ void gemm_as(Team& team, const kernels::GemmProblem& problem) {
   }
 }
 
+// to [strips][K][kStrip] = these columns of a B [K,N] of blocks, whose rows lie along N, as in a gradient of inputs.
+// columns.begin is a multiple of the largest block.
+void pack_columns_of_blocks(Team& team, const ConstTensorView& b, Range columns, float* to) {
+  const BlockMatrix matrix(b);
+  constexpr auto width = static_cast<std::int64_t>(kStrip<float>);
+  const std::int64_t K = b.shape(0), groups = divide_up(K, width),
+                     pieces = divide_up(columns.end - columns.begin, kMostInBlock);
+  const int members = members_for(team, static_cast<double>(K * (columns.end - columns.begin)) / kMovedPerThread);
+  team.for_each(pieces * groups, 1, members, [&](int) {
+    return [&, K, columns, groups, to](std::int64_t item) {
+      alignas(64) float wide[kMostInBlock * width];
+      const std::int64_t row = item % groups * width, begin = columns.begin + item / groups * kMostInBlock;
+      const Range piece{begin, std::min(columns.end, begin + kMostInBlock)};
+      const std::uint8_t* first = matrix.strip(row / kStripRows) + row % kStripRows;
+      widen_blocks(matrix.format_of_row(row), first, piece, wide);
+      for (std::int64_t column = piece.begin; column < piece.end; column += width) {
+        transpose(wide + (column - piece.begin) * width, width, width,
+                  static_cast<std::size_t>(std::min(width, K - row)), 1.0f,
+                  to + (column - columns.begin) * K + row * width, width);
+      }
+    };
+  });
+}
+
+// C = A B for such a B, some columns at a time.
+void gemm_by_rows_of_blocks(Team& team, const kernels::GemmProblem& problem) {
+  const std::int64_t N = problem.c.shape(1), K = problem.a.shape(1);
+  const std::int64_t columns = std::max<std::int64_t>(1, columns_at_once<float>(K) / kMostInBlock) * kMostInBlock;
+  for (std::int64_t begin = 0; begin < N; begin += columns) {
+    const std::int64_t end = std::min(N, begin + columns), width = kStrip<float>;
+    kernels::PackedMatrix packed{.strips = Tensor::empty({divide_up(end - begin, width), K, width}, DType::f32),
+                                 .target = HWY_TARGET};
+    pack_columns_of_blocks(team, problem.b, {begin, end}, packed.strips.as<float>());
+    kernels::GemmProblem part = problem;
+    part.b = {};
+    part.packed = &packed;
+    part.c = problem.c.slice(1, begin, end);
+    if (problem.bias.present()) part.bias = problem.bias.slice(0, begin, end);
+    gemm_at_once<float>(team, part);
+  }
+}
+
 void gemm(Team& team, const kernels::GemmProblem& problem) {
+  if (problem.b.present() && problem.b.dtype() == DType::blocks) {
+    return problem.b.stride(0) == 1 ? gemm_at_once<float>(team, problem) : gemm_by_rows_of_blocks(team, problem);
+  }
   if (problem.packed != nullptr && problem.packed->target != HWY_TARGET) {
     throw Error(ErrorCode::layout, "gemm", "B was packed for another vector target than the one in use");
   }

@@ -18,7 +18,9 @@ void attend_backward(Team& team, const std::shared_ptr<Allocator>& memory,
                      const kernels::AttentionGradientProblem& problem);
 void append(Team& team, const kernels::AppendProblem& problem);
 
-// The bits of C do not depend on the number of threads, nor on whether B was packed for exact products or not at all.
+// The bits of C do not depend on the number of threads, nor on whether B was packed for exact products or not at all. B
+// may also be a matrix of blocks, or its transpose, as the table of embed may be: then they are those of its numbers in
+// f32.
 void gemm(Team& team, const kernels::GemmProblem& problem);
 kernels::PackedMatrix pack(Team& team, const ConstTensorView& b, kernels::Products products);
 void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums, const TensorView& rounded = {});

@@ -69,7 +69,8 @@ Observer::Observer(Context& context, const std::filesystem::path& model)
       language_(language_of(model, model_->config())),
       special_(language_->special()),
       tape_(context, false) {
-  model::expect_memory("view", model_->config(), 1, {.batch = kRepeats, .tokens = kRepeatLength});
+  model::expect_memory("view", model_->config(), 0, {.batch = kRepeats, .tokens = kRepeatLength},
+                       model::packed_bytes(*model_));
   tape_.pack_weights();
   heads::RepeatProbe random{.alphabet = language_->ordinary(),
                             .beginning = language_->beginning(),
@@ -132,7 +133,8 @@ Tensor Observer::weights(const std::vector<std::int32_t>& tokens, const GateList
 
 std::vector<HeadImportance> Observer::gradients(const std::vector<std::int32_t>& tokens) {
   if (model_->config().kind != model::Kind::gpt || tokens.size() < 2) return {};
-  model::expect_memory("view", model_->config(), 2, {.tokens = std::ssize(tokens), .backward = true});
+  model::expect_memory("view", model_->config(), 0, {.tokens = std::ssize(tokens), .backward = true},
+                       2 * model::packed_bytes(*model_));
   std::vector<std::int32_t> next = targets_of(tokens);
   next.back() = -1;
   std::vector<Examples> examples(1);

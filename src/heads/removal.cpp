@@ -41,22 +41,72 @@ std::byte* copy_blocks(const std::byte* from, const std::vector<std::int64_t>& f
   return to;
 }
 
-// Memory for what stays of a parameter, in the old one's type.
-std::byte* room_for(const Parameter& old, Parameter& smaller) {
-  smaller.value = Tensor::empty(smaller.value.shape(), old.value.dtype());
+// Memory for what stays of a parameter, in this type.
+std::byte* room_for(Parameter& smaller, DType dtype) {
+  smaller.value = Tensor::empty(smaller.value.shape(), dtype);
   return static_cast<std::byte*>(smaller.value.view().data());
 }
 
 const std::byte* bytes_of(const Tensor& tensor) { return static_cast<const std::byte*>(tensor.view().data()); }
 
+// The rows of in_proj_weight that stay, if it has blocks and they can stay so; else an absent tensor.
+Tensor blocks_of_projection(const Tensor& from, const model::LayerHeads& old, const Staying& staying, std::int64_t D) {
+  std::vector<std::int64_t> rows;
+  const auto keep = [&](const std::vector<std::int64_t>& heads, std::int64_t before) {
+    for (const std::int64_t head : heads) {
+      for (std::int64_t r = 0; r < D; ++r) rows.push_back((before + head) * D + r);
+    }
+  };
+  keep(staying.heads, 0);
+  for (int part = 0; part < 2; ++part) keep(staying.kv_heads, old.heads + part * old.kv_heads);
+  const BlockMatrix matrix(from);
+  std::vector<BlockType> types;
+  for (const std::int64_t row : rows) types.push_back(matrix.format_of_row(row).type);
+  const std::vector<BlockType> strips = types_of_strips(types);
+  if (strips.empty()) return {};
+  BlockWriter writer({std::ssize(rows), matrix.columns()}, strips);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    writer.put(static_cast<std::int64_t>(row), matrix.row(rows[row]).data());
+  }
+  return std::move(writer).finish();
+}
+
+// The columns of out_proj.weight [C,H*D] that stay, likewise: if heads are whole blocks.
+Tensor blocks_of_output(const Tensor& from, const Staying& staying, std::int64_t D) {
+  const BlockMatrix matrix(from);
+  std::vector<BlockType> strips;
+  for (std::int64_t row = 0; row < matrix.rows(); row += kStripRows) {
+    strips.push_back(matrix.format_of_row(row).type);
+    if (D % format_of(strips.back()).elements != 0) return {};
+  }
+  BlockWriter writer({matrix.rows(), std::ssize(staying.heads) * D}, strips);
+  std::vector<std::uint8_t> kept;
+  for (std::int64_t row = 0; row < matrix.rows(); ++row) {
+    const std::vector<std::uint8_t> whole = matrix.row(row);
+    const std::int64_t bytes = matrix.format_of_row(row).row_bytes(D);
+    kept.clear();
+    for (const std::int64_t head : staying.heads) {
+      kept.insert(kept.end(), whole.begin() + head * bytes, whole.begin() + (head + 1) * bytes);
+    }
+    writer.put(row, kept.data());
+  }
+  return std::move(writer).finish();
+}
+
 // in_proj_weight [(H+2G)*D,C] or in_proj_bias [(H+2G)*D], with `row` numbers per row.
 void copy_projection(const Parameter* from, const model::LayerHeads& old, const Staying& staying, std::int64_t D,
                      std::int64_t row, Parameter* to) {
   if (from == nullptr || to == nullptr) return;
-  const Tensor held = copied_to_host(from->value);
+  if (from->value.dtype() == DType::blocks) {
+    if (Tensor kept = blocks_of_projection(from->value, old, staying, D); kept.present()) {
+      to->value = std::move(kept);
+      return;
+    }
+  }
+  const Tensor held = numbers_on_host(from->value);
   const std::byte* source = bytes_of(held);
   const std::int64_t head = D * row * static_cast<std::int64_t>(size_of(held.dtype()));
-  std::byte* target = copy_blocks(source, staying.heads, head, room_for(*from, *to));
+  std::byte* target = copy_blocks(source, staying.heads, head, room_for(*to, held.dtype()));
   for (int part = 0; part < 2; ++part) {  // keys, then values
     target = copy_blocks(source + (old.heads + part * old.kv_heads) * head, staying.kv_heads, head, target);
   }
@@ -76,9 +126,15 @@ void copy_attention(const model::Transformer& from, std::size_t layer, const Sta
   for_each_parameter(copy_norm, old, made);
   copy_projection(old.in_proj_weight, config.layers[layer], staying, D, config.width, made.in_proj_weight);
   copy_projection(old.in_proj_bias, config.layers[layer], staying, D, 1, made.in_proj_bias);
-  const Tensor out = copied_to_host(old.out_proj_weight->value);
+  if (old.out_proj_weight->value.dtype() == DType::blocks) {
+    if (Tensor kept = blocks_of_output(old.out_proj_weight->value, staying, D); kept.present()) {
+      made.out_proj_weight->value = std::move(kept);
+      return;
+    }
+  }
+  const Tensor out = numbers_on_host(old.out_proj_weight->value);
   const auto size = static_cast<std::int64_t>(size_of(out.dtype()));
-  std::byte* target = room_for(*old.out_proj_weight, *made.out_proj_weight);
+  std::byte* target = room_for(*made.out_proj_weight, out.dtype());
   for (std::int64_t c = 0; c < config.width; ++c) {
     target = copy_blocks(bytes_of(out) + c * inner * size, staying.heads, D * size, target);
   }
@@ -108,7 +164,8 @@ std::unique_ptr<model::Transformer> without_heads(const model::Transformer& mode
   if (means != nullptr) config.bias = true;
   // Assembled on the host, then moved to the old model's memory.
   auto smaller = model::Transformer::unfilled(config, model.dtype(), model.allocator());
-  for (Parameter* parameter : smaller->parameters()) {
+  for (Parameter* parameter : smaller->parameters()) {  // a bias may be new
+    if (parameter->value.shape().rank() > 1) continue;
     parameter->value = Tensor::zeros(parameter->value.shape(), parameter->value.dtype());
   }
   copy_the_rest(model, *smaller);

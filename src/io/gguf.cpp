@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/memory.h"
-#include "io/gguf_blocks.h"
 
 namespace polyhead::io {
 namespace {
@@ -144,9 +143,30 @@ Json scan_metadata(Scanner& scan, std::uint64_t count) {
   return metadata;
 }
 
-const BlockFormat& format_of(std::uint32_t id, const Scanner& scan, const std::string& what) {
+// The element types: numbers as they are, and blocks.
+struct Format {
+  std::uint32_t id;
+  std::string_view name;
+  std::int64_t elements, bytes;  // of a block, or 1 and those of a number
+  DType dtype;
+};
+
+const std::vector<Format>& formats() {
+  static const std::vector<Format> all = [] {
+    std::vector<Format> known{
+        {0, "F32", 1, 4, DType::f32}, {1, "F16", 1, 2, DType::f16}, {30, "BF16", 1, 2, DType::bf16}};
+    for (const BlockFormat& blocks : block_formats()) {
+      known.push_back(
+          {static_cast<std::uint32_t>(blocks.type), blocks.name, blocks.elements, blocks.bytes, DType::blocks});
+    }
+    return known;
+  }();
+  return all;
+}
+
+const Format& format_numbered(std::uint32_t id, const Scanner& scan, const std::string& what) {
   std::string known;
-  for (const BlockFormat& format : block_formats()) {
+  for (const Format& format : formats()) {
     if (format.id == id) return format;
     known += (known.empty() ? "" : ", ") + std::string(format.name);
   }
@@ -154,7 +174,7 @@ const BlockFormat& format_of(std::uint32_t id, const Scanner& scan, const std::s
                         "); convert the file to one of them, for instance with llama-quantize");
 }
 
-std::int64_t bytes_of(const Dims& shape, const BlockFormat& format, const Scanner& scan, const std::string& what) {
+std::int64_t bytes_of(const Dims& shape, const Format& format, const Scanner& scan, const std::string& what) {
   const std::int64_t row = shape.rank() == 0 ? 1 : shape[shape.rank() - 1];
   if (row % format.elements != 0) {
     scan.refuse(what, std::string(format.name) + " " + to_string(shape) + ": expected rows of a multiple of " +
@@ -181,10 +201,17 @@ StoredTensor scan_tensor(Scanner& scan, const std::string& name) {
     }
     shape[axis] = static_cast<std::int64_t>(size);
   }
-  const BlockFormat& format = format_of(scan.number<std::uint32_t>(what), scan, what);
+  const Format& format = format_numbered(scan.number<std::uint32_t>(what), scan, what);
   const auto offset = scan.number<std::uint64_t>(what);
   const auto bytes = static_cast<std::uint64_t>(bytes_of(shape, format, scan, what));
-  return {name, std::string(format.name), format.dtype, shape, offset, bytes};
+  const bool blocks = format.dtype == DType::blocks;
+  return {.name = name,
+          .format = std::string(format.name),
+          .dtype = blocks ? DType::f32 : format.dtype,
+          .shape = shape,
+          .offset = offset,
+          .bytes = bytes,
+          .blocks = blocks ? std::optional(static_cast<BlockType>(format.id)) : std::nullopt};
 }
 
 std::uint64_t alignment_of(const Json& metadata, const std::string& where) {
@@ -256,10 +283,6 @@ GgufHeader read_header(const Reader& file, const std::string& where) {
   return header;
 }
 
-const BlockFormat& format_called(const std::string& name) {
-  return *std::find_if(block_formats().begin(), block_formats().end(), [&](const auto& f) { return f.name == name; });
-}
-
 }  // namespace
 
 GgufHeader read_gguf_header(const std::filesystem::path& path) { return read_header(Reader(path), path.string()); }
@@ -274,11 +297,11 @@ std::string gguf_metadata_alone(const std::filesystem::path& path) {
 
 Tensor read_gguf_tensor(const Reader& file, const StoredTensor& stored) {
   Tensor tensor = Tensor::empty(stored.shape, stored.dtype);
-  const BlockFormat& format = format_called(stored.format);
-  if (format.widen == nullptr) {
+  if (!stored.blocks) {
     file.read(stored.offset, tensor.view().data(), static_cast<std::size_t>(stored.bytes));
     return tensor;
   }
+  const BlockFormat& format = format_of(*stored.blocks);
   constexpr std::uint64_t kBlocks = 1024;
   const auto block_bytes = static_cast<std::uint64_t>(format.bytes);
   std::vector<std::uint8_t> piece(kBlocks * block_bytes);
@@ -290,6 +313,21 @@ Tensor read_gguf_tensor(const Reader& file, const StoredTensor& stored) {
     done += bytes;
   }
   return tensor;
+}
+
+void read_gguf_rows(const Reader& file, const StoredTensor& stored,
+                    const std::function<void(std::int64_t, std::span<const std::uint8_t>)>& take) {
+  constexpr std::int64_t kPiece = 1 << 20;
+  const std::int64_t rows = stored.shape[0], bytes = format_of(*stored.blocks).row_bytes(stored.shape[1]);
+  const std::int64_t at_once = std::max<std::int64_t>(1, kPiece / bytes);
+  std::vector<std::uint8_t> piece(static_cast<std::size_t>(std::min(rows, at_once) * bytes));
+  for (std::int64_t begin = 0; begin < rows; begin += at_once) {
+    const std::int64_t count = std::min(at_once, rows - begin);
+    file.read(stored.offset + static_cast<std::uint64_t>(begin * bytes), piece.data(),
+              static_cast<std::size_t>(count * bytes));
+    for (std::int64_t n = 0; n < count; ++n)
+      take(begin + n, {piece.data() + n * bytes, static_cast<std::size_t>(bytes)});
+  }
 }
 
 Gguf read_gguf(const std::filesystem::path& path) {

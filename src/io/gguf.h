@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,5 +41,8 @@ Gguf read_gguf(const std::filesystem::path& path);
 
 // Reads one of the tensors that the header lists.
 Tensor read_gguf_tensor(const Reader& file, const StoredTensor& stored);
+// The same of a matrix of blocks, which are handed over as they are, a row at a time.
+void read_gguf_rows(const Reader& file, const StoredTensor& stored,
+                    const std::function<void(std::int64_t row, std::span<const std::uint8_t> blocks)>& take);
 
 }  // namespace polyhead::io

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/blocks.h"
 #include "polyhead/tensor.h"
 
 namespace polyhead::io {
@@ -17,7 +19,8 @@ struct StoredTensor {
   std::string format;  // the file's own word for its type: "BF16", "Q4_K"
   DType dtype;         // what it is read as
   Dims shape;
-  std::uint64_t offset, bytes;  // in the file
+  std::uint64_t offset, bytes;           // in the file
+  std::optional<BlockType> blocks = {};  // if it is stored in blocks, which are read as f32 unless they are kept
 };
 
 // Tensors that were read, in the order of the header. Each is moved out once, to where it stays.

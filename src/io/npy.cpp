@@ -18,6 +18,7 @@ std::string type_of(DType dtype) {
     case DType::i32: return "<i4";
     case DType::i64: return "<i8";
     case DType::boolean: return "|b1";
+    case DType::blocks: break;  // whose elements have no size, which the caller asks for first
   }
   return "";
 }

@@ -22,6 +22,7 @@ std::string_view format_of(DType dtype) {
     case DType::i32: return "I32";
     case DType::i64: return "I64";
     case DType::boolean: return "BOOL";
+    case DType::blocks: break;
   }
   return "";
 }
@@ -38,6 +39,7 @@ void expect_writable(const std::vector<NamedTensor>& tensors) {
     };
     if (!names.insert(name).second) refuse(ErrorCode::value, "the name is taken; expected each name once");
     if (!tensor.present()) refuse(ErrorCode::value, "expected a tensor, found nothing");
+    if (tensor.dtype() == DType::blocks) refuse(ErrorCode::dtype, "expected numbers, found blocks; widen them first");
     if (tensor.device() != Device{}) refuse(ErrorCode::device, "expected memory of the host");
     if (tensor.data() == nullptr && tensor.count() > 0) refuse(ErrorCode::layout, "its data pointer is null");
   }

@@ -158,4 +158,9 @@ Tensor read_weight(const ListedWeights::Listed& listed) {
                                             : read_safetensors_tensor(file, listed.tensor, listed.file.string());
 }
 
+void read_block_rows(const ListedWeights::Listed& listed,
+                     const std::function<void(std::int64_t, std::span<const std::uint8_t>)>& take) {
+  read_gguf_rows(Reader(listed.file), listed.tensor, take);
+}
+
 }  // namespace polyhead::io

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,7 +36,10 @@ struct ListedWeights {
 };
 ListedWeights list_weights(const std::filesystem::path& model);
 
-// Reads one listed tensor.
+// Reads one listed tensor; blocks become f32.
 Tensor read_weight(const ListedWeights::Listed& listed);
+// Reads a matrix of blocks and hands them over as they are, a row at a time.
+void read_block_rows(const ListedWeights::Listed& listed,
+                     const std::function<void(std::int64_t row, std::span<const std::uint8_t> blocks)>& take);
 
 }  // namespace polyhead::io

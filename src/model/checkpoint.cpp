@@ -79,8 +79,8 @@ void expect_file(const std::filesystem::path& folder, const char* name) {
 }  // namespace
 
 void HostTensors::add(const std::string& name, const Tensor& tensor) {
-  const bool here = tensor.device() == Device{};
-  if (!here) copies_.push_back(copied_to_host(tensor));
+  const bool here = tensor.device() == Device{} && tensor.dtype() != DType::blocks;
+  if (!here) copies_.push_back(numbers_on_host(tensor));
   named_.push_back({name, here ? tensor.view() : std::as_const(copies_.back()).view()});
 }
 
@@ -106,8 +106,6 @@ Placement::Placement(std::shared_ptr<Allocator> memory, Precision precision) : m
   if (precision == Precision::bf16) half_ = DType::bf16;
   if (precision == Precision::f16) half_ = DType::f16;
 }
-
-bool Placement::keeps_halves() const noexcept { return is_on_host() || half_; }
 
 Tensor Placement::placed(const std::string& where, const autograd::Parameter& parameter, Tensor found) const {
   if (is_on_host()) return found;
@@ -145,7 +143,11 @@ void save(const Transformer& model, const std::filesystem::path& folder) {
 
 std::uint64_t saved_bytes(const Transformer& model) {
   std::vector<io::NamedTensor> named;  // their data are not looked at
-  for (const autograd::Parameter* parameter : model.parameters()) named.push_back({parameter->name, parameter->value});
+  for (const autograd::Parameter* parameter : model.parameters()) {
+    const ConstTensorView value = parameter->value;
+    const DType written = value.dtype() == DType::blocks ? DType::f32 : value.dtype();
+    named.push_back({parameter->name, {value.data(), written, value.shape(), value.strides(), value.device()}});
+  }
   return io::safetensors_bytes(named, mark(model.config()));
 }
 

@@ -14,7 +14,7 @@ namespace polyhead::model {
 inline constexpr const char* kConfigFile = "config.json";
 inline constexpr const char* kWeightsFile = "model.safetensors";
 
-// Tensors by name, to be written; those on a device are copied to the host.
+// Tensors by name, to be written; those on a device are copied to the host, those of blocks are widened.
 class HostTensors {
  public:
   void add(const std::string& name, const Tensor& tensor);
@@ -47,12 +47,18 @@ void expect_finite(const std::string& where, const std::string& name, const Tens
 // Whether a parameter may have 16 bits in an f32 model: products and token look-ups widen it as they read.
 bool may_be_half(const autograd::Parameter& parameter);
 
-// How the parameters of a loaded model lie in memory. On the host those that may be half stay as they are stored; on a
-// device they have the 16 bits of the precision, or become f32, since its products need one type. The rest is f32.
+// How matrices may stay that were not stored in f32.
+struct AsStored {
+  bool halves = false, blocks = false;
+};
+
+// How the parameters of a loaded model lie in memory. On the host those that may be half stay as they are stored, in 16
+// bits or in blocks; on a device they have the 16 bits of the precision, or become f32, since its products need one
+// type. The rest is f32.
 class Placement {
  public:
   Placement(std::shared_ptr<Allocator> memory, Precision precision);
-  bool keeps_halves() const noexcept;
+  AsStored as_stored() const noexcept { return {.halves = is_on_host() || half_, .blocks = is_on_host()}; }
   bool is_on_host() const noexcept { return memory_->device() == Device{}; }
   // A host tensor in the parameter's place. Refuses (input) numbers that are finite in the file, and not in 16 bits.
   Tensor placed(const std::string& where, const autograd::Parameter& parameter, Tensor found) const;

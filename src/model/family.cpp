@@ -7,7 +7,6 @@
 #include "core/processors.h"
 #include "core/team.h"
 #include "io/file.h"
-#include "model/checkpoint.h"
 #include "model/families.h"
 #include "model/memory.h"
 
@@ -75,32 +74,28 @@ Tensor transposed(const Tensor& from) {
   return to;
 }
 
-// Rows 2c and 2c + 1 of each head [D rows] to c and c + D/2.
-Tensor apart(const Tensor& from, std::int64_t head_dim) {
-  const std::int64_t bytes = row_bytes(from);
-  Tensor to = Tensor::empty(from.shape(), from.dtype());
-  for (std::int64_t r = 0; r < from.shape()[0]; ++r) {
-    const std::int64_t in_head = r % head_dim, target = r - in_head + in_head / 2 + in_head % 2 * (head_dim / 2);
-    std::copy_n(row_of(from, r, bytes), bytes, row_of(to, target, bytes));
+// Where row r of `rows` goes: by its source's rules about heads of head_dim rows, without the first ones. Below 0:
+// away.
+std::int64_t place_of(std::int64_t r, const Source& source, std::int64_t rows, std::int64_t head_dim) {
+  const std::int64_t in_head = r % head_dim, first = r - in_head;
+  if (rows % head_dim == 0 && source.interleaved) return first + in_head / 2 + in_head % 2 * (head_dim / 2);
+  if (rows % head_dim == 0 && source.by_head) {  // [H, q k v, D] to [q k v, H, D]
+    const std::int64_t part = r / head_dim, heads = rows / (3 * head_dim);
+    return (part % 3 * heads + part / 3) * head_dim + in_head;
   }
-  return to;
+  return r - source.skip;
 }
 
-// Rows [H, q k v, D] to [q k v, H, D].
-Tensor by_part(const Tensor& from, std::int64_t head_dim) {
-  const std::int64_t heads = from.shape()[0] / (3 * head_dim), bytes = head_dim * row_bytes(from);
-  Tensor to = Tensor::empty(from.shape(), from.dtype());
-  for (std::int64_t n = 0; n < 3 * heads; ++n) {
-    std::copy_n(row_of(from, n, bytes), bytes, row_of(to, n % 3 * heads + n / 3, bytes));
+// A tensor's rows in their places.
+Tensor placed_rows(const Tensor& from, const Source& source, std::int64_t head_dim) {
+  const std::int64_t rows = from.shape()[0], bytes = row_bytes(from);
+  Dims shape = from.shape();
+  shape[0] -= source.skip;
+  Tensor to = Tensor::empty(shape, from.dtype());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t place = place_of(r, source, rows, head_dim);
+    if (place >= 0) std::copy_n(row_of(from, r, bytes), bytes, row_of(to, place, bytes));
   }
-  return to;
-}
-
-// Without the first rows.
-Tensor from_row(const Tensor& from, std::int64_t first) {
-  const std::int64_t rows = from.shape()[0] - first, bytes = row_bytes(from);
-  Tensor to = Tensor::empty({rows, from.shape()[1]}, from.dtype());
-  std::copy_n(row_of(from, first, bytes), rows * bytes, row_of(to, 0, bytes));
   return to;
 }
 
@@ -111,8 +106,8 @@ void add_first_row(const Tensor& row, Tensor& to) {
 
 class Loader {
  public:
-  Loader(const io::ListedWeights& weights, const Family& family, const Config& config, bool keeps_halves)
-      : family_(family), config_(config), keeps_halves_(keeps_halves), where_(weights.where.string()) {
+  Loader(const io::ListedWeights& weights, const Family& family, const Config& config, const AsStored& kept)
+      : family_(family), config_(config), kept_(kept), where_(weights.where.string()) {
     for (const auto& listed : weights.tensors) {
       std::string name = listed.tensor.name;
       if (!family.prefix.empty() && name.starts_with(family.prefix)) name.erase(0, family.prefix.size());
@@ -153,7 +148,10 @@ class Loader {
     const Place place(parameter.name);
     const std::vector<Source>& sources = family_.parameters.at(place.pattern);
     if (sources.empty()) return Tensor::zeros(shape, DType::f32);
-    const DType dtype = keeps_halves_ && may_be_half(parameter) ? common_type(place, sources) : DType::f32;
+    if (const std::vector<BlockType> strips = strips_of(parameter, place, sources); !strips.empty()) {
+      return blocks_of(shape, place, sources, strips);
+    }
+    const DType dtype = kept_.halves && may_be_half(parameter) ? common_type(place, sources) : DType::f32;
     if (sources.size() == 1) return read(place.named(sources[0].name), sources[0], dtype);
     Tensor result = Tensor::empty(shape, dtype);
     const std::int64_t bytes = row_bytes(result);
@@ -200,13 +198,49 @@ class Loader {
     return {std::max<std::int64_t>(shape[0] - source.skip, 0), shape[1]};
   }
 
+  static bool is_moved_only(const Source& source) { return source.plus.empty() && !source.plus_one; }
+
+  // The types of a parameter's strips, if it can stay in the blocks of its sources.
+  std::vector<BlockType> strips_of(const autograd::Parameter& parameter, const Place& place,
+                                   const std::vector<Source>& sources) const {
+    if (!kept_.blocks || !may_be_half(parameter)) return {};
+    std::vector<BlockType> rows;
+    for (const Source& source : sources) {
+      const io::StoredTensor& stored = tensors_.at(place.named(source.name))->tensor;
+      if (!stored.blocks || source.transposed || !is_moved_only(source)) return {};
+      rows.insert(rows.end(), static_cast<std::size_t>(rows_of(source, stored)[0]), *stored.blocks);
+    }
+    return types_of_strips(rows);
+  }
+
+  Tensor blocks_of(const Dims& shape, const Place& place, const std::vector<Source>& sources,
+                   const std::vector<BlockType>& strips) const {
+    BlockWriter writer(shape, strips);
+    std::int64_t first = 0;
+    for (const Source& source : sources) {
+      const io::ListedWeights::Listed& listed = *tensors_.at(place.named(source.name));
+      const BlockFormat& format = format_of(*listed.tensor.blocks);
+      const std::int64_t rows = listed.tensor.shape[0];
+      io::read_block_rows(listed, [&](std::int64_t r, std::span<const std::uint8_t> blocks) {
+        const std::int64_t target = place_of(r, source, rows, config_.head_dim);
+        if (!format.all_finite(blocks)) {
+          refuse(where_ + ": " + listed.tensor.name +
+                 ": expected finite numbers, found a scale of infinity or nan in row " + std::to_string(r) +
+                 "; the training that made it went wrong, or the file is damaged");
+        }
+        if (target >= 0) writer.put(first + target, blocks.data());
+      });
+      first += rows_of(source, listed.tensor)[0];
+    }
+    return std::move(writer).finish();
+  }
+
   // The 16-bit type that all sources are stored in and can stay in; else f32.
   DType common_type(const Place& place, const std::vector<Source>& sources) const {
     DType common = DType::f32;
     for (const Source& source : sources) {
       const DType dtype = tensors_.at(place.named(source.name))->tensor.dtype;
-      const bool moved_only = source.plus.empty() && !source.plus_one;
-      if (size_of(dtype) != 2 || !moved_only) return DType::f32;
+      if (size_of(dtype) != 2 || !is_moved_only(source)) return DType::f32;
       if (&source != &sources.front() && dtype != common) return DType::f32;
       common = dtype;
     }
@@ -223,10 +257,9 @@ class Loader {
     if (source.transposed && tensor.shape().rank() == 2) {
       return dtype == DType::f32 ? transposed<float>(tensor) : transposed<std::uint16_t>(tensor);
     }
-    const bool heads = tensor.shape()[0] % config_.head_dim == 0;
-    if (source.interleaved && heads) return apart(tensor, config_.head_dim);
-    if (source.by_head && heads) return by_part(tensor, config_.head_dim);
-    if (source.skip > 0) tensor = from_row(tensor, source.skip);
+    if (source.interleaved || source.by_head || source.skip > 0) {
+      tensor = placed_rows(tensor, source, config_.head_dim);
+    }
     if (!source.plus.empty()) add_first_row(read(source.plus, {}), tensor);
     return tensor;
   }
@@ -239,7 +272,7 @@ class Loader {
 
   const Family& family_;
   const Config& config_;
-  bool keeps_halves_;
+  AsStored kept_;
   std::string where_;
   std::map<std::string, const io::ListedWeights::Listed*> tensors_;
   std::set<std::string> taken_;
@@ -302,11 +335,12 @@ void drop_biases(Family& family, const std::string& of) {
   }
 }
 
-double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves) {
+double loaded_bytes(const io::ListedWeights& weights, const AsStored& kept) {
   double bytes = 0;
   for (const auto& [file, tensor] : weights.tensors) {
-    const bool half = keeps_halves && size_of(tensor.dtype) == 2 && tensor.shape.rank() == 2;
-    bytes += (half ? 2.0 : 4.0) * static_cast<double>(count_of(tensor.shape));
+    const bool matrix = tensor.shape.rank() == 2, half = kept.halves && matrix && size_of(tensor.dtype) == 2;
+    bytes += kept.blocks && matrix && tensor.blocks ? static_cast<double>(tensor.bytes)
+                                                    : (half ? 2.0 : 4.0) * static_cast<double>(count_of(tensor.shape));
   }
   return bytes;
 }
@@ -367,7 +401,7 @@ Config foreign_config(const io::ListedWeights& weights) { return Foreign(weights
 void check_foreign(const io::ListedWeights& weights) {
   const Foreign foreign(weights);
   const auto shapes = Transformer::unfilled(foreign.config, DType::f32, std::make_shared<NoAllocator>());
-  Loader loader(weights, foreign.family, foreign.config, false);
+  Loader loader(weights, foreign.family, foreign.config, {});
   check_all(loader, *shapes);
 }
 
@@ -380,10 +414,10 @@ std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, co
   const io::ListedWeights weights = io::list_weights(model);
   const Foreign foreign(weights);
   const Placement placement(memory, precision);
-  polyhead::expect_memory("load", weights.where.string(), loaded_bytes(weights, placement.keeps_halves()),
+  polyhead::expect_memory("load", weights.where.string(), loaded_bytes(weights, placement.as_stored()),
                           "load it on a machine that has more");
   auto made = Transformer::unfilled(foreign.config, DType::f32, memory);
-  Loader loader(weights, foreign.family, foreign.config, placement.keeps_halves());
+  Loader loader(weights, foreign.family, foreign.config, placement.as_stored());
   check_all(loader, *made);
   const std::vector<autograd::Parameter*> all = made->parameters();
   Team team(std::min(placement.is_on_host() ? kReaders : kReadersForDevice, usable_processors()));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "io/weights.h"
+#include "model/checkpoint.h"
 #include "model/transformer.h"
 
 namespace polyhead::model {
@@ -57,8 +58,8 @@ void check_foreign(const io::ListedWeights& weights);
 // The config that the files describe; refuses (input) a family or settings that polyhead does not have.
 Config foreign_config(const io::ListedWeights& weights);
 
-// About how many bytes the weights take once loaded; the host keeps 16-bit matrices as they are (keeps_halves).
-double loaded_bytes(const io::ListedWeights& weights, bool keeps_halves);
+// About how many bytes the weights take once loaded.
+double loaded_bytes(const io::ListedWeights& weights, const AsStored& kept);
 
 // Whether polyhead saved this folder, judging by its config.json.
 bool is_own(const std::filesystem::path& model);

@@ -196,7 +196,7 @@ std::vector<std::pair<std::string, Tensor>> llama_tensors(const Transformer& mod
     for (std::size_t layer = 0; layer < (of_layers ? model.config().layers.size() : 1); ++layer) {
       const auto found = parameters.find(with_layer(pattern, layer));
       if (found == parameters.end()) continue;  // the output, if it is the embedding
-      const Tensor all = copied_to_host(found->second->value);
+      const Tensor all = numbers_on_host(found->second->value);
       std::int64_t row = 0, n = 0;
       for (const std::int64_t rows : shares_of(model.config(), layer, sources.size(), all.shape()[0])) {
         const std::string name = with_layer(sources[static_cast<std::size_t>(n++)].name, layer);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/memory.h"
+#include "model/transformer.h"
 #include "polyhead/attention.h"
 
 namespace polyhead::model {
@@ -58,6 +59,15 @@ double parameter_count(const Config& config) {
   if (!config.tied && config.kind != Kind::encoder)
     count += static_cast<double>(config.outputs()) * (width + (config.kind == Kind::classifier ? 1 : 0));
   return count;
+}
+
+double packed_bytes(const Transformer& model) {
+  double bytes = 0;
+  for (const autograd::Parameter* parameter : model.parameters()) {
+    const Tensor& value = parameter->value;
+    bytes += value.dtype() == DType::blocks ? 0 : static_cast<double>(value.bytes());
+  }
+  return bytes;
 }
 
 double pass_bytes(const Config& config, const Pass& pass) {

@@ -8,7 +8,12 @@
 
 namespace polyhead::model {
 
+class Transformer;
+
 double parameter_count(const Config& config);  // a double: a config may ask for more than 2^63
+
+// Of what a tape packs of a model's weights: blocks are read as they lie.
+double packed_bytes(const Transformer& model);
 
 // Bytes of one pass, accurate to within a tenth. In a backward pass, layers reuse the memory of each other's gradients;
 // without one, they reuse all of each other's memory.

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/blocks.h"
+
 namespace polyhead::ops {
 namespace {
 
@@ -51,9 +53,11 @@ void Argument::expect_memory() const {
     refuse(ErrorCode::device, op.device == Device{} ? "memory of the host" : "memory of " + to_string(op.device),
            "copy it there");
   }
-  extent(*this);
+  const bool blocks = view.dtype() == DType::blocks;
+  if (!blocks) extent(*this);
   if (view.count() == 0) return;
   if (view.data() == nullptr) refuse(ErrorCode::layout, "data", "its data pointer is null");
+  if (blocks) return;
   if (reinterpret_cast<std::uintptr_t>(view.data()) % size_of(view.dtype()) != 0) {
     refuse(ErrorCode::layout, "data aligned to " + std::to_string(size_of(view.dtype())) + " bytes",
            "copy it to aligned memory");
@@ -104,7 +108,9 @@ void Argument::expect_output(bool wanted, const Dims& shape, DType dtype,
 }
 
 DType weight_type(const ConstTensorView& weight, DType inputs) {
-  return inputs == DType::f32 && is_float(weight.dtype()) && size_of(weight.dtype()) == 2 ? weight.dtype() : inputs;
+  const DType own = weight.dtype();
+  const bool narrow = own == DType::blocks || (is_float(own) && size_of(own) == 2);
+  return inputs == DType::f32 && narrow ? own : inputs;
 }
 
 DType sum_type(const ConstTensorView& sums, DType numbers) {
@@ -114,6 +120,10 @@ DType sum_type(const ConstTensorView& sums, DType numbers) {
 bool overlap(const ConstTensorView& a, const ConstTensorView& b) {
   if (!a.present() || !b.present() || a.device() != b.device() || a.count() == 0 || b.count() == 0) return false;
   const auto bytes = [](const ConstTensorView& view) {
+    if (view.dtype() == DType::blocks) {
+      const auto begin = reinterpret_cast<std::intptr_t>(view.data());
+      return std::pair{begin, begin + static_cast<std::intptr_t>(bytes_of_blocks(view))};
+    }
     const auto [low, high] = extent({{"tensor", view.device()}, "tensor", view});
     const auto base = reinterpret_cast<std::intptr_t>(view.data());
     const auto element = static_cast<std::int64_t>(size_of(view.dtype()));

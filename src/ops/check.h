@@ -38,8 +38,8 @@ struct Argument {
   void expect_output(bool wanted, const Dims& shape, DType dtype, std::span<const ConstTensorView> others) const;
 };
 
-// The type that a matrix of weights must have: that of the inputs, or its own if it has 16 bits and the inputs are f32,
-// for products widen it.
+// The type that a matrix of weights must have: that of the inputs, or its own if it has 16 bits or blocks and the
+// inputs are f32, for products widen it.
 DType weight_type(const ConstTensorView& weight, DType inputs);
 
 // The type that sums over numbers of this type must have: the same, or f32 if the numbers have 16 bits and the sums are

@@ -18,6 +18,7 @@ inline double load(const ConstTensorView& tensor, std::int64_t offset) {
     case DType::i32: return tensor.as<std::int32_t>()[offset];
     case DType::i64: return static_cast<double>(tensor.as<std::int64_t>()[offset]);
     case DType::boolean: return tensor.as<bool>()[offset] ? 1 : 0;
+    case DType::blocks: break;  // whose elements lie in no place of their own
   }
   return 0;
 }
@@ -32,6 +33,7 @@ inline void store(const TensorView& tensor, std::int64_t offset, double value) {
     case DType::i32: tensor.as<std::int32_t>()[offset] = static_cast<std::int32_t>(value); break;
     case DType::i64: tensor.as<std::int64_t>()[offset] = static_cast<std::int64_t>(value); break;
     case DType::boolean: tensor.as<bool>()[offset] = value != 0; break;
+    case DType::blocks: break;
   }
 }
 
