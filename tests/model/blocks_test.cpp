@@ -27,8 +27,8 @@ std::unique_ptr<Transformer> widened_model(const std::filesystem::path& path) {
   return model;
 }
 
-const std::vector<std::int32_t> kTokens = {1, 499, 30, 31, 32, 33, 7, 7, 250, 2};
-ConstTensorView tokens_of(std::int64_t count) { return {kTokens.data(), {1, count}}; }
+const std::vector<std::int32_t> kTenTokens = {1, 499, 30, 31, 32, 33, 7, 7, 250, 2};
+ConstTensorView tokens_of(std::int64_t count) { return {kTenTokens.data(), {1, count}}; }
 
 // The logits, and the gradients of all gates of the loss of going on as the tokens do.
 struct Computed {
@@ -44,7 +44,7 @@ struct Computed {
     tape.freeze_parameters();
     Gates gates(model.config());
     PassOptions options{.gates = gates.get(), .gate_gradients = true};
-    cross_entropy(tape, model.forward(tape, tokens_of(9), options), ConstTensorView(kTokens.data() + 1, {1, 9}));
+    cross_entropy(tape, model.forward(tape, tokens_of(9), options), ConstTensorView(kTenTokens.data() + 1, {1, 9}));
     tape.backward();
     for (std::size_t layer = 0; layer < model.config().layers.size(); ++layer) {
       dgates.push_back(clone(context, model.attention(tape, layer).gradients.dgates));
@@ -116,7 +116,7 @@ TEST(Blocks, AreRefusedByNameWhereTheyCannotGo) {
   const auto model = load(scratch / "a.gguf");
   Context context(1);
   autograd::Tape tape(context);
-  cross_entropy(tape, model->forward(tape, tokens_of(9)), ConstTensorView(kTokens.data() + 1, {1, 9}));
+  cross_entropy(tape, model->forward(tape, tokens_of(9)), ConstTensorView(kTenTokens.data() + 1, {1, 9}));
   io::expect_error(ErrorCode::unsupported, {"quantised blocks, which cannot be learnt", "f32, f16 or bf16"},
                    [&] { tape.backward(); });
   const ConstTensorView weight = model->parameters()[0]->value;
