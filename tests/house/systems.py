@@ -2,8 +2,8 @@
 
     sudo python3 tests/house/systems.py FOLDER SUITE[=MIRROR]... [--keyring FILE]
 
-after `make wheel` and `make package`. The .tar.gz is unpacked where nothing else is installed; then the README's Python part is
-typed as it stands, where Python was installed and nothing else; then the .deb is installed, and programs in C++ and C are linked
+after `make wheel` and `make package`. The .tar.gz is unpacked where nothing else is installed; then the README's beginning and its Python are
+typed as they stand, where Python was installed and nothing else; then the .deb is installed, and programs in C++ and C are linked
 with it by pkg-config. FOLDER keeps the systems for the next time. Ubuntu's suites need the mirror, and a keyring.
 """
 
@@ -77,12 +77,11 @@ def try_archive(system):
 def try_python(system):
     system.install("python3", "python3-venv")
     readme = (ROOT / "README.md").read_text()
-    part = readme[readme.index("## From Python") :]
-    typed = re.search(r"```sh\n(.*?)```", part, re.DOTALL)[1]
-    typed = typed.split("\n", 1)[1]  # make wheel is done
+    lines = re.search(r"```sh\n(.*?)```", readme, re.DOTALL)[1].splitlines(keepends=True)
+    typed = "".join(lines[1:-1])  # make wheel is done, and serve would wait for a browser
     wheel = only("build/wheel/*.whl")
     system.bring(wheel, "root/build/wheel")
-    blocks = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     for number, block in enumerate(blocks):
         (system.folder / f"root/{number}.py").write_text(block)
     printed = system.run(typed + "".join(f"python {number}.py\n" for number in range(len(blocks))) + "polyhead --version\npython -m polyhead --version\n")
