@@ -30,7 +30,9 @@ TEST(Makefile, InstallsIntoAFolderWithASpaceInItsName) {
 }
 
 std::vector<fs::path> all_pages() {
-  std::vector<fs::path> pages = {kRoot / "README.md", kRoot / "CONTRIBUTING.md"};
+  std::vector<fs::path> pages;
+  for (const char* page : {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"})
+    pages.push_back(kRoot / page);
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / "docs")) {
     if (entry.path().extension() == ".md") pages.push_back(entry.path());
   }
