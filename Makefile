@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 POLYHEAD = build/release/cli/polyhead
 SOURCES = $(shell find include src capi cli python examples bench tests -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
 
-.PHONY: help study test test-sanitized test-gpu parity bench wheel wheel-cuda package check install clean command
+.PHONY: help study test test-sanitized test-gpu parity site bench wheel wheel-cuda package check install clean command
 help:
 	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
 	@echo 'make test               all tests'
@@ -15,6 +15,7 @@ help:
 	@echo 'make wheel              the Python package with the command, one wheel for every Python and Linux, in build/wheel'
 	@echo 'make wheel-cuda         the same with the kernels for NVIDIA GPUs, in build/wheel-cuda (nvcc 13, or tools/install-packages cuda)'
 	@echo 'make package            library and command for every Linux as .deb and .tar.gz, in build/package'
+	@echo 'make site               the documents with a reference of every name, in build/site/index.html (fetches mkdocs into .venv-site)'
 	@echo 'make check              format, clang-tidy, all sanitizers, four minutes of fuzzing'
 	@echo 'make install PREFIX=..  library, headers, command, man page (default $(PREFIX))'
 	@echo 'make clean              removes everything that was built'
@@ -54,6 +55,7 @@ parity: .venv-parity/ready
 	.venv-parity/bin/python tests/parity/transformers_parity.py build/release models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/every_model.py build/release --chosen
 	.venv-parity/bin/python tests/python/typed.py
+	$(MAKE) site
 
 # Every config class of transformers, which takes some minutes.
 parity-all: .venv-parity/ready
@@ -129,6 +131,17 @@ check:
 	cmake -D ROOT=$(CURDIR) -D BUILD=$(CURDIR)/build/fetcher -P tests/house/fetcher.cmake
 	python3 tests/python/install.py build/install
 
+# Any link that leads nowhere ends it.
+site: .venv-site/ready
+	.venv-site/bin/mkdocs build --quiet
+	@echo 'Written to build/site/index.html'
+
+.venv-site/ready: tools/site-requirements.txt
+	tools/install-packages venv
+	python3 -m venv .venv-site
+	.venv-site/bin/pip install --quiet --requirement $<
+	touch $@
+
 # The library and the command, without tests.
 command:
 	tools/install-packages build
@@ -139,4 +152,4 @@ install: command
 	cmake --install build/release --prefix "$(PREFIX)"
 
 clean:
-	rm -rf build .venv .venv-parity .venv-wheel
+	rm -rf build .venv .venv-parity .venv-wheel .venv-site
