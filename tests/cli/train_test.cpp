@@ -149,12 +149,15 @@ TEST_F(Train, KilledAtAnyMomentItLosesNothingButSteps) {
   const Words plan{"--steps", "600", "--save-every", "20"};
   EXPECT_EQ(train(tiny("straight", plan)).code, 0);
   std::mt19937 random(1);
-  for (int kills = 0; kills < 30; ++kills) {
-    const bool begun = std::filesystem::exists(scratch_ / "killed" / "run.json");
+  bool begun = false;
+  int latest = 80'000;  // microseconds; more while a busy machine does not even begin in that time
+  for (int kills = 0; kills < 30 || !begun; ++kills) {
+    begun = std::filesystem::exists(scratch_ / "killed" / "run.json");
+    if (!begun && kills > 0) latest += 20'000;
     Words begin = tiny("killed", plan);
     begin.emplace_back("--force");
     Process process(begun ? resuming("killed") : begin, at("log"));
-    std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution(1'000, 80'000)(random)));
+    std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution(1'000, latest)(random)));
     process.signal(SIGKILL);
     if (process.wait() == 0) break;
   }
