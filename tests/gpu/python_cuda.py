@@ -550,12 +550,8 @@ def time_calls():
     sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
     import calls
 
-    most = {"no gradients": 1.2, "no gradients, causal": 1.2, "recorded": 1.5, "forward and backward": 1.5}
-    print("a call's time on the host, us: attention, polyhead.torch's SDPA, torch's SDPA, both ratios, and the most that is asked")
-    for kind, times in calls.of_torch("cuda", 3).items():
-        peer = times["torch"]
-        print(f"  {kind:21} {times['ours']:6.1f} {times['sdpa']:6.1f} {peer:6.1f} {times['ours'] / peer:6.2f} {times['sdpa'] / peer:6.2f} "
-              f"{most[kind]:6.1f}")
+    print("a call's time on the host\n" + calls.HEADER)
+    print("\n".join(calls.rows_of_torch("cuda", calls.of_torch("cuda", 3))))
 
 
 def main():

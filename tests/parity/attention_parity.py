@@ -7,12 +7,14 @@ that are drawn never crash.
 """
 
 import inspect
+import json
 import os
 import random
 import re
 import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 BUILD = Path(sys.argv.pop(1)).resolve()
 os.environ.setdefault("POLYHEAD_LIBRARY", str(BUILD / "capi/libpolyhead_c.so"))
@@ -252,6 +254,25 @@ class Ops(unittest.TestCase):
                          (torch.ops.polyhead.attend_backward, {"output", "lse", "doutput", "dlse", "dweights"})):
             names = {argument.name for argument in op.default._schema.arguments}
             self.assertEqual(names, {"q", "k", "v", "drawn", *Options._fields, *more})
+
+
+class Calls(unittest.TestCase):
+    def test_every_kind_has_a_row_and_a_bar(self):
+        """In the tables of bench/run.py and tests/gpu/python_cuda.py, too."""
+        sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+        import calls
+        import python_families
+
+        found = calls.of_torch("cpu", 0.01)
+        rows = [row.split(" | ") for row in calls.rows_of_torch("cpu", found)]
+        self.assertEqual([row[0] for row in rows], [f"| torch on cpu, {kind}" for kind in found])
+        for row in rows:
+            self.assertEqual(len(row), calls.HEADER.splitlines()[0].count(" | ") + 1)
+            self.assertEqual(row[-1], "1.2 |" if "no gradients" in row[0] else "1.5 |")
+        times = {"numpy": {"ours": 2.0, "C": 1.0}, "cpu": found}
+        with mock.patch("subprocess.run", return_value=mock.Mock(stdout=json.dumps(times))):
+            family = python_families.calls(mock.Mock(python="python3", **{"package.return_value": {}}))
+        self.assertEqual(len(family.bars), 1 + 2 * len(found))
 
 
 class Items(torch.utils.data.Dataset):
