@@ -91,21 +91,22 @@ Wanted wanted(const polyhead_attention_results* results, std::string_view op) {
 AttentionOptions options_of(const polyhead_attention_options* options, std::string_view op) {
   const polyhead_attention_options given = versioned(options, op, "options");
   const auto view = [&](const polyhead_tensor* tensor, std::string_view name) { return view_of(tensor, op, name); };
-  AttentionOptions result{.softcap = given.softcap,
-                          .align = enumerator(given.align, Align::bottom_right, op, "align"),
-                          .first_positions = view(given.first_positions, "first_positions"),
-                          .causal = given.causal != 0,
-                          .keep = view(given.keep, "keep"),
-                          .bias = view(given.bias, "bias"),
-                          .alibi = view(given.alibi, "alibi"),
-                          .key_lengths = view(given.key_lengths, "key_lengths"),
-                          .key_start = view(given.key_start, "key_start"),
-                          .query_lengths = view(given.query_lengths, "query_lengths"),
-                          .cu_q = view(given.cu_q, "cu_q"),
-                          .cu_k = view(given.cu_k, "cu_k"),
-                          .sink_logit = view(given.sink_logit, "sink_logit"),
-                          .dropout = {given.dropout, given.dropout_seed},
-                          .gates = view(given.gates, "gates")};
+  AttentionOptions result{
+      .softcap = given.softcap,
+      .align = enumerator(given.align, Align::bottom_right, op, "align"),
+      .first_positions = view(given.first_positions, "first_positions"),
+      .causal = given.causal != 0,
+      .keep = view(given.keep, "keep"),
+      .bias = view(given.bias, "bias"),
+      .alibi = view(given.alibi, "alibi"),
+      .key_lengths = view(given.key_lengths, "key_lengths"),
+      .key_start = view(given.key_start, "key_start"),
+      .query_lengths = view(given.query_lengths, "query_lengths"),
+      .cu_q = view(given.cu_q, "cu_q"),
+      .cu_k = view(given.cu_k, "cu_k"),
+      .sink_logit = view(given.sink_logit, "sink_logit"),
+      .dropout = dropout_of(given.dropout, given.dropout_seed, given.dropout_origin, op, "dropout_origin"),
+      .gates = view(given.gates, "gates")};
   if (given.scale != nullptr) result.scale = *given.scale;
   if (given.first_position != nullptr) result.first_position = *given.first_position;
   if (given.window != nullptr) {
@@ -113,6 +114,12 @@ AttentionOptions options_of(const polyhead_attention_options* options, std::stri
     result.window = {window.left, window.right, window.always_first};
   }
   return result;
+}
+
+Dropout dropout_of(double p, std::uint64_t seed, const polyhead_origin* origin, std::string_view op,
+                   std::string_view origin_name) {
+  const polyhead_origin begin = versioned(origin, op, origin_name);
+  return {p, seed, {begin.sequence, begin.head, begin.row, begin.key}};
 }
 
 std::vector<std::int32_t> chosen(const std::int32_t* values, std::size_t count, std::string_view op,

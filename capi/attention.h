@@ -14,6 +14,10 @@ namespace polyhead::capi {
 
 AttentionOptions options_of(const polyhead_attention_options* options, std::string_view op);
 
+// Of the fields that C has for one.
+Dropout dropout_of(double p, std::uint64_t seed, const polyhead_origin* origin, std::string_view op,
+                   std::string_view origin_name);
+
 // Numbers of heads or rows; none if the count is 0.
 std::vector<std::int32_t> chosen(const std::int32_t* values, std::size_t count, std::string_view op,
                                  std::string_view name);

@@ -120,6 +120,12 @@ typedef struct polyhead_window {
   int64_t left, right, always_first;
 } polyhead_window;
 
+/* Where a call that is a part of a larger one begins in it, for dropout to be the whole's; each below 2^32. */
+typedef struct polyhead_origin {
+  size_t size;
+  int64_t sequence, head, row, key;
+} polyhead_origin;
+
 typedef struct polyhead_attention_options {
   size_t size;
   const double* scale; /* NULL: 1/sqrt(D) */
@@ -138,6 +144,7 @@ typedef struct polyhead_attention_options {
   const polyhead_tensor* gates;                                   /* [H] or [B,H] */
   double dropout;
   uint64_t dropout_seed;
+  const polyhead_origin* dropout_origin; /* NULL: 0 of each */
 } polyhead_attention_options;
 
 typedef enum polyhead_logit_stage {
@@ -255,6 +262,7 @@ typedef struct polyhead_layer_inputs {
   double qk_norm_epsilon;                                 /* 0: 1e-6 */
   const polyhead_rotary* rotary;                          /* or NULL */
   const polyhead_tensor *query_positions, *key_positions; /* for rotary: i32 [T] or [B,T]; NULL: 0, 1, 2 ... */
+  const polyhead_origin* output_dropout_origin;           /* its sequence and row; NULL: 0 of each */
 } polyhead_layer_inputs;
 
 typedef struct polyhead_layer_wants {

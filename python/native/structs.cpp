@@ -15,8 +15,58 @@ constexpr std::array<const char*, 3> kSets = {nullptr, "light", "full"};
   { name, Kind::kind, offsetof(T, member), sizeof(T::member), offsetof(T, second), sizeof(T::second) }
 #define POLYHEAD_WORD(name, member, words) \
   { name, Kind::word, offsetof(T, member), sizeof(T::member), 0, 0, words }
-#define POLYHEAD_INNER(name, member, layout) \
-  { name, Kind::nested, offsetof(T, member), sizeof(T::member), 0, 0, {}, &layout }
+#define POLYHEAD_INNER(name, member, ...) \
+  { name, Kind::nested, offsetof(T, member), sizeof(T::member), 0, 0, {}, __VA_ARGS__ }
+
+// Whether fields fill all of a struct but its size, and gaps of 4 bytes after a field of 4.
+template <class Fields>
+consteval bool complete() {
+  const auto within = [](std::size_t at) {
+    for (const Field& field : Fields::fields) {
+      if (at >= field.offset && at < field.offset + field.size) return true;
+      if (at >= field.second_offset && at < field.second_offset + field.second_size) return true;
+    }
+    return false;
+  };
+  for (std::size_t at = sizeof(std::size_t); at < sizeof(typename Fields::T); at += 4) {
+    const bool gap = at % 8 == 4 && within(at - 4) && [&] {
+      for (const Field& field : Fields::fields) {
+        if (field.offset == at - 4 && field.size == 4) return true;
+      }
+      return false;
+    }();
+    if (!within(at) && !gap) return false;
+  }
+  return true;
+}
+
+template <class Fields>
+constexpr Struct table(const char* name) {
+  static_assert(complete<Fields>(), "a field of polyhead_c.h is in no table");
+  static_assert(sizeof(typename Fields::T) <= kStructBytes);
+  return {name, sizeof(typename Fields::T), Fields::fields};
+}
+
+struct Window {
+  using T = polyhead_window;
+  static constexpr Field fields[] = {
+      POLYHEAD_FIELD("window", whole, left),
+      POLYHEAD_FIELD("window", whole, right),
+      POLYHEAD_FIELD("window.always_first", whole, always_first),
+  };
+};
+constexpr Struct kWindow = table<Window>("window");
+
+struct Origin {
+  using T = polyhead_origin;
+  static constexpr Field fields[] = {
+      POLYHEAD_FIELD("origin.sequence", whole, sequence),
+      POLYHEAD_FIELD("origin.head", whole, head),
+      POLYHEAD_FIELD("origin.row", whole, row),
+      POLYHEAD_FIELD("origin.key", whole, key),
+  };
+};
+constexpr Struct kOrigin = table<Origin>("origin");
 
 struct Options {
   using T = polyhead_attention_options;
@@ -26,7 +76,7 @@ struct Options {
       POLYHEAD_WORD("align", align, kAlign),
       POLYHEAD_FIELDS("first_position", position, first_position, first_positions),
       POLYHEAD_FIELD("causal", flag, causal),
-      POLYHEAD_FIELD("window", window, window),
+      POLYHEAD_INNER("window", window, &kWindow, "limits"),
       POLYHEAD_FIELD("keep", input, keep),
       POLYHEAD_FIELD("bias", input, bias),
       POLYHEAD_FIELD("alibi", input, alibi),
@@ -39,15 +89,7 @@ struct Options {
       POLYHEAD_FIELD("gates", input, gates),
       POLYHEAD_FIELD("dropout", number, dropout),
       POLYHEAD_FIELD("seed", natural, dropout_seed),
-  };
-};
-
-struct Window {
-  using T = polyhead_window;
-  static constexpr Field fields[] = {
-      POLYHEAD_FIELD("window", whole, left),
-      POLYHEAD_FIELD("window", whole, right),
-      POLYHEAD_FIELD("window.always_first", whole, always_first),
+      POLYHEAD_INNER("origin", dropout_origin, &kOrigin, "origin_of"),
   };
 };
 
@@ -113,36 +155,7 @@ struct Rotary {
   };
 };
 
-// Whether fields fill all of a struct but its size, and gaps of 4 bytes after a field of 4.
-template <class Fields>
-consteval bool complete() {
-  const auto within = [](std::size_t at) {
-    for (const Field& field : Fields::fields) {
-      if (at >= field.offset && at < field.offset + field.size) return true;
-      if (at >= field.second_offset && at < field.second_offset + field.second_size) return true;
-    }
-    return false;
-  };
-  for (std::size_t at = sizeof(std::size_t); at < sizeof(typename Fields::T); at += 4) {
-    const bool gap = at % 8 == 4 && within(at - 4) && [&] {
-      for (const Field& field : Fields::fields) {
-        if (field.offset == at - 4 && field.size == 4) return true;
-      }
-      return false;
-    }();
-    if (!within(at) && !gap) return false;
-  }
-  return true;
-}
-
-template <class Fields>
-constexpr Struct table(const char* name) {
-  static_assert(complete<Fields>(), "a field of polyhead_c.h is in no table");
-  return {name, sizeof(typename Fields::T), Fields::fields};
-}
-
 constexpr Struct kRotary = table<Rotary>("rotary");
-constexpr Struct kWindow = table<Window>("window");
 
 }  // namespace
 
@@ -160,13 +173,14 @@ struct LayerInputs {
       POLYHEAD_FIELD("query", input, query),
       POLYHEAD_FIELD("key", input, key),
       POLYHEAD_FIELD("value", input, value),
-      POLYHEAD_INNER("attention", attention, kOptions),
+      POLYHEAD_INNER("attention", attention, &kOptions),
       POLYHEAD_FIELD("output_dropout", number, output_dropout),
       POLYHEAD_FIELD("output_seed", natural, output_dropout_seed),
       POLYHEAD_FIELD("qk_norm_epsilon", number, qk_norm_epsilon),
-      POLYHEAD_INNER("rotary", rotary, kRotary),
+      POLYHEAD_INNER("rotary", rotary, &kRotary),
       POLYHEAD_FIELD("query_positions", input, query_positions),
       POLYHEAD_FIELD("key_positions", input, key_positions),
+      POLYHEAD_INNER("output_origin", output_dropout_origin, &kOrigin, "origin_of"),
   };
 };
 
@@ -309,21 +323,19 @@ void Call::fill(const Field& field, PyObject* value, std::byte* values) {
       number_ = number(value, field.name);
       put(values, field.offset, &number_);
       break;
-    case Kind::window: {
-      if (value == Py_None) break;
-      const Ref limits = call(python("polyhead._options", "limits").get(), value);
-      window_ = filled<polyhead_window>(kWindow, limits.get());
-      put(values, field.offset, &window_);
-      break;
-    }
-    case Kind::nested: {
-      if (value == Py_None) break;
-      std::byte* const inner = (field.inner == &kRotary ? rotary_ : options_).data();
-      fill(*field.inner, value, inner);
-      put(values, field.offset, inner);
-      break;
-    }
+    case Kind::nested: fill_nested(field, value, values); break;
   }
+}
+
+void Call::fill_nested(const Field& field, PyObject* value, std::byte* values) {
+  if (value == Py_None) return;
+  std::byte* const inner = nested_.at(nested_count_++).data();
+  std::memset(inner, 0, field.inner->size);
+  const Ref given = field.read == nullptr
+                        ? share(value)
+                        : call(python("polyhead._options", field.read).get(), value, text(field.name).get());
+  fill(*field.inner, given.get(), inner);
+  put(values, field.offset, inner);
 }
 
 void Call::fill_position(const Field& field, PyObject* value, std::byte* values) {
@@ -346,8 +358,8 @@ void Call::fill_indices(const Field& field, PyObject* value, std::byte* values) 
 PyObject* layouts(PyObject*, PyObject*) {
   return guarded([] {
     Ref found = own(PyDict_New());
-    for (const Struct* layout :
-         {&kOptions, &kResults, &kUpstream, &kGradients, &kLayerShape, &kLayerInputs, &kLayerWants, &kRotary}) {
+    for (const Struct* layout : {&kOptions, &kResults, &kUpstream, &kGradients, &kLayerShape, &kLayerInputs,
+                                 &kLayerWants, &kRotary, &kWindow, &kOrigin}) {
       const Ref fields = own(PyList_New(0));
       for (const Field& field : layout->fields) {
         const Ref entry =

@@ -21,7 +21,6 @@ enum class Kind {
   word,             // int32_t: which of the field's words; None is 0
   indices,          // int32_t[], from a NumPy array or None, and how many
   position,         // a pointer to an int64_t; or else a tensor
-  window,           // a pointer to a polyhead_window, from a polyhead.Window
   nested            // a pointer to another struct with a table, or None
 };
 
@@ -34,6 +33,7 @@ struct Field {
   std::size_t second_offset = 0, second_size = 0;  // of a kind that fills two
   std::span<const char* const> words = {};
   const Struct* inner = nullptr;
+  const char* read = nullptr;  // read(value, name) of polyhead._options makes its tuple, unless the value is one
 };
 
 struct Struct {
@@ -41,6 +41,8 @@ struct Struct {
   std::size_t size;
   std::span<const Field> fields;
 };
+
+inline constexpr std::size_t kStructBytes = 256;  // more than any of them has
 
 extern const Struct kOptions, kResults, kUpstream, kGradients;
 extern const Struct kLayerShape, kLayerInputs, kLayerWants;
@@ -64,6 +66,7 @@ class Call {
  private:
   void fill(const Struct& layout, PyObject* given, std::byte* values);
   void fill(const Field& field, PyObject* value, std::byte* values);
+  void fill_nested(const Field& field, PyObject* value, std::byte* values);
   void fill_position(const Field& field, PyObject* value, std::byte* values);
   void fill_indices(const Field& field, PyObject* value, std::byte* values);
 
@@ -72,8 +75,9 @@ class Call {
   std::size_t tensor_count_ = 0;
   double number_ = 0;     // a call has one that is optional,
   int64_t position_ = 0;  // one position,
-  polyhead_window window_{};
-  alignas(8) std::array<std::byte, 256> options_{}, rotary_{};  // and one of each struct within another
+  struct alignas(8) Nested : std::array<std::byte, kStructBytes> {};
+  std::array<Nested, 5> nested_;  // and of the layer options with window and origin, rotary, and another origin
+  std::size_t nested_count_ = 0;
 };
 
 double number(PyObject* value, const char* name);

@@ -11,7 +11,7 @@ polyhead.torch has a drop-in for torch.nn.MultiheadAttention, polyhead.transform
 Face's library, which take attn_implementation="polyhead".
 """
 
-from ._attention import Attention, Gradients, Window, attention, attention_backward, explain, merge_attention, statistics
+from ._attention import Attention, Gradients, Origin, Window, attention, attention_backward, explain, merge_attention, statistics
 from ._errors import (
     DeviceError,
     DTypeError,
@@ -54,6 +54,7 @@ __all__ = [
     "MultiHeadAttention",
     "MultiHeadGradients",
     "MultiHeadResults",
+    "Origin",
     "OutOfMemoryError",
     "Page",
     "PatchedHead",

@@ -12,7 +12,7 @@ from ._errors import DTypeError, InvalidValueError, ShapeError
 from ._library import FULL_STATISTICS, LIGHT_STATISTICS, native
 from ._numbers import flag, is_zero, whole
 from ._options import (  # some of them for torch
-    OPTION_TENSORS, PLAIN, Align, Array, Options, Window, expect_word, limits, options_of)
+    OPTION_TENSORS, PLAIN, Align, Array, Options, Origin, Window, expect_word, limits, options_of, origin_of)
 from ._results import ABSENT, Summary, notebook_html
 from ._statistics import HeadStatistics
 from ._tensors import as_array, as_arrays, empty, expect_array, is_torch
@@ -201,7 +201,8 @@ def attention(q: Array, k: Array, v: Array, **arguments: Any) -> Union[Array, At
     Masks have names, so that none can be mistaken: `keep` is True where a query may attend (what `attn_mask` of
     torch.nn.MultiheadAttention is False for), `bias` is added to the logits, -inf hides. `causal` and `window` go by
     positions; where T != S, `align` ("top_left" or "bottom_right") or `first_position` says where the queries stand.
-    `gates` [H] or [B,H] scales the output of each head; one with gate 0 costs nothing.
+    `gates` [H] or [B,H] scales the output of each head; one with gate 0 costs nothing. `origin`, an Origin, says where a call
+    that is a part of a larger one begins in it, so that parts drop what the whole drops.
 
     >>> import numpy as np, polyhead
     >>> x = np.random.default_rng(0).standard_normal((1, 4, 16, 8), dtype=np.float32)
@@ -227,6 +228,7 @@ def _attention_with(q: Array, k: Array, v: Array, *, scale: Optional[float] = No
                      alibi: Optional[Array] = None, key_lengths: Optional[Array] = None, key_start: Optional[Array] = None,
                      query_lengths: Optional[Array] = None, cu_q: Optional[Array] = None, cu_k: Optional[Array] = None,
                      sink_logit: Optional[Array] = None, gates: Optional[Array] = None, dropout: float = 0.0, seed: int = 0,
+                     origin: Optional[Tuple[int, ...]] = None,
                      out: Optional[Array] = None, lse: bool = False, weights: bool = False, heads: Optional[Sequence[int]] = None,
                      rows: Optional[Sequence[int]] = None, weights_f32: bool = False, logits: Optional[LogitStage] = None,
                      statistics: Optional[StatisticsSet] = None, row_statistics: bool = False, marked_keys: Optional[Array] = None,
@@ -243,11 +245,11 @@ def _attention_with(q: Array, k: Array, v: Array, *, scale: Optional[float] = No
     if scale is None and is_zero(softcap) and align is None and first_position is None and not causal and window is None \
             and keep is None and bias is None and alibi is None and key_lengths is None and key_start is None \
             and query_lengths is None and cu_q is None and cu_k is None and sink_logit is None and gates is None \
-            and is_zero(dropout):
+            and origin is None and is_zero(dropout):
         options = PLAIN
     else:
         options = Options(scale, softcap, align, first_position, causal, window, keep, bias, alibi, key_lengths, key_start,
-                          query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed)
+                          query_lengths, cu_q, cu_k, sink_logit, gates, dropout, seed, origin)
     more = lse or weights or logits or statistics or row_statistics
     of_torch = type(q) is type(k) is type(v) is _tensor_type
     if not of_torch:

@@ -10,6 +10,7 @@ from ._attention import OPTION_TENSORS, Attention, Options
 from ._errors import DTypeError, InvalidValueError, LayoutError
 from ._kinds_of_tensors import QUESTIONS, expect_in_memory, expect_known, in_memory  # noqa: F401: one for _attention, which does not import torch
 from ._library import native
+from ._numbers import whole
 from ._statistics import HeadStatistics
 
 
@@ -235,11 +236,11 @@ def attend(q, k, v, options, out, more, **wants):
 _OP_TENSORS = 14  # the op's first arguments: q, k, v, OPTION_TENSORS, and a seed that was drawn within the graph
 
 
-def _options_of(tensors, drawn, scale, softcap, align, first_position, causal, window, dropout, seed):
+def _options_of(tensors, drawn, scale, softcap, align, first_position, causal, window, dropout, seed, origin):
     made = dict(zip(OPTION_TENSORS, tensors))
     return Options(scale=scale, softcap=softcap, align=align, first_position=first_position, causal=causal,
-                   window=tuple(window) if window else None, dropout=dropout,
-                   seed=seed if drawn is None else int(drawn), **made)
+                   window=tuple(window) if window else None, dropout=dropout, seed=seed if drawn is None else int(drawn),
+                   origin=tuple(origin) if origin else None, **made)
 
 
 @torch.library.custom_op("polyhead::attend", mutates_args=())
@@ -247,10 +248,10 @@ def _attend_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: Op
                key_lengths: Optional[Tensor], key_start: Optional[Tensor], query_lengths: Optional[Tensor],
                cu_q: Optional[Tensor], cu_k: Optional[Tensor], sink_logit: Optional[Tensor], gates: Optional[Tensor],
                drawn: Optional[Tensor], scale: Optional[float], softcap: float, align: Optional[str], first_position: Optional[int], causal: bool,
-               window: List[int], dropout: float, seed: int, weights: bool,
+               window: List[int], dropout: float, seed: int, origin: List[int], weights: bool,
                statistics: Optional[str]) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     options = _options_of((keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates), drawn,
-                          scale, softcap, align, first_position, causal, window, dropout, seed)
+                          scale, softcap, align, first_position, causal, window, dropout, seed, origin)
     output = q.new_empty((*q.shape[:3], v.shape[3]))
     result = _attention.attend(q, k, v, options, output, lse=True, weights=weights, statistics=statistics)
     return (result.output, result.lse, result.weights if weights else q.new_empty(0),
@@ -259,7 +260,7 @@ def _attend_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: Op
 
 @_attend_op.register_fake
 def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates, drawn, scale, softcap,
-      align, first_position, causal, window, dropout, seed, weights, statistics):
+      align, first_position, causal, window, dropout, seed, origin, weights, statistics):
     batch, heads, queries, _ = q.shape
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     sequences = batch if cu_q is None else cu_q.shape[0] - 1
@@ -277,10 +278,10 @@ def _backward_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: 
                  key_lengths: Optional[Tensor], key_start: Optional[Tensor], query_lengths: Optional[Tensor],
                  cu_q: Optional[Tensor], cu_k: Optional[Tensor], sink_logit: Optional[Tensor], gates: Optional[Tensor],
                  drawn: Optional[Tensor], scale: Optional[float], softcap: float, align: Optional[str], first_position: Optional[int], causal: bool,
-                 window: List[int], dropout: float, seed: int, output: Tensor, lse: Tensor, doutput: Tensor,
+                 window: List[int], dropout: float, seed: int, origin: List[int], output: Tensor, lse: Tensor, doutput: Tensor,
                  dlse: Optional[Tensor], dweights: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     options = _options_of((keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates), drawn,
-                          scale, softcap, align, first_position, causal, window, dropout, seed)
+                          scale, softcap, align, first_position, causal, window, dropout, seed, origin)
     found = _attention.backward(
         q, k, v, doutput, options, output, lse,
         None if dlse is None else dlse.contiguous(), None if dweights is None else dweights.contiguous(),
@@ -291,7 +292,7 @@ def _backward_op(q: Tensor, k: Tensor, v: Tensor, keep: Optional[Tensor], bias: 
 
 @_backward_op.register_fake
 def _(q, k, v, keep, bias, alibi, key_lengths, key_start, query_lengths, cu_q, cu_k, sink_logit, gates, drawn, scale, softcap,
-      align, first_position, causal, window, dropout, seed, output, lse, doutput, dlse, dweights):
+      align, first_position, causal, window, dropout, seed, origin, output, lse, doutput, dlse, dweights):
     sequences = q.shape[0] if cu_q is None else cu_q.shape[0] - 1
     return (
         *(x.new_empty(x.shape) for x in (q, k, v)),
@@ -343,11 +344,12 @@ def _as_op(q, k, v, options, out, more, wants):
     if isinstance(options.first_position, Tensor) and options.first_position.dim() > 0:
         raise InvalidValueError("first_position where attention is an op of torch (under torch.compile, vmap, ..): expected one number for all sequences")
     window = [] if options.window is None else [*_attention.limits(options.window)]
+    origin = [] if options.origin is None else [whole(n, "origin") for n in _attention.origin_of(options.origin, "origin")]
     drawn, seed = (options.seed, 0) if isinstance(options.seed, Tensor) else (None, options.seed)
     output, lse, weights, sums = torch.ops.polyhead.attend(
         q, k, v, options.keep, options.bias, options.alibi, options.key_lengths, options.key_start, options.query_lengths,
         options.cu_q, options.cu_k, options.sink_logit, options.gates, drawn, options.scale, float(options.softcap),
-        options.align, options.first_position, bool(options.causal), window, float(options.dropout), seed,
+        options.align, options.first_position, bool(options.causal), window, float(options.dropout), seed, origin,
         bool(wants["weights"]), wants["statistics"])
     if not more:
         return output

@@ -183,30 +183,32 @@ class MultiHeadAttention:
     @overload
     def __call__(self, query: Any, key: Any = ..., value: Any = ..., *, rotary: Optional[Rotary] = ..., query_positions: Any = ...,
                  key_positions: Any = ..., qk_norm_epsilon: float = ..., output_dropout: float = ..., output_seed: int = ...,
-                 weights: Literal[False] = ..., statistics: None = ..., training: Literal[False] = ..., heads: Literal[False] = ...,
-                 lse: Literal[False] = ..., logits: None = ..., row_statistics: Literal[False] = ...,
+                 output_origin: Optional[Tuple[int, ...]] = ..., weights: Literal[False] = ..., statistics: None = ...,
+                 training: Literal[False] = ..., heads: Literal[False] = ..., lse: Literal[False] = ..., logits: None = ...,
+                 row_statistics: Literal[False] = ...,
                  **options: "Unpack[ContractOptions]") -> np.ndarray: ...
 
     @overload
     def __call__(self, query: Any, key: Any = ..., value: Any = ..., *, rotary: Optional[Rotary] = ..., query_positions: Any = ...,
                  key_positions: Any = ..., qk_norm_epsilon: float = ..., output_dropout: float = ..., output_seed: int = ...,
-                 weights: bool = ..., statistics: Optional[StatisticsSet] = ..., training: bool = ..., heads: bool = ...,
-                 lse: bool = ..., logits: Optional[LogitStage] = ..., row_statistics: bool = ..., weights_f32: bool = ...,
+                 output_origin: Optional[Tuple[int, ...]] = ..., weights: bool = ..., statistics: Optional[StatisticsSet] = ...,
+                 training: bool = ..., heads: bool = ..., lse: bool = ..., logits: Optional[LogitStage] = ...,
+                 row_statistics: bool = ..., weights_f32: bool = ...,
                  weight_heads: Optional[Sequence[int]] = ..., weight_rows: Optional[Sequence[int]] = ..., marked_keys: Any = ...,
                  target_keys: Any = ..., **options: "Unpack[ContractOptions]") -> MultiHeadResults: ...
 
     def __call__(self, query: Any, key: Any = None, value: Any = None, *, rotary: Optional[Rotary] = None,
                  query_positions: Any = None, key_positions: Any = None, qk_norm_epsilon: float = 1e-6,
-                 output_dropout: float = 0.0, output_seed: int = 0, weights: bool = False,
-                 statistics: Optional[StatisticsSet] = None, training: bool = False, heads: bool = False, lse: bool = False,
-                 logits: Optional[LogitStage] = None, row_statistics: bool = False, weights_f32: bool = False,
+                 output_dropout: float = 0.0, output_seed: int = 0, output_origin: Optional[Tuple[int, ...]] = None,
+                 weights: bool = False, statistics: Optional[StatisticsSet] = None, training: bool = False, heads: bool = False,
+                 lse: bool = False, logits: Optional[LogitStage] = None, row_statistics: bool = False, weights_f32: bool = False,
                  weight_heads: Optional[Sequence[int]] = None, weight_rows: Optional[Sequence[int]] = None, marked_keys: Any = None,
                  target_keys: Any = None, **options: "Unpack[ContractOptions]") -> Union[np.ndarray, MultiHeadResults]:
         """The output [B,T,C] for query [B,T,C], key [B,S,key_width] and value [B,S,value_width].
 
         The key defaults to the query, the value to the key. `rotary` rotates q and k by their positions, i32 [T] or [B,T]
-        (default: 0, 1, 2 ...). `output_dropout` applies after W_O. Options are those of polyhead.attention: causal, keep,
-        gates and the rest.
+        (default: 0, 1, 2 ...). `output_dropout` applies after W_O; `output_origin` says where the call begins
+        in a larger one, by its sequence and row. Options are those of polyhead.attention: causal, keep, gates and the rest.
 
         If more is wanted, returns MultiHeadResults: with `training` what backward() needs; `heads`, what each makes before W_O;
         and as in polyhead.attention `lse`, `weights` and `logits` (of all or of the chosen weight_heads and weight_rows),
@@ -217,7 +219,7 @@ class MultiHeadAttention:
             raise DTypeError("query: expected an array of NumPy, or with DLPack, found None")
         positions = [as_array(x, name) for x, name in ((query_positions, "query_positions"), (key_positions, "key_positions"))]
         inputs = _Inputs(*given, options_of("MultiHeadAttention", dict(options)).in_arrays(), output_dropout, output_seed,
-                         qk_norm_epsilon, _rotary(rotary), *positions)
+                         qk_norm_epsilon, _rotary(rotary), *positions, output_origin)
         wants = _Wants(training, weights, statistics, heads, lse, row_statistics, weights_f32, logits,
                        chosen(weight_heads, "weight_heads"), chosen(weight_rows, "weight_rows"), as_array(marked_keys, "marked_keys"),
                        as_array(target_keys, "target_keys"))

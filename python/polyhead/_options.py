@@ -22,6 +22,15 @@ class Window(NamedTuple):
     always_first: int = 0
 
 
+class Origin(NamedTuple):
+    """Where a call that is a part of a larger one begins in it: its first sequence, head, query and key, from which dropout counts."""
+
+    sequence: int = 0
+    head: int = 0
+    row: int = 0
+    key: int = 0
+
+
 def refuse_word(words, found, name):
     raise InvalidValueError(f"{name}: expected one of {', '.join(map(repr, words))}, found {found!r}")
 
@@ -55,6 +64,7 @@ if TYPE_CHECKING:
         gates: Optional[Array]
         dropout: float
         seed: int
+        origin: Optional[Tuple[int, ...]]
 
     class AttentionArguments(ContractOptions, total=False):
         """And what does not decide what attention() returns."""
@@ -91,6 +101,7 @@ class Options(NamedTuple):
     gates: Any = None
     dropout: float = 0.0
     seed: int = 0
+    origin: Optional[Tuple[int, ...]] = None
 
     def tensors(self) -> Tuple[Any, ...]:
         """The first position, if it is one, and OPTION_TENSORS."""
@@ -126,11 +137,18 @@ def options_of(caller: str, given: Dict[str, Any]) -> Options:
     return Options(**given)
 
 
-def limits(window) -> Window:
+def origin_of(given, name) -> Origin:
+    try:
+        return Origin(*given)
+    except TypeError:
+        raise InvalidValueError(f"{name}: expected (sequence, head, row, key), found {given!r}") from None
+
+
+def limits(window, name="window") -> Window:
     """Of a window, as the library takes them."""
     try:
         given = Window(*window)
     except TypeError:
-        raise InvalidValueError(f"window: expected (left, right) or (left, right, always_first), found {window!r}") from None
+        raise InvalidValueError(f"{name}: expected (left, right) or (left, right, always_first), found {window!r}") from None
     left, right = [UNLIMITED if side is None else side for side in given[:2]]
     return given._replace(left=left, right=right)

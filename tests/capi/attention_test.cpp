@@ -59,6 +59,35 @@ TEST(Attention, InCIsAttentionInCpp) {
   }
 }
 
+TEST(Attention, InCPartsDropWhatTheWholeDrops) {
+  const CContext context;
+  const Tensor x = normal({2, 4, 9, 8}, "x", DType::f32);
+  Tensor whole = like(x), part = like(x);
+  InC in_c;
+  Options options;
+  fill(options, {.dropout = {.p = 0.4, .seed = 3}}, in_c);
+  const auto run = [&](const ConstTensorView& of, const ConstTensorView& into) {
+    polyhead_attention_results results{};
+    results.size = sizeof results;
+    results.output = in_c(into);
+    return polyhead_attend(context, in_c(of), in_c(of), in_c(of), &options.c, &results);
+  };
+  expect_ok(run(x, whole.view()));
+  const auto later = [](const Tensor& of) { return of.view().slice(0, 1, 2).slice(1, 2, 4); };
+  options.origin = {sizeof options.origin, 1, 2, 0, 0};
+  expect_ok(run(later(x), later(part)));
+  Context in_cpp(1);
+  const Dims shape = later(x).shape();
+  Tensor expected = Tensor::empty(shape, DType::f32), found = Tensor::empty(shape, DType::f32);
+  copy(in_cpp, later(whole), expected);
+  copy(in_cpp, later(part), found);
+  expect_same_bits(expected, found, "output");
+  options.origin.key = -1;
+  expect_refused(run(x, whole.view()), POLYHEAD_VALUE, "an origin of 0 to 4294967295, found -1");
+  options.origin.size = 0;
+  expect_refused(run(x, whole.view()), POLYHEAD_VALUE, "dropout_origin.size");
+}
+
 TEST(MergeAttention, InCIsThatInCpp) {
   Context context(1);
   Case recipe;

@@ -116,6 +116,19 @@ TEST_F(Layer, InCTrainsAsInCpp) {
   polyhead_results_free(gradients);
 }
 
+TEST_F(Layer, DropsInCWhatItDropsInCpp) {
+  options_.attention.dropout = {.p = 0.3, .seed = 4, .origin = {.sequence = 1, .head = 2, .row = 3, .key = 5}};
+  options_.output_dropout = {.p = 0.2, .seed = 8, .origin = {.sequence = 6, .row = 7}};
+  const MultiHeadResults dropped = expected_.forward(context_, inputs_, options_);
+  fill(in_c_options_, options_.attention, in_c_);
+  const polyhead_origin origin = origin_of(options_.output_dropout);
+  in_c_inputs_.output_dropout = 0.2;
+  in_c_inputs_.output_dropout_seed = 8;
+  in_c_inputs_.output_dropout_origin = &origin;
+  expect_ok(forward());
+  expect_result(dropped.output, "output");
+}
+
 TEST_F(Layer, GivesAllGradientsInC) {
   // Cross-attention of three widths, so that every projection has a weight of its own, with all that has a gradient.
   const MultiHeadShape sizes{

@@ -15,12 +15,19 @@ struct Options {
   double scale;
   std::int64_t first_position;
   polyhead_window window;
+  polyhead_origin origin;
 };
+
+inline polyhead_origin origin_of(const Dropout& dropout) {
+  const Origin& origin = dropout.origin;
+  return {sizeof(polyhead_origin), origin.sequence, origin.head, origin.row, origin.key};
+}
 
 inline void fill(Options& to, const AttentionOptions& from, InC& in_c) {
   to.scale = from.scale.value_or(0);
   to.first_position = from.first_position.value_or(0);
   to.window = {sizeof to.window, from.window.left, from.window.right, from.window.always_first};
+  to.origin = origin_of(from.dropout);
   to.c = {.size = sizeof to.c,
           .scale = from.scale ? &to.scale : nullptr,
           .softcap = from.softcap,
@@ -40,7 +47,8 @@ inline void fill(Options& to, const AttentionOptions& from, InC& in_c) {
           .sink_logit = in_c(from.sink_logit),
           .gates = in_c(from.gates),
           .dropout = from.dropout.p,
-          .dropout_seed = from.dropout.seed};
+          .dropout_seed = from.dropout.seed,
+          .dropout_origin = &to.origin};
 }
 
 inline void expect_same_bits(const Tensor& expected, const Tensor& found, const char* what) {

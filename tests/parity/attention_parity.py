@@ -190,6 +190,21 @@ class Sdpa(Seeded):
         dropped = torch.compile(lambda q: ours.scaled_dot_product_attention(q, q, q, dropout_p=0.5), backend="aot_eager", fullgraph=True)
         self.assertFalse(torch.equal(dropped(q), dropped(q)))
 
+    def test_parts_drop_what_the_whole_drops(self):
+        q, upstream = torch.randn(2, 3, 4, 6, 8).unbind()
+        leaves = [q.clone().requires_grad_() for _ in range(2)]
+        dropping = dict(causal=True, dropout=0.4, seed=5)
+        whole = polyhead.attention(*[leaves[0]] * 3, **dropping)
+        part = lambda x: polyhead.attention(*[x[1:, 2:]] * 3, **dropping, origin=(1, 2))  # noqa: E731
+        for run in (part, torch.compile(part, backend="aot_eager", fullgraph=True)):
+            found = run(leaves[1])
+            self.assertTrue(torch.equal(found, whole[1:, 2:]))
+            gradients = [torch.autograd.grad(x, leaf, upstream[1:, 2:], retain_graph=True)[0][1:, 2:]
+                         for x, leaf in ((found, leaves[1]), (whole[1:, 2:], leaves[0]))]
+            torch.testing.assert_close(*gradients)
+        with self.assertRaisesRegex(polyhead.Error, "origin"):
+            torch.compile(lambda x: polyhead.attention(x, x, x, origin=(0.5,)), backend="aot_eager")(q)
+
     def test_what_cannot_be_differentiated_is_refused(self):
         q = torch.randn(1, 2, 4, 8, requires_grad=True)
         first = torch.autograd.grad(ours.scaled_dot_product_attention(q, q, q).sum() + q.square().sum(), q, create_graph=True)[0]
@@ -215,7 +230,7 @@ class Sdpa(Seeded):
     def test_the_ops_are_sound(self):
         q = torch.randn(1, 2, 4, 8, requires_grad=True)
         keep, gates = torch.rand(1, 1, 4, 4) < 0.9, torch.ones(2, requires_grad=True)
-        arguments = (q, q, q, keep, *[None] * 8, gates, None, None, 0.0, "top_left", None, True, [2, 9, 0], 0.0, 0, True, "light")
+        arguments = (q, q, q, keep, *[None] * 8, gates, None, None, 0.0, "top_left", None, True, [2, 9, 0], 0.0, 0, [], True, "light")
         torch.library.opcheck(torch.ops.polyhead.attend.default, arguments)
 
     def test_bad_input_is_named(self):

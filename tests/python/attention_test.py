@@ -225,6 +225,22 @@ class Values(unittest.TestCase):
             with self.assertRaisesRegex(polyhead.InvalidValueError, word):
                 polyhead.merge_attention(parts)
 
+    def test_parts_drop_what_the_whole_drops(self):
+        """Sequences, heads and queries by themselves, and keys in two shards."""
+        q, k, v, upstream = np.random.default_rng(3).standard_normal((4, 3, 4, 9, 8))
+        dropping = dict(causal=True, dropout=0.4, seed=11)
+        whole = polyhead.attention(q, k, v, **dropping)
+        heads = [x[1:, 2:] for x in (q, k, v, upstream)]
+        begin = polyhead.Origin(sequence=1, head=2)
+        np.testing.assert_array_equal(polyhead.attention(*heads[:3], **dropping, origin=begin), whole[1:, 2:])
+        gradients = polyhead.attention_backward(q, k, v, upstream, **dropping)
+        np.testing.assert_array_equal(polyhead.attention_backward(*heads, **dropping, origin=begin).dk, gradients.dk[1:, 2:])
+        rows = polyhead.attention(q[:, :, 5:], k, v, **dropping, first_position=5, origin=(0, 0, 5))
+        np.testing.assert_array_equal(rows, whole[:, :, 5:])
+        shards = [polyhead.attention(q, k[:, :, n:n + 5], v[:, :, n:n + 5], **dropping, first_position=-n, origin=(0, 0, 0, n), lse=True)
+                  for n in (0, 5)]
+        np.testing.assert_allclose(polyhead.merge_attention(shards).output, whole, atol=1e-12)
+
     def test_memory_as_it_lies(self):
         x = made(1, (2, 5, 3, 8))  # [B,T,H,D]
         view = x.transpose(0, 2, 1, 3)
@@ -325,6 +341,10 @@ class BadInput(unittest.TestCase):
         self.refused(polyhead.InvalidValueError, "row_statistics", row_statistics=True)
         self.refused(polyhead.DTypeError, "scale", scale="big")
         self.refused(polyhead.InvalidValueError, "seed", dropout=0.5, seed=-1)
+        self.refused(polyhead.InvalidValueError, "origin: expected .sequence, head, row, key., found 3", dropout=0.5, origin=3)
+        self.refused(polyhead.InvalidValueError, "origin: expected", origin=(0, 0, 0, 0, 0))
+        self.refused(polyhead.DTypeError, "origin.head: expected a whole number", origin=(0, 0.5))
+        self.refused(polyhead.InvalidValueError, "origin of 0 to 4294967295, found -1", dropout=0.5, origin=polyhead.Origin(row=-1))
         self.refused(polyhead.LayoutError, "out: .*apart from the inputs", out=self.x)
         out = np.empty_like(x)
         out.flags.writeable = False

@@ -188,6 +188,19 @@ class Places(unittest.TestCase):
         np.testing.assert_allclose(found[found != 0], 2 * whole[found != 0], rtol=1e-6)
         self.assertGreater((found == 0).mean(), 0.3)
 
+    def test_a_part_drops_what_the_whole_does(self):
+        layer, x = polyhead.MultiHeadAttention(8, 2, seed=1), np.random.default_rng(2).standard_normal((3, 11, 8), dtype=np.float32)
+        dropping = dict(dropout=0.4, seed=5, output_dropout=0.5, output_seed=3, training=True)
+        whole = layer(x, **dropping)
+        part = layer(x[1:, 4:], x[1:], origin=(1, 0, 4), output_origin=polyhead.Origin(sequence=1, row=4), **dropping)
+        np.testing.assert_array_equal(part.output, whole.output[1:, 4:])
+        upstream = np.random.default_rng(3).standard_normal(part.output.shape, dtype=np.float32)
+        padded = np.zeros_like(x)
+        padded[1:, 4:] = upstream
+        found, expected = part.backward(upstream).parameters, whole.backward(padded).parameters
+        for name, gradient in found.items():
+            np.testing.assert_allclose(gradient, expected[name], atol=1e-5, rtol=1e-5)
+
 
 class BadInput(unittest.TestCase):
     def test_what_is_wrong_is_named(self):
