@@ -335,6 +335,21 @@ def attention_backward(q: Array, k: Array, v: Array, doutput: Array, *, output: 
                     given.sink_logit is not None, given.gates is not None, merged)
 
 
+def _part(part, name):
+    """Its output, lse and sums of rows, in memory."""
+    if not isinstance(part, Attention) or part.lse is None:
+        raise InvalidValueError(f"{name}: expected an Attention with its lse (lse=True), found {type(part).__name__}")
+    rows = part.row_statistics.sums if part.row_statistics is not None else None
+    found = [None if x is None else expect_array(x, f"{name}.{what}")
+             for x, what in ((part.output, "output"), (part.lse, "lse"), (rows, "row_statistics"))]
+    if any(getattr(x, "requires_grad", False) for x in found):
+        raise InvalidValueError(f"{name}: expected results without a gradient, found requires_grad; detach() them, and use "
+                                "attention_backward(merged=True)")
+    if any(map(is_torch, found)):
+        _of_torch().expect_in_memory(zip((f"{name}.output", f"{name}.lse", f"{name}.row_statistics"), found))
+    return tuple(found)
+
+
 def merge_attention(parts: Sequence[Attention]) -> Attention:
     """What attention() gives over all keys, from what it gave over shards of them, in the order of the keys.
 
@@ -349,14 +364,12 @@ def merge_attention(parts: Sequence[Attention]) -> Attention:
     >>> np.allclose(polyhead.merge_attention(parts).output, polyhead.attention(x, x, x, causal=True))
     True
     """
-    given = []
-    for n, part in enumerate(parts):
-        if not isinstance(part, Attention) or part.lse is None:
-            raise InvalidValueError(f"parts[{n}]: expected an Attention with its lse (lse=True), found {type(part).__name__}")
-        if any(getattr(x, "requires_grad", False) for x in (part.output, part.lse)):
-            raise InvalidValueError(f"parts[{n}]: expected results without a gradient, found requires_grad; detach() them, and use "
-                                    "attention_backward(merged=True)")
-        given.append((part.output, part.lse, part.row_statistics.sums if part.row_statistics is not None else None))
+    try:
+        given = [_part(part, f"parts[{n}]") for n, part in enumerate(parts)]
+    except TypeError:
+        if hasattr(parts, "__iter__"):
+            raise
+        raise DTypeError(f"parts: expected the results of one shard or more, found {type(parts).__name__}") from None
     if not given:
         raise InvalidValueError("parts: expected the results of one shard or more, found none")
     output, lse, _ = given[0]

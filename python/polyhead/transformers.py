@@ -162,20 +162,47 @@ def _own_attention(model):
             f"computes it by itself; {instead(model)}")
 
 
-_choose = PreTrainedModel.get_correct_attn_implementation
+_choose, _set = PreTrainedModel.get_correct_attn_implementation, PreTrainedModel.set_attn_implementation
+
+
+def _expect_interface(model):
+    """That it would call us."""
+    tables = [x for x in vars(sys.modules[type(model).__module__]).values() if isinstance(x, dict) and "eager" in x]
+    if not model._can_set_attn_implementation() or any(_NAME not in table for table in tables):
+        raise UnsupportedError(_own_attention(model))
 
 
 @functools.wraps(_choose)
 def _choose_or_refuse(self, requested_attention, *args, **kwargs):
     """Asked when a model is made, before its layers are: one that would not call us is refused here, and not when it computes."""
     if requested_attention == _NAME:
-        tables = [x for x in vars(sys.modules[type(self).__module__]).values() if isinstance(x, dict) and "eager" in x]
-        if not self._can_set_attn_implementation() or any(_NAME not in table for table in tables):
-            raise UnsupportedError(_own_attention(self))
+        _expect_interface(self)
     return _choose(self, requested_attention, *args, **kwargs)
 
 
+@functools.wraps(_set)
+def _set_or_refuse(self, attn_implementation, *args, **kwargs):
+    """Of a model that is there already transformers only warns, and goes on with what it had."""
+    asked = _asked_of(self.config, attn_implementation)
+    for model in self.modules():
+        if isinstance(model, PreTrainedModel) and asked.get(id(model.config), asked[id(self.config)]) == _NAME:
+            _expect_interface(model)
+    return _set(self, attn_implementation, *args, **kwargs)
+
+
+def _asked_of(config, asked):
+    """What is asked of it and of each config within, by their ids: a name for all, or by the names of those within, "" its own."""
+    by_name = isinstance(asked, dict)
+    found = {id(config): asked.get("", config._attn_implementation) if by_name else asked}
+    for name in config.sub_configs:
+        inner = getattr(config, name)
+        if inner is not None:
+            found.update(_asked_of(inner, asked.get(name, inner._attn_implementation) if by_name else asked))
+    return found
+
+
 PreTrainedModel.get_correct_attn_implementation = _choose_or_refuse
+PreTrainedModel.set_attn_implementation = _set_or_refuse
 
 
 def _layers(model):
@@ -198,7 +225,7 @@ def _switched(model):
     before = [(config, config._attn_implementation) for config in configs]
     try:
         if any(name != _NAME for _, name in before):
-            model.set_attn_implementation(_NAME)
+            _set(model, _NAME)
         if not any(module.config._attn_implementation == _NAME for module in layers):  # which it only warns of
             raise UnsupportedError(_own_attention(model))
         yield layers

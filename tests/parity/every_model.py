@@ -3,8 +3,8 @@
 every_model.py BUILD [MODEL_TYPE ..]    some, or all of them; --jobs N; --chosen: those of `make parity`
 
 One that agrees says how many comparisons were made, and how many calls of our attention: 0 if it has none, or computes it rightly by
-itself. "part": its config is of a part of a model, which is none by itself. "unbuilt": tiny_kinds.py does not know how, or another package is
-wanted.
+itself. One that is refused is so too if it is made with eager attention and set_attn_implementation() asks for ours then. "part": its
+config is of a part of a model, which is none by itself. "unbuilt": tiny_kinds.py does not know how, or another package is wanted.
 
 A model agrees if with no padding, with padding on either side, at batch 1 and 3, in cached generation and in its gradients its
 error against eager attention in float64 is at most four times that of eager attention in float32, or 3e-6 of the largest number

@@ -126,6 +126,28 @@ class Kinds(unittest.TestCase):
         x = torch.nested.nested_tensor([torch.randn(4, 8), torch.randn(3, 8)])
         self.refuses("nested", MODULE, x, x, x)
 
+    def test_parts_that_are_merged(self):
+        q, k, v, wanted = self.q, self.k, self.v, dict(lse=True, statistics="light", row_statistics=True)
+        parts = [polyhead.attention(q, k[:, :, n:n + 2], v[:, :, n:n + 2], first_position=-n, **wanted) for n in (0, 2)]
+        expected = polyhead.merge_attention(parts)
+        torch.testing.assert_close(expected.output, polyhead.attention(q, k, v))
+
+        def with_output(x):
+            return [parts[0], polyhead.Attention(x, parts[1].lse)]
+
+        named = polyhead.merge_attention(with_output(parts[1].output.as_subclass(Named)))
+        torch.testing.assert_close(named.output.as_subclass(torch.Tensor), expected.output)
+        for x, words in ((parts[1].output.as_subclass(Scaled), "found Scaled"), (parts[1].output.to_sparse(), "to_dense"),
+                         (parts[1].output.to("meta"), "meta"), (torch.nested.nested_tensor([*parts[1].output]), "nested"),
+                         (FakeTensorMode().from_tensor(parts[1].output), "FakeTensor"), (parts[1].output.tolist(), "list"),
+                         (parts[1].output.clone().requires_grad_(), "requires_grad")):
+            self.refuses(r"(parts\[1\]|output).*" + words, polyhead.merge_attention, with_output(x))
+        rows = polyhead.Attention(parts[1].output, parts[1].lse, row_statistics=polyhead.HeadStatistics(parts[1].row_statistics.sums.as_subclass(Scaled)))
+        self.refuses(r"parts\[1\].row_statistics: .*Scaled", polyhead.merge_attention, [parts[0], rows])
+        self.refuses("transform", torch.vmap(lambda x: polyhead.merge_attention(with_output(x)).output), parts[1].output[None])
+        with Noting():
+            self.refuses("under a mode", polyhead.merge_attention, parts)
+
     def test_vmap(self):
         many = torch.randn(3, 5, 2, 2, 4, 8).unbind()
         for function, peer in self.each():
@@ -232,6 +254,9 @@ class Distributed(unittest.TestCase):
                     polyhead.attention(x, spread, x)
                 with self.assertRaisesRegex(polyhead.UnsupportedError, "doutput: .*DTensor"):
                     polyhead.attention_backward(x, x, x, spread)
+                part = polyhead.attention(x, x, x, lse=True)
+                with self.assertRaisesRegex(polyhead.UnsupportedError, r"parts\[1\].lse: .*DTensor"):
+                    polyhead.merge_attention([part, polyhead.Attention(part.output, distribute_tensor(part.lse, mesh, [placement]))])
                 torch.testing.assert_close(polyhead.attention(*[spread.to_local()] * 3), polyhead.attention(x, x, x))
         finally:
             distributed.destroy_process_group()

@@ -301,6 +301,25 @@ class Refusals(Seeded):
             with self.subTest(name), self.assertRaisesRegex(polyhead.UnsupportedError, f'{kind.__name__}: expected a model that .*"eager"'):
                 kind._from_config(kind.config_class(), attn_implementation="polyhead")
 
+    def test_models_that_would_not_call_us_when_they_are_told_to(self):
+        for name in ("Bloom", "Mpt", "Falcon", "GPTJ", "BigBird", "RoFormer"):
+            kind = getattr(hf, name + "ForCausalLM")
+            model = kind(kind.config_class(num_hidden_layers=1, hidden_size=48, intermediate_size=64, num_attention_heads=4, rotary_dim=4))
+            for asked in ("polyhead", {"": "polyhead"}):
+                with self.subTest(name), self.assertRaisesRegex(polyhead.UnsupportedError, f'{kind.__name__}: expected a model that .*"eager"'):
+                    model.set_attn_implementation(asked)
+            self.assertNotEqual(model.config._attn_implementation, "polyhead")
+            model.set_attn_implementation("eager")
+        whole = hf.CLIPModel(hf.CLIPConfig(text_config=dict(SIZES), vision_config=dict(SIZES, image_size=32, patch_size=8)))
+        whole.set_attn_implementation({"text_config": "polyhead"})
+        found = [part._attn_implementation for part in (whole.config.text_config, whole.config.vision_config)]
+        self.assertEqual((found[0], found[1] == "polyhead"), ("polyhead", False))
+        whole.vision_model._can_set_attn_implementation = lambda: False  # as if it had attention of its own
+        whole.set_attn_implementation({"text_config": "polyhead", "vision_config": "eager"})
+        for asked in ("polyhead", {"vision_config": "polyhead"}):
+            with self.assertRaisesRegex(polyhead.UnsupportedError, "CLIPVision.*: expected a model that"):
+                whole.set_attn_implementation(asked)
+
     def test_the_mask_is_for_us_alone(self):
         mask = watching._mask(2, 5, 5, attention_mask=torch.tensor([[0, 1, 1, 1, 1], [1] * 5]).bool())
         scores = torch.zeros(2, 1, 5, 5)

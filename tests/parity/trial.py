@@ -140,9 +140,14 @@ def generated(model, inputs, cache):
 
 
 class Trial:
-    def __init__(self, kind, role, name, most):
+    single = None
+
+    def __init__(self, role):
+        self.role = role
+
+    def build(self, kind, name, most):
         """The first of some ways to make it small and to ask it that eager attention runs with."""
-        self.role, why = role, None
+        role, why = self.role, None
         base = None if role == "base" else hf.models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(kind)
         names = [name] + ([base] if isinstance(base, str) and base != name else []) + ([None] if name else [])
         for name, widths in [(name, widths) for name in names for widths in (True, False)]:
@@ -270,14 +275,15 @@ class Trial:
             yield from self.generation()
             yield self.compare("gradients", self.inputs(3), gradients)
 
+    def generations(self):
+        """What a model that generates begins with, and each cache that it may have."""
+        if self.role in ("causal", "seq2seq") and self.single.can_generate():
+            inputs = self.inputs(3, "left") or self.inputs(3)
+            inputs.pop("decoder_input_ids", None), inputs.pop("position_ids", None)
+            yield from ((inputs, cache) for cache in (("dynamic", "static") if self.role == "causal" else ("dynamic",)))
+
     def generation(self):
-        if self.role not in ("causal", "seq2seq") or not self.single.can_generate():
-            return
-        inputs = self.inputs(3, "left") or self.inputs(3)
-        inputs.pop("decoder_input_ids", None), inputs.pop("position_ids", None)
-        for cache in ("dynamic", "static"):
-            if self.role == "seq2seq" and cache == "static":
-                continue
+        for inputs, cache in self.generations():
             with torch.no_grad():
                 try:
                     right, tokens = generated(self.double, inputs, cache)
@@ -290,13 +296,41 @@ class Trial:
                 yield good and torch.equal(found, tokens), words
 
 
+def clear(error):
+    words = " ".join(str(error).split())
+    return "expected" in words and "found" in words and "attn_implementation" in words
+
+
+def refused_when_set(trial):
+    """What is wrong, or nothing, if a model that refused polyhead is made with eager attention, and is then told to take it."""
+    model = trial.single
+
+    def calls_of_it():
+        yield model.set_attn_implementation, ("polyhead",)
+        for way in ways_of(model):
+            for batch, side in ((1, None), (3, None), (3, "left"), (3, "right")):
+                yield Trial.eager, (model, inputs_of(model, trial.role, way, batch, side) or {})
+        for inputs, cache in trial.generations():
+            yield generated, (model, inputs, cache)
+
+    for call, arguments in calls_of_it():
+        try:
+            with torch.no_grad():
+                call(*arguments)
+        except polyhead.Error as error:
+            return None if clear(error) else " ".join(str(error).split())
+        except Exception:  # eager attention does not take it either
+            continue
+    return "is refused when it is made, and taken when it is set"
+
+
 def judge(kind, role, name, most):
     """("agrees", "refused", "unbuilt" or "wrong", and why)."""
     global calls
     calls = 0
-    count = 0
+    count, trial = 0, Trial(role)
     try:
-        trial = Trial(kind, role, name, most)
+        trial.build(kind, name, most)
         for good, words in filter(None, trial.run()):
             count += 1
             if not good:
@@ -307,8 +341,10 @@ def judge(kind, role, name, most):
         return "unbuilt", str(error)
     except polyhead.Error as error:
         words = " ".join(str(error).split())
-        clear = "expected" in words and "found" in words and "attn_implementation" in words
-        return ("refused" if clear else "wrong"), words
+        if not clear(error):
+            return "wrong", words
+        otherwise = refused_when_set(trial)
+        return ("refused", words) if otherwise is None else ("wrong", f"{words} But it {otherwise}")
     except Exception as error:
         return "wrong", said(error)
     if count == 0:

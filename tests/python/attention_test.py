@@ -221,8 +221,10 @@ class Values(unittest.TestCase):
         np.testing.assert_allclose(sum(part.dq for part in parts), right.dq, rtol=1e-10, atol=1e-14)
         np.testing.assert_allclose(np.concatenate([part.dk for part in parts], 2), right.dk, rtol=1e-10, atol=1e-14)
         np.testing.assert_allclose(np.concatenate([part.dv for part in parts], 2), right.dv, rtol=1e-10, atol=1e-14)
-        for parts, word in (([], "one shard or more"), ([whole.output], "an Attention with its lse")):
-            with self.assertRaisesRegex(polyhead.InvalidValueError, word):
+        listed = polyhead.Attention(whole.output.tolist(), whole.lse)
+        for parts, word in (([], "one shard or more, found none"), ([whole.output], "an Attention with its lse"), (5, "parts: .*found int"),
+                            ([whole, listed], r"parts\[1\].output: expected an array .* found list")):
+            with self.assertRaisesRegex(polyhead.Error, word):
                 polyhead.merge_attention(parts)
 
     def test_parts_drop_what_the_whole_drops(self):
