@@ -152,8 +152,47 @@ def ways_of(model):
     return ("as listed",) if model.config.model_type in GIVEN else ("plain", "text and image", "features first")
 
 
+# Masks by the names that models give them, 1 where something is there; of the others 1 says that something is missing.
+MASKS = ("attention_mask input_features_mask feature_attention_mask pixel_attention_mask pixel_mask image_attention_mask mask "
+         "audio_attention_mask context_mask past_observed_mask encoder_attention_mask").split()
+MISSING = "past_values_padding audio_mel_mask padding_mask".split()
+
+
+def paddings_of(model, role, way, batch, side):
+    """(name of a mask, inputs in which it leaves out something on that side): those that its forward() may take."""
+    whole = inputs_of(model, role, way, batch)
+    parameters = inspect.signature(type(model).forward).parameters
+    for name in (*MASKS, *MISSING):
+        if name in whole:
+            yield name, {**whole, name: without(whole[name], side, name in MISSING)}
+        elif name in parameters:
+            there = 0 if name in MISSING else 1
+            yield from ((name, {**whole, name: without(torch.full((batch, *shape), there), side, name in MISSING)})
+                        for shape in shapes_of(whole, batch, name))
+
+
+def shapes_of(whole, batch, name):
+    """Those that a mask may have after the batch: of text, of an image, or of what else there is."""
+    text = whole.get("input_ids")
+    if name == "attention_mask" and text is not None:
+        return [(text.shape[1],)]
+    main = next((x for x in whole.values() if isinstance(x, torch.Tensor) and x.dim() > 1 and x.shape[0] == batch), torch.ones(1))
+    if name == "pixel_mask":
+        return [main.shape[-2:]] if main.dim() == 4 else []
+    return sorted({(size,) for size in main.shape[1:] if size > 5}, reverse=True)
+
+
+def without(mask, side, missing):
+    """The mask with some of each row's last axis left out: an eighth, at least 3, 5 and 1 of the first three rows."""
+    made, size = mask.clone(), mask.shape[-1]
+    for row in range(mask.shape[0]):
+        gone = min((3, 5, 1)[row % 3] * max(1, size // 24), size - 1)
+        made[row, ..., slice(0, gone) if side == "left" else slice(size - gone, size)] = missing
+    return made
+
+
 def inputs_of(model, role, way, batch, side=None):
-    """What its forward() takes, `batch` of it; with a mask that leaves out some tokens on that side. None if it takes no such thing."""
+    """What its forward() takes, `batch` of it; of text with a mask that leaves out some tokens on that side, None if that is not known."""
     parameters = inspect.signature(type(model).forward).parameters
     draw = torch.Generator().manual_seed(3)
     main = model.main_input_name if model.main_input_name in parameters else "input_ids"
