@@ -29,6 +29,19 @@ inline constexpr std::int64_t kBlockRows = 96, kLeastRows = 48, kPackedBytes = 7
 // The rows of a packed tile, rounded up to four: its stride from one k to the next.
 constexpr std::size_t tile_stride(std::size_t rows) { return (rows + 3) / 4 * 4; }
 
+// Numbers of a B of 16 bits, some of which lie in pairs, as the kernel of U takes them: row k of b [k][kStrip], or of
+// [k / 2][kStrip] pairs, of which b is then the row that holds k.
+template <class U, class S>
+HWY_INLINE Vec<U> load_b(const S* b, std::size_t k) {
+  if constexpr (std::is_same_v<U, S> || !std::is_same_v<S, Pair>) {
+    return load_wide(b);
+  } else {
+    const Tag<Pair> d;
+    const Vec<Pair> both = hn::LoadU(d, b);
+    return hn::BitCast(Tag<U>(), k % 2 == 0 ? hn::ShiftLeft<16>(both) : hn::And(both, hn::Set(d, ~0xffff)));
+  }
+}
+
 // C [kRows][2 vectors] = (fresh ? 0 : C) + sum (+ bias).
 template <class T, int kRows>
 HWY_INLINE void store_tile(const Vec<T> (&sum)[kRows][2], bool fresh, const T* HWY_RESTRICT bias, T* HWY_RESTRICT c,
@@ -44,28 +57,31 @@ HWY_INLINE void store_tile(const Vec<T> (&sum)[kRows][2], bool fresh, const T* H
   }
 }
 
-// kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n. a [n][tile_stride(kRows)], b [n][kStrip]
-// in its storage type S, bias [kStrip] or null, c [kRows][c_stride]. Prefetches C, which is needed at the end, and its
-// share of the next strip of B: from `ahead` on, `step` bytes per k.
-template <class T, int kRows, class S>
-HWY_NOINLINE void gemm_tile(const T* HWY_RESTRICT a, const S* HWY_RESTRICT b, std::size_t n, bool fresh,
-                            const T* HWY_RESTRICT bias, T* HWY_RESTRICT c, std::size_t c_stride, const std::byte* ahead,
-                            std::size_t step) {
+// kRows rows x 2 vectors: C = (fresh ? 0 : C) + A B (+ bias), contracting n units. a [n][tile_stride(kRows)], b
+// [n][kStrip] in its storage type S, bias [kStrip] or null, c [kRows][c_stride]. Prefetches C, which is needed at the
+// end, and its share of the next strip of B: from `ahead` on, `step` bytes per k.
+template <class U, int kRows, class S>
+HWY_NOINLINE void gemm_tile(const U* HWY_RESTRICT a, const S* HWY_RESTRICT b, std::size_t n, bool fresh,
+                            const Sum<U>* HWY_RESTRICT bias, Sum<U>* HWY_RESTRICT c, std::size_t c_stride,
+                            const std::byte* ahead, std::size_t step) {
+  using T = Sum<U>;
   const Tag<T> d;
   constexpr std::size_t kStride = tile_stride(kRows);
+  constexpr bool kTakesPairsApart = std::is_same_v<S, Pair> && !std::is_same_v<U, Pair>;
   Vec<T> sum[kRows][2];
   for (int r = 0; r < kRows; ++r) {
     sum[r][0] = sum[r][1] = hn::Zero(d);
     for (int w = 0; w < 2; ++w) __builtin_prefetch(c + r * c_stride + w * kLanes<T>);
   }
-  for (std::size_t k = 0; k < n; ++k, a += kStride, b += kStrip<T>, ahead += step) {
+  for (std::size_t k = 0; k < n; ++k, a += kStride, ahead += step) {
     __builtin_prefetch(ahead);
-    const Vec<T> left = load_wide(b), right = load_wide(b + kLanes<T>);
+    const Vec<U> left = load_b<U>(b, k), right = load_b<U>(b + kLanes<T>, k);
     for (int r = 0; r < kRows; ++r) {
-      const Vec<T> factor = hn::Set(d, a[r]);
-      sum[r][0] = hn::MulAdd(factor, left, sum[r][0]);
-      sum[r][1] = hn::MulAdd(factor, right, sum[r][1]);
+      const Vec<U> factor = hn::Set(Tag<U>(), a[r]);
+      sum[r][0] = multiply_add<U>(factor, left, sum[r][0]);
+      sum[r][1] = multiply_add<U>(factor, right, sum[r][1]);
     }
+    b += kTakesPairsApart && k % 2 == 0 ? 0 : kStrip<T>;
   }
   store_tile<T, kRows>(sum, fresh, bias, c, c_stride);
 }
@@ -98,19 +114,27 @@ HWY_NOINLINE void gemm_tile_of_blocks(const float* HWY_RESTRICT a, const BlockFo
   store_tile<float, kRows>(sum, fresh, bias, c, c_stride);
 }
 
+inline DType b_type_of(const kernels::GemmProblem& problem) {
+  return problem.packed == nullptr ? problem.b.dtype() : problem.packed->strips.dtype();
+}
+
 // How a problem is cut into blocks of rows and parts of strips, so many that all members have work. An item is one part
-// of one block.
-template <class T>
+// of one block. K counts units.
+template <class U>
 struct GemmPlan {
+  using T = Sum<U>;
+
   GemmPlan(const kernels::GemmProblem& given, int members)
       : problem(given),
         M(given.c.shape(0)),
         N(given.c.shape(1)),
-        K(given.a.shape(1)),
+        K(divide_up(given.a.shape(1), kDepth<U>)),
+        pairs_b(kMultipliesPairs && b_type_of(given) == DType::bf16),
         strips(divide_up(N, kStrip<T>)),
         slices(std::max<std::int64_t>(1, divide_up(K, kSlice))),
+        slice_step(pairs_b ? 2 / kDepth<U> : 1),
         in_place(given.c.dtype() == dtype_of<T>) {
-    constexpr auto kPacked = kPackedBytes / static_cast<std::int64_t>(sizeof(T));
+    constexpr auto kPacked = kPackedBytes / static_cast<std::int64_t>(sizeof(U));
     keeps_a = K <= kPacked / kLeastRows;
     blocks = divide_up(M, keeps_a ? std::min(kBlockRows, kPacked / std::max<std::int64_t>(K, 1)) : kBlockRows);
     if (blocks == 0 || strips == 0) return;
@@ -125,13 +149,20 @@ struct GemmPlan {
   }
 
   std::int64_t items() const { return blocks * parts; }
+  Range slice_of(std::int64_t slice) const {
+    const Range steps = part_of(divide_up(K, slice_step), slice, slices);
+    return {steps.begin * slice_step, std::min(K, steps.end * slice_step)};
+  }
+  // The most that a slice contracts, if there are as many as this.
+  std::int64_t longest_slice() const { return divide_up(divide_up(K, slice_step), slices) * slice_step; }
   // B [K,N] is a matrix [N,K] of blocks, whose strips are read as they lie.
   bool b_has_blocks() const { return problem.b.present() && problem.b.dtype() == DType::blocks; }
   // A B of 16 bits or blocks is widened as few rows are multiplied by it; for more, each slice of a strip is widened
   // once.
   bool widens_b() const {
     if (b_has_blocks()) return block_rows > kFewRows;
-    return problem.packed != nullptr && problem.packed->strips.dtype() != dtype_of<T> && block_rows > kFewRows;
+    return problem.packed != nullptr && b_type_of(problem) != dtype_of<T> && !std::is_same_v<U, Pair> &&
+           block_rows > kFewRows;
   }
 
   // Enough that a delayed thread does not delay the others.
@@ -144,7 +175,9 @@ struct GemmPlan {
 
   const kernels::GemmProblem& problem;
   std::int64_t M, N, K;
-  std::int64_t strips, slices;
+  bool
+      pairs_b;  // B is, or would be, packed in pairs, even if the kernel multiplies f32: slices then are of whole pairs
+  std::int64_t strips, slices, slice_step;
   bool in_place;         // sums are formed in C itself
   bool keeps_a = false;  // all slices of A stay packed
   std::int64_t blocks = 0, parts = 0, block_rows = 0, part_strips = 0;
@@ -153,8 +186,8 @@ struct GemmPlan {
 // How many parts of every block the members have claimed.
 class GemmClaims {
  public:
-  template <class T>
-  explicit GemmClaims(const GemmPlan<T>& plan)
+  template <class U>
+  explicit GemmClaims(const GemmPlan<U>& plan)
       : blocks_(plan.blocks),
         parts_(plan.parts),
         claimed_(std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(plan.blocks))) {}
@@ -174,20 +207,22 @@ class GemmClaims {
 };
 
 // The memory of one member.
-template <class T>
+template <class U>
 struct GemmWorkspace {
-  GemmWorkspace(Carver& carver, const GemmPlan<T>& plan)
-      : a(carver.take<T>(static_cast<std::size_t>(divide_up(plan.block_rows, kTileRows) *
-                                                  (plan.keeps_a ? plan.K : divide_up(plan.K, plan.slices))) *
+  using T = Sum<U>;
+
+  GemmWorkspace(Carver& carver, const GemmPlan<U>& plan)
+      : a(carver.take<U>(static_cast<std::size_t>(divide_up(plan.block_rows, kTileRows) *
+                                                  (plan.keeps_a ? plan.K : plan.longest_slice())) *
                          tile_stride(kTileRows))),
-        widened(carver.take<T>(std::max<std::size_t>(kStrip<T>, kTileRows) * kWidened)),
+        widened(carver.take<U>(std::max<std::size_t>(kStrip<T>, kTileRows) * kWidened)),
         bias(carver.take<T>(static_cast<std::size_t>(plan.part_strips) * kStrip<T>)),
         sums(carver.take<T>(static_cast<std::size_t>((plan.in_place ? 1 : plan.part_strips) * plan.block_rows) *
                             kStrip<T>)),
         b(carver.take<T>(plan.widens_b() ? kMostWidened * kStrip<T> : 0)) {}
 
-  T* a;        // [slice][tile][k][tile_stride]
-  T* widened;  // [lines][kWidened]
+  U* a;        // [slice][tile][k][tile_stride]
+  U* widened;  // [lines][kWidened]
   T* bias;     // [strip][kStrip]
   T* sums;     // [strip][rows][kStrip]: strips that are not summed up in C
   T* b;        // [k][kStrip]: a slice of a strip of 16-bit numbers, or the blocks that it lies in, widened
@@ -198,11 +233,13 @@ struct GemmWorkspace {
 
 // What one member does. It begins at a block of its own and stays with it while parts are left, for its A stays packed.
 // With one order of items for all, 16 members packed the same rows 16 times.
-template <class T>
+template <class U>
 class GemmWork {
+  using T = Sum<U>;
+
  public:
-  GemmWork(const GemmPlan<T>& plan, const GemmClaims& claims, const void* b, DType b_type,
-           const GemmWorkspace<T>& workspace, std::int64_t first_block)
+  GemmWork(const GemmPlan<U>& plan, const GemmClaims& claims, const void* b, DType b_type,
+           const GemmWorkspace<U>& workspace, std::int64_t first_block)
       : plan_(plan),
         problem_(plan.problem),
         claims_(claims),
@@ -229,14 +266,14 @@ class GemmWork {
 
  private:
   std::size_t tiles() const { return static_cast<std::size_t>(divide_up(rows_.end - rows_.begin, kTileRows)); }
-  Range slice_of(std::int64_t slice) const { return part_of(plan_.K, slice, plan_.slices); }
+  Range slice_of(std::int64_t slice) const { return plan_.slice_of(slice); }
   std::int64_t columns_of(std::int64_t strip) const {
     return std::min<std::int64_t>(kStrip<T>, plan_.N - strip * static_cast<std::int64_t>(kStrip<T>));
   }
   bool summed_in_place(std::int64_t strip) const { return plan_.in_place && columns_of(strip) == kStrip<T>; }
 
   // The packed A of a tile: [k][tile_stride].
-  T* a_of(Range k, std::size_t tile) const {
+  U* a_of(Range k, std::size_t tile) const {
     const std::size_t before = plan_.keeps_a ? static_cast<std::size_t>(k.begin) * tiles() : 0;
     return w_.a + (before + tile * k.size()) * tile_stride(kTileRows);
   }
@@ -255,8 +292,8 @@ class GemmWork {
       std::size_t tile = 0;
       for_register_tiles(rows_.size(), [&](std::size_t first, auto height) {
         const std::int64_t row = rows_.begin + static_cast<std::int64_t>(first);
-        T* to = a_of(k, tile++) + (begin - k.begin) * static_cast<std::int64_t>(tile_stride(height));
-        pack_lines<T>(problem_.a, {row, row + height}, some, w_.widened, to, tile_stride(height));
+        U* to = a_of(k, tile++) + (begin - k.begin) * static_cast<std::int64_t>(tile_stride(height));
+        pack_lines<U>(problem_.a, {row, row + height}, some, w_.widened, to, tile_stride(height));
       });
     }
   }
@@ -285,7 +322,8 @@ class GemmWork {
       return reinterpret_cast<const std::byte*>(first_of(strip) +
                                                 slice_of(slice).begin / format.elements * format.bytes * kStripRows);
     }
-    const std::int64_t at = (strip * plan_.K + slice_of(slice).begin) * static_cast<std::int64_t>(kStrip<T>);
+    const std::int64_t K = b_type_ == DType::bf16 ? divide_up(plan_.K, plan_.slice_step) * plan_.slice_step : plan_.K;
+    const std::int64_t at = (strip * K + slice_of(slice).begin) * static_cast<std::int64_t>(kStrip<T>);
     return b_ + at * static_cast<std::int64_t>(size_of(b_type_));
   }
   std::size_t bytes_per_k(std::int64_t strip) const {
@@ -305,16 +343,24 @@ class GemmWork {
   void multiply(std::int64_t slice, std::int64_t strip) {
     const Range k = slice_of(slice);
     const std::byte *b = b_of(slice, strip), *ahead = after(slice, strip);
-    if (b_type_ == dtype_of<T>) return multiply_by(slice, strip, reinterpret_cast<const T*>(b), ahead);
-    if constexpr (sizeof(T) == 4) {
+    if (b_type_ == dtype_of<U>) return multiply_by(slice, strip, reinterpret_cast<const U*>(b), ahead);
+    if constexpr (std::is_same_v<U, float>) {
+      using Half = std::conditional_t<kMultipliesPairs, Pair, bfloat16>;
       if (blocks_) return multiply_by_blocks(slice, strip, ahead);
       if (plan_.widens_b()) {
-        widen(b, b_type_, k.size() * kStrip<T>, w_.b);
+        widen_b(b, k.size());
         return multiply_by(slice, strip, w_.b, ahead);
       }
-      if (b_type_ == DType::bf16) return multiply_by(slice, strip, reinterpret_cast<const bfloat16*>(b), ahead);
+      if (b_type_ == DType::bf16) return multiply_by(slice, strip, reinterpret_cast<const Half*>(b), ahead);
       multiply_by(slice, strip, reinterpret_cast<const float16*>(b), ahead);
     }
+  }
+
+  // w_.b [n][kStrip] = 16-bit numbers.
+  void widen_b(const std::byte* b, std::size_t n) {
+    if (!plan_.pairs_b) return widen(b, b_type_, n * kStrip<T>, w_.b);
+    const auto* pairs = reinterpret_cast<const Pair*>(b);
+    for (std::size_t k = 0; k < n; k += 2, pairs += kStrip<T>) unzip(pairs, kStrip<T>, w_.b + k * kStrip<T>);
   }
 
   void multiply_by_blocks(std::int64_t slice, std::int64_t strip, const std::byte* ahead) {
@@ -322,7 +368,7 @@ class GemmWork {
     const BlockFormat& format = format_of(strip);
     if (!plan_.widens_b()) {
       const Target to = target_of(slice, strip);
-      return with_height<GemmPlan<T>::kFewRows>(static_cast<int>(rows_.size()), 0, [&](std::size_t, auto height) {
+      return with_height<GemmPlan<U>::kFewRows>(static_cast<int>(rows_.size()), 0, [&](std::size_t, auto height) {
         gemm_tile_of_blocks<decltype(height)::value>(a_of(k, 0), format, first_of(strip), k, slice == 0, to.bias, to.c,
                                                      to.c_stride, ahead);
       });
@@ -355,14 +401,14 @@ class GemmWork {
     const std::size_t step = bytes_per_k(strip) / tiles();
     std::size_t tile = 0;
     const auto run = [&](std::size_t first, auto height) {
-      gemm_tile<T, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, to.bias, to.c + first * to.c_stride,
+      gemm_tile<U, decltype(height)::value>(a_of(k, tile++), b, k.size(), fresh, to.bias, to.c + first * to.c_stride,
                                             to.c_stride, ahead, step);
       ahead += step * k.size();
     };
-    if constexpr (sizeof(S) == sizeof(T)) {
+    if constexpr (std::is_same_v<S, U>) {
       for_register_tiles(rows_.size(), run);
     } else {
-      with_height<GemmPlan<T>::kFewRows>(static_cast<int>(rows_.size()), 0, run);
+      with_height<GemmPlan<U>::kFewRows>(static_cast<int>(rows_.size()), 0, run);
     }
   }
 
@@ -377,13 +423,13 @@ class GemmWork {
     }
   }
 
-  const GemmPlan<T>& plan_;
+  const GemmPlan<U>& plan_;
   const kernels::GemmProblem& problem_;
   const GemmClaims& claims_;
   const std::byte* b_;  // [strip][K][kStrip], unless it has blocks
   DType b_type_;
   std::optional<BlockMatrix> blocks_;
-  GemmWorkspace<T> w_;
+  GemmWorkspace<U> w_;
   Range rows_{}, strips_{};
   std::int64_t block_, packed_block_ = -1;
 };

@@ -1,6 +1,5 @@
 // Products of matrices on the CPU: packing, the list of work items, and one compilation per vector instruction set.
 #include "cpu/kernels.h"
-#include "cpu/pair_gemm.h"
 #include "cpu/split.h"
 #include "cpu/targets.h"
 
@@ -26,10 +25,11 @@ void pack_halves(const ConstTensorView& columns, Range lines, Range k, T* widene
   }
 }
 
-// to [strips][K][kStrip] = B [K,N] in T, or in 16 bits as B is; the last strip is filled up with 0.
+// to [strips][K][kStrip] = B [K,N] in T, K then counting units, or in 16 bits as B is; the last strip is filled up with
+// 0.
 template <class T>
 void pack_b(Team& team, const ConstTensorView& b, DType dtype, void* to) {
-  const std::int64_t K = b.shape(0), N = b.shape(1), strips = divide_up(N, kStrip<T>);
+  const std::int64_t K = divide_up(b.shape(0), kDepth<T>), N = b.shape(1), strips = divide_up(N, kStrip<T>);
   if (b.count() == 0) return;
   const ConstTensorView columns = b.transpose(0, 1);
   const int members = members_for(team, static_cast<double>(b.count()) / kMovedPerThread);
@@ -41,9 +41,9 @@ void pack_b(Team& team, const ConstTensorView& b, DType dtype, void* to) {
       const std::int64_t begin = item / parts * static_cast<std::int64_t>(kStrip<T>);
       const Range lines{begin, std::min<std::int64_t>(N, begin + kStrip<T>)}, k = part_of(K, item % parts, parts);
       const std::int64_t at = begin * K + k.begin * static_cast<std::int64_t>(kStrip<T>);
-      if (dtype != dtype_of<T>) {
+      if constexpr (!std::is_same_v<T, Pair>) {
         std::byte* half = static_cast<std::byte*>(to) + at * static_cast<std::int64_t>(size_of(dtype));
-        return pack_halves<T>(columns, lines, k, widened, dtype, half);
+        if (dtype != dtype_of<T>) return pack_halves<T>(columns, lines, k, widened, dtype, half);
       }
       T* out = static_cast<T*>(to) + at;
       if (lines.size() < kStrip<T>) std::fill_n(out, k.size() * kStrip<T>, T{0});
@@ -53,28 +53,27 @@ void pack_b(Team& team, const ConstTensorView& b, DType dtype, void* to) {
 }
 
 // A product whose B was packed beforehand or is small enough to be packed as a whole.
-template <class T>
+template <class U>
 void gemm_at_once(Team& team, const kernels::GemmProblem& problem) {
   const double work = static_cast<double>(problem.c.count()) * static_cast<double>(problem.a.shape(1));
   const int members = members_for(team, work / kWorkPerThread);
-  const GemmPlan<T> plan(problem, members);
+  const GemmPlan<U> plan(problem, members);
   // Takes all memory before any result is written, so that a failure leaves C untouched. B lies behind the workspace of
   // member 0.
   Carver measure(nullptr);
-  GemmWorkspace<T>(measure, plan);
+  GemmWorkspace<U>(measure, plan);
   const std::size_t workspace = measure.used();
   const bool packs = problem.packed == nullptr && !plan.b_has_blocks();
-  if (packs) measure.take<T>(static_cast<std::size_t>(plan.strips * plan.K) * kStrip<T>);
+  if (packs) measure.take<U>(static_cast<std::size_t>(plan.strips * plan.K) * kStrip<U>);
   std::byte* own = team.scratch(0).reserve(measure.used());
   for (int member = 1; member < members; ++member) team.scratch(member).reserve(workspace);
-  T* b_memory = reinterpret_cast<T*>(own + workspace);
-  if (packs) pack_b<T>(team, problem.b, dtype_of<T>, b_memory);
+  U* b_memory = reinterpret_cast<U*>(own + workspace);
+  if (packs) pack_b<U>(team, problem.b, dtype_of<U>, b_memory);
   const void* b = problem.packed == nullptr ? b_memory : problem.packed->strips.view().data();
-  const DType b_type =
-      packs ? dtype_of<T> : (problem.packed == nullptr ? problem.b : problem.packed->strips.view()).dtype();
+  const DType b_type = packs || std::is_same_v<U, Pair> ? dtype_of<U> : b_type_of(problem);
   const GemmClaims claims(plan);
   team.for_each(plan.items(), 1, members, [&](int member) {
-    return GemmWork<T>(plan, claims, b, b_type, carve<GemmWorkspace<T>>(team.scratch(member), plan),
+    return GemmWork<U>(plan, claims, b, b_type, carve<GemmWorkspace<U>>(team.scratch(member), plan),
                        member * plan.blocks / members);
   });
 }
@@ -83,23 +82,24 @@ void gemm_at_once(Team& team, const kernels::GemmProblem& problem) {
 // some columns at a time. The first part is the widest, so that no later one can fail for lack of memory.
 inline constexpr std::int64_t kPackedBytesOfB = 32 << 20;
 
-template <class T>
+template <class U>
 std::int64_t columns_at_once(std::int64_t K) {
-  const std::int64_t strip_bytes = std::max<std::int64_t>(K, 1) * static_cast<std::int64_t>(kStrip<T> * sizeof(T));
-  return std::max<std::int64_t>(1, kPackedBytesOfB / strip_bytes) * static_cast<std::int64_t>(kStrip<T>);
+  const std::int64_t units = std::max<std::int64_t>(divide_up(K, kDepth<U>), 1);
+  const std::int64_t strip_bytes = units * static_cast<std::int64_t>(kStrip<U> * sizeof(U));
+  return std::max<std::int64_t>(1, kPackedBytesOfB / strip_bytes) * static_cast<std::int64_t>(kStrip<U>);
 }
 
-template <class T>
+template <class U>
 void gemm_as(Team& team, const kernels::GemmProblem& problem) {
-  const std::int64_t N = problem.c.shape(1), columns = columns_at_once<T>(problem.a.shape(1));
-  if (problem.packed != nullptr || N <= columns) return gemm_at_once<T>(team, problem);
+  const std::int64_t N = problem.c.shape(1), columns = columns_at_once<U>(problem.a.shape(1));
+  if (problem.packed != nullptr || N <= columns) return gemm_at_once<U>(team, problem);
   for (std::int64_t begin = 0; begin < N; begin += columns) {
     const std::int64_t end = std::min(N, begin + columns);
     kernels::GemmProblem part = problem;
     part.b = problem.b.slice(1, begin, end);
     part.c = problem.c.slice(1, begin, end);
     if (problem.bias.present()) part.bias = problem.bias.slice(0, begin, end);
-    gemm_at_once<T>(team, part);
+    gemm_at_once<U>(team, part);
   }
 }
 
@@ -145,6 +145,14 @@ void gemm_by_rows_of_blocks(Team& team, const kernels::GemmProblem& problem) {
   }
 }
 
+#if HWY_TARGET == HWY_AVX3_DL
+// Are both operands bf16, or rounded to it?
+bool takes_pairs(const kernels::GemmProblem& problem) {
+  const bool rounds = problem.packed != nullptr && problem.packed->rounds;
+  return b_type_of(problem) == DType::bf16 && (rounds || problem.a.dtype() == DType::bf16);
+}
+#endif
+
 void gemm(Team& team, const kernels::GemmProblem& problem) {
   if (problem.b.present() && problem.b.dtype() == DType::blocks) {
     return problem.b.stride(0) == 1 ? gemm_at_once<float>(team, problem) : gemm_by_rows_of_blocks(team, problem);
@@ -152,6 +160,9 @@ void gemm(Team& team, const kernels::GemmProblem& problem) {
   if (problem.packed != nullptr && problem.packed->target != HWY_TARGET) {
     throw Error(ErrorCode::layout, "gemm", "B was packed for another vector target than the one in use");
   }
+#if HWY_TARGET == HWY_AVX3_DL
+  if (takes_pairs(problem)) return gemm_as<Pair>(team, problem);
+#endif
   problem.a.dtype() == DType::f64 ? gemm_as<double>(team, problem) : gemm_as<float>(team, problem);
 }
 
@@ -164,7 +175,28 @@ kernels::PackedMatrix pack_as(Team& team, const ConstTensorView& b) {
   return packed;
 }
 
-kernels::PackedMatrix pack(Team& team, const ConstTensorView& b) {
+#if HWY_TARGET == HWY_AVX3_DL
+// [strips][pairs of K][kStrip][2]
+kernels::PackedMatrix pack_pairs(Team& team, const ConstTensorView& b) {
+  const std::int64_t width = kStrip<Pair>, strips = divide_up(b.shape(1), width);
+  kernels::PackedMatrix packed{.strips = Tensor::empty({strips, divide_up(b.shape(0), 2), 2 * width}, DType::bf16),
+                               .target = HWY_TARGET,
+                               .rounds = b.dtype() == DType::f32};
+  pack_b<Pair>(team, b, dtype_of<Pair>, packed.strips.view().data());
+  return packed;
+}
+#endif
+
+kernels::PackedMatrix pack(Team& team, const ConstTensorView& b, kernels::Products products) {
+  const bool rounds = b.dtype() == DType::f32 && products == kernels::Products::coarse;
+#if HWY_TARGET == HWY_AVX3_DL
+  if (rounds || b.dtype() == DType::bf16) return pack_pairs(team, b);
+#endif
+  if (rounds) {
+    Tensor rounded = Tensor::empty(b.transpose(0, 1).shape(), DType::bf16);
+    copy(team, b.transpose(0, 1), rounded);
+    return pack_as<float>(team, rounded.view().transpose(0, 1));
+  }
   return b.dtype() == DType::f64 ? pack_as<double>(team, b) : pack_as<float>(team, b);
 }
 
@@ -253,23 +285,15 @@ HWY_EXPORT(column_sums);
 void gemm(Team& team, const kernels::GemmProblem& given) {
   kernels::GemmProblem problem = given;
   if (given.before_gelu.present()) problem.c = given.before_gelu;
-  if (problem.packed != nullptr && problem.packed->pairs) {
-    pair_gemm(team, problem);
-  } else {
-    choose_target();
-    HWY_DYNAMIC_DISPATCH(gemm)(team, problem);
-  }
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(gemm)(team, problem);
   if (given.plus.present()) elementwise(team, {kernels::Elementwise::add, given.plus, problem.c, problem.c});
   if (given.before_gelu.present()) elementwise(team, {kernels::Elementwise::gelu, problem.c, {}, given.c});
 }
 
 kernels::PackedMatrix pack(Team& team, const ConstTensorView& b, kernels::Products products) {
   choose_target();
-  if (products == kernels::Products::exact || b.dtype() != DType::f32) return HWY_DYNAMIC_DISPATCH(pack)(team, b);
-  if (multiplies_pairs() && b.stride(0) == 1) return pack_pairs(team, b);
-  Tensor rounded = Tensor::empty(b.transpose(0, 1).shape(), DType::bf16);
-  copy(team, b.transpose(0, 1), rounded);
-  return HWY_DYNAMIC_DISPATCH(pack)(team, rounded.view().transpose(0, 1));
+  return HWY_DYNAMIC_DISPATCH(pack)(team, b, products);
 }
 
 void column_sums(Team& team, const ConstTensorView& x, const TensorView& sums, const TensorView& rounded) {

@@ -8,6 +8,15 @@
 
 #include <hwy/highway.h>
 
+// The place of our target for pairs of bf16, which is AVX3_DL and the instructions of pairs-inl.h.
+#if HWY_TARGET == HWY_AVX3_DL
+#include <immintrin.h>
+#undef HWY_TARGET_STR
+#define HWY_TARGET_STR \
+  HWY_TARGET_STR_AVX3  \
+  ",vpclmulqdq,avx512vbmi,avx512vbmi2,vaes,avxvnni,avx512bitalg,avx512vpopcntdq,avx512bf16"
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

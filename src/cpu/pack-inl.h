@@ -81,6 +81,36 @@ void pack_lines(const ConstTensorView& x, Range lines, Range k, T* widened, T* t
   }
 }
 
+// The same of bf16, or of f32 that is rounded to it, with k in pairs.
+template <class U>
+requires std::is_same_v<U, Pair>
+void pack_lines(const ConstTensorView& x, Range lines, Range k, Pair* widened, Pair* to, std::size_t to_stride) {
+  const std::int64_t K = x.shape(1);
+  const bool rounds = x.dtype() == DType::f32;
+  if (x.stride(1) != 1) {
+    for (std::int64_t n = k.begin; n < k.end; ++n, to += to_stride) {
+      const std::byte *first = element(x, lines.begin, 2 * n),
+                      *second = 2 * n + 1 < K ? element(x, lines.begin, 2 * n + 1) : nullptr;
+      rounds
+          ? zip_rounded(reinterpret_cast<const float*>(first), reinterpret_cast<const float*>(second), lines.size(), to)
+          : zip(reinterpret_cast<const bfloat16*>(first), reinterpret_cast<const bfloat16*>(second), lines.size(), to);
+    }
+    return;
+  }
+  for (std::int64_t n = k.begin; n < k.end; n += kWidened) {
+    const std::int64_t count = std::min<std::int64_t>(kWidened, k.end - n);
+    const auto numbers = static_cast<std::size_t>(std::min(2 * count, K - 2 * n));
+    for (std::int64_t line = lines.begin; line < lines.end; ++line) {
+      const std::byte* from = element(x, line, 2 * n);
+      Pair* row = widened + (line - lines.begin) * kWidened;
+      rounds ? pair_up_rounded(reinterpret_cast<const float*>(from), numbers, row)
+             : pair_up(reinterpret_cast<const bfloat16*>(from), numbers, row);
+    }
+    transpose(widened, kWidened, lines.size(), static_cast<std::size_t>(count), Pair{1},
+              to + (n - k.begin) * static_cast<std::int64_t>(to_stride), to_stride);
+  }
+}
+
 }  // namespace polyhead::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -9,7 +9,7 @@
 #define POLYHEAD_CPU_PRODUCTS_INL_H_
 #endif
 
-#include "cpu/lanes-inl.h"
+#include "cpu/pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace polyhead::cpu::HWY_NAMESPACE {

@@ -10,4 +10,7 @@ void choose_target();
 // From now on kernels use the target of this name. Must not be called while an op is running.
 void use_target(std::string_view name);
 
+// Does the target in use multiply pairs of bf16?
+bool multiplies_pairs();
+
 }  // namespace polyhead::cpu

@@ -44,17 +44,23 @@ HWY_INLINE void transpose_blocks(D d, V (&v)[kBlocks]) {
   }
 }
 
+// factor * from[..]; integers stay as they are.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_times(D d, T factor, const T* from) {
+  if constexpr (std::is_integral_v<T>) return hn::LoadU(d, from);
+  return hn::Mul(hn::Set(d, factor), hn::LoadU(d, from));
+}
+
 // to[c][r] = factor * from[r][c] for as many rows and columns as a vector has lanes.
-HWY_INLINE void transpose_square(const float* HWY_RESTRICT from, std::size_t from_stride, float factor,
-                                 float* HWY_RESTRICT to, std::size_t to_stride) {
-  const Tag<float> d;
-  constexpr std::size_t kBlocks = kLanes<float> / 4;
-  Vec<float> v[4][kBlocks];  // [row or column within its block of four][block]
+template <class T>
+HWY_INLINE void transpose_square(const T* HWY_RESTRICT from, std::size_t from_stride, T factor, T* HWY_RESTRICT to,
+                                 std::size_t to_stride) {
+  const Tag<T> d;
+  constexpr std::size_t kBlocks = kLanes<T> / 4;
+  Vec<T> v[4][kBlocks];  // [row or column within its block of four][block]
   for (std::size_t g = 0; g < kBlocks; ++g) {
-    Vec<float> rows[4];
-    for (std::size_t k = 0; k < 4; ++k) {
-      rows[k] = hn::Mul(hn::Set(d, factor), hn::LoadU(d, from + (4 * g + k) * from_stride));
-    }
+    Vec<T> rows[4];
+    for (std::size_t k = 0; k < 4; ++k) rows[k] = load_times(d, factor, from + (4 * g + k) * from_stride);
     transpose_in_blocks(d, rows);
     for (std::size_t k = 0; k < 4; ++k) v[k][g] = rows[k];
   }
@@ -65,15 +71,16 @@ HWY_INLINE void transpose_square(const float* HWY_RESTRICT from, std::size_t fro
 }
 
 // to[c][r] = factor * from[r][c] for up to four rows; the last row is repeated to make four.
-inline void transpose_four(const float* HWY_RESTRICT from, std::size_t from_stride, std::size_t rows,
-                           std::size_t columns, float factor, float* HWY_RESTRICT to, std::size_t to_stride) {
-  const hn::Full128<float> d;
-  const float* row[4];
+template <class T>
+void transpose_four(const T* HWY_RESTRICT from, std::size_t from_stride, std::size_t rows, std::size_t columns,
+                    T factor, T* HWY_RESTRICT to, std::size_t to_stride) {
+  const hn::Full128<T> d;
+  const T* row[4];
   for (std::size_t k = 0; k < 4; ++k) row[k] = from + (k < rows ? k : rows - 1) * from_stride;
   std::size_t c = 0;
   for (; c + 4 <= columns; c += 4) {
     hn::Vec<decltype(d)> v[4];
-    for (std::size_t k = 0; k < 4; ++k) v[k] = hn::Mul(hn::Set(d, factor), hn::LoadU(d, row[k] + c));
+    for (std::size_t k = 0; k < 4; ++k) v[k] = load_times(d, factor, row[k] + c);
     transpose_in_blocks(d, v);
     for (std::size_t k = 0; k < 4; ++k) hn::StoreU(v[k], d, to + (c + k) * to_stride);
   }

@@ -11,9 +11,11 @@ namespace polyhead::kernels {
 
 // B of a product, laid out once as the kernel of one vector target reads it; for weights, which serve many products.
 struct PackedMatrix {
-  Tensor strips;            // [strips][K][columns of a strip] in the type of B, the last strip filled up with 0
+  // [strips][K][columns of a strip] in the type of B, or bf16 [strips][pairs in K][columns of a strip][2] where the
+  // target multiplies pairs; the last strip is filled up with 0.
+  Tensor strips;
   std::int64_t target = 0;  // a product on another target is an error
-  bool pairs = false;       // bf16 [strips][pairs in K][columns of a strip][2]; the kernel takes A in f32 and rounds it
+  bool rounds = false;      // the kernel rounds an A of f32 to the 16 bits of B itself
 };
 
 // coarse: operands of f32 are rounded to bf16, which some processors multiply twice as fast; sums stay f32.

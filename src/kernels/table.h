@@ -40,7 +40,7 @@ struct Table {
   // Returns false, and does nothing, where other kernels are faster or needed; null on a device where they always are.
   bool (*gemv)(Executor&, const GemvProblem&) = nullptr;
   // Packs B [K,N]: as it is for exact products, in bf16 for coarse ones. Then A must be bf16 too, unless the result's
-  // `pairs` says that the kernel rounds it.
+  // `rounds` says that the kernel rounds it.
   PackedMatrix (*pack)(Executor&, const ConstTensorView& b, Products);
   // sums [N] = the sum of the rows of x [M,N], whose columns have stride 1; sums are contiguous, of x's type or f32.
   // rounded, absent or [M,N] row-major: receives x, which is then f32 and row-major too, in 16 bits.

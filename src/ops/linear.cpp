@@ -48,7 +48,7 @@ void linear(const Call& call, const ConstTensorView& x, const ConstTensorView& w
   const kernels::PackedMatrix* packed = extras.packed;
   Tensor copy;
   ConstTensorView a = matrix(call, x, copy);
-  if (packed != nullptr && !packed->pairs && packed->strips.dtype() != weight.dtype()) {  // coarse: x is rounded, too
+  if (packed != nullptr && !packed->rounds && packed->strips.dtype() != weight.dtype()) {  // coarse: x is rounded, too
     const TensorView rounded = call.scratch(ScratchSlot::rounded, a.shape(), packed->strips.dtype());
     call(&Table::copy, a, rounded);
     a = rounded;

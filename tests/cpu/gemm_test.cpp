@@ -137,7 +137,7 @@ void expect_right_if_coarse(const Product& product) {
     ASSERT_EQ(packed.strips.dtype(), DType::bf16);
     Tensor c = Tensor::zeros(made.before.memory.shape(), DType::f32);
     kernels::GemmProblem problem = made.problem(&packed, c);
-    if (!packed.pairs) problem.a = halves[0];
+    if (!packed.rounds) problem.a = halves[0];
     cpu::gemm(team, problem);
     ASSERT_TRUE(near_enough("C", problem.c, exact, plain)) << product << " on " << target;
     Tensor by_one = Tensor::zeros(c.shape(), DType::f32);
@@ -183,6 +183,12 @@ TEST(CpuGemm, SeveralBlocks) {
   expect_right(Made({.M = 5, .N = 1030, .K = 40}));
   expect_right(Made({.M = 100, .N = 1030, .K = 17, .dtype = DType::f16}));
   expect_right(Made({.M = 55, .N = 5, .K = 9000}));
+  for (const std::int64_t K : {511, 513, 1025}) {  // in pairs: slices that end in half a pair
+    expect_right(Made({.M = 30, .N = 70, .K = K, .dtype = DType::bf16, .output_dtype = DType::f32, .bias = true}));
+    expect_right(Made({.M = 3, .N = 70, .K = K, .dtype = DType::bf16, .a_transposed = true}));
+    expect_right(Made({.M = 30, .N = 70, .K = K, .b_own_dtype = DType::bf16}));
+    expect_right(Made({.M = 3, .N = 70, .K = K, .b_own_dtype = DType::bf16}));
+  }
   expect_right(Made({.M = 100, .N = 40, .K = 5000, .a_transposed = true}));
 }
 
@@ -272,6 +278,7 @@ TEST(CpuGemm, IsTheSameBitsForAnyNumberOfThreads) {
       {.M = 301, .N = 205, .K = 700, .bias = true},
       {.M = 128, .N = 128, .K = 2048, .a_transposed = true},
       {.M = 333, .N = 111, .K = 600, .dtype = DType::bf16, .b_transposed = true},
+      {.M = 301, .N = 205, .K = 1401, .dtype = DType::bf16, .output_dtype = DType::f32, .a_transposed = true},
       {.M = 200, .N = 99, .K = 555, .dtype = DType::f64},
       {.M = 1, .N = 3000, .K = 1500, .b_transposed = true},
       {.M = 2, .N = 3000, .K = 1500, .b_transposed = true, .b_own_dtype = DType::bf16},
