@@ -97,7 +97,7 @@ void merge_statistics(const kernels::AttentionProblem& problem, const std::vecto
   }
 }
 
-template <class T>
+template <class T, class U>
 void attend_as(Team& team, const kernels::AttentionProblem& problem) {
   const std::vector<Item> items = items_of<T>(problem);
   const auto width = static_cast<std::size_t>(problem.statistics_width());
@@ -107,14 +107,14 @@ void attend_as(Team& team, const kernels::AttentionProblem& problem) {
   const auto count = static_cast<std::int64_t>(items.size());
   const auto [members, grain] = split_of(team, count, work_of(problem));
   // Takes all memory before any result is written, so that a failure leaves the outputs untouched.
-  for (int member = 0; member < members; ++member) carve<Workspace<T>>(team.scratch(member), problem);
+  for (int member = 0; member < members; ++member) carve<Workspace<T, U>>(team.scratch(member), problem);
   const auto make_work = [&](int member) {
-    const auto workspace = carve<Workspace<T>>(team.scratch(member), problem);
+    const auto workspace = carve<Workspace<T, U>>(team.scratch(member), problem);
     return [&, workspace](std::int64_t i) {
       const Item& item = items[static_cast<std::size_t>(i)];
       const Head<T> head(problem, item.sequence, item.head);
       const std::int64_t first = item.group * kGroupRows<T>;
-      Group<T> group(head, first, std::min(kGroupRows<T>, head.sequence.rows - first), workspace);
+      Group<T, U> group(head, first, std::min(kGroupRows<T>, head.sequence.rows - first), workspace);
       if (!reports) return group.run(nullptr);
       double sums[kFullStatistics];
       clear_statistics(width, sums);
@@ -169,15 +169,18 @@ void decode(Team& team, const kernels::AttentionProblem& problem) {
 }
 
 void attend(Team& team, const kernels::AttentionProblem& problem) {
-  if (problem.dtype == DType::f64) return attend_as<double>(team, problem);
-  if (!decodes(problem)) return attend_as<float>(team, problem);
+  if (problem.dtype == DType::f64) return attend_as<double, double>(team, problem);
+#if HWY_TARGET == HWY_AVX3_DL
+  if (attends_pairs(problem)) return attend_as<float, Pair>(team, problem);
+#endif
+  if (!decodes(problem)) return attend_as<float, float>(team, problem);
   decode(team, problem);
   const bool logits = problem.logits.present();
   if (!problem.weights.present() && !logits && problem.statistics_set == StatisticsSet::none) return;
   // Reports must not change the bits of the output: they get a walk of their own, without values.
   kernels::AttentionProblem reports = problem;
   reports.output = reports.lse = {};
-  attend_as<float>(team, reports);
+  attend_as<float, float>(team, reports);
 }
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE
@@ -199,6 +202,13 @@ bool decodes(const kernels::AttentionProblem& problem) noexcept {
     keys = std::max(keys, sequence.keys);
   }
   return queries <= kFewQueries && keys >= kKeysPerQuery * queries;
+}
+
+bool attends_pairs(const kernels::AttentionProblem& problem) noexcept {
+  for (const ConstTensorView& view : {problem.q, problem.k, problem.v, ConstTensorView(problem.output)}) {
+    if (view.present() && view.dtype() != DType::bf16) return false;
+  }
+  return !decodes(problem);
 }
 
 HWY_EXPORT(attend);

@@ -278,7 +278,7 @@ class GradientHead {
     const auto make = [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       if (reads_values()) {
-        tile_scores<T>(head_, panel, keys, v, panel.dout_t, head_.E, panel.dst);
+        tile_scores<T>(head_, panel, keys, v, panel.dout_t, head_.E, T{1}, panel.dst);
       } else {
         std::fill_n(panel.dst, n * kPanel<T>, T{0});
       }

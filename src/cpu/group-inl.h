@@ -18,48 +18,55 @@ inline constexpr std::size_t kGroupPanels = 8;
 template <class T>
 inline constexpr std::int64_t kGroupRows = static_cast<std::int64_t>(kPanel<T>* kGroupPanels);
 
-// A block of keys and values.
-template <class T>
+// A block of keys and values. Pairs are of columns of k and of rows of v.
+template <class T, class U>
 struct KeyBlock {
-  Matrix<T> k, v;
+  Matrix<U> k, v;
   bool finite_v = true;  // also if that is not known yet, or if no weight is 0
+  Matrix<T> wide_v{};    // v, one by one, if it is not finite
 };
 
 // A thread's scratch, carved up. Everything is aligned to 64 bytes.
-template <class T>
+template <class T, class U>
 struct Workspace {
-  Panel<T>* panels;  // [kGroupPanels]
-  T* st;             // [kBlock][kPanel] logits, then weights
-  T* tile;           // [kBlock][kPanel] bias and keep
-  T* rows;           // [kPanel][kBlock] rows of bias and keep, or of weights, as they lie in the tensors
-  T* q_rows;         // [kPanel][D] widened
-  T* k;              // [kBlock][D]
-  T* v;              // [kBlock][padded E]
-  T* live_v;         // [kBlock][padded E] values of keys that some row sees
+  static constexpr bool kPairs = std::is_same_v<U, Pair>;
+  QueryPanel<T, U>* panels;  // [kGroupPanels]
+  T* st;                     // [kBlock][kPanel] logits, then weights
+  T* tile;                   // [kBlock][kPanel] bias and keep
+  T* rows;                   // [kPanel][kBlock] rows of bias and keep, or of weights, as they lie in the tensors
+  U* q_rows;                 // [kPanel][D] widened, or in pairs
+  U* k;                      // [kBlock][D]
+  U* v;                      // [kBlock][padded E]
+  T* live_v;                 // [kBlock][padded E] values of keys that some row sees; in pairs, all of them one by one
+  U* pt;                     // [kBlock / 2][kPanel] weights in pairs; for others null
 
   Workspace(Carver& carver, const kernels::AttentionProblem& problem) {
     const auto D = static_cast<std::size_t>(problem.head_dim);
     const std::size_t padded_E = padded<T>(static_cast<std::size_t>(problem.value_dim));
-    panels = carver.take<Panel<T>>(kGroupPanels);
+    panels = carver.take<QueryPanel<T, U>>(kGroupPanels);
     for (std::size_t i = 0; i < kGroupPanels; ++i) {
-      T* qt = carver.take<T>(kPanel<T> * D);
+      U* qt = carver.take<U>(kPanel<T> * D);
       T* out = carver.take<T>(kPanel<T> * padded_E);
       if (panels == nullptr) continue;  // only measuring
       panels[i].qt = qt;
       panels[i].out = out;
     }
     for (T** tile_of : {&st, &tile, &rows}) *tile_of = carver.take<T>(kBlock * kPanel<T>);
-    q_rows = carver.take<T>(kPanel<T> * D);
-    k = carver.take<T>(kBlock * D);
-    for (T** values_of : {&v, &live_v}) *values_of = carver.take<T>(kBlock * padded_E);
+    q_rows = carver.take<U>(kPanel<T> * D);
+    k = carver.take<U>(kBlock * D);
+    v = carver.take<U>(kBlock * padded_E);
+    live_v = carver.take<T>(kBlock * padded_E);
+    pt = kPairs ? carver.take<U>(kBlock / 2 * kPanel<T>) : nullptr;
   }
 };
 
-template <class T>
+template <class T, class U>
 class Group {
+  static constexpr bool kPairs = std::is_same_v<U, Pair>;
+
  public:
   // Rows [first_row, first_row + rows) of the sequence.
-  Group(const Head<T>& head, std::int64_t first_row, std::int64_t rows, const Workspace<T>& workspace)
+  Group(const Head<T>& head, std::int64_t first_row, std::int64_t rows, const Workspace<T, U>& workspace)
       : head_(head),
         problem_(head.problem),
         w_(workspace),
@@ -90,17 +97,22 @@ class Group {
     return by_key.present() && problem_.weight_head_of[static_cast<std::size_t>(head_.h)] >= 0;
   }
 
-  // q_factor * q, transposed to [D][kPanel]; lanes without a query hold 0 or a copy of the last.
+  // q_factor * q, transposed to [D][kPanel], or q in pairs; lanes without a query hold 0 or a copy of the last.
   void load_queries() {
     for (std::size_t i = 0; i < panels_; ++i) {
-      Panel<T>& panel = w_.panels[i];
+      QueryPanel<T, U>& panel = w_.panels[i];
       panel.row = first_row_ + static_cast<std::int64_t>(i * kPanel<T>);
       panel.rows = std::min(kPanel<T>, static_cast<std::size_t>(existing_) - i * kPanel<T>);
       panel.position = panel.row + head_.sequence.offset;
       begin(panel);
-      clear_idle_lanes(panel, head_.D, panel.qt);
+      const std::size_t inner = head_.template inner<U>();
+      clear_idle_lanes(panel, inner, panel.qt);
       const std::byte* from = head_.q.row(panel.row);
-      if (head_.q.template lie_as<T>(head_.D)) {
+      if constexpr (kPairs) {
+        const Matrix<Pair> rows = read_paired_columns(
+            head_.q, panel.row, panel.row + static_cast<std::int64_t>(panel.rows), head_.D, false, w_.q_rows);
+        transpose(rows.data, rows.stride, panel.rows, inner, Pair{1}, panel.qt, kPanel<T>);
+      } else if (head_.q.template lie_as<T>(head_.D)) {
         transpose(reinterpret_cast<const T*>(from), static_cast<std::size_t>(head_.q.stride), panel.rows, head_.D,
                   head_.q_factor, panel.qt, kPanel<T>);
       } else {
@@ -138,27 +150,43 @@ class Group {
   }
 
   void visit(kernels::KeyRange range) {
-    const KeyBlock<T> block = read_block(range);
+    const KeyBlock<T, U> block = read_block(range);
     for (std::size_t i = 0; i < panels_; ++i) attend_block(w_.panels[i], range, block);
   }
-  KeyBlock<T> read_block(kernels::KeyRange range) const {
-    KeyBlock<T> block{read_keys(range), {}};
-    if (values_) block.v = read_rows(head_.v, range.begin, range.end, head_.E, head_.padded_E, panels_ > 2, w_.v);
+  KeyBlock<T, U> read_block(kernels::KeyRange range) const {
+    KeyBlock<T, U> block{read_keys(range), {}};
+    if (!values_) return block;
+    if constexpr (kPairs) {
+      block.v = read_paired_rows(head_.v, range.begin, range.end, head_.E, head_.padded_E, w_.v);
+    } else {
+      block.v = read_values(range, w_.v);
+    }
     return block;
   }
-  void attend_block(Panel<T>& panel, kernels::KeyRange range, const KeyBlock<T>& block) {
-    const kernels::KeyRange seen = head_.seen_by(panel, range);
-    if (!seen.empty()) attend_tile(panel, seen, skip(block, seen.begin - range.begin));
+  Matrix<T> read_values(kernels::KeyRange range, T* copy) const {
+    return read_rows(head_.v, range.begin, range.end, head_.E, head_.padded_E, panels_ > 2, copy);
+  }
+  // A key before the first that is seen is visited, too, if that one is the second of its pair.
+  void attend_block(QueryPanel<T, U>& panel, kernels::KeyRange range, const KeyBlock<T, U>& block) {
+    kernels::KeyRange seen = head_.seen_by(panel, range);
+    if (seen.empty()) return;
+    if (kPairs) seen.begin -= (seen.begin - range.begin) % 2;
+    attend_tile(panel, seen, skip(block, seen.begin - range.begin));
   }
   // Recomputes a panel whose output is not finite: where values hold NaN or infinity, a weight of 0 may have brought
   // them to rows that do not see them.
-  void walk_again(Panel<T>& panel) {
+  void walk_again(QueryPanel<T, U>& panel) {
     begin(panel);
     for_key_blocks([&](kernels::KeyRange range) {
-      KeyBlock<T> block = read_block(range);
+      KeyBlock<T, U> block = read_block(range);
+      if constexpr (kPairs) {
+        block.wide_v = read_values(range, w_.live_v);
+      } else {
+        block.wide_v = block.v;
+      }
       block.finite_v =
-          takes_all(range) ||
-          all_finite(block.v.data, block.v.stride, static_cast<std::size_t>(range.end - range.begin), head_.padded_E);
+          takes_all(range) || all_finite(block.wide_v.data, block.wide_v.stride,
+                                         static_cast<std::size_t>(range.end - range.begin), head_.padded_E);
       attend_block(panel, range, block);
     });
   }
@@ -167,18 +195,24 @@ class Group {
     return !head_.masked_by_tensor() && !head_.drops() &&
            head_.mask.keys_of_all(first_row_, first_row_ + existing_ - 1).has_all(range);
   }
-  static KeyBlock<T> skip(const KeyBlock<T>& block, std::int64_t keys) {
-    return {{block.k.row(keys), block.k.stride}, {block.v.row(keys), block.v.stride}, block.finite_v};
+  static KeyBlock<T, U> skip(const KeyBlock<T, U>& block, std::int64_t keys) {
+    return {{block.k.row(keys), block.k.stride},
+            {block.v.row(keys / kDepth<U>), block.v.stride},
+            block.finite_v,
+            {block.wide_v.row(keys), block.wide_v.stride}};
   }
-  Matrix<T> read_keys(kernels::KeyRange range) const {
-    return read_rows(head_.k, range.begin, range.end, head_.D, head_.D, panels_ > 2, w_.k);
+  Matrix<U> read_keys(kernels::KeyRange range) const {
+    if constexpr (kPairs) {
+      return read_paired_columns(head_.k, range.begin, range.end, head_.D, panels_ > 2, w_.k);
+    } else
+      return read_rows(head_.k, range.begin, range.end, head_.D, head_.D, panels_ > 2, w_.k);
   }
   // st = masked logits of the keys for the panel.
-  void logits(const Panel<T>& panel, kernels::KeyRange keys, const Matrix<T>& k) const {
-    masked_logits<T>(head_, panel, panel.qt, keys, k, {w_.st, w_.tile, w_.rows, nullptr});
+  void logits(const QueryPanel<T, U>& panel, kernels::KeyRange keys, const Matrix<U>& k) const {
+    masked_logits<T, U>(head_, panel, panel.qt, keys, k, {w_.st, w_.tile, w_.rows, nullptr});
   }
 
-  void attend_tile(Panel<T>& panel, kernels::KeyRange keys, KeyBlock<T> block) {
+  void attend_tile(QueryPanel<T, U>& panel, kernels::KeyRange keys, KeyBlock<T, U> block) {
     auto n = static_cast<std::size_t>(keys.end - keys.begin);
     logits(panel, keys, block.k);
     if (problem_.statistics_set != StatisticsSet::none) watch_tile(head_, panel, w_.st, n, keys.begin);
@@ -194,11 +228,19 @@ class Group {
     }
     if (!values_) return;
     if (head_.drops()) drop(head_.dropout, panel, keys.begin, n, w_.st);
-    if (!block.finite_v) return add_values_seen(panel, n, block.v);
-    if (dead > 0) n = gather_live(hidden, n, block);
-    const auto keys_of = [&](std::size_t row) { return dead > 0 ? n : head_.keys_of(panel, row, keys); };
-    accumulate_values(w_.st, panel.rows, keys_of, block.v.data, block.v.stride, panel.alpha, panel.fresh, panel.out,
-                      head_.padded_E, head_.padded_E);
+    if (!block.finite_v) return add_values_seen(panel, n, block.wide_v);
+    const T* alpha = panel.alpha;
+    if constexpr (kPairs) {
+      round_weights(panel, n, w_.st, w_.pt);
+      const auto keys_of = [&](std::size_t row) { return head_.keys_of(panel, row, keys); };
+      accumulate_values(w_.pt, panel.rows, keys_of, block.v.data, block.v.stride, alpha, panel.fresh, panel.out,
+                        head_.padded_E, head_.padded_E);
+    } else {
+      if (dead > 0) n = gather_live(hidden, n, block);
+      const auto keys_of = [&](std::size_t row) { return dead > 0 ? n : head_.keys_of(panel, row, keys); };
+      accumulate_values(w_.st, panel.rows, keys_of, block.v.data, block.v.stride, alpha, panel.fresh, panel.out,
+                        head_.padded_E, head_.padded_E);
+    }
     panel.fresh = false;
   }
 
@@ -230,7 +272,7 @@ class Group {
   }
 
   // Closes the gaps that keys hidden from the whole panel leave, in the weights (in place) and the values (in a copy).
-  std::size_t gather_live(const bool* hidden, std::size_t n, KeyBlock<T>& block) const {
+  std::size_t gather_live(const bool* hidden, std::size_t n, KeyBlock<T, U>& block) const {
     std::size_t live = 0;
     for (std::size_t j = 0; j < n; ++j) {
       if (hidden[j]) continue;
@@ -244,7 +286,7 @@ class Group {
 
   // Results.
 
-  void finish(Panel<T>& panel, double* sums) {
+  void finish(QueryPanel<T, U>& panel, double* sums) {
     RowResults<T> results;
     complete_rows(panel, head_.sink, sums != nullptr, problem_.lse.present(), results);
     if (values_ && !store_output(panel, results)) {
@@ -313,7 +355,7 @@ class Group {
     if (clear_weights(panel, keys)) write_weights(panel, results, keys);
     return true;
   }
-  void store_weights(const Panel<T>& panel, const RowResults<T>& results) {
+  void store_weights(const QueryPanel<T, U>& panel, const RowResults<T>& results) {
     const kernels::KeyRange seen = head_.seen_by(panel, {0, head_.mask.keys});
     if (!clear_weights(panel, problem_.mask.has_holes() ? kernels::KeyRange{} : seen)) return;
     for_key_blocks([&](kernels::KeyRange range) {
@@ -376,13 +418,13 @@ class Group {
   }
 
   // Writes the logits of the wanted stage, in another walk over the keys; those of hidden keys are -inf.
-  void store_logits(const Panel<T>& panel) {
+  void store_logits(const QueryPanel<T, U>& panel) {
     fill_logits(panel.row, panel.row + static_cast<std::int64_t>(panel.rows));
     for_key_blocks([&](kernels::KeyRange range) {
       const kernels::KeyRange keys = head_.seen_by(panel, range);
       if (keys.empty()) return;
       const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-      const Matrix<T> k = read_keys(keys);
+      const Matrix<U> k = read_keys(keys);
       logits(panel, keys, k);
       if (problem_.logit_stage != LogitStage::biased) go_back(panel, keys, k);
       transpose(w_.st, kPanel<T>, n, panel.rows, T{1}, w_.rows, kBlock);
@@ -394,10 +436,10 @@ class Group {
     });
   }
   // Replaces the masked logits in st by those before the bias or before the softcap; hidden ones stay hidden.
-  void go_back(const Panel<T>& panel, kernels::KeyRange keys, const Matrix<T>& k) {
+  void go_back(const QueryPanel<T, U>& panel, kernels::KeyRange keys, const Matrix<U>& k) {
     const Tag<T> d;
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-    tile_scores(head_, panel, keys, k, panel.qt, head_.D, w_.tile);
+    tile_scores(head_, panel, keys, k, panel.qt, head_.template inner<U>(), head_.q_factor, w_.tile);
     const bool capped = head_.softcap > 0 && problem_.logit_stage == LogitStage::capped;
     if (capped) apply_softcap(panel, n, head_.softcap, w_.tile, static_cast<T*>(nullptr));
     const Vec<T> factor = hn::Set(d, head_.softcap > 0 && !capped ? head_.softcap : T{1});
@@ -452,7 +494,7 @@ class Group {
 
   const Head<T>& head_;
   const kernels::AttentionProblem& problem_;
-  const Workspace<T>& w_;
+  const Workspace<T, U>& w_;
   const std::int64_t first_row_, rows_, existing_;
   const std::size_t panels_;
   const bool values_;

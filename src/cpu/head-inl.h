@@ -66,6 +66,35 @@ Matrix<T> read_rows(const Rows& from, std::int64_t begin, std::int64_t end, std:
   return {copy, padded};
 }
 
+// Rows [begin, end) of bf16 in pairs of columns: where they are, or copied to `copy` [..][pairs].
+inline Matrix<Pair> read_paired_columns(const Rows& from, std::int64_t begin, std::int64_t end, std::size_t columns,
+                                        bool read_often, Pair* copy) {
+  const std::size_t pairs = (columns + 1) / 2;
+  const std::byte* first = from.row(begin);
+  const bool lie = from.lie_as<bfloat16>(columns) && columns % 2 == 0 && from.stride % 2 == 0 &&
+                   reinterpret_cast<std::uintptr_t>(first) % alignof(Pair) == 0;
+  const bool crowded =
+      from.stride * 2 % 4096 == 0 || (read_often && from.stride > 2 * static_cast<std::int64_t>(columns));
+  if (lie && !crowded) return {reinterpret_cast<const Pair*>(first), static_cast<std::size_t>(from.stride) / 2};
+  for (std::int64_t j = begin; j < end; ++j) {
+    pair_up(reinterpret_cast<const bfloat16*>(from.row(j)), columns,
+            copy + static_cast<std::size_t>(j - begin) * pairs);
+  }
+  return {copy, pairs};
+}
+
+// Rows [begin, end) of bf16 in pairs of rows: copied to `copy` [pairs][padded], with 0 behind the columns.
+inline Matrix<Pair> read_paired_rows(const Rows& from, std::int64_t begin, std::int64_t end, std::size_t columns,
+                                     std::size_t padded, Pair* copy) {
+  const auto row = [&](std::int64_t j) { return j < end ? reinterpret_cast<const bfloat16*>(from.row(j)) : nullptr; };
+  Pair* to = copy;
+  for (std::int64_t j = begin; j < end; j += 2, to += padded) {
+    zip(row(j), row(j + 1), columns, to);
+    std::fill(to + columns, to + padded, Pair{0});
+  }
+  return {copy, padded};
+}
+
 // One number of an f32 or f64 tensor, at an offset in elements.
 inline double number_at(const ConstTensorView& view, std::int64_t offset) {
   return view.dtype() == DType::f64 ? static_cast<const double*>(view.data())[offset]
@@ -125,6 +154,11 @@ struct Head {
     }
   }
 
+  // Units of the head dim.
+  template <class U>
+  std::size_t inner() const {
+    return (D + kDepth<U> - 1) / kDepth<U>;
+  }
   bool drops() const { return problem.dropout.p > 0; }
   // If so, only the logits tell whether a key is visible.
   bool masked_by_tensor() const { return keep.data != nullptr || bias.data != nullptr; }
@@ -167,26 +201,27 @@ struct LogitTiles {
   T* slopes;  // derivative of the softcap, or null if not wanted
 };
 
-// st [n][kPanel] = rows [n][inner] . lanes [inner][kPanel]: keys and queries, or values and output gradients. Keys
+// st [n][kPanel] = rows [n][inner] . lanes [inner][kPanel]: keys and queries, or values and output gradients; inner
+// counts units, pairs are then multiplied by `factor`. Keys
 // beyond those that the first vector of queries sees are multiplied for the second only; what the first then holds is
 // hidden by position.
-template <class T>
-void tile_scores(const Head<T>& head, const PanelRows<T>& panel, kernels::KeyRange keys, const Matrix<T>& rows,
-                 const T* lanes, std::size_t inner, T* st) {
+template <class T, class U>
+void tile_scores(const Head<T>& head, const PanelRows<T>& panel, kernels::KeyRange keys, const Matrix<U>& rows,
+                 const U* lanes, std::size_t inner, T factor, T* st) {
   const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-  if (panel.narrow()) return scores<T, 1>(rows.data, rows.stride, n, lanes, inner, st);
+  if (panel.narrow()) return scores<U, 1>(rows.data, rows.stride, n, lanes, inner, factor, st);
   const std::size_t both = head.keys_of(panel, kLanes<T> - 1, keys);
-  scores<T, 2>(rows.data, rows.stride, both, lanes, inner, st);
-  scores<T, 1>(rows.data + both * rows.stride, rows.stride, n - both, lanes + kLanes<T>, inner,
+  scores<U, 2>(rows.data, rows.stride, both, lanes, inner, factor, st);
+  scores<U, 1>(rows.data + both * rows.stride, rows.stride, n - both, lanes + kLanes<T>, inner, factor,
                st + both * kPanel<T> + kLanes<T>);
 }
 
 // tiles.st = masked logits of the keys, whose rows are k, for the panel, whose queries are qt [D][kPanel].
-template <class T>
-void masked_logits(const Head<T>& head, const PanelRows<T>& panel, const T* qt, kernels::KeyRange keys,
-                   const Matrix<T>& k, const LogitTiles<T>& tiles) {
+template <class T, class U>
+void masked_logits(const Head<T>& head, const PanelRows<T>& panel, const U* qt, kernels::KeyRange keys,
+                   const Matrix<U>& k, const LogitTiles<T>& tiles) {
   const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-  tile_scores(head, panel, keys, k, qt, head.D, tiles.st);
+  tile_scores(head, panel, keys, k, qt, head.template inner<U>(), head.q_factor, tiles.st);
   if (head.softcap > 0) apply_softcap(panel, n, head.softcap, tiles.st, tiles.slopes);
   if (head.masked_by_tensor()) {
     gather_mask(head.bias, head.keep, panel, keys.begin, n, tiles.rows, tiles.mask);

@@ -1,6 +1,7 @@
 #include "cpu/kernels.h"
 
 #include "cpu/executor.h"
+#include "cpu/targets.h"
 #include "kernels/executors.h"
 
 namespace polyhead::cpu {
@@ -27,7 +28,10 @@ std::string explain(Executor& executor, const kernels::AttentionProblem& problem
   const bool few = decodes(problem), halves = size_of(problem.k.dtype()) == 2;
   if (problem.dtype == DType::f64) text += "; f64: half the lanes of f32";
   if (few) text += "; few queries: the head dim in lanes, keys and values read once for all heads that share them";
-  if (halves) text += "; keys and values are widened to f32 " + std::string(few ? "in registers" : "block by block");
+  const bool pairs = multiplies_pairs() && attends_pairs(problem);
+  if (pairs) text += "; bf16: multiplied in pairs and added in f32, weights rounded to bf16";
+  if (halves && !pairs)
+    text += "; keys and values are widened to f32 " + std::string(few ? "in registers" : "block by block");
   if (few && problem.statistics_set != StatisticsSet::none) text += "; statistics: a walk of their own over the keys";
   if (!problem.weight_head_of.empty()) text += "; weights or logits: a second walk over the keys writes them";
   if (problem.keep.present() || problem.bias.present())

@@ -13,6 +13,8 @@ void check_attention(Team& team, std::string_view op, const kernels::AttentionPr
 void attend(Team& team, const kernels::AttentionProblem& problem);
 // Does attend take the path for few queries?
 bool decodes(const kernels::AttentionProblem& problem) noexcept;
+// Does attend multiply pairs of bf16 where the target does?
+bool attends_pairs(const kernels::AttentionProblem& problem) noexcept;
 // Takes memory for sums from `memory`.
 void attend_backward(Team& team, const std::shared_ptr<Allocator>& memory,
                      const kernels::AttentionGradientProblem& problem);

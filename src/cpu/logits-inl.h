@@ -37,12 +37,12 @@ HWY_INLINE void for_vectors(const PanelRows<T>& panel, std::size_t n, const Visi
 }
 
 // tile [n][kPanel] <- 0 if the panel has lanes without a query: what is written next fills only those that have one.
-template <class T>
-void clear_idle_lanes(const PanelRows<T>& panel, std::size_t n, T* tile) {
+template <class T, class U>
+void clear_idle_lanes(const PanelRows<T>& panel, std::size_t n, U* tile) {
   if (panel.rows == panel.width()) return;
-  const Tag<T> d;
+  const Tag<U> d;
   // The compiler turns for_vectors into a memset per row, which took a quarter of a call with short rows.
-  if (!panel.narrow()) return static_cast<void>(std::fill_n(tile, n * kPanel<T>, T{0}));
+  if (!panel.narrow()) return static_cast<void>(std::fill_n(tile, n * kPanel<T>, U{0}));
   for (std::size_t j = 0; j < n; ++j) hn::Store(hn::Zero(d), d, tile + j * kPanel<T>);
 }
 
@@ -162,6 +162,21 @@ bool all_hidden(const T* st_row, std::size_t rows) {
     if (st_row[lane] != -kInfinity<T>) return false;
   }
   return true;
+}
+
+// pt [(n + 1) / 2][kPanel] = st [n][kPanel] in pairs of keys, rounded.
+template <class T>
+void round_weights(const PanelRows<T>& panel, std::size_t n, const T* HWY_RESTRICT st, Pair* HWY_RESTRICT pt) {
+#if HWY_TARGET == HWY_AVX3_DL
+  const Tag<T> d;
+  for (std::size_t j = 0; j < n; j += 2, pt += kPanel<T>) {
+    for (std::size_t lane = 0; lane < panel.width(); lane += kLanes<T>) {
+      const T* at = st + j * kPanel<T> + lane;
+      const Vec<T> second = j + 1 < n ? hn::Load(d, at + kPanel<T>) : hn::Zero(d);
+      hn::Store(round_pairs(hn::Load(d, at), second), Tag<Pair>(), pt + lane);
+    }
+  }
+#endif
 }
 
 // Dropout.

@@ -46,7 +46,6 @@ struct Panel : PanelRows<T> {
   alignas(64) T watched[kWatches][kSize];
   std::int32_t watch_key[kWatches][kSize];  // of kFirst and the targets; the others follow from the position
 
-  T* qt;                // [D][kSize], scaled
   T* out;               // [kSize][padded E]
   bool fresh;           // nothing has been added to out yet
   bool weights_stored;  // from its only tile
@@ -66,6 +65,12 @@ struct Panel : PanelRows<T> {
     if (!full) return;
     for (T* zeroed : {distance, marked}) std::fill(zeroed, zeroed + kSize, T{0});
   }
+};
+
+// A panel with its queries as the kernel multiplies them.
+template <class T, class U>
+struct QueryPanel : Panel<T> {
+  U* qt;  // [units of D][kSize], scaled unless they are pairs
 };
 
 // Keys whose terms are summed on their own before they join the sum of the tile, which then joins that of the row.

@@ -44,55 +44,63 @@ HWY_INLINE void for_register_tiles(std::size_t n, const Tile& tile) {
   }
 }
 
-// kRows keys x kWidth vectors of queries: st [kRows][kPanel] = k [kRows][D] . qt [D][kPanel]. Asks for the keys of the
+// kRows keys x kWidth vectors of queries: st [kRows][kPanel] = k [kRows][D] . qt [D][kPanel], D counting units; times
+// `factor` in pairs of bf16, which are not scaled beforehand, for that would round them. Asks for the keys of the
 // next tile, a line or less at every step, as if rows lay side by side: 3 to 5 % of causal heads of 128 columns.
-template <class T, int kRows, int kWidth>
-HWY_NOINLINE void score_tile(const T* HWY_RESTRICT k, std::size_t k_stride, const T* HWY_RESTRICT qt, std::size_t D,
-                             T* HWY_RESTRICT st) {
+template <class U, int kRows, int kWidth>
+HWY_NOINLINE void score_tile(const U* HWY_RESTRICT k, std::size_t k_stride, const U* HWY_RESTRICT qt, std::size_t D,
+                             Sum<U> factor, Sum<U>* HWY_RESTRICT st) {
+  using T = Sum<U>;
   const Tag<T> d;
   Vec<T> sum[kRows][kWidth];
   for (int r = 0; r < kRows; ++r) {
     for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::Zero(d);
   }
   for (std::size_t i = 0; i < D; ++i) {
-    Vec<T> queries[kWidth];
-    for (int w = 0; w < kWidth; ++w) queries[w] = hn::LoadU(d, qt + i * kPanel<T> + w * kLanes<T>);
+    Vec<U> queries[kWidth];
+    for (int w = 0; w < kWidth; ++w) queries[w] = hn::LoadU(Tag<U>(), qt + i * kPanel<T> + w * kLanes<T>);
     __builtin_prefetch(k + kRows * k_stride + i * kRows);
     for (int r = 0; r < kRows; ++r) {
-      const Vec<T> factor = hn::Set(d, k[r * k_stride + i]);
-      for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::MulAdd(factor, queries[w], sum[r][w]);
+      const Vec<U> key = hn::Set(Tag<U>(), k[r * k_stride + i]);
+      for (int w = 0; w < kWidth; ++w) sum[r][w] = multiply_add<U>(key, queries[w], sum[r][w]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < kWidth; ++w) hn::StoreU(sum[r][w], d, st + r * kPanel<T> + w * kLanes<T>);
+    for (int w = 0; w < kWidth; ++w) {
+      if constexpr (!std::is_same_v<U, T>) sum[r][w] = hn::Mul(hn::Set(d, factor), sum[r][w]);
+      hn::StoreU(sum[r][w], d, st + r * kPanel<T> + w * kLanes<T>);
+    }
   }
 }
 
 // st [n][kPanel] = k [n][D] . qt [D][kPanel]: scores of keys for kWidth vectors of queries, or values and dO.
-template <class T, int kWidth>
-void scores(const T* k, std::size_t k_stride, std::size_t n, const T* qt, std::size_t D, T* st) {
+template <class U, int kWidth>
+void scores(const U* k, std::size_t k_stride, std::size_t n, const U* qt, std::size_t D, Sum<U> factor, Sum<U>* st) {
   for_register_tiles(n, [&](std::size_t first, auto height) {
-    score_tile<T, decltype(height)::value, kWidth>(k + first * k_stride, k_stride, qt, D, st + first * kPanel<T>);
+    score_tile<U, decltype(height)::value, kWidth>(k + first * k_stride, k_stride, qt, D, factor,
+                                                   st + first * kPanel<U>);
   });
 }
 
-// kRows queries x kWidth vectors of value columns. pt [n][kPanel], v [n][..] with stride, out [kRows][out_stride]:
-// out = (fresh ? 0 : alpha[i] * out) + P V; without alpha it is 1. The product is summed by itself and added once, so
-// that the rounding of a long sum grows with its number of tiles.
-template <class T, int kRows, int kWidth>
-HWY_NOINLINE void column_tile(const T* HWY_RESTRICT pt, const T* HWY_RESTRICT v, std::size_t v_stride, std::size_t n,
-                              const T* HWY_RESTRICT alpha, bool fresh, T* HWY_RESTRICT out, std::size_t out_stride) {
+// kRows queries x kWidth vectors of value columns, over n units of keys. pt [n][kPanel], v [n][..] with stride, out
+// [kRows][out_stride]: out = (fresh ? 0 : alpha[i] * out) + P V; without alpha it is 1. The product is summed by itself
+// and added once, so that the rounding of a long sum grows with its number of tiles.
+template <class U, int kRows, int kWidth>
+HWY_NOINLINE void column_tile(const U* HWY_RESTRICT pt, const U* HWY_RESTRICT v, std::size_t v_stride, std::size_t n,
+                              const Sum<U>* HWY_RESTRICT alpha, bool fresh, Sum<U>* HWY_RESTRICT out,
+                              std::size_t out_stride) {
+  using T = Sum<U>;
   const Tag<T> d;
   Vec<T> sum[kRows][kWidth];
   for (int r = 0; r < kRows; ++r) {
     for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::Zero(d);
   }
   for (std::size_t j = 0; j < n; ++j) {
-    Vec<T> value[kWidth];
-    for (int w = 0; w < kWidth; ++w) value[w] = hn::LoadU(d, v + j * v_stride + w * kLanes<T>);
+    Vec<U> value[kWidth];
+    for (int w = 0; w < kWidth; ++w) value[w] = hn::LoadU(Tag<U>(), v + j * v_stride + w * kLanes<T>);
     for (int r = 0; r < kRows; ++r) {
-      const Vec<T> weight = hn::Set(d, pt[j * kPanel<T> + r]);
-      for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::MulAdd(weight, value[w], sum[r][w]);
+      const Vec<U> weight = hn::Set(Tag<U>(), pt[j * kPanel<T> + r]);
+      for (int w = 0; w < kWidth; ++w) sum[r][w] = multiply_add<U>(weight, value[w], sum[r][w]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
@@ -116,13 +124,14 @@ HWY_INLINE void for_columns(std::size_t begin, std::size_t padded_columns, const
 
 // out [rows][padded_E] = (fresh ? 0 : alpha * out) + P V over the first keys_of(last row of the register tile) keys, so
 // that a causal block does little more than its triangle. A pair of value columns stays in L1 for all rows.
-template <class T, class KeysOf>
-void accumulate_values(const T* pt, std::size_t rows, const KeysOf& keys_of, const T* v, std::size_t v_stride,
-                       const T* alpha, bool fresh, T* out, std::size_t out_stride, std::size_t padded_E) {
-  for_columns<T, 2>(0, padded_E, [&](std::size_t e, auto width) {
+template <class U, class KeysOf>
+void accumulate_values(const U* pt, std::size_t rows, const KeysOf& keys_of, const U* v, std::size_t v_stride,
+                       const Sum<U>* alpha, bool fresh, Sum<U>* out, std::size_t out_stride, std::size_t padded_E) {
+  for_columns<U, 2>(0, padded_E, [&](std::size_t e, auto width) {
     for_register_tiles(rows, [&](std::size_t first, auto height) {
       constexpr int kRows = decltype(height)::value;
-      column_tile<T, kRows, decltype(width)::value>(pt + first, v + e, v_stride, keys_of(first + kRows - 1),
+      const std::size_t n = (keys_of(first + kRows - 1) + kDepth<U> - 1) / kDepth<U>;
+      column_tile<U, kRows, decltype(width)::value>(pt + first, v + e, v_stride, n,
                                                     alpha == nullptr ? alpha : alpha + first, fresh,
                                                     out + first * out_stride + e, out_stride);
     });

@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "core/team.h"
+#include "cpu/kernels.h"
 #include "cpu/targets.h"
 #include "kernels/executors.h"
 #include "support/bits.h"
@@ -62,7 +64,11 @@ std::vector<Case> threaded_cases() {
   packed.options.align = Align::top_left;
   gated.name = "gates";
   gated.gates = Gates::per_sequence;
-  return {base, causal, window, dropped, packed, gated};
+  Case halves = causal, halves_in_window = window;
+  halves.name = "bf16_causal";
+  halves_in_window.name = "bf16_window";
+  halves.dtype = halves_in_window.dtype = DType::bf16;
+  return {base, causal, window, dropped, packed, gated, halves, halves_in_window};
 }
 
 class CpuThreads : public ::testing::TestWithParam<Case> {};
@@ -117,6 +123,45 @@ TEST(CpuCorners, SeveralGroupsOfQueries) {
   }
   c.options.window = {.left = 50, .right = 3, .always_first = 5};
   expect_right(materialise(c));
+}
+
+// Rows that can and cannot be read in pairs where they are, and an odd number of keys.
+TEST(CpuCorners, HalvesThatLieApart) {
+  Case c = corner(45, 203);
+  c.batch = 1;
+  c.dtype = DType::bf16;
+  for (const std::int64_t dim : {33, 64, 127}) {
+    c.head_dim = c.value_dim = dim;
+    for (const std::int64_t left : {7, 8}) {  // the first key that a panel sees is the first or the second of its pair
+      c.options.window = {.left = left, .right = 3, .always_first = 0};
+      Materialised m = materialise(c);
+      expect_right(m);
+      for (TensorView* view : {&m.k, &m.v}) {
+        Tensor wide = Tensor::zeros({1, view->shape(1), view->shape(2), dim + 3}, DType::bf16);
+        const TensorView apart = wide.view().slice(3, 1, dim + 1);
+        Team team(1);
+        cpu::copy(team, *view, apart);
+        *view = apart;
+        m.memory.push_back(std::move(wide));
+      }
+      expect_right(m);
+    }
+  }
+}
+
+// Where the target multiplies pairs of bf16, calls stored in it take that path, and no others.
+TEST(CpuTargets, SayWhereTheyMultiplyPairs) {
+  const RestoreTarget restore;
+  Context context(1);
+  for (const std::string& target : cpu::target_names()) {
+    cpu::use_target(target);
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      const Tensor x = Tensor::zeros({1, 2, 40, 16}, dtype);
+      const std::string text = explain(context, x, x, x);
+      EXPECT_EQ(text.find("in pairs") != std::string::npos, dtype == DType::bf16 && target == "AVX3_BF16") << text;
+      EXPECT_NE(text.find(target + ","), std::string::npos) << text;
+    }
+  }
 }
 
 // Groups that lie wholly beyond the last key still see the first ones.
