@@ -43,6 +43,7 @@ TensorView linear_value(Tape& tape, Variable x, Variable weight, const std::opti
   const TensorView out = tape.take(with_last(in.shape(), w.shape(0)), dtype);
   const bool copied = w.data() != tape.value(weight).data();  // only for this pass: not worth packing
   if (!copied) extras.packed = tape.packed(w);
+  extras.shared = tape.shared();
   ops::linear_into(tape.context(), in, w, bias ? tape.value_as(*bias, dtype) : ConstTensorView{}, out, extras);
   return out;
 }
@@ -52,7 +53,7 @@ void send_linear_backward(Tape& tape, Variable x, Variable weight, const std::op
                           const ConstTensorView& dy) {
   const ConstTensorView input = tape.value(x);
   const auto back = [&](const LinearGradientOutputs& outputs) {
-    linear_backward_into(tape.context(), input, weight_beside(tape, input, weight), dy, outputs);
+    ops::linear_backward_into(tape.context(), input, weight_beside(tape, input, weight), dy, outputs, tape.shared());
   };
   tape.send(x, [&](const TensorView& into) { back({.dx = into}); });
   tape.send(weight, [&](const TensorView& into) { back({.dweight = into}); });

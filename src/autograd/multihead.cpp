@@ -37,7 +37,8 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
       residual.bias = tape.value_as(tape.parameter(*parameters.out_proj_bias), residual.plus.dtype());
     }
   }
-  ops::multihead(tape.context(), shape, views, packed, {.query = in}, options, all, residual, state.forward);
+  ops::multihead(tape.context(), shape, views, packed, {.query = in}, options, all, residual, state.forward,
+                 tape.shared());
   const Variable y = tape.result(state.forward.output);
   for_each_parameter(
       [&](const char*, ParameterKind, const Parameter* parameter) {
@@ -62,7 +63,8 @@ Variable multihead(Tape& tape, const MultiHeadShape& shape, const MultiHeadParam
     };
     if (learnt.all) for_each_parameter(lend, parameters, learnt.into);
     ops::multihead_backward(tape.context(), shape, views_of(tape, parameters, in.dtype()), {.query = in}, options,
-                            state.forward, {.output = dy}, {.gates = gate_gradients}, learnt, state.gradients);
+                            state.forward, {.output = dy}, {.gates = gate_gradients}, learnt, state.gradients,
+                            tape.shared());
     const auto send = [&](const char*, ParameterKind, const Parameter* parameter, const TensorView& gradient) {
       if (parameter != nullptr) tape.send_shared(tape.parameter(*parameter), gradient);
     };

@@ -81,6 +81,11 @@ class Tape {
   void freeze_parameters() noexcept { frozen_ = true; }
   bool learns() const noexcept { return recording_ && !frozen_; }
 
+  // From now on the ranks of this pass share layers and products. After backward each has its rows of the gradients of
+  // weights alone, until SharedPass::complete.
+  void share(ops::SharedPass* pass) noexcept { shared_ = pass; }
+  ops::SharedPass* shared() const noexcept { return shared_; }
+
   Variable constant(const ConstTensorView& value);  // no gradient goes there
   Variable parameter(const Parameter& parameter);   // the same variable every time
   Variable result(const TensorView& value);         // of an op
@@ -176,6 +181,7 @@ class Tape {
   std::optional<ops::Products> products_;  // for which weights are packed
   std::map<const void*, kernels::PackedMatrix> packed_;
   bool frozen_ = false;
+  ops::SharedPass* shared_ = nullptr;
   Pool pool_;
   Gradients gradients_;
   std::map<const void*, std::shared_ptr<void>> states_;

@@ -27,6 +27,7 @@ class Alone final : public Ranks {
   void share(std::int64_t count, const std::function<void(std::int64_t)>& run) override {
     for (std::int64_t job = 0; job < count; ++job) run(job);
   }
+  std::unique_ptr<Ranks> split(int) override { return std::make_unique<Alone>(); }
 
  private:
   [[noreturn]] static void nobody() {

@@ -33,6 +33,8 @@ class Ranks {
   // Runs every job in [0, count) once, on the rank that asks next; a rank gets its jobs in rising order. Returns when
   // all have been run.
   virtual void share(std::int64_t count, const std::function<void(std::int64_t job)>& run) = 0;
+  // Those that give the same number, in their order, as ranks of their own: all call it. They go before these do.
+  virtual std::unique_ptr<Ranks> split(int number) = 0;
 
   // Said on all ranks before all of them end: then none needs to end the others.
   void end_together() noexcept { ends_together_ = true; }

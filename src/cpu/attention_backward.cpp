@@ -41,7 +41,10 @@ class Backward {
       most_blocks_ = std::max(most_blocks_, blocks);
     }
     members_ = members_for(team, work_of() / kWorkPerThread);
-    shared_.copies = copies_of_dq(forward_.sequences.count * forward_.kv_heads, blocks_of_panel(), numbers_of_dq());
+    const std::int64_t all = std::max(problem.all_heads, forward_.heads);
+    const std::int64_t heads = std::max<std::int64_t>(forward_.heads, 1);
+    shared_.copies = copies_of_dq(forward_.sequences.count * forward_.kv_heads * all / heads, blocks_of_panel(),
+                                  numbers_of_dq() / heads * all);
     list_items();
     const auto panels = static_cast<std::size_t>(shared_.panels), copies = static_cast<std::size_t>(shared_.copies);
     shared_.done = std::make_unique<Awaited[]>(copies * panels);

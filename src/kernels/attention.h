@@ -44,6 +44,7 @@ struct AttentionGradientProblem {
   AttentionProblem forward;
   ConstTensorView output, lse;
   bool merged = false;
+  std::int64_t all_heads = 0;  // if the problem has some heads of so many: sums are cut as those of all would be
   ConstTensorView doutput, dlse, dweights;            // dlse and dweights may be absent
   TensorView dq, dk, dv, dbias, dsink_logit, dgates;  // the last three are absent if not wanted
 };

@@ -41,10 +41,35 @@ ConstTensorView matrix(const Call& call, const ConstTensorView& x, Tensor& copy)
   return collapsed(ConstTensorView(copy));
 }
 
+// Rows [first, last) of a weight or bias, which may be absent.
+ConstTensorView rows_of(const ConstTensorView& x, const Some& rows) {
+  return x.present() ? x.slice(0, rows.first, rows.last) : x;
+}
+template <class View>
+View columns_of(const View& x, const Some& columns) {
+  return x.slice(x.rank() - 1, columns.first, columns.last);
+}
+
+// What is added to a product is added once all columns are there, as the kernel of one process adds it.
+void linear_on_ranks(const Call& call, const ConstTensorView& x, const ConstTensorView& weight,
+                     const ConstTensorView& bias, const TensorView& y, const LinearExtras& extras) {
+  const TensorView sum = extras.before_gelu.present() ? extras.before_gelu : y;
+  const Some own = extras.shared->own(weight.shape(0));
+  if (!own.none()) linear(call, x, rows_of(weight, own), rows_of(bias, own), columns_of(sum, own));
+  extras.shared->gather_columns(call, sum);
+  if (extras.plus.present()) {
+    call(&Table::elementwise, {kernels::Elementwise::add, collapsed(extras.plus), collapsed(sum), collapsed(sum)});
+  }
+  if (extras.before_gelu.present()) {
+    call(&Table::elementwise, {kernels::Elementwise::gelu, collapsed(sum), {}, collapsed(y)});
+  }
+}
+
 }  // namespace
 
 void linear(const Call& call, const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
             const TensorView& y, const LinearExtras& extras) {
+  if (extras.shared != nullptr) return linear_on_ranks(call, x, weight, bias, y, extras);
   const kernels::PackedMatrix* packed = extras.packed;
   Tensor copy;
   ConstTensorView a = matrix(call, x, copy);
@@ -62,13 +87,25 @@ void linear(const Call& call, const ConstTensorView& x, const ConstTensorView& w
                       .before_gelu = extras.before_gelu.present() ? collapsed(extras.before_gelu) : TensorView{}});
 }
 
-void linear_dx(const Call& call, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx) {
+void linear_dx(const Call& call, const ConstTensorView& dy, const ConstTensorView& weight, const TensorView& dx,
+               SharedPass* shared) {
+  if (shared != nullptr) {
+    const Some own = shared->own(weight.shape(1));
+    if (!own.none()) linear_dx(call, dy, columns_of(weight, own), columns_of(dx, own));
+    return shared->gather_columns(call, dx);
+  }
   Tensor copy;
   call(&Table::gemm, {.a = matrix(call, dy, copy), .b = collapsed(weight), .bias = {}, .c = collapsed(dx)});
 }
 
 void linear_dweight(const Call& call, const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dweight,
-                    const TensorView& dbias) {
+                    const TensorView& dbias, SharedPass* shared) {
+  if (shared != nullptr) {
+    const Some own = shared->own(dy.shape(dy.rank() - 1));
+    if (own.none()) return;
+    const auto rows = [&](const TensorView& to) { return to.present() ? to.slice(0, own.first, own.last) : to; };
+    return linear_dweight(call, columns_of(dy, own), x, rows(dweight), rows(dbias));
+  }
   Tensor dy_copy, x_copy;
   const ConstTensorView upstream = matrix(call, dy, dy_copy);
   if (dweight.present()) {
@@ -160,8 +197,8 @@ Tensor linear(Context& context, const ConstTensorView& x, const ConstTensorView&
   return y;
 }
 
-void linear_backward_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-                          const ConstTensorView& dy, const LinearGradientOutputs& outputs) {
+void ops::linear_backward_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+                               const ConstTensorView& dy, const LinearGradientOutputs& outputs, SharedPass* shared) {
   const ops::Op op{"linear_backward", context.device()};
   check(op, x, weight);
   const ops::Argument upstream{op, "dy", dy};
@@ -181,8 +218,13 @@ void linear_backward_into(Context& context, const ConstTensorView& x, const Cons
   expect("dweight", outputs.dweight, weight.shape(), ops::sum_type(outputs.dweight, x.dtype()));
   expect("dbias", outputs.dbias, {weight.shape(0)}, ops::sum_type(outputs.dbias, x.dtype()));
   const ops::Call call(context);
-  if (outputs.dx.present()) ops::linear_dx(call, dy, weight, outputs.dx);
-  ops::linear_dweight(call, dy, x, outputs.dweight, outputs.dbias);
+  if (outputs.dx.present()) ops::linear_dx(call, dy, weight, outputs.dx, shared);
+  ops::linear_dweight(call, dy, x, outputs.dweight, outputs.dbias, shared);
+}
+
+void linear_backward_into(Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+                          const ConstTensorView& dy, const LinearGradientOutputs& outputs) {
+  ops::linear_backward_into(context, x, weight, dy, outputs, nullptr);
 }
 
 LinearGradients linear_backward(Context& context, const ConstTensorView& x, const ConstTensorView& weight,

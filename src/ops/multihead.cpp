@@ -6,6 +6,7 @@
 #include "ops/linear.h"
 #include "ops/multihead_plan.h"
 #include "ops/resolve.h"
+#include "ops/shared_heads.h"
 
 namespace polyhead {
 namespace {
@@ -46,7 +47,8 @@ void check_residual(const ops::MultiHeadPlan& plan, bool mixes_types, const ops:
 
 void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                     const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
-                    const MultiHeadWants& wants, const Residual& residual, MultiHeadResults& results) {
+                    const MultiHeadWants& wants, const Residual& residual, MultiHeadResults& results,
+                    SharedPass* shared) {
   // Everything is checked first, so that a call that throws has written and released nothing.
   const Call call(context);
   MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
@@ -60,6 +62,8 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   }
   plan.reads(tensors_of(options.attention, wants.attention));
   plan.reads(tensors_of_rotary(options));
+  std::optional<SharedHeads> own;
+  if (shared != nullptr) own.emplace(plan, *shared, wants.attention);
   check_residual(plan, call.executor().kernels().mixes_types, residual, options);
   plan.reads({residual.plus, residual.bias});
   expect_apart(plan, results);
@@ -93,22 +97,29 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   attention.row_statistics =
       plan.place(results.row_statistics, shapes.row_statistics, shapes.numbers, w.row_statistics);
 
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+  if (own) own->project(call, projections.buffers[0]);
+  if (own && plan.shape.qk_norm) own->gather_projections(call, projections.buffers[0], kValue);
+  for (std::size_t g = 0; !own && g < plan.groups.size(); ++g) {
     const bool whole = plan.groups.size() == 1;  // self-attention
     linear(call, plan.groups[g].input, plan.groups[g].weight, plan.groups[g].bias, projections.buffers[g],
            {.packed = whole ? packed.in : nullptr});
   }
   const auto [q, k] = normalise_heads(call, plan, parameters, options, projections, normed);
-  for (const kernels::RotaryProblem& rotation : plan.rotations(options, q, k, false)) call(&Table::rotate, rotation);
+  const TensorView turned[] = {own ? own->own(q, kQuery) : q, own ? own->own(k, kKey) : k};
+  for (const kernels::RotaryProblem& rotation : plan.rotations(options, turned[0], turned[1], false)) {
+    call(&Table::rotate, rotation);
+  }
   attention.q = q;
   attention.k = k;
   attention.v = projections.part[kValue];
   results.projections.q = wants.projections ? q : TensorView{};
   results.projections.k = wants.projections ? k : TensorView{};
   results.projections.v = wants.projections ? projections.part[kValue] : TensorView{};
-  call(&Table::attend, attention);
+  if (own) own->narrow(attention);
+  if (!own || !own->none()) call(&Table::attend, attention);
+  if (own) own->gather_heads(call, heads);
   linear(call, heads, plan.out_weight, onto ? residual.bias : plan.out_bias, output,
-         {.packed = packed.out, .plus = residual.plus});
+         {.packed = packed.out, .plus = residual.plus, .shared = shared});
   if (options.output_dropout.p > 0) call(&Table::drop, {output, output, options.output_dropout});
 }
 

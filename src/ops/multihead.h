@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/gemm.h"
+#include "ops/shared_pass.h"
 #include "polyhead/layer.h"
 
 namespace polyhead {
@@ -12,6 +13,9 @@ struct PackedWeights {
 };
 
 namespace ops {
+
+// In a shared pass, every rank has the output and all heads, but of projections and lse its own heads alone; and all
+// gradients but those of weights, see SharedPass::complete.
 
 // Null if they were not packed.
 struct PackedProjections {
@@ -24,7 +28,8 @@ struct Residual {
 };
 void multihead(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                const PackedProjections& packed, const MultiHeadInputs& inputs, const MultiHeadOptions& options,
-               const MultiHeadWants& wants, const Residual& residual, MultiHeadResults& results);
+               const MultiHeadWants& wants, const Residual& residual, MultiHeadResults& results,
+               SharedPass* shared = nullptr);
 
 // Which gradients of parameters are computed, and where: all or only those of norms, in the caller's memory if it is
 // given, else in MultiHeadGradients. Of an input of 16 bits they are f32.
@@ -35,7 +40,7 @@ struct ParameterGradients {
 void multihead_backward(Context& context, const MultiHeadShape& shape, const MultiHeadViews& parameters,
                         const MultiHeadInputs& inputs, const MultiHeadOptions& options, const MultiHeadResults& forward,
                         const UpstreamGradients& upstream, const GradientWants& wants, const ParameterGradients& learnt,
-                        MultiHeadGradients& gradients);
+                        MultiHeadGradients& gradients, SharedPass* shared = nullptr);
 
 }  // namespace ops
 }  // namespace polyhead

@@ -4,6 +4,7 @@
 #include "ops/multihead.h"
 #include "ops/multihead_plan.h"
 #include "ops/resolve.h"
+#include "ops/shared_heads.h"
 #include "polyhead/layer.h"
 
 namespace polyhead {
@@ -55,14 +56,16 @@ void check_forward(const ops::MultiHeadPlan& plan, const MultiHeadResults& forwa
 // The gradient of a group's input, and dW and db if something is learnt. dparts [B,L,N] is the gradient of its
 // projections.
 void through_projection(const ops::Call& call, const ops::MultiHeadPlan& plan, const ops::ProjectionGroup& group,
-                        const TensorView& dparts, const MultiHeadParameters<TensorView>& d, const TensorView& dinput) {
-  ops::linear_dx(call, dparts, group.weight, dinput);
+                        const TensorView& dparts, const MultiHeadParameters<TensorView>& d, const TensorView& dinput,
+                        ops::SharedPass* shared) {
+  ops::linear_dx(call, dparts, group.weight, dinput, shared);
   if (!d.out_proj_weight.present()) return;
   std::int64_t row = 0;
   for (int part = 0; part < group.first; ++part) row += plan.part_rows[part];
   const TensorView dbias = plan.shape.bias ? d.in_proj_bias.slice(0, row, row + group.columns) : TensorView{};
   if (plan.shape.packed()) {
-    return ops::linear_dweight(call, dparts, group.input, d.in_proj_weight.slice(0, row, row + group.columns), dbias);
+    return ops::linear_dweight(call, dparts, group.input, d.in_proj_weight.slice(0, row, row + group.columns), dbias,
+                               shared);
   }
   const TensorView own[] = {d.q_proj_weight, d.k_proj_weight, d.v_proj_weight};
   std::int64_t column = 0;
@@ -96,7 +99,7 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
                              const MultiHeadInputs& inputs, const MultiHeadOptions& options,
                              const MultiHeadResults& forward, const UpstreamGradients& upstream,
                              const GradientWants& wants, const ParameterGradients& learnt,
-                             MultiHeadGradients& gradients) {
+                             MultiHeadGradients& gradients, SharedPass* shared) {
   // Everything is checked first, so that a call that throws has written and released nothing.
   const ops::Call call(context);
   ops::MultiHeadPlan plan(kOp, call, shape, parameters, inputs);
@@ -115,8 +118,11 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
       ops::resolve_backward(*plan.memory, plan.op, projections.q, projections.k, projections.v, options.attention,
                             {plan.as_heads(dheads), upstream.lse, upstream.weights}, wants,
                             {plan.as_heads(forward.heads.view()), forward.lse});
+  std::optional<ops::SharedHeads> own;
+  if (shared != nullptr) own.emplace(plan, *shared, wants);
+  const auto turned = [&](ops::Part part) { return own ? own->own(dparts.part[part], part) : dparts.part[part]; };
   const std::vector<kernels::RotaryProblem> rotations =
-      plan.rotations(options, dparts.part[ops::kQuery], dparts.part[ops::kKey], true);
+      plan.rotations(options, turned(ops::kQuery), turned(ops::kKey), true);
   plan.reads(ops::tensors_of(options.attention));
   plan.reads(ops::tensors_of_rotary(options));
   plan.reads({upstream.output, upstream.lse, upstream.weights, forward.heads, forward.lse, projections.q, projections.k,
@@ -147,15 +153,18 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
     call(&Table::drop, {doutput, dropped, options.output_dropout});
     doutput = dropped;
   }
-  ops::linear_dweight(call, doutput, forward.heads, d.out_proj_weight, d.out_proj_bias);
-  ops::linear_dx(call, doutput, plan.out_weight, dheads);
+  ops::linear_dweight(call, doutput, forward.heads, d.out_proj_weight, d.out_proj_bias, shared);
+  own ? own->through_out(call, doutput, dheads) : ops::linear_dx(call, doutput, plan.out_weight, dheads);
 
   // Through attention and the projections.
-  call(&Table::attend_backward, attention);
+  if (own) own->narrow(attention);
+  if (!own || !own->none()) call(&Table::attend_backward, attention);
   for (const kernels::RotaryProblem& rotation : rotations) call(&Table::rotate, rotation);
+  if (own) own->gather_projections(call, dparts.buffers[0], ops::kValue + 1);
+  if (own && wants.gates) own->gather_gates(call, gradients.dgates);
   ops::normalise_heads_backward(call, plan, parameters, projections, dparts, d);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    through_projection(call, plan, plan.groups[g], dparts.buffers[g], d, dinputs[g]);
+    through_projection(call, plan, plan.groups[g], dparts.buffers[g], d, dinputs[g], shared);
   }
 }
 

@@ -1,135 +1,103 @@
 #include "ops/shared_heads.h"
 
-#include <algorithm>
-#include <cstring>
-#include <functional>
-
-#include "ops/dropout.h"
-#include "polyhead/linear.h"
+#include "ops/linear.h"
 
 namespace polyhead::ops {
-namespace {
 
-constexpr const char* kSharedOp = "multihead_on_ranks";
-
-ConstTensorView rows(const ConstTensorView& x, std::int64_t begin, std::int64_t end) {
-  return x.present() ? x.slice(0, begin, end) : x;
-}
-
-// Heads [begin, end) of an option with this axis for all heads; itself if it has one for all, or none.
-ConstTensorView heads_of_option(const ConstTensorView& x, int axis, std::int64_t heads, std::int64_t begin,
-                                std::int64_t end) {
-  return x.present() && axis >= 0 && x.shape(axis) == heads ? x.slice(axis, begin, end) : x;
-}
-
-AttentionOptions options_of(const AttentionOptions& whole, std::int64_t heads, std::int64_t begin, std::int64_t end) {
-  AttentionOptions o = whole;
-  for (ConstTensorView* x : {&o.alibi, &o.sink_logit, &o.gates}) {
-    *x = heads_of_option(*x, x->present() ? x->rank() - 1 : 0, heads, begin, end);
+SharedHeads::SharedHeads(const MultiHeadPlan& plan, SharedPass& pass, const AttentionWants& wants)
+    : plan_(plan), pass_(pass), rank_(pass.rank()) {
+  if (plan.op.device != Device{}) refuse("expected a context of the CPU, found one of " + to_string(plan.op.device));
+  if (plan.groups.size() > 1) refuse("expected self-attention, found a key of its own");
+  if (wants.weights || wants.logits != LogitStage::none || wants.statistics != StatisticsSet::none) {
+    refuse("expected no reports of heads (weights, logits, statistics)");
   }
-  for (ConstTensorView* x : {&o.keep, &o.bias}) {  // broadcastable to [B,H,T,S]
-    *x = heads_of_option(*x, x->present() ? x->rank() - 3 : 0, heads, begin, end);
+}
+
+SharedHeads::SharedHeads(const MultiHeadPlan& plan, SharedPass& pass, const GradientWants& wants)
+    : SharedHeads(plan, pass, AttentionWants{}) {
+  if (wants.bias || wants.sink_logit) refuse("expected no gradient of bias or sink_logit");
+}
+
+void SharedHeads::refuse(const std::string& what) const {
+  throw Error(ErrorCode::unsupported, plan_.op, what + " in a pass that ranks share");
+}
+
+Some SharedHeads::heads_of(int rank, Part part) const {
+  const Some kv = pass_.of(rank, plan_.shape.kv_heads);
+  const std::int64_t each = part == kQuery ? plan_.shape.heads / plan_.shape.kv_heads : 1;
+  return {kv.first * each, kv.last * each};
+}
+
+Some SharedHeads::columns_of(int rank, Part part) const {
+  const Some heads = heads_of(rank, part);
+  std::int64_t begin = 0;
+  for (int before = kQuery; before < part; ++before) begin += plan_.part_rows[before];
+  return {begin + heads.first * plan_.shape.head_dim, begin + heads.last * plan_.shape.head_dim};
+}
+
+void SharedHeads::project(const Call& call, const TensorView& buffer) const {
+  if (none()) return;
+  const ProjectionGroup& group = plan_.groups[0];
+  for (const Part part : {kQuery, kKey, kValue}) {
+    const auto [begin, end] = columns_of(rank_, part);
+    const ConstTensorView bias = group.bias.present() ? group.bias.slice(0, begin, end) : group.bias;
+    linear(call, group.input, group.weight.slice(0, begin, end), bias, buffer.slice(2, begin, end));
   }
-  o.dropout.origin.head += begin;
-  return o;
 }
 
-// [..,N] of all ranks from their columns [..,n], in the order of the ranks.
-Tensor gathered(Context& context, Ranks& ranks, const Tensor& mine, std::int64_t columns,
-                const std::function<std::pair<std::int64_t, std::int64_t>(int)>& columns_of) {
-  const Dims outer{mine.shape()[0], mine.shape()[1], columns};
-  Tensor all = Tensor::empty(outer, mine.dtype());
-  const auto bytes = static_cast<std::size_t>(mine.view().count()) * size_of(mine.dtype());
-  const std::vector<std::string> texts = ranks.gather({static_cast<const char*>(mine.view().data()), bytes});
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    const auto [begin, end] = columns_of(rank);
-    if (begin == end) continue;
-    Tensor part = Tensor::empty({outer[0], outer[1], end - begin}, mine.dtype());
-    const std::string& text = texts[static_cast<std::size_t>(rank)];
-    std::memcpy(part.view().data(), text.data(), text.size());
-    copy(context, part, all.view().slice(2, begin, end));
-  }
-  return all;
+void SharedHeads::through_out(const Call& call, const ConstTensorView& doutput, const TensorView& dheads) const {
+  const auto [begin, end] = columns_of(rank_, kQuery);
+  if (begin < end) linear_dx(call, doutput, plan_.out_weight.slice(1, begin, end), dheads.slice(2, begin, end));
 }
 
-void check(Context& context, const MultiHeadShape& shape, const MultiHeadOptions& options) {
-  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::unsupported, kSharedOp, what); };
-  if (context.device() != Device{})
-    refuse("expected a context of the CPU, found one of " + to_string(context.device()));
-  if (shape.qk_norm) refuse("qk_norm: expected none on ranks");
-  if (options.rotary) refuse("rotary: expected none on ranks");
-  if (!shape.packed()) refuse("expected keys and values as wide as the queries: self-attention");
-}
-
-// Heads [first_head, last_head) side by side, [B,T,h*D]; a call for each kv head.
-Tensor own_heads(Context& context, const MultiHeadShape& shape, const HeadShare& share, const SharedWeights& weights,
-                 const ConstTensorView& x, const AttentionOptions& options) {
-  const std::int64_t D = shape.head_dim, each = shape.heads / shape.kv_heads, mine = share.last_head - share.first_head;
-  Tensor heads = Tensor::empty({x.shape(0), x.shape(1), mine * D}, x.dtype());
-  if (mine == 0) return heads;
-  const Tensor q = linear(context, x, weights.q, weights.q_bias), k = linear(context, x, weights.k, weights.k_bias),
-               v = linear(context, x, weights.v, weights.v_bias);
-  const auto part = [&](auto& all, std::int64_t begin, std::int64_t end) {  // as [B,end-begin,T,D]
-    return all.view().slice(2, begin * D, end * D).split(2, end - begin).transpose(1, 2);
-  };
-  for (std::int64_t g = share.first_kv; g < share.last_kv; ++g) {
-    const std::int64_t begin = std::max(share.first_head, g * each), end = std::min(share.last_head, (g + 1) * each);
-    const std::int64_t at = g - share.first_kv;
-    const auto queries = [&](auto& all) { return part(all, begin - share.first_head, end - share.first_head); };
-    attend_into(context, queries(q), part(k, at, at + 1), part(v, at, at + 1),
-                options_of(options, shape.heads, begin, end), {}, {.output = queries(heads)});
-  }
-  return heads;
-}
-
-}  // namespace
-
-HeadShare share_of(const MultiHeadShape& given, int rank, int size) {
-  const MultiHeadShape shape = given.resolved();
-  const std::int64_t each = shape.heads / shape.kv_heads;
-  HeadShare share{.first_head = shape.heads * rank / size,
-                  .last_head = shape.heads * (rank + 1) / size,
-                  .first_column = shape.width * rank / size,
-                  .last_column = shape.width * (rank + 1) / size};
-  share.first_kv = share.first_head / each;
-  share.last_kv = share.first_head == share.last_head ? share.first_kv : (share.last_head - 1) / each + 1;
-  return share;
-}
-
-SharedWeights weights_of(const MultiHeadShape& given, const MultiHeadViews& whole, const HeadShare& share) {
-  const MultiHeadShape shape = given.resolved();
-  const std::int64_t D = shape.head_dim, k = shape.heads * D, v = k + shape.kv_heads * D;
-  const auto q_rows = [&](const ConstTensorView& x) { return rows(x, share.first_head * D, share.last_head * D); };
-  const auto kv_rows = [&](const ConstTensorView& x, std::int64_t begin) {
-    return rows(x, begin + share.first_kv * D, begin + share.last_kv * D);
-  };
-  const ConstTensorView &in = whole.in_proj_weight, &bias = whole.in_proj_bias;
-  return {.q = q_rows(in),
-          .k = kv_rows(in, k),
-          .v = kv_rows(in, v),
-          .out = rows(whole.out_proj_weight, share.first_column, share.last_column),
-          .q_bias = q_rows(bias),
-          .k_bias = kv_rows(bias, k),
-          .v_bias = kv_rows(bias, v),
-          .out_bias = rows(whole.out_proj_bias, share.first_column, share.last_column)};
-}
-
-Tensor multihead_on_ranks(Context& context, Ranks& ranks, const MultiHeadShape& given, const SharedWeights& weights,
-                          const ConstTensorView& x, const MultiHeadOptions& options) {
-  const MultiHeadShape shape = given.resolved();
-  check(context, shape, options);
-  const auto share = [&](int rank) { return share_of(shape, rank, ranks.size()); };
-  const HeadShare mine = share(ranks.rank());
-  const Tensor own = own_heads(context, shape, mine, weights, x, options.attention);
-  const Tensor heads = gathered(context, ranks, own, shape.heads * shape.head_dim, [&](int rank) {
-    return std::pair(share(rank).first_head * shape.head_dim, share(rank).last_head * shape.head_dim);
+void SharedHeads::gather_projections(const Call& call, const TensorView& buffer, int end) const {
+  pass_.gather(call, [&](int rank) {
+    SharedPass::Views parts;
+    for (int part = kQuery; part < end; ++part) {
+      const Some columns = columns_of(rank, static_cast<Part>(part));
+      parts.push_back(buffer.slice(2, columns.first, columns.last));
+    }
+    return parts;
   });
-  Tensor columns = Tensor::empty({x.shape(0), x.shape(1), mine.last_column - mine.first_column}, x.dtype());
-  if (mine.first_column < mine.last_column) linear_into(context, heads, weights.out, weights.out_bias, columns);
-  Tensor output = gathered(context, ranks, columns, shape.width,
-                           [&](int rank) { return std::pair(share(rank).first_column, share(rank).last_column); });
-  if (options.output_dropout.p > 0) drop(context, output, options.output_dropout, output);
-  return output;
+}
+
+void SharedHeads::gather_heads(const Call& call, const TensorView& heads) const {
+  gather_projections(call, heads, kQuery + 1);  // which begin as the buffer does
+}
+
+void SharedHeads::gather_gates(const Call& call, const TensorView& dgates) const {
+  pass_.gather(call, [&](int rank) {
+    const Some heads = heads_of(rank, kQuery);
+    return SharedPass::Views{dgates.slice(1, heads.first, heads.last)};
+  });
+}
+
+void SharedHeads::narrow(kernels::AttentionProblem& problem) const {
+  const Some heads = heads_of(rank_, kQuery), kv_heads = heads_of(rank_, kKey);
+  problem.heads = heads.last - heads.first;
+  problem.kv_heads = kv_heads.last - kv_heads.first;
+  problem.k = own(problem.k, kKey);
+  problem.v = own(problem.v, kValue);
+  for (ConstTensorView* x : {&problem.q, &problem.keep, &problem.bias, &problem.alibi, &problem.gates}) {
+    if (x->present()) *x = own(*x, kQuery);
+  }
+  for (TensorView* x : {&problem.output, &problem.lse}) {
+    if (x->present()) *x = own(*x, kQuery);
+  }
+  if (problem.sink_logit.present()) problem.sink_logit = problem.sink_logit.slice(0, heads.first, heads.last);
+  problem.dropout.origin.head += heads.first;
+}
+
+void SharedHeads::narrow(kernels::AttentionGradientProblem& problem) const {
+  problem.all_heads = plan_.shape.heads;
+  narrow(problem.forward);
+  for (ConstTensorView* x : {&problem.output, &problem.lse, &problem.doutput, &problem.dlse, &problem.dweights}) {
+    if (x->present()) *x = own(*x, kQuery);
+  }
+  problem.dq = own(problem.dq, kQuery);
+  problem.dk = own(problem.dk, kKey);
+  problem.dv = own(problem.dv, kValue);
+  if (problem.dgates.present()) problem.dgates = own(problem.dgates, kQuery);
 }
 
 }  // namespace polyhead::ops

@@ -1,30 +1,46 @@
-// The layer with its heads on several ranks, forward. Each rank computes its heads; all heads are gathered, and each
-// rank computes some columns of the output, which are gathered too. So every number is summed as in one process, and
-// has its bits. On the CPU.
+// The layer in a shared pass: each rank has some kv heads, with the query heads that read them.
 #pragma once
 
-#include "core/ranks.h"
-#include "polyhead/layer.h"
+#include "ops/multihead_plan.h"
+#include "ops/shared_pass.h"
 
 namespace polyhead::ops {
 
-// What a rank has: query heads, the kv heads that they read, and columns of the output, each [first, last). As even as
-// whole heads allow; a kv head whose query heads lie on two ranks is on both. There may be more ranks than heads.
-struct HeadShare {
-  std::int64_t first_head = 0, last_head = 0, first_kv = 0, last_kv = 0, first_column = 0, last_column = 0;
-};
-HeadShare share_of(const MultiHeadShape& shape, int rank, int size);
+class SharedHeads {
+ public:
+  // Refuses (unsupported) what is not shared: cross-attention, reports of heads, gradients that sum over heads.
+  SharedHeads(const MultiHeadPlan& plan, SharedPass& pass, const AttentionWants& wants);
+  SharedHeads(const MultiHeadPlan& plan, SharedPass& pass, const GradientWants& wants);
 
-// Rows of the layer's weights that a share needs: W_Q [h*D,C], W_K and W_V [g*D,C], W_O [c,H*D]; biases to match, or
-// absent. Views of a layer in one piece; a rank by itself holds no more than these.
-struct SharedWeights {
-  ConstTensorView q{}, k{}, v{}, out{}, q_bias{}, k_bias{}, v_bias{}, out_bias{};
-};
-SharedWeights weights_of(const MultiHeadShape& shape, const MultiHeadViews& whole, const HeadShare& share);
+  bool none() const { return heads_of(rank_, kKey).none(); }  // there are more ranks than kv heads
+  // x [B,H,T,D] or [B,G,S,D] of a part, as the heads of it that are ours.
+  template <class View>
+  View own(const View& x, Part part) const {
+    const Some heads = heads_of(rank_, part);
+    return x.slice(1, heads.first, heads.last);
+  }
 
-// multihead()'s output [B,T,C] of self-attention, on every rank, from x [B,T,C], the same on all. Masks, dropout and
-// gates are those of the whole layer. Rotary and qk_norm are refused.
-Tensor multihead_on_ranks(Context& context, Ranks& ranks, const MultiHeadShape& shape, const SharedWeights& weights,
-                          const ConstTensorView& x, const MultiHeadOptions& options = {});
+  // q, k and v of our heads: those columns of buffer [B,T,(H+2G)*D].
+  void project(const Call& call, const TensorView& buffer) const;
+  // dheads [B,T,H*D] = doutput W_O, of our heads.
+  void through_out(const Call& call, const ConstTensorView& doutput, const TensorView& dheads) const;
+  // Parts [kQuery, end) of such a buffer, and heads [B,T,H*D] and dgates [N,H], each rank having filled in its own.
+  void gather_projections(const Call& call, const TensorView& buffer, int end) const;
+  void gather_heads(const Call& call, const TensorView& heads) const;
+  void gather_gates(const Call& call, const TensorView& dgates) const;
+
+  // A problem of all heads as one of ours, with dropout, slopes, gates and sums of the whole.
+  void narrow(kernels::AttentionProblem& problem) const;
+  void narrow(kernels::AttentionGradientProblem& problem) const;
+
+ private:
+  Some heads_of(int rank, Part part) const;
+  Some columns_of(int rank, Part part) const;  // of the buffer
+  void refuse(const std::string& what) const;
+
+  const MultiHeadPlan& plan_;
+  SharedPass& pass_;
+  int rank_;
+};
 
 }  // namespace polyhead::ops

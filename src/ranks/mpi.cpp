@@ -78,10 +78,13 @@ std::string place() {
 
 class Mpi final : public Ranks {
  public:
-  explicit Mpi(MPI_Comm all) : Ranks(rank_in(all), polyhead::ranks::size_of(all)), messages_(all) {
-    check(MPI_Comm_dup(all, &jobs_));
+  // All ranks, or some of them, which know how many threads they have.
+  explicit Mpi(MPI_Comm comm, int threads = 0)
+      : Ranks(rank_in(comm), polyhead::ranks::size_of(comm)), messages_(comm), all_(threads == 0), threads_(threads) {
+    check(MPI_Comm_dup(comm, &jobs_));
     check(MPI_Comm_set_errhandler(messages_, MPI_ERRORS_RETURN));
     check(MPI_Comm_set_errhandler(jobs_, MPI_ERRORS_ARE_FATAL));  // the thread that answers could tell nobody
+    if (!all_) return;
     const std::string mine = place();
     const std::vector<std::string> places = gather(mine);
     threads_ = std::max(1, usable_processors() / static_cast<int>(std::count(places.begin(), places.end(), mine)));
@@ -89,7 +92,7 @@ class Mpi final : public Ranks {
   ~Mpi() override {
     MPI_Comm_free(&jobs_);
     MPI_Comm_free(&messages_);
-    MPI_Finalize();
+    if (all_) MPI_Finalize();
   }
 
   std::string transport() const override { return "MPI (" + library() + ")"; }
@@ -145,6 +148,11 @@ class Mpi final : public Ranks {
     }
     answers.join();
     wait_for_all();  // who asks again asks about the next jobs
+  }
+  std::unique_ptr<Ranks> split(int number) override {
+    MPI_Comm some = MPI_COMM_NULL;
+    check(MPI_Comm_split(messages_, number, rank(), &some));
+    return std::make_unique<Mpi>(some, threads_);
   }
 
  private:
@@ -218,7 +226,8 @@ class Mpi final : public Ranks {
   }
 
   MPI_Comm messages_, jobs_ = MPI_COMM_NULL;
-  int threads_ = 1;
+  bool all_;
+  int threads_;
 };
 
 }  // namespace

@@ -9,9 +9,7 @@
 
 #include "core/ranks.h"
 #include "ops/ring.h"
-#include "ops/shared_heads.h"
 #include "ranks/joined.h"
-#include "support/bits.h"
 #include "support/plain.h"
 #include "support/random.h"
 #include "support/ring_cases.h"
@@ -56,6 +54,20 @@ TEST(Ranks, GatherTextsOfAnyLength) {
     ASSERT_EQ(std::ssize(all), ranks().size());
     for (int rank = 0; rank < ranks().size(); ++rank) EXPECT_TRUE(all[static_cast<std::size_t>(rank)] == text_of(rank));
   }
+}
+
+// Even and odd ones: groups of their own, at the same time.
+TEST(Ranks, Split) {
+  const int own = ranks().rank() % 2, size = (ranks().size() + 1 - own) / 2;
+  const std::unique_ptr<Ranks> some = ranks().split(own);
+  ASSERT_EQ(some->size(), size);
+  EXPECT_EQ(some->rank(), ranks().rank() / 2);
+  const std::vector<std::string> all = some->gather(std::to_string(ranks().rank()));
+  for (int rank = 0; rank < size; ++rank)
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)], std::to_string(2 * rank + own));
+  std::vector<double> mine{1.0 * ranks().rank()};
+  some->broadcast(bytes_of(mine), size - 1);
+  EXPECT_EQ(mine[0], 2 * (size - 1) + own);
 }
 
 // Once each, in rising order on every rank.
@@ -143,55 +155,6 @@ TEST_P(RingOnRanks, FollowsTheRule) {
 INSTANTIATE_TEST_SUITE_P(Cases, RingOnRanks, ::testing::ValuesIn(ring_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
-struct Layer {
-  MultiHeadShape shape;
-  MultiHeadTensors parameters;
-  MultiHeadViews views;
-  Tensor x;
-};
-
-Layer layer_of(const MultiHeadShape& shape, DType dtype) {
-  Layer layer{shape, {}, {}, normal({2, 19, shape.width}, "x", dtype)};
-  const MultiHeadParameters<Dims> shapes = parameter_shapes(shape);
-  for_each_parameter(
-      [&](const char* name, ParameterKind, Tensor& tensor, const Dims& dims, ConstTensorView& view) {
-        if (dims.rank() == 0) return;
-        tensor = normal(dims, name, dtype, 0.2);
-        view = tensor;
-      },
-      layer.parameters, shapes, layer.views);
-  return layer;
-}
-
-// More ranks than kv heads, heads and widths that ranks do not divide: the bits of one process.
-TEST(HeadsOnRanks, HaveTheBitsOfOneProcess) {
-  Context context(1);
-  const Tensor gates = normal({2, 6}, "gates", DType::f32), slopes = normal({6}, "slopes", DType::f32),
-               bias = normal({6, 19, 19}, "bias", DType::f32), sink = normal({6}, "sink", DType::f32);
-  MultiHeadOptions plain, all;
-  all.attention = {.causal = true,
-                   .bias = bias,
-                   .alibi = slopes,
-                   .sink_logit = sink,
-                   .dropout = {.p = 0.2, .seed = 3},
-                   .gates = gates};
-  all.attention.align = Align::top_left;
-  all.output_dropout = {.p = 0.1, .seed = 4};
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const std::int64_t kv_heads : {6, 2, 1}) {
-      for (const MultiHeadOptions& options : {plain, all}) {
-        if (dtype == DType::bf16 && options.attention.bias.present()) continue;
-        const Layer layer = layer_of({.width = 40, .heads = 6, .kv_heads = kv_heads, .head_dim = 16}, dtype);
-        const ops::HeadShare share = ops::share_of(layer.shape, ranks().rank(), ranks().size());
-        const Tensor output = ops::multihead_on_ranks(
-            context, ranks(), layer.shape, ops::weights_of(layer.shape, layer.views, share), layer.x, options);
-        const MultiHeadResults whole = multihead(context, layer.shape, layer.views, {layer.x}, options);
-        EXPECT_TRUE(same_bits("output", output, whole.output)) << kv_heads << " kv heads on rank " << ranks().rank();
-      }
-    }
-  }
-}
-
 std::string said(const std::function<void()>& call) {
   try {
     call();
@@ -220,21 +183,6 @@ TEST(RingOnRanks, RefusesWhatItCannotDo) {
   if (ranks().size() == 1) return;
   const std::string other = with({.dropout = {.p = 0.5, .seed = ranks().rank() == 1 ? 7u : 8u}});
   EXPECT_TRUE(other.starts_with(expected + "rank 1 has another set of options")) << other;
-}
-
-TEST(HeadsOnRanks, RefuseWhatTheyCannotDo) {
-  Context context(1);
-  const auto with = [&](const MultiHeadShape& shape, const MultiHeadOptions& options) {
-    const Layer layer = layer_of(shape, DType::f32);
-    const ops::SharedWeights weights =
-        ops::weights_of(shape, layer.views, ops::share_of(shape, ranks().rank(), ranks().size()));
-    return said([&] { ops::multihead_on_ranks(context, ranks(), shape, weights, layer.x, options); });
-  };
-  const MultiHeadShape shape{.width = 16, .heads = 2};
-  EXPECT_EQ(with(shape, {}), "nothing");
-  EXPECT_EQ(with(shape, {.rotary = Rotary{}}), "[multihead_on_ranks] rotary: expected none on ranks");
-  EXPECT_EQ(with({.width = 16, .heads = 2, .qk_norm = true}, {}),
-            "[multihead_on_ranks] qk_norm: expected none on ranks");
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ class Counted final : public Ranks {
       run(job);
     });
   }
+  std::unique_ptr<Ranks> split(int number) override { return ranks_.split(number); }
 
  private:
   Ranks& ranks_;
