@@ -82,10 +82,10 @@ Table heads_table(const Tensor& statistics) {
   Table table{.name = "head_statistics",
               .columns = {{"head", "head", Style::count},
                           {"entropy", "entropy (nats)", Style::decimal},
-                          {"normalised_entropy", "of the largest", Style::percent},
-                          {"max_weight", "largest weight", Style::decimal},
+                          {"normalised_entropy", "of the largest", Style::percent, 2},
+                          {"max_weight", "largest weight", Style::decimal, 3},
                           {"first", "on first", Style::decimal},
-                          {"self", "on itself", Style::decimal},
+                          {"self", "on itself", Style::decimal, 1},
                           {"previous", "on previous", Style::decimal}},
               .rows = {}};
   const std::int64_t batch = statistics.shape()[0], heads = statistics.shape()[1];

@@ -112,9 +112,9 @@ class Bench {
                           {"head_dim", "D", Style::count},
                           {"mask", "mask"},
                           {"seconds", "median", Style::seconds},
-                          {"runs", "runs", Style::count},
+                          {"runs", "runs", Style::count, 2},
                           {"flops_per_second", "FLOP/s", Style::scaled},
-                          {"scores_per_second", "scores/s", Style::scaled}},
+                          {"scores_per_second", "scores/s", Style::scaled, 1}},
               .rows = {}};
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -31,6 +32,9 @@ class Failure : public std::runtime_error {
  private:
   Exit code_;
 };
+
+// What an error of the library says, without the op's name in front: the user typed no op.
+std::string plain(const std::exception& error);
 
 inline constexpr const char* kNoModel =
     "no model given; name a folder, a .gguf file, or a model that 'polyhead get' fetches";

@@ -161,7 +161,7 @@ std::string list() {
     text += fmt::format("  {:<12} {}\n", model.name,
                         wrapped(model.about + "; " + (at.empty() ? model.megabytes : "in " + at.string()), 15));
   }
-  return text + "  hf:ORG/NAME  any model of Hugging Face, by its own tool, hf\n";
+  return text + "  hf:ORG/NAME  " + wrapped("any model of Hugging Face, by its own tool, hf", 15) + "\n";
 }
 
 void get(const GetOptions& o) {

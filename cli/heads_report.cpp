@@ -15,10 +15,10 @@ using heads::HeadSurvey;
 using heads::RoleScore;
 
 const std::vector<Column> kStatistics{
-    {"entropy", "entropy", Style::decimal, 2},          {"normalised_entropy", "of largest", Style::percent, 3},
-    {"first_weight", "on first", Style::decimal, 6},    {"self_weight", "on self", Style::decimal, 7},
-    {"previous_weight", "previous", Style::decimal, 5}, {"distance", "distance", Style::decimal, 4},
-    {"max_weight", "max weight", Style::decimal, 9}};
+    {"entropy", "entropy", Style::decimal, 2},          {"normalised_entropy", "of largest", Style::percent, 8},
+    {"first_weight", "on first", Style::decimal, 3},    {"self_weight", "on self", Style::decimal, 7},
+    {"previous_weight", "previous", Style::decimal, 5}, {"distance", "distance", Style::decimal, 6},
+    {"max_weight", "max weight", Style::decimal, 10}};
 
 std::vector<Value> statistics_of(const HeadSurvey& head) {
   const auto by_rows = [&](Statistic which) { return head.mean(which, Statistic::rows); };
@@ -66,6 +66,12 @@ Table data_of(const Examined& e) {
   return table;
 }
 
+// "0.812 ± 0.034": Student's interval is as wide on either side.
+std::string damage_text(const Estimate& damage) {
+  return fmt::format("{} ± {}", text_of(Value(damage.mean), Style::decimal),
+                     text_of(Value((damage.high - damage.low) / 2), Style::decimal));
+}
+
 // The same for people, with related numbers in one cell.
 Table shown(const Examined& e) {
   const exam::Examination& found = e.found;
@@ -73,11 +79,11 @@ Table shown(const Examined& e) {
   append(table.columns, kStatistics);
   if (e.has_gradient()) append(table.columns, {{"", "gradient", Style::decimal}});
   if (e.damage) {
-    append(table.columns, {{"", "damage", Style::decimal}, {"", "95 % interval"}});
-    if (e.means) append(table.columns, {{"", "as mean", Style::decimal, 8}});
-    if (e.answers()) append(table.columns, {{"", "accuracy", Style::percent}, {"", "logit", Style::decimal}});
+    append(table.columns, {{"", "damage", Style::decimal}});
+    if (e.means) append(table.columns, {{"", "as mean", Style::decimal, 9}});
+    if (e.answers()) append(table.columns, {{"", "accuracy", Style::percent, 1}, {"", "logit", Style::decimal}});
   }
-  append(table.columns, {{"", "most like", Style::words, 1}});
+  append(table.columns, {{"", "most like", Style::words, 4}});
   for (std::size_t n = 0; n < found.roles.size(); ++n) {
     const RoleScore* role = found.roles[n].role();
     const HeadImportance& i = found.importance[n];
@@ -85,8 +91,7 @@ Table shown(const Examined& e) {
     append(row, statistics_of(found.survey.heads[n]));
     if (e.has_gradient()) append(row, {i.normalised});
     if (e.damage) {
-      append(row, {i.zero.mean, fmt::format("[{}, {}]", text_of(Value(i.zero.low), Style::decimal),
-                                            text_of(Value(i.zero.high), Style::decimal))});
+      append(row, {damage_text(i.zero)});
       if (e.means) append(row, {i.mean.mean});
       if (e.answers()) append(row, {-i.accuracy_loss, i.logit.mean});
     }
@@ -102,11 +107,11 @@ Table roles_of(const exam::Examination& found) {
               .columns = {{"head", "head"},
                           {"role", "role"},
                           {"score", "score", Style::decimal},
-                          {"threshold", "threshold", Style::decimal},
+                          {"threshold", "threshold", Style::decimal, 1},
                           {"control", "control", Style::decimal},
-                          {"untrained", "untrained", Style::decimal},
+                          {"untrained", "untrained", Style::decimal, 2},
                           {"holds", "holds"},
-                          {"note", "note"}},
+                          {"note", "note", Style::words, 3}},
               .rows = {}};
   for (const HeadRoles& head : found.roles) {
     for (const RoleScore& s : head.scores) {

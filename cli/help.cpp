@@ -4,6 +4,7 @@
 
 #include "cli/pages.h"
 #include "cli/report.h"
+#include "cli/terminal.h"
 #include "polyhead/version.h"
 
 namespace polyhead::cli {
@@ -16,10 +17,39 @@ std::string default_of(const Option& option) {
   return words != nullptr && !(*words)->empty() ? fmt::format(" [{}]", **words) : "";
 }
 
-// "  left   right" with the right side wrapped.
+// Two columns, the right one wrapped; what is too long for the left one has a line to itself.
 std::string entry(const std::string& left, const std::string& right, std::size_t width) {
-  return fmt::format("  {:<{}}  {}\n", left, width, wrapped(right, width + 4));
+  constexpr std::size_t kWidest = 24;
+  const std::size_t column = std::min(width, kWidest), indent = column + 4;
+  const std::string gap = left.size() > column ? "\n" + std::string(indent, ' ') : std::string(indent - 2 - left.size(), ' ');
+  return "  " + left + gap + wrapped(right, indent) + "\n";
 }
+
+// A line to type, which goes on behind a backslash before an option, and below what it does.
+std::string example_text(const Example& example) {
+  const std::size_t columns = page().text;
+  std::string text, line = " ";
+  for (std::size_t at = 0; at < example.line.size();) {
+    const std::size_t end = std::min(example.line.find(" --", at + 1), example.line.size());
+    const std::string part = example.line.substr(at, end - at);
+    if (line.size() > 1 && line.size() + part.size() + 2 > columns) {
+      text += line + " \\\n";
+      line = "     ";
+    }
+    line += at == 0 ? " " + part : part;
+    at = end;
+  }
+  return text + line + "\n      " + wrapped(example.shows, 6) + "\n";
+}
+
+// What to begin with.
+const std::vector<Example> kFirstSteps{
+    {"polyhead get smollm2", "fetch a small language model; every command then takes its name"},
+    {"polyhead serve smollm2", "a page of all its heads: type a text, switch heads off"},
+    {"polyhead heads smollm2 --text book.txt", "what each head does, on a text of yours"},
+    {"polyhead train repeat --out run", "train a small model of your own, in seconds"},
+    {"polyhead prune run --out small", "take out the heads that it can do without"},
+    {"polyhead study", "train, compare, look inside, prune, and write a report about it"}};
 
 }  // namespace
 
@@ -31,33 +61,26 @@ std::string usage_of(const Option& option) {
 }
 
 std::string short_help() {
-  std::string text = fmt::format(
-      "polyhead {}: multi-head attention that you can see through\n\n"
-      "Examples:\n",
-      version());
-  const auto listed = [](const auto& visit) {
-    for (const Command& command : commands()) {
-      if (command.listed) visit(command);
-    }
-  };
-  std::size_t width = 0;
-  listed([&](const Command& command) { width = std::max(width, command.examples[0].line.size()); });
-  listed([&](const Command& command) { text += entry(command.examples[0].line, command.examples[0].shows, width); });
-  text += "\nCommands:\n";
-  listed([&](const Command& command) { text += entry(command.name, command.summary, 8); });
-  return text +
-         "\n'polyhead COMMAND --help' shows a command's examples and options; 'polyhead --version' the version.\n"
-         "'polyhead man' prints the manual page, 'polyhead completion bash' the completion for bash.\n";
+  std::string text =
+      wrapped(fmt::format("polyhead {}: multi-head attention that you can see through", version()), 0) + "\n\nCommands:\n";
+  for (const Command& command : commands()) {
+    if (command.listed) text += entry(command.name, command.summary, 8);
+  }
+  text += "\nExamples:\n";
+  for (const Example& example : kFirstSteps) text += example_text(example);
+  return text + "\n" +
+         wrapped("'polyhead COMMAND --help' shows a command's examples and options; 'polyhead --version' the version. "
+                 "'polyhead man' prints the manual page, 'polyhead completion bash' the completion for bash.",
+                 0) +
+         "\n";
 }
 
 std::string help_of(const Command& command) {
-  std::string text = fmt::format("polyhead {}: {}\n\nExamples:\n", command.name, command.summary);
-  std::size_t width = 0;
-  for (const Example& example : command.examples) width = std::max(width, example.line.size());
-  for (const Example& example : command.examples) text += entry(example.line, example.shows, width);
+  std::string text = wrapped(fmt::format("polyhead {}: {}", command.name, command.summary), 0) + "\n\nExamples:\n";
+  for (const Example& example : command.examples) text += example_text(example);
 
   std::string usage = "polyhead " + command.name;
-  width = std::string("--help").size();
+  std::size_t width = std::string("--help").size();
   bool any_option = false;
   for (const Option& option : command.options) {
     width = std::max(width, usage_of(option).size());

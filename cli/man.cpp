@@ -51,10 +51,13 @@ std::string man_page() {
   return text +
          ".SH OUTPUT\nResults go to standard output, everything else to standard error. JSON carries\n"
          ".BR schema ,\nwhich grows when a field changes its meaning or leaves.\n"
+         "Tables are as wide as the terminal: columns for which there is no room are named below them, and\n"
+         ".B \\-\\-wide\nshows them. Into a pipe or file tables are complete; JSON and CSV always are.\n"
          ".SH ENVIRONMENT\n"
          ".TP\n.B POLYHEAD_RANKS\nif\n.BR off ,\na process that mpirun or srun started works by itself\n"
          ".TP\n.B POLYHEAD_TARGET\nthe vector instructions to use, by a name that\n.B polyhead info\nlists\n"
          ".TP\n.B POLYHEAD_CUDA_KERNELS\nif\n.BR portable ,\na Hopper GPU runs the kernels that every GPU runs\n"
+         ".TP\n.B COLUMNS\nhow wide tables and text are where standard output is no terminal, or one that does not say\n"
          ".TP\n.B NO_COLOR\nif set and not empty, no colours\n"
          ".SH EXIT STATUS\n"
          ".TP\n.B 0\nsuccess\n"

@@ -19,11 +19,11 @@ Table table_of(const std::vector<Section>& sections) {
                           {"speed_up", "speed-up", Style::decimal},
                           {"efficiency", "per rank", Style::percent},
                           {"shared", "shared", Style::seconds},
-                          {"uneven", "uneven", Style::seconds},
-                          {"repeated", "not divided", Style::seconds},
+                          {"uneven", "uneven", Style::seconds, 2},
+                          {"repeated", "not divided", Style::seconds, 3},
                           {"sending", "messages", Style::seconds},
-                          {"bytes", "bytes sent", Style::scaled},
-                          {"memory", "memory each", Style::scaled}},
+                          {"bytes", "bytes sent", Style::scaled, 5},
+                          {"memory", "memory each", Style::scaled, 4}},
               .rows = {}};
   for (const Section& section : sections) {
     for (const Forecast& f : section.forecasts) {
@@ -107,7 +107,7 @@ Report plan_report(const Plan& plan) {
     text += fmt::format("\n{}\n{}{}\n", section.title,
                         text_of(rows_of(table, section.name), {"ranks", "seconds", "speed_up", "shared", "uneven",
                                                                "repeated", "sending", "bytes", "memory"}),
-                        worth_text(plan, section));
+                        wrapped(worth_text(plan, section), 0));
   }
   text += "\nAdding ranks pays while each that is added brings a quarter of what those before it bring. Assumed:\n";
   for (const std::string& assumption : assumptions()) text += "- " + wrapped(assumption, 2) + "\n";

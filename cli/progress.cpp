@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/poll.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "cli/say.h"
+#include "cli/terminal.h"
 
 namespace polyhead::cli {
 namespace {
@@ -28,12 +28,6 @@ bool is_set(const char* variable) {
 bool is_terminal() {
   const char* kind = std::getenv("TERM");
   return isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
-}
-
-std::size_t columns() {
-  struct winsize size {};
-  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
 }
 
 using namespace std::chrono_literals;
@@ -132,7 +126,7 @@ std::string Progress::line() const {
 
 // A bar and the line, cut to the width of the terminal.
 std::string Progress::bar(const std::string& line) const {
-  const std::size_t width = columns();
+  const std::size_t width = terminal_columns(STDERR_FILENO).value_or(80);
   if (total_ == 0 || width < 2 * kBarWidth) return line.substr(0, width - 1);
   const double share = static_cast<double>(done_) / static_cast<double>(total_);
   const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(kBarWidth));

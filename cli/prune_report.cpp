@@ -25,7 +25,7 @@ Table steps_of(const Pruned& p) {
               .columns = {{"removed", "removed", Style::count}, {"head", "head"}, {"role", "role"}},
               .rows = {}};
   append(table.columns, quality_columns(p));
-  table.columns.push_back({"within_budget", "within budget"});
+  table.columns.push_back({"within_budget", "within budget", Style::words, 1});
   const auto add = [&](std::size_t removed, const std::string& head, const std::string& role, const auto& score) {
     std::vector<Value> row{static_cast<std::int64_t>(removed), head, role};
     append(row, quality(p, score.loss, score.accuracy));
@@ -58,7 +58,7 @@ Table models_of(const Pruned& p) {
               .columns = {{"model", ""},
                           {"heads", "heads", Style::count},
                           {"parameters", "parameters", Style::count},
-                          {"bytes", "bytes", Style::count},
+                          {"bytes", "bytes", Style::count, 1},
                           {"seconds_batch_1", "", Style::seconds},
                           {"seconds_batch_16", "", Style::seconds},
                           {"decode_seconds_batch_1", "", Style::seconds},
@@ -134,8 +134,8 @@ Table orders_of(const Pruned& p) {
       table.columns.push_back({key, name, style});
     }
     append(table.columns, std::vector<Column>{{"random" + suffix, "random, mean", style},
-                                              {"random" + suffix + "_low", "lowest", style},
-                                              {"random" + suffix + "_high", "highest", style}});
+                                              {"random" + suffix + "_low", "lowest", style, 1},
+                                              {"random" + suffix + "_high", "highest", style, 1}});
   };
   if (p.answers) add_columns("", Style::percent);
   add_columns(p.answers ? "_loss" : "_cosine_distance", Style::decimal);

@@ -6,9 +6,11 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string_view>
 
 #include "cli/say.h"
+#include "cli/terminal.h"
 
 namespace polyhead::cli {
 namespace {
@@ -47,8 +49,15 @@ std::string text_of_number(double number, Style style) {
   return unsigned_zero(fmt::format("{:.3f}", number));
 }
 
+// Of UTF-8: bytes that continue a character take no column.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
+
 std::string padded(const std::string& text, std::size_t width, Style style) {
-  return style == Style::words ? fmt::format("{:<{}}", text, width) : fmt::format("{:>{}}", text, width);
+  const std::string blanks(width - std::min(width_of(text), width), ' ');
+  return style == Style::words ? text + blanks : blanks + text;
 }
 
 std::string csv_cell(const Value& value) {
@@ -107,6 +116,26 @@ std::string json_of(const Report& report) {
   return fmt::format("{{\n  {}\n}}\n", fmt::join(members, ",\n  "));
 }
 
+// Where a line of `width` bytes ends that begins at `at`: before a blank, after a sign between words, or anywhere.
+std::size_t end_of_line(const std::string& text, std::size_t at, std::size_t width) {
+  if (text.size() - at <= width) return text.size();
+  if (const std::size_t blank = text.rfind(' ', at + width); blank != text.npos && blank > at) return blank;
+  if (const std::size_t sign = text.find_last_of("./_,-", at + width - 1); sign != text.npos && sign > at)
+    return sign + 1;
+  return at + width;
+}
+
+std::vector<std::string> lines_of(const std::string& text, std::size_t width) {
+  if (width_of(text) <= width) return {text};
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size() || lines.empty();) {
+    const std::size_t end = end_of_line(text, at, width);
+    lines.push_back(text.substr(at, end - at));
+    at = std::min(text.find_first_not_of(' ', end), text.size());
+  }
+  return lines;
+}
+
 // The cells of a table that are shown, as texts.
 class Shown {
  public:
@@ -116,7 +145,7 @@ class Shown {
       if (!keys.empty() && std::find(keys.begin(), keys.end(), column.key) == keys.end()) continue;
       Cells cells{column, {column.heading}, 0};
       for (const auto& row : table.rows) cells.texts.push_back(cli::text_of(row[c], column.style));
-      for (const std::string& cell : cells.texts) cells.width = std::max(cells.width, cell.size());
+      for (const std::string& cell : cells.texts) cells.width = std::max(cells.width, width_of(cell));
       columns_.push_back(std::move(cells));
     }
   }
@@ -126,10 +155,11 @@ class Shown {
     for (const Cells& cells : columns_) width += cells.width + (width > 0 ? 2 : 0);
     return width;
   }
-  // Drops spare columns until the table fits a page; returns their headings.
+  // Drops spare columns until the table fits the page, then narrows words; returns the headings of those that went.
   std::vector<std::string> fit() {
+    const std::size_t most_columns = page().table;
     std::vector<std::string> gone;
-    while (width() > kPageWidth) {
+    while (width() > most_columns) {
       int most = 0;
       for (const Cells& cells : columns_) most = std::max(most, cells.column.spare);
       if (most == 0) break;
@@ -138,6 +168,7 @@ class Shown {
       }
       std::erase_if(columns_, [&](const Cells& cells) { return cells.column.spare == most; });
     }
+    narrow(most_columns);
     return gone;
   }
   std::vector<std::string> headings() const {
@@ -147,15 +178,7 @@ class Shown {
   }
   std::string text() const {
     std::string text;
-    for (std::size_t line = 0; line < lines_; ++line) {
-      std::string joined;
-      for (const Cells& cells : columns_) {
-        if (!joined.empty()) joined += "  ";
-        joined += padded(cells.texts[line], cells.width, cells.column.style);
-      }
-      joined.erase(joined.find_last_not_of(' ') + 1);
-      text += joined + '\n';
-    }
+    for (std::size_t line = 0; line < lines_; ++line) text += row(line);
     return text;
   }
 
@@ -165,9 +188,59 @@ class Shown {
     std::vector<std::string> texts;  // the heading first
     std::size_t width;
   };
+
+  // The widest words lose a column at a time, while any have more than a few.
+  void narrow(std::size_t most_columns) {
+    constexpr std::size_t kFewest = 12;
+    while (width() > most_columns) {
+      Cells* widest = nullptr;
+      for (Cells& cells : columns_) {
+        const bool words = cells.column.style == Style::words && cells.width > kFewest;
+        if (words && (widest == nullptr || cells.width > widest->width)) widest = &cells;
+      }
+      if (widest == nullptr) return;
+      --widest->width;
+    }
+  }
+
+  // The cells side by side, on as many lines as the tallest takes.
+  std::string row(std::size_t line) const {
+    std::vector<std::vector<std::string>> cells;
+    std::size_t height = 1;
+    for (const Cells& each : columns_) {
+      cells.push_back(lines_of(each.texts[line], each.width));
+      height = std::max(height, cells.back().size());
+    }
+    std::string text;
+    for (std::size_t y = 0; y < height; ++y) {
+      std::string joined;
+      for (std::size_t c = 0; c < cells.size(); ++c) {
+        if (c > 0) joined += "  ";
+        joined += padded(y < cells[c].size() ? cells[c][y] : "", columns_[c].width, columns_[c].column.style);
+      }
+      joined.erase(joined.find_last_not_of(' ') + 1);
+      text += joined + '\n';
+    }
+    return text;
+  }
+
   std::size_t lines_;
   std::vector<Cells> columns_;
 };
+
+// Sentences that are too long go on below, under their beginning. Tables, which have wider gaps, see to themselves.
+std::string fitted(const std::string& text) {
+  const std::size_t columns = page().text;
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t indent = std::min(line.find_first_not_of(' '), columns / 2);
+    const bool fits = width_of(line) <= columns || line.find("  ", indent) != line.npos;
+    result += fits ? line : std::string(indent, ' ') + wrapped(line.substr(indent), indent);
+    result += '\n';
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -193,7 +266,7 @@ std::string text_of(const Table& table, const std::vector<std::string>& keys) {
   const std::vector<std::string> gone = shown.fit();
   std::string text = shown.text();
   if (gone.empty()) return text;
-  return text + wrapped(fmt::format("No room for: {} (--format csv has all).", fmt::join(gone, ", ")), 0) + '\n';
+  return text + wrapped(fmt::format("No room for: {} (--wide shows all).", fmt::join(gone, ", ")), 0) + '\n';
 }
 
 std::vector<std::string> headings_of(const Table& table) {
@@ -203,11 +276,12 @@ std::vector<std::string> headings_of(const Table& table) {
 }
 
 std::string wrapped(const std::string& words, std::size_t indent) {
+  const std::size_t columns = page().text;
   std::string text;
   std::size_t column = indent, at = 0;
   while (at < words.size()) {
     const std::size_t end = std::min(words.find(' ', at), words.size());
-    if (column + (end - at) > kPageWidth && column > indent) {
+    if (column + (end - at) > columns && column > indent) {
       text += '\n' + std::string(indent, ' ');
       column = indent;
     } else if (column > indent) {
@@ -224,9 +298,14 @@ Option format_option(std::string& format) {
   return {"format", "FORMAT", "output format: table, json or csv", &format, {"table", "json", "csv"}};
 }
 
+Option wide_option() {
+  return {"wide", "", "tables with all columns, however narrow the terminal; JSON and CSV always have all",
+          &wide_tables()};
+}
+
 void print(const Report& report, const std::string& format) {
   if (is_silent()) return;
-  fmt::print("{}", format == "json" ? json_of(report) : format == "csv" ? csv_of(report.csv) : report.text);
+  fmt::print("{}", format == "json" ? json_of(report) : format == "csv" ? csv_of(report.csv) : fitted(report.text));
 }
 
 }  // namespace polyhead::cli

@@ -29,7 +29,7 @@ struct Column {
   std::string key;      // in JSON and CSV
   std::string heading;  // in text
   Style style = Style::words;
-  int spare = 0;  // if text is too wide, columns with the highest number go first; 0: never
+  int spare = 0;  // if the table is too wide, columns with the highest number go first; 0: never
 };
 
 struct Table {
@@ -46,13 +46,11 @@ struct Report {
   Table csv;
 };
 
-inline constexpr std::size_t kPageWidth = 100;
-
-// Wraps words into lines that fit a page, all but the first indented.
+// Wraps words into lines that fit the page, all but the first indented.
 std::string wrapped(const std::string& words, std::size_t indent);
 
-// The columns named (all, if none), under their headings. A table wider than a page loses its spare columns and says
-// so.
+// The columns named (all, if none), under their headings. A table wider than the page loses its spare columns and says
+// so; if that is not enough, its longest words go on below.
 std::string text_of(const Table& table, const std::vector<std::string>& keys = {});
 std::string text_of(const Value& value, Style style);
 std::vector<std::string> headings_of(const Table& table);  // of the columns that text_of shows
@@ -61,6 +59,7 @@ std::vector<std::string> headings_of(const Table& table);  // of the columns tha
 std::string unsigned_zero(std::string text);
 
 Option format_option(std::string& format);  // --format table|json|csv
+Option wide_option();                       // --wide, of every command that has the former
 void print(const Report& report, const std::string& format);
 
 }  // namespace polyhead::cli

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/terminal.h"
+
 namespace polyhead::cli {
 namespace {
 
@@ -126,9 +128,13 @@ std::vector<double> values_of(const ConstTensorView& view) {
 
 std::string matrix_text(const std::string& title, const std::vector<std::string>& rows,
                         const std::vector<std::string>& columns, const double* values) {
-  // If there are more columns than fit a page, blocks of them go below each other.
-  constexpr std::size_t kMostColumns = 10, kColumns = 8;
-  const std::size_t block = columns.size() > kMostColumns ? kColumns : columns.size();
+  // If there are more columns than fit the page, blocks of them go below each other.
+  constexpr std::size_t kMostColumns = 10, kColumns = 8, kLeast = 3;
+  std::size_t name = 0, width = 6;
+  for (const std::string& row : rows) name = std::max(name, row.size() + 2);
+  for (const std::string& column : columns) width = std::max(width, column.size());
+  const std::size_t fits = std::max((page().table - std::min(name, page().table)) / (width + 2), kLeast);
+  const std::size_t block = columns.size() > std::min(kMostColumns, fits) ? std::min(kColumns, fits) : columns.size();
   std::string text = '\n' + title + '\n';
   for (std::size_t first = 0; first < columns.size(); first += block) {
     Table table{.name = {}, .columns = {{"", ""}}, .rows = {}};

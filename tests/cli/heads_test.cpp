@@ -80,8 +80,7 @@ TEST_F(Heads, TheTableAndCsvHaveARowForEveryHead) {
   for (const char* part : {"\n0.0 ", "\n1.3 ", "induction", "Rank correlation", "Untrained model", "threshold"}) {
     EXPECT_TRUE(contains(text, part)) << part << " in: " << text;
   }
-  for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), 100u) << line;
-  EXPECT_TRUE(contains(text, "No room for: "));
+  EXPECT_FALSE(contains(text, "No room for: ")) << "a pipe has room for all";
   EXPECT_FALSE(contains(text, " -0.0")) << text;
   EXPECT_FALSE(contains(text, "docs/")) << "what is installed has no such folder";
   EXPECT_EQ(lines_of(output_of("heads " + at("run") + " --samples 32 --format csv").text).size(), 9u);

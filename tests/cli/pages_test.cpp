@@ -80,22 +80,6 @@ TEST(Completion, CompletesPaths) {
   EXPECT_EQ(completed({"polyhead", "train", "--out", begin}), Words{folder});
 }
 
-// Every table that a command prints fits a page; what it leaves out is named.
-TEST(Text, FitsAPage) {
-  for (const std::string line :
-       {"count", "count gpt3", "count gpt2 llama-7b", "trace", "trace --example crews", "info",
-        "trace --batch 1 --tokens 12 --width 16 --heads 2", "bench --shape 1,2,16,16", "--help"}) {
-    for (const std::string& text : lines_of(output_of(line).text)) EXPECT_LE(text.size(), 100u) << line << ": " << text;
-  }
-  const std::string models = std::string(POLYHEAD_ROOT) + "/tests/fixtures/models/";
-  for (const std::string name : {"llama", "bert", "llama/llama.gguf", "gpt2/tokens.npy"}) {
-    const std::string line = "inspect " + models + name;
-    for (const std::string& text : lines_of(output_of(line).text)) EXPECT_LE(text.size(), 100u) << line << ": " << text;
-  }
-  EXPECT_TRUE(contains(output_of("count").text, "No room for: d_k (--format csv has all)."));
-  EXPECT_TRUE(contains(output_of("count --format csv").text, "head_dim"));
-}
-
 TEST(Man, HasEveryCommandAndOption) {
   const std::string page = output_of("man").text;
   EXPECT_TRUE(page.starts_with(".TH POLYHEAD 1"));

@@ -1,7 +1,11 @@
 // What `polyhead heads` and `polyhead prune` say of made-up findings, in every format, beside the files that hold it.
 // Every number is another, so that one in a wrong place shows.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <functional>
 #include <regex>
 #include <sstream>
 
@@ -59,6 +63,20 @@ exam::Examination examination() {
   return found;
 }
 
+// As on a page of so many columns or, with 0, as into a pipe, wherever the test runs.
+std::string on_page(int columns, const std::function<std::string()>& text) {
+  if (columns > 0) setenv("COLUMNS", std::to_string(columns).c_str(), 1);
+  std::fflush(stdout);
+  const int stdout_before = dup(STDOUT_FILENO), nowhere = open("/dev/null", O_WRONLY);
+  dup2(nowhere, STDOUT_FILENO);
+  std::string shown = text();
+  dup2(stdout_before, STDOUT_FILENO);
+  close(stdout_before);
+  close(nowhere);
+  unsetenv("COLUMNS");
+  return shown;
+}
+
 std::string all_formats(const Report& report) {
   std::string text;
   for (const char* format : {"table", "json", "csv"}) {
@@ -109,25 +127,45 @@ TEST(Reports, TablesFitAPage) {
                           {"c", "of b", Style::decimal, 2},
                           {"d", ""}},
               .rows = {{0.25, 0.5, 0.75, std::string(79, 'w')}}};
-  EXPECT_EQ(text_of(table), "    a      b   of b\n0.250  0.500  0.750  " + std::string(79, 'w') + "\n");
+  const auto shown = [&](int columns) { return on_page(columns, [&] { return text_of(table); }); };
+  const std::string whole = "    a      b   of b\n0.250  0.500  0.750  " + std::string(79, 'w') + "\n";
+  EXPECT_EQ(shown(100), whole);
+  EXPECT_EQ(shown(0), whole);
   table.rows[0][3] = std::string(80, 'w');
-  EXPECT_EQ(text_of(table),
-            "    a\n0.250  " + std::string(80, 'w') + "\nNo room for: b, of b (--format csv has all).\n");
+  EXPECT_EQ(shown(100), "    a\n0.250  " + std::string(80, 'w') + "\nNo room for: b, of b (--wide shows all).\n");
+  EXPECT_EQ(shown(0), "    a      b   of b\n0.250  0.500  0.750  " + std::string(80, 'w') + "\n");
+}
+
+// Words that are still too wide go on below: at a blank, after a sign, or anywhere.
+TEST(Reports, LongWordsGoOnBelow) {
+  Table table{.name = "t", .columns = {{"a", "a"}, {"b", "b", Style::count}}, .rows = {}};
+  table.rows = {{std::string("one two three four five six seven eight nine"), std::int64_t{7}},
+                {std::string("model.layers.0.self_attn.q_proj.weight.of.another"), std::int64_t{8}},
+                {std::string(50, 'w'), std::int64_t{9}}};
+  EXPECT_EQ(on_page(40, [&] { return text_of(table); }),
+            "a                                      b\n"
+            "one two three four five six seven      7\n"
+            "eight nine\n"
+            "model.layers.0.self_attn.q_proj.       8\n"
+            "weight.of.another\n" +
+                std::string(37, 'w') + "  9\n" + std::string(13, 'w') + "\n");
 }
 
 void expect_fits_a_page(const std::string& text) {
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kPageWidth) << line;
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
 
 TEST(Reports, OfModelsSideBySideFitAPage) {
   const exam::Examination found = examination();
   Side side{found.survey, found.roles};
-  const auto report = [&] { return compare_report({"run", "other", "grammar", side, side}).text; };
+  const auto report = [&] {
+    return on_page(100, [&] { return compare_report({"run", "other", "grammar", side, side}).text; });
+  };
   EXPECT_NE(report().find("entropy   in B  distance   in B\n"), std::string::npos);
   for (heads::HeadRoles& head : side.roles) head.scores[0] = {"predicts subject-verb", 0.9, 0.4, 0.1, "noted"};
   expect_fits_a_page(report());
-  EXPECT_NE(report().find("No room for: distance, in B (--format csv has all).\n"), std::string::npos) << report();
+  EXPECT_NE(report().find("No room for: distance, in B (--wide shows all).\n"), std::string::npos) << report();
 }
 
 // What a head does to the logits stays beside where it looks; only what is shown is explained.
@@ -135,14 +173,16 @@ TEST(Reports, OfHeadsWithLongRolesKeepTheLogit) {
   exam::Examination found = examination();
   exam::Subject trained{.model = model_of(model::Kind::gpt), .about = "grammar"};
   trained.task = train::make_task({.name = "grammar"});
-  const auto report = [&] { return heads_report({"run", 17, trained, found}, false).text; };
-  EXPECT_NE(report().find("Most like:"), std::string::npos);
+  const auto report = [&](int columns) {
+    return on_page(columns, [&] { return heads_report({"run", 17, trained, found}, false).text; });
+  };
+  EXPECT_NE(report(120).find("Most like:"), std::string::npos);
   for (heads::HeadRoles& head : found.roles) head.scores[0] = {"predicts subject-verb", 0.9, 0.4, 0.1, "offset -2"};
-  const std::string text = report();
+  const std::string text = report(100);
   expect_fits_a_page(text);
   EXPECT_NE(text.find("accuracy   logit\n"), text.npos) << text;
   EXPECT_NE(text.find("Logit:"), text.npos) << text;
-  EXPECT_NE(text.find("entropy, most\nlike (--format csv has all)"), text.npos) << text;
+  EXPECT_NE(text.find("distance, previous, most like, on first\n(--wide shows all)."), text.npos) << text;
   EXPECT_EQ(text.find("Most like:"), text.npos) << text;
 }
 
@@ -166,7 +206,7 @@ TEST(Reports, WhatRoundsToNothingHasNoSign) {
   const std::string text = heads_report({"run", 17, read, found}, false).text + prune_report(pruned).text;
   std::smatch signed_zero;
   EXPECT_FALSE(std::regex_search(text, signed_zero, std::regex(R"([-+]0\.0+(?![0-9]))"))) << text;
-  EXPECT_NE(text.find("[0.000, 0.000]"), text.npos) << text;
+  EXPECT_NE(text.find("0.000 ± 0.000"), text.npos) << text;
   EXPECT_NE(text.find("0.00 points"), text.npos) << text;
 }
 
@@ -178,12 +218,14 @@ TEST(KeptReports, OfHeads) {
   exam::Examination with_sinks = examination();
   with_sinks.sinks = 0.4321;
   const exam::Subject encoder{.model = model_of(model::Kind::encoder), .about = "book.txt"};
-  expect_kept(fixture("heads_report.txt"), all_formats(heads_report({"run", 17, trained, found}, false)) +
-                                               all_formats(heads_report({"run", 17, trained, found}, true)) +
-                                               heads_report({"model", 5, read, found, false}, false).text +
-                                               all_formats(heads_report({"model", 5, read, with_sinks}, false)) +
-                                               heads_report({"model", 5, read, found, true, true, false}, false).text +
-                                               all_formats(heads_report({"model", 5, encoder, found}, false)));
+  expect_kept(fixture("heads_report.txt"), on_page(0, [&] {
+                return all_formats(heads_report({"run", 17, trained, found}, false)) +
+                       all_formats(heads_report({"run", 17, trained, found}, true)) +
+                       heads_report({"model", 5, read, found, false}, false).text +
+                       all_formats(heads_report({"model", 5, read, with_sinks}, false)) +
+                       heads_report({"model", 5, read, found, true, true, false}, false).text +
+                       all_formats(heads_report({"model", 5, encoder, found}, false));
+              }));
 }
 
 PruneCurve curve(std::size_t within) {
@@ -201,21 +243,23 @@ TEST(KeptReports, OfPruning) {
   pruned.roles_left = {{{0, 0}, found.roles[1].scores}};
   pruned.facts.before = {3, 1000, 4000, 0.001, 0.012, 0.0003, 0.0024, 0.9, 0.5};
   pruned.facts.after = {1, 700, 2900, 0.0009, 0.02, 0.0002, 0.0023, 0.885, 0.625};
-  std::string text = all_formats(prune_report(pruned));
+  const auto all = [&] { return on_page(0, [&] { return all_formats(prune_report(pruned)); }); };
+  const auto text_alone = [&] { return on_page(0, [&] { return prune_report(pruned).text; }); };
+  std::string text = all();
   pruned.orders =
       Orders{{{"iterative", curve(1)}, {"one-shot", curve(1)}, {"damage", curve(2)}}, {curve(0), curve(1), curve(2)}};
   pruned.mean = true;
   pruned.fine_tuned = 40;
   pruned.missing = "the tokenizer was not written";
-  text += all_formats(prune_report(pruned));
+  text += all();
   pruned.curve.within_budget = 0;
   pruned.budget = 1;
   pruned.out.clear();
   pruned.facts.before.step_of_one = pruned.facts.before.step_of_16 = 0;  // as of a classifier
-  text += prune_report(pruned).text;
+  text += text_alone();
   pruned.answers = false;
   pruned.orders->ranked.erase(pruned.orders->ranked.begin(), pruned.orders->ranked.begin() + 2);
-  expect_kept(fixture("prune_report.txt"), text + all_formats(prune_report(pruned)));
+  expect_kept(fixture("prune_report.txt"), text + all());
 }
 
 }  // namespace reports

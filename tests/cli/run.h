@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
@@ -29,6 +30,9 @@ inline Ran shell(const std::string& line) {
   ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return ran;
 }
+
+// What is printed into a pipe is complete, wherever the tests run.
+inline const int kNoColumns = unsetenv("COLUMNS");
 
 inline std::string command(const std::string& arguments) { return "'" POLYHEAD_COMMAND "' " + arguments; }
 

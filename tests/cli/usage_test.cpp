@@ -14,7 +14,11 @@ const std::vector<std::string> kReporting{"count", "trace", "bench --shape 1,1,4
 TEST(Usage, NoArgumentsMeansShortHelp) {
   const Ran ran = output_of("");
   EXPECT_EQ(ran.code, 0);
-  EXPECT_LT(ran.text.find("Examples:"), ran.text.find("Commands:"));
+  const std::size_t commands = ran.text.find("Commands:\n"), examples = ran.text.find("Examples:\n");
+  EXPECT_LT(commands, examples);
+  int lines = 0;
+  for (const std::string& line : lines_of(ran.text.substr(examples))) lines += line.starts_with("  polyhead ");
+  EXPECT_EQ(lines, 6);
   EXPECT_EQ(ran.text, output_of("--help").text);
   EXPECT_EQ(ran.text, output_of("-h").text);
 }
@@ -26,7 +30,7 @@ TEST(Usage, HelpShowsExamplesFirst) {
     EXPECT_LT(ran.text.find("Examples:"), ran.text.find("Usage:")) << name;
     EXPECT_LT(ran.text.find("Usage:"), ran.text.find("Options:")) << name;
     EXPECT_TRUE(contains(ran.text, "polyhead " + name)) << name;
-    for (const std::string& line : lines_of(ran.text)) EXPECT_LE(line.size(), 100u) << line;
+    for (const std::string& line : lines_of(ran.text)) EXPECT_LE(line.size(), 80u) << line;
   }
 }
 
@@ -126,6 +130,15 @@ TEST(Usage, ErrorsSayWhatWasExpectedAndFound) {
   EXPECT_TRUE(contains(errors_of("count --heads x").text, "--heads: expected a whole number from 1 to"));
   EXPECT_TRUE(contains(errors_of("count --heads x").text, "found 'x'"));
   EXPECT_TRUE(contains(errors_of("count --heads x").text, "polyhead count --help"));
+}
+
+// An op is for those who call it from a program.
+TEST(Usage, ErrorsDoNotBeginWithAnOp) {
+  for (const std::string line : {"heads nowhere", "generate /dev/null", "inspect nowhere.gguf", "score / --text x"}) {
+    const std::string said = errors_of(line).text;
+    EXPECT_FALSE(contains(said, ": [")) << said;
+  }
+  EXPECT_FALSE(contains(shell("POLYHEAD_TARGET=abacus " + command("info 2>&1")).text, ": [")) << "of the library";
 }
 
 TEST(Usage, AFullDiskEndsWith4) {
