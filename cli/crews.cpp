@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kHeads = 2, kKeys = 5, kDim = 4;
 const std::vector<std::string> kTokens{"animal", "road", "because", "was", "tired"};
-const std::vector<std::string> kHeadNames{"head 1", "head 2"};
+const std::vector<std::string> kHeadNames{"head 0", "head 1"};
 
 constexpr std::array<float, kHeads * kKeys> kWeights{.70f, .05f, .10f, .05f, .10f,   //
                                                      .20f, .05f, .05f, .15f, .55f};  //
@@ -48,7 +48,7 @@ std::string contributions(const std::vector<double>& weights, const std::vector<
       parts.push_back(weights[head * kKeys + j] * static_cast<double>(kValues[j * kDim + d]));
     }
   std::vector<std::string> rows = kTokens;
-  rows.push_back(fmt::format("= o{}", head + 1));
+  rows.push_back(fmt::format("= o{}", head));
   parts.insert(parts.end(), outputs.begin() + static_cast<std::ptrdiff_t>(head * kDim),
                outputs.begin() + static_cast<std::ptrdiff_t>((head + 1) * kDim));
   return matrix_text(fmt::format("{}: weight times value, summed", kHeadNames[head]), rows, {"0", "1", "2", "3"},
@@ -59,7 +59,7 @@ struct KnockOut {
   std::string name;
   std::array<float, kHeads> gates;
 };
-const std::vector<KnockOut> kKnockOuts{{"both heads", {1, 1}}, {"without head 1", {0, 1}}, {"without head 2", {1, 0}}};
+const std::vector<KnockOut> kKnockOuts{{"both heads", {1, 1}}, {"without head 0", {0, 1}}, {"without head 1", {1, 0}}};
 
 }  // namespace
 
@@ -92,12 +92,12 @@ Report crews_report() {
   text += matrix_text("values", kTokens, {"0", "1", "2", "3"}, steps[0].values.data());
   text += matrix_text("weights: the softmax of each head", kHeadNames, kTokens, weights.data());
   text += contributions(weights, heads, 0) + contributions(weights, heads, 1);
-  text += matrix_text("merged: o1 and o2 side by side, before W_O", {"it"}, wide, heads.data());
+  text += matrix_text("merged: o0 and o1 side by side, before W_O", {"it"}, wide, heads.data());
   text += matrix_text("output: after W_O, which is the identity here, and with each head knocked out", names, wide,
                       outputs.data());
   text += matrix_text("attention that is left on each token, summed over the heads that speak", names, kTokens,
                       attention.data());
-  text += "\nHead 1 carries the referent (animal), head 2 the attribute (tired); silence one, its half is gone.\n";
+  text += "\nHead 0 carries the referent (animal), head 1 the attribute (tired); silence one, its half is gone.\n";
   Report report{.command = "trace", .text = text, .fields = {{"example", "crews"}}, .tables = {}, .csv = {}};
   add_steps(steps, report);
   return report;

@@ -46,11 +46,14 @@ std::vector<Call> typical_calls() {
   return calls;
 }
 
-Table paths_table(Context& context) {
+// What holds of the GPU for all of them is said above the table.
+Table paths_table(Context& context, const std::string& cuda_reason) {
   Table table{.name = "paths", .columns = {{"call", "call"}, {"q", "q"}, {"k", "k"}, {"path", "path"}}, .rows = {}};
   for (const Call& call : typical_calls()) {
     const Tensor q = Tensor::zeros(call.q, call.dtype), k = Tensor::zeros(call.k, call.dtype);
-    table.rows.push_back({call.name, describe(q), describe(k), explain(context, q, k, k, call.options, call.wants)});
+    std::string path = explain(context, q, k, k, call.options, call.wants);
+    if (const std::string gpu = "; " + cuda_reason; path.ends_with(gpu)) path.resize(path.size() - gpu.size());
+    table.rows.push_back({call.name, describe(q), describe(k), path});
   }
   return table;
 }
@@ -72,7 +75,7 @@ Report report_of() {
   const Info found = info();
   Context context;
   const std::int64_t threads = context.threads();
-  const std::string cuda = found.cuda ? "yes" : found.cuda_reason;
+  const std::string cuda = found.cuda ? "yes; commands run on it with --device cuda" : found.cuda_reason;
   const std::string all = std::to_string(ranks().size());
   const std::string transport =
       ranks::available() ? ranks().size() > 1 ? ranks().transport() : ranks::library() : ranks::reason();
@@ -84,7 +87,7 @@ Report report_of() {
                       {"CUDA", cuda},
                       {"ranks", all},
                       {"transport", transport}};
-  const Table paths = paths_table(context);
+  const Table paths = paths_table(context, found.cuda ? "there is a GPU, but this context is not on it" : found.cuda_reason);
   return {.command = "info",
           .text = text_of(fields, paths),
           .fields = {{"version", found.version},

@@ -161,7 +161,7 @@ void try_to(Findings& found, const Look& look) {
   try {
     look(found);
   } catch (const Error& error) {
-    found.problems.emplace_back(error.what());
+    found.problems.emplace_back(plain(error));
   }
 }
 
@@ -181,7 +181,7 @@ Table tensors_of(const Findings& found) {
               .columns = {{"name", "tensor"},
                           {"format", "type"},
                           {"shape", "shape"},
-                          {"parameters", "parameters", Style::count},
+                          {"parameters", "parameters", Style::count, 1},
                           {"bytes", "bytes", Style::count}},
               .rows = {}};
   for (const auto& [file, tensor] : found.weights.tensors) {

@@ -199,7 +199,7 @@ Exit guarded(const std::vector<std::string>& arguments) {
   } catch (const Failure& failure) {
     return failed(failure.code(), failure.what());
   } catch (const Error& error) {
-    return failed(exit_for(error.code()), error.what());
+    return failed(exit_for(error.code()), plain(error));
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::broken_pipe) die_of_pipe();
     return failed(Exit::io, error.what());

@@ -1,5 +1,5 @@
 // Cross-attention: three French tokens look at three English ones. The layer's parameters are set by hand so that head
-// 1 compares meanings and head 2 places. The attention weights show which token found which, and the gates' gradients
+// 0 compares meanings and head 1 places. The attention weights show which token found which, and the gates' gradients
 // which head the result depends on.
 #include <polyhead/polyhead.h>
 
@@ -51,7 +51,7 @@ int main() {
   const auto result = layer.forward(context, inputs, options, wants);
 
   for (int head = 0; head < 2; ++head) {
-    std::printf("head %d   ", head + 1);
+    std::printf("head %d   ", head);
     for (const char* word : english) std::printf("%7s", word);
     std::printf("\n");
     for (int t = 0; t < 3; ++t) {
@@ -66,7 +66,7 @@ int main() {
   auto dout = polyhead::Tensor::zeros({1, 3, kWidth}, polyhead::DType::f32);
   dout.as<float>()[1 * kWidth + 2] = 1;
   const auto gradients = layer.backward(context, inputs, options, result, {.output = dout}, {.gates = true});
-  std::printf("what \"chat\" says of cats hangs on head 1 by %.3f, on head 2 by %.3f\n",
+  std::printf("what \"chat\" says of cats hangs on head 0 by %.3f, on head 1 by %.3f\n",
               static_cast<double>(gradients.dgates.as<float>()[0]),
               static_cast<double>(gradients.dgates.as<float>()[1]));
 }

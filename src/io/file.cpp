@@ -227,6 +227,11 @@ void write_atomically(const fs::path& path, const std::function<void(Writer&)>& 
   temporary.place();
 }
 
+void expect_writable(const fs::path& path) {
+  const Target target(path);
+  const TemporaryFile probe(target.path);
+}
+
 Appender::Appender(const fs::path& path)
     : path_(path),
       file_(uninterrupted([&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); })) {

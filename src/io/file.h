@@ -65,6 +65,9 @@ class Writer {
 // `fill` included, the old file is as it was and nothing is left behind. A link stays a link: its target is replaced.
 void write_atomically(const std::filesystem::path& path, const std::function<void(Writer&)>& fill);
 
+// Refuses a path where write_atomically could put no file, before the work for it is done.
+void expect_writable(const std::filesystem::path& path);
+
 // A file that grows at its end. What was appended is on the disk after sync.
 class Appender {
  public:

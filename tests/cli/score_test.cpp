@@ -127,8 +127,17 @@ TEST_F(ScoreForeign, EmbedWritesARowForEveryLine) {
     const std::vector<std::vector<double>> expected = model::embeddings(context, *model, letters(text));
     for (const double number : expected[0]) EXPECT_NEAR(found[n++], number, 1e-5) << text;
   }
-  spill(at("lines"), "abc\n\nb\n");
-  expect_refused(3, line, "lines:2: expected a text");
+  spill(at("lines"), "abc\n\nabcdefg\n \n");  // rows stay beside their lines
+  EXPECT_EQ(json_of(line)["lines"][1]["tokens"], 0);
+  EXPECT_TRUE(contains(output_of(line).text, "2 without a token, as zeros"));
+  std::vector<float> with_blanks = found;
+  with_blanks.resize(2 * C);
+  with_blanks.insert(with_blanks.begin() + static_cast<std::ptrdiff_t>(C), C, 0.0f);
+  with_blanks.insert(with_blanks.end(), C, 0.0f);
+  const std::vector<float> rows = numbers_in(at("x.npy"));
+  ASSERT_EQ(rows.size(), 4 * C);
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_NEAR(rows[i], with_blanks[i], 1e-5) << i;
+  expect_refused(4, "embed " + scratch_.folder() + " --text " + at("none") + " --out " + at("no/folder/x.npy"), "no/folder");
   spill(at("lines"), "b\n" + std::string(2000, 'a'));
   expect_refused(3, line, "lines:2: expected up to the model's");
   spill(at("lines"), "");

@@ -241,12 +241,12 @@ TEST(Trace, CrewsComeToTheExactSums) {
   const Numbers expected{.620, .190, .085, .210, .355, .410, .120, .275};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(output[i], expected[i], 1e-6);
-    EXPECT_NEAR(step(report, "output without head 1")["values"][i], i < 4 ? 0 : expected[i], 1e-6);
-    EXPECT_NEAR(step(report, "output without head 2")["values"][i], i < 4 ? expected[i] : 0, 1e-6);
+    EXPECT_NEAR(step(report, "output without head 0")["values"][i], i < 4 ? 0 : expected[i], 1e-6);
+    EXPECT_NEAR(step(report, "output without head 1")["values"][i], i < 4 ? expected[i] : 0, 1e-6);
   }
   const std::string text = output_of("trace --example crews").text;
-  EXPECT_TRUE(contains(text, "= o1      0.620   0.190   0.085   0.210")) << text;
-  EXPECT_TRUE(contains(text, "= o2      0.355   0.410   0.120   0.275")) << text;
+  EXPECT_TRUE(contains(text, "= o0      0.620   0.190   0.085   0.210")) << text;
+  EXPECT_TRUE(contains(text, "= o1      0.355   0.410   0.120   0.275")) << text;
 }
 
 TEST(Trace, SizesThatDoNotFit) {

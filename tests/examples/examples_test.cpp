@@ -79,7 +79,7 @@ TEST(Examples, CrewsComeToTheExactSums) {
 TEST(Examples, CrossFindsTheWords) {
   const auto lines = words_of(EXAMPLE_CROSS);
   ASSERT_EQ(lines.size(), 9u);
-  EXPECT_EQ(lines[2], (Row{"chat", "0.011", "0.011", "0.978"}));  // head 1 compares meanings
+  EXPECT_EQ(lines[2], (Row{"chat", "0.011", "0.011", "0.978"}));  // head 0 compares meanings
   EXPECT_EQ(lines[3], (Row{"noir", "0.011", "0.978", "0.011"}));
   EXPECT_EQ(lines[6], (Row{"chat", "0.011", "0.978", "0.011"}));  // head 2 places
   EXPECT_EQ(lines[8][10], "0.978,");

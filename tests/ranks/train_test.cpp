@@ -109,7 +109,7 @@ TEST_F(TrainOnRanks, RefuseToStartIfTheyDiffer) {
   spill(at("b.txt"), text + "b");
   const auto reading = [&](const std::string& name) { return "train text --file '" + at(name) + "'"; };
   expect_refused(beside(reading("a.txt"), reading("b.txt")), 3, {"rank 2 has another text: expected 5000 bytes"});
-  expect_refused(beside(reading("a.txt"), reading("c.txt")), 4, {"rank 2: [read_file]", "c.txt: cannot open it"});
+  expect_refused(beside(reading("a.txt"), reading("c.txt")), 4, {"rank 2: ", "c.txt: cannot open it"});
 
   const std::string other = at("polyhead");
   fs::copy_file(POLYHEAD_COMMAND, other);
