@@ -150,8 +150,8 @@ void look_at_numbers(Findings& found) {
       default: break;
     }
     if (bad == 0) continue;
-    found.problems.push_back(
-        fmt::format("tensor {}: {} numbers are infinite or no numbers", io::in_quotes(listed.tensor.name), bad));
+    found.problems.push_back(fmt::format("tensor {}: infinite or NaN in {} of its {} values",
+                                         io::in_quotes(listed.tensor.name), bad, count_of(tensor.shape())));
   }
 }
 

@@ -269,7 +269,7 @@ def _attention_with(q: Array, k: Array, v: Array, *, scale: Optional[float] = No
     return result if more else result.output
 
 
-_attention_with.__qualname__ = "attention"  # as Python's own complaints call it
+_attention_with.__qualname__ = "attention"  # the name that Python's own errors give it
 attention.__signature__ = inspect.signature(_attention_with)  # type: ignore[attr-defined]
 
 

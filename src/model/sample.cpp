@@ -36,7 +36,7 @@ void expect_prompt(const Transformer& model, std::span<const std::int32_t> token
   }
   if (model.config().kind != Kind::gpt) {
     throw Error(ErrorCode::value, "next_token",
-                "expected a language model, found one that does not say what comes next");
+                "expected a language model, found one that does not predict the next token");
   }
   if (tokens.empty()) {
     throw Error(ErrorCode::value, "next_token", "prompts: expected at least one token to go on from, found none");

@@ -12,7 +12,7 @@
 
 namespace polyhead::cuda::portable {
 
-// What kernels multiply, besides __half and __nv_bfloat16: f32 rounded to TF32, with 10 bits behind the point, or split
+// What kernels multiply, besides __half and __nv_bfloat16: f32 rounded to TF32, whose mantissa has 10 bits, or split
 // into two such parts, whose products are exact f32 but for their last bit or two.
 struct Tf32 {};
 struct SplitF32 {};
