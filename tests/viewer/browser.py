@@ -111,6 +111,15 @@ class Tab:
             raise RuntimeError(result['exceptionDetails'].get('exception', {}).get('description', script))
         return result['result'].get('value')
 
+    def processor_seconds(self, script):
+        """What the page's thread computes while the script runs: a busy machine does not make it more."""
+        def seconds():
+            return next(one['value'] for one in self.call('Performance.getMetrics')['metrics'] if one['name'] == 'TaskDuration')
+        self.call('Performance.enable', timeDomain='threadTicks')
+        before = seconds()
+        self.run(script)
+        return seconds() - before
+
     def text(self, selector):
         return self.run(f'document.querySelector({json.dumps(selector)}).innerText')
 
