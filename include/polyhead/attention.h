@@ -110,17 +110,47 @@ enum class Statistic : int {
   target_weight = target_rows + 4,  // on that key, slots 0 to 3
   sink_weight = target_weight + 4,  // on the sink; by rows
 };
-inline constexpr std::string_view kStatisticNames[] = {
-    "rows",          "entropy",       "normalised_rows", "normalised_entropy", "max_weight",      "max_offset",
-    "max_logit",     "first_weight",  "self_rows",       "self_weight",        "previous_rows",   "previous_weight",
-    "next_rows",     "next_weight",   "distance",        "marked_weight",      "target_0_rows",   "target_1_rows",
-    "target_2_rows", "target_3_rows", "target_0_weight", "target_1_weight",    "target_2_weight", "target_3_weight",
-    "sink_weight"};
+// How merge_attention makes a row's field from those of shards of its keys.
+enum class StatisticMerge : std::uint8_t {
+  added,     // their sum
+  weighted,  // their sum, each times the shard's share of the row's weight
+  together,  // from several fields, by a rule of its own
+  unknown,   // NaN for the rows that its mean counts: what it takes is in no shard
+};
+struct StatisticField {
+  std::string_view name;
+  StatisticMerge merge;
+};
+inline constexpr StatisticField kStatistics[] = {{"rows", StatisticMerge::together},
+                                                 {"entropy", StatisticMerge::together},
+                                                 {"normalised_rows", StatisticMerge::together},
+                                                 {"normalised_entropy", StatisticMerge::unknown},
+                                                 {"max_weight", StatisticMerge::together},
+                                                 {"max_offset", StatisticMerge::together},
+                                                 {"max_logit", StatisticMerge::together},
+                                                 {"first_weight", StatisticMerge::together},
+                                                 {"self_rows", StatisticMerge::added},
+                                                 {"self_weight", StatisticMerge::weighted},
+                                                 {"previous_rows", StatisticMerge::added},
+                                                 {"previous_weight", StatisticMerge::weighted},
+                                                 {"next_rows", StatisticMerge::added},
+                                                 {"next_weight", StatisticMerge::weighted},
+                                                 {"distance", StatisticMerge::weighted},
+                                                 {"marked_weight", StatisticMerge::weighted},
+                                                 {"target_0_rows", StatisticMerge::added},
+                                                 {"target_1_rows", StatisticMerge::added},
+                                                 {"target_2_rows", StatisticMerge::added},
+                                                 {"target_3_rows", StatisticMerge::added},
+                                                 {"target_0_weight", StatisticMerge::weighted},
+                                                 {"target_1_weight", StatisticMerge::weighted},
+                                                 {"target_2_weight", StatisticMerge::weighted},
+                                                 {"target_3_weight", StatisticMerge::weighted},
+                                                 {"sink_weight", StatisticMerge::weighted}};
 inline constexpr int kLightStatistics = static_cast<int>(Statistic::distance);
-inline constexpr int kFullStatistics = static_cast<int>(std::size(kStatisticNames));
+inline constexpr int kFullStatistics = static_cast<int>(std::size(kStatistics));
 constexpr std::string_view name_of(Statistic statistic) noexcept {
   const auto index = static_cast<std::size_t>(statistic);
-  return index < std::size(kStatisticNames) ? kStatisticNames[index] : std::string_view("?");
+  return index < std::size(kStatistics) ? kStatistics[index].name : std::string_view("?");
 }
 
 enum class StatisticsSet : std::uint8_t { none, light, full };

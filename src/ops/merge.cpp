@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "core/numbers.h"
@@ -15,7 +16,16 @@ namespace {
 using Fields = std::array<double, kFullStatistics>;
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
-static_assert(kFullStatistics == 25, "MergedRow says how each statistic merges: add the new one");
+
+// The count that the mean of a statistic divides by: that of its name, if there is one, otherwise the rows.
+constexpr std::size_t count_of(std::size_t field) {
+  const std::string_view name = kStatistics[field].name, stem = name.substr(0, name.rfind('_'));
+  for (std::size_t f = 0; f < std::size(kStatistics); ++f) {
+    const std::string_view other = kStatistics[f].name;
+    if (other.starts_with(stem) && other.substr(stem.size()) == "_rows") return f;
+  }
+  return static_cast<std::size_t>(Statistic::rows);
+}
 
 double& of(Fields& fields, Statistic statistic) { return fields[static_cast<std::size_t>(statistic)]; }
 double of(const Fields& fields, Statistic statistic) { return fields[static_cast<std::size_t>(statistic)]; }
@@ -46,8 +56,10 @@ class MergedRow {
       return;
     }
     of(fields, Statistic::normalised_rows) = outcomes_ >= 2 ? 1 : 0;
-    // The number of keys that the row sees is not known; a row with one outcome is 0 in any case.
-    of(fields, Statistic::normalised_entropy) = outcomes_ >= 2 ? std::numeric_limits<double>::quiet_NaN() : 0;
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      if (kStatistics[f].merge != StatisticMerge::unknown) continue;
+      fields[f] = fields[count_of(f)] != 0 ? std::numeric_limits<double>::quiet_NaN() : 0;
+    }
   }
 
   Fields fields{};
@@ -71,19 +83,10 @@ class MergedRow {
       of(fields, Statistic::max_offset) = of(part.fields, Statistic::max_offset);
       of(fields, Statistic::max_weight) = share * of(part.fields, Statistic::max_weight);
     }
-    for (const Statistic count : {Statistic::self_rows, Statistic::previous_rows, Statistic::next_rows}) {
-      add_key(part, static_cast<int>(count), static_cast<int>(count) + 1);
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      if (kStatistics[f].merge == StatisticMerge::added) fields[f] += part.fields[f];
+      if (kStatistics[f].merge == StatisticMerge::weighted) fields[f] += share * part.fields[f];
     }
-    for (int slot = 0; slot < 4; ++slot) {
-      add_key(part, static_cast<int>(Statistic::target_rows) + slot, static_cast<int>(Statistic::target_weight) + slot);
-    }
-    for (const Statistic sum : {Statistic::distance, Statistic::marked_weight, Statistic::sink_weight}) {
-      of(fields, sum) += share * of(part.fields, sum);
-    }
-  }
-  void add_key(const Share& part, int rows, int weight) {
-    fields[static_cast<std::size_t>(rows)] += part.fields[static_cast<std::size_t>(rows)];
-    fields[static_cast<std::size_t>(weight)] += part.share * part.fields[static_cast<std::size_t>(weight)];
   }
 
   int outcomes_ = 0;  // at least so many
