@@ -112,11 +112,10 @@ Observation Observer::observe(const std::vector<std::int32_t>& tokens, const Gat
   return seen;
 }
 
-Tensor Observer::weights(const std::vector<std::int32_t>& tokens, const GateList& list, std::size_t layer,
-                         const std::vector<std::int32_t>& heads) {
-  const std::int64_t all = model_->config().layers.at(layer).heads, T = std::ssize(tokens);
-  const std::int64_t H = heads.empty() ? all : std::ssize(heads);
-  model::expect_memory("view", model_->config(), 0, {.tokens = T}, 4.0 * static_cast<double>(H * T * T));
+void Observer::pass_for_weights(const std::vector<std::int32_t>& tokens, const GateList& list,
+                                std::optional<std::size_t> layer, const std::vector<std::int32_t>& heads,
+                                double numbers) {
+  model::expect_memory("view", model_->config(), 0, {.tokens = std::ssize(tokens)}, sizeof(float) * numbers);
   model::Gates gates = gates_of(list);
   const Tensor row = row_of(tokens);
   tape_.clear();
@@ -125,10 +124,31 @@ Tensor Observer::weights(const std::vector<std::int32_t>& tokens, const GateList
   options.wants.attention.weights = options.wants.attention.weights_f32 = true;
   options.wants.attention.weight_heads = heads;
   model_->forward(tape_, row, options);
+}
+
+Tensor Observer::weights_left_by(std::size_t layer) {
   const Tensor found = to_host(context_, model_->attention(tape_, layer).forward.weights);  // [1,H,T,T]
-  Tensor result = Tensor::empty({H, T, T}, DType::f32);
-  std::copy_n(found.as<float>(), H * T * T, result.as<float>());
+  Tensor result = Tensor::empty({found.shape()[1], found.shape()[2], found.shape()[3]}, DType::f32);
+  std::copy_n(found.as<float>(), found.view().count(), result.as<float>());
   return result;
+}
+
+Tensor Observer::weights(const std::vector<std::int32_t>& tokens, const GateList& gates, std::size_t layer,
+                         const std::vector<std::int32_t>& heads) {
+  const std::int64_t T = std::ssize(tokens);
+  const std::int64_t H = heads.empty() ? model_->config().layers.at(layer).heads : std::ssize(heads);
+  pass_for_weights(tokens, gates, layer, heads, static_cast<double>(H * T * T));
+  return weights_left_by(layer);
+}
+
+std::vector<Tensor> Observer::weights_of_all(const std::vector<std::int32_t>& tokens, const GateList& gates) {
+  const std::int64_t T = std::ssize(tokens);
+  pass_for_weights(tokens, gates, {}, {}, static_cast<double>(model_->config().head_count() * T * T));
+  std::vector<Tensor> all;
+  for (std::size_t layer = 0; layer < model_->config().layers.size(); ++layer) {
+    all.push_back(model_->config().layers[layer].heads == 0 ? Tensor() : weights_left_by(layer));
+  }
+  return all;
 }
 
 std::vector<HeadImportance> Observer::gradients(const std::vector<std::int32_t>& tokens) {

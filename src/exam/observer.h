@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,8 @@ class Observer {
   // The attention of these heads of a layer, f32 [heads,T,T]; of all heads if none are named.
   Tensor weights(const std::vector<std::int32_t>& tokens, const GateList& gates, std::size_t layer,
                  const std::vector<std::int32_t>& heads = {});
+  // That of all heads of all layers in one pass, f32 [heads,T,T] by layer; absent where a layer has no heads.
+  std::vector<Tensor> weights_of_all(const std::vector<std::int32_t>& tokens, const GateList& gates);
 
   // By the gradient of the gates, all heads in one backward pass, relative to their layer; empty unless it is a
   // language model.
@@ -59,6 +62,10 @@ class Observer {
 
  private:
   model::Gates gates_of(const GateList& gates) const;
+  // A pass that leaves the weights of `layer`, or of all, with the tape; `numbers` of them.
+  void pass_for_weights(const std::vector<std::int32_t>& tokens, const GateList& gates,
+                        std::optional<std::size_t> layer, const std::vector<std::int32_t>& heads, double numbers);
+  Tensor weights_left_by(std::size_t layer);
 
   Context& context_;
   std::unique_ptr<model::Transformer> model_;

@@ -82,6 +82,7 @@ Answer Desk::answer(const std::string& what, const std::string& body) {
   try {
     if (what == "read") return read(body);
     if (what == "head") return head(body);
+    if (what == "layer") return layer(body);
     if (what == "rank") return rank(body);
     return refusal(404, "unknown request: " + what);
   } catch (const std::bad_alloc&) {
@@ -91,14 +92,18 @@ Answer Desk::answer(const std::string& what, const std::string& body) {
   }
 }
 
-Desk::Question Desk::question_in(const std::string& body, HeadId* head) {
+Desk::Question Desk::question_in(const std::string& body, HeadId* head, std::size_t* layer) {
   const io::Json json = io::parse_json(body, "request");
-  io::expect_known_keys(json, {"text", "model", "gates", "head"}, "request");
+  io::expect_known_keys(json, {"text", "model", "gates", "head", "layer"}, "request");
   const auto last = std::ssize(models_) - 1;
   const std::int64_t model = json.contains("model") ? io::read_integer(json, "model", "request", 0, last) : 0;
   Question question{static_cast<std::size_t>(model), {}, {}};
   question.tokens = observer_of(question).tokens_of(io::read_text(json, "text", "request"), most_tokens_);
   if (json.contains("gates")) question.gates = gates_in(json["gates"], heads_);
+  if (layer != nullptr) {
+    const auto top = std::ssize(observer_of(question).model().config().layers) - 1;
+    *layer = static_cast<std::size_t>(io::read_integer(json, "layer", "request", 0, top));
+  }
   if (head == nullptr) return question;
   if (!json.contains("head") || !are_counts(json["head"], 2)) {
     throw Error(ErrorCode::input, "request", "\"head\": expected [layer, head]");
@@ -118,11 +123,16 @@ Answer Desk::read(const std::string& body) {
 Answer Desk::head(const std::string& body) {
   HeadId id;
   const Question question = question_in(body, &id);
-  const Tensor weights =
-      observer_of(question).weights(question.tokens, question.gates, id.layer, {static_cast<std::int32_t>(id.head)});
-  const std::vector<std::uint8_t> bytes =
-      report::quantised({weights.as<float>(), static_cast<std::size_t>(weights.view().count())});
-  return {.type = "application/octet-stream", .body = std::string(bytes.begin(), bytes.end())};
+  return {.type = "application/octet-stream",
+          .body = maps_.head({observer_of(question), question.tokens, question.gates}, id)};
+}
+
+// Those of all heads of a layer, [heads,T,T].
+Answer Desk::layer(const std::string& body) {
+  std::size_t at = 0;
+  const Question question = question_in(body, nullptr, &at);
+  return {.type = "application/octet-stream",
+          .body = maps_.layer({observer_of(question), question.tokens, question.gates}, at)};
 }
 
 // The progress: {"done": 3, "of": 72, "damage": [0.1, …], "gradient": [0.2, …]}, in the order of the heads.

@@ -7,6 +7,7 @@
 
 #include "exam/observer.h"
 #include "report/page.h"
+#include "serve/maps.h"
 
 namespace polyhead::serve {
 
@@ -37,7 +38,7 @@ class Desk {
   // The page itself.
   const std::string& page() const noexcept { return page_; }
 
-  // Answers "read", "head" or "rank" with a body as in docs/page.md. Never throws.
+  // Answers "read", "head", "layer" or "rank" with a body as in docs/page.md. Never throws.
   Answer answer(const std::string& what, const std::string& body);
 
   // Takes one step, about a pass, of a ranking that is waited for; false if there is none. Never throws.
@@ -58,10 +59,11 @@ class Desk {
     exam::GateList gates;
   };
 
-  // `head`, if given, receives the head that it asks about.
-  Question question_in(const std::string& body, HeadId* head = nullptr);
+  // `head` or `layer`, if given, receives what it asks about.
+  Question question_in(const std::string& body, HeadId* head = nullptr, std::size_t* layer = nullptr);
   Answer read(const std::string& body);
   Answer head(const std::string& body);
+  Answer layer(const std::string& body);
   Answer rank(const std::string& body);
   void drop_unasked();
 
@@ -71,6 +73,7 @@ class Desk {
   std::int64_t most_tokens_;
   std::vector<HeadId> heads_;
   std::string page_;
+  Maps maps_;
   std::list<Ranking> rankings_;  // the one asked for most recently comes first
 };
 

@@ -154,8 +154,8 @@ bool Server::check(MHD_Connection* connection, const std::string& path, const st
   if (request.what.empty()) {
     return method == MHD_HTTP_METHOD_GET ? true : refuse(MHD_HTTP_METHOD_NOT_ALLOWED, "the page is there for GET");
   }
-  if (request.what != "read" && request.what != "head" && request.what != "rank") {
-    return refuse(MHD_HTTP_NOT_FOUND, "nothing here: expected read, head or rank");
+  if (request.what != "read" && request.what != "head" && request.what != "layer" && request.what != "rank") {
+    return refuse(MHD_HTTP_NOT_FOUND, "nothing here: expected read, head, layer or rank");
   }
   if (method != MHD_HTTP_METHOD_POST) return refuse(MHD_HTTP_METHOD_NOT_ALLOWED, "questions come by POST");
   if (header_of(connection, "Content-Type") != "application/json") {

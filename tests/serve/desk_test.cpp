@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -121,6 +122,54 @@ TEST(Desk, AHeadsWeightsAreItsOwn) {
   EXPECT_NEAR(entropies / static_cast<double>(T), head["statistics"]["entropy (nats)"].get<double>(), 0.03);
 }
 
+// One pass reads all heads, and what is kept answers for the text and the gates that it was read with alone.
+TEST(Desk, ALayerIsItsHeads) {
+  Open open(save_language_model);
+  const std::vector<json> questions = {{{"text", kText}},
+                                       {{"text", kText}, {"gates", {{0, 1, 0}}}},
+                                       {{"text", "another text of as many"}, {"gates", {{0, 1, 0.5}}}}};
+  std::set<std::string> different;
+  for (int round = 0; round < 2; ++round) {
+    for (json question : questions) {
+      question["layer"] = 1;
+      const std::string layer = open.desk.answer("layer", question.dump()).body;
+      const auto tokens = open.observer->tokens_of(question["text"], 64);
+      exam::GateList gates;
+      for (const json& gate : question.value("gates", json::array())) {
+        gates.push_back({{gate[0].get<std::size_t>(), gate[1].get<std::int64_t>()}, gate[2].get<float>()});
+      }
+      const Tensor weights = open.observer->weights(tokens, gates, 1);
+      const auto bytes = report::quantised({weights.as<float>(), static_cast<std::size_t>(weights.view().count())});
+      EXPECT_EQ(layer, std::string(bytes.begin(), bytes.end()));
+      different.insert(layer);
+      question.erase("layer");
+      std::string heads;
+      for (int head = 0; head < 4; ++head) {
+        question["head"] = {1, head};
+        heads += open.desk.answer("head", question.dump()).body;
+      }
+      EXPECT_EQ(layer, heads);
+    }
+  }
+  EXPECT_EQ(different.size(), questions.size());
+}
+
+// Processor time: reading the others takes as good as none.
+TEST(Desk, OnePassReadsEveryLayer) {
+  Open open(save_tall_language_model);
+  std::string text;
+  for (int n = 0; n < 60; ++n) text += "a ";
+  const auto ask = [&](int layer) {
+    const std::clock_t began = std::clock();
+    EXPECT_EQ(open.desk.answer("layer", json{{"text", text}, {"layer", layer}}.dump()).status, 200);
+    return std::clock() - began;
+  };
+  const std::clock_t first = ask(17);
+  std::clock_t others = 0;
+  for (int layer = 0; layer < 30; ++layer) others += ask(layer);
+  EXPECT_LT(others, first);
+}
+
 TEST(Desk, TwoModelsAnswerSideBySide) {
   Open one(save_language_model), other(save_other_language_model), encoder(save_encoder);
   Desk both({{*one.observer, "a/one"}, {*other.observer, "other"}}, 64);
@@ -229,6 +278,10 @@ TEST(Desk, WhatCannotBeAnsweredIsSaidInWords) {
   ask("head", R"({"text":"a"})");
   for (const char* head : {"[2,3]", "[3,0]", "[0,4]", "[0]", "[0,0,0]", R"(["0",0])", R"([0,"0"])", "[-1,0]", "0"}) {
     ask("head", R"({"text":"a","head":)" + std::string(head) + "}");
+  }
+  ask("layer", R"({"text":"a"})");
+  for (const char* layer : {"3", "-1", "\"0\"", "[0]", "0.5"}) {
+    ask("layer", R"({"text":"a","layer":)" + std::string(layer) + "}");
   }
   for (const char* what : {"passwd", "", "Read"}) ask(what, "{}");
   expect_kept(std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/serve/questions.txt", said);

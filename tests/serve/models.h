@@ -38,6 +38,14 @@ inline void save_other_language_model(const std::filesystem::path& folder) {
   save_reader(folder, small_config(model::Kind::gpt, 2100), "gpt2", 8);
 }
 
+// As many heads as SmolLM2-135M has, which are much smaller.
+inline void save_tall_language_model(const std::filesystem::path& folder) {
+  model::Config config = model::make_config(model::Kind::gpt, 30, 36, 9);
+  config.vocabulary = 400;
+  config.context = 300;
+  save_reader(folder, config, "gpt2");
+}
+
 inline void save_encoder(const std::filesystem::path& folder) {
   save_reader(folder, small_config(model::Kind::encoder, 96), "bert");
 }
