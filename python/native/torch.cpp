@@ -10,7 +10,7 @@ namespace {
 struct State {
   PyObject *questions = nullptr, *forward_ad = nullptr, *is_grad_enabled = nullptr, *autocast = nullptr,
            *record = nullptr;
-  PyObject *current_level, *requires_grad, *save_for_backward, *options, *keep, *bias;  // names
+  PyObject *current_level, *requires_grad, *to_save, *options, *keep, *bias;  // names
   PyObject* causal;  // options that are causal and nothing else
 } state;
 
@@ -95,7 +95,7 @@ PyObject* use_torch_state(PyObject*, PyObject* arguments) {
     const auto name = [](const char* word) { return own(PyUnicode_InternFromString(word)).release(); };
     state.current_level = name("_current_level");
     state.requires_grad = name("requires_grad");
-    state.save_for_backward = name("save_for_backward");
+    state.to_save = name("to_save");  // which is all that save_for_backward() sets
     state.options = name("options");
     state.keep = name("keep");
     state.bias = name("bias");
@@ -145,8 +145,9 @@ PyObject* record_forward(PyObject*, PyObject* const* arguments, Py_ssize_t count
       return mask == nullptr ? Py_None : mask;
     };  // torch sees whether it is changed
     PyObject *const keep = saved(mask_of(options, state.keep)), *const bias = saved(mask_of(options, state.bias));
-    const Ref done = own(PyObject_CallMethodObjArgs(context, state.save_for_backward, call[0], call[1], call[2], keep,
-                                                    bias, alone ? nullptr : output.get(), lse, nullptr));
+    const Ref all = own(alone ? PyTuple_Pack(5, call[0], call[1], call[2], keep, bias)
+                              : PyTuple_Pack(7, call[0], call[1], call[2], keep, bias, output.get(), lse));
+    if (PyObject_SetAttr(context, state.to_save, all.get()) != 0) throw Raised{};
     return output;
   });
 }

@@ -166,14 +166,16 @@ NUMBERS = frozenset(("scale", "softcap", "align", "causal", "window"))  # option
 _tensor_type: Any = ()  # torch.Tensor, once there was one
 _attend_plain: Any = None
 _plain_options: Any = ()
+_is_traced: Any = None
 
 
 @functools.lru_cache
 def _of_torch():
-    global _tensor_type, _attend_plain, _plain_options
+    global _tensor_type, _attend_plain, _plain_options, _is_traced
     from . import _autograd  # only where there is torch
 
     _tensor_type, _attend_plain, _plain_options = _autograd.Tensor, _autograd.attend_plain, _autograd.PLAIN_OPTIONS
+    _is_traced = _autograd.is_traced
     return _autograd
 
 
@@ -215,7 +217,8 @@ def attention(q: Array, k: Array, v: Array, **arguments: Any) -> Union[Array, At
         if type(q) is type(k) is type(v) is np.ndarray:
             return native.attend(q, k, v, arguments or None)
         if type(q) is type(k) is type(v) is _tensor_type:
-            return _attend_plain(q, k, v, arguments or None)
+            found = None if _is_traced() else native.attend_tensors(q, k, v, arguments or None)
+            return _attend_plain(q, k, v, arguments or None) if found is None else found
     elif type(q) is type(k) is type(v) is type(arguments.get("keep", q)) is type(arguments.get("bias", q)) is _tensor_type \
             and arguments.keys() <= _plain_options:
         return _attend_plain(q, k, v, arguments)

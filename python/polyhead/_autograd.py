@@ -171,7 +171,7 @@ NOTHING_ELSE = dict(lse=False, weights=False, heads=None, rows=None, weights_f32
 _record = super(torch.autograd.Function, _AttendPlain).apply
 _record_output = super(torch.autograd.Function, _AttendOutput).apply
 _record_all = super(torch.autograd.Function, _Attend).apply
-_is_compiling = torch.compiler.is_compiling
+is_traced = torch.compiler.is_dynamo_compiling  # False where code runs: torch.compile sees True. What else traces has a mode
 
 if hasattr(Tensor, "__dlpack_c_exchange_api__"):  # from torch 2.10 on; the module reads others through Python, which takes longer
     native.use_torch(Tensor, torch.nn.Parameter, Tensor.__dlpack_c_exchange_api__, torch.empty_like)
@@ -183,7 +183,7 @@ PLAIN_OPTIONS = _attention.NUMBERS | {"dropout", "seed", "keep", "bias"}  # of w
 
 def attend_plain(q, k, v, options=None):
     """polyhead.attention for tensors, with nothing else wanted, and PLAIN_OPTIONS: the shortest way. Others go the long one."""
-    if (options is None or options.keys() <= PLAIN_OPTIONS) and type(q) is type(k) is type(v) is Tensor and not _is_compiling():
+    if (options is None or options.keys() <= PLAIN_OPTIONS) and type(q) is type(k) is type(v) is Tensor and not is_traced():
         found = native.attend_tensors(q, k, v, options)
         if found is not None:
             return found

@@ -22,16 +22,13 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from . import _attention, _provider  # noqa: F401: the latter tells torch about us
 from ._attention import Attention, Options
-from ._autograd import NOTHING_ELSE, attend, attend_plain
+from ._autograd import NOTHING_ELSE, attend, attend_plain, is_traced
 from ._errors import DTypeError, Error, InvalidValueError, LayoutError, ShapeError, UnsupportedError
 from ._kinds_of_tensors import expect_numbers
 from ._library import native
 from ._numbers import flag, is_zero
 from ._products import weights_of
 from ._statistics import HeadStatistics
-
-_is_compiling = torch.compiler.is_compiling
-
 
 def _draw_seed():
     """A seed from torch's own generator, so that torch.manual_seed decides. Under torch.compile a tensor, drawn in every run."""
@@ -95,7 +92,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     >>> statistics.entropy.shape
     (4,)
     """
-    if gates is statistics is None and type(query) is type(key) is type(value) is Tensor and not _is_compiling():
+    if gates is statistics is None and type(query) is type(key) is type(value) is Tensor and not is_traced():
         try:
             found = native.sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         except Error as error:
