@@ -46,16 +46,22 @@ class BlockSums {
 
   // Adds P^T X to keys [first, first + n) of the block, X being the `rows` rows of `panels` panels, the weights of each
   // [n][kPanel] and kBlock * kPanel after those of the one before; rows_of(key, key) says which rows see any of these
-  // keys. `careful`: some weights may be 0, and X not finite.
+  // keys. `careful`: some weights may be 0, and X not finite. `pairs` [n][kPanel / 2] and x_pairs: both in pairs of
+  // rows, or null.
   template <class RowsOf>
   void add(const T* pt, std::size_t panels, std::size_t first, std::size_t n, std::size_t rows, bool careful,
-           const RowsOf& rows_of, const Matrix<T>& x) {
+           const RowsOf& rows_of, const Matrix<T>& x, const Pair* pairs, const Matrix<Pair>& x_pairs) {
     const Sums<T>& sums = long_ ? partial_ : total_;
     bool& fresh = long_ ? fresh_partial_ : fresh_;
     const bool finite = !careful || all_finite(x.data, x.stride, rows, padded<T>(columns_));
     if (fresh && (first > 0 || n < keys_ || !finite)) clear(sums, fresh);
     T* to = sums.data + first * sums.stride;
-    if (finite) {
+    if (finite && pairs != nullptr) {
+      if constexpr (kMayPair<T>) {
+        accumulate_keys(pairs, kBlock * kPanelUnits<Pair>, n, rows_of, x_pairs.data, x_pairs.stride, fresh, to,
+                        sums.stride, padded<T>(columns_));
+      }
+    } else if (finite) {
       accumulate_keys(pt, kBlock * kPanel<T>, n, rows_of, x.data, x.stride, fresh, to, sums.stride,
                       padded<T>(columns_));
     } else {

@@ -203,10 +203,12 @@ class GradientHead {
         head_(problem.forward, sequence, h),
         dout_(problem.doutput, head_.sequence.batch, h, head_.sequence.query_begin),
         output_(problem.output, head_.sequence.batch, h, head_.sequence.query_begin),
-        undropped_(static_cast<T>(1 / (1 - problem.forward.dropout.p))) {}
+        undropped_(static_cast<T>(1 / (1 - problem.forward.dropout.p))),
+        pairs_(takes_pairs<T>(problem)) {}
 
   const Head<T>& head() const { return head_; }
   std::size_t padded_D() const { return padded<T>(head_.D); }
+  bool pairs() const { return pairs_; }  // are products made of pairs of bf16?
   bool wants_gate() const { return problem_.dgates.present(); }
   // A head with gate 0 sends back only what flows around the gate.
   bool sends() const { return head_.gate != 0 || problem_.dlse.present() || problem_.dweights.present(); }
@@ -230,14 +232,28 @@ class GradientHead {
   }
 
   // Rows of keys and values; if they cannot be read where they are, they are copied to one of kBlocksAtOnce places.
-  Matrix<T> read_keys(kernels::KeyRange keys, std::size_t place = 0) const {
-    T* copy = w_.k + place * kBlock * w_.D;
-    return read_rows(head_.k, keys.begin, keys.end, head_.D, w_.D, panels() > 2, copy);
+  KeyRows<T> read_keys(kernels::KeyRange keys, std::size_t place = 0) const {
+    const bool often = panels() > 2;
+    KeyRows<T> read{
+        read_rows(head_.k, keys.begin, keys.end, head_.D, w_.D, often, w_.k + place * kBlock * w_.D), {}, {}};
+    if (!pairs_) return read;
+    const PairWorkspace& w = w_.pairs;
+    read.by_column =
+        read_paired_columns(head_.k, keys.begin, keys.end, head_.D, often, w.k_by_column + place * kBlock * w.D);
+    read.by_row =
+        read_paired_rows(head_.k, keys.begin, keys.end, head_.D, w_.D, w.k_by_row + place * kBlock / 2 * w_.D);
+    return read;
   }
-  Matrix<T> read_values(kernels::KeyRange keys, std::size_t place = 0) const {
+  KeyRows<T> read_values(kernels::KeyRange keys, std::size_t place = 0) const {
     if (!reads_values()) return {};
-    T* copy = w_.v + place * kBlock * w_.E;
-    return read_rows(head_.v, keys.begin, keys.end, head_.E, w_.E, panels() > 2, copy);
+    const bool often = panels() > 2;
+    if (!pairs_) {
+      return {read_rows(head_.v, keys.begin, keys.end, head_.E, w_.E, often, w_.v + place * kBlock * w_.E), {}, {}};
+    }
+    const PairWorkspace& w = w_.pairs;
+    return {{},
+            read_paired_columns(head_.v, keys.begin, keys.end, head_.E, often, w.v_by_column + place * kBlock * w.E),
+            {}};
   }
 
   // Reads the queries of a panel, which sees one block only or several, and their gradients from above. delta is
@@ -248,13 +264,21 @@ class GradientHead {
     panel.one_tile = panel.sums_delta = one_tile;
     const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
     panel.q = read_rows(head_.q, begin, end, head_.D, padded_D(), false, panel.q_copy);
-    into_lanes(panel, panel.q, head_.D, head_.q_factor, panel.qt);
+    if (pairs_) {
+      pair_up_rows(panel, head_.q, head_.D, panel.q_lanes, panel.q_rows);
+    } else {
+      into_lanes(panel, panel.q, head_.D, head_.q_factor, panel.qt);
+    }
     std::fill_n(panel.lse, kPanel<T>, kInfinity<T>);  // e^(s - inf) = 0: lanes without a query
     std::fill_n(panel.norm, kPanel<T>, T{1});
     std::fill_n(panel.delta, kPanel<T>, T{0});
     if (reads_values()) {
       panel.dout = read_rows(dout_, begin, end, head_.E, head_.padded_E, false, panel.dout_copy);
-      into_lanes(panel, panel.dout, head_.E, T{1}, panel.dout_t);
+      if (pairs_) {
+        pair_up_rows(panel, dout_, head_.E, panel.dout_lanes, panel.dout_rows);
+      } else {
+        into_lanes(panel, panel.dout, head_.E, T{1}, panel.dout_t);
+      }
     }
     if (!one_tile || takes_more()) find_lone_keys(panel);
     if (!one_tile) read_forward(panel);
@@ -267,10 +291,10 @@ class GradientHead {
 
   // panel.pt = weights after dropout, times the gate; panel.dst = scale * dS, of the keys for the panel. Adds sum_j P
   // dP over the keys that dropout left to gate_sum [kPanel]. Completes delta and sink_weight of a panel with one tile.
-  void make_tile(GradientPanel<T>& panel, kernels::KeyRange keys, const Matrix<T>& k, const Matrix<T>& v, T scale,
+  void make_tile(GradientPanel<T>& panel, kernels::KeyRange keys, const KeyRows<T>& k, const KeyRows<T>& v, T scale,
                  T* gate_sum) const {
     const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-    masked_logits<T>(head_, panel, panel.qt, keys, k, {panel.pt, w_.mask, w_.rows, w_.slopes});
+    logits(panel, keys, k, panel.pt);
     for (std::size_t j = 0; may_hide_keys() && j < n; ++j) {
       panel.hidden[j] = all_hidden(panel.pt + j * kPanel<T>, panel.rows);
     }
@@ -278,7 +302,7 @@ class GradientHead {
     const auto make = [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       if (reads_values()) {
-        tile_scores<T>(head_, panel, keys, v, panel.dout_t, head_.E, T{1}, panel.dst);
+        weight_gradients(panel, keys, v);
       } else {
         std::fill_n(panel.dst, n * kPanel<T>, T{0});
       }
@@ -363,7 +387,7 @@ class GradientHead {
     std::copy_n(panel.sink_weight, kPanel<T>, sums);
     for_blocks([&](kernels::KeyRange keys) {
       const auto n = static_cast<std::size_t>(keys.end - keys.begin);
-      masked_logits<T>(head_, panel, panel.qt, keys, read_keys(keys), {panel.pt, w_.mask, w_.rows, w_.slopes});
+      logits(panel, keys, read_keys(keys), panel.pt);
       make_weights<T, 2>(panel, n, head_.sink, panel.pt);
       sum_weights(panel, n);
       for (std::size_t r = 0; r < panel.rows; ++r) sums[r] += panel.weight_sum[r];
@@ -374,6 +398,23 @@ class GradientHead {
   }
 
  private:
+  // st [n][kPanel] = the masked logits of the keys for the panel.
+  void logits(const GradientPanel<T>& panel, kernels::KeyRange keys, const KeyRows<T>& k, T* st) const {
+    const LogitTiles<T> tiles{st, w_.mask, w_.rows, w_.slopes};
+    if constexpr (kMayPair<T>) {
+      if (pairs_) return masked_logits<T>(head_, panel, panel.q_lanes, keys, k.by_column, tiles);
+    }
+    masked_logits<T>(head_, panel, panel.qt, keys, k.rows, tiles);
+  }
+  // panel.dst = dP of the keys.
+  void weight_gradients(GradientPanel<T>& panel, kernels::KeyRange keys, const KeyRows<T>& v) const {
+    if constexpr (kMayPair<T>) {
+      if (pairs_) {
+        return tile_scores<T>(head_, panel, keys, v.by_column, panel.dout_lanes, w_.pairs.E, T{1}, panel.dst);
+      }
+    }
+    tile_scores<T>(head_, panel, keys, v.rows, panel.dout_t, head_.E, T{1}, panel.dst);
+  }
   // weight_sum [kPanel] = the sum of P, which is in panel.pt [n][kPanel], over the keys.
   void sum_weights(GradientPanel<T>& panel, std::size_t n) const {
     const Tag<T> d;
@@ -411,10 +452,10 @@ class GradientHead {
     return hn::AllFalse(d, bad);
   }
   // In a row that sees NaN, 0 * NaN has reached hidden keys too: sets both tiles to 0 there.
-  void hide_again(const GradientPanel<T>& panel, kernels::KeyRange keys, const Matrix<T>& k) const {
+  void hide_again(const GradientPanel<T>& panel, kernels::KeyRange keys, const KeyRows<T>& k) const {
     const Tag<T> d;
     T* st = w_.kept;
-    masked_logits<T>(head_, panel, panel.qt, keys, k, {st, w_.mask, w_.rows, w_.slopes});
+    logits(panel, keys, k, st);
     for_vectors(panel, static_cast<std::size_t>(keys.end - keys.begin), [&](std::size_t j, std::size_t lane) {
       const std::size_t at = j * kPanel<T> + lane;
       const auto hidden = hn::Eq(hn::Load(d, st + at), hn::Set(d, -kInfinity<T>));
@@ -425,7 +466,6 @@ class GradientHead {
   // Reads lse and forms delta = dO . O. All dS of a row share the rounding of delta, so it is summed in runs; but where
   // a row may see a single key it is summed as dP is, so that dP - delta is exactly 0.
   void read_forward(GradientPanel<T>& panel) const {
-    const Tag<T> d;
     const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
     for (std::size_t r = 0; r < panel.rows; ++r) {
       const auto lse = static_cast<T>(row_number(problem_.lse, begin + static_cast<std::int64_t>(r)));
@@ -433,17 +473,29 @@ class GradientHead {
       panel.sink_weight[r] = head_.sink == -kInfinity<T> ? T{0} : std::exp(head_.sink - panel.lse[r]);
     }
     if (head_.gate == 0) return;
+    if constexpr (kMayPair<T>) {
+      if (pairs_) {
+        pair_up_rows(panel, output_, head_.E, w_.pairs.output_lanes, nullptr);
+        return sum_delta(panel, w_.pairs.output_lanes, panel.dout_lanes, w_.pairs.E);
+      }
+    }
     into_lanes(panel, read_rows(output_, begin, end, head_.E, head_.padded_E, false, w_.output), head_.E, T{1},
                w_.output_t);
+    sum_delta(panel, w_.output_t, panel.dout_t, head_.E);
+  }
+  // panel.delta = out . dout; both [inner][kPanel].
+  template <class U>
+  static void sum_delta(GradientPanel<T>& panel, const U* out_t, const U* dout_t, std::size_t inner) {
+    const Tag<T> d;
     for (std::size_t at = 0; at < panel.width(); at += kLanes<T>) {
       Vec<T> as_dp = hn::Zero(d), sum = hn::Zero(d);
-      for_runs(head_.E, [&](std::size_t from, std::size_t to) {
+      for_runs(inner, [&](std::size_t from, std::size_t to) {
         Vec<T> run = hn::Zero(d);
         for (std::size_t e = from; e < to; ++e) {
-          const Vec<T> out = hn::Load(d, w_.output_t + e * kPanel<T> + at);
-          const Vec<T> dout = hn::Load(d, panel.dout_t + e * kPanel<T> + at);
-          as_dp = hn::MulAdd(out, dout, as_dp);
-          run = hn::MulAdd(out, dout, run);
+          const Vec<U> out = hn::Load(Tag<U>(), out_t + e * kPanel<T> + at);
+          const Vec<U> dout = hn::Load(Tag<U>(), dout_t + e * kPanel<T> + at);
+          as_dp = multiply_add<U>(out, dout, as_dp);
+          run = multiply_add<U>(out, dout, run);
         }
         sum = hn::Add(sum, run);
       });
@@ -479,6 +531,15 @@ class GradientHead {
     clear_idle_lanes(panel, columns, to);
     transpose(rows.data, rows.stride, panel.rows, columns, factor, to, kPanel<T>);
   }
+  // lanes [pairs of columns][kPanel] and, if wanted, by_row [kPanel / 2][padded columns] = the panel's rows in pairs.
+  void pair_up_rows(const PanelRows<T>& panel, const Rows& from, std::size_t columns, Pair* lanes, Pair* by_row) const {
+    const std::int64_t begin = panel.row, end = begin + static_cast<std::int64_t>(panel.rows);
+    const std::size_t pairs = (columns + 1) / 2;
+    const Matrix<Pair> rows = read_paired_columns(from, begin, end, columns, false, w_.pairs.lines);
+    clear_idle_lanes(panel, pairs, lanes);
+    transpose(rows.data, rows.stride, panel.rows, pairs, Pair{1}, lanes, kPanel<T>);
+    if (by_row != nullptr) read_paired_rows(from, begin, end, columns, padded<T>(columns), by_row);
+  }
   double row_number(const ConstTensorView& view, std::int64_t row) const {
     return number_at(view, head_.sequence.batch * view.stride(0) + head_.h * view.stride(1) +
                                head_.tensor_row(row) * view.stride(2));
@@ -489,6 +550,7 @@ class GradientHead {
   const Head<T> head_;
   const Rows dout_, output_;
   const T undropped_;  // 1 / (1 - dropout)
+  const bool pairs_;
 };
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE

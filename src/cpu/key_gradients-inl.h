@@ -131,7 +131,7 @@ class KeyGradients {
     const kernels::KeyRange keys;
     BlockSums<T> dk, dv;
     // Of the head at hand.
-    Matrix<T> k, v;
+    KeyRows<T> k, v;
     bool finite_keys = true;
     double gate = 0;  // its part of the gate's gradient
 
@@ -169,7 +169,7 @@ class KeyGradients {
     for_own([&](Block& block) {
       block.k = head.read_keys(block.keys, block.place);
       block.v = head.read_values(block.keys, block.place);
-      block.finite_keys = all_finite(block.k.data, block.k.stride,
+      block.finite_keys = all_finite(block.k.rows.data, block.k.rows.stride,
                                      static_cast<std::size_t>(block.keys.end - block.keys.begin), head.padded_D());
       block.gate = 0;
     });
@@ -240,16 +240,13 @@ class KeyGradients {
     GradientPanel<T>& panel = group.panels[place];
     const std::int64_t first = seen.begin - block.keys.begin;
     panel.take_tile(w_, place, static_cast<std::size_t>(first));
-    head.make_tile(panel, seen, rows_from(block.k, first), rows_from(block.v, first),
-                   static_cast<T>(problem_.forward.scale), gate_sum);
+    head.make_tile(panel, seen, block.k.from(first), block.v.from(first), static_cast<T>(problem_.forward.scale),
+                   gate_sum);
     if (head.sends()) head.through_softcap(panel, static_cast<std::size_t>(seen.end - seen.begin));
     for (std::size_t r = 0; head.wants_gate() && r < panel.rows; ++r) block.gate += static_cast<double>(gate_sum[r]);
     if (problem_.dsink_logit.present() && !sees_before(head, panel, block.index)) {
       store_sink_part(head, panel, group.index_of(place));
     }
-  }
-  static Matrix<T> rows_from(const Matrix<T>& rows, std::int64_t first) {
-    return rows.data == nullptr ? rows : Matrix<T>{rows.row(first), rows.stride};
   }
 
   // dv += P^T dO and dk += dS^T Q, over the rows of all panels of the group that see any of the block.
@@ -275,8 +272,28 @@ class KeyGradients {
       return RowRange{row_of(begin), row_of(end)};
     };
     const std::size_t at = (seen.first_place * kBlock + first_key) * kPanel<T>;
-    if (head.head().gate != 0) block.dv.add(w_.pt + at, panels, first_key, n, rows, careful, rows_of, first.dout);
-    block.dk.add(w_.dst + at, panels, first_key, n, rows, careful, rows_of, first.q);
+    const auto [pt, dst] = round_tiles(head, group, seen, first_key, n);
+    if (head.head().gate != 0) {
+      block.dv.add(w_.pt + at, panels, first_key, n, rows, careful, rows_of, first.dout, pt, {first.dout_rows, w_.E});
+    }
+    block.dk.add(w_.dst + at, panels, first_key, n, rows, careful, rows_of, first.q, dst, {first.q_rows, w_.D});
+  }
+  // Both tiles of these keys in pairs of queries, from the first panel on; null where products are not made of pairs.
+  struct PairTiles {
+    const Pair *pt, *dst;
+  };
+  PairTiles round_tiles(const GradientHead<T>& head, const Group& group, const Seen& seen, std::size_t first_key,
+                        std::size_t n) const {
+    if (!head.pairs()) return {nullptr, nullptr};
+    if constexpr (kMayPair<T>) {
+      for (std::size_t p = seen.first_place; p < seen.end_place; ++p) {
+        const std::size_t key = p * kBlock + first_key;
+        round_rows(group.panels[p], n, w_.pt + key * kPanel<T>, w_.pairs.pt + key * kPanelUnits<Pair>);
+        round_rows(group.panels[p], n, w_.dst + key * kPanel<T>, w_.pairs.dst + key * kPanelUnits<Pair>);
+      }
+    }
+    const std::size_t at = (seen.first_place * kBlock + first_key) * kPanelUnits<Pair>;
+    return {w_.pairs.pt + at, w_.pairs.dst + at};
   }
   // A panel's weights of keys that it does not see, but another of the group does, are 0.
   void clear_unseen(const Block& block, std::size_t place, const Seen& seen) const {
@@ -313,16 +330,24 @@ class KeyGradients {
   void add_product_to_dq(const GradientHead<T>& head, const Block& block, const GradientPanel<T>& panel,
                          std::int64_t index, bool fresh, kernels::KeyRange seen) const {
     const Sums<T> dq = dq_of(head, panel, index);
-    const Matrix<T> k = rows_from(block.k, seen.begin - block.keys.begin);
+    const KeyRows<T> keys = block.k.from(seen.begin - block.keys.begin);
+    const Matrix<T>& k = keys.rows;
     auto n = static_cast<std::size_t>(seen.end - seen.begin);
     if (!block.finite_keys) {
       if (fresh) clear_dq(head, panel, index);
       return accumulate_seen<T, false>(panel.dst, n, panel.rows, k.data, k.stride, dq.data, dq.stride, w_.D);
     }
-    const Matrix<T> live = live_keys(head, panel, k, n);
     const auto keys_of = [&](std::size_t row) {
       return head.may_hide_keys() ? n : head.head().keys_of(panel, row, seen);
     };
+    if constexpr (kMayPair<T>) {
+      if (head.pairs()) {
+        round_weights(panel, n, panel.dst, w_.pairs.dst_by_key);
+        return accumulate_values<Pair>(w_.pairs.dst_by_key, panel.rows, keys_of, keys.by_row.data, keys.by_row.stride,
+                                       nullptr, fresh, dq.data, dq.stride, w_.D);
+      }
+    }
+    const Matrix<T> live = live_keys(head, panel, k, n);
     accumulate_values<T>(panel.dst, panel.rows, keys_of, live.data, live.stride, nullptr, fresh, dq.data, dq.stride,
                          w_.D);
   }
@@ -369,8 +394,11 @@ class KeyGradients {
     shared_.sink_parts[static_cast<std::size_t>(shared_.place_of(head, index))] = sum;
   }
 
+  // In pairs, from the first of one on: it is hidden if the second is the first that is seen.
   static kernels::KeyRange seen_by(const GradientHead<T>& head, const PanelRows<T>& rows, const Block& block) {
-    return head.head().seen_by(rows, block.keys);
+    kernels::KeyRange keys = head.head().seen_by(rows, block.keys);
+    if (head.pairs() && !keys.empty()) keys.begin -= (keys.begin - block.keys.begin) % 2;
+    return keys;
   }
   // The last block before this one that the panel sees, going back by `step`; negative if there is none.
   std::int64_t block_before(const GradientHead<T>& head, const PanelRows<T>& rows, std::int64_t block,

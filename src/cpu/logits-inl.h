@@ -164,20 +164,33 @@ bool all_hidden(const T* st_row, std::size_t rows) {
   return true;
 }
 
-// pt [(n + 1) / 2][kPanel] = st [n][kPanel] in pairs of keys, rounded.
-template <class T>
-void round_weights(const PanelRows<T>& panel, std::size_t n, const T* HWY_RESTRICT st, Pair* HWY_RESTRICT pt) {
 #if HWY_TARGET == HWY_AVX3_DL
-  const Tag<T> d;
-  for (std::size_t j = 0; j < n; j += 2, pt += kPanel<T>) {
-    for (std::size_t lane = 0; lane < panel.width(); lane += kLanes<T>) {
-      const T* at = st + j * kPanel<T> + lane;
-      const Vec<T> second = j + 1 < n ? hn::Load(d, at + kPanel<T>) : hn::Zero(d);
+// pt [(n + 1) / 2][kPanel] = st [n][kPanel] in pairs of keys, rounded.
+inline void round_weights(const PanelRows<float>& panel, std::size_t n, const float* HWY_RESTRICT st,
+                          Pair* HWY_RESTRICT pt) {
+  const Tag<float> d;
+  for (std::size_t j = 0; j < n; j += 2, pt += kPanel<float>) {
+    for (std::size_t lane = 0; lane < panel.width(); lane += kLanes<float>) {
+      const float* at = st + j * kPanel<float> + lane;
+      const Vec<float> second = j + 1 < n ? hn::Load(d, at + kPanel<float>) : hn::Zero(d);
       hn::Store(round_pairs(hn::Load(d, at), second), Tag<Pair>(), pt + lane);
     }
   }
-#endif
 }
+
+// to [n][kPanel / 2] = st [n][kPanel] in pairs of queries, rounded; 0 in lanes without a query.
+inline void round_rows(const PanelRows<float>& panel, std::size_t n, const float* HWY_RESTRICT st,
+                       Pair* HWY_RESTRICT to) {
+  const Tag<float> d;
+  const auto lower = hn::FirstN(d, panel.rows);
+  const auto upper = hn::FirstN(d, panel.narrow() ? 0 : panel.rows - kLanes<float>);
+  for (std::size_t j = 0; j < n; ++j, st += kPanel<float>, to += kPanelUnits<Pair>) {
+    hn::Store(round_neighbours(hn::IfThenElseZero(lower, hn::Load(d, st)),
+                               hn::IfThenElseZero(upper, hn::Load(d, st + kLanes<float>))),
+              Tag<Pair>(), to);
+  }
+}
+#endif
 
 // Dropout.
 

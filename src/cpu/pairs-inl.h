@@ -32,6 +32,10 @@ using Sum = typename SumOf<U>::Type;
 template <class U>
 inline constexpr std::int64_t kDepth = std::is_same_v<U, Pair> ? 2 : 1;
 
+// May what is computed in T be multiplied in pairs on this target?
+template <class T>
+inline constexpr bool kMayPair = kMultipliesPairs&& std::is_same_v<T, float>;
+
 #if HWY_TARGET == HWY_AVX3_DL
 
 HWY_INLINE Vec<float> multiply_pairs(Vec<Pair> a, Vec<Pair> b, Vec<float> sum) {

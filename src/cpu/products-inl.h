@@ -25,6 +25,10 @@ inline constexpr int kTileRows = 6;
 template <class T>
 inline constexpr std::size_t kPanel = 2 * kLanes<T>;
 
+// Units that its queries are, where they are contracted.
+template <class U>
+inline constexpr std::size_t kPanelUnits = kPanel<U> / kDepth<U>;
+
 // Calls tile(first, std::integral_constant<int, height>): with_height for one register tile, for_register_tiles for n
 // rows split into tiles of nearly equal height, at most kMost.
 template <int kHeight = kTileRows, class Tile>
@@ -138,27 +142,28 @@ void accumulate_values(const U* pt, std::size_t rows, const KeysOf& keys_of, con
   });
 }
 
-// kRows keys x kWidth vectors of columns: out [kRows][..] = (fresh ? 0 : out) + P^T X over rows [begin, end) of several
-// panels. Panel p's weights lie at pt + p * pt_panel [keys][kPanel]; x [end][..] holds the rows of all. Summed as
-// above.
-template <class T, int kRows, int kWidth>
-HWY_NOINLINE void key_tile(const T* HWY_RESTRICT pt, std::size_t pt_panel, const T* HWY_RESTRICT x,
-                           std::size_t x_stride, std::size_t begin, std::size_t end, bool fresh, T* HWY_RESTRICT out,
-                           std::size_t out_stride) {
+// kRows keys x kWidth vectors of columns: out [kRows][..] = (fresh ? 0 : out) + P^T X over units [begin, end) of the
+// rows of several panels. Panel p's weights lie at pt + p * pt_panel [keys][kPanelUnits]; x [end][..] holds the rows of
+// all. Summed as above.
+template <class U, int kRows, int kWidth>
+HWY_NOINLINE void key_tile(const U* HWY_RESTRICT pt, std::size_t pt_panel, const U* HWY_RESTRICT x,
+                           std::size_t x_stride, std::size_t begin, std::size_t end, bool fresh,
+                           Sum<U>* HWY_RESTRICT out, std::size_t out_stride) {
+  using T = Sum<U>;
   const Tag<T> d;
   Vec<T> sum[kRows][kWidth];
   for (int r = 0; r < kRows; ++r) {
     for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::Zero(d);
   }
-  pt += begin / kPanel<T> * pt_panel + begin % kPanel<T>;
+  pt += begin / kPanelUnits<U> * pt_panel + begin % kPanelUnits<U>;
   for (std::size_t i = begin; i < end;) {  // one loop: two, for panels and rows, would keep the sums in memory
-    Vec<T> columns[kWidth];
-    for (int w = 0; w < kWidth; ++w) columns[w] = hn::LoadU(d, x + i * x_stride + w * kLanes<T>);
+    Vec<U> columns[kWidth];
+    for (int w = 0; w < kWidth; ++w) columns[w] = hn::LoadU(Tag<U>(), x + i * x_stride + w * kLanes<T>);
     for (int r = 0; r < kRows; ++r) {
-      const Vec<T> factor = hn::Set(d, pt[r * kPanel<T>]);
-      for (int w = 0; w < kWidth; ++w) sum[r][w] = hn::MulAdd(factor, columns[w], sum[r][w]);
+      const Vec<U> factor = hn::Set(Tag<U>(), pt[r * kPanelUnits<U>]);
+      for (int w = 0; w < kWidth; ++w) sum[r][w] = multiply_add<U>(factor, columns[w], sum[r][w]);
     }
-    pt += ++i % kPanel<T> == 0 ? pt_panel - kPanel<T> + 1 : 1;
+    pt += ++i % kPanelUnits<U> == 0 ? pt_panel - kPanelUnits<U> + 1 : 1;
   }
   for (int r = 0; r < kRows; ++r) {
     for (int w = 0; w < kWidth; ++w) {
@@ -175,16 +180,17 @@ struct RowRange {
 
 // out [n keys][padded_E] (+)= P^T X, where X [..][..] is dO or Q of several panels, over rows_of(first key, last key of
 // the register tile). Of 32 registers, 6 x 4 vectors need fewer loads than 12 x 2.
-template <class T, class RowsOf>
-void accumulate_keys(const T* pt, std::size_t pt_panel, std::size_t n, const RowsOf& rows_of, const T* x,
-                     std::size_t x_stride, bool fresh, T* out, std::size_t out_stride, std::size_t padded_E) {
-  for_columns<T, kTileRows == 12 ? 4 : 2>(0, padded_E, [&](std::size_t e, auto width) {
+template <class U, class RowsOf>
+void accumulate_keys(const U* pt, std::size_t pt_panel, std::size_t n, const RowsOf& rows_of, const U* x,
+                     std::size_t x_stride, bool fresh, Sum<U>* out, std::size_t out_stride, std::size_t padded_E) {
+  for_columns<U, kTileRows == 12 ? 4 : 2>(0, padded_E, [&](std::size_t e, auto width) {
     constexpr int kWidth = decltype(width)::value;
     for_register_tiles<kWidth == 4 ? kTileRows / 2 : kTileRows>(n, [&](std::size_t first, auto height) {
       constexpr int kRows = decltype(height)::value;
       const RowRange rows = rows_of(first, first + kRows - 1);
-      key_tile<T, kRows, kWidth>(pt + first * kPanel<T>, pt_panel, x + e, x_stride, rows.begin, rows.end, fresh,
-                                 out + first * out_stride + e, out_stride);
+      key_tile<U, kRows, kWidth>(pt + first * kPanelUnits<U>, pt_panel, x + e, x_stride, rows.begin / kDepth<U>,
+                                 (rows.end + kDepth<U> - 1) / kDepth<U>, fresh, out + first * out_stride + e,
+                                 out_stride);
     });
   });
 }
