@@ -6,6 +6,7 @@
 
 #include "cli/device.h"
 #include "cli/progress.h"
+#include "cli/rank_grid.h"
 #include "cli/ranks.h"
 #include "cli/say.h"
 #include "cli/signals.h"
@@ -19,6 +20,7 @@ struct TrainOptions {
   std::optional<double> rate, decay, dropout;
   std::optional<bool> feed_forward, bias;
   DeviceChoice on;
+  GridChoice grid;
   bool force = false, resume = false;
   std::string format = "table";
 };
@@ -50,7 +52,7 @@ model::Config model_of(const TrainOptions& o, const model::Config& own) {
 
 constexpr std::int64_t kParts = 16;  // of a batch, on ranks: enough for a few, and few enough to keep products large
 
-train::Plan plan_of(const TrainOptions& o) {
+train::Plan plan_of(const TrainOptions& o, const train::RankGrid& grid) {
   train::Plan plan = train::plan_for(o.task);
   plan.model = model_of(o, plan.model);
   plan.file = o.file;
@@ -59,7 +61,7 @@ train::Plan plan_of(const TrainOptions& o) {
   set(o.seed, plan.training.seed);
   set(o.steps, plan.training.steps);
   set(o.batch, plan.training.batch);
-  plan.training.parts = o.parts.value_or(ranks().size() > 1 ? std::min(kParts, plan.training.batch) : 1);
+  plan.training.parts = o.parts.value_or(grid.data().size() > 1 ? std::min(kParts, plan.training.batch) : 1);
   set(o.rate, plan.training.rate);
   set(o.decay, plan.training.decay);
   plan.training.warmup = o.warmup.value_or(std::min(plan.training.warmup, plan.training.steps / 10));
@@ -97,7 +99,7 @@ void check_resume(const TrainOptions& o) {
     if (given)
       misused(
           fmt::format("--{}: a run that is resumed keeps its plan; only --steps, --save-every, --device, "
-                      "--precision, --threads and the place of --file may change",
+                      "--precision, --threads, --ranks and the place of --file may change",
                       name));
   }
 }
@@ -110,16 +112,16 @@ void check(const TrainOptions& o) {
   if (!o.task.empty() && o.task != task) misused(fmt::format("{} is a run of {}, not of {}", o.out, task, o.task));
 }
 
-std::unique_ptr<train::Run> run_of(const TrainOptions& o, Context& context) {
+std::unique_ptr<train::Run> run_of(const TrainOptions& o, Context& context, const train::RankGrid& grid) {
   if (!o.resume) {
     const Progress progress("making the model");
     train::Plan plan;
-    together(ranks(), [&] { plan = plan_of(o); });
-    return train::Run::start(context, std::move(plan), o.out, o.force, ranks());
+    together(ranks(), [&] { plan = plan_of(o, grid); });
+    return train::Run::start(context, std::move(plan), o.out, o.force, grid);
   }
   std::optional<Progress> progress(std::in_place, "loading " + o.out);
   const train::Changes changes{.steps = o.steps, .save_every = o.save_every, .file = o.file};
-  auto run = train::Run::resume(context, o.out, changes, ranks());
+  auto run = train::Run::resume(context, o.out, changes, grid);
   progress.reset();
   if (const std::string target = train::target_of(context); run->plan().target != target) {
     say(fmt::format("note: this run started on {} and continues on {}: the last bits will differ\n", run->plan().target,
@@ -129,10 +131,11 @@ std::unique_ptr<train::Run> run_of(const TrainOptions& o, Context& context) {
 }
 
 // "run: copy, 106,304 parameters, 600 steps, seed 1"
-void announce(const train::Run& run) {
+void announce(const train::Run& run, const train::RankGrid& grid) {
   const train::TrainOptions& training = run.plan().training;
   const std::string from = run.steps_taken() > 0 ? fmt::format(" from step {}", run.steps_taken()) : "";
-  const std::string on = ranks().size() > 1 ? fmt::format(", on {} ranks", ranks().size()) : "";
+  std::string on = ranks().size() > 1 ? fmt::format(", on {} ranks", ranks().size()) : "";
+  if (grid.heads().size() > 1) on += fmt::format(" (data={},heads={})", grid.data().size(), grid.heads().size());
   say(fmt::format("{}: {}, {} parameters, {} steps{}, seed {}{}\n", run.folder().string(), run.task().name(),
                   text_of(run.model().parameter_count(), Style::count), training.steps, from, training.seed, on));
 }
@@ -150,13 +153,18 @@ train::Outcome go(train::Run& run, Progress& progress) {
 
 void train_model(const TrainOptions& o) {
   std::optional<Context> context;
+  int heads = 1;
   together(ranks(), [&] {
     check(o);
+    heads = o.grid.heads(ranks().size());
     context.emplace(o.on.context());
   });
-  expect_agreement(ranks(), "train", own_facts());
-  const std::unique_ptr<train::Run> run = run_of(o, *context);
-  announce(*run);
+  std::vector<Fact> facts = own_facts();
+  facts.push_back({"number of ranks that share a pass", std::to_string(heads)});
+  expect_agreement(ranks(), "train", facts);
+  const train::RankGrid grid(ranks(), heads);
+  const std::unique_ptr<train::Run> run = run_of(o, *context, grid);
+  announce(*run, grid);
   const std::int64_t steps = run->plan().training.steps;
   std::optional<Progress> progress(std::in_place, run->task().name(), steps, run->steps_taken());
   train::Outcome outcome;
@@ -204,9 +212,10 @@ std::vector<Option> options_of(TrainOptions& o) {
       {"steps", "N", "how many steps; with --resume, a new total", &o.steps, {}, 1, kMostSteps},
       {"batch", "N", "sequences per step", &o.batch},
       {"parts", "N",
-       "parts of a batch, whose gradients are summed in a fixed order: at least as many as ranks; default: 1, on ranks "
-       "16",
+       "parts of a batch, whose gradients are summed in a fixed order: at least as many as ranks that share them; "
+       "default: 1, if ranks share them 16",
        &o.parts},
+      o.grid.option(),
       {"rate", "X", "peak learning rate", &o.rate, {}, 0, 1000, true},
       {"warmup",
        "N",
@@ -253,7 +262,9 @@ Command train_command() {
                    {"polyhead train text --file book.txt --out book", "learn the bytes of a file"},
                    {"polyhead train copy --heads 8 --no-feed-forward --out copy8",
                     "attention alone, eight heads per layer"},
-                   {"mpirun -n 4 polyhead train copy --out run", "on four ranks; two or seven come to the same bits"}},
+                   {"mpirun -n 4 polyhead train copy --out run", "on four ranks; two or seven come to the same bits"},
+                   {"mpirun -n 4 polyhead train copy --ranks data=2,heads=2 --out run",
+                    "the same bits again: pairs of ranks share every pass"}},
       .options = options_of(*o),
       .run = [o] { train_model(*o); },
       .on_ranks = true};

@@ -5,8 +5,7 @@
 namespace polyhead::ops {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{4}
-                                << 20;  // bytes of gradients that are gathered at once, if not one alone
+constexpr std::int64_t kPiece = 4'000'000;  // bytes of gradients that are gathered at once, if not one alone
 
 std::int64_t bytes_of(const TensorView& view) {
   return view.count() * static_cast<std::int64_t>(size_of(view.dtype()));

@@ -44,11 +44,13 @@ void check(const Plan& plan) {
   expect(plan.save_every >= 1, "save_every", "1 or more", plan.save_every);
 }
 
-// More ranks than parts have nothing to do, and a part is never split.
-void expect_ranks(const Plan& plan, const Ranks& ranks) {
-  if (ranks.size() <= plan.training.parts) return;
+// More groups than parts have nothing to do, and a part is never split.
+void expect_ranks(const Plan& plan, const RankGrid& ranks) {
+  const int groups = ranks.data().size();
+  if (groups <= plan.training.parts) return;
   refuse("expected at most as many ranks as the batch has parts (" + std::to_string(plan.training.parts) + "), found " +
-         std::to_string(ranks.size()) + "; start fewer, or a new run with more --parts");
+         std::to_string(groups) +
+         "; start fewer, let them share every pass (--ranks heads=N), or start a new run with more --parts");
 }
 
 // Parts of a batch draw their dropout from its origin.
@@ -79,8 +81,23 @@ Plan plan_of(const fs::path& folder, const Changes& changes) {
   return plan;
 }
 
-void expect_memory(const Plan& plan) {
-  const RunMemory memory = memory_of(plan.model, plan.model.context, plan.training.batch, plan.training.parts);
+// What ranks that share a pass gather at once: the columns of its widest product, or the gradient of its largest
+// weight.
+double gathered_bytes(const model::Config& config, const model::Pass& step) {
+  std::int64_t widest = std::max(config.width, config.outputs());
+  if (config.feed_forward != model::FeedForward::none) {
+    widest = std::max(widest, (is_gated(config.feed_forward) ? 2 : 1) * config.hidden);
+  }
+  for (const model::LayerHeads& heads : config.layers) {
+    widest = std::max(widest, (heads.heads + 2 * heads.kv_heads) * config.head_dim);
+  }
+  const std::int64_t rows = std::max(step.batch * step.tokens, std::max(config.width, config.hidden));
+  return 4.0 * static_cast<double>(rows) * static_cast<double>(widest);
+}
+
+void expect_memory(const Plan& plan, const RankGrid& ranks) {
+  const RunMemory memory =
+      memory_of(plan.model, plan.model.context, plan.training.batch, plan.training.parts, ranks.heads().size());
   model::expect_memory("run", plan.model, memory.copies, memory.step, memory.more);
 }
 
@@ -96,13 +113,16 @@ std::string target_of(const Context& context) {
 
 // Parameters, gradients and two moments, and a gradient for every level of a tree of parts; a training step; a
 // validation and its sequences.
-RunMemory memory_of(const model::Config& config, std::int64_t tokens, std::int64_t batch, std::int64_t parts) {
+RunMemory memory_of(const model::Config& config, std::int64_t tokens, std::int64_t batch, std::int64_t parts,
+                    std::int64_t heads) {
   const model::Pass step{.batch = (batch + parts - 1) / parts, .tokens = tokens, .backward = true};
   const model::Pass validation{.batch = batch, .tokens = tokens};
   const double sequences = kValidationBatches * 8.0 * static_cast<double>(batch) * static_cast<double>(tokens);
+  const double shared = heads > 1 ? gathered_bytes(config, step) : 0;
   const auto levels = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(parts)));
-  return {
-      .copies = parts > 1 ? 5 + levels : 4, .step = step, .more = model::pass_bytes(config, validation) + sequences};
+  return {.copies = parts > 1 ? 5 + levels : 4,
+          .step = step,
+          .more = model::pass_bytes(config, validation) + sequences + shared};
 }
 
 std::unique_ptr<Task> task_of(Plan& plan) {
@@ -132,7 +152,7 @@ void remove_run(const fs::path& folder) {
   }
 }
 
-Run::Run(Context& context, Plan plan, std::unique_ptr<Task> task, const fs::path& folder, Ranks& ranks)
+Run::Run(Context& context, Plan plan, std::unique_ptr<Task> task, const fs::path& folder, const RankGrid& ranks)
     : context_(context),
       ranks_(ranks),
       plan_(std::move(plan)),
@@ -143,11 +163,11 @@ Run::Run(Context& context, Plan plan, std::unique_ptr<Task> task, const fs::path
 
 // Before anything is written.
 void Run::expect_agreement() const {
-  if (ranks_.size() == 1) return;
+  if (ranks_.all().size() == 1) return;
   std::vector<Fact> facts{{"text", plan_.text_mark.empty() ? "none" : plan_.text_mark},
                           {"number of steps between checkpoints", std::to_string(plan_.save_every)}};
   for (Fact& fact : trainer_.facts()) facts.push_back(std::move(fact));
-  polyhead::expect_agreement(ranks_, "run", facts);
+  polyhead::expect_agreement(ranks_.all(), "run", facts);
 }
 
 // The process may have been killed after saving the state and before saving its model.
@@ -158,9 +178,10 @@ void Run::open(std::int64_t saved) {
   if (saved > 0) model::save(*model_, folder_);
 }
 
-std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& folder, bool force, Ranks& ranks) {
+std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& folder, bool force,
+                                const RankGrid& ranks) {
   std::unique_ptr<Run> run;
-  together(ranks, [&] {
+  together(ranks.all(), [&] {
     check(plan);
     expect_ranks(plan, ranks);
     expect_parts(plan, context);
@@ -169,12 +190,12 @@ std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& fol
     std::unique_ptr<Task> task = task_of(plan);
     fit_to_task(plan.model, *task);
     model::check(plan.model);
-    expect_memory(plan);
+    expect_memory(plan, ranks);
     run.reset(new Run(context, std::move(plan), std::move(task), folder, ranks));
   });
   run->expect_agreement();
-  together(ranks, [&] {
-    if (ranks.rank() > 0) return;
+  together(ranks.all(), [&] {
+    if (ranks.all().rank() > 0) return;
     io::expect_new_folder(folder, force);
     io::make_folder(folder);
     run->lock_.emplace(folder);
@@ -186,9 +207,10 @@ std::unique_ptr<Run> Run::start(Context& context, Plan plan, const fs::path& fol
   return run;
 }
 
-std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const Changes& changes, Ranks& ranks) {
+std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const Changes& changes,
+                                 const RankGrid& ranks) {
   std::unique_ptr<Run> run;
-  together(ranks, [&] {
+  together(ranks.all(), [&] {
     Plan plan = plan_of(folder, changes);
     expect_ranks(plan, ranks);
     expect_parts(plan, context);
@@ -204,17 +226,17 @@ std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const
       refuse(folder.string() + ": expected " + kStateFile + " beside " + model::kWeightsFile +
              ", found none: this model has no run to resume");
     }
-    expect_memory(plan);
+    expect_memory(plan, ranks);
     run.reset(new Run(context, std::move(plan), std::move(task), folder, ranks));
-    if (ranks.rank() == 0) run->lock_.emplace(folder);
+    if (ranks.all().rank() == 0) run->lock_.emplace(folder);
     if (saved) {
       run->trainer_.resume(state);
       run->saved_ = run->steps_taken();
     }
   });
   run->expect_agreement();
-  together(ranks, [&] {
-    if (ranks.rank() > 0) return;
+  together(ranks.all(), [&] {
+    if (ranks.all().rank() > 0) return;
     io::sweep_temporaries(folder);
     run->open(run->saved_);
   });
@@ -223,7 +245,7 @@ std::unique_ptr<Run> Run::resume(Context& context, const fs::path& folder, const
 
 Validation Run::validate() {
   const model::SequenceScores scores =
-      evaluate(context_, *model_, *task_, Split::validation, kValidationBatches, plan_.training.batch, ranks_);
+      evaluate(context_, *model_, *task_, Split::validation, kValidationBatches, plan_.training.batch, ranks_.all());
   return {.step = steps_taken(), .loss = scores.mean_loss(), .accuracy = scores.accuracy()};
 }
 
@@ -231,7 +253,7 @@ Validation Run::validate() {
 void Run::checkpoint(double seconds) {
   validation_ = validate();
   trainer_.expect_sane(validation_.loss, validation_.step, "the validation loss");
-  if (ranks_.rank() > 0) {
+  if (ranks_.all().rank() > 0) {
     saved_ = steps_taken();
     return;
   }
@@ -252,7 +274,7 @@ Outcome Run::go(const std::function<bool(const StepReport&)>& go_on) {
     last = trainer_.step();
     const bool logged = last.step == 1 || last.step % kLogEvery == 0 || trainer_.done();
     if (logged && metrics_) metrics_->add(last, seconds());
-    stopped = on_any(ranks_, !go_on(last));
+    stopped = on_any(ranks_.all(), !go_on(last));
     if (stopped || trainer_.done() || last.step % plan_.save_every == 0) checkpoint(seconds());
   }
   if (validation_.step != steps_taken()) validation_ = validate();  // there was nothing left to do

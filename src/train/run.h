@@ -14,11 +14,11 @@
 #include <memory>
 #include <optional>
 
-#include "core/ranks.h"
 #include "io/file.h"
 #include "model/memory.h"
 #include "train/metrics.h"
 #include "train/plan.h"
+#include "train/rank_grid.h"
 #include "train/trainer.h"
 
 namespace polyhead::train {
@@ -49,7 +49,8 @@ struct RunMemory {
   model::Pass step;
   double more;
 };
-RunMemory memory_of(const model::Config& config, std::int64_t tokens, std::int64_t batch, std::int64_t parts);
+RunMemory memory_of(const model::Config& config, std::int64_t tokens, std::int64_t batch, std::int64_t parts,
+                    std::int64_t heads = 1);
 // Removes the files of a run, and no others, from a folder.
 void remove_run(const std::filesystem::path& folder);
 
@@ -58,11 +59,11 @@ class Run {
   // Touches nothing until the plan is found valid. Refuses (input) a folder that is not empty, unless forced; then it
   // removes the files of an older run, and no others.
   static std::unique_ptr<Run> start(Context& context, Plan plan, const std::filesystem::path& folder, bool force,
-                                    Ranks& ranks = alone());
+                                    const RankGrid& ranks = {});
   // Continues from the last checkpoint, or from the beginning if there is none yet. On the same vector instructions,
   // with any number of threads, it ends with the same bits as an uninterrupted run.
   static std::unique_ptr<Run> resume(Context& context, const std::filesystem::path& folder, const Changes& changes = {},
-                                     Ranks& ranks = alone());
+                                     const RankGrid& ranks = {});
 
   const Plan& plan() const noexcept { return plan_; }
   const Task& task() const noexcept { return *task_; }
@@ -76,14 +77,15 @@ class Run {
   Outcome go(const std::function<bool(const StepReport&)>& go_on);
 
  private:
-  Run(Context& context, Plan plan, std::unique_ptr<Task> task, const std::filesystem::path& folder, Ranks& ranks);
+  Run(Context& context, Plan plan, std::unique_ptr<Task> task, const std::filesystem::path& folder,
+      const RankGrid& ranks);
   void expect_agreement() const;
   void open(std::int64_t saved);  // the folder, to write into
   Validation validate();
   void checkpoint(double seconds);
 
   Context& context_;
-  Ranks& ranks_;
+  RankGrid ranks_;
   Plan plan_;
   std::unique_ptr<Task> task_;
   std::unique_ptr<model::Transformer> model_;

@@ -78,7 +78,7 @@ model::SequenceScores evaluate(Context& context, model::Transformer& model, cons
 }
 
 Trainer::Trainer(Context& context, model::Transformer& model, const Task& task, const TrainOptions& options,
-                 Ranks& ranks)
+                 const RankGrid& ranks)
     : context_(context),
       model_(model),
       task_(task),
@@ -87,7 +87,10 @@ Trainer::Trainer(Context& context, model::Transformer& model, const Task& task, 
       schedule_{.peak = options.rate, .warmup = options.warmup, .steps = options.steps},
       tape_(context),
       ranks_(ranks) {
-  if (options.parts > 1) sums_.emplace(context, model.parameters(), options.parts, ranks);
+  if (options.parts > 1) sums_.emplace(context, model.parameters(), options.parts, ranks_.data());
+  if (ranks_.heads().size() == 1) return;
+  shared_.emplace(ranks_.heads());
+  tape_.share(&*shared_);
 }
 
 // Leaves the gradient of the mean loss of these rows on the tape. Threads stay awake from the loss on.
@@ -124,7 +127,7 @@ double Trainer::gradient_of_parts(const Batch& data, std::uint64_t index) {
     return weight;
   });
   double sum = 0;
-  for (const std::string& some : ranks_.gather(losses)) {
+  for (const std::string& some : ranks_.data().gather(losses)) {
     for (std::size_t at = 0; at < some.size(); at += sizeof sum) {
       double share = 0;
       std::memcpy(&share, some.data() + at, sizeof share);
@@ -132,6 +135,16 @@ double Trainer::gradient_of_parts(const Batch& data, std::uint64_t index) {
     }
   }
   return sum;
+}
+
+// Ranks that share a pass have some rows of it each.
+void Trainer::complete_gradient() {
+  if (!shared_) return;
+  std::vector<TensorView> gradients;
+  for (const autograd::Parameter* parameter : model_.parameters()) {
+    gradients.emplace_back(tape_.gradients().of(*parameter));
+  }
+  shared_->complete(context_, gradients);
 }
 
 StepReport Trainer::step() {
@@ -146,6 +159,7 @@ StepReport Trainer::step() {
   } else {
     loss = gradient_of(data, index, 0, options_.batch, burst);
   }
+  complete_gradient();
   report.gradient_norm = optimiser_.norm(context_, tape_.gradients());
   if (loss) report.loss = loss->read().loss;  // only now, so that a GPU is waited for once
   expect_sane(report.loss, report.step, "the loss");
@@ -159,7 +173,7 @@ StepReport Trainer::step() {
 
 // All ranks see the same numbers, and so end together.
 void Trainer::diverged(const std::string& what) const {
-  ranks_.end_together();
+  ranks_.all().end_together();
   throw Diverged(what);
 }
 

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "core/executor.h"
-#include "core/ranks.h"
 #include "model/transformer.h"
 #include "train/optimiser.h"
 #include "train/parts.h"
+#include "train/rank_grid.h"
 #include "train/task.h"
 
 namespace polyhead::train {
@@ -45,7 +45,7 @@ class Trainer {
  public:
   // The model must fit the task.
   Trainer(Context& context, model::Transformer& model, const Task& task, const TrainOptions& options,
-          Ranks& ranks = alone());
+          const RankGrid& ranks = {});
 
   std::int64_t steps_taken() const noexcept { return optimiser_.steps_taken(); }
   bool done() const noexcept { return steps_taken() >= options_.steps; }
@@ -67,6 +67,7 @@ class Trainer {
   autograd::Loss gradient_of(const Batch& data, std::uint64_t index, std::int64_t begin, std::int64_t end,
                              std::optional<Executor::Burst>& burst);
   double gradient_of_parts(const Batch& data, std::uint64_t index);
+  void complete_gradient();
   [[noreturn]] void diverged(const std::string& what) const;
   std::string at(std::int64_t step) const;  // " at step 7 (rate 0.001)"
 
@@ -77,8 +78,9 @@ class Trainer {
   Optimiser optimiser_;
   Schedule schedule_;
   autograd::Tape tape_;
-  Ranks& ranks_;
-  std::optional<PartSums> sums_;  // if there are parts
+  RankGrid ranks_;
+  std::optional<PartSums> sums_;           // if there are parts
+  std::optional<ops::SharedPass> shared_;  // if ranks share a pass
   std::optional<double> first_loss_;
 };
 

@@ -59,6 +59,41 @@ TEST_F(TrainOnRanks, HasTheBitsOfOneProcess) {
   }
 }
 
+// Ranks that share every pass, alone and in groups that share the parts; more ranks than kv heads, and numbers of heads
+// and columns that they do not divide.
+TEST_F(TrainOnRanks, ShareHeadsToTheBitsOfOneProcess) {
+  const std::vector<std::pair<std::string, std::vector<std::pair<int, std::string>>>> kinds{
+      {"train copy --heads 6 --kv-heads 3 --width 42 --dropout 0.1 --steps 5 --batch 9 --save-every 2 --parts 3",
+       {{1, "heads=1"}, {2, "heads=2"}, {3, "heads=3"}, {4, "data=2"}, {6, "data=3,heads=2"}, {7, "heads=7"}}},
+      {"train dyck --dropout 0.2 --batch 6 --steps 4 --norm rms --positions rotary", {{2, "heads=2"}, {7, "heads=7"}}},
+      {"train classify --dropout 0.1 --batch 8 --steps 4 --heads 3 --width 30 --no-bias", {{4, "heads=4"}}}};
+  for (const auto& [kind, grids] : kinds) {
+    ASSERT_EQ(cli::output_of(kind + to("one") + " --force").code, 0);
+    for (const auto& [ranks, grid] : grids) {
+      SCOPED_TRACE(kind + " --ranks " + grid);
+      const Ran ran = said_by(mpirun(ranks, kind + to("many") + " --force --ranks " + grid));
+      ASSERT_EQ(ran.code, 0) << ran.text;
+      expect_same_bits("one", "many");
+    }
+  }
+}
+
+TEST_F(TrainOnRanks, GoOnWithOtherSharesOfAPass) {
+  const std::string begin = "train copy --dropout 0.1 --kv-heads 2 --parts 4 --batch 8 --steps 3";
+  ASSERT_EQ(cli::output_of(begin + to("one")).code, 0);
+  ASSERT_EQ(said_by(mpirun(3, begin + to("many") + " --ranks heads=3")).code, 0);
+  const std::vector<std::tuple<int, std::string, std::string>> rests{
+      {4, "data=2,heads=2", "5"}, {0, "", "6"}, {2, "data=1,heads=2", "9"}};
+  for (const auto& [ranks, grid, steps] : rests) {
+    const std::string more = "train --resume --steps " + steps;
+    ASSERT_EQ(cli::output_of(more + to("one")).code, 0);
+    const Ran ran =
+        ranks == 0 ? cli::output_of(more + to("many")) : said_by(mpirun(ranks, more + to("many") + " --ranks " + grid));
+    ASSERT_EQ(ran.code, 0) << ran.text;
+    expect_same_bits("one", "many");
+  }
+}
+
 TEST_F(TrainOnRanks, GoesOnWithAnotherNumberOfRanks) {
   const std::string begin = "train copy --dropout 0.1 --parts 16 --steps 6";
   ASSERT_EQ(cli::output_of(begin + to("one")).code, 0);
@@ -126,6 +161,15 @@ TEST_F(TrainOnRanks, RefuseWhatTheyCannotShare) {
   expect_refused(mpirun(3, "train copy --parts 2" + to("refused")), 3,
                  {"as many ranks as the batch has parts (2), found 3"});
   expect_refused(mpirun(2, "train copy --batch 4 --parts 5" + to("refused")), 3, {"parts: expected from 1", "found 5"});
+  const std::string grid = "train copy" + to("refused") + " --ranks ";
+  expect_refused(mpirun(2, grid + "tails=2"), 2, {"--ranks: expected data=N, heads=N or both, found 'tails=2'"});
+  expect_refused(mpirun(2, grid + "heads=0"), 2, {"--ranks: expected data=N, heads=N or both, found 'heads=0'"});
+  expect_refused(mpirun(2, grid + "heads=2,heads=2"), 2, {"--ranks: heads is given twice"});
+  expect_refused(mpirun(3, grid + "heads=2"), 2, {"--ranks: expected a multiple of 2 ranks for heads=2, found 3"});
+  expect_refused(mpirun(4, grid + "data=3,heads=2"), 2, {"--ranks: expected 6 ranks for data=3,heads=2, found 4"});
+  expect_refused(cli::command(grid + "heads=2") + " 2>&1", 2, {"for heads=2, found one process; start as many"});
+  expect_refused(mpirun(2, grid + "heads=2") + " : -n 2 " + cli::command(grid + "data=4"), 3,
+                 {"rank 2 has another number of ranks that share a pass: expected 2 as rank 0 has, found 1"});
   expect_refused(mpirun(2, "train copy --device cuda" + to("refused")), 2, {"ranks compute on CPUs"});
   expect_refused(mpirun(2, "train copy --stepz 3" + to("refused")), 2, {"unknown option '--stepz'"});
 }
