@@ -20,6 +20,7 @@ constexpr double kBackward = 2;           // FLOPs of a backward pass, by those 
 constexpr double kTextHead = 8;           // bytes by which ranks tell each other how long a text is
 constexpr double kJob = 8, kScores = 32;  // bytes of a job's number, and of a sequence's scores
 constexpr double kAnswer = 100e-6;        // at most: rank 0 looks for questions about jobs that often
+constexpr double kPiece = 4e6;            // bytes of a gradient that ranks gather at once
 constexpr double kSurveys = 4;            // of the model and an untrained one, on sequences and on repeats
 
 double number(std::int64_t n) { return static_cast<double>(n); }
@@ -73,22 +74,67 @@ double gathering(const Link& link, std::int64_t ranks, double bytes_of_all) {
 
 // ---- a step of training
 
+// What ranks that share a pass give each other, forward and backward, as src/ops/shared_heads.h and the products do:
+// how often, and how many numbers of so many sequences.
+struct Gathered {
+  double times = 0, numbers = 0;
+};
+
+Gathered gathered_in_pass(const model::Config& config, std::int64_t sequences, std::int64_t tokens) {
+  const double rows = number(sequences * tokens), C = number(config.width);
+  Gathered found;
+  const auto add = [&](double of_rows, double columns) {
+    ++found.times;
+    found.numbers += of_rows * columns;
+  };
+  for (const model::LayerHeads& heads : config.layers) {
+    const double inner = number(heads.heads * config.head_dim), kv = number(heads.kv_heads * config.head_dim);
+    if (heads.heads > 0) {
+      if (config.qk_norm) add(rows, inner + kv);
+      for (const double columns : {inner, C, inner + 2 * kv, C}) add(rows, columns);
+    }
+    if (config.feed_forward == model::FeedForward::none) continue;
+    const double hidden = number(config.hidden), up = is_gated(config.feed_forward) ? 2 * hidden : hidden;
+    for (const double columns : {up, C, hidden, C}) add(rows, columns);
+  }
+  const double answers = config.kind == model::Kind::gpt ? rows : number(sequences);
+  for (const double columns : {number(config.outputs()), C}) add(answers, columns);
+  return found;
+}
+
 class Step {
  public:
-  Step(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks)
+  Step(const Workload& work, const Rates& rates, const Link& link, std::int64_t groups)
       : work_(work),
         link_(link),
-        tree_(work.parts, ranks),
+        tree_(work.parts, groups),
         gradient_(kBytes * model::parameter_count(work.config)),
         sweep_(model::parameter_count(work.config) / rates.sums),
-        sequence_((1 + kBackward) * forward_flops(work.config, 1, work.tokens) / rates.training) {}
+        sequence_((1 + kBackward) * forward_flops(work.config, 1, work.tokens) / rates.training / number(work.heads)) {
+    for (const model::LayerHeads& heads : work.config.layers) {
+      if (heads.heads == 0) continue;
+      const double n = number(work.heads), kv_heads = number(heads.kv_heads);
+      const double most = std::ceil(kv_heads / n) / kv_heads;
+      const double attention = flops_of(work.config, heads).pair * pairs_of(work.config, number(work.tokens));
+      lopsided_ += (1 + kBackward) * attention * beyond(most, 1 / n) / rates.training;
+    }
+  }
 
-  // Of the parts that a rank has: passes, and their gradients packed and added.
-  double own(std::int64_t rank) const {
-    const auto [first, last] = tree_.parts_of(rank);
-    const std::int64_t sequences = work_.batch * last / work_.parts - work_.batch * first / work_.parts;
+  // Of the parts that a group has: passes, and their gradients packed and added.
+  double own(std::int64_t group) const {
+    const auto [first, last] = tree_.parts_of(group);
     const double sweeps = work_.parts > 1 ? number(2 * (last - first) - 1) : 0;
-    return number(sequences) * sequence_ + sweeps * sweep_;
+    return number(sequences_of(group)) * sequence_ + sweeps * sweep_;
+  }
+  // Beyond that, for the rank that has most heads, which the others of the group wait for.
+  double lopsided(std::int64_t group) const { return number(sequences_of(group)) * lopsided_; }
+  // The messages between the ranks of a group: of its passes, and the rows of the gradient.
+  double within(std::int64_t group) const {
+    if (work_.heads == 1) return 0;
+    const auto [first, last] = tree_.parts_of(group);
+    const Gathered pass = gathered_in_pass(work_.config, sequences_of(group), work_.tokens);
+    const double n = number(work_.heads), times = number(last - first) * pass.times + std::ceil(gradient_ / kPiece);
+    return (n - 1) * (times * link_.latency + (kBytes * pass.numbers + gradient_) / n / link_.bandwidth);
   }
   // When the sum of these parts is there.
   double summed(const Range& range) const {
@@ -108,6 +154,10 @@ class Step {
   double sweep() const { return sweep_; }
 
  private:
+  std::int64_t sequences_of(std::int64_t group) const {
+    const auto [first, last] = tree_.parts_of(group);
+    return work_.batch * last / work_.parts - work_.batch * first / work_.parts;
+  }
   bool sends(const Range& range) const {
     return tree_.owner(range.first) != tree_.owner(train::PartTree::right(range).first);
   }
@@ -115,7 +165,7 @@ class Step {
   const Workload& work_;
   const Link& link_;
   train::PartTree tree_;
-  double gradient_, sweep_, sequence_;
+  double gradient_, sweep_, sequence_, lopsided_ = 0;
 };
 
 }  // namespace
@@ -126,26 +176,37 @@ double forward_flops(const model::Config& config, std::int64_t sequences, std::i
   return number(sequences) * flops;
 }
 
-// The sum goes to rank 0, and from there to all, who take the optimiser's step; then the losses and whether anybody
-// wants to stop are gathered.
+// The sum goes to the first group, and from there to all, each rank to those with the same heads; ranks of a group
+// complete it, and all take the optimiser's step; the losses and whether anybody wants to stop are gathered.
 Forecast forecast_training(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks) {
-  const Step step(work, rates, link, ranks);
+  const std::int64_t groups = ranks / work.heads;
+  const Step step(work, rates, link, groups);
   Forecast found{.ranks = ranks};
   double most = 0;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    found.shared += step.own(rank) / number(ranks);
-    most = std::max(most, step.own(rank));
+  for (std::int64_t group = 0; group < groups; ++group) {
+    found.shared += step.own(group) / number(groups);
+    most = std::max(most, step.own(group));
+    found.uneven = std::max(found.uneven, step.lopsided(group));
+    found.sending = std::max(found.sending, step.within(group));
   }
-  found.uneven = beyond(most, found.shared);
+  found.uneven += beyond(most, found.shared);
   found.repeated = (work.parts > 1 ? step.sweep() : 0) + model::parameter_count(work.config) / rates.steps;
   const double losses = 8 * number(work.parts);
   if (ranks > 1) {
-    found.sending = step.summed(step.all()) - most + std::ceil(std::log2(ranks)) * message(link, step.gradient()) +
-                    gathering(link, ranks, losses) + gathering(link, ranks, 0);
-    found.bytes =
-        step.sent(step.all()) + number(ranks - 1) * (step.gradient() + losses + 2 * kTextHead * number(ranks));
+    found.sending += gathering(link, ranks, 0);
+    found.bytes = number(ranks - 1) * kTextHead * number(ranks);
   }
-  const train::RunMemory memory = train::memory_of(work.config, work.tokens, work.batch, work.parts);
+  if (groups > 1) {
+    found.sending += step.summed(step.all()) - most + std::ceil(std::log2(groups)) * message(link, step.gradient()) +
+                     gathering(link, groups, losses);
+    found.bytes += number(work.heads) * (step.sent(step.all()) +
+                                         number(groups - 1) * (step.gradient() + losses + kTextHead * number(groups)));
+  }
+  if (work.heads > 1) {
+    const double passes = kBytes * gathered_in_pass(work.config, work.batch, work.tokens).numbers;
+    found.bytes += number(work.heads - 1) * (passes + number(groups) * step.gradient());
+  }
+  const train::RunMemory memory = train::memory_of(work.config, work.tokens, work.batch, work.parts, work.heads);
   found.memory = model::bytes_of(work.config, memory.copies, memory.step, memory.more);
   return found;
 }

@@ -26,6 +26,7 @@ struct Link {
 struct Workload {
   model::Config config;
   std::int64_t batch = 0, tokens = 0, parts = 1;  // a step: sequences, tokens of each, parts of the batch
+  std::int64_t heads = 1;                         // of its ranks, how many share every pass; they divide their number
   // A scan: sequences that it judges heads by, tokens of each, how many a pass reads, and how many passes a head takes.
   std::int64_t sequences = 0, window = 0, at_once = 1, per_head = 1;
 };
@@ -43,7 +44,7 @@ struct Forecast {
   double seconds() const { return shared + uneven + repeated + sending; }
 };
 
-// A step of polyhead train; there are no more ranks than parts.
+// A step of polyhead train; there are no more groups of ranks that share a pass than parts.
 Forecast forecast_training(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks);
 // A pass over one sequence that lies on the ranks (ops/ring.h).
 Forecast forecast_prefill(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks);

@@ -22,7 +22,7 @@ namespace {
 
 struct PlanOptions {
   std::vector<std::string> names;
-  std::int64_t ranks = 64, batch = 32;
+  std::int64_t ranks = 64, heads = 1, batch = 32;
   std::optional<std::int64_t> tokens, parts, samples;
   std::optional<double> latency, bandwidth, gflops, gigabytes;
   DeviceChoice on;
@@ -159,7 +159,10 @@ void make_plan(const PlanOptions& o) {
   plan.rates = rates_of(o, plan.work, plan.rates_from);
   for (const std::int64_t n : numbers_up_to(o.ranks)) {
     const bool learns = plan.work.config.kind != model::Kind::encoder;
-    if (learns && n <= plan.work.parts) plan.training.push_back(forecast_training(plan.work, plan.rates, plan.link, n));
+    plan.work.heads = std::min(o.heads, n);
+    if (learns && n % plan.work.heads == 0 && n / plan.work.heads <= plan.work.parts) {
+      plan.training.push_back(forecast_training(plan.work, plan.rates, plan.link, n));
+    }
     if (n <= plan.work.tokens) plan.prefill.push_back(forecast_prefill(plan.work, plan.rates, plan.link, n));
     plan.scan.push_back(forecast_scan(plan.work, plan.rates, plan.link, n));
   }
@@ -181,6 +184,7 @@ Command plan_command() {
       .examples = {{"polyhead plan run --ranks 16", "a model that polyhead trained, on up to 16 ranks"},
                    {"polyhead plan gpt2 --batch 512 --ranks 4096 --latency 2 --bandwidth 25",
                     "GPT-2 on a cluster with 200 Gbit/s"},
+                   {"polyhead plan gpt2 --batch 8 --parts 8 --heads 4", "four ranks share every pass of training"},
                    {"mpirun -n 2 polyhead plan run", "with the speed of messages between these two"},
                    {"polyhead plan gpt2 --gflops 2000 --gigabytes 300 --format csv", "for machines that are not here"}},
       .options = {{"MODEL", "",
@@ -188,6 +192,13 @@ Command plan_command() {
                    "count' knows",
                    &o->names},
                   {"ranks", "N", "the most ranks to ask about", &o->ranks, {}, 1, 65'536},
+                  {"heads",
+                   "N",
+                   "ranks that share the heads and products of every pass of training",
+                   &o->heads,
+                   {},
+                   1,
+                   65'536},
                   {"bandwidth",
                    "X",
                    fmt::format("gigabytes per second from one rank to another; default: measured on ranks, else {}",

@@ -47,8 +47,11 @@ std::string worth_text(const Plan& plan, const Section& section) {
     return fmt::format("Pays up to {} rank{}: what holds up more is {}.", worth.ranks, worth.ranks == 1 ? "" : "s",
                        worth.why);
   }
-  if (section.name == "training" && last == plan.work.parts) {
-    return fmt::format("Pays up to {} ranks, as many as the batch has parts: more have nothing to do.", last);
+  if (section.name == "training" && last == plan.work.parts * plan.work.heads) {
+    return plan.work.heads == 1
+               ? fmt::format("Pays up to {} ranks, as many as the batch has parts: more have nothing to do.", last)
+               : fmt::format("Pays up to {} ranks, {} for each of {} parts: more have nothing to do.", last,
+                             plan.work.heads, plan.work.parts);
   }
   return fmt::format("Pays up to {} ranks, the most that were asked about.", last);
 }
@@ -59,9 +62,10 @@ std::string headline(const Plan& plan) {
   const Workload& w = plan.work;
   const Rates& r = plan.rates;
   std::string text =
-      fmt::format("{}: {} parameters, {} heads in {} layers; {} sequences of {} tokens a step, in {} parts\n",
+      fmt::format("{}: {} parameters, {} heads in {} layers; {} sequences of {} tokens a step, in {} parts{}\n",
                   plan.name, text_of(static_cast<std::int64_t>(model::parameter_count(w.config)), Style::count),
-                  w.config.head_count(), w.config.layers.size(), w.batch, w.tokens, w.parts);
+                  w.config.head_count(), w.config.layers.size(), w.batch, w.tokens, w.parts,
+                  w.heads == 1 ? "" : fmt::format(", each shared by {} ranks", w.heads));
   text += wrapped(fmt::format("One rank: {} forward and backward, {} forward; {} of a gradient's numbers summed, {} "
                               "parameters changed, {} outputs merged. {}",
                               rate(r.training, "FLOP/s"), rate(r.forward, "FLOP/s"), rate(r.sums, "/s"),
@@ -82,7 +86,7 @@ const std::vector<std::string>& assumptions() {
       "a message of n bytes takes latency + n / bandwidth, however many are under way; a broadcast goes down a binary "
       "tree",
       "training: in f32, with no message while a pass computes, without checkpoints and validation; one rank has as "
-      "many parts",
+      "many parts; ranks that share a pass divide all of it but attention evenly",
       "prefill: one sequence by ops/ring.h, which no command uses; causal shards are not balanced, and windows count "
       "as if they saw all",
       "a scan: polyhead heads; what rank 0 does alone is a gradient and four surveys, each as fast as a pass; memory "
@@ -118,6 +122,7 @@ Report plan_report(const Plan& plan) {
                            {"batch", plan.work.batch},
                            {"tokens", plan.work.tokens},
                            {"parts", plan.work.parts},
+                           {"ranks_to_a_pass", plan.work.heads},
                            {"sequences", plan.work.sequences},
                            {"window", plan.work.window},
                            {"latency", plan.link.latency},

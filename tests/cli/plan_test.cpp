@@ -71,6 +71,31 @@ TEST(Plan, MessagesOfAStepGoUpATreeAndDownAgain) {
   EXPECT_EQ(found.bytes, 3 * gradient + 3 * gradient + 3 * (16 * 8 + 2 * 8 * 4));
 }
 
+// Numbers of every layer: heads, gradients of q, k and v, four rows as wide as the stream, two hidden ones; then
+// logits.
+TEST(Plan, RanksThatShareAPassDivideIt) {
+  Workload work = work_of(16, 16);
+  const double n = model::parameter_count(work.config), sequence = 3 * forward_flops(work.config, 1, 50) / 4e9;
+  const double numbers = 16 * 50 * (3 * (64 + 3 * 64 + 4 * 64 + 2 * 256) + 100 + 64);
+  const Link link{.latency = 1, .bandwidth = 4 * numbers};
+  for (const std::int64_t heads : {2, 3}) {
+    work.heads = heads;
+    const double others = static_cast<double>(heads - 1);
+    const Forecast found = forecast_training(work, kRates, link, heads);
+    EXPECT_NEAR(found.shared, 16 * sequence / static_cast<double>(heads) + 31 * n / 1e9, 1e-12);
+    // Two of four heads are more than a third.
+    const double pairs = 16 * 3 * 3 * 4.0 * 64 * (50 * 51 / 2) / 4e9;
+    EXPECT_NEAR(found.uneven, heads == 2 ? 0 : pairs * (1.0 / 2 - 1.0 / 3), 1e-12);
+    EXPECT_EQ(found.bytes, others * (4 * (numbers + n) + 8 * static_cast<double>(heads)));
+    // Sixteen passes of 26 messages, one for the gradient, and one that asks whether to stop.
+    EXPECT_NEAR(found.sending, others * (16 * 26 + 1 + 1 + (1 + n / numbers) / static_cast<double>(heads)), 1e-6);
+  }
+  work.heads = 2;
+  const Forecast four = forecast_training(work, kRates, link, 4);
+  EXPECT_NEAR(four.shared, 8 * sequence / 2 + 15 * n / 1e9, 1e-12);
+  EXPECT_EQ(four.bytes, 4 * numbers + 2 * 4 * n + 2 * (2 * 4 * n + 8 * 16 + 8 * 2) + 3 * 8 * 4);
+}
+
 TEST(Plan, TheLastRankOfACausalSequenceSeesAllOfIt) {
   Workload work = work_of(1, 1);
   work.tokens = 40;

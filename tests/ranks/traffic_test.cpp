@@ -16,6 +16,14 @@ namespace {
 class Counted final : public Ranks {
  public:
   explicit Counted(Ranks& ranks) : Ranks(ranks.rank(), ranks.size()), ranks_(ranks) {}
+  // A group of them, which counts for all in the end.
+  Counted(std::unique_ptr<Ranks> group, Counted& all)
+      : Ranks(group->rank(), group->size()), group_(std::move(group)), ranks_(*group_), all_(&all) {}
+  ~Counted() override {
+    if (all_ == nullptr) return;
+    all_->messages += messages;
+    all_->texts += texts;
+  }
 
   double messages = 0, texts = 0, jobs = 0;
 
@@ -45,10 +53,12 @@ class Counted final : public Ranks {
       run(job);
     });
   }
-  std::unique_ptr<Ranks> split(int number) override { return ranks_.split(number); }
+  std::unique_ptr<Ranks> split(int number) override { return std::make_unique<Counted>(ranks_.split(number), *this); }
 
  private:
+  std::unique_ptr<Ranks> group_;
   Ranks& ranks_;
+  Counted* all_ = nullptr;
 };
 
 double over_ranks(double mine) {
@@ -63,29 +73,40 @@ const cli::Link kLink{1e-6, 1e9};
 train::Plan plan() {
   train::Plan plan = train::plan_for("copy");
   plan.model = model::make_config(model::Kind::gpt, 2, 24, 4);
+  plan.model.layers[1] = {.heads = 2, .kv_heads = 1};
+  plan.model.qk_norm = true;
+  plan.model.feed_forward = model::FeedForward::swiglu;
   plan.training.batch = 9;
   plan.training.parts = 8;
   return plan;
 }
 
-// Of a run of so many steps.
-double sent_in(std::int64_t steps) {
+// Of a run of so many steps, in which so many ranks share every pass.
+double sent_in(std::int64_t steps, int heads) {
   const io::Scratch scratch;
   Context context(1);
   train::Plan some = plan();
   some.training.steps = steps;
   Counted counted(ranks());
-  train::Run::start(context, some, scratch / "run", false, counted)->go([](const auto&) { return true; });
+  {
+    const train::RankGrid grid(counted, heads);
+    train::Run::start(context, some, scratch / "run", false, grid)->go([](const auto&) { return true; });
+  }
   return over_ranks(counted.messages + counted.texts);
 }
 
 TEST(Traffic, OfAStepIsWhatThePlanSays) {
   train::Plan some = plan();
   train::fit_to_task(some.model, *train::task_of(some));
-  const cli::Workload work{.config = some.model, .batch = 9, .tokens = some.model.context, .parts = 8};
-  const double two = sent_in(2), three = sent_in(3);
-  EXPECT_EQ(three - two, cli::forecast_training(work, kRates, kLink, ranks().size()).bytes);
-  EXPECT_EQ(three > two, ranks().size() > 1);
+  for (int heads = 1; heads <= ranks().size(); ++heads) {
+    if (ranks().size() % heads != 0) continue;
+    SCOPED_TRACE(heads);
+    const cli::Workload work{
+        .config = some.model, .batch = 9, .tokens = some.model.context, .parts = 8, .heads = heads};
+    const double two = sent_in(2, heads), three = sent_in(3, heads);
+    EXPECT_EQ(three - two, cli::forecast_training(work, kRates, kLink, ranks().size()).bytes);
+    EXPECT_EQ(three > two, ranks().size() > 1);
+  }
 }
 
 TEST(Traffic, OfARingIsWhatThePlanSays) {
