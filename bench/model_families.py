@@ -131,8 +131,8 @@ def commands(bench):
     with tempfile.TemporaryDirectory() as folder:
         text = pathlib.Path(folder) / "text"
         text.write_text((ROOT / "LICENSE").read_text())
-        for label, extra, most in (("polyhead heads, 512 tokens, without damage", ["--no-damage"], 5),
-                                   ("polyhead heads, 512 tokens, damage of 270 heads", [], 60)):
+        for label, extra, most in (("polyhead heads, 512 tokens, without damage", [], 5),
+                                   ("polyhead heads, 512 tokens, damage of 270 heads", ["--damage"], 60)):
             if not bench.has_command:
                 break
             start = time.monotonic()

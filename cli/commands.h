@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -39,9 +40,16 @@ std::string plain(const std::exception& error);
 inline constexpr const char* kNoModel =
     "no model given; name a folder, a .gguf file, or a model that 'polyhead get' fetches";
 
+// --name, --name TIME as in "30s" or "2m", or --no-name.
+struct Budget {
+  std::optional<bool> asked{};
+  double seconds = std::numeric_limits<double>::infinity();
+};
+
 // Where a parsed value goes. Its value before parsing is the default that help shows.
 using Target = std::variant<bool*,                         // --name
                             std::optional<bool>*,          // --name or --no-name
+                            Budget*,                       // --name, --name TIME or --no-name
                             std::int64_t*,                 // --name N
                             std::optional<std::int64_t>*,  // --name N, no default
                             double*,                       // --name X
@@ -65,7 +73,8 @@ struct Option {
     return choices.empty() && (positional() || value == "MODEL") && std::holds_alternative<std::string*>(target);
   }
   bool takes_value() const { return !value.empty(); }
-  bool has_negative() const { return std::holds_alternative<std::optional<bool>*>(target); }
+  bool has_time() const { return std::holds_alternative<Budget*>(target); }
+  bool has_negative() const { return std::holds_alternative<std::optional<bool>*>(target) || has_time(); }
 };
 
 struct Example {

@@ -112,7 +112,8 @@ void embed(const EmbedOptions& o) {
   for (std::size_t n = 0; n < lines.size(); ++n) {
     table.rows.push_back({static_cast<std::int64_t>(n) + 1, std::ssize(lines[n])});
   }
-  const auto count = std::ssize(lines), without = std::count_if(lines.begin(), lines.end(), [](const auto& line) { return line.empty(); });
+  const auto count = std::ssize(lines),
+             without = std::count_if(lines.begin(), lines.end(), [](const auto&line) { return line.empty(); });
   print({.command = "embed",
          .text = fmt::format("{} line{} of {}: f32 [{},{}], written to {}{}\n", count, count == 1 ? "" : "s", o.text,
                              count, model->config().width, o.out,

@@ -193,7 +193,7 @@ Command get_command() {
           "hf, which has to be installed. A model that is there already is not fetched again; one that is "
           "interrupted leaves nothing.",
       .examples = {{"polyhead get smollm2", "a language model of 135 million parameters, 93 MB"},
-                   {"polyhead heads smollm2 --text README.md --no-damage", "what its heads do"},
+                   {"polyhead heads smollm2 --text README.md", "what its heads do"},
                    {"polyhead get", "the models there are, and which of them were fetched"},
                    {"polyhead get hf:sshleifer/tiny-gpt2", "a model of Hugging Face"}},
       .options = {{"NAME", "", "smollm2, minilm, gemma3-270m, or hf:ORG/NAME", &o->names}},

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/say.h"
+#include "cli/signals.h"
 #include "cli/subject.h"
 #include "core/numbers.h"
 #include "exam/links.h"
@@ -22,7 +25,9 @@ namespace {
 struct HeadsOptions {
   SubjectChoice subject;
   std::string links;
-  std::optional<bool> damage, means, gradient;
+  Budget damage;
+  std::optional<bool> means, gradient;
+  Selection selection;
   DeviceChoice on;
   bool all_roles = false;
   std::string format = "table", html;
@@ -55,7 +60,7 @@ void write_page(const HeadsOptions& o, Context& context, const exam::Material& m
     report::Head head = report::describe(found.roles[n], &found.survey.heads[n]);
     const HeadImportance& importance = found.importance[n];
     if (examined.has_gradient()) head.importance = importance.normalised;
-    if (examined.damage) {
+    if (examined.damage && heads::has_damage(importance)) {
       head.damage = importance.zero.mean;
       head.damage_low = importance.zero.low;
       head.damage_high = importance.zero.high;
@@ -79,6 +84,7 @@ struct Patient {
 
 Patient patient_of(const HeadsOptions& o) {
   o.subject.expect_model();
+  if (!o.html.empty() && ranks().rank() == 0) io::expect_writable(o.html);
   Context context = o.on.context();
   exam::Subject subject = o.subject.load(context);
   exam::Material material = o.subject.material(subject);
@@ -88,46 +94,145 @@ Patient patient_of(const HeadsOptions& o) {
   return {std::move(context), std::move(subject), std::move(material)};
 }
 
-void expect_alike(const HeadsOptions& o, const Patient& patient) {
-  expect_ranks_alike(
-      "heads", *patient.subject.model,
-      {{"text, task or seed", digest_of(patient.material.judging)},
-       {"set of options", fmt::format("damage {}, gradient {}, means {}, precision {}", o.damage.value_or(true),
-                                      o.gradient.value_or(true), o.means.value_or(true),
-                                      o.on.precision.empty() ? "of its own" : o.on.precision)}});
+// What is done, once the options that were left out are settled.
+struct Choice {
+  bool small, damage, means, gradient;
+
+  Choice(const HeadsOptions& o, const Patient& patient)
+      : small(patient.subject.task != nullptr),  // models that polyhead trained are small
+        damage(o.damage.asked.value_or(small || o.means.value_or(false))),
+        means(damage && o.means.value_or(small)),
+        gradient(o.gradient.value_or(patient.material.probes.plain[0].tokens.shape()[1] <= kLongWindow)) {}
+};
+
+void expect_alike(const HeadsOptions& o, const Patient& patient, const Choice& choice) {
+  expect_ranks_alike("heads", *patient.subject.model,
+                     {{"text, task or seed", digest_of(patient.material.judging)},
+                      {"set of options", fmt::format("damage {}, gradient {}, means {}, precision {}", choice.damage,
+                                                     o.gradient.value_or(true), choice.means,
+                                                     o.on.precision.empty() ? "of its own" : o.on.precision)}});
+}
+
+void expect_selectable(const HeadsOptions& o, const Patient& patient, const Choice& choice) {
+  const bool answers = patient.subject.model->config().kind != model::Kind::encoder;
+  const auto refuse = [&](const char* why) {
+    throw Failure(Exit::usage, fmt::format("--sort {}: {}", o.selection.sort, why));
+  };
+  const std::string& by = o.selection.sort;
+  if ((by == "damage" || by == "accuracy" || by == "logit") && !choice.damage) refuse("goes with --damage");
+  if ((by == "accuracy" || by == "logit") && !answers) refuse("an encoder gives no answers");
+  if (by == "gradient" && !(answers && choice.gradient)) refuse("there is no gradient here");
+  if (ranks().size() > 1 && std::isfinite(o.damage.seconds)) {
+    throw Failure(Exit::usage, "--damage TIME: one process keeps to a time; ranks measure all heads");
+  }
+}
+
+// The heads that the table may show, those with the largest gradients first.
+std::vector<HeadId> order_of(const Selection& selection, const exam::Examination& found) {
+  std::vector<std::size_t> places = admitted(selection, found.roles);
+  std::stable_sort(places.begin(), places.end(), [&](std::size_t a, std::size_t b) {
+    return found.importance[a].gradient > found.importance[b].gradient;
+  });
+  std::vector<HeadId> order;
+  for (const std::size_t place : places) order.push_back(found.importance[place].id);
+  return order;
+}
+
+// Until the time is over or a signal comes: what was measured by then is printed. A pass that would end more than half
+// of itself too late is not begun.
+class Patience {
+ public:
+  explicit Patience(double seconds) : seconds_(seconds) {}
+
+  bool go_on() {
+    const double now = std::chrono::duration<double>(Progress::Clock::now() - begin_).count();
+    const double pass = now - last_;
+    last_ = now;
+    return Signals::noted() == 0 && (now == pass || now + pass / 2 < seconds_);
+  }
+
+ private:
+  const Signals signals_;
+  double seconds_, last_ = 0;
+  Progress::Clock::time_point begin_ = Progress::Clock::now();
+};
+
+// Shows each stage; the damage is the one whose length is known.
+class Stages {
+ public:
+  void begin(const std::string& name) {
+    progress_.emplace("heads: " + name);
+    progress_->note("");  // on a terminal at once
+  }
+  void begin_damage(std::int64_t heads) {
+    progress_.emplace("heads: damage", heads);
+    progress_->note("");
+  }
+  void done(std::int64_t heads) { progress_->update(heads, ""); }
+  void end() { progress_.reset(); }
+
+ private:
+  std::optional<Progress> progress_;
+};
+
+exam::Examination examination_of(const HeadsOptions& o, Patient& patient, const Choice& choice, Stages& stages) {
+  auto& [context, subject, material] = patient;
+  const bool one = ranks().size() == 1;
+  std::optional<Patience> patience;
+  const auto begin_damage = [&](std::int64_t heads) {
+    if (one) patience.emplace(o.damage.seconds);
+    stages.begin_damage(heads);
+  };
+  exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed),
+                               .gradient = choice.gradient,
+                               .damage = {},
+                               .on_stage = [&](const std::string& name) { stages.begin(name); },
+                               .ranks = &ranks()};
+  if (choice.damage) {
+    options.damage = {
+        .means = choice.means,
+        .products = choice.small || o.on.precision == "f32" ? ops::Products::exact : ops::Products::coarse,
+        .on_head = [&](std::int64_t done) { stages.done(done); },
+        .go_on = [&] { return !patience || patience->go_on(); }};
+    options.on_stage = [&](const std::string& name) {
+      if (name == "damage")
+        begin_damage(subject.model->config().head_count());
+      else
+        stages.begin(name);
+    };
+  }
+  if (choice.damage && one) {
+    options.order = [&](const exam::Examination& found) {
+      std::vector<HeadId> order = order_of(o.selection, found);
+      stages.begin_damage(std::ssize(order));
+      return order;
+    };
+  }
+  return exam::examine(context, *subject.model, material, options);
 }
 
 void examine_heads(const HeadsOptions& o) {
   std::optional<Patient> patient;
   together(ranks(), [&] { patient.emplace(patient_of(o)); });
-  expect_alike(o, *patient);
-  auto& [context, subject, material] = *patient;
+  const Choice choice(o, *patient);
+  expect_alike(o, *patient, choice);
+  together(ranks(), [&] { expect_selectable(o, *patient, choice); });
+  const exam::Subject& subject = patient->subject;
   const std::int64_t samples = o.subject.sample_count(subject), heads = subject.model->config().head_count();
   say(fmt::format("{}: {}, {} heads, {} sequences\n", o.subject.model, subject.about, heads, samples));
-  const bool small = subject.task != nullptr;  // models that polyhead trained are small
-  const bool damage = o.damage.value_or(true), means = damage && o.means.value_or(small);
-  const bool gradient = o.gradient.value_or(material.probes.plain[0].tokens.shape()[1] <= kLongWindow);
-  std::optional<Progress> progress(std::in_place, "heads", damage ? heads : 0);
-  std::string stage;
-  exam::ExamineOptions options{.seed = static_cast<std::uint64_t>(o.subject.seed),
-                               .gradient = gradient,
-                               .damage = {},
-                               .on_stage = [&](const std::string& name) { progress->note(stage = name); },
-                               .ranks = &ranks()};
-  if (damage) {
-    options.damage = {.means = means,
-                      .products = small || o.on.precision == "f32" ? ops::Products::exact : ops::Products::coarse,
-                      .on_head = [&](std::int64_t done) { progress->update(done, stage); }};
-  }
-  const exam::Examination found = exam::examine(context, *subject.model, material, options);
+  Stages stages;
+  const exam::Examination found = examination_of(o, *patient, choice, stages);
   if (ranks().rank() > 0) return;
-  const Examined examined{o.subject.model, samples, subject, found, damage, means, gradient};
+  admitted(o.selection, found.roles);  // refuses a role that was not tried
+  const Examined examined{o.subject.model, samples,      subject,         found,
+                          choice.damage,   choice.means, choice.gradient, o.selection};
   if (!o.html.empty()) {
-    progress->note("the page");
-    write_page(o, context, material, examined);
+    stages.begin("the page");
+    write_page(o, patient->context, patient->material, examined);
   }
-  progress.reset();
+  stages.end();
   print(heads_report(examined, o.all_roles), o.format);
+  if (choice.damage) Signals::end_if_noted("stopped; of the other heads the damage is not known");
 }
 
 }  // namespace
@@ -147,15 +252,19 @@ Command heads_command() {
           "Columns: entropy of the weights in nats, and relative to that of equal weights (of largest); mean weight on "
           "the first key, the row's own and the one before; mean distance; mean of the largest weight; gradient of the "
           "gate, relative to its layer; damage: how much the loss rises with the head's output set to 0, or to its "
-          "mean; how much the accuracy changes; what the head adds to the logit of the right answer; the head whose "
+          "mean, and half of the interval; how much the accuracy changes; what the head adds to the logit of the right "
+          "answer; the head whose "
           "largest weights lie on the same keys, and how often.",
       .examples = {{"polyhead heads run", "the table of a model that polyhead train made"},
                    {"polyhead heads run --all-roles", "also the score of every head in every role, and its control"},
                    {"polyhead heads run --format json", "all of it, for a program"},
                    {"polyhead heads run --html heads.html", "and the page, to look at every head in a browser"},
                    {"polyhead heads run --links links.jsonl", "which heads follow relations that you know"},
-                   {"polyhead heads smollm2 --text book.txt --no-damage",
-                    "a downloaded model, without taking every head out in turn"},
+                   {"polyhead heads smollm2 --text book.txt", "a downloaded model, in seconds"},
+                   {"polyhead heads smollm2 --text book.txt --role induction --sort score --top 9",
+                    "the nine heads that do it most"},
+                   {"polyhead heads smollm2 --text book.txt --damage 30s --sort damage",
+                    "take out the heads with the largest gradients, for half a minute"},
                    {"mpirun -n 4 polyhead heads run", "four ranks take heads out in turn: the same table"}},
       .options =
           {o->subject.model_option(),
@@ -166,7 +275,16 @@ Command heads_command() {
             "a word's first character and the one after its last",
             &o->links},
            {"all-roles", "", "every role's score, threshold and control; with --format csv only those", &o->all_roles},
-           {"damage", "", "remove every head in turn and measure the loss: slow; default: yes", &o->damage},
+           {"sort", "COLUMN",
+            "head, or a column of the table, the largest first; JSON and CSV have all heads, in the model's order",
+            &o->selection.sort, sort_names()},
+           {"top", "N", "show so many heads", &o->selection.top},
+           {"role", "ROLE", "show only heads with this role, such as induction or first-key, or with none",
+            &o->selection.role},
+           {"damage", "",
+            "remove the heads that are shown in turn and measure the loss, those with the largest gradients first, "
+            "for up to TIME (30s, 2m); default: only of models that polyhead trained, which are small",
+            &o->damage},
            {"gradient", "",
             fmt::format(
                 "the gradient of every gate, which takes memory for a backward pass; default: for windows of up to "

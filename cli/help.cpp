@@ -21,7 +21,8 @@ std::string default_of(const Option& option) {
 std::string entry(const std::string& left, const std::string& right, std::size_t width) {
   constexpr std::size_t kWidest = 24;
   const std::size_t column = std::min(width, kWidest), indent = column + 4;
-  const std::string gap = left.size() > column ? "\n" + std::string(indent, ' ') : std::string(indent - 2 - left.size(), ' ');
+  const std::string gap =
+      left.size() > column ? "\n" + std::string(indent, ' ') : std::string(indent - 2 - left.size(), ' ');
   return "  " + left + gap + wrapped(right, indent) + "\n";
 }
 
@@ -56,22 +57,23 @@ const std::vector<Example> kFirstSteps{
 std::string usage_of(const Option& option) {
   const bool list = std::holds_alternative<std::vector<std::string>*>(option.target);
   if (option.positional()) return option.name + (list ? " ..." : "");
-  if (option.has_negative()) return fmt::format("--{0}, --no-{0}", option.name);
+  if (option.has_negative()) return fmt::format("--{0}{1}, --no-{0}", option.name, option.has_time() ? " [TIME]" : "");
   return fmt::format("--{}{}{}", option.name, option.takes_value() ? " " : "", option.value);
 }
 
 std::string short_help() {
-  std::string text =
-      wrapped(fmt::format("polyhead {}: multi-head attention that you can see through", version()), 0) + "\n\nCommands:\n";
+  std::string text = wrapped(fmt::format("polyhead {}: multi-head attention that you can see through", version()), 0) +
+                     "\n\nCommands:\n";
   for (const Command& command : commands()) {
     if (command.listed) text += entry(command.name, command.summary, 8);
   }
   text += "\nExamples:\n";
   for (const Example& example : kFirstSteps) text += example_text(example);
   return text + "\n" +
-         wrapped("'polyhead COMMAND --help' shows a command's examples and options; 'polyhead --version' the version. "
-                 "'polyhead man' prints the manual page, 'polyhead completion bash' the completion for bash.",
-                 0) +
+         wrapped(
+             "'polyhead COMMAND --help' shows a command's examples and options; 'polyhead --version' the version. "
+             "'polyhead man' prints the manual page, 'polyhead completion bash' the completion for bash.",
+             0) +
          "\n";
 }
 

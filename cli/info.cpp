@@ -87,7 +87,8 @@ Report report_of() {
                       {"CUDA", cuda},
                       {"ranks", all},
                       {"transport", transport}};
-  const Table paths = paths_table(context, found.cuda ? "there is a GPU, but this context is not on it" : found.cuda_reason);
+  const Table paths =
+      paths_table(context, found.cuda ? "there is a GPU, but this context is not on it" : found.cuda_reason);
   return {.command = "info",
           .text = text_of(fields, paths),
           .fields = {{"version", found.version},

@@ -50,6 +50,34 @@ std::string choice_error(const Option& option, const std::string& text) {
                      did_you_mean(text, option.choices));
 }
 
+// "30s", "2m", "1h", "30" as seconds; nothing for any other text.
+std::optional<double> seconds_in(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || !(number > 0)) return {};
+  const std::string unit(end, text.data() + text.size());
+  for (const auto& [name, seconds] : {std::pair{"", 1.0}, {"s", 1.0}, {"m", 60.0}, {"min", 60.0}, {"h", 3600.0}}) {
+    if (unit == name) return number * seconds;
+  }
+  return {};
+}
+
+// The parser knows no values that may be missing: "--name 30s" becomes "--name=30s", "--name" alone "--name=yes".
+std::vector<std::string> with_times(const Command& command, const std::vector<std::string>& arguments) {
+  std::vector<std::string> result;
+  for (std::size_t n = 0; n < arguments.size(); ++n) {
+    result.push_back(arguments[n]);
+    for (const Option& option : command.options) {
+      if (!option.has_time()) continue;
+      if (arguments[n] == "--no-" + option.name) result.back() = "--" + option.name + "=no";
+      if (arguments[n] != "--" + option.name) continue;
+      const bool time = n + 1 < arguments.size() && std::isdigit(static_cast<unsigned char>(arguments[n + 1][0])) != 0;
+      result.back() += "=" + (time ? arguments[++n] : "yes");
+    }
+  }
+  return result;
+}
+
 // Hands one option of the table to the parser.
 struct Binder {
   CLI::App& app;
@@ -60,6 +88,16 @@ struct Binder {
   void operator()(std::optional<bool>* target) const {
     app.add_flag_function(fmt::format("{},!--no-{}", flag, option.name),
                           [target](std::int64_t sum) { *target = sum > 0; });
+  }
+  void operator()(Budget* target) const {
+    const auto take = [target](const std::string& text) {
+      target->asked = text != "no";
+      target->seconds = seconds_in(text).value_or(Budget{}.seconds);
+    };
+    app.add_option_function<std::string>(flag, take)->check([](const std::string& text) {
+      const bool known = text == "yes" || text == "no" || seconds_in(text);
+      return known ? "" : fmt::format("expected a time, such as 30s, 2m or 1h, found '{}'", text);
+    });
   }
   void operator()(std::int64_t* target) const { number<std::int64_t>(target); }
   void operator()(std::optional<std::int64_t>* target) const { number<std::int64_t>(target); }
@@ -120,6 +158,7 @@ void check_flags(const Command& command, const std::vector<std::string>& argumen
 // Fills in the command's options.
 void parse(const Command& command, std::vector<std::string> arguments) {
   check_flags(command, arguments);
+  arguments = with_times(command, arguments);
   CLI::App app;
   app.set_help_flag();
   for (const Option& option : command.options) std::visit(Binder{app, option}, option.target);

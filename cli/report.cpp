@@ -51,8 +51,8 @@ std::string text_of_number(double number, Style style) {
 
 // Of UTF-8: bytes that continue a character take no column.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
 std::string padded(const std::string& text, std::size_t width, Style style) {

@@ -18,6 +18,10 @@ class Signals {
   ~Signals();
 
   static int noted() noexcept;  // the signal that came, or 0
+  // For a command that has printed what it knows: ends it with the signal's code if one came.
+  static void end_if_noted(const std::string& message) {
+    if (noted() != 0) throw Failure(exit_code(), message);
+  }
   static Exit exit_code() noexcept { return static_cast<Exit>(static_cast<int>(Exit::signalled) + noted()); }
 };
 

@@ -38,8 +38,7 @@ Page page() {
   const std::optional<std::size_t> terminal = terminal_columns(STDOUT_FILENO);
   const std::optional<std::size_t> columns = terminal ? terminal : named_columns();
   const std::size_t table = std::max(columns.value_or(kEndless), kNarrowest);
-  return {.table = wide_tables() ? kEndless : table,
-          .text = std::min(columns ? table : kUsual, kWidestText)};
+  return {.table = wide_tables() ? kEndless : table, .text = std::min(columns ? table : kUsual, kWidestText)};
 }
 
 bool& wide_tables() {

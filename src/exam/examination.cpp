@@ -26,6 +26,7 @@ std::vector<Nearest> nearest_of(const heads::Survey& survey) {
 void correlate(Examination& found) {
   std::vector<double> gradient, zero, mean;
   for (const HeadImportance& head : found.importance) {
+    if (!heads::has_damage(head)) continue;
     gradient.push_back(head.normalised);
     zero.push_back(head.zero.mean);
     mean.push_back(head.mean.mean);
@@ -35,23 +36,31 @@ void correlate(Examination& found) {
   found.zero_and_mean = heads::rank_correlation(zero, mean);
 }
 
-// `whole` receives the scores of the model; an encoder has none.
-std::vector<HeadImportance> importance_of(Context& context, const model::Transformer& model, const Material& material,
-                                          const ExamineOptions& options, model::SequenceScores& whole) {
+// The gradients of the gates, if they are wanted and there are any. `whole` receives the scores of the model; an
+// encoder has none.
+std::vector<HeadImportance> gradients_of(Context& context, const model::Transformer& model, const Material& material,
+                                         const ExamineOptions& options, model::SequenceScores& whole) {
   const bool encoder = model.config().kind == model::Kind::encoder, first = options.ranks->rank() == 0;
-  std::optional<heads::DamageOptions> damage = options.damage;
-  if (damage) damage->ranks = options.ranks;
-  if (encoder && damage) return heads::embedding_importance(context, model, material.judging, *damage);
-  std::vector<HeadImportance> heads;
   if (options.gradient && !encoder && first) {
-    heads = heads::gradient_importance(context, model, material.judging, {}, nullptr, &whole);
-  } else {
-    for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
-    if (!encoder && first) whole = model::score(context, model, material.judging);
-    whole.expect_finite("the model");
+    return heads::gradient_importance(context, model, material.judging, {}, nullptr, &whole);
   }
-  if (damage) heads::add_damage(context, model, material.judging, *damage, heads);
+  std::vector<HeadImportance> heads;
+  for (const HeadId& id : model::all_heads(model.config())) heads.emplace_back().id = id;
+  if (!encoder && first) whole = model::score(context, model, material.judging);
+  whole.expect_finite("the model");
   return heads;
+}
+
+void add_damage(Context& context, const model::Transformer& model, const Material& material,
+                const ExamineOptions& options, Examination& found) {
+  heads::DamageOptions damage = *options.damage;
+  damage.ranks = options.ranks;
+  if (options.order) damage.order = options.order(found);
+  if (model.config().kind == model::Kind::encoder) {
+    found.importance = heads::embedding_importance(context, model, material.judging, damage);
+  } else {
+    heads::add_damage(context, model, material.judging, damage, found.importance);
+  }
 }
 
 // Beside a device all processors are free.
@@ -118,18 +127,23 @@ Examination examine(Context& context, model::Transformer& model, const Material&
   Examination found;
   model::SequenceScores whole;
   begin("importance");
-  found.importance = importance_of(context, model, material, options, whole);
-  if (options.ranks->rank() > 0) return found;
-  found.loss = whole.mean_loss();
-  found.accuracy = whole.accuracy();
-  begin("where they look");
-  heads::SurveyedRoles surveyed = heads::survey_roles(context, model, material.probes);
-  found.survey = std::move(surveyed.plain);
-  found.roles = std::move(surveyed.roles);
-  begin("an untrained model");
-  found.untrained = untrained_roles(context, model, material, options.seed);
-  found.nearest = nearest_of(found.survey);
-  if (!material.sinks.empty()) found.sinks = heads::sink_share(context, model, material.sinks);
+  found.importance = gradients_of(context, model, material, options, whole);
+  if (options.ranks->rank() == 0) {
+    found.loss = whole.mean_loss();
+    found.accuracy = whole.accuracy();
+    begin("where they look");
+    heads::SurveyedRoles surveyed = heads::survey_roles(context, model, material.probes);
+    found.survey = std::move(surveyed.plain);
+    found.roles = std::move(surveyed.roles);
+    begin("an untrained model");
+    found.untrained = untrained_roles(context, model, material, options.seed);
+    found.nearest = nearest_of(found.survey);
+    if (!material.sinks.empty()) found.sinks = heads::sink_share(context, model, material.sinks);
+  }
+  if (options.damage) {
+    begin("damage");
+    add_damage(context, model, material, options, found);
+  }
   correlate(found);
   return found;
 }

@@ -30,7 +30,8 @@ struct Examination {
   std::vector<Nearest> nearest;
   std::optional<double> sinks;  // the share of heads that rest on the first token, if the material has `sinks`
 
-  // Rank correlations between the normalised gradient and the two kinds of damage.
+  // Rank correlations between the normalised gradient and the two kinds of damage, over heads whose damage was
+  // measured.
   double gradient_and_zero = 0, gradient_and_mean = 0, zero_and_mean = 0;
 };
 
@@ -41,6 +42,9 @@ struct ExamineOptions {
   bool gradient = true;
   // The damage of every head in turn, which takes most of the time.
   std::optional<heads::DamageOptions> damage = heads::DamageOptions{};
+  // Chooses the heads whose damage is measured, and their order, by all that is known of them by then; absent: all, as
+  // they come. Not on several ranks.
+  std::function<std::vector<HeadId>(const Examination&)> order{};
   std::function<void(const std::string&)> on_stage{};  // receives what begins: "where they look"
   // Share the damage. Rank 0 alone finds out the rest; on the others it stays empty.
   Ranks* ranks = &alone();

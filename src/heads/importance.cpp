@@ -64,8 +64,19 @@ void knock_out_all(Context& context, const model::Transformer& model, const std:
                    const DamageOptions& options, const std::function<void(const KnockedOut&)>& visit) {
   std::vector<Tensor> means;
   if (options.means) means = mean_outputs(context, model, examples);
-  knock_out_each(context, model, examples, options.means ? &means : nullptr, options.products, visit, options.on_head,
-                 *options.ranks);
+  knock_out_each(context, model, examples,
+                 {.means = options.means ? &means : nullptr,
+                  .products = options.products,
+                  .order = options.order,
+                  .go_on = options.go_on,
+                  .on_head = options.on_head},
+                 visit, *options.ranks);
+}
+
+void leave_out(HeadImportance& head) {
+  const double nan = std::nan("");
+  head.zero = head.mean = head.logit = {nan, nan, nan};
+  head.accuracy_loss = nan;
 }
 
 // Results that are each on one rank, now on all of them.
@@ -177,14 +188,18 @@ void add_damage(Context& context, const model::Transformer& model, const std::ve
   const auto add = [&](const KnockedOut& some) {
     model::SequenceScores scores;
     model::add_scores(some.tape, model, some.x, some.examples, scores);
-    const std::size_t B = scores.losses.size() / some.count;
-    for (std::size_t n = 0; n < some.count; ++n) all[some.first + n].add(scores, n * B, (n + 1) * B);
+    const std::size_t B = scores.losses.size() / some.numbers.size();
+    for (std::size_t n = 0; n < some.numbers.size(); ++n) all[some.numbers[n]].add(scores, n * B, (n + 1) * B);
   };
   knock_out_all(context, model, examples, options, add);
   exchange(*options.ranks, all, &model::SequenceScores::packed, model::SequenceScores::unpacked);
   const model::SequenceScores& whole = all.back();
   for (std::size_t n = 0; n < heads.size(); ++n) {
     const model::SequenceScores& without = all[kinds * n];
+    if (without.losses.empty()) {
+      leave_out(heads[n]);
+      continue;
+    }
     for (std::size_t kind = 0; kind < kinds; ++kind) all[kinds * n + kind].expect_finite(without_text(heads[n].id));
     heads[n].zero = estimate(differences(without.losses, whole.losses));
     if (options.means) heads[n].mean = estimate(differences(all[kinds * n + 1].losses, whole.losses));
@@ -202,13 +217,17 @@ std::vector<HeadImportance> embedding_importance(Context& context, const model::
   const auto add = [&](const KnockedOut& some) {
     std::vector<std::vector<double>> found;
     model::add_embeddings(some.tape, model, some.x, some.examples.lengths, found);
-    const std::size_t B = found.size() / some.count;
-    for (std::size_t n = 0; n < found.size(); ++n) all[some.first + n / B].push_back(std::move(found[n]));
+    const std::size_t B = found.size() / some.numbers.size();
+    for (std::size_t n = 0; n < found.size(); ++n) all[some.numbers[n / B]].push_back(std::move(found[n]));
   };
   knock_out_all(context, model, examples, options, add);
   const auto unpacked = [&](const std::string& bytes) { return rows_in(bytes, model.config().width); };
   exchange(*options.ranks, all, bytes_of, unpacked);
   for (std::size_t n = 0; n < heads.size(); ++n) {
+    if (all[kinds * n].empty()) {
+      leave_out(heads[n]);
+      continue;
+    }
     const std::string what = without_text(heads[n].id);
     heads[n].zero = estimate(cosine_distances(all.back(), all[kinds * n], what));
     if (options.means) heads[n].mean = estimate(cosine_distances(all.back(), all[kinds * n + 1], what));
@@ -288,6 +307,8 @@ std::vector<Tensor> shifts_of(const model::Transformer& model, const std::vector
   }
   return shifts;
 }
+
+bool has_damage(const HeadImportance& head) { return !std::isnan(head.zero.mean); }
 
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
   const auto is_nan = [](double value) { return std::isnan(value); };

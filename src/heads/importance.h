@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/ranks.h"
@@ -30,9 +31,14 @@ struct DamageOptions {
   // coarse: damage is the difference of two losses that are both coarse; gradients and `whole` stay exact.
   ops::Products products = ops::Products::exact;
   std::function<void(std::int64_t)> on_head{};  // receives how many heads are done
-  Ranks* ranks = &alone();                      // that share the passes; all of them get all results
+  // Which heads, in which order; those of a layer that fit into one pass go together. Absent: all, layer by layer,
+  // which takes less memory.
+  std::optional<std::vector<HeadId>> order = {};
+  std::function<bool()> go_on{};  // asked before each pass; once it says no, the rest is left out
+  Ranks* ranks = &alone();        // that share the passes; all of them get all results
 };
-// Adds to `heads`, in the order of all_heads: a pass per head and kind, from the head's layer on.
+// Adds to `heads`, in the order of all_heads: a pass per head and kind, from the head's layer on. What is left out is
+// NaN: damage, accuracy and logit.
 void add_damage(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
                 const DamageOptions& options, std::vector<HeadImportance>& heads);
 // Both, gradient and damage.
@@ -58,6 +64,9 @@ std::vector<Tensor> mean_outputs(Context& context, const model::Transformer& mod
 // of them.
 std::vector<Tensor> shifts_of(const model::Transformer& model, const std::vector<Tensor>& means,
                               const std::vector<HeadId>& heads);
+
+// Whether the damage of a head was measured, or left out.
+bool has_damage(const HeadImportance& head);
 
 // Spearman's rank correlation; equal values share a rank; NaN if a value is NaN.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);

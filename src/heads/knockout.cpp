@@ -23,62 +23,79 @@ Tensor repeated(const Tensor& some, std::int64_t n) {
   return all;
 }
 
+// Heads of one layer that go through it together.
+struct Job {
+  std::size_t layer;
+  std::vector<std::int64_t> heads;   // none: the whole model
+  std::vector<std::size_t> numbers;  // of the knock-outs
+  std::size_t done;                  // heads, when this job is
+};
+
 class Walk {
  public:
+  // `back`: jobs may come for a layer below; else what lower layers read is forgotten.
   Walk(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
-       const std::vector<Tensor>* means, ops::Products products)
-      : context_(context), model_(model), examples_(examples), means_(means), tape_(context, false) {
+       const std::vector<Tensor>* means, ops::Products products, bool back)
+      : context_(context),
+        model_(model),
+        examples_(examples),
+        means_(means),
+        back_(back),
+        tape_(context, false),
+        streams_(model.config().layers.size() + 1) {
     tape_.pack_weights(products);
     for (const Examples& some : examples) {
       tape_.clear();
-      streams_.push_back(kept(model.read(tape_, some.tokens, {.lengths = some.lengths})));
+      streams_[0].push_back(kept(model.read(tape_, some.tokens, {.lengths = some.lengths})));
     }
   }
 
-  std::int64_t per_head() const { return means_ == nullptr ? 1 : 2; }
+  std::size_t per_head() const { return means_ == nullptr ? 1 : 2; }
 
-  // How many knock-outs fit into a pass.
-  std::size_t at_once() const {
+  // How many heads fit into a pass.
+  std::size_t heads_at_once() const {
     std::int64_t most = 1;
-    for (const Tensor& stream : streams_) most = std::max(most, stream.shape()[0] * stream.shape()[1]);
-    return static_cast<std::size_t>(knock_outs_at_once(most));
+    for (const Tensor& stream : streams_[0]) most = std::max(most, stream.shape()[0] * stream.shape()[1]);
+    return std::max<std::size_t>(static_cast<std::size_t>(knock_outs_at_once(most)) / per_head(), 1);
   }
 
-  // Knock-outs [begin, end) of the layer, whose first one is number `first` of all.
-  void knock_out(std::size_t layer, std::size_t begin, std::size_t end, std::size_t first,
-                 const std::function<void(const KnockedOut&)>& visit) {
-    const auto n = static_cast<std::int64_t>(end - begin);
+  void knock_out(const Job& job, const std::function<void(const KnockedOut&)>& visit) {
+    climb(job.layer);
+    const auto n = std::ssize(job.numbers);
     for (std::size_t e = 0; e < examples_.size(); ++e) {
+      const Tensor& stream = streams_[job.layer][e];
       Examples some{{}, repeated(examples_[e].targets, n), repeated(examples_[e].lengths, n)};
       tape_.clear();
       std::vector<Tensor> gates(model_.config().layers.size()), shifts(gates.size());
-      gates[layer] = gates_of(layer, begin, n, streams_[e].shape()[0]);
-      if (means_ != nullptr) shifts[layer] = shifts_of_each(layer, begin, n, streams_[e].shape());
-      const autograd::Variable x = model_.through(tape_, stacked(streams_[e], n), layer, gates.size(),
+      gates[job.layer] = gates_of(job, stream.shape()[0]);
+      if (means_ != nullptr) shifts[job.layer] = shifts_of_each(job, stream.shape());
+      const autograd::Variable x = model_.through(tape_, stacked(stream, n), job.layer, gates.size(),
                                                   {.lengths = some.lengths, .gates = &gates, .shifts = &shifts});
-      visit({tape_, x, std::move(some), first + begin, end - begin});
+      visit({tape_, x, std::move(some), job.numbers});
     }
   }
 
-  // After the last layer: the whole model, as knock-out `number`.
-  void visit_whole(std::size_t number, const std::function<void(const KnockedOut&)>& visit) {
+  void visit_whole(const Job& job, const std::function<void(const KnockedOut&)>& visit) {
+    climb(job.layer);
     for (std::size_t e = 0; e < examples_.size(); ++e) {
       tape_.clear();
       Examples some{{}, repeated(examples_[e].targets, 1), repeated(examples_[e].lengths, 1)};
-      visit({tape_, tape_.constant(streams_[e]), std::move(some), number, 1});
-    }
-  }
-
-  // Advances the whole model by a layer.
-  void pass(std::size_t layer) {
-    for (std::size_t e = 0; e < examples_.size(); ++e) {
-      tape_.clear();
-      streams_[e] =
-          kept(model_.through(tape_, tape_.constant(streams_[e]), layer, layer + 1, {.lengths = examples_[e].lengths}));
+      visit({tape_, tape_.constant(streams_[job.layer][e]), std::move(some), job.numbers});
     }
   }
 
  private:
+  // Takes the whole model up to what this layer reads.
+  void climb(std::size_t layer) {
+    for (; top_ < layer; ++top_) {
+      for (std::size_t e = 0; e < examples_.size(); ++e) {
+        tape_.clear();
+        const autograd::Variable x = tape_.constant(streams_[top_][e]);
+        streams_[top_ + 1].push_back(kept(model_.through(tape_, x, top_, top_ + 1, {.lengths = examples_[e].lengths})));
+      }
+      if (!back_) streams_[top_].clear();
+    }
+  }
   Tensor kept(autograd::Variable x) const {
     Tensor result = Tensor::empty(tape_.value(x).shape(), tape_.value(x).dtype(), context_.allocator());
     copy(context_, tape_.value(x), result);
@@ -91,54 +108,60 @@ class Walk {
     return tape_.result(all);
   }
 
+  // The head that is knock-out i of the job.
+  std::int64_t head_of(const Job& job, std::int64_t i) const {
+    return job.heads[static_cast<std::size_t>(i) / per_head()];
+  }
   // [n*B,H]: 1, or 0 for the head that is knocked out.
-  Tensor gates_of(std::size_t layer, std::size_t begin, std::int64_t n, std::int64_t B) const {
-    const std::int64_t H = model_.config().layers[layer].heads;
+  Tensor gates_of(const Job& job, std::int64_t B) const {
+    const std::int64_t H = model_.config().layers[job.layer].heads, n = std::ssize(job.numbers);
     Tensor gates = Tensor::empty({n * B, H}, DType::f32);
     std::fill_n(gates.as<float>(), n * B * H, 1.0f);
-    for (std::int64_t row = 0; row < n * B; ++row) gates.as<float>()[row * H + head_of(begin, row / B)] = 0;
+    for (std::int64_t row = 0; row < n * B; ++row) gates.as<float>()[row * H + head_of(job, row / B)] = 0;
     return gates;
   }
   // [n*B,T,C]: W_O times the head's mean in every second knock-out, 0 in the others.
-  Tensor shifts_of_each(std::size_t layer, std::size_t begin, std::int64_t n, const Dims& stream) const {
-    const std::int64_t rows = stream[0] * stream[1], C = stream[2];
+  Tensor shifts_of_each(const Job& job, const Dims& stream) const {
+    const std::int64_t rows = stream[0] * stream[1], C = stream[2], n = std::ssize(job.numbers);
     Tensor shifts = Tensor::zeros({n * stream[0], stream[1], C}, DType::f32);
-    for (std::int64_t i = 0; i < n; ++i) {
-      if ((begin + static_cast<std::size_t>(i)) % 2 == 0) continue;
-      const std::vector<Tensor> shift = shifts_of(model_, *means_, {{layer, head_of(begin, i)}});
+    for (std::int64_t i = 1; i < n; i += 2) {
+      const std::vector<Tensor> shift = shifts_of(model_, *means_, {{job.layer, head_of(job, i)}});
       float* to = shifts.as<float>() + i * rows * C;
-      for (std::int64_t row = 0; row < rows; ++row) std::copy_n(shift[layer].as<float>(), C, to + row * C);
+      for (std::int64_t row = 0; row < rows; ++row) std::copy_n(shift[job.layer].as<float>(), C, to + row * C);
     }
     return shifts;
-  }
-  std::int64_t head_of(std::size_t begin, std::int64_t i) const {
-    return (static_cast<std::int64_t>(begin) + i) / per_head();
   }
 
   Context& context_;
   const model::Transformer& model_;
   const std::vector<Examples>& examples_;
   const std::vector<Tensor>* means_;
+  bool back_;
   autograd::Tape tape_;
-  std::vector<Tensor> streams_;  // per batch, what the next layer reads: [B,T,C]
+  std::size_t top_ = 0;                       // the highest layer that the whole model has come to
+  std::vector<std::vector<Tensor>> streams_;  // per layer and batch, what it reads: [B,T,C]
 };
 
-// Knock-outs [begin, end) of a layer, whose first one is number `first` of all.
-struct Job {
-  std::size_t layer, begin, end, first;
-};
-
-std::vector<Job> jobs_of(const model::Config& config, std::size_t per_head, std::size_t at_once) {
+std::vector<Job> jobs_of(const model::Config& config, const std::vector<HeadId>& order, std::size_t per_head,
+                         std::size_t at_once) {
+  const std::vector<HeadId> all = model::all_heads(config);
   std::vector<Job> jobs;
-  std::size_t first = 0;
-  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
-    const std::size_t count = per_head * static_cast<std::size_t>(config.layers[layer].heads);
-    for (std::size_t begin = 0; begin < count; begin += at_once) {
-      jobs.push_back({layer, begin, std::min(begin + at_once, count), first});
+  std::vector<bool> taken(order.size());
+  std::size_t done = 0;
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    if (taken[n]) continue;
+    Job job{order[n].layer, {}, {}, 0};
+    for (std::size_t other = n; other < order.size() && job.heads.size() < at_once; ++other) {
+      if (taken[other] || order[other].layer != job.layer) continue;
+      taken[other] = true;
+      job.heads.push_back(order[other].head);
+      const auto number = static_cast<std::size_t>(std::find(all.begin(), all.end(), order[other]) - all.begin());
+      for (std::size_t kind = 0; kind < per_head; ++kind) job.numbers.push_back(per_head * number + kind);
     }
-    first += count;
+    job.done = done += job.heads.size();
+    jobs.push_back(std::move(job));
   }
-  jobs.push_back({config.layers.size(), 0, 0, first});  // the whole model
+  jobs.push_back({config.layers.size(), {}, {per_head * all.size()}, done});
   return jobs;
 }
 
@@ -146,23 +169,23 @@ std::vector<Job> jobs_of(const model::Config& config, std::size_t per_head, std:
 
 std::int64_t knock_outs_at_once(std::int64_t rows) { return std::max<std::int64_t>(kRows / rows, 1); }
 
-// Jobs come in rising order, so that a rank walks up the layers once.
+// Without an order, layers rise from job to job, so that a rank walks up them once.
 void knock_out_each(Context& context, const model::Transformer& model, const std::vector<Examples>& examples,
-                    const std::vector<Tensor>* means, ops::Products products,
-                    const std::function<void(const KnockedOut&)>& visit,
-                    const std::function<void(std::int64_t)>& on_head, Ranks& ranks) {
-  Walk walk(context, model, examples, means, products);
-  const auto per_head = static_cast<std::size_t>(walk.per_head());
-  const std::vector<Job> jobs = jobs_of(model.config(), per_head, walk.at_once());
-  std::size_t layer = 0, done = 0;
+                    const KnockOutOptions& options, const std::function<void(const KnockedOut&)>& visit, Ranks& ranks) {
+  Walk walk(context, model, examples, options.means, options.products, options.order.has_value());
+  const std::vector<Job> jobs = jobs_of(model.config(), options.order.value_or(model::all_heads(model.config())),
+                                        walk.per_head(), walk.heads_at_once());
+  std::size_t done = 0;
+  bool going = true;
   ranks.share(std::ssize(jobs), [&](std::int64_t number) {
     const Job& job = jobs[static_cast<std::size_t>(number)];
-    for (; layer < job.layer; ++layer) walk.pass(layer);
-    if (job.begin == job.end) return walk.visit_whole(job.first, visit);
-    walk.knock_out(job.layer, job.begin, job.end, job.first, visit);
-    while (done < (job.first + job.end) / per_head) {
+    if (job.heads.empty()) return walk.visit_whole(job, visit);
+    going = going && (!options.go_on || options.go_on());
+    if (!going) return;
+    walk.knock_out(job, visit);
+    while (done < job.done) {
       ++done;
-      if (on_head) on_head(static_cast<std::int64_t>(done));
+      if (options.on_head) options.on_head(static_cast<std::int64_t>(done));
     }
   });
 }

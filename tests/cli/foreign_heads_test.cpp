@@ -1,6 +1,7 @@
 // polyhead heads and prune on a model of others and a text.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/foreign.h"
@@ -38,7 +39,7 @@ class ForeignHeads : public Foreign {
 };
 
 TEST_F(ForeignHeads, AreExaminedOnAText) {
-  const json report = json_of(on_text("heads"));
+  const json report = json_of(on_text("heads --damage"));
   EXPECT_EQ(report["text"], "text");
   EXPECT_EQ(report["samples"], 4);
   ASSERT_EQ(report["heads"].size(), 8u);
@@ -46,20 +47,20 @@ TEST_F(ForeignHeads, AreExaminedOnAText) {
     EXPECT_GT(head["entropy"], 0);
     EXPECT_LE(head["damage_zero_low"], head["damage_zero"]);
   }
-  const std::string shown = output_of(on_text("heads")).text;
+  const std::string shown = output_of(on_text("heads --damage")).text;
   EXPECT_TRUE(contains(shown, "perplexity")) << shown;
   EXPECT_TRUE(contains(shown, "damage")) << shown;
 }
 
 TEST_F(ForeignHeads, SaysThatWindowsAreShorterThanAskedFor) {
-  const Ran ran = errors_of("heads --no-damage " + scratch_.folder() + " --length 64 --text " + at("text"));
+  const Ran ran = errors_of("heads " + scratch_.folder() + " --length 64 --text " + at("text"));
   EXPECT_EQ(ran.code, 0);
   EXPECT_TRUE(contains(ran.text, "The model has room for 13 tokens, so windows have 13, not 64")) << ran.text;
-  EXPECT_FALSE(contains(errors_of(on_text("heads --no-damage")).text, "--length"));
+  EXPECT_FALSE(contains(errors_of(on_text("heads")).text, "--length"));
 }
 
 TEST_F(ForeignHeads, NothingIsTakenOutWithoutDamage) {
-  const json whole = json_of(on_text("heads")), report = json_of(on_text("heads --no-damage"));
+  const json whole = json_of(on_text("heads --damage")), report = json_of(on_text("heads"));
   for (std::size_t n = 0; n < 8; ++n) {
     const json &head = report["heads"][n], &other = whole["heads"][n];
     for (const char* key : {"damage_zero", "damage_mean_high", "accuracy_loss", "logit"})
@@ -67,11 +68,16 @@ TEST_F(ForeignHeads, NothingIsTakenOutWithoutDamage) {
     for (const char* key : {"entropy", "gradient", "importance", "most_similar"}) EXPECT_EQ(head[key], other[key]);
   }
   EXPECT_TRUE(report["rank_correlation_gradient_zero"].is_null());
-  EXPECT_FALSE(contains(output_of(on_text("heads --no-damage")).text, "damage"));
+  const std::string shown = output_of(on_text("heads")).text;
+  EXPECT_TRUE(contains(shown, "Note: damage was not measured: --damage takes out")) << shown;
+  EXPECT_FALSE(contains(lines_of(shown)[2], "damage")) << shown;
+  EXPECT_EQ(report["damage_measured"], 0);
+  EXPECT_EQ(whole["damage_measured"], 8);
+  EXPECT_EQ(json_of(on_text("heads --no-damage")), report);
 }
 
 TEST_F(ForeignHeads, TheGradientMayBeLeftOut) {
-  const json whole = json_of(on_text("heads")), report = json_of(on_text("heads --no-gradient"));
+  const json whole = json_of(on_text("heads --damage")), report = json_of(on_text("heads --damage --no-gradient"));
   EXPECT_EQ(report["loss"], whole["loss"]);
   for (std::size_t n = 0; n < 8; ++n) {
     const json &head = report["heads"][n], &other = whole["heads"][n];
@@ -82,19 +88,92 @@ TEST_F(ForeignHeads, TheGradientMayBeLeftOut) {
   EXPECT_FALSE(contains(output_of(on_text("heads --no-gradient")).text, "gradient  "));
 }
 
+std::vector<std::string> heads_in(const std::string& table) {
+  std::vector<std::string> names;
+  for (const std::string& line : lines_of(table)) {
+    if (line.size() > 3 && std::isdigit(static_cast<unsigned char>(line[0])) != 0 && line[1] == '.') {
+      names.push_back(line.substr(0, 3));
+    }
+  }
+  return names;
+}
+
+TEST_F(ForeignHeads, AreSortedChosenAndCounted) {
+  const json all = json_of(on_text("heads --damage --sort damage --top 3"));
+  ASSERT_EQ(all["heads"].size(), 8u) << "JSON has all of them, in their order";
+  EXPECT_EQ(all["heads"][7]["head"], "1.3");
+  const auto sorted = [&](const char* key) {
+    std::vector<std::pair<double, std::string>> heads;
+    for (const json& head : all["heads"]) heads.emplace_back(-head[key].get<double>(), head["head"]);
+    std::sort(heads.begin(), heads.end());
+    std::vector<std::string> names;
+    for (const auto& [value, name] : heads) names.push_back(name);
+    return names;
+  };
+  for (const auto& [name, key] : std::vector<std::pair<const char*, const char*>>{{"damage", "damage_zero"},
+                                                                                  {"gradient", "importance"},
+                                                                                  {"entropy", "entropy"},
+                                                                                  {"on-first", "first_weight"},
+                                                                                  {"max-weight", "max_weight"}}) {
+    EXPECT_EQ(heads_in(output_of(on_text(std::string("heads --damage --sort ") + name)).text), sorted(key)) << name;
+  }
+  const std::string few = output_of(on_text("heads --damage --sort damage --top 3")).text;
+  std::vector<std::string> three = sorted("damage_zero");
+  three.resize(3);
+  EXPECT_EQ(heads_in(few), three);
+  EXPECT_TRUE(contains(few, "and 5 more heads (--top)")) << few;
+  expect_refused(2, on_text("heads --sort damage"), {"--sort damage: goes with --damage"});
+  expect_refused(2, on_text("heads --sort damge"), {"did you mean 'damage'?"});
+}
+
+TEST_F(ForeignHeads, AreChosenByTheirRole) {
+  const json all = json_of(on_text("heads"));
+  std::vector<std::string> with, without;
+  for (const json& head : all["heads"]) (head["role"].is_null() ? without : with).push_back(head["head"]);
+  ASSERT_EQ(with.size(), 1u) << all["roles_found"];
+  EXPECT_EQ(heads_in(output_of(on_text("heads --role averaging")).text), with);
+  EXPECT_EQ(heads_in(output_of(on_text("heads --role none")).text), without);
+  const std::string nobody = output_of(on_text("heads --role first-key")).text;
+  EXPECT_TRUE(contains(nobody, "No head has this role. The highest score is 0.")) << nobody;
+  EXPECT_TRUE(heads_in(nobody).empty()) << nobody;
+  expect_refused(2, on_text("heads --role inducton"), {"--role", "first key", "did you mean 'induction'?"});
+  const json alone = json_of(on_text("heads --role averaging --damage"));
+  EXPECT_EQ(alone["damage_measured"], 1) << "of the others nobody asked";
+  EXPECT_EQ(alone["heads"].size(), 8u);
+  for (const json& head : alone["heads"]) EXPECT_EQ(head["damage_zero"].is_number(), head["head"] == with[0]);
+}
+
+// A pass is begun in any time, and none after it is over.
+TEST_F(ForeignHeads, DamageKeepsToATime) {
+  const json all = json_of(on_text("heads --damage")), some = json_of(on_text("heads --samples 16 --damage 0.000001s"));
+  EXPECT_EQ(json_of(on_text("heads --damage 1h")), all);
+  const std::int64_t measured = some["damage_measured"];
+  EXPECT_GT(measured, 0);
+  EXPECT_LT(measured, 8);
+  const auto by_gradient = [](const json& one, const json& other) { return one["gradient"] < other["gradient"]; };
+  const json& first = *std::max_element(some["heads"].begin(), some["heads"].end(), by_gradient);
+  EXPECT_TRUE(first["damage_zero"].is_number()) << "the most important one first";
+  const std::string shown = output_of(on_text("heads --samples 16 --damage 0.000001s")).text;
+  EXPECT_TRUE(contains(shown, " of 8 heads, those with the largest gradients")) << shown;
+  for (const char* wrong : {"0s", "-1s", "3x", "1e999h"}) {
+    expect_refused(2, on_text(std::string("heads --damage=") + wrong), {"expected a time, such as 30s, 2m or 1h"});
+  }
+  expect_refused(2, "heads --damage 3x " + scratch_.folder() + text_, {"expected a time", "found '3x'"});
+}
+
 // Gu et al. count them in sequences of 64 tokens.
 TEST_F(ForeignHeads, SinksAreCounted) {
-  EXPECT_TRUE(json_of(on_text("heads --no-damage"))["sinks"].is_null()) << "in a context of 13 there is no room";
+  EXPECT_TRUE(json_of(on_text("heads"))["sinks"].is_null()) << "in a context of 13 there is no room";
   set_config("max_position_embeddings", 64);
-  const json sinks = json_of(on_text("heads --no-damage"))["sinks"];
+  const json sinks = json_of(on_text("heads"))["sinks"];
   EXPECT_GE(sinks, 0);
   EXPECT_LE(sinks, 1);
-  const std::string text = output_of(on_text("heads --no-damage")).text;
+  const std::string text = output_of(on_text("heads")).text;
   EXPECT_TRUE(contains(text, "over windows of 64 tokens, give the first more than 0.3\nof their weight")) << text;
 }
 
 TEST_F(ForeignHeads, MeansAreThereIfAskedFor) {
-  const json plain = json_of(on_text("heads")), report = json_of(on_text("heads --means"));
+  const json plain = json_of(on_text("heads --damage")), report = json_of(on_text("heads --means"));
   for (std::size_t n = 0; n < 8; ++n) {
     const json &head = report["heads"][n], &other = plain["heads"][n];
     EXPECT_EQ(head["damage_zero"], other["damage_zero"]);
@@ -104,7 +183,7 @@ TEST_F(ForeignHeads, MeansAreThereIfAskedFor) {
   EXPECT_TRUE(plain["rank_correlation_gradient_mean"].is_null());
   EXPECT_TRUE(report["rank_correlation_gradient_mean"].is_number());
   EXPECT_TRUE(contains(output_of(on_text("heads --means")).text, "as mean"));
-  EXPECT_FALSE(contains(output_of(on_text("heads")).text, "as mean"));
+  EXPECT_FALSE(contains(output_of(on_text("heads --damage")).text, "as mean"));
 }
 
 TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
@@ -122,7 +201,7 @@ TEST_F(ForeignHeads, WhatDoesNotGoTogether) {
 // A relation whose key is every token before the query is one that all heads follow, and by chance as well.
 TEST_F(ForeignHeads, LinksAreByCharacters) {
   spill(scratch_ / "links.jsonl", R"({"text": "abcd", "query": [3, 4], "key": [0, 3], "relation": "before"})");
-  const json report = json_of(on_text("heads --no-damage --links " + at("links.jsonl")));
+  const json report = json_of(on_text("heads --links " + at("links.jsonl")));
   int found = 0;
   for (const json& role : report["roles"]) {
     if (role["role"] != "predicts before") continue;
@@ -136,14 +215,14 @@ TEST_F(ForeignHeads, LinksAreByCharacters) {
 // An encoder has no answers: its heads are known by what its embedding owes to them.
 TEST_F(ForeignHeads, OfAnEncoder) {
   take("bert");
-  const json report = json_of(on_text("heads"));
+  const json report = json_of(on_text("heads --damage"));
   EXPECT_TRUE(report["loss"].is_null());
   for (const json& head : report["heads"]) {
     EXPECT_TRUE(head["gradient"].is_null());
     EXPECT_TRUE(head["logit"].is_null());
     EXPECT_GT(head["damage_zero"], 0);
   }
-  const std::string shown = output_of(on_text("heads")).text;
+  const std::string shown = output_of(on_text("heads --damage")).text;
   EXPECT_TRUE(contains(shown, "1 - cos")) << shown;
   EXPECT_FALSE(contains(shown, "accuracy")) << shown;
   expect_refused(2, on_text("prune --dry-run --order iterative"), {"--order", "damage and random"});
@@ -160,7 +239,7 @@ TEST_F(ForeignHeads, WhatOverflowsIsSaidAndNotShown) {
   take("bert");
   for (const char* name : {"weight", "bias"})
     plant(at("model.safetensors"), std::string("encoder.layer.1.output.LayerNorm.") + name, 3e38f);
-  expect_refused(3, on_text("heads"), {"the model without head 0.0", "embedding of sequence 0 is not finite"});
+  expect_refused(3, on_text("heads --damage"), {"the model without head 0.0", "embedding of sequence 0 is not finite"});
   expect_refused(3, "view --prompt abc" + page, {"of its embedding, number 4 is not finite"});
   EXPECT_FALSE(std::filesystem::exists(at("page.html")));
 }
@@ -179,7 +258,7 @@ TEST_F(ForeignHeads, PruneTakesEncodersByTheirEmbedding) {
       << "without any head";
   const std::string text = output_of(on_text("prune --budget 5 --dry-run")).text;
   EXPECT_TRUE(contains(text, "while the embedding stays within a cosine distance of 0.05")) << text;
-  EXPECT_EQ(json_of("heads --no-damage " + at("small") + text_)["heads"].size(), pruned["models"][1]["heads"]);
+  EXPECT_EQ(json_of("heads " + at("small") + text_)["heads"].size(), pruned["models"][1]["heads"]);
 }
 
 TEST_F(ForeignHeads, PatchSaysWhatComesBack) {
@@ -231,7 +310,7 @@ TEST_F(ForeignHeads, PruneWritesAModelThatReadsText) {
   EXPECT_LT(after["parameters"], before["parameters"]);
   EXPECT_EQ(slurp(at("small/tokenizer.json")), kTokenizer);
   EXPECT_EQ(json::parse(slurp(at("small/generation_config.json")))["eos_token_id"], json::array({7}));
-  const json heads = json_of("heads --no-damage --samples 8 " + at("small") + text_);
+  const json heads = json_of("heads --samples 8 " + at("small") + text_);
   EXPECT_EQ(heads["heads"].size(), after["heads"]);
   const json& last = pruned["steps"][pruned["heads_removed"].get<std::size_t>()];
   EXPECT_NEAR(heads["loss"], last["loss"].get<double>(), 1e-4) << "judged on the same windows";
@@ -247,7 +326,7 @@ TEST_F(ForeignHeads, PruneKeepsTheTokenizerOfGguf) {
   const json pruned = json_of("prune --budget 20 --samples 8 --out " + at("small") + " " + gguf + text_);
   ASSERT_GT(pruned["heads_removed"], 0);
   EXPECT_LT(std::filesystem::file_size(at("small/tokenizer.gguf")), std::filesystem::file_size(gguf) / 2);
-  const std::string rest = " --no-damage --samples 8" + text_;
+  const std::string rest = " --samples 8" + text_;
   const json heads = json_of("heads " + at("small") + rest), whole = json_of("heads " + gguf + rest);
   EXPECT_EQ(heads["heads"].size(), pruned["models"][1]["heads"]);
   EXPECT_NE(heads["loss"], whole["loss"]);

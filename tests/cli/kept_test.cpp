@@ -141,8 +141,9 @@ TEST_F(KeptForeign, Heads) {
   expect_kept(fixture("foreign.txt"),
               without_numbers(printed(
                   scratch_.folder(),
-                  {"heads" + on_text, "heads" + on_text + " --format json", "heads" + on_text + " --format csv",
-                   "heads" + on_text + " --no-damage", "prune" + on_text + " --out small --budget 100", "patch" + two,
+                  {"heads" + on_text, "heads" + on_text + " --damage --format json",
+                   "heads" + on_text + " --damage --format csv", "heads" + on_text + " --damage --sort damage --top 3",
+                   "prune" + on_text + " --out small --budget 100", "patch" + two,
                    "patch" + two + " --format csv --top 2", "patch" + two + " --format json", "inspect small",
                    "compare . other --text text --length 8", "generate . --prompt abc --tokens 4 --temperature 0",
                    "view . --prompt abc --out page.html", "bench --op attention --shape 1,1,8,8 --format csv"})));

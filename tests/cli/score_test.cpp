@@ -137,7 +137,8 @@ TEST_F(ScoreForeign, EmbedWritesARowForEveryLine) {
   const std::vector<float> rows = numbers_in(at("x.npy"));
   ASSERT_EQ(rows.size(), 4 * C);
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_NEAR(rows[i], with_blanks[i], 1e-5) << i;
-  expect_refused(4, "embed " + scratch_.folder() + " --text " + at("none") + " --out " + at("no/folder/x.npy"), "no/folder");
+  expect_refused(4, "embed " + scratch_.folder() + " --text " + at("none") + " --out " + at("no/folder/x.npy"),
+                 "no/folder");
   spill(at("lines"), "b\n" + std::string(2000, 'a'));
   expect_refused(3, line, "lines:2: expected up to the model's");
   spill(at("lines"), "");

@@ -223,12 +223,12 @@ def heads_of_a_classifier(lab):
 
 @check
 def heads_of_llama(lab):
-    compare_heads(lab, "llama", "--text", "letters.txt", "--length", 100, "--samples", 16)
+    compare_heads(lab, "llama", "--text", "letters.txt", "--length", 100, "--samples", 16, "--damage")
 
 
 @check
 def heads_of_bert(lab):
-    compare_heads(lab, "bert", "--text", "letters.txt", "--length", 100, "--samples", 16)
+    compare_heads(lab, "bert", "--text", "letters.txt", "--length", 100, "--samples", 16, "--damage")
 
 
 @check
@@ -444,7 +444,7 @@ def a_real_model(lab):
     if not lab.gguf:
         return
     text = ROOT / "docs/semantics.md"
-    compare_heads(lab, lab.gguf, "--text", text, "--samples", 4, "--no-damage")
+    compare_heads(lab, lab.gguf, "--text", text, "--samples", 4)
     for precision in lab.precisions():
         expect_same(lab.found(None, "score", lab.gguf, "--text", text), lab.found(precision, "score", lab.gguf, "--text", text),
                     F32 if precision == "f32" else HALF[precision])

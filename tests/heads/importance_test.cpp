@@ -111,6 +111,48 @@ TEST(Importance, CanBeHadForLess) {
   EXPECT_GT(std::abs(coarse[5].zero.mean), 0);
 }
 
+// In any order a head has the damage that it has in the model's order, to the last bit; those that are left out have
+// none.
+TEST(Importance, InAnyOrderAndUntilItIsEnough) {
+  const model::Config config = small(4, 4, true);
+  const model::Transformer model = stirred(config);
+  Context context(2);
+  std::vector<Examples> all;
+  for (const char* name : {"some", "more"}) all.push_back(examples(config, name));
+  const std::vector<HeadImportance> found = importance(context, model, all);
+  const auto expect_same = [](const HeadImportance& one, const HeadImportance& other) {
+    EXPECT_TRUE(has_damage(one)) << to_string(one.id);
+    for (Estimate HeadImportance::*which : {&HeadImportance::zero, &HeadImportance::mean, &HeadImportance::logit}) {
+      EXPECT_EQ((one.*which).mean, (other.*which).mean) << to_string(one.id);
+      EXPECT_EQ((one.*which).high, (other.*which).high) << to_string(one.id);
+    }
+    EXPECT_EQ(one.accuracy_loss, other.accuracy_loss);
+  };
+  std::vector<HeadId> order = model::all_heads(config);
+  std::reverse(order.begin(), order.end());
+  const std::vector<HeadImportance> reversed = importance(context, model, all, {.order = order});
+  for (std::size_t n = 0; n < found.size(); ++n) expect_same(reversed[n], found[n]);
+  const std::vector<HeadImportance> three =
+      importance(context, model, all, {.order = {{HeadId{1, 2}, HeadId{0, 3}, HeadId{1, 0}}}});
+  for (std::size_t n = 0; n < found.size(); ++n) {
+    if (n == 3 || n == 4 || n == 6)
+      expect_same(three[n], found[n]);
+    else
+      EXPECT_FALSE(has_damage(three[n])) << n;
+    EXPECT_EQ(three[n].gradient, found[n].gradient);
+  }
+  int asked = 0;
+  const std::vector<HeadImportance> some =
+      importance(context, model, all, {.order = order, .go_on = [&] { return ++asked < 2; }});
+  EXPECT_EQ(asked, 2) << "it is not asked again";
+  for (std::size_t n = 0; n < found.size(); ++n) {
+    if (n >= 4)
+      expect_same(some[n], found[n]);  // a layer goes through together
+    else
+      EXPECT_FALSE(has_damage(some[n])) << n;
+  }
+}
+
 // The cosine distance of the embedding without a head is what is said.
 TEST(Importance, OfAnEncoderIsWhatItsEmbeddingTurnsBy) {
   model::Config config = small(4, 4, true);
