@@ -8,6 +8,7 @@
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/signals.h"
 #include "cli/timing.h"
 #include "core/memory.h"
 #include "polyhead/info.h"
@@ -135,7 +136,8 @@ Report report_of(const BenchOptions& options) {
   if (shapes.empty()) shapes.assign(kShapes.begin(), kShapes.end());
   Bench bench(options);
   std::optional<Progress> progress(std::in_place, "bench", std::ssize(shapes));
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
+  const Signals signals;
+  for (std::size_t i = 0; i < shapes.size() && Signals::noted() == 0; ++i) {
     progress->update(static_cast<std::int64_t>(i), text_of(shapes[i]));
     bench.measure(shapes[i]);
   }
@@ -179,7 +181,10 @@ Command bench_command() {
                       {"threads", "N", "threads; 0 for one per processor", &o->threads, {}, 0, kMostThreads},
                       {"statistics", "SET", "none, light or full", &o->statistics, {"none", "light", "full"}},
                       format_option(o->format)},
-          .run = [o] { print(report_of(*o), o->format); }};
+          .run = [o] {
+            print(report_of(*o), o->format);
+            Signals::end_if_noted("stopped before all shapes were timed");
+          }};
 }
 
 }  // namespace polyhead::cli

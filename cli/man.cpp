@@ -57,7 +57,8 @@ std::string man_page() {
          ".TP\n.B POLYHEAD_RANKS\nif\n.BR off ,\na process that mpirun or srun started works by itself\n"
          ".TP\n.B POLYHEAD_TARGET\nthe vector instructions to use, by a name that\n.B polyhead info\nlists\n"
          ".TP\n.B POLYHEAD_CUDA_KERNELS\nif\n.BR portable ,\na Hopper GPU runs the kernels that every GPU runs\n"
-         ".TP\n.B COLUMNS\nhow wide tables and text are where standard output is no terminal, or one that does not say\n"
+         ".TP\n.B COLUMNS\nhow wide tables and text are where standard output is no terminal, or one that does not "
+         "say\n"
          ".TP\n.B NO_COLOR\nif set and not empty, no colours\n"
          ".SH EXIT STATUS\n"
          ".TP\n.B 0\nsuccess\n"
@@ -66,7 +67,8 @@ std::string man_page() {
          ".TP\n.B 4\nreading or writing failed\n"
          ".TP\n.B 5\nthe device is missing or failed\n"
          ".TP\n.B 6\ntraining diverged\n"
-         ".TP\n.B 130, 143, 129\nstopped by Ctrl\\-C, by SIGTERM or with the terminal; what was begun is saved\n";
+         ".TP\n.B 130, 143, 129\nstopped by Ctrl\\-C, by SIGTERM or with the terminal; what was begun is saved,\n"
+         "and heads, patch, prune, score and bench print what they have found by then\n";
 }
 
 Command man_command() {

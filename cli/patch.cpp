@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
+#include "cli/signals.h"
 #include "heads/patching.h"
 #include "model/checkpoint.h"
 #include "report/text.h"
@@ -64,7 +65,7 @@ struct Patched {
   heads::Patching found;
 };
 
-Report report_of(const Patched& p, std::int64_t top) {
+Report report_of(const Patched& p, std::int64_t all, std::int64_t top) {
   std::vector<heads::PatchedHead> heads = p.found.heads;
   std::stable_sort(heads.begin(), heads.end(),
                    [](const auto& a, const auto& b) { return std::abs(a.restored) > std::abs(b.restored); });
@@ -85,6 +86,8 @@ Report report_of(const Patched& p, std::int64_t top) {
   if (most.rows.size() < table.rows.size()) {
     text += fmt::format("and {} heads that restore less (--top)\n", table.rows.size() - most.rows.size());
   }
+  if (std::ssize(table.rows) < all)
+    text += fmt::format("\nNote: only {} of {} heads were tried\n", table.rows.size(), all);
   text += "\nRestored: of the way from the corrupted run to the clean one, with this head as in the clean one.\n";
   return {.command = "patch",
           .text = text,
@@ -150,9 +153,13 @@ void patch(const PatchOptions& o) {
   Patched patched{o.model, shown(tokenizer, question.answer), shown(tokenizer, question.instead), {}};
   progress.emplace("heads", model->config().head_count());
   const auto on_head = [&](std::int64_t done) { progress->update(done, ""); };
-  patched.found = heads::patch(context, *model, clean, corrupted, question, on_head, ranks());
+  std::optional<Signals> signals;
+  if (ranks().size() == 1) signals.emplace();
+  const auto go_on = [&] { return !signals || Signals::noted() == 0; };
+  patched.found = heads::patch(context, *model, clean, corrupted, question, on_head, ranks(), go_on);
   progress.reset();
-  print(report_of(patched, o.top), o.format);
+  print(report_of(patched, model->config().head_count(), o.top), o.format);
+  if (signals) Signals::end_if_noted("stopped before all heads were tried");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
+#include "cli/signals.h"
 #include "cli/subject.h"
 #include "exam/examination.h"
 #include "io/file.h"
@@ -160,11 +161,19 @@ class Pruning {
                                       .ranks = &among};
     Progress progress(order, subject_.model->config().head_count());
     std::int64_t steps = 0;
+    std::vector<PruneStep> taken;
+    const bool one = ranks().size() == 1;
+    std::optional<Signals> signals;
+    if (one) signals.emplace();
     return heads::prune(context_, *subject_.model, material_.ranking, material_.judging, options,
                         [&](const PruneStep& step) {
                           const std::string left = answers() ? fmt::format("accuracy {:.2f} %", 100 * step.accuracy)
                                                              : fmt::format("1 - cos {:.4f}", step.loss);
                           progress.update(++steps, fmt::format("without {} {}", to_string(step.removed), left));
+                          taken.push_back(step);
+                          if (one && Signals::noted() != 0) {
+                            throw Stopped{o_.subject.model, order, answers(), std::move(taken)};
+                          }
                         });
   }
 
@@ -219,7 +228,12 @@ void prune(const PruneOptions& o) {
   std::optional<Pruning> pruning;
   together(ranks(), [&] { pruning.emplace(o); });
   pruning->expect_alike();
-  if (const std::optional<Pruned> pruned = pruning->go()) print(prune_report(*pruned), o.format);
+  try {
+    if (const std::optional<Pruned> pruned = pruning->go()) print(prune_report(*pruned), o.format);
+  } catch (const Stopped& stopped) {
+    print(stopped_report(stopped), o.format);
+    Signals::end_if_noted("stopped; no model was written");
+  }
 }
 
 std::vector<Option> options_of(PruneOptions& o) {

@@ -32,4 +32,12 @@ struct Pruned {
 
 Report prune_report(const Pruned& pruned);
 
+// Heads that had gone, in the order named, when a signal came.
+struct Stopped {
+  std::string folder, order;
+  bool answers = true;
+  std::vector<PruneStep> steps;
+};
+Report stopped_report(const Stopped& stopped);
+
 }  // namespace polyhead::cli

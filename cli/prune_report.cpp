@@ -10,12 +10,12 @@ namespace polyhead::cli {
 namespace {
 
 // Columns, and their cells: loss and accuracy or, for an encoder, the cosine distance of its embeddings.
-std::vector<Column> quality_columns(const Pruned& p) {
-  if (!p.answers) return {{"cosine_distance", "1 - cos", Style::decimal}};
+std::vector<Column> quality_columns(bool answers) {
+  if (!answers) return {{"cosine_distance", "1 - cos", Style::decimal}};
   return {{"loss", "loss", Style::decimal}, {"accuracy", "accuracy", Style::percent}};
 }
-std::vector<Value> quality(const Pruned& p, double loss, double accuracy) {
-  return p.answers ? std::vector<Value>{loss, accuracy} : std::vector<Value>{loss};
+std::vector<Value> quality(bool answers, double loss, double accuracy) {
+  return answers ? std::vector<Value>{loss, accuracy} : std::vector<Value>{loss};
 }
 
 void append(auto& to, const auto& more) { to.insert(to.end(), more.begin(), more.end()); }
@@ -24,11 +24,11 @@ Table steps_of(const Pruned& p) {
   Table table{.name = "steps",
               .columns = {{"removed", "removed", Style::count}, {"head", "head"}, {"role", "role"}},
               .rows = {}};
-  append(table.columns, quality_columns(p));
+  append(table.columns, quality_columns(p.answers));
   table.columns.push_back({"within_budget", "within budget", Style::words, 1});
   const auto add = [&](std::size_t removed, const std::string& head, const std::string& role, const auto& score) {
     std::vector<Value> row{static_cast<std::int64_t>(removed), head, role};
-    append(row, quality(p, score.loss, score.accuracy));
+    append(row, quality(p.answers, score.loss, score.accuracy));
     row.emplace_back(removed <= p.curve.within_budget ? "yes" : "no");
     table.rows.push_back(std::move(row));
   };
@@ -64,7 +64,7 @@ Table models_of(const Pruned& p) {
                           {"decode_seconds_batch_1", "", Style::seconds},
                           {"decode_seconds_batch_16", "", Style::seconds}},
               .rows = {}};
-  append(table.columns, quality_columns(p));
+  append(table.columns, quality_columns(p.answers));
   const auto add = [&](const char* name, const exam::Facts& f) {
     const auto if_any = [](double seconds) { return seconds > 0 ? Value(seconds) : Value(); };
     std::vector<Value> row{name,
@@ -75,7 +75,7 @@ Table models_of(const Pruned& p) {
                            f.seconds_of_16,
                            if_any(f.step_of_one),
                            if_any(f.step_of_16)};
-    append(row, quality(p, f.loss, f.accuracy));
+    append(row, quality(p.answers, f.loss, f.accuracy));
     table.rows.push_back(std::move(row));
   };
   add("before", p.facts.before);
@@ -100,7 +100,7 @@ std::string sizes_text(const Pruned& p) {
   if (p.answers) row.emplace_back(fmt::format("{:+.2f} points", 100 * (b.accuracy - a.accuracy)));
   table.rows.push_back(std::move(row));
   std::vector<std::string> keys{"model", "heads", "parameters", "bytes"};
-  for (const Column& column : quality_columns(p)) keys.push_back(column.key);
+  for (const Column& column : quality_columns(p.answers)) keys.push_back(column.key);
   return text_of(table, keys);
 }
 
@@ -200,6 +200,21 @@ Report prune_report(const Pruned& p) {
                      {"notes", p.missing.empty() ? std::vector<std::string>{} : std::vector{p.missing}}},
           .tables = tables,
           .csv = p.orders ? tables.back() : steps};
+}
+
+Report stopped_report(const Stopped& s) {
+  Table table{.name = "steps", .columns = {{"removed", "removed", Style::count}, {"head", "head"}}, .rows = {}};
+  append(table.columns, quality_columns(s.answers));
+  for (const PruneStep& step : s.steps) {
+    std::vector<Value> row{std::ssize(table.rows) + 1, to_string(step.removed)};
+    append(row, quality(s.answers, step.loss, step.accuracy));
+    table.rows.push_back(std::move(row));
+  }
+  return {.command = "prune",
+          .text = fmt::format("{}: heads that had gone by the order {}\n\n", s.folder, s.order) + text_of(table),
+          .fields = {{"model", s.folder}, {"order", s.order}},
+          .tables = {table},
+          .csv = table};
 }
 
 }  // namespace polyhead::cli

@@ -7,6 +7,7 @@
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/signals.h"
 #include "cli/subject.h"
 #include "exam/material.h"
 #include "io/file.h"
@@ -111,7 +112,9 @@ void score(const ScoreOptions& o) {
   Sums sums;
   std::int64_t done = 0, count = 0;
   std::vector<Examples> some(1);
+  const Signals signals;
   for (Examples& window : windows) {
+    if (done > 0 && Signals::noted() != 0) break;
     count += window.tokens.shape()[0];
     some[0] = std::move(window);
     const model::SequenceScores scores = model::score(context, *model, some);
@@ -119,7 +122,13 @@ void score(const ScoreOptions& o) {
     sums.add(scores);
     progress.update(++done, fmt::format("perplexity {:.2f}", std::exp(sums.mean(sums.loss))));
   }
-  print(report_of(o, length, count, sums, reading.bytes), o.format);
+  // Of a text that was not read to its end, as large a part of the bytes as of the tokens.
+  const bool all = done == std::ssize(windows);
+  const std::int64_t bytes = all ? reading.bytes : reading.bytes * sums.targets / std::ssize(reading.tokens);
+  print(report_of(o, length, count, sums, bytes), o.format);
+  if (!all)
+    Signals::end_if_noted(
+        fmt::format("stopped: these are the first {} of {} tokens", sums.targets, reading.tokens.size()));
 }
 
 }  // namespace

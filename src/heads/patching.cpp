@@ -64,7 +64,8 @@ Likeliest likeliest_after(Context& context, const model::Transformer& model, Tok
 }
 
 Patching patch(Context& context, const model::Transformer& model, Tokens clean, Tokens corrupted,
-               const Question& question, const std::function<void(std::int64_t)>& on_head, Ranks& ranks) {
+               const Question& question, const std::function<void(std::int64_t)>& on_head, Ranks& ranks,
+               const std::function<bool()>& go_on) {
   check(model, clean, corrupted);
   const model::Config& config = model.config();
   for (const std::int32_t token : {question.answer, question.instead}) {
@@ -94,7 +95,10 @@ Patching patch(Context& context, const model::Transformer& model, Tokens clean, 
   if (found.clean == found.corrupted) refuse("the two texts give the same logits: there is nothing to restore");
   const std::vector<HeadId> ids = model::all_heads(config);
   std::vector<std::string> differences(ids.size());  // the bytes of one each
+  bool going = true;
   ranks.share(std::ssize(ids), [&](std::int64_t job) {
+    going = going && (!go_on || go_on());
+    if (!going) return;
     const HeadId& id = ids[static_cast<std::size_t>(job)];
     model::Gates gates(config);
     gates.set(id, 0);
@@ -106,6 +110,7 @@ Patching patch(Context& context, const model::Transformer& model, Tokens clean, 
   });
   complete(ranks, differences);
   for (std::size_t n = 0; n < ids.size(); ++n) {
+    if (differences[n].empty()) continue;
     double patched = 0;
     std::memcpy(&patched, differences[n].data(), sizeof patched);
     found.heads.push_back({ids[n], patched, (patched - found.corrupted) / (found.clean - found.corrupted)});

@@ -30,10 +30,11 @@ Likeliest likeliest_after(Context& context, const model::Transformer& model, std
                           std::span<const std::int32_t> corrupted);
 
 // For a language model and two texts of equally many tokens. One pass per head, which ranks share; `on_head` receives
-// how many are done, or begun on other ranks. All ranks get all results. Throws Error (value) if the runs do not
-// differ, or a logit is not finite.
+// how many are done, or begun on other ranks, and `go_on` is asked before each: once it says no, the rest is left out.
+// All ranks get all results. Throws Error (value) if the runs do not differ, or a logit is not finite.
 Patching patch(Context& context, const model::Transformer& model, std::span<const std::int32_t> clean,
                std::span<const std::int32_t> corrupted, const Question& question,
-               const std::function<void(std::int64_t)>& on_head = {}, Ranks& ranks = alone());
+               const std::function<void(std::int64_t)>& on_head = {}, Ranks& ranks = alone(),
+               const std::function<bool()>& go_on = {});
 
 }  // namespace polyhead::heads

@@ -171,6 +171,35 @@ TEST_F(Robust, SomethingIsShownEveryTwoSeconds) {
   }
 }
 
+// What is known when Ctrl-C comes is printed, and the exit code is the signal's.
+TEST_F(Robust, CtrlCPrintsWhatIsKnown) {
+  std::string text;
+  for (unsigned n = 0; n < 60'000; ++n) text += static_cast<char>('a' + n * n / 7 % 26);
+  spill(at("text"), text);
+  ASSERT_EQ(errors_of("train text --context 512 --batch 1 --steps 1 --layers 6 --width 256 --heads 8 --file " +
+                      at("text") + " --out " + at("run"))
+                .code,
+            0);
+  struct Case {
+    std::vector<std::string> words;
+    std::string begun, known;
+  };
+  for (const auto& [words, begun, known] : std::vector<Case>{
+           {{"heads", at("run"), "--samples", "32", "--no-means"}, "damage ", " of 48 heads, those with the largest"},
+           {{"prune", at("run"), "--samples", "16", "--dry-run", "--order", "random", "--budget", "100"},
+            "random ",
+            "heads that had gone by the order random"},
+           {{"score", at("run"), "--text", at("text")}, "score ", "perplexity  bits per byte"},
+           {{"bench", "--shape", "4,8,1024,64", "--shape", "8,8,2048,64"}, "bench ", "attend, f32"}}) {
+    Process process(words, at("log"));
+    while (!contains(slurp(at("log")), begun) && !process.ended()) std::this_thread::sleep_for(5ms);
+    process.signal(SIGINT);
+    EXPECT_EQ(process.wait(), 128 + SIGINT) << words[0] << ": " << slurp(at("log"));
+    EXPECT_TRUE(contains(slurp(at("log")), known)) << slurp(at("log"));
+    EXPECT_TRUE(contains(slurp(at("log")), "polyhead " + words[0] + ": stopped")) << slurp(at("log"));
+  }
+}
+
 // The limit stands for a machine that has no more.
 TEST_F(Robust, SizesAreHeldAgainstMemoryBeforeAnythingIsMade) {
   const auto starved = [&](const std::string& arguments) {
