@@ -125,8 +125,7 @@ void give(polyhead_results** results, const char* name, Tensor made) {
 polyhead_status polyhead_model_load(polyhead_context* context, const char* path, polyhead_model** model) {
   return guarded([&] {
     const Context& on = required(context, kOp, "context").context;
-    required(model, kOp, "model") =
-        new polyhead_model{Model::load(&required(path, kOp, "path"), on.allocator(), on.precision())};
+    required(model, kOp, "model") = new polyhead_model{Model::load(&required(path, kOp, "path"), on)};
   });
 }
 

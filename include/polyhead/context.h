@@ -55,6 +55,7 @@ class Context {
   Precision precision() const noexcept;
 
   Executor& executor();  // for the library's own rooms
+  const Executor& executor() const;
 
  private:
   std::unique_ptr<Executor> executor_;

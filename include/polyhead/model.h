@@ -88,12 +88,10 @@ class Model {
   // read a text, such as bert, the encoder is loaded: no pooler, no task's head, and all tokens are of the first type.
   // Throws Error (input) that names what is wrong if something is missing or damaged, if files do not match each other,
   // or if a weight is not finite; Error (io) if the system does not open a file. Where nothing is at the path, it may
-  // be the name of a model that `polyhead get` has fetched, "smollm2". The parameters lie in `memory`: that of the
-  // allocator of the context that will run the model, or of the host. On the host matrices of 16 bits stay as they are
-  // stored; on a GPU they are rounded to bf16 or f16 if `precision`, that of the context, says so, and become f32
-  // otherwise.
-  static Model load(const std::filesystem::path& path, const std::shared_ptr<Allocator>& memory = host_allocator(),
-                    Precision precision = Precision::f32);
+  // be the name of a model that `polyhead get` has fetched, "smollm2". The parameters lie in the memory of
+  // `context`, which will run the model, or of the host. On the host matrices of 16 bits stay as they are stored; on a
+  // GPU they are rounded to bf16 or f16 if the context's precision says so, and become f32 otherwise.
+  static Model load(const std::filesystem::path& path, const Context& context = Context(1));
   // Also saves the files of the tokenizer, if there is one. Each file is replaced as a whole or left alone. The folder
   // must exist.
   void save(const std::filesystem::path& folder) const;

@@ -139,7 +139,7 @@ class BasicView {
   template <class T>
   auto* as() const {
     using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
-    if (device_.kind != Device::Kind::cpu || dtype_ != dtype_of<T>) refuse_reading(dtype_of<T>);
+    if (device_ != Device{} || dtype_ != dtype_of<T>) refuse_reading(dtype_of<T>);
     return static_cast<Element*>(data_);
   }
 

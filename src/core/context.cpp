@@ -1,5 +1,7 @@
 #include "polyhead/context.h"
 
+#include <utility>
+
 #include "core/executor.h"
 
 namespace polyhead {
@@ -19,7 +21,8 @@ void Context::set_precision(Precision precision) { executor().precision = precis
 Precision Context::precision() const noexcept { return executor_ ? executor_->precision : Precision::f32; }
 void Context::synchronise() { executor().synchronise(); }
 
-Executor& Context::executor() {
+Executor& Context::executor() { return const_cast<Executor&>(std::as_const(*this).executor()); }
+const Executor& Context::executor() const {
   if (!executor_) {
     throw Error(ErrorCode::value, "context", "this context was moved from; use the one that it was moved to");
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "polyhead/context.h"
 
@@ -41,6 +42,8 @@ class [[gnu::visibility("hidden")]] Executor {  // named by a public header, but
   const kernels::Table& kernels() const noexcept { return kernels_; }
   const std::shared_ptr<Allocator>& allocator() const noexcept { return allocator_; }
   virtual int threads() const noexcept { return 1; }  // host threads that work on a call
+  // What the last bits of results depend on: the device, or the instructions that it was chosen to use.
+  virtual std::string target() const { return to_string(device()); }
 
   Precision precision = Precision::f32;
 

@@ -192,7 +192,7 @@ BasicView<Void> BasicView<Void>::as_strided(const Dims& shape, const Dims& strid
 
 template <class Void>
 void BasicView<Void>::refuse_reading(DType wanted) const {
-  if (device_.kind != Device::Kind::cpu) {
+  if (device_ != Device{}) {
     throw Error(
         ErrorCode::device, "tensor",
         "data read by the host, but the memory is that of " + to_string(device_) + "; copy it with polyhead::to_host");
@@ -206,7 +206,8 @@ template class BasicView<void>;
 template class BasicView<const void>;
 
 std::string to_string(const Device& device) {
-  return device.kind == Device::Kind::cpu ? "cpu" : "cuda:" + std::to_string(device.index);
+  if (device == Device{}) return "cpu";
+  return (device.kind == Device::Kind::cpu ? "cpu:" : "cuda:") + std::to_string(device.index);
 }
 
 std::string describe(const ConstTensorView& view) {

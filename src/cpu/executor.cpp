@@ -55,6 +55,8 @@ CpuExecutor::Made& CpuExecutor::made() {
   return *made;
 }
 
+std::string CpuExecutor::target() const { return target_name(); }
+
 // A burst ends on the team that it began on: only the thread that forks lives on in the child, and it is not within a
 // burst.
 void CpuExecutor::begin_burst() { team().begin_burst(); }

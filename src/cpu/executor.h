@@ -19,6 +19,7 @@ class CpuExecutor final : public Executor {
   Team& team() { return made().team; }
 
   int threads() const noexcept override { return threads_; }
+  std::string target() const override;
   Turn& turn() override { return team().turn; }
 
  private:

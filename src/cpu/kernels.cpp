@@ -42,7 +42,9 @@ std::string explain(Executor& executor, const kernels::AttentionProblem& problem
 }  // namespace
 
 const kernels::Table& kernels() noexcept {
-  static constexpr kernels::Table table{.check_attention = entry<check_attention>,
+  static constexpr kernels::Table table{.widens_weights = true,
+                                        .takes_processors = true,
+                                        .check_attention = entry<check_attention>,
                                         .attend = entry<attend>,
                                         .attend_backward = attend_backward_entry,
                                         .explain = explain,

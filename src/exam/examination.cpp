@@ -5,6 +5,7 @@
 #include "core/processors.h"
 #include "heads/sinks.h"
 #include "model/memory.h"
+#include "ops/call.h"
 
 namespace polyhead::exam {
 namespace {
@@ -63,9 +64,8 @@ void add_damage(Context& context, const model::Transformer& model, const Materia
   }
 }
 
-// Beside a device all processors are free.
 int host_threads(const Context& context) {
-  return std::max(context.threads(), context.device() == Device{} ? 1 : usable_processors());
+  return ops::takes_processors(context) ? context.threads() : usable_processors();
 }
 
 // What heads of a model of the same shape do before training. The distribution and the rounding do not matter here, so

@@ -22,6 +22,11 @@ struct Table {
   // Whether products, norms, elementwise ops and what is added to a product take a float type per tensor, so that the
   // blocks of an f32 model can hand 16 bits to each other. Else 16 bits are for attention, weights and tables alone.
   bool mixes_types = false;
+  // Whether products and look-ups take weights as they are stored, in 16 bits or in blocks, beside rows of f32. Else
+  // the weights of a model that is loaded become of the rows' type, or the context's precision rounds them.
+  bool widens_weights = false;
+  // Do its kernels run on the processors of the host, which the host's own work then takes from them?
+  bool takes_processors = false;
   // Whether exact products are faster with a B that is packed.
   bool gains_by_packing = true;
   // Can a call count dropout from an origin in a larger one?

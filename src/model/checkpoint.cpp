@@ -11,6 +11,7 @@
 #include "io/file.h"
 #include "model/family.h"
 #include "model/memory.h"
+#include "ops/call.h"
 
 namespace polyhead::model {
 namespace {
@@ -101,14 +102,15 @@ bool may_be_half(const autograd::Parameter& parameter) {
   return parameter.value.shape().rank() == 2 && parameter.name != "positions.weight";
 }
 
-Placement::Placement(std::shared_ptr<Allocator> memory, Precision precision) : memory_(std::move(memory)) {
-  if (is_on_host()) return;
+Placement::Placement(const Context& context, Precision precision)
+    : memory_(context.allocator()), widens_(ops::widens_weights(context)) {
+  if (widens_) return;
   if (precision == Precision::bf16) half_ = DType::bf16;
   if (precision == Precision::f16) half_ = DType::f16;
 }
 
 Tensor Placement::placed(const std::string& where, const autograd::Parameter& parameter, Tensor found) const {
-  if (is_on_host()) return found;
+  if (widens_) return moved_to(memory_, std::move(found));
   Tensor fitting = converted(std::move(found), half_ && may_be_half(parameter) ? *half_ : DType::f32);
   if (fitting.dtype() == DType::f16 && !all_finite(fitting.as<float16>(), count_of(fitting.shape()))) {
     refuse(where + ": " + parameter.name + ": expected numbers up to 65504, which f16 can hold, found larger ones; " +
@@ -117,8 +119,7 @@ Tensor Placement::placed(const std::string& where, const autograd::Parameter& pa
   return moved_to(memory_, std::move(fitting));
 }
 
-void take_parameters(io::Safetensors& file, Transformer& model, Precision precision) {
-  const Placement placement(model.allocator(), precision);
+void take_parameters(io::Safetensors& file, Transformer& model, const Placement& placement) {
   for (autograd::Parameter* parameter : model.parameters()) {
     Tensor found = file.take(parameter->name);
     const ConstTensorView to = parameter->value;
@@ -161,9 +162,9 @@ Config load_config(const std::filesystem::path& folder) {
   return config_from_json(io::read_file(path, kMostConfig), path.string());
 }
 
-std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const std::shared_ptr<Allocator>& memory,
-                                  Precision precision) {
-  if (!is_own(folder)) return load_foreign(folder, memory, precision);
+std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const Context& context, Precision precision) {
+  const Placement placement(context, precision);
+  if (!is_own(folder)) return load_foreign(folder, placement);
   const Config config = load_config(folder);
   expect_file(folder, kWeightsFile);
   io::Safetensors file = io::read_safetensors(folder / kWeightsFile);
@@ -172,8 +173,8 @@ std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const std
     refuse(file.where + ": " + kConfigFile + " asks for more numbers than the " + std::to_string(found) +
            " that are found here");
   }
-  auto model = Transformer::unfilled(config, DType::f32, memory);
-  take_parameters(file, *model, precision);
+  auto model = Transformer::unfilled(config, DType::f32, placement.memory());
+  take_parameters(file, *model, placement);
   for (const auto& [name, tensor] : file.tensors) {
     if (file.has(name))
       refuse(file.where + ": " + name + " is in the file, but the model of config.json has no place for it");

@@ -31,13 +31,11 @@ std::uint64_t saved_bytes(const Transformer& model);  // of the weights' file
 void save_config(const Config& config, const std::filesystem::path& folder);
 
 // Refuses (input) a path that is no such folder, weights that are damaged or not finite, and weights that do not fit
-// the config: the error names the first that is missing, extra or of another shape. `memory` is that of the context
-// that passes run on, or the host's; `precision` that context's. Models that others saved are loaded too: see family.h.
-std::unique_ptr<Transformer> load(const std::filesystem::path& folder,
-                                  const std::shared_ptr<Allocator>& memory = host_allocator(),
-                                  Precision precision = Precision::f32);
-inline std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const Context& context) {
-  return load(folder, context.allocator(), context.precision());
+// the config: the error names the first that is missing, extra or of another shape. The parameters lie in the memory of
+// the context, where Placement says how. Models that others saved are loaded too: see family.h.
+std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const Context& context, Precision precision);
+inline std::unique_ptr<Transformer> load(const std::filesystem::path& folder, const Context& context = Context(1)) {
+  return load(folder, context, context.precision());
 }
 Config load_config(const std::filesystem::path& folder);
 
@@ -52,25 +50,26 @@ struct AsStored {
   bool halves = false, blocks = false;
 };
 
-// How the parameters of a loaded model lie in memory. On the host those that may be half stay as they are stored, in 16
-// bits or in blocks; on a device they have the 16 bits of the precision, or become f32, since its products need one
-// type. The rest is f32.
+// How the parameters of a loaded model lie in the memory of a context. If its products widen weights, those that may be
+// half stay as they are stored, in 16 bits or in blocks; else they have the 16 bits of the precision, or become f32.
+// The rest is f32.
 class Placement {
  public:
-  Placement(std::shared_ptr<Allocator> memory, Precision precision);
-  AsStored as_stored() const noexcept { return {.halves = is_on_host() || half_, .blocks = is_on_host()}; }
-  bool is_on_host() const noexcept { return memory_->device() == Device{}; }
+  Placement(const Context& context, Precision precision);
+  AsStored as_stored() const noexcept { return {.halves = widens_ || half_, .blocks = widens_}; }
+  const std::shared_ptr<Allocator>& memory() const noexcept { return memory_; }
   // A host tensor in the parameter's place. Refuses (input) numbers that are finite in the file, and not in 16 bits.
   Tensor placed(const std::string& where, const autograd::Parameter& parameter, Tensor found) const;
 
  private:
-  std::shared_ptr<Allocator> memory_;
+  const std::shared_ptr<Allocator> memory_;
+  const bool widens_;
   std::optional<DType> half_;  // that matrices are rounded to
 };
 
 // The model's parameters by name, to be written or read along with others.
 HostTensors named_parameters(const Transformer& model);
 // Moves the model's parameters out of the file; refuses those that are not finite.
-void take_parameters(io::Safetensors& file, Transformer& model, Precision precision = Precision::f32);
+void take_parameters(io::Safetensors& file, Transformer& model, const Placement& placement);
 
 }  // namespace polyhead::model

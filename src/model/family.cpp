@@ -405,22 +405,20 @@ void check_foreign(const io::ListedWeights& weights) {
   check_all(loader, *shapes);
 }
 
-// Threads that read, widen and assemble parameters; each holds part of one in addition to the model, which a device
-// leaves more room for.
+// Threads that read, widen and assemble parameters; each holds part of one in addition to the model, for which there is
+// more room if that goes to another memory.
 constexpr int kReaders = 2, kReadersForDevice = 8;
 
-std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const std::shared_ptr<Allocator>& memory,
-                                          Precision precision) {
+std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const Placement& placement) {
   const io::ListedWeights weights = io::list_weights(model);
   const Foreign foreign(weights);
-  const Placement placement(memory, precision);
   polyhead::expect_memory("load", weights.where.string(), loaded_bytes(weights, placement.as_stored()),
                           "load it on a machine that has more");
-  auto made = Transformer::unfilled(foreign.config, DType::f32, memory);
+  auto made = Transformer::unfilled(foreign.config, DType::f32, placement.memory());
   Loader loader(weights, foreign.family, foreign.config, placement.as_stored());
   check_all(loader, *made);
   const std::vector<autograd::Parameter*> all = made->parameters();
-  Team team(std::min(placement.is_on_host() ? kReaders : kReadersForDevice, usable_processors()));
+  Team team(std::min(placement.memory()->device() == Device{} ? kReaders : kReadersForDevice, usable_processors()));
   team.for_each(std::ssize(all), 1, team.threads(), [&](int) {
     return [&](std::int64_t n) {
       autograd::Parameter& parameter = *all[static_cast<std::size_t>(n)];

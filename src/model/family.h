@@ -49,8 +49,7 @@ void drop_biases(Family& family, const std::string& of);
 // From a folder as Hugging Face's libraries save it, or a GGUF file, a tensor at a time; checkpoint.h's Placement says
 // which types the weights get. Refuses (input) an unknown family, unsupported settings,
 // and tensors that do not fit the config.
-std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const std::shared_ptr<Allocator>& memory,
-                                          Precision precision);
+std::unique_ptr<Transformer> load_foreign(const std::filesystem::path& model, const Placement& placement);
 
 // Refuses what load_foreign refuses, as far as the files tell without reading weights.
 void check_foreign(const io::ListedWeights& weights);

@@ -51,10 +51,10 @@ Examples whole_texts(const Model& model, std::span<const std::string> texts) {
 
 }  // namespace
 
-Model Model::load(const std::filesystem::path& named, const std::shared_ptr<Allocator>& memory, Precision precision) {
+Model Model::load(const std::filesystem::path& named, const Context& context) {
   const std::filesystem::path folder = io::model_meant(named);
   if (folder.empty()) throw Error(ErrorCode::input, "load", io::nothing_at(named));
-  Model loaded(model::load(folder, memory, precision));
+  Model loaded(model::load(folder, context));
   loaded.tokenizer_ = std::make_shared<model::TokenizerOf>(std::filesystem::absolute(folder), loaded.vocabulary());
   return loaded;
 }

@@ -8,8 +8,10 @@ namespace polyhead::ops {
 
 using kernels::Table;
 
-// See Table::mixes_types.
-inline bool mixes_types(Context& context) { return context.executor().kernels().mixes_types; }
+// What the context's device can do, see Table.
+inline bool mixes_types(const Context& context) { return context.executor().kernels().mixes_types; }
+inline bool widens_weights(const Context& context) { return context.executor().kernels().widens_weights; }
+inline bool takes_processors(const Context& context) { return context.executor().kernels().takes_processors; }
 
 // For an op of several kernels: holds the executor, so that no other call comes between, and keeps its workers awake.
 class Call {

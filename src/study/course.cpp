@@ -89,7 +89,7 @@ bool recall(const Context& context, Course& course, const Route& route) {
                         point.at("accuracy").get<double>(), point.at("observed").get<std::vector<double>>()});
     }
     if (points.empty()) return false;
-    if (route.keep_model) course.model = model::load(route.folder, context.allocator());
+    if (route.keep_model) course.model = model::load(route.folder, context, Precision::f32);
     course.points = std::move(points);
     return true;
   } catch (const Error&) {

@@ -6,9 +6,11 @@
 #include <system_error>
 #include <thread>
 
+#include "ops/executors.h"
+
 namespace polyhead::study {
 
-Context context_for_jobs(Device device) { return device == Device{} ? Context(1) : Context(device); }
+Context context_for_jobs(Device device) { return ops::context_of_one_thread(device); }
 
 void run_jobs(Device device, int threads, const std::vector<Job>& jobs) {
   std::atomic<std::size_t> next{0};

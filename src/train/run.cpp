@@ -5,10 +5,10 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/executor.h"
 #include "core/hash.h"
 #include "core/memory.h"
 #include "model/checkpoint.h"
-#include "polyhead/info.h"
 #include "train/words.h"
 
 namespace polyhead::train {
@@ -107,9 +107,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 }  // namespace
 
-std::string target_of(const Context& context) {
-  return context.device() == Device{} ? info().target : to_string(context.device());
-}
+std::string target_of(const Context& context) { return context.executor().target(); }
 
 // Parameters, gradients and two moments, and a gradient for every level of a tree of parts; a training step; a
 // validation and its sequences.

@@ -228,7 +228,7 @@ void Trainer::resume(const std::filesystem::path& path) {
            io::in_quotes(file.metadata["options"]));
   }
   if (file.metadata["config"] != model::to_json(model_.config())) refuse("the run's model has another configuration");
-  model::take_parameters(file, model_);
+  model::take_parameters(file, model_, model::Placement(context_, Precision::f32));
   const auto take = [&](const std::string& name, Tensor& to) {
     Tensor found = file.take(name);
     if (found.shape() != to.shape() || found.dtype() != to.dtype()) {

@@ -61,7 +61,7 @@ TEST(Loading, ADevicesMatricesHaveItsPrecision) {
       EXPECT_EQ(parameter->value.device(), device.device());
     }
     EXPECT_EQ(saved_bytes(*loaded) == saved_bytes(model), matrices == DType::f32);  // and nothing is copied for it
-    const auto on_host = load(scratch.folder(), host_allocator(), precision);
+    const auto on_host = load(scratch.folder(), Context(1), precision);
     EXPECT_EQ(on_host->parameters()[0]->value.dtype(), DType::f32);
   }
 }

@@ -1,4 +1,4 @@
-// A second device without a GPU: memory of the host behind Device{cuda,7}, fenced off except while one of the device's
+// A second device without a GPU: memory of the host behind Device{cpu,7}, fenced off except while one of the device's
 // own kernels or copies runs. Whoever reads or writes it from above the table of kernels dies of SIGSEGV.
 #pragma once
 
@@ -40,7 +40,7 @@ class FencedMemory final : public Allocator {
     FencedMemory& memory_;
   };
 
-  Device device() const noexcept override { return {Device::Kind::cuda, 7}; }
+  Device device() const noexcept override { return {Device::Kind::cpu, 7}; }
   void* allocate(std::size_t bytes) override {
     const std::lock_guard lock(lock_);
     const std::size_t size = (bytes + 64) / 64 * 64;
@@ -108,6 +108,7 @@ class FencedExecutor final : public Executor {
   static const kernels::Table& table() {
     using K = kernels::Table;
     static constexpr K kernels{.mixes_types = true,  // so that ops check what a GPU would be given
+                               .takes_processors = true,
                                .check_attention = Fenced<&K::check_attention>::call,
                                .attend = Fenced<&K::attend>::call,
                                .attend_backward = Fenced<&K::attend_backward>::call,
