@@ -58,6 +58,22 @@ TEST(Sources, KnowNeitherBackendsNorRawViews) {
   }
 }
 
+// PTX has a name where it stands; an empty asm, which only tells the compiler what it may not move, is none.
+TEST(Sources, HavePtxInOnePlace) {
+  const fs::path root = POLYHEAD_ROOT;
+  const std::regex ptx(R"(\basm( volatile)?\(\s*"[^"])");
+  EXPECT_FALSE(std::regex_search(R"(asm volatile("" ::: "memory");)", ptx));
+  std::size_t named = 0;
+  for (const fs::path& file : sources_below(root / "src/cuda")) {
+    std::ifstream in(file);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (!std::regex_search(text, ptx)) continue;
+    named += file.parent_path().filename() == "device" ? 1 : 0;
+    EXPECT_EQ(file.parent_path().filename(), "device") << file.lexically_relative(root) << " has PTX";
+  }
+  EXPECT_GT(named, 0u);
+}
+
 // A tree that is made for one test and goes with it.
 class FakeTree : public testing::Test {
  protected:

@@ -106,12 +106,20 @@ __device__ inline float exp2_of(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+__device__ inline float log2_of(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float reciprocal_of(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 // With an absolute error of some 2e-7.
 __device__ inline float tanh_of(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp2_of(2.885390082f * x)));  // 2 log2(e)
-  return fmaf(-2.0f, y, 1.0f);
+  return fmaf(-2.0f, reciprocal_of(1.0f + exp2_of(2.885390082f * x)), 1.0f);  // 2 log2(e)
 }
 
 }  // namespace polyhead::cuda::device

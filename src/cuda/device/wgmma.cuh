@@ -36,6 +36,18 @@ __device__ inline std::uint64_t advance(std::uint64_t descriptor, std::uint32_t 
   return descriptor + (bytes >> 4);
 }
 
+// Two numbers in one register, the first in its lower half, as pack of mma.cuh has it. A conversion that is an
+// intrinsic is scheduled differently, in kernels that were tuned with this one.
+template <class T>
+__device__ inline std::uint32_t pack_operand(float low, float high) {
+  std::uint32_t packed;
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
 // fence: before the first product that touches registers written by ordinary instructions. commit: after the last
 // product of a batch. wait: until at most kPending batches are under way.
 __device__ inline void mma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

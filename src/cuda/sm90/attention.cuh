@@ -330,7 +330,7 @@ class Forward {
 
   __device__ void to_weights() {
 #pragma unroll
-    for (int i = 0; i < kKeys / 4; ++i) p_[i / 4][i % 4] = pack<T>(s_[2 * i], s_[2 * i + 1]);
+    for (int i = 0; i < kKeys / 4; ++i) p_[i / 4][i % 4] = pack_operand<T>(s_[2 * i], s_[2 * i + 1]);
   }
 
   // ---- options and masks
@@ -488,9 +488,9 @@ class Forward {
       const int row = tile.row + 64 * consumer_ + row_of(r);
       // The sink is one more key, without a value. All is relative to the larger of reference and sink.
       const float sum = quad_sum(rows_.sum[r]), top = fmaxf(rows_.reference[r], tile.sink);
-      const float scale = exp2_fast(rows_.reference[r] - top), sink = exp2_fast(tile.sink - top);
+      const float scale = exp2_of(rows_.reference[r] - top), sink = exp2_of(tile.sink - top);
       const float total = sum * scale + sink;
-      const float lse = total == 0 ? -INFINITY : top + log2_fast(total);
+      const float lse = total == 0 ? -INFINITY : top + log2_of(total);
       norm[r] = total == 0 ? 0 : scale / total * tile.gate;
       if constexpr (kGeneral) norm[r] *= a_.options.kept_factor;
       if (a_.lse.data != nullptr && thread_ % 4 == 0 && row < tile.rows) {
@@ -500,7 +500,7 @@ class Forward {
       if constexpr (kStatistics) {
         float logs = scale * (quad_sum(rows_.records.log_sum[r]) + (rows_.reference[r] - top) * sum);
         if (sink > 0) logs += sink * (tile.sink - top);
-        const float entropy = fmaxf(log2_fast(total) - logs / total, 0.f) / kLog2E;
+        const float entropy = fmaxf(log2_of(total) - logs / total, 0.f) / kLog2E;
         const int key = rows_.records.row_key(r);
         const bool writes = thread_ % 4 == 0 && row < tile.queries;
         const std::int64_t place = place_of(tile, row);
@@ -525,8 +525,8 @@ class Forward {
       T* to = static_cast<T*>(a_.output.data) + a_.output.offset(tile.batch, tile.head, tile.query_begin + row);
 #pragma unroll
       for (int j = 0; j < D / 2; j += 8) {  // 16 columns
-        std::uint32_t low = pack<T>(o_[j + 2 * r] * factor[r], o_[j + 2 * r + 1] * factor[r]);
-        std::uint32_t high = pack<T>(o_[j + 4 + 2 * r] * factor[r], o_[j + 4 + 2 * r + 1] * factor[r]);
+        std::uint32_t low = pack_operand<T>(o_[j + 2 * r] * factor[r], o_[j + 2 * r + 1] * factor[r]);
+        std::uint32_t high = pack_operand<T>(o_[j + 4 + 2 * r] * factor[r], o_[j + 4 + 2 * r + 1] * factor[r]);
         store_pair(to + 2 * j, thread_, row < tile.rows, computed ? low : 0, computed ? high : 0);
       }
     }

@@ -291,8 +291,8 @@ class Gradient {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         float &x = s_[4 * j + 2 * r], &y = s_[4 * j + 2 * r + 1];
-        x = exp2_fast(fmaf(x, a_.scale_log2, kOfKeys ? -lse.x : -lse_[r]));
-        y = exp2_fast(fmaf(y, a_.scale_log2, kOfKeys ? -lse.y : -lse_[r]));
+        x = exp2_of(fmaf(x, a_.scale_log2, kOfKeys ? -lse.x : -lse_[r]));
+        y = exp2_of(fmaf(y, a_.scale_log2, kOfKeys ? -lse.y : -lse_[r]));
       }
     }
     const bool open = kPlain || shared_.tile.is_open(line);
@@ -338,8 +338,8 @@ class Gradient {
   __device__ void to_operands() {
 #pragma unroll
     for (int i = 0; i < kOther / 4; ++i) {
-      if constexpr (kOfKeys) p_[i / 4][i % 4] = pack<T>(s_[2 * i], s_[2 * i + 1]);
-      ds_[i / 4][i % 4] = pack<T>(dp_[2 * i], dp_[2 * i + 1]);
+      if constexpr (kOfKeys) p_[i / 4][i % 4] = pack_operand<T>(s_[2 * i], s_[2 * i + 1]);
+      ds_[i / 4][i % 4] = pack_operand<T>(dp_[2 * i], dp_[2 * i + 1]);
     }
   }
 
@@ -362,8 +362,8 @@ class Gradient {
     if constexpr (kOfKeys) {
 #pragma unroll
       for (int i = 0; i < kOther / 2; i += 2) {
-        p_[i / 8][i / 2 % 4] = pack<T>(options.is_kept(kept, i) ? gate * s_[i] : 0.f,
-                                       options.is_kept(kept, i + 1) ? gate * s_[i + 1] : 0.f);
+        p_[i / 8][i / 2 % 4] = pack_operand<T>(options.is_kept(kept, i) ? gate * s_[i] : 0.f,
+                                               options.is_kept(kept, i + 1) ? gate * s_[i + 1] : 0.f);
       }
     }
     device::mma_wait<0>();
@@ -396,12 +396,12 @@ class Gradient {
 #pragma unroll
       for (int i = 0; i < kOther / 4; ++i) {
         const float2 slopes = options.slopes_of(ds_, i);  // NaN where what is hidden is
-        ds_[i / 4][i % 4] =
-            pack<T>(s_[2 * i] != 0 ? dp_[2 * i] * slopes.x : 0.f, s_[2 * i + 1] != 0 ? dp_[2 * i + 1] * slopes.y : 0.f);
+        ds_[i / 4][i % 4] = pack_operand<T>(s_[2 * i] != 0 ? dp_[2 * i] * slopes.x : 0.f,
+                                            s_[2 * i + 1] != 0 ? dp_[2 * i + 1] * slopes.y : 0.f);
       }
     } else {
 #pragma unroll
-      for (int i = 0; i < kOther / 4; ++i) ds_[i / 4][i % 4] = pack<T>(dp_[2 * i], dp_[2 * i + 1]);
+      for (int i = 0; i < kOther / 4; ++i) ds_[i / 4][i % 4] = pack_operand<T>(dp_[2 * i], dp_[2 * i + 1]);
     }
   }
 
@@ -422,7 +422,7 @@ class Gradient {
       const bool sees = exists && lse_[r] != INFINITY;
       const float dlse =
           sees && a_.dlse.data != nullptr ? a_.dlse.data[a_.dlse.offset(tile.batch, tile.head, query)] : 0.f;
-      const float p_sink = sees ? exp2_fast(sink - lse_[r]) : 0.f;
+      const float p_sink = sees ? exp2_of(sink - lse_[r]) : 0.f;
       const portable::DeltaRepair repair = balance_.finish(r, delta_[r], dlse, p_sink, 1);
       if (!sees) continue;
       if (thread_ % 4 == 0) a_.delta[at] = delta_[r] + repair.error;

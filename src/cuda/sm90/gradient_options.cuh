@@ -12,7 +12,7 @@ namespace polyhead::cuda::sm90 {
 
 // 2^x of a score that has its lse taken off. Scores that go through a softcap or a bias differ from the forward pass's
 // by rounding; a key that is alone must have all of the weight, so that nothing goes back to it.
-__device__ inline float weight_of(float x) { return fabsf(x) < 0x1p-16f ? 1.f : exp2_fast(x); }
+__device__ inline float weight_of(float x) { return fabsf(x) < 0x1p-16f ? 1.f : exp2_of(x); }
 
 template <class T, bool kOfKeys, int kOther>
 struct GradientOptions {
@@ -78,13 +78,12 @@ struct GradientOptions {
       float slope[2];
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
-        float &x = s[2 * pair + n], inverse;
-        const float z = inner * x, e = exp2_fast(-2 * kLog2E * fabsf(z));
-        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1 + e));
+        float& x = s[2 * pair + n];
+        const float z = inner * x, e = exp2_of(-2 * kLog2E * fabsf(z)), inverse = device::reciprocal_of(1 + e);
         x = copysignf(outer * (1 - e) * inverse, z);
         slope[n] = 4 * e * inverse * inverse;
       }
-      slopes[pair / 4][pair % 4] = pack<__half>(slope[0], slope[1]);
+      slopes[pair / 4][pair % 4] = pack_operand<__half>(slope[0], slope[1]);
     }
   }
 

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(256)
     const std::int64_t begin = (s.batch * heads + h) * sequences.queries + s.query_begin;
     const float gate = gates.at(static_cast<int>(n), h, 1);
     for (std::int64_t i = threadIdx.x; i < s.queries; i += 256) {
-      sum -= exp2_fast(sink - lse[begin + i]) * gate * delta[begin + i];
+      sum -= exp2_of(sink - lse[begin + i]) * gate * delta[begin + i];
     }
   }
   sum = sum_of_block(sum);

@@ -217,8 +217,8 @@ __device__ void store_lines(const GradientTile& tile, int line, const float (&su
     T* row = static_cast<T*>(to.data) + to.offset(tile.batch, kOfKeys ? tile.kv_head : tile.head, tile.own_begin + own);
 #pragma unroll
     for (int j = 0; j < kCount; j += 8) {  // 16 columns
-      const std::uint32_t low = pack<T>(sums[j + 2 * r] * factor, sums[j + 2 * r + 1] * factor);
-      const std::uint32_t high = pack<T>(sums[j + 4 + 2 * r] * factor, sums[j + 4 + 2 * r + 1] * factor);
+      const std::uint32_t low = pack_operand<T>(sums[j + 2 * r] * factor, sums[j + 2 * r + 1] * factor);
+      const std::uint32_t high = pack_operand<T>(sums[j + 4 + 2 * r] * factor, sums[j + 4 + 2 * r + 1] * factor);
       store_pair(row + 2 * j, static_cast<int>(threadIdx.x), written, exists ? low : 0, exists ? high : 0);
     }
   }

@@ -170,7 +170,7 @@ class WideKeyGradient {
         if constexpr (kGradient) {
           x_[i] = shared_.p[i][thread_] * (x_[i] - of_row);
         } else {
-          x_[i] = exp2_fast(fmaf(x_[i], a_.scale_log2, -of_row));
+          x_[i] = exp2_of(fmaf(x_[i], a_.scale_log2, -of_row));
         }
       }
     }
@@ -228,7 +228,7 @@ class WideKeyGradient {
       for (int i = 0; i < kOther / 2; ++i) x_[i] *= gate;
     }
 #pragma unroll
-    for (int i = 0; i < kOther / 4; ++i) operand_[i / 4][i % 4] = pack<T>(x_[2 * i], x_[2 * i + 1]);
+    for (int i = 0; i < kOther / 4; ++i) operand_[i / 4][i % 4] = pack_operand<T>(x_[2 * i], x_[2 * i + 1]);
   }
 
   const GradientArguments& a_;

@@ -174,8 +174,7 @@ struct GeneralOptions {
     // cap tanh z = cap - 2 cap / (1 + e^2z), in powers of 2.
     const float inner = 2 * scale / o.softcap, outer = o.softcap * kLog2E;
     for_scores(s, [&](int, int, float& x) {
-      float inverse;
-      asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1 + exp2_fast(inner * x)));
+      const float inverse = device::reciprocal_of(1 + exp2_of(inner * x));
       x = fmaf(-2 * outer, inverse, outer);
     });
   }

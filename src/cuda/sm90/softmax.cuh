@@ -8,30 +8,18 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cuda/device/mma.cuh"
 #include "cuda/device/quad.cuh"
+#include "cuda/device/wgmma.cuh"
 
 namespace polyhead::cuda::sm90 {
 
-__device__ inline float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ inline float log2_fast(float x) {
-  float y;
-  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
+using device::exp2_of;
+using device::log2_of;
+using device::pack_operand;
+using device::quad_max;
+using device::quad_sum;
 
-template <class T>
-__device__ inline std::uint32_t pack(float low, float high) {
-  std::uint32_t packed;
-  if constexpr (std::is_same_v<T, __nv_bfloat16>)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  return packed;
-}
 template <class T>
 __device__ inline float2 widen(std::uint32_t pair) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
@@ -50,9 +38,6 @@ __device__ inline void store_pair(T* to, int thread, bool exists, std::uint32_t 
   const uint2 mine = odd ? uint2{theirs, high} : uint2{low, theirs};
   if (exists) *reinterpret_cast<uint2*>(to + thread % 4 / 2 * 4 + (odd ? 8 : 0)) = mine;
 }
-
-using device::quad_max;
-using device::quad_sum;
 
 // What statistics need of a thread's two rows, beyond the softmax itself. In powers of 2, like everything here.
 struct RowRecords {
@@ -208,7 +193,7 @@ struct RowPair {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float now = fmaxf(reference[r], quad_max(top[r]) * scale);
-      factor[r] = exp2_fast(reference[r] - now);
+      factor[r] = exp2_of(reference[r] - now);
       if constexpr (kStatistics) records.rescale(r, factor[r], reference[r] - now, sum[r]);
       sum[r] *= factor[r];
       reference[r] = now;
@@ -227,7 +212,7 @@ struct RowPair {
           float& x = s[j + 2 * r + e];
           float power = fmaf(x, scale, -reference[r]);
           if constexpr (kStatistics && !kPlain) power = fmaxf(power, -200.f);  // 0 times its logarithm is 0
-          x = exp2_fast(power);
+          x = exp2_of(power);
           part[e] += x;
           if constexpr (kStatistics) logs[e] = fmaf(x, power, logs[e]);
         }

@@ -136,7 +136,7 @@ __device__ inline Fields<kFull> fields_of(const StatisticsArguments& a, const He
   const float outcomes = static_cast<float>(visible + (sink > -INFINITY ? 1 : 0));
   const bool alone = outcomes == 1;  // a single key has all the weight, to the last bit
   const auto weight = [&](float score) {
-    return alone && score > -INFINITY ? 1 : exp2_fast(fmaf(score, a.scale, -outcome.lse));
+    return alone && score > -INFINITY ? 1 : exp2_of(fmaf(score, a.scale, -outcome.lse));
   };
   fields.set(Statistic::rows, 1);
   fields.set(Statistic::entropy, alone ? 0 : outcome.entropy);
@@ -158,7 +158,7 @@ __device__ inline Fields<kFull> fields_of(const StatisticsArguments& a, const He
       if (rows.target(row, t) < 0) continue;
       fields.count(Statistic::target_rows, Statistic::target_weight, weight(moments.target[t]), t);
     }
-    fields.set(Statistic::sink_weight, exp2_fast(sink * kLog2E - outcome.lse));
+    fields.set(Statistic::sink_weight, exp2_of(sink * kLog2E - outcome.lse));
   }
   return fields;
 }
