@@ -82,6 +82,7 @@ const std::vector<std::string> kChosen{
     "gradients/*_bf16_64",
     "gradients/*_f16_128",
     "gradients/*_f32_64",
+    "gradients/*_f32_256",
     // The other kernels; those of f16 and bf16 are one source.
     "ops/*_f32",
     "ops/*_bf16",
