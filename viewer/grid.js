@@ -7,9 +7,13 @@ import {byId, element, number, table} from './dom.js';
 import {openHead} from './head.js';
 import {heat} from './heat.js';
 import {hooks} from './hooks.js';
+import {look} from './look.js';
 import {distinct, extentOf, measured, measures, roleOf, rolesOf, shortRole} from './measures.js';
+import {meaningOf} from './roles.js';
 import {save} from './save.js';
 import {currentModel, defaults, state, writeAddress} from './state.js';
+
+const narrow = matchMedia('(max-width: 40rem)');  // there a column is a layer: more of them fit beside each other
 
 export const grid = {
   table: byId('grid'),
@@ -28,17 +32,17 @@ export const grid = {
   },
 
   build(heads) {
-    const columns = distinct(heads.map((head) => head.head)).sort((a, b) => a - b);
-    const layers = distinct(heads.map((head) => head.layer)).sort((a, b) => a - b);
-    const top = element('tr', {}, element('td', {}), ...columns.map((column) =>
-      element('th', {scope: 'col'}, ...hooks.label({head: column}, String(column)))));
-    const rows = layers.map((layer) => element('tr', {},
-      element('th', {scope: 'row'}, ...hooks.label({layer}, String(layer))),
-      ...columns.map((column) => {
-        const head = heads.find((one) => one.layer === layer && one.head === column);
-        return head ? element('td', {}, grid.cell(head)) : element('td', {});
-      })));
+    const [down, across] = narrow.matches ? ['head', 'layer'] : ['layer', 'head'];
+    const places = (name) => distinct(heads.map((head) => head[name])).sort((a, b) => a - b);
+    const label = (scope, name, at) => element('th', {scope}, ...hooks.label({[name]: at}, String(at)));
+    const top = element('tr', {}, element('td', {}), ...places(across).map((at) => label('col', across, at)));
+    const rows = places(down).map((at) => element('tr', {}, label('row', down, at), ...places(across).map((column) => {
+      const head = heads.find((one) => one[down] === at && one[across] === column);
+      return head ? element('td', {}, grid.cell(head)) : element('td', {});
+    })));
     grid.table.replaceChildren(element('thead', {}, top), element('tbody', {}, ...rows));
+    grid.table.style.setProperty('--lines', rows.length);
+    grid.table.style.setProperty('--columns', places(across).length);
     if (grid.cells().length) grid.cells()[0].tabIndex = 0;
   },
 
@@ -67,7 +71,7 @@ export const grid = {
       const mark = hooks.mark(head);
       cell.style.backgroundColor = `rgb(${colour})`;
       cell.style.color = heat.on(colour);
-      cell.dataset.mark = mark || (byRole && role.ink !== null ? shortRole(role.name) : '');
+      cell.dataset.mark = mark || (byRole ? shortRole(role.name) : '');
       cell.classList.toggle('dimmed', !shown.has(keyOf(head)));
       cell.classList.toggle('gated', mark !== '');
       cell.classList.toggle('differs', byRole && grid.differs(head));
@@ -112,11 +116,11 @@ export const grid = {
   },
 
   roleKey: (roles) => [element('ul', {className: 'role-key'}, ...roles.map(({name, count, ink}) => {
-    const colour = heat.role(ink), swatch = element('span', {className: 'swatch'}, ink === null ? '' : shortRole(name));
+    const colour = heat.role(ink), swatch = element('span', {className: 'swatch'}, shortRole(name));
     swatch.style.backgroundColor = `rgb(${colour})`;
     swatch.style.color = heat.on(colour);
     swatch.setAttribute('aria-hidden', 'true');
-    return element('li', {}, swatch, `${name} (${count})`, ...hooks.besideRole(name));
+    return element('li', {title: meaningOf(name).join(' ')}, swatch, element('span', {}, `${name} (${count})`), ...hooks.besideRole(name));
   }))],
 
   scaleKey({least, most}) {
@@ -145,7 +149,15 @@ export const grid = {
 
 grid.table.addEventListener('click', (event) => {
   const cell = event.target.closest('.cell');
-  if (cell && !hooks.takes(grid.of(cell), event)) openHead(grid.of(cell), true);
+  if (!cell || hooks.takes(grid.of(cell), event)) return;
+  if (event.detail === 0) openHead(grid.of(cell), true);  // pressed by a key: the focus has shown it already
+  else look.pin(grid.of(cell));
+});
+grid.table.addEventListener('dblclick', (event) => {
+  const cell = event.target.closest('.cell');
+  if (!cell || event.shiftKey || event.ctrlKey || event.metaKey) return;
+  if (hooks.twice) hooks.twice(grid.of(cell));
+  else openHead(grid.of(cell), true);
 });
 grid.table.addEventListener('keydown', (event) => {
   const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
@@ -156,9 +168,18 @@ grid.table.addEventListener('keydown', (event) => {
 for (const kind of ['pointerover', 'focusin']) {
   grid.table.addEventListener(kind, (event) => {
     const cell = event.target.closest('.cell');
-    if (cell) byId('cell-note').textContent = grid.say(grid.of(cell));
+    if (!cell) return;
+    byId('cell-note').textContent = grid.say(grid.of(cell));
+    if (kind === 'focusin') look.focus(grid.of(cell));
+    else look.point(grid.of(cell));
   });
 }
+grid.table.addEventListener('pointerleave', () => look.point(null));
+look.followers.push((head) => grid.cells().forEach((cell) => cell.classList.toggle('looked', cell.dataset.head === keyOf(head))));
+narrow.addEventListener('change', () => {
+  grid.shape = '';
+  if (currentModel()) grid.show();
+});
 byId('sorted').addEventListener('toggle', grid.showSorted);
 byId('colour').addEventListener('change', (event) => {
   state.colour = event.target.value;

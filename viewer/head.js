@@ -10,6 +10,7 @@ import {hooks} from './hooks.js';
 import {links} from './links.js';
 import {map} from './map.js';
 import {roleOf} from './measures.js';
+import {meaningOf} from './roles.js';
 import {save} from './save.js';
 import {currentModel, currentSample, state, writeAddress} from './state.js';
 
@@ -83,6 +84,7 @@ async function showHead(head) {
   byId('head-name').textContent = nameOf(head);
   byId('head-role').textContent = roleOf(head) + (head.score === undefined ? '' : ` ${number(head.score)}`) +
     (head.kept ? '' : ' · pruned');
+  byId('head-says').textContent = meaningOf(roleOf(head)).join(' ');
   showNumbers(head);
   hooks.tools(head);
   const matrix = await hooks.matrix(sample, head);

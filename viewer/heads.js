@@ -5,10 +5,12 @@ import {highestImportance, shownHeads} from './choice.js';
 import {comparison} from './compare.js';
 import {data, indexOf, keyOf, matrixOf} from './data.js';
 import {byId, element, number} from './dom.js';
+import {fit} from './fit.js';
 import {grid} from './grid.js';
 import {openHead} from './head.js';
 import {heat} from './heat.js';
 import {hooks} from './hooks.js';
+import {look} from './look.js';
 import {distinct, roleOf} from './measures.js';
 import {reading} from './reading.js';
 import {currentModel, currentSample, defaults, state, writeAddress} from './state.js';
@@ -94,6 +96,7 @@ export function showHeads() {
   fillControls();
   reading.show();
   grid.show();
+  fit();
   whenVisible.disconnect();
   const model = currentModel(), heads = shownHeads(), all = model.heads.length;
   byId('note').textContent = model.note || '';
@@ -112,7 +115,8 @@ export function showHeads() {
 byId('heads').addEventListener('change', (event) => {
   if (event.target.form !== controls) return;
   state[event.target.name] = event.target.value;
-  if (event.target.name === 'model') Object.assign(state, {sample: '0', layer: '', role: '', least: '', query: '', token: '', against: ''});
+  if (event.target.name === 'model') Object.assign(state, {sample: '0', layer: '', role: '', least: '', query: '', token: '', against: '', pin: ''});
   showHeads();
+  look.show();
   writeAddress(false);
 });

@@ -1,7 +1,10 @@
 // Weights as shades of one hue, from the paper's colour to the ink's, in this theme.
 
-export function colourOf(name) {
-  const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// A variable of the style sheet, #rrggbb or light-dark(#rrggbb, #rrggbb), as [r, g, b]; of one that it lacks, the other's.
+export function colourOf(name, other = '--role-other') {
+  const found = getComputedStyle(document.documentElement).getPropertyValue(name).match(/#[0-9a-f]{6}/g);
+  if (!found) return colourOf(other);
+  const hex = found[matchMedia('(prefers-color-scheme: dark)').matches ? found.length - 1 : 0];
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
@@ -9,7 +12,7 @@ export const heat = {
   shades: null,  // [256, 3]
   pixels: null,  // the same, [256], as the bytes of a canvas
   below: null,   // of the other hue, for what is below zero
-  roles: null,   // [7, 3]
+  inks: null,    // of roles, by name
 
   learn() {
     const paper = colourOf('--map');
@@ -18,7 +21,7 @@ export const heat = {
     heat.shades = towards(colourOf('--shade'));
     heat.pixels = new Uint32Array(Uint8Array.from(heat.shades.flatMap((shade) => [...shade, 255])).buffer);
     heat.below = towards(colourOf('--cold'));
-    heat.roles = Array.from({length: 7}, (_, index) => colourOf(`--s${index}`));
+    heat.inks = new Map();
   },
 
   // Of a value between two ends, of which the lower is 0 or below; what is no number has the paper's colour.
@@ -26,7 +29,10 @@ export const heat = {
     const shades = value < 0 ? heat.below : heat.shades, share = value < 0 ? value / least : value / most;
     return shades[Math.round(255 * Math.max(0, Math.min(1, share))) || 0];
   },
-  role: (index) => index === null ? heat.shades[0] : heat.roles[index],
+  role(ink) {
+    if (!heat.inks.has(ink)) heat.inks.set(ink, colourOf(ink));
+    return heat.inks.get(ink);
+  },
 
   // Black or white, whichever can be read on it.
   on([r, g, b]) {

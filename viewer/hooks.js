@@ -12,6 +12,7 @@ export const hooks = {
   before: () => null,              // head -> what it was before heads were switched off, to colour by the change; or null
   takes: () => false,              // (head, event) -> whether a click on its cell was for something else than to open it
   label: (_, text) => [text],      // of a row, {layer}, or a column, {head}, which has this text
+  twice: null,                     // (head) when its cell is clicked twice; unless given, it is opened
   mark: (head) => head.kept === false ? '–' : '',  // what stands in a cell beside its colour
   besideRole: () => [],            // (role) -> more of its entry in the legend
 

@@ -2,13 +2,19 @@
 
 import {say} from './connection.js';
 import {data} from './data.js';
-import {byId, number} from './dom.js';
+import {byId, element, number} from './dom.js';
 import {gates} from './gates.js';
+import {look} from './look.js';
 import {showModel, start} from './page.js';
 import {ranking} from './ranking.js';
 import {sides} from './sides.js';
 import {currentModel, state, writeAddress} from './state.js';
 import {gateTools, switches} from './switches.js';
+
+// Of the head beside the grid.
+const switched = element('button', {type: 'button', id: 'look-off', onclick: () => gates.toggle([look.head()])});
+byId('look-tools').prepend(switched);
+look.followers.push((head) => { switched.textContent = gates.of(head) === 0 ? 'Switch on' : 'Switch off'; });
 
 const live = {
   reading: false, again: false,
@@ -96,8 +102,9 @@ byId('text').addEventListener('input', later(live.onText));
 byId('versus').addEventListener('input', later(live.onSecondText));
 
 byId('text-hint').textContent = `${data.live.hint} Up to ${number(data.live.most_tokens)} tokens.`;
-byId('grid-hint').textContent = 'A row is a layer, the first at the top. A click opens a head; Shift and a click, or ' +
-  'the space bar, switches it off or on; so do the numbers at the edges for a whole layer or column.';
+byId('grid-hint').textContent = 'A row is a layer, the first at the top. Point at a head to see it, click to keep it, ' +
+  'Enter opens it; two clicks, Shift and a click, or the space bar switch it off or on; so do the numbers at the edges ' +
+  'for a whole layer or column.';
 byId('versus').placeholder = data.live.compared ? 'The same text, unless another one is given' : '';
 say('Reading …');
 start({
@@ -107,6 +114,7 @@ start({
   usual: () => data.models.length > 1 ? 1 - Number(state.model) : null,
   before: sides.before,
   takes: switches.takes,
+  twice: (head) => gates.toggle([head]),
   label: switches.label,
   mark: switches.mark,
   besideRole: switches.besideRole,

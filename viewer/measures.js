@@ -1,8 +1,9 @@
 // What heads can be compared by: their role, their statistics, their score in every role, importance and damage.
 
+import {inkOf, isQuiet, noRole} from './roles.js';
 import {currentModel} from './state.js';
 
-export const roleOf = (head) => head.role || 'no clear role';
+export const roleOf = (head) => head.role || noRole;
 export const distinct = (values) => [...new Set(values)];
 
 // Its number by the measure's name; undefined where it is not known.
@@ -25,18 +26,18 @@ export function extentOf(values) {
   return least < 0 ? {least: Math.min(least, -most), most: Math.max(most, -least)} : {least: 0, most};
 }
 
-// The roles that occur, the commonest first, each with its place in the palette; none is the last.
+// The roles that occur, the commonest first, and after them those of heads that have nothing to do; none is the last.
 export function rolesOf(heads) {
   const counts = new Map();
   for (const head of heads) counts.set(roleOf(head), (counts.get(roleOf(head)) || 0) + 1);
-  const none = roleOf({});
-  const names = [...counts.keys()].filter((role) => role !== none).sort((a, b) => counts.get(b) - counts.get(a));
-  if (counts.has(none)) names.push(none);
-  return names.map((name, index) => ({name, count: counts.get(name), ink: name === none ? null : index % 7}));
+  const rank = (role) => role === noRole ? 2 : Number(isQuiet(role));
+  return [...counts].sort(([a, some], [b, others]) => rank(a) - rank(b) || others - some)
+    .map(([name, count]) => ({name, count, ink: inkOf(name)}));
 }
 
-// Two letters: "previous token" -> pt, "induction" -> in.
+// Two letters: "previous token" -> pt, "induction" -> in; none where there is little to see.
 export function shortRole(role) {
+  if (isQuiet(role)) return '';
   const words = role.split(/[\s-]+/);
   return words.length > 1 ? words[0][0] + words[1][0] : role.slice(0, 2);
 }

@@ -4,12 +4,14 @@ import {comparison} from './compare.js';
 import {data, keyOf} from './data.js';
 import {byId} from './dom.js';
 import './drawings.js';
+import {fit} from './fit.js';
 import {grid} from './grid.js';
 import {dialog, openHead, openedFrom} from './head.js';
 import {showHeads} from './heads.js';
 import {heat} from './heat.js';
 import {hooks} from './hooks.js';
 import {links} from './links.js';
+import {look} from './look.js';
 import {map} from './map.js';
 import {showAbout, showFigures, showSections, showTables} from './overview.js';
 import {currentQuery} from './query.js';
@@ -22,6 +24,7 @@ export function showModel() {
   if (head) return openHead(head, false);
   state.head = '';
   if (dialog.open) dialog.close();
+  return look.show();
 }
 
 function redraw() {
@@ -30,6 +33,8 @@ function redraw() {
 }
 
 function resize() {
+  fit();
+  if (!dialog.open) look.show();
   if (!dialog.open || !map.matrix) return;
   map.measure();
   map.draw();
@@ -49,7 +54,9 @@ export function start(given = {}) {
   redraw();
   hooks.show();
   window.addEventListener('popstate', () => {
-    if (readAddress()) hooks.show();
+    if (!readAddress()) return;
+    look.focused = null;
+    hooks.show();
   });
   window.addEventListener('resize', resize);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
@@ -65,6 +72,7 @@ dialog.addEventListener('close', () => {
     writeAddress(false);
   }
   grid.paint();
+  look.show();
   if (from?.matches('.cell')) grid.focus(from);
   else from?.focus();
 });

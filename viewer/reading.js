@@ -8,6 +8,7 @@ import {save} from './save.js';
 import {currentModel, currentSample, state, writeAddress} from './state.js';
 
 export const reading = {
+  followers: [],  // called when it is drawn anew
   // The token that was chosen; else the last, if something is known of what comes after it; else none, -1.
   chosen() {
     const {tokens, predictions} = currentSample(), last = tokens.length - 1;
@@ -23,6 +24,7 @@ export const reading = {
     list.replaceChildren(...sample.tokens.map((token, index) => reading.token(sample, token, index, at)));
     if (at < 0) list.children[0].firstChild.tabIndex = 0;
     byId('token-note').textContent = at < 0 ? 'Choose a token to open heads at it.' : reading.note(sample, at);
+    list.scrollLeft += reading.beyond(list, list.children[Math.max(at, 0)]);
     if (focused) list.children[Math.max(at, 0)].firstChild.focus({preventScroll: true});
     byId('other-tokens').hidden = !other;
     if (other) {
@@ -30,6 +32,13 @@ export const reading = {
         element('li', {}, reading.shaded(ofToken('span', {}, token), other, index))));
     }
     if (!byId('outcome').hidden) reading.outcome(sample, at, other);
+    reading.followers.forEach((follow) => follow());
+  },
+
+  // How far to scroll a line that is wider than its place, so that a token is seen.
+  beyond(list, token) {
+    const box = list.getBoundingClientRect(), {left, right} = token.getBoundingClientRect();
+    return left < box.left ? left - box.left : Math.max(0, right - box.right);
   },
 
   // The loss of token t is known at t - 1. The stronger the shade, the more surprising.
@@ -55,7 +64,7 @@ export const reading = {
 
   note(sample, at) {
     const loss = reading.lossAt(sample, at), before = reading.lossAt(sample.before, at);
-    const words = [`Token ${at} of ${sample.tokens.length - 1}${state.token === '' ? '' : ', at which heads open'}`];
+    const words = [`Token ${at + 1} of ${sample.tokens.length}${state.token === '' ? '' : ', at which heads open'}`];
     if (loss !== undefined) words.push(`its loss ${number(loss)}`);
     if (before !== undefined) words.push(`${signed(loss - before)} against the whole model`);
     const shade = before !== undefined ? 'The shade is the change of the loss.' : 'The stronger the shade, the less the model expected the token.';
@@ -81,7 +90,7 @@ export const reading = {
 
   classes: (sample) => Boolean(sample.classes),
   title: (sample, at) => sample.embedding ? ['Embedding'] : reading.classes(sample) ? ['Class'] :
-    ['After ', element('span', {className: 'quoted'}, sample.tokens[at]), ` (${at})`],
+    ['Next, after ', element('span', {className: 'quoted'}, sample.tokens[at]), ` (${at})`],
 
   parts(sample, at) {
     if (sample.embedding) return reading.embedding(sample);

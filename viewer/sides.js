@@ -5,6 +5,8 @@ import {keyOf} from './data.js';
 import {gates} from './gates.js';
 import {state} from './state.js';
 
+const largest = 4 << 20;  // bytes of a layer that are asked for at once
+
 export const sides = {
   whole: null,  // the model's answer to the first text with all gates at 1
   all: [],      // of one or two: {text, model, whole, now, ranked}
@@ -19,14 +21,30 @@ export const sides = {
     return {text, model, whole, now, ranked: known ? kept.ranked : null};
   },
 
-  // The weights of a head are asked for when it is opened, and kept as long as the text and the gates stay.
+  // The weights of a head are asked for when it is looked at, of a short text with those of its layer, and kept as long
+  // as the text and the gates stay.
   async matrix(sample, head) {
     const tokens = sample.tokens.length, kept = sample.kept ||= new Map();
-    if (!kept.has(keyOf(head))) {
-      const {text, model} = sides.all.find(({now}) => now.samples[0] === sample);
-      kept.set(keyOf(head), await ask('head', {text, model, gates: gates.list(), head: [head.layer, head.head]}));
+    if (!kept.has(keyOf(head))) sides.keep(sample, head);
+    const {answer, at} = kept.get(keyOf(head));
+    try {
+      return {queries: tokens, keys: tokens, bytes: (await answer).subarray(at, at + tokens ** 2)};
+    } catch (error) {
+      kept.clear();
+      throw error;
     }
-    return {queries: tokens, keys: tokens, bytes: kept.get(keyOf(head))};
+  },
+
+  keep(sample, head) {
+    const size = sample.tokens.length ** 2, side = sides.all.find(({now}) => now.samples[0] === sample);
+    const {text, model, now} = side, about = {text, model, gates: gates.list()};
+    const layer = now.heads.filter((one) => one.layer === head.layer);
+    if (layer.length * size > largest) {
+      sample.kept.set(keyOf(head), {answer: ask('head', {...about, head: [head.layer, head.head]}), at: 0});
+    } else {
+      const answer = ask('layer', {...about, layer: head.layer});
+      layer.forEach((one, i) => sample.kept.set(keyOf(one), {answer, at: i * size}));
+    }
   },
 
   // head -> the same of the whole model, where its number changes with the gates; roles and ranks do not.

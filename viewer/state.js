@@ -3,7 +3,7 @@
 import {data} from './data.js';
 
 export const defaults = {model: '0', sample: '0', layer: '', role: '', least: '', order: 'layer', head: '', query: '',
-  colour: 'role', token: '', against: '', blocks: 'max'};
+  colour: 'role', token: '', against: '', blocks: 'max', pin: ''};
 export const state = {...defaults};
 export const currentModel = () => data.models[Number(state.model)];
 export const currentSample = () => currentModel()?.samples[Number(state.sample)];

@@ -200,6 +200,7 @@ std::string html(const Page& page) {
     if (name == "data") return harmless(json(page));
     if (name == "asking") return page.live ? std::string(kAskingHtml) : "";
     if (name == "switches") return page.live ? std::string(kSwitchesHtml) : "";
+    if (name == "extras") return page.live ? std::string(kExtrasHtml) : "";
     if (name == "script") return std::string(page.live ? kLiveScript : kPageScript);
     throw Error(ErrorCode::value, "page", "page.html asks for {{" + std::string(name) + "}}, which is not known");
   };

@@ -432,7 +432,7 @@ class OfTwoModels(Live):
             tab.screenshot(FOLDER / f'compared-{size}-{theme}.png', whole=True)
         tab.run('gates.toggle([currentModel().heads[1]])')
         self.wait(tab)
-        self.assertEqual(tab.text('#outcome').count('against the whole model'), 2, 'both lose the head')
+        self.assertEqual(tab.text('#outcome-body').count('against the whole model'), 2, 'both lose the head')
         self.assertIn(f"--compare {FOLDER / 'other-gpt'} --off 0.1", tab.run("byId('command').textContent"))
 
     def test_a_file_has_both(self):
@@ -473,6 +473,8 @@ class OfAFile(PageTest):
             self.assertIn('0.1,1.2:0.5', tab.text('#about'))
             self.assertIn("polyhead view 'gpt' --prompt '", tab.text('#about'))
             tab.point('.cell[data-head="2.3"]')
+            self.assertEqual(tab.text('#look-name'), 'Layer 2 · head 3')
+            tab.run("byId('closer').click(); null")
             for _ in range(100):
                 if tab.run('map.matrix !== null'):
                     break

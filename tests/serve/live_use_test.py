@@ -161,29 +161,30 @@ class Use(Live):
         asked = lambda: [what for what, _ in tab.run('asked')]
         tab.run("gates.toggle([currentModel().heads[0]]); null")
         self.wait(tab)
-        self.assertEqual(asked(), ['read'], 'the whole model is known')
+        self.wait(tab, 'look.matrix !== null')
+        self.assertEqual(asked(), ['read', 'layer'], 'the whole model is known')
         self.assertEqual(tab.run('asked')[0][1]['gates'], [[0, 0, 0]])
         for times in range(2):
             self.click(tab, '.cell[data-head="1.2"]')
             self.wait(tab, "map.matrix !== null && state.head === '1.2'")
             tab.run("byId('close').click(); null")
             tab.settle()
-        self.assertEqual(asked(), ['read', 'head'], 'its weights are known')
-        question = tab.run('asked')[1][1]
-        self.assertEqual([question['gates'], question['head'], question['text']], [[[0, 0, 0]], [1, 2], tab.run("byId('text').value")])
+        layers = [about['layer'] for what, about in tab.run('asked') if what == 'layer']
+        self.assertEqual([asked()[0], len(asked()) - 1, len(set(layers)), layers[-1]], ['read', len(layers), len(layers), 1], 'its weights are known')
+        question = tab.run('asked')[-1][1]
+        self.assertEqual([question['gates'], question['text']], [[[0, 0, 0]], tab.run("byId('text').value")])
         tab.run("asked.length = 0; gates.toggle([currentModel().heads[0]]); null")
         self.wait(tab)
-        self.assertEqual(asked(), [], 'all on is known, too')
+        self.assertNotIn('read', asked(), 'all on is known, too')
 
     def test_one_question_at_a_time_and_the_last_one_counts(self):
         tab = self.opened()
         tab.run("""(() => { const fetch = window.fetch; window.open = 0; window.most = 0;
-            window.fetch = async (...all) => { most = Math.max(most, ++open); const found = await fetch(...all);
+            window.fetch = async (...all) => { if (all[0] !== 'read') return fetch(...all); most = Math.max(most, ++open); const found = await fetch(...all);
                 await new Promise((done) => setTimeout(done, 100)); --open; return found; }; })()""")
-        for text in ('one', 'one two', 'one two three'):
-            tab.run(f"byId('text').value = '{text}'; live.onText(); null")
+        tab.run("for (const text of ['one', 'one two', 'one two three']) { byId('text').value = text; live.onText(); }")
         self.wait(tab)
-        self.assertEqual([question['text'] for _, question in tab.run('asked')], ['one', 'one two three'])
+        self.assertEqual([question['text'] for what, question in tab.run('asked') if what == 'read'], ['one', 'one two three'])
         self.assertEqual(tab.run('[most, sides.all[0].text]'), [1, 'one two three'])
         # Letter by letter there is but one question.
         count = tab.run("""asked.length = 0; for (const text of ['a', 'a r', 'a road']) {
@@ -191,7 +192,7 @@ class Use(Live):
         self.assertEqual(count, 0, 'not before the end of a word')
         time.sleep(0.45)
         self.wait(tab)
-        self.assertEqual([question['text'] for _, question in tab.run('asked')], ['a road'])
+        self.assertEqual([question['text'] for what, question in tab.run('asked') if what == 'read'], ['a road'])
         self.type(tab, '  \n ', 'versus')
         self.assertEqual([tab.run('sides.all.length'), tab.text('#status').split(',')[0]],
                          [1, f"{tab.run('currentSample().tokens.length')} tokens"])
@@ -205,7 +206,8 @@ class Use(Live):
         busy = {'status': 503, 'json': {'error': 'busy'}}
         tab.run(f'answers = {json.dumps([busy, busy])}; null')
         ask()
-        self.assertEqual(tab.run('asked.length'), 3)
+        reads = "asked.filter(([what]) => what === 'read').length"
+        self.assertEqual(tab.run(reads), 3)
         self.assertEqual(tab.run('waits.filter(([wait]) => wait === 250)'), [[250, 'The server is busy with other questions …']] * 2)
         self.assertRegex(says()[0], r'^\d+ tokens, read in \d+ ms$')
         for answers, words, count in (
@@ -214,7 +216,7 @@ class Use(Live):
                 ([{'gone': True}], 'The server does not answer. Has it ended? Start polyhead serve again.', 1)):
             tab.run(f'answers = {json.dumps(answers)}; null')
             ask()
-            self.assertEqual([*says(), tab.run('asked.length')], [words, True, count])
+            self.assertEqual([*says(), tab.run(reads)], [words, True, count])
         tab.run('answers = []; null')
         ask()
         self.assertFalse(says()[1], 'and goes on')
@@ -248,10 +250,11 @@ class Use(Live):
         tab.call('Page.addScriptToEvaluateOnNewDocument', source='window.fetch = () => new Promise(() => {})')
         tab.open(self.address)
         self.assertEqual([tab.text('#status'), tab.run('sides.whole')], ['Reading …', None])
-        self.assertEqual(tab.run("['status', 'text', 'versus'].map((id) => byId(id).checkVisibility())"), [True] * 3)
+        self.assertEqual(tab.run("['status', 'text', 'versus'].map((id) => byId(id).checkVisibility())"), [True, True, False])
 
     def test_there_are_no_cards(self):
         tab = self.opened()
+        tab.run("byId('more').open = true")
         self.assertEqual(tab.run("""[byId('cards'), byId('count'), controls.elements.order, controls.elements.layer, byId('heads')]
             .map((e) => e.checkVisibility())"""), [False, False, False, True, True], 'a server keeps no weights for them')
 
@@ -326,7 +329,7 @@ class Use(Live):
         tab = self.opened('#text=the+road&off=0.1,1.2:0.5&versus=one+two')
         tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         tab.settle()
-        page = said.lines(tab, 'header, #asking, #choice, #tokens, #switches, #grid .line, #grid-hint, .role-key + .hint')
+        page = said.lines(tab, 'header, #asking, #choice, #tokens, #switches, #grid .line, #more, .role-key + .hint')
         self.assertEqual(said.lines(tab, '#outcome')[0], 'region "Side by side"')
         self.click(tab, '.cell[data-head="1.2"]')
         self.wait(tab, "map.matrix !== null && byId('other-name').textContent !== ''")

@@ -141,7 +141,7 @@ class LivePage(expected.Page):
                 'sides': [self.side(one, index, f'{name}: {self.title(one, index)}') for one, name, index in pairs]}
 
     def title(self, sample, at):
-        return f"After {sample['tokens'][at]} ({at})"
+        return f"Next, after {sample['tokens'][at]} ({at})"
 
     def side(self, sample, at, title):
         before = sample['before']
@@ -183,7 +183,7 @@ class Walk(Live):
         self.text, self.versus = self.example, ''
         self.state = {**expected.DEFAULTS, 'change': ''}
         self.ranked = {}  # by text
-        names = ['--map', '--shade', '--cold', *(f'--s{i}' for i in range(7))]
+        names = ['--map', '--shade', '--cold']
         self.palette = expected.Palette(self.open_tab.run(f'''Object.fromEntries({json.dumps(names)}.map((name) => [name,
             getComputedStyle(document.documentElement).getPropertyValue(name).trim()]))'''))
 
@@ -368,7 +368,7 @@ class Walk(Live):
             'measures': [[list(pair) for pair in page.measures()], self.state['colour']], 'cells': page.cells(),
             'legend': page.legend(), 'listed': page.listed(), 'tokens': page.tokens(), 'tokenNote': page.token_note(),
             'otherTokens': page.other_tokens(), 'dialog': page.dialog(),
-            'swatches': [page.ink(name) for name, _, _ in page.roles()] if by_role else [],
+            'swatches': [expected.role_colour(name) for name, _ in page.roles()] if by_role else [],
             'scale': [] if by_role else [[[self.palette.shade(least + (most - least) * x / 255, least, most) for x in range(256)]]]}
         for name, value in wanted.items():
             self.assertEqual(found[name], json.loads(json.dumps(value)), f'{name}, {where}')

@@ -1,9 +1,17 @@
 """The page a second time, in Python: what it must show of some data in some state."""
 import decimal
 import math
+import pathlib
+import re
 
-ROLES = ['gamma', 'alpha', 'beta one']
+ROLES = ['induction', 'first key', 'beta one']  # one that has a colour, one that is grey, one that is unknown
 NONE = 'no clear role'
+QUIET = ('first key', 'first token', 'special token', 'separator', 'averaging')  # grey: there is little to see
+
+# "induction": (on light paper, on dark paper), each [r, g, b], by the table in the page's style sheet.
+STYLE = (pathlib.Path(__file__).parent.parent.parent / 'viewer/page.css').read_text()
+COLOURS = {name: tuple([int(one[at:at + 2], 16) for at in (1, 3, 5)] for one in pair)
+           for name, *pair in re.findall(r'--role-([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);', STYLE)}
 DEFAULTS = {'model': '0', 'sample': '0', 'layer': '', 'role': '', 'least': '', 'order': 'layer', 'head': '', 'query': '',
             'colour': 'role', 'token': '', 'against': ''}
 
@@ -47,7 +55,14 @@ def measured(head, name):
     return head.get('statistics', {}).get(name, head.get('roles', {}).get(name))
 
 
+def role_colour(name, theme='light'):
+    name = 'none' if name == NONE else name.replace(' ', '-')
+    return COLOURS.get(name, COLOURS['other'])[theme == 'dark']
+
+
 def short(name):
+    if name == NONE or name in QUIET:
+        return ''
     words = name.replace('-', ' ').split()
     return words[0][0] + words[1][0] if len(words) > 1 else name[:2]
 
@@ -150,13 +165,7 @@ class Page:
         counts = {}
         for head in self.heads:
             counts[role(head)] = counts.get(role(head), 0) + 1
-        names = sorted((name for name in counts if name != NONE), key=lambda name: -counts[name])
-        return [(name, counts[name], f'--s{i % 7}') for i, name in enumerate(names)] + \
-            ([(NONE, counts[NONE], None)] if NONE in counts else [])
-
-    def ink(self, name):
-        ink = next(ink for one, _, ink in self.roles() if one == name)
-        return self.palette.colours[ink] if ink else self.palette.towards('--shade', 0)
+        return sorted(counts.items(), key=lambda one: (one[0] == NONE, one[0] in QUIET, -one[1]))
 
     def differs(self, head):
         return bool(self.other()) and role(self.partner(head)) != role(head)
@@ -174,16 +183,16 @@ class Page:
         least, most = (0, 1) if by_role else extent([self.value(head) for head in self.heads])
         cells = []
         for head in sorted(self.heads, key=lambda head: (head['layer'], head['head'])):
-            colour = self.ink(role(head)) if by_role else self.palette.shade(self.value(head), least, most)
+            colour = role_colour(role(head)) if by_role else self.palette.shade(self.value(head), least, most)
             mark = '' if head['kept'] else '–'
             cells.append({'head': key(head), 'colour': colour, 'says': self.say(head), 'pruned': not head['kept'],
-                          'mark': mark or (short(role(head)) if by_role and role(head) != NONE else ''),
+                          'mark': mark or (short(role(head)) if by_role else ''),
                           'dimmed': key(head) not in shown, 'differs': by_role and self.differs(head)})
         return cells
 
     def legend(self):
         if self.state['colour'] == 'role':
-            words = [('' if ink is None else short(name)) + f'{name} ({count})' for name, count, ink in self.roles()]
+            words = [f'{short(name)}{name} ({count})' for name, count in self.roles()]
         else:
             least, most = extent([self.value(head) for head in self.heads])
             words = [number(float(f'{end:.2g}')) for end in ([least, 0, most] if least < 0 else [0, most / 2, most])]
@@ -253,7 +262,7 @@ class Page:
         at = self.chosen_token()
         if at < 0:
             return 'Choose a token to open heads at it.'
-        words = f"Token {at} of {len(self.sample['tokens']) - 1}"
+        words = f"Token {at + 1} of {len(self.sample['tokens'])}"
         words += '' if self.state['token'] == '' else ', at which heads open'
         if self.loss(self.sample, at) is not None:
             words += f', its loss {number(self.loss(self.sample, at))}'

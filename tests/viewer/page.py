@@ -12,7 +12,7 @@ AXE = HERE.parent.parent / '.axe/axe_playwright_python/axe.min.js'  # tools/inst
 # Elements that stick out of the page and are not in a box of their own that scrolls.
 STICKING_OUT = '''(() => {
     const scope = document.querySelector('dialog[open]') || document.body;
-    const contained = (e) => e.closest('.plot, .scroll, svg') && !e.matches('.plot, .scroll');
+    const contained = (e) => e.closest('.plot, .scroll, #tokens, svg') && !e.matches('.plot, .scroll, #tokens');
     return [...scope.querySelectorAll('*')].filter((e) => !contained(e) && e.checkVisibility())
         .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 || e.getBoundingClientRect().left < -0.5)
         .map((e) => e.tagName + '.' + e.className);

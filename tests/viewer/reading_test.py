@@ -4,12 +4,14 @@ FOLDER/page.html is the sample page; predictions, losses and embeddings are put 
 """
 import csv
 import io
+import itertools
 import json
 import random
 import sys
 import unittest
 import xml.etree.ElementTree
 
+import expected
 from drawing_test import DATA, Weights, number
 from page import PageTest
 
@@ -63,9 +65,9 @@ class Reading(PageTest):
     def test_the_note_says_which_token_and_its_loss(self):
         tab = self.opened('&token=3', losses=LOSSES, predictions=predictions(0.5))
         shade = ' The stronger the shade, the less the model expected the token.'
-        self.assertEqual(tab.text('#token-note'), 'Token 3 of 13, at which heads open, its loss 2.' + shade)
+        self.assertEqual(tab.text('#token-note'), 'Token 4 of 14, at which heads open, its loss 2.' + shade)
         tab.run(f"currentSample().before = {{losses: {json.dumps(BEFORE)}, predictions: currentSample().predictions}}; reading.show()")
-        self.assertEqual(tab.text('#token-note'), 'Token 3 of 13, at which heads open, its loss 2, +1 against the whole model. '
+        self.assertEqual(tab.text('#token-note'), 'Token 4 of 14, at which heads open, its loss 2, +1 against the whole model. '
                                                   'The shade is the change of the loss.')
         pressed = "[...document.querySelectorAll('#tokens button')].map((e) => e.getAttribute('aria-pressed')).indexOf('true')"
         self.assertEqual(tab.run(pressed), 3)
@@ -89,7 +91,7 @@ class Reading(PageTest):
 
     def test_what_is_likely_after_a_token(self):
         tab = self.opened('&token=4', losses=LOSSES, predictions=predictions(0.5))
-        self.assertEqual(tab.text('#outcome-name'), f'After {TOKENS[4]} (4)')
+        self.assertEqual(tab.text('#outcome-name'), f'Next, after {TOKENS[4]} (4)')
         self.assertEqual(self.rows(tab), [{'cells': ['a', '', '50.0 %'], 'bar': '50%', 'mark': ''},
                                           {'cells': ['b', '', '25.0 %'], 'bar': '25%', 'mark': ''},
                                           {'cells': ['c', '', '6.25 %'], 'bar': '6.25%', 'mark': ''}])
@@ -142,22 +144,22 @@ class Reading(PageTest):
             current: e.ariaCurrent, colour: e.style.backgroundColor.match(/\\d+/g).map(Number)}))""")}
 
     def test_roles_have_colours_and_the_key_counts_them(self):
-        for model in (0, 1):
+        for model, theme in itertools.product((0, 1), ('light', 'dark')):
             heads = {f"{head['layer']}.{head['head']}": head for head in DATA['models'][model]['heads']}
-            tab, counts = self.tab(at=f'#model={model}'), {}
+            tab, counts = self.tab(theme=theme, at=f'#model={model}'), {}
             for head in heads.values():
                 role = head.get('role') or 'no clear role'
                 counts[role] = counts.get(role, 0) + 1
             key = tab.run("""[...document.querySelectorAll('.role-key li')].map((e) => [e.textContent,
                 e.querySelector('.swatch').textContent, e.querySelector('.swatch').style.backgroundColor.match(/\\d+/g).map(Number)])""")
-            named = sorted((role for role in counts if role != 'no clear role'), key=lambda role: -counts[role])
-            short = {'previous token': 'pt', 'first key': 'fk', 'induction': 'in', 'self': 'se', 'local': 'lo', 'no clear role': ''}
-            self.assertEqual([entry[0] for entry in key][-1], f"no clear role ({counts['no clear role']})", 'the last')
-            self.assertEqual([counts[role] for role in named], [int(entry[0].split('(')[1][:-1]) for entry in key[:-1]])
+            short = {'previous token': 'pt', 'first key': '', 'induction': 'in', 'self': 'se', 'local': 'lo', 'no clear role': ''}
+            listed = [entry[0][len(entry[1]):].rsplit(' (')[0] for entry in key]
+            self.assertEqual(listed, sorted(counts, key=lambda role: (role == 'no clear role', role == 'first key', -counts[role])))
+            self.assertEqual([counts[role] for role in listed], [int(entry[0].split('(')[1][:-1]) for entry in key])
             colours = {entry[0][len(entry[1]):].rsplit(' (')[0]: entry[2] for entry in key}
             self.assertEqual(set(colours), set(counts))
-            for place, name in enumerate(colours):
-                self.assertEqual(colours[name], self.colour(tab, '--map' if name == 'no clear role' else f'--s{place}'), name)
+            for name, colour in colours.items():
+                self.assertEqual(colour, expected.role_colour(name, theme), name)
             for name, cell in self.cells(tab).items():
                 role = heads[name].get('role') or 'no clear role'
                 self.assertEqual(cell['colour'], colours[role], name)

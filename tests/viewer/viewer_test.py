@@ -125,7 +125,7 @@ class Viewer(PageTest):
         tab.press('Enter')
         self.assertEqual(tab.text('#head-name'), 'Layer 0 · head 1')
         tab.press('Escape')
-        self.assertEqual(tab.run('document.activeElement.className'), 'cell')
+        self.assertEqual(tab.run('document.activeElement.className'), 'cell looked')
         self.expect_quiet(tab)
 
     def test_links_and_table_agree_with_the_weights(self):

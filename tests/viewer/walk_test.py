@@ -122,7 +122,7 @@ class Walk(PageTest):
                 del sample['rows']
         self.put = f'data.models = {json.dumps(shown)}; grid.shape = "";'
         self.open_tab.run(f'{self.put} history.replaceState(null, "", "#"); readAddress(); showModel(); null')
-        names = ['--map', '--shade', '--cold', *(f'--s{i}' for i in range(7))]
+        names = ['--map', '--shade', '--cold']
         self.palette = expected.Palette(self.open_tab.run(f'''Object.fromEntries({json.dumps(names)}.map((name) => [name,
             getComputedStyle(document.documentElement).getPropertyValue(name).trim()]))'''))
         self.state = dict(expected.DEFAULTS)
@@ -223,7 +223,7 @@ class Walk(PageTest):
             'note': page.model['note'], 'count': page.count(), 'choices': page.choices(),
             'measures': [[list(pair) for pair in page.measures()], self.state['colour']], 'cells': page.cells(),
             'legend': page.legend(), 'listed': page.listed(), 'tokens': page.tokens(),
-            'swatches': [page.ink(name) for name, _, _ in page.roles()] if by_role else [],
+            'swatches': [expected.role_colour(name) for name, _ in page.roles()] if by_role else [],
             'scale': [] if by_role else [[[self.palette.shade(least + (most - least) * x / 255, least, most)
                                            for x in range(256)]]],
             'cards': [[group, [[lines[1:], lines[0], share, pruned] for lines, share, pruned in cards]]
