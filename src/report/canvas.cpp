@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 
+#include "report/sources.h"
 #include "report/text.h"
 
 namespace polyhead::report {
@@ -31,6 +34,17 @@ Ink series_ink(std::size_t index) {
                                             {"s5", "#56b4e9"},
                                             {"s6", "#000000"}}};
   return inks[index % inks.size()];
+}
+
+Ink role_ink(std::string_view role) {
+  std::string name = "role-" + (role.empty() ? std::string("none") : std::string(role));
+  std::replace(name.begin(), name.end(), ' ', '-');
+  const auto called = [&](std::string_view wanted) {
+    return std::find_if(kRoleColours.begin(), kRoleColours.end(), [&](const auto& one) { return one.name == wanted; });
+  };
+  auto found = called(name);
+  if (found == kRoleColours.end()) found = called("role-other");
+  return {found->name, found->colour};
 }
 
 void Canvas::line(Ink ink, Point from, Point to, double width, bool dashed) {

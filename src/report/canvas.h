@@ -16,6 +16,10 @@ inline constexpr Ink kInk{"ink", "#1b1f24"}, kSoft{"soft", "#59616b"}, kFaint{"f
     kAxis{"axis", "#8b929b"}, kPaper{"paper", "#ffffff"}, kHeat{"heat", "#08306b"}, kCold{"cold", "#6b1f00"},
     kOnLow{"on-low", "#000000"}, kOnHigh{"on-high", "#ffffff"};  // numbers on light and on dark shades
 
+// The colour of a role, the same in every figure and on the page; of one that is not in the page's table, that of
+// others; of none (""), that of none.
+Ink role_ink(std::string_view role);
+
 // Okabe and Ito's colours, without the yellow that is lost on white; they repeat after the seventh.
 Ink series_ink(std::size_t index);
 

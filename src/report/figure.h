@@ -11,6 +11,7 @@ struct Series {
   std::string name;
   std::vector<double> x, y;       // of one length; a y that is not finite leaves a gap
   std::vector<double> low, high;  // a band around y; both empty: none
+  std::string role{};             // has the colour of this role; empty: the next of those that series have
 };
 
 struct Event {
@@ -52,6 +53,7 @@ struct Grid {
 struct HeadPanel {
   std::string title, note;     // "layer 0 · head 3", "previous token 0.93"
   std::vector<float> weights;  // [queries, keys], from 0 to 1
+  std::string role{};          // a dot of its colour stands before the note; empty: none does
 };
 
 // Attention matrices side by side: a row per query, a column per key, shaded by the square root of the weight.

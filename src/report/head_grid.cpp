@@ -99,7 +99,9 @@ void draw_frame(Canvas& canvas, const HeadPanel& head, Point corner, const Layou
     return shortened(visible(words), static_cast<int>(layout.width / (0.56 * size)));
   };
   canvas.text(kInk, {corner.x, corner.y - 18}, fitting(head.title, 12), {.size = 12, .bold = true});
-  canvas.text(kSoft, {corner.x, corner.y - 5}, fitting(head.note, 11), {.size = 11});
+  const double dot = head.role.empty() ? 0 : 11;
+  if (dot > 0) canvas.dot(role_ink(head.role), {corner.x + 4, corner.y - 9}, 4);
+  canvas.text(kSoft, {corner.x + dot, corner.y - 5}, fitting(head.note, 11), {.size = 11});
 }
 
 void draw_queries(Canvas& canvas, const HeadGrid& grid, const Layout& layout, Point corner) {

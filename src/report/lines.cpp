@@ -93,17 +93,21 @@ std::string band_of(const Series& series, const Paper& paper) {
   return path;
 }
 
+Ink ink_of(const Lines& lines, std::size_t s) {
+  return lines.series[s].role.empty() ? series_ink(s) : role_ink(lines.series[s].role);
+}
+
 void draw_series(Canvas& canvas, const Lines& lines, const Paper& paper) {
   for (std::size_t s = 0; s < lines.series.size(); ++s) {
     const std::string band = band_of(lines.series[s], paper);
-    if (!band.empty()) canvas.fill(series_ink(s), band, 0.16);
+    if (!band.empty()) canvas.fill(ink_of(lines, s), band, 0.16);
   }
   constexpr std::size_t kFew = 24;  // with up to this many points, each gets a dot
   for (std::size_t s = 0; s < lines.series.size(); ++s) {
     const Series& series = lines.series[s];
-    canvas.stroke(series_ink(s), path_of(series, paper), 2);
+    canvas.stroke(ink_of(lines, s), path_of(series, paper), 2);
     for (std::size_t i = 0; i < series.x.size() && series.x.size() <= kFew; ++i) {
-      if (drawable(series, i)) canvas.dot(series_ink(s), {paper.x(series.x[i]), paper.y(series.y[i])}, 3);
+      if (drawable(series, i)) canvas.dot(ink_of(lines, s), {paper.x(series.x[i]), paper.y(series.y[i])}, 3);
     }
   }
 }
@@ -163,7 +167,7 @@ void draw_names(Canvas& canvas, const Lines& lines, const Paper& paper) {
     if (std::abs(name.y - name.line_end) > 2 || from < paper.box.right - kInset - 2) {
       canvas.line(kAxis, {from + 5, name.line_end}, {x - 2, name.y}, 0.75);
     }
-    canvas.line(series_ink(name.series), {x, name.y}, {x + kSwatch, name.y}, 3);
+    canvas.line(ink_of(lines, name.series), {x, name.y}, {x + kSwatch, name.y}, 3);
     canvas.text(kInk, {x + kSwatch + 5, name.y + 0.35 * kNameSize}, lines.series[name.series].name,
                 {.size = kNameSize});
   }

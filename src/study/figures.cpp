@@ -90,20 +90,22 @@ Figure entropies(const std::vector<Contender>& contenders) {
 
 Figure formation(const Formations& formations) {
   Lines lines{"step", "score", {}, false, {}, {}};
-  const auto add = [&](const std::string& name, const std::vector<Formation>& seeds, const auto& value) {
+  const auto add = [&](const std::string& name, const std::string& role, const std::vector<Formation>& seeds,
+                       const auto& value) {
     std::vector<double> steps;
     for (const Point& point : seeds[0].course.points) steps.push_back(static_cast<double>(point.step));
     lines.series.push_back(over_seeds(name, steps, seeds, [&](const Formation& formation, std::size_t n) {
       return value(formation, formation.course.points[n]);
     }));
+    lines.series.back().role = role;
   };
   const auto accuracy = [](const Formation&, const Point& point) { return point.accuracy; };
-  add("accuracy, two layers", formations.two_layers, accuracy);
-  add("best induction head", formations.two_layers,
+  add("accuracy, two layers", "", formations.two_layers, accuracy);
+  add("best induction head", "induction", formations.two_layers,
       [](const Formation& f, const Point& point) { return spread(f.induction(point)).high; });
-  add("best previous-token head", formations.two_layers,
+  add("best previous-token head", "previous token", formations.two_layers,
       [](const Formation& f, const Point& point) { return spread(f.previous(point)).high; });
-  add("accuracy, one layer", formations.one_layer, accuracy);
+  add("accuracy, one layer", "", formations.one_layer, accuracy);
   return {
       "formation", "How induction heads form",
       "Repeats of variable length: the next token is known only by finding the last occurrence of this one and looking "
@@ -195,7 +197,8 @@ Figure head_grid(const std::string& id, const report::Model& model) {
     const auto begin = sample.weights.begin() + static_cast<std::ptrdiff_t>(n * cells);
     grid.heads.push_back({"layer " + std::to_string(head.layer) + " · head " + std::to_string(head.head),
                           head.role,
-                          {begin, begin + static_cast<std::ptrdiff_t>(cells)}});
+                          {begin, begin + static_cast<std::ptrdiff_t>(cells)},
+                          head.role});
   }
   return {id, "All heads of “" + model.name + "”",
           "Rows are queries, columns are keys; the stronger the shade, the more weight.", grid};

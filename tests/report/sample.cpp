@@ -182,6 +182,7 @@ Figure heads() {
   int seed = 0;
   for (const Kind& kind : kinds()) {
     HeadPanel panel{"layer 0 · head " + std::to_string(seed), kind.role.empty() ? "no clear role" : kind.role, {}};
+    panel.role = kind.role;
     add_head(panel.weights, 14, 14, true, seed++, kind.score);
     grid.heads.push_back(panel);
   }

@@ -12,7 +12,7 @@ import unittest
 import xml.etree.ElementTree
 
 import expected
-from drawing_test import DATA, Weights, number
+from drawing_test import DATA, FOLDER, Weights, number
 from page import PageTest
 
 SVG = '{http://www.w3.org/2000/svg}'
@@ -142,6 +142,20 @@ class Reading(PageTest):
         return {one['head']: one for one in tab.run("""[...document.querySelectorAll('.cell')].map((e) => ({
             head: e.dataset.head, mark: e.dataset.mark, label: e.ariaLabel, dimmed: e.classList.contains('dimmed'),
             current: e.ariaCurrent, colour: e.style.backgroundColor.match(/\\d+/g).map(Number)}))""")}
+
+    def test_figures_have_the_same_colours_for_roles(self):
+        """The file by itself, on light paper, and the figure in the page, in both themes."""
+        namespace = '{http://www.w3.org/2000/svg}'
+        shapes = list(xml.etree.ElementTree.parse(FOLDER / 'patterns.svg').getroot().iter())
+        found = {}
+        for dot, note in zip(shapes, shapes[1:]):
+            if dot.tag == namespace + 'circle':
+                found[note.text] = [int(dot.get('color')[at:at + 2], 16) for at in (1, 3, 5)]
+        self.assertEqual(found, {name: expected.role_colour(name) for name in ('previous token', 'induction', 'first key', 'self', 'local')})
+        for theme in ('light', 'dark'):
+            shown = self.tab(theme=theme).run("""Object.fromEntries([...document.querySelectorAll('#figure-patterns svg.wide circle')].map((dot) =>
+                [dot.nextElementSibling.textContent, getComputedStyle(dot).color.match(/\\d+/g).map(Number)]))""")
+            self.assertEqual(shown, {name: expected.role_colour(name, theme) for name in found}, theme)
 
     def test_roles_have_colours_and_the_key_counts_them(self):
         for model, theme in itertools.product((0, 1), ('light', 'dark')):
