@@ -256,6 +256,11 @@ class Server {
     words >> path;
     std::ofstream file(path, std::ios::binary);
     for (const Tensor* result : results) {
+      if (result->dtype() == DType::bf16) {
+        const std::vector<float> wide(result->as<bfloat16>(), result->as<bfloat16>() + count_of(result->shape()));
+        file.write(reinterpret_cast<const char*>(wide.data()), count_of(result->shape()) * std::int64_t{4});
+        continue;
+      }
       file.write(reinterpret_cast<const char*>(result->as<float>()), count_of(result->shape()) * std::int64_t{4});
     }
     if (!file.flush()) throw std::runtime_error("cannot write " + path);

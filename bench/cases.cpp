@@ -28,6 +28,10 @@ void fill_run(float* data, std::uint64_t first, std::uint64_t count, std::uint64
   }
 }
 
+void narrow(const float* from, const TensorView& to) {
+  std::transform(from, from + to.count(), to.as<bfloat16>(), [](float number) { return bfloat16(number); });
+}
+
 // The tokens [begin, end) of a [B,G,S,D] tensor of that seed.
 Tensor uniform_tokens(const KvCacheSizes& sizes, std::int64_t begin, std::int64_t end, std::uint64_t seed) {
   const std::int64_t D = sizes.head_dim;
@@ -40,8 +44,8 @@ Tensor uniform_tokens(const KvCacheSizes& sizes, std::int64_t begin, std::int64_
   return tensor;
 }
 
-Tensor uniform(const Dims& shape, std::uint64_t seed) {
-  Tensor tensor = Tensor::empty(shape, DType::f32);
+Tensor uniform(const Dims& shape, std::uint64_t seed, DType dtype = DType::f32) {
+  Tensor tensor = Tensor::empty(shape, dtype);
   fill_uniform(tensor, seed);
   return tensor;
 }
@@ -154,13 +158,23 @@ void full(Case& c) {
   c.wants.target_keys = targets;
 }
 
+// Comes before the options that make further tensors.
+void bf16(Case& c) {
+  for (Tensor* tensor : {&c.q, &c.k, &c.v, &c.output}) {
+    Tensor rounded = Tensor::empty(tensor->shape(), DType::bf16);
+    narrow(tensor->as<float>(), rounded);
+    *tensor = std::move(rounded);
+  }
+  c.outputs.output = c.output;
+}
+
 void backward(Case& c) {
   c.backward = true;
-  c.dout = uniform(c.q.shape(), 6);
+  c.dout = uniform(c.q.shape(), 6, c.q.dtype());
   c.lse = Tensor::zeros({c.sizes.batch, c.sizes.heads, c.sizes.length}, DType::f32);
-  c.dq = uniform(c.q.shape(), 0);
-  c.dk = uniform(c.k.shape(), 0);
-  c.dv = uniform(c.v.shape(), 0);
+  c.dq = uniform(c.q.shape(), 0, c.q.dtype());
+  c.dk = uniform(c.k.shape(), 0, c.q.dtype());
+  c.dv = uniform(c.v.shape(), 0, c.q.dtype());
   c.gradients.dq = c.dq;
   c.gradients.dk = c.dk;
   c.gradients.dv = c.dv;
@@ -178,6 +192,7 @@ void nothing(Case&) {}
 
 const std::map<std::string, void (*)(Case&), std::less<>> kOptions{
     {"plain", nothing},
+    {"bf16", bf16},
     {"grouped", nothing},
     {"causal", causal},
     {"window", window},
@@ -300,8 +315,12 @@ std::unique_ptr<Case> make_case(const std::string& name) {
   return made;
 }
 
-void fill_uniform(const TensorView& tensor, std::uint64_t seed) {
-  fill_run(tensor.as<float>(), 0, static_cast<std::uint64_t>(count_of(tensor.shape())), seed);
+void fill_uniform(const TensorView& tensor, std::uint64_t seed, float factor) {
+  std::vector<float> numbers(static_cast<std::size_t>(count_of(tensor.shape())));
+  fill_run(numbers.data(), 0, numbers.size(), seed);
+  for (float& number : numbers) number *= factor;
+  if (tensor.dtype() == DType::bf16) return narrow(numbers.data(), tensor);
+  std::copy(numbers.begin(), numbers.end(), tensor.as<float>());
 }
 
 }  // namespace polyhead::bench

@@ -48,7 +48,7 @@ struct Case {
 // Throws std::invalid_argument for a name that it does not know.
 std::unique_ptr<Case> make_case(const std::string& name);
 
-// Numbers of variance 1 from splitmix64; peers.py makes the same, bit for bit.
-void fill_uniform(const TensorView& tensor, std::uint64_t seed);
+// Numbers of variance 1 from splitmix64, times `factor`, f32 or rounded to bf16; peers.py makes the same, bit for bit.
+void fill_uniform(const TensorView& tensor, std::uint64_t seed, float factor = 1);
 
 }  // namespace polyhead::bench

@@ -1,5 +1,5 @@
 // The layer, timed: "layer:C,H,T,B/MODE", self-attention of width C with H heads. MODE forward: only the output;
-// weights: with the weights of every head; training: forward and backward, all gradients.
+// weights: with the weights of every head; training: forward and backward, all gradients; +bf16: all stored in bf16.
 #pragma once
 
 #include <memory>

@@ -12,11 +12,11 @@
 
 namespace polyhead::bench {
 
-Linear::Linear(Context& context, std::int64_t M, std::int64_t N, std::int64_t K)
-    : x(Tensor::empty({M, K}, DType::f32)),
-      w(Tensor::empty({N, K}, DType::f32)),
-      bias(Tensor::empty({N}, DType::f32)),
-      y(Tensor::zeros({M, N}, DType::f32)) {
+Linear::Linear(Context& context, std::int64_t M, std::int64_t N, std::int64_t K, DType dtype)
+    : x(Tensor::empty({M, K}, dtype)),
+      w(Tensor::empty({N, K}, dtype)),
+      bias(Tensor::empty({N}, dtype)),
+      y(Tensor::zeros({M, N}, dtype)) {
   fill_uniform(x, 1);
   fill_uniform(w, 2);
   fill_uniform(bias, 3);
@@ -44,11 +44,10 @@ void Linear::call_blas() {
 
 std::unique_ptr<Linear> make_linear(Context& context, const std::string& name) {
   int M = 0, N = 0, K = 0, end = 0;
-  if (std::sscanf(name.c_str(), "%d,%d,%d%n", &M, &N, &K, &end) != 3 || name[static_cast<std::size_t>(end)] != '\0' ||
-      M < 0 || N < 0 || K < 0) {
-    throw std::invalid_argument(name + ": expected M,N,K");
-  }
-  return std::make_unique<Linear>(context, M, N, K);
+  const bool numbers = std::sscanf(name.c_str(), "%d,%d,%d%n", &M, &N, &K, &end) == 3 && M >= 0 && N >= 0 && K >= 0;
+  const std::string type = numbers ? name.substr(static_cast<std::size_t>(end)) : name;
+  if (!type.empty() && type != ",bf16") throw std::invalid_argument(name + ": expected M,N,K or M,N,K,bf16");
+  return std::make_unique<Linear>(context, M, N, K, type.empty() ? DType::f32 : DType::bf16);
 }
 
 }  // namespace polyhead::bench

@@ -10,7 +10,7 @@
 namespace polyhead::bench {
 
 struct Linear {
-  Linear(Context& context, std::int64_t M, std::int64_t N, std::int64_t K);
+  Linear(Context& context, std::int64_t M, std::int64_t N, std::int64_t K, DType dtype);
 
   void call(Context& context);  // ours
   void call_blas();             // without the bias; throws if built without OpenBLAS
@@ -19,7 +19,7 @@ struct Linear {
   kernels::PackedMatrix packed;
 };
 
-// "M,N,K"; throws std::invalid_argument for anything else.
+// "M,N,K" or "M,N,K,bf16"; throws std::invalid_argument for anything else.
 std::unique_ptr<Linear> make_linear(Context& context, const std::string& name);
 
 }  // namespace polyhead::bench

@@ -59,8 +59,11 @@ class Torch:
                 return attend(q, k, v)
         return forward
 
+    def tensor(self, numbers):
+        return self.torch.from_numpy(numbers)
+
     def prepare(self, shape, causal, backward):
-        q, k, v = (self.torch.from_numpy(x) for x in inputs(shape))
+        q, k, v = (self.tensor(x) for x in inputs(shape))
         attend = self.attention(shape, causal)
         if not backward:
             def forward():
@@ -68,7 +71,7 @@ class Torch:
                     return attend(q, k, v)
             return forward
         leaves = [x.requires_grad_() for x in (q, k, v)]
-        output, dout = attend(*leaves), self.torch.from_numpy(uniform(6, shape))
+        output, dout = attend(*leaves), self.tensor(uniform(6, shape))
         return lambda: self.torch.autograd.grad(output, leaves, dout, retain_graph=True)
 
 
@@ -108,7 +111,7 @@ class TorchLinear(Torch):
 
     def product(self, rows, columns, inner):
         linear, inference = self.torch.nn.functional.linear, self.torch.inference_mode
-        x, w, b = (self.torch.from_numpy(uniform(seed, shape)) for seed, shape in
+        x, w, b = (self.tensor(uniform(seed, shape)) for seed, shape in
                    ((1, (rows, inner)), (2, (columns, inner)), (3, (columns,))))
 
         def forward():
@@ -129,7 +132,7 @@ class TorchMha(Torch):
 
     def prepare_layer(self, sizes, mode):
         (x, dy), parameters = layer_inputs(sizes)
-        x, dy, layer = self.torch.from_numpy(x), self.torch.from_numpy(dy), self.layer(sizes, parameters)
+        x, dy, layer = self.tensor(x), self.tensor(dy), self.layer(sizes, parameters)
         if mode == "training":
             leaves = [x.requires_grad_(), *layer.parameters()]
 
@@ -152,14 +155,14 @@ class TorchPacked(TorchMha):
     """One product for q, k and v, then SDPA (or matmul, softmax, matmul where weights are wanted), then W_O."""
 
     def layer(self, sizes, parameters):
-        torch = self.torch
+        torch, parameters = self.torch, [self.tensor(values) for values in parameters]
 
         class Packed(torch.nn.Module):
             def __init__(self):
                 super().__init__()
                 self.heads = sizes[1]
                 for name, values in zip(("qkv_weight", "qkv_bias", "out_weight", "out_bias"), parameters):
-                    setattr(self, name, torch.nn.Parameter(torch.from_numpy(values)))
+                    setattr(self, name, torch.nn.Parameter(values))
         return Packed()
 
     def run(self, layer, x, weights):
@@ -172,6 +175,13 @@ class TorchPacked(TorchMha):
         else:
             heads = functional.scaled_dot_product_attention(q, k, v)
         return functional.linear(heads.transpose(1, 2).reshape(batch, tokens, width), layer.out_weight, layer.out_bias)
+
+
+class TorchBf16(TorchPacked, TorchSdpa, TorchLinear):
+    """Attention, products and layers with everything stored in bf16."""
+
+    def tensor(self, numbers):
+        return self.torch.from_numpy(numbers).bfloat16()
 
 
 class TorchEager(Torch):
@@ -363,7 +373,7 @@ class TorchTransformers(Torch):
         return call
 
 
-PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "torch-linear": TorchLinear,
+PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "torch-linear": TorchLinear, "torch-bf16": TorchBf16,
          "ort-attention": OrtAttention, "ort-mha": OrtMha, "ort-gqa": OrtGqa, "torch-materialised": TorchMaterialised,
          "numpy": Numpy, "torch-mha": TorchMha,
          "torch-packed": TorchPacked, "ort-layer": OrtLayer, "torch-eager": TorchEager,
