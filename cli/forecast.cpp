@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <queue>
 
 #include "cli/arithmetic.h"
@@ -211,15 +212,51 @@ Forecast forecast_training(const Workload& work, const Rates& rates, const Link&
   return found;
 }
 
-// Every layer's keys and values go around, and nobody computes while they travel. The last rank of a causal sequence
-// computes with all of them. Every call begins with two texts from everybody.
+namespace {
+
+// Of a causal sequence in halves (ops/ring.h), the rows that ranks send: keys go to every other rank with a query that
+// sees them. `window`: how many tokens a query sees, 0 for all.
+double rows_around(std::int64_t tokens, std::int64_t ranks, std::int64_t window) {
+  struct Chunk {
+    std::int64_t begin, end, rank;
+  };
+  std::vector<Chunk> chunks;
+  std::int64_t begin = 0;
+  for (std::int64_t n = 0; n < 2 * ranks; ++n) {
+    const std::int64_t rank = n < ranks ? n : 2 * ranks - 1 - n;
+    const std::int64_t rows = tokens * (rank + 1) / ranks - tokens * rank / ranks, half = rows / 2;
+    chunks.push_back({begin, begin + (n < ranks ? rows - half : half), rank});
+    begin = chunks.back().end;
+  }
+  double sent = 0;
+  for (const Chunk& keys : chunks) {
+    const auto sees = [&](const Chunk& queries) {
+      return queries.begin < queries.end && keys.begin < queries.end &&
+             (window == 0 || keys.end > queries.begin - window + 1);
+    };
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const Chunk &first = chunks[static_cast<std::size_t>(rank)],
+                  &second = chunks[chunks.size() - 1 - static_cast<std::size_t>(rank)];
+      if (rank != keys.rank && (sees(first) || sees(second))) sent += number(keys.end - keys.begin);
+    }
+  }
+  return sent;
+}
+
+}  // namespace
+
+// Every layer's keys and values go around, while ranks compute with the last ones; a causal sequence in halves. Every
+// call begins with three texts from everybody.
 Forecast forecast_prefill(const Workload& work, const Rates& rates, const Link& link, std::int64_t ranks) {
   const model::Config& config = work.config;
   const bool causal = config.kind == model::Kind::gpt;
-  const double all = number(work.tokens), n = number(ranks), each = std::ceil(all / n);
-  const double pairs = causal ? each * (each + 1) / 2 + (n - 1) * each * each : n * each * each;
+  const double all = number(work.tokens), n = number(ranks), each = std::ceil(all / n), half = std::ceil(each / 2);
+  const double pairs = !causal     ? n * each * each
+                       : ranks > 1 ? half * (half + 1) + (2 * n - 1) * half * half
+                                   : pairs_of(config, all);
   Forecast found{.ranks = ranks};
   double ring = 0;
+  std::map<std::int64_t, double> rows_of_window;
   for (const model::LayerHeads& heads : config.layers) {
     const LayerFlops flops = flops_of(config, heads);
     const double inner = number(heads.heads * config.head_dim), shared = 2 * number(heads.kv_heads * config.head_dim);
@@ -227,12 +264,15 @@ Forecast forecast_prefill(const Workload& work, const Rates& rates, const Link& 
     found.shared += even;
     found.uneven += beyond((flops.token * each + flops.pair * pairs) / rates.forward, even);
     if (ranks == 1 || heads.heads == 0) continue;
-    found.repeated += n * each * inner / rates.merges;
-    found.sending +=
-        (n - 1) * (2 * link.latency + kBytes * each * shared / link.bandwidth) + 2 * gathering(link, ranks, 0);
-    found.bytes += kBytes * (n - 1) * all * shared;
-    // Keys and values, and what arrives of one of them; two merged outputs in double, and the part.
-    ring = std::max(ring, each * (kBytes * 1.5 * shared + (2 * 8 + kBytes) * inner));
+    found.repeated += (causal ? n + 0.5 : n) * each * inner / rates.merges;
+    const auto [rows, is_new] = rows_of_window.try_emplace(heads.window);
+    if (is_new) rows->second = causal ? rows_around(work.tokens, ranks, heads.window) : (n - 1) * all;
+    const double bytes = kBytes * rows->second * shared, step = flops.pair * pairs / n / rates.forward;
+    const double sent = (causal ? 4 : 2) * link.latency + bytes / n / (n - 1) / link.bandwidth;
+    found.sending += (n - 1) * std::max(0.0, sent - step) + 3 * gathering(link, ranks, 0);
+    found.bytes += bytes;
+    // Keys and values that are here, that come and that go; merged outputs in double, two of which make a third.
+    ring = std::max(ring, each * (kBytes * 3 * shared + 3 * 8 * inner));
   }
   found.repeated += output_flops(config, 1) / rates.forward;
   found.memory = model::bytes_of(config, 1, {.tokens = static_cast<std::int64_t>(each), .last_only = true}, ring);

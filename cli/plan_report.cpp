@@ -87,8 +87,8 @@ const std::vector<std::string>& assumptions() {
       "tree",
       "training: in f32, with no message while a pass computes, without checkpoints and validation; one rank has as "
       "many parts; ranks that share a pass divide all of it but attention evenly",
-      "prefill: one sequence by ops/ring.h, which no command uses; causal shards are not balanced, and windows count "
-      "as if they saw all",
+      "prefill: one sequence by ops/ring.h, which no command uses; causal ones in halves; keys travel while ranks "
+      "compute; windows save messages, but count as if they computed with all",
       "a scan: polyhead heads; what rank 0 does alone is a gradient and four surveys, each as fast as a pass; memory "
       "is "
       "that of rank 0"};

@@ -18,15 +18,25 @@ class Ranks {
  public:
   virtual ~Ranks() = default;
 
+  // A message under way, which moves while its rank computes. Its bytes stay where they are until it is done.
+  class Message {
+   public:
+    virtual ~Message() = default;  // not finished: given up, as where a rank ends with an error
+    virtual void finish() = 0;     // returns when it is done
+  };
+
   int rank() const noexcept { return rank_; }  // 0 .. size - 1
   int size() const noexcept { return size_; }
   virtual std::string transport() const = 0;  // in words
   virtual int threads() const = 0;            // that each rank has processors for, if all of them compute
 
-  // From one rank to another. `exchange` does both at once, as around a ring, where everybody would wait to be heard.
-  virtual void send(std::span<const std::byte> bytes, int to) = 0;
-  virtual void receive(std::span<std::byte> bytes, int from) = 0;
-  virtual void exchange(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) = 0;
+  // From one rank to another. Messages between two ranks are matched in the order in which each of them starts them.
+  virtual std::unique_ptr<Message> start_send(std::span<const std::byte> bytes, int to) = 0;
+  virtual std::unique_ptr<Message> start_receive(std::span<std::byte> bytes, int from) = 0;
+  // These wait. `exchange` does both at once, where everybody would wait to be heard.
+  void send(std::span<const std::byte> bytes, int to) { start_send(bytes, to)->finish(); }
+  void receive(std::span<std::byte> bytes, int from) { start_receive(bytes, from)->finish(); }
+  void exchange(std::span<const std::byte> out, int to, std::span<std::byte> in, int from);
   virtual void broadcast(std::span<std::byte> bytes, int from) = 0;
   // The text of every rank, on every rank.
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
@@ -77,9 +87,11 @@ std::optional<Launch> launch();
 namespace ranks {
 
 bool available() noexcept;
-std::string reason();                 // why not
-std::string library();                // "Open MPI v4.1.4"
-std::unique_ptr<Ranks> join();        // once in a process; all ranks do. Throws Error (device) with the reason
+std::string reason();   // why not
+std::string library();  // "Open MPI v4.1.4"
+// Once in a process; all ranks do. Messages go in pieces of so many bytes, which MPI counts by int. Throws Error
+// (device) with the reason.
+std::unique_ptr<Ranks> join(std::size_t piece = std::size_t{1} << 30);
 [[noreturn]] void abandon(int code);  // ends all ranks at once
 
 }  // namespace ranks

@@ -1,20 +1,23 @@
 #include "ops/ring.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <map>
+#include <memory>
 #include <span>
 #include <utility>
 
-#include "core/hash.h"
 #include "core/numbers.h"
 #include "ops/elementwise.h"
+#include "ops/ring_shards.h"
 
 namespace polyhead::ops {
 namespace {
 
-constexpr const char* kRingOp = "ring_attend";
+using Message = Ranks::Message;
+using Tensors = std::vector<Tensor>;
 
 // f32 of 16 bits, so that no part is rounded before it is added.
 Tensor widened(Context& context, const ConstTensorView& x) {
@@ -24,156 +27,263 @@ Tensor widened(Context& context, const ConstTensorView& x) {
   return wide;
 }
 
-void refuse_options(const AttentionOptions& options) {
-  const std::pair<bool, const char*> refused[] = {{options.keep.present(), "keep"},
-                                                  {options.bias.present(), "bias"},
-                                                  {options.first_positions.present(), "first_positions"},
-                                                  {options.key_lengths.present(), "key_lengths"},
-                                                  {options.key_start.present(), "key_start"},
-                                                  {options.query_lengths.present(), "query_lengths"},
-                                                  {options.cu_q.present() || options.cu_k.present(), "cu_q and cu_k"}};
-  for (const auto& [present, name] : refused) {
-    if (!present) continue;
-    throw Error(ErrorCode::unsupported, kRingOp,
-                std::string(name) +
-                    ": expected none, since a ring's shards have whole rows and masks by position; leave it "
-                    "out, or gather the sequence on one rank");
+// ---- what goes from rank to rank
+
+// Tensors of one chunk, and the messages that bring them.
+struct Arrival {
+  std::shared_ptr<Tensors> tensors = std::make_shared<Tensors>();
+  std::vector<std::unique_ptr<Message>> messages{};
+
+  void finish() {
+    for (const auto& message : messages) message->finish();
+    messages.clear();
   }
+};
+
+Arrival receive(Ranks& ranks, int from, Tensors room) {
+  Arrival arrival;
+  *arrival.tensors = std::move(room);
+  for (Tensor& tensor : *arrival.tensors) arrival.messages.push_back(ranks.start_receive(bytes_of(tensor), from));
+  return arrival;
 }
 
-// Of a small tensor, by which ranks see that they have the same.
-std::string mark_of(const ConstTensorView& x) {
-  if (!x.present()) return "none";
-  if (x.strides() != contiguous_strides(x.shape())) return describe(x);
-  const auto* bytes = static_cast<const unsigned char*>(x.data());
-  return describe(x) + " " +
-         std::to_string(fnv1a(std::span(bytes, static_cast<std::size_t>(x.count()) * size_of(x.dtype()))));
-}
-
-std::string text_of(const AttentionOptions& o) {
-  char text[512];
-  std::snprintf(
-      text, sizeof text,
-      "scale %d %a softcap %a align %d first_position %d %lld causal %d window %lld %lld %lld dropout %a seed %llu",
-      o.scale ? 1 : 0, o.scale.value_or(0), o.softcap, static_cast<int>(o.align), o.first_position ? 1 : 0,
-      static_cast<long long>(o.first_position.value_or(0)), o.causal ? 1 : 0, static_cast<long long>(o.window.left),
-      static_cast<long long>(o.window.right), static_cast<long long>(o.window.always_first), o.dropout.p,
-      static_cast<unsigned long long>(o.dropout.seed));
-  return std::string(text) + " alibi " + mark_of(o.alibi) + " sink_logit " + mark_of(o.sink_logit) + " gates " +
-         mark_of(o.gates);
-}
-
-// Where the rows of every rank begin, and at the end how many there are.
-std::vector<std::int64_t> begins_of(const std::vector<std::int64_t>& counts) {
-  std::vector<std::int64_t> begins{0};
-  for (const std::int64_t count : counts) begins.push_back(begins.back() + count);
-  return begins;
-}
-
-// Who has what: checked, and the same on all ranks.
-class Places {
+// What is being sent stays here until the step by which it is taken. A rank waits only for steps before its own, so
+// that ranks never wait in a circle, and holds few chunks at a time.
+class Outbox {
  public:
-  Places(Context& context, Ranks& ranks, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
-         const AttentionOptions& options)
-      : ranks_(ranks), options_(options) {
-    if (context.device() != Device{}) {
-      throw Error(ErrorCode::unsupported, kRingOp,
-                  "expected a context of the CPU, found one of " + to_string(context.device()));
-    }
-    refuse_options(options);
-    for (const ConstTensorView* x : {&q, &k, &v}) {
-      if (x->rank() == 4) continue;
-      throw Error(ErrorCode::shape, kRingOp, "expected q, k and v with four axes, found " + describe(*x));
-    }
-    const auto rest = [](const ConstTensorView& x) { return describe(x.slice(2, 0, 0)); };
-    expect_agreement(ranks, kRingOp,
-                     {{"shape of q, k and v apart from their rows", rest(q) + ", " + rest(k) + ", " + rest(v)},
-                      {"set of options", text_of(options)}});
-    std::vector<std::int64_t> queries, keys;
-    for (const std::string& text : ranks.gather(std::to_string(q.shape(2)) + " " + std::to_string(k.shape(2)))) {
-      queries.push_back(std::stoll(text));
-      keys.push_back(std::stoll(text.substr(text.find(' '))));
-    }
-    queries_ = begins_of(queries);
-    keys_ = begins_of(keys);
-    if (options.align == Align::unset && !options.first_position && queries_.back() != keys_.back()) {
-      throw Error(ErrorCode::value, kRingOp,
-                  "align: expected one, since there are " + std::to_string(queries_.back()) + " queries and " +
-                      std::to_string(keys_.back()) + " keys");
-    }
+  explicit Outbox(Ranks& ranks) : ranks_(ranks) {}
+  void send(std::shared_ptr<Tensors> tensors, int to, int taken) {
+    Sent sent{taken, std::move(tensors), {}};
+    for (Tensor& tensor : *sent.tensors) sent.messages.push_back(ranks_.start_send(bytes_of(tensor), to));
+    sent_.push_back(std::move(sent));
   }
-
-  int next() const { return (ranks_.rank() + 1) % ranks_.size(); }
-  int previous() const { return (ranks_.rank() + ranks_.size() - 1) % ranks_.size(); }
-  // Whose shard is here after so many steps.
-  int shard_at(int step) const { return (ranks_.rank() + ranks_.size() - step) % ranks_.size(); }
-  std::int64_t keys(int shard) const { return key_begin(shard + 1) - key_begin(shard); }
-
-  // What a call with this shard is made with: everything counts from the whole sequence.
-  AttentionOptions options_for(int shard) const {
-    AttentionOptions o = options_;
-    o.align = Align::unset;
-    o.first_position = position() - key_begin(shard);
-    o.window.always_first = std::max<std::int64_t>(o.window.always_first - key_begin(shard), 0);
-    o.dropout.origin.row += query_begin();
-    o.dropout.origin.key += key_begin(shard);
-    if (shard > 0) o.sink_logit = {};
-    return o;
-  }
-  // Whether some query here may see some key of the shard, or its sink.
-  bool sees(int shard) const {
-    const std::int64_t first = position(), rows = queries_[index(ranks_.rank()) + 1] - query_begin();
-    const std::int64_t last = first + rows - 1, begin = key_begin(shard), end = key_begin(shard + 1);
-    if (rows == 0) return false;
-    if (shard == 0 && options_.sink_logit.present()) return true;
-    if (begin == end || (options_.causal && begin > last)) return false;
-    const Window& window = options_.window;
-    if (begin < window.always_first) return true;
-    const bool before = window.left != kUnlimited && end - 1 < first - window.left;
-    const bool behind = window.right != kUnlimited && begin > last + window.right;
-    return !before && !behind;
+  void settle(int step) {
+    for (const Sent& sent : sent_) {
+      if (sent.taken > step) continue;
+      for (const auto& message : sent.messages) message->finish();
+    }
+    std::erase_if(sent_, [&](const Sent& sent) { return sent.taken <= step; });
   }
 
  private:
-  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-  std::int64_t query_begin() const { return queries_[index(ranks_.rank())]; }
-  std::int64_t key_begin(int shard) const { return keys_[index(shard)]; }
-  // Of the first query here among all keys.
-  std::int64_t position() const {
-    const std::int64_t shift = options_.align == Align::bottom_right ? keys_.back() - queries_.back() : 0;
-    return options_.first_position.value_or(shift) + query_begin();
-  }
+  struct Sent {
+    int taken;
+    std::shared_ptr<Tensors> tensors;
+    std::vector<std::unique_ptr<Message>> messages;
+  };
 
   Ranks& ranks_;
-  const AttentionOptions& options_;
-  std::vector<std::int64_t> queries_, keys_;
+  std::vector<Sent> sent_;
 };
 
-// Tensors [B,G,S,..] of one shard, which go around.
-class Travellers {
- public:
-  Travellers(Ranks& ranks, const Places& places, std::vector<Tensor> own)
-      : ranks_(ranks), places_(places), here_(std::move(own)) {}
-  Tensor& operator[](std::size_t n) { return here_[n]; }
-  // On to the next rank; what comes is shard `shard`.
-  void go_on(int shard) {
-    if (ranks_.size() == 1) return;
-    for (Tensor& tensor : here_) {
-      Dims shape = tensor.shape();
-      shape[2] = places_.keys(shard);
-      Tensor arrived = Tensor::empty(shape, tensor.dtype());
-      ranks_.exchange(bytes_of(tensor), places_.next(), bytes_of(arrived), places_.previous());
-      tensor = std::move(arrived);
+// Once around the ring. At step n the chunks of keys are here whose owner is n places before this rank, if a query here
+// sees them; those of the next step come, and these go on, while they are computed with. Messages between two ranks are
+// started in the same order by both: at each step what `begin` starts, then the next chunks.
+struct Around {
+  Ranks& ranks;
+  const RingShards& shards;
+  Outbox& outbox;
+  std::function<Tensors(int chunk)> own, room;
+  std::function<void(int chunk, int place)> begin;  // before others come
+  std::function<void(int chunk, int place, Tensors& tensors)> compute;
+
+  void go() {
+    std::vector<std::pair<int, Arrival>> here, next;
+    for (const int chunk : shards.chunks_of(shards.here())) {
+      here.emplace_back(chunk, Arrival{});
+      *here.back().second.tensors = own(chunk);
+    }
+    for (int step = 0; step < shards.ranks(); ++step) {
+      outbox.settle(step - 1);
+      for (auto& [chunk, arrival] : here) arrival.finish();
+      for (auto& [chunk, arrival] : here) begin(chunk, step);
+      next = step + 1 < shards.ranks() ? coming(step + 1) : std::vector<std::pair<int, Arrival>>();
+      for (auto& [chunk, arrival] : here) {
+        if (const int to = shards.next_place(chunk, step)) {
+          outbox.send(arrival.tensors, shards.rank_at(to, chunk), to - 1);
+        }
+      }
+      for (auto& [chunk, arrival] : here) compute(chunk, step, *arrival.tensors);
+      here = std::move(next);
     }
   }
 
  private:
-  Ranks& ranks_;
-  const Places& places_;
-  std::vector<Tensor> here_;
+  std::vector<std::pair<int, Arrival>> coming(int place) const {
+    std::vector<std::pair<int, Arrival>> found;
+    const int owner = (shards.here() + shards.ranks() - place) % shards.ranks();
+    for (const int chunk : shards.chunks_of(owner)) {
+      if (!shards.rank_sees(shards.here(), chunk)) continue;
+      const int from = shards.rank_at(shards.previous_place(chunk, place), chunk);
+      found.emplace_back(chunk, receive(ranks, from, room(chunk)));
+    }
+    return found;
+  }
 };
+
+// ---- forward
+
+// What some queries have seen of chunks of keys [first, last]: results in double where parts have met.
+struct Seen {
+  int first = 0, last = 0;
+  Tensor output, lse, rows;  // rows: statistics, if wanted
+
+  AttentionPart part() const { return {output, lse, rows}; }
+};
+
+Seen merged(const Seen& a, const Seen& b) {
+  const auto room = [](const Tensor& x) { return x.present() ? Tensor::empty(x.shape(), DType::f64) : Tensor(); };
+  Seen both{a.first, b.last, room(a.output), room(a.lse), room(a.rows)};
+  const AttentionPart parts[] = {a.part(), b.part()};
+  merge_attention(parts, {.output = both.output, .lse = both.lse, .row_statistics = both.rows});
+  return both;
+}
+
+// Statistics want their parts in the order of the keys, so that neighbours alone are merged then, and few are left.
+void add(std::vector<Seen>& all, Seen more) {
+  const bool ordered = more.rows.present();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Seen& one) {
+    return !ordered || one.last + 1 == more.first || more.last + 1 == one.first;
+  });
+  if (found == all.end()) {
+    all.push_back(std::move(more));
+    return;
+  }
+  Seen both = found->first < more.first ? merged(*found, more) : merged(more, *found);
+  all.erase(found);
+  add(all, std::move(both));
+}
+
+// Where the results of a rank go, chunk by chunk of its queries.
+class Results {
+ public:
+  Results(const RingShards& shards, const ConstTensorView& q, const ConstTensorView& v, const AttentionWants& wants)
+      : shards_(shards), numbers_(q.dtype() == DType::f64 ? DType::f64 : DType::f32) {
+    const Dims rows{q.shape(0), q.shape(1), q.shape(2)};
+    const std::int64_t fields = wants.statistics == StatisticsSet::full ? kFullStatistics : kLightStatistics;
+    result_.output = Tensor::empty({rows[0], rows[1], rows[2], v.shape(3)}, q.dtype());
+    if (q.dtype() != numbers_) result_.wide_output = Tensor::empty(result_.output.shape(), numbers_);
+    result_.lse = Tensor::empty(rows, numbers_);
+    if (wants.row_statistics) result_.row_statistics = Tensor::empty({rows[0], rows[1], rows[2], fields}, numbers_);
+    if (wants.statistics == StatisticsSet::none) return;
+    sums_ = Tensor::zeros({shards.sequence_count(), rows[1], fields}, DType::f64);
+    for (std::int64_t n = 0; n < sums_.shape()[0] * rows[1]; ++n) {
+      sums_.as<double>()[n * fields + static_cast<int>(Statistic::max_logit)] =
+          -std::numeric_limits<double>::infinity();
+    }
+  }
+  void store(int chunk, std::vector<Seen> seen) {
+    std::sort(seen.begin(), seen.end(), [](const Seen& a, const Seen& b) { return a.first < b.first; });
+    for (const RingShards::Batch& batch : shards_.batches_in(chunk)) {
+      const auto some = [&](const auto& x) { return x.present() ? x.slice(2, batch.rows.begin, batch.rows.end) : x; };
+      const auto place = [&](Tensor& x) { return some(shards_.queries_in(x.view(), 2, chunk)); };
+      std::vector<AttentionPart> parts;
+      for (const Seen& one : seen)
+        parts.push_back(
+            {some(ConstTensorView(one.output)), some(ConstTensorView(one.lse)), some(ConstTensorView(one.rows))});
+      const TensorView of_batch = sums_.present() ? sums_.view().slice(0, batch.begin, batch.end) : TensorView();
+      Tensor sums = sums_.present() ? Tensor::empty(of_batch.shape(), DType::f64) : Tensor();
+      merge_attention(parts, {.output = place(result_.wide_output.present() ? result_.wide_output : result_.output),
+                              .lse = place(result_.lse),
+                              .statistics = sums,
+                              .row_statistics = place(result_.row_statistics)});
+      if (sums.present()) merge_statistics(of_batch, sums);
+    }
+  }
+  // With the sums over all ranks, in their order.
+  RingAttention finish(Context& context, Ranks& ranks) {
+    if (result_.wide_output.present()) copy(context, result_.wide_output, result_.output);
+    if (!sums_.present()) return std::move(result_);
+    result_.statistics = Tensor::empty(sums_.shape(), numbers_);
+    const std::span<std::byte> bytes = bytes_of(sums_);
+    Tensor total, more = Tensor::empty(sums_.shape(), DType::f64);
+    for (const std::string& text : ranks.gather({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+      std::memcpy(bytes_of(more).data(), text.data(), text.size());
+      if (total.present()) {
+        merge_statistics(total, more);
+      } else {
+        total = std::exchange(more, Tensor::empty(sums_.shape(), DType::f64));
+      }
+    }
+    const double* from = total.as<double>();
+    for (std::int64_t n = 0; n < total.view().count(); ++n) {
+      store_number(from[n], numbers_,
+                   bytes_of(result_.statistics).data() + static_cast<std::size_t>(n) * size_of(numbers_));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  const RingShards& shards_;
+  DType numbers_;
+  RingAttention result_;
+  Tensor sums_;  // of this rank's rows
+};
+
+}  // namespace
+
+RingAttention ring_attend(Context& context, const Ring& ring, const ConstTensorView& q, const ConstTensorView& k,
+                          const ConstTensorView& v, const AttentionOptions& options, const AttentionWants& wants) {
+  const RingShards shards(context, ring, q, k, v, options, wants);
+  const std::vector<int> own = shards.chunks_of(shards.here());
+  const Tensor wide = widened(context, q);
+  std::vector<std::vector<Seen>> seen(own.size());
+  const auto see = [&](std::size_t n, int chunk, const ConstTensorView& keys, const ConstTensorView& values,
+                       const ConstTensorView& marked) {
+    const RingShards::Call call = shards.call(own[n], chunk, marked);
+    Attention part = attend(context, shards.queries_in(wide.view(), 2, own[n]), keys, values, call.options, call.wants);
+    add(seen[n], {chunk, chunk, std::move(part.output), std::move(part.lse), std::move(part.row_statistics)});
+  };
+  const auto marked = [](const Tensors& here) { return here.size() > 2 ? here[2].view() : TensorView(); };
+  Outbox outbox(ring.ranks);
+  Around{ring.ranks,
+         shards,
+         outbox,
+         [&](int chunk) {
+           Tensors tensors;
+           tensors.push_back(clone(context, shards.keys_in(k, 2, chunk)));
+           tensors.push_back(clone(context, shards.keys_in(v, 2, chunk)));
+           if (wants.marked_keys.present())
+             tensors.push_back(clone(context, shards.keys_in(wants.marked_keys, 1, chunk)));
+           return tensors;
+         },
+         [&](int chunk) {
+           const std::int64_t rows = shards.key_count(chunk);
+           Tensors tensors;
+           tensors.push_back(Tensor::empty({k.shape(0), k.shape(1), rows, k.shape(3)}, k.dtype()));
+           tensors.push_back(Tensor::empty({v.shape(0), v.shape(1), rows, v.shape(3)}, v.dtype()));
+           if (wants.marked_keys.present()) tensors.push_back(Tensor::empty({k.shape(0), rows}, DType::boolean));
+           return tensors;
+         },
+         [](int, int) {},
+         [&](int chunk, int, Tensors& here) {
+           for (std::size_t n = 0; n < own.size(); ++n) {
+             if (!shards.computes(own[n], chunk)) continue;
+             see(n, chunk, here[0], here[1], marked(here));
+           }
+         }}
+      .go();
+  outbox.settle(shards.ranks());
+  Results results(shards, q, v, wants);
+  for (std::size_t n = 0; n < own.size(); ++n) {
+    if (shards.query_count(own[n]) == 0) continue;
+    if (seen[n].empty()) {  // queries that see nothing at all
+      const auto keys = [&](const ConstTensorView& x, int axis) { return shards.keys_in(x, axis, own[0]); };
+      see(n, own[0], keys(k, 2), keys(v, 2), keys(wants.marked_keys, 1));
+    }
+    results.store(own[n], std::move(seen[n]));
+  }
+  return results.finish(context, ring.ranks);
+}
+
+namespace {
 
 void add_to(Context& context, Tensor& sum, const Tensor& more) {
+  if (!more.present()) return;
+  if (!sum.present()) {
+    sum = clone(context, more);
+    return;
+  }
   elementwise(context, Elementwise::add, sum, more, sum);
 }
 
@@ -196,83 +306,135 @@ void sum_over_ranks(Ranks& ranks, Tensor& numbers) {
   numbers.dtype() == DType::f64 ? add(numbers.as<double>()) : add(numbers.as<float>());
 }
 
+// dk and dv of a chunk follow its keys, a step later: whoever saw the chunk adds its own to what comes from the one
+// before, and sends them on, the last one home to the owner, who adds what it had itself.
+class GradientsOfKeys {
+ public:
+  GradientsOfKeys(Context& context, Ranks& ranks, const RingShards& shards, Outbox& outbox,
+                  std::function<Tensors(int chunk)> zeros)
+      : context_(context), ranks_(ranks), shards_(shards), outbox_(outbox), zeros_(std::move(zeros)) {}
+
+  void begin(int chunk, int place) {
+    const int before = shards_.previous_place(chunk, place);
+    if (before > 0) coming_.emplace(chunk, receive(ranks_, shards_.rank_at(before, chunk), zeros_(chunk)));
+  }
+  // What this rank has to add.
+  void add(int chunk, int place, Tensors own) {
+    const auto sum = std::make_shared<Tensors>(std::move(own));
+    if (const auto found = coming_.find(chunk); found != coming_.end()) {
+      found->second.finish();
+      for (std::size_t n = 0; n < sum->size(); ++n) add_to(context_, (*sum)[n], (*found->second.tensors)[n]);
+      coming_.erase(found);
+    }
+    if (place == 0) {
+      home_.emplace(chunk, std::move(*sum));
+      return;
+    }
+    const int next = shards_.next_place(chunk, place);
+    outbox_.send(sum, shards_.rank_at(next, chunk), next > 0 ? next : shards_.ranks());
+  }
+  // At the end, those of this rank's chunks.
+  std::map<int, Tensors> take() {
+    for (const int chunk : shards_.chunks_of(shards_.here())) begin(chunk, shards_.ranks());
+    for (auto& [chunk, arrival] : coming_) {
+      arrival.finish();
+      for (std::size_t n = 0; n < arrival.tensors->size(); ++n) {
+        add_to(context_, home_.at(chunk)[n], (*arrival.tensors)[n]);
+      }
+    }
+    return std::move(home_);
+  }
+
+ private:
+  Context& context_;
+  Ranks& ranks_;
+  const RingShards& shards_;
+  Outbox& outbox_;
+  std::function<Tensors(int chunk)> zeros_;
+  std::map<int, Arrival> coming_;
+  std::map<int, Tensors> home_;
+};
+
 }  // namespace
 
-RingAttention ring_attend(Context& context, Ranks& ranks, const ConstTensorView& q, const ConstTensorView& k,
-                          const ConstTensorView& v, const AttentionOptions& options) {
-  const Places places(context, ranks, q, k, v, options);
-  const Tensor wide = widened(context, q);
-  std::vector<Tensor> own;
-  own.push_back(clone(context, k));
-  own.push_back(clone(context, v));
-  Travellers shard(ranks, places, std::move(own));
-  const Dims rows{q.shape(0), q.shape(1), q.shape(2)};
-  // Merged so far, in double; a row that has seen nothing is 0, with lse -inf.
-  RingAttention merged{Tensor::zeros({rows[0], rows[1], rows[2], v.shape(3)}, DType::f64),
-                       Tensor::empty(rows, DType::f64)};
-  std::fill_n(merged.lse.as<double>(), merged.lse.view().count(), -std::numeric_limits<double>::infinity());
-  RingAttention more{Tensor::empty(merged.output.shape(), DType::f64), Tensor::empty(rows, DType::f64)};
-  for (int step = 0; step < ranks.size(); ++step) {
-    const int owner = places.shard_at(step);
-    if (places.sees(owner)) {
-      const Attention part = attend(context, wide, shard[0], shard[1], places.options_for(owner), {.lse = true});
-      const AttentionPart parts[] = {{merged.output, merged.lse, {}}, {part.output, part.lse, {}}};
-      merge_attention(parts, {.output = more.output, .lse = more.lse});
-      std::swap(merged, more);
-    }
-    if (step + 1 < ranks.size()) shard.go_on(places.shard_at(step + 1));
-  }
-  RingAttention result{Tensor::empty(merged.output.shape(), q.dtype()),
-                       Tensor::empty(rows, q.dtype() == DType::f64 ? DType::f64 : DType::f32)};
-  const AttentionPart all[] = {{merged.output, merged.lse, {}}};
-  merge_attention(all, {.output = result.output, .lse = result.lse});
-  return result;
-}
-
-AttentionGradients ring_attend_backward(Context& context, Ranks& ranks, const ConstTensorView& q,
+AttentionGradients ring_attend_backward(Context& context, const Ring& ring, const ConstTensorView& q,
                                         const ConstTensorView& k, const ConstTensorView& v,
                                         const AttentionOptions& options, const UpstreamGradients& upstream,
                                         const GradientWants& wants, const RingAttention& forward) {
-  const Places places(context, ranks, q, k, v, options);
-  const Tensor wide = widened(context, q), output = widened(context, forward.output),
+  const RingShards shards(context, ring, q, k, v, options, {});
+  const std::vector<int> own = shards.chunks_of(shards.here());
+  const Tensor wide = widened(context, q),
+               output = widened(context, forward.wide_output.present() ? forward.wide_output : forward.output),
                doutput = widened(context, upstream.output);
   const DType real = wide.dtype();
-  std::vector<Tensor> own;  // k, v, dk, dv
-  own.push_back(widened(context, k));
-  own.push_back(widened(context, v));
-  own.push_back(Tensor::zeros(k.shape(), real));
-  own.push_back(Tensor::zeros(v.shape(), real));
-  Travellers shard(ranks, places, std::move(own));
-  Tensor dq = Tensor::zeros(q.shape(), real);
+  const auto like = [&](const ConstTensorView& x, int chunk, DType dtype) {
+    return Tensor::zeros({x.shape(0), x.shape(1), shards.key_count(chunk), x.shape(3)}, dtype);
+  };
+  const auto both = [](Tensor a, Tensor b) {
+    Tensors tensors;
+    tensors.push_back(std::move(a));
+    tensors.push_back(std::move(b));
+    return tensors;
+  };
+  const auto zeros = [&](int chunk) { return both(like(k, chunk, real), like(v, chunk, real)); };
   AttentionGradients sums;
   if (wants.sink_logit) sums.dsink_logit = Tensor::zeros({q.shape(1)}, real);
-  if (wants.gates) sums.dgates = Tensor::zeros({q.shape(0), q.shape(1)}, real);
-  for (int step = 0; step < ranks.size(); ++step) {
-    const int owner = places.shard_at(step);
-    if (places.sees(owner)) {
-      const AttentionOptions here = places.options_for(owner);
-      const AttentionGradients part =
-          attend_backward(context, wide, shard[0], shard[1], here, {doutput, upstream.lse, {}},
-                          {.sink_logit = wants.sink_logit && here.sink_logit.present(), .gates = wants.gates},
-                          {output, forward.lse, true});
-      add_to(context, dq, part.dq);
-      add_to(context, shard[2], part.dk);
-      add_to(context, shard[3], part.dv);
-      if (part.dsink_logit.present()) add_to(context, sums.dsink_logit, part.dsink_logit);
-      if (part.dgates.present()) add_to(context, sums.dgates, part.dgates);
-    }
-    shard.go_on(places.shard_at(step + 1));  // after the last step they are home
+  if (wants.gates) {
+    const std::int64_t sequences = options.cu_q.present() ? options.cu_q.shape(0) - 1 : q.shape(0);
+    sums.dgates = Tensor::zeros({sequences, q.shape(1)}, real);
   }
-  const auto stored = [&](const Tensor& wide_one, DType dtype) {
-    Tensor made = Tensor::empty(wide_one.shape(), dtype);
-    copy(context, wide_one, made);
+  std::vector<Tensor> dq(own.size());
+  Outbox outbox(ring.ranks);
+  GradientsOfKeys dkeys(context, ring.ranks, shards, outbox, zeros);
+  const auto compute = [&](int chunk, int place, Tensors& here) {
+    const Tensor keys = widened(context, here[0]), values = widened(context, here[1]);
+    Tensors found = zeros(chunk);
+    for (std::size_t n = 0; n < own.size(); ++n) {
+      if (!shards.computes(own[n], chunk)) continue;
+      const auto mine = [&](const ConstTensorView& x) { return shards.queries_in(x, 2, own[n]); };
+      const RingShards::Call call = shards.call(own[n], chunk);
+      const AttentionGradients part =
+          attend_backward(context, mine(wide), keys, values, call.options, {mine(doutput), mine(upstream.lse), {}},
+                          {.sink_logit = wants.sink_logit && call.options.sink_logit.present(), .gates = wants.gates},
+                          {mine(output), mine(forward.lse), true});
+      add_to(context, dq[n], part.dq);
+      add_to(context, found[0], part.dk);
+      add_to(context, found[1], part.dv);
+      add_to(context, sums.dsink_logit, part.dsink_logit);
+      add_to(context, sums.dgates, part.dgates);
+    }
+    dkeys.add(chunk, place, std::move(found));
+  };
+  Around{ring.ranks,
+         shards,
+         outbox,
+         [&](int chunk) {
+           return both(clone(context, shards.keys_in(k, 2, chunk)), clone(context, shards.keys_in(v, 2, chunk)));
+         },
+         [&](int chunk) { return both(like(k, chunk, k.dtype()), like(v, chunk, v.dtype())); },
+         [&](int chunk, int place) { dkeys.begin(chunk, place); },
+         compute}
+      .go();
+  const std::map<int, Tensors> home = dkeys.take();
+  outbox.settle(shards.ranks());
+  const auto stored = [&](const ConstTensorView& x, const auto& chunk_of, const auto& rows_in) {
+    Tensor made = Tensor::zeros(x.shape(), x.dtype());
+    for (std::size_t n = 0; n < own.size(); ++n) {
+      const Tensor& chunk = chunk_of(n);
+      if (chunk.present()) copy(context, chunk, rows_in(made.view(), own[n]));
+    }
     return made;
   };
-  sums.dq = stored(dq, q.dtype());
-  sums.dk = stored(shard[2], k.dtype());
-  sums.dv = stored(shard[3], v.dtype());
-  sum_over_ranks(ranks, sums.dsink_logit);
-  sum_over_ranks(ranks, sums.dgates);
+  const auto queries = [&](const TensorView& x, int chunk) { return shards.queries_in(x, 2, chunk); };
+  const auto keys = [&](const TensorView& x, int chunk) { return shards.keys_in(x, 2, chunk); };
+  sums.dq = stored(
+      q, [&](std::size_t n) -> const Tensor& { return dq[n]; }, queries);
+  sums.dk = stored(
+      k, [&](std::size_t n) -> const Tensor& { return home.at(own[n])[0]; }, keys);
+  sums.dv = stored(
+      v, [&](std::size_t n) -> const Tensor& { return home.at(own[n])[1]; }, keys);
+  sum_over_ranks(ring.ranks, sums.dsink_logit);
+  sum_over_ranks(ring.ranks, sums.dgates);
   return sums;
 }
 

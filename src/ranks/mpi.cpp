@@ -9,6 +9,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/awaited.h"
 #include "core/processors.h"
 #include "core/ranks.h"
 #include "polyhead/error.h"
@@ -16,9 +17,9 @@
 namespace polyhead::ranks {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 30;     // bytes of a message: MPI counts them by int
 constexpr std::size_t kTogether = std::size_t{1} << 16;  // bytes of texts that are gathered at once
 constexpr int kMessage = 1, kAsk = 2, kAnswer = 3;       // tags
+constexpr int kNever = 4;                                // a tag that nobody sends
 
 void check(int code) {
   if (code == MPI_SUCCESS) return;
@@ -44,10 +45,50 @@ void wait(std::span<MPI_Request> requests) {
 }
 void wait(MPI_Request request) { wait({&request, 1}); }
 
-template <class Bytes>
-int piece_of(const Bytes& bytes, std::size_t at) {
-  return static_cast<int>(std::min(kPiece, bytes.size() - at));
-}
+// MPI moves messages on only when it is called. While some are under way and their rank computes, this calls it.
+class Courier {
+ public:
+  explicit Courier(MPI_Comm idle) : thread_([this, idle] { run(idle); }) {}
+  ~Courier() {
+    ends_ = true;
+    begin();
+    thread_.join();
+  }
+  void begin() { under_way_.add(1); }
+  void end() { under_way_.add(static_cast<std::uint32_t>(-1)); }
+
+ private:
+  void run(MPI_Comm idle) const {
+    for (;;) {
+      under_way_.until(0, [](std::uint32_t count) { return count > 0; });
+      if (ends_) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      int there = 0;
+      MPI_Iprobe(MPI_ANY_SOURCE, kNever, idle, &there, MPI_STATUS_IGNORE);
+    }
+  }
+
+  Awaited under_way_;  // so many messages
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
+class Started final : public Ranks::Message {
+ public:
+  explicit Started(Courier& courier) : courier_(courier) { courier_.begin(); }
+  ~Started() override {
+    courier_.end();
+    for (MPI_Request& request : requests_) {
+      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+    }
+  }
+  void add(MPI_Request request) { requests_.push_back(request); }
+  void finish() override { wait(requests_); }
+
+ private:
+  Courier& courier_;
+  std::vector<MPI_Request> requests_;
+};
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find_first_of(",\n")); }
 
@@ -79,8 +120,12 @@ std::string place() {
 class Mpi final : public Ranks {
  public:
   // All ranks, or some of them, which know how many threads they have.
-  explicit Mpi(MPI_Comm comm, int threads = 0)
-      : Ranks(rank_in(comm), polyhead::ranks::size_of(comm)), messages_(comm), all_(threads == 0), threads_(threads) {
+  Mpi(MPI_Comm comm, std::size_t piece, int threads = 0)
+      : Ranks(rank_in(comm), polyhead::ranks::size_of(comm)),
+        messages_(comm),
+        all_(threads == 0),
+        threads_(threads),
+        piece_(piece) {
     check(MPI_Comm_dup(comm, &jobs_));
     check(MPI_Comm_set_errhandler(messages_, MPI_ERRORS_RETURN));
     check(MPI_Comm_set_errhandler(jobs_, MPI_ERRORS_ARE_FATAL));  // the thread that answers could tell nobody
@@ -90,6 +135,7 @@ class Mpi final : public Ranks {
     threads_ = std::max(1, usable_processors() / static_cast<int>(std::count(places.begin(), places.end(), mine)));
   }
   ~Mpi() override {
+    courier_.reset();
     MPI_Comm_free(&jobs_);
     MPI_Comm_free(&messages_);
     if (all_) MPI_Finalize();
@@ -98,24 +144,20 @@ class Mpi final : public Ranks {
   std::string transport() const override { return "MPI (" + library() + ")"; }
   int threads() const override { return threads_; }
 
-  void send(std::span<const std::byte> bytes, int to) override {
-    for (std::size_t at = 0; at < bytes.size(); at += kPiece) wait(sending(bytes, at, to));
+  std::unique_ptr<Message> start_send(std::span<const std::byte> bytes, int to) override {
+    auto started = std::make_unique<Started>(*courier_);
+    for (std::size_t at = 0; at < bytes.size(); at += piece_) started->add(sending(bytes, at, to));
+    return started;
   }
-  void receive(std::span<std::byte> bytes, int from) override {
-    for (std::size_t at = 0; at < bytes.size(); at += kPiece) wait(receiving(bytes, at, from));
-  }
-  void exchange(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) override {
-    for (std::size_t at = 0; at < std::max(out.size(), in.size()); at += kPiece) {
-      std::vector<MPI_Request> requests;
-      if (at < in.size()) requests.push_back(receiving(in, at, from));
-      if (at < out.size()) requests.push_back(sending(out, at, to));
-      wait(requests);
-    }
+  std::unique_ptr<Message> start_receive(std::span<std::byte> bytes, int from) override {
+    auto started = std::make_unique<Started>(*courier_);
+    for (std::size_t at = 0; at < bytes.size(); at += piece_) started->add(receiving(bytes, at, from));
+    return started;
   }
   void broadcast(std::span<std::byte> bytes, int from) override {
-    for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
+    for (std::size_t at = 0; at < bytes.size(); at += piece_) {
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Ibcast(bytes.data() + at, piece_of(bytes, at), MPI_BYTE, from, messages_, &request));
+      check(MPI_Ibcast(bytes.data() + at, piece_of(bytes.size(), at), MPI_BYTE, from, messages_, &request));
       wait(request);
     }
   }
@@ -152,7 +194,7 @@ class Mpi final : public Ranks {
   std::unique_ptr<Ranks> split(int number) override {
     MPI_Comm some = MPI_COMM_NULL;
     check(MPI_Comm_split(messages_, number, rank(), &some));
-    return std::make_unique<Mpi>(some, threads_);
+    return std::make_unique<Mpi>(some, piece_, threads_);
   }
 
  private:
@@ -190,12 +232,12 @@ class Mpi final : public Ranks {
   }
   MPI_Request sending(std::span<const std::byte> bytes, std::size_t at, int to) const {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Isend(bytes.data() + at, piece_of(bytes, at), MPI_BYTE, to, kMessage, messages_, &request));
+    check(MPI_Isend(bytes.data() + at, piece_of(bytes.size(), at), MPI_BYTE, to, kMessage, messages_, &request));
     return request;
   }
   MPI_Request receiving(std::span<std::byte> bytes, std::size_t at, int from) const {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Irecv(bytes.data() + at, piece_of(bytes, at), MPI_BYTE, from, kMessage, messages_, &request));
+    check(MPI_Irecv(bytes.data() + at, piece_of(bytes.size(), at), MPI_BYTE, from, kMessage, messages_, &request));
     return request;
   }
 
@@ -225,9 +267,13 @@ class Mpi final : public Ranks {
     }
   }
 
+  int piece_of(std::size_t bytes, std::size_t at) const { return static_cast<int>(std::min(piece_, bytes - at)); }
+
   MPI_Comm messages_, jobs_ = MPI_COMM_NULL;
   bool all_;
   int threads_;
+  const std::size_t piece_;
+  std::optional<Courier> courier_{std::in_place, messages_};
 };
 
 }  // namespace
@@ -242,7 +288,7 @@ std::string library() {
   return first_line({text, static_cast<std::size_t>(length)});
 }
 
-std::unique_ptr<Ranks> join() {
+std::unique_ptr<Ranks> join(std::size_t piece) {
   int given = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given));
   if (given < MPI_THREAD_MULTIPLE) {
@@ -251,7 +297,7 @@ std::unique_ptr<Ranks> join() {
   }
   MPI_Comm all = MPI_COMM_NULL;
   check(MPI_Comm_dup(MPI_COMM_WORLD, &all));
-  return std::make_unique<Mpi>(all);
+  return std::make_unique<Mpi>(all, piece);
 }
 
 void abandon(int code) {

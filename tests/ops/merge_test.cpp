@@ -42,24 +42,6 @@ std::vector<std::vector<std::int64_t>> cuts_of(std::int64_t keys) {
           {keys / 5, keys / 2, std::max<std::int64_t>(keys - 1, 0), keys}};
 }
 
-// Checks that what shards cannot know, such as normalised entropy, is left out where it counts, and fills in what it
-// should have been, so that the rest can be judged.
-void expect_nothing_unknown(const TensorView& got, const ConstTensorView& exact) {
-  if (!got.present()) return;
-  const int last = got.rank() - 1;
-  for (std::int64_t field = 0; field < got.shape(last); ++field) {
-    if (kStatistics[field].merge != StatisticMerge::unknown) continue;
-    const reference::Array<double> found(got.slice(last, field, field + 1)), right(exact.slice(last, field, field + 1));
-    for (std::size_t n = 0; n < found.values().size(); ++n) {
-      if (right.values()[n] != 0 || found.values()[n] != 0) {
-        ASSERT_TRUE(std::isnan(found.values()[n])) << kStatistics[field].name;
-      }
-    }
-    std::size_t n = 0;
-    fill_with(got.slice(last, field, field + 1), [&] { return right.values()[n++]; });
-  }
-}
-
 class MergedAttention : public ::testing::TestWithParam<Case> {};
 
 TEST_P(MergedAttention, IsThatOfAllKeys) {

@@ -29,14 +29,12 @@ class Counted final : public Ranks {
 
   std::string transport() const override { return ranks_.transport(); }
   int threads() const override { return ranks_.threads(); }
-  void send(std::span<const std::byte> bytes, int to) override {
+  std::unique_ptr<Message> start_send(std::span<const std::byte> bytes, int to) override {
     messages += static_cast<double>(bytes.size());
-    ranks_.send(bytes, to);
+    return ranks_.start_send(bytes, to);
   }
-  void receive(std::span<std::byte> bytes, int from) override { ranks_.receive(bytes, from); }
-  void exchange(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) override {
-    messages += static_cast<double>(out.size());
-    ranks_.exchange(out, to, in, from);
+  std::unique_ptr<Message> start_receive(std::span<std::byte> bytes, int from) override {
+    return ranks_.start_receive(bytes, from);
   }
   void broadcast(std::span<std::byte> bytes, int from) override {
     if (from == rank()) messages += (size() - 1) * static_cast<double>(bytes.size());
@@ -109,18 +107,77 @@ TEST(Traffic, OfAStepIsWhatThePlanSays) {
   }
 }
 
-TEST(Traffic, OfARingIsWhatThePlanSays) {
-  cli::Workload work{.config = model::make_config(model::Kind::gpt, 1, 24, 4), .tokens = 29};
-  work.config.layers[0].kv_heads = 2;
-  const std::int64_t begin = work.tokens * ranks().rank() / ranks().size(),
-                     end = work.tokens * (ranks().rank() + 1) / ranks().size();
+// Bytes that a call sends, over all ranks.
+double sent_around(std::int64_t tokens, ops::RingOrder order, const AttentionOptions& options, bool backward = false) {
+  std::int64_t mine = 0;
+  for (const ops::RowRange& some : ops::rows_on(ranks().rank(), ops::evenly(tokens, ranks().size()), order)) {
+    mine += some.count();
+  }
   const auto rows = [&](const char* name, std::int64_t heads) {
-    return normal({1, heads, end - begin, 6}, name, DType::f32);
+    return normal({1, heads, mine, 6}, name, DType::bf16);
   };
+  const Tensor q = rows("q", 4), k = rows("k", 2), v = rows("v", 2);
   Context context(1);
   Counted counted(ranks());
-  ops::ring_attend(context, counted, rows("q", 4), rows("k", 2), rows("v", 2), {.causal = true});
-  EXPECT_EQ(over_ranks(counted.messages), cli::forecast_prefill(work, kRates, kLink, ranks().size()).bytes);
+  const ops::RingAttention forward = ops::ring_attend(context, {counted, order}, q, k, v, options);
+  if (backward) {
+    counted.messages = 0;
+    ops::ring_attend_backward(context, {counted, order}, q, k, v, options, {.output = q}, {}, forward);
+  }
+  return over_ranks(counted.messages);
+}
+// Of one row's keys and values.
+constexpr double kRow = 2 * 2 * 6 * 2;
+
+TEST(Traffic, OfARingIsWhatThePlanSays) {
+  for (const std::int64_t tokens : {5, 29, 96}) {
+    for (const std::int64_t window : {0, 1, 9, 40}) {
+      cli::Workload work{.config = model::make_config(model::Kind::gpt, 1, 24, 4), .tokens = tokens};
+      work.config.layers[0].kv_heads = 2;
+      work.config.layers[0].window = window;
+      AttentionOptions options{.causal = true};
+      if (window > 0) options.window.left = window - 1;
+      // The plan counts in f32.
+      EXPECT_EQ(2 * sent_around(tokens, ops::RingOrder::halves, options),
+                cli::forecast_prefill(work, kRates, kLink, ranks().size()).bytes)
+          << tokens << " tokens, window " << window;
+    }
+  }
+  cli::Workload work{.config = model::make_config(model::Kind::classifier, 1, 24, 4), .tokens = 29};
+  work.config.layers[0].kv_heads = 2;
+  EXPECT_EQ(2 * sent_around(29, ops::RingOrder::in_turn, {}),
+            cli::forecast_prefill(work, kRates, kLink, ranks().size()).bytes);
+}
+
+// Keys go to those who see them and no further.
+TEST(Traffic, OfARingIsWhatRanksSee) {
+  constexpr std::int64_t each = 12;
+  const std::int64_t n = ranks().size(), rows = each * n;
+  const auto sent = [&](ops::RingOrder order, const AttentionOptions& options) {
+    return sent_around(rows, order, options) / kRow;
+  };
+  using enum ops::RingOrder;
+  EXPECT_EQ(sent(in_turn, {}), (n - 1) * rows);
+  EXPECT_EQ(sent(halves, {}), (n - 1) * rows);
+  EXPECT_EQ(sent(in_turn, {.causal = true}), each * n * (n - 1) / 2);
+  EXPECT_EQ(sent(halves, {.causal = true}), each / 2 * (n * (n - 1) + n * (n - 1) / 2));
+  EXPECT_EQ(sent(in_turn, {.causal = true, .window = {.left = each}}), each * (n - 1));  // to the next one
+  EXPECT_EQ(sent(in_turn, {.causal = true, .window = {.left = 0}}), 0);
+  EXPECT_EQ(sent(in_turn, {.window = {.left = 3, .right = 3}}), 2 * each * (n - 1));  // to both neighbours
+  EXPECT_EQ(sent(in_turn, {.window = {.left = 0, .right = 0, .always_first = 1}}), each * (n - 1));
+  const Tensor lengths = [&] {
+    Tensor one = Tensor::zeros({1}, DType::i32);
+    one.as<std::int32_t>()[0] = static_cast<std::int32_t>(each);  // keys of the first rank alone
+    return one;
+  }();
+  EXPECT_EQ(sent(in_turn, {.key_lengths = lengths}), each * (n - 1));
+  Tensor offsets = Tensor::zeros({ranks().size() + 1}, DType::i32);  // every rank a sequence of its own
+  for (int rank = 0; rank <= ranks().size(); ++rank) offsets.as<std::int32_t>()[rank] = rank * 12;
+  EXPECT_EQ(sent(in_turn, {.cu_q = offsets, .cu_k = offsets}), 0);
+  // Going back, keys and values as they are stored, and their gradients in f32, which come home, too.
+  for (const ops::RingOrder order : {in_turn, halves}) {
+    EXPECT_EQ(sent_around(rows, order, {.causal = true}, true), 3 * sent_around(rows, order, {.causal = true}));
+  }
 }
 
 // But for who gets the jobs, which is luck.
