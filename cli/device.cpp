@@ -14,22 +14,24 @@ Option DeviceChoice::threads_option() {
 }
 
 Option DeviceChoice::precision_option(const std::string& by_default) {
-  return {"precision",
-          "TYPE",
-          "what may be rounded: f32 nothing; on a GPU also tf32 operands of matrix products; bf16, f16 what blocks "
-          "compute; default: " +
-              by_default,
-          &precision,
-          {"f32", "tf32", "bf16", "f16"}};
+  return {
+      "precision",
+      "TYPE",
+      "what may be rounded: nothing (f32); on a GPU also the operands of matrix products (tf32), or all that blocks "
+      "compute (bf16, f16); default: " +
+          by_default,
+      &precision,
+      {"f32", "tf32", "bf16", "f16"}};
 }
 
 Option DeviceChoice::training_precision_option() {
-  return {"precision",
-          "TYPE",
-          "what may be rounded: f32 nothing; on a GPU also tf32 operands of matrix products; bf16 what blocks compute; "
-          "default: f32",
-          &precision,
-          {"f32", "tf32", "bf16"}};
+  return {
+      "precision",
+      "TYPE",
+      "what may be rounded: nothing (f32); on a GPU also the operands of matrix products (tf32), or all that blocks "
+      "compute (bf16); default: f32",
+      &precision,
+      {"f32", "tf32", "bf16"}};
 }
 
 Device DeviceChoice::chosen() const { return device == "cuda" ? Device{Device::Kind::cuda, 0} : Device{}; }

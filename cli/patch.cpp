@@ -43,7 +43,7 @@ std::int32_t token_of(const text::Tokenizer& tokenizer, const std::string& name,
   for (const text::Token& token : tokens) parts.push_back(shown(tokenizer, token.id));
   throw Failure(Exit::usage,
                 fmt::format("{}: expected a text of one token, found {} ({}); a word within a text usually "
-                            "begins with a blank",
+                            "begins with a space",
                             name, tokens.size(), fmt::join(parts, ", ")));
 }
 
@@ -88,7 +88,7 @@ Report report_of(const Patched& p, std::int64_t all, std::int64_t top) {
   }
   if (std::ssize(table.rows) < all)
     text += fmt::format("\nNote: only {} of {} heads were tried\n", table.rows.size(), all);
-  text += "\nRestored: of the way from the corrupted run to the clean one, with this head as in the clean one.\n";
+  text += "\nRestored: how far this head's output, taken from the clean run, moves the corrupted run towards it.\n";
   return {.command = "patch",
           .text = text,
           .fields = {{"model", p.model},
@@ -119,9 +119,10 @@ heads::Question question_of(const PatchOptions& o, Inquiry& asked) {
   if (!o.answer.empty()) question.answer = token_of(asked.tokenizer, "--answer", o.answer);
   if (!o.instead.empty()) question.instead = token_of(asked.tokenizer, "--instead", o.instead);
   if (question.answer != question.instead) return question;
-  throw Failure(Exit::usage,
-                fmt::format("both texts are continued with {}: name what to compare, with --answer and --instead",
-                            shown(asked.tokenizer, question.answer)));
+  throw Failure(
+      Exit::usage,
+      fmt::format("the likeliest token after both texts is {}; name two tokens to compare with --answer and --instead",
+                  shown(asked.tokenizer, question.answer)));
 }
 
 Inquiry inquiry_of(const PatchOptions& o) {
@@ -172,9 +173,8 @@ Command patch_command() {
       .description =
           "Activation patching. A language model reads a clean text and a corrupted one with the same number "
           "of tokens, which differ in what it should say next. Then it reads the corrupted one again, once for every "
-          "head, with that head's "
-          "output as it was in the clean run. How much of the difference of two logits at the last token comes back "
-          "says how much of the information goes through that head.",
+          "head, with that head's output as it was in the clean run. How much of the difference between two logits at "
+          "the last token this restores says how much of the information goes through that head.",
       .examples = {{"polyhead patch smollm2 --clean 'One two' --corrupted 'Two three'",
                     "compare the likeliest tokens after each"},
                    {"polyhead patch smollm2 --clean 'One two' --corrupted 'Two three' --top 9", "show fewer heads"},
@@ -185,8 +185,10 @@ Command patch_command() {
                    &o->model},
                   {"clean", "TEXT", "the text after which the answer is right", &o->clean},
                   {"corrupted", "TEXT", "the same with something changed", &o->corrupted},
-                  {"answer", "TEXT", "a token; default: the likeliest after the clean text", &o->answer},
-                  {"instead", "TEXT", "another; default: the likeliest after the corrupted text", &o->instead},
+                  {"answer", "TEXT", "the token that is right; default: the likeliest after the clean text",
+                   &o->answer},
+                  {"instead", "TEXT", "the one to compare it with; default: the likeliest after the corrupted text",
+                   &o->instead},
                   {"top", "N", "how many heads the table shows; JSON and CSV have all", &o->top},
                   o->on.device_option(),
                   o->on.precision_option(),

@@ -114,7 +114,7 @@ Link link_of(const PlanOptions& o, std::string& from) {
   if (o.latency) link.latency = *o.latency * kMicro;
   if (o.bandwidth) link.bandwidth = *o.bandwidth * kGiga;
   from = measured                   ? fmt::format("Measured between two ranks, by {}.", ranks().transport())
-         : o.latency && o.bandwidth ? "As told by --latency and --bandwidth."
+         : o.latency && o.bandwidth ? "As given by --latency and --bandwidth."
                                     : "Assumed where --latency and --bandwidth do not say; on two ranks or more "
                                       "('mpirun -n 2 polyhead plan ...') it is measured.";
   return link;
@@ -123,7 +123,7 @@ Link link_of(const PlanOptions& o, std::string& from) {
 Rates rates_of(const PlanOptions& o, const Workload& work, std::string& from) {
   if (o.gflops && o.gigabytes) {
     constexpr double kSum = 12, kStep = 36, kMerge = 20;  // bytes that a number is read and written by
-    from = "As told by --gflops and --gigabytes.";
+    from = "As given by --gflops and --gigabytes.";
     const double flops = *o.gflops * kGiga, bytes = *o.gigabytes * kGiga;
     return {flops, flops, bytes / kSum, bytes / kStep, bytes / kMerge};
   }
@@ -177,10 +177,11 @@ Command plan_command() {
       .name = "plan",
       .summary = "what more ranks would bring: time, traffic and memory, before there are any",
       .description =
-          "Measures for some seconds how fast one process is at the work of a model, and works out what training, a "
-          "pass over one sequence and 'polyhead heads' would take on 1, 2, 4 ... ranks: the time, what it goes to, the "
-          "bytes that are sent, the memory of each, and how far more ranks pay. Nothing is trained, and no weights are "
-          "read: a config is enough. Started on two ranks or more, it measures how fast messages between them are.",
+          "Measures for a few seconds how fast one process does the work of a model, and works out what training, a "
+          "pass over one sequence and 'polyhead heads' would take on 1, 2, 4 ... ranks: the time and where it goes, "
+          "the bytes that are sent, the memory of each rank, and how many ranks are worth adding. Nothing is trained, "
+          "and no weights are read: a config is enough. Started on two ranks or more, it measures how fast messages "
+          "between them are.",
       .examples = {{"polyhead plan run --ranks 16", "a model that polyhead trained, on up to 16 ranks"},
                    {"polyhead plan gpt2 --batch 512 --ranks 4096 --latency 2 --bandwidth 25",
                     "GPT-2 on a cluster with 200 Gbit/s"},
@@ -230,7 +231,7 @@ Command plan_command() {
                    1,
                    100'000'000},
                   {"samples", "N",
-                   fmt::format("sequences that a scan judges heads by; default: {}, of models of others {}",
+                   fmt::format("sequences that a scan judges heads by; default: {}, or {} for a model that others trained",
                                kTaskSequences, kTextSequences),
                    &o->samples},
                   {"gflops",

@@ -44,8 +44,8 @@ std::string worth_text(const Plan& plan, const Section& section) {
   const Worth worth = worth_of(section.forecasts);
   const std::int64_t last = section.forecasts.back().ranks;
   if (!worth.why.empty()) {
-    return fmt::format("Pays up to {} rank{}: what holds up more is {}.", worth.ranks, worth.ranks == 1 ? "" : "s",
-                       worth.why);
+    return fmt::format("Pays up to {} rank{}; beyond that the time goes to {}.", worth.ranks,
+                       worth.ranks == 1 ? "" : "s", worth.why);
   }
   if (section.name == "training" && last == plan.work.parts * plan.work.heads) {
     return plan.work.heads == 1

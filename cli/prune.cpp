@@ -82,8 +82,8 @@ class Pruning {
   explicit Pruning(const PruneOptions& o) : o_(o), context_(o.on.context()), subject_(o.subject.load(context_)) {
     order_ = !o.order.empty() ? o.order : answers() ? "iterative" : "damage";
     if (!answers() && (order_ == "iterative" || order_ == "one-shot")) {
-      throw Failure(Exit::usage, fmt::format("--order: {} goes by the gradient of a loss, and an encoder has none; "
-                                             "damage and random are for it",
+      throw Failure(Exit::usage, fmt::format("--order: {} ranks by the gradient of a loss, and an encoder has none; "
+                                             "use damage or random",
                                              order_));
     }
     if (!o.dry_run && ranks().rank() == 0) io::make_folder(o.out);  // before the work, so that a refusal costs nothing
@@ -254,9 +254,9 @@ std::vector<Option> options_of(PruneOptions& o) {
        "damage (the least loss of accuracy when removed alone) or random; default: iterative, of an encoder damage",
        &o.order, kOrders},
       {"layout", "LAYOUT",
-       "polyhead; or transformers, for a folder that transformers loads, too: its layers have equally many heads, "
-       "so only whole groups that read one key head leave, as many from each layer, and other removed heads stay "
-       "as zeros",
+       "polyhead; or transformers, for a folder that transformers loads, too: its layers all have the same number of "
+       "heads, so only whole groups that share a key/value head leave, as many from each layer, and other removed "
+       "heads stay as zeros",
        &o.layout, kLayouts},
       {"mean", "", "a removed head leaves its mean output behind, in the bias of its layer", &o.mean},
       {"fine-tune",
@@ -289,13 +289,12 @@ Command prune_command() {
       .description =
           "Takes out one head after the other until the accuracy has fallen by more than the budget, puts the last one "
           "back, and writes the model without them: smaller matrices, not masks, so that it is faster and takes less "
-          "space. Heads are ranked on some sequences and judged on others, and what is reported at the end comes from "
-          "a "
-          "third part; a model that polyhead trained was trained on none of them. Heads that share a key head leave "
-          "together. Prints the order, the heads that are left, and parameters, bytes, time and accuracy before and "
-          "after. Models that bring a tokenizer are judged by how often they know the next token of a text, and "
-          "encoders by the cosine distance (1 - cos) between the embeddings of a text before and after: name one with "
-          "--text.",
+          "space. Heads are ranked on some sequences and judged on others, and what is reported at the end is measured "
+          "on a third set; a model that polyhead trained was trained on none of them. Heads that share a key/value "
+          "head are removed together. Prints the order, the heads that are left, and parameters, bytes, time and "
+          "accuracy before and after. Models that come with a tokenizer are judged by how often they predict the next "
+          "token of a text, and encoders by the cosine distance (1 - cos) between the embeddings of a text before and "
+          "after: name one with --text.",
       .examples = {{"polyhead prune run --out small", "lose at most one point of accuracy"},
                    {"polyhead prune run --dry-run --budget 5", "see what five points would buy; write nothing"},
                    {"polyhead prune run --dry-run --compare", "the orders side by side, down to zero heads"},

@@ -138,11 +138,11 @@ Command score_command() {
   return {.name = "score",
           .summary = "how well a language model predicts a text: loss and perplexity",
           .description =
-              "Reads a whole text in windows that lie side by side, each of which begins with what the tokenizer puts "
+              "Reads a whole text in adjacent windows, each of which begins with what the tokenizer puts "
               "before a text, and says how well the model predicts every token from those before it in its window: "
               "the mean loss in nats, perplexity (e to the power of it), bits per byte of the text, by which models "
               "with different tokenizers can be compared, and how often the likeliest token is the right one. For "
-              "language models that bring a tokenizer, and those that polyhead trained on a text.",
+              "language models that come with a tokenizer, and those that polyhead trained on a text.",
           .examples = {{"polyhead score smollm2 --text book.txt", "the perplexity of a downloaded model"},
                        {"polyhead score smollm2 --text book.txt --length 1024", "in windows of 1,024 tokens"},
                        {"polyhead score book --text other.txt --format json", "for a program"}},

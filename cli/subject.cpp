@@ -51,7 +51,7 @@ exam::Subject SubjectChoice::load(const Context& context) const {
   const Progress progress("loading " + model);
   if (exam::reads_text(model)) {
     if (!text.empty()) return exam::load_reader(context, model, text);
-    throw Failure(Exit::usage, fmt::format("{}: this model brings a tokenizer and no task; name a text to examine it "
+    throw Failure(Exit::usage, fmt::format("{}: this model has a tokenizer and no task; name a text to examine it "
                                            "on, for example --text README.md",
                                            model));
   }

@@ -177,7 +177,7 @@ Command trace_command() {
           .summary = "multi-head attention step by step: shapes, and numbers where they are few",
           .description =
               "Follows random tokens through projections, split into heads, scores, softmax, heads, merge and "
-              "W_O. Up to 12 tokens and a width of 16 every number is shown, otherwise the shapes. The "
+              "W_O. For up to 12 tokens and a width of up to 16 every number is shown, otherwise only the shapes. The "
               "attention is the engine's own and is checked against plain loops on the way.",
           .examples = {{"polyhead trace", "[4,16,512] through 4 heads and back"},
                        {"polyhead trace --example crews", "a worked example of two heads, each knocked out in turn"},
@@ -188,7 +188,7 @@ Command trace_command() {
                       {"width", "N", "width of the model, d_model", &o->sizes.width},
                       {"heads", "N", "attention heads", &o->sizes.heads},
                       {"causal", "", "no token sees a later one", &o->causal},
-                      {"seed", "N", "of the random tokens and weights", &o->seed, {}, 0, INT32_MAX},
+                      {"seed", "N", "seed of the random tokens and weights", &o->seed, {}, 0, INT32_MAX},
                       {"example", "NAME", "a worked example instead: crews", &o->example, {"crews"}},
                       format_option(o->format)},
           .run = [o] { print(o->example.empty() ? report_of(*o) : crews_report(), o->format); }};

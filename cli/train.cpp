@@ -213,7 +213,7 @@ std::vector<Option> options_of(TrainOptions& o) {
       {"batch", "N", "sequences per step", &o.batch},
       {"parts", "N",
        "parts of a batch, whose gradients are summed in a fixed order: at least as many as ranks that share them; "
-       "default: 1, if ranks share them 16",
+       "default: 1, or 16 if ranks share them",
        &o.parts},
       o.grid.option(),
       {"rate", "X", "peak learning rate", &o.rate, {}, 0, 1000, true},
@@ -252,10 +252,9 @@ Command train_command() {
       .summary = "train a transformer on a task or a text; resumes bit for bit",
       .description =
           "Trains a transformer with AdamW and writes it into a folder: the model (config.json, model.safetensors), "
-          "what resuming needs (training.safetensors, run.json) and how it went (metrics.jsonl). Options that "
-          "are left out have values that suit the task. Ctrl-C saves and ends with 130; after a crash, a kill or a "
-          "full disk "
-          "--resume continues from the last checkpoint.",
+          "what resuming needs (training.safetensors, run.json) and how it went (metrics.jsonl). Options that are left "
+          "out get values that suit the task. Ctrl-C saves and exits with code 130; after a crash, a kill or a full "
+          "disk --resume continues from the last checkpoint.",
       .examples = {{"polyhead train copy --out run", "a small model that learns to copy, in seconds"},
                    {"polyhead train --resume --out run", "continue after Ctrl-C or a crash"},
                    {"polyhead train --resume --out run --steps 2000", "the same run, longer"},

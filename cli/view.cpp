@@ -92,7 +92,8 @@ std::string command_of(const ViewOptions& o) {
 
 void view(const ViewOptions& o) {
   if (o.model.empty()) throw Failure(Exit::usage, kNoModel);
-  if (!o.text.empty() && !o.prompt.empty()) throw Failure(Exit::usage, "--text, --prompt: one of them, not both");
+  if (!o.text.empty() && !o.prompt.empty())
+    throw Failure(Exit::usage, "--text and --prompt: expected one of them, found both");
   const exam::GateList gates = gates_in(o.off);
   Context context = o.on.context();
   std::optional<Progress> progress(std::in_place, "view");

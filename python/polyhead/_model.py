@@ -383,7 +383,7 @@ class Model:
             tokens = self.tokenizer.encode(token, add_special_tokens=False)
         if len(tokens) != 1:
             raise InvalidValueError(f"{name}: expected a text of one token, found {self.tokenizer.pieces(tokens)}; a word within a text "
-                                    "usually begins with a blank")
+                                    "usually begins with a space")
         return tokens[0]
 
     def importance(self, examples: Batches) -> "HeadTable":

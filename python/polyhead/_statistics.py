@@ -77,7 +77,7 @@ class HeadStatistics:
         if name not in _INDEX or name not in _COUNTS and name != "max_logit" and not name.endswith("rows"):
             raise AttributeError(f"HeadStatistics has no field '{name}'; it has {', '.join(self.fields())}")
         if _INDEX[name] >= self.sums.shape[-1]:
-            raise AttributeError(f"'{name}' is in the full set of statistics, and these are the light one")
+            raise AttributeError(f"'{name}' is in the full set of statistics, and these are of the light set")
         totals = self._totals()
         values = totals[..., _INDEX[name]]
         if name not in _COUNTS:

@@ -63,7 +63,7 @@ def described(x: Any, name: str, writable: bool) -> Tuple[Any, ...]:
 def _plain(x, name):
     """Of a subclass of NumPy's arrays (memmap, one of a user) the array that it is. One that hides some of its numbers is refused."""
     if isinstance(x, np.ma.MaskedArray):
-        raise DTypeError(f"{name}: expected an array whose numbers all count, found a {type(x).__name__}; use filled(), and hide keys by keep")
+        raise DTypeError(f"{name}: expected an array without a mask, found a {type(x).__name__}; use filled(), and hide keys by keep")
     return np.asarray(x)
 
 
@@ -99,7 +99,7 @@ def _of_torch(x, name, writable):
     if x.dim() > 6:
         raise ShapeError(f"{name}: expected up to 6 axes, found shape {tuple(x.shape)}")
     if not x.is_cuda and not x.is_cpu:
-        raise DeviceError(f"{name}: expected a tensor on the CPU or on a GPU of CUDA, found one on {x.device}")
+        raise DeviceError(f"{name}: expected a tensor on the CPU or on a CUDA GPU, found one on {x.device}")
     if not writable and x.dim() > 0 and (x.stride(-1) != 1 and x.shape[-1] > 1 or x.is_neg()):
         x = x.detach().clone(memory_format=torch.contiguous_format)  # contiguous() leaves an empty one as it is
     device = (CUDA, x.device.index) if x.is_cuda else (HOST, 0)

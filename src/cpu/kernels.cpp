@@ -32,8 +32,8 @@ std::string explain(Executor& executor, const kernels::AttentionProblem& problem
   if (pairs) text += "; bf16: multiplied in pairs and added in f32, weights rounded to bf16";
   if (halves && !pairs)
     text += "; keys and values are widened to f32 " + std::string(few ? "in registers" : "block by block");
-  if (few && problem.statistics_set != StatisticsSet::none) text += "; statistics: a walk of their own over the keys";
-  if (!problem.weight_head_of.empty()) text += "; weights or logits: a second walk over the keys writes them";
+  if (few && problem.statistics_set != StatisticsSet::none) text += "; statistics: a pass of their own over the keys";
+  if (!problem.weight_head_of.empty()) text += "; weights or logits: a second pass over the keys writes them";
   if (problem.keep.present() || problem.bias.present())
     text += "; keep or bias: read once per head, every tile is masked";
   return text;

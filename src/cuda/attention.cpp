@@ -212,7 +212,7 @@ std::string explain(CudaExecutor& executor, const kernels::AttentionProblem& pro
   if (!problem.weight_head_of.empty()) text += "; weights or logits: a kernel of their own computes them, in f32";
   if (problem.statistics_set != StatisticsSet::none) {
     text += hopper && portable::score_modifier(problem).empty()
-                ? "; statistics: in the same walk over the keys"
+                ? "; statistics: in the same pass over the keys"
                 : "; statistics: a kernel of their own computes the logits again, in f32";
   }
   return text;

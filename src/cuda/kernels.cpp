@@ -28,7 +28,7 @@ void expect_no_f64(std::string_view op, const ConstTensorView& tensor) {
 void expect_no_origin(std::string_view op, const Dropout& dropout) {
   if (dropout.p == 0 || dropout.origin == Origin{}) return;
   throw Error(ErrorCode::unsupported, op,
-              "dropout: expected none with an origin, which the CPU's alone has; leave dropout out, or run on the CPU");
+              "dropout: expected no origin, which only the CPU's kernels have; leave dropout out, or run on the CPU");
 }
 
 const kernels::Table& kernels() noexcept {

@@ -40,7 +40,8 @@ class OfTask final : public LineReader {
 
   Linked read(const io::Json& line, const std::string& where) const override {
     if (line.is_object() && line.contains("text")) {
-      refuse(where, "\"text\": for models that bring a tokenizer; this one takes \"tokens\", the words of its task");
+      refuse(where,
+             "\"text\": for models that come with a tokenizer; this one takes \"tokens\", the words of its task");
     }
     io::expect_known_keys(line, {"tokens", "query", "key", "relation"}, where);
     Linked linked{tokens_of(io::read_text(line, "tokens", where), where), {}};

@@ -82,7 +82,7 @@ std::optional<std::int32_t> one_token(const Tokenizer& tokenizer, const std::opt
   if (tokens.size() == 1) return tokens[0];
   throw Error(ErrorCode::value, "patch_heads",
               std::string(name) + ": expected a text of one token, found " + std::to_string(tokens.size()) + " (" +
-                  in_pieces(tokenizer, tokens) + "); a word within a text usually begins with a blank");
+                  in_pieces(tokenizer, tokens) + "); a word within a text usually begins with a space");
 }
 
 }  // namespace

@@ -77,8 +77,9 @@ fs::path cache_folder() {
   if (const std::string own = of_environment("POLYHEAD_CACHE"); !own.empty()) return own;
   if (const std::string all = of_environment("XDG_CACHE_HOME"); !all.empty()) return fs::path(all) / "polyhead";
   if (const std::string home = of_environment("HOME"); !home.empty()) return fs::path(home) / ".cache/polyhead";
-  throw Error(ErrorCode::io, "load",
-              "where do fetched models go? Set POLYHEAD_CACHE to a folder; HOME is not set either");
+  throw Error(
+      ErrorCode::io, "load",
+      "expected POLYHEAD_CACHE or HOME to say where fetched models are, found neither; set POLYHEAD_CACHE to a folder");
 }
 
 fs::path kept_at(const std::string& name) {

@@ -251,7 +251,7 @@ void Appender::sync() {
 FolderLock::FolderLock(const fs::path& folder) : folder_(open_file("lock_folder", folder, O_RDONLY | O_DIRECTORY)) {
   if (uninterrupted([&] { return flock(folder_.number(), LOCK_EX | LOCK_NB); }) == 0) return;
   if (errno != EWOULDBLOCK) return;  // some file systems have no locks
-  throw Error(ErrorCode::io, "lock_folder", folder.string() + ": another process is at work in this folder");
+  throw Error(ErrorCode::io, "lock_folder", folder.string() + ": another process is using this folder");
 }
 
 void sweep_temporaries(const fs::path& folder) {

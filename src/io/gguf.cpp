@@ -37,10 +37,11 @@ class Scanner {
   // `count` items of at least `bytes` each must follow.
   void expect(std::uint64_t count, std::uint64_t bytes, const std::string& what) const {
     if (count <= (end_ - at_) / bytes) return;
-    refuse(what, "expected " + std::to_string(count) + (bytes == 1 ? "" : " times at least " + std::to_string(bytes)) +
-                     " bytes more, found " + std::to_string(end_ - at_) +
-                     (end_ < file_.size() ? " before the header grows too long" : " before the end of the file") +
-                     "; it may be cut short or damaged");
+    refuse(what,
+           "expected " + std::to_string(count) + (bytes == 1 ? "" : " times at least " + std::to_string(bytes)) +
+               " bytes more, found " + std::to_string(end_ - at_) +
+               (end_ < file_.size() ? " before the longest header that is read ends" : " before the end of the file") +
+               "; it may be cut short or damaged");
   }
 
   template <class Number>
@@ -272,7 +273,8 @@ GgufHeader read_header(const Reader& file, const std::string& where) {
     refuse(where, "one of several parts; join them first: llama-gguf-split --merge");
   }
   scan.expect(tensors, kLeastTensor, "tensors");
-  if (tensors > kMaxTensors) refuse(where, std::to_string(tensors) + " tensors are too many");
+  if (tensors > kMaxTensors)
+    refuse(where, std::to_string(tensors) + " tensors, expected at most " + std::to_string(kMaxTensors));
   std::set<std::string> names;
   for (std::uint64_t n = 0; n < tensors; ++n) {
     const std::string name = scan.text("name of tensor " + std::to_string(n) + " of " + std::to_string(tensors));

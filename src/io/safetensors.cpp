@@ -113,7 +113,7 @@ Entry read_entry(const std::string& name, const Json& json, const std::string& f
 
 Metadata read_metadata(const Json& json, const std::string& file) {
   const std::string where = file + ": " + std::string(kMetadataKey);
-  if (!json.is_object()) refuse(where, "expected an object of texts");
+  if (!json.is_object()) refuse(where, "expected an object of strings");
   Metadata metadata;
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) refuse(where, in_quotes(key) + ": expected a string");
@@ -230,7 +230,7 @@ Header checked_header(const Reader& file, const std::string& where) {
     }
   }
   if (header.entries.size() > kMaxTensors)
-    refuse(where, std::to_string(header.entries.size()) + " tensors are too many");
+    refuse(where, std::to_string(header.entries.size()) + " tensors, expected at most " + std::to_string(kMaxTensors));
   header.order = order_of(header.entries);
   expect_no_gaps(header.entries, header.order, static_cast<std::int64_t>(file.size() - header.data_at()), where);
   return header;
@@ -275,7 +275,7 @@ Safetensors read_safetensors(const std::filesystem::path& path) {
   if (promised->second != checksum.digits()) {
     refuse(result.where, "the file is damaged: its checksum is " + checksum.digits() + ", and it says " +
                              in_quotes(promised->second) +
-                             "; take a copy of it, or, if it was changed on purpose, remove " +
+                             "; get a fresh copy, or, if it was changed on purpose, remove " +
                              std::string(kChecksumKey) + " from its metadata");
   }
   result.metadata.erase(promised);

@@ -72,7 +72,7 @@ std::vector<fs::path> files_in(const fs::path& folder, bool (*wanted)(const fs::
 
 [[noreturn]] void refuse_pickle(const fs::path& path) {
   refuse(path.string(),
-         "a pickle, and to read one is to run the code in it; convert it where you trust it: "
+         "a pickle, and reading one runs the code in it; if you trust it, convert it: "
          "transformers' model.save_pretrained(folder) writes safetensors");
 }
 
@@ -82,9 +82,9 @@ fs::path find_in_folder(const fs::path& folder) {
   }
   const std::vector<fs::path> ggufs = files_in(folder, is_gguf), pickles = files_in(folder, is_pickle);
   if (ggufs.size() == 1) return ggufs[0];
-  if (ggufs.size() > 1) refuse(folder.string(), std::to_string(ggufs.size()) + " files .gguf; name one of them");
+  if (ggufs.size() > 1) refuse(folder.string(), std::to_string(ggufs.size()) + " .gguf files; name one of them");
   if (!pickles.empty()) refuse_pickle(*std::min_element(pickles.begin(), pickles.end()));
-  refuse(folder.string(), std::string("expected ") + kWeights + ", " + kIndex + " or a .gguf, found none of them");
+  refuse(folder.string(), std::string("expected ") + kWeights + ", " + kIndex + " or a .gguf file, found none of them");
 }
 
 // The tensors of all shards, each in the shard that the index names for it. A tensor in two shards, one missing from

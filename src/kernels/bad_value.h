@@ -46,7 +46,7 @@ inline Error error_of(std::string_view op, const BadValue& bad) {
     return name + ": expected offsets from 0 to " + text(bad.high) + found + " to " + text(bad.found_too);
   };
   const auto falls = [&](const std::string& name) {
-    return name + ": offsets must not fall" + found + " before " + text(bad.found_too);
+    return name + ": offsets must not decrease" + found + " before " + text(bad.found_too);
   };
   const auto message = [&]() -> std::string {
     switch (bad.kind) {

@@ -68,9 +68,9 @@ void check(const Config& config) {
            std::to_string(layer.kv_heads));
   }
   if (config.kind == Kind::classifier) expect_size("classes", config.classes, 2);
-  if (config.kind != Kind::gpt && config.tied) refuse("tied: only a language model says tokens");
+  if (config.kind != Kind::gpt && config.tied) refuse("tied: only a language model predicts tokens");
   if (config.parallel + config.post_norm + config.sandwich > 1) {
-    refuse("parallel, post_norm and sandwich: expected one of them at most");
+    refuse("parallel, post_norm and sandwich: expected at most one of them");
   }
   if (config.sandwich && config.norm != Norm::rms) refuse("sandwich: expected RMSNorm");
   if (config.feed_forward != FeedForward::none) expect_size("hidden", config.hidden);

@@ -267,7 +267,7 @@ class Loader {
   [[noreturn]] void refuse_shape(const std::string& source, const Dims& found, const std::string& name,
                                  const Dims& wanted) const {
     refuse(where_ + ": tensor " + io::in_quotes(source) + ": " + to_string(found) +
-           " does not fit the config, by which " + name + " is " + to_string(wanted));
+           " does not fit the config, which says that " + name + " is " + to_string(wanted));
   }
 
   const Family& family_;

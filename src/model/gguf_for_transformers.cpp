@@ -176,13 +176,13 @@ void expect_llama(const io::ListedWeights& gguf) {
   const Family stored = llama_gguf_family(), wanted = llama_family();
   const std::string found = io::read_text(gguf.metadata, "general.architecture", where);
   if (found != stored.name) {
-    refuse("of GGUF files those of the architecture llama can be written for transformers, found " +
-           io::in_quotes(found) + "; give a folder as its libraries save them");
+    refuse("expected a GGUF file of the architecture llama, the only one that can be written for transformers, found " +
+           io::in_quotes(found) + "; give a folder as transformers saves it");
   }
   const std::set<std::string> names = names_of(gguf);
   const Config config = stored.read_config(gguf.metadata, where, names);
   if (wanted.read_config(llama_config_json(config, gguf.metadata), where, names) != config) {
-    refuse("a config.json of Llama has no words for some of its settings; give a folder as transformers saves them");
+    refuse("Llama's config.json cannot say some of its settings; give a folder as transformers saves it");
   }
 }
 
@@ -214,7 +214,7 @@ TokenizerFiles tokenizer_files(const io::Json& metadata, const std::string& wher
     return {{}, "its tokenizer is of the kind " + (kind == nullptr ? "none" : io::in_quotes(*kind)) + ", not \"gpt2\""};
   }
   const auto found = pre_tokenizers().find(cut == nullptr ? "gpt-2" : *cut);
-  if (found == pre_tokenizers().end()) return {{}, "its tokenizer cuts text as " + io::in_quotes(*cut) + " does"};
+  if (found == pre_tokenizers().end()) return {{}, "its tokenizer splits text as " + io::in_quotes(*cut) + " does"};
   const text::Tokenizer tokenizer = text::tokenizer_from_gguf(metadata, where);
   TokenizerFiles made;
   try {

@@ -86,7 +86,7 @@ Tensor Model::forward(Context& context, const ConstTensorView& tokens, const Mod
 Tensor Model::embed(Context& context, const ConstTensorView& tokens, const ModelOptions& options) const {
   if (!is_encoder()) {
     throw Error(ErrorCode::value, "embed",
-                "expected an encoder (bert, roberta or distilbert), found a model that answers otherwise");
+                "expected an encoder (bert, roberta or distilbert), found another kind of model");
   }
   model::Gates gates(transformer_->config());
   gates.shut(options.knocked_out);

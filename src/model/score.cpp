@@ -156,7 +156,8 @@ void add_scores(autograd::Tape& tape, const Transformer& model, autograd::Variab
 
 void expect_examples(std::string_view op, const Config& config, const std::vector<Examples>& examples) {
   if (config.kind == Kind::encoder) {
-    throw Error(ErrorCode::value, op, "expected a language model or a classifier, found an encoder: it has no answers");
+    throw Error(ErrorCode::value, op,
+                "expected a language model or a classifier, found an encoder, which has no answers to score");
   }
   const ops::Op on_host{op, Device{}};
   for (const Examples& some : examples) {

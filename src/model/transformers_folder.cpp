@@ -149,7 +149,7 @@ TransformersFolder folder_of_gguf(const io::ListedWeights& weights, const Transf
 }  // namespace
 
 void expect_for_transformers(const std::filesystem::path& model) {
-  if (is_own(model)) refuse(model, "this is polyhead's own, which transformers does not know");
+  if (is_own(model)) refuse(model, "expected a model that transformers knows, found one in polyhead's own format");
   const io::ListedWeights weights = io::list_weights(model);
   if (!weights.metadata.is_null()) return expect_llama(weights);
   const auto apart = [](const auto& listed) { return projection_of(listed.tensor.name).has_value(); };

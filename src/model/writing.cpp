@@ -16,7 +16,9 @@ Writing::Writing(Context& context, Model model, const std::vector<std::vector<st
       left_(count) {
   for (const std::string& stop : sampling.stop_texts) {
     if (stop.empty()) throw Error(ErrorCode::value, "generate", "stop_texts: expected texts, found an empty one");
-    if (!text) throw Error(ErrorCode::value, "generate", "stop_texts: expected text to be asked for, found tokens");
+    if (!text)
+      throw Error(ErrorCode::value, "generate",
+                  "stop_texts: expected none where tokens are asked for, found some; ask for text");
   }
   for (const std::vector<std::int32_t>& prompt : prompts) {
     Sequence& sequence =

@@ -96,8 +96,8 @@ void Argument::expect_input(const Dims& shape, DType dtype, const std::string& m
 void Argument::expect_output(bool wanted, const Dims& shape, DType dtype,
                              std::span<const ConstTensorView> others) const {
   if (!wanted && !view.present()) return;
-  if (!wanted) throw Error(ErrorCode::value, op, std::string(name) + " was given but is not among the wants");
-  if (!view.present()) refuse(ErrorCode::shape, to_string(shape), "it is among the wants");
+  if (!wanted) throw Error(ErrorCode::value, op, std::string(name) + " was given, but wants does not ask for it");
+  if (!view.present()) refuse(ErrorCode::shape, to_string(shape), "wants asks for it");
   expect_dtype(dtype);
   expect_shape(shape);
   expect_memory();

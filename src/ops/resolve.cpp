@@ -76,7 +76,8 @@ void check_numbers(const Op& op, const AttentionOptions& options, DType dtype) {
                    " can hold, found " + std::to_string(*options.scale) + "; leave it out for 1/sqrt(D)");
   }
   if (!(options.softcap >= 0) || !representable(options.softcap, dtype)) {
-    refuse(op, "softcap: expected 0 or a positive number of ordinary size, found " + std::to_string(options.softcap));
+    refuse(op, "softcap: expected 0 or a positive number that " + std::string(dtype == DType::f64 ? "f64" : "f32") +
+                   " can hold, found " + std::to_string(options.softcap));
   }
   check_dropout(op, "dropout", options.dropout);
   const Window& window = options.window;

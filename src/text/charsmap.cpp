@@ -22,7 +22,7 @@ Charsmap::Charsmap(std::string_view bytes, const std::string& where) {
   std::uint32_t size = 0;
   if (bytes.size() >= sizeof size) std::memcpy(&size, bytes.data(), sizeof size);
   if (size == 0 || size % 4 != 0 || size > bytes.size() - sizeof size || !bytes.ends_with('\0')) {
-    refuse(where, "expected the size of a trie, the trie, and texts with a 0 behind each, found " +
+    refuse(where, "expected the size of a trie, the trie, and strings that end in a zero byte, found " +
                       std::to_string(bytes.size()) + " bytes, of which the trie takes " + std::to_string(size));
   }
   units_.resize(size / 4);

@@ -106,13 +106,12 @@ void expect_roles(const Messages& messages, bool system) {
     if (role == "user" || role == "assistant" || (role == "system" && system)) continue;
     if (role == "system") {
       refuse_message("message " + std::to_string(n) +
-                     ": this model's template takes no system message; put it into the first message of the user");
+                     ": this model's template takes no system message; put it into the first user message");
     }
     const bool tools = role == "tool" || role == "function" || role == "ipython";
-    refuse_message(
-        "message " + std::to_string(n) + ": expected the role system, user or assistant, found " + io::in_quotes(role) +
-        (tools ? "; tools have no place in conversations here: put what the tool said into a message of the user"
-               : ""));
+    refuse_message("message " + std::to_string(n) + ": expected the role system, user or assistant, found " +
+                   io::in_quotes(role) +
+                   (tools ? "; polyhead has no messages from tools: put what the tool said into a user message" : ""));
   }
 }
 
@@ -120,7 +119,7 @@ void expect_roles(const Messages& messages, bool system) {
 void expect_turns(const Messages& messages, bool system) {
   expect_roles(messages, system);
   const std::size_t first = messages[0].role == "system" ? 1 : 0;
-  if (first == messages.size()) refuse_message("expected a message of the user, found none");
+  if (first == messages.size()) refuse_message("expected a user message, found none");
   for (std::size_t n = first; n < messages.size(); ++n) {
     const char* const expected = (n - first) % 2 == 0 ? "user" : "assistant";
     if (messages[n].role == expected) continue;
@@ -425,7 +424,7 @@ std::unique_ptr<ChatForm> recognise(const ChatSource& source) {
   if (auto form = find_form(source)) return form;
   std::string listed;
   for (const std::string& mark : marks_in(source.program)) listed += (listed.empty() ? "" : " ") + mark;
-  refuse(source.where, "its chat template is of a form that polyhead does not know (the marks in it: " +
+  refuse(source.where, "its chat template is of a form that polyhead does not know (the markers in it: " +
                            (listed.empty() ? "none" : listed) +
                            "); known are those of ChatML, Llama 2 and 3, Gemma, Mistral, Zephyr and DeepSeek. Write "
                            "the conversation as text and give it as a prompt");

@@ -103,7 +103,7 @@ void Model::refuse_unknown(std::span<const Char> chars, bool byte_level) {
       byte < 0 ? io::in_quotes(utf8_of(chars)) : "a character with " + byte_token(static_cast<unsigned char>(byte));
   throw Error(ErrorCode::value, "tokenize",
               "the text has " + what + " at byte " + std::to_string(chars[0].begin) +
-                  ", for which the vocabulary has no token, and none for the unknown; leave it out of the text");
+                  ", for which the vocabulary has no token, nor one for unknown text; leave it out");
 }
 
 std::unique_ptr<Model> read_model(const io::Json& json, bool byte_level, const std::string& where) {

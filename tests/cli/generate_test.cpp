@@ -53,7 +53,7 @@ TEST_F(GenerateForeign, StopsBeforeATextThatItIsGiven) {
 TEST_F(GenerateForeign, SaysWhatOfAPromptIsNotRead) {
   const std::string last = "ponmlkjihgfed";  // the context
   const Ran ran = errors_of(line("--temperature 0 --tokens 2 --prompt abc" + last));
-  EXPECT_TRUE(contains(ran.text, "16 tokens and the model room for 13")) << ran.text;
+  EXPECT_TRUE(contains(ran.text, "16 tokens and the model has room for 13")) << ran.text;
   EXPECT_EQ(said("--temperature 0 --tokens 2 --prompt abc" + last),
             "abc" + said("--temperature 0 --tokens 2 --prompt " + last));
   EXPECT_EQ(errors_of(line("--temperature 0 --tokens 2 --prompt " + last)).text, "");
@@ -87,7 +87,7 @@ TEST_F(GenerateForeign, Answers) {
   spill(scratch_ / "tokenizer_config.json", R"({"chat_template":"<|other|>"})");
   const Ran ran = errors_of(line("--chat --prompt cab"));
   EXPECT_EQ(ran.code, 3);
-  EXPECT_TRUE(contains(ran.text, "does not know (the marks in it: <|other|>)")) << ran.text;
+  EXPECT_TRUE(contains(ran.text, "does not know (the markers in it: <|other|>)")) << ran.text;
 }
 
 TEST_F(GenerateForeign, WhatDoesNotGoTogether) {

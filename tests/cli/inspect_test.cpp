@@ -100,8 +100,9 @@ TEST(Inspect, SaysAllThatIsWrong) {
   std::filesystem::copy_file(kGpt2Tokenizer, scratch / "tokenizer.json");
   const Ran ran = output_of("inspect " + scratch.folder());
   EXPECT_EQ(ran.code, 3);
-  for (const char* problem : {"65 does not divide into 4 heads", "4 heads do not divide among 3 kv heads",
-                              "numbers up to 399", "tensor \"w\": infinite or NaN in 1 of its 6 values", "the family \"x\""}) {
+  for (const char* problem :
+       {"65 does not divide into 4 heads", "4 heads do not divide among 3 kv heads", "numbers up to 399",
+        "tensor \"w\": infinite or NaN in 1 of its 6 values", "the family \"x\""}) {
     EXPECT_TRUE(contains(ran.text, problem)) << problem << " in " << ran.text;
   }
   EXPECT_TRUE(contains(errors_of("inspect " + scratch.folder()).text, "5 problems"));

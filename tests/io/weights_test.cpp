@@ -76,7 +76,7 @@ TEST(Sharded, WeightsOfAFolder) {
   spill(scratch / "a.gguf", "x");
   EXPECT_EQ(find_weights(scratch.folder()), scratch / "a.gguf");
   spill(scratch / "b.gguf", "x");
-  expect_error(ErrorCode::input, {"2 files .gguf"}, [&] { return find_weights(scratch.folder()); });
+  expect_error(ErrorCode::input, {"2 .gguf files"}, [&] { return find_weights(scratch.folder()); });
   EXPECT_EQ(find_weights(scratch / "b.gguf"), scratch / "b.gguf");
   spill(scratch / "model.safetensors", "x");
   EXPECT_EQ(find_weights(scratch.folder()), scratch / "model.safetensors");

@@ -37,7 +37,7 @@ TEST(Loading, FoldersOfOthersWithoutAConfig) {
   const io::Scratch two, pickle;
   for (const char* name : {"model.Q4_K_M.gguf", "model.Q8_0.gguf"}) io::spill(two / name, "GGUF");
   io::spill(pickle / "pytorch_model.bin", "PK");
-  io::expect_error(ErrorCode::input, {two.folder(), "2 files .gguf; name one of them"},
+  io::expect_error(ErrorCode::input, {two.folder(), "2 .gguf files; name one of them"},
                    [&] { Model::load(two.folder()); });
   io::expect_error(ErrorCode::input, {"pytorch_model.bin", "a pickle"}, [&] { Model::load(pickle.folder()); });
 }

@@ -185,7 +185,7 @@ TEST(Errors, OutputsThatCannotBeWritten) {
       ErrorCode::layout, {"lse:", "the other outputs"});
   expect_refused([](AttendCall& c) { c.wants.lse = true; }, ErrorCode::shape, {"lse: expected [2,4,6]", "nothing"});
   const auto lse = std::make_shared<Tensor>(Tensor::zeros({2, 4, 6}, DType::f32));
-  expect_refused([&](AttendCall& c) { c.outputs.lse = *lse; }, ErrorCode::value, {"lse", "not among the wants"});
+  expect_refused([&](AttendCall& c) { c.outputs.lse = *lse; }, ErrorCode::value, {"lse", "wants does not ask for it"});
 }
 
 TEST(Errors, NumbersOutOfRange) {
@@ -276,7 +276,8 @@ TEST(Errors, PackingThatDoesNotFit) {
   const Tensor falling = tensor_of<std::int32_t>({4}, DType::i32, {0, 4, 3, 6}),
                short_of = tensor_of<std::int32_t>({3}, DType::i32, {0, 2, 5});
   const Tensor four = tensor_of<std::int32_t>({4}, DType::i32, {0, 1, 3, 5});
-  expect_refused([&](AttendCall& c) { pack(c, falling, four); }, ErrorCode::value, {"cu_q", "must not fall", "4", "3"});
+  expect_refused([&](AttendCall& c) { pack(c, falling, four); }, ErrorCode::value,
+                 {"cu_q", "must not decrease", "4", "3"});
   expect_refused([&](AttendCall& c) { pack(c, short_of, k_offsets); }, ErrorCode::value, {"cu_q", "0 to 6", "0 to 5"});
   expect_refused([&](AttendCall& c) { pack(c, q_offsets, four); }, ErrorCode::shape,
                  {"cu_q", "cu_k", "number of sequences"});

@@ -251,7 +251,7 @@ class Sdpa(Seeded):
             ("sparse", lambda: polyhead.attention(q.to_sparse(), q, q)),
             ("complex64", lambda: polyhead.attention(q.to(torch.complex64), q, q)),
             ("k: expected an array", lambda: polyhead.attention(q, [1], q)),
-            ("q: expected a tensor on the CPU or on a GPU of CUDA, found one on meta", lambda: polyhead.attention(*[q.to("meta")] * 3)),
+            ("q: expected a tensor on the CPU or on a CUDA GPU, found one on meta", lambda: polyhead.attention(*[q.to("meta")] * 3)),
             ("alibi: expected slopes", lambda: polyhead.attention(q, q, q, alibi=torch.ones(2, requires_grad=True))),
             ("k: expected an array", lambda: polyhead.attention(q, q.numpy(), q)),
             ("bias: expected an array", lambda: polyhead.attention(q, q, q, bias=q.numpy()[..., :4])),

@@ -156,7 +156,7 @@ class Models(unittest.TestCase):
             self.assertEqual(model.generate("a c", 5, chat=True), model.generate(talk[1:], 5))
             self.assertEqual(model.generate(["a c", "b"], 5, chat=True)[0], model.generate(talk[1:], 5))
             for error, words, call in (
-                (polyhead.InvalidValueError, '"tool"; .*into a message of the user', lambda: model.generate([{"role": "tool", "content": "a"}])),
+                (polyhead.InvalidValueError, '"tool"; .*into a user message', lambda: model.generate([{"role": "tool", "content": "a"}])),
                 (polyhead.DTypeError, "content", lambda: model.generate([{"role": "user"}])),
                 (polyhead.UnsupportedError, "'tool_calls'.*apply_chat_template",
                  lambda: model.generate([{"role": "assistant", "content": "", "tool_calls": []}])),

@@ -115,12 +115,14 @@ TEST(Chat, OtherFormsAreRefusedByTheirMarks) {
                               "<|user|> <|assistant|> <|end|>\n", "'<|user|>' '<|assistant|>'",
                               "USER: ASSISTANT:", "[SYSTEM_PROMPT] [INST]"}) {
     SCOPED_TRACE(program);
-    expect_error(ErrorCode::input, "does not know (the marks in it: ", [&] { said(program); });
+    expect_error(ErrorCode::input, "does not know (the markers in it: ", [&] { said(program); });
   }
   expect_error(ErrorCode::input, "<|im_end|> <|im_sep|> <|im_start|>",
                [&] { said("<|im_start|> <|im_sep|> <|im_end|>\n"); });
   expect_error(ErrorCode::input, "no chat template", [&] { said(""); });
-  expect_error(ErrorCode::value, "\"tool\"; tools have no place", [&] { said(kChatMl, {{"tool", "4"}}); });
+  expect_error(ErrorCode::value, "\"tool\"; polyhead has no messages from tools", [&] {
+    said(kChatMl, {{"tool", "4"}});
+  });
   expect_error(ErrorCode::value, "at least one message", [&] { said(kChatMl, {}); });
 }
 
