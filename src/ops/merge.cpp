@@ -17,15 +17,23 @@ using Fields = std::array<double, kFullStatistics>;
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
-// The count that the mean of a statistic divides by: that of its name, if there is one, otherwise the rows.
-constexpr std::size_t count_of(std::size_t field) {
-  const std::string_view name = kStatistics[field].name, stem = name.substr(0, name.rfind('_'));
-  for (std::size_t f = 0; f < std::size(kStatistics); ++f) {
-    const std::string_view other = kStatistics[f].name;
-    if (other.starts_with(stem) && other.substr(stem.size()) == "_rows") return f;
+// How a field merges, and the count that its mean divides by: that of its name, if there is one, otherwise the rows.
+struct Rule {
+  StatisticMerge merge = StatisticMerge::unknown;
+  std::size_t count = static_cast<std::size_t>(Statistic::rows);
+};
+constexpr std::array<Rule, kFullStatistics> kRules = [] {  // a copy, so that the library exports no list
+  std::array<Rule, kFullStatistics> rules;
+  for (std::size_t f = 0; f < rules.size(); ++f) {
+    rules[f].merge = kStatistics[f].merge;
+    const std::string_view name = kStatistics[f].name, stem = name.substr(0, name.rfind('_'));
+    for (std::size_t n = 0; n < rules.size(); ++n) {
+      const std::string_view other = kStatistics[n].name;
+      if (other.starts_with(stem) && other.substr(stem.size()) == "_rows") rules[f].count = n;
+    }
   }
-  return static_cast<std::size_t>(Statistic::rows);
-}
+  return rules;
+}();
 
 double& of(Fields& fields, Statistic statistic) { return fields[static_cast<std::size_t>(statistic)]; }
 double of(const Fields& fields, Statistic statistic) { return fields[static_cast<std::size_t>(statistic)]; }
@@ -57,8 +65,8 @@ class MergedRow {
     }
     of(fields, Statistic::normalised_rows) = outcomes_ >= 2 ? 1 : 0;
     for (std::size_t f = 0; f < fields.size(); ++f) {
-      if (kStatistics[f].merge != StatisticMerge::unknown) continue;
-      fields[f] = fields[count_of(f)] != 0 ? std::numeric_limits<double>::quiet_NaN() : 0;
+      if (kRules[f].merge != StatisticMerge::unknown) continue;
+      fields[f] = fields[kRules[f].count] != 0 ? std::numeric_limits<double>::quiet_NaN() : 0;
     }
   }
 
@@ -84,8 +92,8 @@ class MergedRow {
       of(fields, Statistic::max_weight) = share * of(part.fields, Statistic::max_weight);
     }
     for (std::size_t f = 0; f < fields.size(); ++f) {
-      if (kStatistics[f].merge == StatisticMerge::added) fields[f] += part.fields[f];
-      if (kStatistics[f].merge == StatisticMerge::weighted) fields[f] += share * part.fields[f];
+      if (kRules[f].merge == StatisticMerge::added) fields[f] += part.fields[f];
+      if (kRules[f].merge == StatisticMerge::weighted) fields[f] += share * part.fields[f];
     }
   }
 
