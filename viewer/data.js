@@ -37,9 +37,9 @@ export const weightOf = (byte) => (byte / 255) ** 2;
 export const weightAt = (matrix, query, key) => weightOf(matrix.bytes[query * matrix.keys + key]);
 export const weightText = (weight) => weight.toFixed(weight >= 0.1 ? 2 : 3);  // as far as a byte goes
 
-// The strongest keys of a query, at most `most`, without those that weigh nothing.
+// The strongest keys of a query, at most `most`, without those of which 0.000 would be said.
 export function strongest(matrix, query, most) {
   const row = matrix.bytes.subarray(query * matrix.keys, (query + 1) * matrix.keys);
   return Array.from(row, (byte, key) => ({key, weight: weightOf(byte)}))
-    .filter((link) => link.weight > 0).sort((a, b) => b.weight - a.weight).slice(0, most);
+    .filter((link) => link.weight >= 0.0005).sort((a, b) => b.weight - a.weight).slice(0, most);
 }

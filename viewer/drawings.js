@@ -28,6 +28,8 @@ function gridDrawing() {
       made.append(shape('rect', {x: x + 1, y: y + 1, width: size - 2, height: size - 2, rx: 3, stroke: '#8888',
         fill: cell.style.backgroundColor}), letters(cell.dataset.mark,
         {x: x + size / 2, y: y + 0.65 * size, fill: cell.style.color, 'text-anchor': 'middle'}));
+      if (cell.firstChild) made.append(shape('image', {x: x + 2, y: y + 2, width: size - 4, height: size - 4, href: cell.firstChild.toDataURL(),
+        preserveAspectRatio: 'none', 'image-rendering': 'pixelated'}));
     });
   });
   return made;

@@ -1,5 +1,6 @@
 // Every head as a cell, a row per layer: the whole model at a glance.
 
+import {blocks} from './blocks.js';
 import {shownHeads} from './choice.js';
 import {comparison} from './compare.js';
 import {keyOf, nameOf} from './data.js';
@@ -11,7 +12,7 @@ import {look} from './look.js';
 import {distinct, extentOf, measured, measures, roleOf, rolesOf, shortRole} from './measures.js';
 import {meaningOf} from './roles.js';
 import {save} from './save.js';
-import {currentModel, defaults, state, writeAddress} from './state.js';
+import {currentModel, currentSample, defaults, state, writeAddress} from './state.js';
 
 const narrow = matchMedia('(max-width: 40rem)');  // there a column is a layer: more of them fit beside each other
 
@@ -64,10 +65,10 @@ export const grid = {
   paint() {
     const shown = new Set(shownHeads().map(keyOf)), roles = rolesOf(currentModel().heads);
     grid.base = comparison.partner() || hooks.before();
-    const byRole = state.colour === 'role', extent = byRole ? null : extentOf(currentModel().heads.map(grid.value));
+    const byRole = state.colour === 'role', maps = state.colour === 'map', extent = byRole || maps ? null : extentOf(currentModel().heads.map(grid.value));
     for (const cell of grid.cells()) {
       const head = grid.of(cell), role = roles.find((one) => one.name === roleOf(head));
-      const colour = byRole ? heat.role(role.ink) : heat.shadeOf(grid.value(head), extent);
+      const colour = byRole ? heat.role(role.ink) : heat.shadeOf(maps ? 0 : grid.value(head), extent ?? {least: 0, most: 1});
       const mark = hooks.mark(head);
       cell.style.backgroundColor = `rgb(${colour})`;
       cell.style.color = heat.on(colour);
@@ -79,11 +80,33 @@ export const grid = {
       if (keyOf(head) === state.head) cell.setAttribute('aria-current', 'true');
       else cell.removeAttribute('aria-current');
     }
+    grid.showMaps(maps);
     grid.showSorted();
     const pruned = currentModel().heads.some((head) => head.kept === false);
-    byId('legend').replaceChildren(...(byRole ? grid.roleKey(roles) : grid.scaleKey(extent)),
-      ...(pruned ? [element('p', {className: 'hint'}, '– pruned')] : []), ...grid.comparisonKey(byRole));
+    byId('legend').replaceChildren(...(byRole ? grid.roleKey(roles) : maps ? grid.mapKey() : grid.scaleKey(extent)),
+      ...(pruned ? [element('p', {className: 'hint'}, '– pruned')] : []), ...(maps ? [] : grid.comparisonKey(byRole)));
   },
+
+  // A small map in every cell, drawn when it is seen.
+  showMaps(maps) {
+    whenSeen.disconnect();
+    grid.table.classList.toggle('maps', maps);
+    for (const cell of grid.cells()) {
+      if (!maps) {
+        cell.replaceChildren();
+        continue;
+      }
+      if (!cell.firstChild) cell.append(element('canvas', {ariaHidden: 'true'}));
+      whenSeen.observe(cell);
+    }
+  },
+  async drawMap(cell) {
+    const sample = currentSample(), matrix = await hooks.matrix(sample, grid.of(cell)).catch(() => null);
+    if (!cell.firstChild || currentSample() !== sample) return;
+    if (matrix) heat.paint(cell.firstChild, blocks.small(matrix));
+    else cell.replaceChildren();
+  },
+  mapKey: () => [element('p', {className: 'hint'}, 'Rows are queries, columns are keys.')],
 
   differs: (head) => Boolean(comparison.other()) && roleOf(grid.base(head)) !== roleOf(head),
   comparisonKey(byRole) {
@@ -95,7 +118,7 @@ export const grid = {
 
   // As a list, the largest first; by role, those of a role together.
   showSorted() {
-    const box = byId('sorted').querySelector('.scroll'), byRole = state.colour === 'role';
+    const box = byId('sorted').querySelector('.scroll'), byRole = ['role', 'map'].includes(state.colour);
     if (!byId('sorted').open) return box.replaceChildren();
     const size = (head) => grid.value(head) ?? -Infinity;
     const heads = shownHeads().sort((a, b) => byRole ? roleOf(a).localeCompare(roleOf(b)) : size(b) - size(a));
@@ -108,7 +131,7 @@ export const grid = {
 
   say(head) {
     const other = comparison.other(), kind = !grid.base ? '' : other ? ', difference' : ', change';
-    const value = state.colour === 'role' ? (grid.differs(head) ? `, ${roleOf(grid.base(head))} in “${other.name}”` : '') :
+    const value = state.colour === 'map' ? '' : state.colour === 'role' ? (grid.differs(head) ? `, ${roleOf(grid.base(head))} in “${other.name}”` : '') :
       `, ${state.colour}${kind} ${number(grid.value(head))}`;
     const pruned = head.kept === false ? ', pruned' : '';
     const mark = hooks.mark(head), gate = mark === '×' ? ', off' : Number(mark) ? `, gate ${mark}` : '';
@@ -146,6 +169,14 @@ export const grid = {
     cell.focus();
   },
 };
+
+const whenSeen = new IntersectionObserver((entries) => {
+  for (const {isIntersecting, target} of entries) {
+    if (!isIntersecting) continue;
+    whenSeen.unobserve(target);
+    grid.drawMap(target);
+  }
+});
 
 grid.table.addEventListener('click', (event) => {
   const cell = event.target.closest('.cell');

@@ -92,6 +92,9 @@ function card(head) {
 const groupOf = (head) =>
   state.order === 'layer' ? `Layer ${head.layer}` : state.order === 'role' ? roleOf(head) : '';
 
+// Rows of one length as far as that goes: 9 heads are 9 or 5 + 4, not 8 + 1.
+const besideEachOther = (count) => Math.ceil(count / Math.ceil(count / 10));
+
 export function showHeads() {
   fillControls();
   reading.show();
@@ -108,6 +111,7 @@ export function showHeads() {
   if (!drawable) return;
   byId('cards').replaceChildren(...distinct(heads.map(groupOf)).map((group) => {
     const list = element('ul', {className: 'cards'}, ...heads.filter((head) => groupOf(head) === group).map(card));
+    list.style.setProperty('--beside', besideEachOther(list.children.length));
     return element('div', {}, ...(group ? [element('h3', {}, group)] : []), list);
   }));
 }

@@ -1,7 +1,7 @@
 // What heads can be compared by: their role, their statistics, their score in every role, importance and damage.
 
 import {inkOf, isQuiet, noRole} from './roles.js';
-import {currentModel} from './state.js';
+import {currentModel, currentSample} from './state.js';
 
 export const roleOf = (head) => head.role || noRole;
 export const distinct = (values) => [...new Set(values)];
@@ -12,11 +12,17 @@ export function measured(head, name) {
   return head.statistics?.[name] ?? head.roles?.[name];
 }
 
+// Small maps of all heads need all weights, of long texts too many.
+function hasMaps() {
+  const tokens = currentSample()?.tokens.length ?? Infinity;
+  return currentModel().heads.length * tokens ** 2 <= 64 << 20;
+}
+
 // [value, text] of every measure that some head has.
 export function measures() {
   const names = (field) => distinct(currentModel().heads.flatMap((head) => Object.keys(head[field] || {})));
   const known = ['importance', 'damage'].filter((name) => currentModel().heads.some((head) => head[name] !== undefined));
-  return [['role', 'role'], ...names('statistics').map((name) => [name, name]),
+  return [['role', 'role'], ...(hasMaps() ? [['map', 'small maps']] : []), ...names('statistics').map((name) => [name, name]),
     ...names('roles').map((name) => [name, `role score: ${name}`]), ...known.map((name) => [name, name])];
 }
 

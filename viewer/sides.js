@@ -49,7 +49,7 @@ export const sides = {
 
   // head -> the same of the whole model, where its number changes with the gates; roles and ranks do not.
   before() {
-    if (!state.change || !gates.values.size || ['role', 'importance', 'damage'].includes(state.colour)) return null;
+    if (!state.change || !gates.values.size || ['role', 'map', 'importance', 'damage'].includes(state.colour)) return null;
     const whole = new Map(sides.all[Number(state.model)].whole.heads.map((head) => [keyOf(head), head]));
     return (head) => whole.get(keyOf(head));
   },

@@ -118,6 +118,15 @@ class FirstLook(Live):
         self.click(tab, '#look-off')
         self.assertEqual(tab.run('[gates.text(), byId("look-off").textContent]'), ['', 'Switch off'])
 
+    def test_a_telephone_has_words_for_fingers(self):
+        tab = self.look('phone', 'light', 20)
+        tab.run("byId('more').open = true")
+        words = lambda: tab.run("[...document.querySelectorAll('#more > .hint')].filter((one) => one.checkVisibility()).map((one) => one.innerText).join(' ')")
+        self.assertRegex(words(), 'Point at a head.*Shift')
+        tab.call('Emulation.setTouchEmulationEnabled', enabled=True)
+        self.assertRegex(words(), 'Tap a head')
+        self.assertNotRegex(words(), 'Point|Enter|Shift|click')
+
     def test_links_are_drawn_on_the_tokens(self):
         tab = self.look('laptop', 'light', 20)
         for query in (19, 7):
@@ -132,6 +141,30 @@ class FirstLook(Live):
             self.assertEqual(tab.run('look.query()'), query)
             words = tab.text('#look-links')
             self.assertIn(f'{max(weights):.2f}'.rstrip(), words)
+
+    def test_small_maps_are_drawn_where_they_are_seen(self):
+        tab = self.look('small laptop', 'light', 20)
+        tab.run("""byId('colour').value = 'map'; byId('colour').dispatchEvent(new Event('change', {bubbles: true})); null""")
+        drawn = "[...document.querySelectorAll('.cell canvas')].map((one) => one.width === 20)"
+        self.wait(tab, f'{drawn}.some(Boolean)')
+        tab.settle()
+        first = tab.run(drawn)
+        self.assertEqual([len(first), first[0], first[-1]], [270, True, False], 'those below are not seen')
+        for head, query in (('0.0', 5), ('1.3', 19)):
+            self.assertEqual(tab.run(f"""(async () => {{
+                const matrix = await hooks.matrix(currentSample(), currentModel().heads.find((one) => keyOf(one) === '{head}'));
+                const pen = document.querySelector('.cell[data-head="{head}"] canvas').getContext('2d', {{willReadFrequently: true}});
+                return Array.from({{length: 20}}, (_, key) => [...pen.getImageData(key, {query}, 1, 1).data].slice(0, 3).join() ===
+                    heat.shades[matrix.bytes[{query} * 20 + key]].join());
+            }})()"""), [True] * 20)
+        tab.run("document.querySelector('.field .scroll').scrollTop = 1e6; null")
+        self.wait(tab, f'{drawn}[269]')
+        self.expect_fitting(tab)
+        self.expect_accessible(tab)
+        tab.screenshot(FOLDER / 'small-maps.png')
+        tab.run("""byId('colour').value = 'role'; byId('colour').dispatchEvent(new Event('change', {bubbles: true})); null""")
+        self.assertEqual(tab.run("document.querySelectorAll('.cell canvas').length"), 0)
+        self.assertEqual([one for one in tab.complaints() if 'getImageData' not in one], [], 'but for what the test does')
 
     # --- how soon
 

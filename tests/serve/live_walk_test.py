@@ -369,7 +369,7 @@ class Walk(Live):
             'legend': page.legend(), 'listed': page.listed(), 'tokens': page.tokens(), 'tokenNote': page.token_note(),
             'otherTokens': page.other_tokens(), 'dialog': page.dialog(),
             'swatches': [expected.role_colour(name) for name, _ in page.roles()] if by_role else [],
-            'scale': [] if by_role else [[[self.palette.shade(least + (most - least) * x / 255, least, most) for x in range(256)]]]}
+            'scale': [] if by_role or self.state['colour'] == 'map' else [[[self.palette.shade(least + (most - least) * x / 255, least, most) for x in range(256)]]]}
         for name, value in wanted.items():
             self.assertEqual(found[name], json.loads(json.dumps(value)), f'{name}, {where}')
         self.assertEqual(tab.run(OUTCOME), json.loads(json.dumps(page.outcome())), f'outcome, {where}')

@@ -133,7 +133,8 @@ class Page:
     def measures(self):
         names = lambda field: list(dict.fromkeys(name for head in self.heads for name in head.get(field, {})))
         known = [name for name in ('importance', 'damage') if any(name in head for head in self.heads)]
-        return [('role', 'role'), *((name, name) for name in names('statistics')),
+        maps = len(self.heads) * len(self.sample['tokens']) ** 2 <= 64 << 20
+        return [('role', 'role'), *([('map', 'small maps')] if maps else []), *((name, name) for name in names('statistics')),
                 *((name, f'role score: {name}') for name in names('roles')), *((name, name) for name in known)]
 
     def choices(self):
@@ -172,9 +173,9 @@ class Page:
 
     def say(self, head):
         value = ''
-        if self.state['colour'] != 'role':
+        if self.state['colour'] not in ('role', 'map'):
             value = f", {self.state['colour']}{', difference' if self.other() else ''} {number(self.value(head))}"
-        elif self.differs(head):
+        elif self.state['colour'] == 'role' and self.differs(head):
             value = f", {role(self.partner(head))} in “{self.other()['name']}”"
         return f"Layer {head['layer']} · head {head['head']}: {role(head)}{value}{'' if head['kept'] else ', pruned'}"
 
@@ -193,12 +194,14 @@ class Page:
     def legend(self):
         if self.state['colour'] == 'role':
             words = [f'{short(name)}{name} ({count})' for name, count in self.roles()]
+        elif self.state['colour'] == 'map':
+            words = ['Rows are queries, columns are keys.']
         else:
             least, most = extent([self.value(head) for head in self.heads])
             words = [number(float(f'{end:.2g}')) for end in ([least, 0, most] if least < 0 else [0, most / 2, most])]
         if not all(head['kept'] for head in self.heads):
             words.append('– pruned')
-        if self.other():
+        if self.other() and self.state['colour'] != 'map':
             name = self.other()['name']
             words.append(f'Underlined: another role in “{name}”.' if self.state['colour'] == 'role' else
                          f'The colour is the difference to “{name}”.')
@@ -206,7 +209,7 @@ class Page:
 
     def listed(self):
         """The heads in the order of their colour."""
-        if self.state['colour'] == 'role':
+        if self.state['colour'] in ('role', 'map'):
             return [[key(head), role(head), number(head.get('score'))]
                     for head in sorted(self.shown(), key=role)]
         size = lambda head: -math.inf if self.value(head) is None else self.value(head)
@@ -288,7 +291,7 @@ class Page:
         return best.index(max(best))
 
     def strongest(self, row, most):
-        order = sorted((k for k, byte in enumerate(row) if byte), key=lambda k: -row[k])
+        order = sorted((k for k, byte in enumerate(row) if (byte / 255) ** 2 >= 0.0005), key=lambda k: -row[k])
         return [(k, (row[k] / 255) ** 2) for k in order[:most]]
 
     def numbers(self, head):

@@ -207,8 +207,8 @@ class Reading(PageTest):
         tab = self.tab(at='#colour=importance')
         self.assertEqual(tab.run(ends), ['0', *(number(float(f'{share:.2g}')) for share in (most / 2, most))])
         names = [*heads['0.0']['statistics'], *heads['0.0']['roles'], 'importance', 'damage']
-        self.assertEqual(tab.run("[...byId('colour').options].map((o) => o.value)"), ['role', *names])
-        label = tab.run("[...byId('colour').options].map((o) => o.text)")[1 + len(heads['0.0']['statistics'])]
+        self.assertEqual(tab.run("[...byId('colour').options].map((o) => o.value)"), ['role', 'map', *names])
+        label = tab.run("[...byId('colour').options].map((o) => o.text)")[2 + len(heads['0.0']['statistics'])]
         self.assertEqual(label, f"role score: {next(iter(heads['0.0']['roles']))}")
 
     def test_letters_on_a_shade_can_be_read(self):

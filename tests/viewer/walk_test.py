@@ -224,7 +224,7 @@ class Walk(PageTest):
             'measures': [[list(pair) for pair in page.measures()], self.state['colour']], 'cells': page.cells(),
             'legend': page.legend(), 'listed': page.listed(), 'tokens': page.tokens(),
             'swatches': [expected.role_colour(name) for name, _ in page.roles()] if by_role else [],
-            'scale': [] if by_role else [[[self.palette.shade(least + (most - least) * x / 255, least, most)
+            'scale': [] if by_role or self.state['colour'] == 'map' else [[[self.palette.shade(least + (most - least) * x / 255, least, most)
                                            for x in range(256)]]],
             'cards': [[group, [[lines[1:], lines[0], share, pruned] for lines, share, pruned in cards]]
                       for group, cards in page.cards()],
