@@ -71,6 +71,27 @@ def knock_out(tab, address, tokens):
     return min(times)
 
 
+def pointing(tab, address, tokens):
+    """Milliseconds from pointing at a head to the frame with its map: in the layer that is looked at, in another one."""
+    text = text_of(tab, address, tokens)
+    tab.open('about:blank')
+    tab.load(address + '#text=' + urllib.parse.quote(text))
+    until(tab, '!live.reading && look.matrix !== null')
+
+    def took(key):
+        return tab.run(f'''new Promise((done) => {{
+            const began = performance.now(), cell = document.querySelector('.cell[data-head="{key}"]');
+            const shown = () => look.drawn === '{key}' ? requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)))
+                : setTimeout(shown, 1);
+            cell.dispatchEvent(new PointerEvent('pointerover', {{bubbles: true}}));
+            shown();
+        }})''')
+
+    took('0.0')
+    same = min(took(f'0.{head}') for head in range(1, 1 + min(ROUNDS, 8)))
+    return same, min(took(f'{layer}.0') for layer in range(1, 1 + ROUNDS))
+
+
 def first_view(tab, address, text):
     """Seconds from opening the address to the page with the text."""
     times = []
@@ -78,7 +99,7 @@ def first_view(tab, address, text):
         tab.open('about:blank')
         began = time.monotonic()
         tab.load(address + '#text=' + urllib.parse.quote(text))
-        until(tab, '!live.reading && sides.whole !== null')
+        until(tab, '!live.reading && look.matrix !== null')
         tab.settle()
         times.append(time.monotonic() - began)
     return min(times)
@@ -132,6 +153,10 @@ def main():
             print(name, file=sys.stderr)
             rows.append((f'a head switched off, {name}, 64 tokens', f'{knock_out(tab, server.address, 64):.0f} ms', f'{bar} ms'))
             if model == SMOLLM2:
+                same, other = pointing(tab, server.address, 64)
+                rows.append(('another head of the same layer pointed at, 64 tokens', f'{same:.0f} ms', '100 ms'))
+                rows.append(('a head of another layer pointed at, 64 tokens', f'{other:.0f} ms', '400 ms'))
+                rows.append(('first view of 64 tokens, with a map', f"{first_view(tab, server.address, text_of(tab, server.address, 64)):.2f} s", '3 s'))
                 text = text_of(tab, server.address, 512)
                 rows.append(('first view of 512 tokens, SmolLM2-135M', f'{first_view(tab, server.address, text):.2f} s', '3 s'))
                 milliseconds, frames, tokens = panning(tab, server.address, 4 * text[:-60])
