@@ -46,6 +46,23 @@ TEST_F(Examine, NobodyIsNearestToItself) {
   }
 }
 
+// By then roles and gradients are known.
+TEST_F(Examine, HeadsAreKnockedOutAsTheyAreChosen) {
+  const auto choose = [](const Examination& found) {
+    EXPECT_EQ(found.roles.size(), 8u);
+    EXPECT_GT(found.importance[6].gradient, 0);
+    return std::vector<HeadId>{{1, 2}, {0, 1}};
+  };
+  const Examination all = examine(context_, model_, material_),
+                    some = examine(context_, model_, material_, {.order = choose});
+  for (std::size_t n = 0; n < 8; ++n) {
+    EXPECT_EQ(heads::has_damage(some.importance[n]), n == 6 || n == 1) << n;
+    EXPECT_EQ(some.importance[n].gradient, all.importance[n].gradient);
+  }
+  EXPECT_EQ(some.importance[6].zero.mean, all.importance[6].zero.mean);
+  EXPECT_EQ(std::abs(some.gradient_and_zero), 1) << "of two heads";
+}
+
 // Weights of 0: every head looks at the first key, and all agree.
 TEST_F(Examine, OfSeveralAsNearTheFirstIsNamed) {
   for (autograd::Parameter* parameter : model_.parameters()) {

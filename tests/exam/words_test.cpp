@@ -138,7 +138,7 @@ TEST_F(ExamWords, OfWhatBegins) {
   std::vector<std::string> stages;
   examine(context_, *subject.model, make_material(*subject.task, {.samples = 2}),
           {.on_stage = [&](const std::string& stage) { stages.push_back(stage); }});
-  EXPECT_EQ(stages, (std::vector<std::string>{"importance", "where they look", "an untrained model"}));
+  EXPECT_EQ(stages, (std::vector<std::string>{"importance", "where they look", "an untrained model", "damage"}));
 }
 
 // A seed stands for the same sequences and windows in every version.
