@@ -171,6 +171,11 @@ class Step {
 
 }  // namespace
 
+Rates rates_for(double flops, double bytes) {
+  constexpr double kSum = 12, kStep = 36, kMerge = 20;  // bytes that a number is read and written by
+  return {flops, flops, bytes / kSum, bytes / kStep, bytes / kMerge};
+}
+
 double forward_flops(const model::Config& config, std::int64_t sequences, std::int64_t tokens) {
   double flops = output_flops(config, tokens);
   for (const model::LayerHeads& heads : config.layers) flops += layer_flops(config, heads, tokens);

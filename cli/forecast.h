@@ -18,10 +18,14 @@ struct Rates {          // of one rank, per second
   double merges = 0;    // numbers of attention's output that are merged with those of another shard
 };
 
+// Of a rank of so many FLOPs a second, which reads and writes so many bytes of memory a second.
+Rates rates_for(double flops, double bytes);
+
 struct Link {
   double latency = 0;    // seconds until the first byte is there
   double bandwidth = 0;  // bytes per second, each way
 };
+constexpr Link kAssumedLink{.latency = 5e-6, .bandwidth = 12.5e9};  // a network of 100 Gbit/s
 
 struct Workload {
   model::Config config;

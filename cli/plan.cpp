@@ -30,7 +30,6 @@ struct PlanOptions {
 };
 
 constexpr double kMicro = 1e-6, kGiga = 1e9;
-constexpr double kLatency = 5, kBandwidth = 12.5;  // microseconds and GB/s: a network of 100 Gbit/s
 constexpr std::int64_t kParts = 16, kMostTokens = 1024, kTaskSequences = 256, kTextSequences = 4, kTaskBatch = 32;
 constexpr std::size_t kMostConfig = 1 << 24;
 
@@ -110,7 +109,7 @@ std::vector<std::int64_t> numbers_up_to(std::int64_t most) {
 // On two or more ranks the first two find out how fast messages are.
 Link link_of(const PlanOptions& o, std::string& from) {
   const bool measured = ranks().size() > 1 && !(o.latency && o.bandwidth);
-  Link link = measured ? measured_link(ranks()) : Link{kLatency * kMicro, kBandwidth * kGiga};
+  Link link = measured ? measured_link(ranks()) : kAssumedLink;
   if (o.latency) link.latency = *o.latency * kMicro;
   if (o.bandwidth) link.bandwidth = *o.bandwidth * kGiga;
   from = measured                   ? fmt::format("Measured between two ranks, by {}.", ranks().transport())
@@ -122,10 +121,8 @@ Link link_of(const PlanOptions& o, std::string& from) {
 
 Rates rates_of(const PlanOptions& o, const Workload& work, std::string& from) {
   if (o.gflops && o.gigabytes) {
-    constexpr double kSum = 12, kStep = 36, kMerge = 20;  // bytes that a number is read and written by
     from = "As given by --gflops and --gigabytes.";
-    const double flops = *o.gflops * kGiga, bytes = *o.gigabytes * kGiga;
-    return {flops, flops, bytes / kSum, bytes / kStep, bytes / kMerge};
+    return rates_for(*o.gflops * kGiga, *o.gigabytes * kGiga);
   }
   if (o.gflops || o.gigabytes) {
     throw Failure(Exit::usage,
@@ -202,8 +199,8 @@ Command plan_command() {
                    65'536},
                   {"bandwidth",
                    "X",
-                   fmt::format("gigabytes per second from one rank to another; default: measured on ranks, else {}",
-                               kBandwidth),
+                   fmt::format("gigabytes per second from one rank to another; default: measured on ranks, else {:.3g}",
+                               kAssumedLink.bandwidth / kGiga),
                    &o->bandwidth,
                    {},
                    0,
@@ -212,8 +209,8 @@ Command plan_command() {
                   {"latency",
                    "X",
                    fmt::format(
-                       "microseconds until a message's first byte is there; default: measured on ranks, else {}",
-                       kLatency),
+                       "microseconds until a message's first byte is there; default: measured on ranks, else {:.3g}",
+                       kAssumedLink.latency / kMicro),
                    &o->latency,
                    {},
                    0,

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <string_view>
 
+#include "cli/report.h"
 #include "cli/say.h"
 
 namespace polyhead::cli {
@@ -28,7 +30,7 @@ std::map<std::string, int, std::less<>> numbers_in(std::string_view words) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     const bool whole = error == std::errc{} && end == digits.data() + digits.size() && number > 0;
     if ((name != "data" && name != "heads") || !whole) {
-      refuse_grid(fmt::format("expected data=N, heads=N or both, found '{}'; {}", one, kExample));
+      refuse_grid(fmt::format("expected data=N, heads=N, both, or auto, found '{}'; {}", one, kExample));
     }
     if (!numbers.emplace(name, number).second) refuse_grid(fmt::format("{} is given twice; {}", name, kExample));
   }
@@ -40,7 +42,8 @@ std::map<std::string, int, std::less<>> numbers_in(std::string_view words) {
 Option GridChoice::option() {
   return {"ranks", "HOW",
           "how ranks share a step, as in data=2,heads=4: 2 groups share the parts of a batch, and 4 ranks of each the "
-          "heads and products of every pass. One that is left out takes what is left; default: data alone",
+          "heads and products of every pass. One that is left out takes what is left. auto: what 'polyhead plan' finds "
+          "fastest; default: data alone",
           &words};
 }
 
@@ -61,6 +64,29 @@ int GridChoice::heads(int ranks) const {
                             ranks == 1 ? "one process" : std::to_string(ranks)));
   }
   return data == 0 ? heads : ranks / data;
+}
+
+int best_heads(Workload work, int ranks, std::string& why) {
+  constexpr double kFlops = 50e9, kBytes = 10e9;
+  struct Grid {
+    double seconds;
+    int heads;
+  };
+  std::vector<Grid> grids;
+  for (int heads = 1; heads <= ranks; ++heads) {
+    if (ranks % heads != 0 || ranks / heads > work.parts) continue;
+    work.heads = heads;
+    grids.push_back({forecast_training(work, rates_for(kFlops, kBytes), kAssumedLink, ranks).seconds(), heads});
+  }
+  std::stable_sort(grids.begin(), grids.end(), [](const Grid& a, const Grid& b) { return a.seconds < b.seconds; });
+  const auto text = [&](const Grid& grid) {
+    return fmt::format("data={},heads={} ({} a step)", ranks / grid.heads, grid.heads,
+                       text_of(grid.seconds, Style::seconds));
+  };
+  why = fmt::format("--ranks auto: {}", text(grids[0]));
+  if (grids.size() > 1) why += fmt::format(" rather than {}", text(grids[1]));
+  why += fmt::format(", as 'polyhead plan' forecasts it for ranks of {:.0f} GFLOP/s\n", kFlops / 1e9);
+  return grids[0].heads;
 }
 
 }  // namespace polyhead::cli

@@ -52,7 +52,7 @@ model::Config model_of(const TrainOptions& o, const model::Config& own) {
 
 constexpr std::int64_t kParts = 16;  // of a batch, on ranks: enough for a few, and few enough to keep products large
 
-train::Plan plan_of(const TrainOptions& o, const train::RankGrid& grid) {
+train::Plan plan_of(const TrainOptions& o, bool shares_parts) {
   train::Plan plan = train::plan_for(o.task);
   plan.model = model_of(o, plan.model);
   plan.file = o.file;
@@ -61,7 +61,7 @@ train::Plan plan_of(const TrainOptions& o, const train::RankGrid& grid) {
   set(o.seed, plan.training.seed);
   set(o.steps, plan.training.steps);
   set(o.batch, plan.training.batch);
-  plan.training.parts = o.parts.value_or(grid.data().size() > 1 ? std::min(kParts, plan.training.batch) : 1);
+  plan.training.parts = o.parts.value_or(shares_parts ? std::min(kParts, plan.training.batch) : 1);
   set(o.rate, plan.training.rate);
   set(o.decay, plan.training.decay);
   plan.training.warmup = o.warmup.value_or(std::min(plan.training.warmup, plan.training.steps / 10));
@@ -112,11 +112,23 @@ void check(const TrainOptions& o) {
   if (!o.task.empty() && o.task != task) misused(fmt::format("{} is a run of {}, not of {}", o.out, task, o.task));
 }
 
+// Ranks that share every pass. Which are chosen must have no say in the bits, so then there are parts in any case.
+int heads_of(const TrainOptions& o, std::string& why) {
+  if (!o.grid.chooses() || ranks().size() == 1) return o.grid.chooses() ? 1 : o.grid.heads(ranks().size());
+  train::Plan plan = o.resume ? train::load_plan(o.out) : plan_of(o, true);
+  if (!o.resume) train::fit_to_task(plan.model, *train::task_of(plan));
+  model::check(plan.model);
+  return best_heads(
+      {.config = plan.model, .batch = plan.training.batch, .tokens = plan.model.context, .parts = plan.training.parts},
+      ranks().size(), why);
+}
+
 std::unique_ptr<train::Run> run_of(const TrainOptions& o, Context& context, const train::RankGrid& grid) {
   if (!o.resume) {
     const Progress progress("making the model");
     train::Plan plan;
-    together(ranks(), [&] { plan = plan_of(o, grid); });
+    const bool chosen = o.grid.chooses() && ranks().size() > 1;
+    together(ranks(), [&] { plan = plan_of(o, chosen || grid.data().size() > 1); });
     return train::Run::start(context, std::move(plan), o.out, o.force, grid);
   }
   std::optional<Progress> progress(std::in_place, "loading " + o.out);
@@ -154,9 +166,10 @@ train::Outcome go(train::Run& run, Progress& progress) {
 void train_model(const TrainOptions& o) {
   std::optional<Context> context;
   int heads = 1;
+  std::string why;
   together(ranks(), [&] {
     check(o);
-    heads = o.grid.heads(ranks().size());
+    heads = heads_of(o, why);
     context.emplace(o.on.context());
   });
   std::vector<Fact> facts = own_facts();
@@ -165,6 +178,7 @@ void train_model(const TrainOptions& o) {
   const train::RankGrid grid(ranks(), heads);
   const std::unique_ptr<train::Run> run = run_of(o, *context, grid);
   announce(*run, grid);
+  say(why);
   const std::int64_t steps = run->plan().training.steps;
   std::optional<Progress> progress(std::in_place, run->task().name(), steps, run->steps_taken());
   train::Outcome outcome;

@@ -176,7 +176,7 @@ TEST(Plan, MeasuresWhatItIsNotTold) {
             "Measured here on 1 thread by processor time, with 3 of 3 layers, width 64, 1 x 50 tokens.");
   const Rates rates{report["training_flops_per_second"], report["forward_flops_per_second"], report["sums_per_second"],
                     report["steps_per_second"], report["merges_per_second"]};
-  const Link link{.latency = 5 * 1e-6, .bandwidth = 12.5 * 1e9};
+  const Link link = kAssumedLink;
   EXPECT_EQ(report["latency"], link.latency);
   EXPECT_EQ(report["bandwidth"], link.bandwidth);
   for (const int ranks : {1, 2, 4}) {

@@ -78,6 +78,22 @@ TEST_F(TrainOnRanks, ShareHeadsToTheBitsOfOneProcess) {
   }
 }
 
+// Parts first, as far as there are any; the choice has no say in the bits.
+TEST_F(TrainOnRanks, ChooseWhatTheyShare) {
+  const std::vector<std::tuple<int, std::string, std::string>> choices{
+      {4, "2", "data=2,heads=2"}, {4, "8", "data=4,heads=1"}, {3, "2", "data=1,heads=3"}};
+  for (const auto& [ranks, batch, grid] : choices) {
+    const std::string kind = "train copy --dropout 0.1 --steps 2 --batch " + batch;
+    ASSERT_EQ(cli::output_of(kind + " --parts " + batch + to("one") + " --force").code, 0);
+    const Ran ran = said_by(mpirun(ranks, kind + to("many") + " --force --ranks auto"));
+    ASSERT_EQ(ran.code, 0) << ran.text;
+    EXPECT_TRUE(contains(ran.text, "--ranks auto: " + grid + " (")) << ran.text;
+    expect_same_bits("one", "many");
+  }
+  const Ran ran = said_by(mpirun(2, "train --resume --steps 3 --ranks auto" + to("many")));
+  EXPECT_TRUE(contains(ran.text, "--ranks auto: data=2,heads=1 (")) << ran.text;
+}
+
 TEST_F(TrainOnRanks, GoOnWithOtherSharesOfAPass) {
   const std::string begin = "train copy --dropout 0.1 --kv-heads 2 --parts 4 --batch 8 --steps 3";
   ASSERT_EQ(cli::output_of(begin + to("one")).code, 0);
@@ -162,8 +178,8 @@ TEST_F(TrainOnRanks, RefuseWhatTheyCannotShare) {
                  {"as many ranks as the batch has parts (2), found 3"});
   expect_refused(mpirun(2, "train copy --batch 4 --parts 5" + to("refused")), 3, {"parts: expected from 1", "found 5"});
   const std::string grid = "train copy" + to("refused") + " --ranks ";
-  expect_refused(mpirun(2, grid + "tails=2"), 2, {"--ranks: expected data=N, heads=N or both, found 'tails=2'"});
-  expect_refused(mpirun(2, grid + "heads=0"), 2, {"--ranks: expected data=N, heads=N or both, found 'heads=0'"});
+  expect_refused(mpirun(2, grid + "tails=2"), 2, {"--ranks: expected data=N, heads=N, both, or auto, found 'tails=2'"});
+  expect_refused(mpirun(2, grid + "heads=0"), 2, {"--ranks: expected data=N, heads=N, both, or auto, found 'heads=0'"});
   expect_refused(mpirun(2, grid + "heads=2,heads=2"), 2, {"--ranks: heads is given twice"});
   expect_refused(mpirun(3, grid + "heads=2"), 2, {"--ranks: expected a multiple of 2 ranks for heads=2, found 3"});
   expect_refused(mpirun(4, grid + "data=3,heads=2"), 2, {"--ranks: expected 6 ranks for data=3,heads=2, found 4"});
