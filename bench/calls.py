@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a call of attention from Python costs beside torch's, at [1,1,2,4]: on the CPU, and on a GPU where there is one.
 
-    PYTHONPATH=python POLYHEAD_LIBRARY=build/release/capi/libpolyhead_c.so python3 bench/calls.py [--seconds 10] [--json]
+    PYTHONPATH=python POLYHEAD_LIBRARY=build/release/capi/libpolyhead_c.so python3 bench/calls.py [--seconds 10] [--json] [--op]
 
 Calls take turns, eight of each at a time, and the least time of all turns is shown: what a call takes when nothing disturbs it.
 One thread each. On a GPU the time is that of the host: turns end with a wait that is not counted.
@@ -95,6 +95,15 @@ def rows_of_torch(device, found):
                f"{times['asked']} |")
 
 
+def of_op(seconds):
+    """A recorded call by torch.library's op, which torch.compile takes, beside the one by torch.autograd.Function."""
+    from polyhead import _attention, _autograd
+
+    leaves = [torch.ones(SHAPE).requires_grad_() for _ in range(3)]
+    return least({"op": lambda: _autograd._as_op(*leaves, _attention.PLAIN, None, False, _autograd.NOTHING_ELSE),
+                  "function": lambda: polyhead.attention(*leaves)}, seconds)
+
+
 HEADER = ("| a call of [1,1,2,4], µs | attention | beside | ratio | polyhead.torch's SDPA | ratio | asked |\n"
           "|---|---:|---:|---:|---:|---:|---:|")
 
@@ -103,9 +112,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10, help="for each row")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--op", action="store_true", help="only the op of torch.library, beside polyhead.attention")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     polyhead.set_threads(1)
+    if arguments.op:
+        times = of_op(arguments.seconds)
+        print(f"recorded, µs: as an op of torch.library {times['op']:.1f}, by polyhead.attention {times['function']:.1f}, "
+              f"{times['op'] / times['function']:.1f} times")
+        return
     x = np.ones(SHAPE, np.float32)
     found = {"numpy": least({"ours": lambda: polyhead.attention(x, x, x), "C": in_c(x)}, arguments.seconds)}
     for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):

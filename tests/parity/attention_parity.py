@@ -289,6 +289,16 @@ class Calls(unittest.TestCase):
             family = python_families.calls(mock.Mock(python="python3", **{"package.return_value": {}}))
         self.assertEqual(len(family.bars), 1 + 2 * len(found))
 
+    def test_the_op_by_itself_is_timed(self):
+        sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+        import calls
+
+        modes = []
+        with mock.patch("polyhead._autograd._as_op", side_effect=lambda *given: modes.append(given[0].requires_grad)):
+            times = calls.of_op(0.01)
+        self.assertLess(max(times.values()), float("inf"))
+        self.assertTrue(modes and all(modes))  # recorded ones
+
 
 class Items(torch.utils.data.Dataset):
     """Attention of drawn numbers, made by whoever loads them."""
