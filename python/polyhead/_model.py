@@ -344,8 +344,8 @@ class Model:
                             None if lengths is None else integers(lengths, "lengths", (1,)), marks, len(marks), natural(seed, "seed"), found,
                             found.itemsize, sums, FULL_STATISTICS)
         return HeadTable(
-            SurveyedHead(*head, role.decode() or None, score, dict(zip(statistic_names, values)))
-            for (head, role, score), values in zip(found.tolist(), sums.tolist()))
+            SurveyedHead(layer, head, role.decode() or None, score, dict(zip(statistic_names, values)))
+            for ((layer, head), role, score), values in zip(found.tolist(), sums.tolist()))
 
     def patch(self, clean: Any, corrupted: Any, answer: Any = None, instead: Any = None) -> Patching:
         """Which heads carry the difference between two texts of equally many tokens.
@@ -374,7 +374,8 @@ class Model:
         asked = [-1 if token is None else self._one_token(token, name) for token, name in ((answer, "answer"), (instead, "instead"))]
         into, found = _sized(_PATCHING), np.zeros(len(self.heads), _PATCHED)
         native.patch_heads(context(), model.value, *rows, len(rows[0]), *asked, into, found, found.itemsize)
-        return Patching(*into.item()[1:], [PatchedHead(*head, *rest) for head, *rest in found.tolist()])
+        answer, instead, before, after = into.item()[1:]
+        return Patching(answer, instead, before, after, [PatchedHead(*head, *rest) for head, *rest in found.tolist()])
 
     def _one_token(self, token: Any, name: str) -> int:
         if not isinstance(token, str):
@@ -399,8 +400,8 @@ class Model:
         batches, found = _Batches(self, examples, "examples"), np.zeros(len(self.heads), _IMPORTANT)
         native.importance(context(), model.value, batches.structs, batches.count, found, found.itemsize)
         return HeadTable(
-            HeadImportance(*head, gradient, normalised, Estimate(*zero), Estimate(*mean), accuracy_loss, Estimate(*logit))
-            for head, gradient, normalised, zero, mean, accuracy_loss, logit in found.tolist())
+            HeadImportance(layer, head, gradient, normalised, Estimate(*zero), Estimate(*mean), accuracy_loss, Estimate(*logit))
+            for (layer, head), gradient, normalised, zero, mean, accuracy_loss, logit in found.tolist())
 
     def prune(self, ranking: Batches, judging: Batches, budget: float = 0.01, order: str = "iterative", seed: int = 1) -> PruneCurve:
         """Knocks out one head after the other until more than `budget` of the accuracy is lost.

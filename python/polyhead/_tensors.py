@@ -161,7 +161,7 @@ class Tensors:
         self._records = np.zeros(len(arrays), _TENSOR)
         self.at = [0 if x is None else self._records.ctypes.data + n * _TENSOR.itemsize for n, x in enumerate(arrays)]
         for made, x, shape in zip(self._records, *self._kept):
-            if x is not None:
+            if x is not None and shape is not None:
                 made["data"], made["device"]["type"], made["rank"], made["shape"] = x.ctypes.data, HOST, x.ndim, shape.ctypes.data
                 made["dtype"]["code"], made["dtype"]["bits"], made["dtype"]["lanes"] = *_NUMPY[(x.dtype.kind, x.itemsize)], 1
 
