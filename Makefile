@@ -41,9 +41,10 @@ test-gpu:
 parity: .venv-parity/ready
 	tools/install-packages build test
 	cmake --preset release
-	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli polyhead_native
+	cmake --build --preset release --target tokenize_lines model_outputs polyhead_cli polyhead_native cli_training_test
 	.venv-parity/bin/python tests/parity/gguf_parity.py build/release
 	PATH="$(CURDIR)/.venv-parity/bin:$$PATH" POLYHEAD_CACHE=models $(POLYHEAD) get minilm smollm2
+	POLYHEAD_CACHE="$(CURDIR)/models" build/release/tests/cli/cli_training_test --gtest_filter='Examples.OfFetchedModelsRun'
 	.venv-parity/bin/python tests/parity/model_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/chat_parity.py build/release models/smollm2/*.gguf

@@ -60,20 +60,6 @@ TEST(Usage, TheCpuRoundsNoProducts) {
   EXPECT_EQ(errors_of("train copy --steps 1 --precision f16 --out '" + folder + "'").code, 2);
 }
 
-// The lines of a help text that begin like examples are commands, and they run.
-TEST(Usage, ExamplesRun) {
-  for (const std::string name : {"count", "trace"}) {
-    int examples = 0;
-    for (const std::string& line : lines_of(output_of(name + " --help").text)) {
-      if (!line.starts_with("  polyhead " + name)) continue;
-      ++examples;
-      const std::string arguments = line.substr(11, line.find("  ", 11) - 11);
-      EXPECT_EQ(output_of(arguments).code, 0) << arguments;
-    }
-    EXPECT_GE(examples, 3) << name;
-  }
-}
-
 TEST(Usage, EveryReportComesAsTableJsonAndCsv) {
   for (const std::string& command : kReporting) {
     const auto json = json_of(command);
