@@ -253,6 +253,17 @@ polyhead_status polyhead_generate_text(polyhead_context* context, const polyhead
   });
 }
 
+polyhead_status polyhead_generate_texts(polyhead_context* context, const polyhead_model* model,
+                                        const char* const* prompts, const size_t* prompt_sizes, size_t prompt_count,
+                                        int64_t count, const polyhead_sampling* sampling,
+                                        polyhead_on_addition on_addition, void* user) {
+  return guarded([&] {
+    model_in(model).generate_text(required(context, kOp, "context").context,
+                                  texts_of(prompts, prompt_sizes, prompt_count, kOp), count, sampling_of(sampling),
+                                  teller(on_addition, user));
+  });
+}
+
 polyhead_status polyhead_answer(polyhead_context* context, const polyhead_model* model,
                                 const polyhead_message* messages, size_t message_count, int64_t count,
                                 const polyhead_sampling* sampling, polyhead_on_addition on_addition, void* user) {

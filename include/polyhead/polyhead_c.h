@@ -451,6 +451,12 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_generate_text(polyhead_context* conte
                                                          const char* prompt, size_t size, int64_t count,
                                                          const polyhead_sampling* sampling,
                                                          polyhead_on_addition on_addition, void* user);
+/* The same of several prompts at once; prompt_sizes NULL: each ends with a 0. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_generate_texts(polyhead_context* context, const polyhead_model* model,
+                                                          const char* const* prompts, const size_t* prompt_sizes,
+                                                          size_t prompt_count, int64_t count,
+                                                          const polyhead_sampling* sampling,
+                                                          polyhead_on_addition on_addition, void* user);
 /* The same for the answer to a conversation. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_answer(polyhead_context* context, const polyhead_model* model,
                                                   const polyhead_message* messages, size_t message_count, int64_t count,

@@ -221,6 +221,22 @@ TEST_F(Texts, AreContinuedPieceByPiece) {
   EXPECT_EQ(stopped.text, " c ");
 }
 
+TEST_F(Texts, GoOnOfSeveralPrompts) {
+  const char* const prompts[] = {"d a b c a", "c a b!"};
+  const std::size_t sizes[] = {9, 5};
+  std::vector<std::string> told(2);
+  const auto add = [](const polyhead_addition* addition, void* user) -> std::int32_t {
+    static_cast<std::vector<std::string>*>(user)->at(addition->prompt).append(addition->text, addition->text_size);
+    return 1;
+  };
+  expect_ok(polyhead_generate_texts(context_, model_, prompts, sizes, 2, 3, nullptr, add, &told));
+  const Model model = Model::load(scratch_.folder());
+  EXPECT_EQ(told, model.generate_text(in_cpp_, {"d a b c a", "c a b"}, 3, {.temperature = 0}));
+  EXPECT_NE(told[0], told[1]);
+  expect_refused(polyhead_generate_texts(context_, model_, nullptr, nullptr, 2, 3, nullptr, add, &told), POLYHEAD_VALUE,
+                 "texts");
+}
+
 TEST_F(Texts, EndBeforeTheEndToken) {
   const std::string prompt = "c a b p a";  // p, token 15, ends a text
   Told told;
