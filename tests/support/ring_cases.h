@@ -48,7 +48,7 @@ inline std::vector<Case> ring_cases(const std::vector<DType>& dtypes = {DType::f
 // origin, and ranks that have nothing.
 inline std::vector<Case> ranks_cases() {
   std::vector<Case> cases;
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     const auto add = [&](const char* name, const auto& change) {
       Case c;
       c.name = std::string("ranks_") + name + "_" + std::string(name_of(dtype));
@@ -58,7 +58,7 @@ inline std::vector<Case> ranks_cases() {
       c.options.align = Align::bottom_right;
       c.wants = {.lse = true};
       change(c);
-      cases.push_back(c);
+      if (dtype != DType::f16 || c.sink_logit) cases.push_back(c);  // whose gradient shows where f16 is rounded
     };
     const auto causal_dropout = [](Case& c) {
       c.options.causal = true;
