@@ -106,7 +106,7 @@ class Faults : public ::testing::Test {
 // One after the other, in one run, which then comes to the bits of one that nobody disturbed. POLYHEAD_SEED repeats the
 // moments.
 TEST_F(Faults, AnyRankMayBeKilled) {
-  constexpr const char* kSteps = "600";
+  constexpr const char* kSteps = "400";
   const char* given = std::getenv("POLYHEAD_SEED");
   const unsigned seed = given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
   SCOPED_TRACE("POLYHEAD_SEED=" + std::to_string(seed));

@@ -20,6 +20,20 @@ os.environ |= {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': 
 TIMES = ('seconds', 'seconds_of_one', 'seconds_of_16', 'threads')
 
 
+def ranks_of(folder):
+    """The processes that work on this study, by rank."""
+    found = {}
+    for entry in pathlib.Path('/proc').glob('[0-9]*'):
+        try:
+            words = (entry / 'cmdline').read_bytes().split(b'\0')
+            rank = re.search(rb'OMPI_COMM_WORLD_RANK=(\d+)', (entry / 'environ').read_bytes())
+        except OSError:
+            continue
+        if rank and os.fsencode(POLYHEAD) == words[0] and os.fsencode(folder) in words:
+            found[int(rank[1])] = int(entry.name)
+    return found
+
+
 def start(folder, *options, largest_file=None, ranks=1):
     def limit():
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever started us may ignore it
@@ -72,6 +86,18 @@ def study_of(folder):
 class Resume(unittest.TestCase):
     maxDiff = 2000
 
+    def kill_a_rank(self, folder, ranks):
+        """Once a model more is done. The others end, it is kept, and nobody is left."""
+        before = len(list(folder.glob('models/*/course.json')))
+        broken = start(folder, '--resume', ranks=ranks)
+        wait_for_courses(broken, folder, before + 1)
+        os.kill(ranks_of(folder)[1], signal.SIGKILL)
+        _, errors = broken.communicate(timeout=30)
+        self.assertNotEqual(broken.returncode, 0)
+        self.assertRegex(errors, 'rank 1 .*signal 9')
+        self.assertGreater(len(list(folder.glob('models/*/course.json'))), before)
+        self.assertEqual(ranks_of(folder), {})
+
     def test_goes_on_to_the_same_numbers(self):
         shutil.rmtree(FOLDER, ignore_errors=True)
         full = start(FOLDER, largest_file=1000)
@@ -123,6 +149,8 @@ class Resume(unittest.TestCase):
             copies = sorted(other.glob('models/copy-*/course.json'))
             for path in [copies[0], copies[-1], *other.glob('models/repeat-one-layer*/course.json')]:
                 path.unlink()
+            if ranks > 1:
+                self.kill_a_rank(other, ranks)
             again = start(other, '--resume', ranks=ranks)
             findings, errors = again.communicate()
             self.assertEqual(again.returncode, 0, errors)
